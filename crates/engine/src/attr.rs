@@ -1,0 +1,202 @@
+//! What a user asks for a task: policy, nice, RT priority, affinity, group, slack; and the weights
+//! that follow from it. Each type can hold legal values only.
+
+use crate::cpu::CpuSet;
+use crate::time::Nanos;
+use std::fmt;
+
+/// A real-time priority, 1..=99; higher wins, as in sched(7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RtPrio(u8);
+
+impl RtPrio {
+    /// The least important real-time priority.
+    pub const MIN: RtPrio = RtPrio(1);
+    /// The most important real-time priority.
+    pub const MAX: RtPrio = RtPrio(99);
+
+    /// `None` unless `value` is in 1..=99.
+    #[must_use]
+    pub fn new(value: i64) -> Option<RtPrio> {
+        u8::try_from(value).ok().map(RtPrio).filter(|p| (RtPrio::MIN..=RtPrio::MAX).contains(p))
+    }
+
+    /// The priority as a number, 1..=99.
+    #[must_use]
+    pub fn get(self) -> u8 {
+        self.0
+    }
+}
+
+/// A nice value, -20..=19; lower gets more CPU time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nice(i8);
+
+impl Nice {
+    /// `None` unless `value` is in -20..=19.
+    #[must_use]
+    pub fn new(value: i64) -> Option<Nice> {
+        i8::try_from(value).ok().filter(|v| (-20..=19).contains(v)).map(Nice)
+    }
+
+    /// The nice value as a number, -20..=19.
+    #[must_use]
+    pub fn get(self) -> i8 {
+        self.0
+    }
+
+    /// The weight of a fair task of this nice value: 1024 at 0, about 1.25 times more a level down.
+    /// The kernel's table (`sched_prio_to_weight`).
+    #[must_use]
+    pub fn weight(self) -> Weight {
+        const WEIGHTS: [u32; 40] = [
+            88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100,
+            4904, 3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172,
+            137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
+        ];
+        Weight(WEIGHTS[usize::from((self.0 + 20).unsigned_abs())])
+    }
+}
+
+/// The share of a fair entity: twice the weight, twice the CPU time. Never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Weight(u32);
+
+impl Weight {
+    /// The weight of a task of nice 0, and of a group that was not given another.
+    pub const NICE_0: Weight = Weight(1024);
+    /// The weight of a SCHED_IDLE task. The founding document says 2, every kernel source 3.
+    pub const IDLE: Weight = Weight(3);
+    /// The least and the most a group may have (`cpu.shares`).
+    pub const GROUP_RANGE: std::ops::RangeInclusive<u32> = 2..=262_144;
+
+    /// `None` unless `value` is in [`Weight::GROUP_RANGE`].
+    #[must_use]
+    pub fn new(value: i64) -> Option<Weight> {
+        u32::try_from(value).ok().filter(|v| Self::GROUP_RANGE.contains(v)).map(Weight)
+    }
+
+    /// The weight as a number.
+    #[must_use]
+    pub fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// A policy of sched(7), with the priority or nice value that belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// Real-time, runs until it blocks, yields or something more important comes.
+    Fifo(RtPrio),
+    /// Real-time, and shares its priority with its equals in slices.
+    RoundRobin(RtPrio),
+    /// Fair.
+    Normal(Nice),
+    /// Fair, but does not preempt when it wakes up.
+    Batch(Nice),
+    /// Fair with next to no weight; anything else preempts it.
+    Idle,
+}
+
+impl Policy {
+    /// The real-time priority, if this is a real-time policy.
+    #[must_use]
+    pub fn rt_prio(self) -> Option<RtPrio> {
+        match self {
+            Policy::Fifo(prio) | Policy::RoundRobin(prio) => Some(prio),
+            Policy::Normal(_) | Policy::Batch(_) | Policy::Idle => None,
+        }
+    }
+
+    /// The weight that a task of this policy has while it is fair.
+    #[must_use]
+    pub fn weight(self) -> Weight {
+        match self {
+            Policy::Normal(nice) | Policy::Batch(nice) => nice.weight(),
+            Policy::Idle => Weight::IDLE,
+            Policy::Fifo(_) | Policy::RoundRobin(_) => Weight::NICE_0,
+        }
+    }
+
+    /// What the report calls `priority`: the real-time priority or the nice value.
+    #[must_use]
+    pub fn priority(self) -> i64 {
+        match self {
+            Policy::Fifo(prio) | Policy::RoundRobin(prio) => i64::from(prio.get()),
+            Policy::Normal(nice) | Policy::Batch(nice) => i64::from(nice.get()),
+            Policy::Idle => 0,
+        }
+    }
+}
+
+/// The name of the policy in sched(7), without its priority.
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Policy::Fifo(_) => "SCHED_FIFO",
+            Policy::RoundRobin(_) => "SCHED_RR",
+            Policy::Normal(_) => "SCHED_OTHER",
+            Policy::Batch(_) => "SCHED_BATCH",
+            Policy::Idle => "SCHED_IDLE",
+        })
+    }
+}
+
+/// A task group; [`GroupId::ROOT`] always exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(pub u32);
+
+impl GroupId {
+    /// The group `/`, which has no limits and no parent.
+    pub const ROOT: GroupId = GroupId(0);
+
+    /// The place of this group in an array with one element for each group.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Everything that a user asks for one task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attr {
+    /// Policy with its priority or nice value.
+    pub policy: Policy,
+    /// The CPUs on which the task may run; those that the machine does not have are ignored.
+    pub affinity: CpuSet,
+    /// The task group to which the task belongs.
+    pub group: GroupId,
+    /// How much later than asked its timers may expire, while it is not real-time.
+    pub slack: Nanos,
+}
+
+impl Attr {
+    /// The slack of a task that did not ask for another: 50 us, as in prctl(2).
+    pub const DEFAULT_SLACK: Nanos = Nanos::from_micros(50);
+
+    /// SCHED_OTHER at nice 0 in the root group, with the default slack.
+    #[must_use]
+    pub fn normal(affinity: CpuSet) -> Attr {
+        let policy = Policy::Normal(Nice::default());
+        Attr { policy, affinity, group: GroupId::ROOT, slack: Attr::DEFAULT_SLACK }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_out_of_range_cannot_be_made() {
+        assert_eq!((RtPrio::new(0), RtPrio::new(100), RtPrio::new(256)), (None, None, None));
+        assert_eq!((Nice::new(-21), Nice::new(20)), (None, None));
+        assert_eq!((Weight::new(1), Weight::new(262_145)), (None, None));
+        assert_eq!(RtPrio::new(99), Some(RtPrio::MAX));
+    }
+
+    #[test]
+    fn weights_are_the_kernels() {
+        let weight = |nice| Nice::new(nice).unwrap().weight().get();
+        assert_eq!([weight(-20), weight(0), weight(5), weight(19)], [88761, 1024, 335, 15]);
+    }
+}

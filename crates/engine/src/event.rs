@@ -1,0 +1,102 @@
+//! What happens on a host, as one ordered stream: the only thing that reports, traces and checks
+//! are made from.
+//!
+//! A host emits an [`Event`] at the moment at which it happens, in order of time for each CPU.
+//! Together they say for every CPU what it does at each moment ([`What::Exec`], [`What::Overhead`],
+//! [`What::Idle`]) and for every task whether it runs, waits or sleeps.
+
+use crate::attr::{GroupId, Policy};
+use crate::cpu::CpuId;
+use crate::task::TaskId;
+use crate::time::Time;
+
+/// One thing that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When.
+    pub at: Time,
+    /// On which CPU; for a wake-up, the one whose run queue the task entered.
+    pub cpu: CpuId,
+    /// What.
+    pub what: What,
+}
+
+/// The kinds of things that happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A task began its life, blocked: its first [`What::Wake`] follows.
+    Spawn {
+        /// The new task.
+        task: TaskId,
+    },
+    /// A task became runnable.
+    Wake {
+        /// The woken task.
+        task: TaskId,
+        /// When its condition came true: the requested expiry of its timer, the waker's call, or
+        /// its start. Wake-up latency runs from here to the task's next [`What::Exec`].
+        since: Time,
+    },
+    /// The scheduler took a decision on this CPU.
+    Switch {
+        /// Who had the CPU, and how it left; `None` if the CPU was idle. A task that was chosen
+        /// again is here and in `next`.
+        prev: Option<(TaskId, Left)>,
+        /// Who has the CPU from now on; `None` for idle.
+        next: Option<TaskId>,
+    },
+    /// From now on the CPU executes instructions of this task.
+    Exec {
+        /// The running task.
+        task: TaskId,
+        /// The policy under which it is accounted.
+        policy: Policy,
+    },
+    /// From now on the CPU works for the scheduler: a switch, a wake-up, an interrupt.
+    Overhead,
+    /// From now on the CPU does nothing.
+    Idle,
+    /// The CPU took a timer interrupt; the tick is one.
+    TimerInterrupt,
+    /// A timer that is not the tick was armed.
+    TimerArmed,
+    /// A timer that is not the tick expired and was run.
+    TimerExpired {
+        /// Whether only the greedy walk runs it this early.
+        greedy: bool,
+    },
+    /// A timer that is not the tick was cancelled before it expired.
+    TimerCancelled,
+    /// A task's policy or group is another from now on.
+    Changed {
+        /// The task.
+        task: TaskId,
+        /// Its policy.
+        policy: Policy,
+        /// Its task group.
+        group: GroupId,
+    },
+    /// The task's program arrived at a step (see the workload): `step` counts the steps of the
+    /// phase, `phase` those of the task.
+    Step {
+        /// The task.
+        task: TaskId,
+        /// Which phase of the program.
+        phase: u32,
+        /// Which step of the phase.
+        step: u32,
+    },
+}
+
+/// How a task left its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Against its will; it waits in a run queue.
+    Preempted,
+    /// By its own will; it waits in a run queue.
+    Yielded,
+    /// It waits for something to happen.
+    Blocked,
+    /// For ever.
+    Exited,
+}

@@ -1,0 +1,141 @@
+//! Every heuristic as a named switch, so that before and after are one flag and one path apart.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// One switch. The name on the outside is the kernel's convention: `RT_PUSH`, `NO_RT_PUSH`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Feature {
+    /// A CPU with waiting real-time tasks sends them away, and wake-up placement knows real-time.
+    RtPush,
+    /// A CPU that lowers its priority fetches waiting real-time tasks.
+    RtPull,
+    /// A waiting real-time task that cannot be pushed does not hide those behind it.
+    RtPushPastStuck,
+    /// Fair tasks move from busy CPUs to less busy ones.
+    LoadBalance,
+    /// A woken task may preempt the running one when it is fairer so.
+    WakeupPreemption,
+    /// A sleeper is credited half of the latency period instead of all of it.
+    GentleFairSleepers,
+}
+
+impl Feature {
+    /// Every feature, in the order in which they are shown.
+    pub const ALL: [Feature; 6] = [
+        Feature::RtPush,
+        Feature::RtPull,
+        Feature::RtPushPastStuck,
+        Feature::LoadBalance,
+        Feature::WakeupPreemption,
+        Feature::GentleFairSleepers,
+    ];
+
+    /// The name outside the program.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Feature::RtPush => "RT_PUSH",
+            Feature::RtPull => "RT_PULL",
+            Feature::RtPushPastStuck => "RT_PUSH_PAST_STUCK",
+            Feature::LoadBalance => "LOAD_BALANCE",
+            Feature::WakeupPreemption => "WAKEUP_PREEMPTION",
+            Feature::GentleFairSleepers => "GENTLE_FAIR_SLEEPERS",
+        }
+    }
+}
+
+/// A setting of all switches; by default all are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features(u32);
+
+impl Default for Features {
+    fn default() -> Features {
+        Features((1 << Feature::ALL.len()) - 1)
+    }
+}
+
+impl Features {
+    /// Whether `feature` is on.
+    #[must_use]
+    pub fn has(self, feature: Feature) -> bool {
+        self.0 >> feature as u8 & 1 == 1
+    }
+
+    /// Turns `switch.feature` on or off.
+    pub fn set(&mut self, switch: Switched) {
+        let bit = 1 << switch.feature as u8;
+        self.0 = if switch.on { self.0 | bit } else { self.0 & !bit };
+    }
+
+    /// These features with `feature` off.
+    #[must_use]
+    pub fn without(mut self, feature: Feature) -> Features {
+        self.set(Switched { feature, on: false });
+        self
+    }
+
+    /// The names as the kernel shows them: `RT_PUSH NO_RT_PULL ...`.
+    pub fn names(self) -> impl Iterator<Item = String> {
+        Feature::ALL.into_iter().map(move |feature| {
+            format!("{}{}", if self.has(feature) { "" } else { "NO_" }, feature.name())
+        })
+    }
+}
+
+/// A feature and what to do with it, as written by a user: `NAME` or `NO_NAME`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switched {
+    /// The switch.
+    pub feature: Feature,
+    /// Its new position.
+    pub on: bool,
+}
+
+/// No feature has this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownFeature(pub String);
+
+impl fmt::Display for UnknownFeature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known: Vec<_> = Feature::ALL.iter().map(|feature| feature.name()).collect();
+        write!(f, "unknown feature {:?}; known are {}", self.0, known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownFeature {}
+
+impl FromStr for Switched {
+    type Err = UnknownFeature;
+
+    fn from_str(text: &str) -> Result<Switched, UnknownFeature> {
+        let (name, on) = text.strip_prefix("NO_").map_or((text, true), |name| (name, false));
+        Feature::ALL
+            .into_iter()
+            .find(|feature| feature.name() == name)
+            .map(|feature| Switched { feature, on })
+            .ok_or_else(|| UnknownFeature(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_feature_is_on_until_it_is_switched_off() {
+        let mut features = Features::default();
+        assert!(Feature::ALL.into_iter().all(|feature| features.has(feature)));
+        features.set("NO_RT_PULL".parse().unwrap());
+        assert!(!features.has(Feature::RtPull) && features.has(Feature::RtPush));
+        features.set("RT_PULL".parse().unwrap());
+        assert_eq!(features, Features::default());
+    }
+
+    #[test]
+    fn an_unknown_feature_names_the_known_ones() {
+        let error = "NO_SUCH".parse::<Switched>().unwrap_err();
+        assert!(error.to_string().contains("RT_PUSH"), "{error}");
+    }
+}

@@ -1,0 +1,3 @@
+//! The workload language.
+pub mod draw;
+pub mod scenario;

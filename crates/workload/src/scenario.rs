@@ -1,0 +1,230 @@
+//! A scenario, checked: every name is resolved, every value is in range, every unit is known.
+//!
+//! This is what hosts run. The text that it comes from is rt-app's JSON with extensions, read by
+//! [`crate::parse`].
+
+use crate::draw::Draw;
+use runyard_engine::attr::{GroupId, Weight};
+use runyard_engine::cpu::CpuSet;
+use runyard_engine::features::Features;
+use runyard_engine::time::Nanos;
+use runyard_engine::topology::Topology;
+
+/// A whole workload and the machine that it wants.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// How long to run; `None` runs until every task has ended.
+    pub duration: Option<Nanos>,
+    /// Whether mutexes inherit priorities.
+    pub pi_enabled: bool,
+    /// The simulated machine.
+    pub machine: MachineSpec,
+    /// The switches of the engine.
+    pub features: Features,
+    /// Task groups by [`GroupId`]; the first is `/`.
+    pub groups: Vec<GroupSpec>,
+    /// Tasks in file order, those of `instance` 0 (templates for `fork`) included.
+    pub tasks: Vec<TaskSpec>,
+    /// The names behind the ids in [`Step`], and what must be known about each object.
+    pub objects: Objects,
+}
+
+/// A simulated machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineSpec {
+    /// CPUs, cores and nodes.
+    pub topology: Topology,
+    /// Scheduler ticks a second on a busy CPU.
+    pub tick_hz: u32,
+    /// What things cost.
+    pub costs: Costs,
+}
+
+/// What the machine's own work costs, in time; each is drawn from `cost..=cost + jitter`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Costs {
+    /// From the decision to switch to the first instruction of the next task.
+    pub context_switch: Nanos,
+    /// How long a task is on its way from one run queue to another.
+    pub migration: Nanos,
+    /// From asking another CPU to reschedule to its doing so.
+    pub ipi: Nanos,
+    /// What waking a task costs the CPU that does it.
+    pub wakeup: Nanos,
+    /// What a timer interrupt costs the CPU that takes it.
+    pub timer_interrupt: Nanos,
+    /// The span above each cost from which it is drawn.
+    pub jitter: Nanos,
+}
+
+/// A task group of the scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupSpec {
+    /// Its path, `/web/api`.
+    pub path: String,
+    /// Its parent; the root is its own parent.
+    pub parent: GroupId,
+    /// Its share among its siblings.
+    pub weight: Weight,
+}
+
+/// A thread object of the scenario: a program and who runs it.
+#[derive(Clone, Debug)]
+pub struct TaskSpec {
+    /// Its key.
+    pub name: String,
+    /// How many tasks run it from the start.
+    pub instances: u32,
+    /// How long each waits before its first phase.
+    pub delay: Draw,
+    /// What holds for every phase that does not say otherwise.
+    pub properties: Properties,
+    /// How often the phases are gone through; `None` is for ever.
+    pub loops: Option<u32>,
+    /// The phases in order; never empty.
+    pub phases: Vec<Phase>,
+}
+
+/// A stretch of a task's life under the same properties.
+#[derive(Clone, Debug)]
+pub struct Phase {
+    /// Its key; empty for the thread object that is its own phase.
+    pub name: String,
+    /// How often its steps are gone through; `None` is for ever.
+    pub loops: Option<u32>,
+    /// Applied when the phase starts; what is absent is as before (CPUs: as the thread says).
+    pub properties: Properties,
+    /// What the task does, in order.
+    pub steps: Vec<Step>,
+}
+
+/// What a thread or a phase asks of the scheduler.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Properties {
+    /// CPUs on which it may run.
+    pub cpus: Option<CpuSet>,
+    /// Policy, complete with the priority or nice value that holds there.
+    pub policy: Option<runyard_engine::attr::Policy>,
+    /// Task group.
+    pub group: Option<GroupId>,
+    /// Timer slack; real-time tasks have none whatever it says.
+    pub slack: Option<Nanos>,
+}
+
+/// The place of a thread object in [`Scenario::tasks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpecId(pub u32);
+
+/// An object that tasks share by name: its place among those of its kind in [`Objects`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectId(pub u32);
+
+/// One event of rt-app's language.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A fixed amount of work: so much CPU time, however long it takes.
+    Run(Draw),
+    /// Work until so much time has passed, with the CPU or without.
+    Runtime(Draw),
+    /// Block for a time.
+    Sleep(Draw),
+    /// Block until the next period of a timer begins.
+    Timer {
+        /// Which timer.
+        timer: TimerRef,
+        /// Its period.
+        period: Draw,
+        /// Whether a missed period shifts all later ones.
+        mode: TimerMode,
+    },
+    /// Take a mutex.
+    Lock(ObjectId),
+    /// Give a mutex back.
+    Unlock(ObjectId),
+    /// Wait for a condition; the mutex is given back meanwhile.
+    Wait {
+        /// The condition.
+        cond: ObjectId,
+        /// The mutex, which the task holds.
+        mutex: ObjectId,
+    },
+    /// Wake one waiter of a condition.
+    Signal(ObjectId),
+    /// Wake all waiters of a condition.
+    Broadcast(ObjectId),
+    /// Signal a condition, then wait for it.
+    Sync {
+        /// The condition.
+        cond: ObjectId,
+        /// The mutex, which the task holds.
+        mutex: ObjectId,
+    },
+    /// Wait until all users of the barrier are here.
+    Barrier(ObjectId),
+    /// Raise a semaphore by one.
+    SemPost(ObjectId),
+    /// Lower a semaphore by one, waiting until that is possible.
+    SemWait(ObjectId),
+    /// Wait to be resumed by name.
+    Suspend(ObjectId),
+    /// Resume all who are suspended under the name.
+    Resume(ObjectId),
+    /// Let others run.
+    Yield,
+    /// Start a new task that runs the named thread object.
+    Fork(SpecId),
+    /// Put bytes into a pipe, waiting while it is full.
+    Send {
+        /// The pipe.
+        pipe: ObjectId,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// Take bytes out of a pipe, waiting until they are there.
+    Recv {
+        /// The pipe.
+        pipe: ObjectId,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// End the task.
+    Exit,
+}
+
+/// Which timer a `timer` event means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerRef {
+    /// One that all tasks share by name.
+    Shared(ObjectId),
+    /// One of the task's own (names that begin with `unique`): its place among those of the task.
+    Unique(u32),
+}
+
+/// What happens to a timer whose period was missed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimerMode {
+    /// The next period begins now.
+    #[default]
+    Relative,
+    /// The next period begins where it would have.
+    Absolute,
+}
+
+/// The shared objects of a scenario, each kind numbered by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Objects {
+    /// Mutex names.
+    pub mutexes: Vec<String>,
+    /// Condition names.
+    pub conditions: Vec<String>,
+    /// Barriers: name and number of users (references times instances).
+    pub barriers: Vec<(String, u32)>,
+    /// Semaphore names.
+    pub semaphores: Vec<String>,
+    /// Names under which tasks are suspended.
+    pub suspends: Vec<String>,
+    /// Names of shared timers.
+    pub timers: Vec<String>,
+    /// Pipes: name and capacity in bytes.
+    pub pipes: Vec<(String, u64)>,
+}
