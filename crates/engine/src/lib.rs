@@ -1,8 +1,31 @@
-//! The policy of the Linux scheduler as data structures.
+//! The policy of the Linux scheduler as data structures: what runs next, where, for how long.
+//!
+//! No lock, no clock, no I/O, no float, no threads: a host passes the time in and carries the
+//! effects out. The same code decides in the simulator and in the runtime.
+//!
+//! - [`run_queue::RunQueue`] is one CPU: its tasks, its timers, its choice of who runs.
+//! - [`task::Task`] is an owned box; it is in exactly one run queue or with its host.
+//! - [`attr`], [`features`], [`config`] and [`topology`] say what is asked for.
+//! - [`event`] is what hosts tell of what happened, for reports and checks.
+//!
+//! Choices between CPUs need snapshots of several run queues and are made by `runyard-smp`.
+
 pub mod attr;
+mod check;
+pub mod config;
 pub mod cpu;
 pub mod event;
+mod fair;
 pub mod features;
+pub mod group;
+mod heap;
+mod list;
+mod rt;
+pub mod run_queue;
+mod slots;
 pub mod task;
 pub mod time;
+pub mod timer;
 pub mod topology;
+
+pub use fair::FairPull;

@@ -1,5 +1,11 @@
-//! A task: what is scheduled.
+//! A task: what is scheduled. An owned box that moves: it is in exactly one run queue, or with its
+//! host. No flag says where it is; who has the box knows.
 
+use crate::attr::{Attr, RtPrio};
+use crate::cpu::CpuId;
+use crate::fair::{Entity, Lag};
+use crate::heap::Index;
+use crate::time::Nanos;
 use std::fmt;
 
 /// A task for ever; never used again within a run.
@@ -17,5 +23,143 @@ impl TaskId {
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{}", self.0)
+    }
+}
+
+/// A place in one run queue. It stays a task's as long as the task stays in that queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot(pub(crate) Index);
+
+impl Slot {
+    /// The place as a number, for a host that must keep it in a word.
+    #[must_use]
+    pub fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// The place that [`Slot::to_bits`] gave.
+    #[must_use]
+    pub fn from_bits(bits: u32) -> Slot {
+        Slot(bits)
+    }
+}
+
+/// What is scheduled. `P` is what the host needs to run it; it is here except while the task runs.
+#[derive(Debug)]
+pub struct Task<P> {
+    /// Its name for ever.
+    pub id: TaskId,
+    /// The host's part; absent while the task runs.
+    pub payload: Option<P>,
+    pub(crate) attr: Attr,
+    /// The best real-time priority among those who wait for what this task holds.
+    pub(crate) boost: Option<RtPrio>,
+    /// Where it ran or was queued last.
+    pub(crate) cpu: CpuId,
+    pub(crate) fair: Entity,
+    /// Where it stands against the others of its fair queue while it is in none.
+    pub(crate) lag: Lag,
+    /// What is left of its SCHED_RR slice.
+    pub(crate) rr_left: Nanos,
+    /// CPU time that it was charged in its life.
+    pub(crate) runtime: Nanos,
+}
+
+impl<P> Task<P> {
+    /// A task that has not run yet.
+    #[must_use]
+    pub fn new(id: TaskId, attr: Attr, payload: P) -> Box<Task<P>> {
+        let fair = Entity::new(attr.policy.weight());
+        Box::new(Task {
+            id,
+            payload: Some(payload),
+            attr,
+            boost: None,
+            cpu: CpuId::default(),
+            fair,
+            lag: Lag::New,
+            rr_left: Nanos::ZERO,
+            runtime: Nanos::ZERO,
+        })
+    }
+
+    /// What its user asks for it.
+    #[must_use]
+    pub fn attr(&self) -> &Attr {
+        &self.attr
+    }
+
+    /// Its real-time priority, its own or inherited, whichever is better; `None` if it is fair.
+    #[must_use]
+    pub fn rt_prio(&self) -> Option<RtPrio> {
+        self.attr.policy.rt_prio().max(self.boost)
+    }
+
+    /// The CPU on which it ran or was queued last.
+    #[must_use]
+    pub fn cpu(&self) -> CpuId {
+        self.cpu
+    }
+
+    /// Says where the task comes from, before its first wake-up or for a host that moved it.
+    pub fn set_cpu(&mut self, cpu: CpuId) {
+        self.cpu = cpu;
+    }
+
+    /// CPU time that it was charged in its life, the cost of its switches included.
+    #[must_use]
+    pub fn runtime(&self) -> Nanos {
+        self.runtime
+    }
+
+    /// Whether it could run anywhere else than where it is; only then is it ever pushed or pulled.
+    pub(crate) fn is_migratory(&self) -> bool {
+        self.attr.affinity.len() > 1
+    }
+
+    /// Takes over what was asked while the task is with its owner, in no run queue.
+    pub fn apply(&mut self, change: Change) {
+        if let Some(policy) = change.policy {
+            self.attr.policy = policy;
+            self.fair.weight = policy.weight().get();
+            self.rr_left = Nanos::ZERO;
+        }
+        if let Some(affinity) = change.affinity {
+            self.attr.affinity = affinity;
+        }
+        if let Some(group) = change.group
+            && group != self.attr.group
+        {
+            self.attr.group = group;
+            self.lag = self.lag.in_another_queue();
+        }
+        self.attr.slack = change.slack.unwrap_or(self.attr.slack);
+        self.boost = change.boost.unwrap_or(self.boost);
+    }
+}
+
+/// What is asked for a task, wherever it is; absent parts stay as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Another policy.
+    pub policy: Option<crate::attr::Policy>,
+    /// Other CPUs. Never empty.
+    pub affinity: Option<crate::cpu::CpuSet>,
+    /// Another task group.
+    pub group: Option<crate::attr::GroupId>,
+    /// Another timer slack.
+    pub slack: Option<Nanos>,
+    /// The best real-time priority among those who wait for the task; `Some(None)` for nobody.
+    pub boost: Option<Option<RtPrio>>,
+}
+
+impl Change {
+    /// Adds a later request; its parts win.
+    pub fn merge(&mut self, later: Change) {
+        self.policy = later.policy.or(self.policy);
+        self.affinity = later.affinity.or(self.affinity.take());
+        self.group = later.group.or(self.group);
+        self.slack = later.slack.or(self.slack);
+        self.boost = later.boost.or(self.boost);
     }
 }

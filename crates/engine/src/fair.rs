@@ -1,0 +1,615 @@
+//! The fair class: CFS as in Linux 6.1, with task groups as a tree of queues.
+//!
+//! Each queue has a virtual clock. A member's vruntime is the CPU time it got divided by its
+//! weight; the member with the smallest is next. A member is an *entity*: a task, or the queue of
+//! a group on this CPU, which stands in its parent's queue with the group's share as its weight.
+//! The running task and the groups above it are each `curr` of their queue, outside its heap.
+//!
+//! Off a queue, a vruntime means nothing by itself: what is kept is the [`Lag`]. A sleeper that
+//! wakes on the queue it left is placed as in the kernel, by its absolute vruntime; one that wakes
+//! elsewhere is placed by the distance it had, less the time it slept. The kernel reads the old
+//! queue's clock for that, which may by then have advanced less than time; the difference is at
+//! most the sleeper credit, within which both answers lie.
+//!
+//! A group's queue is made when its first member comes to this CPU and stays after the last left
+//! until its entity would be placed the same if it were made anew ([`RunQueue::reap_one`]).
+//!
+//! Left out of 6.1: next, last and skip buddies but for `yield` (they serve cache affinity), PELT
+//! (a group's share follows the instantaneous load of its queues instead of their average).
+//!
+//! Invariants ([`RunQueue::check`]): counts, loads and heaps equal those counted afresh; a queue's
+//! clock never runs back; a group's entity is queued exactly while its queue has members.
+
+use crate::attr::{GroupId, Policy};
+use crate::cpu::CpuId;
+use crate::group::Groups;
+use crate::heap::{Forest, Heap, Index};
+use crate::list::List;
+use crate::run_queue::{Member, RunQueue};
+use crate::time::{Nanos, Time, VTime};
+
+/// The weight at which virtual time runs as fast as time.
+const UNIT: u64 = 1024;
+
+/// A sleep after which the signed difference of two virtual times may have wrapped.
+const LONG_SLEEP: Nanos = Nanos((1 << 63) / UNIT);
+
+/// What competes in a fair queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entity {
+    pub(crate) vruntime: VTime,
+    pub(crate) weight: u32,
+    /// CPU time charged so far, and what it was when the entity was last picked.
+    runtime: u64,
+    runtime_at_pick: u64,
+    /// The group queue in whose heap it is; `None` for the root's. Kept while queued.
+    pub(crate) parent: Option<Index>,
+}
+
+impl Entity {
+    pub(crate) fn new(weight: crate::attr::Weight) -> Entity {
+        let weight = weight.get();
+        Entity { vruntime: VTime(0), weight, runtime: 0, runtime_at_pick: 0, parent: None }
+    }
+
+    fn virtual_span(&self, span: u64) -> u64 {
+        if u64::from(self.weight) == UNIT {
+            span
+        } else {
+            span.saturating_mul(UNIT) / u64::from(self.weight)
+        }
+    }
+
+    fn ran_since_pick(&self) -> u64 {
+        self.runtime - self.runtime_at_pick
+    }
+}
+
+/// Where an entity stands while it is in no queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lag {
+    /// It never ran.
+    New,
+    /// It left to sleep.
+    Asleep { vruntime: VTime, queue: QueueName, lead: i64, since: Time },
+    /// It is on its way to another queue, this far ahead of the clock of the one it left.
+    Moving { lead: i64 },
+}
+
+impl Lag {
+    /// The same for a task that is sent to a queue of another group meanwhile.
+    pub(crate) fn in_another_queue(self) -> Lag {
+        match self {
+            Lag::Asleep { lead, .. } => Lag::Moving { lead: lead.max(0) },
+            lag @ (Lag::New | Lag::Moving { .. }) => lag,
+        }
+    }
+}
+
+/// One queue of one CPU, for ever: a queue that is made again gets another epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QueueName {
+    cpu: CpuId,
+    epoch: u32,
+}
+
+/// The queue of the root or of a group on one CPU.
+#[derive(Debug, Default)]
+pub(crate) struct FairQueue {
+    pub(crate) heap: Heap,
+    pub(crate) curr: Option<Index>,
+    pub(crate) min_vruntime: VTime,
+    /// The sum of the members' weights.
+    pub(crate) load: u64,
+    /// Members, `curr` included.
+    pub(crate) nr: u32,
+    /// Tasks in the queue and in all queues below it.
+    pub(crate) nr_tasks: u32,
+    /// Those of them that are SCHED_IDLE.
+    pub(crate) nr_idle_tasks: u32,
+    epoch: u32,
+}
+
+/// A group on this CPU.
+#[derive(Debug)]
+pub(crate) struct GroupQueue {
+    pub(crate) group: GroupId,
+    pub(crate) entity: Entity,
+    lag: Lag,
+    pub(crate) queue: FairQueue,
+    /// What this CPU adds to the group's load.
+    pub(crate) contribution: u64,
+    /// Group queues of this CPU whose parent this is, empty ones included.
+    pub(crate) children: u32,
+}
+
+/// The fair part of a run queue.
+#[derive(Debug)]
+pub(crate) struct Fair {
+    pub(crate) root: FairQueue,
+    pub(crate) forest: Forest<(VTime, u64)>,
+    /// Queued and running fair tasks; who came first is first.
+    pub(crate) tasks: List,
+    /// The group queues that exist, in order of group.
+    pub(crate) group_queues: Vec<(GroupId, Index)>,
+    /// Orders equal vruntimes by arrival.
+    arrivals: u64,
+    epochs: u32,
+    reap_cursor: usize,
+}
+
+impl Fair {
+    pub(crate) fn new() -> Fair {
+        Fair {
+            root: FairQueue::default(),
+            forest: Forest::new(),
+            tasks: List::default(),
+            group_queues: Vec::new(),
+            arrivals: 0,
+            epochs: 0,
+            reap_cursor: 0,
+        }
+    }
+}
+
+/// How much a balancing CPU may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FairPull {
+    /// Who takes.
+    pub to: CpuId,
+    /// No task of which half the load is above this.
+    pub max_load: u64,
+}
+
+/// How many queued tasks a balancing CPU looks at under one lock (`sched_nr_migrate`).
+const MAX_LOOKED_AT: usize = 32;
+
+impl<P, G: Groups> RunQueue<P, G> {
+    pub(crate) fn enqueue_fair(&mut self, at: Index) {
+        let (group, policy) = {
+            let task = self.task(at);
+            (task.attr.group, task.attr.policy)
+        };
+        let home = self.group_queue(group);
+        self.links.push_back(&mut self.fair.tasks, at);
+        let mut arriving = Some(at);
+        let mut level = home;
+        loop {
+            if let Some(entity) = arriving {
+                self.attach(level, entity);
+            }
+            let queue = self.queue_mut(level);
+            queue.nr_tasks += 1;
+            queue.nr_idle_tasks += u32::from(policy == Policy::Idle);
+            let Some(above) = level else { break };
+            arriving = arriving.filter(|_| queue.nr == 1).map(|_| above);
+            self.update_share(above);
+            level = self.entity(above).parent;
+        }
+    }
+
+    /// Takes a task out of its queue and out of every group queue that it leaves empty. If it ran,
+    /// the groups above it that stay go back among those who wait.
+    pub(crate) fn dequeue_fair(&mut self, at: Index, asleep: bool) {
+        let running = self.curr == Some(at);
+        let policy = self.task(at).attr.policy;
+        let (mut next, mut leaving) = (Some(at), true);
+        while let Some(entity) = next {
+            let level = self.entity(entity).parent;
+            if leaving {
+                self.detach_entity(level, entity, asleep || entity != at);
+            } else if running && self.queue(level).curr == Some(entity) {
+                self.put_back(level, entity);
+            }
+            let queue = self.queue_mut(level);
+            queue.nr_tasks -= 1;
+            queue.nr_idle_tasks -= u32::from(policy == Policy::Idle);
+            leaving &= queue.nr == 0;
+            if let Some(above) = level {
+                self.update_share(above);
+            }
+            next = level;
+        }
+        self.links.remove(&mut self.fair.tasks, at);
+    }
+
+    /// Charges the running fair task and the groups above it.
+    pub(crate) fn charge_fair(&mut self, curr: Index, span: Nanos) {
+        let mut at = curr;
+        loop {
+            let entity = self.entity_mut(at);
+            entity.vruntime = entity.vruntime.after(entity.virtual_span(span.0));
+            entity.runtime += span.0;
+            let level = entity.parent;
+            self.advance_queue_clock(level);
+            let Some(above) = level else { break };
+            at = above;
+        }
+    }
+
+    /// The running task goes back among those who wait, and so do the groups above it.
+    pub(crate) fn put_prev_fair(&mut self, curr: Index) {
+        let mut next = Some(curr);
+        while let Some(at) = next {
+            let level = self.entity(at).parent;
+            debug_assert_eq!(self.queue(level).curr, Some(at), "who is put back was running");
+            self.put_back(level, at);
+            next = level;
+        }
+    }
+
+    /// The opposite of [`RunQueue::put_prev_fair`], for a running task that became fair.
+    pub(crate) fn set_curr_fair(&mut self, curr: Index) {
+        let mut next = Some(curr);
+        while let Some(at) = next {
+            let level = self.entity(at).parent;
+            self.remove(level, at);
+            self.set_curr(level, at);
+            next = level;
+        }
+    }
+
+    /// Picks the next fair task and makes it and the groups above it `curr` of their queues.
+    /// A task that yielded is passed over if that is not unfair to it.
+    pub(crate) fn pick_fair(&mut self, yielded: Option<Index>) -> Option<Index> {
+        let mut level = None;
+        while self.queue(level).nr > 0 {
+            let at = self.pick_entity(level, yielded);
+            self.set_curr(level, at);
+            match self.member(at) {
+                Member::Task(_) => return Some(at),
+                Member::Group(_) => level = Some(at),
+            }
+        }
+        assert_eq!(level, None, "a queued group has members");
+        None
+    }
+
+    /// Whether the tick should end the turn of the running fair task (`check_preempt_tick`).
+    pub(crate) fn fair_turn_is_over(&self, curr: Index) -> bool {
+        let mut next = Some(curr);
+        while let Some(at) = next {
+            let entity = self.entity(at);
+            if self.queue(entity.parent).nr > 1 && self.entity_turn_is_over(at) {
+                return true;
+            }
+            next = entity.parent;
+        }
+        false
+    }
+
+    /// Whether a woken fair task preempts the running fair one (`check_preempt_wakeup`).
+    pub(crate) fn preempts_on_wakeup(&self, curr: Index, woken: Index) -> bool {
+        let policy = |at| self.task(at).attr.policy;
+        if policy(curr) == Policy::Idle && policy(woken) != Policy::Idle {
+            return true;
+        }
+        if !self.has(crate::features::Feature::WakeupPreemption)
+            || matches!(policy(woken), Policy::Batch(_) | Policy::Idle)
+        {
+            return false;
+        }
+        let (curr, woken) = self.matching_siblings(curr, woken);
+        let (curr, woken) = (self.entity(curr), self.entity(woken));
+        let behind = curr.vruntime.diff(woken.vruntime);
+        behind > 0 && behind.unsigned_abs() > self.wakeup_granularity(woken)
+    }
+
+    /// Takes out a waiting fair task for a CPU that has less to do.
+    pub(crate) fn take_fair(&mut self, pull: FairPull) -> Option<Index> {
+        let at = self
+            .links
+            .iter(self.fair.tasks)
+            .take(MAX_LOOKED_AT)
+            .filter(|&at| self.curr != Some(at) && self.task(at).attr.affinity.contains(pull.to))
+            .find(|&at| self.task_load(at) / 2 <= pull.max_load)?;
+        self.dequeue_fair(at, false);
+        Some(at)
+    }
+
+    /// What a task adds to the load of the CPU: its weight, scaled by the shares above it.
+    pub(crate) fn task_load(&self, at: Index) -> u64 {
+        let mut entity = self.entity(at);
+        let mut load = u64::from(entity.weight);
+        while let Some(above) = entity.parent {
+            let queue_load = self.queue(Some(above)).load;
+            entity = self.entity(above);
+            load = load * u64::from(entity.weight) / queue_load.max(1);
+        }
+        load
+    }
+
+    /// Forgets one empty group queue that would be placed no differently if it were made anew.
+    pub(crate) fn reap_one(&mut self) {
+        let Some(&(_, at)) = self.fair.group_queues.get(self.fair.reap_cursor) else {
+            self.fair.reap_cursor = 0;
+            return;
+        };
+        let group = self.group(at);
+        let parent = group.entity.parent;
+        let ahead = group.entity.vruntime > self.credited(parent);
+        if group.queue.nr > 0 || group.children > 0 || ahead {
+            self.fair.reap_cursor += 1;
+            return;
+        }
+        self.fair.group_queues.remove(self.fair.reap_cursor);
+        self.members.remove(at);
+        if let Some(above) = parent {
+            self.group_mut(above).children -= 1;
+        }
+    }
+
+    /// The queue of `group` on this CPU, made if need be; `None` is the root's.
+    fn group_queue(&mut self, group: GroupId) -> Option<Index> {
+        if group == GroupId::ROOT {
+            return None;
+        }
+        if let Ok(found) = self.fair.group_queues.binary_search_by_key(&group, |&(id, _)| id) {
+            return Some(self.fair.group_queues[found].1);
+        }
+        self.reap_one();
+        let parent = self.group_queue(self.groups.parent(group));
+        let mut entity = Entity::new(self.groups.weight(group));
+        entity.parent = parent;
+        entity.vruntime = self.credited(parent);
+        let lag = Lag::Asleep {
+            vruntime: entity.vruntime,
+            queue: self.queue_name(parent),
+            lead: 0,
+            since: self.clock,
+        };
+        self.fair.epochs += 1;
+        let queue = FairQueue { epoch: self.fair.epochs, ..FairQueue::default() };
+        let made = GroupQueue { group, entity, lag, queue, contribution: 0, children: 0 };
+        let at = self.add_member(Member::Group(Box::new(made)));
+        if let Some(above) = parent {
+            self.group_mut(above).children += 1;
+        }
+        let place = self.fair.group_queues.partition_point(|&(id, _)| id < group);
+        self.fair.group_queues.insert(place, (group, at));
+        Some(at)
+    }
+
+    /// Where a group that slept long starts on the clock of a queue.
+    fn credited(&self, level: Option<Index>) -> VTime {
+        self.queue(level).min_vruntime.before(self.config.sleeper_credit(None))
+    }
+
+    fn attach(&mut self, level: Option<Index>, at: Index) {
+        let vruntime = self.place(level, at);
+        let entity = self.entity_mut(at);
+        entity.vruntime = vruntime;
+        entity.parent = level;
+        let weight = u64::from(entity.weight);
+        let queue = self.queue_mut(level);
+        queue.nr += 1;
+        queue.load += weight;
+        self.insert(level, at, vruntime);
+    }
+
+    fn detach_entity(&mut self, level: Option<Index>, at: Index, asleep: bool) {
+        let Entity { weight, vruntime, .. } = *self.entity(at);
+        let queue = self.queue_mut(level);
+        queue.nr -= 1;
+        queue.load -= u64::from(weight);
+        if queue.curr == Some(at) {
+            queue.curr = None;
+        } else {
+            self.remove(level, at);
+        }
+        let lead = vruntime.diff(self.queue(level).min_vruntime);
+        let lag = if asleep {
+            Lag::Asleep { vruntime, queue: self.queue_name(level), lead, since: self.clock }
+        } else {
+            Lag::Moving { lead }
+        };
+        match self.member_mut(at) {
+            Member::Task(task) => task.lag = lag,
+            Member::Group(group) => group.lag = lag,
+        }
+        self.advance_queue_clock(level);
+    }
+
+    /// Where a newcomer starts on a queue's virtual clock (`place_entity`).
+    fn place(&self, level: Option<Index>, at: Index) -> VTime {
+        let clock = self.queue(level).min_vruntime;
+        let (lag, policy) = match self.member(at) {
+            Member::Task(task) => (task.lag, Some(task.attr.policy)),
+            Member::Group(group) => (group.lag, None),
+        };
+        match lag {
+            Lag::New => {
+                let entity = self.entity(at);
+                clock.after(entity.virtual_span(self.slice(level, entity, 1)))
+            }
+            Lag::Moving { lead } => clock.after(lead.cast_unsigned()),
+            Lag::Asleep { vruntime, queue, lead, since } => {
+                let floor = clock.before(self.config.sleeper_credit(policy));
+                let slept = self.clock.since(since);
+                if slept >= LONG_SLEEP {
+                    floor
+                } else if queue == self.queue_name(level) {
+                    vruntime.max(floor)
+                } else {
+                    clock.after(lead.saturating_sub_unsigned(slept.0).cast_unsigned()).max(floor)
+                }
+            }
+        }
+    }
+
+    /// The clock follows the least vruntime among running and waiting members, never backwards.
+    fn advance_queue_clock(&mut self, level: Option<Index>) {
+        let queue = self.queue(level);
+        let first = queue.heap.first().map(|at| self.fair.forest.key(at).0);
+        let curr = queue.curr.map(|at| self.entity(at).vruntime);
+        let least = match (first, curr) {
+            (Some(a), Some(b)) => a.min(b),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => return,
+        };
+        let queue = self.queue_mut(level);
+        queue.min_vruntime = queue.min_vruntime.max(least);
+    }
+
+    /// Sets the weight of a group's entity to the group's share of this CPU (`calc_group_shares`).
+    pub(crate) fn update_share(&mut self, at: Index) {
+        let GroupQueue { group, contribution, ref queue, .. } = *self.group(at);
+        let (load, nr) = (queue.load, queue.nr);
+        let total = self.groups.exchange_load(group, contribution, load);
+        self.group_mut(at).contribution = load;
+        if nr > 0 {
+            let most = u64::from(self.groups.weight(group).get());
+            let share = (most * load / total.max(load)).clamp(2.min(most), most);
+            self.reweight(at, share as u32);
+        }
+    }
+
+    fn reweight(&mut self, at: Index, weight: u32) {
+        let entity = self.entity_mut(at);
+        let old = std::mem::replace(&mut entity.weight, weight);
+        let level = entity.parent;
+        if self.is_attached(at) {
+            let queue = self.queue_mut(level);
+            queue.load = queue.load - u64::from(old) + u64::from(weight);
+        }
+    }
+
+    fn is_attached(&self, at: Index) -> bool {
+        self.fair.forest.contains(at) || self.queue(self.entity(at).parent).curr == Some(at)
+    }
+
+    fn pick_entity(&mut self, level: Option<Index>, yielded: Option<Index>) -> Index {
+        let first = self.pop(level).expect("a queue that is picked from has members");
+        if !self.is_above(first, yielded) {
+            return first;
+        }
+        let second = self.queue(level).heap.first();
+        let (Some(second), skipped) = (second, *self.entity(first)) else { return first };
+        let ahead = self.entity(second).vruntime.diff(skipped.vruntime);
+        if ahead > 0 && ahead.unsigned_abs() > self.wakeup_granularity(&skipped) {
+            return first;
+        }
+        self.remove(level, second);
+        self.insert(level, first, skipped.vruntime);
+        second
+    }
+
+    /// Whether `at` is `task` or a group above it.
+    fn is_above(&self, at: Index, task: Option<Index>) -> bool {
+        std::iter::successors(task, |&below| self.entity(below).parent).any(|below| below == at)
+    }
+
+    fn entity_turn_is_over(&self, at: Index) -> bool {
+        let entity = self.entity(at);
+        let slice = self.slice(entity.parent, entity, 0);
+        let ran = entity.ran_since_pick();
+        if ran > slice {
+            return true;
+        }
+        if ran < self.config.min_granularity.0 {
+            return false;
+        }
+        let queue = self.queue(entity.parent);
+        let first = queue.heap.first().map(|first| self.fair.forest.key(first).0);
+        first.is_some_and(|first| entity.vruntime.diff(first) > slice.cast_signed())
+    }
+
+    /// How long the entity may run in its turn (`sched_slice`), with `more` tasks than there are.
+    fn slice(&self, level: Option<Index>, entity: &Entity, more: u32) -> u64 {
+        let tasks = u64::from(self.fair.root.nr_tasks + more);
+        let least = self.config.min_granularity.0;
+        let period = self.config.latency.0.max(tasks * least);
+        let mut slice = period;
+        let (mut level, mut weight, mut queued) = (level, u64::from(entity.weight), more == 0);
+        loop {
+            let load = self.queue(level).load + if queued { 0 } else { weight };
+            slice = slice * weight / load.max(1);
+            let Some(above) = level else { break };
+            let entity = self.entity(above);
+            (level, weight, queued) =
+                (entity.parent, u64::from(entity.weight), self.is_attached(above));
+        }
+        slice.max(least)
+    }
+
+    fn wakeup_granularity(&self, entity: &Entity) -> u64 {
+        entity.virtual_span(self.config.wakeup_granularity.0)
+    }
+
+    /// The two entities above (or at) the tasks that compete in the same queue.
+    fn matching_siblings(&self, mut a: Index, mut b: Index) -> (Index, Index) {
+        let (mut deep_a, mut deep_b) = (self.depth(a), self.depth(b));
+        let up = |at: Index| self.entity(at).parent.expect("the roots of two tasks are one");
+        while self.entity(a).parent != self.entity(b).parent {
+            let (from_a, from_b) = (deep_a >= deep_b, deep_b >= deep_a);
+            if from_a {
+                (a, deep_a) = (up(a), deep_a - 1);
+            }
+            if from_b {
+                (b, deep_b) = (up(b), deep_b - 1);
+            }
+        }
+        (a, b)
+    }
+
+    fn depth(&self, at: Index) -> usize {
+        std::iter::successors(self.entity(at).parent, |&above| self.entity(above).parent).count()
+    }
+
+    fn queue_name(&self, level: Option<Index>) -> QueueName {
+        QueueName { cpu: self.cpu, epoch: self.queue(level).epoch }
+    }
+
+    fn put_back(&mut self, level: Option<Index>, at: Index) {
+        self.queue_mut(level).curr = None;
+        self.insert(level, at, self.entity(at).vruntime);
+    }
+
+    fn set_curr(&mut self, level: Option<Index>, at: Index) {
+        self.queue_mut(level).curr = Some(at);
+        let entity = self.entity_mut(at);
+        entity.runtime_at_pick = entity.runtime;
+    }
+
+    fn insert(&mut self, level: Option<Index>, at: Index, vruntime: VTime) {
+        let key = (vruntime, self.fair.arrivals);
+        self.fair.arrivals += 1;
+        let (forest, heap) = self.heap(level);
+        forest.insert(heap, at, key);
+    }
+
+    fn remove(&mut self, level: Option<Index>, at: Index) {
+        let (forest, heap) = self.heap(level);
+        forest.remove(heap, at);
+    }
+
+    fn pop(&mut self, level: Option<Index>) -> Option<Index> {
+        let (forest, heap) = self.heap(level);
+        forest.pop(heap)
+    }
+
+    fn heap(&mut self, level: Option<Index>) -> (&mut Forest<(VTime, u64)>, &mut Heap) {
+        let heap = match level {
+            None => &mut self.fair.root.heap,
+            Some(at) => match self.members.get_mut(at) {
+                Some(Member::Group(group)) => &mut group.queue.heap,
+                _ => unreachable!("{at} is a group queue"),
+            },
+        };
+        (&mut self.fair.forest, heap)
+    }
+
+    pub(crate) fn queue(&self, level: Option<Index>) -> &FairQueue {
+        match level {
+            None => &self.fair.root,
+            Some(group) => &self.group(group).queue,
+        }
+    }
+
+    fn queue_mut(&mut self, level: Option<Index>) -> &mut FairQueue {
+        match level {
+            None => &mut self.fair.root,
+            Some(group) => &mut self.group_mut(group).queue,
+        }
+    }
+}

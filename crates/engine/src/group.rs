@@ -1,0 +1,35 @@
+//! What a run queue must know of task groups beyond its own CPU.
+//!
+//! A group has a queue on each CPU where it has members, and an entity that stands for that queue
+//! in the parent's. The entity's weight is the group's share of that CPU, which depends on the
+//! group's load everywhere: the one number here that all CPUs write.
+
+use crate::attr::{GroupId, Weight};
+
+/// The task groups of a machine, as its run queues see them. The machine shares one among them.
+pub trait Groups {
+    /// The parent of a group other than the root.
+    fn parent(&self, group: GroupId) -> GroupId;
+
+    /// The group's share among its siblings.
+    fn weight(&self, group: GroupId) -> Weight;
+
+    /// Replaces what one CPU contributes to the load of `group` and returns the load over all
+    /// CPUs, the new contribution included.
+    fn exchange_load(&self, group: GroupId, old: u64, new: u64) -> u64;
+}
+
+/// No group but the root.
+impl Groups for () {
+    fn parent(&self, group: GroupId) -> GroupId {
+        unreachable!("{group:?} does not exist")
+    }
+
+    fn weight(&self, group: GroupId) -> Weight {
+        unreachable!("{group:?} does not exist")
+    }
+
+    fn exchange_load(&self, group: GroupId, _: u64, _: u64) -> u64 {
+        unreachable!("{group:?} does not exist")
+    }
+}

@@ -1,0 +1,616 @@
+//! One CPU's tasks: who runs, who waits, and which of them is next.
+//!
+//! A state machine: methods take the time and return what the host must do, and the compiler sees
+//! to it that the host does. Nothing here knows another CPU. State changes never switch; they ask
+//! for [`RunQueue::schedule`] by [`Resched::Yes`], and that acts once.
+//!
+//! The clock of a queue never runs back, whatever order the host's calls come in: a caller reads
+//! the time before it takes the queue's lock.
+//!
+//! Invariants: [`RunQueue::check`].
+
+use crate::attr::{Policy, RtPrio};
+use crate::config::Config;
+use crate::cpu::CpuId;
+use crate::fair::{Entity, Fair, FairPull, GroupQueue};
+use crate::features::Feature;
+use crate::group::Groups;
+use crate::heap::Index;
+use crate::list::{End, Links};
+use crate::rt::Rt;
+use crate::slots::Slots;
+use crate::task::{Change, Slot, Task, TaskId};
+use crate::time::{Nanos, Time};
+use crate::timer::{TimerQueue, Token};
+use std::sync::Arc;
+
+/// Whether the CPU must call [`RunQueue::schedule`].
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resched {
+    /// It may go on.
+    No,
+    /// As soon as it can.
+    Yes,
+}
+
+/// Why a task enters a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enqueue {
+    /// It was blocked, or is new.
+    Woken,
+    /// It waited on another CPU and was chosen for this one because it is important enough here:
+    /// refused if that is no longer true.
+    Pushed,
+    /// It waited on another CPU.
+    Moved,
+}
+
+/// What happened to the task that had the CPU.
+#[derive(Debug)]
+pub enum Prev<P> {
+    /// It wants to go on.
+    Preempted(P),
+    /// It wants to go on, but others may go first.
+    Yielded(P),
+    /// It waits for something; the host gets it back.
+    Blocked(P),
+    /// It is over; the host gets it back without its payload.
+    Exited,
+    /// There was none.
+    Idle,
+}
+
+/// Why a task left its queue at a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// It waits for something.
+    Blocked,
+    /// It is over.
+    Exited,
+    /// It may not stay on this CPU, and must be offered to another.
+    Evicted,
+}
+
+/// What a switch decided. A lost one is a lost task, so it must be used. The host runs `next`, and owns what was released.
+#[must_use]
+#[derive(Debug)]
+pub struct Switch<P> {
+    /// Who has the CPU now; `None` for idle.
+    pub next: Option<(TaskId, P)>,
+    /// Who left this queue.
+    pub released: Option<(Box<Task<P>>, Released)>,
+}
+
+/// What was done to a task in a queue.
+#[must_use]
+#[derive(Debug)]
+pub struct Changed<P> {
+    /// Whether this CPU must reschedule.
+    pub resched: Resched,
+    /// The task itself, if it may not wait here any more: to be offered to another CPU.
+    pub evicted: Option<Box<Task<P>>>,
+}
+
+/// Something whose time has come on this CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expired {
+    /// The scheduler's tick.
+    Tick,
+    /// The end of a period of the real-time budget.
+    RtPeriod,
+    /// A timer of the host.
+    Timer(Token),
+}
+
+/// What the others decide on. A snapshot: stale as soon as it is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuLoad {
+    /// What is most important here.
+    pub level: Importance,
+    /// The most important task that waits and could go elsewhere.
+    pub pushable: Option<RtPrio>,
+    /// Tasks, the running one included.
+    pub nr_running: u32,
+    /// Fair tasks, the running one included.
+    pub nr_fair: u32,
+    /// The sum of the fair entities' weights.
+    pub load: u64,
+}
+
+/// How important the work of a CPU is, from the point of view of a real-time task that looks for
+/// one: it may go where it is more important than that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Importance {
+    /// Nothing real-time.
+    Normal,
+    /// A real-time task runs or waits.
+    Rt(RtPrio),
+    /// Takes no real-time task: offline, or its real-time tasks wait for their budget.
+    Closed,
+}
+
+/// What has a place in a queue.
+#[derive(Debug)]
+pub(crate) enum Member<P> {
+    Task(Box<Task<P>>),
+    Group(Box<GroupQueue>),
+}
+
+/// One CPU's queues. See the module's documentation.
+#[derive(Debug)]
+pub struct RunQueue<P, G> {
+    pub(crate) cpu: CpuId,
+    pub(crate) config: Arc<Config>,
+    pub(crate) groups: Arc<G>,
+    pub(crate) online: bool,
+    pub(crate) clock: Time,
+    pub(crate) members: Slots<Member<P>>,
+    /// Who runs. It stays in its class's queue.
+    pub(crate) curr: Option<Index>,
+    /// Until when `curr` was charged.
+    pub(crate) charged: Time,
+    pub(crate) resched: bool,
+    tick_at: Option<Time>,
+    /// Of the lists of real-time tasks and of the list of fair ones: a task is in one of them.
+    pub(crate) links: Links,
+    pub(crate) rt: Rt,
+    pub(crate) fair: Fair,
+    timers: TimerQueue,
+}
+
+impl<P, G: Groups> RunQueue<P, G> {
+    /// An idle CPU. It is online.
+    #[must_use]
+    pub fn new(cpu: CpuId, config: Arc<Config>, groups: Arc<G>) -> RunQueue<P, G> {
+        RunQueue {
+            cpu,
+            config,
+            groups,
+            online: true,
+            clock: Time::ZERO,
+            members: Slots::new(),
+            curr: None,
+            charged: Time::ZERO,
+            resched: false,
+            tick_at: None,
+            links: Links::default(),
+            rt: Rt::default(),
+            fair: Fair::new(),
+            timers: TimerQueue::default(),
+        }
+    }
+
+    /// Makes room for `len` tasks and group queues. Beyond the room, entering a queue allocates.
+    pub fn reserve(&mut self, len: usize) {
+        self.members.grow(len);
+        self.links.grow(len);
+        self.rt.pushable_links.grow(len);
+        self.fair.forest.grow(len);
+        let groups = len.saturating_sub(self.fair.group_queues.len());
+        self.fair.group_queues.reserve(groups);
+    }
+
+    /// The timers of this CPU.
+    pub fn timers(&mut self) -> &mut TimerQueue {
+        &mut self.timers
+    }
+
+    /// Whether a switch is due.
+    pub fn resched(&self) -> Resched {
+        if self.resched { Resched::Yes } else { Resched::No }
+    }
+
+    /// Whether the CPU takes tasks.
+    #[must_use]
+    pub fn is_online(&self) -> bool {
+        self.online
+    }
+
+    /// The task that runs.
+    #[must_use]
+    pub fn curr(&self) -> Option<&Task<P>> {
+        self.curr.map(|at| self.task(at))
+    }
+
+    /// Who is in the queue, the running task included, in no particular order.
+    pub fn tasks(&self) -> impl Iterator<Item = (Slot, &Task<P>)> {
+        self.members.iter().filter_map(|(at, member)| match member {
+            Member::Task(task) => Some((Slot(at), &**task)),
+            Member::Group(_) => None,
+        })
+    }
+
+    /// Takes a task in, or gives it back: a CPU that is offline or outside the task's affinity
+    /// takes none, and a pushed task that came too late is not taken.
+    ///
+    /// # Errors
+    /// The task.
+    pub fn offer(
+        &mut self,
+        now: Time,
+        mut task: Box<Task<P>>,
+        why: Enqueue,
+    ) -> Result<(Slot, Resched), Box<Task<P>>> {
+        let late = why == Enqueue::Pushed && task.rt_prio() <= self.rt.queue.highest();
+        if !self.online || !task.attr.affinity.contains(self.cpu) || late {
+            return Err(task);
+        }
+        self.advance(now);
+        task.cpu = self.cpu;
+        if why == Enqueue::Woken && task.rr_left == Nanos::ZERO {
+            task.rr_left = self.config.rr_slice;
+        }
+        let at = self.add_member(Member::Task(task));
+        self.enqueue(at, End::Tail);
+        self.preempt_for(at);
+        Ok((Slot(at), self.resched()))
+    }
+
+    /// Takes a waiting task out. `None` if no task is at `slot`, or it runs.
+    pub fn detach(&mut self, now: Time, slot: Slot) -> Option<Box<Task<P>>> {
+        let waits = matches!(self.members.get(slot.0), Some(Member::Task(_)));
+        if !waits || self.curr == Some(slot.0) {
+            return None;
+        }
+        self.advance(now);
+        self.dequeue(slot.0, false);
+        // It may have been the boosted one that kept the others from being throttled.
+        self.resched_if(self.curr.is_some_and(|curr| self.rt_wants_switch(curr)));
+        Some(self.remove_task(slot.0))
+    }
+
+    /// Takes out a waiting fair task that may run on another CPU.
+    pub fn detach_fair(&mut self, now: Time, pull: FairPull) -> Option<Box<Task<P>>> {
+        self.advance(now);
+        let at = self.take_fair(pull)?;
+        Some(self.remove_task(at))
+    }
+
+    /// Decides who runs, after telling what became of who did. A preempted task for whose
+    /// preemption there is no cause goes on.
+    ///
+    /// # Panics
+    /// If `prev` does not fit what runs here.
+    pub fn schedule(&mut self, now: Time, prev: Prev<P>) -> Switch<P> {
+        self.advance(now);
+        let mut yielded = None;
+        let released = match (prev, self.curr) {
+            (Prev::Idle, None) => None,
+            (Prev::Preempted(payload), Some(at)) => {
+                if !self.resched {
+                    return Switch { next: Some((self.task(at).id, payload)), released: None };
+                }
+                self.put_prev(at, payload)
+            }
+            (Prev::Yielded(payload), Some(at)) => {
+                let rt = self.task(at).rt_prio().is_some();
+                if rt {
+                    self.requeue_rt(at, End::Tail);
+                }
+                let evicted = self.put_prev(at, payload);
+                yielded = (!rt && evicted.is_none()).then_some(at);
+                evicted
+            }
+            (Prev::Blocked(payload), Some(at)) => {
+                self.task_mut(at).payload = Some(payload);
+                Some((self.release(at, true), Released::Blocked))
+            }
+            (Prev::Exited, Some(at)) => Some((self.release(at, false), Released::Exited)),
+            (_, curr) => panic!("CPU {} does not run what left it: {curr:?}", self.cpu),
+        };
+        self.resched = false;
+        let next = self.pick(yielded);
+        let next = next.map(|at| {
+            let task = self.task_mut(at);
+            (task.id, task.payload.take().expect("a waiting task has its payload"))
+        });
+        Switch { next, released }
+    }
+
+    /// Takes the next thing whose time has come, as the walk of [`TimerQueue`] orders them, and
+    /// does the scheduler's part of it. Ask [`RunQueue::resched`] after the last.
+    pub fn expire(&mut self, now: Time) -> Option<Expired> {
+        let own = [(self.tick_at, Expired::Tick), (self.rt.period_end, Expired::RtPeriod)];
+        let own = own.into_iter().filter_map(|(at, what)| Some((at?, what)));
+        let first = own.min_by_key(|&(at, _)| at);
+        let (at, what) = match (first, self.timers.first()) {
+            (Some((at, what)), None) => (at, what),
+            (Some((at, what)), Some(window)) if at <= window.hard => (at, what),
+            (_, Some(_)) => return self.timers.take_expired(now).map(Expired::Timer),
+            (None, None) => return None,
+        };
+        if at > now {
+            return None;
+        }
+        self.advance(now);
+        match what {
+            Expired::Tick => self.tick(),
+            Expired::RtPeriod => self.end_rt_period(now),
+            Expired::Timer(_) => unreachable!("timers were served above"),
+        }
+        Some(what)
+    }
+
+    /// When this CPU's next timer interrupt must come: the first hard expiry.
+    #[must_use]
+    pub fn next_expiry(&self) -> Option<Time> {
+        let timers = self.timers.first().map(|window| window.hard);
+        [self.tick_at, self.rt.period_end, timers].into_iter().flatten().min()
+    }
+
+    /// Changes a task that is here. A task that becomes less important goes to the head of its new
+    /// list, as the kernel and, for inherited priorities, POSIX have it; else it goes to the tail.
+    ///
+    /// # Panics
+    /// If no task is at `slot`.
+    pub fn change(&mut self, now: Time, slot: Slot, change: Change) -> Changed<P> {
+        self.advance(now);
+        let at = slot.0;
+        let running = self.curr == Some(at);
+        let before = self.task(at).rt_prio();
+        let requeue = change.policy.is_some() || change.group.is_some() || change.boost.is_some();
+        if requeue {
+            self.requeue(at, change);
+        } else {
+            self.task_mut(at).apply(change);
+        }
+        let task = self.task(at);
+        let allowed = task.attr.affinity.contains(self.cpu);
+        let after = task.rt_prio();
+        if after.is_some() {
+            self.update_pushable(at, End::Tail);
+        }
+        if running {
+            let beaten = after < before || after.is_none() && requeue;
+            self.resched_if(beaten || !allowed || self.rt_wants_switch(at));
+        } else if !allowed {
+            self.dequeue(at, false);
+            let evicted = Some(self.remove_task(at));
+            return Changed { resched: self.resched(), evicted };
+        } else if requeue {
+            self.preempt_for(at);
+        }
+        Changed { resched: self.resched(), evicted: None }
+    }
+
+    /// Takes the CPU out of service or back into it. Its waiting tasks are to be taken out one by
+    /// one with [`RunQueue::evict`]; the running one leaves at the next switch.
+    pub fn set_online(&mut self, now: Time, online: bool) -> Resched {
+        self.advance(now);
+        self.online = online;
+        self.resched_if(!online && self.curr.is_some());
+        self.resched()
+    }
+
+    /// Takes any waiting task out of a CPU that is offline.
+    pub fn evict(&mut self, now: Time) -> Option<Box<Task<P>>> {
+        assert!(!self.online, "an online CPU keeps its tasks");
+        let curr = self.curr;
+        let slot = self.tasks().map(|(slot, _)| slot).find(|slot| Some(slot.0) != curr)?;
+        self.detach(now, slot)
+    }
+
+    /// The snapshot that others decide on.
+    #[must_use]
+    pub fn load(&self) -> CpuLoad {
+        let closed = !self.online || self.rt.is_throttled();
+        let level = match self.rt.queue.highest() {
+            _ if closed => Importance::Closed,
+            Some(prio) => Importance::Rt(prio),
+            None => Importance::Normal,
+        };
+        CpuLoad {
+            level,
+            pushable: self.rt.pushable.highest().filter(|_| !closed),
+            nr_running: self.rt.nr + self.fair.root.nr_tasks,
+            nr_fair: self.fair.root.nr_tasks,
+            load: self.fair.root.load,
+        }
+    }
+
+    /// The queue's clock and the account of who runs are as of `now`.
+    fn advance(&mut self, now: Time) {
+        self.clock = self.clock.max(now);
+        let Some(curr) = self.curr else { return };
+        let span = self.clock.since(self.charged);
+        self.charged = self.clock;
+        if span == Nanos::ZERO {
+            return;
+        }
+        let task = self.task_mut(curr);
+        task.runtime += span;
+        if task.rt_prio().is_some() {
+            self.charge_rt(curr, span);
+        } else {
+            self.charge_fair(curr, span);
+        }
+    }
+
+    fn tick(&mut self) {
+        let curr = self.curr.expect("an idle CPU has no tick");
+        self.tick_at = Some(self.clock.next_multiple(self.config.tick));
+        if self.task(curr).rt_prio().is_some() {
+            self.tick_rt(curr);
+        } else {
+            let mut level = self.entity(curr).parent;
+            while let Some(above) = level {
+                self.update_share(above);
+                level = self.entity(above).parent;
+            }
+            let over = self.fair_turn_is_over(curr);
+            self.resched_if(over);
+        }
+        self.reap_one();
+    }
+
+    pub(crate) fn resched_if(&mut self, due: bool) {
+        self.resched |= due;
+    }
+
+    /// Asks for a switch if the arrival at `at` should run instead of who does.
+    fn preempt_for(&mut self, at: Index) {
+        let Some(curr) = self.curr else {
+            self.resched = true;
+            return;
+        };
+        let (arrival, running) = (self.task(at).rt_prio(), self.task(curr).rt_prio());
+        let due = match (arrival, running) {
+            (Some(_), _) => self.rt_wants_switch(curr),
+            (None, Some(_)) => false,
+            (None, None) => self.preempts_on_wakeup(curr, at),
+        };
+        self.resched_if(due);
+    }
+
+    /// The running task goes back among those who wait, or out if it may not wait here.
+    fn put_prev(&mut self, at: Index, payload: P) -> Option<(Box<Task<P>>, Released)> {
+        let task = self.task_mut(at);
+        task.payload = Some(payload);
+        let rt = task.rt_prio().is_some();
+        if !self.online || !self.task(at).attr.affinity.contains(self.cpu) {
+            return Some((self.release(at, false), Released::Evicted));
+        }
+        self.curr = None;
+        if rt {
+            self.update_pushable(at, End::Head);
+        } else {
+            self.put_prev_fair(at);
+        }
+        None
+    }
+
+    fn release(&mut self, at: Index, asleep: bool) -> Box<Task<P>> {
+        self.dequeue(at, asleep);
+        self.curr = None;
+        self.remove_task(at)
+    }
+
+    fn pick(&mut self, yielded: Option<Index>) -> Option<Index> {
+        let next = self.pick_rt().or_else(|| self.pick_fair(yielded));
+        self.curr = next;
+        self.charged = self.clock;
+        let Some(at) = next else {
+            self.tick_at = None;
+            return None;
+        };
+        if self.task(at).rt_prio().is_some() {
+            self.update_pushable(at, End::Head);
+        }
+        if self.tick_at.is_none() {
+            self.tick_at = Some(self.clock.next_multiple(self.config.tick));
+        }
+        next
+    }
+
+    /// Applies a change that moves a task to another queue or another place in it.
+    fn requeue(&mut self, at: Index, change: Change) {
+        let running = self.curr == Some(at);
+        let task = self.task(at);
+        let before = task.rt_prio();
+        let after = change
+            .policy
+            .map_or(task.attr.policy.rt_prio(), Policy::rt_prio)
+            .max(change.boost.unwrap_or(task.boost));
+        if before.is_some() && before == after {
+            let boosted = |task: &Task<P>| u32::from(task.boost.is_some());
+            let old = boosted(task);
+            self.task_mut(at).apply(change);
+            self.rt.nr_boosted = self.rt.nr_boosted - old + boosted(self.task(at));
+            return;
+        }
+        if running && before.is_none() {
+            self.put_prev_fair(at);
+        }
+        self.dequeue(at, false);
+        self.task_mut(at).apply(change);
+        self.enqueue(at, if after < before { End::Head } else { End::Tail });
+        if running && after.is_none() {
+            self.set_curr_fair(at);
+        }
+    }
+
+    fn enqueue(&mut self, at: Index, end: End) {
+        if self.task(at).rt_prio().is_some() {
+            self.enqueue_rt(at, end);
+        } else {
+            self.enqueue_fair(at);
+        }
+    }
+
+    fn dequeue(&mut self, at: Index, asleep: bool) {
+        if self.task(at).rt_prio().is_some() {
+            self.dequeue_rt(at);
+        } else {
+            self.dequeue_fair(at, asleep);
+        }
+    }
+
+    pub(crate) fn add_member(&mut self, member: Member<P>) -> Index {
+        if self.members.is_full() {
+            self.reserve((self.members.capacity() * 2).max(8));
+        }
+        self.members.insert(member)
+    }
+
+    pub(crate) fn remove_task(&mut self, at: Index) -> Box<Task<P>> {
+        match self.members.remove(at) {
+            Member::Task(task) => task,
+            Member::Group(group) => unreachable!("{:?} is no task", group.group),
+        }
+    }
+
+    pub(crate) fn has(&self, feature: Feature) -> bool {
+        self.config.features.has(feature)
+    }
+
+    pub(crate) fn member(&self, at: Index) -> &Member<P> {
+        self.members.get(at).expect("an index names a member")
+    }
+
+    pub(crate) fn member_mut(&mut self, at: Index) -> &mut Member<P> {
+        self.members.get_mut(at).expect("an index names a member")
+    }
+
+    pub(crate) fn task(&self, at: Index) -> &Task<P> {
+        match self.member(at) {
+            Member::Task(task) => task,
+            Member::Group(group) => unreachable!("{:?} is no task", group.group),
+        }
+    }
+
+    pub(crate) fn task_mut(&mut self, at: Index) -> &mut Task<P> {
+        match self.member_mut(at) {
+            Member::Task(task) => task,
+            Member::Group(group) => unreachable!("{:?} is no task", group.group),
+        }
+    }
+
+    pub(crate) fn group(&self, at: Index) -> &GroupQueue {
+        match self.member(at) {
+            Member::Group(group) => group,
+            Member::Task(task) => unreachable!("{} is no group", task.id),
+        }
+    }
+
+    pub(crate) fn group_mut(&mut self, at: Index) -> &mut GroupQueue {
+        match self.member_mut(at) {
+            Member::Group(group) => group,
+            Member::Task(task) => unreachable!("{} is no group", task.id),
+        }
+    }
+
+    pub(crate) fn entity(&self, at: Index) -> &Entity {
+        match self.member(at) {
+            Member::Task(task) => &task.fair,
+            Member::Group(group) => &group.entity,
+        }
+    }
+
+    pub(crate) fn entity_mut(&mut self, at: Index) -> &mut Entity {
+        match self.member_mut(at) {
+            Member::Task(task) => &mut task.fair,
+            Member::Group(group) => &mut group.entity,
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! Random lives of one run queue, checked after every step against its invariants and against a
+//! naive model of who runs.
+
+use proptest::prelude::*;
+use runyard_engine::attr::{Attr, GroupId, Nice, Policy, RtPrio, Weight};
+use runyard_engine::config::Config;
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::features::Feature;
+use runyard_engine::group::Groups;
+use runyard_engine::run_queue::{Enqueue, Expired, Prev, Released, Resched, RunQueue, Switch};
+use runyard_engine::task::{Change, Slot, Task, TaskId};
+use runyard_engine::time::{Nanos, Time};
+use runyard_engine::topology::Topology;
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// Groups 1 and 2 below the root, 3 below 1; loads as if there were other CPUs.
+struct Tree([Cell<u64>; 4]);
+
+impl Groups for Tree {
+    fn parent(&self, group: GroupId) -> GroupId {
+        GroupId([0, 0, 0, 1][group.index()])
+    }
+
+    fn weight(&self, group: GroupId) -> Weight {
+        Weight::new([0, 2, 1024, 4096][group.index()]).unwrap()
+    }
+
+    fn exchange_load(&self, group: GroupId, old: u64, new: u64) -> u64 {
+        let cell = &self.0[group.index()];
+        cell.set(cell.get() - old + new);
+        cell.get() + 512
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    Wake(u32),
+    New { policy: Policy, cpus: u16, group: u32 },
+    Schedule(u8),
+    Sleep(u32),
+    Detach(u32),
+    Change { nth: u32, policy: Option<Policy>, cpus: Option<u16>, group: Option<u32>, boost: Option<u8> },
+    Push(u8),
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    prop_oneof![
+        (1..=99_i64).prop_map(|p| Policy::Fifo(RtPrio::new(p).unwrap())),
+        (1..=3_i64).prop_map(|p| Policy::RoundRobin(RtPrio::new(p).unwrap())),
+        (-20..=19_i64).prop_map(|n| Policy::Normal(Nice::new(n).unwrap())),
+        (-20..=19_i64).prop_map(|n| Policy::Batch(Nice::new(n).unwrap())),
+        Just(Policy::Idle),
+    ]
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        2 => any::<u32>().prop_map(Action::Wake),
+        2 => (policy(), 1..4_u16, 0..4_u32)
+            .prop_map(|(policy, cpus, group)| Action::New { policy, cpus, group }),
+        5 => any::<u8>().prop_map(Action::Schedule),
+        4 => (0..5_000_000_u32).prop_map(Action::Sleep),
+        1 => any::<u32>().prop_map(Action::Detach),
+        2 => (
+            any::<u32>(),
+            prop::option::of(policy()),
+            prop::option::of(1..4_u16),
+            prop::option::of(0..4_u32),
+            prop::option::of(0..100_u8),
+        )
+            .prop_map(|(nth, policy, cpus, group, boost)| {
+                Action::Change { nth, policy, cpus, group, boost }
+            }),
+        1 => any::<u8>().prop_map(Action::Push),
+    ]
+}
+
+/// CPUs {0, 1} by bits; CPU 0 is the one under test.
+fn cpus(bits: u16) -> CpuSet {
+    (0..2).filter(|cpu| bits >> cpu & 1 == 1).map(CpuId).collect()
+}
+
+struct World {
+    rq: RunQueue<TaskId, Tree>,
+    now: Time,
+    running: Option<TaskId>,
+    /// Tasks that are blocked or elsewhere.
+    away: Vec<Box<Task<TaskId>>>,
+    made: u32,
+    exited: usize,
+}
+
+impl World {
+    fn new(rt_runtime: Option<Nanos>) -> World {
+        let mut config = Config::new(Topology::flat(2).unwrap());
+        config.rt_runtime = rt_runtime;
+        let tree = Tree([(); 4].map(|()| Cell::new(0)));
+        let rq = RunQueue::new(CpuId(0), Arc::new(config), Arc::new(tree));
+        World { rq, now: Time(1), running: None, away: Vec::new(), made: 0, exited: 0 }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Wake(nth) => {
+                if !self.away.is_empty() {
+                    let task = self.away.swap_remove(nth as usize % self.away.len());
+                    self.offer(task);
+                }
+            }
+            Action::New { policy, cpus: bits, group } => {
+                let attr =
+                    Attr { policy, group: GroupId(group), ..Attr::normal(cpus(bits)) };
+                let id = TaskId(self.made);
+                self.made += 1;
+                self.offer(Task::new(id, attr, id));
+            }
+            Action::Schedule(how) => self.schedule(how),
+            Action::Sleep(ns) => self.sleep(Nanos(ns.into())),
+            Action::Detach(nth) => {
+                if let Some(slot) = self.nth(nth)
+                    && let Some(task) = self.rq.detach(self.now, slot)
+                {
+                    self.away.push(task);
+                }
+            }
+            Action::Change { nth, policy, cpus: bits, group, boost } => {
+                let change = Change {
+                    policy,
+                    affinity: bits.map(cpus),
+                    group: group.map(GroupId),
+                    slack: None,
+                    boost: boost.map(|level| RtPrio::new(level.into())),
+                };
+                if let Some(slot) = self.nth(nth) {
+                    let changed = self.rq.change(self.now, slot, change);
+                    self.away.extend(changed.evicted);
+                }
+            }
+            Action::Push(floor) => {
+                let floor = RtPrio::new(floor.into());
+                let pushed = self.rq.take_pushable(floor, |task| {
+                    task.attr().affinity.iter().find(|&cpu| cpu == CpuId(1))
+                });
+                self.away.extend(pushed.map(|(task, _)| task));
+            }
+        }
+    }
+
+    fn nth(&self, nth: u32) -> Option<Slot> {
+        let slots: Vec<_> = self.rq.tasks().map(|(slot, _)| slot).collect();
+        (!slots.is_empty()).then(|| slots[nth as usize % slots.len()])
+    }
+
+    fn offer(&mut self, task: Box<Task<TaskId>>) {
+        match self.rq.offer(self.now, task, Enqueue::Woken) {
+            Ok((_, resched)) => assert!(resched == Resched::Yes || self.running.is_some()),
+            Err(task) => {
+                assert!(!task.attr().affinity.contains(CpuId(0)));
+                self.away.push(task);
+            }
+        }
+    }
+
+    /// Lets time pass, with the interrupts that fall into it.
+    fn sleep(&mut self, span: Nanos) {
+        let end = self.now + span;
+        while let Some(at) = self.rq.next_expiry().filter(|&at| at <= end) {
+            self.now = self.now.max(at);
+            while let Some(expired) = self.rq.expire(self.now) {
+                assert!(expired != Expired::Tick || self.running.is_some(), "idle CPUs don't tick");
+            }
+            self.rq.check();
+        }
+        self.now = end;
+    }
+
+    fn schedule(&mut self, how: u8) {
+        // Brings the accounts up to date: throttling is a cause too.
+        let due = self.rq.set_online(self.now, true) == Resched::Yes;
+        let prev = match (self.running, how % 8) {
+            (None, _) => Prev::Idle,
+            (Some(id), 0) => Prev::Yielded(id),
+            (Some(id), 1 | 2) => Prev::Blocked(id),
+            (Some(_), 3) => Prev::Exited,
+            (Some(id), _) => Prev::Preempted(id),
+        };
+        let preempted = matches!(prev, Prev::Preempted(_));
+        let Switch { next, released } = self.rq.schedule(self.now, prev);
+        let next = next.map(|(id, payload)| {
+            assert_eq!(id, payload, "the payload is the task's own");
+            id
+        });
+        assert!(due || !preempted || next == self.running, "no preemption without a cause");
+        self.running = next;
+        match released {
+            Some((_, Released::Exited)) => self.exited += 1,
+            Some((task, Released::Blocked | Released::Evicted)) => self.away.push(task),
+            None => {}
+        }
+        self.check_choice();
+    }
+
+    /// Whoever runs is as important as anything here; among fair tasks nothing real-time waits.
+    fn check_choice(&self) {
+        let load = self.rq.load();
+        let best = self.rq.tasks().filter_map(|(_, task)| task.rt_prio()).max();
+        let running = self.rq.curr().map(Task::rt_prio);
+        assert_eq!(self.rq.curr().map(|task| task.id), self.running);
+        assert!(running.is_some() || load.nr_fair == 0, "never idle while a fair task waits");
+        let throttled = best.is_some() && running.flatten() != best;
+        assert!(!throttled || load.pushable.is_none(), "only throttling hides the best task");
+    }
+
+    fn check(&self) {
+        self.rq.check();
+        let here = self.rq.tasks().count();
+        assert_eq!(here + self.away.len() + self.exited, self.made as usize, "no task is lost");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn any_life_keeps_the_invariants(
+        throttle in any::<bool>(),
+        actions in prop::collection::vec(action(), 1..120),
+    ) {
+        let mut world = World::new(throttle.then_some(Nanos::from_millis(5)));
+        for action in actions {
+            world.act(action);
+            world.check();
+        }
+    }
+}
+
+fn normal(nice: i64) -> Policy {
+    Policy::Normal(Nice::new(nice).unwrap())
+}
+
+fn fifo(prio: i64) -> Policy {
+    Policy::Fifo(RtPrio::new(prio).unwrap())
+}
+
+/// A world with one task for each policy, numbered in order, offered at once.
+fn with(tasks: &[(Policy, u32)]) -> World {
+    let mut world = World::new(None);
+    for &(policy, group) in tasks {
+        world.act(Action::New { policy, cpus: 3, group });
+    }
+    world
+}
+
+/// Runs hogs for `span`; the CPU time of each task.
+fn run(world: &mut World, span: Nanos) -> Vec<Nanos> {
+    let end = world.now + span;
+    while world.now < end {
+        if world.rq.resched() == Resched::Yes {
+            world.schedule(7);
+        }
+        let next = world.rq.next_expiry().unwrap_or(end).min(end);
+        world.sleep(next.since(world.now));
+    }
+    let mut runtimes: Vec<_> = world.rq.tasks().map(|(_, t)| (t.id, t.runtime())).collect();
+    runtimes.sort_unstable();
+    runtimes.into_iter().map(|(_, runtime)| runtime).collect()
+}
+
+fn assert_shares(runtimes: &[Nanos], weights: &[u64]) {
+    let total: u64 = runtimes.iter().map(|r| r.0).sum();
+    let sum: u64 = weights.iter().sum();
+    for (got, weight) in runtimes.iter().zip(weights) {
+        let want = total * weight / sum;
+        assert!(got.0.abs_diff(want) * 50 <= total, "{runtimes:?} are not as {weights:?}");
+    }
+}
+
+#[test]
+fn fair_shares_follow_weights() {
+    let mut world = with(&[(normal(0), 0), (normal(5), 0), (normal(-5), 0), (Policy::Idle, 0)]);
+    assert_shares(&run(&mut world, Nanos::from_secs(10)), &[1024, 335, 3121, 3]);
+}
+
+#[test]
+fn a_group_competes_as_one_whatever_it_holds() {
+    // Group 2 has weight 1024, of which this CPU has the share load / (load + 512).
+    let mut world = with(&[(normal(0), 0), (normal(0), 2), (normal(0), 2), (normal(0), 2)]);
+    let share = 1024 * 3072 / (3072 + 512);
+    let parts = [1024 * 3, share, share, share];
+    assert_shares(&run(&mut world, Nanos::from_secs(10)), &parts);
+}
+
+#[test]
+fn fifo_order_head_and_tail() {
+    let mut world = with(&[(fifo(5), 0), (fifo(5), 0), (fifo(5), 0)]);
+    world.schedule(7);
+    assert_eq!(world.running, Some(TaskId(0)), "first come");
+    world.act(Action::New { policy: fifo(9), cpus: 3, group: 0 });
+    world.schedule(7);
+    assert_eq!(world.running, Some(TaskId(3)), "more important");
+    world.schedule(1);
+    assert_eq!(world.running, Some(TaskId(0)), "the preempted one kept the head");
+    world.schedule(0);
+    assert_eq!(world.running, Some(TaskId(1)), "the yielding one went to the tail");
+}
+
+#[test]
+fn round_robin_takes_turns_of_one_slice() {
+    let rr = Policy::RoundRobin(RtPrio::new(7).unwrap());
+    let mut world = with(&[(rr, 0), (rr, 0)]);
+    let switches = |world: &mut World, span| {
+        let before = world.running;
+        run(world, Nanos::from_millis(span));
+        world.running != before
+    };
+    world.schedule(7);
+    assert!(!switches(&mut world, 99) && switches(&mut world, 3), "100 ms and a tick");
+    assert!(!switches(&mut world, 96) && switches(&mut world, 6), "and again");
+}
+
+#[test]
+fn throttled_real_time_leaves_five_per_cent() {
+    let mut world = World::new(Some(Nanos::from_micros(950_000)));
+    world.act(Action::New { policy: fifo(50), cpus: 3, group: 0 });
+    world.act(Action::New { policy: normal(0), cpus: 3, group: 0 });
+    let runtimes = run(&mut world, Nanos::from_secs(10));
+    assert_shares(&runtimes, &[95, 5]);
+}
+
+#[test]
+fn a_boosted_task_is_never_throttled() {
+    let mut world = World::new(Some(Nanos::from_micros(100_000)));
+    world.act(Action::New { policy: normal(0), cpus: 3, group: 0 });
+    world.act(Action::New { policy: normal(0), cpus: 3, group: 0 });
+    let boost = Some(20);
+    world.act(Action::Change { nth: 0, policy: None, cpus: None, group: None, boost });
+    let runtimes = run(&mut world, Nanos::from_secs(2));
+    assert_eq!(runtimes[1], Nanos::ZERO, "{runtimes:?}");
+}
+
+#[test]
+fn equal_priority_makes_way_only_for_one_that_cannot_move() {
+    for (pinned, elsewhere, switched) in [(1, true, true), (3, true, false), (1, false, false)] {
+        let mut world = with(&[(fifo(5), 0)]);
+        world.schedule(7);
+        let attr = Attr { policy: fifo(5), ..Attr::normal(cpus(pinned)) };
+        let task = Task::new(TaskId(1), attr, TaskId(1));
+        world.made += 1;
+        let (slot, resched) = world.rq.offer(world.now, task, Enqueue::Woken).unwrap();
+        assert_eq!(resched, Resched::No);
+        let _ = world.rq.make_way(slot, |_| elsewhere);
+        world.schedule(7);
+        assert_eq!(world.running == Some(TaskId(1)), switched);
+    }
+}
+
+#[test]
+fn short_sleeps_do_not_pay_for_a_lone_member_of_a_group() {
+    // Task 1 naps after each turn; its group must not be placed anew with a credit each time.
+    let mut world = with(&[(normal(0), 0), (normal(0), 2)]);
+    for _ in 0..2_000 {
+        world.schedule(7);
+        world.sleep(Nanos::from_micros(300));
+        if world.running == Some(TaskId(1)) {
+            world.schedule(1);
+            world.sleep(Nanos::from_micros(1));
+            world.act(Action::Wake(0));
+        }
+    }
+    let runtime = |id| world.rq.tasks().find(|(_, t)| t.id == id).unwrap().1.runtime().0;
+    let (hog, napper) = (runtime(TaskId(0)), runtime(TaskId(1)));
+    assert!(napper <= hog + 12_000_000, "hog {hog}, napper {napper}");
+}
+
+#[test]
+fn without_wakeup_preemption_a_sleeper_waits_for_the_tick() {
+    let mut config = Config::new(Topology::flat(1).unwrap());
+    config.features = config.features.without(Feature::WakeupPreemption);
+    let mut rq: RunQueue<TaskId, ()> =
+        RunQueue::new(CpuId(0), Arc::new(config), Arc::new(()));
+    let new = |id| Task::new(TaskId(id), Attr::normal(CpuSet::first(1)), TaskId(id));
+    let _ = rq.offer(Time(0), new(0), Enqueue::Woken).unwrap();
+    let _ = rq.schedule(Time(0), Prev::Idle);
+    let late = Time(100_000_000);
+    let (_, resched) = rq.offer(late, new(1), Enqueue::Woken).unwrap();
+    assert_eq!(resched, Resched::No);
+}
