@@ -1,1 +1,47 @@
-fn main() {}
+//! `cargo xtask`: the steps of the checks that need more than one command line.
+//!
+//! A step that is one command stands in `.ci/run`; a rule about the tree is a test, not a command.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use xtask::{fuzz, instructions, models, workspace};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Steps of the checks that need more than one command line")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the model tests of the locks, under loom and under shuttle
+    Models {
+        /// Only this checker
+        checker: Option<models::Checker>,
+    },
+    /// Count instructions per operation, under callgrind
+    Instructions(instructions::Options),
+    /// Fuzz the machine, guided by coverage, on the stable compiler
+    Fuzz(fuzz::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Models { checker } => models::run(checker),
+        Command::Instructions(options) => instructions::run(&options),
+        Command::Fuzz(options) => fuzz::run(&options),
+    };
+    report(outcome)
+}
+
+fn report(outcome: workspace::Outcome) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -32,7 +32,12 @@ impl<P, G: Groups> RunQueue<P, G> {
         for (slot, task) in self.tasks() {
             tasks += 1;
             let runs = self.curr == Some(slot.0);
-            ensure!(self, task.payload.is_none() == runs, "{} has its payload iff it waits", task.id);
+            ensure!(
+                self,
+                task.payload.is_none() == runs,
+                "{} has its payload iff it waits",
+                task.id
+            );
             ensure!(self, task.cpu == self.cpu, "{} knows where it is", task.id);
             ensure!(self, self.links.contains(slot.0), "{} is in a list", task.id);
             let fair = task.rt_prio().is_none();
@@ -40,7 +45,12 @@ impl<P, G: Groups> RunQueue<P, G> {
             let queued = self.fair.forest.contains(slot.0);
             ensure!(self, queued == (fair && !runs), "{} is in a heap iff it waits, fair", task.id);
             let current = fair && self.queue(level).curr == Some(slot.0);
-            ensure!(self, current == (fair && runs), "{} is curr of its queue iff it runs", task.id);
+            ensure!(
+                self,
+                current == (fair && runs),
+                "{} is curr of its queue iff it runs",
+                task.id
+            );
             let here = task.attr.affinity.contains(self.cpu) && self.online;
             ensure!(self, here || runs && self.resched || !self.online, "{} may be here", task.id);
         }
@@ -51,16 +61,30 @@ impl<P, G: Groups> RunQueue<P, G> {
     fn check_rt(&self) {
         let (mut nr, mut boosted) = (0, 0);
         self.rt.queue.check(&self.links, |at, prio| {
-            ensure!(self, self.task(at).rt_prio() == Some(prio), "{} is in its list", self.name(at));
+            ensure!(
+                self,
+                self.task(at).rt_prio() == Some(prio),
+                "{} is in its list",
+                self.name(at)
+            );
             nr += 1;
             boosted += u32::from(self.task(at).boost.is_some());
             let pushable = self.task(at).is_migratory() && self.curr != Some(at);
             let listed = self.rt.pushable_links.contains(at);
             ensure!(self, pushable == listed, "{} is pushable: {pushable}", self.name(at));
         });
-        ensure!(self, (self.rt.nr, self.rt.nr_boosted) == (nr, boosted), "{nr} rt, {boosted} boosted");
+        ensure!(
+            self,
+            (self.rt.nr, self.rt.nr_boosted) == (nr, boosted),
+            "{nr} rt, {boosted} boosted"
+        );
         self.rt.pushable.check(&self.rt.pushable_links, |at, prio| {
-            ensure!(self, self.task(at).rt_prio() == Some(prio), "{} is in its list", self.name(at));
+            ensure!(
+                self,
+                self.task(at).rt_prio() == Some(prio),
+                "{} is in its list",
+                self.name(at)
+            );
         });
         // Class order: while something real-time may run, nothing less important does.
         let running = self.curr.and_then(|at| self.task(at).rt_prio());

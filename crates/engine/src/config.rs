@@ -64,8 +64,7 @@ impl Config {
     /// # Errors
     /// If a span is zero that must not be, or a runtime is longer than its period.
     pub fn validate(&self) -> Result<(), BadConfig> {
-        let spans =
-            [self.tick, self.latency, self.min_granularity, self.rr_slice, self.rt_period];
+        let spans = [self.tick, self.latency, self.min_granularity, self.rr_slice, self.rt_period];
         if spans.contains(&Nanos::ZERO) {
             return Err(BadConfig("tick, latency, granularity, slice and period are not zero"));
         }

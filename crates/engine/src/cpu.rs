@@ -92,7 +92,9 @@ impl CpuSet {
     /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         self.words.iter().enumerate().flat_map(|(at, &word)| {
-            (0..WORD).filter(move |bit| word >> bit & 1 == 1).map(move |bit| CpuId::at(at * WORD + bit))
+            (0..WORD)
+                .filter(move |bit| word >> bit & 1 == 1)
+                .map(move |bit| CpuId::at(at * WORD + bit))
         })
     }
 

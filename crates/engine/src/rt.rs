@@ -146,8 +146,7 @@ impl<P, G: Groups> RunQueue<P, G> {
             self.resched_if(!self.rt.queue.is_empty());
         }
         let active = self.rt.used > Nanos::ZERO || !self.rt.queue.is_empty();
-        self.rt.period_end =
-            active.then(|| Time(end.0 + periods * self.config.rt_period.0));
+        self.rt.period_end = active.then(|| Time(end.0 + periods * self.config.rt_period.0));
     }
 
     /// After the wake-up of a task as important as the running one: makes way for it if only the

@@ -9,7 +9,7 @@
 //!
 //! Invariants: [`RunQueue::check`].
 
-use crate::attr::{Policy, RtPrio};
+use crate::attr::{GroupId, Policy, RtPrio};
 use crate::config::Config;
 use crate::cpu::CpuId;
 use crate::fair::{Entity, Fair, FairPull, GroupQueue};
@@ -205,6 +205,26 @@ impl<P, G: Groups> RunQueue<P, G> {
     #[must_use]
     pub fn is_online(&self) -> bool {
         self.online
+    }
+
+    /// Which CPU this is.
+    #[must_use]
+    pub fn cpu(&self) -> CpuId {
+        self.cpu
+    }
+
+    /// The task at `slot`.
+    #[must_use]
+    pub fn get(&self, slot: Slot) -> Option<&Task<P>> {
+        match self.members.get(slot.0)? {
+            Member::Task(task) => Some(task),
+            Member::Group(_) => None,
+        }
+    }
+
+    /// What this CPU contributes to the load of each group that has a queue here.
+    pub fn group_loads(&self) -> impl Iterator<Item = (GroupId, u64)> {
+        self.fair.group_queues.iter().map(|&(id, at)| (id, self.group(at).contribution))
     }
 
     /// The task that runs.

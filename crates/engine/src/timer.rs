@@ -59,7 +59,12 @@ pub struct TimerQueue {
 
 impl Default for TimerQueue {
     fn default() -> TimerQueue {
-        TimerQueue { timers: Slots::new(), forest: Forest::new(), by_hard: Heap::default(), armed: 0 }
+        TimerQueue {
+            timers: Slots::new(),
+            forest: Forest::new(),
+            by_hard: Heap::default(),
+            armed: 0,
+        }
     }
 }
 

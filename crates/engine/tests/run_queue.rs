@@ -36,11 +36,21 @@ impl Groups for Tree {
 #[derive(Clone, Debug)]
 enum Action {
     Wake(u32),
-    New { policy: Policy, cpus: u16, group: u32 },
+    New {
+        policy: Policy,
+        cpus: u16,
+        group: u32,
+    },
     Schedule(u8),
     Sleep(u32),
     Detach(u32),
-    Change { nth: u32, policy: Option<Policy>, cpus: Option<u16>, group: Option<u32>, boost: Option<u8> },
+    Change {
+        nth: u32,
+        policy: Option<Policy>,
+        cpus: Option<u16>,
+        group: Option<u32>,
+        boost: Option<u8>,
+    },
     Push(u8),
 }
 
@@ -109,8 +119,7 @@ impl World {
                 }
             }
             Action::New { policy, cpus: bits, group } => {
-                let attr =
-                    Attr { policy, group: GroupId(group), ..Attr::normal(cpus(bits)) };
+                let attr = Attr { policy, group: GroupId(group), ..Attr::normal(cpus(bits)) };
                 let id = TaskId(self.made);
                 self.made += 1;
                 self.offer(Task::new(id, attr, id));
@@ -377,8 +386,7 @@ fn short_sleeps_do_not_pay_for_a_lone_member_of_a_group() {
 fn without_wakeup_preemption_a_sleeper_waits_for_the_tick() {
     let mut config = Config::new(Topology::flat(1).unwrap());
     config.features = config.features.without(Feature::WakeupPreemption);
-    let mut rq: RunQueue<TaskId, ()> =
-        RunQueue::new(CpuId(0), Arc::new(config), Arc::new(()));
+    let mut rq: RunQueue<TaskId, ()> = RunQueue::new(CpuId(0), Arc::new(config), Arc::new(()));
     let new = |id| Task::new(TaskId(id), Attr::normal(CpuSet::first(1)), TaskId(id));
     let _ = rq.offer(Time(0), new(0), Enqueue::Woken).unwrap();
     let _ = rq.schedule(Time(0), Prev::Idle);

@@ -1,0 +1,92 @@
+//! Where a task lives, and what was asked of it: the small part of a task that everybody shares.
+//!
+//! A task is a box with one owner, and a requester (renice, affinity, policy, group, priority
+//! inheritance) is usually not the owner. It leaves its request here, fences, reads where the task
+//! lives, and locks that run queue. Whoever brings a task to a run queue says so here, fences, and
+//! looks for requests. Of the two, the one whose fence is second sees the other's write: every
+//! request is carried out exactly once, by the requester or by whoever has the task.
+//!
+//! `home` is written with the lock of the run queue held that the task enters or leaves, so a
+//! requester that finds it unchanged under that lock knows that the task is there.
+
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence, lock};
+use runyard_engine::cpu::CpuId;
+use runyard_engine::task::{Change, Slot};
+
+/// Where a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Home {
+    /// Blocked, or on its way between run queues: with its host.
+    Away,
+    /// In a run queue, waiting or running.
+    At(CpuId, Slot),
+}
+
+/// A task's control cell.
+#[derive(Debug)]
+pub struct Control {
+    /// A [`Home`] in a word.
+    home: AtomicU64,
+    /// Whether `pending` may hold something.
+    asked: AtomicBool,
+    pending: Mutex<Change>,
+}
+
+impl Default for Control {
+    fn default() -> Control {
+        Control {
+            home: AtomicU64::new(Home::Away.to_bits()),
+            asked: AtomicBool::new(false),
+            pending: Mutex::new(Change::default()),
+        }
+    }
+}
+
+impl Control {
+    pub(crate) fn home(&self) -> Home {
+        Home::from_bits(self.home.load(Ordering::Acquire))
+    }
+
+    /// Says where the task is from now on. The caller holds the lock of the run queue concerned.
+    pub(crate) fn set_home(&self, home: Home) {
+        self.home.store(home.to_bits(), Ordering::Release);
+    }
+
+    /// Leaves a request for whoever has the task.
+    pub(crate) fn ask(&self, change: Change) {
+        lock(&self.pending).merge(change);
+        self.asked.store(true, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    /// After [`Control::set_home`]: whether something was asked meanwhile.
+    pub(crate) fn was_asked(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.asked.load(Ordering::Acquire)
+    }
+
+    /// Takes what was asked, if nobody else did.
+    pub(crate) fn take(&self) -> Option<Change> {
+        let mut pending = lock(&self.pending);
+        let asked = self.asked.swap(false, Ordering::AcqRel);
+        asked.then(|| std::mem::take(&mut *pending))
+    }
+}
+
+impl Home {
+    const AWAY: u64 = u64::MAX;
+
+    fn to_bits(self) -> u64 {
+        match self {
+            Home::Away => Home::AWAY,
+            Home::At(cpu, slot) => u64::from(cpu.0) << 32 | u64::from(slot.to_bits()),
+        }
+    }
+
+    fn from_bits(bits: u64) -> Home {
+        match bits {
+            Home::AWAY => Home::Away,
+            bits => Home::At(CpuId((bits >> 32) as u16), Slot::from_bits(bits as u32)),
+        }
+    }
+}

@@ -1,0 +1,645 @@
+//! The machine: one lock for each CPU's run queue, and what CPUs tell each other without locks.
+//!
+//! One run-queue lock is held at a time, always: there is no lock order to get wrong, and a host
+//! may be preempted between any two. So a task that changes CPU is between queues for a moment,
+//! owned by who carries it, seen by nobody; and what a CPU knows of another is stale. The rules
+//! that make this enough:
+//!
+//! - **Publish, then look.** A CPU that has a real-time task to give away says so, fences, and looks
+//!   for a CPU that runs something less important ([`Machine::push`]). A CPU that comes to run
+//!   something less important says so, fences, and looks for CPUs that have something to give away
+//!   ([`Machine::pull`]). Whoever's fence is second sees the other; both may act.
+//! - **Offer, may be refused.** A choice made on stale hints is checked under the lock of the CPU
+//!   that was chosen. A task that is refused is sent elsewhere, at most [`MAX_REFUSALS`] times;
+//!   then it goes back to where it came from, which looks once more.
+//! - **Hints never decide alone.** `idle`, `overloaded` and loads choose whom to ask.
+//!
+//! What a call wants of other CPUs goes to the host through [`Effects`], in order.
+//!
+//! Legend of access: `(q)` written with the CPU's run-queue lock held, read without;
+//! `(l)` under the lock; `(c)` constant.
+
+use crate::balance::Balance;
+use crate::control::{Control, Home};
+use crate::groups::{GroupSpec, GroupTable};
+use crate::levels::{Levels, Said};
+use crate::mask::Mask;
+use crate::sync::{Arc, AtomicU8, AtomicU32, AtomicU64, Mutex, Ordering, lock};
+use runyard_engine::attr::RtPrio;
+use runyard_engine::config::{BadConfig, Config};
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::features::Feature;
+use runyard_engine::run_queue::{
+    CpuLoad, Enqueue, Expired, Importance, Prev, Released, Resched, RunQueue, Switch,
+};
+use runyard_engine::task::{Change, Slot, Task};
+use runyard_engine::time::Time;
+use runyard_engine::timer::{TimerId, Token, Window};
+
+/// How often a task is offered to CPUs that may refuse it before it goes back.
+pub(crate) const MAX_REFUSALS: u8 = 3;
+
+/// What a host gives a task: its control cell, and whatever it needs to run it.
+#[derive(Debug)]
+pub struct Work<W> {
+    /// The task's control cell.
+    pub control: Arc<Control>,
+    /// The host's part.
+    pub work: W,
+}
+
+/// A task of a machine whose host needs `W` to run one.
+pub type TaskOf<W> = Box<Task<Work<W>>>;
+
+type Queue<W> = RunQueue<Work<W>, GroupTable>;
+
+/// A task on its way to a run queue.
+#[derive(Debug)]
+pub struct Moving<W> {
+    pub(crate) task: TaskOf<W>,
+    /// Where it goes.
+    pub to: CpuId,
+    /// Where it was.
+    pub from: CpuId,
+    pub(crate) why: Enqueue,
+    pub(crate) refusals: u8,
+}
+
+impl<W> Moving<W> {
+    /// The task that is moved.
+    #[must_use]
+    pub fn task(&self) -> &Task<Work<W>> {
+        &self.task
+    }
+}
+
+/// What a call asks of its host, in the order in which it must be done.
+pub trait Effects<W> {
+    /// `cpu` must call [`Machine::schedule`] as soon as it can.
+    fn kick(&mut self, cpu: CpuId);
+
+    /// A task is on its way. A host on which that takes no time gives it back; one that keeps it
+    /// must bring it to [`Machine::arrive`] later.
+    fn carry(&mut self, moving: Moving<W>) -> Option<Moving<W>> {
+        Some(moving)
+    }
+
+    /// Whether the host will call [`Machine::publish`] for `cpu` later, instead of this call now.
+    /// Only simulators do that, to make others decide on stale hints.
+    fn hold_back(&mut self, cpu: CpuId) -> bool {
+        let _ = cpu;
+        false
+    }
+}
+
+/// All CPUs. See the module's documentation.
+#[derive(Debug)]
+pub struct Machine<W> {
+    pub(crate) config: Arc<Config>,
+    pub(crate) cpus: Box<[Cpu<W>]>,
+    pub(crate) all: CpuSet,
+    pub(crate) hints: Hints,
+    groups: Arc<GroupTable>,
+}
+
+/// One CPU, away from its neighbours' cache lines.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Cpu<W> {
+    queue: Mutex<Locked<W>>,
+    /// (q) Fair tasks here.
+    pub(crate) nr_fair: AtomicU32,
+    /// (q) Sum of the weights of the fair entities here.
+    pub(crate) load: AtomicU64,
+    /// (q) The priority of the most important pushable task; 0 for none.
+    pushable: AtomicU8,
+    /// (q) When its next timer interrupt must come; `u64::MAX` for never.
+    next_expiry: AtomicU64,
+}
+
+/// (l) What a run-queue lock protects.
+#[derive(Debug)]
+struct Locked<W> {
+    rq: Queue<W>,
+    /// What this CPU last said of itself.
+    said: (CpuLoad, bool),
+    balance: Balance,
+}
+
+/// What CPUs say of themselves. All (q).
+#[derive(Debug)]
+pub(crate) struct Hints {
+    pub(crate) levels: Levels,
+    /// Has real-time tasks to give away (`rto_mask`).
+    pub(crate) pushable: Mask,
+    /// Is online and has no task at all.
+    pub(crate) idle: Mask,
+    /// Has more than one fair task.
+    pub(crate) overloaded: Mask,
+    pub(crate) online: Mask,
+}
+
+/// What a change of a run queue means for the other CPUs.
+#[derive(Clone, Copy, Debug)]
+struct News {
+    resched: Resched,
+    /// The most important thing here is less important than before.
+    lowered: bool,
+    /// There are real-time tasks to give away.
+    pushable: bool,
+}
+
+/// What every CPU says at first: nothing, until it was published once.
+const SILENT: CpuLoad =
+    CpuLoad { level: Importance::Closed, pushable: None, nr_running: 1, nr_fair: 0, load: 0 };
+
+impl<W> Machine<W> {
+    /// Idle CPUs, all online.
+    ///
+    /// # Errors
+    /// If `config` contradicts itself.
+    ///
+    /// # Panics
+    /// If `groups` does not start with the root or a parent does not come before its children.
+    pub fn new(config: Config, groups: &[GroupSpec]) -> Result<Machine<W>, BadConfig> {
+        config.validate()?;
+        let (config, groups) = (Arc::new(config), Arc::new(GroupTable::new(groups)));
+        let n = config.topology.cpus();
+        let cpu = |cpu| Cpu {
+            queue: Mutex::new(Locked {
+                rq: RunQueue::new(cpu, config.clone(), groups.clone()),
+                said: (SILENT, false),
+                balance: Balance::default(),
+            }),
+            nr_fair: AtomicU32::new(0),
+            load: AtomicU64::new(0),
+            pushable: AtomicU8::new(0),
+            next_expiry: AtomicU64::new(u64::MAX),
+        };
+        let mask = || Mask::new(n);
+        let hints = Hints {
+            levels: Levels::new(n),
+            pushable: mask(),
+            idle: mask(),
+            overloaded: mask(),
+            online: mask(),
+        };
+        let cpus = config.topology.iter().map(cpu).collect();
+        let machine = Machine { cpus, all: CpuSet::first(n), hints, groups, config };
+        for cpu in machine.config.topology.iter() {
+            machine.hints.online.set(cpu, true);
+            let mut locked = lock(&machine.cpus[cpu.index()].queue);
+            machine.say(cpu, &mut locked);
+        }
+        Ok(machine)
+    }
+
+    /// What the machine was told.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The CPUs of the machine.
+    #[must_use]
+    pub fn all(&self) -> &CpuSet {
+        &self.all
+    }
+
+    /// Makes room on each CPU for `len` tasks and group queues. Up to that, [`Machine::wake`],
+    /// [`Machine::schedule`] and [`Machine::expire`] do not allocate.
+    pub fn reserve(&self, len: usize) {
+        for cpu in &self.cpus {
+            lock(&cpu.queue).rq.reserve(len);
+        }
+    }
+
+    /// Makes a blocked task runnable. Its affinity has a CPU of this machine.
+    pub fn wake(&self, now: Time, mut task: TaskOf<W>, fx: &mut impl Effects<W>) {
+        apply_pending(&mut task);
+        let from = task.cpu();
+        let to = self.select_cpu(&task);
+        let moving = Moving { task, to, from, why: Enqueue::Woken, refusals: 0 };
+        if let Some(refused) = self.try_arrive(now, moving, fx) {
+            self.send(now, refused, fx);
+        }
+    }
+
+    /// Makes a new task runnable, near the CPU that its [`Task::set_cpu`] names.
+    pub fn spawn(&self, now: Time, mut task: TaskOf<W>, fx: &mut impl Effects<W>) {
+        let near = self.select_cpu_for_new(&task);
+        task.set_cpu(near);
+        self.wake(now, task, fx);
+    }
+
+    /// Brings a carried task to the run queue that it was sent to.
+    pub fn arrive(&self, now: Time, moving: Moving<W>, fx: &mut impl Effects<W>) {
+        if let Some(refused) = self.try_arrive(now, moving, fx) {
+            self.send(now, refused, fx);
+        }
+    }
+
+    /// Decides what `cpu` runs next and hands over what left it for good; a task that may not stay
+    /// on this CPU is sent on. An idle CPU looks for work before it goes idle.
+    pub fn schedule(
+        &self,
+        now: Time,
+        cpu: CpuId,
+        prev: Prev<Work<W>>,
+        fx: &mut impl Effects<W>,
+    ) -> Switch<Work<W>> {
+        let mut prev = prev;
+        let mut kept = None;
+        loop {
+            let (Switch { next, released }, news) = self.with(cpu, fx, |rq| {
+                let switch = rq.schedule(now, prev);
+                if let Some((task, _)) = &switch.released {
+                    control(task).into_iter().for_each(|cell| cell.set_home(Home::Away));
+                }
+                switch
+            });
+            let mut looked = false;
+            match released {
+                Some((task, Released::Evicted)) => {
+                    looked = true;
+                    self.send_away(now, task, cpu, fx);
+                }
+                Some(gone) => kept = Some(gone),
+                None => {}
+            }
+            looked |= self.look(now, cpu, news, fx);
+            if next.is_none() && self.has(Feature::LoadBalance) {
+                looked |= self.balance_idle(now, cpu, fx);
+            }
+            // Looking may have brought a task here that goes first.
+            if looked && self.resched(cpu) == Resched::Yes {
+                prev = next.map_or(Prev::Idle, |(_, payload)| Prev::Preempted(payload));
+                continue;
+            }
+            return Switch { next, released: kept };
+        }
+    }
+
+    /// Whether `cpu` should call [`Machine::schedule`].
+    pub fn resched(&self, cpu: CpuId) -> Resched {
+        lock(&self.cpus[cpu.index()].queue).rq.resched()
+    }
+
+    /// Takes the next thing whose time has come on `cpu`, doing the scheduler's part of it: call
+    /// it until it gives `None`. A due reschedule is a kick.
+    pub fn expire(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> Option<Expired> {
+        let (expired, news) = self.with(cpu, fx, |rq| rq.expire(now));
+        match expired? {
+            Expired::Tick => self.balance_tick(now, cpu, fx),
+            Expired::RtPeriod => {
+                self.look(now, cpu, news, fx);
+            }
+            Expired::Timer(_) => {}
+        }
+        kick_if(news.resched, cpu, fx);
+        expired
+    }
+
+    /// When the next timer interrupt of `cpu` must come.
+    #[must_use]
+    pub fn next_expiry(&self, cpu: CpuId) -> Option<Time> {
+        let at = self.cpus[cpu.index()].next_expiry.load(Ordering::Acquire);
+        (at != u64::MAX).then_some(Time(at))
+    }
+
+    /// Arms a timer on `cpu`.
+    pub fn arm(&self, cpu: CpuId, window: Window, token: Token) -> TimerId {
+        self.with_timers(cpu, |rq| rq.timers().arm(window, token))
+    }
+
+    /// Changes the window of a timer of `cpu`; `false` if it was taken before.
+    pub fn rearm(&self, cpu: CpuId, timer: TimerId, window: Window) -> bool {
+        self.with_timers(cpu, |rq| rq.timers().change(timer, window))
+    }
+
+    /// Cancels a timer of `cpu`, from anywhere; `false` if it was taken before.
+    pub fn cancel(&self, cpu: CpuId, timer: TimerId) -> bool {
+        self.with_timers(cpu, |rq| rq.timers().cancel(timer))
+    }
+
+    /// Asks for a change of the task that `cell` belongs to, wherever it is.
+    pub fn change(&self, now: Time, cell: &Control, change: Change, fx: &mut impl Effects<W>) {
+        cell.ask(change);
+        while let Home::At(cpu, slot) = cell.home() {
+            let (done, news) = self.with(cpu, fx, |rq| {
+                if cell.home() != Home::At(cpu, slot) {
+                    return None;
+                }
+                Some(cell.take().map(|change| {
+                    let changed = rq.change(now, slot, change);
+                    if changed.evicted.is_some() {
+                        cell.set_home(Home::Away);
+                    }
+                    changed
+                }))
+            });
+            let Some(changed) = done else { continue };
+            if let Some(task) = changed.and_then(|changed| changed.evicted) {
+                self.send_away(now, task, cpu, fx);
+            }
+            kick_if(news.resched, cpu, fx);
+            self.look(now, cpu, news, fx);
+            return;
+        }
+    }
+
+    /// Takes `cpu` out of service: its tasks go elsewhere, its timers stay and are served.
+    /// The machine must keep another CPU.
+    pub fn offline(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        self.hints.online.set(cpu, false);
+        let (resched, _) = self.with(cpu, fx, |rq| rq.set_online(now, false));
+        kick_if(resched, cpu, fx);
+        loop {
+            let (task, _) = self.with(cpu, fx, |rq| rq.evict(now).inspect(leaves));
+            let Some(task) = task else { return };
+            self.send_away(now, task, cpu, fx);
+        }
+    }
+
+    /// Takes `cpu` into service again.
+    pub fn online(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        self.hints.online.set(cpu, true);
+        let (_, news) = self.with(cpu, fx, |rq| rq.set_online(now, true));
+        self.look(now, cpu, news, fx);
+        fx.kick(cpu);
+    }
+
+    /// Says what was held back for `cpu`, and looks.
+    pub fn publish(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        let news = self.say(cpu, &mut lock(&self.cpus[cpu.index()].queue));
+        self.look(now, cpu, news, fx);
+        kick_if(news.resched, cpu, fx);
+    }
+
+    /// Calls `look` with the run queue of `cpu`, for checks.
+    pub fn inspect<R>(&self, cpu: CpuId, look: impl FnOnce(&Queue<W>) -> R) -> R {
+        look(&lock(&self.cpus[cpu.index()].queue).rq)
+    }
+
+    /// Sends a task that cannot stay at `from` to a CPU that takes it.
+    fn send_away(&self, now: Time, mut task: TaskOf<W>, from: CpuId, fx: &mut impl Effects<W>) {
+        apply_pending(&mut task);
+        let to = self.select_cpu(&task);
+        self.send(now, Moving { task, to, from, why: Enqueue::Moved, refusals: 0 }, fx);
+    }
+
+    /// Sends a task on its way, again and again until a CPU takes it or the host carries it.
+    pub(crate) fn send(&self, now: Time, moving: Moving<W>, fx: &mut impl Effects<W>) {
+        let mut next = fx.carry(moving);
+        while let Some(moving) = next {
+            next = self.try_arrive(now, moving, fx).and_then(|refused| fx.carry(refused));
+        }
+    }
+
+    /// Offers a task to the CPU it was sent to; if that refuses, says where it is to go instead.
+    fn try_arrive(
+        &self,
+        now: Time,
+        mut moving: Moving<W>,
+        fx: &mut impl Effects<W>,
+    ) -> Option<Moving<W>> {
+        apply_pending(&mut moving.task);
+        let Moving { task, to, from, why, refusals } = moving;
+        let prio = task.rt_prio();
+        let ((outcome, slot), news) = self.with(to, fx, |rq| offer(rq, now, task, why));
+        if let Some(task) = outcome {
+            return Some(self.elsewhere(Moving { task, to, from, why, refusals: refusals + 1 }));
+        }
+        kick_if(news.resched, to, fx);
+        prio?;
+        if let Some(slot) = slot
+            && why == Enqueue::Woken
+            && news.resched == Resched::No
+        {
+            self.make_way(to, slot, fx);
+        }
+        self.look(now, to, news, fx);
+        None
+    }
+
+    /// Where a refused task goes: while it may be refused, where it is important enough; then back.
+    fn elsewhere(&self, mut moving: Moving<W>) -> Moving<W> {
+        let task = &moving.task;
+        let target = task.rt_prio().and_then(|prio| self.find_lowest(task, prio, moving.from));
+        if let Some(to) = target
+            && moving.refusals < MAX_REFUSALS
+        {
+            (moving.to, moving.why) = (to, Enqueue::Pushed);
+            return moving;
+        }
+        moving.why = Enqueue::Moved;
+        let affinity = &task.attr().affinity;
+        let usable = |cpu| affinity.contains(cpu) && self.hints.online.contains(cpu);
+        let n = self.cpus.len();
+        let first = self.hints.online.ring(affinity, 0..n, CpuId(0)).next();
+        match Some(moving.from).filter(|&from| usable(from) && from != moving.to).or(first) {
+            Some(to) => moving.to = to,
+            None => {
+                // None of its CPUs is online: as the kernel, run it anywhere rather than never.
+                let change = Change { affinity: Some(self.all.clone()), ..Change::default() };
+                moving.task.apply(change);
+                let first = self.hints.online.ring(&self.all, 0..n, CpuId(0)).next();
+                moving.to = first.expect("a machine keeps a CPU online");
+            }
+        }
+        moving
+    }
+
+    /// Acts on what the other side of publish-then-look may have missed. Says whether it did
+    /// anything at all.
+    fn look(&self, now: Time, cpu: CpuId, news: News, fx: &mut impl Effects<W>) -> bool {
+        let pull = news.lowered && self.has(Feature::RtPull);
+        let push = news.pushable && self.has(Feature::RtPush);
+        if pull {
+            self.pull(now, cpu, fx);
+        }
+        if push {
+            self.push(now, cpu, fx);
+        }
+        pull || push
+    }
+
+    pub(crate) fn has(&self, feature: Feature) -> bool {
+        self.config.features.has(feature)
+    }
+
+    /// The hint of the most important task that `cpu` could give away.
+    pub(crate) fn pushable(&self, cpu: CpuId) -> Option<RtPrio> {
+        RtPrio::new(self.cpus[cpu.index()].pushable.load(Ordering::Acquire).into())
+    }
+
+    pub(crate) fn with_balance<R>(&self, cpu: CpuId, f: impl FnOnce(&mut Balance) -> R) -> R {
+        f(&mut lock(&self.cpus[cpu.index()].queue).balance)
+    }
+
+    fn with_timers<R>(&self, cpu: CpuId, f: impl FnOnce(&mut Queue<W>) -> R) -> R {
+        let mut locked = lock(&self.cpus[cpu.index()].queue);
+        let result = f(&mut locked.rq);
+        self.say_expiry(cpu, &locked);
+        result
+    }
+
+    /// Does something to a run queue under its lock, and says what it means to the others.
+    fn with<R>(
+        &self,
+        cpu: CpuId,
+        fx: &mut impl Effects<W>,
+        f: impl FnOnce(&mut Queue<W>) -> R,
+    ) -> (R, News) {
+        let mut locked = lock(&self.cpus[cpu.index()].queue);
+        let result = f(&mut locked.rq);
+        let news = if fx.hold_back(cpu) {
+            self.say_expiry(cpu, &locked);
+            News { resched: locked.rq.resched(), lowered: false, pushable: false }
+        } else {
+            self.say(cpu, &mut locked)
+        };
+        (result, news)
+    }
+
+    /// As [`Machine::with`], for what takes a task out.
+    pub(crate) fn take<R>(
+        &self,
+        cpu: CpuId,
+        fx: &mut impl Effects<W>,
+        f: impl FnOnce(&mut Queue<W>) -> R,
+    ) -> (R, Resched) {
+        let (result, news) = self.with(cpu, fx, f);
+        (result, news.resched)
+    }
+
+    /// Publishes what has changed since this CPU last spoke.
+    fn say(&self, cpu: CpuId, locked: &mut Locked<W>) -> News {
+        self.say_expiry(cpu, locked);
+        let load = locked.rq.load();
+        let pinned = locked
+            .rq
+            .curr()
+            .is_some_and(|curr| curr.rt_prio().is_some() && curr.attr().affinity.len() == 1);
+        let (old, was_pinned) = std::mem::replace(&mut locked.said, (load, pinned));
+        let news = News {
+            resched: locked.rq.resched(),
+            lowered: load.level < old.level,
+            pushable: load.pushable.is_some(),
+        };
+        if (load, pinned) == (old, was_pinned) {
+            return news;
+        }
+        let (own, hints) = (&self.cpus[cpu.index()], &self.hints);
+        if (load.level, pinned) != (old.level, was_pinned) {
+            hints.levels.set(cpu, old.level, Said { level: load.level, pinned });
+        }
+        if load.pushable != old.pushable {
+            own.pushable.store(load.pushable.map_or(0, RtPrio::get), Ordering::Release);
+            hints.pushable.set(cpu, load.pushable.is_some());
+        }
+        if (load.nr_fair > 1) != (old.nr_fair > 1) {
+            hints.overloaded.set(cpu, load.nr_fair > 1);
+        }
+        let idle = load.nr_running == 0 && locked.rq.is_online();
+        if idle != hints.idle.contains(cpu) {
+            hints.idle.set(cpu, idle);
+        }
+        own.nr_fair.store(load.nr_fair, Ordering::Release);
+        own.load.store(load.load, Ordering::Release);
+        news
+    }
+
+    fn say_expiry(&self, cpu: CpuId, locked: &Locked<W>) {
+        let at = locked.rq.next_expiry().map_or(u64::MAX, |at| at.0);
+        self.cpus[cpu.index()].next_expiry.store(at, Ordering::Release);
+    }
+
+    /// Makes way for a woken task that is pinned here if the equally important running one is not.
+    fn make_way(&self, cpu: CpuId, slot: Slot, fx: &mut impl Effects<W>) {
+        if !self.has(Feature::RtPush) {
+            return;
+        }
+        let (resched, _) = self.with(cpu, fx, |rq| {
+            rq.make_way(slot, |task| {
+                task.rt_prio().is_some_and(|prio| self.find_lowest(task, prio, cpu).is_some())
+            })
+        });
+        kick_if(resched, cpu, fx);
+    }
+
+    /// Asserts every run queue's invariants, and those between them.
+    ///
+    /// # Panics
+    /// If one does not hold. Only for a machine that nobody is using meanwhile.
+    pub fn check(&self) {
+        let mut loads = vec![0; self.groups.ids().count()];
+        for cpu in self.config.topology.iter() {
+            self.inspect(cpu, |rq| {
+                rq.check();
+                for (slot, task) in rq.tasks() {
+                    let home = control(task).map(Control::home);
+                    let known = home.is_none_or(|home| home == Home::At(cpu, slot));
+                    assert!(known, "{} knows its home, {home:?}\n{rq}", task.id);
+                }
+                for (group, load) in rq.group_loads() {
+                    loads[group.index()] += load;
+                }
+            });
+        }
+        for group in self.groups.ids().skip(1) {
+            let sum = loads[group.index()];
+            assert_eq!(sum, self.groups.load(group), "the load of {group:?} is that of its CPUs");
+        }
+    }
+}
+
+/// Kicks `cpu` if its run queue asks for a switch.
+pub(crate) fn kick_if<W>(resched: Resched, cpu: CpuId, fx: &mut impl Effects<W>) {
+    if resched == Resched::Yes {
+        fx.kick(cpu);
+    }
+}
+
+/// Offers a task under the lock: gives it back if it is refused, else tells its place unless a
+/// change that was asked meanwhile moved it.
+fn offer<W>(
+    rq: &mut Queue<W>,
+    now: Time,
+    task: TaskOf<W>,
+    why: Enqueue,
+) -> (Option<TaskOf<W>>, Option<Slot>) {
+    let slot = match rq.offer(now, task, why) {
+        Ok((slot, _)) => slot,
+        Err(task) => return (Some(task), None),
+    };
+    let cell = rq.get(slot).and_then(control).expect("an offered task waits here");
+    cell.set_home(Home::At(rq.cpu(), slot));
+    if !cell.was_asked() {
+        return (None, Some(slot));
+    }
+    let Some(change) = cell.take() else { return (None, Some(slot)) };
+    let evicted = rq.change(now, slot, change).evicted;
+    evicted.iter().for_each(leaves);
+    (evicted, None)
+}
+
+/// The task's control cell; a running task's is with its host.
+fn control<W>(task: &Task<Work<W>>) -> Option<&Control> {
+    task.payload.as_ref().map(|payload| &*payload.control)
+}
+
+/// Says that the task is in no run queue. The caller holds the lock of the one it left.
+pub(crate) fn leaves<W>(task: &TaskOf<W>) {
+    control(task).expect("a task that leaves has its payload").set_home(Home::Away);
+}
+
+/// Carries out what was asked while the task was with its host.
+fn apply_pending<W>(task: &mut TaskOf<W>) {
+    let cell = control(task).expect("a task in transit has its payload");
+    if cell.was_asked()
+        && let Some(change) = cell.take()
+    {
+        task.apply(change);
+    }
+}

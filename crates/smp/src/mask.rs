@@ -1,0 +1,115 @@
+//! Sets of CPUs that everybody reads and that each CPU writes its own bit of.
+//!
+//! A reader may see a bit late. Where that matters, writer and reader follow *publish, then look*
+//! (see [`crate::machine`]); elsewhere a stale bit costs a refused offer or a missed idle CPU.
+
+use crate::sync::{AtomicU64, Ordering};
+use runyard_engine::cpu::{CpuId, CpuSet};
+use std::ops::Range;
+
+const WORD: usize = u64::BITS as usize;
+
+/// One bit for each CPU. A bit is written with its CPU's run-queue lock held, read without.
+#[derive(Debug)]
+pub(crate) struct Mask(Box<[AtomicU64]>);
+
+impl Mask {
+    pub(crate) fn new(cpus: usize) -> Mask {
+        Mask((0..cpus.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    pub(crate) fn set(&self, cpu: CpuId, on: bool) {
+        let bit = 1 << (cpu.index() % WORD);
+        let word = &self.0[cpu.index() / WORD];
+        if on {
+            word.fetch_or(bit, Ordering::Release);
+        } else {
+            word.fetch_and(!bit, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn contains(&self, cpu: CpuId) -> bool {
+        self.word(cpu.index() / WORD) >> (cpu.index() % WORD) & 1 == 1
+    }
+
+    pub(crate) fn word(&self, index: usize) -> u64 {
+        self.0[index].load(Ordering::Acquire)
+    }
+
+    /// The CPUs of `range` that are in both sets, in ring order from `start`, each word read once
+    /// (that of `start` twice).
+    pub(crate) fn ring<'a>(
+        &'a self,
+        with: &'a CpuSet,
+        range: Range<usize>,
+        start: CpuId,
+    ) -> impl Iterator<Item = CpuId> + 'a {
+        let start = start.index().clamp(range.start, range.end.saturating_sub(1));
+        let high = Bits::new(self, with, start..range.end);
+        high.chain(Bits::new(self, with, range.start..start))
+    }
+}
+
+/// The CPUs of a range that are in both sets, in order.
+struct Bits<'a> {
+    mask: &'a Mask,
+    with: &'a CpuSet,
+    range: Range<usize>,
+    /// What is left of the word in which `range` starts; read when the iteration comes to it.
+    left: Option<u64>,
+}
+
+impl<'a> Bits<'a> {
+    fn new(mask: &'a Mask, with: &'a CpuSet, range: Range<usize>) -> Bits<'a> {
+        Bits { mask, with, range, left: None }
+    }
+}
+
+impl Iterator for Bits<'_> {
+    type Item = CpuId;
+
+    fn next(&mut self) -> Option<CpuId> {
+        while self.range.start < self.range.end {
+            let at = self.range.start / WORD;
+            let (mask, with, from) = (self.mask, self.with, self.range.start % WORD);
+            let left = self.left.get_or_insert_with(|| {
+                let wanted = with.word(at) & u64::MAX << from;
+                if wanted == 0 { 0 } else { wanted & mask.word(at) }
+            });
+            if *left == 0 {
+                self.left = None;
+                self.range.start = (at + 1) * WORD;
+                continue;
+            }
+            let cpu = at * WORD + left.trailing_zeros() as usize;
+            *left &= *left - 1;
+            return (cpu < self.range.end).then(|| CpuId::at(cpu));
+        }
+        None
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ring_starts_where_it_is_told_and_stays_in_range() {
+        let mask = Mask::new(200);
+        for cpu in [0, 3, 64, 65, 130, 199] {
+            mask.set(CpuId(cpu), true);
+        }
+        let all = CpuSet::first(200);
+        let ring = |range: Range<usize>, start| {
+            mask.ring(&all, range, CpuId(start)).map(|cpu| cpu.0).collect::<Vec<_>>()
+        };
+        assert_eq!(ring(0..200, 64), [64, 65, 130, 199, 0, 3]);
+        assert_eq!(ring(0..200, 66), [130, 199, 0, 3, 64, 65]);
+        assert_eq!(ring(1..131, 0), [3, 64, 65, 130]);
+        assert_eq!(ring(4..64, 10), [] as [u16; 0]);
+        let few: CpuSet = [CpuId(3), CpuId(199)].into_iter().collect();
+        assert_eq!(mask.ring(&few, 0..200, CpuId(4)).collect::<Vec<_>>(), [CpuId(199), CpuId(3)]);
+        mask.set(CpuId(3), false);
+        assert!(!mask.contains(CpuId(3)) && mask.contains(CpuId(199)));
+    }
+}

@@ -1,0 +1,100 @@
+//! Active balancing of real-time tasks: push, pull, and the choice of a CPU.
+//!
+//! The aim: at any instant the most important runnable real-time tasks run, as far as affinities
+//! allow. A CPU that cannot run a task at once pushes it to the least important CPU; a CPU that
+//! becomes less important pulls. Both are needed, since either may decide on hints that the other
+//! is just changing: see *publish, then look* in [`crate::machine`].
+
+use crate::machine::{Effects, Machine, Moving, Work, kick_if, leaves};
+use crate::sync::{Ordering, fence};
+use runyard_engine::attr::RtPrio;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::run_queue::{Enqueue, Importance};
+use runyard_engine::task::Task;
+use runyard_engine::time::Time;
+
+impl<W> Machine<W> {
+    /// The least important CPU on which a task of priority `prio` could start, near its last one,
+    /// or near `from`, who asks (`find_lowest_rq`).
+    pub(crate) fn find_lowest(
+        &self,
+        task: &Task<Work<W>>,
+        prio: RtPrio,
+        from: CpuId,
+    ) -> Option<CpuId> {
+        let (affinity, last) = (&task.attr().affinity, task.cpu());
+        let candidates = self.hints.levels.lowest_for(prio, affinity)?;
+        let is_candidate = |cpu| candidates.contains(cpu) && affinity.contains(cpu);
+        if is_candidate(last) {
+            return Some(last);
+        }
+        let topology = self.config.topology;
+        for level in topology.levels() {
+            let span = topology.span(last, level);
+            if span.contains(&from.index()) && is_candidate(from) {
+                return Some(from);
+            }
+            if let Some(near) = candidates.ring(affinity, span, last).next() {
+                return Some(near);
+            }
+        }
+        candidates.ring(affinity, 0..self.cpus.len(), last).next()
+    }
+
+    /// Gives away the waiting real-time tasks of `cpu` that could run elsewhere now.
+    ///
+    /// Each turn of the loop is one task that left. A task that was refused everywhere comes back
+    /// and is looked at again, since a CPU may have become less important meanwhile; each refusal
+    /// means that somebody else made progress. Should that go on for long, the rest is left to the
+    /// next switch of this CPU.
+    pub(crate) fn push(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        let rounds = 2 * self.cpus.len() + 8;
+        for _ in 0..rounds {
+            fence(Ordering::SeqCst);
+            let floor = match self.hints.levels.lowest() {
+                Importance::Normal => None,
+                Importance::Rt(prio) => Some(prio),
+                Importance::Closed => return,
+            };
+            let (pushed, resched) = self.take(cpu, fx, |rq| {
+                rq.take_pushable(floor, |task| {
+                    let prio = task.rt_prio().expect("only real-time tasks are pushable");
+                    self.find_lowest(task, prio, cpu).filter(|&to| to != cpu)
+                })
+                .inspect(|(task, _)| leaves(task))
+            });
+            let Some((task, to)) = pushed else {
+                kick_if(resched, cpu, fx);
+                return;
+            };
+            let why = Enqueue::Pushed;
+            self.send(now, Moving { task, to, from: cpu, why, refusals: 0 }, fx);
+        }
+        fx.kick(cpu);
+    }
+
+    /// Fetches waiting real-time tasks that are more important than what `cpu` is about to run:
+    /// from each CPU that has any the best, if it is better than the last.
+    pub(crate) fn pull(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        fence(Ordering::SeqCst);
+        let mut best = match self.hints.levels.of(cpu).level {
+            Importance::Normal => None,
+            Importance::Rt(prio) => Some(prio),
+            Importance::Closed => return,
+        };
+        let n = self.cpus.len();
+        for from in self.hints.pushable.ring(&self.all, 0..n, cpu) {
+            if from == cpu || self.pushable(from) <= best {
+                continue;
+            }
+            let (pulled, resched) =
+                self.take(from, fx, |rq| rq.take_pullable(cpu, best).inspect(leaves));
+            kick_if(resched, from, fx);
+            if let Some(task) = pulled {
+                best = task.rt_prio();
+                let why = Enqueue::Pushed;
+                self.send(now, Moving { task, to: cpu, from, why, refusals: 0 }, fx);
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! On which CPU a task starts: pure choices over hints, repaired by refusal and balancing.
+
+use crate::machine::{Machine, Work};
+use crate::sync::Ordering;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::features::Feature;
+use runyard_engine::run_queue::Importance;
+use runyard_engine::task::Task;
+use runyard_engine::topology::Level;
+
+/// At how many CPUs a new task looks when none is idle.
+const CPUS_LOOKED_AT: usize = 64;
+
+impl<W> Machine<W> {
+    /// Where a woken task goes.
+    ///
+    /// Real-time, with `RT_PUSH`: to its last CPU, unless what runs there is real-time and either
+    /// as important or cannot leave; then to the least important CPU, if there is one below it
+    /// (`select_task_rq_rt` of 6.12). A normal task that is preempted waits with a warm cache; a
+    /// real-time one that is preempted goes elsewhere at once.
+    ///
+    /// Others: to the last CPU if it is idle, else to an idle one of its node, else to the last.
+    pub(crate) fn select_cpu(&self, task: &Task<Work<W>>) -> CpuId {
+        let last = self.usable_or_any(task, task.cpu());
+        if let Some(prio) = task.rt_prio()
+            && self.has(Feature::RtPush)
+        {
+            let there = self.hints.levels.of(last);
+            let busy = match there.level {
+                Importance::Rt(running) => there.pinned || running >= prio,
+                Importance::Closed => true,
+                Importance::Normal => false,
+            };
+            return Some(last)
+                .filter(|_| !busy)
+                .or_else(|| self.find_lowest(task, prio, last))
+                .unwrap_or(last);
+        }
+        let affinity = &task.attr().affinity;
+        if self.hints.idle.contains(last) {
+            return last;
+        }
+        let node = self.config.topology.span(last, Level::Node);
+        self.hints.idle.ring(affinity, node, last).next().unwrap_or(last)
+    }
+
+    /// Where a new task goes: to the nearest idle CPU of the machine, else to the least loaded of
+    /// some, starting after the CPU it comes from.
+    pub(crate) fn select_cpu_for_new(&self, task: &Task<Work<W>>) -> CpuId {
+        let from = self.usable_or_any(task, task.cpu());
+        let affinity = &task.attr().affinity;
+        let n = self.cpus.len();
+        let node = self.config.topology.span(from, Level::Node);
+        let next = CpuId::at((from.index() + 1) % n);
+        let idle = |range| self.hints.idle.ring(affinity, range, from).next();
+        idle(node).or_else(|| idle(0..n)).unwrap_or_else(|| {
+            let some = self.hints.online.ring(affinity, 0..n, next).take(CPUS_LOOKED_AT);
+            let load = |cpu: CpuId| {
+                let cpu = &self.cpus[cpu.index()];
+                (cpu.nr_fair.load(Ordering::Acquire), cpu.load.load(Ordering::Acquire))
+            };
+            some.min_by_key(|&cpu| load(cpu)).unwrap_or(from)
+        })
+    }
+
+    /// `cpu` if the task may run there now, else the next such CPU, else `cpu` all the same.
+    fn usable_or_any(&self, task: &Task<Work<W>>, cpu: CpuId) -> CpuId {
+        let affinity = &task.attr().affinity;
+        if affinity.contains(cpu) && self.hints.online.contains(cpu) {
+            return cpu;
+        }
+        self.hints.online.ring(affinity, 0..self.cpus.len(), cpu).next().unwrap_or(cpu)
+    }
+}

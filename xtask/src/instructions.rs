@@ -1,0 +1,204 @@
+//! `cargo xtask instructions`: instructions per operation, under callgrind.
+//!
+//! Wall time on a shared machine moves by more than the changes that matter here; the number of
+//! instructions repeats exactly. Each operation runs N and 2N times in processes of their own, and
+//! the difference over N is what one operation costs: start-up and set-up cancel out.
+//!
+//! The program that is measured is the binary `instructions` of the benches: `--list` prints the
+//! names of its operations, one a line; `NAME ITERATIONS` performs one of them.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use clap::Args;
+use serde_json::json;
+
+use crate::workspace::{self, Outcome, cargo, program};
+
+/// The package of the benches.
+const PACKAGE: &str = "runyard-benches";
+
+/// Its binary that performs one operation many times.
+const BINARY: &str = "instructions";
+
+/// Operations in the shorter run: enough that a queue that grows by doubling is not seen in the
+/// result, few enough that callgrind, some 50 times slower than the machine, needs about a second.
+const ITERATIONS: u32 = 10_000;
+
+/// What to measure.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Only operations whose name contains this
+    pub filter: Option<String>,
+    /// Operations in the shorter of the two runs of each
+    #[arg(long, default_value_t = ITERATIONS, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub iterations: u32,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What one operation costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// The operation.
+    pub name: String,
+    /// Instructions per operation.
+    pub instructions: f64,
+}
+
+/// Builds the benches, measures and prints.
+pub fn run(options: &Options) -> Outcome {
+    let shown = output(program("valgrind").arg("--version"))?;
+    let binary = build()?;
+    let listed = output(program(&binary).arg("--list"))?;
+    let names = selected(&text(&listed.stdout), options.filter.as_deref());
+    if names.is_empty() {
+        return Err("no operation has such a name".into());
+    }
+    let costs = names.iter().map(|name| measure(&binary, name, options.iterations));
+    let costs = costs.collect::<Outcome<Vec<_>>>()?;
+    if options.json {
+        println!("{:#}", to_json(&costs, options.iterations, text(&shown.stdout).trim()));
+    } else {
+        print!("{}", to_table(&costs));
+    }
+    Ok(())
+}
+
+fn build() -> Outcome<PathBuf> {
+    workspace::run(cargo().args(["build", "--release", "-p", PACKAGE, "--bin", BINARY]))?;
+    Ok(workspace::target("release")?.join(BINARY))
+}
+
+fn selected(listed: &str, filter: Option<&str>) -> Vec<String> {
+    let names = listed.lines().map(str::trim).filter(|name| !name.is_empty());
+    names.filter(|name| filter.is_none_or(|part| name.contains(part))).map(str::to_owned).collect()
+}
+
+fn measure(binary: &Path, name: &str, iterations: u32) -> Outcome<Cost> {
+    eprintln!("measuring {name}");
+    let once = collected(binary, name, u64::from(iterations))?;
+    let twice = collected(binary, name, 2 * u64::from(iterations))?;
+    let instructions = (twice as f64 - once as f64) / f64::from(iterations);
+    Ok(Cost { name: name.to_owned(), instructions })
+}
+
+/// Instructions of one whole process that performs `name` so many times.
+fn collected(binary: &Path, name: &str, iterations: u64) -> Outcome<u64> {
+    let mut command = program("valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    let output = output(command.arg(binary).arg(name).arg(iterations.to_string()))?;
+    let said = text(&output.stderr);
+    parse_collected(&said)
+        .ok_or_else(|| format!("callgrind did not say what it collected:\n{said}").into())
+}
+
+/// The number of instructions in what callgrind prints at the end.
+#[must_use]
+pub fn parse_collected(said: &str) -> Option<u64> {
+    said.lines().rev().find_map(|line| {
+        // `==PID== Collected : 127142`, or `==PID== I   refs:      127,142`.
+        let (what, count) = line.rsplit_once(':')?;
+        let what = what.rsplit("==").next()?.trim();
+        let known = what == "Collected" || what.split_whitespace().eq(["I", "refs"]);
+        known.then(|| count.trim().replace(',', "").parse().ok())?
+    })
+}
+
+fn output(command: &mut Command) -> Outcome<Output> {
+    let shown = workspace::show(command);
+    let output = command.output().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            format!("{} is not installed", command.get_program().to_string_lossy())
+        }
+        _ => format!("cannot run `{shown}`: {error}"),
+    })?;
+    if output.status.success() {
+        Ok(output)
+    } else {
+        Err(format!("`{shown}` failed: {}\n{}", output.status, text(&output.stderr)).into())
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn to_table(costs: &[Cost]) -> String {
+    const HEADING: (&str, &str) = ("operation", "instructions");
+    let width = costs.iter().map(|cost| cost.name.len()).chain([HEADING.0.len()]).max();
+    let width = width.unwrap_or_default();
+    let mut table = format!("{:width$}  {}\n", HEADING.0, HEADING.1);
+    for Cost { name, instructions } in costs {
+        let count_width = HEADING.1.len();
+        table.push_str(&format!("{name:width$}  {instructions:count_width$.1}\n"));
+    }
+    table
+}
+
+fn to_json(costs: &[Cost], iterations: u32, tool: &str) -> serde_json::Value {
+    let operations: Vec<_> = costs
+        .iter()
+        .map(|cost| json!({ "name": cost.name, "instructions_per_operation": cost.instructions }))
+        .collect();
+    json!({ "tool": tool, "iterations": iterations, "operations": operations })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "\
+==5086== Callgrind, a call-graph generating cache profiler
+==5086== Command: target/release/instructions wake: 100
+==5086== 
+==5086== For interactive control, run 'callgrind_control -h'.
+==5086== 
+==5086== Events    : Ir
+==5086== Collected : 127142
+==5086== 
+==5086== I   refs:      127,142
+";
+
+    #[test]
+    fn the_count_is_read_from_either_line() {
+        assert_eq!(parse_collected(SAID), Some(127_142));
+        let without = |line: &str| SAID.lines().filter(|l| !l.contains(line)).collect::<Vec<_>>();
+        assert_eq!(parse_collected(&without("Collected").join("\n")), Some(127_142));
+        assert_eq!(parse_collected(&without("refs").join("\n")), Some(127_142));
+    }
+
+    #[test]
+    fn no_count_is_not_zero() {
+        assert_eq!(parse_collected("valgrind: Fatal error at startup: 12"), None);
+        assert_eq!(parse_collected("==1== Collected : many"), None);
+    }
+
+    #[test]
+    fn a_filter_selects_by_part_of_the_name() {
+        let listed = "wake/8\nwake/64\n\nschedule/8\n";
+        assert_eq!(selected(listed, None).len(), 3);
+        assert_eq!(selected(listed, Some("wake")), ["wake/8", "wake/64"]);
+        assert!(selected(listed, Some("no such")).is_empty());
+    }
+
+    #[test]
+    fn costs_are_shown_as_a_table_and_as_json() {
+        let costs = [Cost { name: "schedule/16384".to_owned(), instructions: 97.25 }];
+        assert_eq!(
+            to_table(&costs),
+            "operation       instructions\nschedule/16384          97.2\n"
+        );
+        let json = to_json(&costs, 10, "valgrind-3.19.0");
+        assert_eq!(json["operations"][0]["instructions_per_operation"], 97.25);
+    }
+
+    #[test]
+    fn a_missing_program_is_said_in_one_line() {
+        let error = output(&mut program("no-such-program")).unwrap_err().to_string();
+        assert_eq!(error, "no-such-program is not installed");
+    }
+}

@@ -1,0 +1,108 @@
+//! Where the workspace is and how a command runs in it.
+//!
+//! Each command is shown before it runs, as a shell would take it, so that a failed step can be
+//! repeated by hand.
+
+use std::error::Error;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cargo_metadata::{Metadata, MetadataCommand};
+
+/// What a step of the checks answers. An error is one line for a person.
+pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+/// The root of the checkout that this program was built from.
+#[must_use]
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
+}
+
+/// The packages of the workspace as they declare themselves. Nothing is resolved, so neither the
+/// network nor a lock file is needed.
+pub fn metadata() -> Outcome<Metadata> {
+    let mut command = MetadataCommand::new();
+    command.no_deps().current_dir(root()).other_options(vec!["--offline".to_owned()]);
+    Ok(command.exec()?)
+}
+
+/// The folder for what a step builds with flags of its own: it must not evict the ordinary build.
+pub fn target(step: &str) -> Outcome<PathBuf> {
+    Ok(metadata()?.target_directory.join(step).into())
+}
+
+/// The cargo that runs this program, at the root of the workspace.
+#[must_use]
+pub fn cargo() -> Command {
+    program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Any program, at the root of the workspace.
+pub fn program(name: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(name);
+    command.current_dir(root());
+    command
+}
+
+/// Compiles with `flags` and no others, wherever others were set.
+pub fn set_rustflags(command: &mut Command, flags: &str) {
+    command.env("RUSTFLAGS", flags).env_remove("CARGO_ENCODED_RUSTFLAGS");
+}
+
+/// Shows `command`, runs it to its end and turns a failure into an error.
+pub fn run(command: &mut Command) -> Outcome {
+    let shown = show(command);
+    eprintln!("$ {shown}");
+    let status = command.status().map_err(|error| format!("cannot run `{shown}`: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("`{shown}` failed: {status}").into()) }
+}
+
+/// The command line as a shell would take it, with the variables that it sets.
+#[must_use]
+pub fn show(command: &Command) -> String {
+    let set = command
+        .get_envs()
+        .filter_map(|(name, value)| Some(format!("{}={}", name.to_string_lossy(), quoted(value?))));
+    let program = Path::new(command.get_program());
+    let short = program.strip_prefix(root()).ok().map(Path::as_os_str).or(program.file_name());
+    let words = std::iter::once(quoted(short.unwrap_or(program.as_os_str())))
+        .chain(command.get_args().map(quoted));
+    set.chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.into_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_as_a_shell_takes_it() {
+        let mut command = cargo();
+        command.args(["test", "a b", "it's"]);
+        set_rustflags(&mut command, "--cfg loom");
+        assert_eq!(show(&command), r"RUSTFLAGS='--cfg loom' cargo test 'a b' 'it'\''s'");
+    }
+
+    #[test]
+    fn a_failed_command_is_an_error_that_names_it() {
+        let error = run(program("false").arg("x")).unwrap_err().to_string();
+        assert!(error.starts_with("`false x` failed"), "{error}");
+        let error = run(&mut program("no-such-program")).unwrap_err().to_string();
+        assert!(error.starts_with("cannot run `no-such-program`"), "{error}");
+    }
+
+    #[test]
+    fn the_root_has_the_workspace_manifest() {
+        assert!(root().join("Cargo.toml").is_file());
+    }
+}
