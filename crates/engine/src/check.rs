@@ -8,6 +8,7 @@ use crate::group::Groups;
 use crate::heap::Index;
 use crate::run_queue::{Member, RunQueue};
 use crate::task::Task;
+use crate::time::Nanos;
 use std::fmt;
 
 macro_rules! ensure {
@@ -54,6 +55,9 @@ impl<P, G: Groups> RunQueue<P, G> {
             let here = task.attr.affinity.contains(self.cpu) && self.online;
             ensure!(self, here || runs && self.resched || !self.online, "{} may be here", task.id);
         }
+        // With this a SCHED_RR slice is overrun by a tick at the most.
+        let tick = self.tick_at.map(|at| at <= self.clock + self.config.tick);
+        ensure!(self, tick == self.curr.map(|_| true), "a busy CPU ticks: {:?}", self.tick_at);
         let load = self.load();
         ensure!(self, load.nr_running == tasks, "{} tasks are {tasks}", load.nr_running);
     }
@@ -92,7 +96,8 @@ impl<P, G: Groups> RunQueue<P, G> {
         ensure!(self, self.resched || running >= best, "{best:?} waits while {running:?} runs");
         let budget = self.config.rt_runtime.is_some();
         let period = self.rt.period_end.is_some();
-        ensure!(self, period || !budget || nr == 0, "a period runs while real-time tasks are here");
+        let active = running.is_some() || self.rt.used > Nanos::ZERO;
+        ensure!(self, period || !budget || !active, "a period runs while the budget is used");
     }
 
     fn check_fair(&self) {

@@ -36,7 +36,7 @@ pub(crate) struct Rt {
     /// CPU time used against the budget; falls by the budget each period.
     pub(crate) used: Nanos,
     pub(crate) throttled: bool,
-    /// The end of the running period, while anything is used or queued.
+    /// The end of the running period; there is one while anything runs or was used.
     pub(crate) period_end: Option<Time>,
 }
 
@@ -55,6 +55,12 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.rt.nr += 1;
         self.rt.queue.insert(&mut self.links, prio, (at, end));
         self.update_pushable(at, end);
+    }
+
+    /// A real-time task is picked: it is not pushable while it runs, and a period of the budget
+    /// begins if none runs.
+    pub(crate) fn set_curr_rt(&mut self, at: Index) {
+        self.update_pushable(at, End::Head);
         if self.config.rt_runtime.is_some() && self.rt.period_end.is_none() {
             self.rt.period_end = Some(self.clock + self.config.rt_period);
         }
@@ -145,7 +151,8 @@ impl<P, G: Groups> RunQueue<P, G> {
             self.rt.throttled = false;
             self.resched_if(!self.rt.queue.is_empty());
         }
-        let active = self.rt.used > Nanos::ZERO || !self.rt.queue.is_empty();
+        let running = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_some());
+        let active = self.rt.used > Nanos::ZERO || running;
         self.rt.period_end = active.then(|| Time(end.0 + periods * self.config.rt_period.0));
     }
 

@@ -151,7 +151,8 @@ pub struct RunQueue<P, G> {
     /// Until when `curr` was charged.
     pub(crate) charged: Time,
     pub(crate) resched: bool,
-    tick_at: Option<Time>,
+    /// The next tick; there is one while somebody runs.
+    pub(crate) tick_at: Option<Time>,
     /// Of the lists of real-time tasks and of the list of fair ones: a task is in one of them.
     pub(crate) links: Links,
     pub(crate) rt: Rt,
@@ -515,7 +516,7 @@ impl<P, G: Groups> RunQueue<P, G> {
             return None;
         };
         if self.task(at).rt_prio().is_some() {
-            self.update_pushable(at, End::Head);
+            self.set_curr_rt(at);
         }
         if self.tick_at.is_none() {
             self.tick_at = Some(self.clock.next_multiple(self.config.tick));
@@ -545,8 +546,10 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.dequeue(at, false);
         self.task_mut(at).apply(change);
         self.enqueue(at, if after < before { End::Head } else { End::Tail });
-        if running && after.is_none() {
-            self.set_curr_fair(at);
+        match after {
+            _ if !running => {}
+            Some(_) => self.set_curr_rt(at),
+            None => self.set_curr_fair(at),
         }
     }
 

@@ -1,1 +1,19 @@
-//! Placeholder.
+//! A deterministic simulator of any number of CPUs under the Runyard scheduler.
+//!
+//! [`sim::Sim`] runs a [`runyard_workload::Scenario`] in virtual time on the same
+//! [`runyard_smp::machine::Machine`] that real CPUs use, and tells an observer everything that
+//! happens. The same scenario, options and seed give the same events, on every machine.
+
+mod calendar;
+mod check;
+mod cost;
+mod cpu;
+mod exec;
+mod inherit;
+mod objects;
+mod program;
+pub mod sim;
+mod steps;
+
+pub use check::Violation;
+pub use sim::{Hotplug, Observer, Options, Outcome, Sim, Simulated};

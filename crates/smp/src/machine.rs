@@ -214,22 +214,22 @@ impl<W> Machine<W> {
         }
     }
 
-    /// Makes a blocked task runnable. Its affinity has a CPU of this machine.
-    pub fn wake(&self, now: Time, mut task: TaskOf<W>, fx: &mut impl Effects<W>) {
+    /// Makes a blocked task runnable, and tells on which CPU unless that refuses it. Its affinity
+    /// has a CPU of this machine.
+    pub fn wake(&self, now: Time, mut task: TaskOf<W>, fx: &mut impl Effects<W>) -> CpuId {
         apply_pending(&mut task);
         let from = task.cpu();
         let to = self.select_cpu(&task);
         let moving = Moving { task, to, from, why: Enqueue::Woken, refusals: 0 };
-        if let Some(refused) = self.try_arrive(now, moving, fx) {
-            self.send(now, refused, fx);
-        }
+        self.arrive(now, moving, fx);
+        to
     }
 
-    /// Makes a new task runnable, near the CPU that its [`Task::set_cpu`] names.
-    pub fn spawn(&self, now: Time, mut task: TaskOf<W>, fx: &mut impl Effects<W>) {
+    /// Makes a new task runnable, near the CPU that its [`Task::set_cpu`] names; tells where.
+    pub fn spawn(&self, now: Time, mut task: TaskOf<W>, fx: &mut impl Effects<W>) -> CpuId {
         let near = self.select_cpu_for_new(&task);
         task.set_cpu(near);
-        self.wake(now, task, fx);
+        self.wake(now, task, fx)
     }
 
     /// Brings a carried task to the run queue that it was sent to.

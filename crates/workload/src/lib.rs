@@ -1,3 +1,86 @@
-//! The workload language.
+//! The workload language of Runyard: rt-app's JSON with a few extensions.
+//!
+//! [`parse`] turns text into a [`Scenario`], in which every name is resolved and every value is in
+//! range, or into the first [`Diagnostic`] of what is wrong with it. Nothing is guessed at:
+//! what the language has and this program has not is refused, not ignored; an unknown key, which
+//! rt-app ignores silently, is warned about once.
+//!
+//! ```
+//! use runyard_workload::{Overrides, parse};
+//!
+//! let text = r#"{
+//!     "machine": {"cpus": 2},
+//!     "tasks": {
+//!         "tick": {"policy": "SCHED_FIFO", "timer": {"ref": "t", "period": 1000}, "run": 100},
+//!         "work": {"instance": 3, "run": {"exponential": 500}, "sleep": 200}, // microseconds
+//!     },
+//!     "global": {"duration": 1}, // seconds
+//! }"#;
+//! let parsed = parse("example.json", text, &Overrides::default()).unwrap();
+//! let names: Vec<_> = parsed.scenario.instances().map(|(_, _, name)| name).collect();
+//! assert_eq!(names, ["tick", "work-0", "work-1", "work-2"]);
+//!
+//! let error = parse("-", "{\"tasks\": {\"a\": {\"run\": -1}}}", &Overrides::default()).unwrap_err();
+//! assert!(error.to_string().starts_with("-:1:25: expected "));
+//! ```
+//!
+//! `docs/scenario.md` has the whole language and what was decided where rt-app leaves it open.
+
+mod diagnostic;
 pub mod draw;
+mod json;
+mod lower;
 pub mod scenario;
+
+pub use diagnostic::Diagnostic;
+pub use scenario::Scenario;
+
+use diagnostic::{Fault, locate};
+use runyard_engine::features::Switched;
+use runyard_engine::time::Nanos;
+use runyard_engine::topology::Topology;
+
+/// What the command line says, which counts more than what the file says. It is applied before
+/// the scenario is checked: a task pinned to CPU 12 is an error only if the machine has no such CPU.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// The number of CPUs. The topology stays if it has that size; else all are on one node.
+    pub cpus: Option<usize>,
+    /// The shape of the machine, and with it the number of CPUs.
+    pub topology: Option<Topology>,
+    /// Switches, applied after those of the file.
+    pub features: Vec<Switched>,
+    /// How long to run.
+    pub duration: Option<Nanos>,
+}
+
+/// A scenario and what is odd about it.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// What the user should know, in the order of the places.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Reads the scenario `text`. `file` is what the diagnostics call it.
+///
+/// # Errors
+/// The first thing found that is wrong with the text.
+pub fn parse(file: &str, text: &str, over: &Overrides) -> Result<Parsed, Diagnostic> {
+    let lowered = within_limits(text)
+        .and_then(|()| json::document(text))
+        .and_then(|value| lower::scenario(json::Node(&value), over));
+    match lowered {
+        Ok((scenario, warnings)) => Ok(Parsed { scenario, warnings: locate(file, text, warnings) }),
+        Err(fault) => Err(locate(file, text, vec![fault]).remove(0)),
+    }
+}
+
+/// Whatever is counted in a text of this size fits 32 bits.
+fn within_limits(text: &str) -> Result<(), Fault> {
+    match u32::try_from(text.len()) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Fault::new(Fault::NOWHERE, "larger than 4 GiB")),
+    }
+}

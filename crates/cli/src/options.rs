@@ -1,0 +1,110 @@
+//! What the hosts have in common on the command line: the scenario and what replaces parts of it.
+
+use crate::Failure;
+use clap::Args;
+use runyard_engine::features::Switched;
+use runyard_engine::time::Nanos;
+use runyard_engine::topology::Topology;
+use runyard_workload::{Overrides, Parsed};
+use std::io::Read;
+use std::path::Path;
+
+/// A scenario and how to run it.
+#[derive(Debug, Args)]
+pub(crate) struct HostOptions {
+    /// A file in rt-app's language, or `-` for standard input.
+    pub(crate) scenario: String,
+    /// How many CPUs the machine has.
+    #[arg(long, value_name = "N")]
+    cpus: Option<usize>,
+    /// How the CPUs are grouped: NODESxCORES or NODESxCORESxTHREADS.
+    #[arg(long, value_name = "SHAPE")]
+    topology: Option<Topology>,
+    /// Turns a feature on, or off with NO_ before its name. Repeatable.
+    #[arg(long, value_name = "[NO_]NAME")]
+    feature: Vec<Switched>,
+    /// What all random draws follow from.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How long to run: a number and us, ms, s or m.
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    duration: Option<Nanos>,
+    /// Print the report as JSON on standard output, and nothing else there.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl HostOptions {
+    /// Reads the scenario; warnings go to standard error.
+    pub(crate) fn read(&self) -> Result<Parsed, Failure> {
+        let over = Overrides {
+            cpus: self.cpus,
+            topology: self.topology,
+            features: self.feature.clone(),
+            duration: self.duration,
+        };
+        let text = text(&self.scenario)?;
+        let parsed = runyard_workload::parse(&self.scenario, &text, &over).map_err(Failure::input)?;
+        for warning in &parsed.warnings {
+            eprintln!("warning: {warning}");
+        }
+        Ok(parsed)
+    }
+
+    /// What the report calls the scenario: its file's name without the ending.
+    pub(crate) fn name(&self) -> String {
+        let stem = Path::new(&self.scenario).file_stem();
+        stem.map_or_else(|| self.scenario.clone(), |stem| stem.to_string_lossy().into_owned())
+    }
+}
+
+/// The text of a scenario. What cannot be read has its place at the beginning.
+fn text(file: &str) -> Result<String, Failure> {
+    let bytes = if file == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(file)
+    };
+    let bytes = bytes.map_err(|error| Failure::input(format_args!("{file}:1:1: {error}")))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = valid.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let start = valid.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        let column = String::from_utf8_lossy(&valid[start..]).chars().count() + 1;
+        Failure::input(format_args!("{file}:{line}:{column}: not UTF-8"))
+    })
+}
+
+/// Reads `10s`, `250ms`, `5us`, `2m`.
+pub(crate) fn span(text: &str) -> Result<Nanos, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let unit = match &text[digits..] {
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        _ => return Err("a span is a whole number and us, ms, s or m, as 10s".to_owned()),
+    };
+    let number = text[..digits].parse().ok().and_then(|n: u64| n.checked_mul(unit));
+    match number {
+        None => Err("a span is a whole number and us, ms, s or m, below 584 years".to_owned()),
+        Some(0) => Err("a run takes some time".to_owned()),
+        Some(nanos) => Ok(Nanos(nanos)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_a_number_and_a_unit() {
+        assert_eq!(span("10s"), Ok(Nanos::from_secs(10)));
+        assert_eq!(span("250ms"), Ok(Nanos::from_millis(250)));
+        assert_eq!(span("2m"), Ok(Nanos::from_secs(120)));
+        for bad in ["", "s", "10", "1.5s", "-1s", "10 s", "0s", "99999999999999999999s", "1h"] {
+            assert!(span(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What a simulation's events are kept as: accounts, and under `--check` a picture of the moment
+//! at which the first invariant broke.
+
+use runyard_engine::event::Event;
+use runyard_engine::task::TaskId;
+use runyard_report::{Collector, timeline};
+use runyard_sim::{Observer, Violation};
+use std::collections::VecDeque;
+
+/// How many events before a violation are drawn: some tens of switches.
+const EVENTS_DRAWN: usize = 200;
+
+/// The observer of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    pub(crate) accounts: Collector,
+    /// The last events, while nothing is broken; kept only if something may be found.
+    last: Option<VecDeque<Event>>,
+    broken: bool,
+}
+
+impl Recorder {
+    pub(crate) fn new(check: bool) -> Recorder {
+        let last = check.then(|| VecDeque::with_capacity(EVENTS_DRAWN));
+        Recorder { last, ..Recorder::default() }
+    }
+
+    /// The events before the first violation, drawn, if there was one.
+    pub(crate) fn picture(&self, names: &dyn Fn(TaskId) -> String) -> Option<String> {
+        let last = self.last.as_ref().filter(|_| self.broken)?;
+        let events: Vec<_> = last.iter().copied().collect();
+        Some(timeline(&events, names))
+    }
+}
+
+impl Observer for &mut Recorder {
+    #[inline]
+    fn event(&mut self, event: &Event) {
+        self.accounts.event(event);
+        let Some(last) = self.last.as_mut().filter(|_| !self.broken) else { return };
+        if last.len() == EVENTS_DRAWN {
+            last.pop_front();
+        }
+        last.push_back(*event);
+    }
+
+    fn violation(&mut self, _: &Violation) {
+        self.broken = true;
+    }
+}

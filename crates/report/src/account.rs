@@ -1,0 +1,341 @@
+//! The accounts of one CPU and of one task: what it is doing, since when, and how long it did what.
+//!
+//! An account is settled ([`CpuAccount::settle`], [`TaskAccount::settle`]) whenever what it counts
+//! changes: the span since the last settlement goes to what was done until now. So the parts of an
+//! account always sum to the time between its begin and its last settlement.
+//!
+//! # A task
+//! Between its spawn and its exit a task is *asleep*, *queued* or *on a CPU*:
+//! * spawned: asleep.
+//! * a wake-up while asleep: queued, and the wake-up's latency runs.
+//! * its first instruction on a CPU: on this CPU, and the latency, if one runs, ends. Being chosen
+//!   is not enough: a switch costs time, and another task may be chosen before the switch is over.
+//! * an interrupt: still on the CPU, but not executing, which counts as waiting.
+//! * switched out: queued without a latency, asleep, or gone.
+//!
+//! # Wake-ups that race with blocking
+//! A wake-up may be seen before the CPU says that its task has blocked. Such an *early* wake-up of
+//! a task on a CPU is kept. If the task then leaves blocked, it is queued at once and the latency
+//! runs from that wake-up. If it leaves otherwise it has not slept, and the early wake-up has no
+//! latency. A wake-up of a queued task changes nothing: the latency of the first one runs on.
+//!
+//! If the task even executes elsewhere before its former CPU says that it has left, then it left at
+//! that moment; what the former CPU says about it later is ignored. A task that executes after its
+//! exit is one that slept instead.
+
+use crate::histogram::Histogram;
+use runyard_engine::attr::{GroupId, Policy};
+use runyard_engine::cpu::CpuId;
+use runyard_engine::event::Left;
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+
+/// What one CPU did. The five spans sum to the duration of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTotals {
+    /// Doing nothing.
+    pub idle: Nanos,
+    /// Executing SCHED_FIFO and SCHED_RR tasks.
+    pub rt: Nanos,
+    /// Executing SCHED_OTHER and SCHED_BATCH tasks.
+    pub normal: Nanos,
+    /// Executing SCHED_IDLE tasks.
+    pub idle_policy: Nanos,
+    /// Working for the scheduler: switches, wake-ups, interrupts.
+    pub overhead: Nanos,
+    /// How many times a task got this CPU that did not have it before. Going idle is no switch; a
+    /// task that finds an idle CPU is switched in.
+    pub switches: u64,
+}
+
+/// What one task did. The three spans sum to its lifetime, from its spawn to its exit or to the end
+/// of the run.
+#[derive(Clone, Debug, Default)]
+pub struct TaskTotals {
+    /// Executing.
+    pub runtime: Nanos,
+    /// Runnable and not executing: in a run queue, being switched to, or interrupted.
+    pub wait: Nanos,
+    /// Blocked.
+    pub sleep: Nanos,
+    /// How many times it was woken up; its start is one.
+    pub wakeups: u64,
+    /// How many times it was switched in.
+    pub switches: u64,
+    /// How many times it lost its CPU to another task against its will.
+    pub preemptions: u64,
+    /// How many times it first executed on another CPU than the last time.
+    pub migrations: u64,
+    /// From the moment at which its condition came true to its first instruction.
+    pub wakeup_latency: Histogram,
+}
+
+/// What a CPU is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    Idle,
+    Overhead,
+    Exec { task: TaskId, policy: Policy },
+}
+
+/// The account of one CPU. It begins idle at [`Time::ZERO`].
+#[derive(Debug)]
+pub(crate) struct CpuAccount {
+    doing: Doing,
+    since: Time,
+    pub(crate) totals: CpuTotals,
+}
+
+/// The account of one task.
+#[derive(Debug)]
+pub(crate) struct TaskAccount {
+    state: State,
+    since: Time,
+    born: Time,
+    last_cpu: Option<CpuId>,
+    moved: Option<Moved>,
+    pub(crate) totals: TaskTotals,
+}
+
+/// Where a task is in its life; the transitions are told above.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Unborn,
+    Asleep,
+    /// `woken`: since when the wake-up's latency runs; none after a preemption.
+    Queued {
+        woken: Option<Time>,
+    },
+    /// `early`: what the latency will run from if the task blocks.
+    OnCpu {
+        cpu: CpuId,
+        executing: bool,
+        early: Option<Time>,
+    },
+    Gone,
+}
+
+/// The groups of a task that changed its group: until the first change it was in the group that
+/// its host knows.
+#[derive(Clone, Copy, Debug)]
+struct Moved {
+    /// The runtime before the first change.
+    first: Nanos,
+    /// The group since the last change.
+    group: GroupId,
+    /// The runtime before the last change.
+    before: Nanos,
+}
+
+impl CpuTotals {
+    /// The time in which the CPU was not idle.
+    #[must_use]
+    pub fn busy(&self) -> Nanos {
+        self.executing() + self.overhead
+    }
+
+    /// The time in which the CPU executed tasks.
+    pub(crate) fn executing(&self) -> Nanos {
+        self.rt + self.normal + self.idle_policy
+    }
+}
+
+impl CpuAccount {
+    pub(crate) fn new() -> CpuAccount {
+        CpuAccount { doing: Doing::Idle, since: Time::ZERO, totals: CpuTotals::default() }
+    }
+
+    pub(crate) fn doing(&self) -> Doing {
+        self.doing
+    }
+
+    pub(crate) fn executes(&self, it: TaskId) -> bool {
+        matches!(self.doing, Doing::Exec { task, .. } if task == it)
+    }
+
+    /// From `now` on the CPU does `doing`; answers what it did until now.
+    #[inline]
+    pub(crate) fn turn_to(&mut self, doing: Doing, now: Time) -> Doing {
+        self.settle(now);
+        std::mem::replace(&mut self.doing, doing)
+    }
+
+    #[inline]
+    pub(crate) fn settle(&mut self, now: Time) {
+        let span = now.since(self.since);
+        let part = match self.doing {
+            Doing::Idle => &mut self.totals.idle,
+            Doing::Overhead => &mut self.totals.overhead,
+            Doing::Exec { policy, .. } => match policy {
+                Policy::Fifo(_) | Policy::RoundRobin(_) => &mut self.totals.rt,
+                Policy::Normal(_) | Policy::Batch(_) => &mut self.totals.normal,
+                Policy::Idle => &mut self.totals.idle_policy,
+            },
+        };
+        *part += span;
+        self.since = now;
+    }
+
+    /// The time for which the CPU has been executing a task and that is not settled yet.
+    pub(crate) fn open_execution(&self, now: Time) -> Nanos {
+        match self.doing {
+            Doing::Exec { .. } => now.since(self.since),
+            Doing::Idle | Doing::Overhead => Nanos::ZERO,
+        }
+    }
+
+    /// # Panics
+    /// Unless the parts of the account sum to its time.
+    pub(crate) fn check(&self) {
+        let parts = self.totals.busy() + self.totals.idle;
+        assert_eq!(parts, self.since.since(Time::ZERO), "a CPU's parts are its time: {self:?}");
+    }
+}
+
+impl TaskAccount {
+    pub(crate) fn unborn() -> TaskAccount {
+        TaskAccount {
+            state: State::Unborn,
+            since: Time::ZERO,
+            born: Time::ZERO,
+            last_cpu: None,
+            moved: None,
+            totals: TaskTotals::default(),
+        }
+    }
+
+    /// The task's life begins, unless it has begun: a host may leave out the spawn.
+    #[inline]
+    pub(crate) fn spawn(&mut self, now: Time) {
+        if matches!(self.state, State::Unborn) {
+            (self.state, self.since, self.born) = (State::Asleep, now, now);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn wake(&mut self, since: Time, now: Time) {
+        self.spawn(now);
+        self.totals.wakeups += 1;
+        match &mut self.state {
+            State::Asleep => self.enter(State::Queued { woken: Some(since) }, now),
+            State::OnCpu { early, .. } => *early = early.or(Some(since)),
+            State::Queued { .. } | State::Unborn | State::Gone => {}
+        }
+    }
+
+    /// The task executes on `cpu`. Answers the CPU that it has left without a word, if it did.
+    #[inline]
+    #[must_use]
+    pub(crate) fn execute(&mut self, cpu: CpuId, now: Time) -> Option<CpuId> {
+        self.spawn(now);
+        if let State::Gone = self.state {
+            self.state = State::Asleep;
+        }
+        let (woken, early, left) = match self.state {
+            State::OnCpu { cpu: same, early, .. } if same == cpu => (None, early, None),
+            State::OnCpu { cpu: other, early, .. } => (early, None, Some(other)),
+            State::Queued { woken } => (woken, None, None),
+            State::Asleep | State::Unborn | State::Gone => (None, None, None),
+        };
+        self.enter(State::OnCpu { cpu, executing: true, early }, now);
+        if let Some(since) = woken {
+            self.totals.wakeup_latency.record(now.since(since));
+        }
+        if self.last_cpu.replace(cpu).is_some_and(|last| last != cpu) {
+            self.totals.migrations += 1;
+        }
+        left
+    }
+
+    /// `cpu` stops executing the task, which may still have the CPU.
+    #[inline]
+    pub(crate) fn interrupt(&mut self, cpu: CpuId, now: Time) {
+        if let State::OnCpu { cpu: on, executing: true, early } = self.state
+            && on == cpu
+        {
+            self.enter(State::OnCpu { cpu, executing: false, early }, now);
+        }
+    }
+
+    /// The scheduler chose the task again: it has not slept.
+    #[inline]
+    pub(crate) fn stay(&mut self) {
+        if let State::OnCpu { early, .. } = &mut self.state {
+            *early = None;
+        }
+    }
+
+    /// `cpu` says that the task has left it.
+    #[inline]
+    pub(crate) fn leave(&mut self, cpu: CpuId, left: Left, now: Time) {
+        let (woken, early) = match self.state {
+            State::OnCpu { cpu: other, .. } if other != cpu => return,
+            State::OnCpu { early, .. } => (None, early),
+            State::Queued { woken } => (woken, None),
+            State::Asleep => (None, None),
+            State::Unborn | State::Gone => return,
+        };
+        let state = match left {
+            Left::Preempted | Left::Yielded => State::Queued { woken },
+            Left::Blocked if early.is_some() => State::Queued { woken: early },
+            Left::Blocked => State::Asleep,
+            Left::Exited => State::Gone,
+        };
+        self.enter(state, now);
+    }
+
+    /// The task is in `group` from now on.
+    pub(crate) fn join(&mut self, group: GroupId, now: Time) -> Option<(GroupId, Nanos)> {
+        self.settle(now);
+        let runtime = self.totals.runtime;
+        let first = self.moved.map_or(runtime, |moved| moved.first);
+        let share = self.moved.map(|moved| (moved.group, runtime - moved.before));
+        self.moved = Some(Moved { first, group, before: runtime });
+        share
+    }
+
+    /// The runtime in the group of which the task was first, and in the one of which it was last,
+    /// if that is another.
+    pub(crate) fn shares(&self) -> (Nanos, Option<(GroupId, Nanos)>) {
+        let runtime = self.totals.runtime;
+        match self.moved {
+            Some(moved) => (moved.first, Some((moved.group, runtime - moved.before))),
+            None => (runtime, None),
+        }
+    }
+
+    #[inline]
+    fn enter(&mut self, state: State, now: Time) {
+        self.settle(now);
+        self.state = state;
+    }
+
+    #[inline]
+    pub(crate) fn settle(&mut self, now: Time) {
+        let span = now.since(self.since);
+        match self.state {
+            State::Asleep => self.totals.sleep += span,
+            State::OnCpu { executing: true, .. } => self.totals.runtime += span,
+            State::Queued { .. } | State::OnCpu { .. } => self.totals.wait += span,
+            State::Unborn | State::Gone => return,
+        }
+        self.since = now;
+    }
+
+    /// The CPU that executes the task, and for how long since the last settlement.
+    pub(crate) fn open_execution(&self, now: Time) -> Option<(CpuId, Nanos)> {
+        match self.state {
+            State::OnCpu { cpu, executing: true, .. } => Some((cpu, now.since(self.since))),
+            _ => None,
+        }
+    }
+
+    /// # Panics
+    /// Unless the parts of the account sum to its time, and no latency is without its wake-up.
+    pub(crate) fn check(&self) {
+        let totals = &self.totals;
+        let parts = totals.runtime + totals.wait + totals.sleep;
+        assert_eq!(parts, self.since.since(self.born), "a task's parts are its life: {self:?}");
+        assert!(totals.wakeup_latency.count() <= totals.wakeups, "a wake-up ends once: {self:?}");
+    }
+}

@@ -1,0 +1,265 @@
+//! From events to totals: [`Collector`] takes each [`Event`] of a run as it happens, [`Totals`] is
+//! what they came to.
+//!
+//! Hosts emit millions of events per second, so an event costs a few nanoseconds: accounts are in
+//! arrays indexed by CPU and by task, and nothing is allocated but their growth. What the events
+//! mean for one CPU and for one task is told in `account`.
+//!
+//! Invariants, asserted by [`Collector::check`]:
+//! * the parts of each CPU's account sum to its time, those of each task's account to its life;
+//! * a CPU executes a task exactly if the task executes on this CPU, so that what CPUs spent on
+//!   executing is what tasks ran, to the nanosecond;
+//! * what was switched in on some CPU was a task that was switched in.
+//!
+//! They hold for every stream of events, also for one that lies. Two rules make it so:
+//! * The clock of the collector never runs back. Where a host's events of different CPUs are out of
+//!   order, each counts as if it came when the latest before it came; the inaccuracy of a span is
+//!   at most by how much they are out of order.
+//! * A CPU whose task has left, by its own switch or by executing elsewhere, works for the
+//!   scheduler until it says something else.
+
+use crate::account::{CpuAccount, CpuTotals, Doing, TaskAccount, TaskTotals};
+use runyard_engine::attr::{GroupId, Policy};
+use runyard_engine::cpu::CpuId;
+use runyard_engine::event::{Event, Left, What};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+
+/// Takes the events of one run, which begins at [`Time::ZERO`] with all CPUs idle.
+#[derive(Debug, Default)]
+pub struct Collector {
+    clock: Time,
+    cpus: Vec<CpuAccount>,
+    tasks: Vec<TaskAccount>,
+    /// What tasks ran in groups that were neither their first nor their last.
+    passed_groups: Vec<Nanos>,
+    counts: Counts,
+}
+
+/// What is counted for the machine as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All events.
+    pub events: u64,
+    /// Decisions of the scheduler, whatever came of them.
+    pub decisions: u64,
+    /// Timer interrupts; ticks are among them.
+    pub timer_interrupts: u64,
+    /// Timers armed; here and below ticks are not among them.
+    pub timers_armed: u64,
+    /// Timers that expired and were run.
+    pub timers_expired: u64,
+    /// Those of the expired ones that only the greedy walk ran so early.
+    pub timers_greedy: u64,
+    /// Timers cancelled before they expired.
+    pub timers_cancelled: u64,
+}
+
+/// The accounts of a run that has ended: nothing in them is open any more.
+#[derive(Debug)]
+pub struct Totals(Collector);
+
+impl Collector {
+    /// Takes the next event.
+    #[inline]
+    pub fn event(&mut self, event: &Event) {
+        self.clock = self.clock.max(event.at);
+        self.counts.events += 1;
+        match event.what {
+            What::Exec { task, policy } => self.execute(event.cpu, task, policy),
+            What::Overhead => self.turn(event.cpu, Doing::Overhead),
+            What::Idle => self.turn(event.cpu, Doing::Idle),
+            What::Switch { prev, next } => self.switch(event.cpu, prev, next),
+            What::Wake { task, since } => {
+                let now = self.clock;
+                self.task(task).wake(since, now);
+            }
+            What::Spawn { task } => {
+                let now = self.clock;
+                self.task(task).spawn(now);
+            }
+            What::TimerInterrupt => self.counts.timer_interrupts += 1,
+            What::TimerArmed => self.counts.timers_armed += 1,
+            What::TimerExpired { greedy } => {
+                self.counts.timers_expired += 1;
+                self.counts.timers_greedy += u64::from(greedy);
+            }
+            What::TimerCancelled => self.counts.timers_cancelled += 1,
+            What::Changed { task, group, .. } => self.join(task, group),
+            What::Step { .. } => {}
+        }
+    }
+
+    /// The run ends at `at`: what is open ends too.
+    #[must_use]
+    pub fn finish(mut self, at: Time) -> Totals {
+        self.clock = self.clock.max(at);
+        let now = self.clock;
+        self.cpus.iter_mut().for_each(|cpu| cpu.settle(now));
+        self.tasks.iter_mut().for_each(|task| task.settle(now));
+        if cfg!(debug_assertions) {
+            self.check();
+        }
+        Totals(self)
+    }
+
+    /// Asserts the conservation laws; takes time for every CPU and every task.
+    ///
+    /// # Panics
+    /// If one is broken.
+    pub fn check(&self) {
+        self.cpus.iter().for_each(CpuAccount::check);
+        self.tasks.iter().for_each(TaskAccount::check);
+
+        let mut ran = Nanos::ZERO;
+        let mut executing = 0;
+        for (id, task) in (0..).map(TaskId).zip(&self.tasks) {
+            ran += task.totals.runtime;
+            if let Some((cpu, span)) = task.open_execution(self.clock) {
+                assert!(self.cpus[cpu.index()].executes(id), "{id} is not executed by CPU {cpu}");
+                ran += span;
+                executing += 1;
+            }
+        }
+        let spent = self.cpus.iter().fold(Nanos::ZERO, |sum, cpu| {
+            sum + cpu.totals.executing() + cpu.open_execution(self.clock)
+        });
+        assert_eq!(spent, ran, "CPUs executed what tasks ran");
+        let busy = |cpu: &&CpuAccount| matches!(cpu.doing(), Doing::Exec { .. });
+        assert_eq!(self.cpus.iter().filter(busy).count(), executing, "a CPU executes nobody");
+
+        let switches: u64 = self.cpus.iter().map(|cpu| cpu.totals.switches).sum();
+        let switched_in: u64 = self.tasks.iter().map(|task| task.totals.switches).sum();
+        assert_eq!(switches, switched_in, "who is switched in has a CPU");
+    }
+
+    #[inline]
+    fn execute(&mut self, cpu: CpuId, task: TaskId, policy: Policy) {
+        self.turn(cpu, Doing::Exec { task, policy });
+        let now = self.clock;
+        if let Some(former) = self.task(task).execute(cpu, now)
+            && self.cpu(former).executes(task)
+        {
+            self.turn(former, Doing::Overhead);
+        }
+    }
+
+    #[inline]
+    fn turn(&mut self, cpu: CpuId, doing: Doing) {
+        let now = self.clock;
+        if let Doing::Exec { task, .. } = self.cpu(cpu).turn_to(doing, now) {
+            self.task(task).interrupt(cpu, now);
+        }
+    }
+
+    #[inline]
+    fn switch(&mut self, cpu: CpuId, prev: Option<(TaskId, Left)>, next: Option<TaskId>) {
+        self.counts.decisions += 1;
+        let switched_in = next.filter(|&next| prev.is_none_or(|(prev, _)| prev != next));
+        if let Some(next) = switched_in {
+            self.cpu(cpu).totals.switches += 1;
+            self.task(next).totals.switches += 1;
+        }
+        if let Some((task, left)) = prev {
+            if left == Left::Preempted && switched_in.is_some() {
+                self.task(task).totals.preemptions += 1;
+            }
+            let stays = next == Some(task) && matches!(left, Left::Preempted | Left::Yielded);
+            self.put_prev(cpu, task, (!stays).then_some(left));
+        }
+    }
+
+    /// After a decision `task` stays on `cpu` or has `left` it.
+    #[inline]
+    fn put_prev(&mut self, cpu: CpuId, task: TaskId, left: Option<Left>) {
+        let Some(left) = left else {
+            return self.task(task).stay();
+        };
+        if self.cpu(cpu).executes(task) {
+            self.turn(cpu, Doing::Overhead);
+        }
+        let now = self.clock;
+        self.task(task).leave(cpu, left, now);
+    }
+
+    fn join(&mut self, task: TaskId, group: GroupId) {
+        let now = self.clock;
+        if let Some((passed, runtime)) = self.task(task).join(group, now) {
+            grow(&mut self.passed_groups, passed.index(), || Nanos::ZERO);
+            self.passed_groups[passed.index()] += runtime;
+        }
+    }
+
+    #[inline]
+    fn cpu(&mut self, cpu: CpuId) -> &mut CpuAccount {
+        grow(&mut self.cpus, cpu.index(), CpuAccount::new);
+        &mut self.cpus[cpu.index()]
+    }
+
+    #[inline]
+    fn task(&mut self, task: TaskId) -> &mut TaskAccount {
+        grow(&mut self.tasks, task.index(), TaskAccount::unborn);
+        &mut self.tasks[task.index()]
+    }
+}
+
+impl Totals {
+    /// How long the run took.
+    #[must_use]
+    pub fn duration(&self) -> Nanos {
+        self.0.clock.since(Time::ZERO)
+    }
+
+    /// What `cpu` did; one that no event named was idle.
+    #[must_use]
+    pub fn cpu(&self, cpu: CpuId) -> CpuTotals {
+        let unnamed = CpuTotals { idle: self.duration(), ..CpuTotals::default() };
+        self.0.cpus.get(cpu.index()).map_or(unnamed, |account| account.totals)
+    }
+
+    /// What `task` did; `None` if no event named it.
+    #[must_use]
+    pub fn task(&self, task: TaskId) -> Option<&TaskTotals> {
+        self.0.tasks.get(task.index()).map(|account| &account.totals)
+    }
+
+    /// What was counted for the machine as a whole.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.0.counts
+    }
+
+    /// What the tasks ran in each of `groups` task groups while they were in it themselves, given
+    /// the group of which each task was first.
+    ///
+    /// # Panics
+    /// If a task was in a group that is not among the `groups`.
+    #[must_use]
+    pub fn group_runtimes(
+        &self,
+        groups: usize,
+        first: impl IntoIterator<Item = (TaskId, GroupId)>,
+    ) -> Vec<Nanos> {
+        let mut runtimes = self.0.passed_groups.clone();
+        assert!(runtimes.len() <= groups, "a task was in a group that does not exist");
+        runtimes.resize(groups, Nanos::ZERO);
+        for (task, group) in first {
+            if let Some(account) = self.0.tasks.get(task.index()) {
+                let (runtime, last) = account.shares();
+                runtimes[group.index()] += runtime;
+                if let Some((group, runtime)) = last {
+                    runtimes[group.index()] += runtime;
+                }
+            }
+        }
+        runtimes
+    }
+}
+
+/// Makes `accounts` have one at `index`.
+#[inline]
+fn grow<T>(accounts: &mut Vec<T>, index: usize, new: impl FnMut() -> T) {
+    if index >= accounts.len() {
+        accounts.resize_with(index + 1, new);
+    }
+}

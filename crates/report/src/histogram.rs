@@ -1,0 +1,395 @@
+//! The wake-up latencies of one task: count, minimum, maximum and mean exactly, percentiles within
+//! 1 %, in at most 4 KiB and in none at all before the first sample.
+//!
+//! Up to [`FEW`] samples are kept as they are: a run may have a million tasks that wake up a few
+//! times each. From then on they are counted in buckets whose size grows with their value.
+//!
+//! **Error.** A bucket starts at `low`, ends before `low + 2 * (low / 100) + 1` and is represented
+//! by `low + low / 100`. No member is further from that than `low / 100`, hence than 1 % of itself.
+//! Below 100 ns a bucket is one value. [`BUCKETS`] of them reach beyond one hour; what is longer is
+//! in the last one, which is represented by the maximum.
+//!
+//! **Size.** [`Buckets`] asserts its own size when it is compiled. A counter has 24 bits in two
+//! planes, and [`CARRIES`] buckets may have 16 more: a count is lost only when more than 28 buckets
+//! of one task have 2^24 samples each, which takes 470 million wake-ups of that task, or one has
+//! 2^40. A full counter then keeps its value, so that the percentiles lean away from it.
+//!
+//! Rejected: HDR histograms of two significant digits take 9 KiB for this range; logarithms by
+//! `f64` need not agree on every machine; pages per octave have no bound that holds for every run;
+//! counting every second sample, and so on, has no bound on its error.
+
+use runyard_engine::time::Nanos;
+use std::fmt;
+
+/// How many samples are kept as they are, in 2 KiB. A `Vec` of them never has room for more than
+/// twice as many, so they too stay within 4 KiB however it grows.
+const FEW: usize = 256;
+
+/// The number of buckets: 1326 that reach from 0 ns to beyond one hour, and the open last one.
+const BUCKETS: usize = 1327;
+
+/// How many buckets may count beyond 24 bits: as many as fit into the 4 KiB.
+const CARRIES: usize = 28;
+
+/// The first value of each bucket, in nanoseconds.
+static LOW: [u64; BUCKETS] = lows();
+
+/// How many bits of a value below its highest one find its bucket: cells of 1/64 are smaller than
+/// buckets of 1/50.
+const CELL_BITS: u32 = 6;
+
+/// The number of cells of 64-bit values.
+const CELLS: usize = cell_of(u64::MAX) + 1;
+
+/// The bucket of the least value of each cell.
+static BUCKET_OF_CELL: [u16; CELLS] = buckets_of_cells();
+
+const HOUR: Nanos = Nanos::from_secs(3600);
+const _: () = assert!(lows()[BUCKETS - 1] > HOUR.0, "the buckets must reach one hour");
+const _: () = assert!(size_of::<Buckets>() <= 4096, "a task may have 4 KiB");
+
+/// Spans of time, counted. See the module for its error and size.
+#[derive(Clone)]
+pub struct Histogram {
+    count: u64,
+    sum: u64,
+    min: u64,
+    max: u64,
+    samples: Samples,
+}
+
+/// The samples themselves, or how many there are in each bucket.
+#[derive(Clone)]
+enum Samples {
+    Few(Vec<u64>),
+    Many(Box<Buckets>),
+}
+
+/// The counters: bits 0..16 of each bucket, then bits 16..24, then the carries of 2^24.
+#[derive(Clone)]
+struct Buckets {
+    low: [u16; BUCKETS],
+    high: [u8; BUCKETS],
+    carries: [Carry; CARRIES],
+}
+
+/// `bucket` has `times` times 2^24 samples more than its counter says. Free if `times` is 0.
+#[derive(Clone, Copy, Default)]
+struct Carry {
+    bucket: u16,
+    times: u16,
+}
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram { count: 0, sum: 0, min: u64::MAX, max: 0, samples: Samples::Few(Vec::new()) }
+    }
+}
+
+/// A summary; the counters are of no use to a reader.
+impl fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} samples", self.count)?;
+        match (self.min(), self.max()) {
+            (Some(min), Some(max)) => write!(f, " from {min} to {max}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Histogram {
+    /// Counts `value`. Allocates while there are few samples, then once more, then never again.
+    #[inline]
+    pub fn record(&mut self, value: Nanos) {
+        self.count += 1;
+        self.sum = self.sum.saturating_add(value.0);
+        self.min = self.min.min(value.0);
+        self.max = self.max.max(value.0);
+        match &mut self.samples {
+            Samples::Few(few) if few.len() < FEW => few.push(value.0),
+            Samples::Few(few) => {
+                let mut buckets = Buckets::of(few);
+                buckets.add(bucket_of(value.0));
+                self.samples = Samples::Many(buckets);
+            }
+            Samples::Many(buckets) => buckets.add(bucket_of(value.0)),
+        }
+    }
+
+    /// How many values were recorded.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The least value, exactly; `None` without values.
+    #[must_use]
+    pub fn min(&self) -> Option<Nanos> {
+        (self.count > 0).then_some(Nanos(self.min))
+    }
+
+    /// The greatest value, exactly; `None` without values.
+    #[must_use]
+    pub fn max(&self) -> Option<Nanos> {
+        (self.count > 0).then_some(Nanos(self.max))
+    }
+
+    /// The mean of the values, rounded down to a nanosecond; `None` without values. The values
+    /// must not sum to more than 584 years.
+    #[must_use]
+    pub fn mean(&self) -> Option<Nanos> {
+        self.sum.checked_div(self.count).map(Nanos)
+    }
+
+    /// The least value that at least `permille` of 1000 values do not exceed, within 1 % of itself;
+    /// `None` without values.
+    ///
+    /// # Panics
+    /// If `permille` is above 1000.
+    #[must_use]
+    pub fn quantile(&self, permille: u64) -> Option<Nanos> {
+        assert!(permille <= 1000, "there are 1000 permille");
+        if self.count == 0 {
+            return None;
+        }
+        let value = match &self.samples {
+            Samples::Few(few) => {
+                let mut sorted = few.clone();
+                sorted.sort_unstable();
+                sorted[usize::try_from(rank(self.count, permille)).expect("few") - 1]
+            }
+            Samples::Many(buckets) => match buckets.quantile(permille) {
+                last if last + 1 == BUCKETS => self.max,
+                bucket => (LOW[bucket] + LOW[bucket] / 100).clamp(self.min, self.max),
+            },
+        };
+        Some(Nanos(value))
+    }
+}
+
+impl Buckets {
+    fn of(values: &[u64]) -> Box<Buckets> {
+        let mut buckets = Box::new(Buckets {
+            low: [0; BUCKETS],
+            high: [0; BUCKETS],
+            carries: [Carry::default(); CARRIES],
+        });
+        values.iter().for_each(|&value| buckets.add(bucket_of(value)));
+        buckets
+    }
+
+    #[inline]
+    fn add(&mut self, bucket: usize) {
+        self.low[bucket] = self.low[bucket].wrapping_add(1);
+        if self.low[bucket] == 0 {
+            self.high[bucket] = self.high[bucket].wrapping_add(1);
+            if self.high[bucket] == 0 {
+                self.carry(bucket);
+            }
+        }
+    }
+
+    /// Notes that the counter of `bucket` wrapped around; if there is no room for that, fills the
+    /// counter again.
+    #[cold]
+    fn carry(&mut self, bucket: usize) {
+        let name = u16::try_from(bucket).expect("there are less than 65,536 buckets");
+        let carry = self.carries.iter_mut().find(|it| it.times == 0 || it.bucket == name);
+        match carry.and_then(|it| Some((it.times.checked_add(1)?, it))) {
+            Some((times, carry)) => *carry = Carry { bucket: name, times },
+            None => {
+                self.low[bucket] = u16::MAX;
+                self.high[bucket] = u8::MAX;
+            }
+        }
+    }
+
+    fn counts(&self) -> [u64; BUCKETS] {
+        let mut counts =
+            std::array::from_fn(|at| u64::from(self.high[at]) << 16 | u64::from(self.low[at]));
+        for carry in &self.carries {
+            counts[usize::from(carry.bucket)] += u64::from(carry.times) << 24;
+        }
+        counts
+    }
+
+    /// The bucket of the value that [`Histogram::quantile`] asks for.
+    fn quantile(&self, permille: u64) -> usize {
+        let counts = self.counts();
+        let rank = rank(counts.iter().sum(), permille);
+        let mut seen = 0;
+        counts
+            .iter()
+            .position(|count| {
+                seen += count;
+                seen >= rank
+            })
+            .expect("a rank is at most the number of values")
+    }
+}
+
+/// The place in the sorted values, from 1, of the least one that `permille` of `count` do not
+/// exceed.
+fn rank(count: u64, permille: u64) -> u64 {
+    (count * permille).div_ceil(1000).max(1)
+}
+
+/// The bucket of `value`: that of the least value of its cell, or the next one. A cell is smaller
+/// than the buckets that it overlaps, so there is no third.
+#[inline]
+fn bucket_of(value: u64) -> usize {
+    let bucket = usize::from(BUCKET_OF_CELL[cell_of(value)]);
+    bucket + usize::from(LOW.get(bucket + 1).is_some_and(|&low| low <= value))
+}
+
+/// The highest bit of a value and the [`CELL_BITS`] below it, as one number. Values without so many
+/// bits are cells of their own.
+#[inline]
+const fn cell_of(value: u64) -> usize {
+    match value.checked_ilog2() {
+        Some(highest) if highest > CELL_BITS => {
+            let below = highest - CELL_BITS;
+            ((below as usize) << CELL_BITS) + (value >> below) as usize
+        }
+        _ => value as usize,
+    }
+}
+
+const fn lows() -> [u64; BUCKETS] {
+    let mut lows = [0; BUCKETS];
+    let mut at = 1;
+    while at < BUCKETS {
+        lows[at] = lows[at - 1] + 2 * (lows[at - 1] / 100) + 1;
+        at += 1;
+    }
+    lows
+}
+
+const fn buckets_of_cells() -> [u16; CELLS] {
+    let lows = lows();
+    let mut buckets = [0; CELLS];
+    let mut bucket = 0;
+    let mut cell = 0;
+    while cell < CELLS {
+        let least = least_of(cell);
+        while bucket + 1 < BUCKETS && lows[bucket + 1] <= least {
+            bucket += 1;
+        }
+        buckets[cell] = bucket as u16;
+        cell += 1;
+    }
+    buckets
+}
+
+/// The least value of a cell.
+const fn least_of(cell: usize) -> u64 {
+    let below = (cell >> CELL_BITS).saturating_sub(1);
+    ((cell - (below << CELL_BITS)) as u64) << below
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(values: impl IntoIterator<Item = u64>) -> Histogram {
+        let mut histogram = Histogram::default();
+        values.into_iter().for_each(|value| histogram.record(Nanos(value)));
+        histogram
+    }
+
+    /// The definition, on the sorted values themselves.
+    fn exact(sorted: &[u64], permille: u64) -> u64 {
+        let enough = |&&value: &&u64| {
+            let not_above = sorted.partition_point(|&other| other <= value);
+            not_above as u64 * 1000 >= permille * sorted.len() as u64
+        };
+        *sorted.iter().find(enough).unwrap()
+    }
+
+    #[test]
+    fn nothing_is_known_without_samples() {
+        let none = Histogram::default();
+        assert_eq!((none.count(), none.min(), none.max()), (0, None, None));
+        assert_eq!((none.mean(), none.quantile(500)), (None, None));
+        assert!(matches!(&none.samples, Samples::Few(few) if few.capacity() == 0));
+    }
+
+    #[test]
+    fn a_bucket_is_within_1_percent_of_all_its_members() {
+        for (bucket, pair) in LOW.windows(2).enumerate() {
+            let (first, last, shown) = (pair[0], pair[1] - 1, pair[0] + pair[0] / 100);
+            assert!((shown - first) * 100 <= first, "bucket {bucket} from {first} ns");
+            assert!(shown <= last && (last - shown) * 100 <= last, "bucket {bucket} to {last} ns");
+            assert_eq!((bucket_of(first), bucket_of(last)), (bucket, bucket));
+        }
+    }
+
+    #[test]
+    fn what_is_beyond_the_last_bucket_is_shown_as_the_maximum() {
+        let week = 7 * 24 * HOUR.0;
+        let long = of((0..1000).map(|_| HOUR.0).chain([week - 1, week]));
+        assert_eq!(long.quantile(1000), Some(Nanos(week)));
+        assert!(long.quantile(500).unwrap().0.abs_diff(HOUR.0) * 100 <= HOUR.0);
+        assert_eq!(of([u64::MAX; FEW + 1]).quantile(1), Some(Nanos(u64::MAX)));
+    }
+
+    #[test]
+    fn a_counter_goes_on_beyond_24_bits() {
+        let (bucket, full) = (bucket_of(5_000), (1 << 24) - 1);
+        let mut buckets = Buckets::of(&[]);
+        for round in 1..=3_u64 {
+            (buckets.low[bucket], buckets.high[bucket]) = (u16::MAX, u8::MAX);
+            buckets.add(bucket);
+            assert_eq!(buckets.counts()[bucket], round << 24);
+        }
+        assert_eq!(buckets.carries[1].times, 0, "a bucket needs one place to carry");
+        (buckets.low[bucket], buckets.high[bucket]) = (u16::MAX, u8::MAX);
+        assert_eq!(buckets.counts()[bucket], (3 << 24) + full);
+    }
+
+    #[test]
+    fn a_counter_without_room_to_carry_stays_full() {
+        let mut buckets = Buckets::of(&[]);
+        for bucket in 0..=CARRIES {
+            (buckets.low[bucket], buckets.high[bucket]) = (u16::MAX, u8::MAX);
+            buckets.add(bucket);
+        }
+        assert_eq!(buckets.counts()[CARRIES - 1], 1 << 24);
+        assert_eq!(buckets.counts()[CARRIES], (1 << 24) - 1);
+        buckets.carries[0].times = u16::MAX;
+        (buckets.low[0], buckets.high[0]) = (u16::MAX, u8::MAX);
+        buckets.add(0);
+        assert_eq!(buckets.counts()[0], (1 << 40) - 1);
+    }
+
+    /// Values as latencies are: of any magnitude, with many alike.
+    fn latencies() -> impl Strategy<Value = Vec<u64>> {
+        let value = (0..42_u32, 0..8_u64, any::<bool>()).prop_map(|(bits, eighths, odd)| {
+            HOUR.0.min((1 << bits) + eighths * (1 << bits) / 8 + u64::from(odd) * 7)
+        });
+        let value = prop_oneof![value, Just(0), 900_000..1_100_000_u64].boxed();
+        prop_oneof![
+            prop::collection::vec(value.clone(), 1..FEW + 2),
+            prop::collection::vec(value, 1..4 * FEW),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn figures_are_those_of_the_sorted_samples(mut values in latencies(), at in 0..=1000_u64) {
+            let histogram = of(values.iter().copied());
+            values.sort_unstable();
+            let count = values.len() as u64;
+            prop_assert_eq!(histogram.count(), count);
+            prop_assert_eq!(histogram.min(), Some(Nanos(values[0])));
+            prop_assert_eq!(histogram.max(), Some(Nanos(*values.last().unwrap())));
+            prop_assert_eq!(histogram.mean(), Some(Nanos(values.iter().sum::<u64>() / count)));
+            for permille in [at, 0, 500, 900, 990, 999, 1000] {
+                let (want, got) = (exact(&values, permille), histogram.quantile(permille).unwrap());
+                prop_assert!(got.0.abs_diff(want) * 100 <= want, "p{permille}: {got:?} for {want}");
+                prop_assert!(count > FEW as u64 || got.0 == want, "few samples are exact");
+            }
+        }
+    }
+}

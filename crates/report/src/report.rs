@@ -1,0 +1,408 @@
+//! The report: what outsiders' scripts read. Its names and meanings are fixed; more may be added,
+//! none renamed or dropped.
+//!
+//! [`Report`] has the fields of the JSON in their order, and nothing else. A figure that a host
+//! cannot know is `None` here and `null` there, also one that nothing can be said of, as the mean
+//! of no samples; it is never a zero. Units are in the names.
+
+use crate::account::TaskTotals;
+use crate::collect::{Counts, Totals};
+use crate::histogram::Histogram;
+use crate::json::{self, Rows};
+use runyard_engine::attr::{GroupId, Policy};
+use runyard_engine::cpu::CpuId;
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use serde::{Deserialize, Serialize};
+use std::io;
+
+/// The name and version of the report's form.
+pub const SCHEMA: &str = "runyard.report/1";
+
+/// A count, or a span in nanoseconds; `None` if the host cannot know it.
+pub type Figure = Option<u64>;
+
+/// What a host knows about a run besides its events.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunInfo {
+    /// `sim`, `live` or `linux`.
+    pub host: String,
+    /// The name of the scenario.
+    pub scenario: String,
+    /// What the run's random draws came from.
+    pub seed: u64,
+    /// The names of the features that were on.
+    pub features: Vec<String>,
+    /// How many CPUs the machine had; one that no event names was idle.
+    pub cpus: usize,
+    /// How long the host itself took, by the clock on the wall.
+    pub wall: Nanos,
+    /// One entry for each task instance, in the order of the scenario's file.
+    pub tasks: Vec<TaskInfo>,
+    /// The task groups at the places of their [`GroupId`]s, `/` first.
+    pub groups: Vec<GroupInfo>,
+    /// What the checks found.
+    pub violations: Vec<Violation>,
+}
+
+/// What a host knows about a task. Policy, latency nice and group are those with which it began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskInfo {
+    /// Its name in the events.
+    pub id: TaskId,
+    /// Its name in the scenario; with a number if it has several instances.
+    pub name: String,
+    /// Its policy with its priority or nice value.
+    pub policy: Policy,
+    /// Its latency nice, -20..=19.
+    pub latency_nice: i64,
+    /// Its task group.
+    pub group: GroupId,
+}
+
+/// What a host knows about a task group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupInfo {
+    /// Its path from the root, as `/web/api`.
+    pub path: String,
+    /// The group of which it is a child; `None` for `/`.
+    pub parent: Option<GroupId>,
+}
+
+/// A broken invariant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Violation {
+    /// The name of the invariant.
+    pub invariant: String,
+    /// When it was found broken; in JSON nanoseconds since the run's start.
+    #[serde(rename = "at_ns", with = "json::instant")]
+    pub at: Time,
+    /// What was the case instead.
+    pub what: String,
+}
+
+/// The report of one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// `sim`, `live` or `linux`.
+    pub host: String,
+    /// The name of the scenario.
+    pub scenario: String,
+    /// What the run's random draws came from.
+    pub seed: u64,
+    /// The names of the features that were on.
+    pub features: Vec<String>,
+    /// How long the run took on the host's clock.
+    pub duration_ns: u64,
+    /// The machine as a whole.
+    pub machine: MachineReport,
+    /// Each CPU, from 0.
+    pub cpus: Vec<CpuReport>,
+    /// Each task instance, in the order of the scenario's file.
+    pub tasks: Vec<TaskReport>,
+    /// Each task group, `/` first.
+    pub groups: Vec<GroupReport>,
+    /// Timers other than the ticks.
+    pub timers: TimersReport,
+    /// The scheduler and its host.
+    pub engine: EngineReport,
+    /// What the checks found.
+    pub violations: Vec<Violation>,
+}
+
+/// The machine as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MachineReport {
+    /// How many CPUs it has.
+    pub cpus: usize,
+    /// Non-idle time over CPU time, 0 to 1, rounded to six digits.
+    pub utilization: Option<f64>,
+    /// How many times a task got a CPU that it did not have before.
+    pub switches: Figure,
+    /// How many times a task lost its CPU to another task against its will.
+    pub preemptions: Figure,
+    /// How many times a task first executed on another CPU than the last time.
+    pub migrations: Figure,
+    /// Timer interrupts, ticks among them.
+    pub timer_interrupts: Figure,
+}
+
+/// One CPU. Idle and busy time sum to the duration; real-time, normal, idle-policy and overhead
+/// time sum to the busy time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuReport {
+    /// Its number.
+    pub cpu: usize,
+    /// Not idle.
+    pub busy_ns: Figure,
+    /// Doing nothing.
+    pub idle_ns: Figure,
+    /// Executing SCHED_FIFO and SCHED_RR tasks.
+    pub rt_ns: Figure,
+    /// Executing SCHED_OTHER and SCHED_BATCH tasks.
+    pub normal_ns: Figure,
+    /// Executing SCHED_IDLE tasks.
+    pub idle_policy_ns: Figure,
+    /// Working for the scheduler.
+    pub overhead_ns: Figure,
+    /// How many times a task got this CPU that did not have it before.
+    pub switches: Figure,
+}
+
+/// One task instance. Runtime, wait and sleep sum to its lifetime.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskReport {
+    /// Its name in the scenario; with a number if it has several instances.
+    pub name: String,
+    /// The name in sched(7) of the policy with which it began.
+    pub policy: String,
+    /// The real-time priority or nice value with which it began.
+    pub priority: i64,
+    /// The latency nice with which it began; `None` if the host has none.
+    pub latency_nice: Option<i64>,
+    /// The path of the task group in which it began.
+    pub group: String,
+    /// Executing.
+    pub runtime_ns: Figure,
+    /// Runnable and not executing.
+    pub wait_ns: Figure,
+    /// Blocked.
+    pub sleep_ns: Figure,
+    /// How many times it was woken up; its start is one.
+    pub wakeups: Figure,
+    /// How many times it was switched in.
+    pub switches: Figure,
+    /// How many times it lost its CPU to another task against its will.
+    pub preemptions: Figure,
+    /// How many times it first executed on another CPU than the last time.
+    pub migrations: Figure,
+    /// From the moment at which its condition came true to its first instruction.
+    pub wakeup_latency: LatencyReport,
+}
+
+/// Spans of time: exact count, minimum, mean and maximum; percentiles within 1 %. All but the
+/// count are `None` if it is 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencyReport {
+    /// How many there were.
+    pub count: Figure,
+    /// The shortest.
+    pub min_ns: Figure,
+    /// The mean, rounded down.
+    pub mean_ns: Figure,
+    /// What half of them did not exceed.
+    pub p50_ns: Figure,
+    /// What 90 % of them did not exceed.
+    pub p90_ns: Figure,
+    /// What 99 % of them did not exceed.
+    pub p99_ns: Figure,
+    /// What 99.9 % of them did not exceed.
+    pub p999_ns: Figure,
+    /// The longest.
+    pub max_ns: Figure,
+}
+
+/// One task group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupReport {
+    /// Its path.
+    pub path: String,
+    /// What the tasks in it and in the groups below it executed.
+    pub runtime_ns: Figure,
+    /// Periods of its limit that began while it had runnable tasks.
+    pub nr_periods: Figure,
+    /// Those of the periods in which it was throttled.
+    pub nr_throttled: Figure,
+    /// How long it was throttled, summed over CPUs.
+    pub throttled_ns: Figure,
+    /// Those of the periods in which it used more than its quota.
+    pub nr_bursts: Figure,
+    /// What it used above its quota in them.
+    pub burst_ns: Figure,
+    /// The runtime that one CPU borrowed from another.
+    pub borrowed_ns: Figure,
+}
+
+/// Timers other than the ticks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimersReport {
+    /// Armed.
+    pub armed: Figure,
+    /// Expired and run.
+    pub expired: Figure,
+    /// Those of the expired ones that only the greedy walk ran so early.
+    pub greedy: Figure,
+    /// Cancelled before they expired.
+    pub cancelled: Figure,
+}
+
+/// The scheduler and its host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineReport {
+    /// Decisions of the scheduler.
+    pub decisions: Figure,
+    /// Events that the host emitted.
+    pub events: Figure,
+    /// How long the host took, by the clock on the wall: the only figure of a `sim` report that
+    /// another run does not repeat.
+    pub wall_ns: Figure,
+}
+
+impl Report {
+    /// The report of a run of which all events were collected. The figures of the groups' limits
+    /// are 0.
+    ///
+    /// # Panics
+    /// If a task of `info` was in a group that `info` does not have.
+    #[must_use]
+    pub fn new(info: RunInfo, totals: &Totals) -> Report {
+        let counts = totals.counts();
+        let cpus = cpu_reports(info.cpus, totals);
+        let groups = group_reports(&info, totals);
+        let tasks = task_reports(info.tasks, &info.groups, totals);
+        Report {
+            schema: SCHEMA.to_owned(),
+            host: info.host,
+            scenario: info.scenario,
+            seed: info.seed,
+            features: info.features,
+            duration_ns: totals.duration().0,
+            machine: MachineReport {
+                cpus: info.cpus,
+                utilization: utilization(&cpus, totals.duration()),
+                switches: sum(&cpus, |cpu| cpu.switches),
+                preemptions: sum(&tasks, |task| task.preemptions),
+                migrations: sum(&tasks, |task| task.migrations),
+                timer_interrupts: Some(counts.timer_interrupts),
+            },
+            cpus,
+            tasks,
+            groups,
+            timers: TimersReport::from(counts),
+            engine: EngineReport {
+                decisions: Some(counts.decisions),
+                events: Some(counts.events),
+                wall_ns: Some(info.wall.0),
+            },
+            violations: info.violations,
+        }
+    }
+
+    /// Writes the report as JSON with one line for each CPU, task, group and violation.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_json(&self, out: &mut impl io::Write) -> io::Result<()> {
+        let mut serializer = serde_json::Serializer::with_formatter(&mut *out, Rows::default());
+        self.serialize(&mut serializer)?;
+        out.write_all(b"\n")
+    }
+}
+
+impl LatencyReport {
+    /// The figures of `latencies`.
+    #[must_use]
+    pub fn new(latencies: &Histogram) -> LatencyReport {
+        let figure = |span: Option<Nanos>| span.map(|span| span.0);
+        LatencyReport {
+            count: Some(latencies.count()),
+            min_ns: figure(latencies.min()),
+            mean_ns: figure(latencies.mean()),
+            p50_ns: figure(latencies.quantile(500)),
+            p90_ns: figure(latencies.quantile(900)),
+            p99_ns: figure(latencies.quantile(990)),
+            p999_ns: figure(latencies.quantile(999)),
+            max_ns: figure(latencies.max()),
+        }
+    }
+}
+
+impl From<Counts> for TimersReport {
+    fn from(counts: Counts) -> TimersReport {
+        TimersReport {
+            armed: Some(counts.timers_armed),
+            expired: Some(counts.timers_expired),
+            greedy: Some(counts.timers_greedy),
+            cancelled: Some(counts.timers_cancelled),
+        }
+    }
+}
+
+/// The sum of a figure over `rows`; `None` if it is unknown for one of them.
+pub(crate) fn sum<T>(rows: &[T], figure: impl FnMut(&T) -> Figure) -> Figure {
+    rows.iter().map(figure).sum()
+}
+
+fn cpu_reports(cpus: usize, totals: &Totals) -> Vec<CpuReport> {
+    let report = |cpu| {
+        let did = totals.cpu(CpuId::at(cpu));
+        CpuReport {
+            cpu,
+            busy_ns: Some(did.busy().0),
+            idle_ns: Some(did.idle.0),
+            rt_ns: Some(did.rt.0),
+            normal_ns: Some(did.normal.0),
+            idle_policy_ns: Some(did.idle_policy.0),
+            overhead_ns: Some(did.overhead.0),
+            switches: Some(did.switches),
+        }
+    };
+    (0..cpus).map(report).collect()
+}
+
+fn task_reports(infos: Vec<TaskInfo>, groups: &[GroupInfo], totals: &Totals) -> Vec<TaskReport> {
+    let nothing = TaskTotals::default();
+    let report = |info: TaskInfo| {
+        let did = totals.task(info.id).unwrap_or(&nothing);
+        TaskReport {
+            name: info.name,
+            policy: info.policy.to_string(),
+            priority: info.policy.priority(),
+            latency_nice: Some(info.latency_nice),
+            group: groups[info.group.index()].path.clone(),
+            runtime_ns: Some(did.runtime.0),
+            wait_ns: Some(did.wait.0),
+            sleep_ns: Some(did.sleep.0),
+            wakeups: Some(did.wakeups),
+            switches: Some(did.switches),
+            preemptions: Some(did.preemptions),
+            migrations: Some(did.migrations),
+            wakeup_latency: LatencyReport::new(&did.wakeup_latency),
+        }
+    };
+    infos.into_iter().map(report).collect()
+}
+
+/// What ran in a group itself counts for it and for all groups above it.
+fn group_reports(info: &RunInfo, totals: &Totals) -> Vec<GroupReport> {
+    let first = info.tasks.iter().map(|task| (task.id, task.group));
+    let mut runtimes = vec![Nanos::ZERO; info.groups.len()];
+    for (group, own) in totals.group_runtimes(info.groups.len(), first).into_iter().enumerate() {
+        let parent = |&group: &usize| Some(info.groups[group].parent?.index());
+        for ancestor in std::iter::successors(Some(group), parent).take(info.groups.len()) {
+            runtimes[ancestor] += own;
+        }
+    }
+    let report = |(group, runtime): (&GroupInfo, Nanos)| GroupReport {
+        path: group.path.clone(),
+        runtime_ns: Some(runtime.0),
+        nr_periods: Some(0),
+        nr_throttled: Some(0),
+        throttled_ns: Some(0),
+        nr_bursts: Some(0),
+        burst_ns: Some(0),
+        borrowed_ns: Some(0),
+    };
+    info.groups.iter().zip(runtimes).map(report).collect()
+}
+
+/// From integers, so that it is the same number on every machine. Nothing can be said of no time.
+fn utilization(cpus: &[CpuReport], duration: Nanos) -> Option<f64> {
+    const MILLION: u128 = 1_000_000;
+    let busy: u128 = cpus.iter().map(|cpu| cpu.busy_ns.map(u128::from)).sum::<Option<u128>>()?;
+    let all = cpus.len() as u128 * u128::from(duration.0);
+    let millionths = (busy * MILLION + all / 2).checked_div(all)?;
+    Some(f64::from(u32::try_from(millionths).expect("a CPU is busy at most all the time")) / 1e6)
+}

@@ -1,0 +1,336 @@
+//! A report as text for people: the machine in tables like `mpstat`'s, the tasks, then what the
+//! checks found. Plain ASCII that fits into 110 columns as long as the figures are ordinary.
+//!
+//! Long lists are cut to their busiest rows, which stay in the report's order; a line says how many
+//! are left out.
+
+use crate::report::{
+    CpuReport, EngineReport, Figure, GroupReport, LatencyReport, Report, TaskReport, TimersReport,
+    Violation, sum,
+};
+use crate::units::{count, count_cell, percent_cell, rate_cell, span, span_cell};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use runyard_engine::features::Feature;
+use std::fmt::Write as _;
+
+/// How many CPUs have a row each; of more than these only the busiest do.
+const CPU_ROWS: usize = 32;
+/// How many CPUs have a row if there are too many.
+const BUSIEST_CPUS: usize = 16;
+/// How many tasks have a row.
+const TASK_ROWS: usize = 40;
+/// How many task groups have a row.
+const GROUP_ROWS: usize = 20;
+/// How many violations are shown.
+const VIOLATION_ROWS: usize = 10;
+/// How much of a name is shown, in characters.
+const NAME_WIDTH: usize = 24;
+/// How wide a list of names may become before it goes on in the next line.
+const LINE_WIDTH: usize = 100;
+
+/// Whether the invariants were checked during the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checks {
+    /// They were; what was found is in the report.
+    Done,
+    /// They were not.
+    NotDone,
+}
+
+/// The report as text that ends with a line end.
+#[must_use]
+pub fn render(report: &Report, checks: Checks) -> String {
+    let mut sections = vec![head(report), cpu_table(report)];
+    if !report.tasks.is_empty() {
+        sections.push(task_table(report));
+    }
+    if report.groups.iter().any(|group| group.path != "/") {
+        sections.push(group_table(report));
+    }
+    sections.push(totals(report));
+    sections.push(verdict(report, checks));
+    sections.retain(|section| !section.is_empty());
+    sections.join("\n")
+}
+
+/// What ran where, and which features were off.
+fn head(report: &Report) -> String {
+    let mut text = format!(
+        "{} on {}: {}, {}, {}, seed {}\n",
+        printable(&report.scenario),
+        report.host,
+        counted(report.machine.cpus as u64, "CPU"),
+        counted(report.tasks.len() as u64, "task"),
+        span(report.duration_ns),
+        report.seed,
+    );
+    let is_off = |feature: &&Feature| !report.features.iter().any(|on| on == feature.name());
+    let off: Vec<_> =
+        Feature::ALL.iter().filter(is_off).map(|it| format!("NO_{}", it.name())).collect();
+    // The kernel's own scheduler knows none of these switches.
+    if !off.is_empty() && report.host != "linux" {
+        wrap(&mut text, &off, " ");
+    }
+    text
+}
+
+fn cpu_table(report: &Report) -> String {
+    let header = ["CPU", "%rt", "%normal", "%idlepol", "%ovh", "%idle", "switches/s"];
+    let mut table = table(&header, 1);
+    let cpus = &report.cpus;
+    let all = CpuReport {
+        cpu: 0,
+        busy_ns: sum(cpus, |cpu| cpu.busy_ns),
+        idle_ns: sum(cpus, |cpu| cpu.idle_ns),
+        rt_ns: sum(cpus, |cpu| cpu.rt_ns),
+        normal_ns: sum(cpus, |cpu| cpu.normal_ns),
+        idle_policy_ns: sum(cpus, |cpu| cpu.idle_policy_ns),
+        overhead_ns: sum(cpus, |cpu| cpu.overhead_ns),
+        switches: report.machine.switches,
+    };
+    let all_ns = report.duration_ns.saturating_mul(cpus.len() as u64);
+    table.add_row(cpu_row("all".to_owned(), &all, (all_ns, report.duration_ns)));
+
+    let most = if cpus.len() > CPU_ROWS { BUSIEST_CPUS } else { CPU_ROWS };
+    for cpu in busiest(cpus, most, |cpu| cpu.busy_ns) {
+        let times = (report.duration_ns, report.duration_ns);
+        table.add_row(cpu_row(cpu.cpu.to_string(), cpu, times));
+    }
+    finish(&table, cpus.len().saturating_sub(most), "CPU")
+}
+
+/// `times` are the CPU time and the time that passed, in nanoseconds.
+fn cpu_row(name: String, cpu: &CpuReport, times: (u64, u64)) -> Vec<String> {
+    let parts = [cpu.rt_ns, cpu.normal_ns, cpu.idle_policy_ns, cpu.overhead_ns, cpu.idle_ns];
+    let mut row = vec![name];
+    row.extend(parts.map(|part| percent_cell(part, times.0)));
+    row.push(rate_cell(cpu.switches, times.1));
+    row
+}
+
+fn task_table(report: &Report) -> String {
+    // Over the last three columns the first line reads "wake-up latency".
+    let header = [
+        "\ntask",
+        "\npolicy",
+        "\nprio",
+        "\nruntime",
+        "\nwait",
+        "\nsleep",
+        "\nwakeups",
+        "\npreempted",
+        "\nmigrated",
+        "wake-up\np50",
+        "latency\np99",
+        "\nmax",
+    ];
+    let mut table = table(&header, 2);
+    for task in busiest(&report.tasks, TASK_ROWS, |task| task.runtime_ns) {
+        table.add_row(task_row(task));
+    }
+    finish(&table, report.tasks.len().saturating_sub(TASK_ROWS), "task")
+}
+
+fn task_row(task: &TaskReport) -> Vec<String> {
+    let LatencyReport { p50_ns, p99_ns, max_ns, .. } = task.wakeup_latency;
+    vec![
+        shortened(&task.name),
+        task.policy.strip_prefix("SCHED_").unwrap_or(&task.policy).to_owned(),
+        task.priority.to_string(),
+        span_cell(task.runtime_ns),
+        span_cell(task.wait_ns),
+        span_cell(task.sleep_ns),
+        count_cell(task.wakeups),
+        count_cell(task.preemptions),
+        count_cell(task.migrations),
+        span_cell(p50_ns),
+        span_cell(p99_ns),
+        span_cell(max_ns),
+    ]
+}
+
+/// The columns of the limits are there if a group has one.
+fn group_table(report: &Report) -> String {
+    let header = [
+        "group",
+        "runtime",
+        "%cpu",
+        "periods",
+        "throttled",
+        "throttled for",
+        "bursts",
+        "burst time",
+        "borrowed",
+    ];
+    let limited = report.groups.iter().any(|group| group.nr_periods.is_some_and(|n| n > 0));
+    let columns = if limited { header.len() } else { 3 };
+    let mut table = table(&header[..columns], 1);
+    for group in busiest(&report.groups, GROUP_ROWS, |group| group.runtime_ns) {
+        table.add_row(&group_row(group, report.duration_ns)[..columns]);
+    }
+    finish(&table, report.groups.len().saturating_sub(GROUP_ROWS), "task group")
+}
+
+/// `%cpu` is of one CPU, as in `top`.
+fn group_row(group: &GroupReport, duration_ns: u64) -> [String; 9] {
+    [
+        shortened(&group.path),
+        span_cell(group.runtime_ns),
+        percent_cell(group.runtime_ns, duration_ns),
+        count_cell(group.nr_periods),
+        count_cell(group.nr_throttled),
+        span_cell(group.throttled_ns),
+        count_cell(group.nr_bursts),
+        span_cell(group.burst_ns),
+        span_cell(group.borrowed_ns),
+    ]
+}
+
+/// The machine's counts, the timers' and the host's own.
+fn totals(report: &Report) -> String {
+    let machine = &report.machine;
+    let mut text = listed([
+        (machine.switches, "switch"),
+        (machine.preemptions, "preemption"),
+        (machine.migrations, "migration"),
+        (machine.timer_interrupts, "timer interrupt"),
+    ]);
+    text.push_str(&timers_line(&report.timers));
+    text.push_str(&engine_line(&report.engine));
+    text
+}
+
+fn timers_line(timers: &TimersReport) -> String {
+    let TimersReport { armed, expired, greedy, cancelled } = *timers;
+    let Some(armed) = armed else { return String::new() };
+    let greedy = greedy.map_or(String::new(), |n| format!(" ({} greedily)", count(n)));
+    format!(
+        "{} armed, {} expired{greedy}, {} cancelled\n",
+        counted(armed, "timer"),
+        count_cell(expired),
+        count_cell(cancelled),
+    )
+}
+
+fn engine_line(engine: &EngineReport) -> String {
+    let mut line = listed([(engine.decisions, "decision"), (engine.events, "event")]);
+    if let (Some(wall), false) = (engine.wall_ns, line.is_empty()) {
+        line.truncate(line.trim_end().len());
+        write!(line, " in {} of wall time", span(wall)).expect("a string takes all");
+        if let Some(decisions) = engine.decisions.filter(|_| wall > 0) {
+            write!(line, ", {} decisions/s", rate_cell(Some(decisions), wall))
+                .expect("a string takes all");
+        }
+        line.push('\n');
+    }
+    line
+}
+
+fn verdict(report: &Report, checks: Checks) -> String {
+    let violations = &report.violations;
+    let mut text = match (checks, violations.len() as u64) {
+        (Checks::Done, 0) => "Invariants: checked, all held.\n".to_owned(),
+        (Checks::NotDone, 0) => "Invariants: not checked.\n".to_owned(),
+        (_, n) => format!("Invariants: BROKEN, {}:\n", counted(n, "violation")),
+    };
+    for violation in violations.iter().take(VIOLATION_ROWS) {
+        let Violation { invariant, at, what } = violation;
+        let what: Vec<_> = what.lines().map(printable).collect();
+        writeln!(text, "  {at}  {invariant}: {}", what.join("\n  ")).expect("a string takes all");
+    }
+    if violations.len() > VIOLATION_ROWS {
+        let rest = count((violations.len() - VIOLATION_ROWS) as u64);
+        writeln!(text, "  and {rest} more").expect("a string takes all");
+    }
+    text
+}
+
+/// An empty table whose first `left` columns are text, the others numbers.
+pub(crate) fn table(header: &[&str], left: usize) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(
+        header
+            .iter()
+            .enumerate()
+            .map(|(at, title)| Cell::new(title).set_alignment(alignment(at, left))),
+    );
+    for (at, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((if at == 0 { 0 } else { 2 }, 0));
+        column.set_cell_alignment(alignment(at, left));
+    }
+    table
+}
+
+fn alignment(column: usize, left: usize) -> CellAlignment {
+    if column < left { CellAlignment::Left } else { CellAlignment::Right }
+}
+
+/// The table as text, and how many rows of `what` are not in it.
+fn finish(table: &Table, left_out: usize, what: &str) -> String {
+    let mut text = table.trim_fmt();
+    text.push('\n');
+    if left_out > 0 {
+        let rest = counted(left_out as u64, &format!("less busy {what}"));
+        writeln!(text, "and {rest}").expect("a string takes all");
+    }
+    text
+}
+
+/// The `most` rows with the highest `figure`, in the order of `rows`.
+fn busiest<T>(rows: &[T], most: usize, figure: impl Fn(&T) -> Figure) -> Vec<&T> {
+    let mut order: Vec<_> = (0..rows.len()).collect();
+    order.sort_by_key(|&at| std::cmp::Reverse(figure(&rows[at])));
+    order.truncate(most);
+    order.sort_unstable();
+    order.into_iter().map(|at| &rows[at]).collect()
+}
+
+/// The known ones of `figures` in a line; no line without any.
+fn listed<const N: usize>(figures: [(Figure, &str); N]) -> String {
+    let known = figures.iter().filter_map(|&(n, what)| Some(counted(n?, what)));
+    match known.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => none,
+        line => line + "\n",
+    }
+}
+
+fn counted(n: u64, what: &str) -> String {
+    let plural = match what {
+        _ if n == 1 => "",
+        _ if what.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{} {what}{plural}", count(n))
+}
+
+fn shortened(name: &str) -> String {
+    let name = printable(name);
+    match name.char_indices().nth(NAME_WIDTH) {
+        None => name,
+        Some(_) => name.chars().take(NAME_WIDTH - 3).chain("...".chars()).collect(),
+    }
+}
+
+/// The text of a user without what would move the cursor or change the terminal.
+pub(crate) fn printable(text: &str) -> String {
+    text.replace(char::is_control, "?")
+}
+
+/// Adds `words` with `gap` between them, in as many lines as they need.
+pub(crate) fn wrap(text: &mut String, words: &[String], gap: &str) {
+    let mut width = 0;
+    for word in words {
+        let word_width = word.chars().count();
+        if width > 0 && width + gap.len() + word_width > LINE_WIDTH {
+            text.push('\n');
+            width = 0;
+        } else if width > 0 {
+            text.push_str(gap);
+            width += gap.len();
+        }
+        text.push_str(word);
+        width += word_width;
+    }
+    text.push('\n');
+}

@@ -1,0 +1,257 @@
+//! A picture of the last moments of a run, for a person who wants to know why an invariant broke:
+//! for each CPU a lane of who executed when and who was woken up there, then the last events in
+//! words.
+//!
+//! The host keeps the last events in a ring; it gives them in order of time. What a CPU did before
+//! its first event among them follows from whom it switched from or went on with; if it says
+//! neither, it is left blank. A column shows what took the longest single span of its time, so what
+//! is shorter than a column may not show: the events in words are there for that.
+
+use crate::text::{printable, wrap};
+use crate::units::{count, span};
+use runyard_engine::cpu::CpuId;
+use runyard_engine::event::{Event, Left, What};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::Time;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// The columns of a lane; with its label it fits into 100.
+const LANE: u64 = 90;
+/// The columns between two times on the axis.
+const AXIS_STEP: u64 = 18;
+/// How many CPUs have a lane; of more, those do that events came from last.
+const LANES: usize = 32;
+/// How many events are told in words.
+const LAST: usize = 24;
+
+const IDLE: char = '.';
+const OVERHEAD: char = '=';
+const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+/// A task for which there was no letter left.
+const OTHER: char = '*';
+/// Several tasks were woken up in one column.
+const SEVERAL: char = '+';
+const UNKNOWN: char = ' ';
+
+/// Draws `events`, which are in order of time, with the tasks' `names`. Lines end with a line end.
+#[must_use]
+pub fn timeline(events: &[Event], names: &dyn Fn(TaskId) -> String) -> String {
+    let times = || events.iter().map(|event| event.at);
+    let (Some(start), Some(end)) = (times().min(), times().max()) else {
+        return "no events\n".to_owned();
+    };
+    let names = &|task| printable(&names(task));
+    // The last column begins after the last event: what follows from it is to be seen.
+    let column_ns = end.since(start).0 / (LANE - 1) + 1;
+    let picture = Picture { start, column_ns, letters: letters(events), events };
+    let mut text = picture.axis();
+    picture.lanes(&mut text);
+    picture.legend(&mut text, names);
+    text.push('\n');
+    for Event { at, cpu, what } in &events[events.len().saturating_sub(LAST)..] {
+        let cpu = cpu.index();
+        writeln!(text, "{at}  CPU {cpu:<3} {}", in_words(what, *at, names)).expect(TAKES_ALL);
+    }
+    text
+}
+
+const TAKES_ALL: &str = "a string takes all";
+
+struct Picture<'a> {
+    start: Time,
+    column_ns: u64,
+    letters: BTreeMap<TaskId, char>,
+    events: &'a [Event],
+}
+
+impl Picture<'_> {
+    /// Two lines: times since the first event, and where on the lanes they are.
+    fn axis(&self) -> String {
+        let (mut times, mut marks) = (String::new(), String::new());
+        let width = columns(AXIS_STEP);
+        for column in (0..LANE).step_by(width) {
+            write!(times, "{:<width$}", format!("+{}", span(column * self.column_ns)))
+                .expect(TAKES_ALL);
+            write!(marks, "{:<width$}", '|').expect(TAKES_ALL);
+        }
+        let from = format!("from {}, {} a column", self.start, span(self.column_ns));
+        format!("{from}\n         {}\n         {}\n", times.trim_end(), marks.trim_end())
+    }
+
+    fn lanes(&self, text: &mut String) {
+        let mut cpus = BTreeMap::new();
+        for (at, event) in self.events.iter().enumerate() {
+            cpus.insert(event.cpu, at);
+        }
+        let mut latest: Vec<_> = cpus.iter().map(|(&cpu, &at)| (at, cpu)).collect();
+        latest.sort_unstable_by(|a, b| b.cmp(a));
+        let mut drawn: Vec<_> = latest.iter().take(LANES).map(|&(_, cpu)| cpu).collect();
+        drawn.sort_unstable();
+        for cpu in drawn {
+            let label = format!("CPU {cpu}");
+            writeln!(text, "{label:<9}{}", self.lane(cpu).trim_end()).expect(TAKES_ALL);
+            let woken = self.woken(cpu);
+            if !woken.trim_end().is_empty() {
+                writeln!(text, "{:>8} {}", "wakes", woken.trim_end()).expect(TAKES_ALL);
+            }
+        }
+        if latest.len() > LANES {
+            let rest = count((latest.len() - LANES) as u64);
+            writeln!(text, "and {rest} CPUs whose last event is older").expect(TAKES_ALL);
+        }
+    }
+
+    /// Who executed on `cpu`.
+    fn lane(&self, cpu: CpuId) -> String {
+        let mut shown = vec![(0, UNKNOWN); columns(LANE)];
+        let mut doing = self.before(cpu);
+        let mut since = 0;
+        for event in self.events_of(cpu) {
+            if let Some(next) = self.sign(&event.what) {
+                let now = event.at.since(self.start).0;
+                self.paint(&mut shown, doing, since..now);
+                (doing, since) = (next, now);
+            }
+        }
+        self.paint(&mut shown, doing, since..LANE * self.column_ns);
+        shown.into_iter().map(|(_, sign)| sign).collect()
+    }
+
+    /// Who was woken up on `cpu`.
+    fn woken(&self, cpu: CpuId) -> String {
+        let mut lane = vec![UNKNOWN; columns(LANE)];
+        for event in self.events_of(cpu) {
+            if let What::Wake { task, .. } = event.what {
+                let place = &mut lane[columns(event.at.since(self.start).0 / self.column_ns)];
+                *place = if *place == UNKNOWN { self.letters[&task] } else { SEVERAL };
+            }
+        }
+        lane.into_iter().collect()
+    }
+
+    /// What `cpu` did before its first event: a decision says who had it, and one that executes or
+    /// is idle without a decision goes on with what it did.
+    fn before(&self, cpu: CpuId) -> char {
+        let had = |event: &Event| match event.what {
+            What::Switch { prev: Some((task, _)), .. } => Some(self.letters[&task]),
+            What::Switch { prev: None, .. } => Some(IDLE),
+            What::Exec { .. } | What::Idle => self.sign(&event.what),
+            _ => None,
+        };
+        self.events_of(cpu).find_map(had).unwrap_or(UNKNOWN)
+    }
+
+    fn events_of(&self, cpu: CpuId) -> impl Iterator<Item = &Event> {
+        self.events.iter().filter(move |event| event.cpu == cpu)
+    }
+
+    /// Puts `sign` into each column of what is `shown` in which `span`, in nanoseconds since the
+    /// start, is longer than what is there.
+    fn paint(&self, shown: &mut [(u64, char)], sign: char, span: std::ops::Range<u64>) {
+        let mut from = span.start;
+        while from < span.end {
+            let column = from / self.column_ns;
+            let to = span.end.min((column + 1) * self.column_ns);
+            let (longest, sign_shown) = &mut shown[columns(column)];
+            if to - from > *longest {
+                (*longest, *sign_shown) = (to - from, sign);
+            }
+            from = to;
+        }
+    }
+
+    /// What a CPU looks like from this event on; `None` if it goes on as before.
+    fn sign(&self, what: &What) -> Option<char> {
+        match what {
+            What::Exec { task, .. } => Some(self.letters[task]),
+            What::Overhead => Some(OVERHEAD),
+            What::Idle => Some(IDLE),
+            _ => None,
+        }
+    }
+
+    fn legend(&self, text: &mut String, names: &dyn Fn(TaskId) -> String) {
+        let mut tasks: Vec<_> = self.letters.iter().collect();
+        tasks.retain(|&(_, &letter)| letter != OTHER);
+        tasks.sort_by_key(|&(_, &letter)| LETTERS.find(letter));
+        let named = |(&task, letter): (&TaskId, &char)| format!("{letter} {}", names(task));
+        let mut entries: Vec<_> = tasks.into_iter().map(named).collect();
+        if self.letters.len() > LETTERS.len() {
+            entries.push(format!("{OTHER} another task"));
+        }
+        entries.push(format!("{OVERHEAD} the scheduler"));
+        entries.push(format!("{IDLE} idle"));
+        wrap(text, &entries, "   ");
+    }
+}
+
+/// A letter for each task that `events` name on a CPU or in a queue: A for the one named last, so
+/// that those without a letter are the oldest.
+fn letters(events: &[Event]) -> BTreeMap<TaskId, char> {
+    let mut letters = BTreeMap::new();
+    let mut free = LETTERS.chars();
+    for event in events.iter().rev() {
+        let (task, other) = match event.what {
+            What::Exec { task, .. } | What::Wake { task, .. } => (Some(task), None),
+            What::Switch { prev, next } => (prev.map(|(task, _)| task), next),
+            _ => (None, None),
+        };
+        for task in other.into_iter().chain(task) {
+            letters.entry(task).or_insert_with(|| free.next().unwrap_or(OTHER));
+        }
+    }
+    letters
+}
+
+/// A number of columns, which is never more than [`LANE`].
+fn columns(n: u64) -> usize {
+    usize::try_from(n).expect("a lane has few columns")
+}
+
+fn in_words(what: &What, at: Time, names: &dyn Fn(TaskId) -> String) -> String {
+    match *what {
+        What::Spawn { task } => format!("spawns {}", names(task)),
+        What::Wake { task, since } if since < at => {
+            format!("wakes {}, due {} ago", names(task), span(at.since(since).0))
+        }
+        What::Wake { task, .. } => format!("wakes {}", names(task)),
+        What::Switch { prev, next } => {
+            let from = match prev {
+                None => "idle".to_owned(),
+                Some((task, left)) => format!("{} ({})", names(task), how(left)),
+            };
+            format!("switches from {from} to {}", next.map_or("idle".to_owned(), names))
+        }
+        What::Exec { task, policy } => {
+            format!("executes {} ({policy} {})", names(task), policy.priority())
+        }
+        What::Overhead => "works for the scheduler".to_owned(),
+        What::Idle => "is idle".to_owned(),
+        What::TimerInterrupt => "takes a timer interrupt".to_owned(),
+        What::TimerArmed => "arms a timer".to_owned(),
+        What::TimerExpired { greedy: false } => "runs an expired timer".to_owned(),
+        What::TimerExpired { greedy: true } => "runs a timer greedily".to_owned(),
+        What::TimerCancelled => "cancels a timer".to_owned(),
+        What::Changed { task, policy, group } => {
+            format!(
+                "makes {} {policy} {} in task group {}",
+                names(task),
+                policy.priority(),
+                group.0
+            )
+        }
+        What::Step { task, phase, step } => {
+            format!("has {} at step {step} of phase {phase}", names(task))
+        }
+    }
+}
+
+fn how(left: Left) -> &'static str {
+    match left {
+        Left::Preempted => "preempted",
+        Left::Yielded => "yielded",
+        Left::Blocked => "blocked",
+        Left::Exited => "exited",
+    }
+}

@@ -1,0 +1,120 @@
+//! Figures as people read them: three significant digits and a unit, thousands apart, per cent.
+//! All from integers, so that a text is the same on every machine.
+
+/// What stands for a figure that the host cannot know.
+pub(crate) const UNKNOWN: &str = "-";
+
+/// The units of time, each with its nanoseconds.
+const UNITS: [(u128, &str); 4] =
+    [(1, "ns"), (1_000, "us"), (1_000_000, "ms"), (1_000_000_000, "s")];
+
+/// A span of `ns` nanoseconds: `850 ns`, `1.23 us`, `45.6 ms`, `1,800 s`.
+pub(crate) fn span(ns: u64) -> String {
+    let (number, unit) = in_unit(ns);
+    format!("{number} {unit}")
+}
+
+/// The same for a column: `s` as wide as the other units, so that the numbers are aligned.
+pub(crate) fn span_cell(ns: Option<u64>) -> String {
+    ns.map_or_else(
+        || UNKNOWN.to_owned(),
+        |ns| {
+            let (number, unit) = in_unit(ns);
+            format!("{number} {unit:<2}")
+        },
+    )
+}
+
+/// The number and the unit of the smallest unit in which `ns` rounds to less than 1000.
+fn in_unit(ns: u64) -> (String, &'static str) {
+    let ns = u128::from(ns);
+    let fits = |unit: &&(u128, &str)| rounded(ns, unit.0) < 1000;
+    let (unit, name) = UNITS.iter().find(fits).unwrap_or(&UNITS[UNITS.len() - 1]);
+    let (hundredths, tenths) = (rounded(ns * 100, *unit), rounded(ns * 10, *unit));
+    let number = match () {
+        () if *unit == 1 => ns.to_string(),
+        () if hundredths < 1000 => format!("{}.{:02}", hundredths / 100, hundredths % 100),
+        () if tenths < 1000 => format!("{}.{}", tenths / 10, tenths % 10),
+        () => grouped(rounded(ns, *unit)),
+    };
+    (number, name)
+}
+
+/// A number with its thousands apart: `1,234,567`.
+pub(crate) fn count(n: u64) -> String {
+    grouped(u128::from(n))
+}
+
+/// The same for a column.
+pub(crate) fn count_cell(n: Option<u64>) -> String {
+    n.map_or_else(|| UNKNOWN.to_owned(), count)
+}
+
+/// `part` of `whole` in per cent with two decimals; unknown if either is, or nothing is the whole.
+pub(crate) fn percent_cell(part: Option<u64>, whole: u64) -> String {
+    match part {
+        Some(part) if whole > 0 => {
+            let hundredths = rounded(u128::from(part) * 10_000, u128::from(whole));
+            format!("{}.{:02}", hundredths / 100, hundredths % 100)
+        }
+        _ => UNKNOWN.to_owned(),
+    }
+}
+
+/// How many a second, when there were `n` in `ns` nanoseconds; unknown in no time.
+pub(crate) fn rate_cell(n: Option<u64>, ns: u64) -> String {
+    match n {
+        Some(n) if ns > 0 => grouped(rounded(u128::from(n) * 1_000_000_000, u128::from(ns))),
+        _ => UNKNOWN.to_owned(),
+    }
+}
+
+fn rounded(part: u128, whole: u128) -> u128 {
+    (part + whole / 2) / whole
+}
+
+fn grouped(n: u128) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_has_three_digits_in_the_unit_that_they_fit() {
+        let spans = [0, 999, 1_000, 1_234, 12_345, 999_499, 999_500, 59_949_999_999, u64::MAX];
+        let texts = spans.map(span);
+        let expected = ["0 ns", "999 ns", "1.00 us", "1.23 us", "12.3 us", "999 us", "1.00 ms"];
+        assert_eq!(texts[..7], expected);
+        assert_eq!(texts[7..], ["59.9 s", "18,446,744,074 s"]);
+        assert_eq!((span(9_995), span(99_950)), ("10.0 us".to_owned(), "100 us".to_owned()));
+    }
+
+    #[test]
+    fn a_number_has_its_thousands_apart() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn what_is_not_known_is_a_dash() {
+        assert_eq!(
+            (percent_cell(Some(1), 3), percent_cell(Some(2), 3)),
+            ("33.33".into(), "66.67".into())
+        );
+        assert_eq!((percent_cell(Some(1), 0), percent_cell(None, 1)), ("-".into(), "-".into()));
+        assert_eq!(
+            (rate_cell(Some(3), 2_000_000_000), rate_cell(None, 1)),
+            ("2".into(), "-".into())
+        );
+        assert_eq!((span_cell(None), count_cell(None)), ("-".into(), "-".into()));
+    }
+}

@@ -1,0 +1,141 @@
+//! The invariants that span CPUs, checked after every event under `check`.
+//!
+//! The engine's own are asserted by [`runyard_smp::machine::Machine::check`] and panic: they are
+//! bugs there. What a policy promises is reported instead, with its time: a scenario with a feature
+//! switched off may well break it, and is then not held to it.
+//!
+//! What was decided but has not taken effect yet does not count against anybody: a CPU is compared
+//! when its kicks have arrived, nothing is on its way to it, and what it has to say is known.
+
+use crate::cpu::Doing;
+use crate::program::Waiting;
+use crate::sim::{Observer, Sim};
+use runyard_engine::attr::RtPrio;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::features::Feature;
+use runyard_engine::run_queue::Importance;
+use runyard_engine::task::{Task, TaskId};
+use runyard_engine::time::Time;
+use runyard_engine::timer::Window;
+
+/// How many violations a run keeps; the first tell most.
+const MAX_VIOLATIONS: usize = 16;
+
+/// An invariant that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Its name.
+    pub invariant: &'static str,
+    /// When.
+    pub at: Time,
+    /// What was wrong.
+    pub what: String,
+}
+
+impl<O: Observer> Sim<'_, O> {
+    pub(crate) fn check(&mut self) {
+        self.machine.check();
+        self.check_population();
+        self.check_current();
+        if let Some(what) = self.objects.check() {
+            self.violate("no-lost-wakeup", what);
+        }
+        let features = self.scenario.features;
+        let balanced = [Feature::RtPush, Feature::RtPull, Feature::RtPushPastStuck];
+        if balanced.into_iter().all(|feature| features.has(feature)) {
+            self.check_rt_affinity();
+        }
+    }
+
+    /// Every live task is in exactly one place: blocked, in a run queue, or on its way.
+    fn check_population(&self) {
+        let blocked = self.tasks.iter().filter(|task| task.parked.is_some()).count();
+        let inbound: u32 = self.cpus.iter().map(|cpu| cpu.inbound).sum();
+        let queued: usize =
+            self.cpus.iter().map(|cpu| self.machine.inspect(cpu.id, |rq| rq.tasks().count())).sum();
+        assert_eq!(blocked + inbound as usize + queued, self.alive, "no task is lost");
+        for task in &self.tasks {
+            let waits = !matches!(task.waiting, Waiting::Nothing);
+            assert!(!waits || !task.done, "{} is over and waits for nothing", task.name);
+        }
+    }
+
+    /// A CPU runs whom its run queue says, and is idle only if nobody is there.
+    fn check_current(&mut self) {
+        for at in 0..self.cpus.len() {
+            let cpu = &self.cpus[at];
+            let (curr, queued) = self
+                .machine
+                .inspect(cpu.id, |rq| (rq.curr().map(|task| task.id), rq.tasks().count()));
+            assert_eq!(cpu.task(), curr, "CPU {at} runs whom its queue says");
+            let overdue = self.machine.next_expiry(cpu.id).filter(|&expiry| expiry < self.now);
+            assert_eq!(overdue, None, "CPU {at} takes its interrupts in time");
+            let throttled =
+                self.machine.inspect(cpu.id, |rq| rq.load().level == Importance::Closed);
+            if cpu.doing == Doing::Idle && cpu.is_settled() && queued > 0 && !throttled {
+                let what = format!("CPU {at} idles while {queued} tasks wait there");
+                self.violate("work-conservation", what);
+            }
+        }
+    }
+
+    /// No CPU in a waiting real-time task's affinity runs anything less important.
+    fn check_rt_affinity(&mut self) {
+        let running: Vec<_> = self.cpus.iter().map(|cpu| self.settled_level(cpu.id)).collect();
+        let mut found = None;
+        for cpu in self.cpus.iter().filter(|cpu| cpu.is_settled()) {
+            self.machine.inspect(cpu.id, |rq| {
+                if rq.load().level == Importance::Closed {
+                    return;
+                }
+                let curr = rq.curr().map(|task| task.id);
+                for (_, task) in rq.tasks().filter(|(_, task)| Some(task.id) != curr) {
+                    let Some(prio) = task.rt_prio() else { continue };
+                    let beaten =
+                        |cpu: &CpuId| running[cpu.index()].is_some_and(|run| run < Some(prio));
+                    if let Some(on) = task.attr().affinity.iter().find(beaten) {
+                        found = Some((task.id, cpu.id, on));
+                    }
+                }
+            });
+        }
+        if let Some((task, waits, on)) = found {
+            let what = format!(
+                "{} waits on CPU {waits} while CPU {on}, which it may use, runs {:?}",
+                self.tasks[task.index()].name,
+                self.cpus[on.index()].task().map(|id| &self.tasks[id.index()].name),
+            );
+            self.violate("rt-weak-affinity", what);
+        }
+    }
+
+    /// The real-time priority that a CPU runs at; `None` if it is unsettled or takes none.
+    fn settled_level(&self, cpu: CpuId) -> Option<Option<RtPrio>> {
+        let open = self.machine.inspect(cpu, |rq| rq.load().level != Importance::Closed);
+        let settled = open && self.cpus[cpu.index()].is_settled();
+        settled.then(|| self.machine.inspect(cpu, |rq| rq.curr().and_then(Task::rt_prio)))
+    }
+
+    /// A timer is run within its window.
+    pub(crate) fn verify_expiry(&mut self, task: TaskId, window: Window) {
+        if self.now < window.soft || self.now > window.hard {
+            let name = &self.tasks[task.index()].name;
+            let what = format!("the timer of {name} for {window:?} is run at {}", self.now);
+            self.violate("timer-window", what);
+        }
+    }
+
+    /// Ends the run: it cannot go on in a way that means anything.
+    pub(crate) fn stop(&mut self, invariant: &'static str, what: String) {
+        self.violate(invariant, what);
+        self.stopped = true;
+    }
+
+    fn violate(&mut self, invariant: &'static str, what: String) {
+        if self.violations.len() < MAX_VIOLATIONS {
+            let violation = Violation { invariant, at: self.now, what };
+            self.observer.violation(&violation);
+            self.violations.push(violation);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What the machine's own work costs, drawn for each CPU from a generator of its own.
+
+use crate::sim::{Stream, stream};
+use rand_pcg::Pcg64Mcg;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::time::Nanos;
+use runyard_engine::topology::Topology;
+use runyard_workload::draw::below;
+use runyard_workload::scenario::Costs;
+
+#[derive(Debug)]
+pub(crate) struct CostModel {
+    costs: Costs,
+    draws: Vec<Pcg64Mcg>,
+}
+
+impl CostModel {
+    pub(crate) fn new(costs: Costs, topology: Topology, seed: u64) -> CostModel {
+        let draws = topology.iter().map(|cpu| stream(seed, Stream::Cost(cpu))).collect();
+        CostModel { costs, draws }
+    }
+
+    pub(crate) fn context_switch(&mut self, cpu: CpuId) -> Nanos {
+        self.draw(cpu, self.costs.context_switch)
+    }
+
+    pub(crate) fn migration(&mut self, cpu: CpuId) -> Nanos {
+        self.draw(cpu, self.costs.migration)
+    }
+
+    pub(crate) fn ipi(&mut self, cpu: CpuId) -> Nanos {
+        self.draw(cpu, self.costs.ipi)
+    }
+
+    pub(crate) fn wakeup(&mut self, cpu: CpuId) -> Nanos {
+        self.draw(cpu, self.costs.wakeup)
+    }
+
+    pub(crate) fn timer_interrupt(&mut self, cpu: CpuId) -> Nanos {
+        self.draw(cpu, self.costs.timer_interrupt)
+    }
+
+    /// A random part of `span`.
+    pub(crate) fn part_of(&mut self, cpu: CpuId, span: Nanos) -> Nanos {
+        Nanos(below(&mut self.draws[cpu.index()], span.0 + 1))
+    }
+
+    fn draw(&mut self, cpu: CpuId, cost: Nanos) -> Nanos {
+        match self.costs.jitter {
+            Nanos::ZERO => cost,
+            jitter => cost + self.part_of(cpu, jitter),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! A simulated CPU: what it does at the moment, and until when.
+
+use runyard_engine::cpu::CpuId;
+use runyard_engine::task::TaskId;
+use runyard_engine::time::Time;
+use runyard_smp::machine::Work;
+
+/// Names one stretch of a CPU's doing; a CPU that does something else gives out another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ticket(u32);
+
+/// What a CPU does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// Nothing.
+    Idle,
+    /// Work for the scheduler, until the time; interrupts that come meanwhile make it longer.
+    Overhead(Time),
+    /// Instructions of its task, since the time.
+    Exec(Time),
+    /// Between two stretches, for no time.
+    Between,
+}
+
+#[derive(Debug)]
+pub(crate) struct Cpu {
+    pub(crate) id: CpuId,
+    pub(crate) doing: Doing,
+    /// Who has the CPU, with what the engine lent to run it.
+    pub(crate) curr: Option<(TaskId, Work<()>)>,
+    /// A switch is due as soon as the CPU can.
+    pub(crate) resched: bool,
+    /// Another CPU's request to reschedule is on its way here.
+    pub(crate) kick_in_flight: bool,
+    /// Tasks on their way here.
+    pub(crate) inbound: u32,
+    /// What this CPU has to say is held back.
+    pub(crate) silent: bool,
+    /// When the timer hardware is set to interrupt.
+    pub(crate) programmed: Time,
+    ticket: Ticket,
+}
+
+impl Cpu {
+    pub(crate) fn new(id: CpuId) -> Cpu {
+        Cpu {
+            id,
+            doing: Doing::Idle,
+            curr: None,
+            resched: false,
+            kick_in_flight: false,
+            inbound: 0,
+            silent: false,
+            programmed: Time::MAX,
+            ticket: Ticket::default(),
+        }
+    }
+
+    /// Who has the CPU.
+    pub(crate) fn task(&self) -> Option<TaskId> {
+        self.curr.as_ref().map(|&(task, _)| task)
+    }
+
+    /// A new ticket; whatever was to come with an older one is void.
+    pub(crate) fn next_ticket(&mut self) -> Ticket {
+        self.ticket.0 = self.ticket.0.wrapping_add(1);
+        self.ticket
+    }
+
+    pub(crate) fn honours(&self, ticket: Ticket) -> bool {
+        self.ticket == ticket
+    }
+
+    /// Whether everything that was decided about this CPU has taken effect on it.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.resched && !self.kick_in_flight && self.inbound == 0 && !self.silent
+    }
+}

@@ -1,0 +1,217 @@
+//! What happens on a CPU: interrupts, switches, and stretches of a task's work.
+//!
+//! The scheduler's own work keeps a CPU busy until a moment that later interrupts push back; a
+//! switch that is asked for meanwhile takes place then, since the kernel does not switch while it
+//! switches. A timer interrupt is served at once, whatever the CPU does: its hard expiry is kept to
+//! the nanosecond, and its cost is added to what the CPU is at.
+
+use crate::calendar::Due;
+use crate::cpu::{Doing, Ticket};
+use crate::program::{Todo, Waiting};
+use crate::sim::{Observer, Sim};
+use runyard_engine::cpu::CpuId;
+use runyard_engine::event::{Left, What};
+use runyard_engine::run_queue::{Expired, Prev};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_smp::machine::Work;
+
+impl<O: Observer> Sim<'_, O> {
+    /// The timer hardware of `cpu` interrupts, if it was not set to another time meanwhile.
+    pub(crate) fn interrupt(&mut self, cpu: CpuId, at: Time) {
+        if self.cpus[cpu.index()].programmed != at {
+            return;
+        }
+        self.cpus[cpu.index()].programmed = Time::MAX;
+        if self.machine.next_expiry(cpu).is_some_and(|expiry| expiry <= at) {
+            self.expire(cpu);
+        }
+        self.program_timer(cpu);
+    }
+
+    fn expire(&mut self, cpu: CpuId) {
+        self.here = Some(cpu);
+        self.tell(cpu, What::TimerInterrupt);
+        let mut cost = self.costs.timer_interrupt(cpu);
+        while let Some(expired) = self.machine.expire(self.now, cpu, &mut self.fx) {
+            self.carry_out();
+            let Expired::Timer(token) = expired else { continue };
+            let task = TaskId(token.0 as u32);
+            let Waiting::Timer(window) = self.tasks[task.index()].waiting else {
+                unreachable!("{task} waits for its timer");
+            };
+            self.verify_expiry(task, window);
+            self.tell(cpu, What::TimerExpired { greedy: false });
+            self.tasks[task.index()].waiting = Waiting::Nothing;
+            self.wake(cpu, task, window.soft);
+            cost += self.costs.wakeup(cpu);
+        }
+        self.carry_out();
+        self.here = None;
+        self.spend(cpu, cost);
+    }
+
+    /// Another CPU's request to reschedule arrives.
+    pub(crate) fn kicked(&mut self, cpu: CpuId) {
+        let own = &mut self.cpus[cpu.index()];
+        own.kick_in_flight = false;
+        own.resched = true;
+        if !matches!(own.doing, Doing::Overhead(_)) {
+            self.pause(cpu);
+            self.reschedule(cpu);
+        }
+    }
+
+    /// A stretch is over: of the CPU's own work, or of the running task's.
+    pub(crate) fn done(&mut self, cpu: CpuId, ticket: Ticket) {
+        if !self.cpus[cpu.index()].honours(ticket) {
+            return;
+        }
+        match self.cpus[cpu.index()].doing {
+            Doing::Overhead(_) => self.go_on(cpu),
+            Doing::Exec(_) => self.advance(cpu),
+            doing @ (Doing::Idle | Doing::Between) => {
+                unreachable!("CPU {cpu} has nothing to be done with: {doing:?}")
+            }
+        }
+    }
+
+    /// The CPU is free: it switches if it must, else does what its task is at.
+    pub(crate) fn go_on(&mut self, cpu: CpuId) {
+        if self.cpus[cpu.index()].resched {
+            self.reschedule(cpu);
+            return;
+        }
+        let Some(task) = self.cpus[cpu.index()].task() else {
+            self.cpus[cpu.index()].next_ticket();
+            self.set_doing(cpu, Doing::Idle);
+            return;
+        };
+        self.set_doing(cpu, Doing::Exec(self.now));
+        let until = match self.tasks[task.index()].todo {
+            Todo::Nothing => return self.advance(cpu),
+            Todo::Work(left) => self.now + left,
+            Todo::Until(until) => until.max(self.now),
+        };
+        let ticket = self.cpus[cpu.index()].next_ticket();
+        self.calendar.enter(until, Due::Done(cpu, ticket));
+    }
+
+    /// Switches, as the one who has the CPU did not ask for.
+    pub(crate) fn reschedule(&mut self, cpu: CpuId) {
+        let curr = self.cpus[cpu.index()].curr.take();
+        match curr {
+            Some((task, work)) => {
+                self.switch(cpu, Some((task, Left::Preempted)), Prev::Preempted(work));
+            }
+            None => self.switch(cpu, None, Prev::Idle),
+        }
+    }
+
+    /// Switches, because the running task leaves.
+    pub(crate) fn leave(&mut self, cpu: CpuId, how: Left) {
+        let (task, work) = self.cpus[cpu.index()].curr.take().expect("a task leaves its CPU");
+        let prev = match how {
+            Left::Preempted => Prev::Preempted(work),
+            Left::Yielded => Prev::Yielded(work),
+            Left::Blocked => Prev::Blocked(work),
+            Left::Exited => Prev::Exited,
+        };
+        self.switch(cpu, Some((task, how)), prev);
+    }
+
+    fn switch(&mut self, cpu: CpuId, prev: Option<(TaskId, Left)>, how: Prev<Work<()>>) {
+        self.here = Some(cpu);
+        self.cpus[cpu.index()].resched = false;
+        let switch = self.machine.schedule(self.now, cpu, how, &mut self.fx);
+        if let Some((parked, _)) = switch.released {
+            let program = &mut self.tasks[parked.id.index()];
+            if !program.done {
+                program.parked = Some(parked);
+            }
+        }
+        let next = switch.next.as_ref().map(|&(task, _)| task);
+        self.cpus[cpu.index()].curr = switch.next;
+        self.tell(cpu, What::Switch { prev, next });
+        self.carry_out();
+        self.here = None;
+        self.program_timer(cpu);
+        let changed = next.is_some() && next != prev.map(|(task, _)| task);
+        let cost = if changed { self.costs.context_switch(cpu) } else { Nanos::ZERO };
+        self.spend(cpu, cost);
+    }
+
+    /// The CPU works for the scheduler for another `cost`, then goes on. For no cost it goes on
+    /// later at the same time, not by recursion: that may repeat itself without an end.
+    pub(crate) fn spend(&mut self, cpu: CpuId, cost: Nanos) {
+        self.pause(cpu);
+        let own = &self.cpus[cpu.index()];
+        let until = match own.doing {
+            Doing::Overhead(until) => until.max(self.now) + cost,
+            _ if cost == Nanos::ZERO && own.curr.is_none() => return self.go_on(cpu),
+            _ => self.now + cost,
+        };
+        self.set_doing(cpu, Doing::Overhead(until));
+        let ticket = self.cpus[cpu.index()].next_ticket();
+        self.calendar.enter(until, Due::Done(cpu, ticket));
+    }
+
+    /// The running task's stretch ends here for now; what it did counts.
+    pub(crate) fn pause(&mut self, cpu: CpuId) {
+        let own = &mut self.cpus[cpu.index()];
+        let Doing::Exec(since) = own.doing else { return };
+        own.next_ticket();
+        own.doing = Doing::Between;
+        let task = own.task().expect("a CPU executes its task");
+        let program = &mut self.tasks[task.index()];
+        program.todo = match program.todo {
+            Todo::Work(left) => match left.saturating_sub(self.now.since(since)) {
+                Nanos::ZERO => Todo::Nothing,
+                left => Todo::Work(left),
+            },
+            Todo::Until(until) if until <= self.now => Todo::Nothing,
+            todo => todo,
+        };
+    }
+
+    fn set_doing(&mut self, cpu: CpuId, doing: Doing) {
+        let own = &mut self.cpus[cpu.index()];
+        let old = std::mem::replace(&mut own.doing, doing);
+        let task = own.task();
+        match doing {
+            Doing::Idle if old != Doing::Idle => self.tell(cpu, What::Idle),
+            Doing::Overhead(_) if !matches!(old, Doing::Overhead(_)) => {
+                self.tell(cpu, What::Overhead);
+            }
+            Doing::Exec(_) => {
+                let task = task.expect("a CPU executes its task");
+                let policy = self.tasks[task.index()].attr.policy;
+                self.tell(cpu, What::Exec { task, policy });
+            }
+            Doing::Idle | Doing::Overhead(_) | Doing::Between => {}
+        }
+    }
+
+    /// Makes a blocked task runnable, from `cpu`; it could run since `since`. A task that was on
+    /// its way to block and did not come to it sees that it need not.
+    pub(crate) fn wake(&mut self, cpu: CpuId, task: TaskId, since: Time) {
+        let Some(parked) = self.tasks[task.index()].parked.take() else { return };
+        let to = self.machine.wake(self.now, parked, &mut self.fx);
+        self.tell(to, What::Wake { task, since });
+        let here = self.here.replace(cpu);
+        self.carry_out();
+        self.here = here;
+    }
+
+    /// Sets the timer hardware to the next expiry. An earlier setting stays: it finds nothing to do
+    /// and sets the hardware again, which costs nothing in virtual time.
+    pub(crate) fn program_timer(&mut self, cpu: CpuId) {
+        let Some(expiry) = self.machine.next_expiry(cpu) else { return };
+        let at = expiry.max(self.now);
+        let own = &mut self.cpus[cpu.index()];
+        if at < own.programmed {
+            own.programmed = at;
+            self.calendar.enter(at, Due::Interrupt(cpu));
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! The simulator: one thread, virtual time, the machine that real CPUs use.
+//!
+//! A heap of events drives everything ([`crate::calendar`]). A CPU is idle, busy for the scheduler,
+//! or executes its task ([`crate::cpu`]); a task is a program that is interpreted whenever its CPU
+//! executes it ([`crate::program`], [`crate::steps`]). What the machine asks of other CPUs takes
+//! time here as it does on hardware: a kick is an interrupt that arrives later, a task that moves is
+//! between run queues for a while and seen by nobody, and what a CPU has to say can be held back.
+//! So the paths that repair what stale hints broke are not dead code here.
+//!
+//! Nothing depends on anything but scenario, options and seed: each task, each CPU's costs and the
+//! order of simultaneous events draw from generators of their own, so that a policy that changes
+//! who runs first does not change how long anybody works.
+
+use crate::calendar::{Calendar, Due};
+use crate::check::Violation;
+use crate::cost::CostModel;
+use crate::cpu::Cpu;
+use crate::objects::Objects;
+use crate::program::{Birth, FIRST_CPU, Program};
+use rand_pcg::Pcg64Mcg;
+use runyard_engine::attr::{Attr, GroupId, Policy};
+use runyard_engine::config::{BadConfig, Config};
+use runyard_engine::cpu::CpuId;
+use runyard_engine::event::{Event, What};
+use runyard_engine::task::{Task, TaskId};
+use runyard_engine::time::{Nanos, Time};
+use runyard_smp::groups::GroupSpec;
+use runyard_smp::machine::{Effects, Machine, Moving, Work};
+use runyard_workload::scenario::{Properties, Scenario, SpecId};
+
+/// How a scenario is run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// All random draws follow from it.
+    pub seed: u64,
+    /// Verify the invariants after every event.
+    pub check: bool,
+    /// Hold back what a CPU says of itself, each time for a random part of this span.
+    pub hint_delay: Nanos,
+    /// CPUs that leave service, or come back into it.
+    pub hotplug: Vec<Hotplug>,
+}
+
+/// A CPU leaves service, or comes back into it. CPU 0 stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hotplug {
+    /// When.
+    pub at: Time,
+    /// Which; one that the machine does not have, and CPU 0, are ignored.
+    pub cpu: CpuId,
+    /// Whether it comes.
+    pub online: bool,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// When it ended.
+    pub end: Time,
+    /// The tasks by [`TaskId`]: those of the scenario in file order, then those that were forked.
+    pub tasks: Vec<Simulated>,
+    /// Invariants that did not hold, the first few.
+    pub violations: Vec<Violation>,
+}
+
+/// A task that was simulated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Simulated {
+    /// Its name: that of its thread object, numbered if there are several.
+    pub name: String,
+    /// The policy with which it began.
+    pub policy: Policy,
+    /// The task group with which it began.
+    pub group: GroupId,
+}
+
+/// A simulation.
+#[derive(Debug)]
+pub struct Sim<'s, O> {
+    pub(crate) scenario: &'s Scenario,
+    pub(crate) machine: Machine<()>,
+    pub(crate) now: Time,
+    pub(crate) calendar: Calendar,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) tasks: Vec<Program<'s>>,
+    pub(crate) objects: Objects,
+    pub(crate) costs: CostModel,
+    /// The CPU on which the machine is being called; a kick of that CPU needs no interrupt.
+    pub(crate) here: Option<CpuId>,
+    pub(crate) fx: Asked,
+    /// How many forks each thread object has had.
+    pub(crate) forks: Vec<u32>,
+    pub(crate) options: Options,
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) alive: usize,
+    /// The run cannot go on.
+    pub(crate) stopped: bool,
+    pub(crate) observer: O,
+}
+
+/// Who is told what happens. Any function of an event is one.
+pub trait Observer {
+    /// Something happened.
+    fn event(&mut self, event: &Event);
+
+    /// An invariant did not hold after the last event.
+    fn violation(&mut self, violation: &Violation) {
+        let _ = violation;
+    }
+}
+
+impl<F: FnMut(&Event)> Observer for F {
+    fn event(&mut self, event: &Event) {
+        self(event);
+    }
+}
+
+/// What the machine asked for in a call.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    kicks: Vec<CpuId>,
+    moving: Vec<Moving<()>>,
+    silent: Vec<CpuId>,
+    hold_back: bool,
+}
+
+impl Effects<()> for Asked {
+    fn kick(&mut self, cpu: CpuId) {
+        self.kicks.push(cpu);
+    }
+
+    fn carry(&mut self, moving: Moving<()>) -> Option<Moving<()>> {
+        self.moving.push(moving);
+        None
+    }
+
+    fn hold_back(&mut self, cpu: CpuId) -> bool {
+        if self.hold_back {
+            self.silent.push(cpu);
+        }
+        self.hold_back
+    }
+}
+
+impl<'s, O: Observer> Sim<'s, O> {
+    /// A machine with the tasks of `scenario`, none of which has begun. `observer` is told of
+    /// every event.
+    ///
+    /// # Errors
+    /// If the scenario's machine contradicts itself.
+    pub fn new(
+        scenario: &'s Scenario,
+        options: Options,
+        observer: O,
+    ) -> Result<Sim<'s, O>, BadConfig> {
+        let mut config = Config::new(scenario.machine.topology);
+        config.features = scenario.features;
+        config.tick = Nanos(1_000_000_000 / u64::from(scenario.machine.tick_hz));
+        let topology = config.topology;
+        let group = |group: &runyard_workload::scenario::GroupSpec| GroupSpec {
+            parent: group.parent,
+            weight: group.weight,
+        };
+        let groups: Vec<_> = scenario.groups.iter().map(group).collect();
+        let mut sim = Sim {
+            scenario,
+            machine: Machine::new(config, &groups)?,
+            now: Time::ZERO,
+            calendar: Calendar::new(stream(options.seed, Stream::Order)),
+            cpus: topology.iter().map(Cpu::new).collect(),
+            tasks: Vec::new(),
+            objects: Objects::new(&scenario.objects),
+            costs: CostModel::new(scenario.machine.costs, topology, options.seed),
+            here: None,
+            fx: Asked { hold_back: options.hint_delay > Nanos::ZERO, ..Asked::default() },
+            forks: vec![0; scenario.tasks.len()],
+            options,
+            violations: Vec::new(),
+            alive: 0,
+            stopped: false,
+            observer,
+        };
+        sim.enter_beginning();
+        Ok(sim)
+    }
+
+    /// Runs to the end: of the duration, of all tasks, or of all hope that one goes on.
+    pub fn run(mut self) -> Outcome {
+        while self.step() {}
+        self.outcome()
+    }
+
+    /// What the run came to so far.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        let names = |task: &Program<'_>| Simulated {
+            name: task.name.clone(),
+            policy: task.first.0,
+            group: task.first.1,
+        };
+        Outcome {
+            end: self.now,
+            tasks: self.tasks.iter().map(names).collect(),
+            violations: self.violations.clone(),
+        }
+    }
+
+    /// The virtual time.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Runs one event; `false` after the last.
+    pub fn step(&mut self) -> bool {
+        let Some((at, due)) = self.calendar.next() else { return false };
+        debug_assert!(at >= self.now, "time does not run back");
+        self.now = at;
+        self.happen(due);
+        if self.options.check && !self.stopped {
+            self.check();
+        }
+        let unfinished = self.alive > 0 || self.scenario.duration.is_some();
+        unfinished && !self.stopped
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Interrupt(cpu) => self.interrupt(cpu, self.now),
+            Due::Kick(cpu) => self.kicked(cpu),
+            Due::Done(cpu, ticket) => self.done(cpu, ticket),
+            Due::Arrive(moving) => self.arrive(*moving),
+            Due::Publish(cpu) => {
+                self.cpus[cpu.index()].silent = false;
+                self.machine.publish(self.now, cpu, &mut self.fx);
+                self.carry_out();
+            }
+            Due::Start(task) => self.begin(None, task, self.now),
+            Due::Hotplug(cpu, online) => self.hotplug(cpu, online),
+            Due::End => self.stopped = true,
+        }
+    }
+
+    fn enter_beginning(&mut self) {
+        for (id, nth, name) in self.scenario.instances() {
+            let mut draws = stream(self.options.seed, Stream::Task(id, nth));
+            let delay = self.scenario.tasks[id.0 as usize].delay.sample(&mut draws);
+            let task = self.create(id, name, draws);
+            self.calendar.enter(Time::ZERO + delay, Due::Start(task));
+        }
+        for Hotplug { at, cpu, online } in self.options.hotplug.clone() {
+            if cpu.index() < self.cpus.len() && cpu != FIRST_CPU {
+                self.calendar.enter(at, Due::Hotplug(cpu, online));
+            }
+        }
+        if let Some(duration) = self.scenario.duration {
+            self.calendar.enter(Time::ZERO + duration, Due::End);
+        }
+    }
+
+    /// A task that has not begun, with the properties of its first phase.
+    pub(crate) fn create(&mut self, id: SpecId, name: String, draws: Pcg64Mcg) -> TaskId {
+        let task = TaskId(self.tasks.len() as u32);
+        let spec = &self.scenario.tasks[id.0 as usize];
+        let mut attr = Attr::normal(self.machine.all().clone());
+        for properties in [&spec.properties, &spec.phases[0].properties] {
+            take_over(&mut attr, properties);
+        }
+        let birth = Birth { id, name, attr: attr.clone(), draws };
+        let mut program = Program::new(self.scenario, birth);
+        let work = Work { control: program.control.clone(), work: () };
+        program.parked = Some(Task::new(task, attr, work));
+        self.tasks.push(program);
+        self.alive += 1;
+        self.tell(FIRST_CPU, What::Spawn { task });
+        task
+    }
+
+    /// A task begins: it becomes runnable for the first time, near the CPU that begins it.
+    pub(crate) fn begin(&mut self, on: Option<CpuId>, task: TaskId, since: Time) {
+        let program = &mut self.tasks[task.index()];
+        program.started = Some(self.now);
+        let mut parked = program.parked.take().expect("a task that has not begun is parked");
+        parked.set_cpu(on.unwrap_or(FIRST_CPU));
+        let cpu = self.machine.spawn(self.now, parked, &mut self.fx);
+        self.tell(cpu, What::Wake { task, since });
+        let here = std::mem::replace(&mut self.here, on);
+        self.carry_out();
+        self.here = here;
+    }
+
+    fn arrive(&mut self, moving: Moving<()>) {
+        self.cpus[moving.to.index()].inbound -= 1;
+        self.machine.arrive(self.now, moving, &mut self.fx);
+        self.carry_out();
+    }
+
+    fn hotplug(&mut self, cpu: CpuId, online: bool) {
+        if online {
+            self.machine.online(self.now, cpu, &mut self.fx);
+        } else {
+            self.machine.offline(self.now, cpu, &mut self.fx);
+        }
+        self.carry_out();
+    }
+
+    /// Enters into the calendar what the machine asked for.
+    pub(crate) fn carry_out(&mut self) {
+        while let Some(cpu) = self.fx.kicks.pop() {
+            let target = &mut self.cpus[cpu.index()];
+            if self.here == Some(cpu) {
+                target.resched = true;
+            } else if !target.kick_in_flight {
+                target.kick_in_flight = true;
+                let at = self.now + self.costs.ipi(cpu);
+                self.calendar.enter(at, Due::Kick(cpu));
+            }
+        }
+        for moving in std::mem::take(&mut self.fx.moving) {
+            self.cpus[moving.to.index()].inbound += 1;
+            let at = self.now + self.costs.migration(moving.to);
+            self.calendar.enter(at, Due::Arrive(Box::new(moving)));
+        }
+        for cpu in std::mem::take(&mut self.fx.silent) {
+            let source = &mut self.cpus[cpu.index()];
+            if !std::mem::replace(&mut source.silent, true) {
+                let at = self.now + self.costs.part_of(cpu, self.options.hint_delay);
+                self.calendar.enter(at, Due::Publish(cpu));
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn tell(&mut self, cpu: CpuId, what: What) {
+        self.observer.event(&Event { at: self.now, cpu, what });
+    }
+}
+
+/// Whose random draws a generator makes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stream {
+    Order,
+    Cost(CpuId),
+    Task(SpecId, u32),
+    Fork(SpecId, u32),
+}
+
+/// The generator for one purpose: no draw for one moves the draws for another.
+pub(crate) fn stream(seed: u64, stream: Stream) -> Pcg64Mcg {
+    let pair = |kind: u64, a: u32, b: u32| kind << 62 | u64::from(a) << 32 ^ u64::from(b) << 1;
+    let name = match stream {
+        Stream::Order => pair(0, 0, 0),
+        Stream::Cost(cpu) => pair(1, 0, cpu.0.into()),
+        Stream::Task(spec, nth) => pair(2, spec.0, nth),
+        Stream::Fork(spec, nth) => pair(3, spec.0, nth),
+    };
+    Pcg64Mcg::new(u128::from(mix(seed)) << 64 | u128::from(mix(seed ^ mix(name))))
+}
+
+/// Spreads every bit of `x` over all 64 (the finaliser of SplitMix64).
+fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
+/// What properties ask for replaces what was.
+pub(crate) fn take_over(attr: &mut Attr, properties: &Properties) {
+    if let Some(cpus) = &properties.cpus {
+        attr.affinity = cpus.clone();
+    }
+    attr.policy = properties.policy.unwrap_or(attr.policy);
+    attr.group = properties.group.unwrap_or(attr.group);
+    attr.slack = properties.slack.unwrap_or(attr.slack);
+}

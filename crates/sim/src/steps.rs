@@ -1,0 +1,366 @@
+//! The interpreter: what each step of a program does when its task comes to it.
+//!
+//! A step takes CPU time, or blocks, or does something at once. Waking others is work for the
+//! scheduler that the waker's CPU does one after the other; between two, the waker can lose its CPU.
+
+use crate::calendar::Due;
+use crate::objects::Queue;
+use crate::program::{Next, Todo, Waiting};
+use crate::sim::{Observer, Sim, Stream, stream, take_over};
+use runyard_engine::attr::Attr;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::event::{Left, What};
+use runyard_engine::task::{Change, TaskId};
+use runyard_engine::time::Time;
+use runyard_engine::timer::{Token, Window};
+use runyard_workload::draw::Draw;
+use runyard_workload::scenario::{ObjectId, Phase, SpecId, Step, TimerMode, TimerRef};
+
+/// How many steps a task may take at one instant. Far more than a program that means to go on.
+const MAX_STEPS_AT_ONCE: u32 = 1_000_000;
+
+/// How many tasks there may be, those that are forked included; as many as in a scenario.
+const MAX_TASKS: usize = 1_000_000;
+
+/// What a step means for the CPU.
+enum Then {
+    /// On to the next.
+    GoOn,
+    /// The task is not runnable until it is woken.
+    Block(Waiting),
+    Yield,
+    Exit,
+}
+
+impl<O: Observer> Sim<'_, O> {
+    /// The task on `cpu` executes and has nothing left to do of its step.
+    pub(crate) fn advance(&mut self, cpu: CpuId) {
+        self.pause(cpu);
+        loop {
+            let task = self.cpus[cpu.index()].task().expect("somebody executes");
+            if !self.makes_progress(task) {
+                return;
+            }
+            if self.tasks[task.index()].todo != Todo::Nothing || self.cpus[cpu.index()].resched {
+                return self.go_on(cpu);
+            }
+            if let Some((woken, since)) = self.tasks[task.index()].wakes.pop_front() {
+                self.wake_or_begin(cpu, woken, since);
+                let cost = self.costs.wakeup(cpu);
+                return self.spend(cpu, cost);
+            }
+            // Before it blocks it wakes those whom it has to, and may be woken itself meanwhile.
+            if self.tasks[task.index()].waiting != Waiting::Nothing {
+                return self.leave(cpu, Left::Blocked);
+            }
+            self.tasks[task.index()].owed = false;
+            let then = match self.tasks[task.index()].go_on() {
+                Next::Phase(phase) => self.begin_phase(cpu, task, phase),
+                Next::Step(step) => self.take_step(cpu, task, step),
+                Next::End => Then::Exit,
+            };
+            match then {
+                Then::GoOn => {}
+                Then::Block(waiting) => self.tasks[task.index()].waiting = waiting,
+                Then::Yield => return self.leave(cpu, Left::Yielded),
+                Then::Exit => return self.exit(cpu, task),
+            }
+        }
+    }
+
+    fn take_step(&mut self, cpu: CpuId, task: TaskId, step: &Step) -> Then {
+        let place = self.tasks[task.index()].place();
+        let (phase, nth) = (place.phase as u32, place.step as u32 - 1);
+        self.tell(cpu, What::Step { task, phase, step: nth });
+        match *step {
+            Step::Run(draw) => {
+                let span = self.sample(task, draw);
+                self.tasks[task.index()].todo = Todo::Work(span);
+                Then::GoOn
+            }
+            Step::Runtime(draw) => {
+                let span = self.sample(task, draw);
+                self.tasks[task.index()].todo = Todo::Until(self.now + span);
+                Then::GoOn
+            }
+            Step::Sleep(draw) => {
+                let span = self.sample(task, draw);
+                self.sleep_until(cpu, task, self.now + span)
+            }
+            Step::Timer { timer, period, mode } => {
+                let period = self.sample(task, period);
+                let next = self.next_period(task, timer);
+                let due = next.or(self.tasks[task.index()].started).unwrap_or(self.now) + period;
+                let missed = due <= self.now;
+                let kept = if missed && mode == TimerMode::Relative { self.now } else { due };
+                self.set_period(task, timer, kept);
+                if missed { Then::GoOn } else { self.sleep_until(cpu, task, due) }
+            }
+            Step::Yield => Then::Yield,
+            Step::Exit => Then::Exit,
+            Step::Fork(spec) => self.fork(task, spec),
+            ref shared => self.take_shared_step(task, shared),
+        }
+    }
+
+    fn take_shared_step(&mut self, task: TaskId, step: &Step) -> Then {
+        match *step {
+            Step::Lock(mutex) => self.lock(task, mutex),
+            Step::Unlock(mutex) => self.unlock(task, mutex),
+            Step::Wait { cond, mutex } => self.wait(task, cond, mutex),
+            Step::Sync { cond, mutex } => {
+                self.signal(task, cond);
+                self.wait(task, cond, mutex)
+            }
+            Step::Signal(cond) => self.signal(task, cond),
+            Step::Broadcast(cond) => {
+                while !self.objects.conditions[cond.0 as usize].waiters.is_empty() {
+                    self.signal(task, cond);
+                }
+                Then::GoOn
+            }
+            Step::Barrier(id) => match self.objects.barriers[id.0 as usize].arrive(task) {
+                None => Then::Block(Waiting::Barrier(id)),
+                Some(others) => self.release(task, others),
+            },
+            Step::SemPost(id) => self.post(task, id),
+            Step::SemWait(id) => {
+                let semaphore = &mut self.objects.semaphores[id.0 as usize];
+                if semaphore.value > 0 {
+                    semaphore.value -= 1;
+                    return Then::GoOn;
+                }
+                semaphore.waiters.push(task);
+                Then::Block(Waiting::Semaphore(id))
+            }
+            Step::Suspend(id) => {
+                self.objects.suspended[id.0 as usize].push(task);
+                Then::Block(Waiting::Resume(id))
+            }
+            Step::Resume(id) => {
+                let resumed = self.objects.suspended[id.0 as usize].drain().collect();
+                self.release(task, resumed)
+            }
+            Step::Send { pipe, bytes } => {
+                let served = self.objects.pipes[pipe.0 as usize].send(task, bytes);
+                self.served(task, pipe, served)
+            }
+            Step::Recv { pipe, bytes } => {
+                let served = self.objects.pipes[pipe.0 as usize].receive(task, bytes);
+                self.served(task, pipe, served)
+            }
+            ref other => unreachable!("{other:?} shares nothing"),
+        }
+    }
+
+    /// Applies the properties of a phase, those that are others than before.
+    fn begin_phase(&mut self, cpu: CpuId, task: TaskId, phase: &Phase) -> Then {
+        let program = &self.tasks[task.index()];
+        let old = program.attr.clone();
+        let mut new = Attr { affinity: self.machine.all().clone(), ..old.clone() };
+        if let Some(cpus) = &program.spec.properties.cpus {
+            new.affinity = cpus.clone();
+        }
+        take_over(&mut new, &phase.properties);
+        if new == old {
+            return Then::GoOn;
+        }
+        let change = Change {
+            policy: (new.policy != old.policy).then_some(new.policy),
+            affinity: (new.affinity != old.affinity).then(|| new.affinity.clone()),
+            group: (new.group != old.group).then_some(new.group),
+            slack: (new.slack != old.slack).then_some(new.slack),
+            boost: None,
+        };
+        let (policy, group) = (new.policy, new.group);
+        self.tasks[task.index()].attr = new;
+        self.tell(cpu, What::Changed { task, policy, group });
+        self.request(Some(cpu), task, change);
+        Then::GoOn
+    }
+
+    /// Asks the machine to change a task, from `cpu`.
+    pub(crate) fn request(&mut self, cpu: Option<CpuId>, task: TaskId, change: Change) {
+        let cell = self.tasks[task.index()].control.clone();
+        self.machine.change(self.now, &cell, change, &mut self.fx);
+        let here = std::mem::replace(&mut self.here, cpu);
+        self.carry_out();
+        self.here = here;
+        cpu.into_iter().for_each(|cpu| self.program_timer(cpu));
+    }
+
+    fn sleep_until(&mut self, cpu: CpuId, task: TaskId, soft: Time) -> Then {
+        let window = Window { soft, hard: soft + self.tasks[task.index()].slack() };
+        self.tell(cpu, What::TimerArmed);
+        self.machine.arm(cpu, window, Token(task.0.into()));
+        self.program_timer(cpu);
+        Then::Block(Waiting::Timer(window))
+    }
+
+    /// Tasks that waited are to be woken, by `task`, which goes on.
+    fn release(&mut self, task: TaskId, others: Vec<TaskId>) -> Then {
+        for other in others {
+            self.wake_later(task, other);
+        }
+        Then::GoOn
+    }
+
+    /// `waker` will wake `woken` as soon as it can.
+    pub(crate) fn wake_later(&mut self, waker: TaskId, woken: TaskId) {
+        let program = &mut self.tasks[woken.index()];
+        (program.waiting, program.owed) = (Waiting::Nothing, true);
+        self.tasks[waker.index()].wakes.push_back((woken, self.now));
+    }
+
+    /// Some requests at a pipe are complete; `task` waits unless its own is among them.
+    fn served(&mut self, task: TaskId, pipe: ObjectId, served: Vec<TaskId>) -> Then {
+        let own = served.contains(&task);
+        self.release(task, served.into_iter().filter(|&other| other != task).collect());
+        if own { Then::GoOn } else { Then::Block(Waiting::Pipe(pipe)) }
+    }
+
+    fn post(&mut self, task: TaskId, id: ObjectId) -> Then {
+        let woken = pop(&mut self.objects.semaphores[id.0 as usize].waiters, &self.tasks);
+        match woken {
+            Some(woken) => self.wake_later(task, woken),
+            None => self.objects.semaphores[id.0 as usize].value += 1,
+        }
+        Then::GoOn
+    }
+
+    fn lock(&mut self, task: TaskId, id: ObjectId) -> Then {
+        let mutex = &mut self.objects.mutexes[id.0 as usize];
+        if mutex.owner.is_none() {
+            mutex.owner = Some(task);
+            self.tasks[task.index()].holds.push(id);
+            return Then::GoOn;
+        }
+        mutex.waiters.push(task);
+        self.tasks[task.index()].waiting = Waiting::Mutex(id);
+        self.inherit(task, id);
+        Then::Block(Waiting::Mutex(id))
+    }
+
+    /// The next waiter gets the mutex. Giving back what one does not hold does nothing, as with a
+    /// mutex that does not check.
+    fn unlock(&mut self, task: TaskId, id: ObjectId) -> Then {
+        if self.objects.mutexes[id.0 as usize].owner != Some(task) {
+            return Then::GoOn;
+        }
+        self.tasks[task.index()].holds.retain(|&held| held != id);
+        let next = pop(&mut self.objects.mutexes[id.0 as usize].waiters, &self.tasks);
+        self.objects.mutexes[id.0 as usize].owner = next;
+        if let Some(next) = next {
+            self.tasks[next.index()].holds.push(id);
+            self.wake_later(task, next);
+            self.disinherit(next);
+        }
+        self.disinherit(task);
+        Then::GoOn
+    }
+
+    fn wait(&mut self, task: TaskId, cond: ObjectId, mutex: ObjectId) -> Then {
+        self.objects.conditions[cond.0 as usize].waiters.push_back((task, mutex));
+        self.unlock(task, mutex);
+        Then::Block(Waiting::Condition(cond))
+    }
+
+    /// Wakes the first waiter if its mutex is free, else lets it wait for that.
+    fn signal(&mut self, task: TaskId, cond: ObjectId) -> Then {
+        let tasks = &self.tasks;
+        let waiters = &mut self.objects.conditions[cond.0 as usize].waiters;
+        let prio = |at: usize| tasks[waiters[at].0.index()].rt_prio();
+        let best = (0..waiters.len()).max_by_key(|&at| (prio(at), std::cmp::Reverse(at)));
+        let Some((woken, mutex)) = best.and_then(|at| waiters.remove(at)) else {
+            return Then::GoOn;
+        };
+        if let Then::GoOn = self.lock(woken, mutex) {
+            self.wake_later(task, woken);
+        }
+        Then::GoOn
+    }
+
+    /// A new task, which begins at once, or when its delay since the start of the run is over.
+    fn fork(&mut self, task: TaskId, spec: SpecId) -> Then {
+        if self.tasks.len() >= MAX_TASKS {
+            self.stop("task-limit", format!("{MAX_TASKS} tasks exist, and one more is forked"));
+            return Then::Exit;
+        }
+        let nth = self.forks[spec.0 as usize];
+        self.forks[spec.0 as usize] += 1;
+        let forked = &self.scenario.tasks[spec.0 as usize];
+        let name = format!("{}-{nth:04}", forked.name);
+        let mut draws = stream(self.options.seed, Stream::Fork(spec, nth));
+        let begin = Time::ZERO + forked.delay.sample(&mut draws);
+        let child = self.create(spec, name, draws);
+        if begin > self.now {
+            self.calendar.enter(begin, Due::Start(child));
+        } else {
+            self.wake_later(task, child);
+        }
+        Then::GoOn
+    }
+
+    /// Whether a task goes on in time: one that takes steps for ever at one instant, as by locking
+    /// and unlocking what nobody else wants, would keep virtual time from going on at all.
+    fn makes_progress(&mut self, task: TaskId) -> bool {
+        let now = self.now;
+        let program = &mut self.tasks[task.index()];
+        let (since, steps) = &mut program.steps_at;
+        *steps = if *since == now { *steps + 1 } else { 0 };
+        *since = now;
+        let stuck = *steps > MAX_STEPS_AT_ONCE;
+        if stuck {
+            let what = format!("{} took {MAX_STEPS_AT_ONCE} steps at one instant", program.name);
+            self.stop("progress", what);
+        }
+        !stuck
+    }
+
+    /// Wakes a task, or begins it if it was forked just now.
+    fn wake_or_begin(&mut self, cpu: CpuId, task: TaskId, since: Time) {
+        let program = &mut self.tasks[task.index()];
+        if !std::mem::take(&mut program.owed) {
+            return;
+        }
+        if program.started.is_some() {
+            self.wake(cpu, task, since);
+        } else {
+            self.begin(Some(cpu), task, since);
+        }
+    }
+
+    fn exit(&mut self, cpu: CpuId, task: TaskId) {
+        self.tasks[task.index()].done = true;
+        self.alive -= 1;
+        self.leave(cpu, Left::Exited);
+    }
+
+    fn sample(&mut self, task: TaskId, draw: Draw) -> runyard_engine::time::Nanos {
+        draw.sample(&mut self.tasks[task.index()].draws)
+    }
+
+    fn next_period(&self, task: TaskId, timer: TimerRef) -> Option<Time> {
+        match timer {
+            TimerRef::Shared(id) => self.objects.timers[id.0 as usize],
+            TimerRef::Unique(nth) => {
+                self.tasks[task.index()].timers.get(nth as usize).copied().flatten()
+            }
+        }
+    }
+
+    fn set_period(&mut self, task: TaskId, timer: TimerRef, at: Time) {
+        match timer {
+            TimerRef::Shared(id) => self.objects.timers[id.0 as usize] = Some(at),
+            TimerRef::Unique(nth) => {
+                let timers = &mut self.tasks[task.index()].timers;
+                timers.resize(timers.len().max(nth as usize + 1), None);
+                timers[nth as usize] = Some(at);
+            }
+        }
+    }
+}
+
+fn pop(queue: &mut Queue, tasks: &[crate::program::Program<'_>]) -> Option<TaskId> {
+    queue.pop(|task| tasks[task.index()].rt_prio())
+}

@@ -1,0 +1,184 @@
+//! Whether time passes in a scenario, and whether it ends.
+//!
+//! Both are judged from the text alone, so only what is certain is refused: a loop for ever none
+//! of whose steps can take time, in which virtual time would stand still; and a loop for ever, or
+//! forks for ever, without a duration. Whether a lock, a condition or a pipe ever lets a task wait
+//! is for the others to decide, so a step that may block counts as one that may take time; a host
+//! must still bear a task that goes round such a loop at one instant.
+
+use super::tasks::Task;
+use crate::diagnostic::{Fault, quoted};
+use crate::draw::Draw;
+use crate::scenario::{Objects, SpecId, Step, TaskSpec};
+use runyard_engine::time::Nanos;
+
+pub(super) fn check(tasks: &[Task], objects: &Objects, has_duration: bool) -> Result<(), Fault> {
+    let courses: Vec<_> = tasks.iter().map(|task| Course::of(&task.spec, objects)).collect();
+    for (task, course) in tasks.iter().zip(&courses) {
+        if let Some(at) = course.end.place(task).filter(|_| course.stands_still) {
+            let what = "this loop goes on for ever, and no step in it can take any time";
+            return Err(Fault::new(at, what));
+        }
+    }
+    let live = live(tasks, &courses);
+    let fault = |found: usize, at: usize, what: &str| {
+        Err(Fault::new(at, format!("{} {what}", quoted(&tasks[found].spec.name))))
+    };
+    if let Some(found) = forked_for_ever(&live, |at| &courses[at].forks[..courses[at].prompt]) {
+        return fault(found, tasks[found].at, "is forked for ever, and no time can pass meanwhile");
+    }
+    if has_duration {
+        return Ok(());
+    }
+    for found in (0..tasks.len()).filter(|&at| live[at]) {
+        if let Some(at) = courses[found].end.place(&tasks[found]) {
+            return fault(found, at, "goes on for ever, and the scenario has no `duration`");
+        }
+    }
+    match forked_for_ever(&live, |at| &courses[at].forks) {
+        None => Ok(()),
+        Some(found) => {
+            fault(found, tasks[found].at, "is forked for ever, and the scenario has no `duration`")
+        }
+    }
+}
+
+/// How the life of a task goes.
+struct Course {
+    /// What it forks on its way.
+    forks: Vec<SpecId>,
+    end: End,
+    /// The loop in which it stays for ever cannot take any time.
+    stands_still: bool,
+    /// How many of the forks come at once: before anything that can take time, and from a task
+    /// that never keeps a CPU busy.
+    prompt: usize,
+}
+
+/// How a task's way ends.
+#[derive(Clone, Copy)]
+enum End {
+    /// It does.
+    Ends,
+    /// It stays in this phase.
+    InPhase(usize),
+    /// It goes through its phases for ever.
+    InThread,
+}
+
+impl End {
+    /// The place of the loop that never ends.
+    fn place(self, task: &Task) -> Option<usize> {
+        match self {
+            End::Ends => None,
+            End::InPhase(phase) => Some(task.phase_loops_at[phase]),
+            End::InThread => Some(task.loop_at),
+        }
+    }
+}
+
+impl Course {
+    fn of(task: &TaskSpec, objects: &Objects) -> Course {
+        let (steps, end) = reached(task);
+        let takes_time = |step: &&Step| may_take_time(step, objects);
+        let looped = match end {
+            End::InPhase(phase) => &steps[steps.len() - task.phases[phase].steps.len()..],
+            End::Ends | End::InThread => &steps[..],
+        };
+        let busy = steps.iter().any(|step| may_be_busy(step)) || may_last(task.delay);
+        let at_once = steps.iter().position(takes_time).unwrap_or(steps.len());
+        Course {
+            forks: forks(&steps).collect(),
+            end,
+            stands_still: !looped.iter().any(takes_time),
+            prompt: if busy { 0 } else { forks(&steps[..at_once]).count() },
+        }
+    }
+}
+
+fn forks(steps: &[&Step]) -> impl Iterator<Item = SpecId> {
+    steps.iter().filter_map(|step| if let Step::Fork(spec) = step { Some(*spec) } else { None })
+}
+
+/// The steps that a task may come to, in order, and how its way ends.
+fn reached(task: &TaskSpec) -> (Vec<&Step>, End) {
+    let mut steps = Vec::new();
+    if task.loops == Some(0) {
+        return (steps, End::Ends);
+    }
+    for (at, phase) in task.phases.iter().enumerate() {
+        for step in &phase.steps {
+            if *step == Step::Exit {
+                return (steps, End::Ends);
+            }
+            steps.push(step);
+        }
+        if phase.loops.is_none() {
+            return (steps, End::InPhase(at));
+        }
+    }
+    let end = if task.loops.is_none() { End::InThread } else { End::Ends };
+    (steps, end)
+}
+
+fn may_be_busy(step: &Step) -> bool {
+    matches!(step, Step::Run(span) | Step::Runtime(span) if may_last(*span))
+}
+
+fn may_take_time(step: &Step, objects: &Objects) -> bool {
+    match step {
+        Step::Run(_) | Step::Runtime(_) => may_be_busy(step),
+        Step::Sleep(span) => may_last(*span),
+        Step::Timer { period, .. } => may_last(*period),
+        Step::Barrier(barrier) => objects.barriers[barrier.0 as usize].1 > 1,
+        Step::Lock(_) | Step::Wait { .. } | Step::Sync { .. } | Step::SemWait(_) => true,
+        Step::Suspend(_) | Step::Send { .. } | Step::Recv { .. } => true,
+        Step::Unlock(_) | Step::Signal(_) | Step::Broadcast(_) | Step::SemPost(_) => false,
+        Step::Resume(_) | Step::Yield | Step::Fork(_) | Step::Exit => false,
+    }
+}
+
+fn may_last(span: Draw) -> bool {
+    let longest = match span {
+        Draw::Fixed(span) | Draw::Uniform(_, span) | Draw::Exponential(span) => span,
+        Draw::Normal { mean, sd } => mean + sd,
+    };
+    longest > Nanos::ZERO
+}
+
+/// For each task, whether it ever runs: it is there from the start, or forked by one that runs.
+fn live(tasks: &[Task], courses: &[Course]) -> Vec<bool> {
+    let mut live: Vec<bool> = tasks.iter().map(|task| task.spec.instances > 0).collect();
+    let mut found: Vec<usize> = (0..tasks.len()).filter(|&at| live[at]).collect();
+    while let Some(at) = found.pop() {
+        for forked in courses[at].forks.iter().map(|spec| spec.0 as usize) {
+            if !std::mem::replace(&mut live[forked], true) {
+                found.push(forked);
+            }
+        }
+    }
+    live
+}
+
+/// A task that is forked again and again by a circle of `live` ones, each of which forks the tasks
+/// `forks`: one that is left over when those are taken away, one after the other, whom no other
+/// forks.
+fn forked_for_ever<'c>(live: &[bool], forks: impl Fn(usize) -> &'c [SpecId]) -> Option<usize> {
+    let targets = |at: usize| forks(at).iter().map(|spec| spec.0 as usize);
+    let mut left = live.to_vec();
+    let mut forkers = vec![0_u32; left.len()];
+    for at in (0..left.len()).filter(|&at| live[at]) {
+        targets(at).for_each(|forked| forkers[forked] += 1);
+    }
+    let mut unforked: Vec<_> = (0..left.len()).filter(|&at| left[at] && forkers[at] == 0).collect();
+    while let Some(at) = unforked.pop() {
+        left[at] = false;
+        for forked in targets(at) {
+            forkers[forked] -= 1;
+            if forkers[forked] == 0 {
+                unforked.push(forked);
+            }
+        }
+    }
+    left.iter().position(|&left| left)
+}

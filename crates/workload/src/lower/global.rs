@@ -1,0 +1,50 @@
+//! The section `global`: how long to run, and what holds where a thread says nothing. What rt-app
+//! needs only to log or to calibrate itself is checked for its type and has no effect.
+
+use super::policy::PolicyName;
+use super::{MAX_INT, Warnings};
+use crate::diagnostic::Fault;
+use crate::json::Node;
+use runyard_engine::time::Nanos;
+
+/// What the section says.
+#[derive(Default)]
+pub(super) struct Global {
+    pub(super) duration: Option<Nanos>,
+    pub(super) default_policy: PolicyName,
+    pub(super) pi_enabled: bool,
+}
+
+pub(super) fn read(section: Option<Node<'_>>, warnings: &mut Warnings) -> Result<Global, Fault> {
+    let mut global = Global::default();
+    for member in section.map(Node::object).transpose()?.into_iter().flatten() {
+        let value = member.value;
+        match member.key {
+            "duration" => global.duration = duration(value)?,
+            "default_policy" => global.default_policy = PolicyName::read(value)?,
+            "pi_enabled" => global.pi_enabled = value.boolean()?,
+            "lock_pages" | "gnuplot" | "cumulative_slack" => drop(value.boolean()?),
+            "logdir" | "log_basename" | "io_device" => drop(value.text()?),
+            "calibration" => text_or_size(value, "nanoseconds, or \"CPU0\"")?,
+            "log_size" => text_or_size(value, "megabytes, or \"file\"")?,
+            "mem_buffer_size" => drop(value.natural("bytes", 0..=MAX_INT)?),
+            "ftrace" if value.is_text() => {}
+            "ftrace" => drop(value.boolean()?),
+            _ => warnings.unknown(member),
+        }
+    }
+    Ok(global)
+}
+
+/// Seconds; rt-app takes 0 as it takes -1, for "until all have ended".
+fn duration(value: Node<'_>) -> Result<Option<Nanos>, Fault> {
+    let seconds = value.integer("seconds, or -1 for no end", -1..=MAX_INT.into())?;
+    Ok(u64::try_from(seconds).ok().filter(|&seconds| seconds > 0).map(Nanos::from_secs))
+}
+
+fn text_or_size(value: Node<'_>, what: &str) -> Result<(), Fault> {
+    if !value.is_text() {
+        value.natural(what, 0..=MAX_INT)?;
+    }
+    Ok(())
+}

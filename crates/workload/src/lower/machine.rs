@@ -1,0 +1,104 @@
+//! The section `machine`, an extension: the simulated machine. The command line may ask for
+//! another size or shape; the file must be sound in itself nevertheless.
+
+use super::Warnings;
+use crate::Overrides;
+use crate::diagnostic::Fault;
+use crate::json::Node;
+use crate::scenario::{Costs, MachineSpec};
+use runyard_engine::cpu::MAX_CPUS;
+use runyard_engine::time::Nanos;
+use runyard_engine::topology::{BadTopology, Topology};
+
+/// CPUs of a machine of which nothing is said.
+const CPUS: u32 = 8;
+
+/// Ticks a second of a machine of which nothing is said, as `CONFIG_HZ_1000`.
+const TICK_HZ: u32 = 1_000;
+
+/// More ticks a second than that would leave no time between them for the work of one.
+const MAX_TICK_HZ: u32 = 100_000;
+
+/// A cost of more than a second is a mistake in the unit.
+const MAX_COST_NS: u32 = 1_000_000_000;
+
+pub(super) fn read(
+    section: Option<Node<'_>>,
+    over: &Overrides,
+    warnings: &mut Warnings,
+) -> Result<MachineSpec, Fault> {
+    let (mut cpus, mut topology) = (None, None);
+    let (mut tick_hz, mut costs) = (TICK_HZ, Costs::default());
+    for member in section.map(Node::object).transpose()?.into_iter().flatten() {
+        let value = member.value;
+        match member.key {
+            "cpus" => cpus = Some(flat(value)?),
+            "topology" => topology = Some((value, shape(value)?)),
+            "tick_hz" => tick_hz = value.natural("ticks a second", 1..=MAX_TICK_HZ)?,
+            "costs" => costs = read_costs(value, warnings)?,
+            _ => warnings.unknown(member),
+        }
+    }
+    let topology = match (cpus, topology) {
+        (Some(cpus), Some((at, shape))) if cpus.cpus() != shape.cpus() => {
+            let (cpus, shaped) = (cpus.cpus(), shape.cpus());
+            let what = format!("the topology has {shaped} CPUs, but `cpus` is {cpus}");
+            return Err(Fault::new(at.at(), what));
+        }
+        (_, Some((_, shape))) => shape,
+        (Some(flat), None) => flat,
+        (None, None) => Topology::flat(CPUS).map_err(at_nowhere)?,
+    };
+    Ok(MachineSpec { topology: overridden(topology, over)?, tick_hz, costs })
+}
+
+fn flat(value: Node<'_>) -> Result<Topology, Fault> {
+    let most = u32::try_from(MAX_CPUS).unwrap_or(u32::MAX);
+    let cpus = value.natural("a number of CPUs", 1..=most)?;
+    Topology::flat(cpus).map_err(|bad| Fault::new(value.at(), bad.to_string()))
+}
+
+fn shape(value: Node<'_>) -> Result<Topology, Fault> {
+    value.text()?.parse().map_err(|bad| Fault::new(value.at(), format!("{bad}")))
+}
+
+/// What the command line makes of the file's topology.
+fn overridden(file: Topology, over: &Overrides) -> Result<Topology, Fault> {
+    match (over.cpus, over.topology) {
+        (None, None) => Ok(file),
+        (Some(cpus), None) if cpus == file.cpus() => Ok(file),
+        (Some(cpus), None) => {
+            Topology::flat(u32::try_from(cpus).unwrap_or(u32::MAX)).map_err(at_nowhere)
+        }
+        (Some(cpus), Some(topology)) if cpus != topology.cpus() => {
+            let shaped = topology.cpus();
+            let what = format!("the topology asked for, {topology}, has {shaped} CPUs, not {cpus}");
+            Err(Fault::new(Fault::NOWHERE, what))
+        }
+        (_, Some(topology)) => Ok(topology),
+    }
+}
+
+fn at_nowhere(bad: BadTopology) -> Fault {
+    Fault::new(Fault::NOWHERE, bad.to_string())
+}
+
+fn read_costs(section: Node<'_>, warnings: &mut Warnings) -> Result<Costs, Fault> {
+    let mut costs = Costs::default();
+    for member in section.object()? {
+        let cost = match member.key {
+            "context_switch_ns" => &mut costs.context_switch,
+            "migration_ns" => &mut costs.migration,
+            "ipi_ns" => &mut costs.ipi,
+            "wakeup_ns" => &mut costs.wakeup,
+            "timer_interrupt_ns" => &mut costs.timer_interrupt,
+            "jitter_ns" => &mut costs.jitter,
+            _ => {
+                warnings.unknown(member);
+                continue;
+            }
+        };
+        *cost = Nanos(member.value.natural("nanoseconds", 0..=MAX_COST_NS)?.into());
+    }
+    Ok(costs)
+}

@@ -1,0 +1,156 @@
+//! From JSON values to a [`Scenario`].
+//!
+//! The sections are read in the order in which they need one another, not in the file's: the
+//! machine and the groups before the tasks, which name CPUs and groups; then the tasks, in file
+//! order; last what can only be judged when all tasks are known ([`ends`]).
+//!
+//! Each section is one file here, and each is a `match` over its keys, so that what is known,
+//! what is refused and what is ignored stands in one place.
+
+mod duration;
+mod ends;
+mod event;
+mod global;
+mod groups;
+mod machine;
+mod objects;
+mod policy;
+mod tasks;
+
+use crate::Overrides;
+use crate::diagnostic::{Fault, quoted};
+use crate::json::{Member, Node};
+use crate::scenario::Scenario;
+use groups::Groups;
+use objects::Names;
+use runyard_engine::features::{Features, Switched};
+use std::collections::BTreeSet;
+
+/// rt-app keeps its numbers in a C `int`.
+const MAX_INT: u32 = i32::MAX.unsigned_abs();
+
+/// The scenario that `root` describes, and warnings about it.
+pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Vec<Fault>), Fault> {
+    let mut warnings = Warnings::default();
+    let sections = Sections::read(root, &mut warnings)?;
+    let global = global::read(sections.global, &mut warnings)?;
+    let machine = machine::read(sections.machine, over, &mut warnings)?;
+    let features = features(sections.features, over)?;
+    resources(sections.resources, &mut warnings)?;
+    let groups = Groups::read(sections.groups, &mut warnings)?;
+    let cpus = machine.topology.cpus();
+    let mut context = Context { cpus, groups, warnings, names: Names::default() };
+    let Some(listed) = sections.tasks else {
+        return Err(Fault::new(root.at(), "a scenario needs `tasks`"));
+    };
+    let tasks = tasks::read(listed, global.default_policy, &mut context)?;
+    let objects = context.names.into_objects();
+    let duration = over.duration.or(global.duration);
+    ends::check(&tasks, &objects, duration.is_some())?;
+    let scenario = Scenario {
+        duration,
+        pi_enabled: global.pi_enabled,
+        machine,
+        features,
+        groups: context.groups.into_specs(),
+        tasks: tasks.into_iter().map(|task| task.spec).collect(),
+        objects,
+    };
+    Ok((scenario, context.warnings.faults))
+}
+
+/// What reading the tasks needs to know, and what it adds to.
+struct Context {
+    /// The size of the machine.
+    cpus: usize,
+    groups: Groups,
+    names: Names,
+    warnings: Warnings,
+}
+
+/// The top level of the file.
+#[derive(Default)]
+struct Sections<'v> {
+    global: Option<Node<'v>>,
+    resources: Option<Node<'v>>,
+    tasks: Option<Node<'v>>,
+    machine: Option<Node<'v>>,
+    features: Option<Node<'v>>,
+    groups: Option<Node<'v>>,
+}
+
+impl<'v> Sections<'v> {
+    fn read(root: Node<'v>, warnings: &mut Warnings) -> Result<Sections<'v>, Fault> {
+        let mut sections = Sections::default();
+        for member in root.object()? {
+            let section = match member.key {
+                "global" => &mut sections.global,
+                "resources" => &mut sections.resources,
+                "tasks" => &mut sections.tasks,
+                "machine" => &mut sections.machine,
+                "features" => &mut sections.features,
+                "groups" => &mut sections.groups,
+                _ => {
+                    warnings.unknown(member);
+                    continue;
+                }
+            };
+            *section = Some(member.value);
+        }
+        Ok(sections)
+    }
+}
+
+fn features(listed: Option<Node<'_>>, over: &Overrides) -> Result<Features, Fault> {
+    let mut features = Features::default();
+    for node in listed.map(Node::list).transpose()?.into_iter().flatten() {
+        let switch: Switched =
+            node.text()?.parse().map_err(|unknown| Fault::new(node.at(), format!("{unknown}")))?;
+        features.set(switch);
+    }
+    for &switch in &over.features {
+        features.set(switch);
+    }
+    Ok(features)
+}
+
+/// Old files declare their mutexes and the like. They exist by being used, so that nothing is
+/// taken from here.
+fn resources(listed: Option<Node<'_>>, warnings: &mut Warnings) -> Result<(), Fault> {
+    for resource in listed.map(Node::object).transpose()?.into_iter().flatten() {
+        for member in resource.value.object()? {
+            match member.key {
+                "type" | "target" => {
+                    member.value.text()?;
+                }
+                _ => warnings.unknown(member),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the user should know. Of a key that nobody knows he hears once.
+#[derive(Default)]
+pub(crate) struct Warnings {
+    keys: BTreeSet<String>,
+    faults: Vec<Fault>,
+}
+
+impl Warnings {
+    fn unknown(&mut self, member: Member<'_>) {
+        self.once(member, "is not known here and has no effect");
+    }
+
+    /// An event in a thread object that has phases.
+    fn beside_phases(&mut self, member: Member<'_>) {
+        self.once(member, "has no effect beside `phases`");
+    }
+
+    fn once(&mut self, member: Member<'_>, what: &str) {
+        let about = format!("{} {what}", quoted(member.key));
+        if self.keys.insert(about.clone()) {
+            self.faults.push(Fault::new(member.at, about));
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The objects that tasks share by name, and the timers, shared or a task's own. They exist by
+//! being named.
+
+use crate::diagnostic::{Fault, quoted};
+use crate::scenario::{ObjectId, Objects, TimerMode};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The capacity of a pipe that is given none, as in pipe(7).
+const PIPE_CAPACITY: u32 = 65_536;
+
+/// The shared objects, each kind numbered in the order in which it was first named.
+#[derive(Default)]
+pub(super) struct Names {
+    pub(super) mutexes: Table,
+    pub(super) conditions: Table,
+    pub(super) semaphores: Table,
+    pub(super) suspends: Table,
+    pub(super) timers: Timers,
+    barriers: Table,
+    /// The users of each barrier so far.
+    users: Vec<u32>,
+    pipes: Table,
+    /// The capacity of each pipe, once a reference says it.
+    capacities: Vec<Option<u32>>,
+}
+
+impl Names {
+    /// A reference to a barrier by a task of so many instances.
+    pub(super) fn barrier(&mut self, name: &str, instances: u32) -> ObjectId {
+        let id = self.barriers.id(name);
+        self.users.resize(self.barriers.len(), 0);
+        let users = &mut self.users[id.0 as usize];
+        *users = users.saturating_add(instances);
+        id
+    }
+
+    /// A reference at `at` to a pipe, which may say its capacity.
+    pub(super) fn pipe(
+        &mut self,
+        name: &str,
+        capacity: Option<u32>,
+        at: usize,
+    ) -> Result<ObjectId, Fault> {
+        let id = self.pipes.id(name);
+        self.capacities.resize(self.pipes.len(), None);
+        let known = &mut self.capacities[id.0 as usize];
+        match (*known, capacity) {
+            (Some(known), Some(other)) if known != other => {
+                let name = quoted(name);
+                let what = format!("the pipe {name} has a capacity of {known} elsewhere");
+                Err(Fault::new(at, what))
+            }
+            _ => {
+                *known = known.or(capacity);
+                Ok(id)
+            }
+        }
+    }
+
+    /// The objects as hosts know them.
+    pub(super) fn into_objects(self) -> Objects {
+        let capacities =
+            self.capacities.into_iter().map(|known| known.unwrap_or(PIPE_CAPACITY).into());
+        Objects {
+            mutexes: self.mutexes.into_names(),
+            conditions: self.conditions.into_names(),
+            barriers: self.barriers.into_names().into_iter().zip(self.users).collect(),
+            semaphores: self.semaphores.into_names(),
+            suspends: self.suspends.into_names(),
+            timers: self.timers.table.into_names(),
+            pipes: self.pipes.into_names().into_iter().zip(capacities).collect(),
+        }
+    }
+}
+
+/// Timers by name. One is absolute if any reference to it says so, as in rt-app.
+#[derive(Default)]
+pub(super) struct Timers {
+    table: Table,
+    absolute: BTreeSet<ObjectId>,
+}
+
+impl Timers {
+    pub(super) fn id(&mut self, name: &str, mode: TimerMode) -> ObjectId {
+        let id = self.table.id(name);
+        if mode == TimerMode::Absolute {
+            self.absolute.insert(id);
+        }
+        id
+    }
+
+    /// The mode of a timer, once all references to it are known.
+    pub(super) fn mode(&self, id: ObjectId) -> TimerMode {
+        match self.absolute.contains(&id) {
+            true => TimerMode::Absolute,
+            false => TimerMode::Relative,
+        }
+    }
+}
+
+/// The names of one kind, numbered in the order in which they came.
+#[derive(Default)]
+pub(super) struct Table(BTreeMap<String, ObjectId>);
+
+impl Table {
+    pub(super) fn id(&mut self, name: &str) -> ObjectId {
+        if let Some(&id) = self.0.get(name) {
+            return id;
+        }
+        let id = ObjectId(number(self.0.len()));
+        self.0.insert(name.to_owned(), id);
+        id
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn into_names(self) -> Vec<String> {
+        let mut names = vec![String::new(); self.0.len()];
+        for (name, id) in self.0 {
+            names[id.0 as usize] = name;
+        }
+        names
+    }
+}
+
+/// A count of things in the text as 32 bits.
+pub(super) fn number(count: usize) -> u32 {
+    u32::try_from(count).expect("the text has at most 4 GiB, and each thing takes a byte of it")
+}

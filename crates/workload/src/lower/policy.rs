@@ -1,0 +1,72 @@
+//! Policies by name, and the priority or nice value that each takes.
+
+use crate::diagnostic::{Fault, quoted};
+use crate::json::Node;
+use runyard_engine::attr::{Nice, Policy, RtPrio};
+
+/// The real-time priority of a thread that does not give one, as in rt-app.
+const RT_PRIORITY: i64 = 10;
+
+/// A policy without its priority.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum PolicyName {
+    #[default]
+    Other,
+    Batch,
+    Idle,
+    RoundRobin,
+    Fifo,
+}
+
+impl PolicyName {
+    const KNOWN: [(&str, PolicyName); 5] = [
+        ("SCHED_OTHER", PolicyName::Other),
+        ("SCHED_BATCH", PolicyName::Batch),
+        ("SCHED_IDLE", PolicyName::Idle),
+        ("SCHED_RR", PolicyName::RoundRobin),
+        ("SCHED_FIFO", PolicyName::Fifo),
+    ];
+
+    pub(super) fn read(node: Node<'_>) -> Result<PolicyName, Fault> {
+        let name = node.text()?;
+        if name == "SCHED_DEADLINE" {
+            return Err(Fault::not_yet(node.at(), name));
+        }
+        let known = PolicyName::KNOWN.iter().find(|(known, _)| *known == name);
+        known.map(|&(_, policy)| policy).ok_or_else(|| {
+            let known = PolicyName::KNOWN.map(|(known, _)| known).join(", ");
+            Fault::new(node.at(), format!("unknown policy {}; known are {known}", quoted(name)))
+        })
+    }
+
+    pub(super) fn is_real_time(self) -> bool {
+        matches!(self, PolicyName::RoundRobin | PolicyName::Fifo)
+    }
+
+    /// The policy with what `priority` says, or with rt-app's default.
+    pub(super) fn with(self, priority: Option<Node<'_>>) -> Result<Policy, Fault> {
+        Ok(match self {
+            PolicyName::Other => Policy::Normal(nice(priority)?),
+            PolicyName::Batch => Policy::Batch(nice(priority)?),
+            PolicyName::Idle => {
+                nice(priority)?; // It has no effect, but a mistake is a mistake.
+                Policy::Idle
+            }
+            PolicyName::RoundRobin => Policy::RoundRobin(rt_prio(priority)?),
+            PolicyName::Fifo => Policy::Fifo(rt_prio(priority)?),
+        })
+    }
+}
+
+fn nice(priority: Option<Node<'_>>) -> Result<Nice, Fault> {
+    let what = "the `priority` of a task that is not real-time, a nice value";
+    priority.map_or(Ok(Nice::default()), |node| node.checked(what, -20..=19, Nice::new))
+}
+
+fn rt_prio(priority: Option<Node<'_>>) -> Result<RtPrio, Fault> {
+    let Some(node) = priority else {
+        return Ok(RtPrio::new(RT_PRIORITY).expect("rt-app's default is a real-time priority"));
+    };
+    let range = RtPrio::MIN.get().into()..=RtPrio::MAX.get().into();
+    node.checked("the `priority` of a real-time task", range, RtPrio::new)
+}

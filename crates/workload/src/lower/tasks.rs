@@ -1,0 +1,335 @@
+//! The section `tasks`: thread objects and their phases.
+//!
+//! A thread object without `phases` is its own only phase. What a phase does not say stays as it
+//! was, but for `cpus`, which fall back on the thread's: so rt-app does it, and so
+//! [`Properties`] of a phase are to be applied.
+
+use super::duration::{draw, micros};
+use super::event::Event;
+use super::objects::{Timers, number};
+use super::policy::PolicyName;
+use super::{Context, MAX_INT};
+use crate::diagnostic::{Fault, quoted};
+use crate::draw::Draw;
+use crate::json::{Member, Node};
+use crate::scenario::{ObjectId, Phase, Properties, SpecId, Step, TaskSpec, TimerRef};
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::time::Nanos;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most tasks that a scenario may start with.
+const MAX_INSTANCES: u64 = 1_000_000;
+
+/// What rt-app knows about a thread or a phase and this program does not do yet.
+const NOT_YET: [&str; 7] = [
+    "dl-runtime",
+    "dl-period",
+    "dl-deadline",
+    "util_min",
+    "util_max",
+    "nodes_membind",
+    "latency_nice",
+];
+
+/// The old names of the `dl-` keys, which rt-app takes in thread objects.
+const NOT_YET_IN_THREADS: [&str; 2] = ["period", "deadline"];
+
+/// A thread object as read.
+pub(super) struct Task {
+    pub(super) spec: TaskSpec,
+    /// The place of its key.
+    pub(super) at: usize,
+    /// The place of what says how often it loops: the value of `loop`, else its key.
+    pub(super) loop_at: usize,
+    /// The same for each phase.
+    pub(super) phase_loops_at: Vec<usize>,
+    /// Where it first uses a barrier.
+    barrier_at: Option<usize>,
+    /// The timers of its own.
+    timers: Timers,
+}
+
+/// The thread objects of the section, in order.
+pub(super) fn read(
+    section: Node<'_>,
+    default_policy: PolicyName,
+    context: &mut Context,
+) -> Result<Vec<Task>, Fault> {
+    let members = section.object()?;
+    let ids = (0..).map(SpecId);
+    let ids: BTreeMap<_, _> = members.iter().map(|member| member.key).zip(ids).collect();
+    let mut tasks = Vec::with_capacity(members.len());
+    let mut instances = 0;
+    for member in members {
+        let reader = Reader::new(member.key, default_policy, &ids, context);
+        let task = reader.thread(member)?;
+        instances += u64::from(task.spec.instances);
+        if instances > MAX_INSTANCES {
+            return Err(Fault::new(
+                task.at,
+                format!("with this task there are more than {MAX_INSTANCES} task instances"),
+            ));
+        }
+        tasks.push(task);
+    }
+    if instances == 0 {
+        return Err(Fault::new(section.at(), "no task has an instance"));
+    }
+    refuse_forked_barriers(&tasks)?;
+    settle_timers(&mut tasks, &context.names.timers);
+    Ok(tasks)
+}
+
+/// A barrier counts its users when the file is read; a fork comes too late for that.
+fn refuse_forked_barriers(tasks: &[Task]) -> Result<(), Fault> {
+    let phases = tasks.iter().flat_map(|task| &task.spec.phases);
+    let forked: BTreeSet<u32> = phases
+        .flat_map(|phase| &phase.steps)
+        .filter_map(|step| if let Step::Fork(spec) = step { Some(spec.0) } else { None })
+        .collect();
+    for (id, task) in (0..).zip(tasks) {
+        let forkable = task.spec.instances == 0 || forked.contains(&id);
+        if let Some(at) = task.barrier_at.filter(|_| forkable) {
+            return Err(Fault::new(at, "a task that can be forked must not use a barrier"));
+        }
+    }
+    Ok(())
+}
+
+/// Gives every reference to a timer the mode that the timer has by all of them.
+fn settle_timers(tasks: &mut [Task], shared: &Timers) {
+    for task in tasks {
+        for step in task.spec.phases.iter_mut().flat_map(|phase| &mut phase.steps) {
+            if let Step::Timer { timer, mode, .. } = step {
+                *mode = match *timer {
+                    TimerRef::Shared(id) => shared.mode(id),
+                    TimerRef::Unique(own) => task.timers.mode(ObjectId(own)),
+                };
+            }
+        }
+    }
+}
+
+/// Reads one thread object.
+pub(super) struct Reader<'c, 'v> {
+    pub(super) name: &'v str,
+    pub(super) instances: u32,
+    /// The threads by name, for `fork`.
+    pub(super) ids: &'c BTreeMap<&'v str, SpecId>,
+    pub(super) context: &'c mut Context,
+    pub(super) timers: Timers,
+    pub(super) barrier_at: Option<usize>,
+    /// The policy at this point of the file.
+    policy: PolicyName,
+    /// Whether the group at this point of the file is a `taskgroup`.
+    in_taskgroup: bool,
+}
+
+/// Where an object stands, which decides what its keys mean.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Thread,
+    Phase,
+}
+
+/// The members of a thread or phase object, sorted by what they are about.
+#[derive(Default)]
+struct Fields<'v> {
+    instance: Option<Node<'v>>,
+    delay: Option<Node<'v>>,
+    phases: Option<Node<'v>>,
+    loops: Option<Node<'v>>,
+    cpus: Option<Node<'v>>,
+    taskgroup: Option<Node<'v>>,
+    group: Option<Node<'v>>,
+    policy: Option<Node<'v>>,
+    priority: Option<Node<'v>>,
+    slack: Option<Node<'v>>,
+    events: Vec<(Event, Member<'v>)>,
+}
+
+impl Fields<'_> {
+    /// Where the object that `member` is says how often it loops, if only by being there.
+    fn loop_at(&self, member: Member<'_>) -> usize {
+        self.loops.map_or(member.at, Node::at)
+    }
+}
+
+/// What a thread does.
+struct Program {
+    loops: Option<u32>,
+    phases: Vec<Phase>,
+}
+
+impl<'c, 'v> Reader<'c, 'v> {
+    fn new(
+        name: &'v str,
+        policy: PolicyName,
+        ids: &'c BTreeMap<&'v str, SpecId>,
+        context: &'c mut Context,
+    ) -> Reader<'c, 'v> {
+        Reader {
+            name,
+            instances: 1,
+            ids,
+            context,
+            timers: Timers::default(),
+            barrier_at: None,
+            policy,
+            in_taskgroup: false,
+        }
+    }
+
+    fn thread(mut self, member: Member<'v>) -> Result<Task, Fault> {
+        let fields = self.fields(member.value, Level::Thread)?;
+        if let Some(node) = fields.instance {
+            self.instances = node.natural("a number of instances", 0..=MAX_INT)?;
+        }
+        let mut properties = self.properties(&fields)?;
+        if properties.policy.is_none() {
+            properties.policy = Some(self.policy.with(None)?);
+        }
+        let (program, loops_at) = match fields.phases {
+            Some(phases) => self.phases(phases, &fields)?,
+            None => self.only_phase(member, &fields)?,
+        };
+        let delay = fields.delay.map_or(Ok(Draw::Fixed(Nanos::ZERO)), draw)?;
+        let Program { loops, phases } = program;
+        let (name, instances) = (self.name.to_owned(), self.instances);
+        Ok(Task {
+            spec: TaskSpec { name, instances, delay, properties, loops, phases },
+            at: member.at,
+            loop_at: fields.loop_at(member),
+            phase_loops_at: loops_at,
+            barrier_at: self.barrier_at,
+            timers: self.timers,
+        })
+    }
+
+    /// The program of a thread with `phases`, and where each of them says its loops.
+    fn phases(
+        &mut self,
+        listed: Node<'v>,
+        thread: &Fields<'v>,
+    ) -> Result<(Program, Vec<usize>), Fault> {
+        for &(_, event) in &thread.events {
+            self.context.warnings.beside_phases(event);
+        }
+        let loops = thread.loops.map_or(Ok(-1), rounds)?;
+        let (mut phases, mut loops_at) = (Vec::new(), Vec::new());
+        for member in listed.object()? {
+            let fields = self.fields(member.value, Level::Phase)?;
+            let properties = self.properties(&fields)?;
+            phases.push(Phase { properties, ..self.phase(member, &fields)? });
+            loops_at.push(fields.loop_at(member));
+        }
+        match phases.is_empty() {
+            true => Err(Fault::new(listed.at(), "a thread needs a phase")),
+            false => Ok((Program { loops: u32::try_from(loops).ok(), phases }, loops_at)),
+        }
+    }
+
+    /// The program of a thread without `phases`: its `loop` is that of the phase that it is.
+    fn only_phase(
+        &mut self,
+        member: Member<'v>,
+        fields: &Fields<'v>,
+    ) -> Result<(Program, Vec<usize>), Fault> {
+        let loops = fields.loops.map(|_| 1);
+        let phase = Phase { name: String::new(), ..self.phase(member, fields)? };
+        Ok((Program { loops, phases: vec![phase] }, vec![fields.loop_at(member)]))
+    }
+
+    /// The phase that `member` is, but for its properties.
+    fn phase(&mut self, member: Member<'v>, fields: &Fields<'v>) -> Result<Phase, Fault> {
+        if self.in_taskgroup && self.policy.is_real_time() {
+            let told = fields.taskgroup.or(fields.policy);
+            let what = "a real-time task in a `taskgroup`; `group` allows it";
+            return Err(Fault::new(told.map_or(member.at, Node::at), what));
+        }
+        if fields.events.is_empty() {
+            return Err(Fault::new(member.value.at(), "a thread or phase needs an event"));
+        }
+        let mut steps = Vec::with_capacity(fields.events.len());
+        for &(event, member) in &fields.events {
+            steps.push(self.step(event, member)?);
+        }
+        // rt-app counts rounds up before it compares them, so that neither 0 nor -1 is reached.
+        let loops = fields.loops.map_or(Ok(1), rounds)?;
+        let loops = u32::try_from(loops).ok().filter(|&loops| loops > 0);
+        Ok(Phase { name: member.key.to_owned(), loops, properties: Properties::default(), steps })
+    }
+
+    fn fields(&mut self, object: Node<'v>, level: Level) -> Result<Fields<'v>, Fault> {
+        let thread = level == Level::Thread;
+        let mut fields = Fields::default();
+        for member in object.object_with(|key| Event::of(key).is_some())? {
+            let field = match member.key {
+                "instance" if thread => &mut fields.instance,
+                "delay" if thread => &mut fields.delay,
+                "phases" if thread => &mut fields.phases,
+                "loop" => &mut fields.loops,
+                "cpus" => &mut fields.cpus,
+                "taskgroup" => &mut fields.taskgroup,
+                "group" => &mut fields.group,
+                "policy" => &mut fields.policy,
+                "priority" => &mut fields.priority,
+                "timer_slack" => &mut fields.slack,
+                key if NOT_YET.contains(&key) || thread && NOT_YET_IN_THREADS.contains(&key) => {
+                    return Err(Fault::not_yet(member.at, &format!("the key {}", quoted(key))));
+                }
+                key => {
+                    match Event::of(key) {
+                        Some(event) => fields.events.push((event, member)),
+                        None => self.context.warnings.unknown(member),
+                    }
+                    continue;
+                }
+            };
+            *field = Some(member.value);
+        }
+        Ok(fields)
+    }
+
+    fn properties(&mut self, fields: &Fields<'v>) -> Result<Properties, Fault> {
+        if let Some(node) = fields.policy {
+            self.policy = PolicyName::read(node)?;
+        }
+        let policy = match fields.policy.or(fields.priority) {
+            Some(_) => Some(self.policy.with(fields.priority)?),
+            None => None,
+        };
+        let group = match (fields.group, fields.taskgroup) {
+            (Some(node), Some(_)) => {
+                return Err(Fault::new(node.at(), "`group` and `taskgroup` in one object"));
+            }
+            (Some(node), None) => Some(self.context.groups.named(node)?),
+            (None, Some(node)) => self.context.groups.created(node)?,
+            (None, None) => None,
+        };
+        if group.is_some() {
+            self.in_taskgroup = fields.taskgroup.is_some();
+        }
+        let cpus = fields.cpus.map(|node| cpu_set(node, self.context.cpus)).transpose()?;
+        let slack = fields.slack.map(micros).transpose()?;
+        Ok(Properties { cpus, policy, group, slack })
+    }
+}
+
+/// A number of rounds; -1 is for ever.
+fn rounds(node: Node<'_>) -> Result<i64, Fault> {
+    node.integer("rounds, or -1 for ever", -1..=MAX_INT.into())
+}
+
+fn cpu_set(node: Node<'_>, cpus: usize) -> Result<CpuSet, Fault> {
+    let listed = node.list()?;
+    if listed.len() == 0 {
+        return Err(Fault::new(node.at(), "an empty list of CPUs"));
+    }
+    let last = number(cpus) - 1;
+    let cpu = |node: Node<'_>| {
+        let cpu = node.natural("a CPU of the machine", 0..=last)?;
+        Ok(CpuId::at(cpu as usize))
+    };
+    listed.map(cpu).collect()
+}

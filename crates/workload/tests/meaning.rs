@@ -1,0 +1,378 @@
+//! What scenarios mean: each part of the language, and where rt-app's rules are surprising.
+
+use runyard_engine::attr::{GroupId, Nice, Policy, RtPrio, Weight};
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::features::Feature;
+use runyard_engine::time::Nanos;
+use runyard_workload::draw::Draw;
+use runyard_workload::scenario::{
+    Costs, ObjectId, Objects, SpecId, Step, TaskSpec, TimerMode, TimerRef,
+};
+use runyard_workload::{Overrides, Parsed, Scenario, parse};
+
+fn parsed(text: &str) -> Parsed {
+    parse("test.json", text, &Overrides::default())
+        .unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// The scenario with these tasks, which ends after a second.
+fn tasks(tasks: &str) -> Scenario {
+    parsed(&format!("{{\"tasks\": {{{tasks}}}, \"global\": {{\"duration\": 1}}}}")).scenario
+}
+
+/// The thread object with these members.
+fn thread(members: &str) -> TaskSpec {
+    tasks(&format!("\"a\": {{{members}}}")).tasks.remove(0)
+}
+
+/// What a task with these events does, and the objects that it names.
+fn steps(events: &str) -> (Vec<Step>, Objects) {
+    let mut scenario = tasks(&format!("\"a\": {{\"loop\": 1, {events}}}"));
+    (scenario.tasks.remove(0).phases.remove(0).steps, scenario.objects)
+}
+
+fn us(n: u64) -> Nanos {
+    Nanos::from_micros(n)
+}
+
+fn fixed(n: u64) -> Draw {
+    Draw::Fixed(us(n))
+}
+
+fn fifo(prio: i64) -> Option<Policy> {
+    Some(Policy::Fifo(RtPrio::new(prio).unwrap()))
+}
+
+fn normal(nice: i64) -> Option<Policy> {
+    Some(Policy::Normal(Nice::new(nice).unwrap()))
+}
+
+#[test]
+fn every_event_becomes_a_step() {
+    let (zero, one) = (ObjectId(0), ObjectId(1));
+    let timer = |timer, mode| Step::Timer { timer, period: fixed(10), mode };
+    for (event, step) in [
+        ("'run': 5", Step::Run(fixed(5))),
+        ("'runtime': 5", Step::Runtime(fixed(5))),
+        ("'sleep': 0", Step::Sleep(fixed(0))),
+        ("'run': {'uniform': [1, 9]}", Step::Run(Draw::Uniform(us(1), us(9)))),
+        ("'run': {'exponential': 7}", Step::Run(Draw::Exponential(us(7)))),
+        ("'run': {'normal': [7, 2]}", Step::Run(Draw::Normal { mean: us(7), sd: us(2) })),
+        ("'lock': 'm'", Step::Lock(zero)),
+        ("'unlock': 'm'", Step::Unlock(zero)),
+        ("'wait': {'ref': 'c', 'mutex': 'm'}", Step::Wait { cond: zero, mutex: zero }),
+        ("'sync': {'ref': 'c', 'mutex': 'm'}", Step::Sync { cond: zero, mutex: zero }),
+        ("'signal': 'c'", Step::Signal(zero)),
+        ("'broad': 'c'", Step::Broadcast(zero)),
+        ("'broadcast': 'c'", Step::Broadcast(zero)),
+        ("'barrier': 'b'", Step::Barrier(zero)),
+        ("'sem_post': 's'", Step::SemPost(zero)),
+        ("'sem_wait': 's'", Step::SemWait(zero)),
+        ("'resume': 'b'", Step::Resume(zero)),
+        ("'suspend': 'whatever'", Step::Suspend(zero)),
+        ("'yield': ''", Step::Yield),
+        ("'exit': null", Step::Exit),
+        ("'fork': 'a'", Step::Fork(SpecId(0))),
+        ("'send': {'ref': 'p', 'bytes': 3}", Step::Send { pipe: zero, bytes: 3 }),
+        ("'recv': {'ref': 'p', 'bytes': 3}", Step::Recv { pipe: zero, bytes: 3 }),
+        ("'timer': {'ref': 't', 'period': 10}", timer(TimerRef::Shared(zero), TimerMode::Relative)),
+        (
+            "'timer': {'ref': 'unique', 'period': 10, 'mode': 'absolute'}",
+            timer(TimerRef::Unique(0), TimerMode::Absolute),
+        ),
+    ] {
+        assert_eq!(steps(&format!("{event}, 'run9': 1")).0, [step, Step::Run(fixed(1))], "{event}");
+    }
+    let (found, _) = steps("'lock1': 'm', 'lock2': 'n', 'unlock': 'm'");
+    assert_eq!(found, [Step::Lock(zero), Step::Lock(one), Step::Unlock(zero)]);
+}
+
+#[test]
+fn an_event_may_repeat_and_keeps_its_place() {
+    let (found, _) = steps("'run': 1, 'sleep': 2, 'run': 3, 'run': 3");
+    let expected =
+        [Step::Run(fixed(1)), Step::Sleep(fixed(2)), Step::Run(fixed(3)), Step::Run(fixed(3))];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_task_is_suspended_under_its_own_name() {
+    let scenario =
+        tasks("'a': {'suspend': 'b', 'resume': 'b'}, 'b': {'suspend': 0, 'resume': 'a'}");
+    assert_eq!(scenario.objects.suspends, ["a", "b"]);
+    let (a, b) = (ObjectId(0), ObjectId(1));
+    assert_eq!(scenario.tasks[0].phases[0].steps, [Step::Suspend(a), Step::Resume(b)]);
+    assert_eq!(scenario.tasks[1].phases[0].steps, [Step::Suspend(b), Step::Resume(a)]);
+}
+
+#[test]
+fn objects_of_one_kind_share_names_and_other_kinds_do_not() {
+    let (found, objects) =
+        steps("'lock': 'x', 'wait': {'ref': 'x', 'mutex': 'x'}, 'sem_wait': 'x'");
+    let x = ObjectId(0);
+    let wait = Step::Wait { cond: x, mutex: x };
+    assert_eq!(found, [Step::Lock(x), wait, Step::SemWait(x)]);
+    let names = [&objects.mutexes, &objects.conditions, &objects.semaphores];
+    assert_eq!(names, [&["x"], &["x"], &["x"]]);
+}
+
+#[test]
+fn what_rt_app_names_unknown_is_so_named() {
+    let (found, objects) = steps("'wait': {}, 'timer': {'period': 5}, 'timer': {'ref': 't'}");
+    assert_eq!(
+        (&objects.conditions[0], &objects.mutexes[0]),
+        (&"unknown".into(), &"unknown".into())
+    );
+    assert_eq!(objects.timers, ["unknown", "t"]);
+    let (timer, mode) = (TimerRef::Shared(ObjectId(1)), TimerMode::Relative);
+    assert_eq!(found[2], Step::Timer { timer, period: fixed(0), mode });
+}
+
+#[test]
+fn a_barrier_has_a_user_for_each_reference_of_each_instance() {
+    let scenario = tasks(
+        "'a': {'instance': 3, 'barrier0': 'x', 'barrier1': 'y', 'barrier2': 'x'}, \
+         'b': {'run': 5, 'barrier': 'x'}",
+    );
+    assert_eq!(scenario.objects.barriers, [("x".to_owned(), 7), ("y".to_owned(), 3)]);
+}
+
+#[test]
+fn a_timer_is_absolute_if_any_reference_says_so() {
+    let relative = "{'ref': 't', 'period': 10}";
+    let absolute = "{'ref': 't', 'period': 10, 'mode': 'absolute'}";
+    let own = "{'ref': 'unique1', 'period': 10}";
+    let scenario = tasks(&format!(
+        "'a': {{'timer': {relative}, 'timer': {own}}}, 'b': {{'timer': {absolute}}}, \
+         'c': {{'timer': {{'ref': 'unique1', 'period': 10, 'mode': 'absolute'}}}}"
+    ));
+    let modes: Vec<_> = scenario
+        .tasks
+        .iter()
+        .flat_map(|task| &task.phases[0].steps)
+        .map(|step| match step {
+            Step::Timer { mode, .. } => *mode,
+            _ => panic!("{step:?}"),
+        })
+        .collect();
+    use TimerMode::{Absolute, Relative};
+    assert_eq!(modes, [Absolute, Relative, Absolute, Absolute]);
+}
+
+#[test]
+fn unique_timers_are_numbered_within_their_task() {
+    let timer = |name| format!("'timer': {{'ref': '{name}', 'period': 10}}");
+    let scenario = tasks(&format!(
+        "'a': {{{}, {}, {}}}, 'b': {{{}}}",
+        timer("unique_x"),
+        timer("unique_y"),
+        timer("unique_x"),
+        timer("unique_y")
+    ));
+    let of = |task: usize, step: usize| match scenario.tasks[task].phases[0].steps[step] {
+        Step::Timer { timer, .. } => timer,
+        _ => panic!(),
+    };
+    assert_eq!([of(0, 0), of(0, 1), of(0, 2), of(1, 0)], [0, 1, 0, 0].map(TimerRef::Unique));
+    assert!(scenario.objects.timers.is_empty());
+}
+
+#[test]
+fn a_pipe_has_the_capacity_that_a_reference_gives_it() {
+    let (_, objects) = steps(
+        "'send': {'ref': 'p', 'bytes': 9, 'capacity': 4}, 'recv': {'ref': 'p', 'bytes': 9}, \
+         'send': {'ref': 'q', 'bytes': 1}",
+    );
+    assert_eq!(objects.pipes, [("p".to_owned(), 4), ("q".to_owned(), 65_536)]);
+}
+
+#[test]
+fn loops_are_rt_apps() {
+    let loops = |members: &str| {
+        let thread = thread(members);
+        (thread.loops, thread.phases.iter().map(|phase| phase.loops).collect::<Vec<_>>())
+    };
+    // Without phases the thread's `loop` is the phase's.
+    assert_eq!(loops("'run': 1"), (None, vec![Some(1)]));
+    assert_eq!(loops("'run': 1, 'loop': 5"), (Some(1), vec![Some(5)]));
+    assert_eq!(loops("'run': 1, 'loop': -1"), (Some(1), vec![None]));
+    assert_eq!(loops("'run': 1, 'loop': 0"), (Some(1), vec![None]));
+    // With phases each has its own.
+    let phases =
+        "'phases': {'p': {'run': 1}, 'q': {'run': 1, 'loop': 3}, 'r': {'run': 1, 'loop': 0}}";
+    let each = vec![Some(1), Some(3), None];
+    assert_eq!(loops(phases), (None, each.clone()));
+    assert_eq!(loops(&format!("'loop': 4, {phases}")), (Some(4), each.clone()));
+    assert_eq!(loops(&format!("'loop': -1, {phases}")), (None, each.clone()));
+    assert_eq!(loops(&format!("'loop': 0, {phases}")), (Some(0), each));
+}
+
+#[test]
+fn threads_and_phases_have_names_delays_and_instances() {
+    let scenario = tasks(
+        "'one': {'delay': 7, 'phases': {'p': {'run': 1}}}, 'none': {'instance': 0, 'run': 1}, \
+         'two': {'instance': 2, 'delay': {'uniform': [0, 5]}, 'run': 1}",
+    );
+    let [one, none, two] = &scenario.tasks[..] else { panic!() };
+    assert_eq!((one.delay, two.delay), (fixed(7), Draw::Uniform(us(0), us(5))));
+    assert_eq!((one.instances, none.instances, two.instances), (1, 0, 2));
+    assert_eq!((&*one.phases[0].name, &*two.phases[0].name), ("p", ""));
+    let instances: Vec<_> =
+        scenario.instances().map(|(spec, nth, name)| (spec.0, nth, name)).collect();
+    let expected = [(0, 0, "one"), (2, 0, "two-0"), (2, 1, "two-1")];
+    assert_eq!(instances, expected.map(|(spec, nth, name)| (spec, nth, name.to_owned())));
+}
+
+#[test]
+fn policies_have_rt_apps_priorities() {
+    let policy = |members: &str| thread(&format!("{members} 'run': 1")).properties.policy;
+    assert_eq!(policy(""), normal(0));
+    assert_eq!(policy("'priority': -5,"), normal(-5));
+    assert_eq!(policy("'policy': 'SCHED_FIFO',"), fifo(10));
+    assert_eq!(policy("'priority': 99, 'policy': 'SCHED_FIFO',"), fifo(99));
+    let rr = Some(Policy::RoundRobin(RtPrio::MIN));
+    assert_eq!(policy("'policy': 'SCHED_RR', 'priority': 1,"), rr);
+    let batch = Some(Policy::Batch(Nice::new(19).unwrap()));
+    assert_eq!(policy("'policy': 'SCHED_BATCH', 'priority': 19,"), batch);
+    assert_eq!(policy("'policy': 'SCHED_IDLE', 'priority': 3,"), Some(Policy::Idle));
+}
+
+#[test]
+fn a_phase_that_sets_priority_alone_keeps_the_policy() {
+    let policies = |global: &str, thread: &str| {
+        let phases = "'phases': {'p': {'priority': 5, 'run': 1}, 'q': {'run': 1}, \
+             'r': {'policy': 'SCHED_OTHER', 'run': 1}, 's': {'priority': 6, 'run': 1}, \
+             't': {'policy': 'SCHED_FIFO', 'run': 1}}";
+        let text = format!(
+            "{{'global': {{'duration': 1, {global}}}, 'tasks': {{'a': {{{thread} {phases}}}}}}}"
+        );
+        let task = parsed(&text).scenario.tasks.remove(0);
+        let phases = task.phases.iter().map(|phase| phase.properties.policy);
+        std::iter::once(task.properties.policy).chain(phases).collect::<Vec<_>>()
+    };
+    let later = [None, normal(0), normal(6), fifo(10)];
+    assert_eq!(policies("", ""), [[normal(0), normal(5)].as_slice(), &later].concat());
+    let with_default = policies("'default_policy': 'SCHED_FIFO',", "");
+    assert_eq!(with_default, [[fifo(10), fifo(5)].as_slice(), &later].concat());
+    let with_thread = policies("", "'policy': 'SCHED_FIFO', 'priority': 1,");
+    assert_eq!(with_thread, [[fifo(1), fifo(5)].as_slice(), &later].concat());
+}
+
+#[test]
+fn a_phase_says_only_what_it_changes() {
+    let task = thread(
+        "'cpus': [0, 2], 'timer_slack': 0, \
+         'phases': {'p': {'run': 1}, 'q': {'cpus': [7, 1, 1], 'timer_slack': 90, 'run': 1}}",
+    );
+    let cpus = |list: &[u16]| Some(list.iter().copied().map(CpuId).collect::<CpuSet>());
+    let shown = |at: usize| {
+        let properties = &task.phases[at].properties;
+        (properties.cpus.clone(), properties.slack)
+    };
+    assert_eq!((&task.properties.cpus, task.properties.slack), (&cpus(&[0, 2]), Some(us(0))));
+    assert_eq!(shown(0), (None, None));
+    assert_eq!(shown(1), (cpus(&[1, 7]), Some(us(90))));
+}
+
+#[test]
+fn parents_come_first_whatever_the_order_of_the_file() {
+    let text = "{'tasks': {'a': {'loop': 1, 'run': 1}}, 'groups': {'/b/c': {'weight': 2}, \
+         '/a': {}, '/': {}, '/b': {'weight': 262144}}}";
+    let groups = parsed(text).scenario.groups;
+    let shown: Vec<_> = groups.iter().map(|g| (&*g.path, g.parent.0, g.weight.get())).collect();
+    let expected = [("/", 0, 1024), ("/b", 0, 262_144), ("/b/c", 1, 2), ("/a", 0, 1024)];
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn taskgroup_creates_its_group_and_group_names_one() {
+    let text = "{'groups': {'/web': {'weight': 5}}, 'tasks': {\
+         'a': {'loop': 1, 'taskgroup': '/db/log', 'phases': {\
+             'p': {'run': 1}, 'q': {'taskgroup': '/web', 'run': 1}, 'r': {'taskgroup': '', 'run': 1}, \
+             's': {'group': '/web', 'policy': 'SCHED_RR', 'run': 1}, 't': {'group': '/', 'run': 1}}}}}";
+    let scenario = parsed(text).scenario;
+    let paths: Vec<_> = scenario.groups.iter().map(|g| (&*g.path, g.parent.0)).collect();
+    assert_eq!(paths, [("/", 0), ("/web", 0), ("/db", 0), ("/db/log", 2)]);
+    assert_eq!(scenario.groups[2].weight, Weight::NICE_0);
+    let task = &scenario.tasks[0];
+    let groups: Vec<_> = task.phases.iter().map(|phase| phase.properties.group).collect();
+    let (web, root) = (Some(GroupId(1)), Some(GroupId::ROOT));
+    assert_eq!(task.properties.group, Some(GroupId(3)));
+    assert_eq!(groups, [None, web, None, web, root]);
+}
+
+#[test]
+fn the_machine_has_defaults() {
+    let machine = parsed("{'tasks': {'a': {'loop': 1, 'run': 1}}}").scenario.machine;
+    assert_eq!((machine.topology.to_string(), machine.tick_hz), ("1x8".into(), 1_000));
+    assert_eq!((machine.costs, machine.costs.jitter), (Costs::default(), Nanos::ZERO));
+}
+
+#[test]
+fn the_machine_is_as_described() {
+    let text = "{'tasks': {'a': {'loop': 1, 'run': 1}}, 'machine': {'topology': '2x2x2', \
+         'cpus': 8, 'tick_hz': 250, 'costs': {'context_switch_ns': 1, 'migration_ns': 2, \
+         'ipi_ns': 3, 'wakeup_ns': 4, 'timer_interrupt_ns': 5, 'jitter_ns': 6}}}";
+    let machine = parsed(text).scenario.machine;
+    assert_eq!((machine.topology.to_string(), machine.tick_hz), ("2x2x2".into(), 250));
+    let expected = Costs {
+        context_switch: Nanos(1),
+        migration: Nanos(2),
+        ipi: Nanos(3),
+        wakeup: Nanos(4),
+        timer_interrupt: Nanos(5),
+        jitter: Nanos(6),
+    };
+    assert_eq!(machine.costs, expected);
+}
+
+#[test]
+fn a_topology_alone_says_how_many_cpus() {
+    let text =
+        "{'tasks': {'a': {'cpus': [15], 'loop': 1, 'run': 1}}, 'machine': {'topology': '4x4'}}";
+    assert_eq!(parsed(text).scenario.machine.topology.cpus(), 16);
+}
+
+#[test]
+fn features_are_switched_in_order() {
+    let text = "{'tasks': {'a': {'loop': 1, 'run': 1}}, \
+         'features': ['NO_RT_PULL', 'NO_RT_PUSH', 'RT_PULL']}";
+    let features = parsed(text).scenario.features;
+    assert!(!features.has(Feature::RtPush) && features.has(Feature::RtPull));
+}
+
+#[test]
+fn what_rt_app_alone_needs_is_taken_silently() {
+    let parsed = parsed(
+        "{'resources': {'m': {'type': 'mutex'}, 's': {'type': 'signal', 'target': 'w'}}, \
+         'global': {'duration': 2, 'calibration': 'CPU0', 'default_policy': 'SCHED_OTHER', \
+         'pi_enabled': true, 'lock_pages': false, 'logdir': './', 'log_basename': 'x', \
+         'log_size': 'file', 'ftrace': 'main,task', 'gnuplot': false, 'cumulative_slack': true, \
+         'io_device': '/dev/null', 'mem_buffer_size': 4096}, 'tasks': {'a': {'run': 1}}}",
+    );
+    assert_eq!(
+        (parsed.scenario.duration, parsed.scenario.pi_enabled),
+        (Some(Nanos::from_secs(2)), true)
+    );
+    assert_eq!(parsed.warnings, []);
+    let numbers = "{'global': {'calibration': 50, 'log_size': 2, 'ftrace': true}, \
+         'tasks': {'a': {'loop': 1, 'run': 1}}}";
+    assert_eq!(self::parsed(numbers).warnings, []);
+}
+
+#[test]
+fn unknown_keys_are_warned_about_once_where_they_come_first() {
+    let parsed = parsed(
+        "{'frag': 1,\n 'tasks': {'a': {'loop': 1, 'run': 1, 'frag': 1, 'colour': {'x': [1]}},\n\
+         'b': {'phases': {'p': {'delay': 5, 'run': 1}}, 'loop': 1, 'run': 7, 'colour': 3}}}",
+    );
+    let shown: Vec<_> = parsed.warnings.iter().map(ToString::to_string).collect();
+    let unknown = "is not known here and has no effect";
+    let expected = [
+        format!("test.json:1:2: \"frag\" {unknown}"),
+        format!("test.json:2:50: \"colour\" {unknown}"),
+        format!("test.json:3:24: \"delay\" {unknown}"),
+        "test.json:3:59: \"run\" has no effect beside `phases`".to_owned(),
+    ];
+    assert_eq!(shown, expected);
+}

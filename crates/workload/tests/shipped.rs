@@ -1,0 +1,59 @@
+//! The scenarios that come with the program are read without a warning, and are what they claim.
+
+use runyard_engine::attr::Policy;
+use runyard_workload::{Overrides, Scenario, parse};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
+}
+
+fn shipped(name: &str) -> Scenario {
+    let text = fs::read_to_string(folder().join(name)).unwrap();
+    let parsed =
+        parse(name, &text, &Overrides::default()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(parsed.warnings, []);
+    parsed.scenario
+}
+
+#[test]
+fn all_are_read_without_a_warning() {
+    for file in fs::read_dir(folder()).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".json") {
+            shipped(&name);
+        }
+    }
+}
+
+#[test]
+fn rt_migrate_is_a_parent_and_five_threads_on_four_cpus() {
+    let scenario = shipped("rt-migrate.json");
+    assert_eq!((scenario.machine.topology.cpus(), scenario.duration), (4, None));
+    let tasks: Vec<_> = scenario
+        .tasks
+        .iter()
+        .map(|task| match task.properties.policy {
+            Some(Policy::Fifo(prio)) => (&*task.name, prio.get(), task.phases[0].loops),
+            _ => panic!("{task:?}"),
+        })
+        .collect();
+    let priorities = [("parent", 7), ("t0", 2), ("t1", 3), ("t2", 4), ("t3", 5), ("t4", 6)];
+    assert_eq!(tasks, priorities.map(|(name, prio)| (name, prio, Some(50))));
+    let barriers = [("start".to_owned(), 6), ("end".to_owned(), 6)];
+    assert_eq!(scenario.objects.barriers, barriers);
+}
+
+#[test]
+fn stuck_head_has_its_tasks_where_they_must_be() {
+    let scenario = shipped("stuck-head.json");
+    let last_cpus = |name: &str| {
+        let task = scenario.tasks.iter().find(|task| task.name == name).unwrap();
+        let phase = task.phases.last().unwrap();
+        phase.properties.cpus.as_ref().or(task.properties.cpus.as_ref()).unwrap().to_string()
+    };
+    assert_eq!(scenario.machine.topology.cpus(), 3);
+    let places = ["above", "head", "wall", "behind", "guard", "normal"].map(last_cpus);
+    assert_eq!(places, ["0", "0-1", "1", "0,2", "2", "2"]);
+}
