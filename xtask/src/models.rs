@@ -8,8 +8,13 @@ use clap::ValueEnum;
 
 use crate::workspace::{Outcome, cargo, run as run_command, set_rustflags, target};
 
-/// The package whose locks are modelled.
-const PACKAGE: &str = "runyard-smp";
+/// What each checker explores: the locks of the machine, and how a slot of the runtime changes
+/// hands, which is modelled beside its code.
+const MODELS: [(Checker, &[&str]); 3] = [
+    (Checker::Loom, &["-p", "runyard-smp", "--test", "loom"]),
+    (Checker::Loom, &["-p", "runyard", "--lib"]),
+    (Checker::Shuttle, &["-p", "runyard-smp", "--test", "shuttle"]),
+];
 
 /// Who explores the interleavings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -21,7 +26,7 @@ pub enum Checker {
 }
 
 impl Checker {
-    /// The name of its `--cfg`, of its test file and of its target folder.
+    /// The name of its `--cfg` and of its target folder.
     fn name(self) -> &'static str {
         match self {
             Checker::Loom => "loom",
@@ -32,15 +37,15 @@ impl Checker {
 
 /// Runs the model tests of `only`, or of both checkers.
 pub fn run(only: Option<Checker>) -> Outcome {
-    let both = [Checker::Loom, Checker::Shuttle];
-    both.into_iter().filter(|&checker| only.is_none_or(|only| only == checker)).try_for_each(check)
+    let wanted = |checker| only.is_none_or(|only| only == checker);
+    let models = MODELS.into_iter().filter(|&(checker, _)| wanted(checker));
+    models.into_iter().try_for_each(|(checker, what)| check(checker, what))
 }
 
-fn check(checker: Checker) -> Outcome {
+fn check(checker: Checker, what: &[&str]) -> Outcome {
     let name = checker.name();
     let mut command = cargo();
-    command.args(["test", "--release", "-p", PACKAGE, "--test", name, "--target-dir"]);
-    command.arg(target(name)?);
+    command.args(["test", "--release"]).args(what).arg("--target-dir").arg(target(name)?);
     set_rustflags(&mut command, &format!("--cfg {name}"));
     run_command(&mut command)
 }

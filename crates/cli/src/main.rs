@@ -4,6 +4,7 @@
 //! host refused. Reports go to standard output, everything else to standard error.
 
 mod options;
+mod output;
 mod record;
 mod reproduce;
 mod rt_migrate;
@@ -36,6 +37,8 @@ enum Failure {
     Broken,
     /// The input or the usage is wrong.
     Input(String),
+    /// The host does not let it.
+    Refused(String),
 }
 
 impl Failure {
@@ -53,8 +56,12 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Broken) => ExitCode::from(1),
         Err(Failure::Input(what)) => {
-            eprintln!("{what}");
+            output::say(what);
             ExitCode::from(2)
+        }
+        Err(Failure::Refused(what)) => {
+            output::say(what);
+            ExitCode::from(3)
         }
     }
 }

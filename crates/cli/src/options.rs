@@ -44,9 +44,10 @@ impl HostOptions {
             duration: self.duration,
         };
         let text = text(&self.scenario)?;
-        let parsed = runyard_workload::parse(&self.scenario, &text, &over).map_err(Failure::input)?;
+        let parsed =
+            runyard_workload::parse(&self.scenario, &text, &over).map_err(Failure::input)?;
         for warning in &parsed.warnings {
-            eprintln!("warning: {warning}");
+            crate::output::say(format_args!("warning: {warning}"));
         }
         Ok(parsed)
     }

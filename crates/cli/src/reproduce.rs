@@ -2,8 +2,9 @@
 //!
 //! Each experiment gives [`Claim`]s; what is printed and what is written as JSON are views of them.
 
-use crate::rt_migrate::{self, Experiment, MAX_LATE, Round};
 use crate::Failure;
+use crate::output;
+use crate::rt_migrate::{self, Experiment, MAX_LATE, Round};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
@@ -11,6 +12,7 @@ use runyard_engine::features::{Feature, Features};
 use runyard_engine::time::Nanos;
 use runyard_report::{Claim, Claims};
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 /// The arguments of `runyard reproduce`.
@@ -65,17 +67,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             Name::RtMigrate => rt_migrate(arguments.soak)?,
         };
         if !arguments.json {
-            print!("{}", one.text);
+            output::report(|out| out.write_all(one.text.as_bytes()))?;
         }
         reproduced.push(one);
     }
     if let Some(folder) = &arguments.out {
         write(folder, &reproduced)
-            .map_err(|error| Failure::input(format_args!("{}: {error}", folder.display())))?;
+            .map_err(|error| Failure::Refused(format!("{}: {error}", folder.display())))?;
     }
     let claims = Claims::new(reproduced.into_iter().map(|one| one.experiment).collect());
     if arguments.json {
-        print!("{}", json(&claims));
+        output::report(|out| out.write_all(json(&claims).as_bytes()))?;
     }
     if claims.hold() { Ok(()) } else { Err(Failure::Broken) }
 }
@@ -140,7 +142,10 @@ impl Tally {
     }
 
     /// The runs of all `seeds`, on all cores.
-    fn all(experiment: &Experiment, seeds: std::ops::RangeInclusive<u64>) -> Result<Tally, Failure> {
+    fn all(
+        experiment: &Experiment,
+        seeds: std::ops::RangeInclusive<u64>,
+    ) -> Result<Tally, Failure> {
         let short = seeds == SEEDS;
         let bar = if short { ProgressBar::hidden() } else { bar(*seeds.end()) };
         let tally = seeds
@@ -214,9 +219,10 @@ fn rt_migrate(soak: bool) -> Result<Reproduced, Failure> {
 }
 
 fn text(table: &str, before: &Tally, after: &Tally) -> String {
-    let mut text = "rt-migrate on sim: 4 CPUs, 5 SCHED_FIFO threads of priorities 2 to 6, released \
+    let mut text =
+        "rt-migrate on sim: 4 CPUs, 5 SCHED_FIFO threads of priorities 2 to 6, released \
                     together 50 times a run\n\n"
-        .to_owned();
+            .to_owned();
     text.push_str(table);
     let example = |name: &str, tally: &Option<(usize, Round)>, text: &mut String| {
         let Some((at, round)) = tally else { return };

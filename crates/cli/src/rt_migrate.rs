@@ -43,9 +43,8 @@ pub(crate) fn passes(round: &[Lap]) -> bool {
     round.windows(2).all(|pair| {
         let [less, more] = [pair[0], pair[1]];
         let late = more.start > less.start + MAX_LATE;
-        let made_up = more.work >= less.work
-            && more.start <= less.end
-            && more.end <= less.end + MAX_LATE;
+        let made_up =
+            more.work >= less.work && more.start <= less.end && more.end <= less.end + MAX_LATE;
         !late || made_up
     })
 }
@@ -70,7 +69,8 @@ pub(crate) struct Run {
 impl Experiment {
     pub(crate) fn new(features: Features) -> Experiment {
         let parsed = runyard_workload::parse("rt-migrate.json", SCENARIO, &Overrides::default());
-        let mut scenario = parsed.expect("the scenario that comes with the program is right").scenario;
+        let mut scenario =
+            parsed.expect("the scenario that comes with the program is right").scenario;
         scenario.features = features;
         Experiment(scenario)
     }
@@ -194,8 +194,7 @@ mod tests {
 
     #[test]
     fn without_push_and_pull_the_rule_is_broken() {
-        let features =
-            Features::default().without(Feature::RtPush).without(Feature::RtPull);
+        let features = Features::default().without(Feature::RtPush).without(Feature::RtPull);
         let rounds = Experiment::new(features).run(1, true).unwrap().rounds;
         assert!(rounds.iter().any(|round| !passes(round)));
     }

@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::options::HostOptions;
+use crate::output;
 use crate::record::Recorder;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -39,9 +40,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut recorder = Recorder::new(arguments.check);
     let outcome = simulate(scenario, options, &mut recorder)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
-    if let Some(picture) = recorder.picture(&|task: TaskId| outcome.tasks[task.index()].name.clone())
+    if let Some(picture) =
+        recorder.picture(&|task: TaskId| outcome.tasks[task.index()].name.clone())
     {
-        eprint!("{picture}");
+        output::say(picture);
     }
     let totals = recorder.accounts.finish(outcome.end);
     let broken = !outcome.violations.is_empty();
@@ -49,7 +51,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     (info.scenario, info.seed, info.wall) = (arguments.host.name(), arguments.host.seed, wall);
     let report = Report::new(info, &totals);
     let checks = if arguments.check { Checks::Done } else { Checks::NotDone };
-    print(&report, checks, arguments.host.json);
+    output::report(|out| match arguments.host.json {
+        true => report.write_json(out),
+        false => out.write_all(render(&report, checks).as_bytes()),
+    })?;
     if broken { Err(Failure::Broken) } else { Ok(()) }
 }
 
@@ -64,17 +69,6 @@ fn simulate(
         progress.look(sim.now());
     }
     Ok(sim.outcome())
-}
-
-fn print(report: &Report, checks: Checks, json: bool) {
-    let mut out = std::io::stdout().lock();
-    let printed = if json {
-        report.write_json(&mut out)
-    } else {
-        out.write_all(render(report, checks).as_bytes())
-    };
-    // A reader that stops reading has what it wanted.
-    let _ = printed;
 }
 
 /// What the simulator knows besides the events.

@@ -162,7 +162,7 @@ impl GroupId {
 pub struct Attr {
     /// Policy with its priority or nice value.
     pub policy: Policy,
-    /// The CPUs on which the task may run; those that the machine does not have are ignored.
+    /// The CPUs on which the task may run, all of them CPUs of the machine.
     pub affinity: CpuSet,
     /// The task group to which the task belongs.
     pub group: GroupId,

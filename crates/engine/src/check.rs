@@ -93,6 +93,8 @@ impl<P, G: Groups> RunQueue<P, G> {
         // Class order: while something real-time may run, nothing less important does.
         let running = self.curr.and_then(|at| self.task(at).rt_prio());
         let best = self.rt.queue.highest().filter(|_| !self.rt.is_throttled());
+        let may_run = running.is_none() || !self.rt.is_throttled();
+        ensure!(self, self.resched || may_run, "{running:?} runs without a budget");
         ensure!(self, self.resched || running >= best, "{best:?} waits while {running:?} runs");
         let budget = self.config.rt_runtime.is_some();
         let period = self.rt.period_end.is_some();

@@ -8,8 +8,8 @@
 //! Off a queue, a vruntime means nothing by itself: what is kept is the [`Lag`]. A sleeper that
 //! wakes on the queue it left is placed as in the kernel, by its absolute vruntime; one that wakes
 //! elsewhere is placed by the distance it had, less the time it slept. The kernel reads the old
-//! queue's clock for that, which may by then have advanced less than time; the difference is at
-//! most the sleeper credit, within which both answers lie.
+//! queue's clock for that, which may by then have advanced less than time; both answers lie between
+//! the credit behind the clock and the distance it had, which is about a slice at the most.
 //!
 //! A group's queue is made when its first member comes to this CPU and stays after the last left
 //! until its entity would be placed the same if it were made anew ([`RunQueue::reap_one`]).
@@ -132,6 +132,9 @@ pub(crate) struct Fair {
     pub(crate) tasks: List,
     /// The group queues that exist, in order of group.
     pub(crate) group_queues: Vec<(GroupId, Index)>,
+    /// Boxes for those to come, so that making one does not allocate.
+    #[expect(clippy::vec_box, reason = "boxes go in and out of the members")]
+    unused: Vec<Box<GroupQueue>>,
     /// Orders equal vruntimes by arrival.
     arrivals: u64,
     epochs: u32,
@@ -145,9 +148,38 @@ impl Fair {
             forest: Forest::new(),
             tasks: List::default(),
             group_queues: Vec::new(),
+            unused: Vec::new(),
             arrivals: 0,
             epochs: 0,
             reap_cursor: 0,
+        }
+    }
+
+    /// Makes room for `len` group queues in all.
+    pub(crate) fn reserve_groups(&mut self, len: usize) {
+        let more = len.saturating_sub(self.group_queues.len());
+        self.group_queues.reserve(more);
+        self.unused.reserve(len.saturating_sub(self.unused.len()));
+        let made = (self.unused.len()..more).map(|_| Box::new(GroupQueue::unused()));
+        self.unused.extend(made);
+    }
+
+    fn boxed(&mut self, made: GroupQueue) -> Box<GroupQueue> {
+        let mut place = self.unused.pop().unwrap_or_else(|| Box::new(GroupQueue::unused()));
+        *place = made;
+        place
+    }
+}
+
+impl GroupQueue {
+    fn unused() -> GroupQueue {
+        GroupQueue {
+            group: GroupId::ROOT,
+            entity: Entity::new(crate::attr::Weight::NICE_0),
+            lag: Lag::New,
+            queue: FairQueue::default(),
+            contribution: 0,
+            children: 0,
         }
     }
 }
@@ -295,16 +327,17 @@ impl<P, G: Groups> RunQueue<P, G> {
         behind > 0 && behind.unsigned_abs() > self.wakeup_granularity(woken)
     }
 
-    /// Takes out a waiting fair task for a CPU that has less to do.
-    pub(crate) fn take_fair(&mut self, pull: FairPull) -> Option<Index> {
-        let at = self
+    /// Takes out a waiting fair task for a CPU that has less to do, and tells its load.
+    pub(crate) fn take_fair(&mut self, pull: FairPull) -> Option<(Index, u64)> {
+        let (at, load) = self
             .links
             .iter(self.fair.tasks)
             .take(MAX_LOOKED_AT)
             .filter(|&at| self.curr != Some(at) && self.task(at).attr.affinity.contains(pull.to))
-            .find(|&at| self.task_load(at) / 2 <= pull.max_load)?;
+            .map(|at| (at, self.task_load(at)))
+            .find(|&(_, load)| load / 2 <= pull.max_load)?;
         self.dequeue_fair(at, false);
-        Some(at)
+        Some((at, load))
     }
 
     /// What a task adds to the load of the CPU: its weight, scaled by the shares above it.
@@ -333,7 +366,9 @@ impl<P, G: Groups> RunQueue<P, G> {
             return;
         }
         self.fair.group_queues.remove(self.fair.reap_cursor);
-        self.members.remove(at);
+        if let Member::Group(unused) = self.members.remove(at) {
+            self.fair.unused.push(unused);
+        }
         if let Some(above) = parent {
             self.group_mut(above).children -= 1;
         }
@@ -361,7 +396,8 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.fair.epochs += 1;
         let queue = FairQueue { epoch: self.fair.epochs, ..FairQueue::default() };
         let made = GroupQueue { group, entity, lag, queue, contribution: 0, children: 0 };
-        let at = self.add_member(Member::Group(Box::new(made)));
+        let made = self.fair.boxed(made);
+        let at = self.add_member(Member::Group(made));
         if let Some(above) = parent {
             self.group_mut(above).children += 1;
         }

@@ -8,6 +8,9 @@ use crate::attr::{GroupId, Weight};
 
 /// The task groups of a machine, as its run queues see them. The machine shares one among them.
 pub trait Groups {
+    /// How many there are, the root included.
+    fn count(&self) -> usize;
+
     /// The parent of a group other than the root.
     fn parent(&self, group: GroupId) -> GroupId;
 
@@ -21,6 +24,10 @@ pub trait Groups {
 
 /// No group but the root.
 impl Groups for () {
+    fn count(&self) -> usize {
+        1
+    }
+
     fn parent(&self, group: GroupId) -> GroupId {
         unreachable!("{group:?} does not exist")
     }

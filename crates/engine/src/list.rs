@@ -102,8 +102,9 @@ impl Default for PrioLists {
 }
 
 /// Which end of its priority's list a task joins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum End {
+    #[default]
     Head,
     Tail,
 }
@@ -127,6 +128,7 @@ impl PrioLists {
     }
 
     /// The best priority that has a member.
+    #[inline]
     pub(crate) fn highest(&self) -> Option<RtPrio> {
         self.occupied.checked_ilog2().and_then(|level| RtPrio::new(level.into()))
     }

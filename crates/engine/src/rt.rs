@@ -30,6 +30,8 @@ pub(crate) struct Rt {
     pub(crate) queue: PrioLists,
     pub(crate) pushable: PrioLists,
     pub(crate) pushable_links: Links,
+    /// Where the running task stands among its equals: at the head, unless it was sent to the tail.
+    pub(crate) curr_end: End,
     /// Tasks whose priority is inherited: they are never throttled.
     pub(crate) nr_boosted: u32,
     pub(crate) nr: u32,
@@ -61,6 +63,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// begins if none runs.
     pub(crate) fn set_curr_rt(&mut self, at: Index) {
         self.update_pushable(at, End::Head);
+        self.rt.curr_end = End::Head;
         if self.config.rt_runtime.is_some() && self.rt.period_end.is_none() {
             self.rt.period_end = Some(self.clock + self.config.rt_period);
         }
@@ -90,10 +93,13 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
     }
 
-    /// The task goes behind its equals.
+    /// The task goes before or behind its equals.
     pub(crate) fn requeue_rt(&mut self, at: Index, end: End) {
         self.dequeue_rt(at);
         self.enqueue_rt(at, end);
+        if self.curr == Some(at) {
+            self.rt.curr_end = end;
+        }
     }
 
     /// The most important real-time task, unless they wait for their budget.
@@ -113,7 +119,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     pub(crate) fn charge_rt(&mut self, curr: Index, span: Nanos) {
         let task = self.task_mut(curr);
         if matches!(task.attr.policy, Policy::RoundRobin(_)) {
-            task.rr_left = task.rr_left.saturating_sub(span);
+            task.rr_used += span;
         }
         let Some(runtime) = self.config.rt_runtime else { return };
         self.rt.used += span;
@@ -130,10 +136,10 @@ impl<P, G: Groups> RunQueue<P, G> {
         let (Policy::RoundRobin(_), Some(prio)) = (task.attr.policy, task.rt_prio()) else {
             return;
         };
-        if task.rr_left > Nanos::ZERO {
+        if task.rr_used < slice {
             return;
         }
-        task.rr_left = slice;
+        task.rr_used = Nanos::ZERO;
         if self.rt.queue.is_shared(prio) {
             self.requeue_rt(curr, End::Tail);
             self.resched_if(true);
@@ -218,6 +224,14 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     fn let_go(&mut self, at: Index) -> Box<Task<P>> {
         self.dequeue_rt(at);
+        self.preempt_for_loss();
         self.remove_task(at)
+    }
+
+    /// After a task left or lost its boost: it may have been what kept the others from being
+    /// throttled.
+    pub(crate) fn preempt_for_loss(&mut self) {
+        let due = self.curr.is_some_and(|curr| self.rt_wants_switch(curr));
+        self.resched_if(due);
     }
 }

@@ -188,8 +188,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.links.grow(len);
         self.rt.pushable_links.grow(len);
         self.fair.forest.grow(len);
-        let groups = len.saturating_sub(self.fair.group_queues.len());
-        self.fair.group_queues.reserve(groups);
+        self.fair.reserve_groups(len.min(self.groups.count()));
     }
 
     /// The timers of this CPU.
@@ -253,15 +252,13 @@ impl<P, G: Groups> RunQueue<P, G> {
         mut task: Box<Task<P>>,
         why: Enqueue,
     ) -> Result<(Slot, Resched), Box<Task<P>>> {
-        let late = why == Enqueue::Pushed && task.rt_prio() <= self.rt.queue.highest();
+        let busy = task.rt_prio() <= self.rt.queue.highest() || self.rt.is_throttled();
+        let late = why == Enqueue::Pushed && busy;
         if !self.online || !task.attr.affinity.contains(self.cpu) || late {
             return Err(task);
         }
         self.advance(now);
         task.cpu = self.cpu;
-        if why == Enqueue::Woken && task.rr_left == Nanos::ZERO {
-            task.rr_left = self.config.rr_slice;
-        }
         let at = self.add_member(Member::Task(task));
         self.enqueue(at, End::Tail);
         self.preempt_for(at);
@@ -276,16 +273,15 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
         self.advance(now);
         self.dequeue(slot.0, false);
-        // It may have been the boosted one that kept the others from being throttled.
-        self.resched_if(self.curr.is_some_and(|curr| self.rt_wants_switch(curr)));
+        self.preempt_for_loss();
         Some(self.remove_task(slot.0))
     }
 
-    /// Takes out a waiting fair task that may run on another CPU.
-    pub fn detach_fair(&mut self, now: Time, pull: FairPull) -> Option<Box<Task<P>>> {
+    /// Takes out a waiting fair task that may run on another CPU; with it the load that went.
+    pub fn detach_fair(&mut self, now: Time, pull: FairPull) -> Option<(Box<Task<P>>, u64)> {
         self.advance(now);
-        let at = self.take_fair(pull)?;
-        Some(self.remove_task(at))
+        let (at, load) = self.take_fair(pull)?;
+        Some((self.remove_task(at), load))
     }
 
     /// Decides who runs, after telling what became of who did. A preempted task for whose
@@ -356,8 +352,10 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// When this CPU's next timer interrupt must come: the first hard expiry.
     #[must_use]
     pub fn next_expiry(&self) -> Option<Time> {
+        let at = |at: Option<Time>| at.unwrap_or(Time::MAX);
         let timers = self.timers.first().map(|window| window.hard);
-        [self.tick_at, self.rt.period_end, timers].into_iter().flatten().min()
+        let first = at(self.tick_at).min(at(self.rt.period_end)).min(at(timers));
+        (first < Time::MAX).then_some(first)
     }
 
     /// Changes a task that is here. A task that becomes less important goes to the head of its new
@@ -387,10 +385,12 @@ impl<P, G: Groups> RunQueue<P, G> {
             self.resched_if(beaten || !allowed || self.rt_wants_switch(at));
         } else if !allowed {
             self.dequeue(at, false);
+            self.preempt_for_loss();
             let evicted = Some(self.remove_task(at));
             return Changed { resched: self.resched(), evicted };
         } else if requeue {
             self.preempt_for(at);
+            self.preempt_for_loss();
         }
         Changed { resched: self.resched(), evicted: None }
     }
@@ -494,7 +494,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
         self.curr = None;
         if rt {
-            self.update_pushable(at, End::Head);
+            self.update_pushable(at, self.rt.curr_end);
         } else {
             self.put_prev_fair(at);
         }
@@ -508,7 +508,11 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     fn pick(&mut self, yielded: Option<Index>) -> Option<Index> {
-        let next = self.pick_rt().or_else(|| self.pick_fair(yielded));
+        // Who waits on a CPU that is offline is about to be evicted.
+        let next = match self.online {
+            true => self.pick_rt().or_else(|| self.pick_fair(yielded)),
+            false => None,
+        };
         self.curr = next;
         self.charged = self.clock;
         let Some(at) = next else {

@@ -59,8 +59,8 @@ pub struct Task<P> {
     pub(crate) fair: Entity,
     /// Where it stands against the others of its fair queue while it is in none.
     pub(crate) lag: Lag,
-    /// What is left of its SCHED_RR slice.
-    pub(crate) rr_left: Nanos,
+    /// How much of its SCHED_RR slice is used.
+    pub(crate) rr_used: Nanos,
     /// CPU time that it was charged in its life.
     pub(crate) runtime: Nanos,
 }
@@ -78,7 +78,7 @@ impl<P> Task<P> {
             cpu: CpuId::default(),
             fair,
             lag: Lag::New,
-            rr_left: Nanos::ZERO,
+            rr_used: Nanos::ZERO,
             runtime: Nanos::ZERO,
         })
     }
@@ -122,7 +122,7 @@ impl<P> Task<P> {
         if let Some(policy) = change.policy {
             self.attr.policy = policy;
             self.fair.weight = policy.weight().get();
-            self.rr_left = Nanos::ZERO;
+            self.rr_used = Nanos::ZERO;
         }
         if let Some(affinity) = change.affinity {
             self.attr.affinity = affinity;

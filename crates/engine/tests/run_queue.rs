@@ -11,13 +11,17 @@ use runyard_engine::run_queue::{Enqueue, Expired, Prev, Released, Resched, RunQu
 use runyard_engine::task::{Change, Slot, Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
-use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Groups 1 and 2 below the root, 3 below 1; loads as if there were other CPUs.
-struct Tree([Cell<u64>; 4]);
+struct Tree([AtomicU64; 4]);
 
 impl Groups for Tree {
+    fn count(&self) -> usize {
+        4
+    }
+
     fn parent(&self, group: GroupId) -> GroupId {
         GroupId([0, 0, 0, 1][group.index()])
     }
@@ -28,8 +32,9 @@ impl Groups for Tree {
 
     fn exchange_load(&self, group: GroupId, old: u64, new: u64) -> u64 {
         let cell = &self.0[group.index()];
-        cell.set(cell.get() - old + new);
-        cell.get() + 512
+        let total = cell.load(Relaxed) - old + new;
+        cell.store(total, Relaxed);
+        total + 512
     }
 }
 
@@ -86,6 +91,9 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
+/// A task, as it moves.
+type Owned = Box<Task<TaskId>>;
+
 /// CPUs {0, 1} by bits; CPU 0 is the one under test.
 fn cpus(bits: u16) -> CpuSet {
     (0..2).filter(|cpu| bits >> cpu & 1 == 1).map(CpuId).collect()
@@ -96,7 +104,7 @@ struct World {
     now: Time,
     running: Option<TaskId>,
     /// Tasks that are blocked or elsewhere.
-    away: Vec<Box<Task<TaskId>>>,
+    away: Vec<Owned>,
     made: u32,
     exited: usize,
 }
@@ -105,13 +113,13 @@ impl World {
     fn new(rt_runtime: Option<Nanos>) -> World {
         let mut config = Config::new(Topology::flat(2).unwrap());
         config.rt_runtime = rt_runtime;
-        let tree = Tree([(); 4].map(|()| Cell::new(0)));
+        let tree = Tree(Default::default());
         let rq = RunQueue::new(CpuId(0), Arc::new(config), Arc::new(tree));
         World { rq, now: Time(1), running: None, away: Vec::new(), made: 0, exited: 0 }
     }
 
-    fn act(&mut self, action: Action) {
-        match action {
+    fn act(&mut self, action: &Action) {
+        match *action {
             Action::Wake(nth) => {
                 if !self.away.is_empty() {
                     let task = self.away.swap_remove(nth as usize % self.away.len());
@@ -238,7 +246,7 @@ proptest! {
     ) {
         let mut world = World::new(throttle.then_some(Nanos::from_millis(5)));
         for action in actions {
-            world.act(action);
+            world.act(&action);
             world.check();
         }
     }
@@ -256,7 +264,7 @@ fn fifo(prio: i64) -> Policy {
 fn with(tasks: &[(Policy, u32)]) -> World {
     let mut world = World::new(None);
     for &(policy, group) in tasks {
-        world.act(Action::New { policy, cpus: 3, group });
+        world.act(&Action::New { policy, cpus: 3, group });
     }
     world
 }
@@ -305,7 +313,7 @@ fn fifo_order_head_and_tail() {
     let mut world = with(&[(fifo(5), 0), (fifo(5), 0), (fifo(5), 0)]);
     world.schedule(7);
     assert_eq!(world.running, Some(TaskId(0)), "first come");
-    world.act(Action::New { policy: fifo(9), cpus: 3, group: 0 });
+    world.act(&Action::New { policy: fifo(9), cpus: 3, group: 0 });
     world.schedule(7);
     assert_eq!(world.running, Some(TaskId(3)), "more important");
     world.schedule(1);
@@ -331,8 +339,8 @@ fn round_robin_takes_turns_of_one_slice() {
 #[test]
 fn throttled_real_time_leaves_five_per_cent() {
     let mut world = World::new(Some(Nanos::from_micros(950_000)));
-    world.act(Action::New { policy: fifo(50), cpus: 3, group: 0 });
-    world.act(Action::New { policy: normal(0), cpus: 3, group: 0 });
+    world.act(&Action::New { policy: fifo(50), cpus: 3, group: 0 });
+    world.act(&Action::New { policy: normal(0), cpus: 3, group: 0 });
     let runtimes = run(&mut world, Nanos::from_secs(10));
     assert_shares(&runtimes, &[95, 5]);
 }
@@ -340,10 +348,10 @@ fn throttled_real_time_leaves_five_per_cent() {
 #[test]
 fn a_boosted_task_is_never_throttled() {
     let mut world = World::new(Some(Nanos::from_micros(100_000)));
-    world.act(Action::New { policy: normal(0), cpus: 3, group: 0 });
-    world.act(Action::New { policy: normal(0), cpus: 3, group: 0 });
+    world.act(&Action::New { policy: normal(0), cpus: 3, group: 0 });
+    world.act(&Action::New { policy: normal(0), cpus: 3, group: 0 });
     let boost = Some(20);
-    world.act(Action::Change { nth: 0, policy: None, cpus: None, group: None, boost });
+    world.act(&Action::Change { nth: 0, policy: None, cpus: None, group: None, boost });
     let runtimes = run(&mut world, Nanos::from_secs(2));
     assert_eq!(runtimes[1], Nanos::ZERO, "{runtimes:?}");
 }
@@ -374,7 +382,7 @@ fn short_sleeps_do_not_pay_for_a_lone_member_of_a_group() {
         if world.running == Some(TaskId(1)) {
             world.schedule(1);
             world.sleep(Nanos::from_micros(1));
-            world.act(Action::Wake(0));
+            world.act(&Action::Wake(0));
         }
     }
     let runtime = |id| world.rq.tasks().find(|(_, t)| t.id == id).unwrap().1.runtime().0;

@@ -1,5 +1,8 @@
 //! What will happen, in order of time. Events of the same time are ordered by a seeded draw, then
 //! by when they were entered: no run depends on the order in which the code happens to ask.
+//!
+//! A 4-ary heap of 32-byte entries, since a run is mostly this: an event is taken, and what it does
+//! enters another. Taking leaves a hole at the top, which the next entry fills on its way down.
 
 use crate::cpu::Ticket;
 use rand_core::Rng;
@@ -7,12 +10,9 @@ use rand_pcg::Pcg64Mcg;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
-use runyard_smp::machine::Moving;
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 
 /// Something that will happen.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// The timer hardware of a CPU interrupts it.
     Interrupt(CpuId),
@@ -20,8 +20,8 @@ pub(crate) enum Due {
     Kick(CpuId),
     /// A CPU is done with what the ticket stands for: its own work, or a stretch of a task's.
     Done(CpuId, Ticket),
-    /// A task that was on its way is there. Boxed: it is rare, and events are moved a lot.
-    Arrive(Box<Moving<()>>),
+    /// The task that is on its way under this number is there.
+    Arrive(u32),
     /// What a CPU held back becomes known.
     Publish(CpuId),
     /// A task of the scenario begins.
@@ -32,61 +32,132 @@ pub(crate) enum Due {
     End,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Entry {
-    at: Time,
-    draw: u32,
-    arrival: u64,
+    /// The time, then the draw, then the number of the entry.
+    key: u128,
     due: Due,
 }
+
+const CHILDREN: usize = 4;
 
 /// The events to come.
 #[derive(Debug)]
 pub(crate) struct Calendar {
-    entries: BinaryHeap<Entry>,
-    arrivals: u64,
+    heap: Vec<Entry>,
+    /// The first entry of the heap was taken.
+    hole: bool,
+    entered: u32,
     draws: Pcg64Mcg,
 }
 
 impl Calendar {
     pub(crate) fn new(draws: Pcg64Mcg) -> Calendar {
-        Calendar { entries: BinaryHeap::new(), arrivals: 0, draws }
+        Calendar { heap: Vec::new(), hole: false, entered: 0, draws }
     }
 
     pub(crate) fn enter(&mut self, at: Time, due: Due) {
-        let (draw, arrival) = (self.draws.next_u32(), self.arrivals);
-        self.arrivals += 1;
-        self.entries.push(Entry { at, draw, arrival, due });
+        let tie = u64::from(self.draws.next_u32()) << 32 | u64::from(self.entered);
+        self.entered = self.entered.wrapping_add(1);
+        let entry = Entry { key: u128::from(at.0) << 64 | u128::from(tie), due };
+        if std::mem::take(&mut self.hole) {
+            self.sink(entry);
+        } else {
+            self.heap.push(entry);
+            self.rise();
+        }
     }
 
     pub(crate) fn next(&mut self) -> Option<(Time, Due)> {
-        self.entries.pop().map(|entry| (entry.at, entry.due))
+        if std::mem::take(&mut self.hole) {
+            let last = self.heap.pop().expect("there is a hole where an entry was");
+            if !self.heap.is_empty() {
+                self.sink(last);
+            }
+        }
+        let &Entry { key, due } = self.heap.first()?;
+        self.hole = true;
+        Some((Time((key >> 64) as u64), due))
+    }
+
+    /// Puts `entry` at the top and lets it sink to its place.
+    fn sink(&mut self, entry: Entry) {
+        let heap = &mut self.heap[..];
+        let mut at = 0;
+        loop {
+            let first = at * CHILDREN + 1;
+            let children = first..(first + CHILDREN).min(heap.len());
+            let Some(least) = children.min_by_key(|&child| heap[child].key) else { break };
+            if entry.key < heap[least].key {
+                break;
+            }
+            heap[at] = heap[least];
+            at = least;
+        }
+        heap[at] = entry;
+    }
+
+    /// Lets the last entry rise to its place.
+    fn rise(&mut self) {
+        let mut at = self.heap.len() - 1;
+        let entry = self.heap[at];
+        while at > 0 {
+            let parent = (at - 1) / CHILDREN;
+            if self.heap[parent].key < entry.key {
+                break;
+            }
+            self.heap[at] = self.heap[parent];
+            at = parent;
+        }
+        self.heap[at] = entry;
     }
 }
 
-impl Entry {
-    fn key(&self) -> (Time, u32, u64) {
-        (self.at, self.draw, self.arrival)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against a list that is sorted whenever it is asked.
+        #[test]
+        fn events_come_in_order_of_time(
+            actions in prop::collection::vec(prop::option::of(0..50_u64), 0..300),
+        ) {
+            let mut calendar = Calendar::new(Pcg64Mcg::new(7));
+            let mut naive: Vec<u64> = Vec::new();
+            for action in actions {
+                if let Some(at) = action {
+                    calendar.enter(Time(at), Due::Start(TaskId(at as u32)));
+                    naive.push(at);
+                } else {
+                    naive.sort_unstable_by(|a, b| b.cmp(a));
+                    let expected = naive.pop();
+                    let next = calendar.next();
+                    prop_assert_eq!(next.map(|(at, _)| at.0), expected);
+                    if let Some((at, due)) = next {
+                        prop_assert_eq!(due, Due::Start(TaskId(at.0 as u32)));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn simultaneous_events_are_in_a_drawn_order_each_once() {
+        let order = |seed| {
+            let mut calendar = Calendar::new(Pcg64Mcg::new(seed));
+            (0..20).for_each(|id| calendar.enter(Time(5), Due::Start(TaskId(id))));
+            let mut order = Vec::new();
+            while let Some((_, Due::Start(task))) = calendar.next() {
+                order.push(task.0);
+            }
+            order
+        };
+        assert_eq!(order(1), order(1));
+        assert_ne!(order(1), order(2));
+        let mut sorted = order(1);
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..20).collect::<Vec<_>>());
     }
 }
-
-/// The heap gives its greatest first, so the order is turned round.
-impl Ord for Entry {
-    fn cmp(&self, other: &Entry) -> Ordering {
-        other.key().cmp(&self.key())
-    }
-}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Entry) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Entry {}

@@ -6,7 +6,7 @@
 //! the nanosecond, and its cost is added to what the CPU is at.
 
 use crate::calendar::Due;
-use crate::cpu::{Doing, Ticket};
+use crate::cpu::Doing;
 use crate::program::{Todo, Waiting};
 use crate::sim::{Observer, Sim};
 use runyard_engine::cpu::CpuId;
@@ -17,15 +17,23 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::Work;
 
 impl<O: Observer> Sim<'_, O> {
-    /// The timer hardware of `cpu` interrupts, if it was not set to another time meanwhile.
-    pub(crate) fn interrupt(&mut self, cpu: CpuId, at: Time) {
+    /// Whether the timer hardware of `cpu` is set to `at` and there is something to do then. If not,
+    /// it is set anew.
+    pub(crate) fn has_interrupt(&mut self, cpu: CpuId, at: Time) -> bool {
         if self.cpus[cpu.index()].programmed != at {
-            return;
+            return false;
         }
         self.cpus[cpu.index()].programmed = Time::MAX;
-        if self.machine.next_expiry(cpu).is_some_and(|expiry| expiry <= at) {
-            self.expire(cpu);
+        let due = self.machine.next_expiry(cpu).is_some_and(|expiry| expiry <= at);
+        if !due {
+            self.program_timer(cpu);
         }
+        due
+    }
+
+    /// The timer hardware of `cpu` interrupts.
+    pub(crate) fn interrupt(&mut self, cpu: CpuId) {
+        self.expire(cpu);
         self.program_timer(cpu);
     }
 
@@ -63,10 +71,7 @@ impl<O: Observer> Sim<'_, O> {
     }
 
     /// A stretch is over: of the CPU's own work, or of the running task's.
-    pub(crate) fn done(&mut self, cpu: CpuId, ticket: Ticket) {
-        if !self.cpus[cpu.index()].honours(ticket) {
-            return;
-        }
+    pub(crate) fn done(&mut self, cpu: CpuId) {
         match self.cpus[cpu.index()].doing {
             Doing::Overhead(_) => self.go_on(cpu),
             Doing::Exec(_) => self.advance(cpu),

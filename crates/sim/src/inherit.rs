@@ -38,7 +38,7 @@ impl<O: Observer> Sim<'_, O> {
             if let Waiting::Mutex(mutex) = program.waiting {
                 next = self.objects.mutexes[mutex.0 as usize].owner;
             }
-            self.request(self.here, task, Change { boost: Some(boost), ..Change::default() });
+            self.request(task, Change { boost: Some(boost), ..Change::default() });
         }
     }
 

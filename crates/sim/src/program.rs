@@ -51,7 +51,7 @@ pub(crate) struct Place {
 /// What comes next in a program.
 #[derive(Debug)]
 pub(crate) enum Next<'s> {
-    /// A phase begins, whose properties hold from now on.
+    /// A phase begins, whose properties hold from now on, and are not those that hold already.
     Phase(&'s Phase),
     Step(&'s Step),
     End,
@@ -70,6 +70,8 @@ pub(crate) struct Program<'s> {
     pub(crate) first: (Policy, GroupId),
     /// The best real-time priority among those who wait for its mutexes, if those inherit.
     pub(crate) boost: Option<RtPrio>,
+    /// It gave a mutex back: its donors may be fewer.
+    pub(crate) donors_left: bool,
     pub(crate) todo: Todo,
     pub(crate) waiting: Waiting,
     /// Somebody chose to wake it and will come to do so.
@@ -80,8 +82,10 @@ pub(crate) struct Program<'s> {
     pub(crate) holds: Vec<ObjectId>,
     /// When its own periodic timers are due next.
     pub(crate) timers: Vec<Option<Time>>,
-    /// When it became runnable first.
-    pub(crate) started: Option<Time>,
+    /// Whether it became runnable for the first time.
+    pub(crate) started: bool,
+    /// Where its periodic timers start: its delay after the run's start, as in rt-app.
+    pub(crate) timer_zero: Time,
     pub(crate) done: bool,
     pub(crate) draws: Pcg64Mcg,
     /// An instant, and how many steps were taken at it.
@@ -89,6 +93,8 @@ pub(crate) struct Program<'s> {
     place: Place,
     /// Whether the phase at `place` has begun.
     begun: bool,
+    /// The phase whose properties hold.
+    applied: usize,
 }
 
 /// What a [`Program`] is made of.
@@ -97,12 +103,13 @@ pub(crate) struct Birth {
     pub(crate) id: SpecId,
     pub(crate) name: String,
     pub(crate) attr: Attr,
+    pub(crate) delay: Nanos,
     pub(crate) draws: Pcg64Mcg,
 }
 
 impl<'s> Program<'s> {
     pub(crate) fn new(scenario: &'s Scenario, birth: Birth) -> Program<'s> {
-        let Birth { id, name, attr, draws } = birth;
+        let Birth { id, name, attr, delay, draws } = birth;
         Program {
             spec: &scenario.tasks[id.0 as usize],
             name,
@@ -111,18 +118,21 @@ impl<'s> Program<'s> {
             first: (attr.policy, attr.group),
             attr,
             boost: None,
+            donors_left: false,
             todo: Todo::Nothing,
             waiting: Waiting::Nothing,
             owed: false,
             wakes: VecDeque::new(),
             holds: Vec::new(),
             timers: Vec::new(),
-            started: None,
+            started: false,
+            timer_zero: Time::ZERO + delay,
             done: false,
             draws,
             steps_at: (Time::ZERO, 0),
             place: Place::default(),
             begun: false,
+            applied: 0,
         }
     }
 
@@ -144,16 +154,19 @@ impl<'s> Program<'s> {
     /// Goes on in the program by one step, or to the beginning of a phase.
     pub(crate) fn go_on(&mut self) -> Next<'s> {
         loop {
+            if self.spec.loops.is_some_and(|loops| self.place.round >= loops) {
+                return Next::End;
+            }
             let Some(phase) = self.spec.phases.get(self.place.phase) else {
-                self.place = Place { round: self.place.round + 1, ..Place::default() };
-                if self.spec.loops.is_some_and(|loops| self.place.round >= loops) {
-                    return Next::End;
-                }
+                let round = self.place.round.saturating_add(1);
+                self.place = Place { round, ..Place::default() };
                 continue;
             };
             if !self.begun {
                 self.begun = true;
-                return Next::Phase(phase);
+                if std::mem::replace(&mut self.applied, self.place.phase) != self.place.phase {
+                    return Next::Phase(phase);
+                }
             }
             if let Some(step) = phase.steps.get(self.place.step) {
                 self.place.step += 1;

@@ -1,8 +1,8 @@
 //! The simulator: one thread, virtual time, the machine that real CPUs use.
 //!
-//! A heap of events drives everything ([`crate::calendar`]). A CPU is idle, busy for the scheduler,
-//! or executes its task ([`crate::cpu`]); a task is a program that is interpreted whenever its CPU
-//! executes it ([`crate::program`], [`crate::steps`]). What the machine asks of other CPUs takes
+//! A heap of events drives everything (`calendar`). A CPU is idle, busy for the scheduler,
+//! or executes its task (`cpu`); a task is a program that is interpreted whenever its CPU
+//! executes it (`program`, `steps`). What the machine asks of other CPUs takes
 //! time here as it does on hardware: a kick is an interrupt that arrives later, a task that moves is
 //! between run queues for a while and seen by nobody, and what a CPU has to say can be held back.
 //! So the paths that repair what stale hints broke are not dead code here.
@@ -88,6 +88,9 @@ pub struct Sim<'s, O> {
     /// The CPU on which the machine is being called; a kick of that CPU needs no interrupt.
     pub(crate) here: Option<CpuId>,
     pub(crate) fx: Asked,
+    /// Tasks on their way, by number, and the numbers that are free.
+    carried: Vec<Option<Moving<()>>>,
+    free_numbers: Vec<u32>,
     /// How many forks each thread object has had.
     pub(crate) forks: Vec<u32>,
     pub(crate) options: Options,
@@ -122,6 +125,12 @@ pub(crate) struct Asked {
     moving: Vec<Moving<()>>,
     silent: Vec<CpuId>,
     hold_back: bool,
+}
+
+impl Asked {
+    fn is_empty(&self) -> bool {
+        self.kicks.is_empty() && self.moving.is_empty() && self.silent.is_empty()
+    }
 }
 
 impl Effects<()> for Asked {
@@ -173,6 +182,8 @@ impl<'s, O: Observer> Sim<'s, O> {
             costs: CostModel::new(scenario.machine.costs, topology, options.seed),
             here: None,
             fx: Asked { hold_back: options.hint_delay > Nanos::ZERO, ..Asked::default() },
+            carried: Vec::new(),
+            free_numbers: Vec::new(),
             forks: vec![0; scenario.tasks.len()],
             options,
             violations: Vec::new(),
@@ -215,6 +226,9 @@ impl<'s, O: Observer> Sim<'s, O> {
     pub fn step(&mut self) -> bool {
         let Some((at, due)) = self.calendar.next() else { return false };
         debug_assert!(at >= self.now, "time does not run back");
+        if !self.still_holds(at, due) {
+            return true;
+        }
         self.now = at;
         self.happen(due);
         if self.options.check && !self.stopped {
@@ -224,12 +238,22 @@ impl<'s, O: Observer> Sim<'s, O> {
         unfinished && !self.stopped
     }
 
+    /// Whether an entry of the calendar still means anything. Time does not go on for one that does
+    /// not: a run ends with the last thing that happened.
+    fn still_holds(&mut self, at: Time, due: Due) -> bool {
+        match due {
+            Due::Interrupt(cpu) => self.has_interrupt(cpu, at),
+            Due::Done(cpu, ticket) => self.cpus[cpu.index()].honours(ticket),
+            _ => true,
+        }
+    }
+
     fn happen(&mut self, due: Due) {
         match due {
-            Due::Interrupt(cpu) => self.interrupt(cpu, self.now),
+            Due::Interrupt(cpu) => self.interrupt(cpu),
             Due::Kick(cpu) => self.kicked(cpu),
-            Due::Done(cpu, ticket) => self.done(cpu, ticket),
-            Due::Arrive(moving) => self.arrive(*moving),
+            Due::Done(cpu, _) => self.done(cpu),
+            Due::Arrive(number) => self.arrive(number),
             Due::Publish(cpu) => {
                 self.cpus[cpu.index()].silent = false;
                 self.machine.publish(self.now, cpu, &mut self.fx);
@@ -245,7 +269,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         for (id, nth, name) in self.scenario.instances() {
             let mut draws = stream(self.options.seed, Stream::Task(id, nth));
             let delay = self.scenario.tasks[id.0 as usize].delay.sample(&mut draws);
-            let task = self.create(id, name, draws);
+            let task = self.create(id, name, (delay, draws));
             self.calendar.enter(Time::ZERO + delay, Due::Start(task));
         }
         for Hotplug { at, cpu, online } in self.options.hotplug.clone() {
@@ -259,14 +283,19 @@ impl<'s, O: Observer> Sim<'s, O> {
     }
 
     /// A task that has not begun, with the properties of its first phase.
-    pub(crate) fn create(&mut self, id: SpecId, name: String, draws: Pcg64Mcg) -> TaskId {
+    pub(crate) fn create(
+        &mut self,
+        id: SpecId,
+        name: String,
+        (delay, draws): (Nanos, Pcg64Mcg),
+    ) -> TaskId {
         let task = TaskId(self.tasks.len() as u32);
         let spec = &self.scenario.tasks[id.0 as usize];
         let mut attr = Attr::normal(self.machine.all().clone());
         for properties in [&spec.properties, &spec.phases[0].properties] {
             take_over(&mut attr, properties);
         }
-        let birth = Birth { id, name, attr: attr.clone(), draws };
+        let birth = Birth { id, name, attr: attr.clone(), delay, draws };
         let mut program = Program::new(self.scenario, birth);
         let work = Work { control: program.control.clone(), work: () };
         program.parked = Some(Task::new(task, attr, work));
@@ -279,7 +308,7 @@ impl<'s, O: Observer> Sim<'s, O> {
     /// A task begins: it becomes runnable for the first time, near the CPU that begins it.
     pub(crate) fn begin(&mut self, on: Option<CpuId>, task: TaskId, since: Time) {
         let program = &mut self.tasks[task.index()];
-        program.started = Some(self.now);
+        program.started = true;
         let mut parked = program.parked.take().expect("a task that has not begun is parked");
         parked.set_cpu(on.unwrap_or(FIRST_CPU));
         let cpu = self.machine.spawn(self.now, parked, &mut self.fx);
@@ -289,7 +318,9 @@ impl<'s, O: Observer> Sim<'s, O> {
         self.here = here;
     }
 
-    fn arrive(&mut self, moving: Moving<()>) {
+    fn arrive(&mut self, number: u32) {
+        let moving = self.carried[number as usize].take().expect("who arrives was on its way");
+        self.free_numbers.push(number);
         self.cpus[moving.to.index()].inbound -= 1;
         self.machine.arrive(self.now, moving, &mut self.fx);
         self.carry_out();
@@ -305,8 +336,13 @@ impl<'s, O: Observer> Sim<'s, O> {
     }
 
     /// Enters into the calendar what the machine asked for.
+    #[inline]
     pub(crate) fn carry_out(&mut self) {
-        while let Some(cpu) = self.fx.kicks.pop() {
+        if self.fx.is_empty() {
+            return;
+        }
+        let Asked { mut kicks, mut moving, mut silent, hold_back } = std::mem::take(&mut self.fx);
+        for cpu in kicks.drain(..) {
             let target = &mut self.cpus[cpu.index()];
             if self.here == Some(cpu) {
                 target.resched = true;
@@ -316,18 +352,28 @@ impl<'s, O: Observer> Sim<'s, O> {
                 self.calendar.enter(at, Due::Kick(cpu));
             }
         }
-        for moving in std::mem::take(&mut self.fx.moving) {
-            self.cpus[moving.to.index()].inbound += 1;
-            let at = self.now + self.costs.migration(moving.to);
-            self.calendar.enter(at, Due::Arrive(Box::new(moving)));
-        }
-        for cpu in std::mem::take(&mut self.fx.silent) {
+        moving.drain(..).for_each(|moving| self.carry(moving));
+        for cpu in silent.drain(..) {
             let source = &mut self.cpus[cpu.index()];
             if !std::mem::replace(&mut source.silent, true) {
                 let at = self.now + self.costs.part_of(cpu, self.options.hint_delay);
                 self.calendar.enter(at, Due::Publish(cpu));
             }
         }
+        // The buffers are used again.
+        self.fx = Asked { kicks, moving, silent, hold_back };
+    }
+
+    fn carry(&mut self, moving: Moving<()>) {
+        let to = moving.to;
+        self.cpus[to.index()].inbound += 1;
+        let number = self.free_numbers.pop().unwrap_or_else(|| {
+            self.carried.push(None);
+            self.carried.len() as u32 - 1
+        });
+        self.carried[number as usize] = Some(moving);
+        let at = self.now + self.costs.migration(to);
+        self.calendar.enter(at, Due::Arrive(number));
     }
 
     #[inline]

@@ -36,6 +36,12 @@ impl<O: Observer> Sim<'_, O> {
     /// The task on `cpu` executes and has nothing left to do of its step.
     pub(crate) fn advance(&mut self, cpu: CpuId) {
         self.pause(cpu);
+        self.here = Some(cpu);
+        self.interpret(cpu);
+        self.here = None;
+    }
+
+    fn interpret(&mut self, cpu: CpuId) {
         loop {
             let task = self.cpus[cpu.index()].task().expect("somebody executes");
             if !self.makes_progress(task) {
@@ -48,6 +54,11 @@ impl<O: Observer> Sim<'_, O> {
                 self.wake_or_begin(cpu, woken, since);
                 let cost = self.costs.wakeup(cpu);
                 return self.spend(cpu, cost);
+            }
+            // An inherited priority goes after those were woken from whom it came.
+            if std::mem::take(&mut self.tasks[task.index()].donors_left) {
+                self.disinherit(task);
+                continue;
             }
             // Before it blocks it wakes those whom it has to, and may be woken itself meanwhile.
             if self.tasks[task.index()].waiting != Waiting::Nothing {
@@ -90,7 +101,7 @@ impl<O: Observer> Sim<'_, O> {
             Step::Timer { timer, period, mode } => {
                 let period = self.sample(task, period);
                 let next = self.next_period(task, timer);
-                let due = next.or(self.tasks[task.index()].started).unwrap_or(self.now) + period;
+                let due = next.unwrap_or(self.tasks[task.index()].timer_zero) + period;
                 let missed = due <= self.now;
                 let kept = if missed && mode == TimerMode::Relative { self.now } else { due };
                 self.set_period(task, timer, kept);
@@ -175,18 +186,16 @@ impl<O: Observer> Sim<'_, O> {
         let (policy, group) = (new.policy, new.group);
         self.tasks[task.index()].attr = new;
         self.tell(cpu, What::Changed { task, policy, group });
-        self.request(Some(cpu), task, change);
+        self.request(task, change);
         Then::GoOn
     }
 
-    /// Asks the machine to change a task, from `cpu`.
-    pub(crate) fn request(&mut self, cpu: Option<CpuId>, task: TaskId, change: Change) {
+    /// Asks the machine to change a task.
+    pub(crate) fn request(&mut self, task: TaskId, change: Change) {
         let cell = self.tasks[task.index()].control.clone();
         self.machine.change(self.now, &cell, change, &mut self.fx);
-        let here = std::mem::replace(&mut self.here, cpu);
         self.carry_out();
-        self.here = here;
-        cpu.into_iter().for_each(|cpu| self.program_timer(cpu));
+        self.here.into_iter().for_each(|cpu| self.program_timer(cpu));
     }
 
     fn sleep_until(&mut self, cpu: CpuId, task: TaskId, soft: Time) -> Then {
@@ -255,7 +264,7 @@ impl<O: Observer> Sim<'_, O> {
             self.wake_later(task, next);
             self.disinherit(next);
         }
-        self.disinherit(task);
+        self.tasks[task.index()].donors_left = true;
         Then::GoOn
     }
 
@@ -291,8 +300,9 @@ impl<O: Observer> Sim<'_, O> {
         let forked = &self.scenario.tasks[spec.0 as usize];
         let name = format!("{}-{nth:04}", forked.name);
         let mut draws = stream(self.options.seed, Stream::Fork(spec, nth));
-        let begin = Time::ZERO + forked.delay.sample(&mut draws);
-        let child = self.create(spec, name, draws);
+        let delay = forked.delay.sample(&mut draws);
+        let begin = Time::ZERO + delay;
+        let child = self.create(spec, name, (delay, draws));
         if begin > self.now {
             self.calendar.enter(begin, Due::Start(child));
         } else {
@@ -323,7 +333,7 @@ impl<O: Observer> Sim<'_, O> {
         if !std::mem::take(&mut program.owed) {
             return;
         }
-        if program.started.is_some() {
+        if program.started {
             self.wake(cpu, task, since);
         } else {
             self.begin(Some(cpu), task, since);

@@ -82,7 +82,7 @@ impl<W> Machine<W> {
         }
         let mut wanted = (theirs - own) / 2;
         while let Some(moved) = self.fetch(now, from, FairPull { to: cpu, max_load: wanted }, fx) {
-            wanted = wanted.saturating_sub(moved);
+            wanted = wanted.saturating_sub(moved.max(1));
             if wanted == 0 {
                 return;
             }
@@ -97,7 +97,7 @@ impl<W> Machine<W> {
         some.take(CPUS_COMPARED).max_by_key(|&from| (busy(from), std::cmp::Reverse(from)))
     }
 
-    /// Takes one task from `from`; its weight.
+    /// Takes one task from `from`; the load that went.
     fn fetch(
         &self,
         now: Time,
@@ -105,13 +105,12 @@ impl<W> Machine<W> {
         pull: FairPull,
         fx: &mut impl Effects<W>,
     ) -> Option<u64> {
-        let (task, resched) = self.take(from, fx, |rq| rq.detach_fair(now, pull).inspect(leaves));
+        let (taken, resched) =
+            self.take(from, fx, |rq| rq.detach_fair(now, pull).inspect(|(task, _)| leaves(task)));
         kick_if(resched, from, fx);
-        let task = task?;
-        let weight = u64::from(task.attr().policy.weight().get());
-        let (to, why) = (pull.to, Enqueue::Moved);
-        self.send(now, Moving { task, to, from, why, refusals: 0 }, fx);
-        Some(weight)
+        let (task, load) = taken?;
+        self.send(now, Moving::new(task, from, pull.to, Enqueue::Moved), fx);
+        Some(load)
     }
 
     fn kick_an_idle_cpu(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {

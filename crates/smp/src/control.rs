@@ -7,11 +7,13 @@
 //! request is carried out exactly once, by the requester or by whoever has the task.
 //!
 //! `home` is written with the lock of the run queue held that the task enters or leaves, so a
-//! requester that finds it unchanged under that lock knows that the task is there.
+//! requester that finds it unchanged under that lock knows that the task is there, or was until it
+//! ended: the last word of a task is not said here, since its payload stays with its host. So the
+//! cell also knows whose it is.
 
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence, lock};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, fence, lock};
 use runyard_engine::cpu::CpuId;
-use runyard_engine::task::{Change, Slot};
+use runyard_engine::task::{Change, Slot, TaskId};
 
 /// Where a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub(crate) enum Home {
 pub struct Control {
     /// A [`Home`] in a word.
     home: AtomicU64,
+    /// The task, written with its first `home`.
+    task: AtomicU32,
     /// Whether `pending` may hold something.
     asked: AtomicBool,
     pending: Mutex<Change>,
@@ -36,6 +40,7 @@ impl Default for Control {
     fn default() -> Control {
         Control {
             home: AtomicU64::new(Home::Away.to_bits()),
+            task: AtomicU32::new(u32::MAX),
             asked: AtomicBool::new(false),
             pending: Mutex::new(Change::default()),
         }
@@ -52,6 +57,17 @@ impl Control {
         self.home.store(home.to_bits(), Ordering::Release);
     }
 
+    /// As [`Control::set_home`], for a task that enters a run queue.
+    pub(crate) fn enter(&self, task: TaskId, home: Home) {
+        self.task.store(task.0, Ordering::Relaxed);
+        self.set_home(home);
+    }
+
+    /// Whether this is the cell of `task`. The caller holds the lock of the run queue at `home`.
+    pub(crate) fn is_of(&self, task: TaskId) -> bool {
+        self.task.load(Ordering::Relaxed) == task.0
+    }
+
     /// Leaves a request for whoever has the task.
     pub(crate) fn ask(&self, change: Change) {
         lock(&self.pending).merge(change);
@@ -60,8 +76,14 @@ impl Control {
     }
 
     /// After [`Control::set_home`]: whether something was asked meanwhile.
-    pub(crate) fn was_asked(&self) -> bool {
+    pub(crate) fn was_asked_meanwhile(&self) -> bool {
         fence(Ordering::SeqCst);
+        self.was_asked()
+    }
+
+    /// Whether something was asked, as far as it is known here. What is not will be found when the
+    /// task has a home again.
+    pub(crate) fn was_asked(&self) -> bool {
         self.asked.load(Ordering::Acquire)
     }
 

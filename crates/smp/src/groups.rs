@@ -51,6 +51,10 @@ impl GroupTable {
 }
 
 impl Groups for GroupTable {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
     fn parent(&self, group: GroupId) -> GroupId {
         self.0[group.index()].spec.parent
     }

@@ -86,12 +86,16 @@ impl Levels {
         level.map_or(Importance::Closed, importance)
     }
 
-    /// The CPUs of the least important level below `prio` at which `affinity` has any.
-    pub(crate) fn lowest_for(&self, prio: RtPrio, affinity: &CpuSet) -> Option<&Mask> {
+    /// The CPUs of each level below `prio` at which `affinity` has any, least important first.
+    pub(crate) fn below<'a>(
+        &'a self,
+        prio: RtPrio,
+        affinity: &'a CpuSet,
+    ) -> impl Iterator<Item = &'a Mask> {
         let levels = (0..usize::from(prio.get())).filter(|&level| self.has_cpus(level));
         levels
             .map(|level| &self.levels[level].cpus)
-            .find(|cpus| (0..affinity.words()).any(|at| affinity.word(at) & cpus.word(at) != 0))
+            .filter(|cpus| (0..affinity.words()).any(|at| affinity.word(at) & cpus.word(at) != 0))
     }
 
     fn has_cpus(&self, level: usize) -> bool {
@@ -132,7 +136,7 @@ mod tests {
         }
         let find = |prio, cpus: &[u16]| {
             let cpus = cpus.iter().copied().map(CpuId).collect();
-            let mask = levels.lowest_for(RtPrio::new(prio).unwrap(), &cpus)?;
+            let mask = levels.below(RtPrio::new(prio).unwrap(), &cpus).next()?;
             mask.ring(&cpus, 0..3, CpuId(0)).next()
         };
         assert_eq!(levels.lowest(), rt(10));

@@ -6,11 +6,11 @@
 //! that make this enough:
 //!
 //! - **Publish, then look.** A CPU that has a real-time task to give away says so, fences, and looks
-//!   for a CPU that runs something less important ([`Machine::push`]). A CPU that comes to run
+//!   for a CPU that runs something less important (`Machine::push`). A CPU that comes to run
 //!   something less important says so, fences, and looks for CPUs that have something to give away
-//!   ([`Machine::pull`]). Whoever's fence is second sees the other; both may act.
+//!   (`Machine::pull`). Whoever's fence is second sees the other; both may act.
 //! - **Offer, may be refused.** A choice made on stale hints is checked under the lock of the CPU
-//!   that was chosen. A task that is refused is sent elsewhere, at most [`MAX_REFUSALS`] times;
+//!   that was chosen. A task that is refused is sent elsewhere, at most `MAX_REFUSALS` times;
 //!   then it goes back to where it came from, which looks once more.
 //! - **Hints never decide alone.** `idle`, `overloaded` and loads choose whom to ask.
 //!
@@ -32,7 +32,7 @@ use runyard_engine::features::Feature;
 use runyard_engine::run_queue::{
     CpuLoad, Enqueue, Expired, Importance, Prev, Released, Resched, RunQueue, Switch,
 };
-use runyard_engine::task::{Change, Slot, Task};
+use runyard_engine::task::{Change, Task};
 use runyard_engine::time::Time;
 use runyard_engine::timer::{TimerId, Token, Window};
 
@@ -61,11 +61,17 @@ pub struct Moving<W> {
     pub to: CpuId,
     /// Where it was.
     pub from: CpuId,
-    pub(crate) why: Enqueue,
-    pub(crate) refusals: u8,
+    why: Enqueue,
+    refusals: u8,
+    /// With which priority `to` pulled it, and so passed over others.
+    pub(crate) pulled: Option<RtPrio>,
 }
 
 impl<W> Moving<W> {
+    pub(crate) fn new(task: TaskOf<W>, from: CpuId, to: CpuId, why: Enqueue) -> Moving<W> {
+        Moving { task, to, from, why, refusals: 0, pulled: None }
+    }
+
     /// The task that is moved.
     #[must_use]
     pub fn task(&self) -> &Task<Work<W>> {
@@ -122,11 +128,24 @@ pub(crate) struct Cpu<W> {
 struct Locked<W> {
     rq: Queue<W>,
     /// What this CPU last said of itself.
-    said: (CpuLoad, bool),
+    said: Spoken,
+    said_expiry: u64,
+    /// It says nothing until [`Machine::publish`].
+    held_back: bool,
     balance: Balance,
 }
 
-/// What CPUs say of themselves. All (q).
+/// What a CPU says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Spoken {
+    load: CpuLoad,
+    /// The running real-time task is allowed on this CPU only.
+    pinned: bool,
+    idle: bool,
+    overloaded: bool,
+}
+
+/// What CPUs say of themselves. All (q) but `online`.
 #[derive(Debug)]
 pub(crate) struct Hints {
     pub(crate) levels: Levels,
@@ -134,8 +153,9 @@ pub(crate) struct Hints {
     pub(crate) pushable: Mask,
     /// Is online and has no task at all.
     pub(crate) idle: Mask,
-    /// Has more than one fair task.
+    /// Has a fair task that waits.
     pub(crate) overloaded: Mask,
+    /// Takes tasks, by the word of who takes it in and out of service; the run queue has the last.
     pub(crate) online: Mask,
 }
 
@@ -143,15 +163,50 @@ pub(crate) struct Hints {
 #[derive(Clone, Copy, Debug)]
 struct News {
     resched: Resched,
+    level: Importance,
+    /// The others have not heard of it yet.
+    held_back: bool,
     /// The most important thing here is less important than before.
     lowered: bool,
     /// There are real-time tasks to give away.
     pushable: bool,
 }
 
-/// What every CPU says at first: nothing, until it was published once.
-const SILENT: CpuLoad =
-    CpuLoad { level: Importance::Closed, pushable: None, nr_running: 1, nr_fair: 0, load: 0 };
+/// A task that a CPU took.
+#[must_use]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Landed {
+    pub(crate) on: CpuId,
+    /// What that means for the others, if the task is real-time.
+    news: Option<News>,
+}
+
+impl Spoken {
+    /// What every CPU says at first: nothing, until it was published once.
+    const NOTHING: Spoken = Spoken {
+        load: CpuLoad {
+            level: Importance::Closed,
+            pushable: None,
+            nr_running: 0,
+            nr_fair: 0,
+            load: 0,
+        },
+        pinned: false,
+        idle: false,
+        overloaded: false,
+    };
+
+    fn of<W>(rq: &Queue<W>) -> Spoken {
+        let load = rq.load();
+        let pinned = |curr: &Task<_>| curr.rt_prio().is_some() && curr.attr().affinity.len() == 1;
+        Spoken {
+            load,
+            pinned: rq.curr().is_some_and(pinned),
+            idle: load.nr_running == 0 && rq.is_online(),
+            overloaded: load.nr_fair > 0 && load.nr_running > 1,
+        }
+    }
+}
 
 impl<W> Machine<W> {
     /// Idle CPUs, all online.
@@ -168,7 +223,9 @@ impl<W> Machine<W> {
         let cpu = |cpu| Cpu {
             queue: Mutex::new(Locked {
                 rq: RunQueue::new(cpu, config.clone(), groups.clone()),
-                said: (SILENT, false),
+                said: Spoken::NOTHING,
+                said_expiry: u64::MAX,
+                held_back: false,
                 balance: Balance::default(),
             }),
             nr_fair: AtomicU32::new(0),
@@ -220,8 +277,7 @@ impl<W> Machine<W> {
         apply_pending(&mut task);
         let from = task.cpu();
         let to = self.select_cpu(&task);
-        let moving = Moving { task, to, from, why: Enqueue::Woken, refusals: 0 };
-        self.arrive(now, moving, fx);
+        self.arrive(now, Moving::new(task, from, to, Enqueue::Woken), fx);
         to
     }
 
@@ -234,8 +290,9 @@ impl<W> Machine<W> {
 
     /// Brings a carried task to the run queue that it was sent to.
     pub fn arrive(&self, now: Time, moving: Moving<W>, fx: &mut impl Effects<W>) {
-        if let Some(refused) = self.try_arrive(now, moving, fx) {
-            self.send(now, refused, fx);
+        match self.land(now, moving, fx) {
+            Ok(landed) => self.look_at(now, landed, fx),
+            Err(refused) => self.send(now, refused, fx),
         }
     }
 
@@ -288,8 +345,11 @@ impl<W> Machine<W> {
     /// Takes the next thing whose time has come on `cpu`, doing the scheduler's part of it: call
     /// it until it gives `None`. A due reschedule is a kick.
     pub fn expire(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> Option<Expired> {
-        let (expired, news) = self.with(cpu, fx, |rq| rq.expire(now));
-        match expired? {
+        let mut locked = lock(&self.cpus[cpu.index()].queue);
+        let expired = locked.rq.expire(now)?;
+        let news = self.told(cpu, &mut locked, fx);
+        drop(locked);
+        match expired {
             Expired::Tick => self.balance_tick(now, cpu, fx),
             Expired::RtPeriod => {
                 self.look(now, cpu, news, fx);
@@ -297,7 +357,7 @@ impl<W> Machine<W> {
             Expired::Timer(_) => {}
         }
         kick_if(news.resched, cpu, fx);
-        expired
+        Some(expired)
     }
 
     /// When the next timer interrupt of `cpu` must come.
@@ -305,6 +365,12 @@ impl<W> Machine<W> {
     pub fn next_expiry(&self, cpu: CpuId) -> Option<Time> {
         let at = self.cpus[cpu.index()].next_expiry.load(Ordering::Acquire);
         (at != u64::MAX).then_some(Time(at))
+    }
+
+    /// Whether somebody waits for `cpu`, as far as is known without its lock.
+    #[must_use]
+    pub fn is_wanted(&self, cpu: CpuId) -> bool {
+        self.hints.overloaded.contains(cpu) || self.hints.pushable.contains(cpu)
     }
 
     /// Arms a timer on `cpu`.
@@ -329,6 +395,10 @@ impl<W> Machine<W> {
             let (done, news) = self.with(cpu, fx, |rq| {
                 if cell.home() != Home::At(cpu, slot) {
                     return None;
+                }
+                if rq.get(slot).is_none_or(|task| !cell.is_of(task.id)) {
+                    // The task is over.
+                    return Some(None);
                 }
                 Some(cell.take().map(|change| {
                     let changed = rq.change(now, slot, change);
@@ -363,15 +433,20 @@ impl<W> Machine<W> {
 
     /// Takes `cpu` into service again.
     pub fn online(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        self.hints.online.set(cpu, true);
         let (_, news) = self.with(cpu, fx, |rq| rq.set_online(now, true));
+        // Not before: who reads this and is refused all the same would try for ever.
+        self.hints.online.set(cpu, true);
         self.look(now, cpu, news, fx);
         fx.kick(cpu);
     }
 
     /// Says what was held back for `cpu`, and looks.
     pub fn publish(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        let news = self.say(cpu, &mut lock(&self.cpus[cpu.index()].queue));
+        let news = {
+            let mut locked = lock(&self.cpus[cpu.index()].queue);
+            locked.held_back = false;
+            self.say(cpu, &mut locked)
+        };
         self.look(now, cpu, news, fx);
         kick_if(news.resched, cpu, fx);
     }
@@ -385,41 +460,95 @@ impl<W> Machine<W> {
     fn send_away(&self, now: Time, mut task: TaskOf<W>, from: CpuId, fx: &mut impl Effects<W>) {
         apply_pending(&mut task);
         let to = self.select_cpu(&task);
-        self.send(now, Moving { task, to, from, why: Enqueue::Moved, refusals: 0 }, fx);
+        self.send(now, Moving::new(task, from, to, Enqueue::Moved), fx);
     }
 
     /// Sends a task on its way, again and again until a CPU takes it or the host carries it.
     pub(crate) fn send(&self, now: Time, moving: Moving<W>, fx: &mut impl Effects<W>) {
+        if let Some(landed) = self.carry(now, moving, fx) {
+            self.look_at(now, landed, fx);
+        }
+    }
+
+    /// As [`Machine::send`], but leaves it to the caller to look from where the task is now.
+    pub(crate) fn carry(
+        &self,
+        now: Time,
+        moving: Moving<W>,
+        fx: &mut impl Effects<W>,
+    ) -> Option<Landed> {
         let mut next = fx.carry(moving);
-        while let Some(moving) = next {
-            next = self.try_arrive(now, moving, fx).and_then(|refused| fx.carry(refused));
+        loop {
+            match self.land(now, next?, fx) {
+                Ok(landed) => return Some(landed),
+                Err(refused) => next = fx.carry(refused),
+            }
+        }
+    }
+
+    /// Acts on what the arrival of a real-time task means.
+    pub(crate) fn look_at(&self, now: Time, landed: Landed, fx: &mut impl Effects<W>) {
+        if let Landed { on, news: Some(news) } = landed {
+            self.look(now, on, news, fx);
         }
     }
 
     /// Offers a task to the CPU it was sent to; if that refuses, says where it is to go instead.
-    fn try_arrive(
+    fn land(
         &self,
         now: Time,
         mut moving: Moving<W>,
         fx: &mut impl Effects<W>,
-    ) -> Option<Moving<W>> {
+    ) -> Result<Landed, Moving<W>> {
         apply_pending(&mut moving.task);
-        let Moving { task, to, from, why, refusals } = moving;
-        let prio = task.rt_prio();
-        let ((outcome, slot), news) = self.with(to, fx, |rq| offer(rq, now, task, why));
-        if let Some(task) = outcome {
-            return Some(self.elsewhere(Moving { task, to, from, why, refusals: refusals + 1 }));
-        }
+        let Moving { task, to, from, why, refusals, pulled } = moving;
+        let (offered, news) = self.with(to, fx, |rq| self.offer(rq, now, task, why));
         kick_if(news.resched, to, fx);
-        prio?;
-        if let Some(slot) = slot
-            && why == Enqueue::Woken
-            && news.resched == Resched::No
-        {
-            self.make_way(to, slot, fx);
+        if pulled.is_some_and(|prio| news.level < Importance::Rt(prio)) {
+            // It was changed on its way, or may not run here any more.
+            self.pull(now, to, fx);
         }
-        self.look(now, to, news, fx);
-        None
+        match offered {
+            Ok(prio) => Ok(Landed { on: to, news: prio.map(|_| news) }),
+            Err(task) => {
+                if news.held_back {
+                    // Who was refused knows better now; else it would be sent here for ever.
+                    self.publish(now, to, fx);
+                }
+                let (refusals, pulled) = (refusals + 1, None);
+                Err(self.elsewhere(Moving { task, to, from, why, refusals, pulled }))
+            }
+        }
+    }
+
+    /// Offers a task under the lock, and carries out what was asked of it meanwhile. Gives it back
+    /// if it may not stay, else tells its real-time priority.
+    fn offer(
+        &self,
+        rq: &mut Queue<W>,
+        now: Time,
+        task: TaskOf<W>,
+        why: Enqueue,
+    ) -> Result<Option<RtPrio>, TaskOf<W>> {
+        let id = task.id;
+        let (slot, _) = rq.offer(now, task, why)?;
+        let cell = rq.get(slot).and_then(control).expect("an offered task waits here");
+        cell.enter(id, Home::At(rq.cpu(), slot));
+        if cell.was_asked_meanwhile()
+            && let Some(change) = cell.take()
+            && let Some(task) = rq.change(now, slot, change).evicted
+        {
+            leaves(&task);
+            return Err(task);
+        }
+        let prio = rq.get(slot).and_then(Task::rt_prio);
+        if prio.is_some() && why == Enqueue::Woken && self.has(Feature::RtPush) {
+            let cpu = rq.cpu();
+            let _ = rq.make_way(slot, |task| {
+                task.rt_prio().is_some_and(|prio| self.find_lowest(task, prio, cpu).is_some())
+            });
+        }
+        Ok(prio)
     }
 
     /// Where a refused task goes: while it may be refused, where it is important enough; then back.
@@ -480,7 +609,7 @@ impl<W> Machine<W> {
     fn with_timers<R>(&self, cpu: CpuId, f: impl FnOnce(&mut Queue<W>) -> R) -> R {
         let mut locked = lock(&self.cpus[cpu.index()].queue);
         let result = f(&mut locked.rq);
-        self.say_expiry(cpu, &locked);
+        self.say_expiry(cpu, &mut locked);
         result
     }
 
@@ -493,13 +622,18 @@ impl<W> Machine<W> {
     ) -> (R, News) {
         let mut locked = lock(&self.cpus[cpu.index()].queue);
         let result = f(&mut locked.rq);
-        let news = if fx.hold_back(cpu) {
-            self.say_expiry(cpu, &locked);
-            News { resched: locked.rq.resched(), lowered: false, pushable: false }
-        } else {
-            self.say(cpu, &mut locked)
-        };
-        (result, news)
+        (result, self.told(cpu, &mut locked, fx))
+    }
+
+    /// After a run queue was changed: publishes it, unless the host will do so later.
+    fn told(&self, cpu: CpuId, locked: &mut Locked<W>, fx: &mut impl Effects<W>) -> News {
+        locked.held_back = locked.held_back || fx.hold_back(cpu);
+        if locked.held_back {
+            self.say_expiry(cpu, locked);
+            let (resched, level) = (locked.rq.resched(), locked.rq.load().level);
+            return News { resched, level, held_back: true, lowered: false, pushable: false };
+        }
+        self.say(cpu, locked)
     }
 
     /// As [`Machine::with`], for what takes a task out.
@@ -516,56 +650,44 @@ impl<W> Machine<W> {
     /// Publishes what has changed since this CPU last spoke.
     fn say(&self, cpu: CpuId, locked: &mut Locked<W>) -> News {
         self.say_expiry(cpu, locked);
-        let load = locked.rq.load();
-        let pinned = locked
-            .rq
-            .curr()
-            .is_some_and(|curr| curr.rt_prio().is_some() && curr.attr().affinity.len() == 1);
-        let (old, was_pinned) = std::mem::replace(&mut locked.said, (load, pinned));
-        let news = News {
-            resched: locked.rq.resched(),
-            lowered: load.level < old.level,
-            pushable: load.pushable.is_some(),
-        };
-        if (load, pinned) == (old, was_pinned) {
-            return news;
-        }
+        let new = Spoken::of(&locked.rq);
+        let old = std::mem::replace(&mut locked.said, new);
+        let (load, was) = (new.load, old.load);
         let (own, hints) = (&self.cpus[cpu.index()], &self.hints);
-        if (load.level, pinned) != (old.level, was_pinned) {
-            hints.levels.set(cpu, old.level, Said { level: load.level, pinned });
+        if (load.level, new.pinned) != (was.level, old.pinned) {
+            let said = Said { level: load.level, pinned: new.pinned };
+            hints.levels.set(cpu, was.level, said);
         }
-        if load.pushable != old.pushable {
+        if load.pushable != was.pushable {
             own.pushable.store(load.pushable.map_or(0, RtPrio::get), Ordering::Release);
             hints.pushable.set(cpu, load.pushable.is_some());
         }
-        if (load.nr_fair > 1) != (old.nr_fair > 1) {
-            hints.overloaded.set(cpu, load.nr_fair > 1);
+        if new.overloaded != old.overloaded {
+            hints.overloaded.set(cpu, new.overloaded);
         }
-        let idle = load.nr_running == 0 && locked.rq.is_online();
-        if idle != hints.idle.contains(cpu) {
-            hints.idle.set(cpu, idle);
+        if new.idle != old.idle {
+            hints.idle.set(cpu, new.idle);
         }
-        own.nr_fair.store(load.nr_fair, Ordering::Release);
-        own.load.store(load.load, Ordering::Release);
-        news
+        if load.nr_fair != was.nr_fair {
+            own.nr_fair.store(load.nr_fair, Ordering::Release);
+        }
+        if load.load != was.load {
+            own.load.store(load.load, Ordering::Release);
+        }
+        News {
+            resched: locked.rq.resched(),
+            level: load.level,
+            held_back: false,
+            lowered: load.level < was.level,
+            pushable: load.pushable.is_some(),
+        }
     }
 
-    fn say_expiry(&self, cpu: CpuId, locked: &Locked<W>) {
+    fn say_expiry(&self, cpu: CpuId, locked: &mut Locked<W>) {
         let at = locked.rq.next_expiry().map_or(u64::MAX, |at| at.0);
-        self.cpus[cpu.index()].next_expiry.store(at, Ordering::Release);
-    }
-
-    /// Makes way for a woken task that is pinned here if the equally important running one is not.
-    fn make_way(&self, cpu: CpuId, slot: Slot, fx: &mut impl Effects<W>) {
-        if !self.has(Feature::RtPush) {
-            return;
+        if at != std::mem::replace(&mut locked.said_expiry, at) {
+            self.cpus[cpu.index()].next_expiry.store(at, Ordering::Release);
         }
-        let (resched, _) = self.with(cpu, fx, |rq| {
-            rq.make_way(slot, |task| {
-                task.rt_prio().is_some_and(|prio| self.find_lowest(task, prio, cpu).is_some())
-            })
-        });
-        kick_if(resched, cpu, fx);
     }
 
     /// Asserts every run queue's invariants, and those between them.
@@ -575,6 +697,7 @@ impl<W> Machine<W> {
     pub fn check(&self) {
         let mut loads = vec![0; self.groups.ids().count()];
         for cpu in self.config.topology.iter() {
+            self.check_hints(cpu);
             self.inspect(cpu, |rq| {
                 rq.check();
                 for (slot, task) in rq.tasks() {
@@ -594,34 +717,41 @@ impl<W> Machine<W> {
     }
 }
 
+impl<W> Machine<W> {
+    /// Hints are stale only while they are held back.
+    fn check_hints(&self, cpu: CpuId) {
+        let locked = lock(&self.cpus[cpu.index()].queue);
+        if locked.held_back {
+            return;
+        }
+        let (said, hints) = (Spoken::of(&locked.rq), &self.hints);
+        assert_eq!(locked.said, said, "CPU {cpu} has said what it is\n{}", locked.rq);
+        let heard = Spoken {
+            load: CpuLoad {
+                level: hints.levels.of(cpu).level,
+                pushable: self.pushable(cpu),
+                nr_fair: self.cpus[cpu.index()].nr_fair.load(Ordering::Acquire),
+                load: self.cpus[cpu.index()].load.load(Ordering::Acquire),
+                ..said.load
+            },
+            // A closed CPU is in no level, and says nothing of who runs there.
+            pinned: match said.load.level {
+                Importance::Closed => said.pinned,
+                _ => hints.levels.of(cpu).pinned,
+            },
+            idle: hints.idle.contains(cpu),
+            overloaded: hints.overloaded.contains(cpu),
+        };
+        assert_eq!(heard, said, "the hints of CPU {cpu} are what it said\n{}", locked.rq);
+        assert_eq!(hints.pushable.contains(cpu), said.load.pushable.is_some(), "CPU {cpu}");
+    }
+}
+
 /// Kicks `cpu` if its run queue asks for a switch.
 pub(crate) fn kick_if<W>(resched: Resched, cpu: CpuId, fx: &mut impl Effects<W>) {
     if resched == Resched::Yes {
         fx.kick(cpu);
     }
-}
-
-/// Offers a task under the lock: gives it back if it is refused, else tells its place unless a
-/// change that was asked meanwhile moved it.
-fn offer<W>(
-    rq: &mut Queue<W>,
-    now: Time,
-    task: TaskOf<W>,
-    why: Enqueue,
-) -> (Option<TaskOf<W>>, Option<Slot>) {
-    let slot = match rq.offer(now, task, why) {
-        Ok((slot, _)) => slot,
-        Err(task) => return (Some(task), None),
-    };
-    let cell = rq.get(slot).and_then(control).expect("an offered task waits here");
-    cell.set_home(Home::At(rq.cpu(), slot));
-    if !cell.was_asked() {
-        return (None, Some(slot));
-    }
-    let Some(change) = cell.take() else { return (None, Some(slot)) };
-    let evicted = rq.change(now, slot, change).evicted;
-    evicted.iter().for_each(leaves);
-    (evicted, None)
 }
 
 /// The task's control cell; a running task's is with its host.

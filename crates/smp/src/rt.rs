@@ -6,6 +6,7 @@
 //! is just changing: see *publish, then look* in [`crate::machine`].
 
 use crate::machine::{Effects, Machine, Moving, Work, kick_if, leaves};
+use crate::mask::Mask;
 use crate::sync::{Ordering, fence};
 use runyard_engine::attr::RtPrio;
 use runyard_engine::cpu::CpuId;
@@ -23,22 +24,25 @@ impl<W> Machine<W> {
         from: CpuId,
     ) -> Option<CpuId> {
         let (affinity, last) = (&task.attr().affinity, task.cpu());
-        let candidates = self.hints.levels.lowest_for(prio, affinity)?;
-        let is_candidate = |cpu| candidates.contains(cpu) && affinity.contains(cpu);
-        if is_candidate(last) {
-            return Some(last);
-        }
         let topology = self.config.topology;
-        for level in topology.levels() {
-            let span = topology.span(last, level);
-            if span.contains(&from.index()) && is_candidate(from) {
-                return Some(from);
+        let nearest = |candidates: &Mask| {
+            let is_candidate = |cpu| candidates.contains(cpu) && affinity.contains(cpu);
+            if is_candidate(last) {
+                return Some(last);
             }
-            if let Some(near) = candidates.ring(affinity, span, last).next() {
-                return Some(near);
+            for level in topology.levels() {
+                let span = topology.span(last, level);
+                if span.contains(&from.index()) && is_candidate(from) {
+                    return Some(from);
+                }
+                if let Some(near) = candidates.ring(affinity, span, last).next() {
+                    return Some(near);
+                }
             }
-        }
-        candidates.ring(affinity, 0..self.cpus.len(), last).next()
+            None
+        };
+        // A CPU may leave the level at which it was seen; those of the next are still there.
+        self.hints.levels.below(prio, affinity).find_map(nearest)
     }
 
     /// Gives away the waiting real-time tasks of `cpu` that could run elsewhere now.
@@ -67,8 +71,12 @@ impl<W> Machine<W> {
                 kick_if(resched, cpu, fx);
                 return;
             };
-            let why = Enqueue::Pushed;
-            self.send(now, Moving { task, to, from: cpu, why, refusals: 0 }, fx);
+            let moving = Moving::new(task, cpu, to, Enqueue::Pushed);
+            if let Some(landed) = self.carry(now, moving, fx)
+                && landed.on != cpu
+            {
+                self.look_at(now, landed, fx);
+            }
         }
         fx.kick(cpu);
     }
@@ -92,8 +100,9 @@ impl<W> Machine<W> {
             kick_if(resched, from, fx);
             if let Some(task) = pulled {
                 best = task.rt_prio();
-                let why = Enqueue::Pushed;
-                self.send(now, Moving { task, to: cpu, from, why, refusals: 0 }, fx);
+                let mut moving = Moving::new(task, from, cpu, Enqueue::Pushed);
+                moving.pulled = best;
+                self.send(now, moving, fx);
             }
         }
     }

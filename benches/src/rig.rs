@@ -1,0 +1,130 @@
+//! What the operations are made on: machines, tasks, and a clock that is told how far to go.
+
+use runyard_engine::attr::{Attr, Policy, RtPrio};
+use runyard_engine::config::Config;
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::features::Features;
+use runyard_engine::run_queue::Prev;
+use runyard_engine::task::{Task, TaskId};
+use runyard_engine::time::{Nanos, Time};
+use runyard_engine::topology::Topology;
+use runyard_smp::control::Control;
+use runyard_smp::groups::GroupSpec;
+use runyard_smp::machine::{Effects, Machine, TaskOf, Work};
+use std::sync::Arc;
+
+/// What a host of the machine needs to run a task: nothing.
+pub(crate) type Payload = Work<()>;
+
+/// A host that does nothing when it is asked: the operations know which CPU must switch, and a task
+/// that moves arrives at once.
+pub(crate) struct Quiet;
+
+impl Effects<()> for Quiet {
+    fn kick(&mut self, _: CpuId) {}
+}
+
+/// Virtual time, and a source of numbers without a pattern.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    pub(crate) now: Time,
+    state: u64,
+}
+
+impl Default for Clock {
+    fn default() -> Clock {
+        Clock { now: Time::ZERO, state: 0x9e37_79b9_7f4a_7c15 }
+    }
+}
+
+impl Clock {
+    /// Goes on by `span`.
+    pub(crate) fn after(&mut self, span: Nanos) -> Time {
+        self.now = self.now + span;
+        self.now
+    }
+
+    /// A span below `bound`, which is not zero (xorshift).
+    pub(crate) fn below(&mut self, bound: Nanos) -> Nanos {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        Nanos(self.state % bound.0)
+    }
+}
+
+/// The default policy on `cpus` CPUs of one node, but with the turns of a single CPU, which end at
+/// each tick, and without a limit on real-time tasks, which are all that some operations run.
+pub(crate) fn config(cpus: u32, features: Features) -> Config {
+    let flat = |cpus| Topology::flat(cpus).expect("the machines here are small enough");
+    Config { topology: flat(cpus), features, rt_runtime: None, ..Config::new(flat(1)) }
+}
+
+/// A machine without task groups.
+pub(crate) fn machine(cpus: u32, features: Features) -> Machine<()> {
+    Machine::new(config(cpus, features), &[GroupSpec::ROOT]).expect("the configuration is valid")
+}
+
+/// SCHED_FIFO with this priority.
+pub(crate) fn fifo(prio: i64) -> Policy {
+    Policy::Fifo(rt_prio(prio))
+}
+
+/// SCHED_RR with this priority.
+pub(crate) fn rr(prio: i64) -> Policy {
+    Policy::RoundRobin(rt_prio(prio))
+}
+
+fn rt_prio(prio: i64) -> RtPrio {
+    RtPrio::new(prio).expect("a priority is in 1..=99")
+}
+
+/// What is asked for a task of `policy` that may run on `affinity`.
+pub(crate) fn attr(policy: Policy, affinity: CpuSet) -> Attr {
+    Attr { policy, ..Attr::normal(affinity) }
+}
+
+/// A task that was on `cpu` last.
+pub(crate) fn task(id: u32, attr: Attr, cpu: CpuId) -> TaskOf<()> {
+    let work = Work { control: Arc::new(Control::default()), work: () };
+    let mut task = Task::new(TaskId(id), attr, work);
+    task.set_cpu(cpu);
+    task
+}
+
+/// A CPU of a machine: what it runs is here, as with any host.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    cpu: CpuId,
+    curr: Option<(TaskId, Payload)>,
+}
+
+impl Seat {
+    pub(crate) fn idle(cpu: CpuId) -> Seat {
+        Seat { cpu, curr: None }
+    }
+
+    /// Switches because something else should run.
+    pub(crate) fn switch(&mut self, machine: &Machine<()>, now: Time) {
+        let prev = self.curr.take().map_or(Prev::Idle, |(_, payload)| Prev::Preempted(payload));
+        self.curr = machine.schedule(now, self.cpu, prev, &mut Quiet).next;
+    }
+
+    /// Switches because `task` should run.
+    pub(crate) fn switch_to(&mut self, machine: &Machine<()>, now: Time, task: TaskId) {
+        self.switch(machine, now);
+        assert_eq!(self.runs(), Some(task), "CPU {} has something to switch to", self.cpu);
+    }
+
+    /// The running task blocks; it is given to the caller.
+    pub(crate) fn block(&mut self, machine: &Machine<()>, now: Time) -> TaskOf<()> {
+        let (_, payload) = self.curr.take().expect("a task that blocks runs");
+        let switch = machine.schedule(now, self.cpu, Prev::Blocked(payload), &mut Quiet);
+        self.curr = switch.next;
+        switch.released.expect("a task that blocked is released").0
+    }
+
+    pub(crate) fn runs(&self) -> Option<TaskId> {
+        self.curr.as_ref().map(|&(task, _)| task)
+    }
+}

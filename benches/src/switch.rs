@@ -1,0 +1,202 @@
+//! Switches between tasks of one CPU, of which all are runnable: in the engine alone, and through
+//! the machine, that is with the lock, the hints and the look at other CPUs.
+//!
+//! A fair task that yields is the plain case: it goes back into the queue, the least takes its
+//! place. At a tick the account, the end of the turn and balancing come on top. The machine has 16
+//! CPUs of which the others are idle and stay so, since nobody hears their kicks.
+
+use crate::rig::{Clock, Payload, Quiet, attr, config, fifo, machine, rr, task};
+use crate::{Operation, Runner};
+use runyard_engine::attr::{Nice, Policy};
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::features::{Feature, Features};
+use runyard_engine::run_queue::{Enqueue, Prev, RunQueue, Switch};
+use runyard_engine::task::{Task, TaskId};
+use runyard_engine::time::{Nanos, Time};
+use runyard_smp::machine::Machine;
+use std::sync::Arc;
+
+/// Tasks in the queue, the running one included.
+const QUEUED: [u32; 4] = [8, 64, 1_024, 16_384];
+
+/// Tasks where their number is not what is compared.
+const TYPICAL: u32 = 64;
+
+/// The CPUs of the machine.
+const CPUS: u32 = 16;
+
+/// The CPU on which everything happens.
+const HERE: CpuId = CpuId(0);
+
+/// A task that yields has run for about this long.
+const TURN: Nanos = Nanos::from_micros(500);
+
+/// A new fair task starts up to a whole latency period behind those that are there. After so many
+/// turns of each they have come together.
+const TURNS_TO_SETTLE: u32 = 16;
+
+/// Why the CPU switches.
+#[derive(Clone, Copy, Debug)]
+enum Cause {
+    /// The running task lets others go first.
+    Yield,
+    /// The tick ended its turn, which comes so much later than the one before.
+    Tick(Nanos),
+}
+
+/// A CPU with its run queue, in the engine or in a machine.
+trait Host: 'static {
+    type Payload;
+
+    /// Whatever is due on the CPU.
+    fn expire(&mut self, now: Time);
+
+    fn switch(&mut self, now: Time, prev: Prev<Self::Payload>) -> Next<Self::Payload>;
+}
+
+type Next<P> = Option<(TaskId, P)>;
+
+struct Switching<H: Host> {
+    host: H,
+    cause: Cause,
+    clock: Clock,
+    curr: Next<H::Payload>,
+}
+
+struct Engine(RunQueue<(), ()>);
+
+struct OneOfMany(Machine<()>);
+
+pub(crate) fn operations() -> Vec<Operation> {
+    let all = Features::default();
+    let without = all.without(Feature::RtPush).without(Feature::RtPull);
+    let fair = Policy::Normal(Nice::default());
+    let tick = Cause::Tick(Nanos::from_millis(1));
+    let mut operations = Vec::new();
+    for (word, cause) in [("yield", Cause::Yield), ("tick", tick)] {
+        for number in QUEUED {
+            let tasks = Tasks { policy: fair, number };
+            operations.push(engine(format!("switch/engine/{word}/{number}"), tasks, cause));
+            let name = format!("switch/machine/{word}/{number}");
+            operations.push(one_of_many(name, tasks, (all, cause)));
+        }
+        let tasks = Tasks { policy: fair, number: TYPICAL };
+        let name = format!("switch/machine-without-rt-balancing/{word}/{TYPICAL}");
+        operations.push(one_of_many(name, tasks, (without, cause)));
+    }
+    for number in QUEUED {
+        let turn = Cause::Tick(config(1, all).rr_slice);
+        let (yields, turns) = (Tasks { policy: fifo(1), number }, Tasks { policy: rr(1), number });
+        operations.push(engine(format!("switch/engine/fifo-yield/{number}"), yields, Cause::Yield));
+        operations.push(engine(format!("switch/engine/rr-tick/{number}"), turns, turn));
+        let name = format!("switch/machine/fifo-yield/{number}");
+        operations.push(one_of_many(name, yields, (all, Cause::Yield)));
+    }
+    operations
+}
+
+/// Who is in the queue. They are bound to the CPU: else a woken one would go to an idle CPU.
+#[derive(Clone, Copy, Debug)]
+struct Tasks {
+    policy: Policy,
+    number: u32,
+}
+
+fn engine(name: String, tasks: Tasks, cause: Cause) -> Operation {
+    Operation::new(name, move || switches(Engine::new(tasks), tasks, cause))
+}
+
+fn one_of_many(name: String, tasks: Tasks, (features, cause): (Features, Cause)) -> Operation {
+    Operation::new(name, move || switches(OneOfMany::new(tasks, features), tasks, cause))
+}
+
+/// Each time another task gets the CPU, for another reason than that one became runnable.
+fn switches<H: Host>(host: H, tasks: Tasks, cause: Cause) -> Runner {
+    let mut switching = Switching { host, cause, clock: Clock::default(), curr: None };
+    switching.curr = switching.host.switch(Time::ZERO, Prev::Idle);
+    for _ in 0..TURNS_TO_SETTLE * tasks.number {
+        switching.switch();
+    }
+    Box::new(move |times| {
+        for _ in 0..times {
+            let before = switching.runs();
+            switching.switch();
+            assert_ne!(switching.runs(), before, "another task's turn");
+        }
+    })
+}
+
+impl<H: Host> Switching<H> {
+    fn switch(&mut self) {
+        let (_, payload) = self.curr.take().expect("a CPU with tasks runs one");
+        let prev = match self.cause {
+            Cause::Yield => {
+                let turn = TURN + self.clock.below(TURN);
+                self.clock.after(turn);
+                Prev::Yielded(payload)
+            }
+            Cause::Tick(turn) => {
+                let now = self.clock.after(turn);
+                self.host.expire(now);
+                Prev::Preempted(payload)
+            }
+        };
+        self.curr = self.host.switch(self.clock.now, prev);
+    }
+
+    fn runs(&self) -> Option<TaskId> {
+        self.curr.as_ref().map(|next| next.0)
+    }
+}
+
+impl Engine {
+    fn new(tasks: Tasks) -> Engine {
+        let config = Arc::new(config(1, Features::default()));
+        let mut rq = RunQueue::new(HERE, config, Arc::new(()));
+        let attr = attr(tasks.policy, CpuSet::only(HERE));
+        for id in 0..tasks.number {
+            let task = Task::new(TaskId(id), attr.clone(), ());
+            assert!(rq.offer(Time::ZERO, task, Enqueue::Woken).is_ok(), "the CPU takes tasks");
+        }
+        Engine(rq)
+    }
+}
+
+impl Host for Engine {
+    type Payload = ();
+
+    fn expire(&mut self, now: Time) {
+        while self.0.expire(now).is_some() {}
+    }
+
+    fn switch(&mut self, now: Time, prev: Prev<()>) -> Next<()> {
+        let Switch { next, released } = self.0.schedule(now, prev);
+        debug_assert!(released.is_none(), "nobody leaves");
+        next
+    }
+}
+
+impl OneOfMany {
+    fn new(tasks: Tasks, features: Features) -> OneOfMany {
+        let machine = machine(CPUS, features);
+        let attr = attr(tasks.policy, CpuSet::only(HERE));
+        for id in 0..tasks.number {
+            machine.wake(Time::ZERO, task(id, attr.clone(), HERE), &mut Quiet);
+        }
+        OneOfMany(machine)
+    }
+}
+
+impl Host for OneOfMany {
+    type Payload = Payload;
+
+    fn expire(&mut self, now: Time) {
+        while self.0.expire(now, HERE, &mut Quiet).is_some() {}
+    }
+
+    fn switch(&mut self, now: Time, prev: Prev<Payload>) -> Next<Payload> {
+        let Switch { next, released } = self.0.schedule(now, HERE, prev, &mut Quiet);
+        debug_assert!(released.is_none(), "nobody leaves");
+        next
+    }
+}

@@ -1,0 +1,63 @@
+//! A task wakes up, gets its CPU, runs and blocks again: what an event costs that somebody waits
+//! for. On a CPU that is idle, and on one that has others to run, which is preempted twice.
+
+use crate::rig::{Clock, Quiet, Seat, attr, fifo, machine, task};
+use crate::{Operation, Runner};
+use runyard_engine::attr::{Nice, Policy};
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::features::Features;
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+
+/// Other tasks on the CPU.
+const OTHERS: [u32; 2] = [0, 64];
+
+/// The CPU.
+const HERE: CpuId = CpuId(0);
+
+/// Who wakes up.
+const SLEEPER: TaskId = TaskId(0);
+
+/// How long it runs.
+const STINT: Nanos = Nanos::from_micros(10);
+
+/// How long it sleeps: long enough that a fair task has fallen behind whoever runs meanwhile by
+/// more than the wake-up granularity, and preempts it.
+const SLEEP: Nanos = Nanos::from_millis(5);
+
+pub(crate) fn operations() -> Vec<Operation> {
+    let policies = [("fair", Policy::Normal(Nice::default())), ("fifo", fifo(1))];
+    let operation = |others: u32, (word, policy): (&str, Policy)| {
+        Operation::new(format!("wake-switch-block/{word}/{others}-others"), move || {
+            round_trips(others, policy)
+        })
+    };
+    let operations = policies
+        .into_iter()
+        .flat_map(|policy| OTHERS.into_iter().map(move |others| operation(others, policy)));
+    operations.collect()
+}
+
+fn round_trips(others: u32, policy: Policy) -> Runner {
+    let machine = machine(1, Features::default());
+    let (mut here, mut clock) = (Seat::idle(HERE), Clock::default());
+    // The first round trip is that of a new task, which has no claim to preempt anybody.
+    let new = task(SLEEPER.0, attr(policy, CpuSet::only(HERE)), HERE);
+    machine.wake(Time::ZERO, new, &mut Quiet);
+    here.switch_to(&machine, clock.now, SLEEPER);
+    let mut asleep = Some(here.block(&machine, clock.after(STINT)));
+    let normal = attr(Policy::Normal(Nice::default()), CpuSet::only(HERE));
+    for id in 1..=others {
+        machine.wake(clock.now, task(id, normal.clone(), HERE), &mut Quiet);
+    }
+    here.switch(&machine, clock.now);
+    Box::new(move |times| {
+        for _ in 0..times {
+            let now = clock.after(SLEEP);
+            let woken = asleep.take().expect("it sleeps between two round trips");
+            machine.wake(now, woken, &mut Quiet);
+            here.switch_to(&machine, now, SLEEPER);
+            asleep = Some(here.block(&machine, clock.after(STINT)));
+        }
+    })
+}

@@ -1,0 +1,9 @@
+//! The command as scripts see it: arguments and files in, exit codes and two streams out.
+
+mod input;
+mod json;
+mod options;
+mod report;
+mod reproduce;
+mod rig;
+mod streams;

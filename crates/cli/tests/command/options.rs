@@ -1,0 +1,167 @@
+//! The options of `runyard sim`, one after the other, and how usage is refused.
+
+use crate::json::Json;
+use crate::rig::{call, sim};
+
+/// Something of everything: two policies, sharing, random times.
+const MIXED: &str = r#"{
+    "machine": {"cpus": 2, "costs": {"jitter_ns": 500}},
+    "features": ["NO_RT_PUSH_PAST_STUCK"],
+    "global": {"duration": 1},
+    "tasks": {
+        "rt": {"policy": "SCHED_FIFO", "priority": 20, "run": {"exponential": 300}, "sleep": 700},
+        "work": {"instance": 3, "run": {"uniform": [100, 5000]}, "lock": "m", "run1": 50, "unlock": "m"}
+    }
+}"#;
+
+#[track_caller]
+fn report(options: &[&str]) -> Json {
+    Json::read(&sim(MIXED, &[options, &["--json"]].concat()).done())
+}
+
+fn features(report: &Json) -> Vec<&str> {
+    let places = 0..report.list("features").len();
+    places.map(|at| report.text(&format!("features.{at}"))).collect()
+}
+
+#[test]
+fn cpus_and_topology_are_the_machine() {
+    let cpus = |options: &[&str]| {
+        let report = report(options);
+        assert_eq!(report.list("cpus").len() as f64, report.number("machine.cpus"));
+        report.number("machine.cpus")
+    };
+    assert_eq!(cpus(&[]), 2.0);
+    assert_eq!(cpus(&["--cpus", "3"]), 3.0);
+    assert_eq!(cpus(&["--topology", "2x3"]), 6.0);
+    assert_eq!(cpus(&["--topology=2x2x2"]), 8.0);
+    assert_eq!(cpus(&["--topology", "2x2", "--cpus", "4"]), 4.0);
+}
+
+#[test]
+fn a_large_machine_is_only_large() {
+    let report = report(&["--cpus", "65536", "--duration", "1ms"]);
+    assert_eq!(report.list("cpus").len(), 65_536);
+}
+
+#[test]
+fn features_are_switched_after_the_files_in_order() {
+    let before = ["RT_PUSH", "RT_PULL", "LOAD_BALANCE", "WAKEUP_PREEMPTION"];
+    let all = report(&[]);
+    for name in before {
+        assert!(features(&all).contains(&name), "{name} is on unless said");
+    }
+    assert!(!features(&all).contains(&"RT_PUSH_PAST_STUCK"), "the file says so");
+    let other = report(&["--feature", "RT_PUSH_PAST_STUCK", "--feature", "NO_RT_PULL"]);
+    assert!(features(&other).contains(&"RT_PUSH_PAST_STUCK"));
+    assert!(!features(&other).contains(&"RT_PULL"));
+    let last = report(&["--feature", "NO_RT_PULL", "--feature=RT_PULL"]);
+    assert_eq!(features(&last), features(&all), "the last counts");
+}
+
+#[test]
+fn the_seed_is_what_is_drawn_from() {
+    let tasks = |options: &[&str]| report(options).at("tasks").clone();
+    assert_eq!(report(&[]).number("seed"), 1.0);
+    assert_eq!(report(&["--seed", "77"]).number("seed"), 77.0);
+    assert_eq!(tasks(&["--seed", "77"]), tasks(&["--seed", "77"]));
+    assert_ne!(tasks(&["--seed", "77"]), tasks(&["--seed", "78"]));
+    let largest = sim(MIXED, &["--json", "--seed", "18446744073709551615"]).done();
+    assert!(largest.contains("\"seed\": 18446744073709551615,"), "to the last digit");
+}
+
+#[test]
+fn the_duration_is_a_number_with_a_unit() {
+    let duration = |options: &[&str]| report(options).number("duration_ns");
+    assert_eq!(duration(&[]), 1e9, "the file's");
+    assert_eq!(duration(&["--duration", "5us"]), 5e3);
+    assert_eq!(duration(&["--duration", "250ms"]), 250e6);
+    assert_eq!(duration(&["--duration", "2s"]), 2e9);
+    assert_eq!(duration(&["--duration=1m"]), 60e9);
+    for bad in ["", "s", "10", "1.5s", "-1s", "+1s", "10 s", " 1s", "0s", "0m", "1h", "1S", "1min"]
+    {
+        let said = sim(MIXED, &[&format!("--duration={bad}")]).misused();
+        assert!(said.contains("--duration"), "{bad}: {said}");
+    }
+    let centuries = format!("--duration={}s", u64::MAX);
+    sim(MIXED, &[&centuries]).misused();
+}
+
+#[test]
+fn a_check_says_that_it_was_one() {
+    let unchecked = sim(MIXED, &[]).done();
+    assert!(unchecked.contains("not checked"), "{unchecked}");
+    let checked = sim(MIXED, &["--check"]).done();
+    assert!(checked.contains("Invariants") && !checked.contains("not checked"), "{checked}");
+    let same = |text: &str| {
+        let lines = text.lines().filter(|line| !line.contains("wall time"));
+        let lines = lines.filter(|line| !line.starts_with("Invariants"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(same(&unchecked), same(&checked), "to look changes nothing");
+}
+
+#[test]
+fn a_broken_invariant_is_exit_code_1() {
+    let spin = r#"{"tasks": {"a": {"lock": "m", "unlock": "m"}}, "global": {"duration": 1}}"#;
+    for options in [&["--json"][..], &["--json", "--check"]] {
+        let said = sim(spin, options);
+        assert_eq!(said.code, Some(1), "{}", said.err);
+        let report = Json::read(&said.out);
+        assert_eq!(report.list("violations").len(), 1);
+        assert_eq!(report.at("violations.0").keys(), ["invariant", "at_ns", "what"]);
+        assert_eq!(report.text("violations.0.invariant"), "progress");
+        assert!(report.text("violations.0.what").starts_with("a "), "it names the task");
+        assert_eq!(said.err.is_empty(), options.len() == 1, "a check draws a picture");
+    }
+    let said = sim(spin, &["--check"]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.out.contains("progress"), "{}", said.out);
+}
+
+#[test]
+fn usage_is_refused_with_exit_code_2() {
+    for arguments in [
+        &["sim"][..],
+        &["sim", "-", "extra"],
+        &["sim", "-", "--no-such-option"],
+        &["sim", "-", "--cpus"],
+        &["sim", "-", "--cpus", "-1"],
+        &["sim", "-", "--cpus", "four"],
+        &["sim", "-", "--cpus", "1.5"],
+        &["sim", "-", "--topology", "4"],
+        &["sim", "-", "--topology", "0x1"],
+        &["sim", "-", "--topology", "2x"],
+        &["sim", "-", "--topology", "65536x2"],
+        &["sim", "-", "--seed", "-1"],
+        &["sim", "-", "--seed", "18446744073709551616"],
+        &["sim", "-", "--seed", "1", "--seed", "2"],
+        &["sim", "-", "--feature", "NO_SUCH"],
+        &["sim", "-", "--feature", "NO_"],
+        &["sim", "-", "--feature", "rt_push"],
+        &["sim", "-", "--feature", ""],
+        &["reproduce", "no-such-experiment"],
+        &["reproduce", "--host", "moon"],
+        &["reproduce", "--out"],
+        &["no-such-command"],
+    ] {
+        call(arguments).misused();
+    }
+    let said = sim(MIXED, &["--feature", "NO_SUCH"]).misused();
+    assert!(said.contains("RT_PUSH_PAST_STUCK"), "it names those that there are: {said}");
+    let nothing = call(&[]);
+    assert_eq!((nothing.code, nothing.out.as_str()), (Some(2), ""));
+}
+
+#[test]
+fn help_and_version_are_no_mistakes() {
+    for arguments in [&["--help"][..], &["--version"], &["sim", "--help"], &["reproduce", "-h"]] {
+        assert!(!call(arguments).done().is_empty());
+    }
+    let help = call(&["sim", "--help"]).done();
+    let options =
+        ["--cpus", "--topology", "--feature", "--seed", "--duration", "--json", "--check"];
+    for option in options {
+        assert!(help.contains(option), "{option}");
+    }
+}

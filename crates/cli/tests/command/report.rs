@@ -1,0 +1,230 @@
+//! The report of `runyard sim --json`: its fields, in order, and what they must add up to.
+
+use crate::json::Json;
+use crate::rig::{call, file, sim};
+
+const RUN: &str = r#"{
+    "machine": {"cpus": 3, "costs": {"jitter_ns": 500}},
+    "groups": {"/web": {"weight": 512}, "/web/api": {}},
+    "global": {"duration": 2},
+    "tasks": {
+        "rt": {"policy": "SCHED_RR", "priority": 7, "run": {"exponential": 300}, "sleep": 700},
+        "api": {"instance": 2, "priority": -5, "group": "/web/api", "run": {"normal": [900, 100]},
+                "sleep": {"uniform": [100, 2000]}, "fork": "child"},
+        "hog": {"policy": "SCHED_BATCH", "group": "/web", "run": 5000},
+        "rest": {"policy": "SCHED_IDLE", "run": 1000},
+        "late": {"delay": 3000000, "loop": 1, "run": 1},
+        "child": {"instance": 0, "loop": 1, "run": 10}
+    }
+}"#;
+
+const REPORT: [&str; 13] = [
+    "schema",
+    "host",
+    "scenario",
+    "seed",
+    "features",
+    "duration_ns",
+    "machine",
+    "cpus",
+    "tasks",
+    "groups",
+    "timers",
+    "engine",
+    "violations",
+];
+const MACHINE: [&str; 6] =
+    ["cpus", "utilization", "switches", "preemptions", "migrations", "timer_interrupts"];
+const CPU: [&str; 8] = [
+    "cpu",
+    "busy_ns",
+    "idle_ns",
+    "rt_ns",
+    "normal_ns",
+    "idle_policy_ns",
+    "overhead_ns",
+    "switches",
+];
+const TASK: [&str; 13] = [
+    "name",
+    "policy",
+    "priority",
+    "latency_nice",
+    "group",
+    "runtime_ns",
+    "wait_ns",
+    "sleep_ns",
+    "wakeups",
+    "switches",
+    "preemptions",
+    "migrations",
+    "wakeup_latency",
+];
+const LATENCY: [&str; 8] =
+    ["count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
+const GROUP: [&str; 8] = [
+    "path",
+    "runtime_ns",
+    "nr_periods",
+    "nr_throttled",
+    "throttled_ns",
+    "nr_bursts",
+    "burst_ns",
+    "borrowed_ns",
+];
+const TIMERS: [&str; 4] = ["armed", "expired", "greedy", "cancelled"];
+const ENGINE: [&str; 3] = ["decisions", "events", "wall_ns"];
+
+fn report() -> Json {
+    Json::read(&sim(RUN, &["--json"]).done())
+}
+
+fn row<'r>(report: &'r Json, list: &str, key: &str, value: &str) -> &'r Json {
+    let found = report.list(list).iter().find(|row| row.text(key) == value);
+    found.unwrap_or_else(|| panic!("{list} has a {value}"))
+}
+
+#[test]
+fn the_fields_are_those_of_the_contract_in_order() {
+    let report = report();
+    assert_eq!(report.keys(), REPORT);
+    assert_eq!(report.at("machine").keys(), MACHINE);
+    assert_eq!(report.at("timers").keys(), TIMERS);
+    assert_eq!(report.at("engine").keys(), ENGINE);
+    assert!(report.list("cpus").iter().all(|cpu| cpu.keys() == CPU));
+    for task in report.list("tasks") {
+        assert_eq!(task.keys(), TASK);
+        assert_eq!(task.at("wakeup_latency").keys(), LATENCY);
+    }
+    assert!(report.list("groups").iter().all(|group| group.keys() == GROUP));
+    assert_eq!(report.text("schema"), "runyard.report/1");
+    assert_eq!((report.text("host"), report.text("scenario")), ("sim", "-"));
+    assert_eq!((report.number("seed"), report.number("duration_ns")), (1.0, 2e9));
+    assert!(report.list("violations").is_empty());
+}
+
+#[test]
+fn rows_are_in_the_files_order() {
+    let report = report();
+    let names: Vec<_> = report.list("tasks").iter().map(|task| task.text("name")).collect();
+    let first = ["rt", "api-0", "api-1", "hog", "rest", "late"];
+    assert_eq!(names[..6], first);
+    assert!(names.len() > 100 && names[6..].iter().all(|name| name.starts_with("child-")));
+    let cpus: Vec<_> = report.list("cpus").iter().map(|cpu| cpu.number("cpu")).collect();
+    assert_eq!(cpus, [0.0, 1.0, 2.0]);
+    let paths: Vec<_> = report.list("groups").iter().map(|group| group.text("path")).collect();
+    assert_eq!(paths, ["/", "/web", "/web/api"]);
+}
+
+#[test]
+fn tasks_are_what_the_file_says() {
+    let report = report();
+    for (name, policy, priority, group) in [
+        ("rt", "SCHED_RR", 7.0, "/"),
+        ("api-1", "SCHED_OTHER", -5.0, "/web/api"),
+        ("hog", "SCHED_BATCH", 0.0, "/web"),
+        ("rest", "SCHED_IDLE", 0.0, "/"),
+    ] {
+        let task = row(&report, "tasks", "name", name);
+        assert_eq!((task.text("policy"), task.number("priority")), (policy, priority), "{name}");
+        assert_eq!((task.text("group"), task.number("latency_nice")), (group, 0.0), "{name}");
+        assert!(task.number("runtime_ns") > 0.0, "{name} ran");
+    }
+    let late = row(&report, "tasks", "name", "late");
+    assert_eq!((late.number("sleep_ns"), late.number("wakeups")), (2e9, 0.0));
+    let latency = late.at("wakeup_latency");
+    assert_eq!(latency.number("count"), 0.0);
+    let none = LATENCY[1..].iter().all(|figure| *latency.at(figure) == Json::Null);
+    assert!(none, "nothing can be said of no wake-ups: {latency:?}");
+}
+
+#[test]
+fn the_parts_sum_to_the_whole() {
+    let report = report();
+    let whole = report.number("duration_ns");
+    for cpu in report.list("cpus") {
+        let busy = cpu.number("busy_ns");
+        assert_eq!(busy + cpu.number("idle_ns"), whole);
+        let parts = ["rt_ns", "normal_ns", "idle_policy_ns", "overhead_ns"];
+        assert_eq!(parts.iter().map(|part| cpu.number(part)).sum::<f64>(), busy);
+    }
+    for task in &report.list("tasks")[..6] {
+        let parts = ["runtime_ns", "wait_ns", "sleep_ns"];
+        let life: f64 = parts.iter().map(|part| task.number(part)).sum();
+        assert_eq!(life, whole, "it lives as long as the run: {task:?}");
+    }
+    let executed = ["rt_ns", "normal_ns", "idle_policy_ns"].map(|part| report.sum("cpus", part));
+    assert_eq!(executed.iter().sum::<f64>(), report.sum("tasks", "runtime_ns"));
+    assert_eq!(executed[0], row(&report, "tasks", "name", "rt").number("runtime_ns"));
+    for figure in ["switches", "preemptions", "migrations"] {
+        assert_eq!(report.sum("tasks", figure), report.number(&format!("machine.{figure}")));
+    }
+    assert_eq!(report.sum("cpus", "switches"), report.number("machine.switches"));
+    let busy = report.sum("cpus", "busy_ns") / (3.0 * whole);
+    assert!((report.number("machine.utilization") - busy).abs() < 1e-6);
+    let group = |path| row(&report, "groups", "path", path).number("runtime_ns");
+    assert_eq!(group("/"), report.sum("tasks", "runtime_ns"), "all are in the root");
+    let hog = row(&report, "tasks", "name", "hog").number("runtime_ns");
+    assert_eq!(group("/web"), group("/web/api") + hog, "a child counts for its parent");
+}
+
+#[test]
+fn the_counts_are_plausible() {
+    let report = report();
+    let (armed, expired) = (report.number("timers.armed"), report.number("timers.expired"));
+    assert!(armed > 1_000.0 && expired <= armed && armed - expired <= 3.0, "{armed}, {expired}");
+    assert_eq!((report.number("timers.greedy"), report.number("timers.cancelled")), (0.0, 0.0));
+    let interrupts = report.number("machine.timer_interrupts");
+    assert!((2_000.0..6_000.0 + expired).contains(&interrupts), "{interrupts} with the ticks");
+    assert!(report.number("engine.decisions") >= report.number("machine.switches"));
+    assert!(report.number("engine.events") > report.number("engine.decisions"));
+    for task in report.list("tasks") {
+        let latency = task.at("wakeup_latency");
+        if latency.number("count") == 0.0 {
+            continue;
+        }
+        let figures = ["min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
+        assert!(figures.map(|figure| latency.number(figure)).is_sorted(), "{latency:?}");
+        let mean = latency.number("mean_ns");
+        assert!((latency.number("min_ns")..=latency.number("max_ns")).contains(&mean));
+        assert!(latency.number("count") <= task.number("wakeups"), "{task:?}");
+    }
+}
+
+/// The report but for what the clock on the wall says.
+fn without_wall(report: &str) -> String {
+    let at = report.find("\"wall_ns\": ").expect("a report says how long it took");
+    let number = at + "\"wall_ns\": ".len();
+    let end = report[number..].find(|c: char| !c.is_ascii_digit()).unwrap();
+    format!("{}{}", &report[..number], &report[number + end..])
+}
+
+#[test]
+fn the_same_run_is_the_same_report_to_the_byte() {
+    let name = file("repeated.json", RUN);
+    for options in [&[][..], &["--seed", "9"], &["--cpus", "5", "--feature", "NO_RT_PUSH"]] {
+        let arguments = [&["sim", &name, "--json"], options].concat();
+        let first = without_wall(&call(&arguments).done());
+        assert_eq!(first, without_wall(&call(&arguments).done()));
+        assert!(first.contains("\"scenario\": \"repeated\""));
+    }
+}
+
+#[test]
+fn a_report_for_people_says_the_same() {
+    let name = file("people.json", RUN);
+    let text = call(&["sim", &name]).done();
+    for word in ["people on sim", "3 CPUs", "2.00 s", "seed 1", "rt ", "api-0", "hog", "/web/api"] {
+        assert!(text.contains(word), "{word}\n{text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "lines are short\n{text}");
+}
+
+#[test]
+fn a_scenario_is_called_as_its_file() {
+    for (file_name, name) in [("a.b.json", "a.b"), ("plain", "plain"), (".hidden", ".hidden")] {
+        let file_name = file(file_name, "{\"tasks\": {\"a\": {\"loop\": 1, \"run\": 1}}}");
+        let report = Json::read(&call(&["sim", &file_name, "--json"]).done());
+        assert_eq!(report.text("scenario"), name);
+    }
+}

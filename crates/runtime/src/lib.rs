@@ -1,0 +1,30 @@
+//! A preemptive runtime for Rust programs, with the scheduling policies of Linux.
+//!
+//! A task is a future with a policy. Short polls cost what they cost on a cooperative runtime; one
+//! that overstays while somebody more important waits is stopped by a signal, in the middle, and
+//! goes on later on the thread on which it began.
+
+#[cfg(not(loom))]
+mod builder;
+mod handoff;
+#[cfg(not(loom))]
+mod keeper;
+#[cfg(not(loom))]
+#[expect(unsafe_code, reason = "the only place of the project that has any")]
+mod os;
+#[cfg(not(loom))]
+mod runtime;
+mod sync;
+#[cfg(not(loom))]
+mod task;
+#[cfg(not(loom))]
+pub mod time;
+#[cfg(not(loom))]
+mod worker;
+
+#[cfg(not(loom))]
+pub use builder::{Task, TaskBuilder, spawn, spawn_blocking, yield_now};
+#[cfg(not(loom))]
+pub use runtime::{Builder, Runtime};
+#[cfg(not(loom))]
+pub use task::{JoinError, JoinHandle};

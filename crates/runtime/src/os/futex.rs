@@ -1,0 +1,36 @@
+//! Waiting for a word to change, as futex(2) has it. All of it may be called in a signal handler.
+
+use crate::sync::AtomicU32;
+use runyard_engine::time::Time;
+
+/// Waits until somebody wakes this word, unless it is not `expected` any more; until `deadline` on
+/// the monotonic clock at the latest. May return for no reason: callers look and wait again.
+pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Time>) {
+    let spec = deadline.map(|at| libc::timespec {
+        tv_sec: (at.0 / 1_000_000_000).cast_signed(),
+        tv_nsec: (at.0 % 1_000_000_000).cast_signed(),
+    });
+    let timeout = spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word and the timeout outlive the call; the kernel only reads them.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            operation,
+            expected,
+            timeout,
+            std::ptr::null::<u32>(),
+            libc::FUTEX_BITSET_MATCH_ANY,
+        );
+    }
+}
+
+/// Wakes one thread that waits for this word.
+pub(crate) fn wake(word: &AtomicU32) {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word outlives the call, and the kernel uses its address only.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1);
+    }
+}

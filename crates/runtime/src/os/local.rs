@@ -1,0 +1,27 @@
+//! Which worker the calling thread is.
+//!
+//! The word is initialised at compile time and has no destructor, so reading it is one load
+//! relative to the thread pointer, in a signal handler too, and never registers anything (H2).
+
+use crate::sync::Arc;
+use crate::worker::Worker;
+use std::cell::Cell;
+
+thread_local! {
+    static WORKER: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
+}
+
+/// Makes the calling thread `worker` while `body` runs.
+pub(crate) fn with_worker(worker: &Arc<Worker>, body: impl FnOnce()) {
+    WORKER.set(Arc::as_ptr(worker));
+    body();
+    WORKER.set(std::ptr::null());
+}
+
+/// The calling thread's worker, if it is one. May be called in a signal handler.
+pub(crate) fn worker<R>(body: impl FnOnce(&Worker) -> R) -> Option<R> {
+    let worker = WORKER.get();
+    // SAFETY: the pointer is set only while `with_worker` borrows the `Arc` on this thread, and is
+    // read on this thread only, so what it points to is alive for as long as `body` runs.
+    unsafe { worker.as_ref() }.map(body)
+}

@@ -1,0 +1,105 @@
+//! The doorbell: a signal that says "look", and nothing else.
+//!
+//! The handler keeps errno, asks who the thread is, and calls [`crate::worker::Worker::rung`],
+//! which does atomics and futex calls only (H1). While it runs every other signal waits (`sa_mask`,
+//! H9). The signal may come late, twice, or from somebody else: the handler looks at words that
+//! say what is wanted (H8).
+
+use crate::os::local;
+use crate::os::thread::Tid;
+use crate::sync::{AtomicUsize, Once, Ordering};
+
+/// The C library and the dynamic loader in memory: where a thread is stopped in there, it may hold
+/// the allocator's or the loader's lock (H4).
+static LIBRARY: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
+
+/// Installs the handler for `signal`, once for the process; `false` if somebody else has one.
+pub(crate) fn install(signal: i32) -> bool {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(find_libraries);
+    // SAFETY: a sigaction of zeros is one, and every field that is read is set.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler as *const () as usize;
+    action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
+    // SAFETY: as above.
+    let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: the mask is ours; both structures are where the kernel is told they are. The handler
+    // does only what a handler may.
+    unsafe {
+        libc::sigfillset(&raw mut action.sa_mask);
+        libc::sigaction(signal, std::ptr::null(), &raw mut old);
+        let free = [libc::SIG_DFL, libc::SIG_IGN, action.sa_sigaction];
+        free.contains(&old.sa_sigaction)
+            && libc::sigaction(signal, &raw const action, std::ptr::null_mut()) == 0
+    }
+}
+
+/// Rings the bell of a thread of this process. A thread that is gone is not missed: the signal is
+/// ignored by default (H17). May be called in a signal handler.
+pub(crate) fn ring(thread: Tid, signal: i32) {
+    // SAFETY: the call takes numbers only.
+    unsafe {
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.0, signal);
+    }
+}
+
+/// Makes the calling thread deaf to every signal but `signal` and those that its own mistakes
+/// raise: who handles other signals does it on a thread that is never parked (H9).
+pub(crate) fn listen_only_to(signal: i32) {
+    let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
+    // SAFETY: the set is ours, and initialised by the first call.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut set);
+        for heard in faults.into_iter().chain([signal, libc::SIGABRT, libc::SIGSYS]) {
+            libc::sigdelset(&raw mut set, heard);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+    }
+}
+
+extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: errno belongs to this thread.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let saved = unsafe { *errno };
+    local::worker(|worker| worker.rung(is_in_library(context)));
+    // SAFETY: as above.
+    unsafe {
+        *errno = saved;
+    }
+}
+
+fn is_in_library(context: *mut libc::c_void) -> bool {
+    let at = program_counter(context);
+    let bound = |nth: usize| LIBRARY[nth].load(Ordering::Relaxed);
+    (bound(0)..bound(1)).contains(&at) || (bound(2)..bound(3)).contains(&at)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn program_counter(context: *mut libc::c_void) -> usize {
+    let context: *const libc::ucontext_t = context.cast();
+    // SAFETY: the kernel passes the interrupted thread's context to a handler with SA_SIGINFO.
+    unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] as usize }
+}
+
+#[cfg(target_arch = "aarch64")]
+fn program_counter(context: *mut libc::c_void) -> usize {
+    let context: *const libc::ucontext_t = context.cast();
+    // SAFETY: the kernel passes the interrupted thread's context to a handler with SA_SIGINFO.
+    unsafe { (*context).uc_mcontext.pc as usize }
+}
+
+/// Notes where the C library and the loader are. In a program that has them inside itself there is
+/// nothing to note, and a stopped holder of the allocator's lock is left to the stall detector.
+fn find_libraries() {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    for (at, name) in ["/libc.so", "/ld-linux"].into_iter().enumerate() {
+        let code = maps.lines().find(|line| line.contains(name) && line.contains(" r-xp "));
+        let range = code.and_then(|line| line.split(' ').next()?.split_once('-'));
+        let Some((low, high)) = range else { continue };
+        let address = |text| usize::from_str_radix(text, 16).unwrap_or(0);
+        LIBRARY[2 * at].store(address(low), Ordering::Relaxed);
+        LIBRARY[2 * at + 1].store(address(high), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,74 @@
+//! Kernel threads: their names for the kernel, the CPUs they run on, and the time they used.
+
+use runyard_engine::time::{Nanos, Time};
+
+/// The kernel's name for a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tid(pub(crate) i32);
+
+/// The calling thread's.
+pub(crate) fn current() -> Tid {
+    // SAFETY: the call has no arguments and cannot fail.
+    Tid(unsafe { libc::gettid() })
+}
+
+/// The CPUs on which the process may run, in order.
+pub(crate) fn allowed_cpus() -> Vec<usize> {
+    let mut bits = [0_u64; MASK_WORDS];
+    // SAFETY: the kernel writes at most as many bytes as the array has.
+    let written = unsafe {
+        libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&bits), bits.as_mut_ptr())
+    };
+    let words = usize::try_from(written).unwrap_or(0) / size_of::<u64>();
+    let cpus = 0..words * 64;
+    cpus.filter(|cpu| bits[cpu / 64] >> (cpu % 64) & 1 == 1).collect()
+}
+
+/// Lets a thread run on one CPU only; `false` if that is refused.
+pub(crate) fn pin(thread: Tid, cpu: usize) -> bool {
+    let mut bits = [0_u64; MASK_WORDS];
+    bits[cpu / 64] |= 1 << (cpu % 64);
+    // SAFETY: the kernel reads at most as many bytes as the array has.
+    unsafe {
+        libc::syscall(libc::SYS_sched_setaffinity, thread.0, size_of_val(&bits), bits.as_ptr()) == 0
+    }
+}
+
+/// As many CPUs as a machine of ours may have.
+const MASK_WORDS: usize = runyard_engine::cpu::MAX_CPUS / 64;
+
+/// Makes the waits of the calling thread as exact as the kernel can.
+pub(crate) fn be_exact() {
+    // SAFETY: the call takes a number only.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+    }
+}
+
+/// CPU time that a thread of this process has used. `None` if it is gone.
+pub(crate) fn cpu_time(thread: Tid) -> Option<Nanos> {
+    // The kernel's encoding of a thread's CPU clock: CPUCLOCK_SCHED of a thread.
+    let clock = !thread.0 << 3 | 6;
+    clock_time(clock).map(|at| Nanos(at.0))
+}
+
+/// Whether a thread of this process waits in the kernel for something; one that only waits for a
+/// CPU does not.
+pub(crate) fn is_blocked(thread: Tid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", thread.0));
+    // The state follows the name, which is in parentheses and may contain some.
+    let state = stat.ok().and_then(|stat| stat.rsplit_once(") ")?.1.chars().next());
+    matches!(state, Some('S' | 'D'))
+}
+
+/// The monotonic clock.
+pub(crate) fn now() -> Time {
+    clock_time(libc::CLOCK_MONOTONIC).expect("every kernel has this clock")
+}
+
+fn clock_time(clock: libc::clockid_t) -> Option<Time> {
+    let mut spec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec to where one is.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut spec) };
+    (result == 0).then(|| Time(spec.tv_sec as u64 * 1_000_000_000 + spec.tv_nsec as u64))
+}

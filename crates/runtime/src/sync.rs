@@ -1,0 +1,42 @@
+//! The only place that names a synchronisation primitive, and the futex under them: std's and the
+//! kernel's, or a model checker's.
+
+pub(crate) use std::sync::Arc;
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Mutex, MutexGuard, Once, OnceLock,
+    atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence},
+};
+
+/// Takes a lock. A panic under a lock of the runtime is a broken invariant of it.
+#[cfg(not(loom))]
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("nobody panicked with this lock held")
+}
+
+/// Waits until `word` is not `expected` any more; may return for no reason.
+#[cfg(not(loom))]
+pub(crate) fn futex_wait(word: &AtomicU32, expected: u32) {
+    crate::os::futex::wait(word, expected, None);
+}
+
+#[cfg(not(loom))]
+pub(crate) fn futex_wake(word: &AtomicU32) {
+    crate::os::futex::wake(word);
+}
+
+/// The model's futex waits by letting others go first.
+#[cfg(loom)]
+pub(crate) fn futex_wait(word: &AtomicU32, expected: u32) {
+    if word.load(Ordering::SeqCst) == expected {
+        loom::thread::yield_now();
+    }
+}
+
+#[cfg(loom)]
+pub(crate) fn futex_wake(_: &AtomicU32) {
+    loom::thread::yield_now();
+}

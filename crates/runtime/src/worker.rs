@@ -1,0 +1,431 @@
+//! Kernel threads that run tasks: the scheduling loop, and what the doorbell does to it.
+//!
+//! A worker owns a slot while it runs tasks ([`crate::handoff`]). Foreign code runs with `off` at
+//! zero and may be stopped at any instruction; the runtime's own code runs with `off` above zero
+//! and is never stopped, only told (H3). A task that was stopped keeps its thread: its job is now
+//! to resume that worker, and it is scheduled like any other.
+//!
+//! [`Worker::rung`] runs in the signal handler. It compares words, moves the slot, and waits.
+
+use crate::handoff::{Baton, Left, Ring, WorkerId};
+use crate::os;
+use crate::os::thread::Tid;
+use crate::os::timer::{Clock, Timer};
+use crate::runtime::{Doorbells, Shared};
+use crate::sync::{
+    Arc, AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, compiler_fence,
+    lock,
+};
+use crate::task::{Job, Todo};
+use async_task::Runnable;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
+use runyard_engine::time::{Nanos, Time};
+use runyard_smp::machine::{TaskOf, Work};
+
+/// How long a thread that was stopped inside the C library is let go on, and how often: it may hold
+/// the allocator's lock (H4).
+const LIBRARY_GRACE: Nanos = Nanos::from_micros(30);
+const LIBRARY_GRACES: u32 = 20;
+
+/// When a worker that could not hand over its slot, for want of a spare, tries again (H18).
+const NO_SPARE_RETRY: Nanos = Nanos::from_micros(200);
+
+/// How long an idle worker looks before it sleeps. An idle virtual CPU takes 17-30 us to wake, a
+/// looking one next to nothing; this is what a wake-up costs, so looking costs at most twice the
+/// best that could have been done.
+const SPIN: Nanos = Nanos::from_micros(20);
+
+/// After a slot was taken from a thread that blocked in the kernel, it may use this much CPU time
+/// before it is stopped and asks for a slot.
+const UNSCHEDULED_GRACE: Nanos = Nanos::from_micros(50);
+
+/// One kernel thread.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) id: WorkerId,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) baton: Baton,
+    tid: AtomicI32,
+    /// The slot that it owns, or owned last.
+    slot: AtomicU32,
+    /// Above zero: not to be stopped. Written by this thread only.
+    off: AtomicU32,
+    graces: AtomicU32,
+    /// Whose poll it is in the middle of, while it is.
+    running: Mutex<Option<Work<Job>>>,
+    /// The engine's part of a task that blocks in the kernel on this thread.
+    pub(crate) in_kernel: Mutex<Option<TaskOf<Job>>>,
+    /// It wants a slot again, and cannot ask for one itself.
+    pub(crate) wants_slot: AtomicBool,
+    timer: OnceLock<Option<Timer>>,
+    cpu_timer: OnceLock<Option<Timer>>,
+    armed: AtomicU64,
+}
+
+impl Worker {
+    pub(crate) fn new(shared: &Arc<Shared>, id: WorkerId, slot: CpuId) -> Arc<Worker> {
+        Arc::new(Worker {
+            id,
+            shared: shared.clone(),
+            baton: Baton::new(),
+            tid: AtomicI32::new(0),
+            slot: AtomicU32::new(slot.0.into()),
+            off: AtomicU32::new(1),
+            graces: AtomicU32::new(0),
+            running: Mutex::new(None),
+            in_kernel: Mutex::new(None),
+            wants_slot: AtomicBool::new(false),
+            timer: OnceLock::new(),
+            cpu_timer: OnceLock::new(),
+            armed: AtomicU64::new(u64::MAX),
+        })
+    }
+
+    pub(crate) fn tid(&self) -> Tid {
+        Tid(self.tid.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn cpu(&self) -> CpuId {
+        CpuId(self.slot.load(Ordering::Acquire) as u16)
+    }
+
+    /// Whether this worker owns its slot.
+    fn owns(&self) -> bool {
+        self.shared.slot(self.cpu()).owner() == self.id
+    }
+
+    /// The thread: waits as a spare, runs tasks while it owns a slot, and so on until shutdown.
+    /// The first worker of a slot owns it from the start.
+    pub(crate) fn live(self: &Arc<Worker>, owns: bool) {
+        self.settle_in();
+        os::local::with_worker(self, || {
+            if owns {
+                self.run(Prev::Idle);
+            }
+            loop {
+                self.baton.wait();
+                if self.shared.is_over() {
+                    return;
+                }
+                let prev = self.take_over();
+                self.run(prev);
+            }
+        });
+    }
+
+    fn settle_in(&self) {
+        let tid = os::thread::current();
+        self.tid.store(tid.0, Ordering::Release);
+        os::thread::be_exact();
+        self.shared.pin(self, self.cpu());
+        os::signal::listen_only_to(self.shared.signal);
+        let timer = |clock| {
+            self.shared.preempts.then(|| Timer::new(clock, tid, self.shared.signal)).flatten()
+        };
+        let _ = self.timer.set(timer(Clock::Monotonic));
+        let _ = self.cpu_timer.set(timer(Clock::OwnCpuTime));
+    }
+
+    /// A spare was granted the slot: what became of whom it belonged to.
+    fn take_over(&self) -> Prev<Work<Job>> {
+        let shared = &self.shared;
+        match shared.slot(self.cpu()).left_by() {
+            Some(Left::Preempted(worker)) => Prev::Preempted(shared.worker(worker).put_away()),
+            Some(Left::Lost(worker)) => {
+                let worker = shared.worker(worker);
+                let blocked = Prev::Blocked(worker.put_away());
+                let Switch { next, released } = shared.schedule(self.cpu(), blocked);
+                let (task, _) = released.expect("a blocked task is released");
+                *lock(&worker.in_kernel) = Some(task);
+                worker.stop_when_it_runs();
+                next.map_or(Prev::Idle, |(_, work)| Prev::Preempted(work))
+            }
+            None => Prev::Idle,
+        }
+    }
+
+    /// Runs tasks until the slot goes to somebody else.
+    fn run(&self, mut prev: Prev<Work<Job>>) {
+        loop {
+            if self.shared.is_over() {
+                return;
+            }
+            let cpu = self.cpu();
+            let slot = self.shared.slot(cpu);
+            slot.take_pending();
+            self.expire(cpu);
+            let Switch { next, released } = self.shared.schedule(cpu, prev);
+            if let Some((task, how)) = released {
+                self.shared.settle(task, how == Released::Exited);
+            }
+            let Some((_, Work { control, work: Job { cell, todo } })) = next else {
+                self.idle(cpu);
+                prev = Prev::Idle;
+                continue;
+            };
+            let work = Work { control, work: Job { cell, todo: Todo::Nothing } };
+            match todo {
+                Todo::Poll(runnable) => prev = self.poll(work, runnable),
+                Todo::Resume(worker) => return self.resume(&worker, work),
+                Todo::Nothing => unreachable!("a task that is picked has something to do"),
+            }
+        }
+    }
+
+    /// Polls a task, and tells what became of it. When this returns the worker owns a slot again,
+    /// though not always the one it owned before.
+    fn poll(&self, work: Work<Job>, runnable: Runnable) -> Prev<Work<Job>> {
+        let cell = work.work.cell.clone();
+        *lock(&self.running) = Some(work);
+        self.arm();
+        self.set_off(0);
+        let entered = self.shared.slot(self.cpu()).enter();
+        let left = if entered {
+            runnable.run();
+            None
+        } else {
+            Some(runnable)
+        };
+        self.set_off(1);
+        if !self.shared.slot(self.cpu()).leave(self.id) {
+            self.come_back();
+        }
+        let Some(mut work) = lock(&self.running).take() else {
+            assert!(self.shared.is_over(), "this is whose poll it was");
+            return Prev::Idle;
+        };
+        if left.is_none() && cell.is_done() {
+            return Prev::Exited;
+        }
+        if let Some(runnable) = left {
+            work.work.todo = Todo::Poll(runnable);
+            return Prev::Preempted(work);
+        }
+        match cell.take_note() {
+            Some(runnable) => {
+                work.work.todo = Todo::Poll(runnable);
+                Prev::Yielded(work)
+            }
+            None => Prev::Blocked(work),
+        }
+    }
+
+    /// The task in whose poll this thread was stopped: its job is to go on here.
+    fn put_away(self: &Arc<Worker>) -> Work<Job> {
+        let mut work = lock(&self.running).take().expect("it was in the middle of a poll");
+        work.work.todo = Todo::Resume(self.clone());
+        work
+    }
+
+    fn set_off(&self, off: u32) {
+        compiler_fence(Ordering::SeqCst);
+        self.off.store(off, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// The slot was taken while the task blocked in the kernel, and the task's poll is over: queues
+    /// for a slot, to finish there.
+    fn come_back(&self) {
+        self.baton.lay_down();
+        while !self.shared.is_over() && !self.ask_for_slot() {
+            std::thread::yield_now();
+        }
+        self.baton.wait();
+    }
+
+    /// Makes the task of this thread runnable again; `false` if the one that took the slot has not
+    /// yet put the task away.
+    pub(crate) fn ask_for_slot(&self) -> bool {
+        let task = lock(&self.in_kernel).take();
+        let there = task.is_some();
+        task.into_iter().for_each(|task| self.shared.wake(task));
+        there
+    }
+
+    /// Gives the slot to a parked worker, which goes on with its task, and becomes a spare.
+    fn resume(&self, worker: &Worker, work: Work<Job>) {
+        let cpu = self.cpu();
+        let slot = self.shared.slot(cpu);
+        *lock(&worker.running) = Some(work);
+        if worker.cpu() != cpu {
+            self.shared.pin(worker, cpu);
+            worker.slot.store(cpu.0.into(), Ordering::Release);
+        }
+        self.baton.lay_down();
+        let kept = slot.put_spare(self.id);
+        debug_assert!(kept, "there are places for all spares");
+        slot.resume(self.id, worker.id);
+        worker.baton.grant();
+    }
+
+    /// Waits until there is something to do.
+    fn idle(&self, cpu: CpuId) {
+        let slot = self.shared.slot(cpu);
+        let started = os::thread::now();
+        loop {
+            let now = os::thread::now();
+            let due = self.shared.machine.next_expiry(cpu).is_some_and(|at| at <= now);
+            if slot.is_pending() || due || self.shared.is_over() {
+                return;
+            }
+            if now.since(started) > SPIN {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        if let Some(bed) = slot.fall_asleep() {
+            os::futex::wait(&slot.bed, bed, self.shared.machine.next_expiry(cpu));
+            slot.leave(self.id);
+        }
+    }
+
+    /// Serves the timers of `cpu` whose time has come, all in one visit.
+    fn expire(&self, cpu: CpuId) {
+        let shared = &self.shared;
+        let now = os::thread::now();
+        if shared.machine.next_expiry(cpu).is_none_or(|at| at > now) {
+            return;
+        }
+        while let Some(expired) = shared.machine.expire(now, cpu, &mut Doorbells(shared)) {
+            if let Expired::Timer(token) = expired {
+                shared.fire(cpu, token);
+            }
+        }
+    }
+
+    /// Sets the timer to the next moment at which somebody must look. May be called in a signal
+    /// handler.
+    pub(crate) fn arm(&self) {
+        let Some(at) = self.shared.machine.next_expiry(self.cpu()) else { return };
+        let armed = Time(self.armed.load(Ordering::Relaxed));
+        if (at < armed || armed <= os::thread::now())
+            && let Some(Some(timer)) = self.timer.get()
+        {
+            self.armed.store(at.0, Ordering::Relaxed);
+            timer.set_at(at);
+        }
+    }
+
+    /// Runs `section` without being stopped in it; acts at its end on what came meanwhile.
+    pub(crate) fn without_preemption<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.set_off(self.off.load(Ordering::Relaxed) + 1);
+        let result = section();
+        let off = self.off.load(Ordering::Relaxed) - 1;
+        // Parking is the runtime's own code: a signal in the middle of it must find `off` set.
+        while off == 0 && self.is_wanted() && self.answer(false) {}
+        self.set_off(off);
+        if off == 0 && self.is_wanted() {
+            // A signal came too early, or there is no spare.
+            self.ring_again(NO_SPARE_RETRY);
+        }
+        result
+    }
+
+    /// Whether the slot is wanted, or something on its CPU is due.
+    fn is_wanted(&self) -> bool {
+        let cpu = self.cpu();
+        let due = || self.shared.machine.next_expiry(cpu).is_some_and(|at| at <= os::thread::now());
+        self.shared.slot(cpu).is_pending() || due()
+    }
+
+    /// The doorbell was rung, in the middle of foreign code. Runs in the signal handler.
+    pub(crate) fn rung(&self, in_library: bool) {
+        if self.off.load(Ordering::Relaxed) == 0 {
+            self.answer(in_library);
+        }
+    }
+
+    /// Does what whoever rang wanted. Says whether it did anything.
+    fn answer(&self, in_library: bool) -> bool {
+        if self.shared.is_over() {
+            return false;
+        }
+        if !self.owns() {
+            self.park_without_slot();
+            return true;
+        }
+        if !self.is_wanted() {
+            // A setting that was overtaken, or somebody else's signal.
+            self.arm();
+            return false;
+        }
+        let graces = self.graces.load(Ordering::Relaxed);
+        if in_library && graces < LIBRARY_GRACES {
+            self.graces.store(graces + 1, Ordering::Relaxed);
+            self.ring_again(LIBRARY_GRACE);
+            return false;
+        }
+        self.graces.store(0, Ordering::Relaxed);
+        self.park()
+    }
+
+    /// Hands the slot to a spare and waits to be resumed, again and again while it is wanted.
+    /// `false` if there is no spare.
+    fn park(&self) -> bool {
+        loop {
+            let slot = self.shared.slot(self.cpu());
+            let Some(spare) = slot.take_spare() else {
+                slot.enter_all_the_same();
+                self.shared.keeper.look();
+                self.ring_again(NO_SPARE_RETRY);
+                return false;
+            };
+            self.baton.lay_down();
+            let spare_worker = self.shared.worker_ref(spare);
+            if !slot.hand_over(self.id, spare) {
+                slot.put_spare(spare);
+                self.park_without_slot();
+                return true;
+            }
+            spare_worker.baton.grant();
+            if !slot.has_spare() {
+                self.shared.keeper.look();
+            }
+            self.baton.wait();
+            self.arm();
+            if self.shared.is_over() || self.shared.slot(self.cpu()).enter() {
+                return true;
+            }
+        }
+    }
+
+    /// The slot was taken while this thread blocked in the kernel, and it goes on with foreign code:
+    /// waits for a slot, which the keeper asks for.
+    fn park_without_slot(&self) {
+        self.baton.lay_down();
+        self.wants_slot.store(true, Ordering::SeqCst);
+        self.shared.keeper.look();
+        self.baton.wait();
+        self.arm();
+        if !self.shared.is_over() && !self.shared.slot(self.cpu()).enter() {
+            self.park();
+        }
+    }
+
+    fn ring_again(&self, after: Nanos) {
+        if let Some(Some(timer)) = self.timer.get() {
+            self.armed.store(0, Ordering::Relaxed);
+            timer.set_after(after);
+        }
+    }
+
+    /// After its slot was taken: stop it when it has used CPU time again.
+    pub(crate) fn stop_when_it_runs(&self) {
+        if let Some(Some(timer)) = self.cpu_timer.get() {
+            timer.set_after(UNSCHEDULED_GRACE);
+        }
+    }
+}
+
+/// Asks the owner of a slot to schedule.
+pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
+    let slot = shared.slot(cpu);
+    match slot.request() {
+        Ring::Nothing => {}
+        // The caller itself: looks when its section ends.
+        Ring::Signal(owner) if os::local::worker(|own| own.id) == Some(owner) => {}
+        Ring::Signal(owner) => os::signal::ring(shared.worker_ref(owner).tid(), shared.signal),
+        Ring::Wake => os::futex::wake(&slot.bed),
+    }
+}

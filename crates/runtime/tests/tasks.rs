@@ -1,0 +1,204 @@
+//! What a task may rely on: it runs, its result comes, its end is seen, and nothing is left.
+
+use runyard::{JoinError, Runtime, Task, spawn, spawn_blocking, time, yield_now};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+fn runtime() -> Runtime {
+    Runtime::builder().workers(2).build()
+}
+
+/// Kernel threads of this process whose name begins with `runyard-`.
+fn threads() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let name = |task: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default()
+    };
+    tasks.map(name).filter(|name| name.starts_with("runyard-")).count()
+}
+
+#[test]
+fn a_result_comes_to_whoever_waits_for_it() {
+    let sum = runtime().block_on(async {
+        let tasks: Vec<_> = (0..1_000_u64).map(|n| spawn(async move { n * n })).collect();
+        let mut sum = 0;
+        for task in tasks {
+            sum += task.await.unwrap();
+        }
+        sum
+    });
+    assert_eq!(sum, (0..1_000).map(|n| n * n).sum());
+}
+
+#[test]
+fn tasks_spawn_tasks() {
+    let depth = runtime().block_on(async {
+        fn chain(n: usize) -> std::pin::Pin<Box<dyn Future<Output = usize> + Send>> {
+            Box::pin(async move { if n == 0 { 0 } else { 1 + spawn(chain(n - 1)).await.unwrap() } })
+        }
+        chain(500).await
+    });
+    assert_eq!(depth, 500);
+}
+
+#[test]
+fn a_panic_is_the_result_and_nobody_elses() {
+    runtime().block_on(async {
+        let panics = spawn(async { panic!("on purpose") });
+        let lives = spawn(async { 7 });
+        let error: JoinError = panics.await.map(|(): ()| ()).unwrap_err();
+        assert!(matches!(error, JoinError::Panicked(_)), "{error}");
+        assert_eq!(lives.await.unwrap(), 7);
+    });
+}
+
+#[test]
+fn an_aborted_task_ends_at_its_next_await_and_drops_what_it_has() {
+    struct Dropped(Arc<AtomicUsize>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let drops = Arc::new(AtomicUsize::new(0));
+    let held = Dropped(drops.clone());
+    runtime().block_on(async move {
+        let task = spawn(async move {
+            let _held = held;
+            time::sleep(Duration::from_secs(3_600)).await;
+        });
+        yield_now().await;
+        task.abort();
+        assert!(matches!(task.await, Err(JoinError::Cancelled)));
+    });
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_sleep_is_never_short() {
+    runtime().block_on(async {
+        let sleeps = (0..200_u64).map(|n| {
+            spawn(async move {
+                let (started, span) = (Instant::now(), Duration::from_micros(n * 37));
+                time::sleep(span).await;
+                assert!(started.elapsed() >= span, "{:?} of {span:?}", started.elapsed());
+            })
+        });
+        for sleep in sleeps.collect::<Vec<_>>() {
+            sleep.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn blocking_functions_have_their_result_too() {
+    runtime().block_on(async {
+        let blocking = (0..8_u64).map(|n| {
+            spawn_blocking(move || {
+                std::thread::sleep(Duration::from_millis(5));
+                n
+            })
+        });
+        let mut sum = 0;
+        for task in blocking.collect::<Vec<_>>() {
+            sum += task.await.unwrap();
+        }
+        assert_eq!(sum, 28);
+    });
+}
+
+#[test]
+fn yielding_lets_others_run_on_one_cpu() {
+    let runtime = Runtime::builder().workers(1).build();
+    let turns = runtime.block_on(async {
+        let turns = Arc::new(AtomicUsize::new(0));
+        let tasks = (0..4).map(|_| {
+            let turns = turns.clone();
+            spawn(async move {
+                for _ in 0..1_000 {
+                    turns.fetch_add(1, Ordering::Relaxed);
+                    yield_now().await;
+                }
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+        turns.load(Ordering::Relaxed)
+    });
+    assert_eq!(turns, 4_000);
+}
+
+#[test]
+fn h04_a_stopped_task_keeps_its_thread() {
+    // It is stopped again and again, and every time it goes on where its thread locals are.
+    runtime().block_on(async {
+        let hogs = (0..4).map(|_| {
+            spawn(async {
+                let thread = std::thread::current().id();
+                let end = Instant::now() + Duration::from_millis(200);
+                while Instant::now() < end {
+                    assert_eq!(std::thread::current().id(), thread);
+                }
+            })
+        });
+        for hog in hogs.collect::<Vec<_>>() {
+            hog.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_more_important_task_does_not_wait_for_a_poll_to_end() {
+    let runtime = Runtime::builder().workers(1).build();
+    runtime.block_on(async {
+        let hog = spawn(async {
+            let end = Instant::now() + Duration::from_secs(3);
+            while Instant::now() < end {
+                std::hint::spin_loop();
+            }
+            Instant::now()
+        });
+        time::sleep(Duration::from_millis(20)).await;
+        let important = Task::builder().fifo(10).spawn(async { Instant::now() });
+        let (ran, ended) = (important.await.unwrap(), hog.await.unwrap());
+        assert!(ran < ended, "it ran before the hog's only poll was over");
+    });
+}
+
+#[test]
+fn equal_tasks_share_a_cpu_though_neither_awaits() {
+    let runtime = Runtime::builder().workers(1).build();
+    runtime.block_on(async {
+        let count = || {
+            let turns = Arc::new(AtomicUsize::new(0));
+            let counted = turns.clone();
+            let task = spawn(async move {
+                let end = Instant::now() + Duration::from_millis(500);
+                while Instant::now() < end {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            (turns, task)
+        };
+        let (a, b) = (count(), count());
+        a.1.await.unwrap();
+        b.1.await.unwrap();
+        let (a, b) = (a.0.load(Ordering::Relaxed), b.0.load(Ordering::Relaxed));
+        assert!(a > b / 10 && b > a / 10, "{a} and {b} turns of two that overlap");
+    });
+}
+
+#[test]
+fn a_runtime_that_ends_leaves_no_thread() {
+    // Others in this process may have runtimes of their own at the moment: ours has this many CPUs.
+    let runtime = Runtime::builder().workers(1).build();
+    runtime.block_on(async { spawn(async {}).await.unwrap() });
+    drop(runtime);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while threads() > 0 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(threads(), 0);
+}

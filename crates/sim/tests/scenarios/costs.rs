@@ -1,0 +1,198 @@
+//! What the machine's own work costs, and where: each cost has a size by which it is known in a
+//! sum.
+
+use crate::rig::{FREE, Run, World, world};
+use runyard_engine::event::What;
+use runyard_engine::time::{Nanos, Time};
+use runyard_workload::scenario::Costs;
+
+const SWITCH: u64 = 100_000;
+const MIGRATION: u64 = 20_000;
+const IPI: u64 = 3_000;
+const WAKEUP: u64 = 400;
+const INTERRUPT: u64 = 50;
+
+const MS: u64 = 1_000_000;
+
+fn dear(cpus: usize) -> World {
+    world().cpus(cpus).costs(Costs {
+        context_switch: Nanos(SWITCH),
+        migration: Nanos(MIGRATION),
+        ipi: Nanos(IPI),
+        wakeup: Nanos(WAKEUP),
+        timer_interrupt: Nanos(INTERRUPT),
+        jitter: Nanos::ZERO,
+    })
+}
+
+/// The nanoseconds at which the task began and ended to execute, again and again.
+fn spans(run: &Run, name: &str) -> Vec<(u16, u64, u64)> {
+    run.stretches(name).into_iter().map(|one| (one.cpu, one.from.0, one.to.0)).collect()
+}
+
+#[test]
+fn a_task_starts_after_an_interrupt_and_a_switch() {
+    let run = dear(1).run("'a': {'loop': 1, 'run': 500}");
+    let start = IPI + SWITCH;
+    run.is("a", spans(&run, "a"), [(0, start, start + MS / 2)]);
+    run.is("it costs nothing to go idle", run.end(), Time(start + MS / 2));
+    let cpu = run.totals().cpu(runyard_engine::cpu::CpuId(0));
+    run.is("idle until the interrupt", (cpu.idle, cpu.overhead), (Nanos(IPI), Nanos(SWITCH)));
+}
+
+#[test]
+fn a_wake_up_elsewhere_costs_the_waker_its_part_and_the_woken_an_interrupt_and_a_switch() {
+    let run = dear(2).run(
+        "'waker': {'cpus': [0], 'loop': 1, 'run': 500, 'sem_post': 's', 'run1': 100},
+         'woken': {'cpus': [1], 'loop': 1, 'sem_wait': 's', 'run': 100}",
+    );
+    let post = IPI + SWITCH + MS / 2;
+    run.is("post", run.at_step("waker", 1), [Time(post)]);
+    run.is("the waker goes on", run.at_step("waker", 2), [Time(post + WAKEUP)]);
+    run.is("the woken", run.at_step("woken", 1), [Time(post + IPI + SWITCH)]);
+    let latency = run.account("woken").wakeup_latency.max();
+    run.is("its latency", latency, Some(Nanos(IPI + SWITCH)));
+}
+
+#[test]
+fn a_wake_up_on_the_own_cpu_needs_no_interrupt() {
+    let run = dear(1).run(
+        "'woken': {'policy': 'SCHED_FIFO', 'loop': 1, 'sem_wait': 's', 'run': 100},
+         'waker': {'delay': 5000, 'loop': 1, 'run': 500, 'sem_post': 's', 'run1': 100}",
+    );
+    let post = 5 * MS + IPI + SWITCH + MS / 2;
+    run.is("post", run.at_step("waker", 1), [Time(post)]);
+    let start = post + WAKEUP + SWITCH;
+    run.is("the woken", run.at_step("woken", 1), [Time(start)]);
+    run.is("back again", run.at_step("waker", 2), [Time(start + MS / 10 + SWITCH)]);
+}
+
+#[test]
+fn each_of_many_wake_ups_costs_the_waker_its_part() {
+    let run = dear(4).run(
+        "'waker': {'cpus': [0], 'loop': 1, 'run': 500, 'resume': 'woken', 'run1': 100},
+         'woken': {'instance': 3, 'cpus': [1, 2, 3], 'loop': 1, 'suspend': '', 'run': 100}",
+    );
+    let post = IPI + SWITCH + MS / 2;
+    run.is("three parts", run.at_step("waker", 2), [Time(post + 3 * WAKEUP)]);
+    let names = ["woken-0", "woken-1", "woken-2"];
+    let mut starts = names.map(|name| run.at_step(name, 1)[0].0);
+    starts.sort_unstable();
+    let after = |nth: u64| nth * WAKEUP + IPI + SWITCH;
+    run.is("one after the other", starts, [0, 1, 2].map(|nth| post + after(nth)));
+    let latest = names.map(|name| run.account(name).wakeup_latency.max()).into_iter().max();
+    run.is("counted from the call", latest, Some(Some(Nanos(after(2)))));
+}
+
+#[test]
+fn a_timer_costs_its_interrupt_and_the_wake_up() {
+    let run =
+        dear(1).run("'a': {'timer_slack': 0, 'loop': 1, 'run': 500, 'sleep': 1000, 'run1': 9}");
+    let asleep = IPI + SWITCH + MS / 2;
+    let woken = asleep + MS + INTERRUPT + WAKEUP + SWITCH;
+    run.is("a", run.at_step("a", 2), [Time(woken)]);
+    let overhead = run.totals().cpu(runyard_engine::cpu::CpuId(0)).overhead;
+    run.is("overhead", overhead, Nanos(2 * SWITCH + INTERRUPT + WAKEUP));
+}
+
+#[test]
+fn a_timer_that_expires_on_a_busy_cpu_costs_the_task_that_runs_there() {
+    let run = dear(2).run(
+        "'sleeper': {'policy': 'SCHED_FIFO', 'loop': 1, 'cpus': [0], 'phases': {
+            'p': {'sleep': 300, 'cpus': [0]}, 'q': {'run': 10}}},
+         'hog': {'delay': 103, 'cpus': [0], 'loop': 1, 'run': 600}",
+    );
+    // The hog is switched to while the CPU still switches from the sleeper, or after it.
+    let fires = run.at_step_of("sleeper", 0, 0)[0].0 + 300_000;
+    let start = fires + INTERRUPT + WAKEUP + SWITCH;
+    run.is("the sleeper", spans(&run, "sleeper").last(), Some(&(0, start, start + 10_000)));
+    run.is("the hog stops when the interrupt comes", spans(&run, "hog")[0].2, fires);
+}
+
+#[test]
+fn a_tick_costs_its_interrupt() {
+    let run = dear(1).run("'a': {'loop': 1, 'run': 10000}");
+    run.is("ticks", run.interrupts(0), 10);
+    run.is("end", run.end(), Time(IPI + SWITCH + 10 * MS + 10 * INTERRUPT));
+}
+
+#[test]
+fn an_interrupt_within_a_switch_makes_it_longer() {
+    let run = dear(1).run(
+        "'other': {'policy': 'SCHED_FIFO', 'delay': 900, 'loop': 1, 'run': 10},
+         'a': {'loop': 1, 'run': 2000}",
+    );
+    // The tick of 1 ms comes while the CPU switches to "other".
+    let start = 900_000 + IPI + SWITCH + INTERRUPT;
+    run.is("other", spans(&run, "other"), [(0, start, start + 10_000)]);
+}
+
+#[test]
+fn a_task_that_changes_its_cpu_is_on_its_way_for_a_while() {
+    let run = dear(2).run(
+        "'a': {'cpus': [0], 'loop': 1, 'phases': {'p': {'run': 500}, 'q': {'cpus': [1], 'run': 200}}}",
+    );
+    let leaves = IPI + SWITCH + MS / 2;
+    let start = leaves + MIGRATION + IPI + SWITCH;
+    run.is("a", spans(&run, "a"), [(0, IPI + SWITCH, leaves), (1, start, start + MS / 5)]);
+    run.is("migrations", run.account("a").migrations, 1);
+}
+
+#[test]
+fn a_push_costs_a_migration_and_an_interrupt() {
+    let run = dear(2).run(
+        "'low': {'policy': 'SCHED_FIFO', 'priority': 1, 'cpus': [0], 'loop': 1, 'phases': {
+            'p': {'run': 500}, 'q': {'cpus': [0, 1], 'run': 2000}}},
+         'high': {'policy': 'SCHED_FIFO', 'priority': 2, 'cpus': [0], 'delay': 1500, 'loop': 1,
+                  'run': 500}",
+    );
+    let preempted = MS + MS / 2 + IPI;
+    run.is("low leaves", spans(&run, "low")[1].2, preempted);
+    run.is("low comes", spans(&run, "low")[2].1, preempted + MIGRATION + IPI + SWITCH);
+    run.is("high starts", spans(&run, "high")[0].1, preempted + SWITCH);
+}
+
+#[test]
+fn a_fork_costs_a_wake_up() {
+    let run = dear(1).run(
+        "'a': {'policy': 'SCHED_FIFO', 'loop': 1, 'run': 500, 'fork': 'b', 'run1': 100},
+         'b': {'instance': 0, 'loop': 1, 'run': 100}",
+    );
+    let fork = IPI + SWITCH + MS / 2;
+    run.is("the parent", run.at_step("a", 2), [Time(fork + WAKEUP)]);
+    run.is("the child", run.start("b-0000"), Time(fork + WAKEUP + MS / 10 + SWITCH));
+}
+
+#[test]
+fn to_go_on_costs_nothing() {
+    let run = dear(1).run("'a': {'loop': 9, 'run': 10, 'yield': ''}");
+    run.is("a", spans(&run, "a"), [(0, IPI + SWITCH, IPI + SWITCH + 90_000)]);
+}
+
+#[test]
+fn jitter_is_added_to_every_cost() {
+    let jitter = Nanos(1_000);
+    let costs = Costs { context_switch: Nanos(SWITCH), jitter, ..FREE };
+    let run = world().costs(costs).run(
+        "'a': {'policy': 'SCHED_FIFO', 'loop': 200, 'run': 10, 'yield': ''},
+         'b': {'policy': 'SCHED_FIFO', 'loop': 200, 'run': 10, 'yield': ''}",
+    );
+    let mut switches = Vec::new();
+    let mut since = None;
+    for event in &run.events {
+        match (event.what, since) {
+            (What::Switch { next: Some(_), .. }, _) => since = Some(event.at),
+            (What::Exec { .. }, Some(from)) => {
+                switches.push(event.at.since(from).0);
+                since = None;
+            }
+            (What::TimerInterrupt, _) => since = None,
+            _ => {}
+        }
+    }
+    run.holds(switches.len() > 300, "they take turns");
+    let range = SWITCH..=SWITCH + jitter.0;
+    run.holds(switches.iter().all(|span| range.contains(span)), "each is in its range");
+    run.holds(switches.iter().any(|&span| span < SWITCH + 100), "some are short");
+    run.holds(switches.iter().any(|&span| span > SWITCH + 900), "some are long");
+}

@@ -1,0 +1,315 @@
+//! What every run must come to, told from its events alone, by other code than the simulator's.
+//!
+//! * Time does not run back. A CPU executes whom it switched to, and is idle only if it switched to
+//!   nobody; a task has at most one CPU, is woken only while it sleeps, and is chosen only while it
+//!   waits. So no task is lost and none is in two places.
+//! * What CPUs did tiles the run, what tasks did tiles their lives, and what CPUs executed is what
+//!   tasks ran, to the nanosecond; the reports' own accounts come to the same.
+//! * Every step does what the language says: see [`crate::oracle`].
+
+use crate::oracle::Oracle;
+use crate::rig::Run;
+use runyard_engine::attr::{Attr, Policy};
+use runyard_engine::cpu::CpuId;
+use runyard_engine::event::{Event, Left, What};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_workload::Scenario;
+use runyard_workload::scenario::TaskSpec;
+
+/// What a CPU does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    Idle,
+    Overhead,
+    Exec(TaskId),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Cpu {
+    doing: Doing,
+    since: Time,
+    holder: Option<TaskId>,
+    idle: Nanos,
+    overhead: Nanos,
+    executed: Nanos,
+}
+
+/// Where a task is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    Unborn,
+    Asleep,
+    Queued,
+    On(CpuId),
+    Gone,
+}
+
+/// A task as its events tell.
+#[derive(Debug)]
+pub struct Known<'s> {
+    pub spec: &'s TaskSpec,
+    pub name: String,
+    pub life: Life,
+    /// When its life began, and since when it is what it is.
+    born: Time,
+    since: Time,
+    pub runtime: Nanos,
+    wait: Nanos,
+    sleep: Nanos,
+    /// Its own policy, not an inherited one.
+    pub policy: Policy,
+    /// Its timer slack, while it is not real-time.
+    pub slack: Nanos,
+    /// The beginning of its last stretch of executing.
+    pub executes_since: Time,
+}
+
+/// The accounts of a run.
+#[derive(Debug)]
+pub struct Ledger<'s> {
+    now: Time,
+    cpus: Vec<Cpu>,
+    tasks: Vec<Known<'s>>,
+    oracle: Oracle<'s>,
+    /// Whether affinities hold: the last of a task's CPUs may leave service.
+    affinities_hold: bool,
+    /// Whether a CPU was found idle that had switched to a task.
+    idle_with_a_task: bool,
+}
+
+impl<'s> Ledger<'s> {
+    pub fn of(run: &'s Run) -> Ledger<'s> {
+        let Run { scenario, outcome, .. } = run;
+        let cpu = Cpu {
+            doing: Doing::Idle,
+            since: Time::ZERO,
+            holder: None,
+            idle: Nanos::ZERO,
+            overhead: Nanos::ZERO,
+            executed: Nanos::ZERO,
+        };
+        let first: Vec<_> = scenario.instances().map(|(id, ..)| id.0 as usize).collect();
+        let known = |(at, task): (usize, &runyard_sim::Simulated)| {
+            let first = first.get(at).map(|&spec| &scenario.tasks[spec]);
+            let spec = first.unwrap_or_else(|| forked(scenario, &task.name));
+            Known {
+                spec,
+                name: task.name.clone(),
+                life: Life::Unborn,
+                born: Time::ZERO,
+                since: Time::ZERO,
+                runtime: Nanos::ZERO,
+                wait: Nanos::ZERO,
+                sleep: Nanos::ZERO,
+                policy: task.policy,
+                slack: spec.properties.slack.unwrap_or(Attr::DEFAULT_SLACK),
+                executes_since: Time::ZERO,
+            }
+        };
+        Ledger {
+            now: Time::ZERO,
+            cpus: vec![cpu; scenario.machine.topology.cpus()],
+            tasks: outcome.tasks.iter().enumerate().map(known).collect(),
+            oracle: Oracle::of(scenario, outcome.tasks.len()),
+            affinities_hold: !run.hotplug,
+            idle_with_a_task: false,
+        }
+    }
+
+    /// Goes through the run.
+    ///
+    /// # Panics
+    /// At the first thing that must not be.
+    #[track_caller]
+    pub fn hold(mut self, run: &Run) {
+        for (at, event) in run.events.iter().enumerate() {
+            if let Some(wrong) = self.enter(event).err() {
+                let seen = &run.events[at.saturating_sub(200)..=at];
+                let name = |task: TaskId| run.outcome.tasks[task.index()].name.clone();
+                let picture = runyard_report::timeline(seen, &name);
+                panic!("at {}: {wrong}, but {event:?}\n{picture}", event.at);
+            }
+        }
+        self.close(run);
+    }
+
+    fn enter(&mut self, event: &Event) -> Result<(), String> {
+        let Event { at, cpu, what } = *event;
+        want(at >= self.now, "time does not run back")?;
+        self.now = at;
+        match what {
+            What::Spawn { task } => {
+                want(self.known(task).life == Life::Unborn, "a task is born once")?;
+                self.known(task).born = at;
+                self.becomes(task, Life::Asleep);
+            }
+            What::Wake { task, since } => {
+                want(self.known(task).life == Life::Asleep, "who is woken sleeps")?;
+                want(since <= at, "a condition comes true before the wake-up")?;
+                self.oracle.woken(task, &self.tasks[task.index()], since, at)?;
+                self.becomes(task, Life::Queued);
+            }
+            What::Switch { prev, next } => self.switch(cpu, prev, next)?,
+            What::Exec { task, policy } => {
+                want(self.cpus[cpu.index()].holder == Some(task), "a CPU executes its task")?;
+                want(self.known(task).policy == policy, "it is accounted under its policy")?;
+                self.turn(cpu, Doing::Exec(task));
+                self.known(task).executes_since = at;
+            }
+            What::Overhead => self.turn(cpu, Doing::Overhead),
+            What::Idle => {
+                want(self.cpus[cpu.index()].holder.is_none(), "a CPU with a task is not idle")?;
+                self.turn(cpu, Doing::Idle);
+            }
+            What::Step { task, phase, step } => {
+                let doing = self.cpus[cpu.index()].doing;
+                want(doing == Doing::Exec(task), "a step is taken by executing it")?;
+                self.turn(cpu, doing);
+                self.oracle.ends(task, &self.tasks[task.index()], at)?;
+                let allowed = self.known(task).enter_phase(phase as usize, cpu);
+                want(allowed || !self.affinities_hold, "a task executes where it may")?;
+                self.oracle.begins(task, &self.tasks[task.index()], (phase, step), at)?;
+            }
+            What::Changed { task, policy, .. } => self.known(task).policy = policy,
+            What::TimerInterrupt
+            | What::TimerArmed
+            | What::TimerExpired { .. }
+            | What::TimerCancelled => {}
+        }
+        want(!self.idle_with_a_task, "a CPU that switched to a task was not idle")
+    }
+
+    fn switch(
+        &mut self,
+        cpu: CpuId,
+        prev: Option<(TaskId, Left)>,
+        next: Option<TaskId>,
+    ) -> Result<(), String> {
+        let holder = self.cpus[cpu.index()].holder;
+        want(prev.map(|(task, _)| task) == holder, "a CPU switches from its task")?;
+        // What follows the switch says what the CPU does; until then it does not execute. One that
+        // is idle and finds nothing stays it without a word.
+        let idle = self.cpus[cpu.index()].doing == Doing::Idle;
+        self.turn(cpu, if idle { Doing::Idle } else { Doing::Overhead });
+        if let Some((task, left)) = prev {
+            want(self.known(task).life == Life::On(cpu), "a task leaves the CPU that it has")?;
+            let life = match left {
+                Left::Preempted | Left::Yielded => Life::Queued,
+                Left::Blocked => Life::Asleep,
+                Left::Exited => Life::Gone,
+            };
+            if left == Left::Exited {
+                self.oracle.ends(task, &self.tasks[task.index()], self.now)?;
+            }
+            self.becomes(task, life);
+        }
+        if let Some(task) = next {
+            want(self.known(task).life == Life::Queued, "who is chosen waits")?;
+            self.becomes(task, Life::On(cpu));
+        }
+        self.cpus[cpu.index()].holder = next;
+        Ok(())
+    }
+
+    fn known(&mut self, task: TaskId) -> &mut Known<'s> {
+        &mut self.tasks[task.index()]
+    }
+
+    fn turn(&mut self, cpu: CpuId, doing: Doing) {
+        let now = self.now;
+        let own = &mut self.cpus[cpu.index()];
+        let span = now.since(own.since);
+        match own.doing {
+            Doing::Idle => {
+                self.idle_with_a_task |= own.holder.is_some() && span > Nanos::ZERO;
+                own.idle += span;
+            }
+            Doing::Overhead => own.overhead += span,
+            Doing::Exec(task) => {
+                own.executed += span;
+                let known = &mut self.tasks[task.index()];
+                known.runtime += span;
+                // Being on a CPU counted as waiting until it turned out to be executing.
+                known.settle(now);
+                known.wait = known.wait.saturating_sub(span);
+            }
+        }
+        (own.since, own.doing) = (now, doing);
+    }
+
+    fn becomes(&mut self, task: TaskId, life: Life) {
+        let now = self.now;
+        let known = self.known(task);
+        known.settle(now);
+        known.life = life;
+    }
+
+    /// The run is over: the accounts are closed and compared.
+    #[track_caller]
+    fn close(mut self, run: &Run) {
+        self.now = run.end();
+        for cpu in 0..self.cpus.len() {
+            self.turn(CpuId::at(cpu), Doing::Idle);
+        }
+        let totals = run.totals();
+        let mut executed = Nanos::ZERO;
+        for (at, own) in self.cpus.iter().enumerate() {
+            let parts = own.idle + own.overhead + own.executed;
+            run.is(&format!("time of CPU {at}"), parts, run.end().since(Time::ZERO));
+            let told = totals.cpu(CpuId::at(at));
+            let told = (told.idle, told.overhead, told.rt + told.normal + told.idle_policy);
+            run.is(&format!("CPU {at}"), told, (own.idle, own.overhead, own.executed));
+            executed += own.executed;
+        }
+        let mut ran = Nanos::ZERO;
+        for (at, known) in self.tasks.iter_mut().enumerate() {
+            known.settle(run.end());
+            let name = known.name.as_str();
+            run.holds(known.life != Life::Unborn, &format!("{name} was born"));
+            let life = known.since.since(known.born);
+            run.is(&format!("life of {name}"), known.runtime + known.wait + known.sleep, life);
+            let told = totals.task(TaskId(at as u32)).expect("a task with events has an account");
+            let told = (told.runtime, told.wait, told.sleep);
+            run.is(&format!("account of {name}"), told, (known.runtime, known.wait, known.sleep));
+            ran += known.runtime;
+        }
+        run.is("what CPUs executed", executed, ran);
+        let cut_short = !run.outcome.violations.is_empty() || run.scenario.duration.is_some();
+        let left = self.oracle.hope(&self.tasks).filter(|_| !cut_short);
+        run.is("nobody is left who could go on", left, None::<String>);
+    }
+}
+
+impl Known<'_> {
+    /// The properties of a phase hold; whether they let the task be on `cpu`.
+    fn enter_phase(&mut self, phase: usize, cpu: CpuId) -> bool {
+        let (thread, phase) = (&self.spec.properties, &self.spec.phases[phase].properties);
+        self.slack = phase.slack.unwrap_or(self.slack);
+        phase.cpus.as_ref().or(thread.cpus.as_ref()).is_none_or(|cpus| cpus.contains(cpu))
+    }
+
+    fn settle(&mut self, now: Time) {
+        let span = now.since(self.since);
+        match self.life {
+            Life::Asleep => self.sleep += span,
+            Life::Queued | Life::On(_) => self.wait += span,
+            Life::Unborn | Life::Gone => {}
+        }
+        if self.life != Life::Gone {
+            self.since = now;
+        }
+    }
+}
+
+/// The thread object of a task that was forked: its name is that object's, and a number.
+fn forked<'s>(scenario: &'s Scenario, name: &str) -> &'s TaskSpec {
+    let object = name.rsplit_once('-').map_or(name, |(object, _)| object);
+    let spec = scenario.tasks.iter().find(|spec| spec.name == object);
+    spec.unwrap_or_else(|| panic!("{name} is forked from a thread object"))
+}
+
+/// An expectation, and what to say if it is not met.
+pub fn want(holds: bool, what: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what.to_owned()) }
+}

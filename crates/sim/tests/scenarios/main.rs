@@ -1,0 +1,17 @@
+//! The simulator, told as scenarios: a text in rt-app's language, a machine, and what must come of
+//! it. See [`rig`] for how they run and what every run is held to.
+
+mod costs;
+mod endings;
+mod fair;
+mod hotplug;
+mod inheritance;
+mod language;
+mod ledger;
+mod oracle;
+mod random;
+mod real_time;
+mod repeatable;
+mod rig;
+mod sharing;
+mod ticks;

@@ -1,0 +1,253 @@
+//! What the steps of the language promise, told from the moments at which tasks begin and end
+//! them.
+//!
+//! A step begins with its event and ends with its task's next step or exit. Between two steps a
+//! task may still wait for the CPU, so what a step has to wait for is checked from below: it does
+//! not end before that is there. At the end of a run that nothing cut short it is checked from
+//! above: nobody waits for what is there.
+
+use crate::ledger::{Known, Life, want};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_workload::Scenario;
+use runyard_workload::draw::Draw;
+use runyard_workload::scenario::{ObjectId, Step};
+use std::collections::BTreeMap;
+
+/// A step that a task is at.
+#[derive(Clone, Copy, Debug)]
+struct Begun<'s> {
+    step: &'s Step,
+    at: Time,
+    /// What the task had executed by then.
+    runtime: Nanos,
+}
+
+/// Tasks that wait for somebody to choose them, and how many were chosen and have not gone on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waiters {
+    waiting: u64,
+    chosen: u64,
+}
+
+/// What went through a pipe: as far as anybody asked, and as far as was done.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    offered: u64,
+    sent: u64,
+    asked: u64,
+    received: u64,
+}
+
+/// What is known of the steps that tasks took.
+#[derive(Debug)]
+pub struct Oracle<'s> {
+    scenario: &'s Scenario,
+    begun: Vec<Option<Begun<'s>>>,
+    holders: BTreeMap<ObjectId, TaskId>,
+    conditions: BTreeMap<ObjectId, Waiters>,
+    suspended: BTreeMap<ObjectId, Waiters>,
+    /// For each barrier: arrivals and departures.
+    barriers: BTreeMap<ObjectId, (u64, u64)>,
+    /// For each semaphore: posts, waits that began, and waits that ended.
+    semaphores: BTreeMap<ObjectId, (u64, u64, u64)>,
+    pipes: BTreeMap<ObjectId, Flow>,
+}
+
+impl<'s> Oracle<'s> {
+    pub fn of(scenario: &'s Scenario, tasks: usize) -> Oracle<'s> {
+        Oracle {
+            scenario,
+            begun: vec![None; tasks],
+            holders: BTreeMap::new(),
+            conditions: BTreeMap::new(),
+            suspended: BTreeMap::new(),
+            barriers: BTreeMap::new(),
+            semaphores: BTreeMap::new(),
+            pipes: BTreeMap::new(),
+        }
+    }
+
+    /// `task` begins a step, by executing it on a CPU.
+    pub fn begins(
+        &mut self,
+        task: TaskId,
+        known: &Known<'s>,
+        (phase, step): (u32, u32),
+        at: Time,
+    ) -> Result<(), String> {
+        let phase = known.spec.phases.get(phase as usize);
+        let step = phase.and_then(|phase| phase.steps.get(step as usize));
+        let Some(step) = step else { return Err("a step is one of the program".to_owned()) };
+        self.begun[task.index()] = Some(Begun { step, at, runtime: known.runtime });
+        match *step {
+            Step::Unlock(mutex) => self.give_back(task, mutex),
+            Step::Wait { cond, mutex } => {
+                self.give_back(task, mutex);
+                self.conditions.entry(cond).or_default().waiting += 1;
+            }
+            Step::Sync { cond, mutex } => {
+                self.give_back(task, mutex);
+                let waiters = self.conditions.entry(cond).or_default();
+                waiters.choose(1);
+                waiters.waiting += 1;
+            }
+            Step::Signal(cond) => self.conditions.entry(cond).or_default().choose(1),
+            Step::Broadcast(cond) => self.conditions.entry(cond).or_default().choose(u64::MAX),
+            Step::Suspend(id) => self.suspended.entry(id).or_default().waiting += 1,
+            Step::Resume(id) => self.suspended.entry(id).or_default().choose(u64::MAX),
+            Step::Barrier(id) => self.barriers.entry(id).or_default().0 += 1,
+            Step::SemPost(id) => self.semaphores.entry(id).or_default().0 += 1,
+            Step::SemWait(id) => self.semaphores.entry(id).or_default().1 += 1,
+            Step::Send { pipe, bytes } => self.pipes.entry(pipe).or_default().offered += bytes,
+            Step::Recv { pipe, bytes } => self.pipes.entry(pipe).or_default().asked += bytes,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// `task` comes to its next step, or exits: the one that it was at is over.
+    pub fn ends(&mut self, task: TaskId, known: &Known<'s>, at: Time) -> Result<(), String> {
+        let Some(begun) = self.begun[task.index()].take() else { return Ok(()) };
+        let passed = at.since(begun.at);
+        match *begun.step {
+            Step::Run(draw) => {
+                let executed = known.runtime.saturating_sub(begun.runtime);
+                want(may_be(draw, executed), "a run is CPU time, to the nanosecond")
+            }
+            Step::Runtime(Draw::Fixed(span)) => {
+                let over = (begun.at + span).max(known.executes_since);
+                want(at == over, "a runtime ends as soon as it is over and the task executes")
+            }
+            Step::Sleep(draw) => want(may_be_above(draw, passed), "nobody sleeps too short"),
+            Step::Lock(mutex) => self.take(task, mutex),
+            Step::Wait { cond, mutex } | Step::Sync { cond, mutex } => {
+                let waiters = self.conditions.entry(cond).or_default();
+                want(waiters.go_on(), "a waiter goes on when it was signalled")?;
+                self.take(task, mutex)
+            }
+            Step::Suspend(id) => {
+                let suspended = self.suspended.entry(id).or_default();
+                want(suspended.go_on(), "who is suspended goes on when it was resumed")
+            }
+            Step::Barrier(id) => {
+                let users = u64::from(self.scenario.objects.barriers[id.0 as usize].1);
+                let (arrived, left) = self.barriers.entry(id).or_default();
+                *left += 1;
+                want(*left <= *arrived / users * users, "a barrier opens when all are there")
+            }
+            Step::SemWait(id) => {
+                let (posts, _, waits) = self.semaphores.entry(id).or_default();
+                *waits += 1;
+                want(*waits <= *posts, "a semaphore is not below zero")
+            }
+            Step::Send { pipe, bytes } => {
+                let capacity = self.scenario.objects.pipes[pipe.0 as usize].1;
+                let flow = self.pipes.entry(pipe).or_default();
+                flow.sent += bytes;
+                want(flow.sent <= flow.asked + capacity, "a pipe holds what it can")
+            }
+            Step::Recv { pipe, bytes } => {
+                let flow = self.pipes.entry(pipe).or_default();
+                flow.received += bytes;
+                want(flow.received <= flow.offered, "a pipe gives what was put in")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A sleeping task is woken: one that sleeps for a time, within the window of its timer.
+    pub fn woken(
+        &mut self,
+        task: TaskId,
+        known: &Known<'s>,
+        since: Time,
+        at: Time,
+    ) -> Result<(), String> {
+        let Some(begun) = self.begun[task.index()] else { return Ok(()) };
+        let real_time = known.policy.rt_prio().is_some();
+        let slack = if real_time { Nanos::ZERO } else { known.slack };
+        let for_a_time = matches!(begun.step, Step::Sleep(_) | Step::Timer { .. });
+        if let Step::Sleep(Draw::Fixed(span)) = *begun.step {
+            want(since == begun.at + span, "the wake-up counts from the soft expiry")?;
+        }
+        want(!for_a_time || at <= since + slack, "a timer is run before its hard expiry")
+    }
+
+    /// At the end of a run that nothing cut short: what is wrong with who is left.
+    pub fn hope(&self, tasks: &[Known<'s>]) -> Option<String> {
+        for (known, begun) in tasks.iter().zip(&self.begun) {
+            let name = &known.name;
+            match (known.life, begun) {
+                (Life::Gone, _) => {}
+                (Life::Asleep, Some(begun)) if may_wait_for_ever(begun.step) => {}
+                (life, _) => return Some(format!("{name} is left, and {life:?}")),
+            }
+        }
+        let stranded = |waiters: &BTreeMap<ObjectId, Waiters>| {
+            waiters.iter().find(|(_, waiters)| waiters.chosen > 0).map(|(id, _)| *id)
+        };
+        // Somebody who was signalled may still wait for the mutex, which is not given back.
+        let signalled = stranded(&self.conditions).filter(|_| self.holders.is_empty());
+        if let Some(id) = signalled.or_else(|| stranded(&self.suspended)) {
+            return Some(format!("somebody was chosen at {id:?} and does not go on"));
+        }
+        let raised = |(posts, began, ended): &(u64, u64, u64)| began > ended && posts > ended;
+        let raised = self.semaphores.iter().find(|(_, count)| raised(count));
+        raised.map(|(id, _)| format!("somebody waits for the semaphore {id:?}, which is raised"))
+    }
+
+    fn give_back(&mut self, task: TaskId, mutex: ObjectId) {
+        if self.holders.get(&mutex) == Some(&task) {
+            self.holders.remove(&mutex);
+        }
+    }
+
+    fn take(&mut self, task: TaskId, mutex: ObjectId) -> Result<(), String> {
+        let before = self.holders.insert(mutex, task);
+        want(before.is_none(), "one task at a time holds a mutex")
+    }
+}
+
+impl Waiters {
+    fn choose(&mut self, most: u64) {
+        let chosen = self.waiting.min(most);
+        self.waiting -= chosen;
+        self.chosen += chosen;
+    }
+
+    fn go_on(&mut self) -> bool {
+        let may = self.chosen > 0;
+        self.chosen -= u64::from(may);
+        may
+    }
+}
+
+fn may_be(draw: Draw, span: Nanos) -> bool {
+    match draw {
+        Draw::Fixed(fixed) => span == fixed,
+        Draw::Uniform(low, high) => (low..=high).contains(&span),
+        Draw::Exponential(_) | Draw::Normal { .. } => true,
+    }
+}
+
+fn may_be_above(draw: Draw, span: Nanos) -> bool {
+    match draw {
+        Draw::Fixed(least) | Draw::Uniform(least, _) => span >= least,
+        Draw::Exponential(_) | Draw::Normal { .. } => true,
+    }
+}
+
+fn may_wait_for_ever(step: &Step) -> bool {
+    matches!(
+        step,
+        Step::Lock(_)
+            | Step::Wait { .. }
+            | Step::Sync { .. }
+            | Step::Barrier(_)
+            | Step::SemWait(_)
+            | Step::Suspend(_)
+            | Step::Send { .. }
+            | Step::Recv { .. }
+    )
+}

@@ -1,0 +1,117 @@
+//! Once there is room, the hot calls allocate nothing: a preempted task may hold the allocator's
+//! lock, and a scheduler that waits for it waits for ever.
+#![cfg(not(any(loom, shuttle)))]
+
+use allocation_counter::measure;
+use runyard_engine::attr::{Attr, GroupId, Nice, Policy, RtPrio};
+use runyard_engine::config::Config;
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::run_queue::{Prev, Switch};
+use runyard_engine::task::{Task, TaskId};
+use runyard_engine::time::{Nanos, Time};
+use runyard_engine::topology::Topology;
+use runyard_smp::control::Control;
+use runyard_smp::groups::GroupSpec;
+use runyard_smp::machine::{Effects, Machine, Moving, TaskOf, Work};
+use std::sync::Arc;
+
+const CPUS: usize = 4;
+const TASKS: u32 = 24;
+
+/// Serves no kick, since each CPU has its turn soon; counts the tasks that change CPU.
+#[derive(Default)]
+struct Carrier {
+    carried: usize,
+}
+
+impl Effects<()> for Carrier {
+    fn kick(&mut self, _: CpuId) {}
+
+    fn carry(&mut self, moving: Moving<()>) -> Option<Moving<()>> {
+        self.carried += 1;
+        Some(moving)
+    }
+}
+
+/// A machine with tasks of every policy, in groups and out of them, and its host.
+struct Bench {
+    machine: Machine<()>,
+    now: Time,
+    running: [Option<Work<()>>; CPUS],
+    sleepers: Vec<TaskOf<()>>,
+    fx: Carrier,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let config = Config::new(Topology::new(2, 2, 1).unwrap());
+        let machine = Machine::new(config, &[GroupSpec::ROOT; 3]).unwrap();
+        let sleepers = (0..TASKS).map(task).collect();
+        machine.reserve(2 * TASKS as usize);
+        let (now, fx) = (Time(1), Carrier::default());
+        Bench { machine, now, running: [const { None }; CPUS], sleepers, fx }
+    }
+
+    fn wake(&mut self) {
+        if let Some(task) = self.sleepers.pop() {
+            silently("wake", || self.machine.wake(self.now, task, &mut self.fx));
+        }
+    }
+
+    fn schedule(&mut self, cpu: usize, block: bool) {
+        let prev = match self.running[cpu].take() {
+            None => Prev::Idle,
+            Some(work) if block => Prev::Blocked(work),
+            Some(work) => Prev::Yielded(work),
+        };
+        let at = CpuId::at(cpu);
+        let Switch { next, released } =
+            silently("schedule", || self.machine.schedule(self.now, at, prev, &mut self.fx));
+        self.running[cpu] = next.map(|(_, work)| work);
+        if let Some((task, _)) = released {
+            self.sleepers.insert(0, task);
+        }
+    }
+
+    fn expire(&mut self, cpu: usize) {
+        let at = CpuId::at(cpu);
+        while silently("expire", || self.machine.expire(self.now, at, &mut self.fx)).is_some() {}
+    }
+}
+
+fn task(id: u32) -> TaskOf<()> {
+    let policy = match id % 4 {
+        0 => Policy::Fifo(RtPrio::new(i64::from(id) + 1).unwrap()),
+        1 => Policy::RoundRobin(RtPrio::new(i64::from(id) + 1).unwrap()),
+        2 => Policy::Normal(Nice::default()),
+        _ => Policy::Idle,
+    };
+    let affinity = if id.is_multiple_of(3) { CpuSet::only(CpuId(1)) } else { CpuSet::first(CPUS) };
+    let attr = Attr { policy, group: GroupId(id % 3), ..Attr::normal(affinity) };
+    let work = Work { control: Arc::new(Control::default()), work: () };
+    Task::new(TaskId(id), attr, work)
+}
+
+fn silently<T>(what: &str, call: impl FnOnce() -> T) -> T {
+    let mut result = None;
+    let made = measure(|| result = Some(call()));
+    assert_eq!(made.count_total, 0, "{what} allocates");
+    result.expect("it was called")
+}
+
+#[test]
+fn the_hot_calls_allocate_nothing() {
+    let mut bench = Bench::new();
+    // Each CPU turns at its own pace, and sleeps and wake-ups do not keep step with them, so that
+    // tasks are pushed, pulled and balanced.
+    for turn in 0..20_000 {
+        bench.now = bench.now + Nanos::from_micros(130);
+        if turn % 3 != 0 {
+            bench.wake();
+        }
+        bench.schedule(turn % 7 % CPUS, turn % 5 < 2);
+        bench.expire(turn % CPUS);
+    }
+    bench.machine.check();
+    assert!(bench.fx.carried > 1_000, "{} tasks changed CPU", bench.fx.carried);
+}

@@ -1,0 +1,88 @@
+//! What holds after every action, and what holds once nothing is owed.
+
+use super::World;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::features::Feature;
+use runyard_engine::run_queue::{Importance, Resched};
+
+impl World {
+    /// After every action: the structure, the conservation of tasks, and that no switch was asked
+    /// for that nobody will make.
+    pub(super) fn check(&self, when: &str) {
+        self.machine.check();
+        let mut held = self.moving.len();
+        for cpu in self.all() {
+            let known = &self.cpus[cpu.index()];
+            self.machine.inspect(cpu, |rq| {
+                held += rq.tasks().count();
+                let running = known.running.as_ref().map(|&(id, _)| id);
+                let curr = rq.curr().map(|task| task.id);
+                assert_eq!(curr, running, "CPU {cpu} runs one task, after {when}\n{rq}");
+                let owed = rq.resched() == Resched::No || known.kicked;
+                assert!(owed, "CPU {cpu} was not told to switch, after {when}\n{rq}");
+                assert_eq!(rq.is_online(), known.online);
+                let waiting = rq.tasks().filter(|(_, task)| Some(task.id) != curr).count();
+                assert!(known.online || waiting == 0, "CPU {cpu} is offline, after {when}\n{rq}");
+                assert!(
+                    known.online || curr.is_none() || known.kicked,
+                    "offline, after {when}\n{rq}"
+                );
+            });
+            self.timers.check(&self.machine, cpu);
+        }
+        for task in &self.tasks {
+            held += usize::from(task.over) + usize::from(task.parked.is_some());
+        }
+        assert_eq!(held, self.tasks.len(), "tasks are conserved, after {when}");
+    }
+
+    /// At rest.
+    pub(super) fn check_laws(&self) {
+        self.check("all is settled");
+        for cpu in self.all() {
+            self.check_cpu(cpu);
+        }
+        let balanced = [Feature::RtPush, Feature::RtPull, Feature::RtPushPastStuck];
+        if balanced.into_iter().all(|feature| self.features.has(feature)) {
+            self.check_priorities();
+        }
+    }
+
+    /// A CPU that has work does it, and each task is as it was asked to be.
+    fn check_cpu(&self, cpu: CpuId) {
+        self.machine.inspect(cpu, |rq| {
+            assert_eq!(rq.resched(), Resched::No, "all kicks were served\n{rq}");
+            let throttled = rq.is_online() && rq.load().level == Importance::Closed;
+            let idle = rq.curr().is_none() && rq.tasks().count() > 0;
+            assert!(!idle || throttled, "CPU {cpu} idles\n{rq}");
+            for (_, task) in rq.tasks() {
+                let known = &self.tasks[task.id.index()];
+                let (attr, asked) = (task.attr(), &known.asked);
+                assert!(attr.affinity.contains(cpu), "{} may not be here\n{rq}", task.id);
+                assert_eq!((attr.policy, attr.group), (asked.policy, asked.group), "{}", task.id);
+                assert_eq!(task.rt_prio(), asked.policy.rt_prio().max(known.boost), "{}", task.id);
+                let freed = known.homeless && attr.affinity == *self.machine.all();
+                assert!(attr.affinity == asked.affinity || freed, "{} has its CPUs", task.id);
+            }
+        });
+    }
+
+    /// No CPU on which a waiting real-time task may run does anything less important.
+    fn check_priorities(&self) {
+        let level = |cpu| self.machine.inspect(cpu, |rq| rq.load().level);
+        let levels: Vec<_> = self.all().map(level).collect();
+        for cpu in self.all().filter(|cpu| levels[cpu.index()] != Importance::Closed) {
+            let running = self.cpus[cpu.index()].running.as_ref().map(|&(id, _)| id);
+            self.machine.inspect(cpu, |rq| {
+                for (_, task) in rq.tasks().filter(|(_, task)| Some(task.id) != running) {
+                    let Some(prio) = task.rt_prio() else { continue };
+                    let less = |on: &CpuId| {
+                        levels.get(on.index()).is_some_and(|&l| l < Importance::Rt(prio))
+                    };
+                    let wasted = task.attr().affinity.iter().find(less);
+                    assert_eq!(wasted, None, "{} waits for nothing\n{rq}\n{levels:?}", task.id);
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,515 @@
+//! One life of a machine, told by bytes: the calls of a host from one thread, in any order that a
+//! host may make them, each followed by all checks.
+//!
+//! The property test draws the bytes, the fuzzer searches for them. Every string of bytes is a
+//! life: four bytes say what the machine is, each four that follow are an action (see [`Op`]). A
+//! host may carry a task for as long as it likes, hold back what a CPU says, come late to a kick;
+//! so does this one. [`World::settle`] makes up for all of that, and then what a scheduler promises
+//! must hold ([`laws`]).
+
+mod fifo;
+mod laws;
+mod timers;
+
+use fifo::{Queueing, Switched};
+use runyard_engine::attr::{Attr, GroupId, Nice, Policy, RtPrio, Weight};
+use runyard_engine::config::Config;
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::features::{Feature, Features};
+use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
+use runyard_engine::task::{Change, Task, TaskId};
+use runyard_engine::time::{Nanos, Time};
+use runyard_engine::topology::Topology;
+use runyard_smp::control::Control;
+use runyard_smp::groups::GroupSpec;
+use runyard_smp::machine::{Effects, Machine, Moving, TaskOf, Work};
+use std::sync::Arc;
+use timers::Timers;
+
+/// How many bytes an action has, its code included.
+const ACTION: usize = 4;
+
+/// More tasks make a life slower, not richer.
+const MAX_TASKS: usize = 32;
+
+/// A machine that is not at rest after so many calls is not coming to rest.
+const MAX_ROUNDS: usize = 10_000;
+
+/// What a host can do; the low bits of the first byte of an action.
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Spawn,
+    Wake,
+    Schedule,
+    Expire,
+    /// Time passes, and everything that falls due in it is served in time.
+    Live,
+    /// Time passes, and nobody notices.
+    Oversleep,
+    Arm,
+    Rearm,
+    Cancel,
+    Change,
+    Hotplug,
+    Arrive,
+    Publish,
+    ServeKick,
+    Settle,
+}
+
+impl Op {
+    const ALL: [Op; 16] = [
+        Op::Spawn,
+        Op::Wake,
+        Op::Schedule,
+        Op::Expire,
+        Op::Live,
+        Op::Oversleep,
+        Op::Arm,
+        Op::Rearm,
+        Op::Cancel,
+        Op::Change,
+        Op::Hotplug,
+        Op::Arrive,
+        Op::Publish,
+        Op::ServeKick,
+        Op::Settle,
+        Op::Schedule,
+    ];
+}
+
+/// In the first byte of an action: its tasks are carried slowly.
+const SLOWLY: u8 = 0x80;
+/// In the first byte of an action: its hints are held back.
+const SILENTLY: u8 = 0x40;
+/// In the first byte of an action: the host read the clock a while before the call.
+const LATE: u8 = 0x20;
+
+/// What this host needs to run a task: nothing but to know it again.
+type Job = TaskId;
+
+/// What the machine asked for in a call, and how this host answers.
+#[derive(Debug, Default)]
+struct Asked {
+    slowly: bool,
+    silently: bool,
+    kicks: Vec<CpuId>,
+    moving: Vec<Moving<Job>>,
+    silent: Vec<CpuId>,
+    /// Who left a run queue for another.
+    moved: Vec<TaskId>,
+}
+
+impl Effects<Job> for Asked {
+    fn kick(&mut self, cpu: CpuId) {
+        self.kicks.push(cpu);
+    }
+
+    fn carry(&mut self, moving: Moving<Job>) -> Option<Moving<Job>> {
+        self.moved.push(moving.task().id);
+        if self.slowly {
+            self.moving.push(moving);
+            return None;
+        }
+        Some(moving)
+    }
+
+    fn hold_back(&mut self, cpu: CpuId) -> bool {
+        if self.silently {
+            self.silent.push(cpu);
+        }
+        self.silently
+    }
+}
+
+/// A CPU as its host knows it.
+#[derive(Debug)]
+struct Cpu {
+    running: Option<(TaskId, Work<Job>)>,
+    /// The host owes it a call of `schedule`.
+    kicked: bool,
+    online: bool,
+}
+
+/// A task as its host knows it.
+#[derive(Debug)]
+struct Known {
+    control: Arc<Control>,
+    parked: Option<TaskOf<Job>>,
+    over: bool,
+    /// What was asked for it, in all.
+    asked: Attr,
+    boost: Option<RtPrio>,
+    /// At some time none of the CPUs that it may use was online.
+    homeless: bool,
+}
+
+/// A machine and its host.
+#[derive(Debug)]
+pub struct World {
+    machine: Machine<Job>,
+    features: Features,
+    now: Time,
+    cpus: Vec<Cpu>,
+    tasks: Vec<Known>,
+    moving: Vec<Moving<Job>>,
+    silent: Vec<CpuId>,
+    timers: Timers,
+    queueing: Queueing,
+    fx: Asked,
+}
+
+/// Lives the life that `bytes` tell.
+pub fn live(bytes: &[u8]) {
+    let mut actions = bytes.chunks_exact(ACTION);
+    let Some(&[shape, features, rt, _]) = actions.next() else { return };
+    let mut world = World::new(shape, features, rt);
+    for action in actions {
+        let &[op, a, b, c] = action else { unreachable!("a chunk has {ACTION} bytes") };
+        world.act(op, [a, b, c]);
+    }
+    world.settle();
+}
+
+impl World {
+    fn new(shape: u8, features: u8, rt: u8) -> World {
+        let shapes = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (1, 2, 2), (2, 2, 1), (1, 5, 1), (3, 1, 2)];
+        let (nodes, cores, threads) = pick(&shapes, shape);
+        let mut config = Config::new(Topology::new(nodes, cores, threads).unwrap());
+        // Mostly all features are on, for only then do all laws hold.
+        if features >= 0x80 {
+            for (at, feature) in Feature::ALL.into_iter().enumerate() {
+                if features >> at & 1 == 1 {
+                    config.features = config.features.without(feature);
+                }
+            }
+        }
+        (config.rt_runtime, config.rt_period) = match rt % 3 {
+            0 => (None, config.rt_period),
+            1 => (Some(Nanos::from_millis(2)), Nanos::from_millis(5)),
+            _ => (config.rt_runtime, config.rt_period),
+        };
+        World::with(config)
+    }
+
+    /// A machine of this configuration, with two groups below the root and one below the first.
+    pub fn with(config: Config) -> World {
+        let below = |parent, weight| GroupSpec {
+            parent: GroupId(parent),
+            weight: Weight::new(weight).unwrap(),
+        };
+        let groups = [GroupSpec::ROOT, below(0, 1024), below(0, 2), below(1, 4096)];
+        let cpu = |_| Cpu { running: None, kicked: false, online: true };
+        World {
+            features: config.features,
+            cpus: config.topology.iter().map(cpu).collect(),
+            machine: Machine::new(config, &groups).unwrap(),
+            now: Time(1_000),
+            tasks: Vec::new(),
+            moving: Vec::new(),
+            silent: Vec::new(),
+            timers: Timers::default(),
+            queueing: Queueing::default(),
+            fx: Asked::default(),
+        }
+    }
+
+    /// One action, then all checks.
+    fn act(&mut self, op: u8, [a, b, c]: [u8; ACTION - 1]) {
+        (self.fx.slowly, self.fx.silently) = (op & SLOWLY != 0, op & SILENTLY != 0);
+        let now = if op & LATE != 0 { Time(self.now.0 - 1_000) } else { self.now };
+        let cpu = self.cpu(a);
+        let op = pick(&Op::ALL, op % 16);
+        match op {
+            Op::Spawn => self.spawn(now, attr(&self.machine, [a, b, c]), self.cpu(c)),
+            Op::Wake => {
+                if let Some(task) = self.nth(a, |task| task.parked.is_some()) {
+                    self.wake(now, task);
+                }
+            }
+            Op::Schedule => self.schedule(now, cpu, b),
+            Op::Expire => self.expire(now, cpu),
+            Op::Live => self.live_for(span(a)),
+            Op::Oversleep => self.now = self.now + span(a),
+            Op::Arm => self.timers.arm(&self.machine, cpu, self.now, [b, c]),
+            Op::Rearm => self.timers.rearm(&self.machine, a, self.now, [b, c]),
+            Op::Cancel => self.timers.cancel(&self.machine, a),
+            Op::Change => {
+                if let Some(task) = self.nth(a, |_| true) {
+                    let change = self.change_of(task, b, c);
+                    self.change(now, task, change);
+                }
+            }
+            Op::Hotplug => self.hotplug(now, cpu),
+            Op::Arrive => {
+                if let Some(at) = nth(self.moving.len(), a) {
+                    self.arrive(now, at);
+                }
+            }
+            Op::Publish => {
+                if let Some(at) = nth(self.silent.len(), a) {
+                    self.publish(now, at);
+                }
+            }
+            Op::ServeKick => {
+                if self.cpus[cpu.index()].kicked {
+                    self.schedule(now, cpu, u8::MAX);
+                }
+            }
+            Op::Settle => self.settle(),
+        }
+        self.after(&format!("{op:?}"));
+    }
+
+    /// Takes over what the machine asked for in a call, then checks.
+    fn after(&mut self, what: &str) {
+        self.take_over();
+        self.queueing.follow(&self.machine, &self.fx.moved);
+        self.fx.moved.clear();
+        for task in &mut self.tasks {
+            let cpus = &self.cpus;
+            task.homeless |= !task.asked.affinity.iter().any(|cpu| is_online(cpus, cpu));
+        }
+        self.check(what);
+    }
+
+    fn take_over(&mut self) {
+        for cpu in self.fx.kicks.drain(..) {
+            self.cpus[cpu.index()].kicked = true;
+        }
+        self.moving.append(&mut self.fx.moving);
+        for cpu in self.fx.silent.drain(..) {
+            if !self.silent.contains(&cpu) {
+                self.silent.push(cpu);
+            }
+        }
+    }
+
+    /// A new task, near `cpu`.
+    pub fn spawn(&mut self, now: Time, attr: Attr, near: CpuId) {
+        let alive = self.tasks.iter().filter(|task| !task.over).count();
+        if alive == MAX_TASKS {
+            return;
+        }
+        let id = TaskId(self.tasks.len() as u32);
+        let control = Arc::new(Control::default());
+        let work = Work { control: control.clone(), work: id };
+        let mut task = Task::new(id, attr.clone(), work);
+        task.set_cpu(near);
+        let (parked, boost) = (None, None);
+        self.tasks.push(Known {
+            control,
+            parked,
+            over: false,
+            asked: attr,
+            boost,
+            homeless: false,
+        });
+        self.machine.spawn(now, task, &mut self.fx);
+        self.queueing.enters(id);
+    }
+
+    fn wake(&mut self, now: Time, task: TaskId) {
+        let parked = self.tasks[task.index()].parked.take().expect("it sleeps");
+        self.machine.wake(now, parked, &mut self.fx);
+        self.queueing.enters(task);
+    }
+
+    fn schedule(&mut self, now: Time, cpu: CpuId, how: u8) {
+        let known = &mut self.cpus[cpu.index()];
+        known.kicked = false;
+        let before = known.running.take();
+        let was = before.as_ref().map(|&(id, _)| id);
+        let prev = match (before, how % 8) {
+            (None, _) => Prev::Idle,
+            (Some((_, work)), 0) => Prev::Yielded(work),
+            (Some((_, work)), 1 | 2) => Prev::Blocked(work),
+            (Some(_), 3) => Prev::Exited,
+            (Some((_, work)), _) => Prev::Preempted(work),
+        };
+        let yielded = matches!(prev, Prev::Yielded(_));
+        let Switch { next, released } = self.machine.schedule(now, cpu, prev, &mut self.fx);
+        if let Some((id, work)) = &next {
+            assert_eq!(*id, work.work, "a task is given its own work");
+        }
+        match released {
+            Some((task, Released::Blocked)) => {
+                let id = task.id;
+                self.tasks[id.index()].parked = Some(task);
+            }
+            Some((task, Released::Exited)) => self.tasks[task.id.index()].over = true,
+            Some((task, Released::Evicted)) => panic!("{} was not sent on", task.id),
+            None => {}
+        }
+        let running = next.as_ref().map(|&(id, _)| id);
+        self.cpus[cpu.index()].running = next;
+        let switched = Switched { cpu, was, running, yielded };
+        self.queueing.switches(&self.machine, switched, &self.fx.moved);
+    }
+
+    /// Serves what is due on `cpu`.
+    fn expire(&mut self, now: Time, cpu: CpuId) {
+        while let Some(expired) = self.machine.expire(now, cpu, &mut self.fx) {
+            match expired {
+                Expired::Timer(token) => self.timers.expires(cpu, now, token),
+                Expired::Tick => {
+                    let idle = self.cpus[cpu.index()].running.is_none();
+                    assert!(!idle, "an idle CPU does not tick");
+                }
+                Expired::RtPeriod => {}
+            }
+        }
+        self.timers.served(cpu, now);
+    }
+
+    /// Lets time pass, with all interrupts and kicks in time.
+    fn live_for(&mut self, span: Nanos) {
+        let end = self.now + span;
+        loop {
+            let next = |cpu: &CpuId| self.machine.next_expiry(*cpu).unwrap_or(Time::MAX);
+            let cpu = self.all().min_by_key(next).expect("there are CPUs");
+            let at = next(&cpu);
+            if at > end {
+                break;
+            }
+            self.now = self.now.max(at);
+            self.expire(self.now, cpu);
+            self.take_over();
+            for cpu in self.all() {
+                if self.cpus[cpu.index()].kicked {
+                    self.schedule(self.now, cpu, u8::MAX);
+                }
+            }
+        }
+        self.now = end;
+    }
+
+    fn change(&mut self, now: Time, task: TaskId, change: Change) {
+        let known = &mut self.tasks[task.index()];
+        known.asked.policy = change.policy.unwrap_or(known.asked.policy);
+        known.asked.group = change.group.unwrap_or(known.asked.group);
+        known.boost = change.boost.unwrap_or(known.boost);
+        if let Some(affinity) = &change.affinity {
+            (known.asked.affinity, known.homeless) = (affinity.clone(), false);
+        }
+        self.machine.change(now, &known.control, change, &mut self.fx);
+    }
+
+    fn change_of(&self, task: TaskId, what: u8, value: u8) -> Change {
+        let none = Change::default();
+        match what % 8 {
+            0 | 1 => Change { affinity: Some(affinity(&self.machine, value)), ..none },
+            2 | 3 => Change { policy: Some(policy(value)), ..none },
+            4 => Change { group: Some(GroupId((value % 4).into())), ..none },
+            5 => Change { boost: Some(RtPrio::new((value % 8).into())), ..none },
+            6 => Change { slack: Some(Nanos(value.into())), ..none },
+            _ => Change {
+                affinity: Some(affinity(&self.machine, value.rotate_left(3))),
+                policy: Some(policy(value)),
+                group: Some(self.tasks[task.index()].asked.group),
+                ..none
+            },
+        }
+    }
+
+    /// Takes a CPU out of service or back, but never the last.
+    fn hotplug(&mut self, now: Time, cpu: CpuId) {
+        let others = self.cpus.iter().filter(|cpu| cpu.online).count() > 1;
+        let known = &mut self.cpus[cpu.index()];
+        if known.online && others {
+            known.online = false;
+            self.machine.offline(now, cpu, &mut self.fx);
+        } else if !known.online {
+            known.online = true;
+            self.machine.online(now, cpu, &mut self.fx);
+        }
+    }
+
+    fn arrive(&mut self, now: Time, at: usize) {
+        let moving = self.moving.swap_remove(at);
+        let task = moving.task().id;
+        self.machine.arrive(now, moving, &mut self.fx);
+        self.queueing.enters(task);
+    }
+
+    fn publish(&mut self, now: Time, at: usize) {
+        let cpu = self.silent.swap_remove(at);
+        self.machine.publish(now, cpu, &mut self.fx);
+    }
+
+    /// Everything that this host owes: what moves arrives, what was held back is said, who was
+    /// kicked schedules. Then all laws hold.
+    pub fn settle(&mut self) {
+        (self.fx.slowly, self.fx.silently) = (false, false);
+        self.take_over();
+        for _ in 0..MAX_ROUNDS {
+            let kicked = self.all().find(|cpu| self.cpus[cpu.index()].kicked);
+            match (self.moving.len(), self.silent.len(), kicked) {
+                (1.., _, _) => self.arrive(self.now, 0),
+                (0, 1.., _) => self.publish(self.now, 0),
+                (0, 0, Some(cpu)) => self.schedule(self.now, cpu, u8::MAX),
+                (0, 0, None) => return self.check_laws(),
+            }
+            self.after("settling");
+        }
+        panic!("the machine does not come to rest: {self:?}");
+    }
+
+    fn all(&self) -> impl Iterator<Item = CpuId> + use<> {
+        (0..self.cpus.len()).map(CpuId::at)
+    }
+
+    fn cpu(&self, byte: u8) -> CpuId {
+        CpuId::at(usize::from(byte) % self.cpus.len())
+    }
+
+    fn nth(&self, byte: u8, of: impl Fn(&Known) -> bool) -> Option<TaskId> {
+        let some: Vec<_> = (0..self.tasks.len()).filter(|&at| of(&self.tasks[at])).collect();
+        nth(some.len(), byte).map(|at| TaskId(some[at] as u32))
+    }
+}
+
+fn is_online(cpus: &[Cpu], cpu: CpuId) -> bool {
+    cpus.get(cpu.index()).is_some_and(|cpu| cpu.online)
+}
+
+fn nth(len: usize, byte: u8) -> Option<usize> {
+    (len > 0).then(|| usize::from(byte) % len)
+}
+
+fn pick<T: Copy>(from: &[T], byte: u8) -> T {
+    from[usize::from(byte) % from.len()]
+}
+
+/// From nothing to longer than a period of the real-time budget.
+fn span(byte: u8) -> Nanos {
+    let unit = pick(&[1, 1_000, 50_000, 1_000_000], byte >> 6);
+    Nanos(u64::from(byte & 0x3f) * unit)
+}
+
+/// A few priorities rather than many, so that equals meet.
+fn policy(byte: u8) -> Policy {
+    let prio = RtPrio::new(i64::from(byte >> 3 & 7) % 6 + 1).unwrap();
+    let nice = Nice::new(pick(&[-20, -5, 0, 0, 0, 3, 10, 19], byte >> 3)).unwrap();
+    match byte & 7 {
+        0..=2 => Policy::Fifo(prio),
+        3 => Policy::RoundRobin(prio),
+        4 | 5 => Policy::Normal(nice),
+        6 => Policy::Batch(nice),
+        _ => Policy::Idle,
+    }
+}
+
+/// Any set of CPUs, perhaps with one that does not exist.
+fn affinity(machine: &Machine<Job>, byte: u8) -> CpuSet {
+    let set: CpuSet = (0..7).filter(|cpu| byte >> cpu & 1 == 1).map(CpuId).collect();
+    if set.intersection(machine.all()).is_empty() || byte >= 0x80 {
+        return machine.all().clone();
+    }
+    set
+}
+
+fn attr(machine: &Machine<Job>, [a, b, c]: [u8; ACTION - 1]) -> Attr {
+    let group = GroupId(u32::from(c >> 4) % 4);
+    Attr { policy: policy(a), group, ..Attr::normal(affinity(machine, b)) }
+}

@@ -1,0 +1,393 @@
+//! A host for the model checkers: CPUs that threads play, tasks that park, kicks that are served
+//! late, and the laws that hold once nothing is left to do.
+//!
+//! A kick is a promise that the CPU will call `schedule`, not that it does so at once. Here each
+//! thread keeps the kicks that it was asked for, and [`Bench::settle`] serves them after all threads
+//! have ended: whatever is repaired by a kick then need not be repaired by the race itself, and
+//! whatever is not must have been.
+
+#[cfg(loom)]
+use loom::{sync::Mutex, thread};
+use runyard_engine::attr::{Attr, GroupId, Nice, Policy, RtPrio};
+use runyard_engine::config::Config;
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::features::{Feature, Features};
+use runyard_engine::run_queue::{Expired, Importance, Prev, Released, Resched, Switch};
+use runyard_engine::task::{Change, Task, TaskId};
+use runyard_engine::time::Time;
+use runyard_engine::timer::TimerId;
+use runyard_engine::topology::Topology;
+use runyard_smp::control::Control;
+use runyard_smp::groups::GroupSpec;
+use runyard_smp::machine::{Effects, Machine, TaskOf, Work};
+#[cfg(shuttle)]
+use shuttle::{sync::Mutex, thread};
+use std::sync::Arc;
+
+/// Nothing here depends on time.
+const NOW: Time = Time(1);
+
+/// The one group below the root.
+pub const GROUP: GroupId = GroupId(1);
+
+/// Where a blocked task is: the host's half of ownership.
+#[derive(Debug)]
+enum Slot {
+    /// In the machine, or between it and here.
+    Awake,
+    /// Asleep; whoever takes it out wakes it.
+    Parked(TaskOf<Job>),
+    /// Woken before it was here: it will not sleep.
+    Notified,
+}
+
+/// What this host needs to run a task.
+#[derive(Debug)]
+pub struct Job {
+    slot: Arc<Mutex<Slot>>,
+}
+
+/// A task from outside, for those who wake it or ask something of it.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    pub id: TaskId,
+    control: Arc<Control>,
+    slot: Arc<Mutex<Slot>>,
+}
+
+impl Handle {
+    /// Whether a wake-up was left behind for a task that is awake.
+    #[cfg(loom)]
+    pub fn is_notified(&self) -> bool {
+        matches!(*self.slot.lock().unwrap(), Slot::Notified)
+    }
+
+    /// Whether the task sleeps.
+    pub fn is_parked(&self) -> bool {
+        matches!(*self.slot.lock().unwrap(), Slot::Parked(_))
+    }
+}
+
+/// Keeps the kicks for later.
+#[derive(Debug, Default)]
+struct Kicks(Vec<CpuId>);
+
+impl Effects<Job> for Kicks {
+    fn kick(&mut self, cpu: CpuId) {
+        self.0.push(cpu);
+    }
+}
+
+/// One CPU, played by one thread at a time; or, beyond the last, a device that only interrupts.
+#[derive(Debug)]
+pub struct Cpu {
+    machine: Arc<Machine<Job>>,
+    id: CpuId,
+    running: Option<(TaskId, Work<Job>)>,
+    kicks: Kicks,
+    exited: usize,
+}
+
+impl Cpu {
+    /// Wakes a task, now or as soon as it tries to sleep.
+    pub fn wake(&mut self, task: &Handle) {
+        let found = std::mem::replace(&mut *task.slot.lock().unwrap(), Slot::Notified);
+        if let Slot::Parked(parked) = found {
+            *task.slot.lock().unwrap() = Slot::Awake;
+            self.machine.wake(NOW, parked, &mut self.kicks);
+        }
+    }
+
+    /// The running task sleeps, unless it was woken before.
+    pub fn block(&mut self) {
+        let (_, work) = self.running.take().expect("a task runs");
+        self.schedule(Prev::Blocked(work));
+    }
+
+    /// The running task ends.
+    pub fn exit(&mut self) {
+        self.running.take().expect("a task runs");
+        self.schedule(Prev::Exited);
+    }
+
+    /// The running task lets others go first.
+    pub fn yield_now(&mut self) {
+        let (_, work) = self.running.take().expect("a task runs");
+        self.schedule(Prev::Yielded(work));
+    }
+
+    /// Answers a kick.
+    pub fn reschedule(&mut self) {
+        let prev = self.running.take().map_or(Prev::Idle, |(_, work)| Prev::Preempted(work));
+        self.schedule(prev);
+    }
+
+    pub fn change(&mut self, task: &Handle, change: Change) {
+        self.machine.change(NOW, &task.control, change, &mut self.kicks);
+    }
+
+    pub fn set_policy(&mut self, task: &Handle, policy: Policy) {
+        self.change(task, Change { policy: Some(policy), ..Change::default() });
+    }
+
+    pub fn set_affinity(&mut self, task: &Handle, affinity: &[u16]) {
+        self.change(task, Change { affinity: Some(cpus(affinity)), ..Change::default() });
+    }
+
+    pub fn set_group(&mut self, task: &Handle, group: GroupId) {
+        self.change(task, Change { group: Some(group), ..Change::default() });
+    }
+
+    pub fn offline(&mut self, cpu: u16) {
+        self.machine.offline(NOW, CpuId(cpu), &mut self.kicks);
+    }
+
+    pub fn online(&mut self, cpu: u16) {
+        self.machine.online(NOW, CpuId(cpu), &mut self.kicks);
+    }
+
+    /// Takes everything whose time has come by `now`; how many timers there were.
+    pub fn expire(&mut self, now: Time) -> usize {
+        std::iter::from_fn(|| self.machine.expire(now, self.id, &mut self.kicks))
+            .filter(|expired| matches!(expired, Expired::Timer(_)))
+            .count()
+    }
+
+    #[cfg(loom)]
+    pub fn cancel(&mut self, cpu: u16, timer: TimerId) -> bool {
+        self.machine.cancel(CpuId(cpu), timer)
+    }
+
+    /// Who was kicked since this was asked last.
+    pub fn take_kicks(&mut self) -> Vec<CpuId> {
+        std::mem::take(&mut self.kicks.0)
+    }
+
+    /// Whether a task runs here.
+    pub fn is_busy(&self) -> bool {
+        self.running.is_some()
+    }
+
+    fn running(&self) -> Option<TaskId> {
+        self.running.as_ref().map(|&(id, _)| id)
+    }
+
+    fn schedule(&mut self, prev: Prev<Work<Job>>) {
+        let Switch { next, released } = self.machine.schedule(NOW, self.id, prev, &mut self.kicks);
+        self.running = next;
+        match released {
+            Some((task, Released::Blocked)) => self.park(task),
+            Some((_, Released::Exited)) => self.exited += 1,
+            Some((task, Released::Evicted)) => panic!("{} was not sent on", task.id),
+            None => {}
+        }
+    }
+
+    fn park(&mut self, task: TaskOf<Job>) {
+        let slot = task.payload.as_ref().expect("a sleeper has its payload").work.slot.clone();
+        let mut place = slot.lock().unwrap();
+        match std::mem::replace(&mut *place, Slot::Awake) {
+            Slot::Awake => *place = Slot::Parked(task),
+            Slot::Notified => {
+                drop(place);
+                self.machine.wake(NOW, task, &mut self.kicks);
+            }
+            Slot::Parked(_) => panic!("{} sleeps twice", task.id),
+        }
+    }
+}
+
+/// What one thread does, and the CPU that it plays.
+pub type Part = (u16, Box<dyn FnOnce(&mut Cpu) + Send>);
+
+fn act((mut cpu, part): (Cpu, Box<dyn FnOnce(&mut Cpu) + Send>)) -> Cpu {
+    part(&mut cpu);
+    cpu
+}
+
+/// The part of `cpu`.
+pub fn on(cpu: u16, part: impl FnOnce(&mut Cpu) + Send + 'static) -> Part {
+    (cpu, Box::new(part))
+}
+
+/// A machine and who plays it.
+pub struct Bench {
+    cpus: Vec<Cpu>,
+    tasks: Vec<Handle>,
+}
+
+impl Bench {
+    /// CPUs without tasks, and one device.
+    pub fn new(topology: Topology, features: Features) -> Bench {
+        let mut config = Config::new(topology);
+        config.features = features;
+        config.rt_runtime = None;
+        let groups = [GroupSpec::ROOT; 2];
+        let machine = Arc::new(Machine::new(config, &groups).unwrap());
+        // The one after the last is the device.
+        let cpus = 0..=topology.cpus() as u16;
+        let cpu = |id| Cpu {
+            machine: machine.clone(),
+            id: CpuId(id),
+            running: None,
+            kicks: Kicks::default(),
+            exited: 0,
+        };
+        Bench { cpus: cpus.map(cpu).collect(), tasks: Vec::new() }
+    }
+
+    pub fn machine(&self) -> &Machine<Job> {
+        &self.cpus[0].machine
+    }
+
+    /// A task that runs or waits on the CPU that its affinity names first.
+    pub fn spawn(&mut self, policy: Policy, affinity: &[u16]) -> Handle {
+        let (task, handle) = self.make(policy, affinity);
+        self.cpus[0].machine.clone().wake(NOW, task, &mut self.cpus[0].kicks);
+        self.settle();
+        handle
+    }
+
+    /// A task that sleeps, and was last on the CPU that its affinity names first.
+    pub fn sleeper(&mut self, policy: Policy, affinity: &[u16]) -> Handle {
+        let (task, handle) = self.make(policy, affinity);
+        *handle.slot.lock().unwrap() = Slot::Parked(task);
+        handle
+    }
+
+    fn make(&mut self, policy: Policy, affinity: &[u16]) -> (TaskOf<Job>, Handle) {
+        let id = TaskId(self.tasks.len() as u32);
+        let slot = Arc::new(Mutex::new(Slot::Awake));
+        let control = Arc::new(Control::default());
+        let work = Work { control: control.clone(), work: Job { slot: slot.clone() } };
+        let attr = Attr { policy, ..Attr::normal(cpus(affinity)) };
+        let mut task = Task::new(id, attr, work);
+        task.set_cpu(CpuId(affinity[0]));
+        let handle = Handle { id, control, slot };
+        self.tasks.push(handle.clone());
+        (task, handle)
+    }
+
+    /// Plays the parts at once: each on its CPU, the last on the calling thread. The device is the
+    /// CPU after the last.
+    pub fn play<const N: usize>(&mut self, parts: [Part; N]) {
+        let mut idle: Vec<_> = self.cpus.drain(..).map(Some).collect();
+        let players = parts.map(|(cpu, part)| (idle[usize::from(cpu)].take().unwrap(), part));
+        self.cpus.extend(idle.into_iter().flatten());
+        let mut players = players.into_iter();
+        let own = players.next_back().expect("somebody plays");
+        let threads: Vec<_> = players.map(|player| thread::spawn(|| act(player))).collect();
+        self.cpus.push(act(own));
+        self.cpus.extend(threads.into_iter().map(|thread| thread.join().unwrap()));
+        self.cpus.sort_by_key(|cpu| cpu.id);
+    }
+
+    /// Serves all kicks, and those that follow.
+    pub fn settle(&mut self) {
+        loop {
+            let kicked: Vec<_> = self.cpus.iter_mut().flat_map(Cpu::take_kicks).collect();
+            if kicked.is_empty() {
+                return;
+            }
+            for cpu in kicked {
+                self.cpus[cpu.index()].reschedule();
+            }
+        }
+    }
+
+    /// The kick of a CPU that did not answer while the parts were played.
+    #[cfg(shuttle)]
+    pub fn kick(&mut self, cpu: CpuId) {
+        self.cpus[cpu.index()].kicks.kick(cpu);
+    }
+
+    /// Asserts the laws of a machine at rest.
+    pub fn check(&self) {
+        let machine = self.machine();
+        machine.check();
+        let (last, cpus) = self.cpus.split_last().expect("there is the device");
+        let mut held = last.exited + self.tasks.iter().filter(|task| task.is_parked()).count();
+        for cpu in cpus {
+            held += cpu.exited;
+            machine.inspect(cpu.id, |rq| {
+                assert_eq!(rq.resched(), Resched::No, "every switch was asked for\n{rq}");
+                assert_eq!(rq.curr().map(|task| task.id), cpu.running(), "one task runs");
+                assert!(rq.is_online() || rq.tasks().count() == 0, "all have left\n{rq}");
+                for (_, task) in rq.tasks() {
+                    held += 1;
+                    assert!(task.attr().affinity.contains(rq.cpu()), "{} may be here", task.id);
+                }
+            });
+        }
+        assert_eq!(held, self.tasks.len(), "tasks are conserved");
+        self.check_priorities(cpus);
+    }
+
+    /// No CPU on which a waiting real-time task may run does anything less important.
+    fn check_priorities(&self, cpus: &[Cpu]) {
+        let machine = self.machine();
+        let levels: Vec<_> =
+            cpus.iter().map(|cpu| machine.inspect(cpu.id, |rq| rq.load().level)).collect();
+        for cpu in cpus {
+            machine.inspect(cpu.id, |rq| {
+                let waits = |id| cpu.running() != Some(id);
+                for (_, task) in rq.tasks().filter(|(_, task)| waits(task.id)) {
+                    let Some(prio) = task.rt_prio() else { continue };
+                    let better = |on: &CpuId| levels[on.index()] < Importance::Rt(prio);
+                    let wasted = task.attr().affinity.iter().find(better);
+                    assert_eq!(wasted, None, "{} waits for nothing\n{rq}", task.id);
+                }
+            });
+        }
+    }
+}
+
+/// What only the models ask for, whose ends are known.
+#[cfg(loom)]
+impl Bench {
+    /// As [`Bench::play`], then settles and checks the laws.
+    pub fn race<const N: usize>(&mut self, parts: [Part; N]) {
+        self.play(parts);
+        self.settle();
+        self.check();
+    }
+
+    /// What CPU 0 does while nobody else does anything.
+    pub fn act(&mut self, act: impl FnOnce(&mut Cpu)) {
+        act(&mut self.cpus[0]);
+        self.settle();
+        self.check();
+    }
+
+    /// The CPU on which the task runs or waits, and its policy there.
+    pub fn place(&self, task: &Handle) -> Option<(u16, Policy)> {
+        let (_, cpus) = self.cpus.split_last().expect("there is the device");
+        cpus.iter().find_map(|cpu| {
+            self.machine().inspect(cpu.id, |rq| {
+                let (_, found) = rq.tasks().find(|(_, other)| other.id == task.id)?;
+                Some((cpu.id.0, found.attr().policy))
+            })
+        })
+    }
+
+    pub fn is_busy(&self, cpu: usize) -> bool {
+        self.cpus[cpu].is_busy()
+    }
+
+    /// Whether the task runs, not waits.
+    pub fn runs(&self, task: &Handle) -> bool {
+        self.cpus.iter().any(|cpu| cpu.running() == Some(task.id))
+    }
+}
+
+fn cpus(list: &[u16]) -> CpuSet {
+    list.iter().copied().map(CpuId).collect()
+}
+
+pub fn fifo(prio: i64) -> Policy {
+    Policy::Fifo(RtPrio::new(prio).unwrap())
+}
+
+pub fn normal() -> Policy {
+    Policy::Normal(Nice::default())
+}

@@ -1,0 +1,391 @@
+//! Every interleaving of the races between CPUs, one model for each race.
+//!
+//! Two threads are explored without bound where that ends within seconds, else up to a number of
+//! preemptions that each model states: of the ways in which such code fails, hardly any needs more
+//! than two. The values that a stale read may give are explored without bound everywhere.
+#![cfg(loom)]
+
+mod host;
+
+use host::{Bench, fifo, normal, on};
+use loom::model::Builder;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::features::{Feature, Features};
+use runyard_engine::time::Time;
+use runyard_engine::timer::{Token, Window};
+use runyard_engine::topology::Topology;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// When the first tick is due.
+const TICK: Time = Time(1_000_000);
+
+fn machine(cpus: u32, features: Features) -> Bench {
+    Bench::new(Topology::flat(cpus).unwrap(), features)
+}
+
+/// Balancing of fair tasks would only make the models larger.
+fn rt_only() -> Features {
+    Features::default().without(Feature::LoadBalance)
+}
+
+fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
+    let interleavings = Arc::new(AtomicUsize::new(0));
+    let count = interleavings.clone();
+    let mut builder = Builder::new();
+    builder.preemption_bound = preemptions;
+    builder.max_branches = 10_000;
+    builder.check(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        model();
+    });
+    println!("{} interleavings", interleavings.load(Ordering::Relaxed));
+}
+
+#[test]
+fn a_wake_up_races_the_sleep() {
+    explore(None, || {
+        let mut bench = machine(2, rt_only());
+        let task = bench.spawn(normal(), &[0, 1]);
+        let sleeper = task.clone();
+        bench.race([on(0, |cpu| cpu.block()), on(1, move |cpu| cpu.wake(&sleeper))]);
+        assert!(!task.is_parked() && !task.is_notified(), "it was woken exactly once");
+    });
+}
+
+#[test]
+fn a_push_races_a_cpu_that_goes_idle() {
+    explore(None, || {
+        let mut bench = machine(2, rt_only());
+        bench.spawn(fifo(3), &[0]);
+        bench.spawn(fifo(3), &[1]);
+        let waiter = bench.spawn(fifo(2), &[0]);
+        bench
+            .race([on(0, move |cpu| cpu.set_affinity(&waiter, &[0, 1])), on(1, |cpu| cpu.block())]);
+    });
+}
+
+#[test]
+fn a_push_races_a_cpu_whose_task_becomes_less_important() {
+    explore(None, || {
+        let mut bench = machine(2, rt_only());
+        bench.spawn(fifo(3), &[0]);
+        let lowered = bench.spawn(fifo(3), &[1]);
+        let waiter = bench.spawn(fifo(2), &[0]);
+        bench.race([
+            on(0, move |cpu| cpu.set_affinity(&waiter, &[0, 1])),
+            on(1, move |cpu| cpu.set_policy(&lowered, fifo(1))),
+        ]);
+    });
+}
+
+#[test]
+fn a_wake_up_races_a_pull() {
+    explore(Some(5), || {
+        let mut bench = machine(2, rt_only());
+        bench.spawn(fifo(3), &[0]);
+        bench.spawn(fifo(3), &[1]);
+        let waiter = bench.sleeper(fifo(2), &[0, 1]);
+        bench.race([on(0, move |cpu| cpu.wake(&waiter)), on(1, |cpu| cpu.block())]);
+    });
+}
+
+#[test]
+fn two_cpus_pull_from_one() {
+    explore(Some(2), || {
+        let mut bench = machine(3, rt_only());
+        for cpu in 0..3 {
+            bench.spawn(fifo(3), &[cpu]);
+        }
+        let tasks = [1, 2].map(|prio| bench.spawn(fifo(prio), &[0, 1, 2]));
+        bench.race([on(1, |cpu| cpu.block()), on(2, |cpu| cpu.block())]);
+        assert!(tasks.iter().all(|task| bench.runs(task)));
+    });
+}
+
+#[test]
+fn two_cpus_push_to_one() {
+    explore(Some(3), || {
+        let mut bench = machine(3, rt_only());
+        let parts = [0, 1].map(|cpu| {
+            bench.spawn(fifo(3), &[cpu]);
+            let waiter = bench.spawn(fifo(2), &[cpu]);
+            on(cpu, move |cpu| cpu.set_affinity(&waiter, &[0, 1, 2]))
+        });
+        bench.race(parts);
+    });
+}
+
+#[test]
+fn a_push_that_came_too_late_goes_elsewhere() {
+    explore(None, || {
+        let mut bench = machine(4, rt_only());
+        bench.spawn(fifo(1), &[3]);
+        let parts = [0, 1].map(|cpu| {
+            bench.spawn(fifo(3), &[cpu]);
+            let waiter = bench.spawn(fifo(2), &[cpu]);
+            on(cpu, move |cpu| cpu.set_affinity(&waiter, &[0, 1, 2, 3]))
+        });
+        bench.race(parts);
+    });
+}
+
+#[test]
+fn a_push_races_a_cpu_that_rises() {
+    explore(None, || {
+        let mut bench = machine(3, rt_only());
+        bench.spawn(fifo(3), &[0]);
+        bench.spawn(fifo(1), &[2]);
+        let waiter = bench.spawn(fifo(2), &[0]);
+        let rises = bench.sleeper(fifo(3), &[1]);
+        bench.race([
+            on(0, move |cpu| cpu.set_affinity(&waiter, &[0, 1, 2])),
+            on(1, move |cpu| cpu.wake(&rises)),
+        ]);
+    });
+}
+
+#[test]
+fn an_affinity_races_a_wake_up() {
+    explore(None, || {
+        let mut bench = machine(2, rt_only());
+        let task = bench.sleeper(normal(), &[0, 1]);
+        let (woken, moved) = (task.clone(), task.clone());
+        bench.race([
+            on(0, move |cpu| cpu.wake(&woken)),
+            on(1, move |cpu| cpu.set_affinity(&moved, &[1])),
+        ]);
+        assert_eq!(bench.place(&task), Some((1, normal())));
+    });
+}
+
+#[test]
+fn an_affinity_races_a_switch() {
+    explore(None, || {
+        let mut bench = machine(2, rt_only());
+        let (task, other) = (bench.spawn(normal(), &[0, 1]), bench.spawn(normal(), &[0]));
+        let moved = task.clone();
+        bench
+            .race([on(0, |cpu| cpu.yield_now()), on(1, move |cpu| cpu.set_affinity(&moved, &[1]))]);
+        assert_eq!(bench.place(&task), Some((1, normal())));
+        assert_eq!(bench.place(&other), Some((0, normal())));
+    });
+}
+
+#[test]
+fn an_affinity_races_a_sleep() {
+    explore(None, || {
+        let mut bench = machine(2, rt_only());
+        let task = bench.spawn(normal(), &[0, 1]);
+        let moved = task.clone();
+        bench.race([on(0, |cpu| cpu.block()), on(1, move |cpu| cpu.set_affinity(&moved, &[1]))]);
+        assert!(task.is_parked());
+        bench.act(|cpu| cpu.wake(&task));
+        assert_eq!(bench.place(&task), Some((1, normal())));
+    });
+}
+
+#[test]
+fn an_affinity_races_a_pull() {
+    explore(None, || {
+        let mut bench = machine(2, rt_only());
+        bench.spawn(fifo(3), &[0]);
+        bench.spawn(fifo(3), &[1]);
+        let task = bench.spawn(fifo(2), &[0, 1]);
+        let moved = task.clone();
+        bench.race([on(1, |cpu| cpu.block()), on(0, move |cpu| cpu.set_affinity(&moved, &[0]))]);
+        assert_eq!(bench.place(&task), Some((0, fifo(2))));
+    });
+}
+
+#[test]
+fn a_policy_races_a_wake_up() {
+    explore(None, || {
+        let mut bench = machine(2, rt_only());
+        bench.spawn(fifo(3), &[0]);
+        bench.spawn(normal(), &[1]);
+        let task = bench.sleeper(normal(), &[0, 1]);
+        let (woken, raised) = (task.clone(), task.clone());
+        bench.race([
+            on(0, move |cpu| cpu.wake(&woken)),
+            on(1, move |cpu| cpu.set_policy(&raised, fifo(1))),
+        ]);
+        assert_eq!(bench.place(&task), Some((1, fifo(1))), "something normal ran there");
+    });
+}
+
+#[test]
+fn a_policy_races_the_choice_of_who_runs() {
+    explore(None, || {
+        let mut bench = machine(1, rt_only());
+        let (first, raised) = (bench.spawn(fifo(2), &[0]), bench.spawn(fifo(1), &[0]));
+        let task = raised.clone();
+        bench
+            .race([on(0, |cpu| cpu.yield_now()), on(1, move |cpu| cpu.set_policy(&task, fifo(3)))]);
+        assert!(bench.runs(&raised) && !bench.runs(&first));
+    });
+}
+
+#[test]
+fn two_requests_race() {
+    explore(None, || {
+        let mut bench = machine(2, rt_only());
+        let task = bench.spawn(normal(), &[0, 1]);
+        let (moved, raised) = (task.clone(), task.clone());
+        bench.race([
+            on(0, move |cpu| cpu.set_affinity(&moved, &[1])),
+            on(1, move |cpu| cpu.set_policy(&raised, fifo(1))),
+        ]);
+        assert_eq!(bench.place(&task), Some((1, fifo(1))));
+    });
+}
+
+#[test]
+fn a_request_races_the_end_of_the_task() {
+    explore(None, || {
+        let mut bench = machine(1, rt_only());
+        let (task, other) = (bench.spawn(fifo(2), &[0]), bench.sleeper(fifo(1), &[0]));
+        bench.race([
+            on(0, move |cpu| {
+                cpu.exit();
+                cpu.wake(&other);
+            }),
+            on(1, move |cpu| cpu.set_policy(&task, fifo(3))),
+        ]);
+    });
+}
+
+#[test]
+fn going_offline_races_a_wake_up() {
+    explore(None, || {
+        let mut bench = machine(2, rt_only());
+        let task = bench.sleeper(normal(), &[1, 0]);
+        let woken = task.clone();
+        bench.race([on(0, move |cpu| cpu.wake(&woken)), on(1, |cpu| cpu.offline(1))]);
+        assert_eq!(bench.place(&task), Some((0, normal())));
+    });
+}
+
+#[test]
+fn going_offline_races_a_push() {
+    explore(None, || {
+        let mut bench = machine(2, rt_only());
+        bench.spawn(fifo(3), &[0]);
+        let task = bench.spawn(fifo(2), &[0]);
+        let pushed = task.clone();
+        bench.race([
+            on(0, move |cpu| cpu.set_affinity(&pushed, &[0, 1])),
+            on(1, |cpu| cpu.offline(1)),
+        ]);
+        assert_eq!(bench.place(&task), Some((0, fifo(2))));
+    });
+}
+
+#[test]
+fn going_offline_races_a_switch() {
+    explore(None, || {
+        let mut bench = machine(2, rt_only());
+        let tasks = [1, 2].map(|_| bench.spawn(normal(), &[1]));
+        bench.race([on(1, |cpu| cpu.yield_now()), on(0, |cpu| cpu.offline(1))]);
+        assert!(tasks.iter().all(|task| bench.place(task) == Some((0, normal()))));
+    });
+}
+
+#[test]
+fn coming_online_races_a_wake_up() {
+    explore(None, || {
+        let mut bench = machine(2, rt_only());
+        bench.spawn(fifo(3), &[0]);
+        let waiter = bench.sleeper(fifo(2), &[0, 1]);
+        bench.act(|cpu| cpu.offline(1));
+        bench.race([on(0, move |cpu| cpu.wake(&waiter)), on(1, |cpu| cpu.online(1))]);
+    });
+}
+
+#[test]
+fn coming_online_races_a_task_that_may_run_nowhere_else() {
+    explore(None, || {
+        let mut bench = machine(2, rt_only());
+        let task = bench.sleeper(normal(), &[1]);
+        bench.act(|cpu| cpu.offline(1));
+        let woken = task.clone();
+        bench.race([on(0, move |cpu| cpu.wake(&woken)), on(1, |cpu| cpu.online(1))]);
+        assert!(bench.place(&task).is_some());
+    });
+}
+
+#[test]
+fn coming_online_races_a_pull_and_a_wake_up() {
+    explore(Some(2), || {
+        let mut bench = machine(3, rt_only());
+        bench.spawn(fifo(3), &[0]);
+        bench.spawn(fifo(3), &[2]);
+        let (first, second) = (bench.spawn(fifo(1), &[0, 1, 2]), bench.sleeper(fifo(2), &[0, 1]));
+        bench.act(|cpu| cpu.offline(1));
+        bench.race([
+            on(0, move |cpu| cpu.wake(&second)),
+            on(1, |cpu| cpu.online(1)),
+            on(2, |cpu| cpu.block()),
+        ]);
+        assert!(bench.runs(&first), "three CPUs run the three that are left");
+    });
+}
+
+#[test]
+fn going_offline_races_a_wake_up_and_an_affinity() {
+    explore(Some(2), || {
+        let mut bench = machine(3, rt_only());
+        let task = bench.sleeper(fifo(1), &[1, 2]);
+        let (woken, moved) = (task.clone(), task.clone());
+        bench.race([
+            on(0, move |cpu| cpu.wake(&woken)),
+            on(1, |cpu| cpu.offline(1)),
+            on(2, move |cpu| cpu.set_affinity(&moved, &[0, 1])),
+        ]);
+        assert_eq!(bench.place(&task), Some((0, fifo(1))));
+    });
+}
+
+#[test]
+fn two_cpus_change_the_load_of_one_group() {
+    explore(None, || {
+        let mut bench = machine(2, rt_only());
+        let parts = [0, 1].map(|cpu| {
+            let task = bench.spawn(normal(), &[cpu]);
+            on(cpu, move |cpu| cpu.set_group(&task, host::GROUP))
+        });
+        bench.race(parts);
+    });
+}
+
+#[test]
+fn a_timer_expires_or_is_cancelled() {
+    explore(None, || {
+        let mut bench = machine(1, rt_only());
+        let timer = bench.machine().arm(CpuId(0), Window::exact(Time(5)), Token(0));
+        let (won, wins) = (Arc::new(AtomicUsize::new(0)), Ordering::Relaxed);
+        let (cancelled, expired) = (won.clone(), won.clone());
+        bench.race([
+            on(0, move |cpu| {
+                expired.fetch_add(cpu.expire(Time(5)), wins);
+            }),
+            on(1, move |cpu| {
+                cancelled.fetch_add(usize::from(cpu.cancel(0, timer)), wins);
+            }),
+        ]);
+        assert_eq!(won.load(wins), 1, "one of them had it");
+    });
+}
+
+#[test]
+fn a_wake_up_races_a_cpu_that_goes_idle() {
+    explore(None, || {
+        let mut bench = machine(2, Features::default());
+        bench.spawn(normal(), &[0, 1]);
+        bench.spawn(normal(), &[1]);
+        let woken = bench.sleeper(normal(), &[0, 1]);
+        bench.race([on(0, move |cpu| cpu.wake(&woken)), on(1, |cpu| cpu.block())]);
+        bench.act(|cpu| assert_eq!(cpu.expire(TICK), 0));
+        assert!((0..2).all(|cpu| bench.is_busy(cpu)), "the next tick repairs it");
+    });
+}
