@@ -199,6 +199,18 @@ fn an_affinity_races_a_pull() {
 }
 
 #[test]
+fn a_policy_races_a_pull() {
+    explore(Some(5), || {
+        let mut bench = machine(2, rt_only());
+        bench.spawn(fifo(3), &[0]);
+        bench.spawn(fifo(3), &[1]);
+        let [first, second] = [2, 1].map(|prio| bench.spawn(fifo(prio), &[0, 1]));
+        bench.race([on(1, |cpu| cpu.block()), on(0, move |cpu| cpu.set_policy(&first, normal()))]);
+        assert!(bench.runs(&second));
+    });
+}
+
+#[test]
 fn a_policy_races_a_wake_up() {
     explore(None, || {
         let mut bench = machine(2, rt_only());

@@ -100,10 +100,10 @@ fn life_of_a_machine() {
 
 #[test]
 fn any_life_in_any_order() {
-    shuttle::check_random(life_of_a_machine, 1_000);
+    shuttle::check_random(life_of_a_machine, 3_000);
 }
 
 #[test]
 fn any_life_in_orders_with_few_switches() {
-    shuttle::check_pct(life_of_a_machine, 1_000, 3);
+    shuttle::check_pct(life_of_a_machine, 3_000, 3);
 }

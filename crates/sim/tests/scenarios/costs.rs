@@ -153,6 +153,21 @@ fn a_push_costs_a_migration_and_an_interrupt() {
 }
 
 #[test]
+fn a_task_wakes_up_where_it_is_important_enough_and_not_on_a_way_round() {
+    let run = dear(2).run(
+        "'rt': {'policy': 'SCHED_FIFO', 'priority': 5, 'cpus': [0], 'loop': 1, 'phases': {
+            'there': {'run': 500}, 'wide': {'cpus': [0, 1], 'sleep': 2000, 'run': 100}}},
+         'wall': {'policy': 'SCHED_FIFO', 'priority': 9, 'cpus': [0], 'delay': 1500, 'loop': 1,
+                  'run': 3000},
+         'normal': {'cpus': [1], 'loop': 1, 'run': 9000}",
+    );
+    let due = run.at_step_of("rt", 1, 0)[0] + Nanos(2 * MS);
+    let start = due + Nanos(IPI + SWITCH);
+    run.is("an interrupt and a switch", run.at_step_of("rt", 1, 1), [start]);
+    run.is("on CPU 1", run.cpus_of("rt"), [0, 1]);
+}
+
+#[test]
 fn a_fork_costs_a_wake_up() {
     let run = dear(1).run(
         "'a': {'policy': 'SCHED_FIFO', 'loop': 1, 'run': 500, 'fork': 'b', 'run1': 100},

@@ -160,15 +160,19 @@ fn idle_cpus_fill_up() {
 
 #[test]
 fn cpus_with_unequal_loads_even_out() {
-    let run = world().cpus(2).millis(4_000).run(
-        "'stacked': {'instance': 5, 'cpus': [0], 'phases': {
-            'there': {'run': 1000}, 'wide': {'loop': -1, 'cpus': [0, 1], 'run': 1000}}},
-         'pinned': {'cpus': [1], 'run': 1000}",
-    );
+    let tasks = "'stacked': {'instance': 5, 'cpus': [0], 'phases': {
+                     'there': {'run': 1000}, 'wide': {'loop': -1, 'cpus': [0, 1], 'run': 1000}}},
+                 'pinned': {'cpus': [1], 'run': 1000}";
+    let run = world().cpus(2).millis(4_000).run(tasks);
     // Six tasks on two CPUs have a third each.
     for name in ["stacked-0", "stacked-1", "stacked-2", "stacked-3", "stacked-4", "pinned"] {
         let share = run.share(name, Nanos::from_secs(4));
         run.holds((24.0..43.0).contains(&share), &format!("{name} has {share} %"));
+    }
+    let run = world().cpus(2).millis(1_000).features("NO_LOAD_BALANCE").run(tasks);
+    for nth in 0..5 {
+        let name = format!("stacked-{nth}");
+        run.is(&name, run.cpus_of(&name), [0]);
     }
 }
 

@@ -131,6 +131,10 @@ fn real_time_tasks_leave_a_twentieth_to_the_others() {
     );
     let share = run.share("fair", Nanos::from_secs(10));
     run.holds((4.8..5.2).contains(&share), &format!("fair has {share} %"));
+    let hog = run.ran("hog");
+    let budget = Nanos::from_millis(9_500);
+    let within = budget..=budget + Nanos::from_millis(1);
+    run.holds(within.contains(&hog), &format!("what a tick is late by is made up for: {hog}"));
     let longest = run.stretches("fair").into_iter().map(|one| one.to.since(one.from)).max();
     run.holds(longest >= Some(Nanos::from_millis(48)), "all of it at the end of each period");
     let run = world().millis(10_000).run("'hog': {'policy': 'SCHED_RR', 'run': 1000}");
@@ -154,6 +158,17 @@ fn a_pinned_task_waits_though_others_idle() {
     );
     run.is("pinned", run.stretches("pinned"), [on(1, 5_000, 6_000)]);
     run.is("wide", run.stretches("wide"), [on(2, 100, 1_100)]);
+}
+
+#[test]
+fn a_woken_task_preempts_a_normal_one_where_it_was_rather_than_use_an_idle_cpu() {
+    let tasks = "'rt': {'policy': 'SCHED_FIFO', 'cpus': [0], 'loop': 1, 'phases': {
+                     'there': {'run': 100}, 'wide': {'cpus': [0, 1], 'sleep': 1000, 'run': 100}}},
+                 'hog': {'cpus': [0], 'delay': 200, 'loop': 1, 'run': 5000}";
+    let run = world().cpus(2).run(tasks);
+    run.is("where it was", run.stretches("rt"), [on(0, 0, 100), on(0, 1_100, 1_200)]);
+    let run = world().cpus(2).features("NO_RT_PUSH").run(tasks);
+    run.is("without", run.stretches("rt"), [on(0, 0, 100), on(1, 1_100, 1_200)]);
 }
 
 /// "low" has CPU 0 when "high", who may run nowhere else, wakes up there.

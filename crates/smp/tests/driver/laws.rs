@@ -1,6 +1,6 @@
 //! What holds after every action, and what holds once nothing is owed.
 
-use super::World;
+use super::{Op, World};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::{Importance, Resched};
@@ -8,7 +8,7 @@ use runyard_engine::run_queue::{Importance, Resched};
 impl World {
     /// After every action: the structure, the conservation of tasks, and that no switch was asked
     /// for that nobody will make.
-    pub(super) fn check(&self, when: &str) {
+    pub(super) fn check(&self, after: Op) {
         self.machine.check();
         let mut held = self.moving.len();
         for cpu in self.all() {
@@ -17,15 +17,18 @@ impl World {
                 held += rq.tasks().count();
                 let running = known.running.as_ref().map(|&(id, _)| id);
                 let curr = rq.curr().map(|task| task.id);
-                assert_eq!(curr, running, "CPU {cpu} runs one task, after {when}\n{rq}");
+                assert_eq!(curr, running, "CPU {cpu} runs one task, after {after:?}\n{rq}");
                 let owed = rq.resched() == Resched::No || known.kicked;
-                assert!(owed, "CPU {cpu} was not told to switch, after {when}\n{rq}");
+                assert!(owed, "CPU {cpu} was not told to switch, after {after:?}\n{rq}");
                 assert_eq!(rq.is_online(), known.online);
                 let waiting = rq.tasks().filter(|(_, task)| Some(task.id) != curr).count();
-                assert!(known.online || waiting == 0, "CPU {cpu} is offline, after {when}\n{rq}");
+                assert!(
+                    known.online || waiting == 0,
+                    "CPU {cpu} is offline, after {after:?}\n{rq}"
+                );
                 assert!(
                     known.online || curr.is_none() || known.kicked,
-                    "offline, after {when}\n{rq}"
+                    "offline, after {after:?}\n{rq}"
                 );
             });
             self.timers.check(&self.machine, cpu);
@@ -33,12 +36,12 @@ impl World {
         for task in &self.tasks {
             held += usize::from(task.over) + usize::from(task.parked.is_some());
         }
-        assert_eq!(held, self.tasks.len(), "tasks are conserved, after {when}");
+        assert_eq!(held, self.tasks.len(), "tasks are conserved, after {after:?}");
     }
 
     /// At rest.
     pub(super) fn check_laws(&self) {
-        self.check("all is settled");
+        self.check(Op::Settle);
         for cpu in self.all() {
             self.check_cpu(cpu);
         }

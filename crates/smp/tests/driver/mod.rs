@@ -88,10 +88,13 @@ const LATE: u8 = 0x20;
 /// What this host needs to run a task: nothing but to know it again.
 type Job = TaskId;
 
+/// What the machine keeps of a task for this host.
+pub type Payload = Work<Job>;
+
 /// What the machine asked for in a call, and how this host answers.
 #[derive(Debug, Default)]
-struct Asked {
-    slowly: bool,
+pub struct Asked {
+    pub slowly: bool,
     silently: bool,
     kicks: Vec<CpuId>,
     moving: Vec<Moving<Job>>,
@@ -122,6 +125,28 @@ impl Effects<Job> for Asked {
     }
 }
 
+/// How the running task leaves its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    Yields,
+    Blocks,
+    Exits,
+    Preempted,
+}
+
+impl How {
+    const ALL: [How; 8] = [
+        How::Yields,
+        How::Blocks,
+        How::Blocks,
+        How::Exits,
+        How::Preempted,
+        How::Preempted,
+        How::Preempted,
+        How::Preempted,
+    ];
+}
+
 /// A CPU as its host knows it.
 #[derive(Debug)]
 struct Cpu {
@@ -147,16 +172,16 @@ struct Known {
 /// A machine and its host.
 #[derive(Debug)]
 pub struct World {
-    machine: Machine<Job>,
+    pub machine: Machine<Job>,
+    pub now: Time,
     features: Features,
-    now: Time,
     cpus: Vec<Cpu>,
     tasks: Vec<Known>,
     moving: Vec<Moving<Job>>,
     silent: Vec<CpuId>,
     timers: Timers,
     queueing: Queueing,
-    fx: Asked,
+    pub fx: Asked,
 }
 
 /// Lives the life that `bytes` tell.
@@ -227,7 +252,7 @@ impl World {
                     self.wake(now, task);
                 }
             }
-            Op::Schedule => self.schedule(now, cpu, b),
+            Op::Schedule => self.schedule(now, cpu, pick(&How::ALL, b)),
             Op::Expire => self.expire(now, cpu),
             Op::Live => self.live_for(span(a)),
             Op::Oversleep => self.now = self.now + span(a),
@@ -253,16 +278,16 @@ impl World {
             }
             Op::ServeKick => {
                 if self.cpus[cpu.index()].kicked {
-                    self.schedule(now, cpu, u8::MAX);
+                    self.schedule(now, cpu, How::Preempted);
                 }
             }
             Op::Settle => self.settle(),
         }
-        self.after(&format!("{op:?}"));
+        self.after(op);
     }
 
     /// Takes over what the machine asked for in a call, then checks.
-    fn after(&mut self, what: &str) {
+    fn after(&mut self, op: Op) {
         self.take_over();
         self.queueing.follow(&self.machine, &self.fx.moved);
         self.fx.moved.clear();
@@ -270,7 +295,7 @@ impl World {
             let cpus = &self.cpus;
             task.homeless |= !task.asked.affinity.iter().any(|cpu| is_online(cpus, cpu));
         }
-        self.check(what);
+        self.check(op);
     }
 
     fn take_over(&mut self) {
@@ -285,7 +310,7 @@ impl World {
         }
     }
 
-    /// A new task, near `cpu`.
+    /// A new task that comes from `near`.
     pub fn spawn(&mut self, now: Time, attr: Attr, near: CpuId) {
         let alive = self.tasks.iter().filter(|task| !task.over).count();
         if alive == MAX_TASKS {
@@ -309,23 +334,25 @@ impl World {
         self.queueing.enters(id);
     }
 
-    fn wake(&mut self, now: Time, task: TaskId) {
+    /// A sleeping task wakes up.
+    pub fn wake(&mut self, now: Time, task: TaskId) {
         let parked = self.tasks[task.index()].parked.take().expect("it sleeps");
         self.machine.wake(now, parked, &mut self.fx);
         self.queueing.enters(task);
     }
 
-    fn schedule(&mut self, now: Time, cpu: CpuId, how: u8) {
+    /// `cpu` switches; if nothing runs there, whatever `how` says.
+    pub fn schedule(&mut self, now: Time, cpu: CpuId, how: How) {
         let known = &mut self.cpus[cpu.index()];
         known.kicked = false;
         let before = known.running.take();
         let was = before.as_ref().map(|&(id, _)| id);
-        let prev = match (before, how % 8) {
+        let prev = match (before, how) {
             (None, _) => Prev::Idle,
-            (Some((_, work)), 0) => Prev::Yielded(work),
-            (Some((_, work)), 1 | 2) => Prev::Blocked(work),
-            (Some(_), 3) => Prev::Exited,
-            (Some((_, work)), _) => Prev::Preempted(work),
+            (Some((_, work)), How::Yields) => Prev::Yielded(work),
+            (Some((_, work)), How::Blocks) => Prev::Blocked(work),
+            (Some(_), How::Exits) => Prev::Exited,
+            (Some((_, work)), How::Preempted) => Prev::Preempted(work),
         };
         let yielded = matches!(prev, Prev::Yielded(_));
         let Switch { next, released } = self.machine.schedule(now, cpu, prev, &mut self.fx);
@@ -363,7 +390,7 @@ impl World {
     }
 
     /// Lets time pass, with all interrupts and kicks in time.
-    fn live_for(&mut self, span: Nanos) {
+    pub fn live_for(&mut self, span: Nanos) {
         let end = self.now + span;
         loop {
             let next = |cpu: &CpuId| self.machine.next_expiry(*cpu).unwrap_or(Time::MAX);
@@ -377,14 +404,15 @@ impl World {
             self.take_over();
             for cpu in self.all() {
                 if self.cpus[cpu.index()].kicked {
-                    self.schedule(self.now, cpu, u8::MAX);
+                    self.schedule(self.now, cpu, How::Preempted);
                 }
             }
         }
         self.now = end;
     }
 
-    fn change(&mut self, now: Time, task: TaskId, change: Change) {
+    /// Something is asked for a task, wherever it is.
+    pub fn change(&mut self, now: Time, task: TaskId, change: Change) {
         let known = &mut self.tasks[task.index()];
         known.asked.policy = change.policy.unwrap_or(known.asked.policy);
         known.asked.group = change.group.unwrap_or(known.asked.group);
@@ -413,7 +441,7 @@ impl World {
     }
 
     /// Takes a CPU out of service or back, but never the last.
-    fn hotplug(&mut self, now: Time, cpu: CpuId) {
+    pub fn hotplug(&mut self, now: Time, cpu: CpuId) {
         let others = self.cpus.iter().filter(|cpu| cpu.online).count() > 1;
         let known = &mut self.cpus[cpu.index()];
         if known.online && others {
@@ -447,10 +475,10 @@ impl World {
             match (self.moving.len(), self.silent.len(), kicked) {
                 (1.., _, _) => self.arrive(self.now, 0),
                 (0, 1.., _) => self.publish(self.now, 0),
-                (0, 0, Some(cpu)) => self.schedule(self.now, cpu, u8::MAX),
+                (0, 0, Some(cpu)) => self.schedule(self.now, cpu, How::Preempted),
                 (0, 0, None) => return self.check_laws(),
             }
-            self.after("settling");
+            self.after(Op::Settle);
         }
         panic!("the machine does not come to rest: {self:?}");
     }

@@ -3,7 +3,6 @@
 
 use super::Job;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::run_queue::RunQueue;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{TimerId, Token, Window};
 use runyard_smp::machine::Machine;
@@ -82,7 +81,11 @@ impl Timers {
     /// The CPU is woken in time for each of its timers.
     pub(super) fn check(&self, machine: &Machine<Job>, cpu: CpuId) {
         let next = machine.next_expiry(cpu);
-        assert_eq!(next, machine.inspect(cpu, RunQueue::next_expiry), "what is said is true");
+        assert_eq!(
+            next,
+            machine.inspect(cpu, runyard_engine::run_queue::RunQueue::next_expiry),
+            "what is said is true"
+        );
         for hard in self.hard(cpu) {
             assert!(next.is_some_and(|next| next <= hard), "CPU {cpu} oversleeps {hard}");
         }

@@ -11,11 +11,10 @@ use loom::{sync::Mutex, thread};
 use runyard_engine::attr::{Attr, GroupId, Nice, Policy, RtPrio};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
-use runyard_engine::features::{Feature, Features};
+use runyard_engine::features::Features;
 use runyard_engine::run_queue::{Expired, Importance, Prev, Released, Resched, Switch};
 use runyard_engine::task::{Change, Task, TaskId};
 use runyard_engine::time::Time;
-use runyard_engine::timer::TimerId;
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
 use runyard_smp::groups::GroupSpec;
@@ -50,7 +49,7 @@ pub struct Job {
 /// A task from outside, for those who wake it or ask something of it.
 #[derive(Clone, Debug)]
 pub struct Handle {
-    pub id: TaskId,
+    id: TaskId,
     control: Arc<Control>,
     slot: Arc<Mutex<Slot>>,
 }
@@ -85,7 +84,7 @@ pub struct Cpu {
     id: CpuId,
     running: Option<(TaskId, Work<Job>)>,
     kicks: Kicks,
-    exited: usize,
+    exited: Vec<TaskId>,
 }
 
 impl Cpu {
@@ -154,7 +153,7 @@ impl Cpu {
     }
 
     #[cfg(loom)]
-    pub fn cancel(&mut self, cpu: u16, timer: TimerId) -> bool {
+    pub fn cancel(&mut self, cpu: u16, timer: runyard_engine::timer::TimerId) -> bool {
         self.machine.cancel(CpuId(cpu), timer)
     }
 
@@ -177,7 +176,7 @@ impl Cpu {
         self.running = next;
         match released {
             Some((task, Released::Blocked)) => self.park(task),
-            Some((_, Released::Exited)) => self.exited += 1,
+            Some((task, Released::Exited)) => self.exited.push(task.id),
             Some((task, Released::Evicted)) => panic!("{} was not sent on", task.id),
             None => {}
         }
@@ -231,7 +230,7 @@ impl Bench {
             id: CpuId(id),
             running: None,
             kicks: Kicks::default(),
-            exited: 0,
+            exited: Vec::new(),
         };
         Bench { cpus: cpus.map(cpu).collect(), tasks: Vec::new() }
     }
@@ -305,21 +304,25 @@ impl Bench {
     pub fn check(&self) {
         let machine = self.machine();
         machine.check();
-        let (last, cpus) = self.cpus.split_last().expect("there is the device");
-        let mut held = last.exited + self.tasks.iter().filter(|task| task.is_parked()).count();
+        let (device, cpus) = self.cpus.split_last().expect("there is the device");
+        assert!(!device.is_busy(), "no task runs on the device");
+        let parked = self.tasks.iter().filter(|task| task.is_parked()).map(|task| task.id);
+        let mut held: Vec<_> = parked.collect();
         for cpu in cpus {
-            held += cpu.exited;
+            held.extend(&cpu.exited);
             machine.inspect(cpu.id, |rq| {
                 assert_eq!(rq.resched(), Resched::No, "every switch was asked for\n{rq}");
                 assert_eq!(rq.curr().map(|task| task.id), cpu.running(), "one task runs");
                 assert!(rq.is_online() || rq.tasks().count() == 0, "all have left\n{rq}");
                 for (_, task) in rq.tasks() {
-                    held += 1;
+                    held.push(task.id);
                     assert!(task.attr().affinity.contains(rq.cpu()), "{} may be here", task.id);
                 }
             });
         }
-        assert_eq!(held, self.tasks.len(), "tasks are conserved");
+        held.sort_unstable();
+        let made: Vec<_> = self.tasks.iter().map(|task| task.id).collect();
+        assert_eq!(held, made, "tasks are conserved");
         self.check_priorities(cpus);
     }
 
