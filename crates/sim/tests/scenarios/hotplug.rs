@@ -46,6 +46,20 @@ fn who_has_no_cpu_left_runs_anywhere_rather_than_never() {
 }
 
 #[test]
+fn a_cpu_that_came_back_is_one_as_before() {
+    let world = || world().cpus(2).hotplug(ms(1), 1, false).hotplug(ms(20), 1, true);
+    let run = world().run(
+        "'hog': {'cpus': [1], 'delay': 21000, 'loop': 1, 'run': 10000},
+         'pinned': {'cpus': [1], 'delay': 22000, 'loop': 1, 'run': 1000}",
+    );
+    run.is("who begins then keeps to it", (run.cpus_of("hog"), run.cpus_of("pinned")), {
+        (vec![1], vec![1])
+    });
+    let run = world().run("'a': {'instance': 4, 'loop': 1, 'run': 20000}");
+    run.holds(run.end() < ms(65), "it fetches its part of what is there");
+}
+
+#[test]
 fn the_timers_of_a_cpu_that_is_away_are_served() {
     let run = world().cpus(2).hotplug(ms(3), 1, false).run(
         "'a': {'policy': 'SCHED_FIFO', 'cpus': [1], 'loop': 1, 'phases': {

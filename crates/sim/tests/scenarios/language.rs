@@ -263,13 +263,13 @@ fn affinity_is_the_phases_else_the_threads_else_every_cpu() {
     run.holds([2, 3].contains(&a[1].cpu), "q is on one of its CPUs");
     run.is("r", a[2], on(1, 2_000, 3_000));
     let run = world().cpus(4).run(
-        "'hog': {'instance': 3, 'policy': 'SCHED_FIFO', 'loop': 1, 'run': 9000},
-         'a': {'loop': 1, 'phases': {
-            'p': {'cpus': [3], 'delay_was_no_key': 1, 'run': 1000},
-            'q': {'run': 1000, 'sleep': 1, 'run1': 1000},
-        }}",
+        "'a': {'policy': 'SCHED_FIFO', 'priority': 5, 'loop': 1, 'phases': {
+            'p': {'cpus': [3], 'run': 1000},
+            'q': {'run': 5000},
+        }},
+         'wall': {'policy': 'SCHED_FIFO', 'priority': 9, 'cpus': [3], 'delay': 1500, 'loop': 1, 'run': 9000}",
     );
-    run.is("a CPU that is free", run.exit("a"), us(3_051));
+    run.is("q may be pushed anywhere", run.exit("a"), us(6_000));
 }
 
 #[test]
