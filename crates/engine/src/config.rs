@@ -15,6 +15,8 @@ pub struct Config {
     pub features: Features,
     /// Between two ticks of a busy CPU; 1 ms as with HZ=1000.
     pub tick: Nanos,
+    /// A CPU with one task has no tick (`CONFIG_NO_HZ_FULL`).
+    pub tickless: bool,
     /// In this span each of up to eight fair tasks runs once (`sched_latency_ns`).
     pub latency: Nanos,
     /// A fair task is not preempted by the tick before it ran so long (`sched_min_granularity_ns`).
@@ -52,6 +54,7 @@ impl Config {
             topology,
             features: Features::default(),
             tick: Nanos::from_millis(1),
+            tickless: false,
             latency: Nanos(6_000_000 * factor),
             min_granularity: Nanos(750_000 * factor),
             wakeup_granularity: Nanos(1_000_000 * factor),

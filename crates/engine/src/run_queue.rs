@@ -151,7 +151,8 @@ pub struct RunQueue<P, G> {
     /// Until when `curr` was charged.
     pub(crate) charged: Time,
     pub(crate) resched: bool,
-    /// The next tick; there is one while somebody runs.
+    /// The next tick; there is one while somebody runs. On a tickless CPU with one
+    /// task it has no meaning.
     pub(crate) tick_at: Option<Time>,
     /// Of the lists of real-time tasks and of the list of fair ones: a task is in one of them.
     pub(crate) links: Links,
@@ -259,6 +260,9 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
         self.advance(now);
         task.cpu = self.cpu;
+        if self.config.tickless && self.load().nr_running == 1 && self.curr.is_some() {
+            self.tick_at = Some(self.clock.next_multiple(self.config.tick));
+        }
         let at = self.add_member(Member::Task(task));
         self.enqueue(at, End::Tail);
         self.preempt_for(at);
@@ -328,7 +332,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// Takes the next thing whose time has come, as the walk of [`TimerQueue`] orders them, and
     /// does the scheduler's part of it. Ask [`RunQueue::resched`] after the last.
     pub fn expire(&mut self, now: Time) -> Option<Expired> {
-        let own = [(self.tick_at, Expired::Tick), (self.rt.period_end, Expired::RtPeriod)];
+        let own = [(self.next_tick(), Expired::Tick), (self.rt.period_end, Expired::RtPeriod)];
         let own = own.into_iter().filter_map(|(at, what)| Some((at?, what)));
         let first = own.min_by_key(|&(at, _)| at);
         let (at, what) = match (first, self.timers.first()) {
@@ -349,12 +353,17 @@ impl<P, G: Groups> RunQueue<P, G> {
         Some(what)
     }
 
+    fn next_tick(&self) -> Option<Time> {
+        let alone = self.load().nr_running <= 1;
+        self.tick_at.filter(|_| !(self.config.tickless && alone))
+    }
+
     /// When this CPU's next timer interrupt must come: the first hard expiry.
     #[must_use]
     pub fn next_expiry(&self) -> Option<Time> {
         let at = |at: Option<Time>| at.unwrap_or(Time::MAX);
         let timers = self.timers.first().map(|window| window.hard);
-        let first = at(self.tick_at).min(at(self.rt.period_end)).min(at(timers));
+        let first = at(self.next_tick()).min(at(self.rt.period_end)).min(at(timers));
         (first < Time::MAX).then_some(first)
     }
 

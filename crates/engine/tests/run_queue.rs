@@ -111,8 +111,10 @@ struct World {
 
 impl World {
     fn new(rt_runtime: Option<Nanos>) -> World {
-        let mut config = Config::new(Topology::flat(2).unwrap());
-        config.rt_runtime = rt_runtime;
+        World::with(Config { rt_runtime, ..Config::new(Topology::flat(2).unwrap()) })
+    }
+
+    fn with(config: Config) -> World {
         let tree = Tree(Default::default());
         let rq = RunQueue::new(CpuId(0), Arc::new(config), Arc::new(tree));
         World { rq, now: Time(1), running: None, away: Vec::new(), made: 0, exited: 0 }
@@ -242,9 +244,14 @@ proptest! {
     #[test]
     fn any_life_keeps_the_invariants(
         throttle in any::<bool>(),
+        tickless in any::<bool>(),
         actions in prop::collection::vec(action(), 1..120),
     ) {
-        let mut world = World::new(throttle.then_some(Nanos::from_millis(5)));
+        let mut world = World::with(Config {
+            rt_runtime: throttle.then_some(Nanos::from_millis(5)),
+            tickless,
+            ..Config::new(Topology::flat(2).unwrap())
+        });
         for action in actions {
             world.act(&action);
             world.check();
@@ -401,4 +408,19 @@ fn without_wakeup_preemption_a_sleeper_waits_for_the_tick() {
     let late = Time(100_000_000);
     let (_, resched) = rq.offer(late, new(1), Enqueue::Woken).unwrap();
     assert_eq!(resched, Resched::No);
+}
+
+#[test]
+fn a_tickless_cpu_ticks_from_the_second_task_on() {
+    let config = Config { tickless: true, ..Config::new(Topology::flat(1).unwrap()) };
+    let tick = config.tick;
+    let mut rq: RunQueue<TaskId, ()> = RunQueue::new(CpuId(0), Arc::new(config), Arc::new(()));
+    let new = |id| Task::new(TaskId(id), Attr::normal(CpuSet::first(1)), TaskId(id));
+    let _ = rq.offer(Time(0), new(0), Enqueue::Woken).unwrap();
+    let _ = rq.schedule(Time(0), Prev::Idle);
+    assert_eq!(rq.next_expiry(), None);
+    let _ = rq.offer(Time(100_000_100), new(1), Enqueue::Woken).unwrap();
+    assert_eq!(rq.next_expiry(), Some(Time(100_000_000) + tick), "not one of long ago");
+    let _ = rq.schedule(Time(100_000_200), Prev::Exited);
+    assert_eq!(rq.next_expiry(), None);
 }

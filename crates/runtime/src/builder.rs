@@ -1,17 +1,24 @@
-//! How tasks are started, and what is asked for them.
+//! How tasks are started, and what is asked for them: before they start and later.
 
+use crate::os;
 use crate::runtime::{Shared, current};
-use crate::sync::Arc;
-use crate::task::JoinHandle;
+use crate::sync::{Arc, lock};
+use crate::task::{Cell, JoinHandle, without_preemption};
+use crate::time::nanos;
+use crate::worker::Worker;
 use runyard_engine::attr::{Attr, Nice, Policy, RtPrio};
-use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::task::{Change, TaskId};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-/// Names [`Task::builder`].
-#[derive(Debug)]
-pub enum Task {}
+/// A task, by whoever wants to know or change something about it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Task {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) cell: Arc<Cell>,
+}
 
 impl Task {
     /// A task to be started, with a policy of its own.
@@ -19,6 +26,75 @@ impl Task {
     pub fn builder() -> TaskBuilder {
         TaskBuilder::default()
     }
+
+    /// The task that the calling code belongs to.
+    ///
+    /// # Panics
+    /// If it belongs to none.
+    #[must_use]
+    pub fn current() -> Task {
+        let cell = current_cell().expect("this is called in a task");
+        Task { shared: current(), cell }
+    }
+
+    /// Its number, unique in its runtime: its name in the events of an [`crate::Observer`].
+    #[must_use]
+    pub fn id(&self) -> TaskId {
+        self.cell.id
+    }
+
+    /// Its name, if it was given one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.cell.name.as_deref()
+    }
+
+    /// The policy that was asked for it last.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        without_preemption(|| lock(&self.cell.asked).policy)
+    }
+
+    /// Gives it another policy, wherever it is: one that runs and is less important now than
+    /// somebody who waits loses its CPU.
+    pub fn set_policy(&self, policy: Policy) {
+        without_preemption(|| lock(&self.cell.asked).policy = policy);
+        self.change(Change { policy: Some(policy), ..Change::default() });
+    }
+
+    /// Lets it run on these of the runtime's CPUs, counted from 0; it leaves another at once.
+    ///
+    /// # Panics
+    /// If the runtime has none of them.
+    pub fn set_affinity(&self, cpus: impl IntoIterator<Item = usize>) {
+        let affinity = self.shared.cpus_among(cpus);
+        self.change(Change { affinity: Some(affinity), ..Change::default() });
+    }
+
+    /// How much later than asked its timers may expire, from the next one that it arms on.
+    pub fn set_slack(&self, slack: Duration) {
+        without_preemption(|| lock(&self.cell.asked).slack = nanos(slack));
+    }
+
+    /// Ends the task at its next await, unless it is over by then.
+    pub fn abort(&self) {
+        self.cell.abort();
+    }
+
+    /// Whether the task is over.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.cell.is_done()
+    }
+
+    fn change(&self, change: Change) {
+        without_preemption(|| self.shared.change(&self.cell.control, change));
+    }
+}
+
+/// The cell of the task in whose poll the calling code is.
+pub(crate) fn current_cell() -> Option<Arc<Cell>> {
+    without_preemption(|| os::local::worker(Worker::cell_of_poll).flatten())
 }
 
 /// What is asked for a task that is about to start.
@@ -26,6 +102,8 @@ impl Task {
 pub struct TaskBuilder {
     policy: Option<Policy>,
     cpus: Option<Vec<usize>>,
+    slack: Option<Duration>,
+    name: Option<String>,
 }
 
 impl TaskBuilder {
@@ -67,6 +145,21 @@ impl TaskBuilder {
         self
     }
 
+    /// How much later than asked its timers may expire; 50 us if not said. Real-time tasks have no
+    /// slack.
+    #[must_use]
+    pub fn slack(mut self, slack: Duration) -> TaskBuilder {
+        self.slack = Some(slack);
+        self
+    }
+
+    /// A name, for people.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> TaskBuilder {
+        self.name = Some(name.into());
+        self
+    }
+
     /// Starts the task in the runtime of the calling code.
     ///
     /// # Panics
@@ -76,21 +169,32 @@ impl TaskBuilder {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let shared = current();
-        let attr = self.attr(&shared);
-        shared.spawn(future, Some(attr))
+        self.spawn_in(&current(), future)
     }
 
-    fn attr(&self, shared: &Arc<Shared>) -> Attr {
-        let all = shared.machine.all();
-        let mut attr = Attr::normal(all.clone());
+    /// Starts a function that computes for long, or blocks: a task with one long poll.
+    ///
+    /// # Panics
+    /// As [`TaskBuilder::spawn`].
+    pub fn spawn_blocking<T: Send + 'static>(
+        self,
+        function: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.spawn(async move { function() })
+    }
+
+    pub(crate) fn spawn_in<F>(self, shared: &Arc<Shared>, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let mut attr = Attr::normal(shared.machine.all().clone());
         attr.policy = self.policy.unwrap_or(attr.policy);
-        if let Some(cpus) = &self.cpus {
-            let wanted: CpuSet = cpus.iter().map(|&cpu| CpuId::at(cpu)).collect();
-            attr.affinity = wanted.intersection(all);
-            assert!(!attr.affinity.is_empty(), "the runtime has none of the CPUs {wanted}");
+        attr.slack = self.slack.map_or(attr.slack, nanos);
+        if let Some(cpus) = self.cpus {
+            attr.affinity = shared.cpus_among(cpus);
         }
-        attr
+        shared.spawn(future, attr, self.name)
     }
 }
 
@@ -103,7 +207,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    current().spawn(future, None)
+    Task::builder().spawn(future)
 }
 
 /// Runs a function that computes for long, or blocks: a task with one long poll.
@@ -113,7 +217,7 @@ where
 pub fn spawn_blocking<T: Send + 'static>(
     function: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
-    spawn(async move { function() })
+    Task::builder().spawn_blocking(function)
 }
 
 /// Lets others run.

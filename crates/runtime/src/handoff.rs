@@ -8,6 +8,7 @@
 //!                       FOREIGN -> signal the owner     ASLEEP -> wake the owner
 //!  owner     enter:   FOREIGN, unless PENDING;   fall asleep: ASLEEP, unless PENDING
 //!            leave:   neither, unless the slot was taken
+//!            in the handler, within a no-preempt section:  PENDING
 //!            in the handler or at the end of a no-preempt section, if PENDING:
 //!                     take a spare; lay down the own baton; word := spare; grant the spare's;
 //!                     wait for the own
@@ -121,6 +122,20 @@ impl Slot {
             }
             _ => Ring::Nothing,
         }
+    }
+
+    /// What `worker` could not attend to now, it will when its section ends: a request to itself.
+    /// Not if it owns the slot no more; and not while it sleeps, as nobody would wake it after a
+    /// request, and it will look at the time of its own accord.
+    pub(crate) fn remember(&self, worker: WorkerId) {
+        let awake = |word| owner(word) == worker && word & ASLEEP == 0;
+        self.change(|word| awake(word).then_some(word | PENDING));
+    }
+
+    /// Whether `worker` must act before it goes on: it is wanted, or owns the slot no more.
+    pub(crate) fn calls(&self, worker: WorkerId) -> bool {
+        let word = self.word.load(Ordering::SeqCst);
+        word & PENDING != 0 || owner(word) != worker
     }
 
     /// The owner takes note of all requests so far.

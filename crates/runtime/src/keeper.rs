@@ -3,10 +3,9 @@
 //! A thread that blocks in a system call or on a lock that the runtime cannot see keeps its slot,
 //! and only the kernel knows. The keeper looks at the CPU time of threads that run foreign code:
 //! one that had none between two looks, and is asleep by the kernel's account, loses the slot to a
-//! spare if somebody waits for its CPU (H22). No CPU time alone is not enough: another process may
-//! have the CPU. That also lets the holder of such a lock run, if it is parked (H4).
+//! spare if somebody waits for a CPU, any CPU (H22): it may be the holder of the very lock, parked
+//! (H4). No CPU time alone is not enough: another process may have the CPU.
 
-use crate::handoff::WorkerId;
 use crate::os;
 use crate::runtime::Shared;
 use crate::sync::{Arc, AtomicU32, Ordering};
@@ -48,9 +47,17 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     os::signal::listen_only_to(shared.signal);
     let cpus: Vec<_> = shared.machine.config().topology.iter().collect();
     let mut seen = vec![None; cpus.len()];
+    let mut warned = false;
     while !shared.is_over() {
         let calls = shared.keeper.calls.load(Ordering::SeqCst);
         let mut busy = false;
+        if !warned && !os::signal::is_ours(shared.signal) {
+            warned = true;
+            eprintln!(
+                "runyard: other code took signal {}: long polls are not preempted any more",
+                shared.signal
+            );
+        }
         for (cpu, seen) in cpus.iter().zip(&mut seen) {
             if !shared.slot(*cpu).has_spare() {
                 shared.add_spare(*cpu);
@@ -68,7 +75,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Takes the slot from an owner that has used no CPU time since the last look. Says whether foreign
+/// Takes the slot from an owner that blocks since the last look, if somebody could use it. Says whether foreign
 /// code runs there.
 fn watch(shared: &Shared, cpu: CpuId, seen: &mut Option<Seen>) -> bool {
     let slot = shared.slot(cpu);
@@ -82,7 +89,7 @@ fn watch(shared: &Shared, cpu: CpuId, seen: &mut Option<Seen>) -> bool {
     let stands = now.is_some() && *seen == now;
     *seen = now;
     if stands
-        && shared.machine.is_wanted(cpu)
+        && shared.somebody_waits()
         && os::thread::is_blocked(worker.tid())
         && let Some(spare) = slot.take_spare()
     {
@@ -90,7 +97,7 @@ fn watch(shared: &Shared, cpu: CpuId, seen: &mut Option<Seen>) -> bool {
             shared.worker_ref(spare).baton.grant();
             *seen = None;
         } else {
-            slot.put_spare(WorkerId(spare.0));
+            shared.keep_spare(cpu, spare);
         }
     }
     true

@@ -10,6 +10,8 @@ mod handoff;
 #[cfg(not(loom))]
 mod keeper;
 #[cfg(not(loom))]
+mod observe;
+#[cfg(not(loom))]
 #[expect(unsafe_code, reason = "the only place of the project that has any")]
 mod os;
 #[cfg(not(loom))]
@@ -24,6 +26,10 @@ mod worker;
 
 #[cfg(not(loom))]
 pub use builder::{Task, TaskBuilder, spawn, spawn_blocking, yield_now};
+#[cfg(not(loom))]
+pub use observe::Observer;
+#[cfg(not(loom))]
+pub use os::alloc::Allocator;
 #[cfg(not(loom))]
 pub use runtime::{Builder, Runtime};
 #[cfg(not(loom))]

@@ -1,18 +1,20 @@
 //! The runtime as a whole: its slots, its workers, and how tasks come into it.
 
+use crate::builder::Task;
 use crate::handoff::{Slot, WorkerId};
 use crate::keeper::Keeper;
+use crate::observe::Observer;
 use crate::os;
 use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, OnceLock, Ordering, lock};
 use crate::task::{Cell, Guarded, Job, JoinHandle, Todo, without_preemption};
 use crate::worker::{Worker, ring};
 use runyard_engine::attr::Attr;
 use runyard_engine::config::Config;
-use runyard_engine::cpu::CpuId;
-use runyard_engine::run_queue::{Prev, Switch};
-use runyard_engine::task::{Task, TaskId};
-use runyard_engine::time::Nanos;
-use runyard_engine::timer::Token;
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::event::{Event, What};
+use runyard_engine::task::{Change, TaskId};
+use runyard_engine::time::Time;
+use runyard_engine::timer::{TimerId, Token, Window};
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
 use runyard_smp::groups::GroupSpec;
@@ -41,19 +43,32 @@ pub(crate) struct Shared {
     /// The CPUs of this machine behind those of ours.
     host_cpus: Vec<usize>,
     /// Who is to be woken by the timers of each CPU.
-    timers: Box<[Mutex<Slab<Waker>>]>,
+    timers: Box<[Mutex<Slab<Waiter>>]>,
     pub(crate) keeper: Keeper,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
+    keeper_thread: Mutex<Option<thread::JoinHandle<()>>>,
     over: AtomicBool,
     pub(crate) signal: i32,
     /// Whether foreign code is stopped.
     pub(crate) preempts: bool,
+    observer: Option<Arc<dyn Observer>>,
+    /// From when the observer's times count.
+    epoch: Time,
+    /// Workers that were spares of some slot and are needed at none.
+    pool: Mutex<Vec<WorkerId>>,
     next_task: AtomicU32,
     /// The tasks that are not over, and whether more may come.
     live: Mutex<Live>,
     /// Who waits for the last of them to end.
     closer: OnceLock<Thread>,
     room: Mutex<usize>,
+}
+
+/// Who waits for a timer, and when they asked to be woken.
+#[derive(Debug)]
+struct Waiter {
+    waker: Waker,
+    due: Time,
 }
 
 #[derive(Debug, Default)]
@@ -75,11 +90,12 @@ pub struct Builder {
     workers: Option<usize>,
     signal: i32,
     preempt: bool,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 impl Default for Builder {
     fn default() -> Builder {
-        Builder { workers: None, signal: libc::SIGURG, preempt: true }
+        Builder { workers: None, signal: libc::SIGURG, preempt: true, observer: None }
     }
 }
 
@@ -106,7 +122,15 @@ impl Builder {
         self
     }
 
-    /// Starts the threads.
+    /// Who hears of everything that happens; nobody if not said.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Builder {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Starts the threads. Where the operating system refuses what preemption needs, it says so on
+    /// standard error, once, and tasks keep their CPU until their next await.
     ///
     /// # Panics
     /// If the operating system makes no threads.
@@ -117,17 +141,26 @@ impl Builder {
             cpus = (0..thread::available_parallelism().map_or(1, usize::from)).collect();
         }
         cpus.truncate(self.workers.unwrap_or(usize::MAX).max(1));
-        let preempts = self.preempt && os::signal::install(self.signal);
-        if self.preempt && !preempts {
-            eprintln!(
-                "runyard: signal {} is somebody else's: long polls are not preempted",
-                self.signal
-            );
-        }
-        let shared = Arc::new(Shared::new(cpus, self.signal, preempts));
+        let preempts = self.preempt && may_preempt(self.signal, cpus[0]);
+        let shared = Arc::new(Shared::new(cpus, preempts, self));
         shared.start();
         Runtime { shared }
     }
+}
+
+/// Whether the operating system lets us stop threads. Says what it refuses.
+fn may_preempt(signal: i32, cpu: usize) -> bool {
+    let refused = if !os::signal::install(signal) {
+        "the signal is somebody else's"
+    } else if !os::timer::Timer::are_possible(signal) {
+        "the kernel makes no timers"
+    } else if !os::thread::may_pin(cpu) {
+        "the kernel does not bind threads to CPUs"
+    } else {
+        return true;
+    };
+    eprintln!("runyard: {refused}: long polls are not preempted (signal {signal})");
+    false
 }
 
 impl Runtime {
@@ -149,7 +182,7 @@ impl Runtime {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.shared.spawn(future, None)
+        Task::builder().spawn_in(&self.shared, future)
     }
 
     /// Runs a future on the calling thread until it is ready. Tasks are spawned from within it.
@@ -208,6 +241,18 @@ impl Drop for Entered {
     }
 }
 
+/// Ends the process if the runtime's own code panics: its tasks would wait for ever for a worker
+/// that is gone. Panics of tasks are caught before.
+struct Fatal;
+
+impl Drop for Fatal {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
+
 /// The runtime that the calling code belongs to.
 ///
 /// # Panics
@@ -227,9 +272,9 @@ impl Effects<Job> for Doorbells<'_> {
 }
 
 impl Shared {
-    fn new(host_cpus: Vec<usize>, signal: i32, preempts: bool) -> Shared {
+    fn new(host_cpus: Vec<usize>, preempts: bool, builder: Builder) -> Shared {
         let topology = Topology::flat(host_cpus.len() as u32).expect("the kernel has fewer CPUs");
-        let config = Config::new(topology);
+        let config = Config { tickless: true, ..Config::new(topology) };
         let machine = Machine::new(config, &[GroupSpec::ROOT]).expect("the defaults fit together");
         machine.reserve(FIRST_ROOM);
         let cpus = topology.iter();
@@ -242,9 +287,13 @@ impl Shared {
             host_cpus,
             keeper: Keeper::new(),
             threads: Mutex::new(Vec::new()),
+            keeper_thread: Mutex::new(None),
             over: AtomicBool::new(false),
-            signal,
+            signal: builder.signal,
             preempts,
+            observer: builder.observer,
+            epoch: os::thread::now(),
+            pool: Mutex::new(Vec::new()),
             next_task: AtomicU32::new(0),
             live: Mutex::new(Live::default()),
             closer: OnceLock::new(),
@@ -264,14 +313,27 @@ impl Shared {
             let shared = self.clone();
             let keeper = thread::Builder::new().name("runyard-keeper".to_owned());
             let keeper = keeper.spawn(move || crate::keeper::run(&shared));
-            lock(&self.threads).push(keeper.expect("a thread can be made"));
+            *lock(&self.keeper_thread) = Some(keeper.expect("a thread can be made"));
         }
     }
 
     /// A worker that waits at a slot until somebody there is preempted. `false` at the limit.
     pub(crate) fn add_spare(self: &Arc<Shared>, cpu: CpuId) -> bool {
-        let added = self.add_worker(cpu, false);
-        added.is_some_and(|id| self.slot(cpu).put_spare(id))
+        let pooled = lock(&self.pool).pop();
+        if let Some(id) = pooled {
+            self.worker_ref(id).move_to(cpu);
+        }
+        let spare = pooled.or_else(|| self.add_worker(cpu, false));
+        spare.is_some_and(|id| self.keep_spare(cpu, id))
+    }
+
+    /// Leaves a worker that has nothing to do among the spares of a slot, or in the pool.
+    pub(crate) fn keep_spare(&self, cpu: CpuId, id: WorkerId) -> bool {
+        let kept = self.slot(cpu).put_spare(id);
+        if !kept {
+            lock(&self.pool).push(id);
+        }
+        kept
     }
 
     fn add_worker(self: &Arc<Shared>, cpu: CpuId, owns: bool) -> Option<WorkerId> {
@@ -284,6 +346,7 @@ impl Shared {
         self.nr_workers.store(nth + 1, Ordering::Release);
         let shared = self.clone();
         let spawned = thread.spawn(move || {
+            let _fatal = Fatal;
             let _context = Entered::enter(&shared);
             worker.live(owns);
         });
@@ -316,8 +379,9 @@ impl Shared {
         self.over.load(Ordering::Acquire)
     }
 
-    pub(crate) fn schedule(&self, cpu: CpuId, prev: Prev<Work<Job>>) -> Switch<Work<Job>> {
-        self.machine.schedule(os::thread::now(), cpu, prev, &mut Doorbells(self))
+    /// Whether somebody waits for a CPU, as far as is known without locks.
+    pub(crate) fn somebody_waits(&self) -> bool {
+        self.machine.config().topology.iter().any(|cpu| self.machine.is_wanted(cpu))
     }
 
     /// A task left its CPU for good or for now.
@@ -327,51 +391,80 @@ impl Shared {
         }
         let cell = &task.payload.as_ref().expect("a blocked task has its payload").work.cell;
         let cell = cell.clone();
-        if let Some(task) = cell.park(task) {
-            self.wake(task);
+        if let Some((task, since)) = cell.park(task) {
+            self.wake(task, since);
         }
     }
 
-    pub(crate) fn wake(&self, task: TaskOf<Job>) {
+    /// Makes a blocked task runnable, which it could have been since `since`.
+    pub(crate) fn wake(&self, task: TaskOf<Job>, since: Time) {
+        self.tell(task.cpu(), || What::Wake { task: task.id, since: self.told(since) });
         self.machine.wake(os::thread::now(), task, &mut Doorbells(self));
+    }
+
+    /// An instant as observers count.
+    fn told(&self, at: Time) -> Time {
+        Time(at.since(self.epoch).0)
+    }
+
+    /// Carries out a request for the task that `control` belongs to.
+    pub(crate) fn change(&self, control: &Control, change: Change) {
+        self.machine.change(os::thread::now(), control, change, &mut Doorbells(self));
+    }
+
+    /// Those of `cpus` that this runtime has.
+    ///
+    /// # Panics
+    /// If it has none of them.
+    pub(crate) fn cpus_among(&self, cpus: impl IntoIterator<Item = usize>) -> CpuSet {
+        let all = self.machine.all();
+        let wanted: Vec<_> = cpus.into_iter().collect();
+        let has = |&&cpu: &&usize| cpu < self.slots.len();
+        let here: CpuSet = wanted.iter().filter(has).map(|&cpu| CpuId::at(cpu)).collect();
+        assert!(!here.is_empty(), "the runtime has CPUs {all}, and none of {wanted:?}");
+        here
     }
 
     pub(crate) fn spawn<F>(
         self: &Arc<Shared>,
         future: F,
-        attr: Option<Attr>,
+        attr: Attr,
+        name: Option<String>,
     ) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let (cell, key) = self.enroll();
-        let attr = attr.unwrap_or_else(|| Attr::normal(self.machine.all().clone()));
+        let id = TaskId(self.next_task.fetch_add(1, Ordering::Relaxed));
+        let cell = Arc::new(Cell::new(id, name, &attr));
+        let key = self.enroll(&cell);
         let guarded = Guarded::new(future, cell.clone(), (self.clone(), key));
         let (shared, woken) = (self.clone(), cell.clone());
         let wake = move |runnable| {
             without_preemption(|| {
-                if let Some(task) = woken.wake(runnable) {
-                    shared.wake(task);
+                let since = os::local::worker(Worker::waking_since).unwrap_or_else(os::thread::now);
+                if let Some(task) = woken.wake(runnable, since) {
+                    shared.wake(task, since);
                 }
             });
         };
-        let (runnable, task) = async_task::spawn(guarded, wake);
-        let handle = JoinHandle::<F::Output>::new(task, cell.clone());
-        let id = TaskId(self.next_task.fetch_add(1, Ordering::Relaxed));
-        let job = Job { cell, todo: Todo::Poll(runnable) };
-        let mut task =
-            Task::new(id, attr, Work { control: Arc::new(Control::default()), work: job });
+        let (runnable, result) = async_task::spawn(guarded, wake);
+        let handle = Task { shared: self.clone(), cell: cell.clone() };
+        let work =
+            Work { control: cell.control.clone(), work: Job { cell, todo: Todo::Poll(runnable) } };
+        let mut task = runyard_engine::task::Task::new(id, attr, work);
         without_preemption(|| {
+            let now = os::thread::now();
             task.set_cpu(os::local::worker(Worker::cpu).unwrap_or_default());
-            self.machine.spawn(os::thread::now(), task, &mut Doorbells(self));
+            self.tell(task.cpu(), || What::Spawn { task: id });
+            self.tell(task.cpu(), || What::Wake { task: id, since: self.told(now) });
+            self.machine.spawn(now, task, &mut Doorbells(self));
         });
-        handle
+        JoinHandle::new(result, handle)
     }
 
-    /// A new task's cell, and its place among the live ones. Makes room for it on every CPU.
-    fn enroll(&self) -> (Arc<Cell>, usize) {
-        let cell = Arc::new(Cell::default());
+    /// The place of a new task's cell among the live ones. Makes room for it on every CPU.
+    fn enroll(&self, cell: &Arc<Cell>) -> usize {
         without_preemption(|| {
             let mut live = lock(&self.live);
             let key = live.cells.insert(cell.clone());
@@ -383,7 +476,7 @@ impl Shared {
             if live.closed {
                 cell.abort();
             }
-            (cell, key)
+            key
         })
     }
 
@@ -414,19 +507,16 @@ impl Shared {
     }
 
     /// Arms a timer on the CPU of the calling worker, or on the first.
-    pub(crate) fn arm(
-        &self,
-        window: runyard_engine::timer::Window,
-        waker: &Waker,
-    ) -> (CpuId, runyard_engine::timer::TimerId) {
+    pub(crate) fn arm(&self, window: Window, waker: &Waker) -> (CpuId, TimerId) {
         let waker = waker.clone();
         without_preemption(|| {
             let own = os::local::worker(Worker::cpu);
             let cpu = own.unwrap_or_default();
-            let key = lock(&self.timers[cpu.index()]).insert(waker);
+            let key = lock(&self.timers[cpu.index()]).insert(Waiter { waker, due: window.soft });
             let timer = self.machine.arm(cpu, window, Token(key as u64));
+            self.tell(cpu, || What::TimerArmed);
             match own {
-                Some(_) => os::local::worker(Worker::arm),
+                Some(_) => os::local::worker(|worker| worker.arm(os::thread::now())),
                 // It may sleep for longer than that, or its timer be set to later.
                 None => {
                     ring(self, cpu);
@@ -437,15 +527,28 @@ impl Shared {
         })
     }
 
-    pub(crate) fn cancel(&self, cpu: CpuId, timer: runyard_engine::timer::TimerId) {
-        without_preemption(|| self.machine.cancel(cpu, timer));
+    pub(crate) fn cancel(&self, cpu: CpuId, timer: TimerId) {
+        without_preemption(|| {
+            if self.machine.cancel(cpu, timer) {
+                self.tell(cpu, || What::TimerCancelled);
+            }
+        });
     }
 
     /// A timer of `cpu` expired.
     pub(crate) fn fire(&self, cpu: CpuId, token: Token) {
-        let waker = lock(&self.timers[cpu.index()]).try_remove(token.0 as usize);
-        if let Some(waker) = waker {
-            waker.wake();
+        self.tell(cpu, || What::TimerExpired { greedy: false });
+        let timer = lock(&self.timers[cpu.index()]).try_remove(token.0 as usize);
+        if let Some(Waiter { waker, due }) = timer {
+            os::local::worker(|worker| worker.wake_since(due, || waker.wake()));
+        }
+    }
+
+    /// Tells the observer, if there is one, what happens on `cpu` at this moment.
+    pub(crate) fn tell(&self, cpu: CpuId, what: impl FnOnce() -> What) {
+        if let Some(observer) = &self.observer {
+            let at = Time(os::thread::now().since(self.epoch).0);
+            observer.event(&Event { at, cpu, what: what() });
         }
     }
 
@@ -453,25 +556,22 @@ impl Shared {
         self.end_tasks();
         self.over.store(true, Ordering::Release);
         self.keeper.look();
+        // First, as it makes workers.
+        lock(&self.keeper_thread).take().into_iter().for_each(join);
         for cpu in self.machine.config().topology.iter() {
             ring(self, cpu);
         }
         for worker in self.workers() {
             worker.baton.free();
         }
-        let own = thread::current().id();
-        for thread in std::mem::take(&mut *lock(&self.threads)) {
-            if thread.thread().id() != own {
-                let _ = thread.join();
-            }
-        }
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        threads.into_iter().for_each(join);
     }
 }
 
-/// How the window of a timer follows from what is asked.
-pub(crate) fn window(
-    soft: runyard_engine::time::Time,
-    slack: Nanos,
-) -> runyard_engine::timer::Window {
-    runyard_engine::timer::Window { soft, hard: soft + slack }
+/// Waits for a thread, unless it is this one: the last handle of a runtime may be dropped anywhere.
+fn join(thread: thread::JoinHandle<()>) {
+    if thread.thread().id() != thread::current().id() {
+        let _ = thread.join();
+    }
 }

@@ -4,11 +4,16 @@
 //! has, and the box comes here after the poll is over, so a task is never in two queues and no
 //! wake-up is lost. A wake-up that comes before the box leaves a note.
 
+use crate::builder::Task;
 use crate::os;
 use crate::runtime::Shared;
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::worker::Worker;
 use async_task::Runnable;
+use runyard_engine::attr::{Attr, Policy};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_smp::control::Control;
 use runyard_smp::machine::TaskOf;
 use std::any::Any;
 use std::fmt;
@@ -43,13 +48,31 @@ enum Parking {
     Awake,
     /// Blocked.
     Parked(TaskOf<Job>),
-    /// Woken while it was being polled.
-    Note(Runnable),
+    /// Woken while it was being polled, and since when it could have run.
+    Note(Runnable, Time),
 }
 
-/// What a task shares with its wakers.
-#[derive(Debug, Default)]
+/// What was asked for a task last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) policy: Policy,
+    pub(crate) slack: Nanos,
+}
+
+impl Asked {
+    /// How much later than asked the task's timers may expire; real-time tasks have no slack.
+    pub(crate) fn slack(self) -> Nanos {
+        if self.policy.rt_prio().is_some() { Nanos::ZERO } else { self.slack }
+    }
+}
+
+/// What a task shares with its wakers and handles.
+#[derive(Debug)]
 pub(crate) struct Cell {
+    pub(crate) id: TaskId,
+    pub(crate) name: Option<String>,
+    pub(crate) control: Arc<Control>,
+    pub(crate) asked: Mutex<Asked>,
     parking: Mutex<Parking>,
     done: AtomicBool,
     aborted: AtomicBool,
@@ -57,6 +80,19 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
+    pub(crate) fn new(id: TaskId, name: Option<String>, attr: &Attr) -> Cell {
+        Cell {
+            id,
+            name,
+            control: Arc::default(),
+            asked: Mutex::new(Asked { policy: attr.policy, slack: attr.slack }),
+            parking: Mutex::default(),
+            done: AtomicBool::new(false),
+            aborted: AtomicBool::new(false),
+            waker: Mutex::new(None),
+        }
+    }
+
     /// Whether the future is gone, by its end or by being dropped.
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire)
@@ -66,43 +102,41 @@ impl Cell {
     pub(crate) fn take_note(&self) -> Option<Runnable> {
         let mut parking = lock(&self.parking);
         match std::mem::take(&mut *parking) {
-            Parking::Note(runnable) => Some(runnable),
+            Parking::Note(runnable, _) => Some(runnable),
             Parking::Awake => None,
             Parking::Parked(_) => unreachable!("a task that is being polled has its box"),
         }
     }
 
-    /// Leaves the blocked task here, or gives it back if it was woken meanwhile.
-    pub(crate) fn park(&self, mut task: TaskOf<Job>) -> Option<TaskOf<Job>> {
+    /// Leaves the blocked task here, or gives it back if it was woken meanwhile, and since when.
+    pub(crate) fn park(&self, mut task: TaskOf<Job>) -> Option<(TaskOf<Job>, Time)> {
         let mut parking = lock(&self.parking);
         match std::mem::take(&mut *parking) {
             Parking::Awake => {
                 *parking = Parking::Parked(task);
                 None
             }
-            Parking::Note(runnable) => {
-                task.payload.as_mut().expect("a blocked task has its payload").work.todo =
-                    Todo::Poll(runnable);
-                Some(task)
+            Parking::Note(runnable, since) => {
+                job(&mut task).todo = Todo::Poll(runnable);
+                Some((task, since))
             }
             Parking::Parked(_) => unreachable!("a task has one box"),
         }
     }
 
     /// Takes the task out to be enqueued, or leaves a note.
-    pub(crate) fn wake(&self, runnable: Runnable) -> Option<TaskOf<Job>> {
+    pub(crate) fn wake(&self, runnable: Runnable, since: Time) -> Option<TaskOf<Job>> {
         let mut parking = lock(&self.parking);
         match std::mem::take(&mut *parking) {
             Parking::Parked(mut task) => {
-                task.payload.as_mut().expect("a blocked task has its payload").work.todo =
-                    Todo::Poll(runnable);
+                job(&mut task).todo = Todo::Poll(runnable);
                 Some(task)
             }
             Parking::Awake => {
-                *parking = Parking::Note(runnable);
+                *parking = Parking::Note(runnable, since);
                 None
             }
-            Parking::Note(_) => unreachable!("a task is scheduled once at a time"),
+            Parking::Note(..) => unreachable!("a task is scheduled once at a time"),
         }
     }
 
@@ -112,6 +146,11 @@ impl Cell {
             waker.wake();
         }
     }
+}
+
+/// What a task that is with its host is to do.
+fn job(task: &mut TaskOf<Job>) -> &mut Job {
+    &mut task.payload.as_mut().expect("a blocked task has its payload").work
 }
 
 /// Runs a section of the runtime's own code; on a worker, without being stopped in it.
@@ -155,24 +194,36 @@ impl std::error::Error for JoinError {}
 /// The result of a task, when it is there. Dropping the handle lets the task go on.
 #[derive(Debug)]
 pub struct JoinHandle<T> {
-    task: Option<async_task::FallibleTask<Result<T, JoinError>>>,
-    cell: Arc<Cell>,
+    result: Option<async_task::FallibleTask<Result<T, JoinError>>>,
+    task: Task,
 }
 
 impl<T> JoinHandle<T> {
-    pub(crate) fn new(task: async_task::Task<Result<T, JoinError>>, cell: Arc<Cell>) -> Self {
-        JoinHandle { task: Some(task.fallible()), cell }
+    pub(crate) fn new(result: async_task::Task<Result<T, JoinError>>, task: Task) -> Self {
+        JoinHandle { result: Some(result.fallible()), task }
+    }
+
+    /// The task, to ask and change it; outlives this handle.
+    #[must_use]
+    pub fn task(&self) -> &Task {
+        &self.task
+    }
+
+    /// The task's number, unique in its runtime: its name in the events of an [`crate::Observer`].
+    #[must_use]
+    pub fn id(&self) -> TaskId {
+        self.task.id()
     }
 
     /// Ends the task at its next await, unless it is over by then.
     pub fn abort(&self) {
-        self.cell.abort();
+        self.task.abort();
     }
 
     /// Whether the task is over.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.cell.is_done()
+        self.task.is_finished()
     }
 }
 
@@ -180,15 +231,15 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let task = self.task.as_mut().expect("a handle is polled until it is ready");
-        Pin::new(task).poll(cx).map(|result| result.unwrap_or(Err(JoinError::Cancelled)))
+        let result = self.result.as_mut().expect("a handle is polled until it is ready");
+        Pin::new(result).poll(cx).map(|result| result.unwrap_or(Err(JoinError::Cancelled)))
     }
 }
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        if let Some(task) = self.task.take() {
-            task.detach();
+        if let Some(result) = self.result.take() {
+            result.detach();
         }
     }
 }

@@ -1,41 +1,46 @@
 //! Waiting for time to pass, with slack.
 
+use crate::builder::current_cell;
 use crate::os;
-use crate::runtime::{Shared, current, window};
-use crate::sync::Arc;
+use crate::runtime::{Shared, current};
+use crate::sync::{Arc, lock};
+use crate::task::without_preemption;
 use runyard_engine::attr::Attr;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::timer::TimerId;
+use runyard_engine::timer::{TimerId, Window};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A future that is ready when its time has come: not before, and by its slack later at the most
 /// while the CPU is awake.
 #[derive(Debug)]
 pub struct Sleep {
     at: Time,
-    slack: Nanos,
+    /// The task's own, if not said.
+    slack: Option<Nanos>,
     armed: Option<(Arc<Shared>, CpuId, TimerId)>,
 }
 
 /// Waits for `span`.
 #[must_use]
 pub fn sleep(span: Duration) -> Sleep {
-    sleep_until_time(os::thread::now() + nanos(span))
+    Sleep { at: os::thread::now() + nanos(span), slack: None, armed: None }
 }
 
-fn sleep_until_time(at: Time) -> Sleep {
-    Sleep { at, slack: Attr::DEFAULT_SLACK, armed: None }
+/// Waits for `instant` to come.
+#[must_use]
+pub fn sleep_until(instant: Instant) -> Sleep {
+    sleep(instant.saturating_duration_since(Instant::now()))
 }
 
 impl Sleep {
-    /// How much later than asked it may be; 50 us if not said.
+    /// How much later than asked it may be; as the task says if not said.
     #[must_use]
     pub fn slack(mut self, slack: Duration) -> Sleep {
-        self.slack = nanos(slack);
+        self.slack = Some(nanos(slack));
         self
     }
 }
@@ -49,7 +54,9 @@ impl Future for Sleep {
         }
         self.disarm();
         let shared = current();
-        let (cpu, timer) = shared.arm(window(self.at, self.slack), cx.waker());
+        let slack = self.slack.unwrap_or_else(tasks_slack);
+        let window = Window { soft: self.at, hard: self.at + slack };
+        let (cpu, timer) = shared.arm(window, cx.waker());
         self.armed = Some((shared, cpu, timer));
         Poll::Pending
     }
@@ -74,7 +81,7 @@ impl Drop for Sleep {
 pub struct Interval {
     next: Time,
     period: Nanos,
-    slack: Nanos,
+    slack: Option<Nanos>,
 }
 
 /// Moments `period` apart, the first one period from now.
@@ -85,14 +92,14 @@ pub struct Interval {
 pub fn interval(period: Duration) -> Interval {
     let period = nanos(period);
     assert!(period > Nanos::ZERO, "moments are some time apart");
-    Interval { next: os::thread::now() + period, period, slack: Attr::DEFAULT_SLACK }
+    Interval { next: os::thread::now() + period, period, slack: None }
 }
 
 impl Interval {
-    /// How much later than asked each moment may be; 50 us if not said.
+    /// How much later than asked each moment may be; as the task says if not said.
     #[must_use]
     pub fn slack(mut self, slack: Duration) -> Interval {
-        self.slack = nanos(slack);
+        self.slack = Some(nanos(slack));
         self
     }
 
@@ -105,6 +112,12 @@ impl Interval {
     }
 }
 
-fn nanos(span: Duration) -> Nanos {
+/// What the task allows in whose poll this is called.
+fn tasks_slack() -> Nanos {
+    let cell = current_cell();
+    cell.map_or(Attr::DEFAULT_SLACK, |cell| without_preemption(|| lock(&cell.asked).slack()))
+}
+
+pub(crate) fn nanos(span: Duration) -> Nanos {
     Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -16,10 +16,12 @@ use crate::sync::{
     Arc, AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, compiler_fence,
     lock,
 };
-use crate::task::{Job, Todo};
+use crate::task::{Cell, Job, Todo};
 use async_task::Runnable;
 use runyard_engine::cpu::CpuId;
+use runyard_engine::event::{self, What};
 use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
+use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::{TaskOf, Work};
 
@@ -39,6 +41,9 @@ const SPIN: Nanos = Nanos::from_micros(20);
 /// After a slot was taken from a thread that blocked in the kernel, it may use this much CPU time
 /// before it is stopped and asks for a slot.
 const UNSCHEDULED_GRACE: Nanos = Nanos::from_micros(50);
+
+/// What a decision comes to: who was released, and who is next.
+type Decision = (Option<(TaskOf<Job>, Released)>, Option<(TaskId, Work<Job>)>);
 
 /// One kernel thread.
 #[derive(Debug)]
@@ -61,6 +66,8 @@ pub(crate) struct Worker {
     timer: OnceLock<Option<Timer>>,
     cpu_timer: OnceLock<Option<Timer>>,
     armed: AtomicU64,
+    /// Since when those could run whom this worker is waking; 0 for now.
+    since: AtomicU64,
 }
 
 impl Worker {
@@ -79,6 +86,7 @@ impl Worker {
             timer: OnceLock::new(),
             cpu_timer: OnceLock::new(),
             armed: AtomicU64::new(u64::MAX),
+            since: AtomicU64::new(0),
         })
     }
 
@@ -101,15 +109,15 @@ impl Worker {
         self.settle_in();
         os::local::with_worker(self, || {
             if owns {
-                self.run(Prev::Idle);
+                self.run(Prev::Idle, None);
             }
             loop {
                 self.baton.wait();
                 if self.shared.is_over() {
                     return;
                 }
-                let prev = self.take_over();
-                self.run(prev);
+                let (prev, curr) = self.take_over();
+                self.run(prev, curr);
             }
         });
     }
@@ -127,61 +135,100 @@ impl Worker {
         let _ = self.cpu_timer.set(timer(Clock::OwnCpuTime));
     }
 
-    /// A spare was granted the slot: what became of whom it belonged to.
-    fn take_over(&self) -> Prev<Work<Job>> {
-        let shared = &self.shared;
-        match shared.slot(self.cpu()).left_by() {
-            Some(Left::Preempted(worker)) => Prev::Preempted(shared.worker(worker).put_away()),
-            Some(Left::Lost(worker)) => {
-                let worker = shared.worker(worker);
-                let blocked = Prev::Blocked(worker.put_away());
-                let Switch { next, released } = shared.schedule(self.cpu(), blocked);
-                let (task, _) = released.expect("a blocked task is released");
-                *lock(&worker.in_kernel) = Some(task);
-                worker.stop_when_it_runs();
-                next.map_or(Prev::Idle, |(_, work)| Prev::Preempted(work))
-            }
-            None => Prev::Idle,
+    /// Binds this worker, which waits for it, to another slot.
+    pub(crate) fn move_to(&self, cpu: CpuId) {
+        if self.cpu() != cpu {
+            self.shared.pin(self, cpu);
+            self.slot.store(cpu.0.into(), Ordering::Release);
         }
     }
 
-    /// Runs tasks until the slot goes to somebody else.
-    fn run(&self, mut prev: Prev<Work<Job>>) {
+    /// A spare was granted the slot: what became of whom it belonged to.
+    fn take_over(&self) -> (Prev<Work<Job>>, Option<TaskId>) {
+        let (shared, cpu) = (&self.shared, self.cpu());
+        match shared.slot(cpu).left_by() {
+            Some(Left::Preempted(worker)) => {
+                let work = shared.worker(worker).put_away();
+                let curr = work.work.cell.id;
+                (Prev::Preempted(work), Some(curr))
+            }
+            Some(Left::Lost(worker)) => {
+                let worker = shared.worker(worker);
+                let work = worker.put_away();
+                let curr = Some(work.work.cell.id);
+                let (task, next) = self.decide(os::thread::now(), Prev::Blocked(work), curr);
+                let (task, _) = task.expect("a blocked task is released");
+                *lock(&worker.in_kernel) = Some(task);
+                worker.stop_when_it_runs();
+                match next {
+                    Some((id, work)) => (Prev::Preempted(work), Some(id)),
+                    None => (Prev::Idle, None),
+                }
+            }
+            None => (Prev::Idle, None),
+        }
+    }
+
+    /// Runs tasks until the slot goes to somebody else. `curr` is whom `prev` is about.
+    fn run(&self, mut prev: Prev<Work<Job>>, mut curr: Option<TaskId>) {
         loop {
             if self.shared.is_over() {
                 return;
             }
             let cpu = self.cpu();
-            let slot = self.shared.slot(cpu);
-            slot.take_pending();
-            self.expire(cpu);
-            let Switch { next, released } = self.shared.schedule(cpu, prev);
+            self.shared.tell(cpu, || What::Overhead);
+            self.shared.slot(cpu).take_pending();
+            let now = os::thread::now();
+            self.expire(cpu, now);
+            let (released, next) = self.decide(now, prev, curr);
             if let Some((task, how)) = released {
                 self.shared.settle(task, how == Released::Exited);
             }
-            let Some((_, Work { control, work: Job { cell, todo } })) = next else {
+            let Some((id, Work { control, work: Job { cell, todo } })) = next else {
+                self.shared.tell(cpu, || What::Idle);
                 self.idle(cpu);
-                prev = Prev::Idle;
+                (prev, curr) = (Prev::Idle, None);
                 continue;
             };
+            curr = Some(id);
+            self.shared.tell(cpu, || What::Exec { task: id, policy: lock(&cell.asked).policy });
             let work = Work { control, work: Job { cell, todo: Todo::Nothing } };
             match todo {
-                Todo::Poll(runnable) => prev = self.poll(work, runnable),
+                Todo::Poll(runnable) => prev = self.poll(now, work, runnable),
                 Todo::Resume(worker) => return self.resume(&worker, work),
                 Todo::Nothing => unreachable!("a task that is picked has something to do"),
             }
         }
     }
 
+    /// Schedules the own CPU: who left it for good or for now, and who has it from now on.
+    fn decide(&self, now: Time, prev: Prev<Work<Job>>, curr: Option<TaskId>) -> Decision {
+        let cpu = self.cpu();
+        let how = match prev {
+            Prev::Idle => None,
+            Prev::Preempted(_) => Some(event::Left::Preempted),
+            Prev::Yielded(_) => Some(event::Left::Yielded),
+            Prev::Blocked(_) => Some(event::Left::Blocked),
+            Prev::Exited => Some(event::Left::Exited),
+        };
+        let Switch { next, released } =
+            self.shared.machine.schedule(now, cpu, prev, &mut Doorbells(&self.shared));
+        let id = next.as_ref().map(|&(id, _)| id);
+        self.shared.tell(cpu, || What::Switch { prev: curr.zip(how), next: id });
+        (released, next)
+    }
+
     /// Polls a task, and tells what became of it. When this returns the worker owns a slot again,
     /// though not always the one it owned before.
-    fn poll(&self, work: Work<Job>, runnable: Runnable) -> Prev<Work<Job>> {
+    fn poll(&self, now: Time, work: Work<Job>, runnable: Runnable) -> Prev<Work<Job>> {
         let cell = work.work.cell.clone();
         *lock(&self.running) = Some(work);
-        self.arm();
+        let slot = self.shared.slot(self.cpu());
+        let entered = slot.enter();
+        self.arm(now);
         self.set_off(0);
-        let entered = self.shared.slot(self.cpu()).enter();
-        let left = if entered {
+        // A signal that came while `off` was set left its mark.
+        let left = if entered && !slot.calls(self.id) {
             runnable.run();
             None
         } else {
@@ -218,6 +265,26 @@ impl Worker {
         work
     }
 
+    /// The cell of the task in whose poll this thread is.
+    pub(crate) fn cell_of_poll(&self) -> Option<Arc<Cell>> {
+        lock(&self.running).as_ref().map(|work| work.work.cell.clone())
+    }
+
+    /// Since when those could run whom this thread wakes at the moment.
+    pub(crate) fn waking_since(&self) -> Time {
+        match self.since.load(Ordering::Relaxed) {
+            0 => os::thread::now(),
+            since => Time(since),
+        }
+    }
+
+    /// Wakes somebody who could have run since `since`.
+    pub(crate) fn wake_since(&self, since: Time, wake: impl FnOnce()) {
+        self.since.store(since.0, Ordering::Relaxed);
+        wake();
+        self.since.store(0, Ordering::Relaxed);
+    }
+
     fn set_off(&self, off: u32) {
         compiler_fence(Ordering::SeqCst);
         self.off.store(off, Ordering::Relaxed);
@@ -239,7 +306,7 @@ impl Worker {
     pub(crate) fn ask_for_slot(&self) -> bool {
         let task = lock(&self.in_kernel).take();
         let there = task.is_some();
-        task.into_iter().for_each(|task| self.shared.wake(task));
+        task.into_iter().for_each(|task| self.shared.wake(task, os::thread::now()));
         there
     }
 
@@ -248,13 +315,9 @@ impl Worker {
         let cpu = self.cpu();
         let slot = self.shared.slot(cpu);
         *lock(&worker.running) = Some(work);
-        if worker.cpu() != cpu {
-            self.shared.pin(worker, cpu);
-            worker.slot.store(cpu.0.into(), Ordering::Release);
-        }
+        worker.move_to(cpu);
         self.baton.lay_down();
-        let kept = slot.put_spare(self.id);
-        debug_assert!(kept, "there are places for all spares");
+        self.shared.keep_spare(cpu, self.id);
         slot.resume(self.id, worker.id);
         worker.baton.grant();
     }
@@ -281,12 +344,12 @@ impl Worker {
     }
 
     /// Serves the timers of `cpu` whose time has come, all in one visit.
-    fn expire(&self, cpu: CpuId) {
+    fn expire(&self, cpu: CpuId, now: Time) {
         let shared = &self.shared;
-        let now = os::thread::now();
         if shared.machine.next_expiry(cpu).is_none_or(|at| at > now) {
             return;
         }
+        shared.tell(cpu, || What::TimerInterrupt);
         while let Some(expired) = shared.machine.expire(now, cpu, &mut Doorbells(shared)) {
             if let Expired::Timer(token) = expired {
                 shared.fire(cpu, token);
@@ -294,17 +357,18 @@ impl Worker {
         }
     }
 
-    /// Sets the timer to the next moment at which somebody must look. May be called in a signal
-    /// handler.
-    pub(crate) fn arm(&self) {
-        let Some(at) = self.shared.machine.next_expiry(self.cpu()) else { return };
+    /// Sets the timer to the next moment at which somebody must look: to the next tick at the
+    /// latest, as others who queue a task here while this one runs alone do not tell. May be called
+    /// in a signal handler.
+    pub(crate) fn arm(&self, now: Time) {
+        let machine = &self.shared.machine;
+        let due = machine.next_expiry(self.cpu()).unwrap_or(Time::MAX);
         let armed = Time(self.armed.load(Ordering::Relaxed));
-        if (at < armed || armed <= os::thread::now())
-            && let Some(Some(timer)) = self.timer.get()
-        {
-            self.armed.store(at.0, Ordering::Relaxed);
-            timer.set_at(at);
-        }
+        let late = due < armed || armed <= now;
+        let Some(Some(timer)) = self.timer.get().filter(|_| late) else { return };
+        let at = due.min(now.next_multiple(machine.config().tick));
+        self.armed.store(at.0, Ordering::Relaxed);
+        timer.set_at(at);
     }
 
     /// Runs `section` without being stopped in it; acts at its end on what came meanwhile.
@@ -313,51 +377,46 @@ impl Worker {
         let result = section();
         let off = self.off.load(Ordering::Relaxed) - 1;
         // Parking is the runtime's own code: a signal in the middle of it must find `off` set.
-        while off == 0 && self.is_wanted() && self.answer(false) {}
+        while off == 0 && self.is_called() && self.answer() {}
         self.set_off(off);
-        if off == 0 && self.is_wanted() {
+        if off == 0 && self.is_called() {
             // A signal came too early, or there is no spare.
             self.ring_again(NO_SPARE_RETRY);
         }
         result
     }
 
-    /// Whether the slot is wanted, or something on its CPU is due.
-    fn is_wanted(&self) -> bool {
-        let cpu = self.cpu();
-        let due = || self.shared.machine.next_expiry(cpu).is_some_and(|at| at <= os::thread::now());
-        self.shared.slot(cpu).is_pending() || due()
+    fn is_called(&self) -> bool {
+        self.shared.slot(self.cpu()).calls(self.id)
     }
 
-    /// The doorbell was rung, in the middle of foreign code. Runs in the signal handler.
-    pub(crate) fn rung(&self, in_library: bool) {
-        if self.off.load(Ordering::Relaxed) == 0 {
-            self.answer(in_library);
+    /// The doorbell was rung. Runs in the signal handler.
+    pub(crate) fn rung(&self, at_unsafe_point: bool) {
+        let slot = self.shared.slot(self.cpu());
+        if self.off.load(Ordering::Relaxed) > 0 {
+            return slot.remember(self.id);
         }
+        let now = os::thread::now();
+        let due = self.shared.machine.next_expiry(self.cpu()).is_some_and(|at| at <= now);
+        if !due && !slot.calls(self.id) {
+            // Nobody waits; or somebody else's signal, or a setting that was overtaken.
+            return self.arm(now);
+        }
+        let graces = self.graces.load(Ordering::Relaxed);
+        if at_unsafe_point && graces < LIBRARY_GRACES {
+            self.graces.store(graces + 1, Ordering::Relaxed);
+            return self.ring_again(LIBRARY_GRACE);
+        }
+        self.graces.store(0, Ordering::Relaxed);
+        self.answer();
     }
 
-    /// Does what whoever rang wanted. Says whether it did anything.
-    fn answer(&self, in_library: bool) -> bool {
+    /// Does what is wanted of this worker. `false` if it could not.
+    fn answer(&self) -> bool {
         if self.shared.is_over() {
             return false;
         }
-        if !self.owns() {
-            self.park_without_slot();
-            return true;
-        }
-        if !self.is_wanted() {
-            // A setting that was overtaken, or somebody else's signal.
-            self.arm();
-            return false;
-        }
-        let graces = self.graces.load(Ordering::Relaxed);
-        if in_library && graces < LIBRARY_GRACES {
-            self.graces.store(graces + 1, Ordering::Relaxed);
-            self.ring_again(LIBRARY_GRACE);
-            return false;
-        }
-        self.graces.store(0, Ordering::Relaxed);
-        self.park()
+        if self.owns() { self.park() } else { self.park_without_slot() }
     }
 
     /// Hands the slot to a spare and waits to be resumed, again and again while it is wanted.
@@ -375,15 +434,14 @@ impl Worker {
             let spare_worker = self.shared.worker_ref(spare);
             if !slot.hand_over(self.id, spare) {
                 slot.put_spare(spare);
-                self.park_without_slot();
-                return true;
+                return self.park_without_slot();
             }
             spare_worker.baton.grant();
             if !slot.has_spare() {
                 self.shared.keeper.look();
             }
             self.baton.wait();
-            self.arm();
+            self.arm(os::thread::now());
             if self.shared.is_over() || self.shared.slot(self.cpu()).enter() {
                 return true;
             }
@@ -392,15 +450,13 @@ impl Worker {
 
     /// The slot was taken while this thread blocked in the kernel, and it goes on with foreign code:
     /// waits for a slot, which the keeper asks for.
-    fn park_without_slot(&self) {
+    fn park_without_slot(&self) -> bool {
         self.baton.lay_down();
         self.wants_slot.store(true, Ordering::SeqCst);
         self.shared.keeper.look();
         self.baton.wait();
-        self.arm();
-        if !self.shared.is_over() && !self.shared.slot(self.cpu()).enter() {
-            self.park();
-        }
+        self.arm(os::thread::now());
+        self.shared.is_over() || self.shared.slot(self.cpu()).enter() || self.park()
     }
 
     fn ring_again(&self, after: Nanos) {

@@ -3,6 +3,7 @@
 //! Linux only. What may be called from a signal handler says so; it is atomics and raw system
 //! calls, never the allocator, never a lock, and it keeps errno.
 
+pub(crate) mod alloc;
 pub(crate) mod futex;
 pub(crate) mod local;
 pub(crate) mod signal;

@@ -9,9 +9,13 @@ use crate::os::local;
 use crate::os::thread::Tid;
 use crate::sync::{AtomicUsize, Once, Ordering};
 
-/// The C library and the dynamic loader in memory: where a thread is stopped in there, it may hold
-/// the allocator's or the loader's lock (H4).
-static LIBRARY: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
+/// The libraries whose code may hold a lock that everybody needs: the allocator's, the loader's,
+/// which unwinding takes too (H4, H5).
+const LIBRARIES: [&str; 3] = ["/libc.so", "/ld-linux", "/libgcc_s"];
+
+/// Where the code of each begins and ends in memory.
+static CODE: [[AtomicUsize; 2]; LIBRARIES.len()] =
+    [const { [const { AtomicUsize::new(0) }; 2] }; LIBRARIES.len()];
 
 /// Installs the handler for `signal`, once for the process; `false` if somebody else has one.
 pub(crate) fn install(signal: i32) -> bool {
@@ -32,6 +36,15 @@ pub(crate) fn install(signal: i32) -> bool {
         free.contains(&old.sa_sigaction)
             && libc::sigaction(signal, &raw const action, std::ptr::null_mut()) == 0
     }
+}
+
+/// Whether `signal` still has our handler: other code of the process may install its own (H16).
+pub(crate) fn is_ours(signal: i32) -> bool {
+    // SAFETY: a sigaction of zeros is one.
+    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one sigaction to where one is.
+    let known = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut now) } == 0;
+    known && now.sa_sigaction == handler as *const () as usize
 }
 
 /// Rings the bell of a thread of this process. A thread that is gone is not missed: the signal is
@@ -63,7 +76,9 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let saved = unsafe { *errno };
-    local::worker(|worker| worker.rung(is_in_library(context)));
+    // Who unwinds may hold the lock of standard error, or the loader's (H5). Reads words only.
+    let unsafe_point = is_in_library(context) || std::thread::panicking();
+    local::worker(|worker| worker.rung(unsafe_point));
     // SAFETY: as above.
     unsafe {
         *errno = saved;
@@ -72,8 +87,9 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
 
 fn is_in_library(context: *mut libc::c_void) -> bool {
     let at = program_counter(context);
-    let bound = |nth: usize| LIBRARY[nth].load(Ordering::Relaxed);
-    (bound(0)..bound(1)).contains(&at) || (bound(2)..bound(3)).contains(&at)
+    CODE.iter().any(|[begin, end]| {
+        (begin.load(Ordering::Relaxed)..end.load(Ordering::Relaxed)).contains(&at)
+    })
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -90,16 +106,16 @@ fn program_counter(context: *mut libc::c_void) -> usize {
     unsafe { (*context).uc_mcontext.pc as usize }
 }
 
-/// Notes where the C library and the loader are. In a program that has them inside itself there is
-/// nothing to note, and a stopped holder of the allocator's lock is left to the stall detector.
+/// Notes where the libraries are. In a program that has them inside itself there is nothing to
+/// note, and a stopped holder of such a lock is left to the keeper.
 fn find_libraries() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    for (at, name) in ["/libc.so", "/ld-linux"].into_iter().enumerate() {
+    for (name, [begin, end]) in LIBRARIES.iter().zip(&CODE) {
         let code = maps.lines().find(|line| line.contains(name) && line.contains(" r-xp "));
         let range = code.and_then(|line| line.split(' ').next()?.split_once('-'));
         let Some((low, high)) = range else { continue };
         let address = |text| usize::from_str_radix(text, 16).unwrap_or(0);
-        LIBRARY[2 * at].store(address(low), Ordering::Relaxed);
-        LIBRARY[2 * at + 1].store(address(high), Ordering::Relaxed);
+        begin.store(address(low), Ordering::Relaxed);
+        end.store(address(high), Ordering::Relaxed);
     }
 }

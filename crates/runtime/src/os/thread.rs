@@ -24,6 +24,11 @@ pub(crate) fn allowed_cpus() -> Vec<usize> {
     cpus.filter(|cpu| bits[cpu / 64] >> (cpu % 64) & 1 == 1).collect()
 }
 
+/// Whether the kernel lets this process say where its threads run: tried on a thread of its own.
+pub(crate) fn may_pin(cpu: usize) -> bool {
+    std::thread::spawn(move || pin(current(), cpu)).join().unwrap_or(false)
+}
+
 /// Lets a thread run on one CPU only; `false` if that is refused.
 pub(crate) fn pin(thread: Tid, cpu: usize) -> bool {
     let mut bits = [0_u64; MASK_WORDS];

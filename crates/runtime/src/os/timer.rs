@@ -23,6 +23,11 @@ pub(crate) enum Clock {
 }
 
 impl Timer {
+    /// Whether the kernel makes timers for this process (`RLIMIT_SIGPENDING`, seccomp).
+    pub(crate) fn are_possible(signal: i32) -> bool {
+        Timer::new(Clock::Monotonic, crate::os::thread::current(), signal).is_some()
+    }
+
     /// A timer that sends `signal` to `thread`; `None` if the kernel refuses.
     pub(crate) fn new(clock: Clock, thread: Tid, signal: i32) -> Option<Timer> {
         let clock = match clock {

@@ -1,0 +1,57 @@
+//! An allocator in which nobody is stopped.
+
+use crate::task::without_preemption;
+use std::alloc::{GlobalAlloc, Layout, System};
+
+/// A global allocator inside which no task is stopped, so that none is stopped with its lock (H4).
+///
+/// Without it a task may be, though rarely: a thread that is found inside the C library is let go
+/// on for up to 0.6 ms. Then whoever allocates waits until the runtime sees that it blocks, and
+/// lets the holder run: a few milliseconds.
+///
+/// ```
+/// #[global_allocator]
+/// static ALLOCATOR: runyard::Allocator = runyard::Allocator::system();
+/// # fn main() {}
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allocator<A = System>(A);
+
+impl Allocator<System> {
+    /// Over the system's allocator.
+    #[must_use]
+    pub const fn system() -> Allocator<System> {
+        Allocator(System)
+    }
+}
+
+impl<A> Allocator<A> {
+    /// Over another allocator.
+    #[must_use]
+    pub const fn new(inner: A) -> Allocator<A> {
+        Allocator(inner)
+    }
+}
+
+// SAFETY: every call goes to the inner allocator with the caller's own arguments, once.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the inner allocator's contract, which is this one's.
+        without_preemption(|| unsafe { self.0.alloc(layout) })
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        without_preemption(|| unsafe { self.0.alloc_zeroed(layout) })
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        without_preemption(|| unsafe { self.0.dealloc(at, layout) });
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as above.
+        without_preemption(|| unsafe { self.0.realloc(at, layout, size) })
+    }
+}

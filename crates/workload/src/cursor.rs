@@ -1,0 +1,118 @@
+//! Where a task stands in its program, and what comes next: the part of running a scenario that is
+//! the same on every machine.
+//!
+//! A [`Cursor`] walks through the rounds of a thread object, of its phases and of their steps. What
+//! a step does is the host's, or that of [`Sharing`](crate::objects::Sharing) if it concerns others.
+
+use crate::scenario::{Phase, Step, TaskSpec, TimerMode};
+use runyard_engine::time::{Nanos, Time};
+
+/// The step that a task is at, or comes to next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    round: u32,
+    /// Which phase of the program.
+    pub phase: usize,
+    phase_round: u32,
+    /// Which step of the phase.
+    pub step: usize,
+}
+
+/// What comes next in a program.
+#[derive(Debug)]
+pub enum Next<'s> {
+    /// A phase begins, whose properties hold from now on, and are not those that hold already.
+    Phase(&'s Phase),
+    /// A step is due.
+    Step(&'s Step),
+    /// The program is over.
+    End,
+}
+
+/// A position in a program. It begins before the first step, with the properties of the first
+/// phase in force.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor {
+    place: Place,
+    /// Whether the phase at `place` has begun.
+    begun: bool,
+    /// The phase whose properties hold.
+    applied: usize,
+}
+
+impl Cursor {
+    /// Where the step is that the task is at, or comes to next.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Goes on in the program of `spec` by one step, or to the beginning of a phase.
+    pub fn go_on<'s>(&mut self, spec: &'s TaskSpec) -> Next<'s> {
+        loop {
+            if spec.loops.is_some_and(|loops| self.place.round >= loops) {
+                return Next::End;
+            }
+            let Some(phase) = spec.phases.get(self.place.phase) else {
+                let round = self.place.round.saturating_add(1);
+                self.place = Place { round, ..Place::default() };
+                continue;
+            };
+            if !self.begun {
+                self.begun = true;
+                if std::mem::replace(&mut self.applied, self.place.phase) != self.place.phase {
+                    return Next::Phase(phase);
+                }
+            }
+            if let Some(step) = phase.steps.get(self.place.step) {
+                self.place.step += 1;
+                return Next::Step(step);
+            }
+            self.place.step = 0;
+            self.place.phase_round = self.place.phase_round.saturating_add(1);
+            if phase.loops.is_some_and(|loops| self.place.phase_round >= loops) {
+                self.place.phase_round = 0;
+                self.place.phase += 1;
+                self.begun = false;
+            }
+        }
+    }
+}
+
+/// What a `timer` event comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Period {
+    /// When the period that is waited for begins.
+    pub due: Time,
+    /// Whether that is over: there is nothing to wait for.
+    pub missed: bool,
+    /// From when the next period counts.
+    pub kept: Time,
+}
+
+impl Period {
+    /// The period after the one that began at `last`, seen at `now`.
+    #[must_use]
+    pub fn after(last: Time, period: Nanos, mode: TimerMode, now: Time) -> Period {
+        let due = last + period;
+        let missed = due <= now;
+        let kept = if missed && mode == TimerMode::Relative { now } else { due };
+        Period { due, missed, kept }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missed_period_shifts_the_later_ones_of_a_relative_timer_only() {
+        let after = |mode, now| Period::after(Time(100), Nanos(50), mode, Time(now));
+        let kept = Period { due: Time(150), missed: false, kept: Time(150) };
+        assert_eq!(after(TimerMode::Relative, 149), kept);
+        assert_eq!(after(TimerMode::Absolute, 149), kept);
+        let missed = Period { missed: true, ..kept };
+        assert_eq!(after(TimerMode::Absolute, 170), missed);
+        assert_eq!(after(TimerMode::Relative, 170), Period { kept: Time(170), ..missed });
+    }
+}

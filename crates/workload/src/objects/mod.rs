@@ -1,0 +1,211 @@
+//! What tasks share and wait for: mutexes, conditions, barriers, semaphores, suspensions, pipes.
+//!
+//! Each kind keeps who waits and decides who is to be woken; the waking itself is the host's
+//! ([`Sharing`]). Of several who wait the most important real-time task is first, then who came
+//! first, as in the kernel's futexes. A mutex is handed over to the task that is woken for it:
+//! nobody barges in.
+//!
+//! Invariant ([`Objects::check`]): nobody waits for what is there.
+
+mod sharing;
+
+pub use sharing::{Sharing, Waiting};
+
+use runyard_engine::attr::RtPrio;
+use runyard_engine::task::TaskId;
+use crate::scenario::{self, ObjectId};
+use std::collections::VecDeque;
+
+/// Tasks that wait for one thing, in the order in which they came.
+#[derive(Debug, Default)]
+pub struct Queue(VecDeque<TaskId>);
+
+impl Queue {
+    pub fn push(&mut self, task: TaskId) {
+        self.0.push_back(task);
+    }
+
+    /// The most important, of equals the first.
+    pub fn pop(&mut self, prio: impl Fn(TaskId) -> Option<RtPrio>) -> Option<TaskId> {
+        let best = (0..self.0.len()).max_by_key(|&at| (prio(self.0[at]), std::cmp::Reverse(at)))?;
+        self.0.remove(best)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.0.iter().copied()
+    }
+
+    pub fn drain(&mut self) -> impl Iterator<Item = TaskId> + '_ {
+        self.0.drain(..)
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Mutex {
+    pub owner: Option<TaskId>,
+    pub waiters: Queue,
+}
+
+#[derive(Debug, Default)]
+pub struct Condition {
+    /// Who waits, each with the mutex to take when woken.
+    pub waiters: VecDeque<(TaskId, ObjectId)>,
+}
+
+#[derive(Debug)]
+pub struct Barrier {
+    users: u32,
+    pub waiters: Queue,
+}
+
+#[derive(Debug, Default)]
+pub struct Semaphore {
+    pub value: u64,
+    pub waiters: Queue,
+}
+
+/// A bounded pipe. Who waits at an end keeps what is left of its request; heads are served first.
+#[derive(Debug)]
+pub struct Pipe {
+    capacity: u64,
+    filled: u64,
+    senders: VecDeque<(TaskId, u64)>,
+    receivers: VecDeque<(TaskId, u64)>,
+}
+
+/// All shared objects, each kind by [`ObjectId`].
+#[derive(Debug)]
+pub struct Objects {
+    pub mutexes: Vec<Mutex>,
+    pub conditions: Vec<Condition>,
+    pub barriers: Vec<Barrier>,
+    pub semaphores: Vec<Semaphore>,
+    pub suspended: Vec<Queue>,
+    pub pipes: Vec<Pipe>,
+    /// When the timers that tasks share are due next.
+    pub timers: Vec<Option<runyard_engine::time::Time>>,
+}
+
+impl Objects {
+    pub fn new(objects: &scenario::Objects) -> Objects {
+        fn some<T: Default>(names: &[String]) -> Vec<T> {
+            names.iter().map(|_| T::default()).collect()
+        }
+        let barrier = |&(_, users): &(String, u32)| Barrier { users, waiters: Queue::default() };
+        let pipe = |&(_, capacity): &(String, u64)| Pipe::new(capacity);
+        Objects {
+            mutexes: some(&objects.mutexes),
+            conditions: some(&objects.conditions),
+            barriers: objects.barriers.iter().map(barrier).collect(),
+            semaphores: some(&objects.semaphores),
+            suspended: some(&objects.suspends),
+            pipes: objects.pipes.iter().map(pipe).collect(),
+            timers: some(&objects.timers),
+        }
+    }
+
+    /// What is broken about who waits, if anything is.
+    pub fn check(&self) -> Option<String> {
+        let free = |mutex: &Mutex| mutex.owner.is_none() && mutex.waiters.len() > 0;
+        let full = |barrier: &Barrier| barrier.waiters.len() >= barrier.users as usize;
+        let raised = |sem: &Semaphore| sem.value > 0 && sem.waiters.len() > 0;
+        let broken =
+            |what: &str, at: usize| format!("somebody waits for {what} {at}, which is there");
+        None.or_else(|| Some(broken("mutex", self.mutexes.iter().position(free)?)))
+            .or_else(|| Some(broken("barrier", self.barriers.iter().position(full)?)))
+            .or_else(|| Some(broken("semaphore", self.semaphores.iter().position(raised)?)))
+            .or_else(|| Some(broken("pipe", self.pipes.iter().position(Pipe::can_move)?)))
+    }
+}
+
+impl Barrier {
+    /// Somebody arrives. The others, if it is the last.
+    pub fn arrive(&mut self, task: TaskId) -> Option<Vec<TaskId>> {
+        if self.waiters.len() + 1 < self.users as usize {
+            self.waiters.push(task);
+            return None;
+        }
+        Some(self.waiters.drain().collect())
+    }
+}
+
+impl Pipe {
+    fn new(capacity: u64) -> Pipe {
+        Pipe { capacity, filled: 0, senders: VecDeque::new(), receivers: VecDeque::new() }
+    }
+
+    /// Somebody wants to put bytes in; who is served by that, itself perhaps.
+    pub fn send(&mut self, task: TaskId, bytes: u64) -> Vec<TaskId> {
+        self.senders.push_back((task, bytes));
+        self.flow()
+    }
+
+    /// Somebody wants to take bytes out; who is served by that, itself perhaps.
+    pub fn receive(&mut self, task: TaskId, bytes: u64) -> Vec<TaskId> {
+        self.receivers.push_back((task, bytes));
+        self.flow()
+    }
+
+    /// Moves what can be moved; the tasks whose requests are complete.
+    fn flow(&mut self) -> Vec<TaskId> {
+        let mut served = Vec::new();
+        while self.can_move() {
+            let space = self.capacity - self.filled;
+            if let Some((task, left)) = self.senders.front_mut().filter(|_| space > 0) {
+                let moved = space.min(*left);
+                (*left, self.filled) = (*left - moved, self.filled + moved);
+                if *left == 0 {
+                    served.push(*task);
+                    self.senders.pop_front();
+                }
+            }
+            if let Some((task, left)) = self.receivers.front_mut() {
+                let moved = self.filled.min(*left);
+                (*left, self.filled) = (*left - moved, self.filled - moved);
+                if *left == 0 {
+                    served.push(*task);
+                    self.receivers.pop_front();
+                }
+            }
+        }
+        served
+    }
+
+    fn can_move(&self) -> bool {
+        let space = self.filled < self.capacity;
+        space && !self.senders.is_empty() || self.filled > 0 && !self.receivers.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: TaskId = TaskId(0);
+    const B: TaskId = TaskId(1);
+
+    #[test]
+    fn a_pipe_moves_every_byte_once_and_in_order() {
+        let mut pipe = Pipe::new(10);
+        assert_eq!(pipe.send(A, 25), [], "10 fit");
+        assert_eq!(pipe.receive(B, 5), [B], "5 taken, 5 more put in");
+        assert_eq!(pipe.receive(B, 20), [A, B]);
+        assert_eq!(pipe.filled, 0);
+        assert_eq!(pipe.receive(B, 1), []);
+        assert_eq!(pipe.send(A, 3), [A, B]);
+        assert_eq!(pipe.filled, 2);
+    }
+
+    #[test]
+    fn the_most_important_waiter_is_first_then_the_first() {
+        let mut queue = Queue::default();
+        (0..4).for_each(|id| queue.push(TaskId(id)));
+        let prio = |task: TaskId| RtPrio::new([0, 5, 9, 9][task.index()]);
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(prio)).map(|task| task.0).collect();
+        assert_eq!(order, [2, 3, 1, 0]);
+    }
+}
