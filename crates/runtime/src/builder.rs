@@ -220,6 +220,19 @@ pub fn spawn_blocking<T: Send + 'static>(
     Task::builder().spawn_blocking(function)
 }
 
+/// Runs a function that is going to block, in a task: the CPU goes to others at once, and no signal
+/// interrupts what the function waits for. Without this the runtime finds out that the thread
+/// blocks after one to two milliseconds, and waits that the kernel does not restart after a signal
+/// (`nanosleep`, `poll`, `epoll_wait`, any with a timeout) may end early with `EINTR`.
+pub fn blocking<R>(function: impl FnOnce() -> R) -> R {
+    let mut function = Some(function);
+    let on_worker = os::local::worker(|worker| {
+        let function = function.take().expect("it is run once");
+        worker.blocking(function)
+    });
+    on_worker.unwrap_or_else(|| function.take().expect("it is run once")())
+}
+
 /// Lets others run.
 pub async fn yield_now() {
     Yield(false).await;

@@ -91,14 +91,9 @@ fn watch(shared: &Shared, cpu: CpuId, seen: &mut Option<Seen>) -> bool {
     if stands
         && shared.somebody_waits()
         && os::thread::is_blocked(worker.tid())
-        && let Some(spare) = slot.take_spare()
+        && shared.take_slot(cpu, owner)
     {
-        if slot.take_from(owner, spare) {
-            shared.worker_ref(spare).baton.grant();
-            *seen = None;
-        } else {
-            shared.keep_spare(cpu, spare);
-        }
+        *seen = None;
     }
     true
 }

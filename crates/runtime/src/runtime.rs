@@ -354,6 +354,20 @@ impl Shared {
         Some(id)
     }
 
+    /// Takes the slot of `cpu` from a worker that blocks in foreign code, and gives it to a spare.
+    /// `false` if there is none, or the worker does not block any more.
+    pub(crate) fn take_slot(&self, cpu: CpuId, from: WorkerId) -> bool {
+        let slot = self.slot(cpu);
+        let Some(spare) = slot.take_spare() else { return false };
+        let taken = slot.take_from(from, spare);
+        if taken {
+            self.worker_ref(spare).baton.grant();
+        } else {
+            self.keep_spare(cpu, spare);
+        }
+        taken
+    }
+
     pub(crate) fn slot(&self, cpu: CpuId) -> &Slot {
         &self.slots[cpu.index()]
     }

@@ -56,8 +56,12 @@ pub(crate) struct Worker {
     slot: AtomicU32,
     /// Above zero: not to be stopped. Written by this thread only.
     off: AtomicU32,
+    /// How often it was let go on at an unsafe point, and what CPU time it had used the last time.
     graces: AtomicU32,
-    /// Whose poll it is in the middle of, while it is.
+    used: AtomicU64,
+    /// Whose poll it is in the middle of.
+    polling: Mutex<Option<Arc<Cell>>>,
+    /// The engine's part of that, unless it is stopped or has lost its slot.
     running: Mutex<Option<Work<Job>>>,
     /// The engine's part of a task that blocks in the kernel on this thread.
     pub(crate) in_kernel: Mutex<Option<TaskOf<Job>>>,
@@ -80,6 +84,8 @@ impl Worker {
             slot: AtomicU32::new(slot.0.into()),
             off: AtomicU32::new(1),
             graces: AtomicU32::new(0),
+            used: AtomicU64::new(0),
+            polling: Mutex::new(None),
             running: Mutex::new(None),
             in_kernel: Mutex::new(None),
             wants_slot: AtomicBool::new(false),
@@ -221,7 +227,7 @@ impl Worker {
     /// Polls a task, and tells what became of it. When this returns the worker owns a slot again,
     /// though not always the one it owned before.
     fn poll(&self, now: Time, work: Work<Job>, runnable: Runnable) -> Prev<Work<Job>> {
-        let cell = work.work.cell.clone();
+        *lock(&self.polling) = Some(work.work.cell.clone());
         *lock(&self.running) = Some(work);
         let slot = self.shared.slot(self.cpu());
         let entered = slot.enter();
@@ -238,6 +244,7 @@ impl Worker {
         if !self.shared.slot(self.cpu()).leave(self.id) {
             self.come_back();
         }
+        let cell = lock(&self.polling).take().expect("the poll ends on the thread where it began");
         let Some(mut work) = lock(&self.running).take() else {
             assert!(self.shared.is_over(), "this is whose poll it was");
             return Prev::Idle;
@@ -267,7 +274,7 @@ impl Worker {
 
     /// The cell of the task in whose poll this thread is.
     pub(crate) fn cell_of_poll(&self) -> Option<Arc<Cell>> {
-        lock(&self.running).as_ref().map(|work| work.work.cell.clone())
+        lock(&self.polling).clone()
     }
 
     /// Since when those could run whom this thread wakes at the moment.
@@ -291,14 +298,25 @@ impl Worker {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// The slot was taken while the task blocked in the kernel, and the task's poll is over: queues
-    /// for a slot, to finish there.
+    /// The slot was taken or given away while the task blocked in the kernel, and the runtime's code
+    /// has the thread again: queues for a slot.
     fn come_back(&self) {
         self.baton.lay_down();
         while !self.shared.is_over() && !self.ask_for_slot() {
             std::thread::yield_now();
         }
         self.baton.wait();
+    }
+
+    /// Runs `section`, which is going to block in the kernel, without the slot, and queues for one
+    /// after it. With the slot, if it cannot be given away.
+    pub(crate) fn blocking<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.set_off(self.off.load(Ordering::Relaxed) + 1);
+        let alone = self.off.load(Ordering::Relaxed) == 1;
+        let given = alone && self.owns() && self.shared.take_slot(self.cpu(), self.id);
+        let _end = Blocking { worker: self, given };
+        os::signal::listen_to_nothing();
+        section()
     }
 
     /// Makes the task of this thread runnable again; `false` if the one that took the slot has not
@@ -375,6 +393,11 @@ impl Worker {
     pub(crate) fn without_preemption<R>(&self, section: impl FnOnce() -> R) -> R {
         self.set_off(self.off.load(Ordering::Relaxed) + 1);
         let result = section();
+        self.end_section();
+        result
+    }
+
+    fn end_section(&self) {
         let off = self.off.load(Ordering::Relaxed) - 1;
         // Parking is the runtime's own code: a signal in the middle of it must find `off` set.
         while off == 0 && self.is_called() && self.answer() {}
@@ -383,7 +406,6 @@ impl Worker {
             // A signal came too early, or there is no spare.
             self.ring_again(NO_SPARE_RETRY);
         }
-        result
     }
 
     fn is_called(&self) -> bool {
@@ -402,13 +424,33 @@ impl Worker {
             // Nobody waits; or somebody else's signal, or a setting that was overtaken.
             return self.arm(now);
         }
-        let graces = self.graces.load(Ordering::Relaxed);
-        if at_unsafe_point && graces < LIBRARY_GRACES {
-            self.graces.store(graces + 1, Ordering::Relaxed);
+        if at_unsafe_point && self.is_let_go_on() {
             return self.ring_again(LIBRARY_GRACE);
         }
         self.graces.store(0, Ordering::Relaxed);
-        self.answer();
+        let blocks = at_unsafe_point && self.stands_still() && self.owns();
+        // Who blocks loses its slot, and asks for one when it runs again.
+        if !(blocks && self.shared.take_slot(self.cpu(), self.id)) {
+            self.answer();
+        }
+    }
+
+    /// Whether a thread at an unsafe point may go on for a moment: not for ever, and not one that
+    /// did nothing with the last moment.
+    fn is_let_go_on(&self) -> bool {
+        let graces = self.graces.load(Ordering::Relaxed);
+        let goes_on = graces == 0 || graces < LIBRARY_GRACES && !self.stands_still();
+        if goes_on {
+            self.graces.store(graces + 1, Ordering::Relaxed);
+            self.used.store(os::thread::own_cpu_time().0, Ordering::Relaxed);
+        }
+        goes_on
+    }
+
+    /// Whether the thread has hardly run since it was last let go on.
+    fn stands_still(&self) -> bool {
+        let used = os::thread::own_cpu_time().0 - self.used.load(Ordering::Relaxed);
+        used < LIBRARY_GRACE.0 / 2
     }
 
     /// Does what is wanted of this worker. `false` if it could not.
@@ -474,6 +516,25 @@ impl Worker {
     }
 }
 
+/// The end of a section that blocks, also if it panics.
+struct Blocking<'a> {
+    worker: &'a Worker,
+    given: bool,
+}
+
+impl Drop for Blocking<'_> {
+    fn drop(&mut self) {
+        let worker = self.worker;
+        os::signal::listen_only_to(worker.shared.signal);
+        if self.given {
+            worker.come_back();
+            worker.arm(os::thread::now());
+            worker.shared.slot(worker.cpu()).enter_all_the_same();
+        }
+        worker.end_section();
+    }
+}
+
 /// Asks the owner of a slot to schedule.
 pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
     let slot = shared.slot(cpu);
@@ -481,6 +542,7 @@ pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
         Ring::Nothing => {}
         // The caller itself: looks when its section ends.
         Ring::Signal(owner) if os::local::worker(|own| own.id) == Some(owner) => {}
+        Ring::Signal(_) if !shared.preempts => {}
         Ring::Signal(owner) => os::signal::ring(shared.worker_ref(owner).tid(), shared.signal),
         Ring::Wake => os::futex::wake(&slot.bed),
     }

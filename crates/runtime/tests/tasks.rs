@@ -122,25 +122,6 @@ fn yielding_lets_others_run_on_one_cpu() {
 }
 
 #[test]
-fn h04_a_stopped_task_keeps_its_thread() {
-    // It is stopped again and again, and every time it goes on where its thread locals are.
-    runtime().block_on(async {
-        let hogs = (0..4).map(|_| {
-            spawn(async {
-                let thread = std::thread::current().id();
-                let end = Instant::now() + Duration::from_millis(200);
-                while Instant::now() < end {
-                    assert_eq!(std::thread::current().id(), thread);
-                }
-            })
-        });
-        for hog in hogs.collect::<Vec<_>>() {
-            hog.await.unwrap();
-        }
-    });
-}
-
-#[test]
 fn a_more_important_task_does_not_wait_for_a_poll_to_end() {
     let runtime = Runtime::builder().workers(1).build();
     runtime.block_on(async {
@@ -155,28 +136,5 @@ fn a_more_important_task_does_not_wait_for_a_poll_to_end() {
         let important = Task::builder().fifo(10).spawn(async { Instant::now() });
         let (ran, ended) = (important.await.unwrap(), hog.await.unwrap());
         assert!(ran < ended, "it ran before the hog's only poll was over");
-    });
-}
-
-#[test]
-fn equal_tasks_share_a_cpu_though_neither_awaits() {
-    let runtime = Runtime::builder().workers(1).build();
-    runtime.block_on(async {
-        let count = || {
-            let turns = Arc::new(AtomicUsize::new(0));
-            let counted = turns.clone();
-            let task = spawn(async move {
-                let end = Instant::now() + Duration::from_millis(500);
-                while Instant::now() < end {
-                    counted.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-            (turns, task)
-        };
-        let (a, b) = (count(), count());
-        a.1.await.unwrap();
-        b.1.await.unwrap();
-        let (a, b) = (a.0.load(Ordering::Relaxed), b.0.load(Ordering::Relaxed));
-        assert!(a > b / 10 && b > a / 10, "{a} and {b} turns of two that overlap");
     });
 }

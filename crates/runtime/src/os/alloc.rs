@@ -1,5 +1,6 @@
 //! An allocator in which nobody is stopped.
 
+use crate::os::local;
 use crate::task::without_preemption;
 use std::alloc::{GlobalAlloc, Layout, System};
 
@@ -33,25 +34,32 @@ impl<A> Allocator<A> {
     }
 }
 
+impl<A> Allocator<A> {
+    fn section<R>(&self, call: impl FnOnce(&A) -> R) -> R {
+        debug_assert!(!local::is_handling(), "the signal handler allocates nothing (H1)");
+        without_preemption(|| call(&self.0))
+    }
+}
+
 // SAFETY: every call goes to the inner allocator with the caller's own arguments, once.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the inner allocator's contract, which is this one's.
-        without_preemption(|| unsafe { self.0.alloc(layout) })
+        self.section(|inner| unsafe { inner.alloc(layout) })
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
-        without_preemption(|| unsafe { self.0.alloc_zeroed(layout) })
+        self.section(|inner| unsafe { inner.alloc_zeroed(layout) })
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         // SAFETY: as above.
-        without_preemption(|| unsafe { self.0.dealloc(at, layout) });
+        self.section(|inner| unsafe { inner.dealloc(at, layout) });
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: as above.
-        without_preemption(|| unsafe { self.0.realloc(at, layout, size) })
+        self.section(|inner| unsafe { inner.realloc(at, layout, size) })
     }
 }

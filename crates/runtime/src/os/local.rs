@@ -1,6 +1,6 @@
-//! Which worker the calling thread is.
+//! Which worker the calling thread is, and whether it is in the signal handler.
 //!
-//! The word is initialised at compile time and has no destructor, so reading it is one load
+//! The words are initialised at compile time and have no destructor, so reading one is one load
 //! relative to the thread pointer, in a signal handler too, and never registers anything (H2).
 
 use crate::sync::Arc;
@@ -9,6 +9,20 @@ use std::cell::Cell;
 
 thread_local! {
     static WORKER: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
+    /// Whether the thread is in the signal handler.
+    static HANDLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is in the signal handler, where much is forbidden (H1).
+pub(crate) fn is_handling() -> bool {
+    HANDLING.get()
+}
+
+/// Marks the calling thread as being in the signal handler while `body` runs.
+pub(crate) fn handling(body: impl FnOnce()) {
+    HANDLING.set(true);
+    body();
+    HANDLING.set(false);
 }
 
 /// Makes the calling thread `worker` while `body` runs.

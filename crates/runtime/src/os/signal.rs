@@ -1,8 +1,8 @@
 //! The doorbell: a signal that says "look", and nothing else.
 //!
 //! The handler keeps errno, asks who the thread is, and calls [`crate::worker::Worker::rung`],
-//! which does atomics and futex calls only (H1). While it runs every other signal waits (`sa_mask`,
-//! H9). The signal may come late, twice, or from somebody else: the handler looks at words that
+//! which does atomics and futex calls only (H1). While it runs every signal waits but those of
+//! faults (`sa_mask`, H9). The signal may come late, twice, or from somebody else: the handler looks at words that
 //! say what is wanted (H8).
 
 use crate::os::local;
@@ -30,7 +30,7 @@ pub(crate) fn install(signal: i32) -> bool {
     // SAFETY: the mask is ours; both structures are where the kernel is told they are. The handler
     // does only what a handler may.
     unsafe {
-        libc::sigfillset(&raw mut action.sa_mask);
+        action.sa_mask = all_but_faults();
         libc::sigaction(signal, std::ptr::null(), &raw mut old);
         let free = [libc::SIG_DFL, libc::SIG_IGN, action.sa_sigaction];
         free.contains(&old.sa_sigaction)
@@ -59,15 +59,34 @@ pub(crate) fn ring(thread: Tid, signal: i32) {
 /// Makes the calling thread deaf to every signal but `signal` and those that its own mistakes
 /// raise: who handles other signals does it on a thread that is never parked (H9).
 pub(crate) fn listen_only_to(signal: i32) {
+    let mut deaf_to = all_but_faults();
+    // SAFETY: the sets are ours and initialised; the kernel only reads them.
+    unsafe {
+        libc::sigdelset(&raw mut deaf_to, signal);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const deaf_to, std::ptr::null_mut());
+    }
+}
+
+/// Makes the calling thread, which [`listen_only_to`] was called for, deaf to `signal` too.
+pub(crate) fn listen_to_nothing() {
+    let deaf_to = all_but_faults();
+    // SAFETY: as above.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const deaf_to, std::ptr::null_mut());
+    }
+}
+
+/// Every signal but those that a thread's own mistakes raise.
+fn all_but_faults() -> libc::sigset_t {
     let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
-    // SAFETY: the set is ours, and initialised by the first call.
+    // SAFETY: the set is initialised by the first call.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&raw mut set);
-        for heard in faults.into_iter().chain([signal, libc::SIGABRT, libc::SIGSYS]) {
+        for heard in faults.into_iter().chain([libc::SIGABRT, libc::SIGSYS]) {
             libc::sigdelset(&raw mut set, heard);
         }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+        set
     }
 }
 
@@ -78,7 +97,9 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     let saved = unsafe { *errno };
     // Who unwinds may hold the lock of standard error, or the loader's (H5). Reads words only.
     let unsafe_point = is_in_library(context) || std::thread::panicking();
-    local::worker(|worker| worker.rung(unsafe_point));
+    local::handling(|| {
+        local::worker(|worker| worker.rung(unsafe_point));
+    });
     // SAFETY: as above.
     unsafe {
         *errno = saved;

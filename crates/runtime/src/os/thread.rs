@@ -57,6 +57,11 @@ pub(crate) fn cpu_time(thread: Tid) -> Option<Nanos> {
     clock_time(clock).map(|at| Nanos(at.0))
 }
 
+/// CPU time that the calling thread has used. May be called in a signal handler.
+pub(crate) fn own_cpu_time() -> Nanos {
+    clock_time(libc::CLOCK_THREAD_CPUTIME_ID).map_or(Nanos::ZERO, |at| Nanos(at.0))
+}
+
 /// Whether a thread of this process waits in the kernel for something; one that only waits for a
 /// CPU does not.
 pub(crate) fn is_blocked(thread: Tid) -> bool {

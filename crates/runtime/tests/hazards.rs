@@ -1,0 +1,396 @@
+//! One test for each way in which stopping threads goes wrong, by the numbers under which the
+//! design page on preemption lists them. The whole binary allocates through the runtime's
+//! allocator, which panics if the signal handler ever allocates (H1, H2).
+
+mod common;
+
+use common::{ms, spin, threads, workers};
+use runyard::{JoinError, Runtime, Task, blocking, spawn, spawn_blocking, time};
+use runyard_engine::event::{Event, Left, What};
+use rustix::process::{Pid, Signal, getpid, kill_process};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Instant;
+
+#[global_allocator]
+static ALLOCATOR: runyard::Allocator = runyard::Allocator::system();
+
+/// A task that matters more than any fair one, and comes every millisecond until it is aborted: it
+/// stops whatever runs on its CPU.
+fn disturb(runtime: &Runtime) -> Task {
+    let disturber = async {
+        let mut interval = time::interval(ms(1));
+        loop {
+            interval.tick().await;
+        }
+    };
+    runtime.block_on(async { Task::builder().fifo(99).spawn(disturber).task().clone() })
+}
+
+/// Sends the runtime's signal to the process again and again while `body` runs: it comes to any
+/// thread, at any moment, and means nothing.
+fn under_a_storm(body: impl FnOnce()) {
+    let over = Arc::new(AtomicBool::new(false));
+    let stop = over.clone();
+    let own: Pid = getpid();
+    let storm = thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            kill_process(own, Signal::URG).unwrap();
+            thread::sleep(std::time::Duration::from_micros(50));
+        }
+    });
+    body();
+    over.store(true, Ordering::Relaxed);
+    storm.join().unwrap();
+}
+
+#[test]
+fn h01_h02_the_handler_allocates_nothing_and_stops_whoever_allocates() {
+    let runtime = workers(1);
+    let disturber = disturb(&runtime);
+    under_a_storm(|| {
+        let lengths = runtime.block_on(async {
+            let writers = (0..4_usize).map(|nth| {
+                spawn(async move {
+                    let end = Instant::now() + ms(100);
+                    let mut length = 0;
+                    while Instant::now() < end {
+                        length = format!("{nth}: {:?}", vec![nth; 100]).len();
+                        writeln!(std::io::sink(), "{length}").unwrap();
+                    }
+                    length
+                })
+            });
+            let mut lengths = Vec::new();
+            for writer in writers.collect::<Vec<_>>() {
+                lengths.push(writer.await.unwrap());
+            }
+            lengths
+        });
+        assert_eq!(lengths, [303; 4]);
+    });
+    disturber.abort();
+}
+
+#[test]
+fn h03_the_runtimes_own_code_is_never_stopped() {
+    // One worker: a task stopped with a run queue's lock would stop everybody for ever.
+    let runtime = workers(1);
+    let disturber = disturb(&runtime);
+    under_a_storm(|| {
+        let ran = runtime.block_on(async {
+            let ran = Arc::new(AtomicUsize::new(0));
+            let busy = (0..4).map(|_| {
+                let ran = ran.clone();
+                spawn(async move {
+                    for _ in 0..500 {
+                        let ran = ran.clone();
+                        let child = spawn(async move { ran.fetch_add(1, Ordering::Relaxed) });
+                        time::sleep(std::time::Duration::from_micros(10)).await;
+                        child.await.unwrap();
+                    }
+                })
+            });
+            for task in busy.collect::<Vec<_>>() {
+                task.await.unwrap();
+            }
+            ran.load(Ordering::Relaxed)
+        });
+        assert_eq!(ran, 2_000);
+    });
+    disturber.abort();
+}
+
+#[test]
+fn h04_the_holder_of_a_lock_is_stopped_and_who_waits_for_it_gets_it() {
+    let runtime = workers(1);
+    runtime.block_on(async {
+        let shared = Arc::new(Mutex::new(0_u32));
+        let held = Arc::new(AtomicBool::new(false));
+        let (theirs, holds) = (shared.clone(), held.clone());
+        let holder = spawn(async move {
+            let mut value = theirs.lock().unwrap();
+            holds.store(true, Ordering::Release);
+            spin(ms(50));
+            *value += 1;
+        });
+        while !held.load(Ordering::Acquire) {
+            time::sleep(ms(1)).await;
+        }
+        // It stops the holder, and blocks in the kernel on what that holds.
+        let important = Task::builder().fifo(50).spawn(async move { *shared.lock().unwrap() });
+        assert_eq!(important.await.unwrap(), 1);
+        holder.await.unwrap();
+    });
+}
+
+#[test]
+fn h05_who_panics_is_stopped_too() {
+    let runtime = workers(1);
+    let disturber = disturb(&runtime);
+    runtime.block_on(async {
+        let panics = (0..100).map(|nth| {
+            spawn(async move {
+                spin(std::time::Duration::from_micros(200));
+                assert!(nth >= 1_000, "on purpose");
+            })
+        });
+        for task in panics.collect::<Vec<_>>() {
+            assert!(matches!(task.await, Err(JoinError::Panicked(_))));
+        }
+    });
+    disturber.abort();
+}
+
+#[test]
+fn h06_system_calls_are_restarted_or_not_interrupted() {
+    let runtime = workers(1);
+    let disturber = disturb(&runtime);
+    let (mut near, mut far) = UnixStream::pair().unwrap();
+    far.set_read_timeout(Some(ms(30_000))).unwrap();
+    let writer = thread::spawn(move || {
+        for byte in 0..20_u8 {
+            thread::sleep(ms(2));
+            near.write_all(&[byte]).unwrap();
+        }
+        near
+    });
+    under_a_storm(|| {
+        runtime.block_on(async {
+            let reader = spawn_blocking(move || {
+                let mut bytes = Vec::new();
+                let mut byte = [0];
+                for _ in 0..20 {
+                    // A read with a timeout is one that the kernel does not restart.
+                    assert_eq!(blocking(|| far.read(&mut byte)).unwrap(), 1);
+                    bytes.push(byte[0]);
+                }
+                bytes
+            });
+            let sleeper = spawn_blocking(|| {
+                let started = Instant::now();
+                thread::sleep(ms(40));
+                started.elapsed()
+            });
+            let waiter = spawn_blocking(|| {
+                let (lock, condition) = (Mutex::new(()), Condvar::new());
+                let started = Instant::now();
+                let guard = lock.lock().unwrap();
+                drop(condition.wait_timeout_while(guard, ms(40), |()| true));
+                started.elapsed()
+            });
+            assert_eq!(reader.await.unwrap(), (0..20).collect::<Vec<_>>());
+            assert!(sleeper.await.unwrap() >= ms(40));
+            assert!(waiter.await.unwrap() >= ms(40));
+        });
+    });
+    drop(writer.join().unwrap());
+    disturber.abort();
+}
+
+/// How often each kind of thing happened.
+#[derive(Debug, Default)]
+struct Counts {
+    preemptions: AtomicUsize,
+    switches: AtomicUsize,
+}
+
+impl runyard::Observer for Counts {
+    fn event(&self, event: &Event) {
+        if let What::Switch { prev, next } = event.what {
+            self.switches.fetch_add(1, Ordering::Relaxed);
+            if let Some((task, Left::Preempted)) = prev
+                && next != Some(task)
+            {
+                self.preemptions.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+#[test]
+fn h07_h08_signals_that_mean_nothing_stop_nobody() {
+    let counts = Arc::new(Counts::default());
+    let runtime = Runtime::builder().workers(1).observer(counts.clone()).build();
+    under_a_storm(|| {
+        runtime.block_on(async { spawn(async { spin(ms(200)) }).await.unwrap() });
+    });
+    assert!(counts.switches.load(Ordering::Relaxed) > 0);
+    assert_eq!(counts.preemptions.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn h07_h08_whoever_waits_in_the_handler_waits_for_its_slot_only() {
+    // Stopped threads are signalled all the time; each spins through a value of its own.
+    let runtime = workers(1);
+    under_a_storm(|| {
+        runtime.block_on(async {
+            let hogs: Vec<_> = (0..8_u64)
+                .map(|nth| {
+                    spawn(async move {
+                        let mut value = nth;
+                        let end = Instant::now() + ms(150);
+                        while Instant::now() < end {
+                            value = value.wrapping_mul(3).wrapping_sub(2 * nth);
+                        }
+                        value
+                    })
+                })
+                .collect();
+            for (nth, hog) in (0..).zip(hogs) {
+                assert_eq!(hog.await.unwrap(), nth);
+            }
+        });
+    });
+}
+
+#[test]
+fn h09_workers_are_deaf_to_the_signals_of_others() {
+    let runtime = workers(1);
+    // Two tasks that take turns: there are a worker, a stopped thread and spares.
+    let hogs = runtime.block_on(async { [0, 1].map(|_| spawn(async { spin(ms(100)) })) });
+    thread::sleep(ms(20));
+    let blocked = |status: &String| {
+        let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t"));
+        line.and_then(|mask| u64::from_str_radix(mask, 16).ok())
+    };
+    let bit = |signal: Signal| 1_u64 << (signal.as_raw() - 1);
+    let masks: Vec<_> = threads().iter().filter_map(blocked).collect();
+    assert!(masks.len() >= 2, "workers have threads");
+    for mask in masks {
+        for signal in [Signal::TERM, Signal::INT, Signal::PROF, Signal::USR2, Signal::CHILD] {
+            assert!(mask & bit(signal) != 0, "{mask:x} has {signal:?}");
+        }
+        assert!(mask & bit(Signal::SEGV) == 0, "their own faults reach them");
+    }
+    runtime.block_on(async {
+        for hog in hogs {
+            hog.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn h16_a_signal_that_somebody_else_handles_is_left_alone() {
+    let rang = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGUSR1, rang.clone()).unwrap();
+    let runtime = Runtime::builder().workers(1).signal(signal_hook::consts::SIGUSR1).build();
+    runtime.block_on(async {
+        // Cooperative: the important task waits for the poll to end, and everything works.
+        let hog = spawn(async {
+            spin(ms(50));
+            Instant::now()
+        });
+        time::sleep(ms(5)).await;
+        let important = Task::builder().fifo(50).spawn(async { Instant::now() });
+        let (ended, ran) = (hog.await.unwrap(), important.await.unwrap());
+        assert!(ran >= ended, "nobody was stopped");
+    });
+    assert!(!rang.load(Ordering::Relaxed), "nobody was signalled");
+}
+
+#[test]
+fn h17_threads_come_and_go_under_signals() {
+    under_a_storm(|| {
+        for _ in 0..30 {
+            let runtime = workers(1);
+            runtime.block_on(async {
+                let hogs = [0, 1].map(|_| spawn(async { spin(ms(3)) }));
+                Task::builder().fifo(9).spawn(async {}).await.unwrap();
+                for hog in hogs {
+                    hog.await.unwrap();
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn h18_there_are_more_stopped_tasks_than_spares() {
+    let runtime = workers(1);
+    let done = runtime.block_on(async {
+        let done = Arc::new(AtomicUsize::new(0));
+        let hogs = (0..200).map(|_| {
+            let done = done.clone();
+            spawn(async move {
+                spin(std::time::Duration::from_micros(1_500));
+                done.fetch_add(1, Ordering::Relaxed);
+            })
+        });
+        for hog in hogs.collect::<Vec<_>>() {
+            hog.await.unwrap();
+        }
+        done.load(Ordering::Relaxed)
+    });
+    assert_eq!(done, 200);
+}
+
+#[test]
+fn h20_a_stopped_task_keeps_its_thread() {
+    workers(2).block_on(async {
+        let hogs = (0..4).map(|_| {
+            spawn(async {
+                let thread = thread::current().id();
+                let end = Instant::now() + ms(150);
+                while Instant::now() < end {
+                    assert_eq!(thread::current().id(), thread);
+                }
+            })
+        });
+        for hog in hogs.collect::<Vec<_>>() {
+            hog.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn h22_a_poll_that_blocks_in_the_kernel_gives_its_cpu_away() {
+    workers(1).block_on(async {
+        let (mut near, mut far) = UnixStream::pair().unwrap();
+        let reader = spawn(async move { far.read(&mut [0]).unwrap() });
+        // Only the other task lets it go on, on the one CPU that there is.
+        let writer = spawn(async move { near.write(&[7]).unwrap() });
+        assert_eq!((reader.await.unwrap(), writer.await.unwrap()), (1, 1));
+    });
+}
+
+#[test]
+fn h22_a_blocking_section_gives_its_cpu_away_at_once() {
+    workers(1).block_on(async {
+        let (mut near, mut far) = UnixStream::pair().unwrap();
+        let reader = spawn(async move {
+            let read = blocking(|| far.read(&mut [0]).unwrap());
+            spin(ms(5));
+            read
+        });
+        let writer = spawn(async move { near.write(&[7]).unwrap() });
+        assert_eq!((reader.await.unwrap(), writer.await.unwrap()), (1, 1));
+        let panics = spawn(async { blocking(|| panic!("on purpose")) });
+        assert!(matches!(panics.await, Err::<(), _>(JoinError::Panicked(_))));
+        spawn(async { spin(ms(3)) }).await.unwrap();
+    });
+}
+
+#[test]
+fn h24_slices_end_though_every_cpu_is_busy() {
+    let runtime = workers(1);
+    runtime.block_on(async {
+        let turns: [_; 2] = std::array::from_fn(|_| Arc::new(AtomicUsize::new(0)));
+        let hogs = turns.clone().map(|turns| {
+            spawn(async move {
+                let end = Instant::now() + ms(500);
+                while Instant::now() < end {
+                    turns.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        });
+        for hog in hogs {
+            hog.await.unwrap();
+        }
+        let [a, b] = turns.map(|turns| turns.load(Ordering::Relaxed));
+        assert!(a > b / 10 && b > a / 10, "{a} and {b} turns of two that overlap");
+    });
+}

@@ -1,0 +1,275 @@
+//! Everything at once for as long as is asked: long polls, allocation storms, panics, timers,
+//! aborts, locks, blocking calls, changes of policy and affinity, tasks that spawn tasks, and
+//! signals that mean nothing. What is spawned ends, what is sent arrives, and no thread is left.
+//!
+//! `RUNYARD_SOAK_SECONDS` says how long; 3 if not said. `RUNYARD_SOAK_SEED` repeats the draws of a
+//! run, though not what the machine makes of them.
+//!
+//! The binary has the system's allocator, so threads are stopped inside it (H4).
+
+mod common;
+
+use common::{ms, spin, threads, workers};
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+use runyard::{JoinError, JoinHandle, Task, TaskBuilder, blocking, spawn, time, yield_now};
+use runyard_engine::attr::{Nice, Policy, RtPrio};
+use rustix::process::{Signal, getpid, kill_process};
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How many tasks the soak has going at a time.
+const AT_ONCE: usize = 64;
+
+/// What the tasks of a soak share.
+#[derive(Debug, Default)]
+struct World {
+    /// Tasks that were spawned, and those whose last owner was dropped.
+    begun: AtomicU64,
+    ended: AtomicU64,
+    /// Tokens that were put into the purse, and taken out of it.
+    purse: Mutex<u64>,
+    put: AtomicU64,
+    taken: AtomicU64,
+}
+
+/// Counts the end of a task however it comes.
+struct Alive(Arc<World>);
+
+impl Alive {
+    fn new(world: &Arc<World>) -> Alive {
+        world.begun.fetch_add(1, Ordering::Relaxed);
+        Alive(world.clone())
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+struct Draws(Pcg64Mcg);
+
+impl Draws {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0.next_u64() % bound
+    }
+
+    fn micros(&mut self, bound: u64) -> Duration {
+        Duration::from_micros(self.below(bound))
+    }
+
+    fn policy(&mut self) -> Policy {
+        let prio = RtPrio::new(1 + self.below(99) as i64).unwrap();
+        let nice = Nice::new(self.below(40) as i64 - 20).unwrap();
+        match self.below(10) {
+            0 => Policy::Fifo(prio),
+            1 => Policy::RoundRobin(prio),
+            2 => Policy::Batch(nice),
+            3 => Policy::Idle,
+            _ => Policy::Normal(nice),
+        }
+    }
+
+    fn builder(&mut self) -> TaskBuilder {
+        let builder = Task::builder().policy(self.policy());
+        match self.below(4) {
+            0 => builder.affinity([self.below(2) as usize]),
+            _ => builder,
+        }
+    }
+
+    fn fork(&mut self) -> Draws {
+        Draws(Pcg64Mcg::seed_from_u64(self.0.next_u64()))
+    }
+}
+
+/// One task's life: a few deeds, drawn. Boxed, as a life may have lives in it.
+fn live(world: Arc<World>, draws: Draws, depth: u32) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(deeds(world, draws, depth))
+}
+
+async fn deeds(world: Arc<World>, mut draws: Draws, depth: u32) {
+    let _alive = Alive::new(&world);
+    for _ in 0..1 + draws.below(6) {
+        match draws.below(12) {
+            0 | 1 => spin(draws.micros(3_000)),
+            2 => allocate(&mut draws),
+            3 => time::sleep(draws.micros(3_000)).slack(draws.micros(500)).await,
+            4 => yield_now().await,
+            5 => blocking(|| thread::sleep(draws.micros(1_000))),
+            6 => thread::sleep(draws.micros(4_000)),
+            7 => put(&world, &mut draws),
+            8 => take(&world),
+            9 => Task::current().set_policy(draws.policy()),
+            10 => Task::current().set_affinity([draws.below(2) as usize, draws.below(2) as usize]),
+            _ if depth < 3 => {
+                let child = live(world.clone(), draws.fork(), depth + 1);
+                let child = draws.builder().spawn(child);
+                match draws.below(3) {
+                    0 => child.abort(),
+                    1 => drop(child.await),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+    assert!(draws.below(8) > 0, "on purpose");
+}
+
+fn allocate(draws: &mut Draws) {
+    let mut kept = BTreeMap::new();
+    for _ in 0..draws.below(2_000) {
+        kept.insert(draws.below(500), vec![1_u8; draws.below(3_000) as usize]);
+    }
+    assert!(kept.values().flatten().all(|&byte| byte == 1));
+}
+
+/// Holds a lock for longer than anybody should.
+fn put(world: &World, draws: &mut Draws) {
+    let mut purse = world.purse.lock().unwrap();
+    spin(draws.micros(200));
+    *purse += 1;
+    world.put.fetch_add(1, Ordering::Relaxed);
+}
+
+fn take(world: &World) {
+    let mut purse = world.purse.lock().unwrap();
+    if *purse > 0 {
+        *purse -= 1;
+        world.taken.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Two tasks that wake each other; every wake-up arrives, or they never end.
+async fn ping_pong(rounds: u64) -> u64 {
+    let (there, back) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
+    let (ring, hear) = (there.clone(), back.clone());
+    let partner = spawn(async move {
+        for _ in 0..rounds {
+            ring.heard().await;
+            hear.ring();
+        }
+    });
+    for _ in 0..rounds {
+        there.ring();
+        back.heard().await;
+    }
+    partner.await.unwrap();
+    rounds
+}
+
+/// One ring, one hearing.
+#[derive(Debug, Default)]
+struct Bell {
+    state: Mutex<(bool, Option<std::task::Waker>)>,
+}
+
+impl Bell {
+    fn ring(&self) {
+        let waker = {
+            let mut state = self.state.lock().unwrap();
+            state.0 = true;
+            state.1.take()
+        };
+        waker.into_iter().for_each(std::task::Waker::wake);
+    }
+
+    async fn heard(&self) {
+        std::future::poll_fn(|cx| {
+            let mut state = self.state.lock().unwrap();
+            if std::mem::take(&mut state.0) {
+                return std::task::Poll::Ready(());
+            }
+            state.1 = Some(cx.waker().clone());
+            std::task::Poll::Pending
+        })
+        .await;
+    }
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().expect("it is a number"))
+}
+
+/// Keeps [`AT_ONCE`] lives going until `end`; how they ended: well, in panic, aborted.
+async fn soak(world: Arc<World>, mut draws: Draws, end: Instant) -> (u64, [u64; 3]) {
+    let (mut spawned, mut ends) = (0, [0; 3]);
+    let mut going = VecDeque::new();
+    while Instant::now() < end || !going.is_empty() {
+        if Instant::now() < end && going.len() < AT_ONCE {
+            let life = live(world.clone(), draws.fork(), 0);
+            let task: JoinHandle<()> = draws.builder().spawn(life);
+            if draws.below(10) == 0 {
+                task.abort();
+            }
+            spawned += 1;
+            going.push_back(task);
+            continue;
+        }
+        let first = going.pop_front().expect("some are going");
+        match first.await {
+            Ok(()) => ends[0] += 1,
+            Err(JoinError::Panicked(_)) => ends[1] += 1,
+            Err(JoinError::Cancelled) => ends[2] += 1,
+        }
+    }
+    (spawned, ends)
+}
+
+#[test]
+fn everything_at_once() {
+    let seconds = number("RUNYARD_SOAK_SECONDS", 3);
+    let seed = number("RUNYARD_SOAK_SEED", std::process::id().into());
+    println!("RUNYARD_SOAK_SECONDS={seconds} RUNYARD_SOAK_SEED={seed}");
+    // A hundred backtraces a second would be all that there is to see.
+    std::panic::set_hook(Box::new(|panic| {
+        if !panic.to_string().contains("on purpose") {
+            eprintln!("{panic}");
+        }
+    }));
+    let over = Arc::new(AtomicBool::new(false));
+    let stop = over.clone();
+    let storm = thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            kill_process(getpid(), Signal::URG).unwrap();
+            thread::sleep(Duration::from_micros(700));
+        }
+    });
+
+    let world = Arc::new(World::default());
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let runtime = workers(2);
+    let (spawned, ends) = runtime.block_on(async {
+        let draws = Draws(Pcg64Mcg::seed_from_u64(seed));
+        let lives = spawn(soak(world.clone(), draws, end));
+        let mut pings = 0;
+        while Instant::now() < end {
+            pings += spawn(ping_pong(100)).await.unwrap();
+            time::sleep(ms(1)).await;
+        }
+        assert!(pings > 0);
+        lives.await.unwrap()
+    });
+    println!(
+        "{spawned} tasks: {ends:?} ended well, in panic, aborted; {} threads",
+        threads().len()
+    );
+    drop(runtime);
+    over.store(true, Ordering::Relaxed);
+    storm.join().unwrap();
+
+    assert_eq!(spawned, ends.iter().sum::<u64>(), "spawned = finished + aborted");
+    assert!(ends.iter().all(|&ended| ended > 0), "all of it happened: {ends:?}");
+    let (begun, ended) = (world.begun.load(Ordering::Relaxed), world.ended.load(Ordering::Relaxed));
+    assert_eq!(begun, ended, "whatever began has ended");
+    let [put, taken] = [&world.put, &world.taken].map(|count| count.load(Ordering::Relaxed));
+    assert_eq!(put - taken, *world.purse.lock().unwrap(), "nothing is lost under the lock");
+    assert_eq!(threads(), Vec::<String>::new(), "no thread is left");
+}
