@@ -60,6 +60,17 @@ pub(crate) enum Ring {
     Wake,
 }
 
+/// What the owner of a slot does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// The runtime's own code.
+    Own,
+    /// A task's.
+    Foreign,
+    /// It waits to be woken.
+    Asleep,
+}
+
 /// The right to run tasks on one CPU.
 #[derive(Debug)]
 pub(crate) struct Slot {
@@ -106,9 +117,19 @@ impl Slot {
         self.word.load(Ordering::SeqCst) & PENDING != 0
     }
 
-    /// Whether the owner runs foreign code.
-    pub(crate) fn is_running(&self) -> bool {
-        self.word.load(Ordering::SeqCst) & FOREIGN != 0
+    pub(crate) fn belongs_to(&self, worker: WorkerId) -> bool {
+        self.owner() == worker
+    }
+
+    /// The owner, and what it does.
+    pub(crate) fn doing(&self) -> (WorkerId, Doing) {
+        let word = self.word.load(Ordering::SeqCst);
+        let doing = match word & (FOREIGN | ASLEEP) {
+            0 => Doing::Own,
+            FOREIGN => Doing::Foreign,
+            _ => Doing::Asleep,
+        };
+        (owner(word), doing)
     }
 
     /// Asks the owner to schedule.

@@ -34,3 +34,10 @@ pub use os::alloc::Allocator;
 pub use runtime::{Builder, Runtime};
 #[cfg(not(loom))]
 pub use task::{JoinError, JoinHandle};
+
+/// What benchmarks compare preemption with. No part of the interface.
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub mod floor {
+    pub use crate::os::floor::{Way, handoffs};
+}

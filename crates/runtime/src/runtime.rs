@@ -2,7 +2,7 @@
 
 use crate::builder::Task;
 use crate::handoff::{Slot, WorkerId};
-use crate::keeper::Keeper;
+use crate::keeper::{self, Keeper};
 use crate::observe::Observer;
 use crate::os;
 use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, OnceLock, Ordering, lock};
@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     timers: Box<[Mutex<Slab<Waiter>>]>,
     pub(crate) keeper: Keeper,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
-    keeper_thread: Mutex<Option<thread::JoinHandle<()>>>,
+    maker: Mutex<Option<thread::JoinHandle<()>>>,
     over: AtomicBool,
     pub(crate) signal: i32,
     /// Whether foreign code is stopped.
@@ -287,7 +287,7 @@ impl Shared {
             host_cpus,
             keeper: Keeper::new(),
             threads: Mutex::new(Vec::new()),
-            keeper_thread: Mutex::new(None),
+            maker: Mutex::new(None),
             over: AtomicBool::new(false),
             signal: builder.signal,
             preempts,
@@ -310,10 +310,13 @@ impl Shared {
             for cpu in self.machine.config().topology.iter() {
                 self.add_spare(cpu);
             }
-            let shared = self.clone();
-            let keeper = thread::Builder::new().name("runyard-keeper".to_owned());
-            let keeper = keeper.spawn(move || crate::keeper::run(&shared));
-            *lock(&self.keeper_thread) = Some(keeper.expect("a thread can be made"));
+            let serve = |name: &str, body: fn(&Arc<Shared>)| {
+                let shared = self.clone();
+                let thread = thread::Builder::new().name(name.to_owned());
+                thread.spawn(move || body(&shared)).expect("a thread can be made")
+            };
+            lock(&self.threads).push(serve("runyard-keeper", keeper::run));
+            *lock(&self.maker) = Some(serve("runyard-maker", keeper::make));
         }
     }
 
@@ -570,8 +573,9 @@ impl Shared {
         self.end_tasks();
         self.over.store(true, Ordering::Release);
         self.keeper.look();
+        self.keeper.order();
         // First, as it makes workers.
-        lock(&self.keeper_thread).take().into_iter().for_each(join);
+        lock(&self.maker).take().into_iter().for_each(join);
         for cpu in self.machine.config().topology.iter() {
             ring(self, cpu);
         }

@@ -1,6 +1,8 @@
 //! Kernel threads: their names for the kernel, the CPUs they run on, and the time they used.
 
 use runyard_engine::time::{Nanos, Time};
+use std::fs::File;
+use std::io::{Read, Write};
 
 /// The kernel's name for a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,12 +65,20 @@ pub(crate) fn own_cpu_time() -> Nanos {
 }
 
 /// Whether a thread of this process waits in the kernel for something; one that only waits for a
-/// CPU does not.
+/// CPU does not. Allocates nothing: a thread that waits may hold the allocator's lock.
 pub(crate) fn is_blocked(thread: Tid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", thread.0));
+    let mut path = [0; 64];
+    let mut stat = [0; 128];
+    let mut rest = &mut path[..];
+    let written = write!(rest, "/proc/self/task/{}/stat", thread.0).is_ok();
+    let left = rest.len();
+    let path = std::str::from_utf8(&path[..path.len() - left]).unwrap_or_default();
+    let read = File::open(path).and_then(|mut file| file.read(&mut stat));
+    let stat = &stat[..read.unwrap_or(0)];
     // The state follows the name, which is in parentheses and may contain some.
-    let state = stat.ok().and_then(|stat| stat.rsplit_once(") ")?.1.chars().next());
-    matches!(state, Some('S' | 'D'))
+    let name_end = stat.iter().rposition(|&byte| byte == b')');
+    let state = name_end.and_then(|at| stat.get(at + 2));
+    written && matches!(state, Some(b'S' | b'D'))
 }
 
 /// The monotonic clock.
