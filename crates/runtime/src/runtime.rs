@@ -271,6 +271,24 @@ impl Effects<Job> for Doorbells<'_> {
     }
 }
 
+/// As [`Doorbells`], but the CPU of the calling worker, which is in a poll that probably ends soon,
+/// has time until then.
+struct Gently<'a> {
+    shared: &'a Shared,
+    own: CpuId,
+    kicked: bool,
+}
+
+impl Effects<Job> for Gently<'_> {
+    fn kick(&mut self, cpu: CpuId) {
+        if cpu == self.own {
+            self.kicked = true;
+        } else {
+            ring(self.shared, cpu);
+        }
+    }
+}
+
 impl Shared {
     fn new(host_cpus: Vec<usize>, preempts: bool, builder: Builder) -> Shared {
         let topology = Topology::flat(host_cpus.len() as u32).expect("the kernel has fewer CPUs");
@@ -416,7 +434,30 @@ impl Shared {
     /// Makes a blocked task runnable, which it could have been since `since`.
     pub(crate) fn wake(&self, task: TaskOf<Job>, since: Time) {
         self.tell(task.cpu(), || What::Wake { task: task.id, since: self.told(since) });
-        self.machine.wake(os::thread::now(), task, &mut Doorbells(self));
+        self.queue(os::thread::now(), task, false);
+    }
+
+    /// Brings a task to a run queue: to the caller's, if the caller is in a poll there and both are
+    /// fair. It waits for the end of that poll then, though not for long.
+    fn queue(&self, now: Time, task: TaskOf<Job>, is_new: bool) {
+        let fair = task.rt_prio().is_none();
+        let poll = fair.then(|| os::local::worker(Worker::cpu_of_poll).flatten()).flatten();
+        let bells = &mut Doorbells(self);
+        let Some(own) = poll else {
+            match is_new {
+                true => self.machine.spawn(now, task, bells),
+                false => self.machine.wake(now, task, bells),
+            };
+            return;
+        };
+        let gently = &mut Gently { shared: self, own, kicked: false };
+        let to = match is_new {
+            true => self.machine.spawn_sync(now, task, own, gently),
+            false => self.machine.wake_sync(now, task, own, gently),
+        };
+        if gently.kicked || to == own {
+            os::local::worker(|worker| worker.look_soon(now, gently.kicked));
+        }
     }
 
     /// An instant as observers count.
@@ -475,7 +516,7 @@ impl Shared {
             task.set_cpu(os::local::worker(Worker::cpu).unwrap_or_default());
             self.tell(task.cpu(), || What::Spawn { task: id });
             self.tell(task.cpu(), || What::Wake { task: id, since: self.told(now) });
-            self.machine.spawn(now, task, &mut Doorbells(self));
+            self.queue(now, task, true);
         });
         JoinHandle::new(result, handle)
     }

@@ -47,8 +47,22 @@ const SPIN: Nanos = Nanos::from_micros(20);
 /// before it is stopped and asks for a slot.
 const UNSCHEDULED_GRACE: Nanos = Nanos::from_micros(50);
 
+/// How long a task that was woken or spawned by one in a poll waits for that poll to end, while
+/// another CPU is idle or it should preempt: long beside most polls and what a signal costs (5 us,
+/// at most once in so long), short beside what people notice.
+const SOON: Nanos = Nanos::from_micros(200);
+
 /// Between two looks of a worker whether the one that took its slot has put its task away.
 const ASK_AGAIN: Duration = Duration::from_micros(20);
+
+/// What a poll left to be looked at soon.
+mod later {
+    pub(super) const NOTHING: u32 = 0;
+    /// Somebody waits on this CPU, and might run on another.
+    pub(super) const WAITER: u32 = 1;
+    /// Somebody waits who should preempt.
+    pub(super) const KICK: u32 = 2;
+}
 
 /// What a decision comes to: who was released, and who is next.
 type Decision = (Option<(TaskOf<Job>, Released)>, Option<(TaskId, Work<Job>)>);
@@ -80,6 +94,9 @@ pub(crate) struct Worker {
     timer: OnceLock<Option<Timer>>,
     cpu_timer: OnceLock<Option<Timer>>,
     armed: AtomicU64,
+    /// Whether it is in a poll, and what that poll left to be looked at soon.
+    in_poll: AtomicBool,
+    later: AtomicU32,
     /// Since when those could run whom this worker is waking; 0 for now.
     since: AtomicU64,
 }
@@ -103,6 +120,8 @@ impl Worker {
             timer: OnceLock::new(),
             cpu_timer: OnceLock::new(),
             armed: AtomicU64::new(u64::MAX),
+            in_poll: AtomicBool::new(false),
+            later: AtomicU32::new(later::NOTHING),
             since: AtomicU64::new(0),
         })
     }
@@ -163,13 +182,21 @@ impl Worker {
     /// A spare was granted the slot: what became of whom it belonged to.
     fn take_over(&self) -> (Prev<Work<Job>>, Option<TaskId>) {
         let (shared, cpu) = (&self.shared, self.cpu());
-        match shared.slot(cpu).left_by() {
-            Some(Left::Preempted(worker)) => {
+        let left = loop {
+            // Said after the slot changed hands, before the baton is granted; this worker may have
+            // been awake already.
+            match shared.slot(cpu).left_by() {
+                Some(left) => break left,
+                None => std::thread::yield_now(),
+            }
+        };
+        match left {
+            Left::Preempted(worker) => {
                 let work = shared.worker(worker).put_away();
                 let curr = work.work.cell.id;
                 (Prev::Preempted(work), Some(curr))
             }
-            Some(Left::Lost(worker)) => {
+            Left::Lost(worker) => {
                 let worker = shared.worker(worker);
                 let work = worker.put_away();
                 let curr = Some(work.work.cell.id);
@@ -182,7 +209,6 @@ impl Worker {
                     None => (Prev::Idle, None),
                 }
             }
-            None => (Prev::Idle, None),
         }
     }
 
@@ -239,6 +265,7 @@ impl Worker {
     /// though not always the one it owned before.
     fn poll(&self, now: Time, work: Work<Job>, runnable: Runnable) -> Prev<Work<Job>> {
         self.graces.store(0, Ordering::Relaxed);
+        self.later.store(later::NOTHING, Ordering::Relaxed);
         *lock(&self.polling) = Some(work.work.cell.clone());
         *lock(&self.running) = Some(work);
         let slot = self.shared.slot(self.cpu());
@@ -287,6 +314,21 @@ impl Worker {
     /// The cell of the task in whose poll this thread is.
     pub(crate) fn cell_of_poll(&self) -> Option<Arc<Cell>> {
         lock(&self.polling).clone()
+    }
+
+    /// The CPU on which this thread is in a poll.
+    pub(crate) fn cpu_of_poll(&self) -> Option<CpuId> {
+        (self.in_poll.load(Ordering::Relaxed) && self.owns()).then(|| self.cpu())
+    }
+
+    /// Looks soon after somebody was queued here, unless the poll ends before.
+    pub(crate) fn look_soon(&self, now: Time, kicked: bool) {
+        let what = if kicked { later::KICK } else { later::WAITER };
+        self.later.fetch_max(what, Ordering::Relaxed);
+        let armed = Time(self.armed.load(Ordering::Relaxed));
+        if armed <= now || armed > now + SOON {
+            self.set_timer(now + SOON);
+        }
     }
 
     /// Since when those could run whom this thread wakes at the moment.
@@ -418,10 +460,16 @@ impl Worker {
         let due = machine.next_expiry(self.cpu()).unwrap_or(Time::MAX);
         let armed = Time(self.armed.load(Ordering::Relaxed));
         let late = due < armed || armed <= now;
-        let Some(Some(timer)) = self.timer.get().filter(|_| late) else { return };
-        let at = due.min(now.next_multiple(machine.config().tick));
-        self.armed.store(at.0, Ordering::Relaxed);
-        timer.set_at(at);
+        if late {
+            self.set_timer(due.min(now.next_multiple(machine.config().tick)));
+        }
+    }
+
+    fn set_timer(&self, at: Time) {
+        if let Some(Some(timer)) = self.timer.get() {
+            self.armed.store(at.0, Ordering::Relaxed);
+            timer.set_at(at);
+        }
     }
 
     /// Runs `section` without being stopped in it; acts at its end on what came meanwhile.
@@ -455,7 +503,7 @@ impl Worker {
         }
         let now = os::thread::now();
         let due = self.shared.machine.next_expiry(self.cpu()).is_some_and(|at| at <= now);
-        if !due && !slot.calls(self.id) {
+        if !due && !slot.calls(self.id) && !self.has_left_a_kick() {
             // Nobody waits; or somebody else's signal, or a setting that was overtaken. It may have
             // been resumed while it was let go, and not have said that it runs foreign code.
             slot.enter_all_the_same();
@@ -473,6 +521,21 @@ impl Worker {
             self.answer();
             self.holds_something.store(false, Ordering::SeqCst);
         }
+    }
+
+    /// Looks at what the poll left to be looked at: tells an idle CPU that somebody waits here.
+    /// Whether somebody here should preempt.
+    fn has_left_a_kick(&self) -> bool {
+        let left = self.later.load(Ordering::Relaxed);
+        if left == later::WAITER
+            && let Some(idle) = self.shared.machine.idle_cpu_for(self.cpu())
+        {
+            ring(&self.shared, idle);
+        }
+        if left == later::WAITER {
+            self.later.store(later::NOTHING, Ordering::Relaxed);
+        }
+        left == later::KICK
     }
 
     /// Whether a thread at an unsafe point may go on for a moment: not for ever, and not one that

@@ -44,6 +44,18 @@ impl<W> Machine<W> {
         self.hints.idle.ring(affinity, node, last).next().unwrap_or(last)
     }
 
+    /// Whether a fair task may wait on `waker`, where nobody is but the fair task that wakes it.
+    pub(crate) fn suits(&self, task: &Task<Work<W>>, waker: CpuId) -> bool {
+        let alone = || self.cpus[waker.index()].nr_fair.load(Ordering::Acquire) == 1;
+        let normal = || self.hints.levels.of(waker).level == Importance::Normal;
+        task.rt_prio().is_none() && task.attr().affinity.contains(waker) && alone() && normal()
+    }
+
+    /// An idle CPU, if one is known.
+    pub(crate) fn idle_one(&self, near: CpuId) -> Option<CpuId> {
+        self.hints.idle.ring(&self.all, 0..self.cpus.len(), near).next()
+    }
+
     /// Where a new task goes: to the nearest idle CPU of the machine, else to the least loaded of
     /// some, starting after the CPU it comes from.
     pub(crate) fn select_cpu_for_new(&self, task: &Task<Work<W>>) -> CpuId {

@@ -61,7 +61,7 @@ impl Stage {
     }
 
     fn wake(&mut self, task: TaskId) {
-        self.world.wake(self.world.now, task);
+        self.world.wake(self.world.now, task, None);
         self.world.settle();
     }
 
@@ -273,6 +273,26 @@ fn a_task_whose_cpus_are_all_offline_may_run_anywhere() {
     assert_eq!(stage.runs(0), Some(task));
     let affinity = stage.find(task, |task| task.attr().affinity.clone());
     assert_eq!(affinity, Some((0, CpuSet::first(2))), "and keeps that");
+}
+
+#[test]
+fn who_is_woken_by_one_that_is_about_to_block_stays_near_it() {
+    let mut stage = Stage::new(2, &[]);
+    let sleeper = stage.spawn_on_first(normal(), &[1, 0]);
+    stage.leave(1, How::Blocks);
+    stage.spawn(normal(), &[0]);
+    let now = stage.world.now;
+    stage.world.wake(now, sleeper, Some(CpuId(0)));
+    assert_eq!(stage.place(sleeper), Some(0), "though CPU 1 is idle and it was there");
+    stage.world.settle();
+
+    let mut stage = Stage::new(2, &[]);
+    let sleeper = stage.spawn_on_first(normal(), &[1, 0]);
+    stage.leave(1, How::Blocks);
+    stage.spawn(normal(), &[0]);
+    stage.spawn(normal(), &[0]);
+    stage.world.wake(now, sleeper, Some(CpuId(0)));
+    assert_eq!(stage.place(sleeper), Some(1), "not where somebody waits already");
 }
 
 #[test]

@@ -249,7 +249,8 @@ impl World {
             Op::Spawn => self.spawn(now, attr(&self.machine, [a, b, c]), self.cpu(c)),
             Op::Wake => {
                 if let Some(task) = self.nth(a, |task| task.parked.is_some()) {
-                    self.wake(now, task);
+                    let waker = (b % 2 == 1).then(|| self.cpu(c));
+                    self.wake(now, task, waker);
                 }
             }
             Op::Schedule => self.schedule(now, cpu, pick(&How::ALL, b)),
@@ -334,10 +335,13 @@ impl World {
         self.queueing.enters(id);
     }
 
-    /// A sleeping task wakes up.
-    pub fn wake(&mut self, now: Time, task: TaskId) {
+    /// A sleeping task is woken, by one on `waker` that is about to block if there is one.
+    pub fn wake(&mut self, now: Time, task: TaskId, waker: Option<CpuId>) {
         let parked = self.tasks[task.index()].parked.take().expect("it sleeps");
-        self.machine.wake(now, parked, &mut self.fx);
+        match waker {
+            Some(waker) => self.machine.wake_sync(now, parked, waker, &mut self.fx),
+            None => self.machine.wake(now, parked, &mut self.fx),
+        };
         self.queueing.enters(task);
     }
 
