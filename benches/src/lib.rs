@@ -8,8 +8,11 @@
 //!
 //! Operations assert what they came for: a switch that chose the same task again, or a push that
 //! did not move anybody, would measure something else.
+//!
+//! [`live`] is apart: whole workloads on threads of this machine, beside the same on a peer.
 
 mod balance;
+pub mod live;
 mod rig;
 mod switch;
 pub mod throughput;

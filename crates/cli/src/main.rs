@@ -3,18 +3,27 @@
 //! Exit codes: 0 done; 1 it ran, but a claim or an invariant failed; 2 bad input or usage; 3 the
 //! host refused. Reports go to standard output, everything else to standard error.
 
+mod linux;
+mod live;
+mod machine;
 mod options;
 mod output;
+mod play;
 mod record;
 mod reproduce;
 mod rt_migrate;
 mod sim;
+mod sync;
 
 use clap::{Parser, Subcommand};
 use std::fmt::Display;
 use std::process::ExitCode;
 
-/// Linux's scheduling policies, simulated on any machine.
+/// `live` stops tasks anywhere but in here.
+#[global_allocator]
+static ALLOCATOR: runyard::Allocator = runyard::Allocator::system();
+
+/// Linux's scheduling policies, simulated on any machine and live on this one.
 #[derive(Debug, Parser)]
 #[command(name = "runyard", version, about, max_term_width = 100)]
 struct Cli {
@@ -28,6 +37,10 @@ enum Command {
     Reproduce(reproduce::Arguments),
     /// Runs a scenario in virtual time, on simulated CPUs.
     Sim(sim::Arguments),
+    /// Runs a scenario on this machine's CPUs, on the runyard runtime, in this process.
+    Live(live::Arguments),
+    /// Runs a scenario on this machine's CPUs, as kernel threads under its own scheduler.
+    Linux(linux::Arguments),
 }
 
 /// Why the command did not do what it was asked for.
@@ -51,6 +64,8 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
+        Command::Live(arguments) => live::run(&arguments),
+        Command::Linux(arguments) => linux::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

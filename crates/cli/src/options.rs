@@ -16,7 +16,7 @@ pub(crate) struct HostOptions {
     pub(crate) scenario: String,
     /// How many CPUs the machine has.
     #[arg(long, value_name = "N")]
-    cpus: Option<usize>,
+    pub(crate) cpus: Option<usize>,
     /// How the CPUs are grouped: NODESxCORES or NODESxCORESxTHREADS.
     #[arg(long, value_name = "SHAPE")]
     topology: Option<Topology>,
@@ -37,8 +37,22 @@ pub(crate) struct HostOptions {
 impl HostOptions {
     /// Reads the scenario; warnings go to standard error.
     pub(crate) fn read(&self) -> Result<Parsed, Failure> {
+        self.read_for(self.cpus)
+    }
+
+    /// Reads the scenario for a machine that has so many CPUs, whatever it says itself.
+    pub(crate) fn read_on(&self, cpus: usize) -> Result<Parsed, Failure> {
+        self.read_for(Some(cpus))
+    }
+
+    /// Whether features are switched.
+    pub(crate) fn has_features(&self) -> bool {
+        !self.feature.is_empty()
+    }
+
+    fn read_for(&self, cpus: Option<usize>) -> Result<Parsed, Failure> {
         let over = Overrides {
-            cpus: self.cpus,
+            cpus,
             topology: self.topology,
             features: self.feature.clone(),
             duration: self.duration,

@@ -74,7 +74,11 @@ fn head(report: &Report) -> String {
     text
 }
 
+/// Nothing on a host that does not know what its CPUs did.
 fn cpu_table(report: &Report) -> String {
+    if report.cpus.iter().all(|cpu| cpu.busy_ns.is_none()) {
+        return String::new();
+    }
     let header = ["CPU", "%rt", "%normal", "%idlepol", "%ovh", "%idle", "switches/s"];
     let mut table = table(&header, 1);
     let cpus = &report.cpus;
@@ -204,11 +208,11 @@ fn timers_line(timers: &TimersReport) -> String {
     let TimersReport { armed, expired, greedy, cancelled } = *timers;
     let Some(armed) = armed else { return String::new() };
     let greedy = greedy.map_or(String::new(), |n| format!(" ({} greedily)", count(n)));
+    let cancelled = cancelled.map_or(String::new(), |n| format!(", {} cancelled", count(n)));
     format!(
-        "{} armed, {} expired{greedy}, {} cancelled\n",
+        "{} armed, {} expired{greedy}{cancelled}\n",
         counted(armed, "timer"),
         count_cell(expired),
-        count_cell(cancelled),
     )
 }
 

@@ -8,7 +8,7 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::{
     Checks, Collector, CpuReport, GroupInfo, GroupReport, Report, RunInfo, SCHEMA, TaskInfo,
-    TaskReport, Violation, render,
+    TaskReport, TimersReport, Violation, render,
 };
 
 /// The report as it was promised to outsiders, word for word.
@@ -220,19 +220,24 @@ Invariants: checked, all held.
 
 #[test]
 fn a_host_that_knows_little_has_dashes() {
-    let report = Report {
+    let mut report = Report {
         host: "linux".to_owned(),
         scenario: "s".to_owned(),
         duration_ns: 5,
         cpus: vec![CpuReport::default()],
+        timers: TimersReport { armed: Some(2), ..TimersReport::default() },
         tasks: vec![TaskReport { name: "t\u{1b}[2J".to_owned(), ..TaskReport::default() }],
         ..Report::default()
     };
     let text = render(&report, Checks::NotDone);
-    assert!(text.starts_with("s on linux: 0 CPUs, 1 task, 5 ns, seed 0\n\nCPU "), "{text}");
-    assert!(text.contains("\nall    -        -         -     -      -           -\n"), "{text}");
+    assert!(text.starts_with("s on linux: 0 CPUs, 1 task, 5 ns, seed 0\n\n  "), "{text}");
+    assert!(!text.contains("CPU "), "nothing is known of any: {text}");
     assert!(text.contains("\nt?[2J             0        -     -      -        -"), "{text}");
-    assert!(text.ends_with("  -\n\nInvariants: not checked.\n"), "{text}");
+    let end = "  -\n\n2 timers armed, - expired\n\nInvariants: not checked.\n";
+    assert!(text.ends_with(end), "{text}");
+    report.cpus[0].busy_ns = Some(1);
+    let text = render(&report, Checks::NotDone);
+    assert!(text.contains("\nall    -        -         -     -      -           -\n"), "{text}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::os;
 use crate::runtime::{Shared, current};
 use crate::sync::{Arc, lock};
-use crate::task::{Cell, JoinHandle, without_preemption};
+use crate::task::{self, Cell, JoinHandle};
 use crate::time::nanos;
 use crate::worker::Worker;
 use runyard_engine::attr::{Attr, Nice, Policy, RtPrio};
@@ -52,13 +52,13 @@ impl Task {
     /// The policy that was asked for it last.
     #[must_use]
     pub fn policy(&self) -> Policy {
-        without_preemption(|| lock(&self.cell.asked).policy)
+        task::without_preemption(|| lock(&self.cell.asked).policy)
     }
 
     /// Gives it another policy, wherever it is: one that runs and is less important now than
     /// somebody who waits loses its CPU.
     pub fn set_policy(&self, policy: Policy) {
-        without_preemption(|| lock(&self.cell.asked).policy = policy);
+        task::without_preemption(|| lock(&self.cell.asked).policy = policy);
         self.change(Change { policy: Some(policy), ..Change::default() });
     }
 
@@ -73,7 +73,7 @@ impl Task {
 
     /// How much later than asked its timers may expire, from the next one that it arms on.
     pub fn set_slack(&self, slack: Duration) {
-        without_preemption(|| lock(&self.cell.asked).slack = nanos(slack));
+        task::without_preemption(|| lock(&self.cell.asked).slack = nanos(slack));
     }
 
     /// Ends the task at its next await, unless it is over by then.
@@ -88,13 +88,13 @@ impl Task {
     }
 
     fn change(&self, change: Change) {
-        without_preemption(|| self.shared.change(&self.cell.control, change));
+        task::without_preemption(|| self.shared.change(&self.cell.control, change));
     }
 }
 
 /// The cell of the task in whose poll the calling code is.
 pub(crate) fn current_cell() -> Option<Arc<Cell>> {
-    without_preemption(|| os::local::worker(Worker::cell_of_poll).flatten())
+    task::without_preemption(|| os::local::worker(Worker::cell_of_poll).flatten())
 }
 
 /// What is asked for a task that is about to start.
@@ -231,6 +231,13 @@ pub fn blocking<R>(function: impl FnOnce() -> R) -> R {
         worker.blocking(function)
     });
     on_worker.unwrap_or_else(|| function.take().expect("it is run once")())
+}
+
+/// Runs a section in which the task is not stopped: a few microseconds under a lock that others
+/// spin or block on, say. Who wanted its CPU meanwhile gets it at the end. Short sections only:
+/// nobody, however important, runs on this CPU before that.
+pub fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
+    task::without_preemption(section)
 }
 
 /// Lets others run.

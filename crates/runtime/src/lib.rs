@@ -25,7 +25,9 @@ pub mod time;
 mod worker;
 
 #[cfg(not(loom))]
-pub use builder::{Task, TaskBuilder, blocking, spawn, spawn_blocking, yield_now};
+pub use builder::{
+    Task, TaskBuilder, blocking, spawn, spawn_blocking, without_preemption, yield_now,
+};
 #[cfg(not(loom))]
 pub use observe::Observer;
 #[cfg(not(loom))]

@@ -427,14 +427,14 @@ impl Shared {
         let cell = &task.payload.as_ref().expect("a blocked task has its payload").work.cell;
         let cell = cell.clone();
         if let Some((task, since)) = cell.park(task) {
-            self.wake(task, since);
+            self.wake(os::thread::now(), task, since);
         }
     }
 
     /// Makes a blocked task runnable, which it could have been since `since`.
-    pub(crate) fn wake(&self, task: TaskOf<Job>, since: Time) {
+    pub(crate) fn wake(&self, now: Time, task: TaskOf<Job>, since: Time) {
         self.tell(task.cpu(), || What::Wake { task: task.id, since: self.told(since) });
-        self.queue(os::thread::now(), task, false);
+        self.queue(now, task, false);
     }
 
     /// Brings a task to a run queue: to the caller's, if the caller is in a poll there and both are
@@ -496,17 +496,19 @@ impl Shared {
         let id = TaskId(self.next_task.fetch_add(1, Ordering::Relaxed));
         let cell = Arc::new(Cell::new(id, name, &attr));
         let key = self.enroll(&cell);
-        let guarded = Guarded::new(future, cell.clone(), (self.clone(), key));
+        let guarded = Guarded::new(future, cell.clone(), self.clone(), key);
         let (shared, woken) = (self.clone(), cell.clone());
         let wake = move |runnable| {
             without_preemption(|| {
-                let since = os::local::worker(Worker::waking_since).unwrap_or_else(os::thread::now);
+                let now = os::thread::now();
+                let since = os::local::worker(Worker::waking_since).flatten().unwrap_or(now);
                 if let Some(task) = woken.wake(runnable, since) {
-                    shared.wake(task, since);
+                    shared.wake(now, task, since);
                 }
             });
         };
         let (runnable, result) = async_task::spawn(guarded, wake);
+        cell.set_waker(runnable.waker());
         let handle = Task { shared: self.clone(), cell: cell.clone() };
         let work =
             Work { control: cell.control.clone(), work: Job { cell, todo: Todo::Poll(runnable) } };

@@ -76,6 +76,7 @@ pub(crate) struct Cell {
     parking: Mutex<Parking>,
     done: AtomicBool,
     aborted: AtomicBool,
+    /// Wakes the task to be aborted. There while the future is: the future drops it.
     waker: Mutex<Option<Waker>>,
 }
 
@@ -138,6 +139,11 @@ impl Cell {
             }
             Parking::Note(..) => unreachable!("a task is scheduled once at a time"),
         }
+    }
+
+    /// Says how the task is woken; before anybody polls it.
+    pub(crate) fn set_waker(&self, waker: Waker) {
+        without_preemption(|| *lock(&self.waker) = Some(waker));
     }
 
     pub(crate) fn abort(&self) {
@@ -244,54 +250,54 @@ impl<T> Drop for JoinHandle<T> {
     }
 }
 
-/// The future that is polled in the end: it notes its end, catches its panic, and heeds an abort.
-pub(crate) struct Guarded<F> {
-    future: Option<Pin<Box<F>>>,
+pin_project_lite::pin_project! {
+    /// The future that is polled in the end: it notes its end, catches its panic, and heeds an
+    /// abort.
+    pub(crate) struct Guarded<F> {
+        #[pin]
+        future: Option<F>,
+        end: End,
+    }
+}
+
+/// Notes that a future is gone, when it is dropped after it.
+struct End {
     cell: Arc<Cell>,
-    /// The runtime, and the place of the task among its live ones.
-    home: (Arc<Shared>, usize),
+    shared: Arc<Shared>,
+    /// The place of the task among the runtime's live ones.
+    key: usize,
 }
 
 impl<F> Guarded<F> {
-    pub(crate) fn new(future: F, cell: Arc<Cell>, home: (Arc<Shared>, usize)) -> Guarded<F> {
-        Guarded { future: Some(Box::pin(future)), cell, home }
+    pub(crate) fn new(future: F, cell: Arc<Cell>, shared: Arc<Shared>, key: usize) -> Guarded<F> {
+        Guarded { future: Some(future), end: End { cell, shared, key } }
     }
 }
 
 impl<F: Future> Future for Guarded<F> {
     type Output = Result<F::Output, JoinError>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.cell.aborted.load(Ordering::Acquire) {
-            self.future = None;
-            return Poll::Ready(Err(JoinError::Cancelled));
-        }
-        let future = self.future.as_mut().expect("it is polled until it is ready");
-        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
-        let ready = match polled {
-            Ok(Poll::Pending) => {
-                let waker = cx.waker().clone();
-                let old = without_preemption(|| lock(&self.cell.waker).replace(waker));
-                drop(old);
-                // An abort that came before the waker was there finds nobody to wake.
-                if self.cell.aborted.load(Ordering::Acquire) {
-                    cx.waker().wake_by_ref();
-                }
-                return Poll::Pending;
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let ready = if this.end.cell.aborted.load(Ordering::Acquire) {
+            Err(JoinError::Cancelled)
+        } else {
+            let future = this.future.as_mut().as_pin_mut().expect("it is polled until it is ready");
+            match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
+                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(value)) => Ok(value),
+                Err(payload) => Err(JoinError::Panicked(payload)),
             }
-            Ok(Poll::Ready(value)) => Ok(value),
-            Err(payload) => Err(JoinError::Panicked(payload)),
         };
-        self.future = None;
+        this.future.set(None);
         Poll::Ready(ready)
     }
 }
 
-impl<F> Drop for Guarded<F> {
+impl Drop for End {
     fn drop(&mut self) {
-        self.future = None;
         drop(without_preemption(|| lock(&self.cell.waker).take()));
         self.cell.done.store(true, Ordering::Release);
-        self.home.0.ended(self.home.1);
+        self.shared.ended(self.key);
     }
 }

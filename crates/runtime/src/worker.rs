@@ -274,7 +274,9 @@ impl Worker {
         self.set_off(0);
         // A signal that came while `off` was set left its mark.
         let left = if entered && !slot.calls(self.id) {
+            self.in_poll.store(true, Ordering::Relaxed);
             runnable.run();
+            self.in_poll.store(false, Ordering::Relaxed);
             None
         } else {
             Some(runnable)
@@ -332,11 +334,9 @@ impl Worker {
     }
 
     /// Since when those could run whom this thread wakes at the moment.
-    pub(crate) fn waking_since(&self) -> Time {
-        match self.since.load(Ordering::Relaxed) {
-            0 => os::thread::now(),
-            since => Time(since),
-        }
+    pub(crate) fn waking_since(&self) -> Option<Time> {
+        let since = self.since.load(Ordering::Relaxed);
+        (since > 0).then_some(Time(since))
     }
 
     /// Wakes somebody who could have run since `since`.
@@ -390,8 +390,13 @@ impl Worker {
     fn ask_for_slot(&self) -> bool {
         let task = lock(&self.in_kernel).take();
         let there = task.is_some();
-        task.into_iter().for_each(|task| self.shared.wake(task, os::thread::now()));
+        task.into_iter().for_each(|task| self.wake_now(task));
         there
+    }
+
+    fn wake_now(&self, task: TaskOf<Job>) {
+        let now = os::thread::now();
+        self.shared.wake(now, task, now);
     }
 
     /// Asks for a slot in the name of this thread, if it waits for one and cannot ask. Says whether
@@ -401,7 +406,7 @@ impl Worker {
         let wants = self.wants_slot.load(Ordering::SeqCst);
         let task = in_kernel.take_if(|_| wants);
         drop(in_kernel);
-        task.into_iter().for_each(|task| self.shared.wake(task, os::thread::now()));
+        task.into_iter().for_each(|task| self.wake_now(task));
         wants
     }
 
@@ -475,9 +480,8 @@ impl Worker {
     /// Runs `section` without being stopped in it; acts at its end on what came meanwhile.
     pub(crate) fn without_preemption<R>(&self, section: impl FnOnce() -> R) -> R {
         self.set_off(self.off.load(Ordering::Relaxed) + 1);
-        let result = section();
-        self.end_section();
-        result
+        let _end = Unstopped(self);
+        section()
     }
 
     fn end_section(&self) {
@@ -636,6 +640,15 @@ impl Worker {
         if let Some(Some(timer)) = self.cpu_timer.get() {
             timer.set_after(UNSCHEDULED_GRACE);
         }
+    }
+}
+
+/// The end of a section in which the thread is not stopped, also if it panics.
+struct Unstopped<'a>(&'a Worker);
+
+impl Drop for Unstopped<'_> {
+    fn drop(&mut self) {
+        self.0.end_section();
     }
 }
 

@@ -1,11 +1,11 @@
 //! What the machine's own work costs, drawn for each CPU from a generator of its own.
 
-use crate::sim::{Stream, stream};
 use rand_pcg::Pcg64Mcg;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
 use runyard_workload::draw::below;
+use runyard_workload::draw::{Stream, stream};
 use runyard_workload::scenario::Costs;
 
 #[derive(Debug)]

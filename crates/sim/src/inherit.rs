@@ -11,13 +11,14 @@
 use crate::program::Waiting;
 use crate::sim::{Observer, Sim};
 use runyard_engine::task::{Change, TaskId};
+use runyard_workload::objects::Awaited;
 use runyard_workload::scenario::ObjectId;
 
 impl<O: Observer> Sim<'_, O> {
     /// `task` began to wait for `mutex`.
     pub(crate) fn inherit(&mut self, task: TaskId, mutex: ObjectId) {
-        debug_assert_eq!(self.tasks[task.index()].waiting, Waiting::Mutex(mutex));
-        if let Some(owner) = self.objects.mutexes[mutex.0 as usize].owner {
+        debug_assert_eq!(self.tasks[task.index()].waiting, Waiting::Other(Awaited::Mutex(mutex)));
+        if let Some(owner) = self.objects.owner(mutex) {
             self.disinherit(owner);
         }
     }
@@ -35,8 +36,8 @@ impl<O: Observer> Sim<'_, O> {
                 return;
             }
             program.boost = boost;
-            if let Waiting::Mutex(mutex) = program.waiting {
-                next = self.objects.mutexes[mutex.0 as usize].owner;
+            if let Waiting::Other(Awaited::Mutex(mutex)) = program.waiting {
+                next = self.objects.owner(mutex);
             }
             self.request(task, Change { boost: Some(boost), ..Change::default() });
         }
@@ -44,7 +45,7 @@ impl<O: Observer> Sim<'_, O> {
 
     fn best_donor(&self, task: TaskId) -> Option<runyard_engine::attr::RtPrio> {
         let holds = self.tasks[task.index()].holds.iter();
-        let waiters = holds.flat_map(|id| self.objects.mutexes[id.0 as usize].waiters.iter());
+        let waiters = holds.flat_map(|&mutex| self.objects.waiters(mutex));
         waiters.filter_map(|waiter| self.tasks[waiter.index()].rt_prio()).max()
     }
 }

@@ -10,7 +10,6 @@ mod cost;
 mod cpu;
 mod exec;
 mod inherit;
-mod objects;
 mod program;
 pub mod sim;
 mod steps;

@@ -7,7 +7,9 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Window;
 use runyard_smp::control::Control;
 use runyard_smp::machine::TaskOf;
-use runyard_workload::scenario::{ObjectId, Phase, Scenario, SpecId, Step, TaskSpec};
+use runyard_workload::cursor::Cursor;
+use runyard_workload::objects::Awaited;
+use runyard_workload::scenario::{ObjectId, Scenario, SpecId, TaskSpec};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -31,30 +33,8 @@ pub(crate) enum Waiting {
     Nothing,
     /// The window of its timer.
     Timer(Window),
-    Mutex(ObjectId),
-    Condition(ObjectId),
-    Barrier(ObjectId),
-    Semaphore(ObjectId),
-    Resume(ObjectId),
-    Pipe(ObjectId),
-}
-
-/// Where a task stands in its program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
-    round: u32,
-    pub(crate) phase: usize,
-    phase_round: u32,
-    pub(crate) step: usize,
-}
-
-/// What comes next in a program.
-#[derive(Debug)]
-pub(crate) enum Next<'s> {
-    /// A phase begins, whose properties hold from now on, and are not those that hold already.
-    Phase(&'s Phase),
-    Step(&'s Step),
-    End,
+    /// What another task has to do.
+    Other(Awaited),
 }
 
 #[derive(Debug)]
@@ -90,11 +70,7 @@ pub(crate) struct Program<'s> {
     pub(crate) draws: Pcg64Mcg,
     /// An instant, and how many steps were taken at it.
     pub(crate) steps_at: (Time, u32),
-    place: Place,
-    /// Whether the phase at `place` has begun.
-    begun: bool,
-    /// The phase whose properties hold.
-    applied: usize,
+    pub(crate) cursor: Cursor,
 }
 
 /// What a [`Program`] is made of.
@@ -130,9 +106,7 @@ impl<'s> Program<'s> {
             done: false,
             draws,
             steps_at: (Time::ZERO, 0),
-            place: Place::default(),
-            begun: false,
-            applied: 0,
+            cursor: Cursor::default(),
         }
     }
 
@@ -144,42 +118,6 @@ impl<'s> Program<'s> {
     /// How much later than asked its timers may expire.
     pub(crate) fn slack(&self) -> Nanos {
         if self.rt_prio().is_some() { Nanos::ZERO } else { self.attr.slack }
-    }
-
-    /// Where the step is that the task is at, or comes to next.
-    pub(crate) fn place(&self) -> Place {
-        self.place
-    }
-
-    /// Goes on in the program by one step, or to the beginning of a phase.
-    pub(crate) fn go_on(&mut self) -> Next<'s> {
-        loop {
-            if self.spec.loops.is_some_and(|loops| self.place.round >= loops) {
-                return Next::End;
-            }
-            let Some(phase) = self.spec.phases.get(self.place.phase) else {
-                let round = self.place.round.saturating_add(1);
-                self.place = Place { round, ..Place::default() };
-                continue;
-            };
-            if !self.begun {
-                self.begun = true;
-                if std::mem::replace(&mut self.applied, self.place.phase) != self.place.phase {
-                    return Next::Phase(phase);
-                }
-            }
-            if let Some(step) = phase.steps.get(self.place.step) {
-                self.place.step += 1;
-                return Next::Step(step);
-            }
-            self.place.step = 0;
-            self.place.phase_round = self.place.phase_round.saturating_add(1);
-            if phase.loops.is_some_and(|loops| self.place.phase_round >= loops) {
-                self.place.phase_round = 0;
-                self.place.phase += 1;
-                self.begun = false;
-            }
-        }
     }
 }
 

@@ -15,10 +15,9 @@ use crate::calendar::{Calendar, Due};
 use crate::check::Violation;
 use crate::cost::CostModel;
 use crate::cpu::Cpu;
-use crate::objects::Objects;
 use crate::program::{Birth, FIRST_CPU, Program};
 use rand_pcg::Pcg64Mcg;
-use runyard_engine::attr::{Attr, GroupId, Policy};
+use runyard_engine::attr::{GroupId, Policy};
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
@@ -26,7 +25,9 @@ use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::groups::GroupSpec;
 use runyard_smp::machine::{Effects, Machine, Moving, Work};
-use runyard_workload::scenario::{Properties, Scenario, SpecId};
+use runyard_workload::draw::{Stream, stream};
+use runyard_workload::objects::Objects;
+use runyard_workload::scenario::{Scenario, SpecId};
 
 /// How a scenario is run.
 #[derive(Clone, Debug, Default)]
@@ -291,10 +292,7 @@ impl<'s, O: Observer> Sim<'s, O> {
     ) -> TaskId {
         let task = TaskId(self.tasks.len() as u32);
         let spec = &self.scenario.tasks[id.0 as usize];
-        let mut attr = Attr::normal(self.machine.all().clone());
-        for properties in [&spec.properties, &spec.phases[0].properties] {
-            take_over(&mut attr, properties);
-        }
+        let attr = spec.first_attr(self.machine.all());
         let birth = Birth { id, name, attr: attr.clone(), delay, draws };
         let mut program = Program::new(self.scenario, birth);
         let work = Work { control: program.control.clone(), work: () };
@@ -380,43 +378,4 @@ impl<'s, O: Observer> Sim<'s, O> {
     pub(crate) fn tell(&mut self, cpu: CpuId, what: What) {
         self.observer.event(&Event { at: self.now, cpu, what });
     }
-}
-
-/// Whose random draws a generator makes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Stream {
-    Order,
-    Cost(CpuId),
-    Task(SpecId, u32),
-    Fork(SpecId, u32),
-}
-
-/// The generator for one purpose: no draw for one moves the draws for another.
-pub(crate) fn stream(seed: u64, stream: Stream) -> Pcg64Mcg {
-    let pair = |kind: u64, a: u32, b: u32| kind << 62 | u64::from(a) << 32 ^ u64::from(b) << 1;
-    let name = match stream {
-        Stream::Order => pair(0, 0, 0),
-        Stream::Cost(cpu) => pair(1, 0, cpu.0.into()),
-        Stream::Task(spec, nth) => pair(2, spec.0, nth),
-        Stream::Fork(spec, nth) => pair(3, spec.0, nth),
-    };
-    Pcg64Mcg::new(u128::from(mix(seed)) << 64 | u128::from(mix(seed ^ mix(name))))
-}
-
-/// Spreads every bit of `x` over all 64 (the finaliser of SplitMix64).
-fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
-}
-
-/// What properties ask for replaces what was.
-pub(crate) fn take_over(attr: &mut Attr, properties: &Properties) {
-    if let Some(cpus) = &properties.cpus {
-        attr.affinity = cpus.clone();
-    }
-    attr.policy = properties.policy.unwrap_or(attr.policy);
-    attr.group = properties.group.unwrap_or(attr.group);
-    attr.slack = properties.slack.unwrap_or(attr.slack);
 }

@@ -4,17 +4,18 @@
 //! scheduler that the waker's CPU does one after the other; between two, the waker can lose its CPU.
 
 use crate::calendar::Due;
-use crate::objects::Queue;
-use crate::program::{Next, Todo, Waiting};
-use crate::sim::{Observer, Sim, Stream, stream, take_over};
-use runyard_engine::attr::Attr;
+use crate::program::{Todo, Waiting};
+use crate::sim::{Observer, Sim};
+use runyard_engine::attr::RtPrio;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Left, What};
 use runyard_engine::task::{Change, TaskId};
 use runyard_engine::time::Time;
 use runyard_engine::timer::{Token, Window};
-use runyard_workload::draw::Draw;
-use runyard_workload::scenario::{ObjectId, Phase, SpecId, Step, TimerMode, TimerRef};
+use runyard_workload::cursor::{Next, Period};
+use runyard_workload::draw::{Draw, Stream, stream};
+use runyard_workload::objects::{Awaited, Objects, Sharing};
+use runyard_workload::scenario::{ObjectId, Phase, SpecId, Step, TimerRef};
 
 /// How many steps a task may take at one instant. Far more than a program that means to go on.
 const MAX_STEPS_AT_ONCE: u32 = 1_000_000;
@@ -65,7 +66,8 @@ impl<O: Observer> Sim<'_, O> {
                 return self.leave(cpu, Left::Blocked);
             }
             self.tasks[task.index()].owed = false;
-            let then = match self.tasks[task.index()].go_on() {
+            let program = &mut self.tasks[task.index()];
+            let then = match program.cursor.go_on(program.spec) {
                 Next::Phase(phase) => self.begin_phase(cpu, task, phase),
                 Next::Step(step) => self.take_step(cpu, task, step),
                 Next::End => Then::Exit,
@@ -80,7 +82,7 @@ impl<O: Observer> Sim<'_, O> {
     }
 
     fn take_step(&mut self, cpu: CpuId, task: TaskId, step: &Step) -> Then {
-        let place = self.tasks[task.index()].place();
+        let place = self.tasks[task.index()].cursor.place();
         let (phase, nth) = (place.phase as u32, place.step as u32 - 1);
         self.tell(cpu, What::Step { task, phase, step: nth });
         match *step {
@@ -100,67 +102,20 @@ impl<O: Observer> Sim<'_, O> {
             }
             Step::Timer { timer, period, mode } => {
                 let period = self.sample(task, period);
-                let next = self.next_period(task, timer);
-                let due = next.unwrap_or(self.tasks[task.index()].timer_zero) + period;
-                let missed = due <= self.now;
-                let kept = if missed && mode == TimerMode::Relative { self.now } else { due };
-                self.set_period(task, timer, kept);
-                if missed { Then::GoOn } else { self.sleep_until(cpu, task, due) }
+                let zero = self.tasks[task.index()].timer_zero;
+                let now = self.now;
+                let last = self.period_mut(task, timer);
+                let next = Period::after(last.unwrap_or(zero), period, mode, now);
+                *last = Some(next.kept);
+                if next.missed { Then::GoOn } else { self.sleep_until(cpu, task, next.due) }
             }
             Step::Yield => Then::Yield,
             Step::Exit => Then::Exit,
             Step::Fork(spec) => self.fork(task, spec),
-            ref shared => self.take_shared_step(task, shared),
-        }
-    }
-
-    fn take_shared_step(&mut self, task: TaskId, step: &Step) -> Then {
-        match *step {
-            Step::Lock(mutex) => self.lock(task, mutex),
-            Step::Unlock(mutex) => self.unlock(task, mutex),
-            Step::Wait { cond, mutex } => self.wait(task, cond, mutex),
-            Step::Sync { cond, mutex } => {
-                self.signal(task, cond);
-                self.wait(task, cond, mutex)
-            }
-            Step::Signal(cond) => self.signal(task, cond),
-            Step::Broadcast(cond) => {
-                while !self.objects.conditions[cond.0 as usize].waiters.is_empty() {
-                    self.signal(task, cond);
-                }
-                Then::GoOn
-            }
-            Step::Barrier(id) => match self.objects.barriers[id.0 as usize].arrive(task) {
-                None => Then::Block(Waiting::Barrier(id)),
-                Some(others) => self.release(task, others),
+            ref shared => match self.take_shared_step(task, shared) {
+                Some(awaited) => Then::Block(Waiting::Other(awaited)),
+                None => Then::GoOn,
             },
-            Step::SemPost(id) => self.post(task, id),
-            Step::SemWait(id) => {
-                let semaphore = &mut self.objects.semaphores[id.0 as usize];
-                if semaphore.value > 0 {
-                    semaphore.value -= 1;
-                    return Then::GoOn;
-                }
-                semaphore.waiters.push(task);
-                Then::Block(Waiting::Semaphore(id))
-            }
-            Step::Suspend(id) => {
-                self.objects.suspended[id.0 as usize].push(task);
-                Then::Block(Waiting::Resume(id))
-            }
-            Step::Resume(id) => {
-                let resumed = self.objects.suspended[id.0 as usize].drain().collect();
-                self.release(task, resumed)
-            }
-            Step::Send { pipe, bytes } => {
-                let served = self.objects.pipes[pipe.0 as usize].send(task, bytes);
-                self.served(task, pipe, served)
-            }
-            Step::Recv { pipe, bytes } => {
-                let served = self.objects.pipes[pipe.0 as usize].receive(task, bytes);
-                self.served(task, pipe, served)
-            }
-            ref other => unreachable!("{other:?} shares nothing"),
         }
     }
 
@@ -168,11 +123,7 @@ impl<O: Observer> Sim<'_, O> {
     fn begin_phase(&mut self, cpu: CpuId, task: TaskId, phase: &Phase) -> Then {
         let program = &self.tasks[task.index()];
         let old = program.attr.clone();
-        let mut new = Attr { affinity: self.machine.all().clone(), ..old.clone() };
-        if let Some(cpus) = &program.spec.properties.cpus {
-            new.affinity = cpus.clone();
-        }
-        take_over(&mut new, &phase.properties);
+        let new = program.spec.attr_in(phase, &old, self.machine.all());
         if new == old {
             return Then::GoOn;
         }
@@ -206,87 +157,11 @@ impl<O: Observer> Sim<'_, O> {
         Then::Block(Waiting::Timer(window))
     }
 
-    /// Tasks that waited are to be woken, by `task`, which goes on.
-    fn release(&mut self, task: TaskId, others: Vec<TaskId>) -> Then {
-        for other in others {
-            self.wake_later(task, other);
-        }
-        Then::GoOn
-    }
-
     /// `waker` will wake `woken` as soon as it can.
     pub(crate) fn wake_later(&mut self, waker: TaskId, woken: TaskId) {
         let program = &mut self.tasks[woken.index()];
         (program.waiting, program.owed) = (Waiting::Nothing, true);
         self.tasks[waker.index()].wakes.push_back((woken, self.now));
-    }
-
-    /// Some requests at a pipe are complete; `task` waits unless its own is among them.
-    fn served(&mut self, task: TaskId, pipe: ObjectId, served: Vec<TaskId>) -> Then {
-        let own = served.contains(&task);
-        self.release(task, served.into_iter().filter(|&other| other != task).collect());
-        if own { Then::GoOn } else { Then::Block(Waiting::Pipe(pipe)) }
-    }
-
-    fn post(&mut self, task: TaskId, id: ObjectId) -> Then {
-        let woken = pop(&mut self.objects.semaphores[id.0 as usize].waiters, &self.tasks);
-        match woken {
-            Some(woken) => self.wake_later(task, woken),
-            None => self.objects.semaphores[id.0 as usize].value += 1,
-        }
-        Then::GoOn
-    }
-
-    fn lock(&mut self, task: TaskId, id: ObjectId) -> Then {
-        let mutex = &mut self.objects.mutexes[id.0 as usize];
-        if mutex.owner.is_none() {
-            mutex.owner = Some(task);
-            self.tasks[task.index()].holds.push(id);
-            return Then::GoOn;
-        }
-        mutex.waiters.push(task);
-        self.tasks[task.index()].waiting = Waiting::Mutex(id);
-        self.inherit(task, id);
-        Then::Block(Waiting::Mutex(id))
-    }
-
-    /// The next waiter gets the mutex. Giving back what one does not hold does nothing, as with a
-    /// mutex that does not check.
-    fn unlock(&mut self, task: TaskId, id: ObjectId) -> Then {
-        if self.objects.mutexes[id.0 as usize].owner != Some(task) {
-            return Then::GoOn;
-        }
-        self.tasks[task.index()].holds.retain(|&held| held != id);
-        let next = pop(&mut self.objects.mutexes[id.0 as usize].waiters, &self.tasks);
-        self.objects.mutexes[id.0 as usize].owner = next;
-        if let Some(next) = next {
-            self.tasks[next.index()].holds.push(id);
-            self.wake_later(task, next);
-            self.disinherit(next);
-        }
-        self.tasks[task.index()].donors_left = true;
-        Then::GoOn
-    }
-
-    fn wait(&mut self, task: TaskId, cond: ObjectId, mutex: ObjectId) -> Then {
-        self.objects.conditions[cond.0 as usize].waiters.push_back((task, mutex));
-        self.unlock(task, mutex);
-        Then::Block(Waiting::Condition(cond))
-    }
-
-    /// Wakes the first waiter if its mutex is free, else lets it wait for that.
-    fn signal(&mut self, task: TaskId, cond: ObjectId) -> Then {
-        let tasks = &self.tasks;
-        let waiters = &mut self.objects.conditions[cond.0 as usize].waiters;
-        let prio = |at: usize| tasks[waiters[at].0.index()].rt_prio();
-        let best = (0..waiters.len()).max_by_key(|&at| (prio(at), std::cmp::Reverse(at)));
-        let Some((woken, mutex)) = best.and_then(|at| waiters.remove(at)) else {
-            return Then::GoOn;
-        };
-        if let Then::GoOn = self.lock(woken, mutex) {
-            self.wake_later(task, woken);
-        }
-        Then::GoOn
     }
 
     /// A new task, which begins at once, or when its delay since the start of the run is over.
@@ -350,27 +225,52 @@ impl<O: Observer> Sim<'_, O> {
         draw.sample(&mut self.tasks[task.index()].draws)
     }
 
-    fn next_period(&self, task: TaskId, timer: TimerRef) -> Option<Time> {
+    /// When the current period of a timer began, once it has been used.
+    fn period_mut(&mut self, task: TaskId, timer: TimerRef) -> &mut Option<Time> {
         match timer {
-            TimerRef::Shared(id) => self.objects.timers[id.0 as usize],
-            TimerRef::Unique(nth) => {
-                self.tasks[task.index()].timers.get(nth as usize).copied().flatten()
-            }
-        }
-    }
-
-    fn set_period(&mut self, task: TaskId, timer: TimerRef, at: Time) {
-        match timer {
-            TimerRef::Shared(id) => self.objects.timers[id.0 as usize] = Some(at),
+            TimerRef::Shared(id) => self.objects.period_mut(id),
             TimerRef::Unique(nth) => {
                 let timers = &mut self.tasks[task.index()].timers;
                 timers.resize(timers.len().max(nth as usize + 1), None);
-                timers[nth as usize] = Some(at);
+                &mut timers[nth as usize]
             }
         }
     }
 }
 
-fn pop(queue: &mut Queue, tasks: &[crate::program::Program<'_>]) -> Option<TaskId> {
-    queue.pop(|task| tasks[task.index()].rt_prio())
+impl<O: Observer> Sharing for Sim<'_, O> {
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    fn objects_mut(&mut self) -> &mut Objects {
+        &mut self.objects
+    }
+
+    fn rt_prio(&self, task: TaskId) -> Option<RtPrio> {
+        self.tasks[task.index()].rt_prio()
+    }
+
+    fn wake(&mut self, waker: TaskId, woken: TaskId) {
+        self.wake_later(waker, woken);
+    }
+
+    fn took(&mut self, task: TaskId, mutex: ObjectId) {
+        self.tasks[task.index()].holds.push(mutex);
+    }
+
+    fn queued(&mut self, task: TaskId, mutex: ObjectId) {
+        self.tasks[task.index()].waiting = Waiting::Other(Awaited::Mutex(mutex));
+        self.inherit(task, mutex);
+    }
+
+    fn gave_back(&mut self, task: TaskId, mutex: ObjectId) {
+        let program = &mut self.tasks[task.index()];
+        program.holds.retain(|&held| held != mutex);
+        program.donors_left = true;
+    }
+
+    fn handed_over(&mut self, task: TaskId) {
+        self.disinherit(task);
+    }
 }

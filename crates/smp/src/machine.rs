@@ -271,58 +271,6 @@ impl<W> Machine<W> {
         }
     }
 
-    /// Makes a blocked task runnable, and tells on which CPU unless that refuses it. Its affinity
-    /// has a CPU of this machine.
-    pub fn wake(&self, now: Time, mut task: TaskOf<W>, fx: &mut impl Effects<W>) -> CpuId {
-        apply_pending(&mut task);
-        let to = self.select_cpu(&task);
-        self.place(now, task, to, fx)
-    }
-
-    /// As [`Machine::wake`], by a task that runs on `waker` and is about to block (`WF_SYNC` of the
-    /// kernel): if it is alone there, the woken task goes there too, where what they share is near,
-    /// and no other CPU has to be woken. Its host must see to it that both do not stay there for
-    /// long while another CPU is idle.
-    pub fn wake_sync(
-        &self,
-        now: Time,
-        mut task: TaskOf<W>,
-        waker: CpuId,
-        fx: &mut impl Effects<W>,
-    ) -> CpuId {
-        apply_pending(&mut task);
-        let to = if self.suits(&task, waker) { waker } else { self.select_cpu(&task) };
-        self.place(now, task, to, fx)
-    }
-
-    /// As [`Machine::wake_sync`], for a new task.
-    pub fn spawn_sync(
-        &self,
-        now: Time,
-        mut task: TaskOf<W>,
-        waker: CpuId,
-        fx: &mut impl Effects<W>,
-    ) -> CpuId {
-        if !self.suits(&task, waker) {
-            return self.spawn(now, task, fx);
-        }
-        task.set_cpu(waker);
-        self.place(now, task, waker, fx)
-    }
-
-    fn place(&self, now: Time, task: TaskOf<W>, to: CpuId, fx: &mut impl Effects<W>) -> CpuId {
-        let from = task.cpu();
-        self.arrive(now, Moving::new(task, from, to, Enqueue::Woken), fx);
-        to
-    }
-
-    /// Makes a new task runnable, near the CPU that its [`Task::set_cpu`] names; tells where.
-    pub fn spawn(&self, now: Time, mut task: TaskOf<W>, fx: &mut impl Effects<W>) -> CpuId {
-        let near = self.select_cpu_for_new(&task);
-        task.set_cpu(near);
-        self.wake(now, task, fx)
-    }
-
     /// Brings a carried task to the run queue that it was sent to.
     pub fn arrive(&self, now: Time, moving: Moving<W>, fx: &mut impl Effects<W>) {
         match self.land(now, moving, fx) {
@@ -406,12 +354,6 @@ impl<W> Machine<W> {
     #[must_use]
     pub fn is_wanted(&self, cpu: CpuId) -> bool {
         self.hints.overloaded.contains(cpu) || self.hints.pushable.contains(cpu)
-    }
-
-    /// An idle CPU that could take somebody from `cpu`, as far as is known without locks.
-    #[must_use]
-    pub fn idle_cpu_for(&self, cpu: CpuId) -> Option<CpuId> {
-        self.is_wanted(cpu).then(|| self.idle_one(cpu)).flatten()
     }
 
     /// Arms a timer on `cpu`.
@@ -806,7 +748,7 @@ pub(crate) fn leaves<W>(task: &TaskOf<W>) {
 }
 
 /// Carries out what was asked while the task was with its host.
-fn apply_pending<W>(task: &mut TaskOf<W>) {
+pub(crate) fn apply_pending<W>(task: &mut TaskOf<W>) {
     let cell = control(task).expect("a task in transit has its payload");
     if cell.was_asked()
         && let Some(change) = cell.take()

@@ -1,17 +1,81 @@
-//! On which CPU a task starts: pure choices over hints, repaired by refusal and balancing.
+//! Waking and starting tasks, and on which CPU: pure choices over hints, repaired by refusal and
+//! balancing.
 
-use crate::machine::{Machine, Work};
+use crate::machine::{Effects, Machine, Moving, TaskOf, Work, apply_pending};
 use crate::sync::Ordering;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
-use runyard_engine::run_queue::Importance;
+use runyard_engine::run_queue::{Enqueue, Importance};
 use runyard_engine::task::Task;
+use runyard_engine::time::Time;
 use runyard_engine::topology::Level;
 
 /// At how many CPUs a new task looks when none is idle.
 const CPUS_LOOKED_AT: usize = 64;
 
 impl<W> Machine<W> {
+    /// Makes a blocked task runnable, and tells on which CPU unless that refuses it. Its affinity
+    /// has a CPU of this machine.
+    pub fn wake(&self, now: Time, mut task: TaskOf<W>, fx: &mut impl Effects<W>) -> CpuId {
+        apply_pending(&mut task);
+        let to = self.select_cpu(&task);
+        self.place(now, task, to, fx)
+    }
+
+    /// As [`Machine::wake`], by a task that runs on `waker` and is about to block (`WF_SYNC` of the
+    /// kernel): if it is alone there, the woken task goes there too, where what they share is near,
+    /// and no other CPU has to be woken. Its host must see to it that both do not stay there for
+    /// long while another CPU is idle.
+    pub fn wake_sync(
+        &self,
+        now: Time,
+        mut task: TaskOf<W>,
+        waker: CpuId,
+        fx: &mut impl Effects<W>,
+    ) -> CpuId {
+        apply_pending(&mut task);
+        let to = if self.suits(&task, waker) { waker } else { self.select_cpu(&task) };
+        self.place(now, task, to, fx)
+    }
+
+    /// As [`Machine::wake_sync`], for a new task.
+    pub fn spawn_sync(
+        &self,
+        now: Time,
+        mut task: TaskOf<W>,
+        waker: CpuId,
+        fx: &mut impl Effects<W>,
+    ) -> CpuId {
+        if !self.suits(&task, waker) {
+            return self.spawn(now, task, fx);
+        }
+        task.set_cpu(waker);
+        self.place(now, task, waker, fx)
+    }
+
+    fn place(&self, now: Time, task: TaskOf<W>, to: CpuId, fx: &mut impl Effects<W>) -> CpuId {
+        let from = task.cpu();
+        self.arrive(now, Moving::new(task, from, to, Enqueue::Woken), fx);
+        to
+    }
+
+    /// Makes a new task runnable, near the CPU that its [`Task::set_cpu`] names; tells where.
+    pub fn spawn(&self, now: Time, mut task: TaskOf<W>, fx: &mut impl Effects<W>) -> CpuId {
+        let near = self.select_cpu_for_new(&task);
+        task.set_cpu(near);
+        self.wake(now, task, fx)
+    }
+
+    /// An idle CPU that could take somebody from `cpu`, as far as is known without locks.
+    #[must_use]
+    pub fn idle_cpu_for(&self, cpu: CpuId) -> Option<CpuId> {
+        self.hints
+            .idle
+            .ring(&self.all, 0..self.cpus.len(), cpu)
+            .next()
+            .filter(|_| self.is_wanted(cpu))
+    }
+
     /// Where a woken task goes.
     ///
     /// Real-time, with `RT_PUSH`: to its last CPU, unless what runs there is real-time and either
@@ -49,11 +113,6 @@ impl<W> Machine<W> {
         let alone = || self.cpus[waker.index()].nr_fair.load(Ordering::Acquire) == 1;
         let normal = || self.hints.levels.of(waker).level == Importance::Normal;
         task.rt_prio().is_none() && task.attr().affinity.contains(waker) && alone() && normal()
-    }
-
-    /// An idle CPU, if one is known.
-    pub(crate) fn idle_one(&self, near: CpuId) -> Option<CpuId> {
-        self.hints.idle.ring(&self.all, 0..self.cpus.len(), near).next()
     }
 
     /// Where a new task goes: to the nearest idle CPU of the machine, else to the least loaded of

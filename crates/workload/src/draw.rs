@@ -1,6 +1,9 @@
 //! Durations, fixed or random, with the same result on every machine.
 
+use crate::scenario::SpecId;
 use rand_core::Rng;
+use rand_pcg::Pcg64Mcg;
+use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Nanos;
 
 /// How long something takes, drawn anew each time.
@@ -61,10 +64,43 @@ fn nanos(value: f64) -> Nanos {
     Nanos(libm::round(value) as u64)
 }
 
+/// Whose random draws a generator makes.
+#[derive(Clone, Copy, Debug)]
+pub enum Stream {
+    /// The order of what happens at the same instant, in the simulator.
+    Order,
+    /// The costs of a simulated CPU.
+    Cost(CpuId),
+    /// An instance of a thread object.
+    Task(SpecId, u32),
+    /// A task that was forked from a thread object: which of those it is.
+    Fork(SpecId, u32),
+}
+
+/// The generator for one purpose: no draw for one moves the draws for another.
+#[must_use]
+pub fn stream(seed: u64, stream: Stream) -> Pcg64Mcg {
+    let pair = |kind: u64, a: u32, b: u32| kind << 62 | u64::from(a) << 32 ^ u64::from(b) << 1;
+    let name = match stream {
+        Stream::Order => pair(0, 0, 0),
+        Stream::Cost(cpu) => pair(1, 0, cpu.0.into()),
+        Stream::Task(spec, nth) => pair(2, spec.0, nth),
+        Stream::Fork(spec, nth) => pair(3, spec.0, nth),
+    };
+    Pcg64Mcg::new(u128::from(mix(seed)) << 64 | u128::from(mix(seed ^ mix(name))))
+}
+
+/// Spreads every bit of `x` over all 64 (the finaliser of SplitMix64).
+fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand_pcg::Pcg64Mcg;
 
     fn mean(draw: Draw) -> u64 {
         let mut rng = Pcg64Mcg::new(7);

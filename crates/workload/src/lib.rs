@@ -24,12 +24,18 @@
 //! assert!(error.to_string().starts_with("-:1:25: expected "));
 //! ```
 //!
+//! What hosts need to run one, whatever their clock, is here too: the [`cursor`] of a task in its
+//! program, the [`objects`] that tasks share, and the generators that durations are [drawn](draw)
+//! from.
+//!
 //! `docs/scenario.md` has the whole language and what was decided where rt-app leaves it open.
 
+pub mod cursor;
 mod diagnostic;
 pub mod draw;
 mod json;
 mod lower;
+pub mod objects;
 pub mod scenario;
 
 pub use diagnostic::Diagnostic;

@@ -4,7 +4,7 @@
 //! [`crate::parse`].
 
 use crate::draw::Draw;
-use runyard_engine::attr::{GroupId, Weight};
+use runyard_engine::attr::{Attr, GroupId, Weight};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::features::Features;
 use runyard_engine::time::Nanos;
@@ -127,6 +127,26 @@ pub struct TaskSpec {
     pub phases: Vec<Phase>,
 }
 
+impl TaskSpec {
+    /// What is asked for a task that begins, on a machine that has `all` CPUs.
+    #[must_use]
+    pub fn first_attr(&self, all: &CpuSet) -> Attr {
+        let mut attr = Attr::normal(all.clone());
+        self.properties.replace(&mut attr);
+        self.phases[0].properties.replace(&mut attr);
+        attr
+    }
+
+    /// What is asked for a task from the beginning of `phase`, where it had `old` before.
+    #[must_use]
+    pub fn attr_in(&self, phase: &Phase, old: &Attr, all: &CpuSet) -> Attr {
+        let affinity = self.properties.cpus.as_ref().unwrap_or(all).clone();
+        let mut attr = Attr { affinity, ..old.clone() };
+        phase.properties.replace(&mut attr);
+        attr
+    }
+}
+
 /// A stretch of a task's life under the same properties.
 #[derive(Clone, Debug)]
 pub struct Phase {
@@ -151,6 +171,18 @@ pub struct Properties {
     pub group: Option<GroupId>,
     /// Timer slack; real-time tasks have none whatever it says.
     pub slack: Option<Nanos>,
+}
+
+impl Properties {
+    /// What is asked for replaces what was.
+    fn replace(&self, attr: &mut Attr) {
+        if let Some(cpus) = &self.cpus {
+            attr.affinity = cpus.clone();
+        }
+        attr.policy = self.policy.unwrap_or(attr.policy);
+        attr.group = self.group.unwrap_or(attr.group);
+        attr.slack = self.slack.unwrap_or(attr.slack);
+    }
 }
 
 /// The place of a thread object in [`Scenario::tasks`].

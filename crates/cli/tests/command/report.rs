@@ -18,7 +18,7 @@ const RUN: &str = r#"{
     }
 }"#;
 
-const REPORT: [&str; 13] = [
+pub const REPORT: [&str; 13] = [
     "schema",
     "host",
     "scenario",
@@ -33,9 +33,9 @@ const REPORT: [&str; 13] = [
     "engine",
     "violations",
 ];
-const MACHINE: [&str; 6] =
+pub const MACHINE: [&str; 6] =
     ["cpus", "utilization", "switches", "preemptions", "migrations", "timer_interrupts"];
-const CPU: [&str; 8] = [
+pub const CPU: [&str; 8] = [
     "cpu",
     "busy_ns",
     "idle_ns",
@@ -45,7 +45,7 @@ const CPU: [&str; 8] = [
     "overhead_ns",
     "switches",
 ];
-const TASK: [&str; 13] = [
+pub const TASK: [&str; 13] = [
     "name",
     "policy",
     "priority",
@@ -60,9 +60,9 @@ const TASK: [&str; 13] = [
     "migrations",
     "wakeup_latency",
 ];
-const LATENCY: [&str; 8] =
+pub const LATENCY: [&str; 8] =
     ["count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
-const GROUP: [&str; 8] = [
+pub const GROUP: [&str; 8] = [
     "path",
     "runtime_ns",
     "nr_periods",
@@ -72,8 +72,8 @@ const GROUP: [&str; 8] = [
     "burst_ns",
     "borrowed_ns",
 ];
-const TIMERS: [&str; 4] = ["armed", "expired", "greedy", "cancelled"];
-const ENGINE: [&str; 3] = ["decisions", "events", "wall_ns"];
+pub const TIMERS: [&str; 4] = ["armed", "expired", "greedy", "cancelled"];
+pub const ENGINE: [&str; 3] = ["decisions", "events", "wall_ns"];
 
 fn report() -> Json {
     Json::read(&sim(RUN, &["--json"]).done())

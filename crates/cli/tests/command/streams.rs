@@ -3,10 +3,13 @@
 use crate::rig::{Said, call_with, command, file};
 use std::fs::{File, OpenOptions};
 use std::process::Stdio;
+use std::sync::OnceLock;
 
-/// A scenario with a report that is larger than a pipe.
+/// A scenario with a report that is larger than a pipe. Written once: tests read it side by side.
 fn large() -> String {
-    file("large.json", "{\"tasks\": {\"a\": {\"instance\": 2000, \"loop\": 1, \"run\": 1}}}")
+    static LARGE: OnceLock<String> = OnceLock::new();
+    let text = "{\"tasks\": {\"a\": {\"instance\": 2000, \"loop\": 1, \"run\": 1}}}";
+    LARGE.get_or_init(|| file("large.json", text)).clone()
 }
 
 /// A stream whose reader has gone.

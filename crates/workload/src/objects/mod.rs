@@ -9,68 +9,73 @@
 
 mod sharing;
 
-pub use sharing::{Sharing, Waiting};
+pub use sharing::{Awaited, Sharing};
 
+use crate::scenario::{self, ObjectId};
 use runyard_engine::attr::RtPrio;
 use runyard_engine::task::TaskId;
-use crate::scenario::{self, ObjectId};
+use runyard_engine::time::Time;
 use std::collections::VecDeque;
 
 /// Tasks that wait for one thing, in the order in which they came.
 #[derive(Debug, Default)]
-pub struct Queue(VecDeque<TaskId>);
+struct Queue(VecDeque<TaskId>);
 
 impl Queue {
-    pub fn push(&mut self, task: TaskId) {
+    fn push(&mut self, task: TaskId) {
         self.0.push_back(task);
     }
 
-    /// The most important, of equals the first.
-    pub fn pop(&mut self, prio: impl Fn(TaskId) -> Option<RtPrio>) -> Option<TaskId> {
-        let best = (0..self.0.len()).max_by_key(|&at| (prio(self.0[at]), std::cmp::Reverse(at)))?;
-        self.0.remove(best)
+    /// The place of the most important, of equals the first.
+    fn best(&self, prio: impl Fn(TaskId) -> Option<RtPrio>) -> Option<usize> {
+        best(self.len(), |at| prio(self.0[at]))
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = TaskId> + '_ {
-        self.0.iter().copied()
+    fn remove(&mut self, at: usize) -> Option<TaskId> {
+        self.0.remove(at)
     }
 
-    pub fn drain(&mut self) -> impl Iterator<Item = TaskId> + '_ {
+    fn drain(&mut self) -> impl Iterator<Item = TaskId> + '_ {
         self.0.drain(..)
     }
 
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.0.len()
     }
 }
 
-#[derive(Debug, Default)]
-pub struct Mutex {
-    pub owner: Option<TaskId>,
-    pub waiters: Queue,
+/// The place of `0..len` with the highest priority, of equals the first.
+fn best(len: usize, prio: impl Fn(usize) -> Option<RtPrio>) -> Option<usize> {
+    (0..len).max_by_key(|&at| (prio(at), std::cmp::Reverse(at)))
 }
 
 #[derive(Debug, Default)]
-pub struct Condition {
+struct Mutex {
+    owner: Option<TaskId>,
+    waiters: Queue,
+}
+
+#[derive(Debug, Default)]
+struct Condition {
     /// Who waits, each with the mutex to take when woken.
-    pub waiters: VecDeque<(TaskId, ObjectId)>,
+    waiters: VecDeque<(TaskId, ObjectId)>,
 }
 
 #[derive(Debug)]
-pub struct Barrier {
+struct Barrier {
     users: u32,
-    pub waiters: Queue,
+    waiters: Queue,
 }
 
 #[derive(Debug, Default)]
-pub struct Semaphore {
-    pub value: u64,
-    pub waiters: Queue,
+struct Semaphore {
+    value: u64,
+    waiters: Queue,
 }
 
 /// A bounded pipe. Who waits at an end keeps what is left of its request; heads are served first.
 #[derive(Debug)]
-pub struct Pipe {
+struct Pipe {
     capacity: u64,
     filled: u64,
     senders: VecDeque<(TaskId, u64)>,
@@ -80,17 +85,19 @@ pub struct Pipe {
 /// All shared objects, each kind by [`ObjectId`].
 #[derive(Debug)]
 pub struct Objects {
-    pub mutexes: Vec<Mutex>,
-    pub conditions: Vec<Condition>,
-    pub barriers: Vec<Barrier>,
-    pub semaphores: Vec<Semaphore>,
-    pub suspended: Vec<Queue>,
-    pub pipes: Vec<Pipe>,
+    mutexes: Vec<Mutex>,
+    conditions: Vec<Condition>,
+    barriers: Vec<Barrier>,
+    semaphores: Vec<Semaphore>,
+    suspended: Vec<Queue>,
+    pipes: Vec<Pipe>,
     /// When the timers that tasks share are due next.
-    pub timers: Vec<Option<runyard_engine::time::Time>>,
+    timers: Vec<Option<Time>>,
 }
 
 impl Objects {
+    /// The objects of a scenario, before anybody came to them.
+    #[must_use]
     pub fn new(objects: &scenario::Objects) -> Objects {
         fn some<T: Default>(names: &[String]) -> Vec<T> {
             names.iter().map(|_| T::default()).collect()
@@ -108,7 +115,24 @@ impl Objects {
         }
     }
 
+    /// The task that owns a mutex.
+    #[must_use]
+    pub fn owner(&self, mutex: ObjectId) -> Option<TaskId> {
+        self.mutexes[mutex.0 as usize].owner
+    }
+
+    /// The tasks that wait for a mutex, in the order in which they came.
+    pub fn waiters(&self, mutex: ObjectId) -> impl Iterator<Item = TaskId> + '_ {
+        self.mutexes[mutex.0 as usize].waiters.0.iter().copied()
+    }
+
+    /// When the current period of a shared timer began, once somebody has used it.
+    pub fn period_mut(&mut self, timer: ObjectId) -> &mut Option<Time> {
+        &mut self.timers[timer.0 as usize]
+    }
+
     /// What is broken about who waits, if anything is.
+    #[must_use]
     pub fn check(&self) -> Option<String> {
         let free = |mutex: &Mutex| mutex.owner.is_none() && mutex.waiters.len() > 0;
         let full = |barrier: &Barrier| barrier.waiters.len() >= barrier.users as usize;
@@ -124,7 +148,7 @@ impl Objects {
 
 impl Barrier {
     /// Somebody arrives. The others, if it is the last.
-    pub fn arrive(&mut self, task: TaskId) -> Option<Vec<TaskId>> {
+    fn arrive(&mut self, task: TaskId) -> Option<Vec<TaskId>> {
         if self.waiters.len() + 1 < self.users as usize {
             self.waiters.push(task);
             return None;
@@ -139,13 +163,13 @@ impl Pipe {
     }
 
     /// Somebody wants to put bytes in; who is served by that, itself perhaps.
-    pub fn send(&mut self, task: TaskId, bytes: u64) -> Vec<TaskId> {
+    fn send(&mut self, task: TaskId, bytes: u64) -> Vec<TaskId> {
         self.senders.push_back((task, bytes));
         self.flow()
     }
 
     /// Somebody wants to take bytes out; who is served by that, itself perhaps.
-    pub fn receive(&mut self, task: TaskId, bytes: u64) -> Vec<TaskId> {
+    fn receive(&mut self, task: TaskId, bytes: u64) -> Vec<TaskId> {
         self.receivers.push_back((task, bytes));
         self.flow()
     }
@@ -205,7 +229,8 @@ mod tests {
         let mut queue = Queue::default();
         (0..4).for_each(|id| queue.push(TaskId(id)));
         let prio = |task: TaskId| RtPrio::new([0, 5, 9, 9][task.index()]);
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop(prio)).map(|task| task.0).collect();
+        let mut next = || queue.best(prio).and_then(|at| queue.remove(at));
+        let order: Vec<_> = std::iter::from_fn(&mut next).map(|task| task.0).collect();
         assert_eq!(order, [2, 3, 1, 0]);
     }
 }

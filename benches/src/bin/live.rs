@@ -1,0 +1,62 @@
+//! The live runtime beside its peers, as tables or as JSON.
+
+use clap::{Parser, ValueEnum};
+use runyard_benches::live::{Effort, Measured, Workload};
+use std::time::Duration;
+
+/// Measure the live runtime and its peers in turns, in this process
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// What to measure, instead of everything
+    #[arg(value_name = "WORKLOAD")]
+    workloads: Vec<Workload>,
+    /// Turns of each side; the table has their median
+    #[arg(long, default_value_t = 5, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// The length of a turn
+    #[arg(long, default_value_t = 0.3, value_name = "S",
+          value_parser = seconds)]
+    seconds: f64,
+    /// Iterations of a turn instead; turns of `pingpong_hog` have a length in any case
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    iterations: Option<u64>,
+    /// How often each probe runs, once in 2 ms
+    #[arg(long, default_value_t = 2_000, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    periods: u32,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().map_err(|error| error.to_string())?;
+    let sane = (0.001..=3_600.0).contains(&seconds);
+    sane.then_some(seconds).ok_or_else(|| "a turn takes 0.001 to 3600 seconds".to_owned())
+}
+
+fn main() {
+    let arguments = Arguments::parse();
+    let effort = Effort {
+        rounds: arguments.rounds as usize,
+        iterations: arguments.iterations,
+        span: Duration::from_secs_f64(arguments.seconds),
+        periods: arguments.periods as usize,
+    };
+    let workloads = match arguments.workloads {
+        none if none.is_empty() => Workload::value_variants().to_vec(),
+        some => some,
+    };
+    let mut measured = Measured::default();
+    for workload in workloads {
+        let name = workload.to_possible_value().expect("every workload has a name");
+        eprintln!("{} ...", name.get_name());
+        measured.add(workload, &effort);
+    }
+    if arguments.json {
+        println!("{}", measured.json());
+    } else {
+        print!("{}", measured.tables());
+    }
+}

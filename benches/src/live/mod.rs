@@ -1,0 +1,132 @@
+//! The live runtime beside its peers, measured in one run and in turns, so that a figure never
+//! stands beside one of another day. `cargo run --release -p runyard-benches --bin live` prints
+//! the tables; `docs/performance.md` has the figures.
+
+mod hog;
+mod host;
+mod probe;
+mod rates;
+mod table;
+mod tasks;
+
+pub use hog::BesideHog;
+pub use probe::{Lateness, Percentiles};
+pub use rates::{Comparison, Peer};
+
+use serde::Serialize;
+use std::time::Duration;
+use tasks::Bench;
+
+/// Something that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Workload {
+    /// 200 tasks yield 1,000 times each
+    YieldMany,
+    /// 1,000 tasks each start another and have an answer from it
+    PingPong,
+    /// Each of 1,000 tasks starts the next
+    ChainedSpawn,
+    /// 10,000 tasks are started within `block_on`
+    SpawnManyLocal,
+    /// 10,000 tasks are started from outside and awaited
+    SpawnManyRemoteIdle,
+    /// The same while the workers are kept busy by tasks that yield
+    SpawnManyRemoteBusy1,
+    /// 1,000 such tasks while the workers are kept busy by chains of tasks
+    SpawnManyRemoteBusy2,
+    /// Two tasks pass a token to and fro on two workers
+    Pair,
+    /// The same pair, beside two kernel threads that park and unpark
+    Kernel,
+    /// Such a pair on one worker, alone and beside a task that never waits
+    PingpongHog,
+    /// How late a periodic task is beside tasks that poll for 50 ms each
+    Probe,
+    /// From a decision to preempt to the task that preempts; nothing measures it yet
+    Preemption,
+}
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// How often each side has its turn.
+    pub rounds: usize,
+    /// Iterations of a turn; as many as fit into the span if not said.
+    pub iterations: Option<u64>,
+    /// The length of a turn.
+    pub span: Duration,
+    /// How often a probe runs.
+    pub periods: usize,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    schema: &'static str,
+    /// The cost of an operation, ours and a peer's.
+    pub comparisons: Vec<Comparison>,
+    /// What a pair of tasks does beside a hog.
+    pub beside_hog: Vec<BesideHog>,
+    /// How late a periodic task is.
+    pub lateness: Vec<Lateness>,
+}
+
+impl Default for Measured {
+    fn default() -> Measured {
+        Measured {
+            schema: "runyard.live-benches/1",
+            comparisons: Vec::new(),
+            beside_hog: Vec::new(),
+            lateness: Vec::new(),
+        }
+    }
+}
+
+impl Measured {
+    /// Measures a workload.
+    pub fn add(&mut self, workload: Workload, effort: &Effort) {
+        let (name, bench, peer) = match workload {
+            Workload::YieldMany => ("yield_many", Bench::YieldMany, Peer::Tokio),
+            Workload::PingPong => ("ping_pong", Bench::PingPong, Peer::Tokio),
+            Workload::ChainedSpawn => ("chained_spawn", Bench::ChainedSpawn, Peer::Tokio),
+            Workload::SpawnManyLocal => ("spawn_many_local", Bench::SpawnManyLocal, Peer::Tokio),
+            Workload::SpawnManyRemoteIdle => {
+                ("spawn_many_remote_idle", Bench::SpawnManyRemoteIdle, Peer::Tokio)
+            }
+            Workload::SpawnManyRemoteBusy1 => {
+                ("spawn_many_remote_busy1", Bench::SpawnManyRemoteBusy1, Peer::Tokio)
+            }
+            Workload::SpawnManyRemoteBusy2 => {
+                ("spawn_many_remote_busy2", Bench::SpawnManyRemoteBusy2, Peer::Tokio)
+            }
+            Workload::Pair => ("pair", Bench::Pair, Peer::Tokio),
+            Workload::Kernel => ("kernel", Bench::Pair, Peer::Kernel),
+            Workload::PingpongHog => return self.beside_hog.extend(hog::measure(effort)),
+            Workload::Probe => return self.lateness.extend(probe::measure(effort)),
+            Workload::Preemption => return,
+        };
+        self.comparisons.push(rates::compare(name, bench, peer, effort));
+    }
+
+    /// As tables for people.
+    #[must_use]
+    pub fn tables(&self) -> String {
+        table::render(self)
+    }
+
+    /// As JSON.
+    #[must_use]
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("all keys are strings")
+    }
+}
+
+/// Runs a test's body on a thread of its own: a runtime that hangs fails the test, and no more.
+#[cfg(test)]
+pub(crate) fn within_time<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+    const LIMIT: Duration = Duration::from_secs(30);
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || send.send(body()));
+    receive.recv_timeout(LIMIT).expect("it ends, and in time")
+}

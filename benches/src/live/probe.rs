@@ -1,0 +1,261 @@
+//! What a periodic task feels of others that keep their CPUs: how late it runs, each period from
+//! the moment at which it was meant to. No period is skipped: one that was missed counts with all of
+//! its lateness. (Rejected: to begin anew after a late period, as cyclictest does. Who is late for
+//! fifty periods would have one bad figure, not fifty.)
+//!
+//! tokio's figures are therefore spread between nothing and the longest wait; begun anew, nearly
+//! all of them would be the longest.
+
+use super::Effort;
+use super::host::{Host, Runyard, Tokio};
+use runyard::{Task, TaskBuilder};
+use rustix::thread::{clock_nanosleep_absolute, set_current_timer_slack};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use serde::Serialize;
+use std::hint::black_box;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use thread_priority::{
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id,
+};
+
+/// What the machine has, and the runtimes use.
+const WORKERS: usize = 2;
+/// Twice as many as there are CPUs: whoever is late waits for more than one of them.
+const HOGS: usize = 4;
+/// How long a hog computes before it lets others run.
+const POLL: Duration = Duration::from_millis(50);
+/// How often the probe runs.
+const PERIOD: Duration = Duration::from_millis(2);
+/// Both hosts that have timer slack are asked for the least there is.
+const SLACK: Duration = Duration::from_nanos(1);
+/// A hog computes so many steps between two looks at the clock: it is stopped in its own code, as
+/// most code would be, not in the C library's.
+const STEPS: u32 = 2_000;
+/// The priority of probes that have one; nobody else here does.
+const PRIORITY: u8 = 50;
+
+/// Who the probe is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Probe {
+    RunyardFifo,
+    RunyardFair,
+    Tokio,
+    KernelFair,
+    KernelFifo,
+}
+
+impl Probe {
+    const ALL: [Probe; 5] = [
+        Probe::RunyardFifo,
+        Probe::RunyardFair,
+        Probe::Tokio,
+        Probe::KernelFair,
+        Probe::KernelFifo,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Probe::RunyardFifo => "runyard, FIFO",
+            Probe::RunyardFair => "runyard, fair",
+            Probe::Tokio => "tokio",
+            Probe::KernelFair => "kernel thread, SCHED_OTHER",
+            Probe::KernelFifo => "kernel thread, SCHED_FIFO",
+        }
+    }
+
+    /// The lateness of each period; `None` if this machine does not permit it.
+    fn lateness(self, periods: usize) -> Option<Vec<Duration>> {
+        match self {
+            Probe::RunyardFifo => Some(on_runyard(Task::builder().fifo(PRIORITY), periods)),
+            Probe::RunyardFair => Some(on_runyard(Task::builder(), periods)),
+            Probe::Tokio => Some(on_tokio(periods)),
+            Probe::KernelFair => on_kernel_threads(|| true, periods),
+            Probe::KernelFifo => on_kernel_threads(become_fifo, periods),
+        }
+    }
+}
+
+/// How late a periodic task was.
+#[derive(Clone, Debug, Serialize)]
+pub struct Lateness {
+    /// Whose task.
+    pub probe: &'static str,
+    /// The figures; `null` if this machine does not permit such a probe.
+    pub figures: Option<Percentiles>,
+}
+
+/// What became of all periods.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Percentiles {
+    pub periods: usize,
+    pub mean_ns: u64,
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub p999_ns: u64,
+    pub max_ns: u64,
+}
+
+/// Measures every probe.
+pub(crate) fn measure(effort: &Effort) -> Vec<Lateness> {
+    let figures = |probe: Probe| probe.lateness(effort.periods.max(1)).map(percentiles);
+    let lateness = |probe: Probe| Lateness { probe: probe.name(), figures: figures(probe) };
+    Probe::ALL.into_iter().map(lateness).collect()
+}
+
+fn percentiles(mut lateness: Vec<Duration>) -> Percentiles {
+    lateness.sort_unstable();
+    let nanos: Vec<_> = lateness.iter().map(|late| late.as_nanos() as u64).collect();
+    let at = |per_mille: usize| nanos[(nanos.len() * per_mille / 1_000).min(nanos.len() - 1)];
+    Percentiles {
+        periods: nanos.len(),
+        mean_ns: nanos.iter().sum::<u64>() / nanos.len() as u64,
+        p50_ns: at(500),
+        p99_ns: at(990),
+        p999_ns: at(999),
+        max_ns: at(1_000),
+    }
+}
+
+fn compute_for(span: Duration) {
+    let started = Instant::now();
+    while started.elapsed() < span {
+        for step in 0..STEPS {
+            black_box(step);
+        }
+    }
+}
+
+async fn hog<H: Host>(stop: Arc<AtomicBool>) {
+    while !stop.load(Ordering::Relaxed) {
+        compute_for(POLL);
+        H::yield_now().await;
+    }
+}
+
+/// Runs `probe` beside the hogs.
+fn beside_hogs<H: Host, P>(host: &H, probe: P) -> P::Output
+where
+    P: Future<Output: Send + 'static>,
+{
+    let stop = Arc::new(AtomicBool::new(false));
+    let hogs = [(); HOGS].map(|()| host.spawn_from_outside(hog::<H>(stop.clone())));
+    host.block_on(async {
+        let result = probe.await;
+        stop.store(true, Ordering::Relaxed);
+        for hog in hogs {
+            hog.await.expect("a hog does not panic");
+        }
+        result
+    })
+}
+
+fn on_runyard(task: TaskBuilder, periods: usize) -> Vec<Duration> {
+    let probe = async move {
+        let mut interval = runyard::time::interval(PERIOD).slack(SLACK);
+        let mut lateness = Vec::with_capacity(periods);
+        for _ in 0..periods {
+            lateness.push(interval.tick().await);
+        }
+        lateness
+    };
+    let runtime = Runyard::start(WORKERS);
+    beside_hogs(&runtime, async { task.spawn(probe).await.expect("the probe does not panic") })
+}
+
+fn on_tokio(periods: usize) -> Vec<Duration> {
+    let probe = async move {
+        let first = tokio::time::Instant::now() + PERIOD;
+        let mut interval = tokio::time::interval_at(first, PERIOD);
+        let mut lateness = Vec::with_capacity(periods);
+        for _ in 0..periods {
+            lateness.push(interval.tick().await.elapsed());
+        }
+        lateness
+    };
+    let runtime = Tokio::start(WORKERS);
+    beside_hogs(&runtime, async { Tokio::spawn(probe).await.expect("the probe does not panic") })
+}
+
+/// The same as kernel threads. `None` if the probe's thread was not permitted to `become` what it
+/// should.
+fn on_kernel_threads(become_it: fn() -> bool, periods: usize) -> Option<Vec<Duration>> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..HOGS {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    compute_for(POLL);
+                    thread::yield_now();
+                }
+            });
+        }
+        // A thread of its own: what it becomes ends with it.
+        let probe = scope.spawn(|| become_it().then(|| kernel_probe(periods)));
+        let result = probe.join().expect("the probe does not panic");
+        stop.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+fn kernel_probe(periods: usize) -> Vec<Duration> {
+    let slack = NonZeroU64::new(SLACK.as_nanos() as u64);
+    set_current_timer_slack(slack).expect("any thread may be exact");
+    let now = || clock_gettime(ClockId::Monotonic);
+    let period = Timespec::try_from(PERIOD).expect("a period is short");
+    let mut due = now();
+    let mut lateness = Vec::with_capacity(periods);
+    for _ in 0..periods {
+        due += period;
+        while clock_nanosleep_absolute(ClockId::Monotonic, &due).is_err() {}
+        let late = now() - due;
+        lateness.push(Duration::try_from(late).expect("a sleep is never short"));
+    }
+    lateness
+}
+
+/// Makes the calling thread SCHED_FIFO; `false` if that is not permitted.
+fn become_fifo() -> bool {
+    let priority = ThreadPriorityValue::try_from(PRIORITY).expect("a priority is in 1..=99");
+    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+    let priority = ThreadPriority::Crossplatform(priority);
+    set_thread_priority_and_policy(thread_native_id(), priority, policy).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::within_time;
+    use super::*;
+
+    /// Enough for every hog to run.
+    const FEW: usize = 20;
+
+    #[test]
+    fn every_probe_has_every_period() {
+        for probe in Probe::ALL {
+            let lateness = within_time(move || probe.lateness(FEW));
+            match lateness.map(|lateness| lateness.len()) {
+                Some(periods) => assert_eq!(periods, FEW, "{probe:?}"),
+                None => assert_eq!(probe, Probe::KernelFifo, "only that may be refused"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_task_that_cannot_preempt_is_late_by_a_poll() {
+        let latest = within_time(|| on_tokio(FEW)).into_iter().max().unwrap();
+        assert!(latest >= POLL / 2, "{latest:?}: the hogs did not keep their CPUs");
+    }
+
+    #[test]
+    fn percentiles_are_of_what_is_sorted() {
+        let found = percentiles((1..=1_000).rev().map(Duration::from_nanos).collect());
+        assert_eq!((found.periods, found.mean_ns, found.p50_ns), (1_000, 500, 501));
+        assert_eq!((found.p99_ns, found.p999_ns, found.max_ns), (991, 1_000, 1_000));
+    }
+}

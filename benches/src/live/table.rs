@@ -1,0 +1,132 @@
+//! What was measured, as tables in plain ASCII.
+
+use super::{BesideHog, Comparison, Lateness, Measured, Peer};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+
+/// One table for each kind of figure of which there is some.
+pub(crate) fn render(measured: &Measured) -> String {
+    let mut tables = Vec::new();
+    if !measured.comparisons.is_empty() {
+        let head = ["workload", "peer", "runyard ns/op", "peer ns/op", "ratio", "least..greatest"];
+        tables.push(table(head, measured.comparisons.iter().map(comparison)));
+    }
+    if !measured.beside_hog.is_empty() {
+        let head = ["pingpong_hog", "alone /s", "beside a hog /s", "ratio", "least..greatest"];
+        tables.push(table(head, measured.beside_hog.iter().map(beside_hog)));
+    }
+    if !measured.lateness.is_empty() {
+        let head = ["probe", "periods", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
+        tables.push(table(head, measured.lateness.iter().map(lateness)));
+    }
+    tables.join("\n")
+}
+
+fn comparison(row: &Comparison) -> [String; 6] {
+    let peer = match row.peer {
+        Peer::Tokio => "tokio",
+        Peer::Kernel => "kernel threads",
+    };
+    [
+        row.workload.to_owned(),
+        peer.to_owned(),
+        format!("{:.0}", row.runyard_ns),
+        format!("{:.0}", row.peer_ns),
+        format!("{:.2}", row.ratio),
+        range(row.ratio_range),
+    ]
+}
+
+fn beside_hog(row: &BesideHog) -> [String; 5] {
+    [
+        row.host.to_owned(),
+        format!("{:.0}", row.alone_per_s),
+        format!("{:.0}", row.beside_per_s),
+        format!("{:.2}", row.ratio),
+        range(row.ratio_range),
+    ]
+}
+
+fn lateness(row: &Lateness) -> [String; 7] {
+    let Some(figures) = row.figures else {
+        let none = String::new;
+        let refused = "not permitted".to_owned();
+        return [row.probe.to_owned(), refused, none(), none(), none(), none(), none()];
+    };
+    let micros = |nanos: u64| format!("{:.1}", nanos as f64 / 1e3);
+    [
+        row.probe.to_owned(),
+        figures.periods.to_string(),
+        micros(figures.mean_ns),
+        micros(figures.p50_ns),
+        micros(figures.p99_ns),
+        micros(figures.p999_ns),
+        micros(figures.max_ns),
+    ]
+}
+
+fn range([least, greatest]: [f64; 2]) -> String {
+    format!("{least:.2}..{greatest:.2}")
+}
+
+/// Names to the left, figures to the right.
+fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    let aligned = |(column, text): (usize, String)| {
+        let alignment = if column == 0 { CellAlignment::Left } else { CellAlignment::Right };
+        Cell::new(text).set_alignment(alignment)
+    };
+    let cells = |row: [String; N]| row.into_iter().enumerate().map(aligned).collect::<Vec<_>>();
+    table.set_header(cells(head.map(str::to_owned)));
+    for row in rows {
+        table.add_row(cells(row));
+    }
+    let lines: Vec<_> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::Percentiles;
+
+    #[test]
+    fn every_figure_has_a_place() {
+        let figures = Percentiles {
+            periods: 2_000,
+            mean_ns: 1_100,
+            p50_ns: 2_200,
+            p99_ns: 3_300,
+            p999_ns: 4_400,
+            max_ns: 5_500,
+        };
+        let measured = Measured {
+            comparisons: vec![Comparison {
+                workload: "yield_many",
+                peer: Peer::Tokio,
+                runyard_ns: 210.0,
+                peer_ns: 105.0,
+                ratio: 2.0,
+                ratio_range: [1.5, 2.25],
+            }],
+            beside_hog: vec![BesideHog {
+                host: "tokio",
+                alone_per_s: 1_000.0,
+                beside_per_s: 0.0,
+                ratio: 0.0,
+                ratio_range: [0.0, 0.0],
+            }],
+            lateness: vec![
+                Lateness { probe: "tokio", figures: Some(figures) },
+                Lateness { probe: "kernel thread, SCHED_FIFO", figures: None },
+            ],
+            ..Measured::default()
+        };
+        let text = render(&measured);
+        let words: Vec<Vec<_>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
+        assert_eq!(words[1], ["yield_many", "tokio", "210", "105", "2.00", "1.50..2.25"]);
+        assert_eq!(words[4], ["tokio", "1000", "0", "0.00", "0.00..0.00"]);
+        assert_eq!(words[7], ["tokio", "2000", "1.1", "2.2", "3.3", "4.4", "5.5"]);
+        assert_eq!(words[8][3..], ["not", "permitted"], "{text}");
+    }
+}

@@ -1,0 +1,334 @@
+//! tokio's own benchmarks of its multi-thread runtime (`benches/rt_multi_threaded.rs`), with its
+//! parameters but for the number of workers, and a token that two tasks pass to and fro.
+//!
+//! Each returns how many operations it saw done: by what the tasks sent, counted down or returned,
+//! never by how many were asked for.
+
+use super::host::Host;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+
+/// Tasks beside `spawn_many_remote_busy` keep a worker busy for so long at a time.
+const STALL: Duration = Duration::from_micros(10);
+
+/// One of the workloads that are the same on every runtime, and how it is measured: so many
+/// operations at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bench {
+    /// Tasks that yield again and again. An operation is a yield.
+    YieldMany,
+    /// Tasks that each start another and have an answer from it. An operation is such a pair.
+    PingPong,
+    /// Each task starts the next. An operation is a task.
+    ChainedSpawn,
+    /// Tasks started within `block_on`. An operation is a task.
+    SpawnManyLocal,
+    /// Tasks started from outside on idle workers, and awaited. An operation is a task.
+    SpawnManyRemoteIdle,
+    /// The same beside tasks that keep the workers busy and yield.
+    SpawnManyRemoteBusy1,
+    /// The same beside tasks that keep the workers busy and start their successors.
+    SpawnManyRemoteBusy2,
+    /// Two tasks that pass a token through two channels. An operation is a round trip.
+    Pair,
+}
+
+/// How much of everything an iteration has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) workers: usize,
+    pub(crate) spawns: usize,
+    pub(crate) spawns_beside_chains: usize,
+    pub(crate) pings: usize,
+    pub(crate) chain: usize,
+    pub(crate) yielders: usize,
+    pub(crate) yields: usize,
+    pub(crate) round_trips: usize,
+}
+
+impl Sizes {
+    /// tokio's, with as many workers as the machines have CPUs on which this is compared, and so
+    /// many round trips that starting the two tasks costs nothing.
+    pub(crate) const FULL: Sizes = Sizes {
+        workers: 2,
+        spawns: 10_000,
+        spawns_beside_chains: 1_000,
+        pings: 1_000,
+        chain: 1_000,
+        yielders: 200,
+        yields: 1_000,
+        round_trips: 10_000,
+    };
+}
+
+/// A workload on a runtime of its own, with what goes on in the background.
+pub(crate) struct Prepared<H: Host> {
+    host: H,
+    bench: Bench,
+    sizes: Sizes,
+    stop: Arc<AtomicBool>,
+    background: Vec<H::Join<()>>,
+}
+
+impl<H: Host> Prepared<H> {
+    pub(crate) fn new(bench: Bench, sizes: Sizes) -> Prepared<H> {
+        let (host, stop) = (H::start(sizes.workers), Arc::new(AtomicBool::new(false)));
+        let background = match bench {
+            Bench::SpawnManyRemoteBusy1 => {
+                let tasks = (0..2 * sizes.workers).map(|_| stalling::<H>(stop.clone()));
+                tasks.map(|task| host.spawn_from_outside(task)).collect()
+            }
+            Bench::SpawnManyRemoteBusy2 => {
+                let chains = (0..sizes.workers).map(|_| stop.clone());
+                let chain = |stop| async move { stall_and_succeed::<H>(stop) };
+                chains.map(|stop| host.spawn_from_outside(chain(stop))).collect()
+            }
+            _ => Vec::new(),
+        };
+        Prepared { host, bench, sizes, stop, background }
+    }
+
+    /// Does it all once; how many operations were done.
+    pub(crate) fn iterate(&self) -> usize {
+        let (host, sizes) = (&self.host, self.sizes);
+        match self.bench {
+            Bench::YieldMany => yield_many(host, sizes.yielders, sizes.yields),
+            Bench::PingPong => ping_pong(host, sizes.pings),
+            Bench::ChainedSpawn => chained_spawn(host, sizes.chain),
+            Bench::SpawnManyLocal => spawn_many_local(host, sizes.spawns),
+            Bench::SpawnManyRemoteIdle | Bench::SpawnManyRemoteBusy1 => {
+                spawn_many_remote(host, sizes.spawns)
+            }
+            Bench::SpawnManyRemoteBusy2 => spawn_many_remote(host, sizes.spawns_beside_chains),
+            Bench::Pair => round_trips(host, sizes.round_trips),
+        }
+    }
+
+    /// Ends what goes on in the background, and the runtime.
+    pub(crate) fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.host.block_on(async {
+            for task in self.background {
+                task.await.expect("nothing in the background panics");
+            }
+        });
+    }
+}
+
+fn yield_many<H: Host>(host: &H, tasks: usize, yields: usize) -> usize {
+    let (done, all_done) = sync_channel(tasks);
+    for _ in 0..tasks {
+        let done = done.clone();
+        drop(host.spawn_from_outside(async move {
+            for _ in 0..yields {
+                H::yield_now().await;
+            }
+            done.send(yields).expect("somebody waits");
+        }));
+    }
+    (0..tasks).map(|_| all_done.recv().expect("every task sends")).sum()
+}
+
+/// Counts tasks down and tells when the last is done.
+#[derive(Clone)]
+struct Countdown {
+    left: Arc<AtomicUsize>,
+    done: SyncSender<()>,
+}
+
+impl Countdown {
+    fn one_done(&self) {
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.done.send(()).expect("somebody waits");
+        }
+    }
+}
+
+fn ping_pong<H: Host>(host: &H, pings: usize) -> usize {
+    let (done, all_done) = sync_channel(1);
+    let countdown = Countdown { left: Arc::new(AtomicUsize::new(pings)), done };
+    let left = countdown.left.clone();
+    host.block_on(async {
+        drop(H::spawn(async move {
+            for _ in 0..pings {
+                drop(H::spawn(ping::<H>(countdown.clone())));
+            }
+        }));
+        // As tokio's does, this blocks the thread, which is no worker.
+        all_done.recv().expect("the last task sends");
+    });
+    pings - left.load(Ordering::Relaxed)
+}
+
+async fn ping<H: Host>(countdown: Countdown) {
+    let (ping, pinged) = oneshot::channel();
+    let (pong, ponged) = oneshot::channel();
+    drop(H::spawn(async move {
+        pinged.await.expect("it is pinged");
+        pong.send(()).expect("somebody waits");
+    }));
+    ping.send(()).expect("somebody waits");
+    ponged.await.expect("it is answered");
+    countdown.one_done();
+}
+
+fn chained_spawn<H: Host>(host: &H, length: usize) -> usize {
+    let (done, all_done) = sync_channel(1);
+    host.block_on(async {
+        drop(H::spawn(async move { link::<H>(done, 0, length) }));
+        all_done.recv().expect("the last task sends")
+    })
+}
+
+/// Starts the task after `nth` of `length`.
+fn link<H: Host>(done: SyncSender<usize>, nth: usize, length: usize) {
+    if nth == length {
+        done.send(nth).expect("somebody waits");
+    } else {
+        drop(H::spawn(async move { link::<H>(done, nth + 1, length) }));
+    }
+}
+
+fn spawn_many_local<H: Host>(host: &H, tasks: usize) -> usize {
+    let (done, all_done) = sync_channel(1);
+    let countdown = Countdown { left: Arc::new(AtomicUsize::new(tasks)), done };
+    host.block_on(async {
+        for _ in 0..tasks {
+            let countdown = countdown.clone();
+            drop(H::spawn(async move { countdown.one_done() }));
+        }
+        all_done.recv().expect("the last task sends");
+    });
+    tasks - countdown.left.load(Ordering::Relaxed)
+}
+
+fn spawn_many_remote<H: Host>(host: &H, tasks: usize) -> usize {
+    let handles: Vec<_> = (0..tasks).map(|_| host.spawn_from_outside(async {})).collect();
+    host.block_on(async {
+        let mut done = 0;
+        for handle in handles {
+            handle.await.expect("an empty task does not panic");
+            done += 1;
+        }
+        done
+    })
+}
+
+fn stall() {
+    let started = Instant::now();
+    while started.elapsed() < STALL {
+        std::thread::yield_now();
+    }
+}
+
+async fn stalling<H: Host>(stop: Arc<AtomicBool>) {
+    while !stop.load(Ordering::Relaxed) {
+        H::yield_now().await;
+        stall();
+    }
+}
+
+/// Keeps its worker busy, then starts its successor.
+fn stall_and_succeed<H: Host>(stop: Arc<AtomicBool>) {
+    stall();
+    if !stop.load(Ordering::Relaxed) {
+        drop(H::spawn(async move { stall_and_succeed::<H>(stop) }));
+    }
+}
+
+fn round_trips<H: Host>(host: &H, times: usize) -> usize {
+    let (ping, mut pinged) = mpsc::channel(1);
+    let (pong, mut ponged) = mpsc::channel(1);
+    let answering = host.spawn_from_outside(async move {
+        while let Some(()) = pinged.recv().await {
+            pong.send(()).await.expect("somebody waits");
+        }
+    });
+    let asking = host.spawn_from_outside(async move {
+        for nth in 0..times {
+            ping.send(()).await.expect("somebody answers");
+            if ponged.recv().await.is_none() {
+                return nth;
+            }
+        }
+        times
+    });
+    host.block_on(async {
+        let done = asking.await.expect("nothing panics");
+        answering.await.expect("nothing panics");
+        done
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::host::{Runyard, Tokio};
+    use super::super::within_time;
+    use super::*;
+
+    /// All different, so that a count tells what was counted.
+    const TINY: Sizes = Sizes {
+        workers: 2,
+        spawns: 37,
+        spawns_beside_chains: 31,
+        pings: 29,
+        chain: 23,
+        yielders: 7,
+        yields: 19,
+        round_trips: 17,
+    };
+
+    fn counts(bench: Bench, expected: usize) {
+        fn twice<H: Host>(bench: Bench) -> [usize; 2] {
+            let prepared = Prepared::<H>::new(bench, TINY);
+            let counted = [(); 2].map(|()| prepared.iterate());
+            prepared.end();
+            counted
+        }
+        assert_eq!(within_time(move || twice::<Tokio>(bench)), [expected; 2], "tokio");
+        assert_eq!(within_time(move || twice::<Runyard>(bench)), [expected; 2], "runyard");
+    }
+
+    #[test]
+    fn yield_many_yields_for_every_task() {
+        counts(Bench::YieldMany, TINY.yielders * TINY.yields);
+    }
+
+    #[test]
+    fn ping_pong_has_every_answer() {
+        counts(Bench::PingPong, TINY.pings);
+    }
+
+    #[test]
+    fn chained_spawn_reaches_the_end_of_the_chain() {
+        counts(Bench::ChainedSpawn, TINY.chain);
+    }
+
+    #[test]
+    fn spawn_many_local_runs_every_task() {
+        counts(Bench::SpawnManyLocal, TINY.spawns);
+    }
+
+    #[test]
+    fn spawn_many_remote_idle_runs_every_task() {
+        counts(Bench::SpawnManyRemoteIdle, TINY.spawns);
+    }
+
+    #[test]
+    fn spawn_many_remote_busy1_runs_every_task_and_ends() {
+        counts(Bench::SpawnManyRemoteBusy1, TINY.spawns);
+    }
+
+    #[test]
+    fn spawn_many_remote_busy2_runs_every_task_and_ends() {
+        counts(Bench::SpawnManyRemoteBusy2, TINY.spawns_beside_chains);
+    }
+
+    #[test]
+    fn the_pair_makes_every_round_trip() {
+        counts(Bench::Pair, TINY.round_trips);
+    }
+}

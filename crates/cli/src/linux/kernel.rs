@@ -1,0 +1,130 @@
+//! What is asked of the kernel for a thread, and what it says of one. All of it is about the calling
+//! thread.
+//!
+//! The kernel's counts do not begin with the task: [`Counts::read`] is taken before a task starts,
+//! and what it says is subtracted. Two figures are not quite the report's: a migration is any move
+//! between run queues, also one of a thread that did not run there; and who yields is counted by the
+//! kernel among those who lose their CPU, so that the preemptions of a task that yields are unknown.
+
+use crate::play::{Diary, cpu_time};
+use runyard_engine::attr::{Attr, Policy};
+use runyard_engine::time::Nanos;
+use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
+use std::fmt::Display;
+use std::num::NonZeroU64;
+use thread_priority::unix::{
+    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id,
+};
+use thread_priority::{Error, ThreadPriority, ThreadPriorityValue};
+
+/// The least timer slack that can be asked for; 0 asks for the default.
+const LEAST_SLACK: NonZeroU64 = NonZeroU64::MIN;
+
+/// What the kernel and the task itself say of a task that is over.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    pub(super) runtime: Nanos,
+    /// `None`, as below, if the kernel does not say.
+    pub(super) wait: Option<Nanos>,
+    pub(super) switches: Option<u64>,
+    pub(super) preemptions: Option<u64>,
+    pub(super) migrations: Option<u64>,
+    pub(super) diary: Diary,
+}
+
+/// What the kernel has counted for a thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    wait: Option<u64>,
+    voluntary: Option<u64>,
+    involuntary: Option<u64>,
+    migrations: Option<u64>,
+}
+
+impl Counts {
+    /// The counts of the calling thread.
+    pub(super) fn read() -> Counts {
+        let [stat, status, sched] = ["schedstat", "status", "sched"].map(|file| {
+            std::fs::read_to_string(format!("/proc/thread-self/{file}")).unwrap_or_default()
+        });
+        Counts {
+            wait: stat.split_whitespace().nth(1).and_then(|wait| wait.parse().ok()),
+            voluntary: count(&status, "voluntary_ctxt_switches"),
+            involuntary: count(&status, "nonvoluntary_ctxt_switches"),
+            migrations: count(&sched, "se.nr_migrations"),
+        }
+    }
+
+    /// What became of the calling thread since `self`, which has written `diary`. It has been
+    /// switched in as often as it was switched out: it executed then and does now.
+    pub(super) fn figures(self, diary: Diary) -> Figures {
+        let runtime = cpu_time().saturating_sub(diary.cpu_at_start);
+        let now = Counts::read();
+        let since = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        let involuntary = since(now.involuntary, self.involuntary);
+        let voluntary = since(now.voluntary, self.voluntary);
+        Figures {
+            runtime,
+            wait: since(now.wait, self.wait).map(Nanos),
+            switches: voluntary.zip(involuntary).map(|(own, other)| own + other),
+            preemptions: involuntary.filter(|_| diary.yields == 0),
+            migrations: since(now.migrations, self.migrations),
+            diary,
+        }
+    }
+}
+
+/// The number behind `name` and a colon at the beginning of a line.
+fn count(text: &str, name: &str) -> Option<u64> {
+    let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
+    pairs.find(|(key, _)| key.trim() == name)?.1.trim().parse().ok()
+}
+
+/// Asks for `new` for the calling thread: all of it, or what is other than `old`. `cpus` are the
+/// machine's numbers of the run's CPUs.
+pub(super) fn apply(new: &Attr, old: Option<&Attr>, cpus: &[usize]) -> Result<(), String> {
+    if old.is_none_or(|old| old.affinity != new.affinity) {
+        let mut set = CpuSet::new();
+        new.affinity.iter().for_each(|cpu| set.set(cpus[cpu.index()]));
+        sched_setaffinity(None, &set)
+            .map_err(|error| refused(format_args!("CPUs {}", new.affinity), error))?;
+    }
+    if old.is_none_or(|old| old.slack != new.slack) {
+        let slack = NonZeroU64::new(new.slack.0).unwrap_or(LEAST_SLACK);
+        set_current_timer_slack(Some(slack)).map_err(|error| refused("a timer slack", error))?;
+    }
+    if old.is_none_or(|old| old.policy != new.policy) {
+        set_policy(new.policy)?;
+    }
+    Ok(())
+}
+
+fn set_policy(policy: Policy) -> Result<(), String> {
+    let wanted = match policy {
+        Policy::Fifo(_) => ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo),
+        Policy::RoundRobin(_) => {
+            ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::RoundRobin)
+        }
+        Policy::Normal(_) => ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other),
+        Policy::Batch(_) => ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Batch),
+        Policy::Idle => ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle),
+    };
+    // The crate has numbers of its own for nice values, and says what they mean.
+    let means = |priority: &ThreadPriority| {
+        priority.to_posix(wanted).is_ok_and(|number| i64::from(number) == policy.priority())
+    };
+    let mut numbers = (u8::MIN..=u8::MAX).map_while(|n| ThreadPriorityValue::try_from(n).ok());
+    let priority = numbers.find_map(|n| Some(ThreadPriority::Crossplatform(n)).filter(means));
+    let priority = priority.expect("every priority and every nice value has a number");
+    let what = format_args!("{policy} {}", policy.priority());
+    match set_thread_priority_and_policy(thread_native_id(), priority, wanted) {
+        Ok(()) => Ok(()),
+        Err(Error::OS(code)) => Err(refused(what, std::io::Error::from_raw_os_error(code))),
+        Err(error) => Err(refused(what, error)),
+    }
+}
+
+fn refused(what: impl Display, why: impl Display) -> String {
+    format!("the kernel refuses {what}: {why}")
+}

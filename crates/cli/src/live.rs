@@ -1,0 +1,210 @@
+//! `runyard live`: a scenario on the runyard runtime, on this machine's CPUs, in this process.
+//!
+//! Each task is a task of the runtime, with the policy, the CPUs and the timer slack of the
+//! scenario's. The report is made from the runtime's events, like a simulation's. The run begins
+//! with the first task; what the runtime says of the time before it, or after the run's end, does
+//! not count.
+
+use crate::Failure;
+use crate::machine;
+use crate::options::HostOptions;
+use crate::output;
+use crate::play::{Birth, Diary, Section, Stage, World, play};
+use crate::sync::{Arc, Mutex, OnceLock, lock};
+use clap::Args;
+use runyard::{JoinHandle, Observer, Runtime, Task};
+use runyard_engine::attr::{Attr, GroupId};
+use runyard_engine::cpu::CpuId;
+use runyard_engine::event::{Event, What};
+use runyard_engine::features::{Feature, Features};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_report::{Checks, Collector, GroupInfo, Report, RunInfo, TaskInfo, render};
+use std::future::Future;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// The arguments of `runyard live`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    host: HostOptions,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let host = &arguments.host;
+    if host.has_features() {
+        return Err(Failure::input("--feature: live runs with all features as they are"));
+    }
+    let cpus = machine::cpus(host.cpus)?.len();
+    let parsed = host.read_on(cpus)?;
+    machine::warn(&parsed.scenario, "live");
+    if parsed.scenario.features != Features::default() {
+        output::say("warning: live runs with all features as they are, not as the file says");
+    }
+    let started = Instant::now();
+    let (world, births) = World::new(parsed.scenario, host.seed, cpus, Unstopped);
+    let log = Log::new(world.clone());
+    let tasks = perform(&world, births, &log, cpus);
+    if let Some(why) = world.refused() {
+        return Err(Failure::Refused(format!("live: {why}")));
+    }
+    let wall = Nanos(started.elapsed().as_nanos() as u64);
+    let totals = std::mem::take(&mut *lock(&log.accounts)).finish(world.ended());
+    let scenario = host.name();
+    let info = RunInfo { scenario, seed: host.seed, wall, ..info(&world, &tasks) };
+    let report = Report::new(info, &totals);
+    output::report(|out| match host.json {
+        true => report.write_json(out),
+        false => out.write_all(render(&report, Checks::NotDone).as_bytes()),
+    })
+}
+
+/// Runs the tasks that are born into `world` to the end of the run. What the runtime calls each.
+fn perform(world: &Arc<World>, births: Vec<Birth>, log: &Arc<Log>, cpus: usize) -> Vec<TaskId> {
+    let runtime = Runtime::builder().workers(cpus).observer(log.clone()).build();
+    let log = log.clone();
+    let tasks = Tasks(Arc::new(Crew { world: world.clone(), log, handles: Mutex::default() }));
+    runtime.block_on(async {
+        if let Err(why) = births.into_iter().try_for_each(|birth| tasks.start(birth)) {
+            world.refuse(why);
+        }
+    });
+    world.wait(|| tasks.now());
+    runtime.block_on(tasks.0.join())
+}
+
+/// What the runtime cannot know: what the scenario calls its tasks.
+fn info(world: &World, names: &[TaskId]) -> RunInfo {
+    let group = |group: &runyard_workload::scenario::GroupSpec| GroupInfo {
+        path: group.path.clone(),
+        parent: (group.path != "/").then_some(group.parent),
+    };
+    let tasks = world.known().into_iter().zip(names).map(|(known, &id)| TaskInfo {
+        id,
+        name: known.name,
+        policy: known.policy,
+        latency_nice: 0,
+        group: GroupId::ROOT,
+    });
+    let on = |feature: &&Feature| Features::default().has(**feature);
+    RunInfo {
+        host: "live".to_owned(),
+        features: Feature::ALL.iter().filter(on).map(|f| f.name().to_owned()).collect(),
+        cpus: world.all().len(),
+        tasks: tasks.collect(),
+        groups: world.scenario.groups.iter().map(group).collect(),
+        ..RunInfo::default()
+    }
+}
+
+/// The runtime as the host of tasks.
+#[derive(Clone)]
+struct Tasks(Arc<Crew>);
+
+struct Crew {
+    world: Arc<World>,
+    log: Arc<Log>,
+    handles: Mutex<Vec<(TaskId, JoinHandle<Diary>)>>,
+}
+
+impl Stage for Tasks {
+    fn now(&self) -> Time {
+        let begin = self.0.log.begin.get();
+        Time(begin.map_or(0, |&(begin, _)| begin.elapsed().as_nanos() as u64))
+    }
+
+    fn sleep_until(&self, at: Time, _: Nanos) -> impl Future<Output = ()> + Send {
+        let (begin, _) = *self.0.log.begin.get().expect("a task runs: the run has begun");
+        runyard::time::sleep_until(begin + Duration::from_nanos(at.0))
+    }
+
+    fn yield_now(&self) -> impl Future<Output = ()> + Send {
+        runyard::yield_now()
+    }
+
+    fn apply(&self, new: &Attr, old: &Attr) -> Result<(), String> {
+        let task = Task::current();
+        if new.policy != old.policy {
+            task.set_policy(new.policy);
+        }
+        if new.affinity != old.affinity {
+            task.set_affinity(new.affinity.iter().map(CpuId::index));
+        }
+        if new.slack != old.slack {
+            task.set_slack(Duration::from_nanos(new.slack.0));
+        }
+        Ok(())
+    }
+
+    fn start(&self, birth: Birth) -> Result<(), String> {
+        let builder = Task::builder()
+            .name(birth.name.clone())
+            .policy(birth.attr.policy)
+            .affinity(birth.attr.affinity.iter().map(CpuId::index))
+            .slack(Duration::from_nanos(birth.attr.slack.0));
+        let task = birth.task;
+        let handle = builder.spawn(play(self.clone(), self.0.world.clone(), birth));
+        let mut made = Some((task, handle));
+        Unstopped.run(&mut || lock(&self.0.handles).extend(made.take()));
+        Ok(())
+    }
+}
+
+impl Crew {
+    /// Waits for all tasks, those that are forked meanwhile included. What the runtime calls each,
+    /// in the order of the world's.
+    async fn join(&self) -> Vec<TaskId> {
+        let mut names = Vec::new();
+        while let Some((task, handle)) = { lock(&self.handles).pop() } {
+            names.resize(names.len().max(task.index() + 1), TaskId(0));
+            names[task.index()] = handle.id();
+            handle.await.expect("the tasks of a scenario do not panic");
+        }
+        names
+    }
+}
+
+/// Where a task is not to be stopped: it has a lock that others want.
+#[derive(Debug)]
+struct Unstopped;
+
+impl Section for Unstopped {
+    fn run(&self, access: &mut dyn FnMut()) {
+        runyard::without_preemption(access);
+    }
+}
+
+/// Takes the runtime's events, while the run lasts.
+#[derive(Debug)]
+struct Log {
+    world: Arc<World>,
+    /// When the first task came into being, on both clocks: here, and in the events.
+    begin: OnceLock<(Instant, Time)>,
+    accounts: Mutex<Collector>,
+}
+
+impl Log {
+    fn new(world: Arc<World>) -> Arc<Log> {
+        Arc::new(Log { world, begin: OnceLock::new(), accounts: Mutex::default() })
+    }
+}
+
+impl Observer for Log {
+    fn event(&self, event: &Event) {
+        if let What::Spawn { .. } = event.what {
+            self.begin.get_or_init(|| (Instant::now(), event.at));
+        }
+        let Some(&(_, zero)) = self.begin.get() else { return };
+        let told = |at: Time| Time(at.0.saturating_sub(zero.0));
+        let (at, cpu) = (told(event.at), event.cpu);
+        if self.world.is_over(at) {
+            return;
+        }
+        let what = match event.what {
+            What::Wake { task, since } => What::Wake { task, since: told(since) },
+            what => what,
+        };
+        lock(&self.accounts).event(&Event { at, cpu, what });
+    }
+}

@@ -1,0 +1,36 @@
+//! The machine that the command runs on, as the hosts with real CPUs use it.
+
+use crate::Failure;
+use crate::output;
+use runyard_report::CpuReport;
+use runyard_workload::Scenario;
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+/// The machine's numbers of the CPUs that a run uses: those that this process may, or the first
+/// `wanted` of them.
+pub(crate) fn cpus(wanted: Option<usize>) -> Result<Vec<usize>, Failure> {
+    let allowed = sched_getaffinity(None)
+        .map_err(|error| Failure::Refused(format!("the CPUs of this process: {error}")))?;
+    let mut cpus: Vec<_> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+    let there = cpus.len();
+    if let Some(wanted) = wanted.filter(|&wanted| wanted > there) {
+        return Err(Failure::input(format_args!("--cpus {wanted}: there are {there} CPUs here")));
+    }
+    cpus.truncate(wanted.unwrap_or(there));
+    Ok(cpus)
+}
+
+/// Says what of a scenario has no effect on `host`.
+pub(crate) fn warn(scenario: &Scenario, host: &str) {
+    if scenario.groups.len() > 1 {
+        output::say(format_args!("warning: {host} makes no task groups: all tasks are in /"));
+    }
+    if scenario.pi_enabled {
+        output::say(format_args!("warning: {host} inherits no priorities: pi_enabled is off"));
+    }
+}
+
+/// A CPU of which a host knows nothing but that it is there.
+pub(crate) fn unknown_cpu(cpu: usize) -> CpuReport {
+    CpuReport { cpu, ..CpuReport::default() }
+}

@@ -1,0 +1,240 @@
+//! A scenario on real CPUs: one interpreter of the tasks' programs for every host that has a clock
+//! on the wall.
+//!
+//! A task is the future of [`play`]. A host is a [`Stage`]: it has the clock, the sleeps, and the
+//! scheduler that is asked for policies. What tasks share is the [`World`]'s. Work is spinning: CPU
+//! time until the thread's own CPU clock has advanced by so much, which stands still while the
+//! thread is preempted, on either host.
+//!
+//! The end of the run is known to all tasks: none sleeps or spins beyond it, and who waits for
+//! another is woken then.
+
+mod spin;
+mod world;
+
+pub(crate) use spin::{cpu_time, nanos};
+pub(crate) use world::{Birth, Known, Section, World};
+
+use crate::sync::Arc;
+use rand_pcg::Pcg64Mcg;
+use runyard_engine::attr::Attr;
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_report::Histogram;
+use runyard_workload::cursor::{Cursor, Next, Period};
+use runyard_workload::scenario::{Phase, SpecId, Step, TaskSpec, TimerRef};
+use std::future::Future;
+
+/// A host, as a task on it sees it. All instants count from the beginning of the run.
+pub(crate) trait Stage: Clone + Send + Sync + 'static {
+    /// The time.
+    fn now(&self) -> Time;
+
+    /// Blocks the calling task until `at`, or later by `slack` at the most.
+    fn sleep_until(&self, at: Time, slack: Nanos) -> impl Future<Output = ()> + Send;
+
+    /// Lets others run.
+    fn yield_now(&self) -> impl Future<Output = ()> + Send;
+
+    /// Asks the scheduler for what is `new` for the calling task, which had `old` before. If that
+    /// is refused, why.
+    fn apply(&self, new: &Attr, old: &Attr) -> Result<(), String>;
+
+    /// Starts a task, to [`play`] what it is born with. If that is refused, why.
+    fn start(&self, birth: Birth) -> Result<(), String>;
+}
+
+/// What a task saw of itself.
+#[derive(Debug, Default)]
+pub(crate) struct Diary {
+    /// How many times it was woken up, its start being one, and how much later it went on.
+    pub(crate) latency: Histogram,
+    /// How many times it asked to be woken by a timer, and was.
+    pub(crate) timers: (u64, u64),
+    /// How many times it yielded.
+    pub(crate) yields: u64,
+    /// Its thread's CPU time when it began.
+    pub(crate) cpu_at_start: Nanos,
+}
+
+/// Runs the program of one task to its end, or to the end of the run.
+pub(crate) async fn play<S: Stage>(stage: S, world: Arc<World>, birth: Birth) -> Diary {
+    let task = birth.task;
+    let mut player = Player::new(stage, world, birth);
+    let ended = player.begin().await && player.run().await;
+    player.world.leave(task, player.stage.now(), ended);
+    player.diary
+}
+
+/// What became of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    GoOn,
+    /// The program or the run is over.
+    Stop,
+}
+
+struct Player<S> {
+    stage: S,
+    world: Arc<World>,
+    task: TaskId,
+    spec: SpecId,
+    begin: Time,
+    timer_zero: Time,
+    /// When its own periodic timers are due next.
+    timers: Vec<Option<Time>>,
+    attr: Attr,
+    draws: Pcg64Mcg,
+    diary: Diary,
+}
+
+impl<S: Stage> Player<S> {
+    fn new(stage: S, world: Arc<World>, birth: Birth) -> Player<S> {
+        let Birth { task, spec, begin, timer_zero, attr, draws, .. } = birth;
+        let (timers, diary) = (Vec::new(), Diary::default());
+        Player { stage, world, task, spec, begin, timer_zero, timers, attr, draws, diary }
+    }
+
+    /// Waits for its start; `false` if the run is over before.
+    async fn begin(&mut self) -> bool {
+        let begin = self.begin.min(self.world.end());
+        self.stage.sleep_until(begin, self.slack()).await;
+        self.diary.cpu_at_start = cpu_time();
+        let starts = self.begin < self.world.end();
+        if starts {
+            self.went_on(self.begin);
+        }
+        starts && !self.is_over()
+    }
+
+    /// Whether the program came to its end.
+    async fn run(&mut self) -> bool {
+        let world = self.world.clone();
+        let spec = &world.scenario.tasks[self.spec.0 as usize];
+        let mut cursor = Cursor::default();
+        while !self.is_over() {
+            let then = match cursor.go_on(spec) {
+                Next::Phase(phase) => self.begin_phase(spec, phase),
+                Next::Step(step) => self.take_step(step).await,
+                Next::End => Then::Stop,
+            };
+            if then == Then::Stop {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Applies the properties of a phase, those that are others than before.
+    fn begin_phase(&mut self, spec: &TaskSpec, phase: &Phase) -> Then {
+        let new = spec.attr_in(phase, &self.attr, self.world.all());
+        if new == self.attr {
+            return Then::GoOn;
+        }
+        self.world.set_prio(self.task, new.policy.rt_prio());
+        let applied = self.stage.apply(&new, &self.attr);
+        self.attr = new;
+        self.unless_refused(applied)
+    }
+
+    async fn take_step(&mut self, step: &Step) -> Then {
+        match *step {
+            Step::Run(draw) => {
+                let span = draw.sample(&mut self.draws);
+                spin::work(&self.stage, &self.world, span);
+            }
+            Step::Runtime(draw) => {
+                let until = self.stage.now() + draw.sample(&mut self.draws);
+                spin::until(&self.stage, &self.world, until);
+            }
+            Step::Sleep(draw) => {
+                let at = self.stage.now() + draw.sample(&mut self.draws);
+                self.sleep_until(at).await;
+            }
+            Step::Timer { timer, period, mode } => {
+                let (span, now) = (period.sample(&mut self.draws), self.stage.now());
+                let zero = self.timer_zero;
+                let next = self.with_period(timer, |last| {
+                    let next = Period::after(last.unwrap_or(zero), span, mode, now);
+                    *last = Some(next.kept);
+                    next
+                });
+                if !next.missed {
+                    self.sleep_until(next.due).await;
+                }
+            }
+            Step::Yield => {
+                self.diary.yields += 1;
+                self.stage.yield_now().await;
+            }
+            Step::Exit => return Then::Stop,
+            Step::Fork(spec) => {
+                let birth = self.world.fork(spec, self.stage.now());
+                let started = birth.and_then(|birth| {
+                    let task = birth.task;
+                    self.stage.start(birth).inspect_err(|_| self.world.unborn(task))
+                });
+                return self.unless_refused(started);
+            }
+            ref shared => {
+                let now = self.stage.now();
+                let waits = self.world.take_shared_step(self.task, shared, now);
+                if let Some(told) = waits
+                    && let Some(since) = told.await
+                {
+                    self.went_on(since);
+                }
+            }
+        }
+        Then::GoOn
+    }
+
+    async fn sleep_until(&mut self, at: Time) {
+        self.diary.timers.0 += 1;
+        self.stage.sleep_until(at.min(self.world.end()), self.slack()).await;
+        if at < self.world.end() {
+            self.diary.timers.1 += 1;
+            self.went_on(at);
+        }
+    }
+
+    /// Changes the beginning of a timer's current period.
+    fn with_period<T>(
+        &mut self,
+        timer: TimerRef,
+        change: impl FnOnce(&mut Option<Time>) -> T,
+    ) -> T {
+        match timer {
+            TimerRef::Shared(id) => self.world.with_period(id, change),
+            TimerRef::Unique(nth) => {
+                let nth = nth as usize;
+                self.timers.resize(self.timers.len().max(nth + 1), None);
+                change(&mut self.timers[nth])
+            }
+        }
+    }
+
+    fn unless_refused(&self, what: Result<(), String>) -> Then {
+        match what {
+            Ok(()) => Then::GoOn,
+            Err(why) => {
+                self.world.refuse(why);
+                Then::Stop
+            }
+        }
+    }
+
+    /// It executes again, which it could have done since `since`.
+    fn went_on(&mut self, since: Time) {
+        let late = self.stage.now().since(since.min(self.stage.now()));
+        self.diary.latency.record(late);
+    }
+
+    fn slack(&self) -> Nanos {
+        if self.attr.policy.rt_prio().is_some() { Nanos::ZERO } else { self.attr.slack }
+    }
+
+    fn is_over(&self) -> bool {
+        self.world.is_over(self.stage.now())
+    }
+}

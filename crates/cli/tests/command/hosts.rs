@@ -1,0 +1,201 @@
+//! `runyard live` and `runyard linux`: what holds on real CPUs however busy they are. Nothing here
+//! is about how long anything takes beyond what was asked for.
+
+use crate::json::Json;
+use crate::report::{CPU, ENGINE, GROUP, LATENCY, MACHINE, REPORT, TASK, TIMERS};
+use crate::rig::{Said, call, call_with};
+
+/// Both hosts; `linux` last.
+const HOSTS: [&str; 2] = ["live", "linux"];
+
+/// Ends by itself. Each round of `a` and `b` is a mutex, a barrier and a pipe.
+const ENDS: &str = r#"{
+    "machine": {"cpus": 64},
+    "tasks": {
+        "tick": {"loop": 8, "timer": {"ref": "unique", "period": 2000, "mode": "absolute"},
+                 "run": 200},
+        "a": {"loop": 1, "phases": {
+            "rounds": {"loop": 5, "lock": "m", "run": 100, "unlock": "m", "barrier": "b",
+                       "send": {"ref": "p", "bytes": 10, "capacity": 5}},
+            "forks": {"priority": 3, "cpus": [0], "fork": "child", "fork": "child"},
+        }},
+        "b": {"loop": 5, "lock": "m", "run": 100, "unlock": "m", "barrier": "b",
+              "recv": {"ref": "p", "bytes": 10, "capacity": 5}},
+        "child": {"instance": 0, "loop": 3, "run": 100, "sleep": 500},
+    },
+}"#;
+
+fn run(host: &str, text: &str, options: &[&str]) -> Said {
+    call_with(&[&[host, "-"], options].concat(), text.as_bytes())
+}
+
+#[track_caller]
+fn report(host: &str, text: &str, options: &[&str]) -> Json {
+    Json::read(&run(host, text, &[options, &["--json"]].concat()).done())
+}
+
+#[test]
+fn the_fields_are_those_of_every_host() {
+    for host in HOSTS {
+        let report = report(host, ENDS, &[]);
+        assert_eq!(report.keys(), REPORT);
+        assert_eq!(report.at("machine").keys(), MACHINE);
+        assert_eq!(report.at("cpus.0").keys(), CPU);
+        assert_eq!(report.at("tasks.0").keys(), TASK);
+        assert_eq!(report.at("tasks.0.wakeup_latency").keys(), LATENCY);
+        assert_eq!(report.at("groups.0").keys(), GROUP);
+        assert_eq!(report.at("timers").keys(), TIMERS);
+        assert_eq!(report.at("engine").keys(), ENGINE);
+        assert_eq!((report.text("schema"), report.text("host")), ("runyard.report/1", host));
+        assert_eq!(report.list("cpus").len() as f64, report.number("machine.cpus"));
+        assert!(report.list("violations").is_empty());
+        let names: Vec<_> = (0..5).map(|at| report.text(&format!("tasks.{at}.name"))).collect();
+        assert_eq!(names, ["tick", "a", "b", "child-0000", "child-0001"]);
+        assert_eq!(report.list("tasks").len(), 5);
+    }
+}
+
+#[test]
+fn every_task_does_all_of_its_work() {
+    for host in HOSTS {
+        let report = report(host, ENDS, &[]);
+        for (task, us) in [(0, 1600.0), (1, 500.0), (2, 500.0), (3, 300.0), (4, 300.0)] {
+            let ran = report.number(&format!("tasks.{task}.runtime_ns"));
+            assert!(ran >= us * 1e3 * 0.99, "{host}: task {task} ran {ran} of {us} us");
+        }
+        assert!(report.number("duration_ns") >= 16e6, "{host}: eight periods");
+        let total = report.sum("tasks", "runtime_ns");
+        assert_eq!(report.number("groups.0.runtime_ns"), total, "{host}: all ran in /");
+    }
+}
+
+#[test]
+fn runtime_wait_and_sleep_are_the_life_of_a_task() {
+    let text = r#"{"global": {"duration": 1}, "tasks": {
+        "hog": {"instance": 3, "run": 700}, "rest": {"policy": "SCHED_IDLE", "run": 100},
+        "nap": {"policy": "SCHED_BATCH", "priority": 4, "run": 100, "sleep": 900, "yield": 1},
+        "never": {"suspend": "x"}, "late": {"delay": 5000000, "run": 1}}}"#;
+    for host in HOSTS {
+        let report = report(host, text, &["--duration", "200ms"]);
+        assert_eq!(report.number("duration_ns"), 200e6, "{host}");
+        for task in report.list("tasks") {
+            let parts = ["runtime_ns", "wait_ns", "sleep_ns"].map(|part| task.number(part));
+            let life: f64 = parts.iter().sum();
+            // On `live` a task comes into being when those before it have.
+            let whole = host == "linux" || task.text("name") == "hog-0";
+            assert!(life == 200e6 || !whole && life < 200e6, "{host}: {life} ns of {task:?}");
+        }
+        // A task sees that the run is over when it gets a CPU again.
+        let ran = report.sum("tasks", "runtime_ns");
+        assert!(ran <= 1.1 * 200e6 * report.number("machine.cpus"), "{host}: {ran} ns");
+        let late = report.list("tasks").last().unwrap();
+        assert!(late.number("runtime_ns") < 50e6, "{host}: it did not begin");
+    }
+}
+
+#[test]
+fn wake_ups_are_counted_where_the_program_determines_them() {
+    // In each round of the barrier one of the two waits, whoever comes first.
+    let text = r#"{"tasks": {
+        "naps": {"loop": 10, "sleep": 2000},
+        "delayed": {"delay": 3000, "loop": 1, "run": 10},
+        "left": {"loop": 20, "run": 50, "barrier": "b"},
+        "right": {"loop": 20, "run": 30, "barrier": "b"},
+        "busy": {"loop": 3, "run": 10, "signal": "c", "sem_post": "s", "sem_wait": "s"}}}"#;
+    let linux = report("linux", text, &[]);
+    let woken = |at: usize| linux.number(&format!("tasks.{at}.wakeups"));
+    assert_eq!((woken(0), woken(1), woken(4)), (11.0, 1.0, 1.0));
+    assert_eq!(woken(2) + woken(3), 22.0, "two starts and twenty rounds");
+    assert_eq!(linux.number("timers.armed"), 10.0);
+    assert_eq!(linux.number("timers.expired"), 10.0);
+    for host in HOSTS {
+        let report = report(host, text, &[]);
+        for task in report.list("tasks") {
+            assert!(task.number("wakeups") >= 1.0, "{host}: its start is one");
+            assert!(task.number("wakeup_latency.count") <= task.number("wakeups"), "{host}");
+            assert!(task.number("wakeup_latency.min_ns") >= 0.0, "{host}");
+        }
+    }
+}
+
+#[test]
+fn what_a_host_cannot_know_is_null() {
+    let text =
+        r#"{"tasks": {"a": {"loop": 1, "run": 10, "yield": 1}, "b": {"loop": 1, "run": 10}}}"#;
+    let linux = report("linux", text, &[]);
+    for path in [
+        "machine.utilization",
+        "machine.timer_interrupts",
+        "machine.preemptions",
+        "cpus.0.busy_ns",
+        "tasks.0.latency_nice",
+        "tasks.0.preemptions",
+        "groups.0.nr_periods",
+        "timers.greedy",
+        "engine.decisions",
+    ] {
+        assert_eq!(linux.at(path), &Json::Null, "{path}");
+    }
+    assert!(linux.number("tasks.1.preemptions") >= 0.0, "it does not yield");
+    let live = report("live", text, &[]);
+    let parts = ["busy_ns", "idle_ns"].map(|part| live.sum("cpus", part));
+    let time = live.number("duration_ns") * live.number("machine.cpus");
+    assert_eq!(parts[0] + parts[1], time, "a CPU is busy or idle");
+}
+
+#[test]
+fn a_run_ends_when_nobody_can_go_on() {
+    let text = r#"{"tasks": {"a": {"loop": 1, "run": 10, "sem_wait": "s"},
+        "b": {"loop": 1, "suspend": "x"}, "c": {"delay": 2000, "loop": 1, "wait":
+        {"ref": "c", "mutex": "m"}}}}"#;
+    for host in HOSTS {
+        let report = report(host, text, &[]);
+        assert!(report.number("duration_ns") >= 2e6, "{host}: the last begins at 2 ms");
+        assert_eq!(report.list("tasks").len(), 3);
+    }
+}
+
+#[test]
+fn the_machine_is_the_one_that_it_runs_on() {
+    for host in HOSTS {
+        let pinned = r#"{"machine": {"cpus": 4096}, "tasks": {"a": {"cpus": [4095], "loop": 1,
+            "run": 1}}}"#;
+        let line = run(host, pinned, &[]).refused();
+        assert!(line.starts_with("-:1:"), "{host}: {line}");
+        let one = report(host, ENDS, &["--cpus", "1"]);
+        assert_eq!(one.number("machine.cpus"), 1.0);
+        run(host, ENDS, &["--cpus", "0"]).refused();
+        assert!(run(host, ENDS, &["--cpus", "60000"]).refused().contains("60000"));
+        run(host, ENDS, &["--topology", "64x64x16"]).refused();
+    }
+}
+
+#[test]
+fn what_a_host_cannot_do_is_refused_or_said() {
+    for host in HOSTS {
+        assert!(run(host, ENDS, &["--feature", "NO_RT_PUSH"]).refused().contains("--feature"));
+        assert!(run(host, "{\"tasks\": {", &[]).refused().starts_with("-:1:"), "{host}");
+        call(&[host, "-", "--check"]).misused();
+        let grouped = r#"{"groups": {"/web": {}}, "global": {"pi_enabled": true},
+            "tasks": {"a": {"group": "/web", "loop": 1, "run": 1}}}"#;
+        let said = run(host, grouped, &["--json"]);
+        assert_eq!(said.code, Some(0), "{host}: {}", said.err);
+        let lines: Vec<_> = said.err.lines().collect();
+        assert_eq!(lines.len(), 2, "{host}: {}", said.err);
+        assert!(lines.iter().all(|line| line.starts_with("warning: ")), "{host}: {}", said.err);
+    }
+}
+
+/// Whoever is refused nothing has nothing to see here.
+#[test]
+fn a_missing_permission_is_exit_code_3() {
+    let text = r#"{"tasks": {"a": {"policy": "SCHED_FIFO", "loop": 1, "run": 10},
+        "b": {"delay": 60000000, "loop": 1, "run": 10}}}"#;
+    let said = run("linux", text, &["--duration", "100ms"]);
+    if said.code == Some(0) {
+        return;
+    }
+    assert_eq!((said.code, said.out.as_str()), (Some(3), ""), "{}", said.err);
+    assert!(said.err.starts_with("linux: a: the kernel refuses SCHED_FIFO 10: "), "{}", said.err);
+    assert_eq!(said.err.lines().count(), 1);
+}

@@ -1,0 +1,192 @@
+//! What the steps that concern others do to the shared objects, once for all hosts.
+
+use super::{Objects, best};
+use crate::scenario::{ObjectId, Step};
+use runyard_engine::attr::RtPrio;
+use runyard_engine::task::TaskId;
+
+/// What a task waits for that another task has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// That the mutex is given back.
+    Mutex(ObjectId),
+    /// That the condition is signalled.
+    Condition(ObjectId),
+    /// The other users of the barrier.
+    Barrier(ObjectId),
+    /// That the semaphore is raised.
+    Semaphore(ObjectId),
+    /// To be resumed.
+    Resume(ObjectId),
+    /// Bytes of a pipe, or room in it.
+    Pipe(ObjectId),
+}
+
+/// Who has tasks that share objects. A host says how important its tasks are and wakes them; what
+/// each step does is provided.
+pub trait Sharing {
+    /// The shared objects.
+    fn objects(&self) -> &Objects;
+
+    /// The shared objects, to be changed.
+    fn objects_mut(&mut self) -> &mut Objects;
+
+    /// The real-time priority of `task`, its own or inherited.
+    fn rt_prio(&self, task: TaskId) -> Option<RtPrio>;
+
+    /// What `woken` waited for is the case: `waker` has to wake it.
+    fn wake(&mut self, waker: TaskId, woken: TaskId);
+
+    /// `task` owns `mutex` from now on.
+    fn took(&mut self, task: TaskId, mutex: ObjectId) {
+        let _ = (task, mutex);
+    }
+
+    /// `task` waits for `mutex` from now on.
+    fn queued(&mut self, task: TaskId, mutex: ObjectId) {
+        let _ = (task, mutex);
+    }
+
+    /// `task` does not own `mutex` any more.
+    fn gave_back(&mut self, task: TaskId, mutex: ObjectId) {
+        let _ = (task, mutex);
+    }
+
+    /// `task` took a mutex for which others wait, and is to be woken for it.
+    fn handed_over(&mut self, task: TaskId) {
+        let _ = task;
+    }
+
+    /// Takes a step of `task` that concerns others. What the task has to wait for, if it has to.
+    ///
+    /// # Panics
+    /// If the step concerns nobody else.
+    fn take_shared_step(&mut self, task: TaskId, step: &Step) -> Option<Awaited> {
+        match *step {
+            Step::Lock(mutex) => return self.lock(task, mutex),
+            Step::Unlock(mutex) => self.unlock(task, mutex),
+            Step::Wait { cond, mutex } => return Some(self.wait(task, cond, mutex)),
+            Step::Sync { cond, mutex } => {
+                self.signal(task, cond);
+                return Some(self.wait(task, cond, mutex));
+            }
+            Step::Signal(cond) => self.signal(task, cond),
+            Step::Broadcast(cond) => {
+                while !self.objects().conditions[cond.0 as usize].waiters.is_empty() {
+                    self.signal(task, cond);
+                }
+            }
+            Step::Barrier(id) => match self.objects_mut().barriers[id.0 as usize].arrive(task) {
+                None => return Some(Awaited::Barrier(id)),
+                Some(others) => self.wake_all(task, others),
+            },
+            Step::SemPost(id) => self.post(task, id),
+            Step::SemWait(id) => return self.lower(task, id),
+            Step::Suspend(id) => {
+                self.objects_mut().suspended[id.0 as usize].push(task);
+                return Some(Awaited::Resume(id));
+            }
+            Step::Resume(id) => {
+                let resumed = self.objects_mut().suspended[id.0 as usize].drain().collect();
+                self.wake_all(task, resumed);
+            }
+            Step::Send { pipe, bytes } => {
+                let served = self.objects_mut().pipes[pipe.0 as usize].send(task, bytes);
+                return self.served(task, pipe, served);
+            }
+            Step::Recv { pipe, bytes } => {
+                let served = self.objects_mut().pipes[pipe.0 as usize].receive(task, bytes);
+                return self.served(task, pipe, served);
+            }
+            ref other => unreachable!("{other:?} concerns nobody else"),
+        }
+        None
+    }
+
+    /// Takes a mutex for `task`, or queues it there.
+    #[doc(hidden)]
+    fn lock(&mut self, task: TaskId, id: ObjectId) -> Option<Awaited> {
+        let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
+        if mutex.owner.is_none() {
+            mutex.owner = Some(task);
+            self.took(task, id);
+            return None;
+        }
+        mutex.waiters.push(task);
+        self.queued(task, id);
+        Some(Awaited::Mutex(id))
+    }
+
+    /// The next waiter gets the mutex. Giving back what one does not hold does nothing, as with a
+    /// mutex that does not check.
+    #[doc(hidden)]
+    fn unlock(&mut self, task: TaskId, id: ObjectId) {
+        if self.objects().mutexes[id.0 as usize].owner != Some(task) {
+            return;
+        }
+        self.gave_back(task, id);
+        let waiters = &self.objects().mutexes[id.0 as usize].waiters;
+        let first = waiters.best(|waiter| self.rt_prio(waiter));
+        let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
+        mutex.owner = first.and_then(|at| mutex.waiters.remove(at));
+        if let Some(next) = mutex.owner {
+            self.took(next, id);
+            self.wake(task, next);
+            self.handed_over(next);
+        }
+    }
+
+    #[doc(hidden)]
+    fn wait(&mut self, task: TaskId, cond: ObjectId, mutex: ObjectId) -> Awaited {
+        self.objects_mut().conditions[cond.0 as usize].waiters.push_back((task, mutex));
+        self.unlock(task, mutex);
+        Awaited::Condition(cond)
+    }
+
+    /// Wakes the first waiter if its mutex is free, else lets it wait for that.
+    #[doc(hidden)]
+    fn signal(&mut self, task: TaskId, cond: ObjectId) {
+        let waiters = &self.objects().conditions[cond.0 as usize].waiters;
+        let first = best(waiters.len(), |at| self.rt_prio(waiters[at].0));
+        let waiters = &mut self.objects_mut().conditions[cond.0 as usize].waiters;
+        let Some((woken, mutex)) = first.and_then(|at| waiters.remove(at)) else { return };
+        if self.lock(woken, mutex).is_none() {
+            self.wake(task, woken);
+        }
+    }
+
+    #[doc(hidden)]
+    fn post(&mut self, task: TaskId, id: ObjectId) {
+        let waiters = &self.objects().semaphores[id.0 as usize].waiters;
+        let first = waiters.best(|waiter| self.rt_prio(waiter));
+        let semaphore = &mut self.objects_mut().semaphores[id.0 as usize];
+        match first.and_then(|at| semaphore.waiters.remove(at)) {
+            Some(woken) => self.wake(task, woken),
+            None => semaphore.value += 1,
+        }
+    }
+
+    #[doc(hidden)]
+    fn lower(&mut self, task: TaskId, id: ObjectId) -> Option<Awaited> {
+        let semaphore = &mut self.objects_mut().semaphores[id.0 as usize];
+        if semaphore.value > 0 {
+            semaphore.value -= 1;
+            return None;
+        }
+        semaphore.waiters.push(task);
+        Some(Awaited::Semaphore(id))
+    }
+
+    /// Some requests at a pipe are complete; `task` waits unless its own is among them.
+    #[doc(hidden)]
+    fn served(&mut self, task: TaskId, pipe: ObjectId, served: Vec<TaskId>) -> Option<Awaited> {
+        let own = served.contains(&task);
+        self.wake_all(task, served.into_iter().filter(|&other| other != task).collect());
+        (!own).then_some(Awaited::Pipe(pipe))
+    }
+
+    #[doc(hidden)]
+    fn wake_all(&mut self, task: TaskId, others: Vec<TaskId>) {
+        others.into_iter().for_each(|other| self.wake(task, other));
+    }
+}
