@@ -6,7 +6,7 @@
 //! (`stays`); what an operation costs beyond that is the price of one task moved, its switch on the
 //! CPU where it comes to run included.
 
-use crate::rig::{Clock, Quiet, Seat, attr, fifo, machine, task};
+use crate::rig::{Clock, Payload, Quiet, Seat, attr, fifo, machine, task};
 use crate::{Operation, Runner};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Features;
@@ -36,7 +36,7 @@ enum Mover {
 /// A machine in which every CPU runs a task that is bound to it; a task has the number of its CPU,
 /// and the mover the number after the last.
 struct Full {
-    machine: Machine<()>,
+    machine: Machine<Payload>,
     seats: Vec<Seat>,
     clock: Clock,
     mover: TaskId,
@@ -118,7 +118,7 @@ impl Full {
     }
 
     /// A task that waits on the first CPU or runs there.
-    fn new_mover(&self, mover: Mover) -> TaskOf<()> {
+    fn new_mover(&self, mover: Mover) -> TaskOf<Payload> {
         let first = CpuId(0);
         let affinity = match mover {
             Mover::Moves => self.machine.all().clone(),
@@ -127,7 +127,7 @@ impl Full {
         task(self.mover.0, attr(fifo(MOVER_PRIO), affinity), first)
     }
 
-    fn wake(&mut self, task: TaskOf<()>) {
+    fn wake(&mut self, task: TaskOf<Payload>) {
         self.machine.wake(self.clock.after(MOMENT), task, &mut Quiet);
     }
 
@@ -135,7 +135,7 @@ impl Full {
         self.seats[at].switch_to(&self.machine, self.clock.after(MOMENT), task);
     }
 
-    fn block(&mut self, at: usize) -> TaskOf<()> {
+    fn block(&mut self, at: usize) -> TaskOf<Payload> {
         self.seats[at].block(&self.machine, self.clock.after(MOMENT))
     }
 }

@@ -20,7 +20,7 @@ pub(crate) type Payload = Work<()>;
 /// that moves arrives at once.
 pub(crate) struct Quiet;
 
-impl Effects<()> for Quiet {
+impl Effects<Work<()>> for Quiet {
     fn kick(&mut self, _: CpuId) {}
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn config(cpus: u32, features: Features) -> Config {
 }
 
 /// A machine without task groups.
-pub(crate) fn machine(cpus: u32, features: Features) -> Machine<()> {
+pub(crate) fn machine(cpus: u32, features: Features) -> Machine<Work<()>> {
     Machine::new(config(cpus, features), &[GroupSpec::ROOT]).expect("the configuration is valid")
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn attr(policy: Policy, affinity: CpuSet) -> Attr {
 }
 
 /// A task that was on `cpu` last.
-pub(crate) fn task(id: u32, attr: Attr, cpu: CpuId) -> TaskOf<()> {
+pub(crate) fn task(id: u32, attr: Attr, cpu: CpuId) -> TaskOf<Work<()>> {
     let work = Work { control: Arc::new(Control::default()), work: () };
     let mut task = Task::new(TaskId(id), attr, work);
     task.set_cpu(cpu);
@@ -105,19 +105,19 @@ impl Seat {
     }
 
     /// Switches because something else should run.
-    pub(crate) fn switch(&mut self, machine: &Machine<()>, now: Time) {
+    pub(crate) fn switch(&mut self, machine: &Machine<Work<()>>, now: Time) {
         let prev = self.curr.take().map_or(Prev::Idle, |(_, payload)| Prev::Preempted(payload));
         self.curr = machine.schedule(now, self.cpu, prev, &mut Quiet).next;
     }
 
     /// Switches because `task` should run.
-    pub(crate) fn switch_to(&mut self, machine: &Machine<()>, now: Time, task: TaskId) {
+    pub(crate) fn switch_to(&mut self, machine: &Machine<Work<()>>, now: Time, task: TaskId) {
         self.switch(machine, now);
         assert_eq!(self.runs(), Some(task), "CPU {} has something to switch to", self.cpu);
     }
 
     /// The running task blocks; it is given to the caller.
-    pub(crate) fn block(&mut self, machine: &Machine<()>, now: Time) -> TaskOf<()> {
+    pub(crate) fn block(&mut self, machine: &Machine<Work<()>>, now: Time) -> TaskOf<Work<()>> {
         let (_, payload) = self.curr.take().expect("a task that blocks runs");
         let switch = machine.schedule(now, self.cpu, Prev::Blocked(payload), &mut Quiet);
         self.curr = switch.next;

@@ -65,7 +65,7 @@ struct Switching<H: Host> {
 
 struct Engine(RunQueue<(), ()>);
 
-struct OneOfMany(Machine<()>);
+struct OneOfMany(Machine<Payload>);
 
 pub(crate) fn operations() -> Vec<Operation> {
     let all = Features::default();

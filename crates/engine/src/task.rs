@@ -69,8 +69,19 @@ impl<P> Task<P> {
     /// A task that has not run yet.
     #[must_use]
     pub fn new(id: TaskId, attr: Attr, payload: P) -> Box<Task<P>> {
+        Box::new(Task::fresh(id, attr, payload))
+    }
+
+    /// As [`Task::new`], in the box of a task that is over.
+    #[must_use]
+    pub fn renewed(mut self: Box<Self>, id: TaskId, attr: Attr, payload: P) -> Box<Task<P>> {
+        *self = Task::fresh(id, attr, payload);
+        self
+    }
+
+    fn fresh(id: TaskId, attr: Attr, payload: P) -> Task<P> {
         let fair = Entity::new(attr.policy.weight());
-        Box::new(Task {
+        Task {
             id,
             payload: Some(payload),
             attr,
@@ -80,7 +91,7 @@ impl<P> Task<P> {
             lag: Lag::New,
             rr_used: Nanos::ZERO,
             runtime: Nanos::ZERO,
-        })
+        }
     }
 
     /// What its user asks for it.

@@ -1,7 +1,7 @@
 //! What the founding documents claim, beside what was measured: as JSON and as a table.
 
 use crate::text::table;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// All experiments of one call, as scripts read them (`runyard.reproduce/1`).
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,7 +38,48 @@ pub struct Claim {
     /// The measured one, with it.
     pub after: Option<f64>,
     /// Whether what is claimed is so.
-    pub holds: bool,
+    #[serde(rename = "holds")]
+    pub verdict: Verdict,
+}
+
+/// What a claim comes to. Scripts read whether it holds, and it does unless it fails: where
+/// nothing is claimed, nothing can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// What is claimed is so.
+    Holds,
+    /// It is not.
+    Fails,
+    /// The figure is shown and no bound is claimed: a time on a machine that others use as well.
+    Shown,
+}
+
+impl Verdict {
+    /// Of a claim that is so, or not.
+    #[must_use]
+    pub fn of(so: bool) -> Verdict {
+        if so { Verdict::Holds } else { Verdict::Fails }
+    }
+
+    /// Whether nothing that is claimed is wrong.
+    #[must_use]
+    pub fn holds(self) -> bool {
+        self != Verdict::Fails
+    }
+
+    fn cell(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::Fails => "FAILS",
+            Verdict::Shown => "-",
+        }
+    }
+}
+
+impl Serialize for Verdict {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(self.holds())
+    }
 }
 
 impl Claims {
@@ -51,7 +92,8 @@ impl Claims {
     /// Whether every claim holds.
     #[must_use]
     pub fn hold(&self) -> bool {
-        self.experiments.iter().flat_map(|experiment| &experiment.claims).all(|claim| claim.holds)
+        let mut claims = self.experiments.iter().flat_map(|experiment| &experiment.claims);
+        claims.all(|claim| claim.verdict.holds())
     }
 }
 
@@ -75,7 +117,7 @@ impl Claim {
             figure(self.published_after),
             figure(self.before),
             figure(self.after),
-            if self.holds { "holds" } else { "FAILS" }.to_owned(),
+            self.verdict.cell().to_owned(),
         ]
     }
 }
@@ -84,7 +126,7 @@ impl Claim {
 mod tests {
     use super::*;
 
-    fn claim(holds: bool) -> Claim {
+    fn claim(verdict: Verdict) -> Claim {
         Claim {
             what: "latest start".to_owned(),
             unit: "us".to_owned(),
@@ -92,13 +134,13 @@ mod tests {
             published_after: Some(61.0),
             before: None,
             after: Some(55.5),
-            holds,
+            verdict,
         }
     }
 
     #[test]
     fn claims_are_read_by_scripts_and_people() {
-        let claims = vec![claim(true), claim(false)];
+        let claims = [Verdict::Holds, Verdict::Fails].map(claim).to_vec();
         let experiment = Experiment { name: "a".to_owned(), host: "sim".to_owned(), claims };
         let table = experiment.table();
         assert!(table.contains("latest start, us") && table.contains("20041"), "{table}");
@@ -108,5 +150,15 @@ mod tests {
         let json = serde_json::to_string(&claims).unwrap();
         assert!(json.starts_with(r#"{"schema":"runyard.reproduce/1","experiments":[{"name":"a""#));
         assert!(json.contains(r#""before":null,"after":55.5,"holds":true"#), "{json}");
+    }
+
+    #[test]
+    fn a_figure_without_a_bound_cannot_fail() {
+        let claims = [Verdict::Holds, Verdict::Shown].map(claim).to_vec();
+        let experiment = Experiment { name: "a".to_owned(), host: "live".to_owned(), claims };
+        assert!(experiment.table().lines().last().unwrap().ends_with(" -"));
+        let claims = Claims::new(vec![experiment]);
+        assert!(claims.hold());
+        assert!(!serde_json::to_string(&claims).unwrap().contains("false"));
     }
 }

@@ -18,7 +18,7 @@ mod timeline;
 mod units;
 
 pub use account::{CpuTotals, TaskTotals};
-pub use claims::{Claim, Claims, Experiment};
+pub use claims::{Claim, Claims, Experiment, Verdict};
 pub use collect::{Collector, Counts, Totals};
 pub use histogram::Histogram;
 pub use report::{

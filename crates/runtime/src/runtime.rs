@@ -18,7 +18,7 @@ use runyard_engine::timer::{TimerId, Token, Window};
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
 use runyard_smp::groups::GroupSpec;
-use runyard_smp::machine::{Effects, Machine, TaskOf, Work};
+use runyard_smp::machine::{Effects, Machine, TaskOf};
 use slab::Slab;
 use std::cell::RefCell;
 use std::future::Future;
@@ -29,6 +29,10 @@ use std::thread::{self, Thread};
 /// The most kernel threads that a runtime makes: its workers, and one for each task that was
 /// stopped in the middle of a poll.
 const MAX_WORKERS: usize = 4_096;
+
+/// How many boxes of tasks that are over each CPU keeps: as many as it may have used since a burst
+/// of spawns began.
+const BOXES: usize = 1_024;
 
 /// How many tasks there is room for from the start.
 const FIRST_ROOM: usize = 1_024;
@@ -57,11 +61,19 @@ pub(crate) struct Shared {
     /// Workers that were spares of some slot and are needed at none.
     pool: Mutex<Vec<WorkerId>>,
     next_task: AtomicU32,
-    /// The tasks that are not over, and whether more may come.
-    live: Mutex<Live>,
+    /// Boxes of tasks that are over, for each CPU: allocating them anew is what two threads that
+    /// spawn and run would meet at the allocator for.
+    boxes: Box<[Mutex<Vec<TaskOf<Job>>>]>,
+    /// The tasks that are not over, in as many parts as there are CPUs; and how many.
+    live: Box<[Mutex<Slab<Arc<Cell>>>]>,
+    nr_live: AtomicUsize,
+    /// No more tasks may come.
+    closed: AtomicBool,
     /// Who waits for the last of them to end.
     closer: OnceLock<Thread>,
-    room: Mutex<usize>,
+    /// For how many tasks there is room on every CPU; grown by one at a time.
+    room: AtomicUsize,
+    growing: Mutex<()>,
 }
 
 /// Who waits for a timer, and when they asked to be woken.
@@ -71,11 +83,9 @@ struct Waiter {
     due: Time,
 }
 
-#[derive(Debug, Default)]
-struct Live {
-    cells: Slab<Arc<Cell>>,
-    closed: bool,
-}
+/// The place of a task among the live ones: in which part, and where there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place(usize, usize);
 
 /// A preemptive runtime. Dropping it ends every task at its next await, and waits for that and for
 /// the threads; a poll that never ends is waited for for ever.
@@ -313,9 +323,13 @@ impl Shared {
             epoch: os::thread::now(),
             pool: Mutex::new(Vec::new()),
             next_task: AtomicU32::new(0),
-            live: Mutex::new(Live::default()),
+            boxes: topology.iter().map(|_| Mutex::new(Vec::with_capacity(BOXES))).collect(),
+            live: topology.iter().map(|_| Mutex::new(Slab::new())).collect(),
+            nr_live: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
             closer: OnceLock::new(),
-            room: Mutex::new(FIRST_ROOM),
+            room: AtomicUsize::new(FIRST_ROOM),
+            growing: Mutex::new(()),
         }
     }
 
@@ -419,12 +433,9 @@ impl Shared {
         self.machine.config().topology.iter().any(|cpu| self.machine.is_wanted(cpu))
     }
 
-    /// A task left its CPU for good or for now.
-    pub(crate) fn settle(&self, task: TaskOf<Job>, exited: bool) {
-        if exited {
-            return;
-        }
-        let cell = &task.payload.as_ref().expect("a blocked task has its payload").work.cell;
+    /// A task blocks.
+    pub(crate) fn settle(&self, task: TaskOf<Job>) {
+        let cell = &task.payload.as_ref().expect("a blocked task has its payload").cell;
         let cell = cell.clone();
         if let Some((task, since)) = cell.park(task) {
             self.wake(os::thread::now(), task, since);
@@ -494,9 +505,11 @@ impl Shared {
         F::Output: Send + 'static,
     {
         let id = TaskId(self.next_task.fetch_add(1, Ordering::Relaxed));
-        let cell = Arc::new(Cell::new(id, name, &attr));
-        let key = self.enroll(&cell);
-        let guarded = Guarded::new(future, cell.clone(), self.clone(), key);
+        let mut used = self.take_box();
+        let old = used.as_mut().and_then(|used| used.payload.take()).map(|job| job.cell);
+        let cell = Cell::renewed(old, Cell::new(id, name, &attr));
+        let place = self.enroll(&cell);
+        let guarded = Guarded::new(future, cell.clone(), self.clone(), place);
         let (shared, woken) = (self.clone(), cell.clone());
         let wake = move |runnable| {
             without_preemption(|| {
@@ -510,9 +523,11 @@ impl Shared {
         let (runnable, result) = async_task::spawn(guarded, wake);
         cell.set_waker(runnable.waker());
         let handle = Task { shared: self.clone(), cell: cell.clone() };
-        let work =
-            Work { control: cell.control.clone(), work: Job { cell, todo: Todo::Poll(runnable) } };
-        let mut task = runyard_engine::task::Task::new(id, attr, work);
+        let job = Job { cell, todo: Todo::Poll(runnable) };
+        let mut task = match used {
+            Some(used) => used.renewed(id, attr, job),
+            None => runyard_engine::task::Task::new(id, attr, job),
+        };
         without_preemption(|| {
             let now = os::thread::now();
             task.set_cpu(os::local::worker(Worker::cpu).unwrap_or_default());
@@ -523,28 +538,60 @@ impl Shared {
         JoinHandle::new(result, handle)
     }
 
-    /// The place of a new task's cell among the live ones. Makes room for it on every CPU.
-    fn enroll(&self, cell: &Arc<Cell>) -> usize {
+    /// The box of a task that is over, from the caller's CPU or, for who has none, the next.
+    fn take_box(&self) -> Option<TaskOf<Job>> {
         without_preemption(|| {
-            let mut live = lock(&self.live);
-            let key = live.cells.insert(cell.clone());
-            let mut room = lock(&self.room);
-            if live.cells.len() > *room {
-                *room = live.cells.len().next_power_of_two();
-                self.machine.reserve(*room);
-            }
-            if live.closed {
-                cell.abort();
-            }
-            key
+            let part = self.part();
+            lock(&self.boxes[part]).pop()
         })
     }
 
+    /// Keeps the box and the cell of a task that is over for the next one, if there is room.
+    pub(crate) fn keep_box(&self, mut task: TaskOf<Job>, cell: Option<Arc<Cell>>) {
+        task.payload = cell.map(|cell| Job { cell, todo: Todo::Nothing });
+        let mut boxes = lock(&self.boxes[task.cpu().index()]);
+        if boxes.len() < BOXES {
+            boxes.push(task);
+        }
+    }
+
+    /// The place of a new task's cell among the live ones. Makes room for it on every CPU.
+    fn enroll(&self, cell: &Arc<Cell>) -> Place {
+        without_preemption(|| {
+            let live = self.nr_live.fetch_add(1, Ordering::SeqCst) + 1;
+            if live > self.room.load(Ordering::Acquire) {
+                self.make_room(live);
+            }
+            let part = self.part();
+            let place = Place(part, lock(&self.live[part]).insert(cell.clone()));
+            if self.closed.load(Ordering::SeqCst) {
+                cell.abort();
+            }
+            place
+        })
+    }
+
+    fn make_room(&self, live: usize) {
+        let _one = lock(&self.growing);
+        if live > self.room.load(Ordering::Acquire) {
+            let room = live.next_power_of_two();
+            self.machine.reserve(room);
+            self.room.store(room, Ordering::Release);
+        }
+    }
+
+    /// The caller's CPU as an index; for who has none, one after the other.
+    fn part(&self) -> usize {
+        let own = os::local::worker(|worker| worker.cpu().index());
+        own.unwrap_or_else(|| self.next_task.load(Ordering::Relaxed) as usize % self.slots.len())
+    }
+
     /// A future is gone.
-    pub(crate) fn ended(&self, key: usize) {
+    pub(crate) fn ended(&self, Place(part, key): Place) {
         let (cell, last) = without_preemption(|| {
-            let mut live = lock(&self.live);
-            (live.cells.remove(key), live.closed && live.cells.is_empty())
+            let cell = lock(&self.live[part]).remove(key);
+            let live = self.nr_live.fetch_sub(1, Ordering::SeqCst) - 1;
+            (cell, live == 0 && self.closed.load(Ordering::SeqCst))
         });
         drop(cell);
         if last && let Some(closer) = self.closer.get() {
@@ -555,13 +602,12 @@ impl Shared {
     /// Ends every task at its next await, and waits until all have ended.
     fn end_tasks(&self) {
         let _ = self.closer.set(thread::current());
-        let cells: Vec<_> = {
-            let mut live = lock(&self.live);
-            live.closed = true;
-            live.cells.iter().map(|(_, cell)| cell.clone()).collect()
-        };
-        cells.iter().for_each(|cell| cell.abort());
-        while !lock(&self.live).cells.is_empty() {
+        self.closed.store(true, Ordering::SeqCst);
+        for part in &self.live {
+            let cells: Vec<_> = lock(part).iter().map(|(_, cell)| cell.clone()).collect();
+            cells.iter().for_each(|cell| cell.abort());
+        }
+        while self.nr_live.load(Ordering::SeqCst) > 0 {
             thread::park();
         }
     }

@@ -6,7 +6,7 @@
 
 use crate::builder::Task;
 use crate::os;
-use crate::runtime::Shared;
+use crate::runtime::{Place, Shared};
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::worker::Worker;
 use async_task::Runnable;
@@ -14,7 +14,7 @@ use runyard_engine::attr::{Attr, Policy};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::control::Control;
-use runyard_smp::machine::TaskOf;
+use runyard_smp::machine::{Controlled, TaskOf};
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
@@ -27,6 +27,12 @@ use std::task::{Context, Poll, Waker};
 pub(crate) struct Job {
     pub(crate) cell: Arc<Cell>,
     pub(crate) todo: Todo,
+}
+
+impl Controlled for Job {
+    fn control(&self) -> &Control {
+        &self.cell.control
+    }
 }
 
 /// What running a task means now.
@@ -71,7 +77,7 @@ impl Asked {
 pub(crate) struct Cell {
     pub(crate) id: TaskId,
     pub(crate) name: Option<String>,
-    pub(crate) control: Arc<Control>,
+    pub(crate) control: Control,
     pub(crate) asked: Mutex<Asked>,
     parking: Mutex<Parking>,
     done: AtomicBool,
@@ -85,13 +91,21 @@ impl Cell {
         Cell {
             id,
             name,
-            control: Arc::default(),
+            control: Control::default(),
             asked: Mutex::new(Asked { policy: attr.policy, slack: attr.slack }),
             parking: Mutex::default(),
             done: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
             waker: Mutex::new(None),
         }
+    }
+
+    /// A cell like `new`, where an old one is that nobody knows any more, if one is.
+    pub(crate) fn renewed(old: Option<Arc<Cell>>, new: Cell) -> Arc<Cell> {
+        let Some(mut old) = old else { return Arc::new(new) };
+        let Some(place) = Arc::get_mut(&mut old) else { return Arc::new(new) };
+        *place = new;
+        old
     }
 
     /// Whether the future is gone, by its end or by being dropped.
@@ -156,7 +170,7 @@ impl Cell {
 
 /// What a task that is with its host is to do.
 fn job(task: &mut TaskOf<Job>) -> &mut Job {
-    &mut task.payload.as_mut().expect("a blocked task has its payload").work
+    task.payload.as_mut().expect("a blocked task has its payload")
 }
 
 /// Runs a section of the runtime's own code; on a worker, without being stopped in it.
@@ -264,13 +278,12 @@ pin_project_lite::pin_project! {
 struct End {
     cell: Arc<Cell>,
     shared: Arc<Shared>,
-    /// The place of the task among the runtime's live ones.
-    key: usize,
+    place: Place,
 }
 
 impl<F> Guarded<F> {
-    pub(crate) fn new(future: F, cell: Arc<Cell>, shared: Arc<Shared>, key: usize) -> Guarded<F> {
-        Guarded { future: Some(future), end: End { cell, shared, key } }
+    pub(crate) fn new(future: F, cell: Arc<Cell>, shared: Arc<Shared>, place: Place) -> Guarded<F> {
+        Guarded { future: Some(future), end: End { cell, shared, place } }
     }
 }
 
@@ -298,6 +311,6 @@ impl Drop for End {
     fn drop(&mut self) {
         drop(without_preemption(|| lock(&self.cell.waker).take()));
         self.cell.done.store(true, Ordering::Release);
-        self.shared.ended(self.key);
+        self.shared.ended(self.place);
     }
 }

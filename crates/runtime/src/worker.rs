@@ -23,7 +23,7 @@ use runyard_engine::event::{self, What};
 use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_smp::machine::{TaskOf, Work};
+use runyard_smp::machine::TaskOf;
 use std::time::Duration;
 
 /// How long a thread that was stopped inside the C library is let go on, and how often: it may hold
@@ -42,6 +42,9 @@ const NO_SPARE_RETRY: Nanos = Nanos::from_micros(200);
 /// looking one next to nothing; this is what a wake-up costs, so looking costs at most twice the
 /// best that could have been done.
 const SPIN: Nanos = Nanos::from_micros(20);
+
+/// How often it looks between two reads of the clock: some 0.3 us.
+const SPINS_PER_READ: u32 = 16;
 
 /// After a slot was taken from a thread that blocked in the kernel, it may use this much CPU time
 /// before it is stopped and asks for a slot.
@@ -65,7 +68,7 @@ mod later {
 }
 
 /// What a decision comes to: who was released, and who is next.
-type Decision = (Option<(TaskOf<Job>, Released)>, Option<(TaskId, Work<Job>)>);
+type Decision = (Option<(TaskOf<Job>, Released)>, Option<(TaskId, Job)>);
 
 /// One kernel thread.
 #[derive(Debug)]
@@ -85,8 +88,8 @@ pub(crate) struct Worker {
     holds_something: AtomicBool,
     /// Whose poll it is in the middle of.
     polling: Mutex<Option<Arc<Cell>>>,
-    /// The engine's part of that, unless it is stopped or has lost its slot.
-    running: Mutex<Option<Work<Job>>>,
+    /// Whether it has the engine's part of that: it is neither stopped nor has lost its slot.
+    running: AtomicBool,
     /// The engine's part of a task that blocks in the kernel on this thread.
     in_kernel: Mutex<Option<TaskOf<Job>>>,
     /// It wants a slot again, and cannot ask for one itself.
@@ -114,7 +117,7 @@ impl Worker {
             used: AtomicU64::new(0),
             holds_something: AtomicBool::new(false),
             polling: Mutex::new(None),
-            running: Mutex::new(None),
+            running: AtomicBool::new(false),
             in_kernel: Mutex::new(None),
             wants_slot: AtomicBool::new(false),
             timer: OnceLock::new(),
@@ -180,7 +183,7 @@ impl Worker {
     }
 
     /// A spare was granted the slot: what became of whom it belonged to.
-    fn take_over(&self) -> (Prev<Work<Job>>, Option<TaskId>) {
+    fn take_over(&self) -> (Prev<Job>, Option<TaskId>) {
         let (shared, cpu) = (&self.shared, self.cpu());
         let left = loop {
             // Said after the slot changed hands, before the baton is granted; this worker may have
@@ -192,20 +195,20 @@ impl Worker {
         };
         match left {
             Left::Preempted(worker) => {
-                let work = shared.worker(worker).put_away();
-                let curr = work.work.cell.id;
-                (Prev::Preempted(work), Some(curr))
+                let job = shared.worker(worker).put_away();
+                let curr = job.cell.id;
+                (Prev::Preempted(job), Some(curr))
             }
             Left::Lost(worker) => {
                 let worker = shared.worker(worker);
-                let work = worker.put_away();
-                let curr = Some(work.work.cell.id);
-                let (task, next) = self.decide(os::thread::now(), Prev::Blocked(work), curr);
+                let job = worker.put_away();
+                let curr = Some(job.cell.id);
+                let (task, next) = self.decide(os::thread::now(), Prev::Blocked(job), curr);
                 let (task, _) = task.expect("a blocked task is released");
                 *lock(&worker.in_kernel) = Some(task);
                 worker.stop_when_it_runs();
                 match next {
-                    Some((id, work)) => (Prev::Preempted(work), Some(id)),
+                    Some((id, job)) => (Prev::Preempted(job), Some(id)),
                     None => (Prev::Idle, None),
                 }
             }
@@ -213,7 +216,7 @@ impl Worker {
     }
 
     /// Runs tasks until the slot goes to somebody else. `curr` is whom `prev` is about.
-    fn run(&self, mut prev: Prev<Work<Job>>, mut curr: Option<TaskId>) {
+    fn run(&self, mut prev: Prev<Job>, mut curr: Option<TaskId>) {
         loop {
             if self.shared.is_over() {
                 return;
@@ -224,10 +227,15 @@ impl Worker {
             let now = os::thread::now();
             self.expire(cpu, now);
             let (released, next) = self.decide(now, prev, curr);
-            if let Some((task, how)) = released {
-                self.shared.settle(task, how == Released::Exited);
+            match released {
+                Some((task, Released::Exited)) => {
+                    let cell = lock(&self.polling).take();
+                    self.shared.keep_box(task, cell);
+                }
+                Some((task, _)) => self.shared.settle(task),
+                None => {}
             }
-            let Some((id, Work { control, work: Job { cell, todo } })) = next else {
+            let Some((id, Job { cell, todo })) = next else {
                 self.shared.tell(cpu, || What::Idle);
                 self.idle(cpu);
                 (prev, curr) = (Prev::Idle, None);
@@ -235,17 +243,16 @@ impl Worker {
             };
             curr = Some(id);
             self.shared.tell(cpu, || What::Exec { task: id, policy: lock(&cell.asked).policy });
-            let work = Work { control, work: Job { cell, todo: Todo::Nothing } };
             match todo {
-                Todo::Poll(runnable) => prev = self.poll(now, work, runnable),
-                Todo::Resume(worker) => return self.resume(&worker, work),
+                Todo::Poll(runnable) => prev = self.poll(now, cell, runnable),
+                Todo::Resume(worker) => return self.resume(&worker),
                 Todo::Nothing => unreachable!("a task that is picked has something to do"),
             }
         }
     }
 
     /// Schedules the own CPU: who left it for good or for now, and who has it from now on.
-    fn decide(&self, now: Time, prev: Prev<Work<Job>>, curr: Option<TaskId>) -> Decision {
+    fn decide(&self, now: Time, prev: Prev<Job>, curr: Option<TaskId>) -> Decision {
         let cpu = self.cpu();
         let how = match prev {
             Prev::Idle => None,
@@ -263,11 +270,11 @@ impl Worker {
 
     /// Polls a task, and tells what became of it. When this returns the worker owns a slot again,
     /// though not always the one it owned before.
-    fn poll(&self, now: Time, work: Work<Job>, runnable: Runnable) -> Prev<Work<Job>> {
+    fn poll(&self, now: Time, cell: Arc<Cell>, runnable: Runnable) -> Prev<Job> {
         self.graces.store(0, Ordering::Relaxed);
         self.later.store(later::NOTHING, Ordering::Relaxed);
-        *lock(&self.polling) = Some(work.work.cell.clone());
-        *lock(&self.running) = Some(work);
+        *lock(&self.polling) = Some(cell);
+        self.running.store(true, Ordering::Release);
         let slot = self.shared.slot(self.cpu());
         let entered = slot.enter();
         self.arm(now);
@@ -286,31 +293,29 @@ impl Worker {
             self.come_back();
         }
         let cell = lock(&self.polling).take().expect("the poll ends on the thread where it began");
-        let Some(mut work) = lock(&self.running).take() else {
-            assert!(self.shared.is_over(), "this is whose poll it was");
+        if !self.running.swap(false, Ordering::AcqRel) {
+            assert!(self.shared.is_over(), "it runs whose poll it was");
             return Prev::Idle;
-        };
+        }
         if left.is_none() && cell.is_done() {
+            *lock(&self.polling) = Some(cell);
             return Prev::Exited;
         }
         if let Some(runnable) = left {
-            work.work.todo = Todo::Poll(runnable);
-            return Prev::Preempted(work);
+            return Prev::Preempted(Job { cell, todo: Todo::Poll(runnable) });
         }
         match cell.take_note() {
-            Some(runnable) => {
-                work.work.todo = Todo::Poll(runnable);
-                Prev::Yielded(work)
-            }
-            None => Prev::Blocked(work),
+            Some(runnable) => Prev::Yielded(Job { cell, todo: Todo::Poll(runnable) }),
+            None => Prev::Blocked(Job { cell, todo: Todo::Nothing }),
         }
     }
 
     /// The task in whose poll this thread was stopped: its job is to go on here.
-    fn put_away(self: &Arc<Worker>) -> Work<Job> {
-        let mut work = lock(&self.running).take().expect("it was in the middle of a poll");
-        work.work.todo = Todo::Resume(self.clone());
-        work
+    fn put_away(self: &Arc<Worker>) -> Job {
+        let ran = self.running.swap(false, Ordering::AcqRel);
+        let cell = lock(&self.polling).clone();
+        let cell = cell.filter(|_| ran).expect("it was in the middle of a poll");
+        Job { cell, todo: Todo::Resume(self.clone()) }
     }
 
     /// The cell of the task in whose poll this thread is.
@@ -411,10 +416,10 @@ impl Worker {
     }
 
     /// Gives the slot to a parked worker, which goes on with its task, and becomes a spare.
-    fn resume(&self, worker: &Worker, work: Work<Job>) {
+    fn resume(&self, worker: &Worker) {
         let cpu = self.cpu();
         let slot = self.shared.slot(cpu);
-        *lock(&worker.running) = Some(work);
+        worker.running.store(true, Ordering::Release);
         worker.move_to(cpu);
         self.baton.lay_down();
         self.shared.keep_spare(cpu, self.id);
@@ -426,16 +431,18 @@ impl Worker {
     fn idle(&self, cpu: CpuId) {
         let slot = self.shared.slot(cpu);
         let started = os::thread::now();
-        loop {
-            let now = os::thread::now();
-            let due = self.shared.machine.next_expiry(cpu).is_some_and(|at| at <= now);
-            if slot.is_pending() || due || self.shared.is_over() {
+        let mut now = started;
+        while now.since(started) <= SPIN {
+            for _ in 0..SPINS_PER_READ {
+                if slot.is_pending() || self.shared.is_over() {
+                    return;
+                }
+                std::hint::spin_loop();
+            }
+            now = os::thread::now();
+            if self.shared.machine.next_expiry(cpu).is_some_and(|at| at <= now) {
                 return;
             }
-            if now.since(started) > SPIN {
-                break;
-            }
-            std::hint::spin_loop();
         }
         if let Some(bed) = slot.fall_asleep() {
             os::futex::wait(&slot.bed, bed, self.shared.machine.next_expiry(cpu));

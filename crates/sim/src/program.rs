@@ -6,7 +6,7 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Window;
 use runyard_smp::control::Control;
-use runyard_smp::machine::TaskOf;
+use runyard_smp::machine::{TaskOf, Work};
 use runyard_workload::cursor::Cursor;
 use runyard_workload::objects::Awaited;
 use runyard_workload::scenario::{ObjectId, Scenario, SpecId, TaskSpec};
@@ -43,7 +43,7 @@ pub(crate) struct Program<'s> {
     pub(crate) name: String,
     pub(crate) control: Arc<Control>,
     /// The engine's part, while the task is blocked.
-    pub(crate) parked: Option<TaskOf<()>>,
+    pub(crate) parked: Option<TaskOf<Work<()>>>,
     /// What was asked of the engine for it last.
     pub(crate) attr: Attr,
     /// The policy and the task group with which it began.

@@ -79,7 +79,7 @@ pub struct Simulated {
 #[derive(Debug)]
 pub struct Sim<'s, O> {
     pub(crate) scenario: &'s Scenario,
-    pub(crate) machine: Machine<()>,
+    pub(crate) machine: Machine<Work<()>>,
     pub(crate) now: Time,
     pub(crate) calendar: Calendar,
     pub(crate) cpus: Vec<Cpu>,
@@ -90,7 +90,7 @@ pub struct Sim<'s, O> {
     pub(crate) here: Option<CpuId>,
     pub(crate) fx: Asked,
     /// Tasks on their way, by number, and the numbers that are free.
-    carried: Vec<Option<Moving<()>>>,
+    carried: Vec<Option<Moving<Work<()>>>>,
     free_numbers: Vec<u32>,
     /// How many forks each thread object has had.
     pub(crate) forks: Vec<u32>,
@@ -123,7 +123,7 @@ impl<F: FnMut(&Event)> Observer for F {
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     kicks: Vec<CpuId>,
-    moving: Vec<Moving<()>>,
+    moving: Vec<Moving<Work<()>>>,
     silent: Vec<CpuId>,
     hold_back: bool,
 }
@@ -134,12 +134,12 @@ impl Asked {
     }
 }
 
-impl Effects<()> for Asked {
+impl Effects<Work<()>> for Asked {
     fn kick(&mut self, cpu: CpuId) {
         self.kicks.push(cpu);
     }
 
-    fn carry(&mut self, moving: Moving<()>) -> Option<Moving<()>> {
+    fn carry(&mut self, moving: Moving<Work<()>>) -> Option<Moving<Work<()>>> {
         self.moving.push(moving);
         None
     }
@@ -362,7 +362,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         self.fx = Asked { kicks, moving, silent, hold_back };
     }
 
-    fn carry(&mut self, moving: Moving<()>) {
+    fn carry(&mut self, moving: Moving<Work<()>>) {
         let to = moving.to;
         self.cpus[to.index()].inbound += 1;
         let number = self.free_numbers.pop().unwrap_or_else(|| {

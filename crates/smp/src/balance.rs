@@ -6,7 +6,7 @@
 //! that has clearly more. And since an idle CPU has no tick, a busy CPU with tasks waiting kicks
 //! an idle one, which then balances for itself.
 
-use crate::machine::{Effects, Machine, Moving, kick_if, leaves};
+use crate::machine::{Controlled, Effects, Machine, Moving, kick_if, leaves};
 use crate::sync::Ordering;
 use runyard_engine::FairPull;
 use runyard_engine::cpu::CpuId;
@@ -38,7 +38,7 @@ pub(crate) struct Balance {
     next_kick: Time,
 }
 
-impl<W> Machine<W> {
+impl<W: Controlled> Machine<W> {
     /// A CPU that has nothing to do takes one waiting task. Says whether it found one.
     pub(crate) fn balance_idle(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
         if !self.hints.online.contains(cpu) {

@@ -39,7 +39,13 @@ use runyard_engine::timer::{TimerId, Token, Window};
 /// How often a task is offered to CPUs that may refuse it before it goes back.
 pub(crate) const MAX_REFUSALS: u8 = 3;
 
-/// What a host gives a task: its control cell, and whatever it needs to run it.
+/// What a host gives a task to run it; the task's control cell is in it somewhere.
+pub trait Controlled {
+    /// The control cell, the same for the task's whole life.
+    fn control(&self) -> &Control;
+}
+
+/// The plain form of that: the control cell, and whatever else the host needs.
 #[derive(Debug)]
 pub struct Work<W> {
     /// The task's control cell.
@@ -48,10 +54,16 @@ pub struct Work<W> {
     pub work: W,
 }
 
-/// A task of a machine whose host needs `W` to run one.
-pub type TaskOf<W> = Box<Task<Work<W>>>;
+impl<W> Controlled for Work<W> {
+    fn control(&self) -> &Control {
+        &self.control
+    }
+}
 
-type Queue<W> = RunQueue<Work<W>, GroupTable>;
+/// A task of a machine whose host needs `W` to run one.
+pub type TaskOf<W> = Box<Task<W>>;
+
+type Queue<W> = RunQueue<W, GroupTable>;
 
 /// A task on its way to a run queue.
 #[derive(Debug)]
@@ -74,7 +86,7 @@ impl<W> Moving<W> {
 
     /// The task that is moved.
     #[must_use]
-    pub fn task(&self) -> &Task<Work<W>> {
+    pub fn task(&self) -> &Task<W> {
         &self.task
     }
 }
@@ -208,7 +220,7 @@ impl Spoken {
     }
 }
 
-impl<W> Machine<W> {
+impl<W: Controlled> Machine<W> {
     /// Idle CPUs, all online.
     ///
     /// # Errors
@@ -285,9 +297,9 @@ impl<W> Machine<W> {
         &self,
         now: Time,
         cpu: CpuId,
-        prev: Prev<Work<W>>,
+        prev: Prev<W>,
         fx: &mut impl Effects<W>,
-    ) -> Switch<Work<W>> {
+    ) -> Switch<W> {
         let mut prev = prev;
         let mut kept = None;
         loop {
@@ -700,7 +712,7 @@ impl<W> Machine<W> {
     }
 }
 
-impl<W> Machine<W> {
+impl<W: Controlled> Machine<W> {
     /// Hints are stale only while they are held back.
     fn check_hints(&self, cpu: CpuId) {
         let locked = lock(&self.cpus[cpu.index()].queue);
@@ -738,17 +750,17 @@ pub(crate) fn kick_if<W>(resched: Resched, cpu: CpuId, fx: &mut impl Effects<W>)
 }
 
 /// The task's control cell; a running task's is with its host.
-fn control<W>(task: &Task<Work<W>>) -> Option<&Control> {
-    task.payload.as_ref().map(|payload| &*payload.control)
+fn control<W: Controlled>(task: &Task<W>) -> Option<&Control> {
+    task.payload.as_ref().map(Controlled::control)
 }
 
 /// Says that the task is in no run queue. The caller holds the lock of the one it left.
-pub(crate) fn leaves<W>(task: &TaskOf<W>) {
+pub(crate) fn leaves<W: Controlled>(task: &TaskOf<W>) {
     control(task).expect("a task that leaves has its payload").set_home(Home::Away);
 }
 
 /// Carries out what was asked while the task was with its host.
-pub(crate) fn apply_pending<W>(task: &mut TaskOf<W>) {
+pub(crate) fn apply_pending<W: Controlled>(task: &mut TaskOf<W>) {
     let cell = control(task).expect("a task in transit has its payload");
     if cell.was_asked()
         && let Some(change) = cell.take()

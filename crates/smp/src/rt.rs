@@ -5,7 +5,7 @@
 //! becomes less important pulls. Both are needed, since either may decide on hints that the other
 //! is just changing: see *publish, then look* in [`crate::machine`].
 
-use crate::machine::{Effects, Machine, Moving, Work, kick_if, leaves};
+use crate::machine::{Controlled, Effects, Machine, Moving, kick_if, leaves};
 use crate::mask::Mask;
 use crate::sync::{Ordering, fence};
 use runyard_engine::attr::RtPrio;
@@ -14,15 +14,10 @@ use runyard_engine::run_queue::{Enqueue, Importance};
 use runyard_engine::task::Task;
 use runyard_engine::time::Time;
 
-impl<W> Machine<W> {
+impl<W: Controlled> Machine<W> {
     /// The least important CPU on which a task of priority `prio` could start, near its last one,
     /// or near `from`, who asks (`find_lowest_rq`).
-    pub(crate) fn find_lowest(
-        &self,
-        task: &Task<Work<W>>,
-        prio: RtPrio,
-        from: CpuId,
-    ) -> Option<CpuId> {
+    pub(crate) fn find_lowest(&self, task: &Task<W>, prio: RtPrio, from: CpuId) -> Option<CpuId> {
         let (affinity, last) = (&task.attr().affinity, task.cpu());
         let topology = self.config.topology;
         let nearest = |candidates: &Mask| {

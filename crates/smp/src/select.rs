@@ -1,7 +1,7 @@
 //! Waking and starting tasks, and on which CPU: pure choices over hints, repaired by refusal and
 //! balancing.
 
-use crate::machine::{Effects, Machine, Moving, TaskOf, Work, apply_pending};
+use crate::machine::{Controlled, Effects, Machine, Moving, TaskOf, apply_pending};
 use crate::sync::Ordering;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
@@ -13,7 +13,7 @@ use runyard_engine::topology::Level;
 /// At how many CPUs a new task looks when none is idle.
 const CPUS_LOOKED_AT: usize = 64;
 
-impl<W> Machine<W> {
+impl<W: Controlled> Machine<W> {
     /// Makes a blocked task runnable, and tells on which CPU unless that refuses it. Its affinity
     /// has a CPU of this machine.
     pub fn wake(&self, now: Time, mut task: TaskOf<W>, fx: &mut impl Effects<W>) -> CpuId {
@@ -38,7 +38,8 @@ impl<W> Machine<W> {
         self.place(now, task, to, fx)
     }
 
-    /// As [`Machine::wake_sync`], for a new task.
+    /// As [`Machine::wake_sync`], for a new task: to an idle CPU if there is one and somebody waits
+    /// on `waker` already, else near who spawns it. An idle CPU takes its part later.
     pub fn spawn_sync(
         &self,
         now: Time,
@@ -46,11 +47,14 @@ impl<W> Machine<W> {
         waker: CpuId,
         fx: &mut impl Effects<W>,
     ) -> CpuId {
-        if !self.suits(&task, waker) {
-            return self.spawn(now, task, fx);
-        }
-        task.set_cpu(waker);
-        self.place(now, task, waker, fx)
+        let affinity = &task.attr().affinity;
+        let idle = || self.hints.idle.ring(affinity, 0..self.cpus.len(), waker).next();
+        let to = match self.suits(&task, waker) {
+            true => waker,
+            false => idle().unwrap_or_else(|| self.usable_or_any(&task, waker)),
+        };
+        task.set_cpu(to);
+        self.place(now, task, to, fx)
     }
 
     fn place(&self, now: Time, task: TaskOf<W>, to: CpuId, fx: &mut impl Effects<W>) -> CpuId {
@@ -84,7 +88,7 @@ impl<W> Machine<W> {
     /// real-time one that is preempted goes elsewhere at once.
     ///
     /// Others: to the last CPU if it is idle, else to an idle one of its node, else to the last.
-    pub(crate) fn select_cpu(&self, task: &Task<Work<W>>) -> CpuId {
+    pub(crate) fn select_cpu(&self, task: &Task<W>) -> CpuId {
         let last = self.usable_or_any(task, task.cpu());
         if let Some(prio) = task.rt_prio()
             && self.has(Feature::RtPush)
@@ -109,7 +113,7 @@ impl<W> Machine<W> {
     }
 
     /// Whether a fair task may wait on `waker`, where nobody is but the fair task that wakes it.
-    pub(crate) fn suits(&self, task: &Task<Work<W>>, waker: CpuId) -> bool {
+    pub(crate) fn suits(&self, task: &Task<W>, waker: CpuId) -> bool {
         let alone = || self.cpus[waker.index()].nr_fair.load(Ordering::Acquire) == 1;
         let normal = || self.hints.levels.of(waker).level == Importance::Normal;
         task.rt_prio().is_none() && task.attr().affinity.contains(waker) && alone() && normal()
@@ -117,7 +121,7 @@ impl<W> Machine<W> {
 
     /// Where a new task goes: to the nearest idle CPU of the machine, else to the least loaded of
     /// some, starting after the CPU it comes from.
-    pub(crate) fn select_cpu_for_new(&self, task: &Task<Work<W>>) -> CpuId {
+    pub(crate) fn select_cpu_for_new(&self, task: &Task<W>) -> CpuId {
         let from = self.usable_or_any(task, task.cpu());
         let affinity = &task.attr().affinity;
         let n = self.cpus.len();
@@ -135,7 +139,7 @@ impl<W> Machine<W> {
     }
 
     /// `cpu` if the task may run there now, else the next such CPU, else `cpu` all the same.
-    fn usable_or_any(&self, task: &Task<Work<W>>, cpu: CpuId) -> CpuId {
+    fn usable_or_any(&self, task: &Task<W>, cpu: CpuId) -> CpuId {
         let affinity = &task.attr().affinity;
         if affinity.contains(cpu) && self.hints.online.contains(cpu) {
             return cpu;

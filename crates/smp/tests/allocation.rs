@@ -24,10 +24,10 @@ struct Carrier {
     carried: usize,
 }
 
-impl Effects<()> for Carrier {
+impl Effects<Work<()>> for Carrier {
     fn kick(&mut self, _: CpuId) {}
 
-    fn carry(&mut self, moving: Moving<()>) -> Option<Moving<()>> {
+    fn carry(&mut self, moving: Moving<Work<()>>) -> Option<Moving<Work<()>>> {
         self.carried += 1;
         Some(moving)
     }
@@ -35,10 +35,10 @@ impl Effects<()> for Carrier {
 
 /// A machine with tasks of every policy, in groups and out of them, and its host.
 struct Bench {
-    machine: Machine<()>,
+    machine: Machine<Work<()>>,
     now: Time,
     running: [Option<Work<()>>; CPUS],
-    sleepers: Vec<TaskOf<()>>,
+    sleepers: Vec<TaskOf<Work<()>>>,
     fx: Carrier,
 }
 
@@ -79,7 +79,7 @@ impl Bench {
     }
 }
 
-fn task(id: u32) -> TaskOf<()> {
+fn task(id: u32) -> TaskOf<Work<()>> {
     let policy = match id % 4 {
         0 => Policy::Fifo(RtPrio::new(i64::from(id) + 1).unwrap()),
         1 => Policy::RoundRobin(RtPrio::new(i64::from(id) + 1).unwrap()),

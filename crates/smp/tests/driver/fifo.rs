@@ -6,6 +6,7 @@
 //! at ticks, and one that is made way for goes to the head.
 
 use super::Job;
+use super::Payload;
 use runyard_engine::attr::{Policy, RtPrio};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::{Task, TaskId};
@@ -48,7 +49,7 @@ impl Queueing {
     /// A CPU has switched. Looks whether it chose the first.
     pub(super) fn switches(
         &mut self,
-        machine: &Machine<Job>,
+        machine: &Machine<Payload>,
         Switched { cpu, was, running, yielded }: Switched,
         moved: &[TaskId],
     ) {
@@ -73,7 +74,7 @@ impl Queueing {
     }
 
     /// Notes where everybody is after a call in which `moved` left a run queue for another.
-    pub(super) fn follow(&mut self, machine: &Machine<Job>, moved: &[TaskId]) {
+    pub(super) fn follow(&mut self, machine: &Machine<Payload>, moved: &[TaskId]) {
         self.calls += 1;
         let mut places = BTreeMap::new();
         for cpu in (0..machine.config().topology.cpus()).map(CpuId::at) {

@@ -97,18 +97,18 @@ pub struct Asked {
     pub slowly: bool,
     silently: bool,
     kicks: Vec<CpuId>,
-    moving: Vec<Moving<Job>>,
+    moving: Vec<Moving<Payload>>,
     silent: Vec<CpuId>,
     /// Who left a run queue for another.
     moved: Vec<TaskId>,
 }
 
-impl Effects<Job> for Asked {
+impl Effects<Payload> for Asked {
     fn kick(&mut self, cpu: CpuId) {
         self.kicks.push(cpu);
     }
 
-    fn carry(&mut self, moving: Moving<Job>) -> Option<Moving<Job>> {
+    fn carry(&mut self, moving: Moving<Payload>) -> Option<Moving<Payload>> {
         self.moved.push(moving.task().id);
         if self.slowly {
             self.moving.push(moving);
@@ -160,7 +160,7 @@ struct Cpu {
 #[derive(Debug)]
 struct Known {
     control: Arc<Control>,
-    parked: Option<TaskOf<Job>>,
+    parked: Option<TaskOf<Payload>>,
     over: bool,
     /// What was asked for it, in all.
     asked: Attr,
@@ -172,12 +172,12 @@ struct Known {
 /// A machine and its host.
 #[derive(Debug)]
 pub struct World {
-    pub machine: Machine<Job>,
+    pub machine: Machine<Payload>,
     pub now: Time,
     features: Features,
     cpus: Vec<Cpu>,
     tasks: Vec<Known>,
-    moving: Vec<Moving<Job>>,
+    moving: Vec<Moving<Payload>>,
     silent: Vec<CpuId>,
     timers: Timers,
     queueing: Queueing,
@@ -533,7 +533,7 @@ fn policy(byte: u8) -> Policy {
 }
 
 /// Any set of CPUs, perhaps with one that does not exist.
-fn affinity(machine: &Machine<Job>, byte: u8) -> CpuSet {
+fn affinity(machine: &Machine<Payload>, byte: u8) -> CpuSet {
     let set: CpuSet = (0..7).filter(|cpu| byte >> cpu & 1 == 1).map(CpuId).collect();
     if set.intersection(machine.all()).is_empty() || byte >= 0x80 {
         return machine.all().clone();
@@ -541,7 +541,7 @@ fn affinity(machine: &Machine<Job>, byte: u8) -> CpuSet {
     set
 }
 
-fn attr(machine: &Machine<Job>, [a, b, c]: [u8; ACTION - 1]) -> Attr {
+fn attr(machine: &Machine<Payload>, [a, b, c]: [u8; ACTION - 1]) -> Attr {
     let group = GroupId(u32::from(c >> 4) % 4);
     Attr { policy: policy(a), group, ..Attr::normal(affinity(machine, b)) }
 }

@@ -1,7 +1,7 @@
 //! What a host knows of its timers: none expires before its window opens or after it was cancelled,
 //! and of two that are due the one whose window closes first is first.
 
-use super::Job;
+use super::Payload;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{TimerId, Token, Window};
@@ -28,7 +28,13 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    pub(super) fn arm(&mut self, machine: &Machine<Job>, cpu: CpuId, now: Time, bytes: [u8; 2]) {
+    pub(super) fn arm(
+        &mut self,
+        machine: &Machine<Payload>,
+        cpu: CpuId,
+        now: Time,
+        bytes: [u8; 2],
+    ) {
         if self.armed.len() < MAX_TIMERS {
             let (window, token) = (window(now, bytes), Token(self.made));
             self.made += 1;
@@ -37,7 +43,7 @@ impl Timers {
         }
     }
 
-    pub(super) fn rearm(&mut self, machine: &Machine<Job>, nth: u8, now: Time, bytes: [u8; 2]) {
+    pub(super) fn rearm(&mut self, machine: &Machine<Payload>, nth: u8, now: Time, bytes: [u8; 2]) {
         let window = window(now, bytes);
         if let Some(at) = super::nth(self.armed.len(), nth) {
             let timer = &mut self.armed[at];
@@ -50,7 +56,7 @@ impl Timers {
         }
     }
 
-    pub(super) fn cancel(&mut self, machine: &Machine<Job>, nth: u8) {
+    pub(super) fn cancel(&mut self, machine: &Machine<Payload>, nth: u8) {
         if let Some(at) = super::nth(self.armed.len(), nth) {
             let timer = self.armed.swap_remove(at);
             assert!(machine.cancel(timer.cpu, timer.id), "it was armed");
@@ -79,7 +85,7 @@ impl Timers {
     }
 
     /// The CPU is woken in time for each of its timers.
-    pub(super) fn check(&self, machine: &Machine<Job>, cpu: CpuId) {
+    pub(super) fn check(&self, machine: &Machine<Payload>, cpu: CpuId) {
         let next = machine.next_expiry(cpu);
         assert_eq!(
             next,

@@ -35,7 +35,7 @@ enum Slot {
     /// In the machine, or between it and here.
     Awake,
     /// Asleep; whoever takes it out wakes it.
-    Parked(TaskOf<Job>),
+    Parked(TaskOf<Work<Job>>),
     /// Woken before it was here: it will not sleep.
     Notified,
 }
@@ -71,7 +71,7 @@ impl Handle {
 #[derive(Debug, Default)]
 struct Kicks(Vec<CpuId>);
 
-impl Effects<Job> for Kicks {
+impl Effects<Work<Job>> for Kicks {
     fn kick(&mut self, cpu: CpuId) {
         self.0.push(cpu);
     }
@@ -80,7 +80,7 @@ impl Effects<Job> for Kicks {
 /// One CPU, played by one thread at a time; or, beyond the last, a device that only interrupts.
 #[derive(Debug)]
 pub struct Cpu {
-    machine: Arc<Machine<Job>>,
+    machine: Arc<Machine<Work<Job>>>,
     id: CpuId,
     running: Option<(TaskId, Work<Job>)>,
     kicks: Kicks,
@@ -182,7 +182,7 @@ impl Cpu {
         }
     }
 
-    fn park(&mut self, task: TaskOf<Job>) {
+    fn park(&mut self, task: TaskOf<Work<Job>>) {
         let slot = task.payload.as_ref().expect("a sleeper has its payload").work.slot.clone();
         let mut place = slot.lock().unwrap();
         match std::mem::replace(&mut *place, Slot::Awake) {
@@ -235,7 +235,7 @@ impl Bench {
         Bench { cpus: cpus.map(cpu).collect(), tasks: Vec::new() }
     }
 
-    pub fn machine(&self) -> &Machine<Job> {
+    pub fn machine(&self) -> &Machine<Work<Job>> {
         &self.cpus[0].machine
     }
 
@@ -254,7 +254,7 @@ impl Bench {
         handle
     }
 
-    fn make(&mut self, policy: Policy, affinity: &[u16]) -> (TaskOf<Job>, Handle) {
+    fn make(&mut self, policy: Policy, affinity: &[u16]) -> (TaskOf<Work<Job>>, Handle) {
         let id = TaskId(self.tasks.len() as u32);
         let slot = Arc::new(Mutex::new(Slot::Awake));
         let control = Arc::new(Control::default());
