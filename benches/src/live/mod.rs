@@ -4,6 +4,7 @@
 
 mod hog;
 mod host;
+mod preemption;
 mod probe;
 mod rates;
 mod table;
@@ -43,7 +44,7 @@ pub enum Workload {
     PingpongHog,
     /// How late a periodic task is beside tasks that poll for 50 ms each
     Probe,
-    /// From a decision to preempt to the task that preempts; nothing measures it yet
+    /// From a decision to preempt to the task that preempts
     Preemption,
 }
 
@@ -70,6 +71,8 @@ pub struct Measured {
     pub beside_hog: Vec<BesideHog>,
     /// How late a periodic task is.
     pub lateness: Vec<Lateness>,
+    /// How long it takes to stop one task and start another.
+    pub preemption: Vec<Lateness>,
 }
 
 impl Default for Measured {
@@ -79,6 +82,7 @@ impl Default for Measured {
             comparisons: Vec::new(),
             beside_hog: Vec::new(),
             lateness: Vec::new(),
+            preemption: Vec::new(),
         }
     }
 }
@@ -104,7 +108,7 @@ impl Measured {
             Workload::Kernel => ("kernel", Bench::Pair, Peer::Kernel),
             Workload::PingpongHog => return self.beside_hog.extend(hog::measure(effort)),
             Workload::Probe => return self.lateness.extend(probe::measure(effort)),
-            Workload::Preemption => return,
+            Workload::Preemption => return self.preemption.extend(preemption::measure(effort)),
         };
         self.comparisons.push(rates::compare(name, bench, peer, effort));
     }

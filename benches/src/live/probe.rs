@@ -108,7 +108,7 @@ pub(crate) fn measure(effort: &Effort) -> Vec<Lateness> {
     Probe::ALL.into_iter().map(lateness).collect()
 }
 
-fn percentiles(mut lateness: Vec<Duration>) -> Percentiles {
+pub(crate) fn percentiles(mut lateness: Vec<Duration>) -> Percentiles {
     lateness.sort_unstable();
     let nanos: Vec<_> = lateness.iter().map(|late| late.as_nanos() as u64).collect();
     let at = |per_mille: usize| nanos[(nanos.len() * per_mille / 1_000).min(nanos.len() - 1)];

@@ -18,6 +18,10 @@ pub(crate) fn render(measured: &Measured) -> String {
         let head = ["probe", "periods", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
         tables.push(table(head, measured.lateness.iter().map(lateness)));
     }
+    if !measured.preemption.is_empty() {
+        let head = ["preemption", "times", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
+        tables.push(table(head, measured.preemption.iter().map(lateness)));
+    }
     tables.join("\n")
 }
 
