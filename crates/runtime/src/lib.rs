@@ -37,9 +37,9 @@ pub use runtime::{Builder, Runtime};
 #[cfg(not(loom))]
 pub use task::{JoinError, JoinHandle};
 
-/// What benchmarks compare preemption with. No part of the interface.
+/// What benchmarks compare preemption with, and what tests disturb it with. No part of the interface.
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub mod floor {
-    pub use crate::os::floor::{Way, handoffs};
+    pub use crate::os::floor::{Way, handoffs, ring_everybody};
 }

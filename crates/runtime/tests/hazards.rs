@@ -4,19 +4,30 @@
 
 mod common;
 
-use common::{ms, spin, threads, workers};
+use common::{ms, spin, threads, under_a_storm, workers};
 use runyard::{JoinError, Runtime, Task, blocking, spawn, spawn_blocking, time};
 use runyard_engine::event::{Event, Left, What};
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Instant;
 
 #[global_allocator]
 static ALLOCATOR: runyard::Allocator = runyard::Allocator::system();
+
+/// Fails if `body` does not end, which is what a lost wake-up looks like.
+fn ends(body: impl FnOnce() + Send + 'static) {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        body();
+        send.send(())
+    });
+    receive.recv_timeout(ms(60_000)).expect("it ends");
+}
 
 /// A task that matters more than any fair one, and comes every millisecond until it is aborted: it
 /// stops whatever runs on its CPU.
@@ -28,23 +39,6 @@ fn disturb(runtime: &Runtime) -> Task {
         }
     };
     runtime.block_on(async { Task::builder().fifo(99).spawn(disturber).task().clone() })
-}
-
-/// Sends the runtime's signal to the process again and again while `body` runs: it comes to any
-/// thread, at any moment, and means nothing.
-fn under_a_storm(body: impl FnOnce()) {
-    let over = Arc::new(AtomicBool::new(false));
-    let stop = over.clone();
-    let own: Pid = getpid();
-    let storm = thread::spawn(move || {
-        while !stop.load(Ordering::Relaxed) {
-            kill_process(own, Signal::URG).unwrap();
-            thread::sleep(std::time::Duration::from_micros(50));
-        }
-    });
-    body();
-    over.store(true, Ordering::Relaxed);
-    storm.join().unwrap();
 }
 
 #[test]
@@ -106,25 +100,27 @@ fn h03_the_runtimes_own_code_is_never_stopped() {
 
 #[test]
 fn h04_the_holder_of_a_lock_is_stopped_and_who_waits_for_it_gets_it() {
-    let runtime = workers(1);
-    runtime.block_on(async {
-        let shared = Arc::new(Mutex::new(0_u32));
-        let held = Arc::new(AtomicBool::new(false));
-        let (theirs, holds) = (shared.clone(), held.clone());
-        let holder = spawn(async move {
-            let mut value = theirs.lock().unwrap();
-            holds.store(true, Ordering::Release);
-            spin(ms(50));
-            *value += 1;
-        });
-        while !held.load(Ordering::Acquire) {
-            time::sleep(ms(1)).await;
-        }
-        // It stops the holder, and blocks in the kernel on what that holds.
-        let important = Task::builder().fifo(50).spawn(async move { *shared.lock().unwrap() });
-        assert_eq!(important.await.unwrap(), 1);
-        holder.await.unwrap();
+    // Both are real-time: the holder never has the CPU while the other could.
+    ends(|| workers(1).block_on(holder_and_waiter()));
+}
+
+async fn holder_and_waiter() {
+    let shared = Arc::new(Mutex::new(0_u32));
+    let held = Arc::new(AtomicBool::new(false));
+    let (theirs, holds) = (shared.clone(), held.clone());
+    let holder = Task::builder().fifo(1).spawn(async move {
+        let mut value = theirs.lock().unwrap();
+        holds.store(true, Ordering::Release);
+        spin(ms(50));
+        *value += 1;
     });
+    while !held.load(Ordering::Acquire) {
+        time::sleep(ms(1)).await;
+    }
+    // It stops the holder, and blocks in the kernel on what that holds.
+    let important = Task::builder().fifo(50).spawn(async move { *shared.lock().unwrap() });
+    assert_eq!(important.await.unwrap(), 1);
+    holder.await.unwrap();
 }
 
 #[test]
@@ -191,7 +187,7 @@ fn h06_system_calls_are_restarted_or_not_interrupted() {
     disturber.abort();
 }
 
-/// How often each kind of thing happened.
+/// How often the scheduler was asked, and how often about a task that was stopped.
 #[derive(Debug, Default)]
 struct Counts {
     preemptions: AtomicUsize,
@@ -200,11 +196,9 @@ struct Counts {
 
 impl runyard::Observer for Counts {
     fn event(&self, event: &Event) {
-        if let What::Switch { prev, next } = event.what {
+        if let What::Switch { prev, .. } = event.what {
             self.switches.fetch_add(1, Ordering::Relaxed);
-            if let Some((task, Left::Preempted)) = prev
-                && next != Some(task)
-            {
+            if let Some((_, Left::Preempted)) = prev {
                 self.preemptions.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -219,7 +213,8 @@ fn h07_h08_signals_that_mean_nothing_stop_nobody() {
         runtime.block_on(async { spawn(async { spin(ms(200)) }).await.unwrap() });
     });
     assert!(counts.switches.load(Ordering::Relaxed) > 0);
-    assert_eq!(counts.preemptions.load(Ordering::Relaxed), 0);
+    // One may come between the decision and the poll, and be looked at once more.
+    assert!(counts.preemptions.load(Ordering::Relaxed) <= 1, "{counts:?}");
 }
 
 #[test]
@@ -348,13 +343,16 @@ fn h20_a_stopped_task_keeps_its_thread() {
 
 #[test]
 fn h22_a_poll_that_blocks_in_the_kernel_gives_its_cpu_away() {
-    workers(1).block_on(async {
-        let (mut near, mut far) = UnixStream::pair().unwrap();
-        let reader = spawn(async move { far.read(&mut [0]).unwrap() });
-        // Only the other task lets it go on, on the one CPU that there is.
-        let writer = spawn(async move { near.write(&[7]).unwrap() });
-        assert_eq!((reader.await.unwrap(), writer.await.unwrap()), (1, 1));
-    });
+    ends(|| workers(1).block_on(reader_and_writer()));
+}
+
+async fn reader_and_writer() {
+    let (mut near, mut far) = UnixStream::pair().unwrap();
+    // More important, so that it keeps its CPU as long as it is thought to run.
+    let reader = Task::builder().fifo(9).spawn(async move { far.read(&mut [0]).unwrap() });
+    // Only the other task lets it go on, on the one CPU that there is.
+    let writer = Task::builder().fifo(1).spawn(async move { near.write(&[7]).unwrap() });
+    assert_eq!((reader.await.unwrap(), writer.await.unwrap()), (1, 1));
 }
 
 #[test]
@@ -379,9 +377,9 @@ fn h24_slices_end_though_every_cpu_is_busy() {
     let runtime = workers(1);
     runtime.block_on(async {
         let turns: [_; 2] = std::array::from_fn(|_| Arc::new(AtomicUsize::new(0)));
+        let end = Instant::now() + ms(500);
         let hogs = turns.clone().map(|turns| {
             spawn(async move {
-                let end = Instant::now() + ms(500);
                 while Instant::now() < end {
                     turns.fetch_add(1, Ordering::Relaxed);
                 }

@@ -9,15 +9,14 @@
 
 mod common;
 
-use common::{ms, spin, threads, workers};
+use common::{ms, spin, threads, under_a_storm, workers};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use runyard::{JoinError, JoinHandle, Task, TaskBuilder, blocking, spawn, time, yield_now};
 use runyard_engine::attr::{Nice, Policy, RtPrio};
-use rustix::process::{Signal, getpid, kill_process};
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -234,36 +233,28 @@ fn everything_at_once() {
             eprintln!("{panic}");
         }
     }));
-    let over = Arc::new(AtomicBool::new(false));
-    let stop = over.clone();
-    let storm = thread::spawn(move || {
-        while !stop.load(Ordering::Relaxed) {
-            kill_process(getpid(), Signal::URG).unwrap();
-            thread::sleep(Duration::from_micros(700));
-        }
-    });
-
     let world = Arc::new(World::default());
     let end = Instant::now() + Duration::from_secs(seconds);
     let runtime = workers(2);
-    let (spawned, ends) = runtime.block_on(async {
-        let draws = Draws(Pcg64Mcg::seed_from_u64(seed));
-        let lives = spawn(soak(world.clone(), draws, end));
-        let mut pings = 0;
-        while Instant::now() < end {
-            pings += spawn(ping_pong(100)).await.unwrap();
-            time::sleep(ms(1)).await;
-        }
-        assert!(pings > 0);
-        lives.await.unwrap()
-    });
+    let soaked = || {
+        runtime.block_on(async {
+            let draws = Draws(Pcg64Mcg::seed_from_u64(seed));
+            let lives = spawn(soak(world.clone(), draws, end));
+            let mut pings = 0;
+            while Instant::now() < end {
+                pings += spawn(ping_pong(100)).await.unwrap();
+                time::sleep(ms(1)).await;
+            }
+            assert!(pings > 0);
+            lives.await.unwrap()
+        })
+    };
+    let (spawned, ends) = under_a_storm(soaked);
     println!(
         "{spawned} tasks: {ends:?} ended well, in panic, aborted; {} threads",
         threads().len()
     );
     drop(runtime);
-    over.store(true, Ordering::Relaxed);
-    storm.join().unwrap();
 
     assert_eq!(spawned, ends.iter().sum::<u64>(), "spawned = finished + aborted");
     assert!(ends.iter().all(|&ended| ended > 0), "all of it happened: {ends:?}");

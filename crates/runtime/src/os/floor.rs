@@ -1,10 +1,23 @@
 //! The floor under preemption: what this machine takes to stop one thread of a process and start
-//! another on its CPU, with nothing around it. For benchmarks, which compare with it.
+//! another on its CPU, with nothing around it. For benchmarks, which compare with it. And signals
+//! that mean nothing, for tests.
 
 use crate::os::futex;
 use crate::os::thread::{self, Tid};
 use crate::sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use runyard_engine::time::{Nanos, Time};
+
+/// Rings the bell of every worker, keeper and maker of this process, for no reason: what a stale or
+/// foreign signal does. How many there were.
+pub fn ring_everybody() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let ours = |path: &std::path::Path| {
+        std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with("runyard-"))
+    };
+    let ours = tasks.filter(|task| ours(&task.path()));
+    let tids = ours.filter_map(|task| task.file_name().to_str()?.parse().ok());
+    tids.map(|tid| super::signal::ring(Tid(tid), libc::SIGURG)).count()
+}
 
 /// How a thread is made to make way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

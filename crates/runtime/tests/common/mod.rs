@@ -1,12 +1,36 @@
 //! What the tests on real CPUs share.
 
 use runyard::Runtime;
+use runyard::floor::ring_everybody;
 use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// A runtime with so many workers.
 pub fn workers(count: usize) -> Runtime {
     Runtime::builder().workers(count).build()
+}
+
+/// Rings every worker's bell again and again, for no reason, while `body` runs.
+pub fn under_a_storm<T>(body: impl FnOnce() -> T) -> T {
+    let over = Arc::new(AtomicBool::new(false));
+    let stop = over.clone();
+    let storm = thread::spawn(move || {
+        let mut rung = 0;
+        while !stop.load(Ordering::Relaxed) {
+            // Signals cost the disturbed some microseconds each: a fifth of their time at most.
+            let started = Instant::now();
+            rung += ring_everybody();
+            thread::sleep(started.elapsed() * 4 + Duration::from_micros(100));
+        }
+        rung
+    });
+    let result = body();
+    over.store(true, Ordering::Relaxed);
+    assert!(storm.join().unwrap() > 0, "somebody was disturbed");
+    result
 }
 
 pub fn ms(millis: u64) -> Duration {
