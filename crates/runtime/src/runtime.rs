@@ -389,6 +389,13 @@ impl Shared {
         Some(id)
     }
 
+    /// Asks the calling thread's worker, if it is one of this runtime's. May be called in a signal
+    /// handler.
+    pub(crate) fn here<R>(&self, ask: impl FnOnce(&Worker) -> R) -> Option<R> {
+        let ours = |worker: &Worker| std::ptr::eq(&raw const *worker.shared, self);
+        os::local::worker(|worker| ours(worker).then(|| ask(worker))).flatten()
+    }
+
     /// Takes the slot of `cpu` from a worker that blocks in foreign code, and gives it to a spare.
     /// `false` if there is none, or the worker does not block any more.
     pub(crate) fn take_slot(&self, cpu: CpuId, from: WorkerId) -> bool {
@@ -452,7 +459,7 @@ impl Shared {
     /// fair. It waits for the end of that poll then, though not for long.
     fn queue(&self, now: Time, task: TaskOf<Job>, is_new: bool) {
         let fair = task.rt_prio().is_none();
-        let poll = fair.then(|| os::local::worker(Worker::cpu_of_poll).flatten()).flatten();
+        let poll = fair.then(|| self.here(Worker::cpu_of_poll).flatten()).flatten();
         let bells = &mut Doorbells(self);
         let Some(own) = poll else {
             match is_new {
@@ -467,7 +474,7 @@ impl Shared {
             false => self.machine.wake_sync(now, task, own, gently),
         };
         if gently.kicked || to == own {
-            os::local::worker(|worker| worker.look_soon(now, gently.kicked));
+            self.here(|worker| worker.look_soon(now, gently.kicked));
         }
     }
 
@@ -530,7 +537,7 @@ impl Shared {
         };
         without_preemption(|| {
             let now = os::thread::now();
-            task.set_cpu(os::local::worker(Worker::cpu).unwrap_or_default());
+            task.set_cpu(self.here(Worker::cpu).unwrap_or_default());
             self.tell(task.cpu(), || What::Spawn { task: id });
             self.tell(task.cpu(), || What::Wake { task: id, since: self.told(now) });
             self.queue(now, task, true);
@@ -582,7 +589,7 @@ impl Shared {
 
     /// The caller's CPU as an index; for who has none, one after the other.
     fn part(&self) -> usize {
-        let own = os::local::worker(|worker| worker.cpu().index());
+        let own = self.here(|worker| worker.cpu().index());
         own.unwrap_or_else(|| self.next_task.load(Ordering::Relaxed) as usize % self.slots.len())
     }
 
@@ -616,13 +623,13 @@ impl Shared {
     pub(crate) fn arm(&self, window: Window, waker: &Waker) -> (CpuId, TimerId) {
         let waker = waker.clone();
         without_preemption(|| {
-            let own = os::local::worker(Worker::cpu);
+            let own = self.here(Worker::cpu);
             let cpu = own.unwrap_or_default();
             let key = lock(&self.timers[cpu.index()]).insert(Waiter { waker, due: window.soft });
             let timer = self.machine.arm(cpu, window, Token(key as u64));
             self.tell(cpu, || What::TimerArmed);
             match own {
-                Some(_) => os::local::worker(|worker| worker.arm(os::thread::now())),
+                Some(_) => self.here(|worker| worker.arm(os::thread::now())),
                 // It may sleep for longer than that, or its timer be set to later.
                 None => {
                     ring(self, cpu);

@@ -26,12 +26,10 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::TaskOf;
 use std::time::Duration;
 
-/// How long a thread that was stopped inside the C library is let go on, and how often: it may hold
-/// the allocator's lock (H4).
-///
-/// Half of all samples of a task that does nothing but allocate are outside the library, nineteen
-/// of twenty are inside in the worst case seen: the odds to stop it inside all the same are 1 in
-/// 10^7. What that costs who does nothing but copy memory is 10 ms of latency.
+/// How long a thread that was stopped at an unsafe point is let go on, and how often: it may hold the
+/// allocator's lock (H4). Of a task that is inside the library nineteen times of twenty, all these
+/// samples are inside four times of 10^8; then it is stopped there all the same. What that costs
+/// who does nothing but copy memory is 10 ms of latency.
 const LIBRARY_GRACE: Nanos = Nanos::from_micros(30);
 const LIBRARY_GRACES: u32 = 333;
 
@@ -71,36 +69,50 @@ mod later {
 type Decision = (Option<(TaskOf<Job>, Released)>, Option<(TaskId, Job)>);
 
 /// One kernel thread.
+///
+/// Legend of access: `(c)` constant; `(o)` read and written by this thread only, in its handler too;
+/// `(w)` written by this thread, read by others; `(a)` by anybody, as told there.
 #[derive(Debug)]
 pub(crate) struct Worker {
+    /// (c)
     pub(crate) id: WorkerId,
+    /// (c)
     pub(crate) shared: Arc<Shared>,
+    /// (a) Granted by who gives it a slot, or lets it go.
     pub(crate) baton: Baton,
+    /// (w) Once.
     tid: AtomicI32,
-    /// The slot that it owns, or owned last.
+    /// (a) The slot that it owns, or owned last: written by who gives it one.
     slot: AtomicU32,
-    /// Above zero: not to be stopped. Written by this thread only.
+    /// (o) Above zero: not to be stopped.
     off: AtomicU32,
-    /// How often it was let go on at an unsafe point, and what CPU time it had used the last time.
+    /// (o) How often it was let go on at an unsafe point.
     graces: AtomicU32,
+    /// (o) What CPU time it had used the last time.
     used: AtomicU64,
-    /// It was stopped at an unsafe point, and waits there.
+    /// (a) It was stopped at an unsafe point, and waits there; taken by who lets it go.
     holds_something: AtomicBool,
-    /// Whose poll it is in the middle of.
+    /// (w) Whose poll it is in the middle of.
     polling: Mutex<Option<Arc<Cell>>>,
-    /// Whether it has the engine's part of that: it is neither stopped nor has lost its slot.
+    /// (a) Whether it has the engine's part of that: it is neither stopped nor has lost its slot.
+    /// Written by who owns the slot.
     running: AtomicBool,
-    /// The engine's part of a task that blocks in the kernel on this thread.
+    /// (a) The engine's part of a task that blocks in the kernel on this thread: left by who took
+    /// the slot, taken by this thread or the keeper.
     in_kernel: Mutex<Option<TaskOf<Job>>>,
-    /// It wants a slot again, and cannot ask for one itself.
+    /// (w) It wants a slot again, and cannot ask for one itself.
     wants_slot: AtomicBool,
+    /// (c)
     timer: OnceLock<Option<Timer>>,
+    /// (c) Set by who took the slot as well.
     cpu_timer: OnceLock<Option<Timer>>,
+    /// (o) To when `timer` is set.
     armed: AtomicU64,
-    /// Whether it is in a poll, and what that poll left to be looked at soon.
+    /// (o) Whether it is in a poll.
     in_poll: AtomicBool,
+    /// (o) What that poll left to be looked at soon.
     later: AtomicU32,
-    /// Since when those could run whom this worker is waking; 0 for now.
+    /// (o) Since when those could run whom this worker is waking; 0 for now.
     since: AtomicU64,
 }
 
@@ -684,7 +696,7 @@ pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
     match slot.request() {
         Ring::Nothing => {}
         // The caller itself: looks when its section ends.
-        Ring::Signal(owner) if os::local::worker(|own| own.id) == Some(owner) => {}
+        Ring::Signal(owner) if shared.here(|own| own.id) == Some(owner) => {}
         Ring::Signal(_) if !shared.preempts => {}
         Ring::Signal(owner) => os::signal::ring(shared.worker_ref(owner).tid(), shared.signal),
         Ring::Wake => os::futex::wake(&slot.bed),

@@ -138,3 +138,29 @@ fn a_more_important_task_does_not_wait_for_a_poll_to_end() {
         assert!(ran < ended, "it ran before the hog's only poll was over");
     });
 }
+
+#[test]
+fn runtimes_wake_and_spawn_into_each_other() {
+    // Their workers have the same numbers; one has fewer CPUs than the other.
+    let (one, two) = (Arc::new(Runtime::builder().workers(1).build()), runtime());
+    let other = one.clone();
+    let sum = two.block_on(async {
+        let tasks = (0..50_u64).map(|n| {
+            let other = other.clone();
+            spawn(async move {
+                let there = other.spawn(async move {
+                    time::sleep(Duration::from_micros(100)).await;
+                    n
+                });
+                there.await.unwrap()
+            })
+        });
+        let mut sum = 0;
+        for task in tasks.collect::<Vec<_>>() {
+            sum += task.await.unwrap();
+        }
+        sum
+    });
+    assert_eq!(sum, (0..50).sum());
+    drop((one, other));
+}
