@@ -9,7 +9,7 @@ use crate::Failure;
 use crate::machine;
 use crate::options::HostOptions;
 use crate::output;
-use crate::play::{Birth, Diary, Section, Stage, World, play};
+use crate::play::{Birth, Diary, Plan, Section, Stage, World, play};
 use crate::sync::{Arc, Mutex, OnceLock, lock};
 use clap::Args;
 use runyard::{JoinHandle, Observer, Runtime, Task};
@@ -43,12 +43,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         output::say("warning: live runs with all features as they are, not as the file says");
     }
     let started = Instant::now();
-    let (world, births) = World::new(parsed.scenario, host.seed, cpus, Unstopped);
-    let log = Log::new(world.clone());
-    let tasks = perform(&world, births, &log, cpus);
-    if let Some(why) = world.refused() {
-        return Err(Failure::Refused(format!("live: {why}")));
-    }
+    let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None };
+    let (world, log, tasks) = perform(plan, cpus)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
     let totals = std::mem::take(&mut *lock(&log.accounts)).finish(world.ended());
     let scenario = host.name();
@@ -60,8 +56,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
-/// Runs the tasks that are born into `world` to the end of the run. What the runtime calls each.
-fn perform(world: &Arc<World>, births: Vec<Birth>, log: &Arc<Log>, cpus: usize) -> Vec<TaskId> {
+/// Runs `plan` for those who watch it.
+pub(crate) fn watched(plan: Plan, cpus: usize) -> Result<(), Failure> {
+    perform(plan, cpus).map(|_| ())
+}
+
+/// A run that is over: what is known of it, and what the runtime calls each of its tasks.
+type Over = (Arc<World>, Arc<Log>, Vec<TaskId>);
+
+/// Runs `plan` to its end on so many CPUs.
+fn perform(plan: Plan, cpus: usize) -> Result<Over, Failure> {
+    let (world, births) = World::new(plan, cpus, Unstopped);
+    let log = Log::new(world.clone());
+    let tasks = live(&world, births, &log, cpus);
+    match world.refused() {
+        None => Ok((world, log, tasks)),
+        Some(why) => Err(Failure::Refused(format!("live: {why}"))),
+    }
+}
+
+fn live(world: &Arc<World>, births: Vec<Birth>, log: &Arc<Log>, cpus: usize) -> Vec<TaskId> {
     let runtime = Runtime::builder().workers(cpus).observer(log.clone()).build();
     let log = log.clone();
     let tasks = Tasks(Arc::new(Crew { world: world.clone(), log, handles: Mutex::default() }));

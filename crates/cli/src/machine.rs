@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::output;
+use runyard_engine::time::Nanos;
 use runyard_report::CpuReport;
 use runyard_workload::Scenario;
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -33,4 +34,19 @@ pub(crate) fn warn(scenario: &Scenario, host: &str) {
 /// A CPU of which a host knows nothing but that it is there.
 pub(crate) fn unknown_cpu(cpu: usize) -> CpuReport {
     CpuReport { cpu, ..CpuReport::default() }
+}
+
+/// The unit of `/proc/stat`, on every Linux (`USER_HZ`).
+const STAT_UNIT: Nanos = Nanos::from_millis(10);
+
+/// How long threads of this process have been ready to run and had no CPU of the machine's, and how
+/// long the machine itself had none of its host's. Nothing, where the kernel does not say.
+pub(crate) fn taken() -> Nanos {
+    let text = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    let number = |text: &str, at| text.split_whitespace().nth(at).and_then(|n| n.parse().ok());
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let waited = threads.filter_map(|thread| number(&text(thread.path().join("schedstat")), 1));
+    // cpu user nice system idle iowait irq softirq steal
+    let stolen = number(&text("/proc/stat".into()), 8).unwrap_or(0);
+    Nanos(waited.sum::<u64>() + stolen * STAT_UNIT.0)
 }

@@ -4,6 +4,7 @@
 //! refusal of the host; a message that cannot be written is not worth failing for.
 
 use crate::Failure;
+use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
@@ -23,4 +24,11 @@ pub(crate) fn report(
 /// Says something on standard error.
 pub(crate) fn say(what: impl Display) {
     let _ = writeln!(io::stderr(), "{what}");
+}
+
+/// Progress over so many of `what`, on standard error if a person looks at it.
+pub(crate) fn bar(what: &str, number: u64) -> ProgressBar {
+    let template = format!("{{wide_bar}} {{pos}} of {{len}} {what}, {{eta}} left");
+    let style = ProgressStyle::with_template(&template).expect("the template is right");
+    ProgressBar::new(number).with_style(style)
 }

@@ -11,7 +11,8 @@ use crate::Failure;
 use crate::machine;
 use crate::options::HostOptions;
 use crate::output;
-use crate::play::World;
+use crate::play::{Plan, World};
+use crate::sync::Arc;
 use clap::Args;
 use kernel::Figures;
 use runyard_engine::time::{Nanos, Time};
@@ -38,12 +39,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let parsed = host.read_on(cpus.len())?;
     machine::warn(&parsed.scenario, "linux");
     let started = Instant::now();
-    let (world, births) =
-        World::new(parsed.scenario, host.seed, cpus.len(), inherit::Lock::default());
-    let (end, figures) = thread::run(&world, births, cpus);
-    if let Some(why) = world.refused() {
-        return Err(Failure::Refused(format!("linux: {why}")));
-    }
+    let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None };
+    let (world, end, figures) = perform(plan, cpus)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
     let mut report = report(&world, end, &figures);
     (report.scenario, report.seed) = (host.name(), host.seed);
@@ -52,6 +49,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         true => report.write_json(out),
         false => out.write_all(render(&report, Checks::NotDone).as_bytes()),
     })
+}
+
+/// Runs `plan` for those who watch it.
+pub(crate) fn watched(plan: Plan, cpus: Vec<usize>) -> Result<(), Failure> {
+    perform(plan, cpus).map(|_| ())
+}
+
+/// Runs `plan` to its end on these CPUs of the machine. When that was, and what each task did.
+fn perform(plan: Plan, cpus: Vec<usize>) -> Result<(Arc<World>, Time, Vec<Figures>), Failure> {
+    let (world, births) = World::new(plan, cpus.len(), inherit::Lock::default());
+    let (end, figures) = thread::run(&world, births, cpus);
+    match world.refused() {
+        None => Ok((world, end, figures)),
+        Some(why) => Err(Failure::Refused(format!("linux: {why}"))),
+    }
 }
 
 fn report(world: &World, end: Time, figures: &[Figures]) -> Report {

@@ -13,7 +13,7 @@ mod spin;
 mod world;
 
 pub(crate) use spin::{cpu_time, nanos};
-pub(crate) use world::{Birth, Known, Section, World};
+pub(crate) use world::{Birth, Known, Plan, Section, Watch, World};
 
 use crate::sync::Arc;
 use rand_pcg::Pcg64Mcg;
@@ -115,7 +115,12 @@ impl<S: Stage> Player<S> {
         while !self.is_over() {
             let then = match cursor.go_on(spec) {
                 Next::Phase(phase) => self.begin_phase(spec, phase),
-                Next::Step(step) => self.take_step(step).await,
+                Next::Step(step) => {
+                    if let Some(watch) = world.watch() {
+                        watch.step(self.task, cursor.place().step - 1, self.stage.now());
+                    }
+                    self.take_step(step).await
+                }
                 Next::End => Then::Stop,
             };
             if then == Then::Stop {

@@ -36,11 +36,28 @@ pub(crate) trait Section: Debug + Send + Sync {
     fn run(&self, access: &mut dyn FnMut());
 }
 
+/// What to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) scenario: Scenario,
+    pub(crate) seed: u64,
+    /// Who is told of every step, if anybody is.
+    pub(crate) watch: Option<Arc<dyn Watch>>,
+}
+
+/// Sees tasks take their steps. It is called by the task, which can be stopped in the call: what
+/// one task's call locks, no other's may.
+pub(crate) trait Watch: Debug + Send + Sync {
+    /// `task` takes the step of this number in its phase.
+    fn step(&self, task: TaskId, step: usize, now: Time);
+}
+
 /// A run, as its tasks and its host see it.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) scenario: Scenario,
     seed: u64,
+    watch: Option<Arc<dyn Watch>>,
     all: CpuSet,
     /// Set once, when nobody is to go on; a task sees it at its next step at the latest.
     over: AtomicBool,
@@ -107,11 +124,11 @@ struct Board {
 impl World {
     /// A world with the tasks that exist from the start, on CPUs `0..cpus`, and their births.
     pub(crate) fn new(
-        scenario: Scenario,
-        seed: u64,
+        plan: Plan,
         cpus: usize,
         section: impl Section + 'static,
     ) -> (Arc<World>, Vec<Birth>) {
+        let Plan { scenario, seed, watch } = plan;
         let board = Board {
             objects: Objects::new(&scenario.objects),
             tasks: Vec::new(),
@@ -126,6 +143,7 @@ impl World {
         let world = World {
             scenario,
             seed,
+            watch,
             all: CpuSet::first(cpus),
             over: AtomicBool::new(false),
             board: Mutex::new(board),
@@ -142,6 +160,11 @@ impl World {
     /// All CPUs of the run.
     pub(crate) fn all(&self) -> &CpuSet {
         &self.all
+    }
+
+    /// Who is told of every step.
+    pub(crate) fn watch(&self) -> Option<&dyn Watch> {
+        self.watch.as_deref()
     }
 
     /// When the run ends at the latest.

@@ -41,6 +41,14 @@ impl Json {
         })
     }
 
+    /// The number, if it is one.
+    pub fn as_number(&self) -> Option<f64> {
+        match self {
+            Json::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
     #[track_caller]
     pub fn number(&self, path: &str) -> f64 {
         match self.at(path) {

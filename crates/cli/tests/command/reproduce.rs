@@ -1,20 +1,22 @@
 //! `runyard reproduce`: claims as scripts read them.
 
 use crate::json::Json;
-use crate::rig::{call, folder};
+use crate::rig::{Said, call, command, folder};
 use std::sync::OnceLock;
 
 const CLAIM: [&str; 7] =
     ["what", "unit", "published_before", "published_after", "before", "after", "holds"];
 
-/// What `reproduce rt-migrate --json --out` printed, and what it wrote, once for all tests.
+/// What `reproduce rt-migrate --host sim --json --out` printed, and what it wrote, once for all
+/// tests.
 fn reproduced() -> &'static (String, String, String) {
     static REPRODUCED: OnceLock<(String, String, String)> = OnceLock::new();
     REPRODUCED.get_or_init(|| {
         let folder = folder().join("out/of/reproduce");
         let _ = std::fs::remove_dir_all(&folder);
         let path = folder.to_str().unwrap();
-        let printed = call(&["reproduce", "rt-migrate", "--json", "--out", path]).done();
+        let arguments = ["reproduce", "rt-migrate", "--host", "sim", "--json", "--out", path];
+        let printed = call(&arguments).done();
         let read = |name| std::fs::read_to_string(folder.join(name)).unwrap();
         (printed, read("reproduce.json"), read("rt-migrate-sim.txt"))
     })
@@ -78,7 +80,90 @@ fn an_unknown_experiment_is_refused_before_any_is_run() {
 #[test]
 fn a_folder_that_cannot_be_made_is_said_in_one_line() {
     let in_the_way = crate::rig::file("in-the-way", "");
-    let said = call(&["reproduce", "rt-migrate", "--json", "--out", &in_the_way]);
+    let said = call(&["reproduce", "--host", "sim", "--json", "--out", &in_the_way]);
     assert!(matches!(said.code, Some(2 | 3)), "{said:?}");
     assert!(said.err.lines().count() == 1 && said.err.contains("in-the-way"), "{}", said.err);
+}
+
+/// What `reproduce --host live --json --out` said, where nothing else is on the path, and the text
+/// that it wrote, once for all tests.
+fn live() -> &'static (Said, String) {
+    static LIVE: OnceLock<(Said, String)> = OnceLock::new();
+    LIVE.get_or_init(|| {
+        let folder = folder().join("out/live");
+        let _ = std::fs::remove_dir_all(&folder);
+        let arguments = ["reproduce", "--host", "live", "--json", "--out"];
+        let mut command = command(&arguments);
+        let said = command.arg(&folder).env("PATH", "").output().unwrap().into();
+        (said, std::fs::read_to_string(folder.join("rt-migrate-live.txt")).unwrap())
+    })
+}
+
+/// The claims of `live`, which are of one experiment.
+fn live_claims() -> Vec<Json> {
+    let claims = Json::read(&live().0.out);
+    assert_eq!(claims.text("schema"), "runyard.reproduce/1");
+    assert_eq!(claims.list("experiments").len(), 1);
+    let experiment = claims.at("experiments.0");
+    assert_eq!((experiment.text("name"), experiment.text("host")), ("rt-migrate", "live"));
+    experiment.list("claims").to_vec()
+}
+
+#[test]
+fn on_real_cpus_the_claims_have_the_same_form() {
+    let claims = live_claims();
+    for claim in &claims {
+        assert_eq!(claim.keys(), CLAIM);
+        assert_eq!(*claim.at("before"), Json::Null, "there is no before: {claim:?}");
+        assert!(matches!(claim.at("holds"), Json::Bool(_)), "{claim:?}");
+    }
+    let mut names: Vec<_> = claims.iter().map(|claim| claim.text("what")).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), claims.len(), "each is a figure of its own");
+    let published: Vec<_> =
+        claims.iter().filter_map(|c| c.at("published_after").as_number()).collect();
+    assert_eq!(published, [61.0, 20_060.0, 0.0, 6_500.0]);
+}
+
+#[test]
+fn only_the_rule_can_fail_and_then_the_command_does() {
+    let claims = live_claims();
+    let fails = |claim: &&Json| *claim.at("holds") == Json::Bool(false);
+    for claim in claims.iter().filter(fails) {
+        assert!(["%", "runs"].contains(&claim.text("unit")), "a time has no bound: {claim:?}");
+    }
+    let code = i32::from(claims.iter().any(|claim| fails(&claim)));
+    assert_eq!(live().0.code, Some(code), "{}", live().0.err);
+}
+
+#[test]
+fn what_another_scheduler_does_is_null_where_that_is_not_here() {
+    let claims = live_claims();
+    let of = |host: &str| {
+        let own = claims.iter().filter(|claim| claim.text("what").ends_with(host));
+        own.map(|claim| claim.at("after").as_number()).collect::<Vec<_>>()
+    };
+    assert_eq!(of(", rt-migrate-test"), [None; 3]);
+    assert!(of(", live").iter().all(Option::is_some));
+    // The kernel gives real-time priorities to some.
+    let (kernel, err) = (of(", linux"), &live().0.err);
+    let refused = kernel == [None; 3];
+    assert!(refused || kernel.iter().all(Option::is_some), "{kernel:?}");
+    assert_eq!(err.lines().count(), usize::from(refused), "it says why, once: {err}");
+}
+
+#[test]
+fn the_hosts_stand_beside_each_other_in_the_text() {
+    let text = &live().1;
+    assert!(text.starts_with("rt-migrate on live: "), "{text}");
+    let row = |host: &str| {
+        let row = text.lines().find(|line| line.split_whitespace().next() == Some(host));
+        row.map(|row| row.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>())
+    };
+    let live = row("live").unwrap();
+    assert_eq!((live.len(), live[0].as_str()), (6, "50"), "{text}");
+    assert_eq!(row("rt-migrate-test").unwrap(), ["-"; 6], "{text}");
+    assert_eq!(row("linux").unwrap().len(), 6, "{text}");
+    assert!(text.contains("live: a round") && text.contains("CPU:"), "{text}");
 }

@@ -36,7 +36,7 @@ fn nobody_listens_and_nothing_breaks() {
     for arguments in [
         &["sim", &large][..],
         &["sim", &large, "--json"],
-        &["reproduce", "rt-migrate"],
+        &["reproduce", "rt-migrate", "--host", "sim"],
         &["sim", "--help"],
     ] {
         let said = call_writing_to(arguments, closed());
@@ -61,9 +61,11 @@ fn a_reader_may_take_one_line() {
 #[test]
 fn a_report_that_cannot_be_written_is_no_success() {
     let large = large();
-    for arguments in
-        [&["sim", &large][..], &["sim", &large, "--json"], &["reproduce", "rt-migrate", "--json"]]
-    {
+    for arguments in [
+        &["sim", &large][..],
+        &["sim", &large, "--json"],
+        &["reproduce", "--host", "sim", "--json"],
+    ] {
         let Some(full) = full() else { return };
         let said = call_writing_to(arguments, full.into());
         assert!(said.code.is_some_and(|code| (1..=3).contains(&code)), "{arguments:?}: {said:?}");
