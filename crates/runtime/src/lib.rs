@@ -4,6 +4,11 @@
 //! that overstays while somebody more important waits is stopped by a signal, in the middle, and
 //! goes on later on the thread on which it began.
 
+/// The programs of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 #[cfg(not(loom))]
 mod builder;
 mod handoff;
