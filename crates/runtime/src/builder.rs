@@ -16,7 +16,6 @@ use std::time::Duration;
 /// A task, by whoever wants to know or change something about it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Task {
-    pub(crate) shared: Arc<Shared>,
     pub(crate) cell: Arc<Cell>,
 }
 
@@ -34,7 +33,7 @@ impl Task {
     #[must_use]
     pub fn current() -> Task {
         let cell = current_cell().expect("this is called in a task");
-        Task { shared: current(), cell }
+        Task { cell }
     }
 
     /// Its number, unique in its runtime: its name in the events of an [`crate::Observer`].
@@ -67,7 +66,7 @@ impl Task {
     /// # Panics
     /// If the runtime has none of them.
     pub fn set_affinity(&self, cpus: impl IntoIterator<Item = usize>) {
-        let affinity = self.shared.cpus_among(cpus);
+        let affinity = self.cell.shared.cpus_among(cpus);
         self.change(Change { affinity: Some(affinity), ..Change::default() });
     }
 
@@ -88,7 +87,7 @@ impl Task {
     }
 
     fn change(&self, change: Change) {
-        task::without_preemption(|| self.shared.change(&self.cell.control, change));
+        task::without_preemption(|| self.cell.shared.change(&self.cell.control, change));
     }
 }
 
@@ -188,7 +187,7 @@ impl TaskBuilder {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let mut attr = Attr::normal(shared.machine.all().clone());
+        let mut attr = Attr::normal(shared.all().clone());
         attr.policy = self.policy.unwrap_or(attr.policy);
         attr.slack = self.slack.map_or(attr.slack, nanos);
         if let Some(cpus) = self.cpus {

@@ -7,7 +7,7 @@
 //!  anybody   request: word |= PENDING; of what the word was before:
 //!                       FOREIGN -> signal the owner     ASLEEP -> wake the owner
 //!  owner     enter:   FOREIGN, unless PENDING;   fall asleep: ASLEEP, unless PENDING
-//!            leave:   neither, unless the slot was taken
+//!            leave:   neither, nor PENDING, unless the slot was taken; then it schedules
 //!            in the handler, within a no-preempt section:  PENDING
 //!            in the handler or at the end of a no-preempt section, if PENDING:
 //!                     take a spare; lay down the own baton; word := spare; grant the spare's;
@@ -182,9 +182,10 @@ impl Slot {
         asleep.map(|_| bed)
     }
 
-    /// `worker` is in the runtime's own code again; `false` if the slot was taken from it.
+    /// `worker` is in the runtime's own code again, takes note of all requests so far, and is going
+    /// to schedule; `false` if the slot was taken from it.
     pub(crate) fn leave(&self, worker: WorkerId) -> bool {
-        let own = |word| (owner(word) == worker).then_some(word & !(FOREIGN | ASLEEP));
+        let own = |word| (owner(word) == worker).then_some(word & !(FOREIGN | ASLEEP | PENDING));
         self.change(own).is_some()
     }
 

@@ -64,6 +64,8 @@ pub(crate) struct Shared {
     /// Boxes of tasks that are over, for each CPU: allocating them anew is what two threads that
     /// spawn and run would meet at the allocator for.
     boxes: Box<[Mutex<Vec<TaskOf<Job>>>]>,
+    /// All CPUs, a copy for each of them: it is counted who knows the set.
+    all: Box<[CpuSet]>,
     /// The tasks that are not over, in as many parts as there are CPUs; and how many.
     live: Box<[Mutex<Slab<Arc<Cell>>>]>,
     nr_live: AtomicUsize,
@@ -85,7 +87,21 @@ struct Waiter {
 
 /// The place of a task among the live ones: in which part, and where there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(usize, usize);
+pub(crate) struct Place(u64);
+
+impl Place {
+    fn new(part: usize, key: usize) -> Place {
+        Place((part as u64) << 32 | key as u64)
+    }
+
+    fn part(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+
+    fn key(self) -> usize {
+        self.0 as u32 as usize
+    }
+}
 
 /// A preemptive runtime. Dropping it ends every task at its next await, and waits for that and for
 /// the threads; a poll that never ends is waited for for ever.
@@ -323,6 +339,7 @@ impl Shared {
             epoch: os::thread::now(),
             pool: Mutex::new(Vec::new()),
             next_task: AtomicU32::new(0),
+            all: topology.iter().map(|_| topology.iter().collect()).collect(),
             boxes: topology.iter().map(|_| Mutex::new(Vec::with_capacity(BOXES))).collect(),
             live: topology.iter().map(|_| Mutex::new(Slab::new())).collect(),
             nr_live: AtomicUsize::new(0),
@@ -514,22 +531,22 @@ impl Shared {
         let id = TaskId(self.next_task.fetch_add(1, Ordering::Relaxed));
         let mut used = self.take_box();
         let old = used.as_mut().and_then(|used| used.payload.take()).map(|job| job.cell);
-        let cell = Cell::renewed(old, Cell::new(id, name, &attr));
-        let place = self.enroll(&cell);
-        let guarded = Guarded::new(future, cell.clone(), self.clone(), place);
-        let (shared, woken) = (self.clone(), cell.clone());
+        let cell = Cell::renewed(old, self, id, name, &attr);
+        self.enroll(&cell);
+        let guarded = Guarded::new(future, cell.clone());
+        let woken = cell.clone();
         let wake = move |runnable| {
             without_preemption(|| {
                 let now = os::thread::now();
                 let since = os::local::worker(Worker::waking_since).flatten().unwrap_or(now);
                 if let Some(task) = woken.wake(runnable, since) {
-                    shared.wake(now, task, since);
+                    woken.shared.wake(now, task, since);
                 }
             });
         };
         let (runnable, result) = async_task::spawn(guarded, wake);
         cell.set_waker(runnable.waker());
-        let handle = Task { shared: self.clone(), cell: cell.clone() };
+        let handle = Task { cell: cell.clone() };
         let job = Job { cell, todo: Todo::Poll(runnable) };
         let mut task = match used {
             Some(used) => used.renewed(id, attr, job),
@@ -545,6 +562,11 @@ impl Shared {
         JoinHandle::new(result, handle)
     }
 
+    /// All CPUs of the runtime.
+    pub(crate) fn all(&self) -> &CpuSet {
+        &self.all[self.part()]
+    }
+
     /// The box of a task that is over, from the caller's CPU or, for who has none, the next.
     fn take_box(&self) -> Option<TaskOf<Job>> {
         without_preemption(|| {
@@ -554,28 +576,35 @@ impl Shared {
     }
 
     /// Keeps the box and the cell of a task that is over for the next one, if there is room.
-    pub(crate) fn keep_box(&self, mut task: TaskOf<Job>, cell: Option<Arc<Cell>>) {
-        task.payload = cell.map(|cell| Job { cell, todo: Todo::Nothing });
+    pub(crate) fn keep_box(&self, mut task: TaskOf<Job>, cell: Arc<Cell>) {
+        self.ended(&cell);
+        task.payload = Some(Job { cell, todo: Todo::Nothing });
         let mut boxes = lock(&self.boxes[task.cpu().index()]);
         if boxes.len() < BOXES {
             boxes.push(task);
         }
     }
 
-    /// The place of a new task's cell among the live ones. Makes room for it on every CPU.
-    fn enroll(&self, cell: &Arc<Cell>) -> Place {
+    /// Puts a new task's cell among the live ones. Makes room for it on every CPU.
+    fn enroll(&self, cell: &Arc<Cell>) {
         without_preemption(|| {
             let live = self.nr_live.fetch_add(1, Ordering::SeqCst) + 1;
             if live > self.room.load(Ordering::Acquire) {
                 self.make_room(live);
             }
             let part = self.part();
-            let place = Place(part, lock(&self.live[part]).insert(cell.clone()));
+            let place = Place::new(part, lock(&self.live[part]).insert(cell.clone()));
+            cell.place.store(place.0, Ordering::Release);
             if self.closed.load(Ordering::SeqCst) {
                 cell.abort();
             }
-            place
-        })
+        });
+    }
+
+    /// The cell of a live task.
+    pub(crate) fn cell_at(&self, place: u64) -> Option<Arc<Cell>> {
+        let place = Place(place);
+        lock(&self.live[place.part()]).get(place.key()).cloned()
     }
 
     fn make_room(&self, live: usize) {
@@ -593,15 +622,15 @@ impl Shared {
         own.unwrap_or_else(|| self.next_task.load(Ordering::Relaxed) as usize % self.slots.len())
     }
 
-    /// A future is gone.
-    pub(crate) fn ended(&self, Place(part, key): Place) {
-        let (cell, last) = without_preemption(|| {
-            let cell = lock(&self.live[part]).remove(key);
-            let live = self.nr_live.fetch_sub(1, Ordering::SeqCst) - 1;
-            (cell, live == 0 && self.closed.load(Ordering::SeqCst))
-        });
-        drop(cell);
-        if last && let Some(closer) = self.closer.get() {
+    /// A task is over. In a worker's own code.
+    fn ended(&self, cell: &Cell) {
+        let place = Place(cell.place.load(Ordering::Acquire));
+        drop(lock(&self.live[place.part()]).remove(place.key()));
+        let live = self.nr_live.fetch_sub(1, Ordering::SeqCst) - 1;
+        if live == 0
+            && self.closed.load(Ordering::SeqCst)
+            && let Some(closer) = self.closer.get()
+        {
             closer.unpark();
         }
     }

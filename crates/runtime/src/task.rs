@@ -6,8 +6,8 @@
 
 use crate::builder::Task;
 use crate::os;
-use crate::runtime::{Place, Shared};
-use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
+use crate::runtime::Shared;
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::worker::Worker;
 use async_task::Runnable;
 use runyard_engine::attr::{Attr, Policy};
@@ -75,11 +75,18 @@ impl Asked {
 /// What a task shares with its wakers and handles.
 #[derive(Debug)]
 pub(crate) struct Cell {
+    /// The one reference that a task has to its runtime: all others go through here, as counting
+    /// them is what CPUs would meet at.
+    pub(crate) shared: Arc<Shared>,
+    /// Its place among the runtime's live tasks.
+    pub(crate) place: AtomicU64,
     pub(crate) id: TaskId,
     pub(crate) name: Option<String>,
     pub(crate) control: Control,
     pub(crate) asked: Mutex<Asked>,
     parking: Mutex<Parking>,
+    /// Whether `parking` may be a note.
+    noted: AtomicBool,
     done: AtomicBool,
     aborted: AtomicBool,
     /// Wakes the task to be aborted. There while the future is: the future drops it.
@@ -87,25 +94,53 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    pub(crate) fn new(id: TaskId, name: Option<String>, attr: &Attr) -> Cell {
+    pub(crate) fn new(shared: Arc<Shared>, id: TaskId, name: Option<String>, attr: &Attr) -> Cell {
         Cell {
+            shared,
+            place: AtomicU64::new(0),
             id,
             name,
             control: Control::default(),
             asked: Mutex::new(Asked { policy: attr.policy, slack: attr.slack }),
             parking: Mutex::default(),
+            noted: AtomicBool::new(false),
             done: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
             waker: Mutex::new(None),
         }
     }
 
-    /// A cell like `new`, where an old one is that nobody knows any more, if one is.
-    pub(crate) fn renewed(old: Option<Arc<Cell>>, new: Cell) -> Arc<Cell> {
-        let Some(mut old) = old else { return Arc::new(new) };
-        let Some(place) = Arc::get_mut(&mut old) else { return Arc::new(new) };
-        *place = new;
-        old
+    /// A new task's cell: an old one that nobody knows any more, if there is one.
+    pub(crate) fn renewed(
+        old: Option<Arc<Cell>>,
+        shared: &Arc<Shared>,
+        id: TaskId,
+        name: Option<String>,
+        attr: &Attr,
+    ) -> Arc<Cell> {
+        let Some(mut old) = old else {
+            return Arc::new(Cell::new(shared.clone(), id, name, attr));
+        };
+        match Arc::get_mut(&mut old) {
+            Some(cell) => {
+                cell.renew(id, name, attr);
+                old
+            }
+            None => Arc::new(Cell::new(shared.clone(), id, name, attr)),
+        }
+    }
+
+    /// As [`Cell::new`], in the same runtime.
+    fn renew(&mut self, id: TaskId, name: Option<String>, attr: &Attr) {
+        self.id = id;
+        self.name = name;
+        self.control = Control::default();
+        self.asked = Mutex::new(Asked { policy: attr.policy, slack: attr.slack });
+        self.parking = Mutex::default();
+        self.noted = AtomicBool::new(false);
+        self.done = AtomicBool::new(false);
+        self.aborted = AtomicBool::new(false);
+        self.waker = Mutex::new(None);
     }
 
     /// Whether the future is gone, by its end or by being dropped.
@@ -115,6 +150,11 @@ impl Cell {
 
     /// The wake-up that came during the poll.
     pub(crate) fn take_note(&self) -> Option<Runnable> {
+        // One that comes after this look is found when the task is parked.
+        if !self.noted.load(Ordering::Acquire) {
+            return None;
+        }
+        self.noted.store(false, Ordering::Relaxed);
         let mut parking = lock(&self.parking);
         match std::mem::take(&mut *parking) {
             Parking::Note(runnable, _) => Some(runnable),
@@ -132,6 +172,7 @@ impl Cell {
                 None
             }
             Parking::Note(runnable, since) => {
+                self.noted.store(false, Ordering::Relaxed);
                 job(&mut task).todo = Todo::Poll(runnable);
                 Some((task, since))
             }
@@ -149,6 +190,7 @@ impl Cell {
             }
             Parking::Awake => {
                 *parking = Parking::Note(runnable, since);
+                self.noted.store(true, Ordering::Release);
                 None
             }
             Parking::Note(..) => unreachable!("a task is scheduled once at a time"),
@@ -274,16 +316,12 @@ pin_project_lite::pin_project! {
     }
 }
 
-/// Notes that a future is gone, when it is dropped after it.
-struct End {
-    cell: Arc<Cell>,
-    shared: Arc<Shared>,
-    place: Place,
-}
+/// Notes that a future is gone, as it is dropped after it.
+struct End(Arc<Cell>);
 
 impl<F> Guarded<F> {
-    pub(crate) fn new(future: F, cell: Arc<Cell>, shared: Arc<Shared>, place: Place) -> Guarded<F> {
-        Guarded { future: Some(future), end: End { cell, shared, place } }
+    pub(crate) fn new(future: F, cell: Arc<Cell>) -> Guarded<F> {
+        Guarded { future: Some(future), end: End(cell) }
     }
 }
 
@@ -292,7 +330,7 @@ impl<F: Future> Future for Guarded<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let ready = if this.end.cell.aborted.load(Ordering::Acquire) {
+        let ready = if this.end.0.aborted.load(Ordering::Acquire) {
             Err(JoinError::Cancelled)
         } else {
             let future = this.future.as_mut().as_pin_mut().expect("it is polled until it is ready");
@@ -309,8 +347,7 @@ impl<F: Future> Future for Guarded<F> {
 
 impl Drop for End {
     fn drop(&mut self) {
-        drop(without_preemption(|| lock(&self.cell.waker).take()));
-        self.cell.done.store(true, Ordering::Release);
-        self.shared.ended(self.place);
+        drop(without_preemption(|| lock(&self.0.waker).take()));
+        self.0.done.store(true, Ordering::Release);
     }
 }

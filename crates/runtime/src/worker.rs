@@ -92,8 +92,8 @@ pub(crate) struct Worker {
     used: AtomicU64,
     /// (a) It was stopped at an unsafe point, and waits there; taken by who lets it go.
     holds_something: AtomicBool,
-    /// (w) Whose poll it is in the middle of.
-    polling: Mutex<Option<Arc<Cell>>>,
+    /// (w) Whose poll it is in the middle of: the task's place among the live ones.
+    polling: AtomicU64,
     /// (a) Whether it has the engine's part of that: it is neither stopped nor has lost its slot.
     /// Written by who owns the slot.
     running: AtomicBool,
@@ -128,7 +128,7 @@ impl Worker {
             graces: AtomicU32::new(0),
             used: AtomicU64::new(0),
             holds_something: AtomicBool::new(false),
-            polling: Mutex::new(None),
+            polling: AtomicU64::new(u64::MAX),
             running: AtomicBool::new(false),
             in_kernel: Mutex::new(None),
             wants_slot: AtomicBool::new(false),
@@ -229,19 +229,20 @@ impl Worker {
 
     /// Runs tasks until the slot goes to somebody else. `curr` is whom `prev` is about.
     fn run(&self, mut prev: Prev<Job>, mut curr: Option<TaskId>) {
+        self.shared.slot(self.cpu()).take_pending();
+        let mut over = None;
         loop {
             if self.shared.is_over() {
                 return;
             }
             let cpu = self.cpu();
             self.shared.tell(cpu, || What::Overhead);
-            self.shared.slot(cpu).take_pending();
             let now = os::thread::now();
             self.expire(cpu, now);
             let (released, next) = self.decide(now, prev, curr);
             match released {
                 Some((task, Released::Exited)) => {
-                    let cell = lock(&self.polling).take();
+                    let cell = over.take().expect("its poll has just ended");
                     self.shared.keep_box(task, cell);
                 }
                 Some((task, _)) => self.shared.settle(task),
@@ -256,7 +257,7 @@ impl Worker {
             curr = Some(id);
             self.shared.tell(cpu, || What::Exec { task: id, policy: lock(&cell.asked).policy });
             match todo {
-                Todo::Poll(runnable) => prev = self.poll(now, cell, runnable),
+                Todo::Poll(runnable) => (prev, over) = self.poll(now, cell, runnable),
                 Todo::Resume(worker) => return self.resume(&worker),
                 Todo::Nothing => unreachable!("a task that is picked has something to do"),
             }
@@ -280,12 +281,17 @@ impl Worker {
         (released, next)
     }
 
-    /// Polls a task, and tells what became of it. When this returns the worker owns a slot again,
-    /// though not always the one it owned before.
-    fn poll(&self, now: Time, cell: Arc<Cell>, runnable: Runnable) -> Prev<Job> {
+    /// Polls a task, and tells what became of it; its cell, if it is over. When this returns the
+    /// worker owns a slot again, though not always the one it owned before.
+    fn poll(
+        &self,
+        now: Time,
+        cell: Arc<Cell>,
+        runnable: Runnable,
+    ) -> (Prev<Job>, Option<Arc<Cell>>) {
         self.graces.store(0, Ordering::Relaxed);
         self.later.store(later::NOTHING, Ordering::Relaxed);
-        *lock(&self.polling) = Some(cell);
+        self.polling.store(cell.place.load(Ordering::Relaxed), Ordering::Relaxed);
         self.running.store(true, Ordering::Release);
         let slot = self.shared.slot(self.cpu());
         let entered = slot.enter();
@@ -304,35 +310,36 @@ impl Worker {
         if !self.shared.slot(self.cpu()).leave(self.id) {
             self.come_back();
         }
-        let cell = lock(&self.polling).take().expect("the poll ends on the thread where it began");
-        if !self.running.swap(false, Ordering::AcqRel) {
+        self.polling.store(u64::MAX, Ordering::Relaxed);
+        if !self.running.load(Ordering::Acquire) {
             assert!(self.shared.is_over(), "it runs whose poll it was");
-            return Prev::Idle;
+            return (Prev::Idle, None);
         }
+        self.running.store(false, Ordering::Release);
         if left.is_none() && cell.is_done() {
-            *lock(&self.polling) = Some(cell);
-            return Prev::Exited;
+            return (Prev::Exited, Some(cell));
         }
         if let Some(runnable) = left {
-            return Prev::Preempted(Job { cell, todo: Todo::Poll(runnable) });
+            return (Prev::Preempted(Job { cell, todo: Todo::Poll(runnable) }), None);
         }
-        match cell.take_note() {
+        let prev = match cell.take_note() {
             Some(runnable) => Prev::Yielded(Job { cell, todo: Todo::Poll(runnable) }),
             None => Prev::Blocked(Job { cell, todo: Todo::Nothing }),
-        }
+        };
+        (prev, None)
     }
 
     /// The task in whose poll this thread was stopped: its job is to go on here.
     fn put_away(self: &Arc<Worker>) -> Job {
         let ran = self.running.swap(false, Ordering::AcqRel);
-        let cell = lock(&self.polling).clone();
-        let cell = cell.filter(|_| ran).expect("it was in the middle of a poll");
+        let cell = self.cell_of_poll().filter(|_| ran).expect("it was in the middle of a poll");
         Job { cell, todo: Todo::Resume(self.clone()) }
     }
 
     /// The cell of the task in whose poll this thread is.
     pub(crate) fn cell_of_poll(&self) -> Option<Arc<Cell>> {
-        lock(&self.polling).clone()
+        let place = self.polling.load(Ordering::Relaxed);
+        (place < u64::MAX).then(|| self.shared.cell_at(place)).flatten()
     }
 
     /// The CPU on which this thread is in a poll.
@@ -447,6 +454,7 @@ impl Worker {
         while now.since(started) <= SPIN {
             for _ in 0..SPINS_PER_READ {
                 if slot.is_pending() || self.shared.is_over() {
+                    slot.take_pending();
                     return;
                 }
                 std::hint::spin_loop();
@@ -458,8 +466,8 @@ impl Worker {
         }
         if let Some(bed) = slot.fall_asleep() {
             os::futex::wait(&slot.bed, bed, self.shared.machine.next_expiry(cpu));
-            slot.leave(self.id);
         }
+        slot.leave(self.id);
     }
 
     /// Serves the timers of `cpu` whose time has come, all in one visit.
