@@ -61,13 +61,10 @@ pub(crate) struct Shared {
     /// Workers that were spares of some slot and are needed at none.
     pool: Mutex<Vec<WorkerId>>,
     next_task: AtomicU32,
-    /// Boxes of tasks that are over, for each CPU: allocating them anew is what two threads that
-    /// spawn and run would meet at the allocator for.
-    boxes: Box<[Mutex<Vec<TaskOf<Job>>>]>,
     /// All CPUs, a copy for each of them: it is counted who knows the set.
     all: Box<[CpuSet]>,
     /// The tasks that are not over, in as many parts as there are CPUs; and how many.
-    live: Box<[Mutex<Slab<Arc<Cell>>>]>,
+    parts: Box<[Mutex<Part>]>,
     nr_live: AtomicUsize,
     /// No more tasks may come.
     closed: AtomicBool,
@@ -83,6 +80,15 @@ pub(crate) struct Shared {
 struct Waiter {
     waker: Waker,
     due: Time,
+}
+
+/// Tasks that began on one CPU.
+#[derive(Debug, Default)]
+struct Part {
+    live: Slab<Arc<Cell>>,
+    /// Boxes of tasks that are over, with their cells: allocating them anew is what threads that
+    /// spawn and run would meet at the allocator for.
+    boxes: Vec<TaskOf<Job>>,
 }
 
 /// The place of a task among the live ones: in which part, and where there.
@@ -340,8 +346,7 @@ impl Shared {
             pool: Mutex::new(Vec::new()),
             next_task: AtomicU32::new(0),
             all: topology.iter().map(|_| topology.iter().collect()).collect(),
-            boxes: topology.iter().map(|_| Mutex::new(Vec::with_capacity(BOXES))).collect(),
-            live: topology.iter().map(|_| Mutex::new(Slab::new())).collect(),
+            parts: topology.iter().map(|_| Mutex::default()).collect(),
             nr_live: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             closer: OnceLock::new(),
@@ -495,6 +500,11 @@ impl Shared {
         }
     }
 
+    /// The time, if somebody will ask.
+    fn now_if_observed(&self) -> Time {
+        self.observer.as_ref().map_or(self.epoch, |_| os::thread::now())
+    }
+
     /// An instant as observers count.
     fn told(&self, at: Time) -> Time {
         Time(at.since(self.epoch).0)
@@ -529,18 +539,17 @@ impl Shared {
         F::Output: Send + 'static,
     {
         let id = TaskId(self.next_task.fetch_add(1, Ordering::Relaxed));
-        let mut used = self.take_box();
-        let old = used.as_mut().and_then(|used| used.payload.take()).map(|job| job.cell);
-        let cell = Cell::renewed(old, self, id, name, &attr);
-        self.enroll(&cell);
+        let (used, cell) = self.enroll(id, name, &attr);
         let guarded = Guarded::new(future, cell.clone());
         let woken = cell.clone();
         let wake = move |runnable| {
             without_preemption(|| {
-                let now = os::thread::now();
-                let since = os::local::worker(Worker::waking_since).flatten().unwrap_or(now);
-                if let Some(task) = woken.wake(runnable, since) {
-                    woken.shared.wake(now, task, since);
+                let since = os::local::worker(Worker::waking_since).flatten();
+                // Only observers ask when somebody was woken who runs.
+                let noted = since.unwrap_or_else(|| woken.shared.now_if_observed());
+                if let Some(task) = woken.wake(runnable, noted) {
+                    let now = os::thread::now();
+                    woken.shared.wake(now, task, since.unwrap_or(now));
                 }
             });
         };
@@ -567,44 +576,62 @@ impl Shared {
         &self.all[self.part()]
     }
 
-    /// The box of a task that is over, from the caller's CPU or, for who has none, the next.
-    fn take_box(&self) -> Option<TaskOf<Job>> {
-        without_preemption(|| {
-            let part = self.part();
-            lock(&self.boxes[part]).pop()
-        })
-    }
-
-    /// Keeps the box and the cell of a task that is over for the next one, if there is room.
-    pub(crate) fn keep_box(&self, mut task: TaskOf<Job>, cell: Arc<Cell>) {
-        self.ended(&cell);
-        task.payload = Some(Job { cell, todo: Todo::Nothing });
-        let mut boxes = lock(&self.boxes[task.cpu().index()]);
-        if boxes.len() < BOXES {
-            boxes.push(task);
-        }
-    }
-
-    /// Puts a new task's cell among the live ones. Makes room for it on every CPU.
-    fn enroll(&self, cell: &Arc<Cell>) {
+    /// Puts a new task among the live ones, where there is room for it on every CPU: its cell, and
+    /// the box of one that is over, if there is one.
+    fn enroll(
+        self: &Arc<Shared>,
+        id: TaskId,
+        name: Option<String>,
+        attr: &Attr,
+    ) -> (Option<TaskOf<Job>>, Arc<Cell>) {
         without_preemption(|| {
             let live = self.nr_live.fetch_add(1, Ordering::SeqCst) + 1;
             if live > self.room.load(Ordering::Acquire) {
                 self.make_room(live);
             }
-            let part = self.part();
-            let place = Place::new(part, lock(&self.live[part]).insert(cell.clone()));
+            // The allocator is not called with the lock.
+            let nth = self.part();
+            let mut used = lock(&self.parts[nth]).boxes.pop();
+            let old = used.as_mut().and_then(|used| used.payload.take()).map(|job| job.cell);
+            let cell = Cell::renewed(old, self, id, name, attr);
+            let place = Place::new(nth, lock(&self.parts[nth]).live.insert(cell.clone()));
             cell.place.store(place.0, Ordering::Release);
             if self.closed.load(Ordering::SeqCst) {
                 cell.abort();
             }
-        });
+            (used, cell)
+        })
     }
 
     /// The cell of a live task.
     pub(crate) fn cell_at(&self, place: u64) -> Option<Arc<Cell>> {
         let place = Place(place);
-        lock(&self.live[place.part()]).get(place.key()).cloned()
+        lock(&self.parts[place.part()]).live.get(place.key()).cloned()
+    }
+
+    /// A task is over. Keeps its box and its cell for the next one, if there is room. In a worker's
+    /// own code.
+    pub(crate) fn ended(&self, mut task: TaskOf<Job>, cell: Arc<Cell>) {
+        let place = Place(cell.place.load(Ordering::Acquire));
+        task.payload = Some(Job { cell, todo: Todo::Nothing });
+        let mut part = lock(&self.parts[place.part()]);
+        let listed = part.live.remove(place.key());
+        let kept = part.boxes.len() < BOXES;
+        let surplus = if kept {
+            part.boxes.push(task);
+            None
+        } else {
+            Some(task)
+        };
+        drop(part);
+        drop((listed, surplus));
+        let live = self.nr_live.fetch_sub(1, Ordering::SeqCst) - 1;
+        if live == 0
+            && self.closed.load(Ordering::SeqCst)
+            && let Some(closer) = self.closer.get()
+        {
+            closer.unpark();
+        }
     }
 
     fn make_room(&self, live: usize) {
@@ -622,25 +649,12 @@ impl Shared {
         own.unwrap_or_else(|| self.next_task.load(Ordering::Relaxed) as usize % self.slots.len())
     }
 
-    /// A task is over. In a worker's own code.
-    fn ended(&self, cell: &Cell) {
-        let place = Place(cell.place.load(Ordering::Acquire));
-        drop(lock(&self.live[place.part()]).remove(place.key()));
-        let live = self.nr_live.fetch_sub(1, Ordering::SeqCst) - 1;
-        if live == 0
-            && self.closed.load(Ordering::SeqCst)
-            && let Some(closer) = self.closer.get()
-        {
-            closer.unpark();
-        }
-    }
-
     /// Ends every task at its next await, and waits until all have ended.
     fn end_tasks(&self) {
         let _ = self.closer.set(thread::current());
         self.closed.store(true, Ordering::SeqCst);
-        for part in &self.live {
-            let cells: Vec<_> = lock(part).iter().map(|(_, cell)| cell.clone()).collect();
+        for part in &self.parts {
+            let cells: Vec<_> = lock(part).live.iter().map(|(_, cell)| cell.clone()).collect();
             cells.iter().for_each(|cell| cell.abort());
         }
         while self.nr_live.load(Ordering::SeqCst) > 0 {

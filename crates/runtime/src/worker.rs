@@ -243,7 +243,7 @@ impl Worker {
             match released {
                 Some((task, Released::Exited)) => {
                     let cell = over.take().expect("its poll has just ended");
-                    self.shared.keep_box(task, cell);
+                    self.shared.ended(task, cell);
                 }
                 Some((task, _)) => self.shared.settle(task),
                 None => {}
@@ -459,6 +459,8 @@ impl Worker {
                 }
                 std::hint::spin_loop();
             }
+            // Whoever else is on this CPU may be about to give us work.
+            std::thread::yield_now();
             now = os::thread::now();
             if self.shared.machine.next_expiry(cpu).is_some_and(|at| at <= now) {
                 return;
