@@ -107,7 +107,7 @@ fn watch(shared: &Shared, cpu: CpuId, seen: &mut Option<Seen>) -> bool {
         *seen = None;
         return false;
     }
-    let tid = shared.worker_ref(owner).tid();
+    let Some(tid) = shared.worker(owner).map(|worker| worker.tid()) else { return false };
     let now = os::thread::cpu_time(tid).map(|used| Seen { owner: owner.0, doing, used });
     let stands = now.is_some() && *seen == now;
     *seen = now;

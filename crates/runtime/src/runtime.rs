@@ -5,7 +5,7 @@ use crate::handoff::{Slot, WorkerId};
 use crate::keeper::{self, Keeper};
 use crate::observe::Observer;
 use crate::os;
-use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, OnceLock, Ordering, lock};
+use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, OnceLock, Ordering, Weak, lock};
 use crate::task::{Cell, Guarded, Job, JoinHandle, Todo, without_preemption};
 use crate::worker::{Worker, ring};
 use runyard_engine::attr::Attr;
@@ -42,7 +42,8 @@ const FIRST_ROOM: usize = 1_024;
 pub(crate) struct Shared {
     pub(crate) machine: Machine<Job>,
     slots: Box<[Slot]>,
-    workers: Box<[OnceLock<Arc<Worker>>]>,
+    /// Alive as long as their threads, which is until the end.
+    workers: Box<[OnceLock<Weak<Worker>>]>,
     nr_workers: AtomicUsize,
     /// The CPUs of this machine behind those of ours.
     host_cpus: Vec<usize>,
@@ -73,6 +74,14 @@ pub(crate) struct Shared {
     /// For how many tasks there is room on every CPU; grown by one at a time.
     room: AtomicUsize,
     growing: Mutex<()>,
+}
+
+/// An armed timer: where, and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Armed {
+    cpu: CpuId,
+    timer: TimerId,
+    key: usize,
 }
 
 /// Who waits for a timer, and when they asked to be woken.
@@ -378,7 +387,7 @@ impl Shared {
     pub(crate) fn add_spare(self: &Arc<Shared>, cpu: CpuId) -> bool {
         let pooled = lock(&self.pool).pop();
         if let Some(id) = pooled {
-            self.worker_ref(id).move_to(cpu);
+            self.worker(id).into_iter().for_each(|worker| worker.move_to(cpu));
         }
         let spare = pooled.or_else(|| self.add_worker(cpu, false));
         spare.is_some_and(|id| self.keep_spare(cpu, id))
@@ -399,7 +408,7 @@ impl Shared {
         let id = WorkerId(nth as u32);
         let worker = Worker::new(self, id, cpu);
         let thread = thread::Builder::new().name(format!("runyard-{cpu}"));
-        assert!(place.set(worker.clone()).is_ok(), "a place is used once");
+        assert!(place.set(Arc::downgrade(&worker)).is_ok(), "a place is used once");
         self.nr_workers.store(nth + 1, Ordering::Release);
         let shared = self.clone();
         let spawned = thread.spawn(move || {
@@ -425,27 +434,32 @@ impl Shared {
         let Some(spare) = slot.take_spare() else { return false };
         let taken = slot.take_from(from, spare);
         if taken {
-            self.worker_ref(spare).baton.grant();
+            self.grant(spare);
         } else {
-            self.keep_spare(cpu, spare);
+            // Its place is still free: only the owner leaves spares here, and the maker if there are
+            // none. May be called in a signal handler, where no pool is locked.
+            slot.put_spare(spare);
         }
         taken
+    }
+
+    /// Grants a worker its baton. May be called in a signal handler.
+    pub(crate) fn grant(&self, id: WorkerId) {
+        self.worker(id).into_iter().for_each(|worker| worker.baton.grant());
     }
 
     pub(crate) fn slot(&self, cpu: CpuId) -> &Slot {
         &self.slots[cpu.index()]
     }
 
-    pub(crate) fn worker_ref(&self, id: WorkerId) -> &Worker {
-        self.workers[id.0 as usize].get().expect("an id names a worker")
+    /// A worker whose thread lives, which it does until the runtime ends. May be called in a signal
+    /// handler: that thread keeps it, so nothing is freed here.
+    pub(crate) fn worker(&self, id: WorkerId) -> Option<Arc<Worker>> {
+        self.workers[id.0 as usize].get().expect("an id names a worker").upgrade()
     }
 
-    pub(crate) fn worker(&self, id: WorkerId) -> Arc<Worker> {
-        self.workers[id.0 as usize].get().expect("an id names a worker").clone()
-    }
-
-    pub(crate) fn workers(&self) -> impl Iterator<Item = &Arc<Worker>> {
-        self.workers.iter().map_while(OnceLock::get)
+    pub(crate) fn workers(&self) -> impl Iterator<Item = Arc<Worker>> {
+        self.workers.iter().map_while(OnceLock::get).filter_map(Weak::upgrade)
     }
 
     /// Binds a worker's thread to the CPU behind a slot. A refusal costs precision, not sense.
@@ -663,7 +677,7 @@ impl Shared {
     }
 
     /// Arms a timer on the CPU of the calling worker, or on the first.
-    pub(crate) fn arm(&self, window: Window, waker: &Waker) -> (CpuId, TimerId) {
+    pub(crate) fn arm(&self, window: Window, waker: &Waker) -> Armed {
         let waker = waker.clone();
         without_preemption(|| {
             let own = self.here(Worker::cpu);
@@ -679,16 +693,20 @@ impl Shared {
                     None
                 }
             };
-            (cpu, timer)
+            Armed { cpu, timer, key }
         })
     }
 
-    pub(crate) fn cancel(&self, cpu: CpuId, timer: TimerId) {
-        without_preemption(|| {
-            if self.machine.cancel(cpu, timer) {
+    /// Cancels a timer, unless it has expired: then its waker is called, or was.
+    pub(crate) fn cancel(&self, Armed { cpu, timer, key }: Armed) {
+        let waiter = without_preemption(|| {
+            let cancelled = self.machine.cancel(cpu, timer);
+            cancelled.then(|| {
                 self.tell(cpu, || What::TimerCancelled);
-            }
+                lock(&self.timers[cpu.index()]).remove(key)
+            })
         });
+        drop(waiter);
     }
 
     /// A timer of `cpu` expired.
@@ -723,6 +741,10 @@ impl Shared {
         }
         let threads = std::mem::take(&mut *lock(&self.threads));
         threads.into_iter().for_each(join);
+        // They know the runtime.
+        for part in &self.parts {
+            drop(std::mem::take(&mut lock(part).boxes));
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 //! kernel's, or a model checker's.
 
 pub(crate) use std::sync::Arc;
+#[cfg(not(loom))]
+pub(crate) use std::sync::Weak;
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -2,13 +2,12 @@
 
 use crate::builder::current_cell;
 use crate::os;
-use crate::runtime::{Shared, current};
+use crate::runtime::{Armed, Shared, current};
 use crate::sync::{Arc, lock};
 use crate::task::without_preemption;
 use runyard_engine::attr::Attr;
-use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::timer::{TimerId, Window};
+use runyard_engine::timer::Window;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -21,7 +20,7 @@ pub struct Sleep {
     at: Time,
     /// The task's own, if not said.
     slack: Option<Nanos>,
-    armed: Option<(Arc<Shared>, CpuId, TimerId)>,
+    armed: Option<(Arc<Shared>, Armed)>,
 }
 
 /// Waits for `span`.
@@ -56,16 +55,16 @@ impl Future for Sleep {
         let shared = current();
         let slack = self.slack.unwrap_or_else(tasks_slack);
         let window = Window { soft: self.at, hard: self.at + slack };
-        let (cpu, timer) = shared.arm(window, cx.waker());
-        self.armed = Some((shared, cpu, timer));
+        let armed = shared.arm(window, cx.waker());
+        self.armed = Some((shared, armed));
         Poll::Pending
     }
 }
 
 impl Sleep {
     fn disarm(&mut self) {
-        if let Some((shared, cpu, timer)) = self.armed.take() {
-            shared.cancel(cpu, timer);
+        if let Some((shared, armed)) = self.armed.take() {
+            shared.cancel(armed);
         }
     }
 }

@@ -56,6 +56,9 @@ const SOON: Nanos = Nanos::from_micros(200);
 /// Between two looks of a worker whether the one that took its slot has put its task away.
 const ASK_AGAIN: Duration = Duration::from_micros(20);
 
+/// Why a worker is there.
+const ALIVE: &str = "its thread lives until the runtime ends";
+
 /// What a poll left to be looked at soon.
 mod later {
     pub(super) const NOTHING: u32 = 0;
@@ -207,12 +210,12 @@ impl Worker {
         };
         match left {
             Left::Preempted(worker) => {
-                let job = shared.worker(worker).put_away();
+                let job = shared.worker(worker).expect(ALIVE).put_away();
                 let curr = job.cell.id;
                 (Prev::Preempted(job), Some(curr))
             }
             Left::Lost(worker) => {
-                let worker = shared.worker(worker);
+                let worker = shared.worker(worker).expect(ALIVE);
                 let job = worker.put_away();
                 let curr = Some(job.cell.id);
                 let (task, next) = self.decide(os::thread::now(), Prev::Blocked(job), curr);
@@ -609,12 +612,11 @@ impl Worker {
                 return false;
             };
             self.baton.lay_down();
-            let spare_worker = self.shared.worker_ref(spare);
             if !slot.hand_over(self.id, spare) {
                 slot.put_spare(spare);
                 return self.park_without_slot();
             }
-            spare_worker.baton.grant();
+            self.shared.grant(spare);
             if !slot.has_spare() {
                 self.shared.keeper.order();
             }
@@ -708,7 +710,10 @@ pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
         // The caller itself: looks when its section ends.
         Ring::Signal(owner) if shared.here(|own| own.id) == Some(owner) => {}
         Ring::Signal(_) if !shared.preempts => {}
-        Ring::Signal(owner) => os::signal::ring(shared.worker_ref(owner).tid(), shared.signal),
+        Ring::Signal(owner) => {
+            let tid = shared.worker(owner).map(|worker| worker.tid());
+            tid.into_iter().for_each(|tid| os::signal::ring(tid, shared.signal));
+        }
         Ring::Wake => os::futex::wake(&slot.bed),
     }
 }

@@ -164,3 +164,46 @@ fn runtimes_wake_and_spawn_into_each_other() {
     assert_eq!(sum, (0..50).sum());
     drop((one, other));
 }
+
+/// Hears everything and keeps nothing.
+#[derive(Debug)]
+struct Deaf;
+
+impl runyard::Observer for Deaf {
+    fn event(&self, _: &runyard_engine::event::Event) {}
+}
+
+#[test]
+fn a_runtime_that_is_dropped_lets_go_of_everything() {
+    let known = Arc::new(Deaf);
+    let runtime = Runtime::builder().workers(2).observer(known.clone()).build();
+    runtime.block_on(async {
+        let hogs = (0..4).map(|_| {
+            spawn(async {
+                let end = Instant::now() + Duration::from_millis(5);
+                while Instant::now() < end {}
+            })
+        });
+        for hog in hogs.collect::<Vec<_>>() {
+            hog.await.unwrap();
+        }
+        let sleeper = spawn(time::sleep(Duration::MAX));
+        yield_now().await;
+        sleeper.abort();
+        drop(sleeper.await);
+        // One that is dropped while it is armed, and one that nobody waits for any more.
+        spawn(async {
+            let mut sleep = Box::pin(time::sleep(Duration::from_secs(3_600)));
+            std::future::poll_fn(|cx| {
+                assert!(sleep.as_mut().poll(cx).is_pending());
+                std::task::Poll::Ready(())
+            })
+            .await;
+        })
+        .await
+        .unwrap();
+        drop(spawn(async { time::sleep(Duration::from_secs(3_600)).await }));
+    });
+    drop(runtime);
+    assert_eq!(Arc::strong_count(&known), 1);
+}
