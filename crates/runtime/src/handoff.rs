@@ -15,7 +15,7 @@
 //!  keeper    take:    word := spare, if FOREIGN; grant the spare's baton
 //!  spare     puts the task of the one before away, schedules:
 //!              a task to poll  -> polls it
-//!              a parked worker -> goes among the spares; word := that worker; grants its baton;
+//!              a parked worker -> goes among the spares; word := that worker, FOREIGN; grants its baton;
 //!                                 waits, as a spare
 //! ```
 //!
@@ -164,14 +164,17 @@ impl Slot {
         self.word.fetch_and(!PENDING, Ordering::SeqCst) & PENDING != 0
     }
 
-    /// The owner is about to run foreign code; `false` if it must schedule first.
-    pub(crate) fn enter(&self) -> bool {
-        self.change(|word| (word & PENDING == 0).then_some(word | FOREIGN)).is_some()
+    /// `worker` is about to run foreign code; `false` if it must schedule first, or owns the slot no
+    /// more.
+    pub(crate) fn enter(&self, worker: WorkerId) -> bool {
+        let free = |word| owner(word) == worker && word & PENDING == 0;
+        self.change(|word| free(word).then_some(word | FOREIGN)).is_some()
     }
 
-    /// The owner goes on with foreign code though it is wanted: it cannot be replaced now.
-    pub(crate) fn enter_all_the_same(&self) {
-        self.word.fetch_or(FOREIGN, Ordering::SeqCst);
+    /// `worker` goes on with foreign code though it is wanted: it cannot be replaced now. Nothing, if
+    /// it owns the slot no more.
+    pub(crate) fn enter_all_the_same(&self, worker: WorkerId) {
+        self.change(|word| (owner(word) == worker).then_some(word | FOREIGN));
     }
 
     /// The owner is about to sleep; what [`Slot::bed`] is until somebody wakes it. `None` if it must
@@ -242,10 +245,12 @@ impl Slot {
         }
     }
 
-    /// The owner gives the slot to a worker that is to be resumed. Requests stay: the new owner
-    /// looks at them before it goes on.
+    /// The owner gives the slot to a worker that is to be resumed, in foreign code: it may be running
+    /// already, if it was let go, or block. Requests stay: the new owner looks at them before it
+    /// goes on.
     pub(crate) fn resume(&self, from: WorkerId, to: WorkerId) {
-        let own = |word| (owner(word) == from).then_some(word & PENDING | u64::from(to.0));
+        let own =
+            |word| (owner(word) == from).then_some(word & PENDING | FOREIGN | u64::from(to.0));
         let resumed = self.change(own);
         debug_assert!(resumed.is_some(), "the owner gives its slot away");
     }
@@ -361,7 +366,7 @@ mod models {
                 self.batons[1].grant();
                 self.batons[0].wait();
                 self.as_owner(T);
-                if self.slot.enter() {
+                if self.slot.enter(T) {
                     return true;
                 }
             }
@@ -392,7 +397,7 @@ mod models {
             let world = World::new();
             let other = world.clone();
             let requester = thread::spawn(move || other.request());
-            let entered = world.slot.enter();
+            let entered = world.slot.enter(T);
             let ring = requester.join().unwrap();
             assert!(world.slot.is_pending());
             assert!(!entered || ring == Ring::Signal(T), "told if it did not see it");
@@ -422,7 +427,7 @@ mod models {
             let requester = thread::spawn(move || {
                 other.request();
             });
-            while !world.slot.enter() {
+            while !world.slot.enter(T) {
                 world.serve();
             }
             // Foreign code, with one instruction at which the signal may come.
@@ -445,7 +450,7 @@ mod models {
     fn a_slot_is_handed_over_or_taken_never_both() {
         loom::model(|| {
             let world = World::new();
-            assert!(world.slot.enter());
+            assert!(world.slot.enter(T));
             let other = world.clone();
             let keeper = thread::spawn(move || {
                 let Some(spare) = other.slot.take_spare() else { return false };
@@ -468,7 +473,7 @@ mod models {
     fn who_leaves_foreign_code_knows_whether_the_slot_was_taken() {
         loom::model(|| {
             let world = World::new();
-            assert!(world.slot.enter());
+            assert!(world.slot.enter(T));
             let other = world.clone();
             let keeper = thread::spawn(move || {
                 let spare = other.slot.take_spare().expect("nobody else takes it");

@@ -10,8 +10,8 @@
 //! - The runtime's own code: it waits for a lock of the process, the allocator's, whose holder was
 //!   stopped at an unsafe point. Those who were are let go on without a slot, for a moment (H4).
 //!
-//! The keeper itself takes no such lock: it allocates nothing. Threads are made by another thread,
-//! which may have to wait.
+//! The keeper itself takes no such lock: it allocates nothing, unless an observer does whom it
+//! tells of a wake-up. Threads are made by another thread, which may have to wait.
 
 use crate::handoff::Doing;
 use crate::os;

@@ -249,7 +249,12 @@ impl Default for Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        self.shared.shut_down();
+        let shared = self.shared.clone();
+        match self.shared.here(|_| ()) {
+            // A task of its own cannot wait for itself.
+            Some(()) => drop(thread::spawn(move || shared.shut_down())),
+            None => shared.shut_down(),
+        }
     }
 }
 
@@ -416,7 +421,12 @@ impl Shared {
             let _context = Entered::enter(&shared);
             worker.live(owns);
         });
-        lock(&self.threads).push(spawned.expect("a thread can be made"));
+        // Of a worker that owns nothing one can do without.
+        let thread = match owns {
+            true => spawned.expect("a thread can be made"),
+            false => spawned.ok()?,
+        };
+        lock(&self.threads).push(thread);
         Some(id)
     }
 
@@ -431,13 +441,19 @@ impl Shared {
     /// `false` if there is none, or the worker does not block any more.
     pub(crate) fn take_slot(&self, cpu: CpuId, from: WorkerId) -> bool {
         let slot = self.slot(cpu);
-        let Some(spare) = slot.take_spare() else { return false };
+        let Some(spare) = slot.take_spare() else {
+            self.keeper.order();
+            return false;
+        };
+        if !slot.has_spare() {
+            self.keeper.order();
+        }
         let taken = slot.take_from(from, spare);
         if taken {
             self.grant(spare);
         } else {
-            // Its place is still free: only the owner leaves spares here, and the maker if there are
-            // none. May be called in a signal handler, where no pool is locked.
+            // Not to the pool, whose lock the handler must not take. If 64 others came meanwhile, this
+            // one waits until the end.
             slot.put_spare(spare);
         }
         taken
@@ -510,7 +526,14 @@ impl Shared {
             false => self.machine.wake_sync(now, task, own, gently),
         };
         if gently.kicked || to == own {
-            self.here(|worker| worker.look_soon(now, gently.kicked));
+            let owns = self.here(|worker| {
+                worker.look_soon(now, gently.kicked);
+                worker.owns()
+            });
+            if owns != Some(true) {
+                // The slot was taken meanwhile.
+                ring(self, own);
+            }
         }
     }
 
@@ -603,7 +626,7 @@ impl Shared {
             if live > self.room.load(Ordering::Acquire) {
                 self.make_room(live);
             }
-            // The allocator is not called with the lock.
+            // The allocator is not called with the lock, but for a part that grows.
             let nth = self.part();
             let mut used = lock(&self.parts[nth]).boxes.pop();
             let old = used.as_mut().and_then(|used| used.payload.take()).map(|job| job.cell);
@@ -668,7 +691,9 @@ impl Shared {
         let _ = self.closer.set(thread::current());
         self.closed.store(true, Ordering::SeqCst);
         for part in &self.parts {
-            let cells: Vec<_> = lock(part).live.iter().map(|(_, cell)| cell.clone()).collect();
+            let cells: Vec<_> = without_preemption(|| {
+                lock(part).live.iter().map(|(_, cell)| cell.clone()).collect()
+            });
             cells.iter().for_each(|cell| cell.abort());
         }
         while self.nr_live.load(Ordering::SeqCst) > 0 {
@@ -685,14 +710,14 @@ impl Shared {
             let key = lock(&self.timers[cpu.index()]).insert(Waiter { waker, due: window.soft });
             let timer = self.machine.arm(cpu, window, Token(key as u64));
             self.tell(cpu, || What::TimerArmed);
-            match own {
-                Some(_) => self.here(|worker| worker.arm(os::thread::now())),
-                // It may sleep for longer than that, or its timer be set to later.
-                None => {
-                    ring(self, cpu);
-                    None
-                }
-            };
+            let armed = self.here(|worker| {
+                worker.arm(os::thread::now());
+                worker.owns()
+            });
+            if armed != Some(true) {
+                // Who owns the slot may sleep for longer than that, or its timer be set to later.
+                ring(self, cpu);
+            }
             Armed { cpu, timer, key }
         })
     }

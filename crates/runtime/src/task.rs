@@ -340,8 +340,9 @@ impl<F: Future> Future for Guarded<F> {
                 Err(payload) => Err(JoinError::Panicked(payload)),
             }
         };
-        this.future.set(None);
-        Poll::Ready(ready)
+        // What the future has may panic as well when it is dropped.
+        let dropped = catch_unwind(AssertUnwindSafe(|| this.future.set(None)));
+        Poll::Ready(dropped.map_or_else(|payload| Err(JoinError::Panicked(payload)), |()| ready))
     }
 }
 

@@ -105,8 +105,8 @@ impl Interval {
     /// Waits for the next moment; how much later than that it is.
     pub async fn tick(&mut self) -> Duration {
         let due = self.next;
-        self.next = due + self.period;
         Sleep { at: due, slack: self.slack, armed: None }.await;
+        self.next = due + self.period;
         Duration::from_nanos(os::thread::now().since(due).0)
     }
 }

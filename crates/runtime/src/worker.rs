@@ -53,8 +53,10 @@ const UNSCHEDULED_GRACE: Nanos = Nanos::from_micros(50);
 /// at most once in so long), short beside what people notice.
 const SOON: Nanos = Nanos::from_micros(200);
 
-/// Between two looks of a worker whether the one that took its slot has put its task away.
+/// Between two looks of a worker whether the one that took its slot has put its task away; twice as
+/// long each time.
 const ASK_AGAIN: Duration = Duration::from_micros(20);
+const MAX_ASK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Why a worker is there.
 const ALIVE: &str = "its thread lives until the runtime ends";
@@ -153,7 +155,7 @@ impl Worker {
     }
 
     /// Whether this worker owns its slot.
-    fn owns(&self) -> bool {
+    pub(crate) fn owns(&self) -> bool {
         self.shared.slot(self.cpu()).belongs_to(self.id)
     }
 
@@ -297,7 +299,7 @@ impl Worker {
         self.polling.store(cell.place.load(Ordering::Relaxed), Ordering::Relaxed);
         self.running.store(true, Ordering::Release);
         let slot = self.shared.slot(self.cpu());
-        let entered = slot.enter();
+        let entered = slot.enter(self.id);
         self.arm(now);
         self.set_off(0);
         // A signal that came while `off` was set left its mark.
@@ -310,7 +312,7 @@ impl Worker {
             Some(runnable)
         };
         self.set_off(1);
-        if !self.shared.slot(self.cpu()).leave(self.id) {
+        while !self.shared.slot(self.cpu()).leave(self.id) && !self.shared.is_over() {
             self.come_back();
         }
         self.polling.store(u64::MAX, Ordering::Relaxed);
@@ -384,10 +386,13 @@ impl Worker {
     fn come_back(&self) {
         self.baton.lay_down();
         // Its task may be queued already, if it was let go.
+        let mut pause = ASK_AGAIN;
         while !self.owns() && !self.shared.is_over() && !self.ask_for_slot() {
-            std::thread::sleep(ASK_AGAIN);
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(MAX_ASK_AGAIN);
         }
         self.wait_to_own();
+        self.wants_slot.store(false, Ordering::SeqCst);
     }
 
     /// Waits in the runtime's own code, having laid down the baton, until this worker owns a slot or
@@ -519,7 +524,9 @@ impl Worker {
     fn end_section(&self) {
         let off = self.off.load(Ordering::Relaxed) - 1;
         // Parking is the runtime's own code: a signal in the middle of it must find `off` set.
-        while off == 0 && self.is_called() && self.answer() {}
+        // Who panics holds locks that others need (H5): it is asked again.
+        let answers = off == 0 && !std::thread::panicking();
+        while answers && self.is_called() && self.answer() {}
         self.set_off(off);
         if off == 0 && self.is_called() {
             // A signal came too early, or there is no spare.
@@ -535,14 +542,16 @@ impl Worker {
     pub(crate) fn rung(&self, at_unsafe_point: bool) {
         let slot = self.shared.slot(self.cpu());
         if self.off.load(Ordering::Relaxed) > 0 {
+            if !slot.belongs_to(self.id) {
+                // It goes on without a slot: asked again when it has used some more CPU time.
+                self.stop_when_it_runs();
+            }
             return slot.remember(self.id);
         }
         let now = os::thread::now();
         let due = self.shared.machine.next_expiry(self.cpu()).is_some_and(|at| at <= now);
         if !due && !slot.calls(self.id) && !self.has_left_a_kick() {
-            // Nobody waits; or somebody else's signal, or a setting that was overtaken. It may have
-            // been resumed while it was let go, and not have said that it runs foreign code.
-            slot.enter_all_the_same();
+            // Nobody waits; or somebody else's signal, or a setting that was overtaken.
             self.graces.store(0, Ordering::Relaxed);
             return self.arm(now);
         }
@@ -562,14 +571,11 @@ impl Worker {
     /// Looks at what the poll left to be looked at: tells an idle CPU that somebody waits here.
     /// Whether somebody here should preempt.
     fn has_left_a_kick(&self) -> bool {
-        let left = self.later.load(Ordering::Relaxed);
+        let left = self.later.swap(later::NOTHING, Ordering::Relaxed);
         if left == later::WAITER
             && let Some(idle) = self.shared.machine.idle_cpu_for(self.cpu())
         {
             ring(&self.shared, idle);
-        }
-        if left == later::WAITER {
-            self.later.store(later::NOTHING, Ordering::Relaxed);
         }
         left == later::KICK
     }
@@ -592,9 +598,9 @@ impl Worker {
         used < LIBRARY_GRACE.0 / 2
     }
 
-    /// Does what is wanted of this worker. `false` if it could not.
+    /// Does what is wanted of this worker. `false` if it could not, or nobody is stopped here.
     fn answer(&self) -> bool {
-        if self.shared.is_over() {
+        if self.shared.is_over() || !self.shared.preempts {
             return false;
         }
         if self.owns() { self.park() } else { self.park_without_slot() }
@@ -606,7 +612,7 @@ impl Worker {
         loop {
             let slot = self.shared.slot(self.cpu());
             let Some(spare) = slot.take_spare() else {
-                slot.enter_all_the_same();
+                slot.enter_all_the_same(self.id);
                 self.shared.keeper.order();
                 self.ring_again(NO_SPARE_RETRY);
                 return false;
@@ -620,7 +626,7 @@ impl Worker {
             if !slot.has_spare() {
                 self.shared.keeper.order();
             }
-            if !self.wait_for_slot() || self.shared.slot(self.cpu()).enter() {
+            if !self.wait_for_slot() || self.shared.slot(self.cpu()).enter(self.id) {
                 return true;
             }
         }
@@ -632,7 +638,7 @@ impl Worker {
         self.baton.lay_down();
         self.wants_slot.store(true, Ordering::SeqCst);
         self.shared.keeper.look();
-        !self.wait_for_slot() || self.shared.slot(self.cpu()).enter() || self.park()
+        !self.wait_for_slot() || self.shared.slot(self.cpu()).enter(self.id) || self.park()
     }
 
     /// Waits, having laid down the baton, until this worker owns a slot. `false` if it goes on
@@ -641,8 +647,8 @@ impl Worker {
         if !self.owns() {
             self.baton.wait();
         }
+        self.wants_slot.store(false, Ordering::SeqCst);
         if self.owns() {
-            self.wants_slot.store(false, Ordering::SeqCst);
             self.arm(os::thread::now());
             return true;
         }
@@ -696,7 +702,7 @@ impl Drop for Blocking<'_> {
         if self.given {
             worker.come_back();
             worker.arm(os::thread::now());
-            worker.shared.slot(worker.cpu()).enter_all_the_same();
+            worker.shared.slot(worker.cpu()).enter_all_the_same(worker.id);
         }
         worker.end_section();
     }

@@ -373,6 +373,45 @@ fn h22_a_blocking_section_gives_its_cpu_away_at_once() {
 }
 
 #[test]
+fn h22_who_blocks_may_wait_for_a_timer_of_its_own_runtime() {
+    ends(|| {
+        let runtime = Arc::new(workers(1));
+        let inner = runtime.clone();
+        let waiter = runtime.spawn(async move {
+            blocking(|| inner.block_on(async { time::sleep(ms(5)).await }));
+        });
+        runtime.block_on(waiter).unwrap();
+    });
+}
+
+#[test]
+fn h22_each_of_many_blocking_sections_gives_its_cpu_away() {
+    // Each waits for the next, on one CPU: none ends unless all give it away.
+    ends(|| {
+        workers(1).block_on(async {
+            let (mut first, mut next) = UnixStream::pair().unwrap();
+            let mut tasks = Vec::new();
+            for _ in 0..8 {
+                let (from, to) = UnixStream::pair().unwrap();
+                let (mut into, mut out) = (std::mem::replace(&mut next, to), from);
+                tasks.push(spawn(async move {
+                    let mut byte = [0];
+                    blocking(|| into.read_exact(&mut byte)).unwrap();
+                    out.write_all(&byte).unwrap();
+                }));
+            }
+            let last = spawn(async move { blocking(|| next.read(&mut [0])).unwrap() });
+            time::sleep(ms(5)).await;
+            first.write_all(&[7]).unwrap();
+            assert_eq!(last.await.unwrap(), 1);
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+    });
+}
+
+#[test]
 fn h24_slices_end_though_every_cpu_is_busy() {
     let runtime = workers(1);
     runtime.block_on(async {

@@ -207,3 +207,36 @@ fn a_runtime_that_is_dropped_lets_go_of_everything() {
     drop(runtime);
     assert_eq!(Arc::strong_count(&known), 1);
 }
+
+#[test]
+fn a_panic_while_an_aborted_task_is_dropped_is_its_result() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("on purpose");
+        }
+    }
+    runtime().block_on(async {
+        let task = spawn(async {
+            let _bomb = Bomb;
+            time::sleep(Duration::MAX).await;
+        });
+        time::sleep(Duration::from_millis(1)).await;
+        task.abort();
+        assert!(matches!(task.await, Err(JoinError::Panicked(_))));
+    });
+}
+
+#[test]
+fn a_runtime_may_be_dropped_by_its_own_task() {
+    let runtime = Arc::new(runtime());
+    let (send, receive) = std::sync::mpsc::channel();
+    let own = runtime.clone();
+    drop(runtime.spawn(async move {
+        yield_now().await;
+        drop(own);
+        send.send(()).unwrap();
+    }));
+    drop(runtime);
+    receive.recv_timeout(Duration::from_secs(60)).unwrap();
+}

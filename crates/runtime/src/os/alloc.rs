@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 /// A global allocator inside which no task is stopped, so that none is stopped with its lock (H4).
 ///
 /// Without it a task may be, though rarely: a thread that is found inside the C library is let go
-/// on for up to 0.6 ms. Then whoever allocates waits until the runtime sees that it blocks, and
+/// on for up to 10 ms. Then whoever allocates waits until the runtime sees that it blocks, and
 /// lets the holder run: a few milliseconds.
 ///
 /// ```
