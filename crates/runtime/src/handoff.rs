@@ -186,10 +186,10 @@ impl Slot {
     }
 
     /// `worker` is in the runtime's own code again, takes note of all requests so far, and is going
-    /// to schedule; `false` if the slot was taken from it.
-    pub(crate) fn leave(&self, worker: WorkerId) -> bool {
+    /// to schedule: whether there were any. `None` if the slot was taken from it.
+    pub(crate) fn leave(&self, worker: WorkerId) -> Option<bool> {
         let own = |word| (owner(word) == worker).then_some(word & !(FOREIGN | ASLEEP | PENDING));
-        self.change(own).is_some()
+        self.change(own).map(|word| word & PENDING != 0)
     }
 
     /// Replaces the word by what `next` makes of it, if anything; what it was.
@@ -435,7 +435,9 @@ mod models {
                 assert!(world.park(), "there is a spare");
             }
             world.as_owner(T);
-            assert!(world.slot.leave(T), "nobody took it");
+            if world.slot.leave(T).expect("nobody took it") {
+                world.served.fetch_add(1, Ordering::SeqCst);
+            }
             requester.join().unwrap();
             world.serve();
             assert!(!world.slot.is_pending());
@@ -479,7 +481,7 @@ mod models {
                 let spare = other.slot.take_spare().expect("nobody else takes it");
                 other.slot.take_from(T, spare)
             });
-            let kept = world.slot.leave(T);
+            let kept = world.slot.leave(T).is_some();
             let taken = keeper.join().unwrap();
             assert!(kept != taken, "kept {kept}, taken {taken}");
         });

@@ -312,7 +312,7 @@ impl Worker {
             Some(runnable)
         };
         self.set_off(1);
-        while !self.shared.slot(self.cpu()).leave(self.id) && !self.shared.is_over() {
+        while self.shared.slot(self.cpu()).leave(self.id).is_none() && !self.shared.is_over() {
             self.come_back();
         }
         self.polling.store(u64::MAX, Ordering::Relaxed);
