@@ -1,7 +1,8 @@
 //! How tasks are started, and what is asked for them: before they start and later.
 
 use crate::os;
-use crate::runtime::{Shared, current};
+use crate::runtime::current;
+use crate::shared::Shared;
 use crate::sync::{Arc, lock};
 use crate::task::{self, Cell, JoinHandle};
 use crate::time::nanos;

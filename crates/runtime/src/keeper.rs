@@ -15,7 +15,7 @@
 
 use crate::handoff::Doing;
 use crate::os;
-use crate::runtime::Shared;
+use crate::shared::Shared;
 use crate::sync::{Arc, AtomicU32, Ordering};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Nanos;

@@ -21,6 +21,8 @@ mod observe;
 mod os;
 #[cfg(not(loom))]
 mod runtime;
+#[cfg(not(loom))]
+mod shared;
 mod sync;
 #[cfg(not(loom))]
 mod task;

@@ -6,7 +6,7 @@
 
 use crate::builder::Task;
 use crate::os;
-use crate::runtime::Shared;
+use crate::shared::Shared;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::worker::Worker;
 use async_task::Runnable;

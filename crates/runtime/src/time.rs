@@ -2,7 +2,8 @@
 
 use crate::builder::current_cell;
 use crate::os;
-use crate::runtime::{Armed, Shared, current};
+use crate::runtime::current;
+use crate::shared::{Armed, Shared};
 use crate::sync::{Arc, lock};
 use crate::task::without_preemption;
 use runyard_engine::attr::Attr;

@@ -11,7 +11,7 @@ use crate::handoff::{Baton, Left, Ring, WorkerId};
 use crate::os;
 use crate::os::thread::Tid;
 use crate::os::timer::{Clock, Timer};
-use crate::runtime::{Doorbells, Shared};
+use crate::shared::{Doorbells, Shared};
 use crate::sync::{
     Arc, AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, compiler_fence,
     lock,

@@ -1,0 +1,603 @@
+//! What workers, wakers and handles share: the machine, the slots, the live tasks, and how tasks
+//! come, wake, and end.
+
+use crate::builder::Task;
+use crate::handoff::{Slot, WorkerId};
+use crate::keeper::{self, Keeper};
+use crate::observe::Observer;
+use crate::os;
+use crate::runtime::{Builder, Entered};
+use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, OnceLock, Ordering, Weak, lock};
+use crate::task::{Cell, Guarded, Job, JoinHandle, Todo, without_preemption};
+use crate::worker::{Worker, ring};
+use runyard_engine::attr::Attr;
+use runyard_engine::config::Config;
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::event::{Event, What};
+use runyard_engine::task::{Change, TaskId};
+use runyard_engine::time::Time;
+use runyard_engine::timer::{TimerId, Token, Window};
+use runyard_engine::topology::Topology;
+use runyard_smp::control::Control;
+use runyard_smp::groups::GroupSpec;
+use runyard_smp::machine::{Effects, Machine, TaskOf};
+use slab::Slab;
+use std::future::Future;
+use std::task::Waker;
+use std::thread::{self, Thread};
+
+/// The most kernel threads that a runtime makes: its workers, and one for each task that was
+/// stopped in the middle of a poll.
+const MAX_WORKERS: usize = 4_096;
+
+/// How many boxes of tasks that are over each CPU keeps: as many as it may have used since a burst
+/// of spawns began.
+const BOXES: usize = 1_024;
+
+/// How many tasks there is room for from the start.
+const FIRST_ROOM: usize = 1_024;
+
+/// What workers, wakers and handles share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) machine: Machine<Job>,
+    slots: Box<[Slot]>,
+    /// Alive as long as their threads, which is until the end.
+    workers: Box<[OnceLock<Weak<Worker>>]>,
+    nr_workers: AtomicUsize,
+    /// The CPUs of this machine behind those of ours.
+    host_cpus: Vec<usize>,
+    /// Who is to be woken by the timers of each CPU.
+    timers: Box<[Mutex<Slab<Waiter>>]>,
+    pub(crate) keeper: Keeper,
+    threads: Mutex<Vec<thread::JoinHandle<()>>>,
+    maker: Mutex<Option<thread::JoinHandle<()>>>,
+    over: AtomicBool,
+    pub(crate) signal: i32,
+    /// Whether foreign code is stopped.
+    pub(crate) preempts: bool,
+    observer: Option<Arc<dyn Observer>>,
+    /// From when the observer's times count.
+    epoch: Time,
+    /// Workers that were spares of some slot and are needed at none.
+    pool: Mutex<Vec<WorkerId>>,
+    next_task: AtomicU32,
+    /// All CPUs, a copy for each of them: it is counted who knows the set.
+    all: Box<[CpuSet]>,
+    /// The tasks that are not over, in as many parts as there are CPUs; and how many.
+    parts: Box<[Mutex<Part>]>,
+    nr_live: AtomicUsize,
+    /// No more tasks may come.
+    closed: AtomicBool,
+    /// Who waits for the last of them to end.
+    closer: OnceLock<Thread>,
+    /// For how many tasks there is room on every CPU; grown by one at a time.
+    room: AtomicUsize,
+    growing: Mutex<()>,
+}
+
+/// An armed timer: where, and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Armed {
+    cpu: CpuId,
+    timer: TimerId,
+    key: usize,
+}
+
+/// Who waits for a timer, and when they asked to be woken.
+#[derive(Debug)]
+struct Waiter {
+    waker: Waker,
+    due: Time,
+}
+
+/// Tasks that began on one CPU.
+#[derive(Debug, Default)]
+struct Part {
+    live: Slab<Arc<Cell>>,
+    /// Boxes of tasks that are over, with their cells: allocating them anew is what threads that
+    /// spawn and run would meet at the allocator for.
+    boxes: Vec<TaskOf<Job>>,
+}
+
+/// The place of a task among the live ones: in which part, and where there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place(u64);
+
+impl Place {
+    fn new(part: usize, key: usize) -> Place {
+        Place((part as u64) << 32 | key as u64)
+    }
+
+    fn part(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+
+    fn key(self) -> usize {
+        self.0 as u32 as usize
+    }
+}
+
+/// Ends the process if the runtime's own code panics: its tasks would wait for ever for a worker
+/// that is gone. Panics of tasks are caught before.
+struct Fatal;
+
+impl Drop for Fatal {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
+
+/// What the machine asks for, done at once.
+pub(crate) struct Doorbells<'a>(pub(crate) &'a Shared);
+
+impl Effects<Job> for Doorbells<'_> {
+    fn kick(&mut self, cpu: CpuId) {
+        ring(self.0, cpu);
+    }
+}
+
+/// As [`Doorbells`], but the CPU of the calling worker, which is in a poll that probably ends soon,
+/// has time until then.
+struct Gently<'a> {
+    shared: &'a Shared,
+    own: CpuId,
+    kicked: bool,
+}
+
+impl Effects<Job> for Gently<'_> {
+    fn kick(&mut self, cpu: CpuId) {
+        if cpu == self.own {
+            self.kicked = true;
+        } else {
+            ring(self.shared, cpu);
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(host_cpus: Vec<usize>, preempts: bool, builder: Builder) -> Shared {
+        let topology = Topology::flat(host_cpus.len() as u32).expect("the kernel has fewer CPUs");
+        let config = Config { tickless: true, ..Config::new(topology) };
+        let machine = Machine::new(config, &[GroupSpec::ROOT]).expect("the defaults fit together");
+        machine.reserve(FIRST_ROOM);
+        let cpus = topology.iter();
+        Shared {
+            machine,
+            slots: cpus.map(|cpu| Slot::new(WorkerId(cpu.0.into()))).collect(),
+            workers: (0..MAX_WORKERS).map(|_| OnceLock::new()).collect(),
+            nr_workers: AtomicUsize::new(0),
+            timers: topology.iter().map(|_| Mutex::new(Slab::new())).collect(),
+            host_cpus,
+            keeper: Keeper::new(),
+            threads: Mutex::new(Vec::new()),
+            maker: Mutex::new(None),
+            over: AtomicBool::new(false),
+            signal: builder.signal,
+            preempts,
+            observer: builder.observer,
+            epoch: os::thread::now(),
+            pool: Mutex::new(Vec::new()),
+            next_task: AtomicU32::new(0),
+            all: topology.iter().map(|_| topology.iter().collect()).collect(),
+            parts: topology.iter().map(|_| Mutex::default()).collect(),
+            nr_live: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            closer: OnceLock::new(),
+            room: AtomicUsize::new(FIRST_ROOM),
+            growing: Mutex::new(()),
+        }
+    }
+
+    /// Starts the first worker of each slot, a spare for each, and the keeper.
+    pub(crate) fn start(self: &Arc<Shared>) {
+        for cpu in self.machine.config().topology.iter() {
+            self.add_worker(cpu, true);
+        }
+        if self.preempts {
+            for cpu in self.machine.config().topology.iter() {
+                self.add_spare(cpu);
+            }
+            let serve = |name: &str, body: fn(&Arc<Shared>)| {
+                let shared = self.clone();
+                let thread = thread::Builder::new().name(name.to_owned());
+                thread.spawn(move || body(&shared)).expect("a thread can be made")
+            };
+            lock(&self.threads).push(serve("runyard-keeper", keeper::run));
+            *lock(&self.maker) = Some(serve("runyard-maker", keeper::make));
+        }
+    }
+
+    /// A worker that waits at a slot until somebody there is preempted. `false` at the limit.
+    pub(crate) fn add_spare(self: &Arc<Shared>, cpu: CpuId) -> bool {
+        let pooled = lock(&self.pool).pop();
+        if let Some(id) = pooled {
+            self.worker(id).into_iter().for_each(|worker| worker.move_to(cpu));
+        }
+        let spare = pooled.or_else(|| self.add_worker(cpu, false));
+        spare.is_some_and(|id| self.keep_spare(cpu, id))
+    }
+
+    /// Leaves a worker that has nothing to do among the spares of a slot, or in the pool.
+    pub(crate) fn keep_spare(&self, cpu: CpuId, id: WorkerId) -> bool {
+        let kept = self.slot(cpu).put_spare(id);
+        if !kept {
+            lock(&self.pool).push(id);
+        }
+        kept
+    }
+
+    fn add_worker(self: &Arc<Shared>, cpu: CpuId, owns: bool) -> Option<WorkerId> {
+        let nth = self.nr_workers.load(Ordering::Acquire);
+        let place = self.workers.get(nth)?;
+        let id = WorkerId(nth as u32);
+        let worker = Worker::new(self, id, cpu);
+        let thread = thread::Builder::new().name(format!("runyard-{cpu}"));
+        assert!(place.set(Arc::downgrade(&worker)).is_ok(), "a place is used once");
+        self.nr_workers.store(nth + 1, Ordering::Release);
+        let shared = self.clone();
+        let spawned = thread.spawn(move || {
+            let _fatal = Fatal;
+            let _context = Entered::enter(&shared);
+            worker.live(owns);
+        });
+        // Of a worker that owns nothing one can do without.
+        let thread = match owns {
+            true => spawned.expect("a thread can be made"),
+            false => spawned.ok()?,
+        };
+        lock(&self.threads).push(thread);
+        Some(id)
+    }
+
+    /// Asks the calling thread's worker, if it is one of this runtime's. May be called in a signal
+    /// handler.
+    pub(crate) fn here<R>(&self, ask: impl FnOnce(&Worker) -> R) -> Option<R> {
+        let ours = |worker: &Worker| std::ptr::eq(&raw const *worker.shared, self);
+        os::local::worker(|worker| ours(worker).then(|| ask(worker))).flatten()
+    }
+
+    /// Takes the slot of `cpu` from a worker that blocks in foreign code, and gives it to a spare.
+    /// `false` if there is none, or the worker does not block any more.
+    pub(crate) fn take_slot(&self, cpu: CpuId, from: WorkerId) -> bool {
+        let slot = self.slot(cpu);
+        let Some(spare) = slot.take_spare() else {
+            self.keeper.order();
+            return false;
+        };
+        if !slot.has_spare() {
+            self.keeper.order();
+        }
+        let taken = slot.take_from(from, spare);
+        if taken {
+            self.grant(spare);
+        } else {
+            // Not to the pool, whose lock the handler must not take. If 64 others came meanwhile, this
+            // one waits until the end.
+            slot.put_spare(spare);
+        }
+        taken
+    }
+
+    /// Grants a worker its baton. May be called in a signal handler.
+    pub(crate) fn grant(&self, id: WorkerId) {
+        self.worker(id).into_iter().for_each(|worker| worker.baton.grant());
+    }
+
+    pub(crate) fn slot(&self, cpu: CpuId) -> &Slot {
+        &self.slots[cpu.index()]
+    }
+
+    /// A worker whose thread lives, which it does until the runtime ends. May be called in a signal
+    /// handler: that thread keeps it, so nothing is freed here.
+    pub(crate) fn worker(&self, id: WorkerId) -> Option<Arc<Worker>> {
+        self.workers[id.0 as usize].get().expect("an id names a worker").upgrade()
+    }
+
+    pub(crate) fn workers(&self) -> impl Iterator<Item = Arc<Worker>> {
+        self.workers.iter().map_while(OnceLock::get).filter_map(Weak::upgrade)
+    }
+
+    /// Binds a worker's thread to the CPU behind a slot. A refusal costs precision, not sense.
+    pub(crate) fn pin(&self, worker: &Worker, cpu: CpuId) {
+        os::thread::pin(worker.tid(), self.host_cpus[cpu.index()]);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Whether somebody waits for a CPU, as far as is known without locks.
+    pub(crate) fn somebody_waits(&self) -> bool {
+        self.machine.config().topology.iter().any(|cpu| self.machine.is_wanted(cpu))
+    }
+
+    /// A task blocks.
+    pub(crate) fn settle(&self, task: TaskOf<Job>) {
+        let cell = &task.payload.as_ref().expect("a blocked task has its payload").cell;
+        let cell = cell.clone();
+        if let Some((task, since)) = cell.park(task) {
+            self.wake(os::thread::now(), task, since);
+        }
+    }
+
+    /// Makes a blocked task runnable, which it could have been since `since`.
+    pub(crate) fn wake(&self, now: Time, task: TaskOf<Job>, since: Time) {
+        self.tell(task.cpu(), || What::Wake { task: task.id, since: self.told(since) });
+        self.queue(now, task, false);
+    }
+
+    /// Brings a task to a run queue: to the caller's, if the caller is in a poll there and both are
+    /// fair. It waits for the end of that poll then, though not for long.
+    fn queue(&self, now: Time, task: TaskOf<Job>, is_new: bool) {
+        let fair = task.rt_prio().is_none();
+        let poll = fair.then(|| self.here(Worker::cpu_of_poll).flatten()).flatten();
+        let bells = &mut Doorbells(self);
+        let Some(own) = poll else {
+            match is_new {
+                true => self.machine.spawn(now, task, bells),
+                false => self.machine.wake(now, task, bells),
+            };
+            return;
+        };
+        let gently = &mut Gently { shared: self, own, kicked: false };
+        let to = match is_new {
+            true => self.machine.spawn_sync(now, task, own, gently),
+            false => self.machine.wake_sync(now, task, own, gently),
+        };
+        if gently.kicked || to == own {
+            let owns = self.here(|worker| {
+                worker.look_soon(now, gently.kicked);
+                worker.owns()
+            });
+            if owns != Some(true) {
+                // The slot was taken meanwhile.
+                ring(self, own);
+            }
+        }
+    }
+
+    /// The time, if somebody will ask.
+    fn now_if_observed(&self) -> Time {
+        self.observer.as_ref().map_or(self.epoch, |_| os::thread::now())
+    }
+
+    /// An instant as observers count.
+    fn told(&self, at: Time) -> Time {
+        Time(at.since(self.epoch).0)
+    }
+
+    /// Carries out a request for the task that `control` belongs to.
+    pub(crate) fn change(&self, control: &Control, change: Change) {
+        self.machine.change(os::thread::now(), control, change, &mut Doorbells(self));
+    }
+
+    /// Those of `cpus` that this runtime has.
+    ///
+    /// # Panics
+    /// If it has none of them.
+    pub(crate) fn cpus_among(&self, cpus: impl IntoIterator<Item = usize>) -> CpuSet {
+        let all = self.machine.all();
+        let wanted: Vec<_> = cpus.into_iter().collect();
+        let has = |&&cpu: &&usize| cpu < self.slots.len();
+        let here: CpuSet = wanted.iter().filter(has).map(|&cpu| CpuId::at(cpu)).collect();
+        assert!(!here.is_empty(), "the runtime has CPUs {all}, and none of {wanted:?}");
+        here
+    }
+
+    pub(crate) fn spawn<F>(
+        self: &Arc<Shared>,
+        future: F,
+        attr: Attr,
+        name: Option<String>,
+    ) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let id = TaskId(self.next_task.fetch_add(1, Ordering::Relaxed));
+        let (used, cell) = self.enroll(id, name, &attr);
+        let guarded = Guarded::new(future, cell.clone());
+        let woken = cell.clone();
+        let wake = move |runnable| {
+            without_preemption(|| {
+                let since = os::local::worker(Worker::waking_since).flatten();
+                // Only observers ask when somebody was woken who runs.
+                let noted = since.unwrap_or_else(|| woken.shared.now_if_observed());
+                if let Some(task) = woken.wake(runnable, noted) {
+                    let now = os::thread::now();
+                    woken.shared.wake(now, task, since.unwrap_or(now));
+                }
+            });
+        };
+        let (runnable, result) = async_task::spawn(guarded, wake);
+        cell.set_waker(runnable.waker());
+        let handle = Task { cell: cell.clone() };
+        let job = Job { cell, todo: Todo::Poll(runnable) };
+        let mut task = match used {
+            Some(used) => used.renewed(id, attr, job),
+            None => runyard_engine::task::Task::new(id, attr, job),
+        };
+        without_preemption(|| {
+            let now = os::thread::now();
+            task.set_cpu(self.here(Worker::cpu).unwrap_or_default());
+            self.tell(task.cpu(), || What::Spawn { task: id });
+            self.tell(task.cpu(), || What::Wake { task: id, since: self.told(now) });
+            self.queue(now, task, true);
+        });
+        JoinHandle::new(result, handle)
+    }
+
+    /// All CPUs of the runtime.
+    pub(crate) fn all(&self) -> &CpuSet {
+        &self.all[self.part()]
+    }
+
+    /// Puts a new task among the live ones, where there is room for it on every CPU: its cell, and
+    /// the box of one that is over, if there is one.
+    fn enroll(
+        self: &Arc<Shared>,
+        id: TaskId,
+        name: Option<String>,
+        attr: &Attr,
+    ) -> (Option<TaskOf<Job>>, Arc<Cell>) {
+        without_preemption(|| {
+            let live = self.nr_live.fetch_add(1, Ordering::SeqCst) + 1;
+            if live > self.room.load(Ordering::Acquire) {
+                self.make_room(live);
+            }
+            // The allocator is not called with the lock, but for a part that grows.
+            let nth = self.part();
+            let mut used = lock(&self.parts[nth]).boxes.pop();
+            let old = used.as_mut().and_then(|used| used.payload.take()).map(|job| job.cell);
+            let cell = Cell::renewed(old, self, id, name, attr);
+            let place = Place::new(nth, lock(&self.parts[nth]).live.insert(cell.clone()));
+            cell.place.store(place.0, Ordering::Release);
+            if self.closed.load(Ordering::SeqCst) {
+                cell.abort();
+            }
+            (used, cell)
+        })
+    }
+
+    /// The cell of a live task.
+    pub(crate) fn cell_at(&self, place: u64) -> Option<Arc<Cell>> {
+        let place = Place(place);
+        lock(&self.parts[place.part()]).live.get(place.key()).cloned()
+    }
+
+    /// A task is over. Keeps its box and its cell for the next one, if there is room. In a worker's
+    /// own code.
+    pub(crate) fn ended(&self, mut task: TaskOf<Job>, cell: Arc<Cell>) {
+        let place = Place(cell.place.load(Ordering::Acquire));
+        task.payload = Some(Job { cell, todo: Todo::Nothing });
+        let mut part = lock(&self.parts[place.part()]);
+        let listed = part.live.remove(place.key());
+        let kept = part.boxes.len() < BOXES;
+        let surplus = if kept {
+            part.boxes.push(task);
+            None
+        } else {
+            Some(task)
+        };
+        drop(part);
+        drop((listed, surplus));
+        let live = self.nr_live.fetch_sub(1, Ordering::SeqCst) - 1;
+        if live == 0
+            && self.closed.load(Ordering::SeqCst)
+            && let Some(closer) = self.closer.get()
+        {
+            closer.unpark();
+        }
+    }
+
+    fn make_room(&self, live: usize) {
+        let _one = lock(&self.growing);
+        if live > self.room.load(Ordering::Acquire) {
+            let room = live.next_power_of_two();
+            self.machine.reserve(room);
+            self.room.store(room, Ordering::Release);
+        }
+    }
+
+    /// The caller's CPU as an index; for who has none, one after the other.
+    fn part(&self) -> usize {
+        let own = self.here(|worker| worker.cpu().index());
+        own.unwrap_or_else(|| self.next_task.load(Ordering::Relaxed) as usize % self.slots.len())
+    }
+
+    /// Ends every task at its next await, and waits until all have ended.
+    fn end_tasks(&self) {
+        let _ = self.closer.set(thread::current());
+        self.closed.store(true, Ordering::SeqCst);
+        for part in &self.parts {
+            let cells: Vec<_> = without_preemption(|| {
+                lock(part).live.iter().map(|(_, cell)| cell.clone()).collect()
+            });
+            cells.iter().for_each(|cell| cell.abort());
+        }
+        while self.nr_live.load(Ordering::SeqCst) > 0 {
+            thread::park();
+        }
+    }
+
+    /// Arms a timer on the CPU of the calling worker, or on the first.
+    pub(crate) fn arm(&self, window: Window, waker: &Waker) -> Armed {
+        let waker = waker.clone();
+        without_preemption(|| {
+            let own = self.here(Worker::cpu);
+            let cpu = own.unwrap_or_default();
+            let key = lock(&self.timers[cpu.index()]).insert(Waiter { waker, due: window.soft });
+            let timer = self.machine.arm(cpu, window, Token(key as u64));
+            self.tell(cpu, || What::TimerArmed);
+            let armed = self.here(|worker| {
+                worker.arm(os::thread::now());
+                worker.owns()
+            });
+            if armed != Some(true) {
+                // Who owns the slot may sleep for longer than that, or its timer be set to later.
+                ring(self, cpu);
+            }
+            Armed { cpu, timer, key }
+        })
+    }
+
+    /// Cancels a timer, unless it has expired: then its waker is called, or was.
+    pub(crate) fn cancel(&self, Armed { cpu, timer, key }: Armed) {
+        let waiter = without_preemption(|| {
+            let cancelled = self.machine.cancel(cpu, timer);
+            cancelled.then(|| {
+                self.tell(cpu, || What::TimerCancelled);
+                lock(&self.timers[cpu.index()]).remove(key)
+            })
+        });
+        drop(waiter);
+    }
+
+    /// A timer of `cpu` expired.
+    pub(crate) fn fire(&self, cpu: CpuId, token: Token) {
+        self.tell(cpu, || What::TimerExpired { greedy: false });
+        let timer = lock(&self.timers[cpu.index()]).try_remove(token.0 as usize);
+        if let Some(Waiter { waker, due }) = timer {
+            os::local::worker(|worker| worker.wake_since(due, || waker.wake()));
+        }
+    }
+
+    /// Tells the observer, if there is one, what happens on `cpu` at this moment.
+    pub(crate) fn tell(&self, cpu: CpuId, what: impl FnOnce() -> What) {
+        if let Some(observer) = &self.observer {
+            let at = Time(os::thread::now().since(self.epoch).0);
+            observer.event(&Event { at, cpu, what: what() });
+        }
+    }
+
+    pub(crate) fn shut_down(&self) {
+        self.end_tasks();
+        self.over.store(true, Ordering::Release);
+        self.keeper.look();
+        self.keeper.order();
+        // First, as it makes workers.
+        lock(&self.maker).take().into_iter().for_each(join);
+        for cpu in self.machine.config().topology.iter() {
+            ring(self, cpu);
+        }
+        for worker in self.workers() {
+            worker.baton.free();
+        }
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        threads.into_iter().for_each(join);
+        // They know the runtime.
+        for part in &self.parts {
+            drop(std::mem::take(&mut lock(part).boxes));
+        }
+    }
+}
+
+/// Waits for a thread, unless it is this one: the last handle of a runtime may be dropped anywhere.
+fn join(thread: thread::JoinHandle<()>) {
+    if thread.thread().id() != thread::current().id() {
+        let _ = thread.join();
+    }
+}
