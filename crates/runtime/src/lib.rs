@@ -2,7 +2,33 @@
 //!
 //! A task is a future with a policy. Short polls cost what they cost on a cooperative runtime; one
 //! that overstays while somebody more important waits is stopped by a signal, in the middle, and
-//! goes on later on the thread on which it began.
+//! goes on later on the thread on which it began. No privilege is needed.
+//!
+//! ```
+//! use runyard::{Runtime, Task, spawn, spawn_blocking, time};
+//! use std::time::Duration;
+//!
+//! Runtime::new().block_on(async {
+//!     let report = Task::builder().nice(10).spawn(async { (0..1_000_000_u64).sum::<u64>() });
+//!     let file = spawn_blocking(|| std::fs::read("/proc/self/status"));
+//!     let alarm = Task::builder().fifo(50).name("alarm").spawn(async {
+//!         time::sleep(Duration::from_millis(1)).await;
+//!     });
+//!     alarm.await.unwrap();
+//!     spawn(async { /* an ordinary task */ }).await.unwrap();
+//!     assert_eq!(report.await.unwrap(), 499_999_500_000);
+//!     assert!(file.await.unwrap().is_ok());
+//! });
+//! ```
+//!
+//! Worth knowing:
+//! * [`Allocator`] as the program's allocator keeps tasks from being stopped with its lock.
+//! * [`blocking`] gives the CPU away for a call that blocks; without it the runtime finds out, a
+//!   little later.
+//! * Locks of the standard library work: who waits for one that a stopped task holds gives its CPU
+//!   to that task. [`without_preemption`] spares short sections the trouble.
+//! * A thread that a task makes inherits the worker's one CPU and its blocked signals.
+//! * Linux only; where the kernel refuses what preemption needs, polls end by themselves.
 
 /// The programs of the README compile.
 #[cfg(doctest)]
