@@ -225,12 +225,7 @@ pub fn spawn_blocking<T: Send + 'static>(
 /// blocks after one to two milliseconds, and waits that the kernel does not restart after a signal
 /// (`nanosleep`, `poll`, `epoll_wait`, any with a timeout) may end early with `EINTR`.
 pub fn blocking<R>(function: impl FnOnce() -> R) -> R {
-    let mut function = Some(function);
-    let on_worker = os::local::worker(|worker| {
-        let function = function.take().expect("it is run once");
-        worker.blocking(function)
-    });
-    on_worker.unwrap_or_else(|| function.take().expect("it is run once")())
+    os::local::section(function, Worker::blocking)
 }
 
 /// Runs a section in which the task is not stopped: a few microseconds under a lock that others

@@ -474,16 +474,12 @@ impl Shared {
         let place = Place(cell.place.load(Ordering::Acquire));
         task.payload = Some(Job { cell, todo: Todo::Nothing });
         let mut part = lock(&self.parts[place.part()]);
-        let listed = part.live.remove(place.key());
-        let kept = part.boxes.len() < BOXES;
-        let surplus = if kept {
+        let _listed = part.live.remove(place.key());
+        if part.boxes.len() < BOXES {
             part.boxes.push(task);
-            None
-        } else {
-            Some(task)
-        };
+        }
+        // Before anything is freed.
         drop(part);
-        drop((listed, surplus));
         let live = self.nr_live.fetch_sub(1, Ordering::SeqCst) - 1;
         if live == 0
             && self.closed.load(Ordering::SeqCst)
@@ -568,7 +564,7 @@ impl Shared {
     /// Tells the observer, if there is one, what happens on `cpu` at this moment.
     pub(crate) fn tell(&self, cpu: CpuId, what: impl FnOnce() -> What) {
         if let Some(observer) = &self.observer {
-            let at = Time(os::thread::now().since(self.epoch).0);
+            let at = self.told(os::thread::now());
             observer.event(&Event { at, cpu, what: what() });
         }
     }
@@ -595,7 +591,7 @@ impl Shared {
     }
 }
 
-/// Waits for a thread, unless it is this one: the last handle of a runtime may be dropped anywhere.
+/// Waits for a thread, unless it is this one: an observer may have the last handle of the runtime.
 fn join(thread: thread::JoinHandle<()>) {
     if thread.thread().id() != thread::current().id() {
         let _ = thread.join();

@@ -118,16 +118,13 @@ impl Cell {
         name: Option<String>,
         attr: &Attr,
     ) -> Arc<Cell> {
-        let Some(mut old) = old else {
-            return Arc::new(Cell::new(shared.clone(), id, name, attr));
-        };
-        match Arc::get_mut(&mut old) {
-            Some(cell) => {
-                cell.renew(id, name, attr);
-                old
-            }
-            None => Arc::new(Cell::new(shared.clone(), id, name, attr)),
+        if let Some(mut old) = old
+            && let Some(cell) = Arc::get_mut(&mut old)
+        {
+            cell.renew(id, name, attr);
+            return old;
         }
+        Arc::new(Cell::new(shared.clone(), id, name, attr))
     }
 
     /// As [`Cell::new`], in the same runtime.
@@ -217,12 +214,7 @@ fn job(task: &mut TaskOf<Job>) -> &mut Job {
 
 /// Runs a section of the runtime's own code; on a worker, without being stopped in it.
 pub(crate) fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
-    let mut section = Some(section);
-    let on_worker = os::local::worker(|worker| {
-        let section = section.take().expect("it is run once");
-        worker.without_preemption(section)
-    });
-    on_worker.unwrap_or_else(|| section.take().expect("it is run once")())
+    os::local::section(section, Worker::without_preemption)
 }
 
 /// Why a task has no result.

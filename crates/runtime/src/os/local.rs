@@ -34,8 +34,20 @@ pub(crate) fn with_worker(worker: &Arc<Worker>, body: impl FnOnce()) {
 
 /// The calling thread's worker, if it is one. May be called in a signal handler.
 pub(crate) fn worker<R>(body: impl FnOnce(&Worker) -> R) -> Option<R> {
+    with(|worker| worker.map(body))
+}
+
+/// Calls `section`: by way of the calling thread's worker, if it is one.
+pub(crate) fn section<R, F: FnOnce() -> R>(section: F, on_worker: fn(&Worker, F) -> R) -> R {
+    with(|worker| match worker {
+        Some(worker) => on_worker(worker, section),
+        None => section(),
+    })
+}
+
+fn with<R>(body: impl FnOnce(Option<&Worker>) -> R) -> R {
     let worker = WORKER.get();
     // SAFETY: the pointer is set only while `with_worker` borrows the `Arc` on this thread, and is
     // read on this thread only, so what it points to is alive for as long as `body` runs.
-    unsafe { worker.as_ref() }.map(body)
+    body(unsafe { worker.as_ref() })
 }
