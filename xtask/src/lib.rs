@@ -10,4 +10,5 @@ pub mod fuzz;
 pub mod instructions;
 pub mod models;
 pub mod tidy;
+pub mod traces;
 pub mod workspace;

@@ -11,6 +11,7 @@ use crate::options::HostOptions;
 use crate::output;
 use crate::play::{Birth, Diary, Plan, Section, Stage, World, play};
 use crate::sync::{Arc, Mutex, OnceLock, lock};
+use crate::trace::{Kept, TraceFile};
 use clap::Args;
 use runyard::{JoinHandle, Observer, Runtime, Task};
 use runyard_engine::attr::{Attr, GroupId};
@@ -42,13 +43,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if parsed.scenario.features != Features::default() {
         output::say("warning: live runs with all features as they are, not as the file says");
     }
+    let trace = host.trace.as_ref().map(TraceFile::open).transpose()?;
     let started = Instant::now();
     let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None };
-    let (world, log, tasks) = perform(plan, cpus)?;
+    let heard = if trace.is_some() { Heard::kept() } else { Heard::default() };
+    let (world, log, tasks) = perform(plan, cpus, heard)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
-    let totals = std::mem::take(&mut *lock(&log.accounts)).finish(world.ended());
+    let end = world.ended();
+    let (accounts, kept) = std::mem::take(&mut *lock(&log.heard)).into_accounts();
+    let totals = accounts.finish(end);
     let scenario = host.name();
     let info = RunInfo { scenario, seed: host.seed, wall, ..info(&world, &tasks) };
+    if let Some(trace) = trace {
+        trace.write(&info, &kept, end)?;
+    }
     let report = Report::new(info, &totals);
     output::report(|out| match host.json {
         true => report.write_json(out),
@@ -58,16 +66,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Runs `plan` for those who watch it.
 pub(crate) fn watched(plan: Plan, cpus: usize) -> Result<(), Failure> {
-    perform(plan, cpus).map(|_| ())
+    perform(plan, cpus, Heard::default()).map(|_| ())
 }
 
 /// A run that is over: what is known of it, and what the runtime calls each of its tasks.
 type Over = (Arc<World>, Arc<Log>, Vec<TaskId>);
 
-/// Runs `plan` to its end on so many CPUs.
-fn perform(plan: Plan, cpus: usize) -> Result<Over, Failure> {
+/// Runs `plan` to its end on so many CPUs. What happens is `heard`.
+fn perform(plan: Plan, cpus: usize, heard: Heard) -> Result<Over, Failure> {
     let (world, births) = World::new(plan, cpus, Unstopped);
-    let log = Log::new(world.clone());
+    let log = Log::new(world.clone(), heard);
     let tasks = live(&world, births, &log, cpus);
     match world.refused() {
         None => Ok((world, log, tasks)),
@@ -195,12 +203,51 @@ struct Log {
     world: Arc<World>,
     /// When the first task came into being, on both clocks: here, and in the events.
     begin: OnceLock<(Instant, Time)>,
-    accounts: Mutex<Collector>,
+    heard: Mutex<Heard>,
+}
+
+/// What becomes of the events: they are accounted for at once, unless a trace is wanted. Then they
+/// are kept, and accounted for in the order in which the trace has them.
+#[derive(Debug)]
+enum Heard {
+    Accounts(Box<Collector>),
+    Kept(Kept),
+}
+
+impl Default for Heard {
+    fn default() -> Heard {
+        Heard::Accounts(Box::default())
+    }
+}
+
+impl Heard {
+    fn kept() -> Heard {
+        Heard::Kept(Kept::default())
+    }
+
+    fn event(&mut self, event: &Event) {
+        match self {
+            Heard::Accounts(accounts) => accounts.event(event),
+            Heard::Kept(kept) => kept.push(event),
+        }
+    }
+
+    /// The accounts, and what was kept in order of time.
+    fn into_accounts(self) -> (Collector, Kept) {
+        match self {
+            Heard::Accounts(accounts) => (*accounts, Kept::default()),
+            Heard::Kept(kept) => {
+                let (mut accounts, kept) = (Collector::default(), kept.in_order());
+                kept.iter().for_each(|event| accounts.event(event));
+                (accounts, kept)
+            }
+        }
+    }
 }
 
 impl Log {
-    fn new(world: Arc<World>) -> Arc<Log> {
-        Arc::new(Log { world, begin: OnceLock::new(), accounts: Mutex::default() })
+    fn new(world: Arc<World>, heard: Heard) -> Arc<Log> {
+        Arc::new(Log { world, begin: OnceLock::new(), heard: Mutex::new(heard) })
     }
 }
 
@@ -216,9 +263,9 @@ impl Observer for Log {
             return;
         }
         let what = match event.what {
-            What::Wake { task, since } => What::Wake { task, since: told(since) },
+            What::Wake { task, since, by } => What::Wake { task, since: told(since), by },
             what => what,
         };
-        lock(&self.accounts).event(&Event { at, cpu, what });
+        lock(&self.heard).event(&Event { at, cpu, what });
     }
 }

@@ -14,6 +14,7 @@ mod reproduce;
 mod rt_migrate;
 mod sim;
 mod sync;
+mod trace;
 
 use clap::{Parser, Subcommand};
 use std::fmt::Display;

@@ -1,6 +1,7 @@
 //! What the hosts have in common on the command line: the scenario and what replaces parts of it.
 
 use crate::Failure;
+use crate::trace::TraceFile;
 use clap::Args;
 use runyard_engine::features::Switched;
 use runyard_engine::time::Nanos;
@@ -32,6 +33,9 @@ pub(crate) struct HostOptions {
     /// Print the report as JSON on standard output, and nothing else there.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write a trace of the run: FILE.pftrace for Perfetto, FILE.txt in the text of ftrace.
+    #[arg(long, value_name = "FILE", value_parser = TraceFile::named)]
+    pub(crate) trace: Option<TraceFile>,
 }
 
 impl HostOptions {

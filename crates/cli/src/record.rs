@@ -1,6 +1,7 @@
-//! What a simulation's events are kept as: accounts, and under `--check` a picture of the moment
-//! at which the first invariant broke.
+//! What a simulation's events are kept as: accounts, under `--check` a picture of the moment at
+//! which the first invariant broke, and all of them if a trace is wanted.
 
+use crate::trace::Kept;
 use runyard_engine::event::Event;
 use runyard_engine::task::TaskId;
 use runyard_report::{Collector, timeline};
@@ -17,12 +18,14 @@ pub(crate) struct Recorder {
     /// The last events, while nothing is broken; kept only if something may be found.
     last: Option<VecDeque<Event>>,
     broken: bool,
+    /// All events, if a trace is wanted.
+    pub(crate) kept: Option<Kept>,
 }
 
 impl Recorder {
-    pub(crate) fn new(check: bool) -> Recorder {
+    pub(crate) fn new(check: bool, trace: bool) -> Recorder {
         let last = check.then(|| VecDeque::with_capacity(EVENTS_DRAWN));
-        Recorder { last, ..Recorder::default() }
+        Recorder { last, kept: trace.then(Kept::default), ..Recorder::default() }
     }
 
     /// The events before the first violation, drawn, if there was one.
@@ -37,6 +40,9 @@ impl Observer for &mut Recorder {
     #[inline]
     fn event(&mut self, event: &Event) {
         self.accounts.event(event);
+        if let Some(kept) = &mut self.kept {
+            kept.push(event);
+        }
         let Some(last) = self.last.as_mut().filter(|_| !self.broken) else { return };
         if last.len() == EVENTS_DRAWN {
             last.pop_front();

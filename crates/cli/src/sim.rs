@@ -4,6 +4,7 @@ use crate::Failure;
 use crate::options::HostOptions;
 use crate::output;
 use crate::record::Recorder;
+use crate::trace::TraceFile;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use runyard_engine::features::Feature;
@@ -36,8 +37,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let scenario = &parsed.scenario;
     let options =
         Options { seed: arguments.host.seed, check: arguments.check, ..Options::default() };
+    let trace = arguments.host.trace.as_ref().map(TraceFile::open).transpose()?;
     let started = Instant::now();
-    let mut recorder = Recorder::new(arguments.check);
+    let mut recorder = Recorder::new(arguments.check, trace.is_some());
     let outcome = simulate(scenario, options, &mut recorder)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
     if let Some(picture) =
@@ -45,10 +47,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     {
         output::say(picture);
     }
-    let totals = recorder.accounts.finish(outcome.end);
+    let end = outcome.end;
+    let totals = recorder.accounts.finish(end);
     let broken = !outcome.violations.is_empty();
     let mut info = info(scenario, outcome);
     (info.scenario, info.seed, info.wall) = (arguments.host.name(), arguments.host.seed, wall);
+    if let Some((trace, kept)) = trace.zip(recorder.kept) {
+        trace.write(&info, &kept, end)?;
+    }
     let report = Report::new(info, &totals);
     let checks = if arguments.check { Checks::Done } else { Checks::NotDone };
     output::report(|out| match arguments.host.json {

@@ -36,6 +36,8 @@ pub enum What {
         /// When its condition came true: the requested expiry of its timer, the waker's call, or
         /// its start. Wake-up latency runs from here to the task's next [`What::Exec`].
         since: Time,
+        /// Whose doing it was; `None` for a timer, an interrupt, or somebody who is no task.
+        by: Option<TaskId>,
     },
     /// The scheduler took a decision on this CPU.
     Switch {
@@ -67,6 +69,17 @@ pub enum What {
     },
     /// A timer that is not the tick was cancelled before it expired.
     TimerCancelled,
+    /// A task group used up what it may on this CPU: its tasks there wait. `/` stands for all
+    /// real-time tasks of the CPU, which RT throttling limits.
+    Throttled {
+        /// The task group.
+        group: GroupId,
+    },
+    /// A throttled task group may use this CPU again.
+    Unthrottled {
+        /// The task group.
+        group: GroupId,
+    },
     /// A task's policy or group is another from now on.
     Changed {
         /// The task.

@@ -107,6 +107,12 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.rt.queue.first().filter(|_| !self.rt.is_throttled())
     }
 
+    /// Whether real-time tasks wait here for their budget.
+    #[must_use]
+    pub fn is_rt_throttled(&self) -> bool {
+        self.rt.is_throttled()
+    }
+
     /// Whether something real-time should run instead of `curr`, or `curr` is to be throttled.
     pub(crate) fn rt_wants_switch(&self, curr: Index) -> bool {
         let running = self.task(curr).rt_prio();

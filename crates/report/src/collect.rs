@@ -70,7 +70,7 @@ impl Collector {
             What::Overhead => self.turn(event.cpu, Doing::Overhead),
             What::Idle => self.turn(event.cpu, Doing::Idle),
             What::Switch { prev, next } => self.switch(event.cpu, prev, next),
-            What::Wake { task, since } => {
+            What::Wake { task, since, .. } => {
                 let now = self.clock;
                 self.task(task).wake(since, now);
             }
@@ -86,7 +86,7 @@ impl Collector {
             }
             What::TimerCancelled => self.counts.timers_cancelled += 1,
             What::Changed { task, group, .. } => self.join(task, group),
-            What::Step { .. } => {}
+            What::Throttled { .. } | What::Unthrottled { .. } | What::Step { .. } => {}
         }
     }
 

@@ -15,6 +15,7 @@ mod json;
 mod report;
 mod text;
 mod timeline;
+mod trace;
 mod units;
 
 pub use account::{CpuTotals, TaskTotals};
@@ -27,3 +28,4 @@ pub use report::{
 };
 pub use text::{Checks, render};
 pub use timeline::timeline;
+pub use trace::TraceForm;

@@ -212,10 +212,14 @@ fn columns(n: u64) -> usize {
 fn in_words(what: &What, at: Time, names: &dyn Fn(TaskId) -> String) -> String {
     match *what {
         What::Spawn { task } => format!("spawns {}", names(task)),
-        What::Wake { task, since } if since < at => {
-            format!("wakes {}, due {} ago", names(task), span(at.since(since).0))
+        What::Wake { task, since, by } => {
+            let due = match since < at {
+                true => format!(", due {} ago", span(at.since(since).0)),
+                false => String::new(),
+            };
+            let by = by.map_or(String::new(), |by| format!(" (by {})", names(by)));
+            format!("wakes {}{by}{due}", names(task))
         }
-        What::Wake { task, .. } => format!("wakes {}", names(task)),
         What::Switch { prev, next } => {
             let from = match prev {
                 None => "idle".to_owned(),
@@ -233,6 +237,8 @@ fn in_words(what: &What, at: Time, names: &dyn Fn(TaskId) -> String) -> String {
         What::TimerExpired { greedy: false } => "runs an expired timer".to_owned(),
         What::TimerExpired { greedy: true } => "runs a timer greedily".to_owned(),
         What::TimerCancelled => "cancels a timer".to_owned(),
+        What::Throttled { group } => format!("throttles task group {}", group.0),
+        What::Unthrottled { group } => format!("throttles task group {} no more", group.0),
         What::Changed { task, policy, group } => {
             format!(
                 "makes {} {policy} {} in task group {}",

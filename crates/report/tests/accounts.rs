@@ -23,7 +23,7 @@ fn exec(task: TaskId) -> What {
 }
 
 fn wake(task: TaskId, since: u64) -> What {
-    What::Wake { task, since: Time(since) }
+    What::Wake { task, since: Time(since), by: None }
 }
 
 fn switch(prev: impl Into<Option<(TaskId, Left)>>, next: impl Into<Option<TaskId>>) -> What {

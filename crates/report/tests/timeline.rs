@@ -29,7 +29,7 @@ fn switch(prev: Option<(u32, Left)>, next: Option<u32>) -> What {
 fn a_preemption_is_a_picture() {
     let picture = draw(&[
         (1_000_000, 1, What::Idle),
-        (1_030_000, 0, What::Wake { task: TaskId(7), since: Time(1_028_500) }),
+        (1_030_000, 0, What::Wake { task: TaskId(7), since: Time(1_028_500), by: None }),
         (1_030_000, 0, What::Overhead),
         (1_040_000, 0, switch(Some((3, Left::Preempted)), Some(7))),
         (1_040_000, 0, exec(7)),
@@ -68,7 +68,7 @@ A t3   B t7   = the scheduler   . idle
 fn every_event_has_words() {
     let whats = [
         What::Spawn { task: TaskId(1) },
-        What::Wake { task: TaskId(1), since: Time(5) },
+        What::Wake { task: TaskId(1), since: Time(5), by: None },
         What::TimerInterrupt,
         What::TimerArmed,
         What::TimerExpired { greedy: false },
@@ -122,7 +122,7 @@ fn too_many_cpus_tasks_and_events_are_left_out() {
     for at in 0..40 {
         let task = |n| TaskId(3 * u32::from(at) + n);
         for n in 0..2 {
-            events.push((0, at, What::Wake { task: task(n), since: Time(0) }));
+            events.push((0, at, What::Wake { task: task(n), since: Time(0), by: None }));
         }
         events.push((u64::from(at), at, exec(task(2).0)));
     }

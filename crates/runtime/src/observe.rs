@@ -7,7 +7,8 @@ use std::fmt::Debug;
 ///
 /// Times count from the runtime's start. The events of one CPU come in order; those of different
 /// CPUs may overtake each other by the time that a worker takes from the deed to the word. A
-/// [`What::Wake`] comes before the task is queued and names the CPU where it was last.
+/// [`What::Wake`] comes before the task is queued and names the CPU where it was last; of one that
+/// came while the task ran, it is not known any more whose doing it was.
 ///
 /// [`What::Wake`]: runyard_engine::event::What::Wake
 pub trait Observer: Debug + Send + Sync {

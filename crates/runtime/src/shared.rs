@@ -10,10 +10,11 @@ use crate::runtime::{Builder, Entered};
 use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, OnceLock, Ordering, Weak, lock};
 use crate::task::{Cell, Guarded, Job, JoinHandle, Todo, without_preemption};
 use crate::worker::{Worker, ring};
-use runyard_engine::attr::Attr;
+use runyard_engine::attr::{Attr, GroupId};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::{Event, What};
+use runyard_engine::run_queue::RunQueue;
 use runyard_engine::task::{Change, TaskId};
 use runyard_engine::time::Time;
 use runyard_engine::timer::{TimerId, Token, Window};
@@ -57,6 +58,8 @@ pub(crate) struct Shared {
     /// Whether foreign code is stopped.
     pub(crate) preempts: bool,
     observer: Option<Arc<dyn Observer>>,
+    /// For each CPU, whether the observer knows its real-time tasks to be throttled.
+    throttled: Box<[AtomicBool]>,
     /// From when the observer's times count.
     epoch: Time,
     /// Workers that were spares of some slot and are needed at none.
@@ -178,6 +181,7 @@ impl Shared {
             signal: builder.signal,
             preempts,
             observer: builder.observer,
+            throttled: topology.iter().map(|_| AtomicBool::new(false)).collect(),
             epoch: os::thread::now(),
             pool: Mutex::new(Vec::new()),
             next_task: AtomicU32::new(0),
@@ -325,7 +329,7 @@ impl Shared {
 
     /// Makes a blocked task runnable, which it could have been since `since`.
     pub(crate) fn wake(&self, now: Time, task: TaskOf<Job>, since: Time) {
-        self.tell(task.cpu(), || What::Wake { task: task.id, since: self.told(since) });
+        self.tell_wake(&task, since);
         self.queue(now, task, false);
     }
 
@@ -357,6 +361,13 @@ impl Shared {
                 ring(self, own);
             }
         }
+    }
+
+    fn tell_wake(&self, task: &TaskOf<Job>, since: Time) {
+        self.tell(task.cpu(), || {
+            let by = self.here(Worker::waking).flatten();
+            What::Wake { task: task.id, since: self.told(since), by }
+        });
     }
 
     /// The time, if somebody will ask.
@@ -424,7 +435,7 @@ impl Shared {
             let now = os::thread::now();
             task.set_cpu(self.here(Worker::cpu).unwrap_or_default());
             self.tell(task.cpu(), || What::Spawn { task: id });
-            self.tell(task.cpu(), || What::Wake { task: id, since: self.told(now) });
+            self.tell_wake(&task, now);
             self.queue(now, task, true);
         });
         JoinHandle::new(result, handle)
@@ -566,6 +577,22 @@ impl Shared {
         if let Some(observer) = &self.observer {
             let at = self.told(os::thread::now());
             observer.event(&Event { at, cpu, what: what() });
+        }
+    }
+
+    /// Tells the observer, if there is one, whether the real-time tasks of `cpu` wait for their
+    /// budget, if that has changed. For the owner of the slot.
+    pub(crate) fn tell_throttling(&self, cpu: CpuId) {
+        if self.observer.is_none() {
+            return;
+        }
+        let throttled = self.machine.inspect(cpu, RunQueue::is_rt_throttled);
+        if throttled != self.throttled[cpu.index()].swap(throttled, Ordering::Relaxed) {
+            let group = GroupId::ROOT;
+            self.tell(cpu, || match throttled {
+                true => What::Throttled { group },
+                false => What::Unthrottled { group },
+            });
         }
     }
 

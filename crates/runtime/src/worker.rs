@@ -283,6 +283,7 @@ impl Worker {
             self.shared.machine.schedule(now, cpu, prev, &mut Doorbells(&self.shared));
         let id = next.as_ref().map(|&(id, _)| id);
         self.shared.tell(cpu, || What::Switch { prev: curr.zip(how), next: id });
+        self.shared.tell_throttling(cpu);
         (released, next)
     }
 
@@ -360,6 +361,12 @@ impl Worker {
         if armed <= now || armed > now + SOON {
             self.set_timer(now + SOON);
         }
+    }
+
+    /// The task that wakes whom this thread wakes at the moment; none if a timer does.
+    pub(crate) fn waking(&self) -> Option<TaskId> {
+        let task = self.waking_since().is_none().then(|| self.cell_of_poll()).flatten();
+        task.map(|cell| cell.id)
     }
 
     /// Since when those could run whom this thread wakes at the moment.

@@ -36,6 +36,8 @@ pub(crate) struct Cpu {
     pub(crate) inbound: u32,
     /// What this CPU has to say is held back.
     pub(crate) silent: bool,
+    /// Its real-time tasks wait for their budget, as was told.
+    pub(crate) throttled: bool,
     /// When the timer hardware is set to interrupt.
     pub(crate) programmed: Time,
     ticket: Ticket,
@@ -51,6 +53,7 @@ impl Cpu {
             kick_in_flight: false,
             inbound: 0,
             silent: false,
+            throttled: false,
             programmed: Time::MAX,
             ticket: Ticket::default(),
         }

@@ -9,9 +9,10 @@ use crate::calendar::Due;
 use crate::cpu::Doing;
 use crate::program::{Todo, Waiting};
 use crate::sim::{Observer, Sim};
+use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Left, What};
-use runyard_engine::run_queue::{Expired, Prev};
+use runyard_engine::run_queue::{Expired, Prev, RunQueue};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::Work;
@@ -51,12 +52,31 @@ impl<O: Observer> Sim<'_, O> {
             self.verify_expiry(task, window);
             self.tell(cpu, What::TimerExpired { greedy: false });
             self.tasks[task.index()].waiting = Waiting::Nothing;
-            self.wake(cpu, task, window.soft);
+            self.wake(cpu, task, window.soft, None);
             cost += self.costs.wakeup(cpu);
         }
         self.carry_out();
+        self.tell_throttling(cpu, self.cpus[cpu.index()].task());
         self.here = None;
         self.spend(cpu, cost);
+    }
+
+    /// Tells whether the real-time tasks of `cpu` wait for their budget, if that has changed. It is
+    /// used up only where a real-time task was `charged`.
+    fn tell_throttling(&mut self, cpu: CpuId, charged: Option<TaskId>) {
+        let rt = charged.is_some_and(|task| self.tasks[task.index()].rt_prio().is_some());
+        if !rt && !self.cpus[cpu.index()].throttled {
+            return;
+        }
+        let throttled = self.machine.inspect(cpu, RunQueue::is_rt_throttled);
+        if throttled != std::mem::replace(&mut self.cpus[cpu.index()].throttled, throttled) {
+            let group = GroupId::ROOT;
+            let what = match throttled {
+                true => What::Throttled { group },
+                false => What::Unthrottled { group },
+            };
+            self.tell(cpu, what);
+        }
     }
 
     /// Another CPU's request to reschedule arrives.
@@ -138,6 +158,7 @@ impl<O: Observer> Sim<'_, O> {
         let next = switch.next.as_ref().map(|&(task, _)| task);
         self.cpus[cpu.index()].curr = switch.next;
         self.tell(cpu, What::Switch { prev, next });
+        self.tell_throttling(cpu, prev.map(|(task, _)| task));
         self.carry_out();
         self.here = None;
         self.program_timer(cpu);
@@ -197,12 +218,12 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// Makes a blocked task runnable, from `cpu`; it could run since `since`. A task that was on
-    /// its way to block and did not come to it sees that it need not.
-    pub(crate) fn wake(&mut self, cpu: CpuId, task: TaskId, since: Time) {
+    /// Makes a blocked task runnable, from `cpu`, for `by`; it could run since `since`. A task that
+    /// was on its way to block and did not come to it sees that it need not.
+    pub(crate) fn wake(&mut self, cpu: CpuId, task: TaskId, since: Time, by: Option<TaskId>) {
         let Some(parked) = self.tasks[task.index()].parked.take() else { return };
         let to = self.machine.wake(self.now, parked, &mut self.fx);
-        self.tell(to, What::Wake { task, since });
+        self.tell(to, What::Wake { task, since, by });
         let here = self.here.replace(cpu);
         self.carry_out();
         self.here = here;

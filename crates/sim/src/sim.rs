@@ -310,7 +310,8 @@ impl<'s, O: Observer> Sim<'s, O> {
         let mut parked = program.parked.take().expect("a task that has not begun is parked");
         parked.set_cpu(on.unwrap_or(FIRST_CPU));
         let cpu = self.machine.spawn(self.now, parked, &mut self.fx);
-        self.tell(cpu, What::Wake { task, since });
+        let by = on.and_then(|on| self.cpus[on.index()].task());
+        self.tell(cpu, What::Wake { task, since, by });
         let here = std::mem::replace(&mut self.here, on);
         self.carry_out();
         self.here = here;

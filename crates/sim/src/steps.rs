@@ -209,7 +209,8 @@ impl<O: Observer> Sim<'_, O> {
             return;
         }
         if program.started {
-            self.wake(cpu, task, since);
+            let by = self.cpus[cpu.index()].task();
+            self.wake(cpu, task, since, by);
         } else {
             self.begin(Some(cpu), task, since);
         }

@@ -35,6 +35,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if host.has_features() {
         return Err(Failure::input("--feature: linux runs under the kernel's own scheduler"));
     }
+    if host.trace.is_some() {
+        return Err(Failure::input(
+            "--trace: what the kernel does is traced by `perf sched record`",
+        ));
+    }
     let cpus = machine::cpus(host.cpus)?;
     let parsed = host.read_on(cpus.len())?;
     machine::warn(&parsed.scenario, "linux");

@@ -8,3 +8,4 @@ mod report;
 mod reproduce;
 mod rig;
 mod streams;
+mod trace;

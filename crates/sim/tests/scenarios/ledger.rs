@@ -30,6 +30,7 @@ struct Cpu {
     doing: Doing,
     since: Time,
     holder: Option<TaskId>,
+    throttled: bool,
     idle: Nanos,
     overhead: Nanos,
     executed: Nanos,
@@ -85,6 +86,7 @@ impl<'s> Ledger<'s> {
             doing: Doing::Idle,
             since: Time::ZERO,
             holder: None,
+            throttled: false,
             idle: Nanos::ZERO,
             overhead: Nanos::ZERO,
             executed: Nanos::ZERO,
@@ -144,7 +146,7 @@ impl<'s> Ledger<'s> {
                 self.known(task).born = at;
                 self.becomes(task, Life::Asleep);
             }
-            What::Wake { task, since } => {
+            What::Wake { task, since, .. } => {
                 want(self.known(task).life == Life::Asleep, "who is woken sleeps")?;
                 want(since <= at, "a condition comes true before the wake-up")?;
                 self.oracle.woken(task, &self.tasks[task.index()], since, at)?;
@@ -154,6 +156,8 @@ impl<'s> Ledger<'s> {
             What::Exec { task, policy } => {
                 want(self.cpus[cpu.index()].holder == Some(task), "a CPU executes its task")?;
                 want(self.known(task).policy == policy, "it is accounted under its policy")?;
+                let throttled = self.cpus[cpu.index()].throttled && policy.rt_prio().is_some();
+                want(!throttled, "no real-time task executes where they are throttled")?;
                 self.turn(cpu, Doing::Exec(task));
                 self.known(task).executes_since = at;
             }
@@ -172,6 +176,11 @@ impl<'s> Ledger<'s> {
                 self.oracle.begins(task, &self.tasks[task.index()], (phase, step), at)?;
             }
             What::Changed { task, policy, .. } => self.known(task).policy = policy,
+            What::Throttled { .. } | What::Unthrottled { .. } => {
+                let was = &mut self.cpus[cpu.index()].throttled;
+                let throttled = matches!(what, What::Throttled { .. });
+                want(std::mem::replace(was, throttled) != throttled, "a change is told once")?;
+            }
             What::TimerInterrupt
             | What::TimerArmed
             | What::TimerExpired { .. }

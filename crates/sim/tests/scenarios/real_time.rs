@@ -2,6 +2,7 @@
 //! belong.
 
 use crate::rig::{Run, World, ms, on, us, world};
+use runyard_engine::event::What;
 use runyard_engine::time::{Nanos, Time};
 
 const STUCK_HEAD: &str = include_str!("../../../../scenarios/stuck-head.json");
@@ -137,6 +138,10 @@ fn real_time_tasks_leave_a_twentieth_to_the_others() {
     run.holds(within.contains(&hog), &format!("what a tick is late by is made up for: {hog}"));
     let longest = run.stretches("fair").into_iter().map(|one| one.to.since(one.from)).max();
     run.holds(longest >= Some(Nanos::from_millis(48)), "all of it at the end of each period");
+    let used_up = run.times(|event| matches!(event.what, What::Throttled { .. }));
+    let there_again = run.times(|event| matches!(event.what, What::Unthrottled { .. }));
+    run.is("the first period is told", (used_up[0], there_again[0]), (ms(951), ms(1_000)));
+    run.is("each is told once", (used_up.len(), there_again.len()), (10, 10));
     let run = world().millis(10_000).run("'hog': {'policy': 'SCHED_RR', 'run': 1000}");
     let share = run.share("hog", Nanos::from_secs(10));
     run.holds((94.8..95.2).contains(&share), &format!("with nobody else it has {share} %"));

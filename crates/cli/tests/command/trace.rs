@@ -1,0 +1,72 @@
+//! `--trace FILE`. That a trace says what the report says is checked by `cargo xtask traces`, with
+//! Perfetto's own decoder.
+
+use crate::rig::{call, file, folder};
+use std::fs;
+use std::path::PathBuf;
+
+const FOUR_FORKS: &str = "{'machine': {'cpus': 2}, 'tasks': {
+    'parent': {'loop': 4, 'run': 100, 'fork': 'child', 'sleep': 50},
+    'child': {'instance': 0, 'loop': 1, 'run': 300}}}";
+
+fn place(name: &str) -> (PathBuf, String) {
+    let path = folder().join(name);
+    (path.clone(), path.to_str().unwrap().to_owned())
+}
+
+#[test]
+fn the_same_run_gives_the_same_trace_and_the_report_of_a_run_without_one() {
+    let scenario = file("trace.json", FOUR_FORKS);
+    let plain = call(&["sim", &scenario]).done();
+    for form in ["pftrace", "txt"] {
+        let traces = ["one", "two"].map(|name| {
+            let (path, name) = place(&format!("trace-{name}.{form}"));
+            let report = call(&["sim", &scenario, "--trace", &name]).done();
+            let without_time = |text: &str| text.split("of wall time").next().unwrap().len();
+            assert!(without_time(&report).abs_diff(without_time(&plain)) < 10, "{report}");
+            fs::read(path).unwrap()
+        });
+        assert!(!traces[0].is_empty() && traces[0] == traces[1], "{form}");
+    }
+}
+
+#[test]
+fn a_text_has_every_switch_and_every_wake_up() {
+    let (path, name) = place("trace-lines.txt");
+    call(&["sim", &file("trace-lines.json", FOUR_FORKS), "--trace", &name]).done();
+    let text = fs::read_to_string(path).unwrap();
+    let lines = |what: &str| text.lines().filter(|line| line.contains(what)).count();
+    assert!(text.starts_with("# tracer: nop\n"), "{text}");
+    assert_eq!(lines("sched_wakeup_new: comm=child-000"), 4, "{text}");
+    assert_eq!(lines("sched_wakeup: comm=parent "), 4, "{text}");
+    assert_eq!(lines("prev_state=X"), 5, "{text}");
+    assert_eq!(lines("hrtimer_expire_entry"), 4, "{text}");
+    let forked = "parent-1       [000] d..2.     0.000104000: sched_waking: comm=child-0000 pid=2";
+    assert!(text.contains(forked), "{text}");
+}
+
+#[test]
+fn live_writes_traces_too() {
+    let scenario = file("trace-live.json", FOUR_FORKS);
+    for form in ["pftrace", "txt"] {
+        let (path, name) = place(&format!("trace-live.{form}"));
+        call(&["live", &scenario, "--trace", &name]).done();
+        let trace = fs::read(path).unwrap();
+        for name in ["parent", "child-0003", "the run ends"] {
+            let found = trace.windows(name.len()).any(|bytes| bytes == name.as_bytes());
+            assert!(found, "{name} is in the {form}");
+        }
+    }
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_is_refused_before_the_run() {
+    let scenario = file("trace-refused.json", FOUR_FORKS);
+    for host in ["sim", "live"] {
+        let misused = call(&[host, &scenario, "--trace", "x.json"]).misused();
+        assert!(misused.contains("the name of a trace ends in .pftrace or .txt"), "{misused}");
+        let (_, name) = place("no-such-folder/x.txt");
+        let refused = call(&[host, &scenario, "--trace", &name]).refused();
+        assert!(refused.starts_with("--trace: ") && refused.contains("x.txt"), "{refused}");
+    }
+}

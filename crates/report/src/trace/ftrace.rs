@@ -1,0 +1,168 @@
+//! The form of the kernel's own tracer (`/sys/kernel/tracing/trace`): a line for each event of the
+//! scheduler, with the fields of Linux 6.18.
+//!
+//! Times have nine decimals, as the kernel's have with a clock of nanoseconds. Readers split a line
+//! at its spaces, so names have none here. A wake-up for which no task is to blame is shown as an
+//! interrupt's (`h` in the third flag). Throttled times are counters, as trace markers.
+
+use super::Pen;
+use super::cast::{Cast, DEFAULT_PRIO, tid};
+use super::scene::{Scene, Scheduled};
+use runyard_engine::cpu::CpuId;
+use runyard_engine::event::Left;
+use runyard_engine::task::TaskId;
+use runyard_engine::time::Time;
+use std::fmt::{Arguments, Display};
+use std::io::{self, Write};
+
+const HEADER: &str = "\
+# tracer: nop
+#
+#                                _-----=> irqs-off/BH-disabled
+#                               / _----=> need-resched
+#                              | / _---=> hardirq/softirq
+#                              || / _--=> preempt-depth
+#                              ||| / _-=> migrate-disable
+#                              |||| /     delay
+#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
+#              | |         |   |||||     |         |
+";
+
+/// The flags of a line that a task is to blame for, and of one that an interrupt is.
+const TASK: &str = "d..2.";
+const INTERRUPT: &str = "d.h2.";
+
+/// Writes lines.
+pub(super) struct Writer<W> {
+    out: W,
+    cast: Cast,
+    now: Time,
+}
+
+impl<W: Write> Pen for Writer<W> {
+    fn cast(&mut self) -> &mut Cast {
+        &mut self.cast
+    }
+
+    fn tell(&mut self, now: Time, scene: &Scene, scheduled: Scheduled) -> io::Result<()> {
+        self.now = now;
+        match scheduled {
+            Scheduled::Born(_) | Scheduled::Overhead { .. } => Ok(()),
+            Scheduled::Woken { task, by, cpu, new } => self.woken(scene, (task, by), cpu, new),
+            Scheduled::Switched { cpu, prev, next } => {
+                let left = prev.map_or("R", |(_, left)| letter(left));
+                let prev = prev.map(|(task, _)| task);
+                let (from, to) = (self.person(prev, cpu), self.person(next, cpu));
+                let what = format_args!(
+                    "sched_switch: prev_comm={} prev_pid={} prev_prio={} prev_state={left} \
+                     ==> next_comm={} next_pid={} next_prio={}",
+                    from.comm, from.pid, from.prio, to.comm, to.pid, to.prio
+                );
+                self.line(prev, cpu, TASK, what)
+            }
+            Scheduled::Throttling { cpu, group, begins } => {
+                let path = word(self.cast.group(group));
+                let what = format_args!(
+                    "tracing_mark_write: C|0|throttled_CPU{cpu}_{path}|{}",
+                    u8::from(begins)
+                );
+                self.line(None, cpu, INTERRUPT, what)
+            }
+            Scheduled::Expired { cpu, .. } => {
+                let now = self.now.0;
+                let what = format_args!(
+                    "hrtimer_expire_entry: hrtimer=0 function=hrtimer_wakeup now={now}"
+                );
+                self.line(None, cpu, INTERRUPT, what)
+            }
+        }
+    }
+
+    fn end(mut self, now: Time) -> io::Result<()> {
+        self.now = now;
+        self.line(None, CpuId(0), INTERRUPT, format_args!("print: the run ends"))?;
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Writer<W> {
+    pub(super) fn new(out: W, cast: Cast) -> io::Result<Writer<W>> {
+        let mut writer = Writer { out, cast, now: Time::ZERO };
+        writer.out.write_all(HEADER.as_bytes())?;
+        Ok(writer)
+    }
+
+    fn woken(
+        &mut self,
+        scene: &Scene,
+        (task, by): (TaskId, Option<TaskId>),
+        target: CpuId,
+        new: bool,
+    ) -> io::Result<()> {
+        let woken = self.person(Some(task), target);
+        let from = by.and_then(|by| scene.cpu_of(by)).unwrap_or(target);
+        let flags = if by.is_some() { TASK } else { INTERRUPT };
+        let second = if new { "sched_wakeup_new" } else { "sched_wakeup" };
+        for name in ["sched_waking", second] {
+            let what = format_args!(
+                "{name}: comm={} pid={} prio={} target_cpu={:03}",
+                woken.comm,
+                woken.pid,
+                woken.prio,
+                target.index()
+            );
+            self.line(by, from, flags, what)?;
+        }
+        Ok(())
+    }
+
+    /// A line of what `task` did, or the idle task did, on `cpu`.
+    fn line(
+        &mut self,
+        task: Option<TaskId>,
+        cpu: CpuId,
+        flags: &str,
+        what: Arguments<'_>,
+    ) -> io::Result<()> {
+        let (comm, pid) = match task {
+            Some(task) => (word(&self.cast.name(task)), tid(task)),
+            None => ("<idle>".to_owned(), 0),
+        };
+        let (secs, nanos) = (self.now.0 / 1_000_000_000, self.now.0 % 1_000_000_000);
+        let cpu = cpu.index();
+        writeln!(self.out, "{comm:>16}-{pid:<7} [{cpu:03}] {flags} {secs:>5}.{nanos:09}: {what}")
+    }
+
+    fn person(&self, task: Option<TaskId>, cpu: CpuId) -> Person {
+        match task {
+            Some(task) => Person {
+                comm: word(&self.cast.name(task)),
+                pid: tid(task),
+                prio: self.cast.prio(task),
+            },
+            None => Person { comm: format!("swapper/{cpu}"), pid: 0, prio: DEFAULT_PRIO },
+        }
+    }
+}
+
+/// A task as the fields of events name it.
+struct Person {
+    comm: String,
+    pid: i64,
+    prio: i32,
+}
+
+/// The kernel's letter of the state in which a task left its CPU.
+fn letter(left: Left) -> &'static str {
+    match left {
+        Left::Preempted => "R+",
+        Left::Yielded => "R",
+        Left::Blocked => "S",
+        Left::Exited => "X",
+    }
+}
+
+/// A name without spaces.
+fn word(name: &(impl Display + ?Sized)) -> String {
+    name.to_string().replace(char::is_whitespace, "_")
+}

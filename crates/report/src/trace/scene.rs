@@ -1,0 +1,283 @@
+//! From events to what the kernel's scheduler would tell of them: who is switched to whom, who is
+//! woken.
+//!
+//! Rules, for events that race as those of real CPUs do:
+//! * A wake-up of a task that has a CPU is told when the task has blocked, if it does. Told of a
+//!   task that waits already, it means nothing.
+//! * A CPU has at most one task, a task at most one CPU: who is switched to while another CPU has
+//!   it leaves that one first, and who executes without having been switched to is switched to.
+//! * Who is switched to without having been woken is woken first.
+
+use runyard_engine::attr::GroupId;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::event::{Event, Left, What};
+use runyard_engine::task::TaskId;
+
+/// What a trace tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheduled {
+    /// A task came into being, asleep.
+    Born(TaskId),
+    /// A task that slept is runnable, on `cpu`.
+    Woken {
+        task: TaskId,
+        by: Option<TaskId>,
+        cpu: CpuId,
+        /// It is its first time.
+        new: bool,
+    },
+    /// From now on `cpu` belongs to `next`.
+    Switched { cpu: CpuId, prev: Option<(TaskId, Left)>, next: Option<TaskId> },
+    /// `cpu` begins to work for the scheduler, or does so no longer.
+    Overhead { cpu: CpuId, begins: bool },
+    /// The tasks of a group have to wait on `cpu`, or have to no longer.
+    Throttling { cpu: CpuId, group: GroupId, begins: bool },
+    /// A timer was run.
+    Expired { cpu: CpuId, greedy: bool },
+}
+
+/// Where everybody is.
+#[derive(Debug, Default)]
+pub(super) struct Scene {
+    tasks: Vec<Life>,
+    cpus: Vec<Cpu>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Cpu {
+    curr: Option<TaskId>,
+    overhead: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Life {
+    #[default]
+    Unborn,
+    /// `new`: it was never awake.
+    Asleep {
+        new: bool,
+    },
+    Waits,
+    /// `woken`: by whom, if it was woken meanwhile.
+    Has {
+        cpu: CpuId,
+        woken: Option<Option<TaskId>>,
+    },
+    Gone,
+}
+
+impl Scene {
+    /// The CPU that a task has.
+    pub(super) fn cpu_of(&self, task: TaskId) -> Option<CpuId> {
+        match self.tasks.get(task.index()) {
+            Some(&Life::Has { cpu, .. }) => Some(cpu),
+            _ => None,
+        }
+    }
+
+    /// What `event` comes to is appended to `told`.
+    pub(super) fn enter(&mut self, event: &Event, told: &mut Vec<Scheduled>) {
+        let cpu = event.cpu;
+        match event.what {
+            What::Spawn { task } => self.born(task, told),
+            What::Wake { task, by, .. } => self.wake(task, by, cpu, told),
+            What::Switch { prev, next } => self.switch(cpu, prev, next, told),
+            What::Exec { task, .. } => {
+                let had = self.cpu(cpu).curr;
+                if had != Some(task) {
+                    self.switch(cpu, had.map(|had| (had, Left::Preempted)), Some(task), told);
+                }
+                self.overhead(cpu, false, told);
+            }
+            What::Overhead => self.overhead(cpu, true, told),
+            What::Idle => self.overhead(cpu, false, told),
+            What::Throttled { group } => {
+                told.push(Scheduled::Throttling { cpu, group, begins: true });
+            }
+            What::Unthrottled { group } => {
+                told.push(Scheduled::Throttling { cpu, group, begins: false });
+            }
+            What::TimerExpired { greedy } => told.push(Scheduled::Expired { cpu, greedy }),
+            What::TimerInterrupt
+            | What::TimerArmed
+            | What::TimerCancelled
+            | What::Changed { .. }
+            | What::Step { .. } => {}
+        }
+    }
+
+    fn born(&mut self, task: TaskId, told: &mut Vec<Scheduled>) {
+        let life = self.life(task);
+        if *life == Life::Unborn {
+            *life = Life::Asleep { new: true };
+            told.push(Scheduled::Born(task));
+        }
+    }
+
+    fn wake(&mut self, task: TaskId, by: Option<TaskId>, cpu: CpuId, told: &mut Vec<Scheduled>) {
+        self.born(task, told);
+        let life = self.life(task);
+        match life {
+            Life::Asleep { new } => {
+                told.push(Scheduled::Woken { task, by, cpu, new: *new });
+                *life = Life::Waits;
+            }
+            Life::Has { woken, .. } => *woken = woken.or(Some(by)),
+            Life::Unborn | Life::Waits | Life::Gone => {}
+        }
+    }
+
+    fn switch(
+        &mut self,
+        cpu: CpuId,
+        prev: Option<(TaskId, Left)>,
+        next: Option<TaskId>,
+        told: &mut Vec<Scheduled>,
+    ) {
+        let had = self.cpu(cpu).curr;
+        let stays = had.is_some() && had == next;
+        let leaves = prev.filter(|&(task, _)| had == Some(task));
+        if let (true, Some((_, Left::Preempted | Left::Yielded))) = (stays, leaves) {
+            if let Life::Has { woken, .. } = self.life(next.expect("who stays is next")) {
+                *woken = None;
+            }
+            return;
+        }
+        // Who had the CPU and is not named has left it somehow.
+        let prev = leaves.or(had.map(|task| (task, Left::Preempted)));
+        if let Some(next) = next {
+            self.come(next, cpu, told);
+        }
+        told.push(Scheduled::Switched { cpu, prev, next });
+        let early = prev.and_then(|(task, left)| Some((task, self.leave(task, left)?)));
+        self.cpu(cpu).curr = next;
+        if let Some(next) = next {
+            *self.life(next) = Life::Has { cpu, woken: None };
+        }
+        if let Some((task, by)) = early.filter(|&(task, _)| next != Some(task)) {
+            self.wake(task, by, cpu, told);
+        }
+    }
+
+    /// `task` is about to be switched to, from wherever it is.
+    fn come(&mut self, task: TaskId, to: CpuId, told: &mut Vec<Scheduled>) {
+        match *self.life(task) {
+            Life::Has { cpu, .. } if cpu != to => {
+                let prev = Some((task, Left::Preempted));
+                told.push(Scheduled::Switched { cpu, prev, next: None });
+                self.cpu(cpu).curr = None;
+                *self.life(task) = Life::Waits;
+            }
+            Life::Unborn | Life::Asleep { .. } => self.wake(task, None, to, told),
+            Life::Has { .. } | Life::Waits | Life::Gone => {}
+        }
+    }
+
+    /// `task` left its CPU. Who woke it before, if it blocked.
+    fn leave(&mut self, task: TaskId, left: Left) -> Option<Option<TaskId>> {
+        let life = self.life(task);
+        let Life::Has { woken, .. } = *life else { return None };
+        *life = match left {
+            Left::Preempted | Left::Yielded => Life::Waits,
+            Left::Blocked => Life::Asleep { new: false },
+            Left::Exited => Life::Gone,
+        };
+        woken.filter(|_| left == Left::Blocked)
+    }
+
+    fn overhead(&mut self, cpu: CpuId, begins: bool, told: &mut Vec<Scheduled>) {
+        if std::mem::replace(&mut self.cpu(cpu).overhead, begins) != begins {
+            told.push(Scheduled::Overhead { cpu, begins });
+        }
+    }
+
+    fn life(&mut self, task: TaskId) -> &mut Life {
+        let len = self.tasks.len().max(task.index() + 1);
+        self.tasks.resize(len, Life::default());
+        &mut self.tasks[task.index()]
+    }
+
+    fn cpu(&mut self, cpu: CpuId) -> &mut Cpu {
+        let len = self.cpus.len().max(cpu.index() + 1);
+        self.cpus.resize(len, Cpu::default());
+        &mut self.cpus[cpu.index()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runyard_engine::attr::Policy;
+    use runyard_engine::time::Time;
+
+    const A: TaskId = TaskId(0);
+    const B: TaskId = TaskId(1);
+    const C0: CpuId = CpuId(0);
+    const C1: CpuId = CpuId(1);
+
+    fn told(events: &[(CpuId, What)]) -> Vec<Scheduled> {
+        let (mut scene, mut told) = (Scene::default(), Vec::new());
+        for &(cpu, what) in events {
+            scene.enter(&Event { at: Time::ZERO, cpu, what }, &mut told);
+        }
+        told
+    }
+
+    fn wake(task: TaskId, by: Option<TaskId>) -> What {
+        What::Wake { task, since: Time::ZERO, by }
+    }
+
+    fn switch(prev: Option<(TaskId, Left)>, next: Option<TaskId>) -> What {
+        What::Switch { prev, next }
+    }
+
+    fn switched(cpu: CpuId, prev: Option<(TaskId, Left)>, next: Option<TaskId>) -> Scheduled {
+        Scheduled::Switched { cpu, prev, next }
+    }
+
+    fn woken(task: TaskId, by: Option<TaskId>, new: bool) -> Scheduled {
+        Scheduled::Woken { task, by, cpu: C0, new }
+    }
+
+    #[test]
+    fn an_early_wake_up_is_told_once_the_task_has_blocked() {
+        let begin = [(C0, wake(A, None)), (C0, switch(None, Some(A))), (C0, wake(A, Some(B)))];
+        let first = [Scheduled::Born(A), woken(A, None, true), switched(C0, None, Some(A))];
+        assert_eq!(told(&begin), first);
+        let blocks = switch(Some((A, Left::Blocked)), None);
+        let after = [switched(C0, Some((A, Left::Blocked)), None), woken(A, Some(B), false)];
+        assert_eq!(told(&[&begin[..], &[(C0, blocks)]].concat())[3..], after);
+        let preempted = switch(Some((A, Left::Preempted)), None);
+        let after = [switched(C0, Some((A, Left::Preempted)), None)];
+        assert_eq!(told(&[&begin[..], &[(C0, preempted)]].concat())[3..], after);
+    }
+
+    #[test]
+    fn who_is_chosen_again_is_not_switched_to() {
+        let begin = [(C0, wake(A, None)), (C0, switch(None, Some(A)))];
+        for left in [Left::Preempted, Left::Yielded] {
+            let again = (C0, switch(Some((A, left)), Some(A)));
+            assert_eq!(told(&[&begin[..], &[again]].concat()).len(), 3, "{left:?}");
+        }
+    }
+
+    #[test]
+    fn a_task_has_one_cpu_and_a_cpu_one_task() {
+        let policy = Policy::Idle;
+        let events = [
+            (C0, wake(A, None)),
+            (C0, switch(None, Some(A))),
+            (C1, What::Exec { task: A, policy }),
+            (C1, What::Exec { task: B, policy }),
+        ];
+        let gone = |task| Some((task, Left::Preempted));
+        let moved = [
+            switched(C0, gone(A), None),
+            switched(C1, None, Some(A)),
+            Scheduled::Born(B),
+            Scheduled::Woken { task: B, by: None, cpu: C1, new: true },
+            switched(C1, gone(A), Some(B)),
+        ];
+        assert_eq!(told(&events)[3..], moved);
+    }
+}
