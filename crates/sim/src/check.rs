@@ -68,7 +68,9 @@ impl<O: Observer> Sim<'_, O> {
                 .machine
                 .inspect(cpu.id, |rq| (rq.curr().map(|task| task.id), rq.tasks().count()));
             assert_eq!(cpu.task(), curr, "CPU {at} runs whom its queue says");
-            let overdue = self.machine.next_expiry(cpu.id).filter(|&expiry| expiry < self.now);
+            let late = self.costs.longest_timer_latency();
+            let overdue = |&expiry: &Time| expiry + late < self.now;
+            let overdue = self.machine.next_expiry(cpu.id).filter(overdue);
             assert_eq!(overdue, None, "CPU {at} takes its interrupts in time");
             let throttled =
                 self.machine.inspect(cpu.id, |rq| rq.load().level == Importance::Closed);
@@ -118,7 +120,7 @@ impl<O: Observer> Sim<'_, O> {
 
     /// A timer is run within its window.
     pub(crate) fn verify_expiry(&mut self, task: TaskId, window: Window) {
-        if self.now < window.soft || self.now > window.hard {
+        if self.now < window.soft || self.now > window.hard + self.costs.longest_timer_latency() {
             let name = &self.tasks[task.index()].name;
             let what = format!("the timer of {name} for {window:?} is run at {}", self.now);
             self.violate("timer-window", what);

@@ -40,9 +40,30 @@ impl CostModel {
         self.draw(cpu, self.costs.timer_interrupt)
     }
 
+    /// From the moment that a timer was set for to its interrupt.
+    pub(crate) fn timer_latency(&mut self, cpu: CpuId) -> Nanos {
+        self.draw_if_any(cpu, self.costs.timer_latency)
+    }
+
+    /// How late a timer's interrupt can be.
+    pub(crate) fn longest_timer_latency(&self) -> Nanos {
+        match self.costs.timer_latency {
+            Nanos::ZERO => Nanos::ZERO,
+            latency => latency + self.costs.jitter,
+        }
+    }
+
+    pub(crate) fn idle_exit(&mut self, cpu: CpuId) -> Nanos {
+        self.draw_if_any(cpu, self.costs.idle_exit)
+    }
+
     /// A random part of `span`.
     pub(crate) fn part_of(&mut self, cpu: CpuId, span: Nanos) -> Nanos {
         Nanos(below(&mut self.draws[cpu.index()], span.0 + 1))
+    }
+
+    fn draw_if_any(&mut self, cpu: CpuId, cost: Nanos) -> Nanos {
+        if cost == Nanos::ZERO { cost } else { self.draw(cpu, cost) }
     }
 
     fn draw(&mut self, cpu: CpuId, cost: Nanos) -> Nanos {

@@ -38,8 +38,10 @@ pub(crate) struct Cpu {
     pub(crate) silent: bool,
     /// Its real-time tasks wait for their budget, as was told.
     pub(crate) throttled: bool,
-    /// When the timer hardware is set to interrupt.
+    /// For when the timer hardware is set.
     pub(crate) programmed: Time,
+    /// When it will interrupt, which may be later.
+    pub(crate) interrupt_at: Time,
     ticket: Ticket,
 }
 
@@ -55,6 +57,7 @@ impl Cpu {
             silent: false,
             throttled: false,
             programmed: Time::MAX,
+            interrupt_at: Time::MAX,
             ticket: Ticket::default(),
         }
     }

@@ -18,13 +18,14 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::Work;
 
 impl<O: Observer> Sim<'_, O> {
-    /// Whether the timer hardware of `cpu` is set to `at` and there is something to do then. If not,
+    /// Whether the timer hardware of `cpu` interrupts at `at` and there is something to do then. If not,
     /// it is set anew.
     pub(crate) fn has_interrupt(&mut self, cpu: CpuId, at: Time) -> bool {
-        if self.cpus[cpu.index()].programmed != at {
+        let own = &mut self.cpus[cpu.index()];
+        if own.interrupt_at != at {
             return false;
         }
-        self.cpus[cpu.index()].programmed = Time::MAX;
+        (own.programmed, own.interrupt_at) = (Time::MAX, Time::MAX);
         let due = self.machine.next_expiry(cpu).is_some_and(|expiry| expiry <= at);
         if !due {
             self.program_timer(cpu);
@@ -41,7 +42,7 @@ impl<O: Observer> Sim<'_, O> {
     fn expire(&mut self, cpu: CpuId) {
         self.here = Some(cpu);
         self.tell(cpu, What::TimerInterrupt);
-        let mut cost = self.costs.timer_interrupt(cpu);
+        let mut cost = self.woken_up(cpu) + self.costs.timer_interrupt(cpu);
         while let Some(expired) = self.machine.expire(self.now, cpu, &mut self.fx) {
             self.carry_out();
             let Expired::Timer(token) = expired else { continue };
@@ -84,9 +85,22 @@ impl<O: Observer> Sim<'_, O> {
         let own = &mut self.cpus[cpu.index()];
         own.kick_in_flight = false;
         own.resched = true;
-        if !matches!(own.doing, Doing::Overhead(_)) {
-            self.pause(cpu);
-            self.reschedule(cpu);
+        if matches!(own.doing, Doing::Overhead(_)) {
+            return;
+        }
+        let cost = self.woken_up(cpu);
+        if cost > Nanos::ZERO {
+            return self.spend(cpu, cost);
+        }
+        self.pause(cpu);
+        self.reschedule(cpu);
+    }
+
+    /// What it costs that `cpu` is interrupted in its sleep, if it is.
+    fn woken_up(&mut self, cpu: CpuId) -> Nanos {
+        match self.cpus[cpu.index()].doing {
+            Doing::Idle => self.costs.idle_exit(cpu),
+            Doing::Overhead(_) | Doing::Exec(_) | Doing::Between => Nanos::ZERO,
         }
     }
 
@@ -233,10 +247,11 @@ impl<O: Observer> Sim<'_, O> {
     /// and sets the hardware again, which costs nothing in virtual time.
     pub(crate) fn program_timer(&mut self, cpu: CpuId) {
         let Some(expiry) = self.machine.next_expiry(cpu) else { return };
-        let at = expiry.max(self.now);
-        let own = &mut self.cpus[cpu.index()];
-        if at < own.programmed {
-            own.programmed = at;
+        let programmed = expiry.max(self.now);
+        if programmed < self.cpus[cpu.index()].programmed {
+            let at = programmed + self.costs.timer_latency(cpu);
+            let own = &mut self.cpus[cpu.index()];
+            (own.programmed, own.interrupt_at) = (programmed, at);
             self.calendar.enter(at, Due::Interrupt(cpu));
         }
     }

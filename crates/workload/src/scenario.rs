@@ -66,6 +66,10 @@ pub struct Costs {
     pub wakeup: Nanos,
     /// What a timer interrupt costs the CPU that takes it.
     pub timer_interrupt: Nanos,
+    /// From the moment that a timer was set for to its interrupt; none if zero, jitter or not.
+    pub timer_latency: Nanos,
+    /// What an interrupt costs an idle CPU besides: leaving its idle state. None if zero, as above.
+    pub idle_exit: Nanos,
     /// The span above each cost from which it is drawn.
     pub jitter: Nanos,
 }
@@ -81,6 +85,8 @@ impl Default for Costs {
             ipi: Costs::IPI,
             wakeup: Costs::WAKEUP,
             timer_interrupt: Costs::TIMER_INTERRUPT,
+            timer_latency: Nanos::ZERO,
+            idle_exit: Nanos::ZERO,
             jitter: Nanos::ZERO,
         }
     }

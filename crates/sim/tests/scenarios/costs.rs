@@ -12,6 +12,10 @@ const IPI: u64 = 3_000;
 const WAKEUP: u64 = 400;
 const INTERRUPT: u64 = 50;
 
+/// Those that a machine has only if it says so.
+const LATENCY: u64 = 70_000;
+const EXIT: u64 = 600_000;
+
 const MS: u64 = 1_000_000;
 
 fn dear(cpus: usize) -> World {
@@ -21,6 +25,8 @@ fn dear(cpus: usize) -> World {
         ipi: Nanos(IPI),
         wakeup: Nanos(WAKEUP),
         timer_interrupt: Nanos(INTERRUPT),
+        timer_latency: Nanos::ZERO,
+        idle_exit: Nanos::ZERO,
         jitter: Nanos::ZERO,
     })
 }
@@ -210,4 +216,36 @@ fn jitter_is_added_to_every_cost() {
     run.holds(switches.iter().all(|span| range.contains(span)), "each is in its range");
     run.holds(switches.iter().any(|&span| span < SWITCH + 100), "some are short");
     run.holds(switches.iter().any(|&span| span > SWITCH + 900), "some are long");
+}
+
+/// A machine whose CPUs sleep deeply and whose timers interrupt late.
+fn drowsy(cpus: usize) -> World {
+    let (timer_latency, idle_exit) = (Nanos(LATENCY), Nanos(EXIT));
+    world().cpus(cpus).costs(Costs { timer_latency, idle_exit, ..FREE })
+}
+
+#[test]
+fn a_timer_interrupts_late_and_an_idle_cpu_wakes_up_first() {
+    let alone = drowsy(1).run("'a': {'loop': 1, 'run': 500, 'sleep': 1000, 'run1': 0}");
+    let slept = EXIT + MS / 2;
+    let due = slept + MS + 50_000;
+    alone.is("a", alone.at_step("a", 1), [Time(slept)]);
+    alone.is("its CPU is idle", alone.at_step("a", 2), [Time(due + LATENCY + EXIT)]);
+    let beside = drowsy(1).run(
+        "'a': {'policy': 'SCHED_FIFO', 'loop': 1, 'run': 500, 'sleep': 1000, 'run1': 0},
+         'hog': {'loop': 1, 'run': 20000}",
+    );
+    let slept = beside.at_step("a", 1)[0];
+    let due = slept + Nanos(MS + LATENCY);
+    beside.is("its CPU is busy", beside.at_step("a", 2), [due]);
+}
+
+#[test]
+fn a_kick_of_an_idle_cpu_waits_until_that_is_awake() {
+    let run = drowsy(2).run(
+        "'waker': {'cpus': [0], 'loop': 1, 'run': 500, 'sem_post': 's', 'run1': 5000},
+         'woken': {'cpus': [1], 'loop': 1, 'sem_wait': 's', 'run': 100}",
+    );
+    let post = run.at_step("waker", 1)[0];
+    run.is("the woken", run.at_step("woken", 1), [post + Nanos(EXIT)]);
 }

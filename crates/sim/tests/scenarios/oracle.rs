@@ -171,7 +171,12 @@ impl<'s> Oracle<'s> {
         if let Step::Sleep(Draw::Fixed(span)) = *begun.step {
             want(since == begun.at + span, "the wake-up counts from the soft expiry")?;
         }
-        want(!for_a_time || at <= since + slack, "a timer is run before its hard expiry")
+        let costs = &self.scenario.machine.costs;
+        let late = match costs.timer_latency {
+            Nanos::ZERO => Nanos::ZERO,
+            latency => latency + costs.jitter,
+        };
+        want(!for_a_time || at <= since + slack + late, "a timer is run before its hard expiry")
     }
 
     /// At the end of a run that nothing cut short: what is wrong with who is left.

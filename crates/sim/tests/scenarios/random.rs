@@ -93,7 +93,7 @@ struct Thread {
 struct Case {
     shape: usize,
     tick_hz: u32,
-    costs: [u32; 6],
+    costs: [u32; 8],
     inherits: bool,
     off: Vec<usize>,
     threads: Vec<Thread>,
@@ -170,10 +170,10 @@ fn thread() -> impl Strategy<Value = Thread> {
 
 fn case() -> impl Strategy<Value = Case> {
     let costs = prop_oneof![
-        Just([0; 6]),
-        Just([1500, 1000, 2500, 1000, 1000, 0]),
-        prop::array::uniform6(0..6000_u32),
-        (0..2000_u32).prop_map(|jitter| [0, 0, 0, 0, 0, jitter]),
+        Just([0; 8]),
+        Just([1500, 1000, 2500, 1000, 1000, 0, 0, 0]),
+        prop::array::uniform8(0..6000_u32),
+        (0..2000_u32).prop_map(|jitter| [0, 0, 0, 0, 0, jitter, 0, 0]),
     ];
     let machine = (0..SHAPES.len(), prop_oneof![Just(1000), Just(100), Just(250)], costs);
     let hotplug = prop_oneof![
@@ -304,14 +304,15 @@ impl Thread {
 impl Case {
     fn text(&self) -> String {
         let (shape, cpus) = SHAPES[self.shape];
-        let [switch, migration, ipi, wakeup, interrupt, jitter] = self.costs;
+        let [switch, migration, ipi, wakeup, interrupt, jitter, latency, exit] = self.costs;
         let Case { tick_hz, inherits, .. } = self;
         let off: Vec<_> =
             self.off.iter().map(|&at| format!("'NO_{}'", Feature::ALL[at].name())).collect();
         let mut text = format!(
             "{{\n  'machine': {{'topology': '{shape}', 'tick_hz': {tick_hz}, 'costs': {{\n    \
              'context_switch_ns': {switch}, 'migration_ns': {migration}, 'ipi_ns': {ipi},\n    \
-             'wakeup_ns': {wakeup}, 'timer_interrupt_ns': {interrupt}, 'jitter_ns': {jitter}}}}},\n  \
+             'wakeup_ns': {wakeup}, 'timer_interrupt_ns': {interrupt}, 'jitter_ns': {jitter},\n    \
+             'timer_latency_ns': {latency}, 'idle_exit_ns': {exit}}}}},\n  \
              'features': [{}],\n  'groups': {{'/a': {{'weight': 500}}, '/a/b': {{}}, \
              '/c': {{'weight': 2000}}}},\n  \
              'global': {{'pi_enabled': {inherits}}},\n  'tasks': {{\n",

@@ -29,6 +29,8 @@ const JITTER: Costs = Costs {
     ipi: Costs::IPI,
     wakeup: Costs::WAKEUP,
     timer_interrupt: Costs::TIMER_INTERRUPT,
+    timer_latency: Nanos::ZERO,
+    idle_exit: Nanos::ZERO,
     jitter: Nanos(500),
 };
 

@@ -23,6 +23,8 @@ pub const FREE: Costs = Costs {
     ipi: Nanos::ZERO,
     wakeup: Nanos::ZERO,
     timer_interrupt: Nanos::ZERO,
+    timer_latency: Nanos::ZERO,
+    idle_exit: Nanos::ZERO,
     jitter: Nanos::ZERO,
 };
 

@@ -92,6 +92,8 @@ fn read_costs(section: Node<'_>, warnings: &mut Warnings) -> Result<Costs, Fault
             "ipi_ns" => &mut costs.ipi,
             "wakeup_ns" => &mut costs.wakeup,
             "timer_interrupt_ns" => &mut costs.timer_interrupt,
+            "timer_latency_ns" => &mut costs.timer_latency,
+            "idle_exit_ns" => &mut costs.idle_exit,
             "jitter_ns" => &mut costs.jitter,
             _ => {
                 warnings.unknown(member);
