@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{fuzz, instructions, models, traces, workspace};
+use xtask::{fidelity, fuzz, instructions, models, traces, workspace};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Steps of the checks that need more than one command line")]
@@ -25,6 +25,8 @@ enum Command {
     Instructions(instructions::Options),
     /// Fuzz the machine, guided by coverage, on the stable compiler
     Fuzz(fuzz::Options),
+    /// Compare the simulator with the kernel of this machine
+    Fidelity(fidelity::Options),
     /// Decode traces with Perfetto's own protocol buffers and compare them with their reports
     Traces,
 }
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         Command::Models { checker } => models::run(checker),
         Command::Instructions(options) => instructions::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
+        Command::Fidelity(options) => fidelity::run(&options),
         Command::Traces => traces::run(),
     };
     report(outcome)
