@@ -45,11 +45,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let trace = host.trace.as_ref().map(TraceFile::open).transpose()?;
     let started = Instant::now();
-    let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None };
+    let log = host.log.is_some();
+    let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
     let heard = if trace.is_some() { Heard::kept() } else { Heard::default() };
     let (world, log, tasks) = perform(plan, cpus, heard)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
     let end = world.ended();
+    world.write_log(host.log.as_ref())?;
     let (accounts, kept) = std::mem::take(&mut *lock(&log.heard)).into_accounts();
     let totals = accounts.finish(end);
     let scenario = host.name();

@@ -5,6 +5,7 @@
 
 mod linux;
 mod live;
+mod log;
 mod machine;
 mod options;
 mod output;

@@ -1,6 +1,7 @@
 //! What the hosts have in common on the command line: the scenario and what replaces parts of it.
 
 use crate::Failure;
+use crate::log::LogFolder;
 use crate::trace::TraceFile;
 use clap::Args;
 use runyard_engine::features::Switched;
@@ -36,6 +37,9 @@ pub(crate) struct HostOptions {
     /// Write a trace of the run: FILE.pftrace for Perfetto, FILE.txt in the text of ftrace.
     #[arg(long, value_name = "FILE", value_parser = TraceFile::named)]
     pub(crate) trace: Option<TraceFile>,
+    /// Write rt-app's log of every task into this folder.
+    #[arg(long, value_name = "DIR", value_parser = LogFolder::read)]
+    pub(crate) log: Option<LogFolder>,
 }
 
 impl HostOptions {

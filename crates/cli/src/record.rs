@@ -6,6 +6,7 @@ use runyard_engine::event::Event;
 use runyard_engine::task::TaskId;
 use runyard_report::{Collector, timeline};
 use runyard_sim::{Observer, Violation};
+use runyard_workload::log::Row;
 use std::collections::VecDeque;
 
 /// How many events before a violation are drawn: some tens of switches.
@@ -15,6 +16,8 @@ const EVENTS_DRAWN: usize = 200;
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub(crate) accounts: Collector,
+    /// rt-app's log, if one is asked for.
+    pub(crate) rows: Vec<Row>,
     /// The last events, while nothing is broken; kept only if something may be found.
     last: Option<VecDeque<Event>>,
     broken: bool,
@@ -48,6 +51,10 @@ impl Observer for &mut Recorder {
             last.pop_front();
         }
         last.push_back(*event);
+    }
+
+    fn row(&mut self, row: &Row) {
+        self.rows.push(row.clone());
     }
 
     fn violation(&mut self, _: &Violation) {

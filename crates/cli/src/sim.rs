@@ -35,8 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let parsed = arguments.host.read()?;
     let scenario = &parsed.scenario;
-    let options =
-        Options { seed: arguments.host.seed, check: arguments.check, ..Options::default() };
+    let (seed, check) = (arguments.host.seed, arguments.check);
+    let log = arguments.host.log.as_ref();
+    let options = Options { seed, check, log: log.is_some(), ..Options::default() };
     let trace = arguments.host.trace.as_ref().map(TraceFile::open).transpose()?;
     let started = Instant::now();
     let mut recorder = Recorder::new(arguments.check, trace.is_some());
@@ -46,6 +47,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         recorder.picture(&|task: TaskId| outcome.tasks[task.index()].name.clone())
     {
         output::say(picture);
+    }
+    if let Some(log) = log {
+        let names = outcome.tasks.iter().map(|task| task.name.clone());
+        log.write(scenario, names, recorder.rows)?;
     }
     let end = outcome.end;
     let totals = recorder.accounts.finish(end);

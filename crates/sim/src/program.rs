@@ -8,6 +8,7 @@ use runyard_engine::timer::Window;
 use runyard_smp::control::Control;
 use runyard_smp::machine::{TaskOf, Work};
 use runyard_workload::cursor::Cursor;
+use runyard_workload::log::Log;
 use runyard_workload::objects::Awaited;
 use runyard_workload::scenario::{ObjectId, Scenario, SpecId, TaskSpec};
 use std::collections::VecDeque;
@@ -71,6 +72,8 @@ pub(crate) struct Program<'s> {
     /// An instant, and how many steps were taken at it.
     pub(crate) steps_at: (Time, u32),
     pub(crate) cursor: Cursor,
+    /// What its log says of the round that it is in, if one is asked for.
+    pub(crate) log: Option<Box<Log>>,
 }
 
 /// What a [`Program`] is made of.
@@ -107,6 +110,7 @@ impl<'s> Program<'s> {
             draws,
             steps_at: (Time::ZERO, 0),
             cursor: Cursor::default(),
+            log: None,
         }
     }
 

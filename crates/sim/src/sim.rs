@@ -26,6 +26,7 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_smp::groups::GroupSpec;
 use runyard_smp::machine::{Effects, Machine, Moving, Work};
 use runyard_workload::draw::{Stream, stream};
+use runyard_workload::log::{Log, Row};
 use runyard_workload::objects::Objects;
 use runyard_workload::scenario::{Scenario, SpecId};
 
@@ -36,6 +37,8 @@ pub struct Options {
     pub seed: u64,
     /// Verify the invariants after every event.
     pub check: bool,
+    /// Tell the observer of every round of every task.
+    pub log: bool,
     /// Hold back what a CPU says of itself, each time for a random part of this span.
     pub hint_delay: Nanos,
     /// CPUs that leave service, or come back into it.
@@ -106,6 +109,11 @@ pub struct Sim<'s, O> {
 pub trait Observer {
     /// Something happened.
     fn event(&mut self, event: &Event);
+
+    /// A round of a phase is over, of a run whose [`Options::log`] is set.
+    fn row(&mut self, row: &Row) {
+        let _ = row;
+    }
 
     /// An invariant did not hold after the last event.
     fn violation(&mut self, violation: &Violation) {
@@ -297,6 +305,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         let mut program = Program::new(self.scenario, birth);
         let work = Work { control: program.control.clone(), work: () };
         program.parked = Some(Task::new(task, attr, work));
+        program.log = self.options.log.then(|| Box::new(Log::new(task, self.scenario)));
         self.tasks.push(program);
         self.alive += 1;
         self.tell(FIRST_CPU, What::Spawn { task });

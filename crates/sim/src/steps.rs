@@ -10,7 +10,7 @@ use runyard_engine::attr::RtPrio;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Left, What};
 use runyard_engine::task::{Change, TaskId};
-use runyard_engine::time::Time;
+use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{Token, Window};
 use runyard_workload::cursor::{Next, Period};
 use runyard_workload::draw::{Draw, Stream, stream};
@@ -67,7 +67,13 @@ impl<O: Observer> Sim<'_, O> {
             }
             self.tasks[task.index()].owed = false;
             let program = &mut self.tasks[task.index()];
-            let then = match program.cursor.go_on(program.spec) {
+            let next = program.cursor.go_on(program.spec);
+            if let Some(log) = &mut program.log
+                && let Some(row) = log.comes_to(&next, program.cursor.place(), self.now)
+            {
+                self.observer.row(&row);
+            }
+            let then = match next {
                 Next::Phase(phase) => self.begin_phase(cpu, task, phase),
                 Next::Step(step) => self.take_step(cpu, task, step),
                 Next::End => Then::Exit,
@@ -88,12 +94,14 @@ impl<O: Observer> Sim<'_, O> {
         match *step {
             Step::Run(draw) => {
                 let span = self.sample(task, draw);
-                self.tasks[task.index()].todo = Todo::Work(span);
-                Then::GoOn
+                self.work(task, Todo::Work(span), span)
             }
             Step::Runtime(draw) => {
                 let span = self.sample(task, draw);
-                self.tasks[task.index()].todo = Todo::Until(self.now + span);
+                self.work(task, Todo::Until(self.now + span), span)
+            }
+            Step::Memory(span) => {
+                self.tasks[task.index()].todo = Todo::Work(span);
                 Then::GoOn
             }
             Step::Sleep(draw) => {
@@ -107,6 +115,9 @@ impl<O: Observer> Sim<'_, O> {
                 let last = self.period_mut(task, timer);
                 let next = Period::after(last.unwrap_or(zero), period, mode, now);
                 *last = Some(next.kept);
+                if let Some(log) = &mut self.tasks[task.index()].log {
+                    log.timer(period, next);
+                }
                 if next.missed { Then::GoOn } else { self.sleep_until(cpu, task, next.due) }
             }
             Step::Yield => Then::Yield,
@@ -117,6 +128,16 @@ impl<O: Observer> Sim<'_, O> {
                 None => Then::GoOn,
             },
         }
+    }
+
+    /// The task has to work for `span`, as `todo` says.
+    fn work(&mut self, task: TaskId, todo: Todo, span: Nanos) -> Then {
+        let program = &mut self.tasks[task.index()];
+        program.todo = todo;
+        if let Some(log) = &mut program.log {
+            log.run(span);
+        }
+        Then::GoOn
     }
 
     /// Applies the properties of a phase, those that are others than before.
@@ -222,7 +243,7 @@ impl<O: Observer> Sim<'_, O> {
         self.leave(cpu, Left::Exited);
     }
 
-    fn sample(&mut self, task: TaskId, draw: Draw) -> runyard_engine::time::Nanos {
+    fn sample(&mut self, task: TaskId, draw: Draw) -> Nanos {
         draw.sample(&mut self.tasks[task.index()].draws)
     }
 

@@ -5,6 +5,9 @@
 //! rightly is for [`Node::object`]'s caller to say. Integers are integers: `1.0` and `1e3` are
 //! refused where a number of something is expected, as rt-app does.
 //!
+//! A key without a value, `"suspend",`, is no JSON; two of rt-app's own examples have it, for events
+//! whose value means nothing. [`Completed`] gives those one, and knows the places of the original.
+//!
 //! Invariant: no text overflows the stack. [`too_deep`] refuses what is nested deeper than
 //! [`MAX_DEPTH`] before the recursive parser sees it.
 
@@ -12,6 +15,7 @@ use crate::diagnostic::{Fault, quoted};
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
@@ -42,6 +46,75 @@ pub(crate) fn document(text: &str) -> Result<Value<'_>, Fault> {
         Fault::new(error.range().start, first.to_lowercase() + rest)
     })?;
     parsed.value.ok_or_else(|| Fault::new(Fault::NOWHERE, "the file is empty"))
+}
+
+/// A text in which every key that needs no value has one nevertheless.
+#[derive(Debug)]
+pub(crate) struct Completed<'t> {
+    pub(crate) text: Cow<'t, str>,
+    /// Where in it the values begin that are not in the original.
+    added: Vec<usize>,
+}
+
+impl<'t> Completed<'t> {
+    /// What is added behind a key.
+    const VALUE: &'static str = ":0";
+
+    /// `text` with values for the keys of which `needs_none` says so.
+    pub(crate) fn of(text: &'t str, needs_none: impl Fn(&str) -> bool) -> Completed<'t> {
+        let places = keys_alone(text).filter(|&(start, end)| needs_none(&text[start + 1..end - 1]));
+        let (mut longer, mut copied, mut added) = (String::new(), 0, Vec::new());
+        for (_, end) in places {
+            longer.push_str(&text[copied..end]);
+            added.push(longer.len());
+            longer.push_str(Completed::VALUE);
+            copied = end;
+        }
+        if added.is_empty() {
+            return Completed { text: text.into(), added };
+        }
+        longer.push_str(&text[copied..]);
+        Completed { text: longer.into(), added }
+    }
+
+    /// The place in the original of what is at `at` in the text.
+    pub(crate) fn original(&self, at: usize) -> usize {
+        let before = self.added.partition_point(|&added| added < at);
+        let within = self.added[..before].last().map_or(0, |last| {
+            let end = last + Completed::VALUE.len();
+            end.saturating_sub(at)
+        });
+        at + within - before * Completed::VALUE.len()
+    }
+}
+
+/// Where in `text` a string stands in an object that is neither followed by a colon nor follows one.
+fn keys_alone(text: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
+    let bytes = text.as_bytes();
+    let (mut at, mut in_object, mut last, mut key) = (0, Vec::new(), b' ', None);
+    std::iter::from_fn(move || {
+        while let Some(&byte) = bytes.get(at) {
+            let (start, end) = (at, after(bytes, at));
+            at = end;
+            if byte.is_ascii_whitespace() || byte == b'/' {
+                continue;
+            }
+            let before = std::mem::replace(&mut last, byte);
+            let alone = key.take().filter(|_| byte == b',' || byte == b'}');
+            match byte {
+                b'{' | b'[' => in_object.push(byte == b'{'),
+                b'}' | b']' => drop(in_object.pop()),
+                b'"' | b'\'' if in_object.last() == Some(&true) && b"{,".contains(&before) => {
+                    key = Some((start, end));
+                }
+                _ => {}
+            }
+            if alone.is_some() {
+                return alone;
+            }
+        }
+        None
+    })
 }
 
 /// Where `text` opens an object or a list inside [`MAX_DEPTH`] others.
@@ -264,6 +337,35 @@ mod tests {
         ] {
             assert!(document(&text).is_ok(), "{text}");
         }
+    }
+
+    #[test]
+    fn keys_that_need_no_value_may_stand_alone() {
+        let completed = |text| Completed::of(text, |key| key == "a" || key == "b\\\"").text;
+        for (text, expected) in [
+            ("{'a'}", "{'a':0}"),
+            (
+                "{\"a\" /* , */ , \"a\":[\"a\", \"a\"],}",
+                "{\"a\":0 /* , */ , \"a\":[\"a\", \"a\"],}",
+            ),
+            (
+                "[{\"b\\\"\" // x\n}, \"a\", {'x': 'a', 'c', 'a'",
+                "[{\"b\\\"\":0 // x\n}, \"a\", {'x': 'a', 'c', 'a'",
+            ),
+            ("}{'a' 'a', 'a}", "}{'a' 'a', 'a}"),
+        ] {
+            assert_eq!(completed(text), expected);
+        }
+    }
+
+    #[test]
+    fn places_in_a_completed_text_are_those_of_the_original() {
+        let text = "{'a', 'a', 'c'}";
+        let completed = Completed::of(text, |key| key == "a");
+        assert_eq!(completed.text, "{'a':0, 'a':0, 'c'}");
+        let original: Vec<_> = (0..=19).map(|at| completed.original(at)).collect();
+        let expected = [0, 1, 2, 3, 4, 4, 4, 5, 6, 7, 8, 9, 9, 9, 10, 11, 12, 13, 14, 15];
+        assert_eq!(original, expected);
     }
 
     #[test]

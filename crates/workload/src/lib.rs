@@ -1,9 +1,9 @@
 //! The workload language of Runyard: rt-app's JSON with a few extensions.
 //!
 //! [`parse`] turns text into a [`Scenario`], in which every name is resolved and every value is in
-//! range, or into the first [`Diagnostic`] of what is wrong with it. Nothing is guessed at:
-//! what the language has and this program has not is refused, not ignored; an unknown key, which
-//! rt-app ignores silently, is warned about once.
+//! range, or into the first [`Diagnostic`] of what is wrong with it. Nothing is guessed at: what
+//! rt-app has and this program has not is warned about once, with what happens instead, and so is an
+//! unknown key, which rt-app ignores silently.
 //!
 //! ```
 //! use runyard_workload::{Overrides, parse};
@@ -25,8 +25,8 @@
 //! ```
 //!
 //! What hosts need to run one, whatever their clock, is here too: the [`cursor`] of a task in its
-//! program, the [`objects`] that tasks share, and the generators that durations are [drawn](draw)
-//! from.
+//! program, the [`objects`] that tasks share, the generators that durations are [drawn](draw) from,
+//! and rt-app's [`log`] of what a task did.
 //!
 //! `docs/scenario.md` has the whole language and what was decided where rt-app leaves it open.
 
@@ -34,6 +34,7 @@ pub mod cursor;
 mod diagnostic;
 pub mod draw;
 mod json;
+pub mod log;
 mod lower;
 pub mod objects;
 pub mod scenario;
@@ -74,12 +75,17 @@ pub struct Parsed {
 /// # Errors
 /// The first thing found that is wrong with the text.
 pub fn parse(file: &str, text: &str, over: &Overrides) -> Result<Parsed, Diagnostic> {
+    let completed = json::Completed::of(text, lower::needs_no_value);
     let lowered = within_limits(text)
-        .and_then(|()| json::document(text))
+        .and_then(|()| json::document(&completed.text))
         .and_then(|value| lower::scenario(json::Node(&value), over));
+    let located = |mut faults: Vec<Fault>| {
+        faults.iter_mut().for_each(|fault| fault.at = completed.original(fault.at));
+        locate(file, text, faults)
+    };
     match lowered {
-        Ok((scenario, warnings)) => Ok(Parsed { scenario, warnings: locate(file, text, warnings) }),
-        Err(fault) => Err(locate(file, text, vec![fault]).remove(0)),
+        Ok((scenario, warnings)) => Ok(Parsed { scenario, warnings: located(warnings) }),
+        Err(fault) => Err(located(vec![fault]).remove(0)),
     }
 }
 

@@ -17,6 +17,8 @@ pub struct Scenario {
     pub duration: Option<Nanos>,
     /// Whether mutexes inherit priorities.
     pub pi_enabled: bool,
+    /// How rt-app's log is written, where one is asked for.
+    pub log: LogSpec,
     /// The simulated machine.
     pub machine: MachineSpec,
     /// The switches of the engine.
@@ -39,6 +41,22 @@ impl Scenario {
                 _ => (id, nth, format!("{}-{nth}", task.name)),
             })
         })
+    }
+}
+
+/// What a scenario says of rt-app's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogSpec {
+    /// How the names of its files begin.
+    pub basename: String,
+    /// Whether a round's `slack` is the sum of its timers', not that of the last.
+    pub cumulative_slack: bool,
+}
+
+/// As rt-app without its options.
+impl Default for LogSpec {
+    fn default() -> LogSpec {
+        LogSpec { basename: "rt-app".to_owned(), cumulative_slack: false }
     }
 }
 
@@ -206,6 +224,8 @@ pub enum Step {
     Run(Draw),
     /// Work until so much time has passed, with the CPU or without.
     Runtime(Draw),
+    /// Move bytes, in memory or to a device: so much CPU time, which rt-app counts as no run.
+    Memory(Nanos),
     /// Block for a time.
     Sleep(Draw),
     /// Block until the next period of a timer begins.

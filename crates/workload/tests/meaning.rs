@@ -88,6 +88,92 @@ fn every_event_becomes_a_step() {
 }
 
 #[test]
+fn bytes_that_are_moved_are_cpu_time() {
+    let memory = |event: &str| match steps(event).0[..] {
+        [Step::Memory(span)] => span,
+        ref other => panic!("{event}: {other:?}"),
+    };
+    assert_eq!(memory("'mem': 2000"), Nanos(100));
+    assert_eq!(memory("'memory': 1"), Nanos(1), "no byte is free");
+    assert_eq!(memory("'iorun2': 100000"), us(25));
+    let memrun = |members: &str| memory(&format!("'memrun': {{'size': 4096, {members}}}"));
+    assert_eq!(memrun("'type': 'read', 'count': 4000"), us(1));
+    assert_eq!(memrun("'type': 'write', 'count': 4000, 'stride': 1"), us(1));
+    assert_eq!(memrun("'type': 'chase', 'count': 30"), us(3));
+    let sequential = "'stride': 128, 'pattern': 'sequential', 'ref': 'b'";
+    assert_eq!(memrun(&format!("'type': 'chase', 'count': 200, {sequential}")), us(1));
+    // Who shares a buffer uses it alike; of another use it is another buffer.
+    steps(
+        "'memrun1': {'type': 'read', 'size': 1, 'count': 1, 'ref': 'b'}, \
+         'memrun2': {'type': 'read', 'size': 1, 'stride': 5, 'count': 2, 'ref': 'b'}, \
+         'memrun3': {'type': 'write', 'size': 2, 'count': 1, 'ref': 'b'}",
+    );
+}
+
+#[test]
+fn known_keys_are_exact_and_events_are_beginnings_in_the_order_of_the_file() {
+    let (found, _) = steps("'runtime_1': 1, 'running': 2, 'sleepy': 3, 'run': 4, 'timer_slack': 5");
+    let expected =
+        [Step::Runtime(fixed(1)), Step::Run(fixed(2)), Step::Sleep(fixed(3)), Step::Run(fixed(4))];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn an_event_that_needs_no_value_may_have_none() {
+    let (found, _) = steps("'suspend', 'run': 1, 'yield' /* at last */, 'exit'");
+    let expected = [Step::Suspend(ObjectId(0)), Step::Run(fixed(1)), Step::Yield, Step::Exit];
+    assert_eq!(found, expected);
+    let text = "{'tasks': {'a': {'suspend', 'loop': 1,\n'suspend', 'colour': 1}}}";
+    assert_eq!(parsed(text).warnings[0].to_string().split(' ').next(), Some("test.json:2:12:"));
+}
+
+#[test]
+fn a_phase_may_repeat_and_keeps_its_place() {
+    let task = thread("'phases': {'p': {'run': 1}, 'q': {'run': 2}, 'p': {'run': 3}}");
+    let runs: Vec<_> = task.phases.iter().map(|phase| (&*phase.name, &phase.steps[0])).collect();
+    let [one, two, three] = [1, 2, 3].map(|us| Step::Run(fixed(us)));
+    assert_eq!(runs, [("p", &one), ("q", &two), ("p", &three)]);
+}
+
+#[test]
+fn what_is_not_done_here_is_said_once_with_what_is_done_instead() {
+    let parsed = parsed(
+        "{'global': {'duration': 1, 'default_policy': 'SCHED_DEADLINE'}, 'tasks': {\n\
+         'a': {'dl-runtime': 5, 'dl-period': 9, 'dl-deadline': 9, 'run': 1},\n\
+         'b': {'policy': 'SCHED_DEADLINE', 'priority': 0, 'dl-runtime': 1, 'period': 5, \
+               'deadline': 5, 'runtime': 2},\n\
+         'c': {'policy': 'SCHED_OTHER', 'util_min': -1, 'phases': {'p': {'util_max': 9, 'run': 1, \
+               'nodes_membind': [0]}}}, 'd': {'nodes_membind': [], 'period': 1, 'run': 1}}}",
+    );
+    let shown: Vec<_> = parsed.warnings.iter().map(ToString::to_string).collect();
+    let expected = [
+        "test.json:1:46: SCHED_DEADLINE is SCHED_FIFO of priority 99, without a budget, here",
+        "test.json:2:7: `dl-` keys have no effect here: there are no deadlines, and slices are not \
+         asked for",
+        "test.json:3:67: a thread's `period` and `deadline` have no effect here: there are no \
+         deadlines",
+        "test.json:4:32: utilization clamps have no effect here: all CPUs have one capacity and \
+         speed",
+        "test.json:4:90: `nodes_membind` has no effect here: all memory is equally near",
+    ];
+    assert_eq!(shown, expected);
+    let policies = parsed.scenario.tasks.iter().map(|task| task.properties.policy);
+    assert_eq!(policies.collect::<Vec<_>>(), [fifo(99), fifo(99), normal(0), fifo(99)]);
+    assert_eq!(parsed.scenario.tasks[1].phases[0].steps, [Step::Runtime(fixed(2))]);
+}
+
+#[test]
+fn how_to_log_is_rt_apps() {
+    let log = |global: &str| {
+        let text = format!("{{'global': {{{global}}}, 'tasks': {{'a': {{'loop': 1, 'run': 1}}}}}}");
+        let log = parsed(&text).scenario.log;
+        (log.basename, log.cumulative_slack)
+    };
+    assert_eq!(log(""), ("rt-app".to_owned(), false));
+    assert_eq!(log("'log_basename': 'x', 'cumulative_slack': true"), ("x".to_owned(), true));
+}
+
+#[test]
 fn an_event_may_repeat_and_keeps_its_place() {
     let (found, _) = steps("'run': 1, 'sleep': 2, 'run': 3, 'run': 3");
     let expected =

@@ -30,6 +30,7 @@ const RICH: &str = r#"// All there is.
       "send": {"ref": "pipe", "bytes": 5, "capacity": 3}, "recv": {"ref": "pipe", "bytes": 5},
       "sleep": {"normal": [5, 1]}, "run": {"exponential": 5}, "resume": "first",
       "timer": {"ref": "unique", "period": 5, "mode": "absolute"}, "signal": "c", "broad": "d",
+      "mem": 5, "iorun": 5, "memrun": {"type": "chase", "size": 9, "count": 5, "ref": "b"}, "yield",
     },
     "template": {"instance": 0, "loop": 1, "policy": "SCHED_IDLE", "run": 1, "exit": 0},
   },

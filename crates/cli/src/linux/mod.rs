@@ -44,9 +44,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let parsed = host.read_on(cpus.len())?;
     machine::warn(&parsed.scenario, "linux");
     let started = Instant::now();
-    let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None };
+    let log = host.log.is_some();
+    let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
     let (world, end, figures) = perform(plan, cpus)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
+    world.write_log(host.log.as_ref())?;
     let mut report = report(&world, end, &figures);
     (report.scenario, report.seed) = (host.name(), host.seed);
     report.engine = EngineReport { wall_ns: Some(wall.0), ..EngineReport::default() };

@@ -22,6 +22,8 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::Histogram;
 use runyard_workload::cursor::{Cursor, Next, Period};
+use runyard_workload::draw::Draw;
+use runyard_workload::log::{Log, Row};
 use runyard_workload::scenario::{Phase, SpecId, Step, TaskSpec, TimerRef};
 use std::future::Future;
 
@@ -62,7 +64,8 @@ pub(crate) async fn play<S: Stage>(stage: S, world: Arc<World>, birth: Birth) ->
     let task = birth.task;
     let mut player = Player::new(stage, world, birth);
     let ended = player.begin().await && player.run().await;
-    player.world.leave(task, player.stage.now(), ended);
+    let rows = std::mem::take(&mut player.rows);
+    player.world.leave(task, player.stage.now(), ended, rows);
     player.diary
 }
 
@@ -85,14 +88,31 @@ struct Player<S> {
     timers: Vec<Option<Time>>,
     attr: Attr,
     draws: Pcg64Mcg,
+    /// Its log, if one is asked for, and the rounds that are over.
+    log: Option<Log>,
+    rows: Vec<Row>,
     diary: Diary,
 }
 
 impl<S: Stage> Player<S> {
     fn new(stage: S, world: Arc<World>, birth: Birth) -> Player<S> {
         let Birth { task, spec, begin, timer_zero, attr, draws, .. } = birth;
-        let (timers, diary) = (Vec::new(), Diary::default());
-        Player { stage, world, task, spec, begin, timer_zero, timers, attr, draws, diary }
+        let (timers, rows, diary) = (Vec::new(), Vec::new(), Diary::default());
+        let log = world.log.then(|| Log::new(task, &world.scenario));
+        Player {
+            stage,
+            world,
+            task,
+            spec,
+            begin,
+            timer_zero,
+            timers,
+            attr,
+            draws,
+            log,
+            rows,
+            diary,
+        }
     }
 
     /// Waits for its start; `false` if the run is over before.
@@ -113,7 +133,12 @@ impl<S: Stage> Player<S> {
         let spec = &world.scenario.tasks[self.spec.0 as usize];
         let mut cursor = Cursor::default();
         while !self.is_over() {
-            let then = match cursor.go_on(spec) {
+            let next = cursor.go_on(spec);
+            if let Some(log) = &mut self.log {
+                let ended = log.comes_to(&next, cursor.place(), self.stage.now());
+                self.rows.extend(ended);
+            }
+            let then = match next {
                 Next::Phase(phase) => self.begin_phase(spec, phase),
                 Next::Step(step) => {
                     if let Some(watch) = world.watch() {
@@ -145,13 +170,14 @@ impl<S: Stage> Player<S> {
     async fn take_step(&mut self, step: &Step) -> Then {
         match *step {
             Step::Run(draw) => {
-                let span = draw.sample(&mut self.draws);
+                let span = self.run_of(draw);
                 spin::work(&self.stage, &self.world, span);
             }
             Step::Runtime(draw) => {
-                let until = self.stage.now() + draw.sample(&mut self.draws);
+                let until = self.stage.now() + self.run_of(draw);
                 spin::until(&self.stage, &self.world, until);
             }
+            Step::Memory(span) => spin::work(&self.stage, &self.world, span),
             Step::Sleep(draw) => {
                 let at = self.stage.now() + draw.sample(&mut self.draws);
                 self.sleep_until(at).await;
@@ -164,6 +190,9 @@ impl<S: Stage> Player<S> {
                     *last = Some(next.kept);
                     next
                 });
+                if let Some(log) = &mut self.log {
+                    log.timer(span, next);
+                }
                 if !next.missed {
                     self.sleep_until(next.due).await;
                 }
@@ -192,6 +221,15 @@ impl<S: Stage> Player<S> {
             }
         }
         Then::GoOn
+    }
+
+    /// How long a `run` or a `runtime` that begins is to take.
+    fn run_of(&mut self, draw: Draw) -> Nanos {
+        let span = draw.sample(&mut self.draws);
+        if let Some(log) = &mut self.log {
+            log.run(span);
+        }
+        span
     }
 
     async fn sleep_until(&mut self, at: Time) {

@@ -11,6 +11,8 @@
 //! A run without a duration ends with its last task, or when every task waits for another: nobody
 //! is left who could wake them.
 
+use crate::Failure;
+use crate::log::LogFolder;
 use crate::sync::{Arc, AtomicBool, Changed, Mutex, Ordering, lock};
 use rand_pcg::Pcg64Mcg;
 use runyard_engine::attr::{Attr, Policy, RtPrio};
@@ -19,6 +21,7 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
 use runyard_workload::Scenario;
 use runyard_workload::draw::{Stream, stream};
+use runyard_workload::log::Row;
 use runyard_workload::objects::{Objects, Sharing};
 use runyard_workload::scenario::{ObjectId, SpecId, Step};
 use std::fmt::Debug;
@@ -43,6 +46,8 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     /// Who is told of every step, if anybody is.
     pub(crate) watch: Option<Arc<dyn Watch>>,
+    /// Whether the tasks keep logs.
+    pub(crate) log: bool,
 }
 
 /// Sees tasks take their steps. It is called by the task, which can be stopped in the call: what
@@ -58,6 +63,7 @@ pub(crate) struct World {
     pub(crate) scenario: Scenario,
     seed: u64,
     watch: Option<Arc<dyn Watch>>,
+    pub(crate) log: bool,
     all: CpuSet,
     /// Set once, when nobody is to go on; a task sees it at its next step at the latest.
     over: AtomicBool,
@@ -119,6 +125,8 @@ struct Board {
     wakers: Vec<Waker>,
     /// When a task last did something that concerns others; its end is that too.
     latest: Time,
+    /// The logs of the tasks that are over.
+    logs: Vec<Vec<Row>>,
 }
 
 impl World {
@@ -128,7 +136,7 @@ impl World {
         cpus: usize,
         section: impl Section + 'static,
     ) -> (Arc<World>, Vec<Birth>) {
-        let Plan { scenario, seed, watch } = plan;
+        let Plan { scenario, seed, watch, log } = plan;
         let board = Board {
             objects: Objects::new(&scenario.objects),
             tasks: Vec::new(),
@@ -139,11 +147,13 @@ impl World {
             now: Time::ZERO,
             wakers: Vec::new(),
             latest: Time::ZERO,
+            logs: Vec::new(),
         };
         let world = World {
             scenario,
             seed,
             watch,
+            log,
             all: CpuSet::first(cpus),
             over: AtomicBool::new(false),
             board: Mutex::new(board),
@@ -243,10 +253,11 @@ impl World {
         Birth { task, spec: id, name, attr, begin, timer_zero, draws }
     }
 
-    /// A task is over: its program `ended`, or the run did before.
-    pub(crate) fn leave(&self, task: TaskId, now: Time, ended: bool) {
+    /// A task is over: its program `ended`, or the run did before. These are its rounds.
+    pub(crate) fn leave(&self, task: TaskId, now: Time, ended: bool, rows: Vec<Row>) {
         self.board(|board| {
             board.alive -= 1;
+            board.logs.push(rows);
             if ended {
                 board.tasks[task.index()].life.1 = now;
                 board.latest = board.latest.max(now);
@@ -256,7 +267,7 @@ impl World {
 
     /// A task that was to start did not.
     pub(crate) fn unborn(&self, task: TaskId) {
-        self.leave(task, Time::ZERO, false);
+        self.leave(task, Time::ZERO, false, Vec::new());
     }
 
     /// The host was refused something: the run is over.
@@ -278,6 +289,14 @@ impl World {
     /// What is known of all tasks by now.
     pub(crate) fn known(&self) -> Vec<Known> {
         self.board(|board| board.tasks.clone())
+    }
+
+    /// Writes the log of a run that is over, if there is a folder for it.
+    pub(crate) fn write_log(&self, folder: Option<&LogFolder>) -> Result<(), Failure> {
+        let Some(folder) = folder else { return Ok(()) };
+        let logs = self.board(|board| std::mem::take(&mut board.logs));
+        let rows = logs.into_iter().flatten().collect();
+        folder.write(&self.scenario, self.known().into_iter().map(|known| known.name), rows)
     }
 
     /// Waits for the end of the run, and sees to it that no task goes on after it.

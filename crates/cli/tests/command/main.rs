@@ -3,9 +3,11 @@
 mod hosts;
 mod input;
 mod json;
+mod log;
 mod options;
 mod report;
 mod reproduce;
 mod rig;
+mod rt_app;
 mod streams;
 mod trace;

@@ -23,6 +23,25 @@ fn a_run_is_cpu_time_and_a_runtime_is_time() {
 }
 
 #[test]
+fn bytes_are_cpu_time() {
+    let run = world().run(
+        "'hog': {'policy': 'SCHED_FIFO', 'delay': 100, 'loop': 1, 'run': 500},
+         'work': {'loop': 1, 'mem': 4000000, 'iorun': 400000}",
+    );
+    run.is("work", run.stretches("work"), [on(0, 0, 100), on(0, 600, 800)]);
+}
+
+#[test]
+fn a_deadline_task_goes_before_all_others() {
+    let run = world().run(
+        "'fifo': {'policy': 'SCHED_FIFO', 'priority': 98, 'loop': 1, 'run': 500},
+         'deadline': {'policy': 'SCHED_DEADLINE', 'dl-runtime': 100, 'dl-period': 200,
+                      'delay': 100, 'loop': 1, 'phases': {'p': {'run': 300}}}",
+    );
+    run.is("it has no budget to run out of", run.stretches("deadline"), [on(0, 100, 400)]);
+}
+
+#[test]
 fn a_sleep_ends_with_its_slack_unless_an_interrupt_comes_before() {
     let alone = |tasks: &str| world().run(tasks).at_step("a", 1);
     assert_eq!(alone("'a': {'loop': 1, 'sleep': 5000, 'run': 1}"), [us(5_050)]);

@@ -8,6 +8,7 @@ mod hotplug;
 mod inheritance;
 mod language;
 mod ledger;
+mod log;
 mod oracle;
 mod random;
 mod real_time;

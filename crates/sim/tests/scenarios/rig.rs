@@ -12,6 +12,7 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::{Collector, TaskTotals, Totals, timeline};
 use runyard_sim::{Hotplug, Observer, Options, Outcome, Sim, Violation};
+use runyard_workload::log::Row;
 use runyard_workload::scenario::Costs;
 use runyard_workload::{Overrides, Scenario, parse};
 use std::fmt::Debug;
@@ -47,7 +48,7 @@ pub struct World {
 
 /// One CPU, no costs, seed 1.
 pub fn world() -> World {
-    let options = Options { seed: 1, check: true, ..Options::default() };
+    let options = Options { seed: 1, check: true, log: true, ..Options::default() };
     World { cpus: 1, costs: Some(FREE), over: Overrides::default(), options }
 }
 
@@ -84,6 +85,12 @@ impl World {
     pub fn features(mut self, names: &str) -> World {
         let features = names.split_whitespace().map(|name| name.parse::<Switched>().unwrap());
         self.over.features.extend(features);
+        self
+    }
+
+    /// Nobody asks for rt-app's log.
+    pub fn unlogged(mut self) -> World {
+        self.options.log = false;
         self
     }
 
@@ -131,7 +138,8 @@ impl World {
         let sim = Sim::new(&scenario, self.options.clone(), &mut record).unwrap();
         let outcome = sim.run();
         let hotplug = !self.options.hotplug.is_empty();
-        let run = Run { events: record.events, told: record.told, outcome, scenario, hotplug };
+        let Record { events, told, rows } = record;
+        let run = Run { events, rows, told, outcome, scenario, hotplug };
         run.is("violations told", &run.told, &run.outcome.violations);
         Ledger::of(&run).hold(&run);
         run
@@ -143,11 +151,16 @@ impl World {
 struct Record {
     events: Vec<Event>,
     told: Vec<Violation>,
+    rows: Vec<Row>,
 }
 
 impl Observer for &mut Record {
     fn event(&mut self, event: &Event) {
         self.events.push(*event);
+    }
+
+    fn row(&mut self, row: &Row) {
+        self.rows.push(row.clone());
     }
 
     fn violation(&mut self, violation: &Violation) {
@@ -173,6 +186,7 @@ pub fn on(cpu: u16, from: u64, to: u64) -> Stretch {
 pub struct Run {
     pub scenario: Scenario,
     pub events: Vec<Event>,
+    pub rows: Vec<Row>,
     pub outcome: Outcome,
     /// Whether CPUs came and went.
     pub hotplug: bool,

@@ -122,12 +122,16 @@ fn reached(task: &TaskSpec) -> (Vec<&Step>, End) {
 }
 
 fn may_be_busy(step: &Step) -> bool {
-    matches!(step, Step::Run(span) | Step::Runtime(span) if may_last(*span))
+    match step {
+        Step::Run(span) | Step::Runtime(span) => may_last(*span),
+        Step::Memory(span) => *span > Nanos::ZERO,
+        _ => false,
+    }
 }
 
 fn may_take_time(step: &Step, objects: &Objects) -> bool {
     match step {
-        Step::Run(_) | Step::Runtime(_) => may_be_busy(step),
+        Step::Run(_) | Step::Runtime(_) | Step::Memory(_) => may_be_busy(step),
         Step::Sleep(span) => may_last(*span),
         Step::Timer { period, .. } => may_last(*period),
         Step::Barrier(barrier) => objects.barriers[barrier.0 as usize].1 > 1,

@@ -5,7 +5,7 @@
 
 use super::duration::draw;
 use super::tasks::Reader;
-use super::{MAX_INT, Warnings};
+use super::{MAX_INT, Warnings, memory};
 use crate::diagnostic::{Fault, quoted};
 use crate::draw::Draw;
 use crate::json::{Member, Node};
@@ -26,9 +26,9 @@ const EVENTS: [(&str, Event); 23] = [
     ("runtime", Event::Runtime),
     ("run", Event::Run),
     ("sleep", Event::Sleep),
-    ("memrun", Event::Memory),
-    ("mem", Event::Memory),
-    ("iorun", Event::Memory),
+    ("memrun", Event::Memrun),
+    ("mem", Event::Mem),
+    ("iorun", Event::Iorun),
     ("lock", Event::Lock),
     ("unlock", Event::Unlock),
     ("signal", Event::Signal),
@@ -54,7 +54,9 @@ pub(super) enum Event {
     Runtime,
     Run,
     Sleep,
-    Memory,
+    Memrun,
+    Mem,
+    Iorun,
     Lock,
     Unlock,
     Signal,
@@ -93,12 +95,8 @@ impl<'v> Reader<'_, 'v> {
             Event::Run => Step::Run(draw(value)?),
             Event::Runtime => Step::Runtime(draw(value)?),
             Event::Sleep => Step::Sleep(draw(value)?),
-            Event::Memory => {
-                return Err(Fault::not_yet(
-                    member.at,
-                    &format!("the event {}", quoted(member.key)),
-                ));
-            }
+            Event::Memrun => self.memrun(member)?,
+            Event::Mem | Event::Iorun => memory::moved(event, value)?,
             Event::Lock => Step::Lock(names.mutexes.id(value.text()?)),
             Event::Unlock => Step::Unlock(names.mutexes.id(value.text()?)),
             Event::Signal => Step::Signal(names.conditions.id(value.text()?)),
@@ -223,8 +221,9 @@ mod tests {
             ("runtime", Some(Event::Runtime)),
             ("runtime_2", Some(Event::Runtime)),
             ("sleep_a", Some(Event::Sleep)),
-            ("memrun1", Some(Event::Memory)),
-            ("memory", Some(Event::Memory)),
+            ("memrun1", Some(Event::Memrun)),
+            ("memory", Some(Event::Mem)),
+            ("iorun2", Some(Event::Iorun)),
             ("lock2", Some(Event::Lock)),
             ("broadcast", Some(Event::Broadcast)),
             ("timer", Some(Event::Timer)),

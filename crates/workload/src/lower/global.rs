@@ -1,10 +1,11 @@
-//! The section `global`: how long to run, and what holds where a thread says nothing. What rt-app
-//! needs only to log or to calibrate itself is checked for its type and has no effect.
+//! The section `global`: how long to run, what holds where a thread says nothing, and how to log.
+//! What rt-app needs only for itself is checked for its type and has no effect.
 
 use super::policy::PolicyName;
 use super::{MAX_INT, Warnings};
 use crate::diagnostic::Fault;
 use crate::json::Node;
+use crate::scenario::LogSpec;
 use runyard_engine::time::Nanos;
 
 /// What the section says.
@@ -13,6 +14,7 @@ pub(super) struct Global {
     pub(super) duration: Option<Nanos>,
     pub(super) default_policy: PolicyName,
     pub(super) pi_enabled: bool,
+    pub(super) log: LogSpec,
 }
 
 pub(super) fn read(section: Option<Node<'_>>, warnings: &mut Warnings) -> Result<Global, Fault> {
@@ -21,10 +23,12 @@ pub(super) fn read(section: Option<Node<'_>>, warnings: &mut Warnings) -> Result
         let value = member.value;
         match member.key {
             "duration" => global.duration = duration(value)?,
-            "default_policy" => global.default_policy = PolicyName::read(value)?,
+            "default_policy" => global.default_policy = PolicyName::read(value, warnings)?,
             "pi_enabled" => global.pi_enabled = value.boolean()?,
-            "lock_pages" | "gnuplot" | "cumulative_slack" => drop(value.boolean()?),
-            "logdir" | "log_basename" | "io_device" => drop(value.text()?),
+            "cumulative_slack" => global.log.cumulative_slack = value.boolean()?,
+            "log_basename" => value.text()?.clone_into(&mut global.log.basename),
+            "lock_pages" | "gnuplot" => drop(value.boolean()?),
+            "logdir" | "io_device" => drop(value.text()?),
             "calibration" => text_or_size(value, "nanoseconds, or \"CPU0\"")?,
             "log_size" => text_or_size(value, "megabytes, or \"file\"")?,
             "mem_buffer_size" => drop(value.natural("bytes", 0..=MAX_INT)?),

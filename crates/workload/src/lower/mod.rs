@@ -13,6 +13,7 @@ mod event;
 mod global;
 mod groups;
 mod machine;
+mod memory;
 mod objects;
 mod policy;
 mod tasks;
@@ -50,6 +51,7 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     let scenario = Scenario {
         duration,
         pi_enabled: global.pi_enabled,
+        log: global.log,
         machine,
         features,
         groups: context.groups.into_specs(),
@@ -57,6 +59,12 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
         objects,
     };
     Ok((scenario, context.warnings.faults))
+}
+
+/// Whether a key is one of an event that is complete without a value.
+pub(crate) fn needs_no_value(key: &str) -> bool {
+    use event::Event;
+    matches!(Event::of(key), Some(Event::Suspend | Event::Yield | Event::Exit))
 }
 
 /// What reading the tasks needs to know, and what it adds to.
@@ -130,10 +138,10 @@ fn resources(listed: Option<Node<'_>>, warnings: &mut Warnings) -> Result<(), Fa
     Ok(())
 }
 
-/// What the user should know. Of a key that nobody knows he hears once.
+/// What the user should know, each thing once.
 #[derive(Default)]
 pub(crate) struct Warnings {
-    keys: BTreeSet<String>,
+    told: BTreeSet<String>,
     faults: Vec<Fault>,
 }
 
@@ -148,9 +156,14 @@ impl Warnings {
     }
 
     fn once(&mut self, member: Member<'_>, what: &str) {
-        let about = format!("{} {what}", quoted(member.key));
-        if self.keys.insert(about.clone()) {
-            self.faults.push(Fault::new(member.at, about));
+        self.instead(member.at, format!("{} {what}", quoted(member.key)));
+    }
+
+    /// Something of rt-app's that is not done here as there, with what happens instead.
+    fn instead(&mut self, at: usize, what: impl Into<String>) {
+        let what = what.into();
+        if self.told.insert(what.clone()) {
+            self.faults.push(Fault::new(at, what));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The objects that tasks share by name, and the timers, shared or a task's own. They exist by
 //! being named.
 
+use super::memory::{Access, Buffer};
 use crate::diagnostic::{Fault, quoted};
 use crate::scenario::{ObjectId, Objects, TimerMode};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,8 @@ pub(super) struct Names {
     pipes: Table,
     /// The capacity of each pipe, once a reference says it.
     capacities: Vec<Option<u32>>,
+    /// The buffers that `memrun` events share. Those of one name for other uses are others.
+    buffers: BTreeMap<(String, Access), Buffer>,
 }
 
 impl Names {
@@ -55,6 +58,11 @@ impl Names {
                 Ok(id)
             }
         }
+    }
+
+    /// A reference to a buffer: whether it is the one that the name means elsewhere.
+    pub(super) fn agrees(&mut self, name: &str, buffer: Buffer) -> bool {
+        *self.buffers.entry((name.to_owned(), buffer.access)).or_insert(buffer) == buffer
     }
 
     /// The objects as hosts know them.

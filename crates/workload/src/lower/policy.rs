@@ -1,5 +1,6 @@
 //! Policies by name, and the priority or nice value that each takes.
 
+use super::{MAX_INT, Warnings};
 use crate::diagnostic::{Fault, quoted};
 use crate::json::Node;
 use runyard_engine::attr::{Nice, Policy, RtPrio};
@@ -16,21 +17,29 @@ pub(super) enum PolicyName {
     Idle,
     RoundRobin,
     Fifo,
+    Deadline,
 }
 
 impl PolicyName {
-    const KNOWN: [(&str, PolicyName); 5] = [
+    const KNOWN: [(&str, PolicyName); 6] = [
         ("SCHED_OTHER", PolicyName::Other),
         ("SCHED_BATCH", PolicyName::Batch),
         ("SCHED_IDLE", PolicyName::Idle),
         ("SCHED_RR", PolicyName::RoundRobin),
         ("SCHED_FIFO", PolicyName::Fifo),
+        ("SCHED_DEADLINE", PolicyName::Deadline),
     ];
 
-    pub(super) fn read(node: Node<'_>) -> Result<PolicyName, Fault> {
+    /// The policy that `node` names.
+    ///
+    /// The kernel runs deadline tasks before all others, the earliest deadline first. There are no
+    /// deadlines here; as the most important real-time tasks they keep what the others see of them.
+    pub(super) fn read(node: Node<'_>, warnings: &mut Warnings) -> Result<PolicyName, Fault> {
         let name = node.text()?;
         if name == "SCHED_DEADLINE" {
-            return Err(Fault::not_yet(node.at(), name));
+            let most = RtPrio::MAX.get();
+            let what = format!("{name} is SCHED_FIFO of priority {most}, without a budget, here");
+            warnings.instead(node.at(), what);
         }
         let known = PolicyName::KNOWN.iter().find(|(known, _)| *known == name);
         known.map(|&(_, policy)| policy).ok_or_else(|| {
@@ -40,7 +49,7 @@ impl PolicyName {
     }
 
     pub(super) fn is_real_time(self) -> bool {
-        matches!(self, PolicyName::RoundRobin | PolicyName::Fifo)
+        matches!(self, PolicyName::RoundRobin | PolicyName::Fifo | PolicyName::Deadline)
     }
 
     /// The policy with what `priority` says, or with rt-app's default.
@@ -54,6 +63,11 @@ impl PolicyName {
             }
             PolicyName::RoundRobin => Policy::RoundRobin(rt_prio(priority)?),
             PolicyName::Fifo => Policy::Fifo(rt_prio(priority)?),
+            PolicyName::Deadline => {
+                let range = -i64::from(MAX_INT)..=MAX_INT.into();
+                priority.map(|node| node.integer("a priority", range)).transpose()?;
+                Policy::Fifo(RtPrio::MAX)
+            }
         })
     }
 }

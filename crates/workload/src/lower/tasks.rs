@@ -20,19 +20,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The most tasks that a scenario may start with.
 const MAX_INSTANCES: u64 = 1_000_000;
 
-/// What rt-app knows about a thread or a phase and this program does not do yet.
-const NOT_YET: [&str; 7] = [
-    "dl-runtime",
-    "dl-period",
-    "dl-deadline",
-    "util_min",
-    "util_max",
-    "nodes_membind",
-    "latency_nice",
-];
+/// Extensions that this program does not do yet.
+const NOT_YET: [&str; 1] = ["latency_nice"];
 
-/// The old names of the `dl-` keys, which rt-app takes in thread objects.
-const NOT_YET_IN_THREADS: [&str; 2] = ["period", "deadline"];
+/// The most that a utilization clamp can be, which stands for a whole CPU.
+const MAX_CLAMP: i64 = 1_024;
 
 /// A thread object as read.
 pub(super) struct Task {
@@ -217,7 +209,8 @@ impl<'c, 'v> Reader<'c, 'v> {
         }
         let loops = thread.loops.map_or(Ok(-1), rounds)?;
         let (mut phases, mut loops_at) = (Vec::new(), Vec::new());
-        for member in listed.object()? {
+        // `workgen` numbers repeated phases, as it does events.
+        for member in listed.object_with(|_| true)? {
             let fields = self.fields(member.value, Level::Phase)?;
             let properties = self.properties(&fields)?;
             phases.push(Phase { properties, ..self.phase(member, &fields)? });
@@ -275,10 +268,14 @@ impl<'c, 'v> Reader<'c, 'v> {
                 "policy" => &mut fields.policy,
                 "priority" => &mut fields.priority,
                 "timer_slack" => &mut fields.slack,
-                key if NOT_YET.contains(&key) || thread && NOT_YET_IN_THREADS.contains(&key) => {
+                key if NOT_YET.contains(&key) => {
                     return Err(Fault::not_yet(member.at, &format!("the key {}", quoted(key))));
                 }
                 key => {
+                    if let Some(why) = without_effect(member, level)? {
+                        self.context.warnings.instead(member.at, why);
+                        continue;
+                    }
                     match Event::of(key) {
                         Some(event) => fields.events.push((event, member)),
                         None => self.context.warnings.unknown(member),
@@ -293,7 +290,7 @@ impl<'c, 'v> Reader<'c, 'v> {
 
     fn properties(&mut self, fields: &Fields<'v>) -> Result<Properties, Fault> {
         if let Some(node) = fields.policy {
-            self.policy = PolicyName::read(node)?;
+            self.policy = PolicyName::read(node, &mut self.context.warnings)?;
         }
         let policy = match fields.policy.or(fields.priority) {
             Some(_) => Some(self.policy.with(fields.priority)?),
@@ -314,6 +311,34 @@ impl<'c, 'v> Reader<'c, 'v> {
         let slack = fields.slack.map(micros).transpose()?;
         Ok(Properties { cpus, policy, group, slack })
     }
+}
+
+/// What rt-app asks the kernel for that nothing here has: why it has no effect. A value that rt-app
+/// would not take is wrong here too.
+fn without_effect(member: Member<'_>, level: Level) -> Result<Option<&'static str>, Fault> {
+    let value = member.value;
+    Ok(match member.key {
+        "dl-runtime" | "dl-period" | "dl-deadline" => {
+            micros(value)?;
+            Some(
+                "`dl-` keys have no effect here: there are no deadlines, and slices are not asked for",
+            )
+        }
+        // Their old names.
+        "period" | "deadline" if level == Level::Thread => {
+            micros(value)?;
+            Some("a thread's `period` and `deadline` have no effect here: there are no deadlines")
+        }
+        "util_min" | "util_max" => {
+            value.integer("a utilization, or -1 for no change", -1..=MAX_CLAMP)?;
+            Some("utilization clamps have no effect here: all CPUs have one capacity and speed")
+        }
+        "nodes_membind" => {
+            value.list()?.try_for_each(|node| node.natural("a node", 0..=MAX_INT).map(drop))?;
+            Some("`nodes_membind` has no effect here: all memory is equally near")
+        }
+        _ => None,
+    })
 }
 
 /// A number of rounds; -1 is for ever.

@@ -1,0 +1,93 @@
+//! rt-app's log of a run: a file for each task, written when the run is over.
+//!
+//! Until then the rows are in memory, some 80 bytes each: a host must not write files while it says
+//! how late its tasks are.
+
+use crate::Failure;
+use runyard_workload::Scenario;
+use runyard_workload::log::{HEADER, Row};
+use rustix::fs::{Access, access};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// How much of a task's name goes into that of its file; the kernel takes 255 bytes for all of it.
+const NAME_BYTES: usize = 200;
+
+/// A folder that takes the files of a log.
+#[derive(Clone, Debug)]
+pub(crate) struct LogFolder(PathBuf);
+
+impl LogFolder {
+    /// The folder `path`, which is there. As in rt-app none is made.
+    pub(crate) fn read(path: &str) -> Result<LogFolder, String> {
+        let folder = PathBuf::from(path);
+        match std::fs::metadata(&folder) {
+            Err(error) => Err(error.to_string()),
+            Ok(found) if !found.is_dir() => Err("it is no folder".to_owned()),
+            Ok(_) => match access(&folder, Access::WRITE_OK | Access::EXEC_OK) {
+                Err(error) => Err(format!("no files can be made there: {error}")),
+                Ok(()) => Ok(LogFolder(folder)),
+            },
+        }
+    }
+
+    /// Writes the rows of all tasks, whose names these are in the order of their numbers.
+    pub(crate) fn write(
+        &self,
+        scenario: &Scenario,
+        names: impl Iterator<Item = String>,
+        mut rows: Vec<Row>,
+    ) -> Result<(), Failure> {
+        rows.sort_by_key(|row| row.task.index());
+        let mut rest = &rows[..];
+        let mut used = BTreeSet::new();
+        for (at, name) in names.enumerate() {
+            let own = rest.partition_point(|row| row.task.index() == at);
+            let (rows, others) = rest.split_at(own);
+            rest = others;
+            let path = self.0.join(file_name(&scenario.log.basename, &name, at, &mut used));
+            write(&path, rows)
+                .map_err(|error| Failure::Refused(format!("{}: {error}", path.display())))?;
+        }
+        assert!(rest.is_empty(), "every row is of a task that has a name");
+        Ok(())
+    }
+}
+
+fn write(path: &Path, rows: &[Row]) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    writeln!(file, "{HEADER}")?;
+    rows.iter().try_for_each(|row| writeln!(file, "{row}"))?;
+    file.flush()
+}
+
+/// A file for the task of this number that no other task has, in the folder itself whatever the
+/// names contain.
+fn file_name(base: &str, task: &str, number: usize, used: &mut BTreeSet<String>) -> String {
+    let mut stem = format!("{base}-{task}").replace(|c: char| c == '/' || c.is_control(), "_");
+    stem.truncate(stem.floor_char_boundary(NAME_BYTES));
+    while !used.insert(stem.clone()) {
+        stem.push_str(&format!(".{number}"));
+    }
+    stem + ".log"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_has_a_file_of_its_own_in_the_folder() {
+        let mut used = BTreeSet::new();
+        let mut name = |task: &str, at| file_name("rt-app", task, at, &mut used);
+        assert_eq!(name("a", 0), "rt-app-a.log");
+        assert_eq!(name("../a\0", 1), "rt-app-.._a_.log");
+        assert_eq!(name("a", 2), "rt-app-a.2.log", "two instances may be called like a third task");
+        assert_eq!(name(".._a_", 3), "rt-app-.._a_.3.log");
+        assert_eq!(name("a.2", 4), "rt-app-a.2.4.log");
+        let long = "\u{e4}".repeat(300);
+        assert!(name(&long, 5).len() < 255 && name(&long, 6).len() < 255);
+    }
+}

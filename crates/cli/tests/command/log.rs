@@ -1,0 +1,97 @@
+//! `--log`: rt-app's log, from every host.
+
+use crate::rig::{Said, call, call_with, folder};
+use std::collections::BTreeMap;
+use std::fs;
+
+const HOSTS: [&str; 3] = ["sim", "live", "linux"];
+
+const HEADER: &str = "#idx     perf      run   period           start             end          \
+                      rel_st      slack c_duration   c_period     wu_lat";
+
+/// Two instances, a fork, and a task that never comes to the end of a round.
+const TASKS: &str = r#""tasks": {
+    "tick": {"instance": 2, "loop": 5, "run": 200, "timer": {"ref": "unique", "period": 3000}},
+    "parent": {"loop": 1, "phases": {"p": {"run": 100}, "q": {"loop": 3, "run": 50, "fork": "child"}}},
+    "child": {"instance": 0, "loop": 1, "runtime": 500},
+    "never": {"suspend": ""}
+}"#;
+
+/// The rows by file that a run of `text` leaves behind, each as numbers.
+fn logged(host: &str, text: &str, options: &[&str]) -> BTreeMap<String, Vec<Vec<i64>>> {
+    let (folder, said) = run(host, text, options);
+    said.done();
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap());
+    let rows = |text: String| {
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some(HEADER), "{host}");
+        let numbers =
+            |line: &str| line.split_whitespace().map(|number| number.parse().unwrap()).collect();
+        lines.map(numbers).collect()
+    };
+    let read = |file: fs::DirEntry| {
+        let text = fs::read_to_string(file.path()).unwrap();
+        (file.file_name().into_string().unwrap(), rows(text))
+    };
+    files.map(read).collect()
+}
+
+fn run(host: &str, text: &str, options: &[&str]) -> (std::path::PathBuf, Said) {
+    let name = format!("log-{:?}", std::thread::current().id()).replace(['(', ')'], "-") + host;
+    let into = folder().join(&name);
+    let _ = fs::remove_dir_all(&into);
+    fs::create_dir(&into).unwrap();
+    let options = [&[host, "-", "--json", "--log", &name], options].concat();
+    (into, call_with(&options, text.as_bytes()))
+}
+
+#[test]
+fn every_task_has_a_file_and_every_round_a_row() {
+    let text = format!("{{\"global\": {{\"duration\": 1}}, {TASKS}}}");
+    for host in HOSTS {
+        let logs = logged(host, &text, &["--duration", "200ms"]);
+        let rounds: Vec<_> = logs.iter().map(|(file, rows)| (&**file, rows.len())).collect();
+        let expected = [
+            ("rt-app-child-0000.log", 1),
+            ("rt-app-child-0001.log", 1),
+            ("rt-app-child-0002.log", 1),
+            ("rt-app-never.log", 0),
+            ("rt-app-parent.log", 4),
+            ("rt-app-tick-0.log", 5),
+            ("rt-app-tick-1.log", 5),
+        ];
+        assert_eq!(rounds, expected, "{host}");
+        for row in &logs["rt-app-tick-1.log"] {
+            let [idx, perf, run, period, start, end, rel_st, slack, c_duration, c_period, wu_lat] =
+                row[..]
+            else {
+                panic!("{row:?}")
+            };
+            assert_eq!((idx, perf, c_duration, c_period), (1, 0, 200, 3_000), "{host}");
+            assert!(run >= 199 && period >= run && rel_st == start, "{host}: {row:?}");
+            assert!((end - start - period).abs() <= 1 && slack < 3_000, "{host}: {row:?}");
+            assert!((0..200_000).contains(&wu_lat), "{host}: {row:?}");
+        }
+        let starts: Vec<_> = logs["rt-app-tick-0.log"].iter().map(|row| row[4]).collect();
+        assert!(starts.is_sorted(), "{host}: {starts:?}");
+    }
+}
+
+#[test]
+fn a_simulated_log_is_always_the_same() {
+    let text = format!("{{\"global\": {{\"log_basename\": \"a/b\", \"duration\": 1}}, {TASKS}}}");
+    let first = logged("sim", &text, &["--seed", "3"]);
+    assert_eq!(first, logged("sim", &text, &["--seed", "3"]));
+    assert!(first.keys().all(|file| file.starts_with("a_b-")), "{:?}", first.keys());
+}
+
+#[test]
+fn a_folder_that_takes_no_files_is_misused_before_the_run() {
+    fs::write(folder().join("no-folder"), "").unwrap();
+    for host in HOSTS {
+        for (at, why) in [("not/there", "No such file"), ("no-folder", "it is no folder")] {
+            let said = call(&[host, "-", "--log", at]).misused();
+            assert!(said.contains("--log") && said.contains(why), "{said}");
+        }
+    }
+}

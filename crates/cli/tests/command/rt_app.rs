@@ -1,0 +1,41 @@
+//! The workloads that Debian's `rt-app` comes with, which its users have.
+
+use crate::rig::call;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where the package has them.
+const EXAMPLES: &str = "/usr/share/doc/rt-app/examples";
+
+/// All `.json` files below `folder`, but for the fragments of whole ones in `merge`.
+fn workloads(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("merge") {
+            found.extend(workloads(&path));
+        } else if path.extension().is_some_and(|extension| extension == "json") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn every_workload_of_the_package_runs_and_every_invariant_holds() {
+    let workloads = workloads(Path::new(EXAMPLES));
+    if workloads.is_empty() {
+        println!("skipped: {EXAMPLES} is not there; `apt-get install rt-app` brings it");
+        return;
+    }
+    assert!(workloads.len() >= 18, "the package has 18: {workloads:?}");
+    for path in workloads {
+        let path = path.to_str().unwrap();
+        let said = call(&["sim", path, "--check", "--duration", "2s"]);
+        assert_eq!(said.code, Some(0), "{path}: {}", said.err);
+        assert!(said.out.ends_with("Invariants: checked, all held.\n"), "{path}: {}", said.out);
+        let warned = said.err.lines().all(|line| line.starts_with("warning: "));
+        assert!(warned && said.err.lines().count() <= 1, "{path}: {}", said.err);
+    }
+}

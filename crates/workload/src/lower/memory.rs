@@ -1,0 +1,120 @@
+//! The events that move bytes: `mem`, `memrun` and `iorun`. No host has their buffers and devices;
+//! each is so much CPU time, at speeds that are measured once and the same everywhere.
+//!
+//! The speeds are those of one CPU of a 2-CPU KVM guest (Xeon, 2026), rounded. An event whose time
+//! matters to a result should be a `run` of what it takes on the machine in question.
+
+use super::MAX_INT;
+use super::event::Event;
+use super::tasks::Reader;
+use crate::diagnostic::{Fault, quoted};
+use crate::json::{Member, Node};
+use crate::scenario::Step;
+use runyard_engine::time::Nanos;
+
+/// `mem` clears a buffer of 4 MiB again and again; 23 to 25 bytes a nanosecond measured.
+const CLEARED_BYTES_PER_NS: u32 = 20;
+
+/// `memrun` reads and writes byte by byte, one a cycle or so; 3.8 to 5.1 measured.
+const TOUCHED_BYTES_PER_NS: u32 = 4;
+
+/// `iorun` writes what a file system copies; 2.8 to 5.3 measured. The default device, /dev/null,
+/// copies nothing, so that rt-app is done there in the time of a system call.
+const WRITTEN_BYTES_PER_NS: u32 = 4;
+
+/// `memrun` of the type `chase` follows a pointer in order, which the CPU foresees: 1 to 8 ns
+/// measured, for 32 KiB to 128 MiB.
+const FORESEEN_CHASE: Nanos = Nanos(5);
+
+/// The same in random order. 45 to 216 ns measured in buffers that exceed the CPU's own caches;
+/// within them it takes 1 to 6 ns, which is not told apart here.
+const RANDOM_CHASE: Nanos = Nanos(100);
+
+/// The distance of two pointers of a chase that does not say it, in bytes.
+const STRIDE: u32 = 64;
+
+/// What must be the same in all `memrun` events that share a buffer by `ref`: for what it is used,
+/// its size, and how pointers lie in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Buffer {
+    pub(super) access: Access,
+    size: u32,
+    /// The stride, and whether it is in order; of a chase only.
+    chase: Option<(u32, bool)>,
+}
+
+/// What a `memrun` does with its buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Access {
+    Read,
+    Write,
+    Chase,
+}
+
+/// `mem` and `iorun`: a number of bytes.
+pub(super) fn moved(event: Event, value: Node<'_>) -> Result<Step, Fault> {
+    let speed = if event == Event::Mem { CLEARED_BYTES_PER_NS } else { WRITTEN_BYTES_PER_NS };
+    Ok(Step::Memory(time(value.natural("bytes", 0..=MAX_INT)?, speed)))
+}
+
+fn time(bytes: u32, bytes_per_ns: u32) -> Nanos {
+    Nanos(bytes.div_ceil(bytes_per_ns).into())
+}
+
+/// The members of a `memrun`.
+#[derive(Default)]
+struct Fields<'v> {
+    access: Option<Access>,
+    size: Option<u32>,
+    count: Option<u32>,
+    stride: Option<u32>,
+    in_order: bool,
+    shared: Option<&'v str>,
+}
+
+impl<'v> Reader<'_, 'v> {
+    /// `{"type": "read", "write" or "chase", "size": bytes, "count": bytes or pointers,
+    /// "stride": bytes, "pattern": "random" or "sequential", "ref": name}`
+    pub(super) fn memrun(&mut self, event: Member<'v>) -> Result<Step, Fault> {
+        let value = event.value;
+        let mut fields = Fields::default();
+        for member in value.object()? {
+            let value = member.value;
+            match member.key {
+                "type" => fields.access = Some(access(value)?),
+                "size" => fields.size = Some(value.natural("bytes", 1..=MAX_INT)?),
+                "count" => fields.count = Some(value.natural("a number", 0..=MAX_INT)?),
+                "stride" => fields.stride = Some(value.natural("bytes", 1..=MAX_INT)?),
+                "pattern" => fields.in_order = value.text()? == "sequential",
+                "ref" => fields.shared = Some(value.text()?),
+                _ => self.context.warnings.unknown(member),
+            }
+        }
+        let (Some(access), Some(size), Some(count)) = (fields.access, fields.size, fields.count)
+        else {
+            return Err(Fault::new(value.at(), "a `memrun` needs `type`, `size` and `count`"));
+        };
+        let chase = (fields.stride.unwrap_or(STRIDE), fields.in_order);
+        let chase = Some(chase).filter(|_| access == Access::Chase);
+        if let Some(name) = fields.shared
+            && !self.context.names.agrees(name, Buffer { access, size, chase })
+        {
+            let what = format!("the buffer {} is another one elsewhere", quoted(name));
+            return Err(Fault::new(value.at(), what));
+        }
+        Ok(Step::Memory(match access {
+            Access::Read | Access::Write => time(count, TOUCHED_BYTES_PER_NS),
+            Access::Chase if fields.in_order => Nanos(FORESEEN_CHASE.0 * u64::from(count)),
+            Access::Chase => Nanos(RANDOM_CHASE.0 * u64::from(count)),
+        }))
+    }
+}
+
+fn access(value: Node<'_>) -> Result<Access, Fault> {
+    match value.text()? {
+        "read" => Ok(Access::Read),
+        "write" => Ok(Access::Write),
+        "chase" => Ok(Access::Chase),
+        _ => Err(value.expected("\"read\", \"write\" or \"chase\"")),
+    }
+}
