@@ -20,7 +20,8 @@ use runyard_engine::event::{Event, What};
 use runyard_engine::features::{Feature, Features};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_report::{Checks, Collector, GroupInfo, Report, RunInfo, TaskInfo, render};
+use runyard_report::html::{self, Run};
+use runyard_report::{Checks, Collector, GroupInfo, Report, RunInfo, Stretches, TaskInfo, render};
 use std::future::Future;
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -44,6 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         output::say("warning: live runs with all features as they are, not as the file says");
     }
     let trace = host.trace.as_ref().map(TraceFile::open).transpose()?;
+    host.page.prepare()?;
     let started = Instant::now();
     let log = host.log.is_some();
     let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
@@ -59,11 +61,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(trace) = trace {
         trace.write(&info, &kept, end)?;
     }
+    let stretches = Stretches::new(&totals, &info.tasks, info.cpus);
     let report = Report::new(info, &totals);
     output::report(|out| match host.json {
         true => report.write_json(out),
         false => out.write_all(render(&report, Checks::NotDone).as_bytes()),
-    })
+    })?;
+    host.page.write(|| html::page(Run { report: &report, stretches: stretches.as_ref() }))
 }
 
 /// Runs `plan` for those who watch it.
@@ -218,7 +222,7 @@ enum Heard {
 
 impl Default for Heard {
     fn default() -> Heard {
-        Heard::Accounts(Box::default())
+        Heard::Accounts(Box::new(Collector::with_history()))
     }
 }
 
@@ -239,7 +243,7 @@ impl Heard {
         match self {
             Heard::Accounts(accounts) => (*accounts, Kept::default()),
             Heard::Kept(kept) => {
-                let (mut accounts, kept) = (Collector::default(), kept.in_order());
+                let (mut accounts, kept) = (Collector::with_history(), kept.in_order());
                 kept.iter().for_each(|event| accounts.event(event));
                 (accounts, kept)
             }

@@ -3,12 +3,14 @@
 //! Exit codes: 0 done; 1 it ran, but a claim or an invariant failed; 2 bad input or usage; 3 the
 //! host refused. Reports go to standard output, everything else to standard error.
 
+mod compare;
 mod linux;
 mod live;
 mod log;
 mod machine;
 mod options;
 mod output;
+mod page;
 mod play;
 mod record;
 mod reproduce;
@@ -43,6 +45,8 @@ enum Command {
     Live(live::Arguments),
     /// Runs a scenario on this machine's CPUs, as kernel threads under its own scheduler.
     Linux(linux::Arguments),
+    /// Says what differs between two runs, from the reports that --json printed.
+    Compare(compare::Arguments),
 }
 
 /// Why the command did not do what it was asked for.
@@ -68,6 +72,7 @@ fn main() -> ExitCode {
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Live(arguments) => live::run(&arguments),
         Command::Linux(arguments) => linux::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

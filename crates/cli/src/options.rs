@@ -40,6 +40,8 @@ pub(crate) struct HostOptions {
     /// Write rt-app's log of every task into this folder.
     #[arg(long, value_name = "DIR", value_parser = LogFolder::read)]
     pub(crate) log: Option<LogFolder>,
+    #[command(flatten)]
+    pub(crate) page: crate::page::PageOptions,
 }
 
 impl HostOptions {
@@ -81,8 +83,8 @@ impl HostOptions {
     }
 }
 
-/// The text of a scenario. What cannot be read has its place at the beginning.
-fn text(file: &str) -> Result<String, Failure> {
+/// The text of a file, or of standard input for `-`. What cannot be read has its place at the beginning.
+pub(crate) fn text(file: &str) -> Result<String, Failure> {
     let bytes = if file == "-" {
         let mut bytes = Vec::new();
         std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)

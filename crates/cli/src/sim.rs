@@ -2,15 +2,16 @@
 
 use crate::Failure;
 use crate::options::HostOptions;
-use crate::output;
 use crate::record::Recorder;
 use crate::trace::TraceFile;
+use crate::{output, page};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use runyard_engine::features::Feature;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_report::{Checks, GroupInfo, Report, RunInfo, TaskInfo, Violation, render};
+use runyard_report::html::{self, Run};
+use runyard_report::{Checks, GroupInfo, Report, RunInfo, Stretches, TaskInfo, Violation, render};
 use runyard_sim::{Options, Outcome, Sim};
 use runyard_workload::Scenario;
 use std::io::Write;
@@ -35,12 +36,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let parsed = arguments.host.read()?;
     let scenario = &parsed.scenario;
+    arguments.host.page.prepare()?;
     let (seed, check) = (arguments.host.seed, arguments.check);
     let log = arguments.host.log.as_ref();
     let options = Options { seed, check, log: log.is_some(), ..Options::default() };
     let trace = arguments.host.trace.as_ref().map(TraceFile::open).transpose()?;
     let started = Instant::now();
     let mut recorder = Recorder::new(arguments.check, trace.is_some());
+    recorder.accounts = page::collector(&arguments.host);
     let outcome = simulate(scenario, options, &mut recorder)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
     if let Some(picture) =
@@ -60,12 +63,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some((trace, kept)) = trace.zip(recorder.kept) {
         trace.write(&info, &kept, end)?;
     }
+    let stretches = Stretches::new(&totals, &info.tasks, info.cpus);
     let report = Report::new(info, &totals);
     let checks = if arguments.check { Checks::Done } else { Checks::NotDone };
     output::report(|out| match arguments.host.json {
         true => report.write_json(out),
         false => out.write_all(render(&report, checks).as_bytes()),
     })?;
+    let run = Run { report: &report, stretches: stretches.as_ref() };
+    arguments.host.page.write(|| html::page(run))?;
     if broken { Err(Failure::Broken) } else { Ok(()) }
 }
 

@@ -149,6 +149,11 @@ impl CpuAccount {
         self.doing
     }
 
+    /// When it began to do that, or was last settled.
+    pub(crate) fn since(&self) -> Time {
+        self.since
+    }
+
     pub(crate) fn executes(&self, it: TaskId) -> bool {
         matches!(self.doing, Doing::Exec { task, .. } if task == it)
     }

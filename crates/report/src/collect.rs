@@ -19,6 +19,7 @@
 //!   scheduler until it says something else.
 
 use crate::account::{CpuAccount, CpuTotals, Doing, TaskAccount, TaskTotals};
+use crate::history::History;
 use runyard_engine::attr::{GroupId, Policy};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
@@ -34,6 +35,8 @@ pub struct Collector {
     /// What tasks ran in groups that were neither their first nor their last.
     passed_groups: Vec<Nanos>,
     counts: Counts,
+    /// Kept only for reports that show it.
+    history: Option<Box<History>>,
 }
 
 /// What is counted for the machine as a whole.
@@ -60,6 +63,12 @@ pub struct Counts {
 pub struct Totals(Collector);
 
 impl Collector {
+    /// One that also keeps what the CPUs did when, in half a MiB however long the run is.
+    #[must_use]
+    pub fn with_history() -> Collector {
+        Collector { history: Some(Box::new(History::new())), ..Collector::default() }
+    }
+
     /// Takes the next event.
     #[inline]
     pub fn event(&mut self, event: &Event) {
@@ -95,6 +104,12 @@ impl Collector {
     pub fn finish(mut self, at: Time) -> Totals {
         self.clock = self.clock.max(at);
         let now = self.clock;
+        if let Some(history) = &mut self.history {
+            for (cpu, account) in self.cpus.iter().enumerate() {
+                history.add(CpuId::at(cpu), account.doing(), account.since()..now);
+            }
+            history.reach(now);
+        }
         self.cpus.iter_mut().for_each(|cpu| cpu.settle(now));
         self.tasks.iter_mut().for_each(|task| task.settle(now));
         if cfg!(debug_assertions) {
@@ -128,6 +143,15 @@ impl Collector {
         let busy = |cpu: &&CpuAccount| matches!(cpu.doing(), Doing::Exec { .. });
         assert_eq!(self.cpus.iter().filter(busy).count(), executing, "a CPU executes nobody");
 
+        if let Some(history) = &self.history {
+            let sum = |part: fn(&CpuTotals) -> Nanos| -> u64 {
+                self.cpus.iter().map(|cpu| part(&cpu.totals).0).sum()
+            };
+            let parts =
+                [sum(|t| t.rt), sum(|t| t.normal), sum(|t| t.idle_policy), sum(|t| t.overhead)];
+            assert_eq!(history.sums(), parts, "the steps of a kind sum to what CPUs did of it");
+        }
+
         let switches: u64 = self.cpus.iter().map(|cpu| cpu.totals.switches).sum();
         let switched_in: u64 = self.tasks.iter().map(|task| task.totals.switches).sum();
         assert_eq!(switches, switched_in, "who is switched in has a CPU");
@@ -147,7 +171,13 @@ impl Collector {
     #[inline]
     fn turn(&mut self, cpu: CpuId, doing: Doing) {
         let now = self.clock;
-        if let Doing::Exec { task, .. } = self.cpu(cpu).turn_to(doing, now) {
+        let account = self.cpu(cpu);
+        let since = account.since();
+        let did = account.turn_to(doing, now);
+        if let Some(history) = &mut self.history {
+            history.add(cpu, did, since..now);
+        }
+        if let Doing::Exec { task, .. } = did {
             self.task(task).interrupt(cpu, now);
         }
     }
@@ -221,6 +251,11 @@ impl Totals {
     #[must_use]
     pub fn task(&self, task: TaskId) -> Option<&TaskTotals> {
         self.0.tasks.get(task.index()).map(|account| &account.totals)
+    }
+
+    /// What the CPUs did when; `None` if it was not kept.
+    pub(crate) fn history(&self) -> Option<&History> {
+        self.0.history.as_deref()
     }
 
     /// What was counted for the machine as a whole.

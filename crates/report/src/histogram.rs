@@ -116,6 +116,66 @@ impl Histogram {
         }
     }
 
+    /// Counts all that `other` counted.
+    pub fn merge(&mut self, other: &Histogram) {
+        let theirs = match &other.samples {
+            Samples::Few(few) => return few.iter().for_each(|&value| self.record(Nanos(value))),
+            Samples::Many(theirs) => theirs,
+        };
+        self.count += other.count;
+        self.sum = self.sum.saturating_add(other.sum);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        if let Samples::Few(few) = &self.samples {
+            self.samples = Samples::Many(Buckets::of(few));
+        }
+        if let Samples::Many(buckets) = &mut self.samples {
+            let counts = theirs.counts();
+            (0..).zip(&counts).for_each(|(bucket, &times)| buckets.add_times(bucket, times));
+        }
+    }
+
+    /// The distribution as at most `most` values, ascending, and how many samples each stands for:
+    /// their buckets where those are few enough, else neighbouring ones together, each
+    /// represented by the greatest of them. The last is the maximum.
+    ///
+    /// # Panics
+    /// If `most` is 0.
+    #[must_use]
+    pub fn points(&self, most: usize) -> Vec<(Nanos, u64)> {
+        assert!(most > 0, "a distribution has a point");
+        let mut counts = [0; BUCKETS];
+        match &self.samples {
+            Samples::Few(few) => few.iter().for_each(|&value| counts[bucket_of(value)] += 1),
+            Samples::Many(buckets) => counts = buckets.counts(),
+        }
+        let points = |together: usize| {
+            let filled = counts.chunks(together).enumerate().filter_map(move |(chunk, counts)| {
+                let last = counts.iter().rposition(|&count| count > 0)?;
+                Some((chunk * together + last, counts.iter().sum::<u64>()))
+            });
+            filled.collect::<Vec<_>>()
+        };
+        let mut together = 1;
+        while points(together).len() > most {
+            together *= 2;
+        }
+        let mut points: Vec<_> =
+            points(together).iter().map(|&(at, count)| (self.represented(at), count)).collect();
+        if let Some((value, _)) = points.last_mut() {
+            *value = Nanos(self.max);
+        }
+        points
+    }
+
+    /// The value that stands for those in a bucket.
+    fn represented(&self, bucket: usize) -> Nanos {
+        match bucket {
+            last if last + 1 == BUCKETS => Nanos(self.max),
+            _ => Nanos((LOW[bucket] + LOW[bucket] / 100).clamp(self.min, self.max)),
+        }
+    }
+
     /// How many values were recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -158,10 +218,7 @@ impl Histogram {
                 sorted.sort_unstable();
                 sorted[usize::try_from(rank(self.count, permille)).expect("few") - 1]
             }
-            Samples::Many(buckets) => match buckets.quantile(permille) {
-                last if last + 1 == BUCKETS => self.max,
-                bucket => (LOW[bucket] + LOW[bucket] / 100).clamp(self.min, self.max),
-            },
+            Samples::Many(buckets) => return Some(self.represented(buckets.quantile(permille))),
         };
         Some(Nanos(value))
     }
@@ -187,6 +244,15 @@ impl Buckets {
                 self.carry(bucket);
             }
         }
+    }
+
+    fn add_times(&mut self, bucket: usize, times: u64) {
+        const WRAP: u64 = 1 << 24;
+        let counter = u64::from(self.high[bucket]) << 16 | u64::from(self.low[bucket]);
+        let sum = counter + times % WRAP;
+        self.low[bucket] = (sum & 0xffff) as u16;
+        self.high[bucket] = (sum >> 16 & 0xff) as u8;
+        (0..times / WRAP + sum / WRAP).for_each(|_| self.carry(bucket));
     }
 
     /// Notes that the counter of `bucket` wrapped around; if there is no room for that, fills the
@@ -375,7 +441,42 @@ mod tests {
         ]
     }
 
+    #[test]
+    fn counters_are_merged_beyond_24_bits() {
+        let bucket = bucket_of(5_000);
+        let mut buckets = Buckets::of(&[5_000, 5_000]);
+        buckets.add_times(bucket, (1 << 24) - 1);
+        assert_eq!(buckets.counts()[bucket], (1 << 24) + 1);
+        buckets.add_times(bucket, (2 << 24) + 5);
+        assert_eq!(buckets.counts()[bucket], (3 << 24) + 6);
+    }
+
     proptest! {
+        #[test]
+        fn a_merged_histogram_is_that_of_all_samples(some in latencies(), more in latencies()) {
+            let mut merged = of(some.iter().copied());
+            merged.merge(&of(more.iter().copied()));
+            let all = of(some.into_iter().chain(more));
+            let figures = |it: &Histogram| {
+                let quantiles = [0, 10, 500, 900, 999, 1000].map(|permille| it.quantile(permille));
+                (it.count(), it.min(), it.max(), it.mean(), quantiles, it.points(64))
+            };
+            prop_assert_eq!(figures(&merged), figures(&all));
+        }
+
+        #[test]
+        fn points_are_the_distribution(values in latencies(), most in 1..200_usize) {
+            let histogram = of(values.iter().copied());
+            let points = histogram.points(most);
+            prop_assert!(points.len() <= most && points.is_sorted());
+            prop_assert_eq!(points.iter().map(|point| point.1).sum::<u64>(), histogram.count());
+            prop_assert_eq!(points.last().map(|point| point.0), histogram.max());
+            for &(value, count) in &histogram.points(BUCKETS) {
+                let near = values.iter().filter(|&&it| it.abs_diff(value.0) * 50 <= it);
+                prop_assert!(near.count() as u64 >= count, "{value:?} stands for {count}");
+            }
+        }
+
         #[test]
         fn figures_are_those_of_the_sorted_samples(mut values in latencies(), at in 0..=1000_u64) {
             let histogram = of(values.iter().copied());

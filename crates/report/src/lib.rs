@@ -1,24 +1,31 @@
 //! Pure functions from what happened on a host to what people and scripts read.
 //!
 //! ```text
-//! Event, Event, ... -> Collector -> Totals + RunInfo -> Report -> JSON | text
+//! Event, Event, ... -> Collector -> Totals + RunInfo -> Report -> JSON | text | page
+//!                                                  two Reports -> what changed
 //! last Events                                                  -> timeline
 //! ```
 //! Nothing here reads a clock, an environment variable or a terminal: the same events give the same
 //! bytes on every machine.
 
 mod account;
+mod change;
 mod claims;
 mod collect;
 mod histogram;
+mod history;
+pub mod html;
 mod json;
 mod report;
+mod series;
+mod stretches;
 mod text;
 mod timeline;
 mod trace;
 mod units;
 
 pub use account::{CpuTotals, TaskTotals};
+pub use change::Changes;
 pub use claims::{Claim, Claims, Experiment, Verdict};
 pub use collect::{Collector, Counts, Totals};
 pub use histogram::Histogram;
@@ -26,6 +33,8 @@ pub use report::{
     CpuReport, EngineReport, Figure, GroupInfo, GroupReport, LatencyReport, MachineReport, Report,
     RunInfo, SCHEMA, TaskInfo, TaskReport, TimersReport, Violation,
 };
+pub use series::{CpuHistory, Distribution, HistoryReport, distributions};
+pub use stretches::Stretches;
 pub use text::{Checks, render};
 pub use timeline::timeline;
 pub use trace::TraceForm;

@@ -9,6 +9,7 @@ use crate::account::TaskTotals;
 use crate::collect::{Counts, Totals};
 use crate::histogram::Histogram;
 use crate::json::{self, Rows};
+use crate::series::{Distribution, HistoryReport, distributions};
 use runyard_engine::attr::{GroupId, Policy};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
@@ -110,6 +111,12 @@ pub struct Report {
     pub engine: EngineReport,
     /// What the checks found.
     pub violations: Vec<Violation>,
+    /// What the CPUs did when; `None` if the host does not know it or was not asked for it.
+    #[serde(default)]
+    pub history: Option<HistoryReport>,
+    /// The wake-up latencies of the scenario's tasks, each with all its instances.
+    #[serde(default)]
+    pub latencies: Vec<Distribution>,
 }
 
 /// The machine as a whole.
@@ -259,6 +266,12 @@ impl Report {
     #[must_use]
     pub fn new(info: RunInfo, totals: &Totals) -> Report {
         let counts = totals.counts();
+        let history = totals.history();
+        let history =
+            history.map(|history| HistoryReport::new(history, info.cpus, totals.duration()));
+        let latency = |task: &TaskInfo| totals.task(task.id).map(|did| &did.wakeup_latency);
+        let latencies =
+            distributions(info.tasks.iter().map(|task| (task.name.as_str(), latency(task))));
         let cpus = cpu_reports(info.cpus, totals);
         let groups = group_reports(&info, totals);
         let tasks = task_reports(info.tasks, &info.groups, totals);
@@ -287,6 +300,8 @@ impl Report {
                 wall_ns: Some(info.wall.0),
             },
             violations: info.violations,
+            history,
+            latencies,
         }
     }
 

@@ -282,7 +282,7 @@ fn finish(table: &Table, left_out: usize, what: &str) -> String {
 }
 
 /// The `most` rows with the highest `figure`, in the order of `rows`.
-fn busiest<T>(rows: &[T], most: usize, figure: impl Fn(&T) -> Figure) -> Vec<&T> {
+pub(crate) fn busiest<T>(rows: &[T], most: usize, figure: impl Fn(&T) -> Figure) -> Vec<&T> {
     let mut order: Vec<_> = (0..rows.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(figure(&rows[at])));
     order.truncate(most);
@@ -299,7 +299,7 @@ fn listed<const N: usize>(figures: [(Figure, &str); N]) -> String {
     }
 }
 
-fn counted(n: u64, what: &str) -> String {
+pub(crate) fn counted(n: u64, what: &str) -> String {
     let plural = match what {
         _ if n == 1 => "",
         _ if what.ends_with("ch") => "es",
@@ -308,7 +308,7 @@ fn counted(n: u64, what: &str) -> String {
     format!("{} {what}{plural}", count(n))
 }
 
-fn shortened(name: &str) -> String {
+pub(crate) fn shortened(name: &str) -> String {
     let name = printable(name);
     match name.char_indices().nth(NAME_WIDTH) {
         None => name,

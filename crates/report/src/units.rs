@@ -61,6 +61,21 @@ pub(crate) fn percent_cell(part: Option<u64>, whole: u64) -> String {
     }
 }
 
+/// `after` over `before` with two decimals, without any from a hundred on; unknown if either is,
+/// or nothing was before.
+pub(crate) fn ratio_cell(before: Option<u64>, after: Option<u64>) -> String {
+    match (before, after) {
+        (Some(before), Some(after)) if before > 0 => {
+            let hundredths = rounded(u128::from(after) * 100, u128::from(before));
+            match hundredths {
+                0..10_000 => format!("{}.{:02}", hundredths / 100, hundredths % 100),
+                _ => grouped((hundredths + 50) / 100),
+            }
+        }
+        _ => UNKNOWN.to_owned(),
+    }
+}
+
 /// How many a second, when there were `n` in `ns` nanoseconds; unknown in no time.
 pub(crate) fn rate_cell(n: Option<u64>, ns: u64) -> String {
     match n {
@@ -102,6 +117,18 @@ mod tests {
     #[test]
     fn a_number_has_its_thousands_apart() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn a_ratio_is_of_what_was_before() {
+        let ratios = [(2, 3), (3, 2), (7, 7), (1, 99), (1, 100), (3, 4_000_000), (5, 0)];
+        let texts = ratios.map(|(before, after)| ratio_cell(Some(before), Some(after)));
+        assert_eq!(texts, ["1.50", "0.67", "1.00", "99.00", "100", "1,333,333", "0.00"]);
+        assert_eq!(ratio_cell(Some(0), Some(1)), "-");
+        assert_eq!(
+            (ratio_cell(None, Some(1)), ratio_cell(Some(1), None)),
+            ("-".into(), "-".into())
+        );
     }
 
     #[test]

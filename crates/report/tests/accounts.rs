@@ -32,7 +32,7 @@ fn switch(prev: impl Into<Option<(TaskId, Left)>>, next: impl Into<Option<TaskId
 
 /// The totals of events given as (time, CPU, what), checked after each of them.
 fn totals_of(events: &[(u64, CpuId, What)], end: u64) -> Totals {
-    let mut collector = Collector::default();
+    let mut collector = Collector::with_history();
     for &(at, cpu, what) in events {
         collector.event(&Event { at: Time(at), cpu, what });
         collector.check();
@@ -327,7 +327,7 @@ fn any_event() -> impl Strategy<Value = Event> {
 proptest! {
     #[test]
     fn the_laws_hold_for_streams_that_lie(events in prop::collection::vec(any_event(), 0..200)) {
-        let mut collector = Collector::default();
+        let mut collector = Collector::with_history();
         for event in &events {
             collector.event(event);
             collector.check();
@@ -387,7 +387,7 @@ impl Machine {
     fn new(cpus: usize, tasks: usize) -> Machine {
         let mut machine = Machine {
             now: 0,
-            collector: Collector::default(),
+            collector: Collector::with_history(),
             cpus: vec![(None, Activity::Idle); cpus],
             tasks: vec![Place::Asleep; tasks],
             woken: vec![None; tasks],

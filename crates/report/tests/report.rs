@@ -22,7 +22,11 @@ const PROMISED: &str = r#"
   "groups": [ { "path": "/web", "runtime_ns": 0, "nr_periods": 0, "nr_throttled": 0, "throttled_ns": 0, "nr_bursts": 0, "burst_ns": 0, "borrowed_ns": 0 } ],
   "timers": { "armed": 0, "expired": 0, "greedy": 0, "cancelled": 0 },
   "engine": { "decisions": 0, "events": 0, "wall_ns": 0 },
-  "violations": [ { "invariant": "rt-weak-affinity", "at_ns": 0, "what": "..." } ] }
+  "violations": [ { "invariant": "rt-weak-affinity", "at_ns": 0, "what": "..." } ],
+  "history": { "step_ns": 1024, "rt_ns": [0], "normal_ns": [0], "idle_policy_ns": [0], "overhead_ns": [0], "idle_ns": [16384], "cpus": [ { "cpu": 0, "busy_ns": [0] } ] },
+  "latencies": [ { "name": "t0", "tasks": 1,
+                   "wakeup_latency": { "count": 0, "min_ns": 0, "mean_ns": 0, "p50_ns": 0, "p90_ns": 0, "p99_ns": 0, "p999_ns": 0, "max_ns": 0 },
+                   "points": [ [1000, 2] ] } ] }
 "#;
 
 fn json(report: &Report) -> String {
@@ -61,7 +65,7 @@ fn run() -> Report {
         (603_500, 0, switch(Some((rt, Left::Blocked)), None)),
         (604_500, 0, What::Idle),
     ];
-    let mut collector = Collector::default();
+    let mut collector = Collector::with_history();
     for (at, cpu, what) in events {
         collector.event(&Event { at: Time(at), cpu: CpuId(cpu), what });
     }
@@ -106,11 +110,20 @@ fn the_json_is_what_was_promised() {
 fn the_json_has_a_line_for_each_row() {
     let json = json(&run());
     assert!(json.starts_with("{\n  \"schema\": \"runyard.report/1\",\n  \"host\""), "{json}");
-    assert!(json.ends_with("\"wall_ns\": 40000},\n  \"violations\": []\n}\n"), "{json}");
+    assert!(
+        json.contains(
+            "\"wall_ns\": 40000},\n  \"violations\": [],\n  \"history\": {\"step_ns\": 8192, "
+        ),
+        "{json}"
+    );
     let row = "\n    {\"cpu\": 1, \"busy_ns\": 895000, \"idle_ns\": 105000, \"rt_ns\": 0, \
                \"normal_ns\": 892000, \"idle_policy_ns\": 0, \"overhead_ns\": 3000, \
                \"switches\": 1},\n";
     assert!(json.contains(row), "{json}");
+    let last = "\n    {\"name\": \"late\", \"tasks\": 1, \"wakeup_latency\": {\"count\": 0, \
+                \"min_ns\": null, \"mean_ns\": null, \"p50_ns\": null, \"p90_ns\": null, \
+                \"p99_ns\": null, \"p999_ns\": null, \"max_ns\": null}, \"points\": []}\n  ]\n}\n";
+    assert!(json.ends_with(last), "{json}");
 }
 
 #[test]
@@ -173,6 +186,7 @@ fn what_cannot_be_known_is_null() {
     assert!(json.contains(never), "{json}");
     let nothing = Report::new(RunInfo::default(), &Collector::default().finish(Time::ZERO));
     assert_eq!(nothing.machine.utilization, None);
+    assert_eq!(nothing.history, None, "it was not kept");
 }
 
 #[test]

@@ -16,9 +16,10 @@ use crate::sync::Arc;
 use clap::Args;
 use kernel::Figures;
 use runyard_engine::time::{Nanos, Time};
+use runyard_report::html::{self, Run};
 use runyard_report::{
     Checks, EngineReport, Figure, GroupReport, LatencyReport, MachineReport, Report, SCHEMA,
-    TaskReport, TimersReport, render,
+    TaskReport, TimersReport, distributions, render,
 };
 use std::io::Write;
 use std::time::Instant;
@@ -43,6 +44,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let cpus = machine::cpus(host.cpus)?;
     let parsed = host.read_on(cpus.len())?;
     machine::warn(&parsed.scenario, "linux");
+    host.page.prepare()?;
     let started = Instant::now();
     let log = host.log.is_some();
     let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
@@ -55,7 +57,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::report(|out| match host.json {
         true => report.write_json(out),
         false => out.write_all(render(&report, Checks::NotDone).as_bytes()),
-    })
+    })?;
+    host.page.write(|| html::page(Run { report: &report, stretches: None }))
 }
 
 /// Runs `plan` for those who watch it.
@@ -96,7 +99,11 @@ fn report(world: &World, end: Time, figures: &[Figures]) -> Report {
             wakeup_latency: LatencyReport::new(&did.diary.latency),
         }
     };
-    let tasks: Vec<_> = world.known().into_iter().enumerate().map(task).collect();
+    let known = world.known();
+    let latency = |at| figures.get(at).map(|did: &Figures| &did.diary.latency);
+    let latencies =
+        distributions(known.iter().enumerate().map(|(at, it)| (it.name.as_str(), latency(at))));
+    let tasks: Vec<_> = known.into_iter().enumerate().map(task).collect();
     let sum = |figure: fn(&TaskReport) -> Figure| tasks.iter().map(figure).sum::<Figure>();
     let cpus = world.all().len();
     Report {
@@ -118,6 +125,7 @@ fn report(world: &World, end: Time, figures: &[Figures]) -> Report {
             ..TimersReport::default()
         },
         tasks,
+        latencies,
         ..Report::default()
     }
 }

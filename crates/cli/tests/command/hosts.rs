@@ -2,7 +2,9 @@
 //! is about how long anything takes beyond what was asked for.
 
 use crate::json::Json;
-use crate::report::{CPU, ENGINE, GROUP, LATENCY, MACHINE, REPORT, TASK, TIMERS};
+use crate::report::{
+    CPU, DISTRIBUTION, ENGINE, GROUP, HISTORY, LATENCY, MACHINE, REPORT, TASK, TIMERS,
+};
 use crate::rig::{Said, call, call_with};
 
 /// Both hosts; `linux` last.
@@ -46,6 +48,11 @@ fn the_fields_are_those_of_every_host() {
         assert_eq!(report.at("groups.0").keys(), GROUP);
         assert_eq!(report.at("timers").keys(), TIMERS);
         assert_eq!(report.at("engine").keys(), ENGINE);
+        match host {
+            "live" => assert_eq!(report.at("history").keys(), HISTORY),
+            _ => assert_eq!(*report.at("history"), Json::Null),
+        }
+        assert_eq!(report.at("latencies.0").keys(), DISTRIBUTION);
         assert_eq!((report.text("schema"), report.text("host")), ("runyard.report/1", host));
         assert_eq!(report.list("cpus").len() as f64, report.number("machine.cpus"));
         assert!(report.list("violations").is_empty());

@@ -1,5 +1,6 @@
 //! The command as scripts see it: arguments and files in, exit codes and two streams out.
 
+mod compare;
 mod hosts;
 mod input;
 mod json;

@@ -18,7 +18,7 @@ const RUN: &str = r#"{
     }
 }"#;
 
-pub const REPORT: [&str; 13] = [
+pub const REPORT: [&str; 15] = [
     "schema",
     "host",
     "scenario",
@@ -32,6 +32,8 @@ pub const REPORT: [&str; 13] = [
     "timers",
     "engine",
     "violations",
+    "history",
+    "latencies",
 ];
 pub const MACHINE: [&str; 6] =
     ["cpus", "utilization", "switches", "preemptions", "migrations", "timer_interrupts"];
@@ -74,6 +76,9 @@ pub const GROUP: [&str; 8] = [
 ];
 pub const TIMERS: [&str; 4] = ["armed", "expired", "greedy", "cancelled"];
 pub const ENGINE: [&str; 3] = ["decisions", "events", "wall_ns"];
+pub const HISTORY: [&str; 7] =
+    ["step_ns", "rt_ns", "normal_ns", "idle_policy_ns", "overhead_ns", "idle_ns", "cpus"];
+pub const DISTRIBUTION: [&str; 4] = ["name", "tasks", "wakeup_latency", "points"];
 
 fn report() -> Json {
     Json::read(&sim(RUN, &["--json"]).done())
@@ -97,6 +102,12 @@ fn the_fields_are_those_of_the_contract_in_order() {
         assert_eq!(task.at("wakeup_latency").keys(), LATENCY);
     }
     assert!(report.list("groups").iter().all(|group| group.keys() == GROUP));
+    assert_eq!(report.at("history").keys(), HISTORY);
+    assert!(report.list("history.cpus").iter().all(|cpu| cpu.keys() == ["cpu", "busy_ns"]));
+    for distribution in report.list("latencies") {
+        assert_eq!(distribution.keys(), DISTRIBUTION);
+        assert_eq!(distribution.at("wakeup_latency").keys(), LATENCY);
+    }
     assert_eq!(report.text("schema"), "runyard.report/1");
     assert_eq!((report.text("host"), report.text("scenario")), ("sim", "-"));
     assert_eq!((report.number("seed"), report.number("duration_ns")), (1.0, 2e9));
@@ -166,6 +177,40 @@ fn the_parts_sum_to_the_whole() {
     assert_eq!(group("/"), report.sum("tasks", "runtime_ns"), "all are in the root");
     let hog = row(&report, "tasks", "name", "hog").number("runtime_ns");
     assert_eq!(group("/web"), group("/web/api") + hog, "a child counts for its parent");
+}
+
+#[test]
+fn what_is_drawn_is_what_is_told() {
+    let report = report();
+    let numbers = |value: &Json, path: &str| -> Vec<f64> {
+        value.list(path).iter().map(|number| number.as_number().unwrap()).collect()
+    };
+    let steps = numbers(&report, "history.rt_ns").len();
+    assert!((100..=200).contains(&steps), "{steps} steps");
+    for kind in ["rt_ns", "normal_ns", "idle_policy_ns", "overhead_ns", "idle_ns"] {
+        let spans = numbers(&report, &format!("history.{kind}"));
+        assert_eq!(spans.len(), steps, "{kind}");
+        assert_eq!(spans.iter().sum::<f64>(), report.sum("cpus", kind), "{kind}");
+    }
+    for (cpu, history) in report.list("cpus").iter().zip(report.list("history.cpus")) {
+        assert_eq!(history.number("cpu"), cpu.number("cpu"));
+        let busy = numbers(history, "busy_ns").iter().sum::<f64>();
+        assert_eq!(busy, cpu.number("busy_ns"));
+    }
+    let names: Vec<_> = report.list("latencies").iter().map(|it| it.text("name")).collect();
+    assert_eq!(names, ["rt", "api", "hog", "rest", "late", "child"]);
+    for (name, it) in names.iter().zip(report.list("latencies")) {
+        let own = |task: &&Json| {
+            task.text("name").trim_end_matches(|c: char| c.is_ascii_digit() || c == '-') == *name
+        };
+        let tasks: Vec<_> = report.list("tasks").iter().filter(own).collect();
+        assert_eq!(it.number("tasks"), tasks.len() as f64, "{name}");
+        let count: f64 = tasks.iter().map(|task| task.number("wakeup_latency.count")).sum();
+        assert_eq!(it.number("wakeup_latency.count"), count, "{name}");
+        let points = it.list("points");
+        assert!(points.len() <= 128, "{name}");
+        assert_eq!(points.iter().map(|point| point.number("1")).sum::<f64>(), count, "{name}");
+    }
 }
 
 #[test]

@@ -1,0 +1,256 @@
+//! What a browser shows of a page: headless Chromium opens the pages of real runs, with no network
+//! to ask, and tells what is in its document.
+//!
+//! A copy of each page gets a script at its end ([`PROBE`]) that looks at the charts when they are
+//! drawn: at the pixels of those that are pictures, and before and after a zoom. What it sees it
+//! writes into the document, which Chromium prints. Without Chromium nothing is tested here, and a
+//! line says so.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What the browser is called on the systems that have it.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// How long a browser may take on a busy machine. Its own clock is virtual.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Five tasks, one of them real-time and two of them with instances, on two CPUs.
+const RUN: &str = r#"{
+    "machine": {"cpus": 2},
+    "global": {"duration": 2},
+    "groups": {"/web": {}},
+    "tasks": {
+        "rt": {"policy": "SCHED_FIFO", "priority": 9, "timer": {"ref": "u", "period": 4000}, "run": 300},
+        "api": {"instance": 3, "group": "/web", "run": {"exponential": 700}, "sleep": {"exponential": 2000}},
+        "hog": {"instance": 2, "phases": {"a": {"loop": 20, "run": 5000}, "b": {"sleep": 90000}}},
+        "<script>alert(1)</script>": {"loop": 3, "run": 2000, "sleep": 3000},
+        "rest": {"policy": "SCHED_IDLE", "run": 1000}
+    }
+}"#;
+
+/// Looks at the charts and writes down what it sees.
+const PROBE: &str = include_str!("html/probe.js");
+
+fn folder() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("html");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[track_caller]
+fn runyard(arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_runyard"));
+    let output = command.args(arguments).current_dir(folder()).stdin(Stdio::null()).output();
+    let output = output.unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && err.is_empty(), "{arguments:?}: {err}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn browser() -> Option<&'static str> {
+    let runs = |name: &&&str| {
+        let mut command = Command::new(name);
+        command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let found = BROWSERS.iter().find(runs);
+    if found.is_none() {
+        eprintln!("no browser of {BROWSERS:?}: what a page shows is not tested");
+    }
+    found.copied()
+}
+
+/// The document that the browser has made of a page, and what the probe saw.
+struct Shown {
+    dom: String,
+    probe: Value,
+}
+
+impl Shown {
+    /// Opens the page `name` of [`folder`].
+    #[track_caller]
+    fn open(browser: &str, name: &str) -> Shown {
+        let page = std::fs::read_to_string(folder().join(name)).unwrap();
+        assert!(!page.contains("src=\"http") && !page.contains("href=\"http"), "all is in it");
+        let probed = page.replacen("</html>", &format!("<script>{PROBE}</script></html>"), 1);
+        let copy = folder().join(format!("probed-{name}"));
+        std::fs::write(&copy, probed).unwrap();
+        let dom = dump(browser, &copy);
+        let told = between(&dom, "<pre id=\"probe\">", "</pre>").unwrap_or_else(|| {
+            panic!(
+                "the probe says nothing: {}",
+                between(&dom, "id=\"errors\"", "</p>").unwrap_or(&dom)
+            )
+        });
+        let told = told.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+        let probe = serde_json::from_str(&told).unwrap_or_else(|error| panic!("{error}: {told}"));
+        Shown { dom, probe }
+    }
+
+    /// No script failed, and all charts are drawn.
+    #[track_caller]
+    fn is_whole(&self) {
+        assert_eq!(self.probe["errors"], "", "no script failed");
+        assert!(self.dom.contains("data-drawn=\"all\""), "the page's script came to its end");
+        assert_eq!(self.probe["requests"], 0, "nothing was asked of a network");
+    }
+
+    /// The rows of a table, each with the text of its first cell and the figures of the others.
+    #[track_caller]
+    fn rows(&self, table: &str) -> Vec<(String, Vec<Option<f64>>)> {
+        let rows = self.probe["tables"][table].as_array();
+        let row = |row: &Value| {
+            let figures = row["figures"].as_array().unwrap().iter().map(Value::as_f64).collect();
+            (row["name"].as_str().unwrap().to_owned(), figures)
+        };
+        rows.unwrap_or_else(|| panic!("a table {table}")).iter().map(row).collect()
+    }
+}
+
+/// What the browser prints of the page's document.
+#[track_caller]
+fn dump(browser: &str, page: &Path) -> String {
+    let profile = page.with_extension("profile");
+    let out = page.with_extension("dom");
+    let mut command = Command::new(browser);
+    command
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+        .args(["--no-first-run", "--host-resolver-rules=MAP * ~NOTFOUND"])
+        .args(["--window-size=1300,2400", "--virtual-time-budget=20000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(format!("file://{}", page.display()))
+        .stdin(Stdio::null())
+        .stdout(std::fs::File::create(&out).unwrap())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let started = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if started.elapsed() > PATIENCE {
+            let _ = child.kill();
+            panic!("the browser is not done after {PATIENCE:?}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = std::fs::remove_dir_all(profile);
+    std::fs::read_to_string(out).unwrap()
+}
+
+fn between<'t>(text: &'t str, from: &str, to: &str) -> Option<&'t str> {
+    Some(text.split_once(from)?.1.split_once(to)?.0)
+}
+
+#[track_caller]
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("a number: {value}"))
+}
+
+#[test]
+fn the_page_of_a_run_shows_the_run() {
+    let Some(browser) = browser() else { return };
+    std::fs::write(folder().join("run.json"), RUN).unwrap();
+    let report = runyard(&["sim", "run.json", "--json", "--html", "run.html"]);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let shown = Shown::open(browser, "run.html");
+    shown.is_whole();
+
+    let keys = ["runtime_ns", "wait_ns", "sleep_ns", "wakeups", "preemptions", "migrations"];
+    let places = [3, 5, 6, 7, 8, 9];
+    let rows = shown.rows("tasks");
+    let tasks = report["tasks"].as_array().unwrap();
+    assert_eq!(rows.len(), 8);
+    for ((name, figures), task) in rows.iter().zip(tasks) {
+        assert_eq!(*name, task["name"]);
+        for (key, at) in keys.iter().zip(places) {
+            assert_eq!(figures[at], task[key].as_f64(), "{name}: {key}");
+        }
+        let latency = ["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
+        for (key, at) in latency.iter().zip(10..) {
+            assert_eq!(figures[at], task["wakeup_latency"][key].as_f64(), "{name}: {key}");
+        }
+    }
+    assert_eq!(rows[6].0, "<script>alert(1)</script>", "a name is a text");
+    let groups: Vec<_> = shown.rows("groups").into_iter().map(|(name, _)| name).collect();
+    assert_eq!(groups, ["/", "/web"]);
+    assert_eq!(shown.rows("latencies").len(), 5, "instances together");
+    let sorted: Vec<_> = shown.probe["sorted"].as_array().unwrap().iter().map(number).collect();
+    assert!(sorted.len() == 8 && sorted.is_sorted_by(|a, b| a >= b), "by runtime: {sorted:?}");
+
+    let charts = &shown.probe["charts"];
+    assert_eq!(charts["utilization-0"]["series"], 4, "a layer for each kind of work");
+    assert_eq!(charts["utilization-0"]["drawn"], 4, "and each is an area");
+    assert_eq!(charts["latency"]["series"], 5);
+    assert_eq!(charts["latency"]["drawn"], 5, "and each is a line");
+    assert_eq!(charts["lanes-0"]["lanes"], 2);
+    assert_eq!(charts["timeline-0"]["lanes"], 2);
+    for chart in ["utilization-0", "latency"] {
+        let texts = charts[chart]["texts"].to_string();
+        assert!(texts.contains("%"), "{chart} has an axis: {texts}");
+    }
+    // On both lanes somebody has the CPU all the time: the pixels are of tasks' colours.
+    for chart in ["lanes-0", "timeline-0"] {
+        let filled = number(&charts[chart]["filled"]);
+        assert!(filled > 0.5, "{chart}: {filled} of its pixels");
+    }
+    let colors = number(&charts["timeline-0"]["colors"]);
+    assert!(colors >= 4.0, "{colors} tasks are told apart");
+}
+
+#[test]
+fn the_timeline_zooms() {
+    let Some(browser) = browser() else { return };
+    std::fs::write(folder().join("zoom.json"), RUN).unwrap();
+    runyard(&["sim", "zoom.json", "--html", "zoom.html"]);
+    let shown = Shown::open(browser, "zoom.html");
+    shown.is_whole();
+    let zoom = &shown.probe["zoom"];
+    let width = |which: &str| number(&zoom[which][1]) - number(&zoom[which][0]);
+    let whole = width("whole");
+    assert!(width("wheel") < 0.95 * whole, "the wheel zooms: {zoom}");
+    assert!((width("button") / width("wheel") - 0.25).abs() < 0.01, "so does the button: {zoom}");
+    assert_eq!(width("all"), whole, "and back: {zoom}");
+    assert_ne!(zoom["text"][0], zoom["text"][1], "the page says what is shown: {zoom}");
+    assert_ne!(zoom["pixels"][0], zoom["pixels"][1], "other stretches are seen");
+}
+
+#[test]
+fn two_runs_are_side_by_side() {
+    let Some(browser) = browser() else { return };
+    std::fs::write(folder().join("two.json"), RUN).unwrap();
+    let reports = [("before.json", "WAKEUP_PREEMPTION"), ("after.json", "NO_WAKEUP_PREEMPTION")];
+    let [before, after] = reports.map(|(name, feature)| {
+        let report = runyard(&["sim", "two.json", "--json", "--feature", feature]);
+        std::fs::write(folder().join(name), &report).unwrap();
+        serde_json::from_str::<Value>(&report).unwrap()
+    });
+    runyard(&["compare", "before.json", "after.json", "--html", "two.html"]);
+    let shown = Shown::open(browser, "two.html");
+    shown.is_whole();
+
+    let charts = &shown.probe["charts"];
+    for run in ["0", "1"] {
+        assert_eq!(charts[format!("utilization-{run}")]["drawn"], 4);
+        assert_eq!(charts[format!("lanes-{run}")]["lanes"], 2);
+    }
+    let place = |chart: &str, side: &str| number(&charts[chart]["place"][side]);
+    assert_eq!(place("utilization-0", "top"), place("utilization-1", "top"));
+    assert!(place("utilization-0", "right") <= place("utilization-1", "left"), "side by side");
+    assert_eq!(charts["latency"]["drawn"], 10, "five tasks before and after, on one scale");
+    assert_eq!(charts["latency"]["dashed"], 5);
+
+    let rows = shown.rows("tasks");
+    assert_eq!(rows.len(), 8);
+    for (at, (name, figures)) in rows.iter().enumerate() {
+        for (report, of) in [(&before, 0), (&after, 1)] {
+            let task = &report["tasks"][at];
+            assert_eq!(*name, task["name"]);
+            assert_eq!(figures[of], task["runtime_ns"].as_f64());
+            assert_eq!(figures[3 + of], task["wait_ns"].as_f64());
+            assert_eq!(figures[9 + of], task["wakeup_latency"]["p99_ns"].as_f64());
+        }
+    }
+    assert_eq!(shown.rows("groups").len(), 2);
+    assert_eq!(shown.rows("latencies").len(), 5);
+}

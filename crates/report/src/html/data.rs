@@ -1,0 +1,51 @@
+//! The figures that a page's script draws, as JSON within the page.
+
+use super::Run;
+use crate::report::{Figure, Report};
+use crate::series::{Distribution, HistoryReport};
+use crate::stretches::Stretches;
+use crate::text::busiest;
+use serde::Serialize;
+
+/// How many distributions are drawn: of more, those of the tasks that woke up most.
+const DISTRIBUTIONS: usize = 12;
+
+/// What the script calls two runs.
+const LABELS: [&str; 2] = ["before", "after"];
+
+#[derive(Serialize)]
+struct Data<'a> {
+    runs: Vec<Drawn<'a>>,
+}
+
+#[derive(Serialize)]
+struct Drawn<'a> {
+    label: &'a str,
+    duration_ns: u64,
+    cpus: usize,
+    history: Option<&'a HistoryReport>,
+    latencies: Vec<&'a Distribution>,
+    timeline: Option<&'a Stretches>,
+}
+
+/// The figures of `runs`. No `<` is in it, so nothing in it ends a script element.
+pub(super) fn json<'a>(runs: &[Run<'a>]) -> String {
+    let drawn = |(run, label): (&Run<'a>, &'a str)| Drawn {
+        label,
+        duration_ns: run.report.duration_ns,
+        cpus: run.report.machine.cpus,
+        history: run.report.history.as_ref(),
+        latencies: drawn_latencies(run.report),
+        timeline: run.stretches,
+    };
+    let data = Data { runs: runs.iter().zip(LABELS).map(drawn).collect() };
+    let json = serde_json::to_string(&data).expect("figures are JSON");
+    json.replace('<', "\\u003c")
+}
+
+/// Those that are drawn: of tasks that woke up, not too many.
+pub(super) fn drawn_latencies(report: &Report) -> Vec<&Distribution> {
+    let woken: Vec<_> = report.latencies.iter().filter(|it| !it.points.is_empty()).collect();
+    let count = |it: &&Distribution| -> Figure { it.wakeup_latency.count };
+    busiest(&woken, DISTRIBUTIONS, count).into_iter().copied().collect()
+}

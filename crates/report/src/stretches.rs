@@ -1,0 +1,58 @@
+//! Who had which CPU at the beginning of a run: what a timeline that zooms is drawn from.
+
+use crate::collect::Totals;
+use crate::history::LANES;
+use crate::report::TaskInfo;
+use crate::series::without_number;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The first stretches of a run: at most 10,000, and one more for each CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stretches {
+    /// Until when all of them are there.
+    pub(crate) end_ns: u64,
+    /// How many CPUs have a lane: the first 64.
+    pub(crate) cpus: usize,
+    /// The tasks that are named, in the order in which they executed first.
+    tasks: Vec<Named>,
+    /// The CPU, when it began, when it ended, and whose it was: a place in `tasks`, or -1 for the
+    /// scheduler's work.
+    stretches: Vec<(usize, u64, u64, i64)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Named {
+    name: String,
+    /// The name without an instance's number.
+    pool: String,
+}
+
+impl Stretches {
+    /// Those of a run of `tasks` on so many CPUs; `None` if they were not kept. A task without a
+    /// name is shown by its number.
+    #[must_use]
+    pub fn new(totals: &Totals, tasks: &[TaskInfo], cpus: usize) -> Option<Stretches> {
+        let (kept, until) = totals.history()?.stretches();
+        let names: BTreeMap<_, _> = tasks.iter().map(|task| (task.id, &task.name)).collect();
+        let mut places = BTreeMap::new();
+        let mut drawn = Stretches {
+            end_ns: until.map_or(totals.duration().0, |until| until.0),
+            cpus: cpus.min(LANES),
+            ..Stretches::default()
+        };
+        for stretch in kept {
+            let who = stretch.who.map_or(-1, |task| {
+                *places.entry(task).or_insert_with(|| {
+                    let name = names.get(&task).map_or(task.to_string(), |&name| name.clone());
+                    let pool = without_number(&name).to_owned();
+                    drawn.tasks.push(Named { name, pool });
+                    drawn.tasks.len() as i64 - 1
+                })
+            });
+            let cpu = stretch.cpu.index();
+            drawn.stretches.push((cpu, stretch.begin.0, stretch.end.0, who));
+        }
+        Some(drawn)
+    }
+}
