@@ -5,7 +5,7 @@
 
 use crate::report::{Figure, LatencyReport, Report};
 use crate::text::{self, counted, shortened};
-use crate::units::{UNKNOWN, count_cell, percent_cell, ratio_cell, span, span_cell};
+use crate::units::{UNKNOWN, count_cell, percent_cell, ratio_cell, span_cell};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ const TEXT_ROWS: usize = 40;
 /// The figures of two runs, side by side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
-    /// Two lines that say what the runs were.
+    /// What the runs were, each in a line.
     runs: [String; 2],
     pub(crate) machine: Row,
     /// Wake-up latencies, all instances of a task together.
@@ -67,7 +67,7 @@ impl Changes {
             after,
         });
         Changes {
-            runs: [said(before), said(after)],
+            runs: [text::ran(before), text::ran(after)],
             machine: Row { name: String::new(), weight: None, changes: machine.collect() },
             latencies: rows(
                 [&before.latencies, &after.latencies],
@@ -215,18 +215,6 @@ fn rows<'a, T: 'a>(
     let only_after = after.iter().filter(|it| later.contains_key(key(it).0));
     rows.extend(only_after.map(|it| row(None, Some(it))));
     rows
-}
-
-fn said(report: &Report) -> String {
-    format!(
-        "{} on {}: {}, {}, {}, seed {}",
-        text::printable(&report.scenario),
-        text::printable(&report.host),
-        counted(report.machine.cpus as u64, "CPU"),
-        counted(report.tasks.len() as u64, "task"),
-        span(report.duration_ns),
-        report.seed,
-    )
 }
 
 /// A table with a line for each change that `shown` lets through.

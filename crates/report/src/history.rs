@@ -93,7 +93,8 @@ impl History {
         let mut from = span.start.0;
         while from < span.end.0 {
             let step = from >> self.shift;
-            let to = span.end.0.min((step + 1) << self.shift);
+            let last = from | (self.step_ns() - 1);
+            let to = span.end.0.min(last.saturating_add(1));
             self.count(cpu.index(), step as usize, (kind, to - from));
             from = to;
         }

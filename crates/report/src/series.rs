@@ -69,7 +69,9 @@ impl HistoryReport {
         let idle = |step: usize| {
             let wide = step_ns.min(duration.0 - step as u64 * step_ns);
             let busy = rt_ns[step] + normal_ns[step] + idle_policy_ns[step] + overhead_ns[step];
-            (wide * cpus as u64).checked_sub(busy).expect("a CPU does one thing at a time")
+            wide.saturating_mul(cpus as u64)
+                .checked_sub(busy)
+                .expect("a CPU does one thing at a time")
         };
         let lane = |cpu: usize| {
             let mut busy_ns = history.lane(cpu).to_vec();

@@ -55,23 +55,33 @@ pub fn render(report: &Report, checks: Checks) -> String {
 
 /// What ran where, and which features were off.
 fn head(report: &Report) -> String {
-    let mut text = format!(
-        "{} on {}: {}, {}, {}, seed {}\n",
+    let mut text = ran(report) + "\n";
+    let off: Vec<_> = switched_off(report).map(|name| format!("NO_{name}")).collect();
+    if !off.is_empty() {
+        wrap(&mut text, &off, " ");
+    }
+    text
+}
+
+/// What ran where and how long.
+pub(crate) fn ran(report: &Report) -> String {
+    format!(
+        "{} on {}: {}, {}, {}, seed {}",
         printable(&report.scenario),
-        report.host,
+        printable(&report.host),
         counted(report.machine.cpus as u64, "CPU"),
         counted(report.tasks.len() as u64, "task"),
         span(report.duration_ns),
         report.seed,
-    );
+    )
+}
+
+/// The names of the features that were off; none on the kernel's own scheduler, which knows none
+/// of these switches.
+pub(crate) fn switched_off(report: &Report) -> impl Iterator<Item = &'static str> {
     let is_off = |feature: &&Feature| !report.features.iter().any(|on| on == feature.name());
-    let off: Vec<_> =
-        Feature::ALL.iter().filter(is_off).map(|it| format!("NO_{}", it.name())).collect();
-    // The kernel's own scheduler knows none of these switches.
-    if !off.is_empty() && report.host != "linux" {
-        wrap(&mut text, &off, " ");
-    }
-    text
+    let all: &[Feature] = if report.host == "linux" { &[] } else { &Feature::ALL };
+    all.iter().filter(is_off).map(|feature| feature.name())
 }
 
 /// Nothing on a host that does not know what its CPUs did.

@@ -70,6 +70,13 @@ fn a_long_run_has_wide_steps() {
 }
 
 #[test]
+fn a_run_may_last_as_long_as_there_is_time() {
+    let history = history(&[(0, 0, What::Overhead)], 1, u64::MAX);
+    assert_eq!(history.overhead_ns.iter().sum::<u64>(), u64::MAX);
+    assert_eq!(history.idle_ns.iter().sum::<u64>(), 0);
+}
+
+#[test]
 fn many_cpus_are_one_machine() {
     let events: Vec<_> = (0..1_000).map(|cpu| (10, cpu, What::Overhead)).collect();
     let history = history(&events, 1_000, 1_010);

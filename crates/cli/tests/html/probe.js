@@ -4,7 +4,7 @@ addEventListener("load", () => {
   const canvasOf = (id) => document.querySelector(`#${id} canvas`);
   const chartOf = (id) => echarts.getInstanceByDom(document.getElementById(id));
 
-  // How much of the lanes of a chart is coloured, in how many colours that each cover something,
+  // How much of the lanes of a chart is coloured, how many colours of its legend are among them,
   // and a sum over all of it.
   function pixels(id) {
     const canvas = canvasOf(id);
@@ -25,7 +25,10 @@ addEventListener("load", () => {
       }
     }
     const all = data.length / 4;
-    const colors = [...seen.values()].filter((count) => count > all / 2000).length;
+    const signs = [...document.querySelectorAll(`#${id.replace("-", "-legend-")} i`)];
+    const named = signs.map((it) => it.style.backgroundColor.match(/\d+/g).map(Number));
+    const covers = ([r, g, b]) => (seen.get((r << 16) | (g << 8) | b) || 0) > all / 2000;
+    const colors = named.filter(covers).length;
     return { filled: filled / all, colors, sum };
   }
 
@@ -99,7 +102,7 @@ addEventListener("load", () => {
     }
     const seen = {
       errors: document.getElementById("errors").textContent,
-      requests: performance.getEntriesByType("resource").length,
+      requests: performance.getEntriesByType("resource").length + window.blocked.length,
       tables, charts, sorted, ...more,
     };
     const place = document.createElement("pre");

@@ -42,29 +42,25 @@
   const escaped = (text) =>
     text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
+  const UNITS = [[1, "ns"], [1e3, "us"], [1e6, "ms"], [1e9, "s"]];
+
   // A span of time in three digits, as the tables have it.
   function span(ns) {
-    const units = [[1, "ns"], [1e3, "us"], [1e6, "ms"], [1e9, "s"]];
-    const [unit, name] = units.find(([unit]) => Math.abs(ns) < 999.5 * unit) || units[3];
+    const [unit, name] = UNITS.find(([unit]) => ns < 999.5 * unit) || UNITS[3];
     const value = ns / unit;
     const digits = unit === 1 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
     return `${value.toFixed(digits)} ${name}`;
   }
 
-  // A moment on an axis: as short as it can be said.
-  function moment(ns) {
-    if (ns === 0) return "0";
-    const [unit, name] = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]].find(([u]) => ns >= u) || [1, "ns"];
-    return `${Number((ns / unit).toFixed(3))} ${name}`;
-  }
-
-  // One digit more than two neighbours on the axis need to differ.
+  // A moment, as short as it can be said and be told from others within `width`.
   function momentWithin(ns, width) {
     if (ns < 1) return "0";
-    const [unit, name] = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]].find(([u]) => ns >= u) || [1, "ns"];
-    const digits = Math.max(0, Math.min(9, Math.ceil(Math.log10(unit / width)) + 2));
+    const [unit, name] = UNITS.findLast(([unit]) => ns >= unit);
+    const digits = Math.max(0, Math.min(9, Math.ceil(Math.log10(unit / width)) + 3));
     return `${Number((ns / unit).toFixed(digits))} ${name}`;
   }
+
+  const moment = (ns) => momentWithin(ns, ns);
 
   const percent = (part) => `${(100 * part).toFixed(2)} %`;
 
@@ -182,9 +178,10 @@
     });
   }
 
+  const HALF = Math.log10(2);
   const nineName = (at) => {
     const rounded = Math.round(at);
-    if (Math.abs(at - rounded) > 1e-6) return "";
+    if (Math.abs(at - HALF) < 1e-6) return "50 %";
     return rounded < 2 ? ["0 %", "90 %"][rounded] : `99${rounded > 2 ? "." : ""}${"9".repeat(rounded - 2)} %`;
   };
 
@@ -202,11 +199,12 @@
     })));
     const all = series.flatMap(({ data }) => data);
     const right = all.reduce((most, [x]) => Math.max(most, x), 1);
+    const marks = [0, HALF, ...Array(Math.floor(right)).keys()].map((at, place) => (place < 2 ? at : at + 1));
     draw("latency", 340, "svg", {
       grid: { left: 66, right: 22, top: 44, bottom: 44 },
       legend: { type: "scroll", top: 0, left: 56, icon: "roundRect", itemWidth: 11, itemHeight: 11, itemGap: 16, textStyle: { color: INK, fontSize: 12 } },
-      xAxis: { type: "value", min: 0, max: right, interval: 1, ...AXIS, name: "share of the wake-ups that were no later",
-        nameLocation: "middle", nameGap: 26, axisLabel: { ...AXIS.axisLabel, formatter: nineName } },
+      xAxis: { type: "value", min: 0, max: right, interval: 1, ...AXIS, axisTick: { customValues: marks }, name: "share of the wake-ups that were no later",
+        nameLocation: "middle", nameGap: 26, axisLabel: { ...AXIS.axisLabel, customValues: marks, formatter: nineName } },
       yAxis: { type: "log", ...AXIS, axisLabel: { ...AXIS.axisLabel, formatter: moment } },
       tooltip: { trigger: "item", ...TOOLTIP },
       series,
@@ -250,11 +248,13 @@
           const to = Math.min(Math.max(right, left + 0.6), params.coordSys.x + params.coordSys.width);
           if (to <= from) return;
           const shape = { x: from, y: middle - height / 2, width: to - from, height };
-          const text = who >= 0 && to - from > 26 ? name(who) : "";
+          // A name is there if all of it has room: a digit takes six pixels, at most seven.
+          const fits = who >= 0 && height >= 11 && to - from > 7 * name(who).length + 6;
+          const text = fits ? name(who) : "";
           return {
             type: "rect", shape, style: { fill: color(who) },
             textConfig: { position: "inside" },
-            textContent: text && { style: { text, fill: "#fff", fontSize: 11, width: to - from - 6, overflow: "truncate", ellipsis: "" } },
+            textContent: text && { style: { text, fill: "#fff", fontSize: 11 } },
           };
         },
       }],

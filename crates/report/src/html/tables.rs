@@ -5,9 +5,8 @@ use super::data::drawn_latencies;
 use crate::change::{Change, Changes, Row, Unit, heaviest};
 use crate::report::{Figure, GroupReport, LatencyReport, Report, TaskReport};
 use crate::series::Distribution;
-use crate::text::{busiest, counted, printable};
+use crate::text::{busiest, counted, printable, ran, switched_off};
 use crate::units::{UNKNOWN, count, count_cell, percent_cell, rate_cell, span, span_cell};
-use runyard_engine::features::Feature;
 use std::fmt::Write as _;
 
 /// How many rows a table has: of more, the busiest.
@@ -25,7 +24,7 @@ pub(super) fn one(run: Run) -> String {
     let mut body = format!(
         "<header>\n<h1>{}</h1>\n<p class=quiet>{}</p>\n{}</header>\n{}",
         escaped(&report.scenario),
-        escaped(&said(report)),
+        escaped(&ran(report)),
         features(report),
         violations(report),
     );
@@ -54,9 +53,8 @@ pub(super) fn two(before: Run, after: Run, changes: &Changes) -> String {
     };
     let mut body = format!("<header>\n<h1>{name}, before and after</h1>\n");
     for (label, report) in [("Before", old), ("After", new)] {
-        let said = escaped(&said(report));
-        let scenario = escaped(&report.scenario);
-        writeln!(body, "<p class=quiet><b>{label}:</b> {scenario} {said}</p>").expect(TAKES_ALL);
+        let ran = escaped(&ran(report));
+        writeln!(body, "<p class=quiet><b>{label}:</b> {ran}</p>").expect(TAKES_ALL);
         body.push_str(&features(report));
     }
     body.push_str("</header>\n");
@@ -92,25 +90,13 @@ pub(super) fn escaped(text: &str) -> String {
     text.replace('"', "&quot;").replace('\'', "&#39;")
 }
 
-fn said(report: &Report) -> String {
-    format!(
-        "on {}: {}, {}, {}, seed {}",
-        report.host,
-        counted(report.machine.cpus as u64, "CPU"),
-        counted(report.tasks.len() as u64, "task"),
-        span(report.duration_ns),
-        report.seed,
-    )
-}
-
-/// The features that were off; none on a host that has no such switches.
+/// The features that were off.
 fn features(report: &Report) -> String {
-    let is_off = |feature: &&Feature| !report.features.iter().any(|on| on == feature.name());
-    let off: Vec<_> = Feature::ALL.iter().filter(is_off).map(|it| it.name()).collect();
-    if off.is_empty() || report.host == "linux" {
-        return String::new();
+    let off: Vec<_> = switched_off(report).collect();
+    match off.is_empty() {
+        true => String::new(),
+        false => format!("<p class=quiet>Without {}</p>\n", off.join(", ")),
     }
-    format!("<p class=quiet>Without {}</p>\n", off.join(", "))
 }
 
 fn violations(report: &Report) -> String {
