@@ -83,7 +83,8 @@ impl HostOptions {
     }
 }
 
-/// The text of a file, or of standard input for `-`. What cannot be read has its place at the beginning.
+/// The text of a file, or of standard input for `-`. What cannot be read has its place at the
+/// beginning.
 pub(crate) fn text(file: &str) -> Result<String, Failure> {
     let bytes = if file == "-" {
         let mut bytes = Vec::new();

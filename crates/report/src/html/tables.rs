@@ -22,10 +22,9 @@ const TAKES_ALL: &str = "a string takes all";
 pub(super) fn one(run: Run) -> String {
     let report = run.report;
     let mut body = format!(
-        "<header>\n<h1>{}</h1>\n<p class=quiet>{}</p>\n{}</header>\n{}",
+        "<header>\n<h1>{}</h1>\n<p class=quiet>{}</p>\n</header>\n{}",
         escaped(&report.scenario),
-        escaped(&ran(report)),
-        features(report),
+        said(report),
         violations(report),
     );
     body.push_str(&cards(report));
@@ -53,9 +52,7 @@ pub(super) fn two(before: Run, after: Run, changes: &Changes) -> String {
     };
     let mut body = format!("<header>\n<h1>{name}, before and after</h1>\n");
     for (label, report) in [("Before", old), ("After", new)] {
-        let ran = escaped(&ran(report));
-        writeln!(body, "<p class=quiet><b>{label}:</b> {ran}</p>").expect(TAKES_ALL);
-        body.push_str(&features(report));
+        writeln!(body, "<p class=quiet><b>{label}:</b> {}</p>", said(report)).expect(TAKES_ALL);
     }
     body.push_str("</header>\n");
     body.push_str(&violations(old));
@@ -90,13 +87,11 @@ pub(super) fn escaped(text: &str) -> String {
     text.replace('"', "&quot;").replace('\'', "&#39;")
 }
 
-/// The features that were off.
-fn features(report: &Report) -> String {
+/// What ran, and without which features.
+fn said(report: &Report) -> String {
     let off: Vec<_> = switched_off(report).collect();
-    match off.is_empty() {
-        true => String::new(),
-        false => format!("<p class=quiet>Without {}</p>\n", off.join(", ")),
-    }
+    let without = if off.is_empty() { "" } else { ", without " };
+    format!("{}{without}{}", escaped(&ran(report)), off.join(", "))
 }
 
 fn violations(report: &Report) -> String {
