@@ -4,6 +4,7 @@
 //! host refused. Reports go to standard output, everything else to standard error.
 
 mod compare;
+mod import;
 mod linux;
 mod live;
 mod log;
@@ -47,6 +48,8 @@ enum Command {
     Linux(linux::Arguments),
     /// Says what differs between two runs, from the reports that --json printed.
     Compare(compare::Arguments),
+    /// Makes a scenario of a recorded machine: `perf sched script` or ftrace text.
+    Import(import::Arguments),
 }
 
 /// Why the command did not do what it was asked for.
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Live(arguments) => live::run(&arguments),
         Command::Linux(arguments) => linux::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -28,11 +28,14 @@
 //! program, the [`objects`] that tasks share, the generators that durations are [drawn](draw) from,
 //! and rt-app's [`log`] of what a task did.
 //!
+//! [`import`](mod@import) makes scenarios of recorded machines.
+//!
 //! `docs/scenario.md` has the whole language and what was decided where rt-app leaves it open.
 
 pub mod cursor;
 mod diagnostic;
 pub mod draw;
+pub mod import;
 mod json;
 pub mod log;
 mod lower;

@@ -1,0 +1,92 @@
+//! `runyard import`: a recording of a real machine as a scenario.
+
+use crate::Failure;
+use crate::output;
+use clap::Args;
+use runyard_workload::import::{Imported, Statistics, import};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+/// The arguments of `runyard import`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The text of `perf sched script` or of ftrace, or `-` for standard input.
+    file: String,
+    /// Where the scenario goes, instead of standard output.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print what was recorded of each task as JSON on standard output, and nothing else there.
+    #[arg(long, requires = "out")]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let file = &arguments.file;
+    let bytes = if file == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(file)
+    };
+    let bytes = bytes.map_err(|error| Failure::input(format_args!("{file}:1:1: {error}")))?;
+    // The kernel takes any bytes for a task's name.
+    let imported = import(file, &String::from_utf8_lossy(&bytes)).map_err(Failure::input)?;
+    tell(&imported);
+    match &arguments.out {
+        None => output::report(|out| out.write_all(imported.scenario.as_bytes())),
+        Some(path) => {
+            std::fs::write(path, &imported.scenario)
+                .map_err(|error| Failure::Refused(format!("{}: {error}", path.display())))?;
+            match arguments.json {
+                true => output::report(|out| writeln!(out, "{:#}", figures(&imported))),
+                false => Ok(()),
+            }
+        }
+    }
+}
+
+/// Says what was odd about the recording, and how large it was.
+fn tell(imported: &Imported) {
+    for warning in &imported.warnings {
+        output::say(format_args!("skipped: {warning}"));
+    }
+    let Statistics { events, skipped, lost, missed, cpus, span, .. } = imported.statistics;
+    let warn = |number: u64, what: &str| {
+        if number > 0 {
+            output::say(format_args!("warning: {number} {what}"));
+        }
+    };
+    warn(skipped, "lines make no sense and were skipped");
+    warn(lost, "events were lost by the recorder");
+    warn(missed, "switches were not recorded, and put where they must have been");
+    let deadline = imported.statistics.deadline_tasks;
+    warn(deadline.into(), "tasks of the deadline policy became SCHED_FIFO of priority 99");
+    let (tasks, millis) = (imported.tasks.len(), span.0 / 1_000_000);
+    output::say(format_args!("{events} events of {tasks} tasks on {cpus} CPUs in {millis} ms"));
+}
+
+/// What was recorded, with the names that a report has for it.
+fn figures(imported: &Imported) -> Value {
+    let task = |task: &runyard_workload::import::Recorded| {
+        json!({
+            "name": task.name,
+            "runtime_ns": task.runtime.0,
+            "wait_ns": task.wait.0,
+            "sleep_ns": task.sleep.0,
+            "wakeups": task.wakeups,
+            "charged_ns": task.charged.map(|charged| charged.0),
+        })
+    };
+    let statistics = &imported.statistics;
+    json!({
+        "schema": "runyard.import/1",
+        "duration_ns": statistics.span.0,
+        "cpus": statistics.cpus,
+        "events": statistics.events,
+        "skipped": statistics.skipped,
+        "lost": statistics.lost,
+        "missed_switches": statistics.missed,
+        "tasks": imported.tasks.iter().map(task).collect::<Vec<_>>(),
+    })
+}

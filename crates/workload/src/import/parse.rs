@@ -1,0 +1,455 @@
+//! Lines of a recording to records.
+//!
+//! Three kinds of text are read, line by line and mixed if need be: `perf sched script` (and
+//! `perf script`) as the kernel formats the events, the same as libtraceevent's plug-in formats
+//! them (`prev:1 [120] S ==> next:2 [120]`), and ftrace's text, with or without flags and thread
+//! group. A line begins with who was running where and when; behind that is the event.
+//!
+//! A task's name may contain anything, spaces and `-`, `:`, `=` too. So what follows a name is
+//! looked for from the right, where only numbers come after it; what precedes the CPU likewise.
+//!
+//! A line that makes no sense is skipped and counted; the first few are told with their places.
+//! Events that are of no use here are well-formed lines nevertheless.
+
+use crate::diagnostic::Fault;
+use runyard_engine::cpu::MAX_CPUS;
+
+/// How many lines that make no sense are told.
+const TOLD: usize = 10;
+
+/// A recording is not longer. What lies further from its first event has a broken time.
+const LONGEST_NS: u64 = 24 * 60 * 60 * 1_000_000_000;
+
+/// How many brackets a line is searched for its CPU: the kernel's names have 15 bytes, each of which
+/// may be one.
+const BRACKETS: usize = 16;
+
+/// How many `==>` a switch is searched for the one between its tasks: a name has room for three.
+const ARROWS: usize = 4;
+
+/// The number of the idle task, on every CPU.
+pub(super) const IDLE: u32 = 0;
+
+/// A task as an event names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Named<'t> {
+    pub(super) comm: &'t str,
+    pub(super) tid: u32,
+    /// The kernel's: 0 to 99 real-time, the lower the better; 100 to 139 fair; below 0 deadline.
+    pub(super) prio: i32,
+}
+
+/// What becomes of a task that leaves its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    Ready,
+    Asleep,
+    /// Asleep without regard to signals: for a device that it asked, mostly.
+    Blocked,
+    Exited,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What<'t> {
+    Switch {
+        prev: Named<'t>,
+        left: Left,
+        next: Named<'t>,
+    },
+    /// Somebody wakes a task: told by the waker.
+    Waking(Named<'t>),
+    /// A woken task is runnable: told by the CPU that it is queued on.
+    Wakeup(Named<'t>),
+    /// A task is runnable for the first time.
+    New(Named<'t>),
+    /// The kernel charged a task for so many nanoseconds up to now.
+    Charged {
+        tid: u32,
+        nanos: u64,
+    },
+    /// Anything else that names who was running.
+    Other,
+}
+
+/// One line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Record<'t> {
+    pub(super) at: u64,
+    pub(super) cpu: u32,
+    /// Who was running, and its name; perf knows neither of a task that is gone.
+    pub(super) who: Option<(u32, &'t str)>,
+    /// Whether this happened in an interrupt, as far as the line says.
+    pub(super) interrupt: bool,
+    pub(super) what: What<'t>,
+}
+
+/// What a text came to.
+#[derive(Debug, Default)]
+pub(super) struct Recording<'t> {
+    /// In the order of time.
+    pub(super) records: Vec<Record<'t>>,
+    /// How many lines make no sense, and the first of them.
+    pub(super) skipped: usize,
+    pub(super) faults: Vec<Fault>,
+    /// How many events the recorder says it lost.
+    pub(super) lost: u64,
+}
+
+/// Reads a recording. The lines need not be in order.
+pub(super) fn recording(text: &str) -> Recording<'_> {
+    let mut recording = Recording::default();
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if let Err((column, what)) = recording.take(line.trim_end()) {
+            recording.skipped += 1;
+            if recording.faults.len() < TOLD {
+                recording.faults.push(Fault::new(at + column, what));
+            }
+        }
+        at += line.len();
+    }
+    // Lines of several CPUs may be merged out of order; those of one moment keep their order.
+    recording.records.sort_by_key(|record| record.at);
+    recording
+}
+
+type Nonsense = (usize, &'static str);
+
+impl<'t> Recording<'t> {
+    fn take(&mut self, line: &'t str) -> Result<(), Nonsense> {
+        if line.trim_start().is_empty() || line.starts_with('#') {
+            return Ok(());
+        }
+        if let Some(events) = lost(line) {
+            self.lost = self.lost.saturating_add(events);
+            return Ok(());
+        }
+        let record = record(line)?;
+        let first = self.records.first().unwrap_or(&record);
+        if record.at.abs_diff(first.at) > LONGEST_NS {
+            return Err((indent(line), "more than a day from the first event"));
+        }
+        self.records.push(record);
+        Ok(())
+    }
+}
+
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// `CPU:1 [LOST 12 EVENTS]`, or `CPU:1 [12 EVENTS DROPPED]`: how many events are not there.
+fn lost(line: &str) -> Option<u64> {
+    let note = line.strip_prefix("CPU:")?.split_once('[')?.1.strip_suffix(']')?;
+    let events = note.strip_prefix("LOST ").map_or_else(|| note.strip_suffix(" DROPPED"), Some)?;
+    events.strip_suffix(" EVENTS")?.parse().ok()
+}
+
+/// The record that a line is, or where it ceases to make sense.
+fn record(line: &str) -> Result<Record<'_>, Nonsense> {
+    let mut heads = line.match_indices('[').take(BRACKETS).filter_map(|(at, _)| head(line, at));
+    let Some((mut record, name, fields)) = heads.next() else {
+        return Err((indent(line), "no event: a line has `COMM-PID [CPU] SECONDS: EVENT: FIELDS`"));
+    };
+    let what = match name {
+        "sched_switch" => switch(fields).ok_or("no sched_switch: tasks, state or `==>` missing"),
+        "sched_waking" => woken(fields, What::Waking),
+        "sched_wakeup" => woken(fields, What::Wakeup),
+        "sched_wakeup_new" => woken(fields, What::New),
+        "sched_stat_runtime" => charged(fields).ok_or("no sched_stat_runtime: no pid or runtime"),
+        _ => Ok(What::Other),
+    };
+    let fields_at = line.len() - fields.len();
+    record.what = what.map_err(|what| (fields_at, what))?;
+    Ok(record)
+}
+
+/// What a line says before its fields, if its CPU is in the bracket at `at`; the event's name, and
+/// the fields.
+fn head(line: &str, at: usize) -> Option<(Record<'_>, &str, &str)> {
+    let rest = &line[at + 1..];
+    let (cpu, rest) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
+    let rest = rest.strip_prefix(']')?;
+    let cpu = number(cpu).filter(|&cpu| (cpu as usize) < MAX_CPUS)?;
+    let who = running(&line[..at])?;
+    let (token, rest) = word(rest);
+    let (flags, (time, rest)) = match time(token) {
+        Some(_) => ("", (token, rest)),
+        None => (token, word(rest)),
+    };
+    // The third flag says h and H for a hardware interrupt, s for a soft one, z and Z for an NMI.
+    let interrupt = flags.chars().nth(2).is_some_and(|flag| "hHsSzZ".contains(flag));
+    let (event, fields) = word(rest);
+    // One space: a name may begin with another.
+    let fields = fields.strip_prefix(' ').unwrap_or(fields);
+    let name = event.strip_suffix(':').unwrap_or(event);
+    let name = name.rsplit(':').next().unwrap_or(name);
+    let record = Record { at: self::time(time)?, cpu, who, interrupt, what: What::Other };
+    (!name.is_empty()).then_some((record, name, fields))
+}
+
+/// `comm pid`, `comm pid/tid`, `comm-tid` or `comm-tid (tgid)`. Nobody is known if the number is
+/// negative.
+fn running(text: &str) -> Option<Option<(u32, &str)>> {
+    let text = text.trim();
+    let text = match text.strip_suffix(')') {
+        Some(open) => open.rsplit_once('(')?.0.trim_end(),
+        None => text,
+    };
+    let (comm, last) = text.rsplit_once(char::is_whitespace).unwrap_or(("", text));
+    if let Some(tid) = number(last.rsplit('/').next()?).filter(|_| !comm.is_empty()) {
+        return Some(Some((tid, comm.trim_end())));
+    }
+    if last.rsplit('/').next() == Some("-1") {
+        return Some(None);
+    }
+    let (comm, tid) = text.rsplit_once('-')?;
+    Some(Some((number(tid)?, comm)))
+}
+
+/// `prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120`, or
+/// `a:1 [120] S ==> b:2 [120]`.
+fn switch(fields: &str) -> Option<What<'_>> {
+    let at = |arrow: &str| {
+        let mut arrows = fields.rmatch_indices(arrow).take(ARROWS);
+        arrows.find_map(|(at, _)| switched(&fields[..at], &fields[at + " ==> ".len()..]))
+    };
+    at(" ==> next_comm=").or_else(|| at(" ==> "))
+}
+
+fn switched<'t>(prev: &'t str, next: &'t str) -> Option<What<'t>> {
+    let (prev, state) = match prev.rsplit_once(" prev_state=") {
+        Some(keyed) => keyed,
+        None => prev.rsplit_once(' ')?,
+    };
+    let prev = named(prev, ["prev_comm=", " prev_pid=", " prev_prio="])?;
+    let next = named(next, ["next_comm=", " next_pid=", " next_prio="])?;
+    Some(What::Switch { prev, left: left(state)?, next })
+}
+
+/// `S`, `D|K`, `R`, `R+`: a task that was preempted, `+`, is runnable whatever it was about to do.
+fn left(state: &str) -> Option<Left> {
+    match state {
+        "" => None,
+        _ if state.ends_with('+') || state.starts_with('R') => Some(Left::Ready),
+        _ if state.contains(['X', 'Z', 'x']) => Some(Left::Exited),
+        _ if state.starts_with('D') => Some(Left::Blocked),
+        _ => Some(Left::Asleep),
+    }
+}
+
+/// `comm=a pid=1 prio=120 target_cpu=003`, or `a:1 [120] CPU:003`, each perhaps with `success=1`.
+fn woken<'t>(
+    fields: &'t str,
+    what: impl Fn(Named<'t>) -> What<'t>,
+) -> Result<What<'t>, &'static str> {
+    let cpu = fields.rsplit_once(" target_cpu=").or_else(|| fields.rsplit_once(" CPU:"));
+    let rest = cpu.map_or(fields, |(rest, _)| rest);
+    let (task, success) = rest.rsplit_once(" success=").unwrap_or((rest, "1"));
+    match named(task, ["comm=", " pid=", " prio="]) {
+        Some(_) if success == "0" => Ok(What::Other),
+        Some(task) => Ok(what(task)),
+        None => Err("no wake-up: name, pid or prio missing"),
+    }
+}
+
+/// `comm=a pid=1 runtime=1000 [ns]`, perhaps with a vruntime.
+fn charged(fields: &str) -> Option<What<'_>> {
+    let (task, nanos) = fields.rsplit_once(" runtime=")?;
+    let tid = number(task.rsplit_once(" pid=")?.1)?;
+    Some(What::Charged { tid, nanos: word(nanos).0.parse().ok()? })
+}
+
+/// A task with these keys, or as `comm:pid [prio]`.
+fn named<'t>(text: &'t str, [comm, pid, prio]: [&str; 3]) -> Option<Named<'t>> {
+    if let Some((rest, value)) = text.rsplit_once(prio) {
+        let prio = word(value).0.parse().ok()?;
+        let (rest, tid) = rest.rsplit_once(pid)?;
+        return Some(Named { comm: rest.strip_prefix(comm)?, tid: number(tid)?, prio });
+    }
+    let (rest, prio) = text.trim_end().strip_suffix(']')?.rsplit_once(" [")?;
+    let (comm, tid) = rest.rsplit_once(':')?;
+    Some(Named { comm, tid: number(tid)?, prio: prio.parse().ok()? })
+}
+
+/// `2149.125485:` in nanoseconds, with up to nine decimals.
+fn time(token: &str) -> Option<u64> {
+    let (seconds, fraction) = token.strip_suffix(':')?.split_once(['.', ','])?;
+    if fraction.len() > 9 {
+        return None;
+    }
+    let scale = 10_u64.pow(9 - fraction.len() as u32);
+    let nanos = u64::from(number(fraction)?) * scale;
+    u64::from(number(seconds)?).checked_mul(1_000_000_000)?.checked_add(nanos)
+}
+
+/// A number of digits alone: no sign.
+fn number(text: &str) -> Option<u32> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+/// The first word of a text, and what comes behind it.
+fn word(text: &str) -> (&str, &str) {
+    let text = text.trim_start();
+    text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn only(line: &str) -> Record<'_> {
+        let recording = recording(line);
+        assert_eq!(recording.faults, [], "{line}");
+        recording.records[0]
+    }
+
+    fn named(comm: &str, tid: u32, prio: i32) -> Named<'_> {
+        Named { comm, tid, prio }
+    }
+
+    #[test]
+    fn the_kernels_and_the_plug_ins_lines_say_the_same() {
+        let prev = named("swapper/1", 0, 120);
+        let next = named("alpha-worker", 2001, 19);
+        let what = What::Switch { prev, left: Left::Ready, next };
+        let head = "         swapper     0 [001]  2149.125567:       sched:sched_switch: ";
+        let kernel = "prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> \
+                      next_comm=alpha-worker next_pid=2001 next_prio=19";
+        let plugin = "swapper/1:0 [120] R ==> alpha-worker:2001 [19]";
+        for fields in [kernel, plugin] {
+            let line = format!("{head}{fields}");
+            let who = Some((0, "swapper"));
+            let record = Record { at: 2_149_125_567_000, cpu: 1, who, interrupt: false, what };
+            assert_eq!(only(&line), record);
+        }
+    }
+
+    #[test]
+    fn wake_ups_are_read_in_all_their_forms() {
+        let head = "a 1 [000] 1.5: sched:sched_waking: ";
+        for fields in [
+            "comm=b:c pid=2 prio=120 target_cpu=000",
+            "comm=b:c pid=2 prio=120 success=1 target_cpu=000",
+            "b:c:2 [120] success=1 CPU:003",
+            "b:c:2 [120] CPU:003",
+            "b:c:2 [120]",
+        ] {
+            let line = format!("{head}{fields}");
+            assert_eq!(only(&line).what, What::Waking(named("b:c", 2, 120)), "{fields}");
+        }
+        let line = format!("{head}comm=b pid=2 prio=120 success=0 target_cpu=000");
+        assert_eq!(only(&line).what, What::Other);
+    }
+
+    #[test]
+    fn a_name_may_have_anything() {
+        for comm in ["a b", "-", "a-1", "x:y", "k=v", "a pid=7", "[0] 1.0: e:", "==>", " ==> b:1 "]
+        {
+            let who = format!("{comm} 12 [003] 1.000000001: sched:sched_switch: ");
+            let kernel = format!(
+                "{who}prev_comm={comm} prev_pid=12 prev_prio=-1 prev_state=D|K ==> \
+                 next_comm={comm} next_pid=13 next_prio=99"
+            );
+            let plugin = format!("{who}{comm}:12 [-1] D|K ==> {comm}:13 [99]");
+            for line in [kernel, plugin] {
+                let record = only(&line);
+                let (prev, next) = (named(comm, 12, -1), named(comm, 13, 99));
+                assert_eq!(record.what, What::Switch { prev, left: Left::Blocked, next }, "{line}");
+                let name = comm.trim();
+                assert_eq!((record.who, record.at), (Some((12, name)), 1_000_000_001), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn ftrace_text_is_read_with_and_without_its_columns() {
+        for head in [
+            "          a b-c-12      [003] d.h2.   17.250000: sched_waking: ",
+            "          a b-c-12      [003] dNH2    17.250000: sched_waking: ",
+            "  a b-c-12    (     12) [003] d.s2.   17.250000: sched_waking: ",
+            "  a b-c-12    (-------) [003] d.Z2.   17.250000: sched_waking: ",
+        ] {
+            let line = format!("{head}comm=d pid=2 prio=120 target_cpu=000");
+            let record = only(&line);
+            assert_eq!((record.at, record.cpu), (17_250_000_000, 3), "{line}");
+            assert_eq!(record.who, Some((12, "a b-c")), "{line}");
+            assert!(record.interrupt, "{line}");
+        }
+        let idle =
+            only("  <idle>-0  [001] 17,25: sched_wakeup: comm=d pid=2 prio=120 target_cpu=000");
+        assert_eq!((idle.who, idle.interrupt), (Some((IDLE, "<idle>")), false));
+    }
+
+    #[test]
+    fn numbers_of_the_thread_and_of_nobody_are_known() {
+        let tail = "[000] 1.0: sched:sched_process_exit: comm=a pid=2 prio=120";
+        assert_eq!(only(&format!("a 7/9 {tail}")).who, Some((9, "a")));
+        assert_eq!(only(&format!(":-1 -1 {tail}")).who, None);
+        assert_eq!(only(&format!(":-1 -1/-1 {tail}")).who, None);
+    }
+
+    #[test]
+    fn a_preempted_task_is_runnable_whatever_its_state() {
+        for (state, expected) in [
+            ("R", Left::Ready),
+            ("R+", Left::Ready),
+            ("S+", Left::Ready),
+            ("S", Left::Asleep),
+            ("I", Left::Asleep),
+            ("D", Left::Blocked),
+            ("Z", Left::Exited),
+            ("X", Left::Exited),
+        ] {
+            assert_eq!(left(state), Some(expected), "{state}");
+        }
+    }
+
+    #[test]
+    fn notes_of_loss_and_headers_are_no_nonsense() {
+        let text = "# tracer: nop\n\nCPU:1 [LOST 12 EVENTS]\nCPU:0 [3 EVENTS DROPPED]\n";
+        let recording = recording(text);
+        assert_eq!((recording.lost, recording.skipped, recording.records.len()), (15, 0, 0));
+    }
+
+    #[test]
+    fn what_makes_no_sense_has_a_place() {
+        let switch = "a 1 [000] 1.0: sched:sched_switch: ";
+        for (line, column) in [
+            ("hello", 0),
+            ("  hello", 2),
+            ("a 1 [000] 1.0:", 0),
+            ("a 1 [0x0] 1.0: e: f", 0),
+            ("a 1 [70000] 1.0: e: f", 0),
+            ("a 1 [000] 1.0000000001: e: f", 0),
+            ("a 1 [000] 99999999999.0: e: f", 0),
+            ("a 1 [000] -1.0: e: f", 0),
+            (&format!("{switch}prev_comm=a"), switch.len()),
+            (&format!("{switch}a:1 [120] ==> b:2 [120]"), switch.len()),
+            (&format!("{switch}a:x [120] S ==> b:2 [120]"), switch.len()),
+            ("a 1 [000] 1.0: sched_waking: comm=b", 29),
+            ("a 1 [000] 1.0: sched_stat_runtime: comm=b pid=2 runtime=-5 [ns]", 35),
+        ] {
+            let recording = recording(line);
+            assert_eq!(recording.records, [], "{line}");
+            assert_eq!(recording.faults.iter().map(|fault| fault.at).collect::<Vec<_>>(), [column]);
+        }
+    }
+
+    #[test]
+    fn only_the_first_lines_that_make_no_sense_are_told() {
+        let text = "nonsense\n".repeat(1_000);
+        let recording = recording(&text);
+        assert_eq!((recording.skipped, recording.faults.len()), (1_000, TOLD));
+    }
+
+    #[test]
+    fn lines_are_put_in_the_order_of_time() {
+        let text = "a 1 [000] 2.0: e: x\na 1 [000] 1.0: f: x\nb 2 [000] 90000.0: g: x\n";
+        let recording = recording(text);
+        let times: Vec<_> = recording.records.iter().map(|record| record.at).collect();
+        assert_eq!(times, [1_000_000_000, 2_000_000_000]);
+        assert_eq!(recording.faults[0].what, "more than a day from the first event");
+    }
+}

@@ -1,0 +1,143 @@
+//! Programs as text: a scenario that a person can read and change, an event a line.
+
+use super::lives::LifeId;
+use super::program::{Event, Program, Stretch};
+use super::{Recorded, Statistics};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// What stands above every imported scenario.
+const ABOUT: &str = "\
+// `run` is what a task executed between two events, what the kernel did on its behalf and the
+// switches to it included; so these cost nothing here. What an interrupt takes is what it took the
+// machine to run a woken task on an idle CPU. `sem_wait` is a sleep that another task ended, by its
+// `sem_post`. `timer` is one that a clock ended, or the network, or nobody who is known, at the
+// recorded time; `sleep` is a device's answer, which takes as long as it took. A task ends with the
+// recording.
+";
+
+/// The scenario of these programs, which are what `tasks` recorded.
+pub(super) fn scenario(
+    file: &str,
+    statistics: &Statistics,
+    programs: &[Program],
+    tasks: &[Recorded],
+) -> String {
+    let names: BTreeMap<LifeId, String> =
+        programs.iter().map(|program| (program.life, string(&program.name))).collect();
+    let mut text = format!("// Made by `runyard import` of {file:?}.\n{ABOUT}");
+    let mut writer = Writer { text: &mut text, names: &names };
+    writer.line(0, "{");
+    writer.machine(statistics);
+    writer.line(1, "\"tasks\": {");
+    for (program, recorded) in programs.iter().zip(tasks) {
+        writer.task(program, recorded);
+    }
+    writer.line(1, "},");
+    writer.line(0, "}");
+    text
+}
+
+struct Writer<'w> {
+    text: &'w mut String,
+    /// As JSON.
+    names: &'w BTreeMap<LifeId, String>,
+}
+
+impl Writer<'_> {
+    fn line(&mut self, depth: usize, line: &str) {
+        self.text.extend(std::iter::repeat_n("    ", depth));
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn machine(&mut self, statistics: &Statistics) {
+        let Statistics { cpus, latency, .. } = statistics;
+        self.line(1, "\"machine\": {");
+        self.line(2, &format!("\"cpus\": {cpus},"));
+        self.line(2, "\"costs\": {");
+        for cost in ["context_switch", "migration", "wakeup"] {
+            self.line(3, &format!("\"{cost}_ns\": 0,"));
+        }
+        for cost in ["ipi", "timer_interrupt"] {
+            self.line(3, &format!("\"{cost}_ns\": {},", latency.0));
+        }
+        self.line(2, "},");
+        self.line(1, "},");
+    }
+
+    fn task(&mut self, program: &Program, recorded: &Recorded) {
+        let [ran, waited, slept] =
+            [recorded.runtime, recorded.wait, recorded.sleep].map(|span| span.0 / 1_000);
+        self.line(2, &format!("// Ran {ran} us, waited {waited} us, slept {slept} us."));
+        let name = &self.names[&program.life];
+        self.line(2, &format!("{name}: {{"));
+        self.line(3, "\"loop\": 1,");
+        if program.delay > 0 {
+            self.line(3, &format!("\"delay\": {},", program.delay));
+        }
+        if let Some(cpu) = program.cpu {
+            self.line(3, &format!("\"cpus\": [{cpu}],"));
+        }
+        self.line(3, "\"timer_slack\": 0,");
+        match &program.stretches[..] {
+            [only] => self.stretch(3, only),
+            several => self.phases(several),
+        }
+        self.line(2, "},");
+    }
+
+    fn phases(&mut self, stretches: &[Stretch]) {
+        self.line(3, "\"phases\": {");
+        for (nth, stretch) in stretches.iter().enumerate() {
+            self.line(4, &format!("\"{}\": {{", nth + 1));
+            self.stretch(5, stretch);
+            self.line(4, "},");
+        }
+        self.line(3, "},");
+    }
+
+    fn stretch(&mut self, depth: usize, stretch: &Stretch) {
+        let (policy, priority) = policy(stretch.prio);
+        self.line(depth, &format!("\"policy\": \"{policy}\","));
+        self.line(depth, &format!("\"priority\": {priority},"));
+        for event in &stretch.events {
+            let line = match event {
+                Event::Run(span) => format!("\"run\": {span},"),
+                Event::Sleep(span) => format!("\"sleep\": {span},"),
+                Event::Timer(span) => format!(
+                    "\"timer\": {{\"ref\": \"unique\", \"period\": {span}, \"mode\": \"absolute\"}},"
+                ),
+                Event::Wait(own) => format!("\"sem_wait\": {},", self.names[own]),
+                Event::Post(woken) => format!("\"sem_post\": {},", self.names[woken]),
+            };
+            self.line(depth, &line);
+        }
+    }
+}
+
+/// The policy of a priority of the kernel's. The language has no deadline policy; what comes before
+/// everything else there does so here.
+fn policy(prio: i32) -> (&'static str, i32) {
+    match prio {
+        ..0 => ("SCHED_FIFO", 99),
+        0..100 => ("SCHED_FIFO", (99 - prio).max(1)),
+        _ => ("SCHED_OTHER", (prio - 120).min(19)),
+    }
+}
+
+/// A string of JSON.
+fn string(text: &str) -> String {
+    let mut string = String::from("\"");
+    for char in text.chars() {
+        match char {
+            '"' | '\\' => string.extend(['\\', char]),
+            _ if char.is_control() => {
+                let _ = write!(string, "\\u{:04x}", char as u32);
+            }
+            _ => string.push(char),
+        }
+    }
+    string.push('"');
+    string
+}

@@ -1,0 +1,320 @@
+//! Recordings of a few lines, and the scenarios that come of them. No text makes the importer panic,
+//! and whatever it writes can be read.
+
+use proptest::prelude::*;
+use runyard_engine::attr::Policy;
+use runyard_engine::time::Nanos;
+use runyard_workload::import::{Imported, import};
+use runyard_workload::scenario::{Scenario, Step, TaskSpec};
+use runyard_workload::{Overrides, parse};
+use std::fmt::Write;
+
+fn imported(text: &str) -> (Imported, Scenario) {
+    let imported = import("recording", text).unwrap();
+    let parsed = parse("scenario", &imported.scenario, &Overrides::default());
+    let parsed = parsed.unwrap_or_else(|error| panic!("{error}\n{}", imported.scenario));
+    assert_eq!(parsed.warnings, [], "{}", imported.scenario);
+    (imported, parsed.scenario)
+}
+
+fn task<'s>(scenario: &'s Scenario, name: &str) -> &'s TaskSpec {
+    let found = scenario.tasks.iter().find(|task| task.name == name);
+    found.unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// What a task does, in microseconds, one word a step.
+fn events(scenario: &Scenario, name: &str) -> String {
+    let micros = |draw| match draw {
+        runyard_workload::draw::Draw::Fixed(span) => span.0 / 1_000,
+        other => panic!("{other:?}"),
+    };
+    let steps = task(scenario, name).phases.iter().flat_map(|phase| &phase.steps);
+    let words = steps.map(|step| match step {
+        Step::Run(span) => format!("run {}", micros(*span)),
+        Step::Sleep(span) => format!("sleep {}", micros(*span)),
+        Step::Timer { period, .. } => format!("timer {}", micros(*period)),
+        Step::SemWait(own) => format!("wait {}", scenario.objects.semaphores[own.0 as usize]),
+        Step::SemPost(to) => format!("post {}", scenario.objects.semaphores[to.0 as usize]),
+        other => panic!("{other:?}"),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn delay(scenario: &Scenario, name: &str) -> Nanos {
+    match task(scenario, name).delay {
+        runyard_workload::draw::Draw::Fixed(span) => span,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A line as perf prints it: who runs where, when in microseconds, what.
+fn line(who: (&str, u32), cpu: u32, micros: u64, event: &str) -> String {
+    let (comm, tid) = who;
+    let (seconds, micros) = (100 + micros / 1_000_000, micros % 1_000_000);
+    format!("{comm:>16} {tid:>5} [{cpu:03}] {seconds:>5}.{micros:06}: sched:{event}\n")
+}
+
+fn switch(cpu: u32, micros: u64, prev: (&str, u32), state: &str, next: (&str, u32)) -> String {
+    let event = format!(
+        "sched_switch: prev_comm={} prev_pid={} prev_prio=120 prev_state={state} ==> \
+         next_comm={} next_pid={} next_prio=120",
+        prev.0, prev.1, next.0, next.1
+    );
+    line(prev, cpu, micros, &event)
+}
+
+fn waking(who: (&str, u32), cpu: u32, micros: u64, woken: (&str, u32)) -> String {
+    let (comm, tid) = woken;
+    line(who, cpu, micros, &format!("sched_waking: comm={comm} pid={tid} prio=120 target_cpu=000"))
+}
+
+const IDLE0: (&str, u32) = ("swapper/0", 0);
+const IDLE1: (&str, u32) = ("swapper/1", 0);
+const A: (&str, u32) = ("a", 11);
+const B: (&str, u32) = ("b", 12);
+
+#[test]
+fn a_task_that_another_wakes_waits_for_it() {
+    let text = switch(0, 0, IDLE0, "R", A)
+        + &switch(0, 100, A, "S", B)
+        + &waking(B, 0, 150, A)
+        + &switch(0, 180, B, "R+", A)
+        + &switch(0, 200, A, "X", B)
+        + &switch(0, 260, B, "S", IDLE0);
+    let (imported, scenario) = imported(&text);
+    assert_eq!(events(&scenario, "a-11"), "run 100, wait a-11, run 20");
+    assert_eq!(events(&scenario, "b-12"), "run 50, post a-11, run 90");
+    assert_eq!((delay(&scenario, "a-11"), delay(&scenario, "b-12")), (Nanos(0), Nanos(100_000)));
+    let a = &imported.tasks[0];
+    let micros = [a.runtime, a.wait, a.sleep].map(|span| span.0 / 1_000);
+    assert_eq!((a.name.as_str(), micros, a.wakeups), ("a-11", [120, 30, 50], 1));
+    assert_eq!((imported.statistics.cpus, imported.statistics.missed), (1, 0));
+}
+
+#[test]
+fn what_nobody_ends_is_a_timer_and_what_a_device_ends_a_sleep() {
+    let text = switch(0, 0, IDLE0, "R", A)
+        + &switch(0, 100, A, "S", IDLE0)
+        + &waking(IDLE0, 0, 1_000, A)
+        + &switch(0, 1_010, IDLE0, "R", A)
+        + &switch(0, 1_100, A, "D", IDLE0)
+        + &waking(IDLE0, 0, 1_500, A)
+        + &switch(0, 1_510, IDLE0, "R", A)
+        + &switch(0, 1_600, A, "I", IDLE0)
+        + &waking(IDLE0, 0, 3_000, A)
+        + &switch(0, 3_010, IDLE0, "R", A)
+        + &switch(0, 3_020, A, "S", IDLE0);
+    let (imported, scenario) = imported(&text);
+    let expected = "run 100, timer 1000, run 90, sleep 400, run 90, timer 2000, run 10";
+    assert_eq!(events(&scenario, "a-11"), expected);
+    assert_eq!(imported.statistics.latency, Nanos::from_micros(10));
+    assert_eq!(scenario.machine.costs.ipi, Nanos::from_micros(10));
+}
+
+#[test]
+fn an_interrupt_is_no_waker() {
+    let woken = "sched_waking: comm=b pid=12 prio=120 target_cpu=000\n";
+    let text = format!(
+        "  a-11  [000] d..2.  1.000000: sched_switch: prev_comm=b prev_pid=12 prev_prio=120 \
+         prev_state=S ==> next_comm=a next_pid=11 next_prio=120\n\
+         a-11  [000] d.h2.  1.000200: {woken}\
+         a-11  [000] d..2.  1.000300: sched_switch: prev_comm=a prev_pid=11 prev_prio=120 \
+         prev_state=S ==> next_comm=b next_pid=12 next_prio=120\n\
+         b-12  [000] d..2.  1.000400: sched_switch: prev_comm=b prev_pid=12 prev_prio=120 \
+         prev_state=S ==> next_comm=a next_pid=11 next_prio=120\n"
+    );
+    let (_, scenario) = imported(&text);
+    assert_eq!(events(&scenario, "a-11"), "run 300, timer 400");
+    assert_eq!(events(&scenario, "b-12"), "timer 200, run 100");
+}
+
+#[test]
+fn a_periodic_task_is_woken_by_its_timer_whomever_that_interrupts() {
+    let mut text = switch(0, 0, IDLE0, "R", A);
+    for nth in 1..=20 {
+        text += &switch(0, nth * 1_000 - 900, A, "S", B);
+        text += &waking(B, 0, nth * 1_000, A);
+        text += &switch(0, nth * 1_000, B, "R", A);
+    }
+    let (_, scenario) = imported(&text);
+    assert!(events(&scenario, "a-11").starts_with("run 100, timer 1000, run 100, timer 1000"));
+    assert!(!events(&scenario, "b-12").contains("post"));
+}
+
+#[test]
+fn a_task_that_is_woken_on_its_way_to_sleep_sleeps_no_time() {
+    let text = switch(0, 0, IDLE0, "R", A)
+        + &switch(1, 0, IDLE1, "R", B)
+        + &waking(B, 1, 50, A)
+        + &switch(0, 60, A, "S", IDLE0)
+        + &switch(0, 65, IDLE0, "R", A)
+        + &switch(0, 100, A, "S", IDLE0)
+        + &waking(B, 1, 110, A)
+        + &waking(B, 1, 112, A)
+        + &switch(0, 120, IDLE0, "R", A)
+        + &waking(B, 1, 130, A)
+        + &switch(0, 140, A, "R", IDLE0)
+        + &switch(1, 150, B, "S", IDLE1);
+    let (imported, scenario) = imported(&text);
+    assert_eq!(events(&scenario, "a-11"), "run 60, wait a-11, run 35, wait a-11, run 20");
+    assert_eq!(events(&scenario, "b-12"), "run 50, post a-11, run 60, post a-11, run 40");
+    assert_eq!(imported.tasks[0].wakeups, 2);
+}
+
+#[test]
+fn a_switch_that_was_not_recorded_is_where_the_account_says() {
+    let charged = "sched_stat_runtime: comm=a pid=11 runtime=80000 [ns]";
+    let gap = switch(0, 0, B, "S", IDLE0) + &waking(IDLE0, 0, 100, A);
+    let told = gap.clone() + &line(A, 0, 200, charged) + &switch(0, 201, A, "S", IDLE0);
+    let (imported, _) = imported(&told);
+    assert_eq!((imported.statistics.missed, imported.tasks[0].runtime.0), (1, 81_000));
+    // Without an account it ran from the moment at which it could.
+    let untold = gap + &switch(0, 201, A, "S", IDLE0);
+    let imported = import("recording", &untold).unwrap();
+    assert_eq!((imported.statistics.missed, imported.tasks[0].runtime.0), (1, 101_000));
+}
+
+#[test]
+fn totals_do_not_drift_by_rounding() {
+    let mut text = String::from("# nanoseconds\n");
+    let mut at = 1_000_000_000_u64;
+    let mut put = |span: u64, fields: &str| {
+        at += span;
+        let (seconds, nanos) = (at / 1_000_000_000, at % 1_000_000_000);
+        let _ = writeln!(text, "x 5 [000] {seconds}.{nanos:09}: sched:sched_switch: {fields}");
+    };
+    for _ in 0..1_000 {
+        put(700, "swapper/0:0 [120] R ==> a:11 [120]");
+        put(1_700, "a:11 [120] S ==> swapper/0:0 [120]");
+    }
+    let (imported, scenario) = imported(&text);
+    let runs = task(&scenario, "a-11").phases.iter().flat_map(|phase| &phase.steps);
+    let micros: u64 = runs
+        .map(|step| match step {
+            Step::Run(runyard_workload::draw::Draw::Fixed(span)) => span.0 / 1_000,
+            _ => 0,
+        })
+        .sum();
+    assert_eq!((imported.tasks[0].runtime.0, micros), (1_700_000, 1_700));
+}
+
+#[test]
+fn priorities_become_policies_also_in_the_middle_of_a_life() {
+    let text = "a 11 [000] 1.0: sched:sched_switch: swapper/0:0 [120] R ==> a:11 [110]\n\
+                a 11 [000] 1.1: sched:sched_switch: a:11 [19] S ==> migration/0:12 [0]\n\
+                m 12 [000] 1.2: sched:sched_switch: migration/0:12 [0] S ==> d:13 [-1]\n\
+                d 13 [000] 1.3: sched:sched_waking: a:11 [19] CPU:000\n\
+                d 13 [000] 1.4: sched:sched_switch: d:13 [-1] S ==> a:11 [19]\n\
+                a 11 [000] 1.5: sched:sched_switch: a:11 [19] S ==> swapper/0:0 [120]\n";
+    let (imported, scenario) = imported(text);
+    let policies = |name| {
+        let phases = task(&scenario, name).phases.iter();
+        phases.map(|phase| phase.properties.policy).collect::<Vec<_>>()
+    };
+    let fifo = |prio| Some(Policy::Fifo(runyard_engine::attr::RtPrio::new(prio).unwrap()));
+    assert_eq!(policies("a-11").len(), 2);
+    assert_eq!(policies("a-11")[1], fifo(80));
+    let first = |name| task(&scenario, name).properties.policy;
+    assert_eq!((first("migration/0-12"), first("d-13")), (fifo(99), fifo(99)));
+    let bound = task(&scenario, "migration/0-12").properties.cpus.as_ref();
+    assert_eq!(bound.map(|cpus| cpus.iter().count()), Some(1));
+    assert_eq!(imported.statistics.deadline_tasks, 1);
+}
+
+#[test]
+fn a_number_that_is_used_again_is_another_task() {
+    let new = "sched_wakeup_new: comm=a pid=11 prio=120 target_cpu=000";
+    let text = switch(0, 0, IDLE0, "R", A)
+        + &switch(0, 100, A, "Z", B)
+        + &line(B, 0, 150, new)
+        + &switch(0, 200, B, "S", A)
+        + &switch(0, 230, A, "X", IDLE0);
+    let (_, scenario) = imported(&text);
+    let names: Vec<_> = scenario.tasks.iter().map(|task| task.name.as_str()).collect();
+    assert_eq!(names, ["a-11", "b-12", "a-11-2"]);
+    assert_eq!(delay(&scenario, "a-11-2"), Nanos::from_micros(150));
+}
+
+#[test]
+fn odd_names_are_names_of_the_scenario() {
+    let odd = ("\"x\\\u{1}/ ]}", 13);
+    let text = switch(0, 0, IDLE0, "R", odd) + &switch(0, 50, odd, "S", IDLE0);
+    let (_, scenario) = imported(&text);
+    assert_eq!(scenario.tasks[0].name, "\"x\\\u{1}/ ]}-13");
+}
+
+#[test]
+fn lines_that_make_no_sense_are_skipped_and_told() {
+    let text = switch(0, 0, IDLE0, "R", A) + "what?\n" + &switch(0, 50, A, "S", IDLE0) + "  ä [";
+    let (imported, scenario) = imported(&text);
+    assert_eq!(events(&scenario, "a-11"), "run 50");
+    assert_eq!(imported.statistics.skipped, 2);
+    let told: Vec<_> = imported.warnings.iter().map(ToString::to_string).collect();
+    assert!(told[0].starts_with("recording:2:1: no event"), "{told:?}");
+    assert!(told[1].starts_with("recording:4:3: no event"), "{told:?}");
+}
+
+#[test]
+fn a_text_without_sense_or_without_tasks_is_refused() {
+    let refused = |text: &str| import("r", text).unwrap_err().to_string();
+    assert!(refused("\n  hello\n").starts_with("r:2:3: no event"));
+    assert_eq!(refused("# nothing\n"), "r:1:1: there is no event in it");
+    assert_eq!(refused(&waking(IDLE0, 0, 5, A)), "r:1:1: no task runs in it");
+}
+
+/// Lines of which some are right, others nearly.
+fn lines() -> impl Strategy<Value = String> {
+    let tid = 0_u32..4;
+    let comm = prop_oneof![Just("a"), Just("b c"), Just("x/1"), Just("kworker/0:1"), Just("\"")];
+    let state = prop_oneof![Just("S"), Just("R+"), Just("D"), Just("X"), Just("")];
+    let event = (comm.clone(), tid.clone(), -2..150_i32, state, comm.clone(), tid.clone(), 0..7_u8);
+    let event = event.prop_map(|(prev, prev_tid, prio, state, next, next_tid, kind)| match kind {
+        0..3 => {
+            format!("sched_switch: {prev}:{prev_tid} [{prio}] {state} ==> {next}:{next_tid} [120]")
+        }
+        3 => format!("sched_waking: comm={next} pid={next_tid} prio={prio} target_cpu=001"),
+        4 => format!("sched_wakeup: {next}:{next_tid} [{prio}] success=1 CPU:000"),
+        5 => format!("sched_wakeup_new: comm={next} pid={next_tid} prio={prio} target_cpu=001"),
+        _ => format!("sched_stat_runtime: comm={next} pid={next_tid} runtime={prio}000 [ns]"),
+    });
+    let span = prop_oneof![9 => 0..3_000_u64, 1 => 0..30_000_000_000_000_u64];
+    let head = (comm, tid, 0..3_u32, span, 0..20_u8);
+    let line = (head, event).prop_map(|((comm, tid, cpu, at, spoilt), event)| match spoilt {
+        0 => event,
+        1 => "CPU:1 [LOST 7 EVENTS]".to_owned(),
+        nth => {
+            let (dash, flags) = if nth % 2 == 0 { ('-', "d.h2.") } else { (' ', "") };
+            format!(
+                "{comm}{dash}{tid} [{cpu}] {flags} {}.{:09}: {event}",
+                at / 1_000_000_000,
+                at % 1_000_000_000
+            )
+        }
+    });
+    prop::collection::vec(line, 0..60).prop_map(|lines| lines.join("\n"))
+}
+
+fn any_text_is_taken_or_refused(text: &str) {
+    let Ok(imported) = import("any", text) else { return };
+    let parsed = parse("scenario", &imported.scenario, &Overrides::default());
+    let parsed = parsed.unwrap_or_else(|error| panic!("{error}\n{text}\n{}", imported.scenario));
+    assert_eq!(parsed.scenario.tasks.len(), imported.tasks.len());
+    let names = parsed.scenario.tasks.iter().map(|task| &task.name);
+    assert!(names.eq(imported.tasks.iter().map(|task| &task.name)));
+    for task in &imported.tasks {
+        let told = task.runtime + task.wait + task.sleep;
+        assert!(told <= imported.statistics.span, "{task:?}\n{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in "(\\PC|\n|\\[|\\]|:| ==> |[0-9. ]){0,200}") {
+        any_text_is_taken_or_refused(&text);
+    }
+
+    #[test]
+    fn whatever_it_writes_can_be_read(text in lines()) {
+        any_text_is_taken_or_refused(&text);
+    }
+}
