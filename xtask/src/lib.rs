@@ -10,6 +10,7 @@ pub mod fidelity;
 pub mod fuzz;
 pub mod instructions;
 pub mod models;
+pub mod replay;
 pub mod tidy;
 pub mod traces;
 pub mod workspace;

@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{fidelity, fuzz, instructions, models, traces, workspace};
+use xtask::{fidelity, fuzz, instructions, models, replay, traces, workspace};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Steps of the checks that need more than one command line")]
@@ -29,6 +29,8 @@ enum Command {
     Fidelity(fidelity::Options),
     /// Decode traces with Perfetto's own protocol buffers and compare them with their reports
     Traces,
+    /// Record workloads here, import and replay them, and compare
+    Replay,
 }
 
 fn main() -> ExitCode {
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Fidelity(options) => fidelity::run(&options),
         Command::Traces => traces::run(),
+        Command::Replay => replay::run(),
     };
     report(outcome)
 }

@@ -63,7 +63,7 @@ fn tell(imported: &Imported) {
     let deadline = imported.statistics.deadline_tasks;
     warn(deadline.into(), "tasks of the deadline policy became SCHED_FIFO of priority 99");
     let (tasks, millis) = (imported.tasks.len(), span.0 / 1_000_000);
-    output::say(format_args!("{events} events of {tasks} tasks on {cpus} CPUs in {millis} ms"));
+    output::say(format_args!("{events} events in {millis} ms; tasks: {tasks}; CPUs: {cpus}"));
 }
 
 /// What was recorded, with the names that a report has for it.

@@ -175,6 +175,19 @@ fn a_switch_that_was_not_recorded_is_where_the_account_says() {
 }
 
 #[test]
+fn a_task_whose_leaving_was_not_recorded_slept_if_it_is_woken_next() {
+    let begin =
+        switch(0, 0, IDLE0, "R", A) + &switch(0, 100, B, "R", A) + &switch(0, 200, A, "S", B);
+    let replaced = begin + &switch(0, 300, A, "S", IDLE0);
+    let (imported, _) = imported(&(replaced.clone() + &waking(A, 1, 350, B)));
+    let b = imported.tasks.iter().find(|task| task.name == "b-12").unwrap();
+    assert_eq!((b.sleep.0, b.wakeups), (150_000, 1));
+    let (imported, _) = self::imported(&(replaced + &switch(0, 350, IDLE0, "R", B)));
+    let b = imported.tasks.iter().find(|task| task.name == "b-12").unwrap();
+    assert_eq!((b.sleep.0, b.wait.0), (0, 250_000));
+}
+
+#[test]
 fn totals_do_not_drift_by_rounding() {
     let mut text = String::from("# nanoseconds\n");
     let mut at = 1_000_000_000_u64;

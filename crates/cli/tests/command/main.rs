@@ -2,6 +2,7 @@
 
 mod compare;
 mod hosts;
+mod import;
 mod input;
 mod json;
 mod log;

@@ -13,6 +13,7 @@ mod oracle;
 mod random;
 mod real_time;
 mod repeatable;
+mod replay;
 mod rig;
 mod sharing;
 mod ticks;

@@ -68,6 +68,10 @@ enum State {
         since: u64,
         cpu: u32,
     },
+    /// Without a CPU, and nobody told why: who is woken next slept, who runs next was preempted.
+    Away {
+        since: u64,
+    },
     Exited,
 }
 
@@ -75,7 +79,7 @@ impl State {
     fn since(self) -> u64 {
         match self {
             State::Asleep { since, .. } | State::Ready { since, .. } => since,
-            State::Running { since, .. } => since,
+            State::Running { since, .. } | State::Away { since } => since,
             State::Exited => 0,
         }
     }
@@ -170,7 +174,7 @@ impl Lives {
         if tid == IDLE {
             // The last thing before a task sleeps is that the kernel charges it.
             self.missed += u64::from(before.is_some());
-            self.leave(record.cpu, Left::Asleep, last);
+            self.leave(record.cpu, Some(Left::Asleep), last);
             self.on[record.cpu as usize].0 = Some(IDLE);
             return;
         }
@@ -182,7 +186,7 @@ impl Lives {
         let life = self.life(tid, comm, since);
         // It was elsewhere until then.
         let since = since.max(self.all[life].state.since());
-        self.leave(record.cpu, Left::Ready, since);
+        self.leave(record.cpu, None, since);
         self.enter(record.cpu, life, since);
     }
 
@@ -229,7 +233,7 @@ impl Lives {
             self.flush(life, record.at);
             self.name(life, prev);
         }
-        self.leave(record.cpu, left, record.at);
+        self.leave(record.cpu, Some(left), record.at);
         if next.tid == IDLE {
             self.on[record.cpu as usize].0 = Some(IDLE);
             return;
@@ -297,7 +301,7 @@ impl Lives {
             _ => By::Nobody,
         };
         match self.all[woken].state {
-            State::Asleep { .. } => self.ready(woken, record.at, by),
+            State::Asleep { .. } | State::Away { .. } => self.ready(woken, record.at, by),
             State::Running { .. } => self.all[woken].early = Some(by),
             State::Ready { .. } | State::Exited => {}
         }
@@ -314,7 +318,11 @@ impl Lives {
     /// A task that sleeps is runnable from now on.
     fn ready(&mut self, life: LifeId, at: u64, by: By) {
         let life = &mut self.all[life];
-        let State::Asleep { since, blocked } = life.state else { return };
+        let (since, blocked) = match life.state {
+            State::Asleep { since, blocked } => (since, blocked),
+            State::Away { since } => (since, false),
+            _ => return,
+        };
         life.early = None;
         life.ran_since = None;
         life.state = State::Ready { since: at, woken: true };
@@ -332,7 +340,7 @@ impl Lives {
     fn enter(&mut self, cpu: u32, life: LifeId, at: u64) {
         if let State::Running { cpu: other, .. } = self.all[life].state {
             // Nobody told that it left the other one.
-            self.leave(other, Left::Ready, at);
+            self.leave(other, None, at);
             self.on[other as usize].0 = None;
         }
         if let State::Asleep { since, .. } = self.all[life].state {
@@ -341,7 +349,7 @@ impl Lives {
             self.ready(life, woken, early.unwrap_or(By::Nobody));
         }
         let life = &mut self.all[life];
-        if let State::Ready { since, .. } = life.state {
+        if let State::Ready { since, .. } | State::Away { since } = life.state {
             life.waited += at.saturating_sub(since);
         }
         life.early = None;
@@ -350,8 +358,8 @@ impl Lives {
         self.on[cpu as usize].0 = Some(life.tid);
     }
 
-    /// Whoever has a CPU leaves it.
-    fn leave(&mut self, cpu: u32, left: Left, at: u64) {
+    /// Whoever has a CPU leaves it, if it was told how.
+    fn leave(&mut self, cpu: u32, left: Option<Left>, at: u64) {
         let Some(tid) = self.on[cpu as usize].0.take() else { return };
         let Some(&id) = self.by_tid.get(&tid) else { return };
         if !matches!(self.all[id].state, State::Running { cpu: on, .. } if on == cpu) {
@@ -359,13 +367,13 @@ impl Lives {
         }
         self.flush(id, at);
         self.all[id].state = match left {
-            Left::Ready => State::Ready { since: at, woken: false },
-            Left::Asleep | Left::Blocked => {
-                State::Asleep { since: at, blocked: left == Left::Blocked }
-            }
-            Left::Exited => State::Exited,
+            None => State::Away { since: at },
+            Some(Left::Ready) => State::Ready { since: at, woken: false },
+            Some(Left::Asleep) => State::Asleep { since: at, blocked: false },
+            Some(Left::Blocked) => State::Asleep { since: at, blocked: true },
+            Some(Left::Exited) => State::Exited,
         };
-        if left == Left::Exited {
+        if left == Some(Left::Exited) {
             self.by_tid.remove(&tid);
         }
     }
@@ -391,7 +399,9 @@ impl Lives {
             let life = &mut self.all[life];
             match life.state {
                 State::Ready { since, .. } => life.waited += self.end - since,
-                State::Asleep { since, .. } if life.begun => life.slept += self.end - since,
+                State::Asleep { since, .. } | State::Away { since } if life.begun => {
+                    life.slept += self.end - since;
+                }
                 _ => {}
             }
         }

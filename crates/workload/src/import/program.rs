@@ -178,10 +178,10 @@ struct Whole {
 }
 
 impl Whole {
-    /// How many microseconds more the sum has with another `nanos`.
+    /// How many microseconds more the sum has with another `nanos`, to the nearest.
     fn add(&mut self, nanos: u64) -> u64 {
         self.nanos += nanos;
-        let micros = self.nanos / 1_000 - self.told;
+        let micros = (self.nanos + 500) / 1_000 - self.told;
         self.told += micros;
         micros
     }

@@ -1,0 +1,58 @@
+//! `runyard import`: what goes where, and what is refused.
+
+use crate::rig::{call, call_with, file, folder};
+use serde_json::Value;
+
+const RECORDING: &str = "\
+swapper 0 [000] 1.000000: sched:sched_switch: swapper/0:0 [120] R ==> a:11 [120]
+what is this?
+a 11 [000] 1.000100: sched:sched_waking: b c:12 [120] CPU:000
+a 11 [000] 1.000120: sched:sched_switch: a:11 [120] S ==> b c:12 [120]
+b c 12 [000] 1.000240: sched:sched_switch: b c:12 [120] S ==> swapper/0:0 [120]
+";
+
+#[test]
+fn a_recording_becomes_a_scenario_that_sim_runs() {
+    let said = call_with(&["import", "-"], RECORDING.as_bytes());
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.starts_with("skipped: -:2:1: no event"), "{}", said.err);
+    assert!(said.err.ends_with("4 events in 0 ms; tasks: 2; CPUs: 1\n"), "{}", said.err);
+    let report = call_with(&["sim", "-", "--json", "--check"], said.out.as_bytes()).done();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let task = |nth: usize| {
+        let task = &report["tasks"][nth];
+        (task["name"].as_str().unwrap().to_owned(), task["runtime_ns"].as_u64().unwrap())
+    };
+    assert_eq!(task(0), ("a-11".to_owned(), 120_000));
+    assert_eq!(task(1), ("b c-12".to_owned(), 120_000));
+}
+
+#[test]
+fn a_scenario_goes_into_a_file_and_the_figures_to_standard_output() {
+    let recording = file("recording.txt", RECORDING);
+    let said = call(&["import", &recording, "--out", "imported.json", "--json"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let figures: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(figures["schema"], "runyard.import/1");
+    assert_eq!(figures["skipped"], 1);
+    assert_eq!(figures["tasks"][1]["name"], "b c-12");
+    assert_eq!(figures["tasks"][1]["wait_ns"], 20_000);
+    let written = std::fs::read_to_string(folder().join("imported.json")).unwrap();
+    assert!(written.contains("\"sem_post\": ") || written.contains("\"delay\": 100"), "{written}");
+}
+
+#[test]
+fn a_text_without_a_line_that_makes_sense_is_bad_input() {
+    let said = call_with(&["import", "-"], b"\n  no recording\n").refused();
+    assert!(said.starts_with("-:2:3: no event"), "{said}");
+    let said = call(&["import", "no-such-file"]).refused();
+    assert!(said.starts_with("no-such-file:1:1: "), "{said}");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_a_name_like_any_other() {
+    let recording = RECORDING.replace("b c", "b \u{1}").into_bytes();
+    let recording = recording.into_iter().map(|byte| if byte == 1 { 0xff } else { byte });
+    let said = call_with(&["import", "-"], &recording.collect::<Vec<_>>());
+    assert!(said.out.contains("\"b \u{fffd}-12\""), "{}", said.out);
+}

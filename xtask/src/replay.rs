@@ -1,0 +1,182 @@
+//! `cargo xtask replay`: how near the replay of a recording comes to what was recorded.
+//!
+//! Records two workloads on this machine with `perf sched record`, imports what `perf sched script`
+//! prints, simulates that, and compares each task's run time and wait with those of the recording.
+//! Run times are what tasks ask for, so they must agree, and 5 % off is a failure. Waits are what the
+//! policies decide, of which the simulated one is another than the kernel's: they are shown.
+//!
+//! What the kernel itself charged tasks for, `sched_stat_runtime`, is beside it: run times taken from
+//! switches could be wrong in the importer and in the replay alike.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::workspace::{self, Outcome, cargo, program, run as run_command};
+
+/// What is recorded.
+struct Workload {
+    name: &'static str,
+    /// A command line of the shell. Hogs end by themselves.
+    line: &'static str,
+    /// What the kernel calls its tasks. Whatever else ran meanwhile is in the recording too.
+    tasks: &'static [&'static str],
+}
+
+const WORKLOADS: [Workload; 2] = [
+    Workload { name: "hackbench", line: "hackbench -g 2 -l 500", tasks: &["hackbench"] },
+    Workload {
+        name: "cyclictest beside hogs",
+        line: "for i in 1 2 3; do timeout 3 sh -c 'while :; do :; done' & done; \
+               cyclictest -q -i 2000 -D 2 -t 2 -p 80",
+        tasks: &["cyclictest", "sh"],
+    },
+];
+
+/// Programs without which nothing is recorded.
+const NEEDED: [&str; 3] = ["perf", "hackbench", "cyclictest"];
+
+/// How far a run time may be off, in per cent.
+const TOLERANCE: f64 = 5.0;
+
+/// A task that ran less is only counted: what a tracepoint costs is a large part of it.
+const LEAST_RUN: f64 = 1e6;
+
+/// A task that waited less on both sides is not compared: that is the latency of single wake-ups.
+const LEAST_WAIT: f64 = 1e5;
+
+/// What one task came to, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Task {
+    recorded: f64,
+    charged: f64,
+    replayed: f64,
+    waited: f64,
+    replay_waited: f64,
+}
+
+/// Records, replays and compares both workloads.
+pub fn run() -> Outcome {
+    for needed in NEEDED {
+        program(needed).arg("--help").output().map_err(|_| format!("{needed} is not installed"))?;
+    }
+    run_command(cargo().args(["build", "-p", "runyard-cli"]))?;
+    let runyard = workspace::target("debug")?.join("runyard");
+    let folder = workspace::target("replay")?;
+    std::fs::create_dir_all(&folder)?;
+    for heading in [HEADINGS.join(" | "), ["---"; HEADINGS.len()].join("|")] {
+        println!("| {heading} |");
+    }
+    let mut held = true;
+    for (nth, workload) in WORKLOADS.iter().enumerate() {
+        held &= measure(&runyard, &folder.join(nth.to_string()), workload)?;
+    }
+    if held { Ok(()) } else { Err("a run time is more than 5 % off".into()) }
+}
+
+const HEADINGS: [&str; 8] = [
+    "tasks of",
+    "number",
+    "run time within 5 %",
+    "worst",
+    "charged within 5 %, of those above 1 ms",
+    "run time recorded, replayed",
+    "wait recorded, replayed",
+    "wait within tenfold, of those above 100 us",
+];
+
+/// Measures one workload and prints its rows. Whether all run times are as they must be.
+fn measure(runyard: &Path, files: &Path, workload: &Workload) -> Outcome<bool> {
+    let [data, text, scenario] = ["data", "txt", "json"].map(|end| files.with_extension(end));
+    let mut record = perf(["record", "-q", "-o"]);
+    run_command(record.arg(&data).args(["--", "sh", "-c", workload.line]).stdout(Stdio::null()))?;
+    run_command(perf(["script", "--ns", "-i"]).arg(&data).stdout(File::create(&text)?))?;
+    let mut import = program(runyard);
+    let imported = json(import.arg("import").arg(&text).arg("--out").arg(&scenario).arg("--json"))?;
+    let replayed = json(program(runyard).arg("sim").arg(&scenario).arg("--json"))?;
+    let tasks = compared(&imported, &replayed);
+    let is_own =
+        |name: &str| name.rsplit_once('-').is_some_and(|(comm, _)| workload.tasks.contains(&comm));
+    let own: Vec<_> =
+        tasks.iter().filter(|(name, _)| is_own(name)).map(|(_, task)| *task).collect();
+    let all: Vec<_> = tasks.into_values().collect();
+    println!("| {} | {} |", workload.name, row(&own));
+    let millis = |report: &Value| number(report, "duration_ns") / 1e6;
+    let (recorded, replayed) = (millis(&imported), millis(&replayed));
+    println!("| all that ran in its {recorded:.0} ms, replayed in {replayed:.0} | {} |", row(&all));
+    let off = all.iter().filter(|task| percent(task.replayed, task.recorded) > TOLERANCE);
+    Ok(off.filter(|task| task.recorded >= LEAST_RUN).count() == 0)
+}
+
+fn perf<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
+    let mut command = program("perf");
+    command.arg("sched").args(arguments);
+    command
+}
+
+/// What a command prints as JSON.
+fn json(command: &mut Command) -> Outcome<Value> {
+    let output = command.output()?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("`{}` failed:\n{said}", workspace::show(command)).into());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+fn number(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or(0.0)
+}
+
+/// The tasks by name.
+fn compared(imported: &Value, replayed: &Value) -> BTreeMap<String, Task> {
+    let listed = |report: &Value| report["tasks"].as_array().cloned().unwrap_or_default();
+    let name = |task: &Value| task["name"].as_str().unwrap_or_default().to_owned();
+    let mut tasks = BTreeMap::new();
+    for task in listed(imported) {
+        let (recorded, charged) = (number(&task, "runtime_ns"), number(&task, "charged_ns"));
+        let waited = number(&task, "wait_ns");
+        tasks.insert(name(&task), Task { recorded, charged, waited, ..Task::default() });
+    }
+    for task in listed(replayed) {
+        let known = tasks.entry(name(&task)).or_default();
+        known.replayed = number(&task, "runtime_ns");
+        known.replay_waited = number(&task, "wait_ns");
+    }
+    tasks
+}
+
+/// How far `value` is off, in per cent.
+fn percent(value: f64, expected: f64) -> f64 {
+    if expected == 0.0 { 0.0 } else { (value - expected).abs() * 100.0 / expected }
+}
+
+fn row(tasks: &[Task]) -> String {
+    let sum = |of: fn(&Task) -> f64| tasks.iter().map(of).sum::<f64>() / 1e6;
+    let share = |holds: fn(&Task) -> bool, among: fn(&Task) -> bool| {
+        let among: Vec<_> = tasks.iter().filter(|task| among(task)).collect();
+        format!("{} of {}", among.iter().filter(|task| holds(task)).count(), among.len())
+    };
+    let run = share(|task| percent(task.replayed, task.recorded) <= TOLERANCE, |_| true);
+    let off = |task: &Task| percent(task.replayed, task.recorded);
+    let worst = tasks.iter().map(off).fold(0.0, f64::max);
+    let charged = share(
+        |task| percent(task.charged, task.recorded) <= TOLERANCE,
+        |task| task.charged > 0.0 && task.recorded >= LEAST_RUN,
+    );
+    let waited = share(
+        |task| 10.0 * task.waited.min(task.replay_waited) >= task.waited.max(task.replay_waited),
+        |task| task.waited.max(task.replay_waited) >= LEAST_WAIT,
+    );
+    format!(
+        "{} | {run} | {worst:.1} % | {charged} | {:.0}, {:.0} ms | {:.0}, {:.0} ms | {waited}",
+        tasks.len(),
+        sum(|task| task.recorded),
+        sum(|task| task.replayed),
+        sum(|task| task.waited),
+        sum(|task| task.replay_waited),
+    )
+}
