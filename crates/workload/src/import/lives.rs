@@ -11,7 +11,8 @@
 //! Recordings are incomplete. They begin in the middle of lives; events are lost; some kernels do
 //! not tell how the idle task of a CPU switches. But each line says who runs on its CPU. If that is
 //! somebody else than the last switch left there, a switch was not recorded, and it is put where
-//! the kernel's accounts say that the task began to run, else as early as it can have been.
+//! the kernel's accounts say that the task began to run, else as early as it can have been. How the
+//! other one left is open until it is heard of again: woken, it slept; switched to, it was preempted.
 //!
 //! Invariants: a task runs on one CPU and a CPU runs one task; the states of a life tile it; a
 //! [`Step::Post`] precedes the end of the sleep that it ends, in time and in the waker's life.

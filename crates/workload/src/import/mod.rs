@@ -5,9 +5,8 @@
 //! is left out: who ran where and who waited is for the replay to say. So one thing can be changed
 //! and everything else kept.
 //!
-//! [`parse`] reads lines, [`lives`] follows tasks through them, [`program`] makes each life a list of
-//! events, [`write`](mod@write) puts those down. Nothing here reads a file. Why it is done so:
-//! `docs/design/import.md`.
+//! `parse` reads lines, `lives` follows tasks through them, `program` makes each life a list of events,
+//! `write` puts those down. Nothing here reads a file. Why it is done so: `docs/design/import.md`.
 
 mod lives;
 mod parse;
