@@ -2,8 +2,9 @@
 //! scheduler, with the fields of Linux 6.18.
 //!
 //! Times have nine decimals, as the kernel's have with a clock of nanoseconds. Readers split a line
-//! at its spaces, so names have none here. A wake-up for which no task is to blame is shown as an
-//! interrupt's (`h` in the third flag). Throttled times are counters, as trace markers.
+//! at its spaces, so names have none here. A line begins with who has the CPU; a wake-up for which no
+//! task is to blame is shown as an interrupt's (`h` in the third flag). Throttled times are counters,
+//! as trace markers.
 
 use super::Pen;
 use super::cast::{Cast, DEFAULT_PRIO, tid};
@@ -66,14 +67,14 @@ impl<W: Write> Pen for Writer<W> {
                     "tracing_mark_write: C|0|throttled_CPU{cpu}_{path}|{}",
                     u8::from(begins)
                 );
-                self.line(None, cpu, INTERRUPT, what)
+                self.line(scene.curr(cpu), cpu, INTERRUPT, what)
             }
             Scheduled::Expired { cpu, .. } => {
                 let now = self.now.0;
                 let what = format_args!(
                     "hrtimer_expire_entry: hrtimer=0 function=hrtimer_wakeup now={now}"
                 );
-                self.line(None, cpu, INTERRUPT, what)
+                self.line(scene.curr(cpu), cpu, INTERRUPT, what)
             }
         }
     }
@@ -100,8 +101,8 @@ impl<W: Write> Writer<W> {
         new: bool,
     ) -> io::Result<()> {
         let woken = self.person(Some(task), target);
-        let from = by.and_then(|by| scene.cpu_of(by)).unwrap_or(target);
-        let flags = if by.is_some() { TASK } else { INTERRUPT };
+        let waker = by.and_then(|by| scene.cpu_of(by));
+        let (from, flags) = waker.map_or((target, INTERRUPT), |cpu| (cpu, TASK));
         let second = if new { "sched_wakeup_new" } else { "sched_wakeup" };
         for name in ["sched_waking", second] {
             let what = format_args!(
@@ -111,12 +112,12 @@ impl<W: Write> Writer<W> {
                 woken.prio,
                 target.index()
             );
-            self.line(by, from, flags, what)?;
+            self.line(scene.curr(from), from, flags, what)?;
         }
         Ok(())
     }
 
-    /// A line of what `task` did, or the idle task did, on `cpu`.
+    /// A line of what happened on `cpu` while it belonged to `task`, or was idle.
     fn line(
         &mut self,
         task: Option<TaskId>,

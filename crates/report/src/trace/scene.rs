@@ -75,6 +75,11 @@ impl Scene {
         }
     }
 
+    /// The task that has a CPU.
+    pub(super) fn curr(&self, cpu: CpuId) -> Option<TaskId> {
+        self.cpus.get(cpu.index()).and_then(|cpu| cpu.curr)
+    }
+
     /// What `event` comes to is appended to `told`.
     pub(super) fn enter(&mut self, event: &Event, told: &mut Vec<Scheduled>) {
         let cpu = event.cpu;
