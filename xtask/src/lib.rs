@@ -11,6 +11,7 @@ pub mod fuzz;
 pub mod instructions;
 pub mod models;
 pub mod replay;
+pub mod rt_app;
 pub mod tidy;
 pub mod traces;
 pub mod workspace;

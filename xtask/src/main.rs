@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{fidelity, fuzz, instructions, models, replay, traces, workspace};
+use xtask::{fidelity, fuzz, instructions, models, replay, rt_app, traces, workspace};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Steps of the checks that need more than one command line")]
@@ -31,6 +31,8 @@ enum Command {
     Traces,
     /// Record workloads here, import and replay them, and compare
     Replay,
+    /// Run rt-app's tutorials by rt-app and by every host, and compare their logs
+    RtApp(rt_app::Options),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Command::Fidelity(options) => fidelity::run(&options),
         Command::Traces => traces::run(),
         Command::Replay => replay::run(),
+        Command::RtApp(options) => rt_app::run(&options),
     };
     report(outcome)
 }

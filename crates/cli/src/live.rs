@@ -24,6 +24,7 @@ use runyard_report::html::{self, Run};
 use runyard_report::{Checks, Collector, GroupInfo, Report, RunInfo, Stretches, TaskInfo, render};
 use std::future::Future;
 use std::io::Write;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 /// The arguments of `runyard live`.
@@ -200,6 +201,11 @@ struct Unstopped;
 impl Section for Unstopped {
     fn run(&self, access: &mut dyn FnMut()) {
         runyard::without_preemption(access);
+    }
+
+    /// The waker's step is over, but not its poll.
+    fn wake(&self, woken: Vec<Waker>) {
+        runyard::wake_at_once(|| woken.into_iter().for_each(Waker::wake));
     }
 }
 

@@ -235,6 +235,14 @@ pub fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
     task::without_preemption(section)
 }
 
+/// Wakes others, in a task that goes on for long afterwards without an await: they are brought to
+/// an idle CPU, or preempt the task, now. Else a fair task that is woken by another waits for the
+/// end of the waker's poll, if that is over within 200 us, which spares most of them a signal and a
+/// switch.
+pub fn wake_at_once<R>(wakes: impl FnOnce() -> R) -> R {
+    os::local::section(wakes, Worker::wake_at_once)
+}
+
 /// Lets others run.
 pub async fn yield_now() {
     Yield(false).await;

@@ -59,7 +59,7 @@ mod worker;
 
 #[cfg(not(loom))]
 pub use builder::{
-    Task, TaskBuilder, blocking, spawn, spawn_blocking, without_preemption, yield_now,
+    Task, TaskBuilder, blocking, spawn, spawn_blocking, wake_at_once, without_preemption, yield_now,
 };
 #[cfg(not(loom))]
 pub use observe::Observer;

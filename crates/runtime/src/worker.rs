@@ -369,6 +369,14 @@ impl Worker {
         task.map(|cell| cell.id)
     }
 
+    /// Runs `wakes` as from outside a poll: whom it wakes does not wait for the end of this one.
+    pub(crate) fn wake_at_once<R>(&self, wakes: impl FnOnce() -> R) -> R {
+        let in_poll = self.in_poll.swap(false, Ordering::Relaxed);
+        let result = wakes();
+        self.in_poll.store(in_poll, Ordering::Relaxed);
+        result
+    }
+
     /// Since when those could run whom this thread wakes at the moment.
     pub(crate) fn waking_since(&self) -> Option<Time> {
         let since = self.since.load(Ordering::Relaxed);

@@ -1,8 +1,10 @@
 //! What a task may rely on: it runs, its result comes, its end is seen, and nothing is left.
 
-use runyard::{JoinError, Runtime, Task, spawn, spawn_blocking, time, yield_now};
-use std::sync::Arc;
+use runyard::{JoinError, Runtime, Task, spawn, spawn_blocking, time, wake_at_once, yield_now};
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 fn runtime() -> Runtime {
@@ -239,4 +241,38 @@ fn a_runtime_may_be_dropped_by_its_own_task() {
     }));
     drop(runtime);
     receive.recv_timeout(Duration::from_secs(60)).unwrap();
+}
+
+/// Without preemption nothing ends the waker's poll, which here waits for the woken task.
+#[test]
+fn who_is_woken_at_once_does_not_wait_for_the_wakers_poll() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let slept: Arc<Mutex<Option<Waker>>> = Arc::default();
+    let (told, waker) = (ran.clone(), slept.clone());
+    let rounds = Runtime::builder().workers(2).preempt(false).build().block_on(async move {
+        let sleeper = spawn(poll_fn(move |cx| {
+            *slept.lock().unwrap() = Some(cx.waker().clone());
+            told.fetch_add(1, Ordering::SeqCst);
+            Poll::<()>::Pending
+        }));
+        let wakes = spawn(async move {
+            let mut rounds = 0;
+            while rounds < 20 {
+                time::sleep(Duration::from_micros(500)).await;
+                let Some(waker) = waker.lock().unwrap().take() else { continue };
+                let before = ran.load(Ordering::SeqCst);
+                wake_at_once(|| waker.wake());
+                let start = Instant::now();
+                while ran.load(Ordering::SeqCst) == before {
+                    assert!(start.elapsed() < Duration::from_secs(60), "in round {rounds}");
+                }
+                rounds += 1;
+            }
+            rounds
+        });
+        let rounds = wakes.await.unwrap();
+        sleeper.abort();
+        rounds
+    });
+    assert_eq!(rounds, 20);
 }

@@ -37,6 +37,11 @@ const MAX_TASKS: usize = 1_000_000;
 pub(crate) trait Section: Debug + Send + Sync {
     /// Runs `access`.
     fn run(&self, access: &mut dyn FnMut());
+
+    /// Wakes these: none of them waits until the waker, too, waits for something.
+    fn wake(&self, woken: Vec<Waker>) {
+        woken.into_iter().for_each(Waker::wake);
+    }
 }
 
 /// What to run.
@@ -339,7 +344,9 @@ impl World {
             result = Some((value, stuck, std::mem::take(&mut board.wakers)));
         });
         let (value, stuck, wakers) = result.expect("a section runs what it is given");
-        wakers.into_iter().for_each(Waker::wake);
+        if !wakers.is_empty() {
+            self.section.wake(wakers);
+        }
         if stuck && !self.over.load(Ordering::Acquire) {
             self.finish();
         }

@@ -1,0 +1,250 @@
+//! `cargo xtask rt-app`: rt-app's tutorials by rt-app itself and by every host here, on this machine.
+//!
+//! Each writes rt-app's log; the medians of its columns stand side by side, as in the table of
+//! `docs/fidelity.md`. Two things are measured before, by the first tutorial:
+//! how long rt-app's loops take, of which a `run` is made and which it knows itself in whole
+//! nanoseconds at their fastest; and how long a task takes to go on when its timer has expired,
+//! which the simulated machine has to be told.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+
+use crate::workspace::{self, Outcome, cargo, program};
+
+/// Where Debian's package has them.
+const TUTORIALS: &str = "/usr/share/doc/rt-app/examples/tutorial";
+
+/// The hosts beside rt-app, in the order of the columns.
+const HOSTS: [&str; 3] = ["linux", "live", "sim"];
+
+/// How long rt-app measures itself.
+const CALIBRATION_SECONDS: u32 = 4;
+
+/// How late the kernel's timers may be for a task that does not say, in microseconds.
+const SLACK_US: f64 = 50.0;
+
+/// What stands in a column of the log.
+const RUN: usize = 2;
+const PERIOD: usize = 3;
+
+/// What is compared of a task: which tutorial, which task, what it is, how many microseconds of it
+/// are asked for, and how a line of the log shows it.
+struct Compared {
+    tutorial: u32,
+    task: &'static str,
+    what: &'static str,
+    asked: f64,
+    shown: fn(&[f64]) -> f64,
+}
+
+const fn of(
+    tutorial: u32,
+    task: &'static str,
+    what: &'static str,
+    asked: u32,
+    shown: fn(&[f64]) -> f64,
+) -> Compared {
+    Compared { tutorial, task, what, asked: asked as f64, shown }
+}
+
+/// The tutorials that mean something on two CPUs. The third has 12 threads, which together ask for
+/// more than there is, so that its log shows the scheduler; the eighth needs a third CPU.
+const COMPARED: [Compared; 12] = [
+    of(1, "thread0", "sleep", 80_000, |row| row[PERIOD] - row[RUN]),
+    of(1, "thread0", "run", 20_000, |row| row[RUN]),
+    of(2, "thread0", "timer", 100_000, |row| row[PERIOD]),
+    of(2, "thread0", "run", 10_000, |row| row[RUN]),
+    of(4, "thread0", "run", 10_000, |row| row[RUN]),
+    of(5, "thread0", "timer", 200_000, |row| row[PERIOD]),
+    of(5, "thread0", "run", 120_000, |row| row[RUN]),
+    of(5, "thread1", "run", 30_000, |row| row[RUN]),
+    of(6, "thread0", "sleep, mem, iorun", 5_000, |row| row[PERIOD] - row[RUN]),
+    of(6, "thread0", "run", 1_000, |row| row[RUN]),
+    of(7, "task0", "runtime, sleep, barrier", 9_000, |row| row[PERIOD]),
+    of(7, "task1", "runtime", 5_000, |row| row[RUN]),
+];
+
+/// How to compare.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// How long each program runs each tutorial
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    pub seconds: u32,
+}
+
+/// Runs the tutorials and prints the table.
+pub fn run(options: &Options) -> Outcome {
+    if !Path::new(TUTORIALS).is_dir() {
+        return Err(format!("{TUTORIALS} is not there: `apt-get install rt-app`").into());
+    }
+    workspace::run(cargo().args(["build", "--release", "--quiet", "--package", "runyard-cli"]))?;
+    let folder = workspace::target("rt-app")?;
+    let machine = Machine::measured(&folder)?;
+    let mut tutorials: Vec<u32> = COMPARED.iter().map(|compared| compared.tutorial).collect();
+    tutorials.dedup();
+    for tutorial in tutorials {
+        perform(&folder, tutorial, &machine, options.seconds)?;
+    }
+    print!("{}", table(&folder)?);
+    Ok(())
+}
+
+/// What rt-app and the simulator must be told of this machine.
+struct Machine {
+    /// How long one of rt-app's loops takes, in nanoseconds; in quotes, whose loops it measures.
+    loop_ns: String,
+    /// From the interrupt that wakes a task to its first instruction, in nanoseconds.
+    switch_ns: u64,
+}
+
+impl Machine {
+    /// What rt-app's log of the first tutorial shows, where it has measured its loops itself.
+    fn measured(folder: &Path) -> Outcome<Machine> {
+        let into = logs(folder, 1, "calibration")?;
+        let unknown = Machine { loop_ns: "\"CPU0\"".to_owned(), switch_ns: 0 };
+        let said = said(program("rt-app").arg(copy(&into, 1, &unknown, CALIBRATION_SECONDS)?))?;
+        let own = said.split("pLoad = ").nth(1).and_then(|rest| rest.split("ns").next());
+        let own: f64 = own.ok_or("rt-app does not say how long its loops are")?.parse()?;
+        let [sleep, run, ..] = COMPARED;
+        let rows = rows(&into, run.task)?;
+        let took = |compared: &Compared| median(rows.iter().map(|row| (compared.shown)(row)));
+        let loop_ns = own * took(&run) / run.asked;
+        let late = (took(&sleep) - sleep.asked - SLACK_US).max(0.0);
+        eprintln!(
+            "rt-app measured {own} ns a loop; by its runs of {} us it is {loop_ns:.1} ns. Its sleeps \
+             end {late} us after their slack.",
+            run.asked
+        );
+        let loop_ns = loop_ns.round().to_string();
+        Ok(Machine { loop_ns, switch_ns: (late * 1e3) as u64 })
+    }
+}
+
+/// Runs a tutorial by rt-app and by each host.
+fn perform(folder: &Path, tutorial: u32, machine: &Machine, seconds: u32) -> Outcome {
+    let into = logs(folder, tutorial, "rt-app")?;
+    let file = copy(&into, tutorial, machine, seconds)?;
+    said(program("rt-app").arg(file))?;
+    let runyard = workspace::target("release")?.join("runyard");
+    for host in HOSTS {
+        let into = logs(folder, tutorial, host)?;
+        let file = copy(&into, tutorial, machine, seconds)?;
+        said(program(&runyard).arg(host).arg(file).args(["--cpus", "2", "--log"]).arg(&into))?;
+    }
+    Ok(())
+}
+
+/// An empty folder for the logs of a tutorial by `whom`.
+fn logs(folder: &Path, tutorial: u32, whom: &str) -> Outcome<PathBuf> {
+    let into = folder.join(format!("{tutorial}-{whom}"));
+    if into.exists() {
+        fs::remove_dir_all(&into)?;
+    }
+    fs::create_dir_all(&into)?;
+    Ok(into)
+}
+
+/// A copy of a tutorial that logs into `folder`. Its keys are numbered where they repeat, as
+/// `workgen` does it for rt-app.
+fn copy(folder: &Path, tutorial: u32, machine: &Machine, seconds: u32) -> Outcome<PathBuf> {
+    let text = fs::read_to_string(format!("{TUTORIALS}/example{tutorial}.json"))?;
+    let global = text.find("\"global\"").or_else(|| text.rfind('}')).ok_or("no scenario")?;
+    let tasks = text[..global].trim_end().trim_end_matches(',');
+    let logdir = folder.display();
+    let Machine { loop_ns, switch_ns } = machine;
+    let global = format!(
+        "\"machine\": {{\"costs\": {{\"context_switch_ns\": {switch_ns}}}}},\n\
+         \"global\": {{\"duration\": {seconds}, \"calibration\": {loop_ns}, \"lock_pages\": false, \
+         \"logdir\": \"{logdir}\", \"log_basename\": \"rt-app\"}}"
+    );
+    let file = folder.join("scenario.json");
+    fs::write(&file, format!("{},\n{global}}}\n", numbered(tasks)))?;
+    Ok(file)
+}
+
+/// `text` with a number behind each event's key, which makes it another key and no other event.
+fn numbered(text: &str) -> String {
+    const EVENTS: [&str; 6] = ["run", "lock", "unlock", "suspend", "resume", "signal"];
+    let mut parts = text.split('"');
+    let mut numbered = parts.next().unwrap_or_default().to_owned();
+    for (at, part) in parts.enumerate() {
+        let _ = write!(numbered, "\"{part}");
+        if EVENTS.contains(&part) {
+            let _ = write!(numbered, "{at}");
+        }
+    }
+    numbered
+}
+
+/// Runs a command to its end. What it said.
+fn said(command: &mut Command) -> Outcome<String> {
+    eprintln!("$ {}", workspace::show(command));
+    let output = command.output().map_err(|error| format!("cannot run it: {error}"))?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    if output.status.success() { Ok(text) } else { Err(format!("it failed:\n{text}").into()) }
+}
+
+/// The numbers of each line in the log of a task, which rt-app numbers and the hosts do not.
+fn rows(folder: &Path, task: &str) -> Outcome<Vec<Vec<f64>>> {
+    let own = format!("rt-app-{task}");
+    for file in fs::read_dir(folder)? {
+        let path = file?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with(&own) && name.ends_with(".log") {
+            let text = fs::read_to_string(path)?;
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            let numbers = lines.map(|line| line.split_whitespace().map(str::parse).collect());
+            return Ok(numbers.collect::<Result<_, _>>()?);
+        }
+    }
+    Err(format!("{} has no log of {task}", folder.display()).into())
+}
+
+/// The middle one of some figures, or nothing if there is none.
+fn median(figures: impl Iterator<Item = f64>) -> f64 {
+    let mut figures: Vec<f64> = figures.collect();
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn table(folder: &Path) -> Outcome<String> {
+    let mut table = String::from(
+        "| tutorial | task | | asked | rt-app | linux | live | sim |\n|---|---|---|---|---|---|---|---|\n",
+    );
+    for Compared { tutorial, task, what, asked, shown } in COMPARED {
+        let of = |whom: &str| -> Outcome<f64> {
+            let rows = rows(&folder.join(format!("{tutorial}-{whom}")), task)?;
+            Ok(median(rows.iter().map(|row| shown(row))))
+        };
+        let original = of("rt-app")?;
+        let _ = write!(table, "| {tutorial} | {task} | {what} | {asked} | {original} |");
+        for host in HOSTS {
+            let here = of(host)?;
+            let _ = write!(table, " {here} ({:+.1} %) |", (here / original - 1.0) * 100.0);
+        }
+        table.push('\n');
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_become_different_and_stay_events() {
+        let text = r#"{"a": {"run": 1, "resume": "a", "run": 2}}"#;
+        assert_eq!(numbered(text), r#"{"a": {"run2": 1, "resume4": "a", "run8": 2}}"#);
+    }
+
+    #[test]
+    fn the_median_is_one_of_the_figures() {
+        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
+        assert!(median([].into_iter()).is_nan());
+    }
+}
