@@ -158,7 +158,8 @@ fn a_task_that_is_woken_on_its_way_to_sleep_sleeps_no_time() {
     let (imported, scenario) = imported(&text);
     assert_eq!(events(&scenario, "a-11"), "run 60, wait a-11, run 35, wait a-11, run 20");
     assert_eq!(events(&scenario, "b-12"), "run 50, post a-11, run 60, post a-11, run 40");
-    assert_eq!(imported.tasks[0].wakeups, 2);
+    let a = &imported.tasks[0];
+    assert_eq!((a.wakeups, a.sleep.0, a.wait.0), (2, 10_000, 25_000));
 }
 
 #[test]
@@ -249,6 +250,20 @@ fn a_number_that_is_used_again_is_another_task() {
 }
 
 #[test]
+fn a_number_may_be_used_again_although_nobody_saw_its_task_end() {
+    let new = "sched_wakeup_new: comm=a pid=11 prio=120 target_cpu=000";
+    let text = line(A, 1, 0, new)
+        + &switch(2, 100, IDLE0, "S", A)
+        + &switch(1, 800, A, "S", IDLE1)
+        + &switch(2, 800, IDLE0, "S", IDLE0);
+    let (imported, _) = imported(&text);
+    for task in &imported.tasks {
+        let lived = task.runtime + task.wait + task.sleep;
+        assert!(lived <= imported.statistics.span, "{task:?}");
+    }
+}
+
+#[test]
 fn odd_names_are_names_of_the_scenario() {
     let odd = ("\"x\\\u{1}/ ]}", 13);
     let text = switch(0, 0, IDLE0, "R", odd) + &switch(0, 50, odd, "S", IDLE0);
@@ -321,6 +336,8 @@ fn any_text_is_taken_or_refused(text: &str) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn no_text_makes_it_panic(text in "(\\PC|\n|\\[|\\]|:| ==> |[0-9. ]){0,200}") {
         any_text_is_taken_or_refused(&text);

@@ -211,8 +211,7 @@ impl Lives {
             What::Waking(task) => self.wake(record, task),
             What::Wakeup(task) if !wakers_tell => self.wake(record, task),
             What::New(task) if task.tid != IDLE => {
-                // A number that is used again is another task.
-                self.by_tid.remove(&task.tid);
+                self.forget(task.tid, at);
                 let life = self.life(task.tid, task.comm, at);
                 self.name(life, task);
                 self.ready(life, at, By::Nobody);
@@ -376,6 +375,16 @@ impl Lives {
         };
         if left == Some(Left::Exited) {
             self.by_tid.remove(&tid);
+        }
+    }
+
+    /// A number that is used again is another task; the one that had it is gone.
+    fn forget(&mut self, tid: u32, at: u64) {
+        let Some(old) = self.by_tid.remove(&tid) else { return };
+        self.flush(old, at);
+        self.all[old].state = State::Exited;
+        for (on, _) in self.on.iter_mut().filter(|(on, _)| *on == Some(tid)) {
+            *on = None;
         }
     }
 
