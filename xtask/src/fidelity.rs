@@ -47,6 +47,12 @@ struct Figures {
     wakeups: Vec<f64>,
 }
 
+/// What `machine.costs` of a scenario has to say of this machine, by the median of so many runs of
+/// the release build.
+pub(crate) fn costs(repeat: usize) -> Outcome<String> {
+    Rig::new()?.costs(repeat)
+}
+
 struct Rig {
     runyard: PathBuf,
     folder: PathBuf,
@@ -56,12 +62,7 @@ struct Rig {
 /// Runs everything and prints the table.
 pub fn run(options: &Options) -> Outcome {
     workspace::run(cargo().args(["build", "--release", "--quiet"]))?;
-    let rig = Rig {
-        runyard: workspace::target("release")?.join("runyard"),
-        folder: workspace::target("fidelity")?,
-        cpus: std::thread::available_parallelism()?.get(),
-    };
-    std::fs::create_dir_all(&rig.folder)?;
+    let rig = Rig::new()?;
     let costs = rig.costs(options.repeat)?;
     println!("{} CPUs, simulated with {costs}\n", rig.cpus);
     println!("| scenario | CPU shares apart, points | wake-up p50: kernel | simulated | ratio | |");
@@ -77,7 +78,17 @@ pub fn run(options: &Options) -> Outcome {
 }
 
 impl Rig {
-    /// What `machine.costs` has to say of this machine.
+    /// Of the release build, which is there.
+    fn new() -> Outcome<Rig> {
+        let rig = Rig {
+            runyard: workspace::target("release")?.join("runyard"),
+            folder: workspace::target("fidelity")?,
+            cpus: std::thread::available_parallelism()?.get(),
+        };
+        std::fs::create_dir_all(&rig.folder)?;
+        Ok(rig)
+    }
+
     fn costs(&self, repeat: usize) -> Outcome<String> {
         let hogs = ON_BUSY_CPUS.replace("HOGS", &self.cpus.to_string());
         let busy = self.probe("busy", &hogs, repeat)?;

@@ -1,10 +1,9 @@
 //! `cargo xtask rt-app`: rt-app's tutorials by rt-app itself and by every host here, on this machine.
 //!
 //! Each writes rt-app's log; the medians of its columns stand side by side, as in the table of
-//! `docs/fidelity.md`. Two things are measured before, by the first tutorial:
-//! how long rt-app's loops take, of which a `run` is made and which it knows itself in whole
-//! nanoseconds at their fastest; and how long a task takes to go on when its timer has expired,
-//! which the simulated machine has to be told.
+//! `docs/fidelity.md`. Measured before is how long rt-app's loops take, of which a `run` is made and
+//! which it knows itself in whole nanoseconds at their fastest; and what the simulated machine's
+//! timers and idle CPUs cost, as for the comparison with the kernel.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,6 +12,7 @@ use std::process::Command;
 
 use clap::Args;
 
+use crate::fidelity;
 use crate::workspace::{self, Outcome, cargo, program};
 
 /// Where Debian's package has them.
@@ -24,8 +24,8 @@ const HOSTS: [&str; 3] = ["linux", "live", "sim"];
 /// How long rt-app measures itself.
 const CALIBRATION_SECONDS: u32 = 4;
 
-/// How late the kernel's timers may be for a task that does not say, in microseconds.
-const SLACK_US: f64 = 50.0;
+/// How often the simulated machine's costs are measured.
+const COST_RUNS: usize = 3;
 
 /// What stands in a column of the log.
 const RUN: usize = 2;
@@ -72,8 +72,11 @@ const COMPARED: [Compared; 12] = [
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// How long each program runs each tutorial
-    #[arg(long, default_value_t = 4, value_name = "N")]
+    #[arg(long, default_value_t = 3, value_name = "N")]
     pub seconds: u32,
+    /// How often that is done: the speed of a shared machine changes from minute to minute
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub repeat: u32,
 }
 
 /// Runs the tutorials and prints the table.
@@ -86,10 +89,12 @@ pub fn run(options: &Options) -> Outcome {
     let machine = Machine::measured(&folder)?;
     let mut tutorials: Vec<u32> = COMPARED.iter().map(|compared| compared.tutorial).collect();
     tutorials.dedup();
-    for tutorial in tutorials {
-        perform(&folder, tutorial, &machine, options.seconds)?;
+    for round in 0..options.repeat {
+        for &tutorial in &tutorials {
+            perform(&folder, (tutorial, round), &machine, options.seconds)?;
+        }
     }
-    print!("{}", table(&folder)?);
+    print!("{}", table(&folder, options.repeat)?);
     Ok(())
 }
 
@@ -97,50 +102,57 @@ pub fn run(options: &Options) -> Outcome {
 struct Machine {
     /// How long one of rt-app's loops takes, in nanoseconds; in quotes, whose loops it measures.
     loop_ns: String,
-    /// From the interrupt that wakes a task to its first instruction, in nanoseconds.
-    switch_ns: u64,
+    /// `machine.costs`.
+    costs: String,
 }
 
 impl Machine {
-    /// What rt-app's log of the first tutorial shows, where it has measured its loops itself.
+    /// What rt-app's log of the first tutorial shows, where it has measured its loops itself; and the
+    /// costs that the comparison with the kernel measures.
     fn measured(folder: &Path) -> Outcome<Machine> {
-        let into = logs(folder, 1, "calibration")?;
-        let unknown = Machine { loop_ns: "\"CPU0\"".to_owned(), switch_ns: 0 };
+        let costs = fidelity::costs(COST_RUNS)?;
+        let into = logs(folder, (1, 0), "calibration")?;
+        let unknown = Machine { loop_ns: "\"CPU0\"".to_owned(), costs: costs.clone() };
         let said = said(program("rt-app").arg(copy(&into, 1, &unknown, CALIBRATION_SECONDS)?))?;
         let own = said.split("pLoad = ").nth(1).and_then(|rest| rest.split("ns").next());
         let own: f64 = own.ok_or("rt-app does not say how long its loops are")?.parse()?;
-        let [sleep, run, ..] = COMPARED;
+        let [_, run, ..] = COMPARED;
         let rows = rows(&into, run.task)?;
-        let took = |compared: &Compared| median(rows.iter().map(|row| (compared.shown)(row)));
-        let loop_ns = own * took(&run) / run.asked;
-        let late = (took(&sleep) - sleep.asked - SLACK_US).max(0.0);
+        let loop_ns = own * median(rows.iter().map(|row| (run.shown)(row))) / run.asked;
         eprintln!(
-            "rt-app measured {own} ns a loop; by its runs of {} us it is {loop_ns:.1} ns. Its sleeps \
-             end {late} us after their slack.",
+            "rt-app measured {own} ns a loop; by its runs of {} us it is {loop_ns:.1} ns. The simulated \
+             machine has {costs}.",
             run.asked
         );
-        let loop_ns = loop_ns.round().to_string();
-        Ok(Machine { loop_ns, switch_ns: (late * 1e3) as u64 })
+        Ok(Machine { loop_ns: loop_ns.round().to_string(), costs })
     }
 }
 
 /// Runs a tutorial by rt-app and by each host.
-fn perform(folder: &Path, tutorial: u32, machine: &Machine, seconds: u32) -> Outcome {
-    let into = logs(folder, tutorial, "rt-app")?;
+fn perform(folder: &Path, which: Which, machine: &Machine, seconds: u32) -> Outcome {
+    let (tutorial, _) = which;
+    let into = logs(folder, which, "rt-app")?;
     let file = copy(&into, tutorial, machine, seconds)?;
     said(program("rt-app").arg(file))?;
     let runyard = workspace::target("release")?.join("runyard");
     for host in HOSTS {
-        let into = logs(folder, tutorial, host)?;
+        let into = logs(folder, which, host)?;
         let file = copy(&into, tutorial, machine, seconds)?;
         said(program(&runyard).arg(host).arg(file).args(["--cpus", "2", "--log"]).arg(&into))?;
     }
     Ok(())
 }
 
+/// A tutorial, and which time it is run.
+type Which = (u32, u32);
+
+fn name((tutorial, round): Which, whom: &str) -> String {
+    format!("{tutorial}-{whom}-{round}")
+}
+
 /// An empty folder for the logs of a tutorial by `whom`.
-fn logs(folder: &Path, tutorial: u32, whom: &str) -> Outcome<PathBuf> {
-    let into = folder.join(format!("{tutorial}-{whom}"));
+fn logs(folder: &Path, which: Which, whom: &str) -> Outcome<PathBuf> {
+    let into = folder.join(name(which, whom));
     if into.exists() {
         fs::remove_dir_all(&into)?;
     }
@@ -155,9 +167,9 @@ fn copy(folder: &Path, tutorial: u32, machine: &Machine, seconds: u32) -> Outcom
     let global = text.find("\"global\"").or_else(|| text.rfind('}')).ok_or("no scenario")?;
     let tasks = text[..global].trim_end().trim_end_matches(',');
     let logdir = folder.display();
-    let Machine { loop_ns, switch_ns } = machine;
+    let Machine { loop_ns, costs } = machine;
     let global = format!(
-        "\"machine\": {{\"costs\": {{\"context_switch_ns\": {switch_ns}}}}},\n\
+        "\"machine\": {{\"costs\": {costs}}},\n\
          \"global\": {{\"duration\": {seconds}, \"calibration\": {loop_ns}, \"lock_pages\": false, \
          \"logdir\": \"{logdir}\", \"log_basename\": \"rt-app\"}}"
     );
@@ -212,14 +224,17 @@ fn median(figures: impl Iterator<Item = f64>) -> f64 {
     figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn table(folder: &Path) -> Outcome<String> {
+fn table(folder: &Path, repeat: u32) -> Outcome<String> {
     let mut table = String::from(
         "| tutorial | task | | asked | rt-app | linux | live | sim |\n|---|---|---|---|---|---|---|---|\n",
     );
     for Compared { tutorial, task, what, asked, shown } in COMPARED {
         let of = |whom: &str| -> Outcome<f64> {
-            let rows = rows(&folder.join(format!("{tutorial}-{whom}")), task)?;
-            Ok(median(rows.iter().map(|row| shown(row))))
+            let mut all = Vec::new();
+            for round in 0..repeat {
+                all.extend(rows(&folder.join(name((tutorial, round), whom)), task)?);
+            }
+            Ok(median(all.iter().map(|row| shown(row))))
         };
         let original = of("rt-app")?;
         let _ = write!(table, "| {tutorial} | {task} | {what} | {asked} | {original} |");

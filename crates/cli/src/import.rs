@@ -1,12 +1,12 @@
 //! `runyard import`: a recording of a real machine as a scenario.
 
 use crate::Failure;
-use crate::output;
+use crate::options;
+use crate::output::{self, OutFile};
 use clap::Args;
 use runyard_workload::import::{Imported, Statistics, import};
 use serde_json::{Value, json};
-use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::io::Write;
 
 /// The arguments of `runyard import`.
 #[derive(Debug, Args)]
@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
     file: String,
     /// Where the scenario goes, instead of standard output.
     #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    out: Option<OutFile>,
     /// Print what was recorded of each task as JSON on standard output, and nothing else there.
     #[arg(long, requires = "out")]
     json: bool,
@@ -23,21 +23,14 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let file = &arguments.file;
-    let bytes = if file == "-" {
-        let mut bytes = Vec::new();
-        std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
-    } else {
-        std::fs::read(file)
-    };
-    let bytes = bytes.map_err(|error| Failure::input(format_args!("{file}:1:1: {error}")))?;
     // The kernel takes any bytes for a task's name.
-    let imported = import(file, &String::from_utf8_lossy(&bytes)).map_err(Failure::input)?;
+    let imported =
+        import(file, &String::from_utf8_lossy(&options::bytes(file)?)).map_err(Failure::input)?;
     tell(&imported);
     match &arguments.out {
         None => output::report(|out| out.write_all(imported.scenario.as_bytes())),
-        Some(path) => {
-            std::fs::write(path, &imported.scenario)
-                .map_err(|error| Failure::Refused(format!("{}: {error}", path.display())))?;
+        Some(file) => {
+            file.write(|out| out.write_all(imported.scenario.as_bytes()))?;
             match arguments.json {
                 true => output::report(|out| writeln!(out, "{:#}", figures(&imported))),
                 false => Ok(()),

@@ -11,7 +11,7 @@ use crate::options::HostOptions;
 use crate::output;
 use crate::play::{Birth, Diary, Plan, Section, Stage, World, play};
 use crate::sync::{Arc, Mutex, OnceLock, lock};
-use crate::trace::{Kept, TraceFile};
+use crate::trace::Kept;
 use clap::Args;
 use runyard::{JoinHandle, Observer, Runtime, Task};
 use runyard_engine::attr::{Attr, GroupId};
@@ -45,12 +45,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if parsed.scenario.features != Features::default() {
         output::say("warning: live runs with all features as they are, not as the file says");
     }
-    let trace = host.trace.as_ref().map(TraceFile::open).transpose()?;
+    let heard = host.trace.prepare()?.map_or_else(Heard::default, Heard::Kept);
     host.page.prepare()?;
     let started = Instant::now();
     let log = host.log.is_some();
     let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
-    let heard = if trace.is_some() { Heard::kept() } else { Heard::default() };
     let (world, log, tasks) = perform(plan, cpus, heard)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
     let end = world.ended();
@@ -59,9 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let totals = accounts.finish(end);
     let scenario = host.name();
     let info = RunInfo { scenario, seed: host.seed, wall, ..info(&world, &tasks) };
-    if let Some(trace) = trace {
-        trace.write(&info, &kept, end)?;
-    }
+    host.trace.write(&info, &kept, end)?;
     let stretches = Stretches::new(&totals, &info.tasks, info.cpus);
     let report = Report::new(info, &totals);
     output::report(|out| match host.json {
@@ -233,10 +230,6 @@ impl Default for Heard {
 }
 
 impl Heard {
-    fn kept() -> Heard {
-        Heard::Kept(Kept::default())
-    }
-
     fn event(&mut self, event: &Event) {
         match self {
             Heard::Accounts(accounts) => accounts.event(event),

@@ -2,7 +2,8 @@
 
 use crate::Failure;
 use crate::log::LogFolder;
-use crate::trace::TraceFile;
+use crate::page::PageOptions;
+use crate::trace::TraceOptions;
 use clap::Args;
 use runyard_engine::features::Switched;
 use runyard_engine::time::Nanos;
@@ -34,14 +35,13 @@ pub(crate) struct HostOptions {
     /// Print the report as JSON on standard output, and nothing else there.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write a trace of the run: FILE.pftrace for Perfetto, FILE.txt in the text of ftrace.
-    #[arg(long, value_name = "FILE", value_parser = TraceFile::named)]
-    pub(crate) trace: Option<TraceFile>,
+    #[command(flatten)]
+    pub(crate) trace: TraceOptions,
     /// Write rt-app's log of every task into this folder.
     #[arg(long, value_name = "DIR", value_parser = LogFolder::read)]
     pub(crate) log: Option<LogFolder>,
     #[command(flatten)]
-    pub(crate) page: crate::page::PageOptions,
+    pub(crate) page: PageOptions,
 }
 
 impl HostOptions {
@@ -83,17 +83,21 @@ impl HostOptions {
     }
 }
 
-/// The text of a file, or of standard input for `-`. What cannot be read has its place at the
+/// What is in a file, or comes from standard input for `-`. What cannot be read has its place at the
 /// beginning.
-pub(crate) fn text(file: &str) -> Result<String, Failure> {
+pub(crate) fn bytes(file: &str) -> Result<Vec<u8>, Failure> {
     let bytes = if file == "-" {
         let mut bytes = Vec::new();
         std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
     } else {
         std::fs::read(file)
     };
-    let bytes = bytes.map_err(|error| Failure::input(format_args!("{file}:1:1: {error}")))?;
-    String::from_utf8(bytes).map_err(|error| {
+    bytes.map_err(|error| Failure::input(format_args!("{file}:1:1: {error}")))
+}
+
+/// The same as text.
+pub(crate) fn text(file: &str) -> Result<String, Failure> {
+    String::from_utf8(bytes(file)?).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = valid.iter().filter(|&&byte| byte == b'\n').count() + 1;
         let start = valid.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);

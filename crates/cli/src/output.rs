@@ -1,12 +1,54 @@
-//! What is printed: reports on standard output, everything else on standard error.
+//! What is printed: reports on standard output, everything else on standard error; and the files that
+//! a run writes when it is over.
 //!
-//! A reader that stops reading has what it wanted. A report that cannot be written otherwise is a
-//! refusal of the host; a message that cannot be written is not worth failing for.
+//! A reader that stops reading has what it wanted. What cannot be written otherwise is a refusal of
+//! the host; a message that cannot be written is not worth failing for.
 
 use crate::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::ffi::OsString;
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// A file that is written when all it takes is known.
+#[derive(Clone, Debug)]
+pub(crate) struct OutFile(PathBuf);
+
+impl From<OsString> for OutFile {
+    fn from(name: OsString) -> OutFile {
+        OutFile(name.into())
+    }
+}
+
+impl OutFile {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Makes sure, before anything runs, that the file can be written. One that is there stays until
+    /// the new one is made.
+    pub(crate) fn prepare(&self) -> Result<(), Failure> {
+        let opened = OpenOptions::new().append(true).create(true).open(&self.0);
+        opened.map(|_| ()).map_err(|error| self.refused(&error))
+    }
+
+    pub(crate) fn write(
+        &self,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        let written = File::create(&self.0).and_then(|file| {
+            let mut out = BufWriter::new(file);
+            write(&mut out).and_then(|()| out.flush())
+        });
+        written.map_err(|error| self.refused(&error))
+    }
+
+    fn refused(&self, error: &io::Error) -> Failure {
+        Failure::Refused(format!("{}: {error}", self.0.display()))
+    }
+}
 
 /// Writes a report to standard output.
 pub(crate) fn report(

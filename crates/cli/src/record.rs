@@ -26,9 +26,9 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(check: bool, trace: bool) -> Recorder {
+    pub(crate) fn new(check: bool, kept: Option<Kept>) -> Recorder {
         let last = check.then(|| VecDeque::with_capacity(EVENTS_DRAWN));
-        Recorder { last, kept: trace.then(Kept::default), ..Recorder::default() }
+        Recorder { last, kept, ..Recorder::default() }
     }
 
     /// The events before the first violation, drawn, if there was one.

@@ -3,7 +3,6 @@
 use crate::Failure;
 use crate::options::HostOptions;
 use crate::record::Recorder;
-use crate::trace::TraceFile;
 use crate::{output, page};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -40,9 +39,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (seed, check) = (arguments.host.seed, arguments.check);
     let log = arguments.host.log.as_ref();
     let options = Options { seed, check, log: log.is_some(), ..Options::default() };
-    let trace = arguments.host.trace.as_ref().map(TraceFile::open).transpose()?;
+    let kept = arguments.host.trace.prepare()?;
     let started = Instant::now();
-    let mut recorder = Recorder::new(arguments.check, trace.is_some());
+    let mut recorder = Recorder::new(arguments.check, kept);
     recorder.accounts = page::collector(&arguments.host);
     let outcome = simulate(scenario, options, &mut recorder)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
@@ -60,8 +59,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let broken = !outcome.violations.is_empty();
     let mut info = info(scenario, outcome);
     (info.scenario, info.seed, info.wall) = (arguments.host.name(), arguments.host.seed, wall);
-    if let Some((trace, kept)) = trace.zip(recorder.kept) {
-        trace.write(&info, &kept, end)?;
+    if let Some(kept) = recorder.kept {
+        arguments.host.trace.write(&info, &kept, end)?;
     }
     let stretches = Stretches::new(&totals, &info.tasks, info.cpus);
     let report = Report::new(info, &totals);

@@ -1,32 +1,31 @@
 //! `--trace FILE`: the events of a run are kept until its end, then written as a trace.
 //!
-//! The file is opened before the run, so that no run is lost to a mistake in its name. What is kept
-//! grows by pieces: no event waits until millions of earlier ones are somewhere else.
+//! What is kept grows by pieces: no event waits until millions of earlier ones are somewhere else.
 
 use crate::Failure;
+use crate::output::OutFile;
+use clap::Args;
 use runyard_engine::event::Event;
 use runyard_engine::time::Time;
 use runyard_report::{RunInfo, TraceForm};
-use std::fmt::Display;
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::PathBuf;
+use std::ffi::OsString;
 
 /// How many events there are in a piece: 3 MB of them.
 const PIECE: usize = 1 << 16;
 
-/// Where a trace goes, and what it looks like.
-#[derive(Clone, Debug)]
-pub(crate) struct TraceFile {
-    path: PathBuf,
-    form: TraceForm,
+/// Where a trace goes, if anywhere.
+#[derive(Debug, Args)]
+pub(crate) struct TraceOptions {
+    /// Write a trace of the run: FILE.pftrace for Perfetto, FILE.txt in the text of ftrace.
+    #[arg(long, value_name = "FILE", value_parser = TraceFile::named)]
+    trace: Option<TraceFile>,
 }
 
-/// A trace whose file is there.
-#[derive(Debug)]
-pub(crate) struct OpenTrace<'f> {
-    file: &'f TraceFile,
-    out: BufWriter<File>,
+/// The file of a trace, whose name says what it looks like.
+#[derive(Clone, Debug)]
+struct TraceFile {
+    file: OutFile,
+    form: TraceForm,
 }
 
 /// Events in the order in which they came.
@@ -34,31 +33,31 @@ pub(crate) struct OpenTrace<'f> {
 pub(crate) struct Kept(Vec<Vec<Event>>);
 
 impl TraceFile {
-    /// The file of this name, whose ending says what it is to look like.
-    pub(crate) fn named(name: &str) -> Result<TraceFile, String> {
-        let path = PathBuf::from(name);
-        match TraceForm::of(&path) {
-            Some(form) => Ok(TraceFile { path, form }),
+    fn named(name: &str) -> Result<TraceFile, String> {
+        let file = OutFile::from(OsString::from(name));
+        match TraceForm::of(file.path()) {
+            Some(form) => Ok(TraceFile { file, form }),
             None => Err("the name of a trace ends in .pftrace or .txt".to_owned()),
         }
     }
-
-    pub(crate) fn open(&self) -> Result<OpenTrace<'_>, Failure> {
-        let file = File::create(&self.path)
-            .map_err(|error| Failure::Input(self.said("cannot be written", error)))?;
-        Ok(OpenTrace { file: self, out: BufWriter::new(file) })
-    }
-
-    fn said(&self, what: &str, why: impl Display) -> String {
-        format!("--trace: {} {what}: {why}", self.path.display())
-    }
 }
 
-impl OpenTrace<'_> {
-    /// Writes the trace of a run that ended at `end`.
-    pub(crate) fn write(self, info: &RunInfo, events: &Kept, end: Time) -> Result<(), Failure> {
-        let written = self.file.form.write(self.out, info, events.iter(), end);
-        written.map_err(|error| Failure::Refused(self.file.said("was not written", error)))
+impl TraceOptions {
+    /// Whether there is to be a trace.
+    pub(crate) fn asked(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// Makes sure that the trace can be written. Where its events are kept, if there is to be one.
+    pub(crate) fn prepare(&self) -> Result<Option<Kept>, Failure> {
+        let Some(TraceFile { file, .. }) = &self.trace else { return Ok(None) };
+        file.prepare().map(|()| Some(Kept::default()))
+    }
+
+    /// Writes the trace of a run that ended at `end`, if there is to be one.
+    pub(crate) fn write(&self, info: &RunInfo, events: &Kept, end: Time) -> Result<(), Failure> {
+        let Some(TraceFile { file, form }) = &self.trace else { return Ok(()) };
+        file.write(|out| form.write(out, info, events.iter(), end))
     }
 }
 

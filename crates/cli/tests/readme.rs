@@ -46,6 +46,24 @@ fn the_example_is_what_sim_prints() {
 }
 
 #[test]
+fn the_comparison_is_what_compare_prints() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let saved = |name: &str, options: &[&str]| {
+        let report = printed(&[&["sim", "scenarios/probes.json", "--json"], options].concat());
+        let file = folder.join(name);
+        std::fs::write(&file, report.join("\n")).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let before = saved("readme-before.json", &[]);
+    let after = saved("readme-after.json", &["--feature", "NO_WAKEUP_PREEMPTION"]);
+    let shown = block("$ runyard sim scenarios/probes.json --json > before.json");
+    let (shown, printed) = (&shown[2..], printed(&["compare", &before, &after]));
+    // What comes after the machine and the latencies is long.
+    assert!(shown.len() > 10 && shown.len() < printed.len());
+    assert_eq!(*shown, printed[..shown.len()]);
+}
+
+#[test]
 fn the_example_is_the_scenario() {
     let file = std::fs::read_to_string(root().join("scenarios/probes.json")).unwrap();
     let shown = block("```json").join("\n");

@@ -67,7 +67,7 @@ impl Changes {
             after,
         });
         Changes {
-            runs: [text::ran(before), text::ran(after)],
+            runs: [text::ran_without(before), text::ran_without(after)],
             machine: Row { name: String::new(), weight: None, changes: machine.collect() },
             latencies: rows(
                 [&before.latencies, &after.latencies],

@@ -64,7 +64,7 @@ fn head(report: &Report) -> String {
 }
 
 /// What ran where and how long.
-pub(crate) fn ran(report: &Report) -> String {
+fn ran(report: &Report) -> String {
     format!(
         "{} on {}: {}, {}, {}, seed {}",
         printable(&report.scenario),
@@ -76,9 +76,16 @@ pub(crate) fn ran(report: &Report) -> String {
     )
 }
 
+/// What ran where and how long, and without which features.
+pub(crate) fn ran_without(report: &Report) -> String {
+    let off: Vec<_> = switched_off(report).collect();
+    let without = if off.is_empty() { "" } else { ", without " };
+    format!("{}{without}{}", ran(report), off.join(", "))
+}
+
 /// The names of the features that were off; none on the kernel's own scheduler, which knows none
 /// of these switches.
-pub(crate) fn switched_off(report: &Report) -> impl Iterator<Item = &'static str> {
+fn switched_off(report: &Report) -> impl Iterator<Item = &'static str> {
     let is_off = |feature: &&Feature| !report.features.iter().any(|on| on == feature.name());
     let all: &[Feature] = if report.host == "linux" { &[] } else { &Feature::ALL };
     all.iter().filter(is_off).map(|feature| feature.name())

@@ -108,7 +108,8 @@ fn what_nobody_ends_is_a_timer_and_what_a_device_ends_a_sleep() {
     let expected = "run 100, timer 1000, run 90, sleep 400, run 90, timer 2000, run 10";
     assert_eq!(events(&scenario, "a-11"), expected);
     assert_eq!(imported.statistics.latency, Nanos::from_micros(10));
-    assert_eq!(scenario.machine.costs.ipi, Nanos::from_micros(10));
+    let costs = scenario.machine.costs;
+    assert_eq!((costs.ipi, costs.timer_latency), (Nanos::from_micros(10), Nanos::from_micros(10)));
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if host.has_features() {
         return Err(Failure::input("--feature: linux runs under the kernel's own scheduler"));
     }
-    if host.trace.is_some() {
+    if host.trace.asked() {
         return Err(Failure::input(
             "--trace: what the kernel does is traced by `perf sched record`",
         ));

@@ -65,8 +65,8 @@ fn a_trace_that_cannot_be_written_is_refused_before_the_run() {
     for host in ["sim", "live"] {
         let misused = call(&[host, &scenario, "--trace", "x.json"]).misused();
         assert!(misused.contains("the name of a trace ends in .pftrace or .txt"), "{misused}");
-        let (_, name) = place("no-such-folder/x.txt");
-        let refused = call(&[host, &scenario, "--trace", &name]).refused();
-        assert!(refused.starts_with("--trace: ") && refused.contains("x.txt"), "{refused}");
+        let said = call(&[host, &scenario, "--trace", "no/such/x.txt"]);
+        assert_eq!((said.code, said.out.as_str()), (Some(3), ""), "before anything ran");
+        assert!(said.err.starts_with("no/such/x.txt: No such file"), "{}", said.err);
     }
 }

@@ -5,7 +5,7 @@ use super::data::drawn_latencies;
 use crate::change::{Change, Changes, Row, Unit, heaviest};
 use crate::report::{Figure, GroupReport, LatencyReport, Report, TaskReport};
 use crate::series::Distribution;
-use crate::text::{busiest, counted, printable, ran, switched_off};
+use crate::text::{busiest, counted, printable, ran_without};
 use crate::units::{UNKNOWN, count, count_cell, percent_cell, rate_cell, span, span_cell};
 use std::fmt::Write as _;
 
@@ -89,9 +89,7 @@ pub(super) fn escaped(text: &str) -> String {
 
 /// What ran, and without which features.
 fn said(report: &Report) -> String {
-    let off: Vec<_> = switched_off(report).collect();
-    let without = if off.is_empty() { "" } else { ", without " };
-    format!("{}{without}{}", escaped(&ran(report)), off.join(", "))
+    escaped(&ran_without(report))
 }
 
 fn violations(report: &Report) -> String {

@@ -17,8 +17,7 @@ use crate::Diagnostic;
 use crate::diagnostic::{Fault, locate};
 use runyard_engine::time::Nanos;
 
-/// A machine that wakes later than this, in nanoseconds, was not idle, or lost what it recorded. Far
-/// below a tick: an interrupt that takes as long as that leaves no time for anything else.
+/// A machine that wakes later than this, in nanoseconds, was not idle, or lost what it recorded.
 const MAX_LATENCY: u64 = 100_000;
 
 /// A recording as a scenario, and what it was like.

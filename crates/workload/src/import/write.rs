@@ -9,8 +9,8 @@ use std::fmt::Write;
 /// What stands above every imported scenario.
 const ABOUT: &str = "\
 // `run` is what a task executed between two events, what the kernel did on its behalf and the
-// switches to it included; so these cost nothing here. What an interrupt takes is what it took the
-// machine to run a woken task on an idle CPU. `sem_wait` is a sleep that another task ended, by its
+// switches to it included; so these cost nothing here. Interrupts are as late as it took the machine
+// to run a woken task on an idle CPU. `sem_wait` is a sleep that another task ended, by its
 // `sem_post`. `timer` is one that a clock ended, or the network, or nobody who is known, at the
 // recorded time; `sleep` is a device's answer, which takes as long as it took. A task ends with the
 // recording.
@@ -56,10 +56,10 @@ impl Writer<'_> {
         self.line(1, "\"machine\": {");
         self.line(2, &format!("\"cpus\": {cpus},"));
         self.line(2, "\"costs\": {");
-        for cost in ["context_switch", "migration", "wakeup"] {
+        for cost in ["context_switch", "migration", "wakeup", "timer_interrupt"] {
             self.line(3, &format!("\"{cost}_ns\": 0,"));
         }
-        for cost in ["ipi", "timer_interrupt"] {
+        for cost in ["ipi", "timer_latency"] {
             self.line(3, &format!("\"{cost}_ns\": {},", latency.0));
         }
         self.line(2, "},");

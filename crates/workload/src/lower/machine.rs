@@ -28,16 +28,21 @@ pub(super) fn read(
     warnings: &mut Warnings,
 ) -> Result<MachineSpec, Fault> {
     let (mut cpus, mut topology) = (None, None);
-    let (mut tick_hz, mut costs) = (TICK_HZ, Costs::default());
+    let (mut tick_hz, mut costs, mut costs_at) = (TICK_HZ, Costs::default(), Fault::NOWHERE);
     for member in section.map(Node::object).transpose()?.into_iter().flatten() {
         let value = member.value;
         match member.key {
             "cpus" => cpus = Some(flat(value)?),
             "topology" => topology = Some((value, shape(value)?)),
             "tick_hz" => tick_hz = value.natural("ticks a second", 1..=MAX_TICK_HZ)?,
-            "costs" => costs = read_costs(value, warnings)?,
+            "costs" => (costs, costs_at) = (read_costs(value, warnings)?, value.at()),
             _ => warnings.unknown(member),
         }
+    }
+    let tick = 1_000_000_000 / u64::from(tick_hz);
+    if (costs.timer_interrupt + costs.jitter).0 >= tick {
+        let what = format!("a timer interrupt takes as long as a tick, {tick} ns: no time is left");
+        return Err(Fault::new(costs_at, what));
     }
     let topology = match (cpus, topology) {
         (Some(cpus), Some((at, shape))) if cpus.cpus() != shape.cpus() => {
