@@ -70,3 +70,32 @@ fn a_trace_that_cannot_be_written_is_refused_before_the_run() {
         assert!(said.err.starts_with("no/such/x.txt: No such file"), "{}", said.err);
     }
 }
+
+/// What each task ran, by its name.
+fn runtimes(report: &str) -> Vec<(String, u64)> {
+    let report: serde_json::Value = serde_json::from_str(report).unwrap();
+    let figure = |task: &serde_json::Value| {
+        (task["name"].as_str().unwrap().to_owned(), task["runtime_ns"].as_u64().unwrap())
+    };
+    report["tasks"].as_array().unwrap().iter().map(figure).collect()
+}
+
+#[test]
+fn a_trace_that_is_imported_replays_what_each_task_ran() {
+    let scenario = file("trace-replay.json", include_str!("../../../../scenarios/probes.json"));
+    let (_, trace) = place("trace-replay.txt");
+    let run = ["sim", &scenario, "--duration", "1s", "--json", "--trace", &trace];
+    let recorded = runtimes(&call(&run).done());
+    let imported = call(&["import", &trace]);
+    assert_eq!(imported.code, Some(0), "{}", imported.err);
+    assert!(!imported.err.contains("skipped"), "every line makes sense: {}", imported.err);
+    let replayed =
+        runtimes(&call(&["sim", &file("trace-replayed.json", imported.out), "--json"]).done());
+    assert_eq!(replayed.len(), recorded.len());
+    for (name, ran) in replayed {
+        let task = name.rsplit_once('-').unwrap().0;
+        let (_, recorded) = recorded.iter().find(|(name, _)| name == task).unwrap();
+        // A replay has the switches in what tasks ran, which costs a probe 1.5 us of 100.
+        assert!(ran.abs_diff(*recorded) * 50 <= *recorded, "{name} ran {ran} of {recorded} ns");
+    }
+}
