@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::Value;
 
+use crate::figures::median;
 use crate::workspace::{self, Outcome, cargo, program};
 
 /// How far apart CPU shares may be, in points of one CPU, and wake-up medians, as a ratio.
@@ -18,10 +19,6 @@ const WAKEUP_GOAL: f64 = 2.0;
 
 /// A median of fewer wake-ups says nothing.
 const ENOUGH_WAKEUPS: u64 = 50;
-
-/// What the simulator's own costs make of a timer's wake-up on a busy CPU, in nanoseconds: the
-/// interrupt, the wake-up and the switch.
-const SIMULATED_WAKEUP: f64 = 3_500.0;
 
 /// A real-time task that sleeps where others compute, and where nobody does.
 const ON_BUSY_CPUS: &str = r#"{"global": {"duration": 2}, "tasks": {"probe": {"policy": "SCHED_FIFO",
@@ -89,32 +86,41 @@ impl Rig {
         Ok(rig)
     }
 
+    /// What a timer's wake-up takes here on a busy CPU beyond what the simulator's other costs make
+    /// of it, and what it takes an idle CPU more.
     fn costs(&self, repeat: usize) -> Outcome<String> {
         let hogs = ON_BUSY_CPUS.replace("HOGS", &self.cpus.to_string());
-        let busy = self.probe("busy", &hogs, repeat)?;
-        let idle = self.probe("idle", ON_IDLE_CPUS, repeat)?;
-        let latency = (busy - SIMULATED_WAKEUP).max(0.0);
+        let busy = self.probe("linux", &hogs, repeat)?;
+        let idle = self.probe("linux", ON_IDLE_CPUS, repeat)?;
+        let simulated = self.probe("sim", &self.on_machine(&hogs, "{}"), 1)?;
+        let latency = (busy - simulated).max(0.0);
         let exit = (idle - busy).max(0.0);
         Ok(format!(r#"{{"timer_latency_ns": {latency:.0}, "idle_exit_ns": {exit:.0}}}"#))
     }
 
-    /// The median of the probe's wake-up latency on the kernel.
-    fn probe(&self, name: &str, text: &str, repeat: usize) -> Outcome<f64> {
-        let file = self.folder.join(format!("{name}.json"));
+    /// The median of the probe's wake-up latency.
+    fn probe(&self, host: &str, text: &str, repeat: usize) -> Outcome<f64> {
+        let file = self.folder.join("probe.json");
         std::fs::write(&file, text)?;
         let mut medians = Vec::new();
         for _ in 0..repeat {
-            let figures = self.figures("linux", &file)?;
-            medians.push(median(&figures["probe"].wakeups).ok_or("the probe did not wake up")?);
+            let figures = self.figures(host, &file)?;
+            let wakeups = figures["probe"].wakeups.iter().copied();
+            medians.push(median(wakeups).ok_or("the probe did not wake up")?);
         }
-        median(&medians).ok_or_else(|| "nothing was repeated".into())
+        median(medians).ok_or_else(|| "nothing was repeated".into())
+    }
+
+    /// A scenario on a simulated machine with as many CPUs as this one and such `costs`.
+    fn on_machine(&self, scenario: &str, costs: &str) -> String {
+        let machine = format!("{{\"machine\": {{\"cpus\": {}, \"costs\": {costs}}},", self.cpus);
+        scenario.replacen('{', &machine, 1)
     }
 
     fn row(&self, scenario: &Path, costs: &str, repeat: usize) -> Outcome<String> {
         let text = std::fs::read_to_string(scenario)?;
-        let machine = format!("{{\"machine\": {{\"cpus\": {}, \"costs\": {costs}}},", self.cpus);
         let copy = self.folder.join("scenario.json");
-        std::fs::write(&copy, text.replacen('{', &machine, 1))?;
+        std::fs::write(&copy, self.on_machine(&text, costs))?;
         let simulated = self.figures("sim", &copy)?;
         let mut kernel = Vec::new();
         for _ in 0..repeat {
@@ -126,16 +132,13 @@ impl Rig {
 
     /// What a run says of each thread object.
     fn figures(&self, host: &str, scenario: &Path) -> Outcome<BTreeMap<String, Figures>> {
-        let output = program(&self.runyard).args([host, "--json"]).arg(scenario).output()?;
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).into());
-        }
+        let mut command = program(&self.runyard);
+        let output = workspace::output(command.args([host, "--json"]).arg(scenario))?;
         let report: Value = serde_json::from_slice(&output.stdout)?;
         let duration = report["duration_ns"].as_f64().ok_or("a run takes time")?;
         let mut all = BTreeMap::<String, Figures>::new();
         for task in report["tasks"].as_array().into_iter().flatten() {
-            let name = task["name"].as_str().unwrap_or_default();
-            let thread = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-');
+            let thread = task["thread"].as_str().or(task["name"].as_str()).unwrap_or_default();
             let figures = all.entry(thread.to_owned()).or_default();
             figures.shares.push(task["runtime_ns"].as_f64().unwrap_or(0.0) / duration * 100.0);
             if task["wakeups"].as_u64() >= Some(ENOUGH_WAKEUPS) {
@@ -157,11 +160,12 @@ fn row(
     let mut worst = None::<(f64, f64, f64)>;
     for (thread, ours) in simulated {
         for (at, share) in ours.shares.iter().enumerate() {
-            let theirs: Vec<_> = kernel.iter().map(|run| run[thread].shares[at]).collect();
-            apart = apart.max((share - median(&theirs).unwrap_or(0.0)).abs());
+            let theirs = median(kernel.iter().map(|run| run[thread].shares[at]));
+            apart = apart.max((share - theirs.unwrap_or(0.0)).abs());
         }
-        let theirs: Vec<_> = kernel.iter().flat_map(|run| median(&run[thread].wakeups)).collect();
-        if let (Some(ours), Some(theirs)) = (median(&ours.wakeups), median(&theirs)) {
+        let wakeup = |of: &Figures| median(of.wakeups.iter().copied());
+        let theirs = median(kernel.iter().flat_map(|run| wakeup(&run[thread])));
+        if let (Some(ours), Some(theirs)) = (wakeup(ours), theirs) {
             let ratio = (ours / theirs).max(theirs / ours);
             if worst.is_none_or(|(_, _, worst)| ratio > worst) {
                 worst = Some((theirs, ours, ratio));
@@ -174,11 +178,4 @@ fn row(
         format!("{:.1} us | {:.1} us | {ratio:.2}", theirs / 1e3, ours / 1e3)
     });
     format!("| {name} | {apart:.1} | {wakeups} | {verdict} |")
-}
-
-/// The middle one, of an even number the higher of the two.
-fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied()
 }

@@ -7,6 +7,7 @@
 //! it.
 
 pub mod fidelity;
+pub mod figures;
 pub mod fuzz;
 pub mod instructions;
 pub mod models;

@@ -119,12 +119,7 @@ fn perf<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
 
 /// What a command prints as JSON.
 fn json(command: &mut Command) -> Outcome<Value> {
-    let output = command.output()?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("`{}` failed:\n{said}", workspace::show(command)).into());
-    }
-    Ok(serde_json::from_slice(&output.stdout)?)
+    Ok(serde_json::from_slice(&workspace::output(command)?.stdout)?)
 }
 
 fn number(value: &Value, key: &str) -> f64 {

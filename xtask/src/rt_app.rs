@@ -13,6 +13,7 @@ use std::process::Command;
 use clap::Args;
 
 use crate::fidelity;
+use crate::figures::median;
 use crate::workspace::{self, Outcome, cargo, program};
 
 /// Where Debian's package has them.
@@ -118,7 +119,8 @@ impl Machine {
         let own: f64 = own.ok_or("rt-app does not say how long its loops are")?.parse()?;
         let [_, run, ..] = COMPARED;
         let rows = rows(&into, run.task)?;
-        let loop_ns = own * median(rows.iter().map(|row| (run.shown)(row))) / run.asked;
+        let runs = median(rows.iter().map(|row| (run.shown)(row)));
+        let loop_ns = own * runs.ok_or("rt-app logged no run")? / run.asked;
         eprintln!(
             "rt-app measured {own} ns a loop; by its runs of {} us it is {loop_ns:.1} ns. The simulated \
              machine has {costs}.",
@@ -194,11 +196,9 @@ fn numbered(text: &str) -> String {
 
 /// Runs a command to its end. What it said.
 fn said(command: &mut Command) -> Outcome<String> {
-    eprintln!("$ {}", workspace::show(command));
-    let output = command.output().map_err(|error| format!("cannot run it: {error}"))?;
+    let output = workspace::output(command)?;
     let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text).into_owned();
-    if output.status.success() { Ok(text) } else { Err(format!("it failed:\n{text}").into()) }
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The numbers of each line in the log of a task, which rt-app numbers and the hosts do not.
@@ -217,13 +217,6 @@ fn rows(folder: &Path, task: &str) -> Outcome<Vec<Vec<f64>>> {
     Err(format!("{} has no log of {task}", folder.display()).into())
 }
 
-/// The middle one of some figures, or nothing if there is none.
-fn median(figures: impl Iterator<Item = f64>) -> f64 {
-    let mut figures: Vec<f64> = figures.collect();
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
 fn table(folder: &Path, repeat: u32) -> Outcome<String> {
     let mut table = String::from(
         "| tutorial | task | | asked | rt-app | linux | live | sim |\n|---|---|---|---|---|---|---|---|\n",
@@ -234,7 +227,8 @@ fn table(folder: &Path, repeat: u32) -> Outcome<String> {
             for round in 0..repeat {
                 all.extend(rows(&folder.join(name((tutorial, round), whom)), task)?);
             }
-            Ok(median(all.iter().map(|row| shown(row))))
+            let shown = median(all.iter().map(|row| shown(row)));
+            shown.ok_or_else(|| format!("{whom} logged no {what} of {task}").into())
         };
         let original = of("rt-app")?;
         let _ = write!(table, "| {tutorial} | {task} | {what} | {asked} | {original} |");
@@ -255,11 +249,5 @@ mod tests {
     fn keys_become_different_and_stay_events() {
         let text = r#"{"a": {"run": 1, "resume": "a", "run": 2}}"#;
         assert_eq!(numbered(text), r#"{"a": {"run2": 1, "resume4": "a", "run8": 2}}"#);
-    }
-
-    #[test]
-    fn the_median_is_one_of_the_figures() {
-        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
-        assert!(median([].into_iter()).is_nan());
     }
 }

@@ -13,14 +13,47 @@ const PERFETTO: &str = "perfetto==0.59.1";
 /// Its only need.
 const PROTOBUF: &str = "protobuf==7.36.2";
 
-/// Runs, each with the host that it is on.
-const RUNS: &[(&str, &str, &[&str])] = &[
-    ("sim", "xtask/traces/everything.json", &["--check"]),
-    ("sim", "scenarios/rt-migrate.json", &[]),
-    ("sim", "scenarios/stuck-head.json", &["--feature", "NO_RT_PULL"]),
-    ("sim", "scenarios/probes.json", &["--duration", "2s", "--topology", "2x2"]),
-    ("live", "xtask/traces/everything.json", &["--duration", "1500ms"]),
-    ("live", "scenarios/probes.json", &["--duration", "1s"]),
+/// A run whose traces are compared.
+struct Run {
+    host: &'static str,
+    scenario: &'static str,
+    options: &'static [&'static str],
+    /// What there must be some of in its traces: options of `check.py`.
+    shows: &'static [&'static str],
+}
+
+const RUNS: [Run; 6] = [
+    Run {
+        host: "sim",
+        scenario: "xtask/traces/everything.json",
+        options: &["--check"],
+        shows: &["--arrows", "--throttling"],
+    },
+    Run { host: "sim", scenario: "scenarios/rt-migrate.json", options: &[], shows: &["--arrows"] },
+    Run {
+        host: "sim",
+        scenario: "scenarios/stuck-head.json",
+        options: &["--feature", "NO_RT_PULL"],
+        shows: &[],
+    },
+    Run {
+        host: "sim",
+        scenario: "scenarios/probes.json",
+        options: &["--duration", "2s", "--topology", "2x2"],
+        shows: &[],
+    },
+    Run {
+        host: "live",
+        scenario: "xtask/traces/everything.json",
+        options: &["--duration", "1500ms"],
+        shows: &["--arrows"],
+    },
+    Run {
+        host: "live",
+        scenario: "scenarios/probes.json",
+        options: &["--duration", "1s"],
+        shows: &[],
+    },
 ];
 
 /// Makes traces and compares them with their reports.
@@ -33,7 +66,7 @@ pub fn run() -> Outcome {
         workspace::run(program(&python).args(install))?;
     }
     workspace::run(cargo().args(["build", "--release", "--quiet"]))?;
-    for run in RUNS {
+    for run in &RUNS {
         for form in ["pftrace", "txt"] {
             compare(run, &folder, &python, form)?;
         }
@@ -41,18 +74,15 @@ pub fn run() -> Outcome {
     Ok(())
 }
 
-fn compare(
-    (host, scenario, options): &(&str, &str, &[&str]),
-    folder: &Path,
-    python: &Path,
-    form: &str,
-) -> Outcome {
+fn compare(run: &Run, folder: &Path, python: &Path, form: &str) -> Outcome {
     let trace = folder.join(format!("trace.{form}"));
     let report = folder.join("report.json");
     let runyard = workspace::target("release")?.join("runyard");
     let mut command = program(runyard);
-    command.args([host, scenario, "--json", "--trace"]).arg(&trace).args(*options);
+    command.args([run.host, run.scenario, "--json", "--trace"]).arg(&trace).args(run.options);
     command.stdout(std::fs::File::create(&report)?);
     workspace::run(&mut command)?;
-    workspace::run(program(python).arg("xtask/traces/check.py").args([report, trace]))
+    let mut check = program(python);
+    check.arg("xtask/traces/check.py").args(run.shows).args([report, trace]);
+    workspace::run(&mut check)
 }

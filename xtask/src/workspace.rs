@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use cargo_metadata::{Metadata, MetadataCommand};
 
@@ -58,6 +58,19 @@ pub fn run(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("`{shown}` failed: {status}").into()) }
 }
 
+/// Shows `command`, runs it to its end and reads what it says; what a failed one said is in the error.
+pub fn output(command: &mut Command) -> Outcome<Output> {
+    let shown = show(command);
+    eprintln!("$ {shown}");
+    let output = command.output().map_err(|error| format!("cannot run `{shown}`: {error}"))?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    Err(format!("`{shown}` failed: {}\n{said}", output.status).into())
+}
+
 /// The command line as a shell would take it, with the variables that it sets.
 #[must_use]
 pub fn show(command: &Command) -> String {
@@ -99,6 +112,14 @@ mod tests {
         assert!(error.starts_with("`false x` failed"), "{error}");
         let error = run(&mut program("no-such-program")).unwrap_err().to_string();
         assert!(error.starts_with("cannot run `no-such-program`"), "{error}");
+    }
+
+    #[test]
+    fn what_a_command_says_is_its_output_or_in_its_error() {
+        let shell = |line| output(program("sh").args(["-c", line]));
+        assert_eq!(shell("echo here").unwrap().stdout, b"here\n");
+        let error = shell("echo out; echo why >&2; exit 3").unwrap_err().to_string();
+        assert!(error.contains("failed: exit status: 3\nout\nwhy\n"), "{error}");
     }
 
     #[test]

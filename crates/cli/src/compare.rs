@@ -26,11 +26,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::input("-: standard input is one report, not two"));
     }
     let (before, after) = (read(before)?, read(after)?);
-    page.prepare()?;
+    let page = page.open()?;
     let changes = Changes::new(&before, &after);
     output::report(|out| out.write_all(changes.render().as_bytes()))?;
     let run = |report| Run { report, stretches: None };
-    page.write(|| html::comparison(run(&before), run(&after)))
+    let both = || html::comparison(run(&before), run(&after));
+    page.map_or(Ok(()), |page| page.write(|out| out.write_all(both().as_bytes())))
 }
 
 fn read(file: &str) -> Result<Report, Failure> {

@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.out {
         None => output::report(|out| out.write_all(imported.scenario.as_bytes())),
         Some(file) => {
-            file.write(|out| out.write_all(imported.scenario.as_bytes()))?;
+            file.open()?.write(|out| out.write_all(imported.scenario.as_bytes()))?;
             match arguments.json {
                 true => output::report(|out| writeln!(out, "{:#}", figures(&imported))),
                 false => Ok(()),

@@ -9,6 +9,7 @@ use crate::Failure;
 use crate::machine;
 use crate::options::HostOptions;
 use crate::output;
+use crate::outputs::{self, Ended, Outputs};
 use crate::play::{Birth, Diary, Plan, Section, Stage, World, play};
 use crate::sync::{Arc, Mutex, OnceLock, lock};
 use crate::trace::Kept;
@@ -17,13 +18,11 @@ use runyard::{JoinHandle, Observer, Runtime, Task};
 use runyard_engine::attr::{Attr, GroupId};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
-use runyard_engine::features::{Feature, Features};
+use runyard_engine::features::Features;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_report::html::{self, Run};
-use runyard_report::{Checks, Collector, GroupInfo, Report, RunInfo, Stretches, TaskInfo, render};
+use runyard_report::{Checks, Collector, RunInfo, TaskInfo};
 use std::future::Future;
-use std::io::Write;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -45,27 +44,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if parsed.scenario.features != Features::default() {
         output::say("warning: live runs with all features as they are, not as the file says");
     }
-    let heard = host.trace.prepare()?.map_or_else(Heard::default, Heard::Kept);
-    host.page.prepare()?;
+    let outputs = Outputs::open(host)?;
+    let heard = Heard { accounts: outputs.collector(), kept: outputs.kept() };
     let started = Instant::now();
     let log = host.log.is_some();
     let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
     let (world, log, tasks) = perform(plan, cpus, heard)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
-    let end = world.ended();
-    world.write_log(host.log.as_ref())?;
-    let (accounts, kept) = std::mem::take(&mut *lock(&log.heard)).into_accounts();
-    let totals = accounts.finish(end);
-    let scenario = host.name();
-    let info = RunInfo { scenario, seed: host.seed, wall, ..info(&world, &tasks) };
-    host.trace.write(&info, &kept, end)?;
-    let stretches = Stretches::new(&totals, &info.tasks, info.cpus);
-    let report = Report::new(info, &totals);
-    output::report(|out| match host.json {
-        true => report.write_json(out),
-        false => out.write_all(render(&report, Checks::NotDone).as_bytes()),
-    })?;
-    host.page.write(|| html::page(Run { report: &report, stretches: stretches.as_ref() }))
+    let (accounts, kept) = std::mem::take(&mut *lock(&log.heard)).finish();
+    let (end, totals) = (world.ended(), accounts.finish(world.ended()));
+    let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..info(&world, &tasks) };
+    let ended = Ended { info, totals, end, kept };
+    outputs.finish(ended, Checks::NotDone, |folder| world.write_log(folder))
 }
 
 /// Runs `plan` for those who watch it.
@@ -102,24 +92,20 @@ fn live(world: &Arc<World>, births: Vec<Birth>, log: &Arc<Log>, cpus: usize) -> 
 
 /// What the runtime cannot know: what the scenario calls its tasks.
 fn info(world: &World, names: &[TaskId]) -> RunInfo {
-    let group = |group: &runyard_workload::scenario::GroupSpec| GroupInfo {
-        path: group.path.clone(),
-        parent: (group.path != "/").then_some(group.parent),
-    };
     let tasks = world.known().into_iter().zip(names).map(|(known, &id)| TaskInfo {
         id,
         name: known.name,
+        thread: known.thread,
         policy: known.policy,
         latency_nice: 0,
         group: GroupId::ROOT,
     });
-    let on = |feature: &&Feature| Features::default().has(**feature);
     RunInfo {
         host: "live".to_owned(),
-        features: Feature::ALL.iter().filter(on).map(|f| f.name().to_owned()).collect(),
+        features: outputs::names(&Features::default()),
         cpus: world.all().len(),
         tasks: tasks.collect(),
-        groups: world.scenario.groups.iter().map(group).collect(),
+        groups: outputs::groups(&world.scenario),
         ..RunInfo::default()
     }
 }
@@ -217,36 +203,25 @@ struct Log {
 
 /// What becomes of the events: they are accounted for at once, unless a trace is wanted. Then they
 /// are kept, and accounted for in the order in which the trace has them.
-#[derive(Debug)]
-enum Heard {
-    Accounts(Box<Collector>),
-    Kept(Kept),
-}
-
-impl Default for Heard {
-    fn default() -> Heard {
-        Heard::Accounts(Box::new(Collector::with_history()))
-    }
+#[derive(Debug, Default)]
+struct Heard {
+    accounts: Collector,
+    kept: Option<Kept>,
 }
 
 impl Heard {
     fn event(&mut self, event: &Event) {
-        match self {
-            Heard::Accounts(accounts) => accounts.event(event),
-            Heard::Kept(kept) => kept.push(event),
+        match &mut self.kept {
+            None => self.accounts.event(event),
+            Some(kept) => kept.push(event),
         }
     }
 
     /// The accounts, and what was kept in order of time.
-    fn into_accounts(self) -> (Collector, Kept) {
-        match self {
-            Heard::Accounts(accounts) => (*accounts, Kept::default()),
-            Heard::Kept(kept) => {
-                let (mut accounts, kept) = (Collector::with_history(), kept.in_order());
-                kept.iter().for_each(|event| accounts.event(event));
-                (accounts, kept)
-            }
-        }
+    fn finish(mut self) -> (Collector, Option<Kept>) {
+        let kept = self.kept.map(Kept::in_order);
+        kept.iter().flat_map(Kept::iter).for_each(|event| self.accounts.event(event));
+        (self.accounts, kept)
     }
 }
 

@@ -1,16 +1,17 @@
 //! rt-app's log of a run: a file for each task, written when the run is over.
 //!
-//! Until then the rows are in memory, some 80 bytes each: a host must not write files while it says
+//! Until then the rows are in memory, 64 bytes each: a host must not write files while it says
 //! how late its tasks are.
 
 use crate::Failure;
+use crate::output::OutFile;
 use runyard_workload::Scenario;
 use runyard_workload::log::{HEADER, Row};
 use rustix::fs::{Access, access};
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
 
 /// How much of a task's name goes into that of its file; the kernel takes 255 bytes for all of it.
 const NAME_BYTES: usize = 200;
@@ -19,18 +20,18 @@ const NAME_BYTES: usize = 200;
 #[derive(Clone, Debug)]
 pub(crate) struct LogFolder(PathBuf);
 
+impl From<OsString> for LogFolder {
+    fn from(name: OsString) -> LogFolder {
+        LogFolder(name.into())
+    }
+}
+
 impl LogFolder {
-    /// The folder `path`, which is there. As in rt-app none is made.
-    pub(crate) fn read(path: &str) -> Result<LogFolder, String> {
-        let folder = PathBuf::from(path);
-        match std::fs::metadata(&folder) {
-            Err(error) => Err(error.to_string()),
-            Ok(found) if !found.is_dir() => Err("it is no folder".to_owned()),
-            Ok(_) => match access(&folder, Access::WRITE_OK | Access::EXEC_OK) {
-                Err(error) => Err(format!("no files can be made there: {error}")),
-                Ok(()) => Ok(LogFolder(folder)),
-            },
-        }
+    /// Makes sure, before anything runs, that files can be made in the folder. As in rt-app it is
+    /// not made itself.
+    pub(crate) fn prepare(&self) -> Result<(), Failure> {
+        access(self.0.join("."), Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|error| Failure::Refused(format!("{}: {error}", self.0.display())))
     }
 
     /// Writes the rows of all tasks, whose names these are in the order of their numbers.
@@ -48,19 +49,14 @@ impl LogFolder {
             let (rows, others) = rest.split_at(own);
             rest = others;
             let path = self.0.join(file_name(&scenario.log.basename, &name, at, &mut used));
-            write(&path, rows)
-                .map_err(|error| Failure::Refused(format!("{}: {error}", path.display())))?;
+            OutFile::from(path.into_os_string()).open()?.write(|out| {
+                writeln!(out, "{HEADER}")?;
+                rows.iter().try_for_each(|row| writeln!(out, "{row}"))
+            })?;
         }
         assert!(rest.is_empty(), "every row is of a task that has a name");
         Ok(())
     }
-}
-
-fn write(path: &Path, rows: &[Row]) -> io::Result<()> {
-    let mut file = BufWriter::new(File::create(path)?);
-    writeln!(file, "{HEADER}")?;
-    rows.iter().try_for_each(|row| writeln!(file, "{row}"))?;
-    file.flush()
 }
 
 /// A file for the task of this number that no other task has, in the folder itself whatever the

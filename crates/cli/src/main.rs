@@ -11,6 +11,7 @@ mod log;
 mod machine;
 mod options;
 mod output;
+mod outputs;
 mod page;
 mod play;
 mod record;

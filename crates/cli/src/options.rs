@@ -38,7 +38,7 @@ pub(crate) struct HostOptions {
     #[command(flatten)]
     pub(crate) trace: TraceOptions,
     /// Write rt-app's log of every task into this folder.
-    #[arg(long, value_name = "DIR", value_parser = LogFolder::read)]
+    #[arg(long, value_name = "DIR")]
     pub(crate) log: Option<LogFolder>,
     #[command(flatten)]
     pub(crate) page: PageOptions,

@@ -27,27 +27,44 @@ impl OutFile {
         &self.0
     }
 
-    /// Makes sure, before anything runs, that the file can be written. One that is there stays until
-    /// the new one is made.
-    pub(crate) fn prepare(&self) -> Result<(), Failure> {
-        let opened = OpenOptions::new().append(true).create(true).open(&self.0);
-        opened.map(|_| ()).map_err(|error| self.refused(&error))
+    /// Opens the file, before anything runs. What it has stays until it is written.
+    pub(crate) fn open(&self) -> Result<OpenFile, Failure> {
+        let name = self.0.display().to_string();
+        match OpenOptions::new().append(true).create(true).open(&self.0) {
+            Ok(file) => Ok(OpenFile { name, file }),
+            Err(error) => Err(refused(&name, &error)),
+        }
     }
+}
 
+/// A file that will be written.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    name: String,
+    file: File,
+}
+
+impl OpenFile {
     pub(crate) fn write(
-        &self,
+        self,
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     ) -> Result<(), Failure> {
-        let written = File::create(&self.0).and_then(|file| {
+        let OpenFile { name, file } = self;
+        let emptied = match file.metadata() {
+            // A pipe has nothing to be emptied of.
+            Ok(about) if !about.is_file() => Ok(()),
+            _ => file.set_len(0),
+        };
+        let written = emptied.and_then(|()| {
             let mut out = BufWriter::new(file);
             write(&mut out).and_then(|()| out.flush())
         });
-        written.map_err(|error| self.refused(&error))
+        written.map_err(|error| refused(&name, &error))
     }
+}
 
-    fn refused(&self, error: &io::Error) -> Failure {
-        Failure::Refused(format!("{}: {error}", self.0.display()))
-    }
+fn refused(name: &str, error: &io::Error) -> Failure {
+    Failure::Refused(format!("{name}: {error}"))
 }
 
 /// Writes a report to standard output.

@@ -26,9 +26,9 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(check: bool, kept: Option<Kept>) -> Recorder {
+    pub(crate) fn new(accounts: Collector, kept: Option<Kept>, check: bool) -> Recorder {
         let last = check.then(|| VecDeque::with_capacity(EVENTS_DRAWN));
-        Recorder { last, kept, ..Recorder::default() }
+        Recorder { accounts, kept, last, ..Recorder::default() }
     }
 
     /// The events before the first violation, drawn, if there was one.

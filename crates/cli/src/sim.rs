@@ -2,18 +2,16 @@
 
 use crate::Failure;
 use crate::options::HostOptions;
+use crate::output;
+use crate::outputs::{self, Ended, Outputs};
 use crate::record::Recorder;
-use crate::{output, page};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use runyard_engine::features::Feature;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_report::html::{self, Run};
-use runyard_report::{Checks, GroupInfo, Report, RunInfo, Stretches, TaskInfo, Violation, render};
+use runyard_report::{Checks, RunInfo, TaskInfo, Violation};
 use runyard_sim::{Options, Outcome, Sim};
 use runyard_workload::Scenario;
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// The arguments of `runyard sim`.
@@ -35,43 +33,35 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let parsed = arguments.host.read()?;
     let scenario = &parsed.scenario;
-    arguments.host.page.prepare()?;
-    let (seed, check) = (arguments.host.seed, arguments.check);
-    let log = arguments.host.log.as_ref();
-    let options = Options { seed, check, log: log.is_some(), ..Options::default() };
-    let kept = arguments.host.trace.prepare()?;
+    let (host, check) = (&arguments.host, arguments.check);
+    let outputs = Outputs::open(host)?;
+    let log = host.log.is_some();
+    let options = Options { seed: host.seed, check, log, ..Options::default() };
     let started = Instant::now();
-    let mut recorder = Recorder::new(arguments.check, kept);
-    recorder.accounts = page::collector(&arguments.host);
+    let mut recorder = Recorder::new(outputs.collector(), outputs.kept(), check);
     let outcome = simulate(scenario, options, &mut recorder)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
-    if let Some(picture) =
-        recorder.picture(&|task: TaskId| outcome.tasks[task.index()].name.clone())
-    {
+    let name = |task: TaskId| outcome.tasks[task.index()].name.clone();
+    if let Some(picture) = recorder.picture(&name) {
         output::say(picture);
     }
-    if let Some(log) = log {
-        let names = outcome.tasks.iter().map(|task| task.name.clone());
-        log.write(scenario, names, recorder.rows)?;
-    }
-    let end = outcome.end;
-    let totals = recorder.accounts.finish(end);
+    let Recorder { accounts, kept, rows, .. } = recorder;
+    let (end, totals) = (outcome.end, accounts.finish(outcome.end));
     let broken = !outcome.violations.is_empty();
-    let mut info = info(scenario, outcome);
-    (info.scenario, info.seed, info.wall) = (arguments.host.name(), arguments.host.seed, wall);
-    if let Some(kept) = recorder.kept {
-        arguments.host.trace.write(&info, &kept, end)?;
+    let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..info(scenario, outcome) };
+    let names: Vec<_> = info.tasks.iter().map(|task| task.name.clone()).collect();
+    let checks = if check { Checks::Done } else { Checks::NotDone };
+    let shown = outputs.finish(Ended { info, totals, end, kept }, checks, |folder| {
+        folder.write(scenario, names.into_iter(), rows)
+    });
+    match shown {
+        Err(Failure::Refused(what)) if broken => {
+            output::say(what);
+            Err(Failure::Broken)
+        }
+        Ok(()) if broken => Err(Failure::Broken),
+        shown => shown,
     }
-    let stretches = Stretches::new(&totals, &info.tasks, info.cpus);
-    let report = Report::new(info, &totals);
-    let checks = if arguments.check { Checks::Done } else { Checks::NotDone };
-    output::report(|out| match arguments.host.json {
-        true => report.write_json(out),
-        false => out.write_all(render(&report, checks).as_bytes()),
-    })?;
-    let run = Run { report: &report, stretches: stretches.as_ref() };
-    arguments.host.page.write(|| html::page(run))?;
-    if broken { Err(Failure::Broken) } else { Ok(()) }
 }
 
 fn simulate(
@@ -89,14 +79,10 @@ fn simulate(
 
 /// What the simulator knows besides the events.
 fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
-    let on = |feature: &Feature| scenario.features.has(*feature);
-    let group = |group: &runyard_workload::scenario::GroupSpec| GroupInfo {
-        path: group.path.clone(),
-        parent: (group.path != "/").then_some(group.parent),
-    };
     let tasks = outcome.tasks.into_iter().enumerate().map(|(id, task)| TaskInfo {
         id: TaskId(id as u32),
         name: task.name,
+        thread: task.thread,
         policy: task.policy,
         latency_nice: 0,
         group: task.group,
@@ -108,10 +94,10 @@ fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
     });
     RunInfo {
         host: "sim".to_owned(),
-        features: Feature::ALL.iter().filter(|f| on(f)).map(|f| f.name().to_owned()).collect(),
+        features: outputs::names(&scenario.features),
         cpus: scenario.machine.topology.cpus(),
         tasks: tasks.collect(),
-        groups: scenario.groups.iter().map(group).collect(),
+        groups: outputs::groups(scenario),
         violations: violations.collect(),
         ..RunInfo::default()
     }

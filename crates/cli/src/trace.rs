@@ -3,7 +3,7 @@
 //! What is kept grows by pieces: no event waits until millions of earlier ones are somewhere else.
 
 use crate::Failure;
-use crate::output::OutFile;
+use crate::output::{OpenFile, OutFile};
 use clap::Args;
 use runyard_engine::event::Event;
 use runyard_engine::time::Time;
@@ -48,16 +48,24 @@ impl TraceOptions {
         self.trace.is_some()
     }
 
-    /// Makes sure that the trace can be written. Where its events are kept, if there is to be one.
-    pub(crate) fn prepare(&self) -> Result<Option<Kept>, Failure> {
-        let Some(TraceFile { file, .. }) = &self.trace else { return Ok(None) };
-        file.prepare().map(|()| Some(Kept::default()))
+    /// The trace, if there is to be one.
+    pub(crate) fn open(&self) -> Result<Option<Tracing>, Failure> {
+        let open = |to: &TraceFile| Ok(Tracing { file: to.file.open()?, form: to.form });
+        self.trace.as_ref().map(open).transpose()
     }
+}
 
-    /// Writes the trace of a run that ended at `end`, if there is to be one.
-    pub(crate) fn write(&self, info: &RunInfo, events: &Kept, end: Time) -> Result<(), Failure> {
-        let Some(TraceFile { file, form }) = &self.trace else { return Ok(()) };
-        file.write(|out| form.write(out, info, events.iter(), end))
+/// A trace that will be written.
+#[derive(Debug)]
+pub(crate) struct Tracing {
+    file: OpenFile,
+    form: TraceForm,
+}
+
+impl Tracing {
+    /// Writes the trace of a run that ended at `end`.
+    pub(crate) fn write(self, info: &RunInfo, events: &Kept, end: Time) -> Result<(), Failure> {
+        self.file.write(|out| self.form.write(out, info, events.iter(), end))
     }
 }
 

@@ -53,6 +53,8 @@ pub struct TaskInfo {
     pub id: TaskId,
     /// Its name in the scenario; with a number if it has several instances.
     pub name: String,
+    /// The thread of the scenario that it is an instance of.
+    pub thread: String,
     /// Its policy with its priority or nice value.
     pub policy: Policy,
     /// Its latency nice, -20..=19.
@@ -187,6 +189,9 @@ pub struct TaskReport {
     pub migrations: Figure,
     /// From the moment at which its condition came true to its first instruction.
     pub wakeup_latency: LatencyReport,
+    /// The thread of the scenario that it is an instance of; empty in a report that does not say.
+    #[serde(default)]
+    pub thread: String,
 }
 
 /// Spans of time: exact count, minimum, mean and maximum; percentiles within 1 %. All but the
@@ -271,7 +276,7 @@ impl Report {
             history.map(|history| HistoryReport::new(history, info.cpus, totals.duration()));
         let latency = |task: &TaskInfo| totals.task(task.id).map(|did| &did.wakeup_latency);
         let latencies =
-            distributions(info.tasks.iter().map(|task| (task.name.as_str(), latency(task))));
+            distributions(info.tasks.iter().map(|task| (task.thread.as_str(), latency(task))));
         let cpus = cpu_reports(info.cpus, totals);
         let groups = group_reports(&info, totals);
         let tasks = task_reports(info.tasks, &info.groups, totals);
@@ -385,6 +390,7 @@ fn task_reports(infos: Vec<TaskInfo>, groups: &[GroupInfo], totals: &Totals) -> 
             preemptions: Some(did.preemptions),
             migrations: Some(did.migrations),
             wakeup_latency: LatencyReport::new(&did.wakeup_latency),
+            thread: info.thread,
         }
     };
     infos.into_iter().map(report).collect()

@@ -90,15 +90,14 @@ impl HistoryReport {
     }
 }
 
-/// The latencies of tasks, given by name, of those that differ in an instance's number together.
-/// In the order in which the names come first.
+/// The latencies of tasks, each with the thread of the scenario that it is an instance of: those of
+/// one thread together, in the order in which the threads come first.
 pub fn distributions<'a>(
     tasks: impl IntoIterator<Item = (&'a str, Option<&'a Histogram>)>,
 ) -> Vec<Distribution> {
     let mut places = BTreeMap::new();
     let mut pools: Vec<(&str, u64, Histogram)> = Vec::new();
     for (name, latencies) in tasks {
-        let name = without_number(name);
         let place = *places.entry(name).or_insert(pools.len());
         if place == pools.len() {
             pools.push((name, 0, Histogram::default()));
@@ -116,18 +115,4 @@ pub fn distributions<'a>(
         points: pool.points(POINTS).iter().map(|&(value, count)| (value.0, count)).collect(),
     };
     pools.into_iter().map(distribution).collect()
-}
-
-/// Instances and forked tasks are named after their task with `-` and a number behind it.
-pub(crate) fn without_number(name: &str) -> &str {
-    match name.rsplit_once('-') {
-        Some((task, number))
-            if !task.is_empty()
-                && !number.is_empty()
-                && number.bytes().all(|byte| byte.is_ascii_digit()) =>
-        {
-            task
-        }
-        _ => name,
-    }
 }

@@ -3,7 +3,6 @@
 use crate::collect::Totals;
 use crate::history::LANES;
 use crate::report::TaskInfo;
-use crate::series::without_number;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -24,7 +23,7 @@ pub struct Stretches {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Named {
     name: String,
-    /// The name without an instance's number.
+    /// The thread that it is an instance of.
     pool: String,
 }
 
@@ -34,7 +33,7 @@ impl Stretches {
     #[must_use]
     pub fn new(totals: &Totals, tasks: &[TaskInfo], cpus: usize) -> Option<Stretches> {
         let (kept, until) = totals.history()?.stretches();
-        let names: BTreeMap<_, _> = tasks.iter().map(|task| (task.id, &task.name)).collect();
+        let known: BTreeMap<_, _> = tasks.iter().map(|task| (task.id, task)).collect();
         let mut places = BTreeMap::new();
         let mut drawn = Stretches {
             end_ns: until.map_or(totals.duration().0, |until| until.0),
@@ -44,9 +43,12 @@ impl Stretches {
         for stretch in kept {
             let who = stretch.who.map_or(-1, |task| {
                 *places.entry(task).or_insert_with(|| {
-                    let name = names.get(&task).map_or(task.to_string(), |&name| name.clone());
-                    let pool = without_number(&name).to_owned();
-                    drawn.tasks.push(Named { name, pool });
+                    drawn.tasks.push(match known.get(&task) {
+                        Some(known) => {
+                            Named { name: known.name.clone(), pool: known.thread.clone() }
+                        }
+                        None => Named { name: task.to_string(), pool: task.to_string() },
+                    });
                     drawn.tasks.len() as i64 - 1
                 })
             });

@@ -99,7 +99,7 @@ fn instances_are_one_distribution() {
         histogram
     };
     let (fast, slow) = (of(&[10, 20, 20]), of(&[50]));
-    let names = ["a-0", "b", "a-1", "rt-migrate", "-7", "c-0012"];
+    let names = ["a", "b", "a", "rt-migrate", "-7", "c-0012"];
     let latencies = [Some(&fast), Some(&slow), Some(&slow), None, Some(&slow), None];
     let pools = distributions(names.into_iter().zip(latencies));
     let shown: Vec<_> = pools.iter().map(|it| (&*it.name, it.tasks, it.points.clone())).collect();
@@ -108,7 +108,7 @@ fn instances_are_one_distribution() {
         ("b", 1, vec![(50, 1)]),
         ("rt-migrate", 1, vec![]),
         ("-7", 1, vec![(50, 1)]),
-        ("c", 1, vec![]),
+        ("c-0012", 1, vec![]),
     ];
     assert_eq!(shown, expected);
     let a = &pools[0].wakeup_latency;

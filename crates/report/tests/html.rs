@@ -49,6 +49,7 @@ fn task((id, name): (TaskId, &String)) -> TaskInfo {
     TaskInfo {
         id,
         name: name.clone(),
+        thread: name.clone(),
         policy: Policy::Normal(Nice::default()),
         latency_nice: 0,
         group: GroupId::ROOT,

@@ -18,7 +18,7 @@ const PROMISED: &str = r#"
   "cpus":  [ { "cpu": 0, "busy_ns": 0, "idle_ns": 0, "rt_ns": 0, "normal_ns": 0, "idle_policy_ns": 0, "overhead_ns": 0, "switches": 0 } ],
   "tasks": [ { "name": "t0", "policy": "SCHED_FIFO", "priority": 2, "latency_nice": 0, "group": "/", "runtime_ns": 0, "wait_ns": 0, "sleep_ns": 0,
                "wakeups": 0, "switches": 0, "preemptions": 0, "migrations": 0,
-               "wakeup_latency": { "count": 0, "min_ns": 0, "mean_ns": 0, "p50_ns": 0, "p90_ns": 0, "p99_ns": 0, "p999_ns": 0, "max_ns": 0 } } ],
+               "wakeup_latency": { "count": 0, "min_ns": 0, "mean_ns": 0, "p50_ns": 0, "p90_ns": 0, "p99_ns": 0, "p999_ns": 0, "max_ns": 0 }, "thread": "t0" } ],
   "groups": [ { "path": "/web", "runtime_ns": 0, "nr_periods": 0, "nr_throttled": 0, "throttled_ns": 0, "nr_bursts": 0, "burst_ns": 0, "borrowed_ns": 0 } ],
   "timers": { "armed": 0, "expired": 0, "greedy": 0, "cancelled": 0 },
   "engine": { "decisions": 0, "events": 0, "wall_ns": 0 },
@@ -72,6 +72,7 @@ fn run() -> Report {
     let task = |id, name: &str, policy, group| TaskInfo {
         id,
         name: name.to_owned(),
+        thread: name.to_owned(),
         policy,
         latency_nice: 3,
         group: GroupId(group),

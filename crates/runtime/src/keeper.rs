@@ -5,8 +5,8 @@
 //! none between two looks, and is asleep by the kernel's account, blocks. No CPU time alone is not
 //! enough: another process may have the CPU. What then happens depends on what it does:
 //!
-//! - A task's code: it loses its slot to a spare, if somebody waits for a CPU, any CPU (H22). That
-//!   may be the holder of the very lock (H4).
+//! - A task's code: it loses its slot to a spare, if somebody waits for a CPU, any CPU (H22), or a
+//!   timer of its own is due. That may be the holder of the very lock (H4), or wake it.
 //! - The runtime's own code: it waits for a lock of the process, the allocator's, whose holder was
 //!   stopped at an unsafe point. Those who were are let go on without a slot, for a moment (H4).
 //!
@@ -116,8 +116,17 @@ fn watch(shared: &Shared, cpu: CpuId, seen: &mut Option<Seen>) -> bool {
     }
     if doing == Doing::Own {
         shared.workers().for_each(|worker| worker.let_go());
-    } else if shared.somebody_waits() && shared.take_slot(cpu, owner) {
+    } else if (shared.somebody_waits() || has_due_timer(shared, cpu))
+        && shared.take_slot(cpu, owner)
+    {
         *seen = None;
     }
     true
+}
+
+/// Whether a timer should have been served on `cpu`. Who blocks with its slot in a section for that
+/// hears no signals.
+fn has_due_timer(shared: &Shared, cpu: CpuId) -> bool {
+    let now = os::thread::now();
+    shared.machine.next_expiry(cpu).is_some_and(|at| at <= now)
 }

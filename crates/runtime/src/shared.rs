@@ -14,7 +14,6 @@ use runyard_engine::attr::{Attr, GroupId};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::{Event, What};
-use runyard_engine::run_queue::RunQueue;
 use runyard_engine::task::{Change, TaskId};
 use runyard_engine::time::Time;
 use runyard_engine::timer::{TimerId, Token, Window};
@@ -586,7 +585,7 @@ impl Shared {
         if self.observer.is_none() {
             return;
         }
-        let throttled = self.machine.inspect(cpu, RunQueue::is_rt_throttled);
+        let throttled = self.machine.is_closed(cpu);
         if throttled != self.throttled[cpu.index()].swap(throttled, Ordering::Relaxed) {
             let group = GroupId::ROOT;
             self.tell(cpu, || match throttled {

@@ -72,6 +72,8 @@ pub struct Outcome {
 pub struct Simulated {
     /// Its name: that of its thread object, numbered if there are several.
     pub name: String,
+    /// The name of the thread object whose program it runs.
+    pub thread: String,
     /// The policy with which it began.
     pub policy: Policy,
     /// The task group with which it began.
@@ -215,6 +217,7 @@ impl<'s, O: Observer> Sim<'s, O> {
     pub fn outcome(&self) -> Outcome {
         let names = |task: &Program<'_>| Simulated {
             name: task.name.clone(),
+            thread: task.spec.name.clone(),
             policy: task.first.0,
             group: task.first.1,
         };

@@ -362,6 +362,13 @@ impl<W: Controlled> Machine<W> {
         (at != u64::MAX).then_some(Time(at))
     }
 
+    /// Whether `cpu` runs no real-time task, being out of service or throttled, as far as is known
+    /// without locks.
+    #[must_use]
+    pub fn is_closed(&self, cpu: CpuId) -> bool {
+        self.hints.levels.of(cpu).level == Importance::Closed
+    }
+
     /// Whether somebody waits for `cpu`, as far as is known without its lock.
     #[must_use]
     pub fn is_wanted(&self, cpu: CpuId) -> bool {

@@ -58,7 +58,7 @@ pub(crate) struct Completed<'t> {
 
 impl<'t> Completed<'t> {
     /// What is added behind a key.
-    const VALUE: &'static str = ":0";
+    const VALUE: &'static str = ":null";
 
     /// `text` with values for the keys of which `needs_none` says so.
     pub(crate) fn of(text: &'t str, needs_none: impl Fn(&str) -> bool) -> Completed<'t> {

@@ -10,18 +10,16 @@ mod thread;
 use crate::Failure;
 use crate::machine;
 use crate::options::HostOptions;
-use crate::output;
+use crate::outputs::Outputs;
 use crate::play::{Plan, World};
 use crate::sync::Arc;
 use clap::Args;
 use kernel::Figures;
 use runyard_engine::time::{Nanos, Time};
-use runyard_report::html::{self, Run};
 use runyard_report::{
     Checks, EngineReport, Figure, GroupReport, LatencyReport, MachineReport, Report, SCHEMA,
-    TaskReport, TimersReport, distributions, render,
+    TaskReport, TimersReport, distributions,
 };
-use std::io::Write;
 use std::time::Instant;
 
 /// The arguments of `runyard linux`.
@@ -44,21 +42,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let cpus = machine::cpus(host.cpus)?;
     let parsed = host.read_on(cpus.len())?;
     machine::warn(&parsed.scenario, "linux");
-    host.page.prepare()?;
+    let outputs = Outputs::open(host)?;
     let started = Instant::now();
     let log = host.log.is_some();
     let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
     let (world, end, figures) = perform(plan, cpus)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
-    world.write_log(host.log.as_ref())?;
     let mut report = report(&world, end, &figures);
     (report.scenario, report.seed) = (host.name(), host.seed);
     report.engine = EngineReport { wall_ns: Some(wall.0), ..EngineReport::default() };
-    output::report(|out| match host.json {
-        true => report.write_json(out),
-        false => out.write_all(render(&report, Checks::NotDone).as_bytes()),
-    })?;
-    host.page.write(|| html::page(Run { report: &report, stretches: None }))
+    outputs.show(&report, None, Checks::NotDone, |folder| world.write_log(folder))
 }
 
 /// Runs `plan` for those who watch it.
@@ -97,12 +90,13 @@ fn report(world: &World, end: Time, figures: &[Figures]) -> Report {
             preemptions: did.preemptions,
             migrations: did.migrations,
             wakeup_latency: LatencyReport::new(&did.diary.latency),
+            thread: known.thread,
         }
     };
     let known = world.known();
     let latency = |at| figures.get(at).map(|did: &Figures| &did.diary.latency);
     let latencies =
-        distributions(known.iter().enumerate().map(|(at, it)| (it.name.as_str(), latency(at))));
+        distributions(known.iter().enumerate().map(|(at, it)| (it.thread.as_str(), latency(at))));
     let tasks: Vec<_> = known.into_iter().enumerate().map(task).collect();
     let sum = |figure: fn(&TaskReport) -> Figure| tasks.iter().map(figure).sum::<Figure>();
     let cpus = world.all().len();

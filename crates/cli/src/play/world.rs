@@ -96,6 +96,8 @@ pub(crate) struct Birth {
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) name: String,
+    /// The thread object whose program it runs.
+    pub(crate) thread: String,
     /// The policy with which it began.
     pub(crate) policy: Policy,
     /// When it came into being, and when it was over.
@@ -248,6 +250,7 @@ impl World {
         let attr = spec.first_attr(&self.all);
         board.tasks.push(Known {
             name: name.clone(),
+            thread: spec.name.clone(),
             policy: attr.policy,
             life: (now, Time::MAX),
             prio: attr.policy.rt_prio(),
@@ -296,9 +299,8 @@ impl World {
         self.board(|board| board.tasks.clone())
     }
 
-    /// Writes the log of a run that is over, if there is a folder for it.
-    pub(crate) fn write_log(&self, folder: Option<&LogFolder>) -> Result<(), Failure> {
-        let Some(folder) = folder else { return Ok(()) };
+    /// Writes the log of a run that is over.
+    pub(crate) fn write_log(&self, folder: &LogFolder) -> Result<(), Failure> {
         let logs = self.board(|board| std::mem::take(&mut board.logs));
         let rows = logs.into_iter().flatten().collect();
         folder.write(&self.scenario, self.known().into_iter().map(|known| known.name), rows)

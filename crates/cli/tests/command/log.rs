@@ -1,6 +1,6 @@
 //! `--log`: rt-app's log, from every host.
 
-use crate::rig::{Said, call, call_with, folder};
+use crate::rig::{Said, call, call_with, file, folder};
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -9,12 +9,12 @@ const HOSTS: [&str; 3] = ["sim", "live", "linux"];
 const HEADER: &str = "#idx     perf      run   period           start             end          \
                       rel_st      slack c_duration   c_period     wu_lat";
 
-/// Two instances, a fork, and a task that never comes to the end of a round.
+/// Two instances and a fork. All come to their end, and the run with them, however busy the machine
+/// is.
 const TASKS: &str = r#""tasks": {
     "tick": {"instance": 2, "loop": 5, "run": 200, "timer": {"ref": "unique", "period": 3000}},
     "parent": {"loop": 1, "phases": {"p": {"run": 100}, "q": {"loop": 3, "run": 50, "fork": "child"}}},
-    "child": {"instance": 0, "loop": 1, "runtime": 500},
-    "never": {"suspend": ""}
+    "child": {"instance": 0, "loop": 1, "runtime": 500}
 }"#;
 
 /// The rows by file that a run of `text` leaves behind, each as numbers.
@@ -47,15 +47,14 @@ fn run(host: &str, text: &str, options: &[&str]) -> (std::path::PathBuf, Said) {
 
 #[test]
 fn every_task_has_a_file_and_every_round_a_row() {
-    let text = format!("{{\"global\": {{\"duration\": 1}}, {TASKS}}}");
+    let text = format!("{{{TASKS}}}");
     for host in HOSTS {
-        let logs = logged(host, &text, &["--duration", "200ms"]);
+        let logs = logged(host, &text, &[]);
         let rounds: Vec<_> = logs.iter().map(|(file, rows)| (&**file, rows.len())).collect();
         let expected = [
             ("rt-app-child-0000.log", 1),
             ("rt-app-child-0001.log", 1),
             ("rt-app-child-0002.log", 1),
-            ("rt-app-never.log", 0),
             ("rt-app-parent.log", 4),
             ("rt-app-tick-0.log", 5),
             ("rt-app-tick-1.log", 5),
@@ -70,10 +69,19 @@ fn every_task_has_a_file_and_every_round_a_row() {
             assert_eq!((idx, perf, c_duration, c_period), (1, 0, 200, 3_000), "{host}");
             assert!(run >= 199 && period >= run && rel_st == start, "{host}: {row:?}");
             assert!((end - start - period).abs() <= 1 && slack < 3_000, "{host}: {row:?}");
-            assert!((0..200_000).contains(&wu_lat), "{host}: {row:?}");
+            assert!(wu_lat >= 0, "{host}: {row:?}");
         }
         let starts: Vec<_> = logs["rt-app-tick-0.log"].iter().map(|row| row[4]).collect();
         assert!(starts.is_sorted(), "{host}: {starts:?}");
+    }
+}
+
+#[test]
+fn a_task_that_never_comes_to_the_end_of_a_round_has_a_file_without_rows() {
+    let text = r#"{"tasks": {"never": {"suspend": ""}}}"#;
+    for host in HOSTS {
+        let logs = logged(host, text, &["--duration", "100ms"]);
+        assert_eq!(logs, BTreeMap::from([("rt-app-never.log".to_owned(), vec![])]), "{host}");
     }
 }
 
@@ -86,12 +94,14 @@ fn a_simulated_log_is_always_the_same() {
 }
 
 #[test]
-fn a_folder_that_takes_no_files_is_misused_before_the_run() {
+fn a_folder_that_takes_no_files_is_refused_before_the_run() {
     fs::write(folder().join("no-folder"), "").unwrap();
+    let scenario = file("log-refused.json", "{'tasks': {'a': {'loop': 1, 'run': 1}}}");
     for host in HOSTS {
-        for (at, why) in [("not/there", "No such file"), ("no-folder", "it is no folder")] {
-            let said = call(&[host, "-", "--log", at]).misused();
-            assert!(said.contains("--log") && said.contains(why), "{said}");
+        for (at, why) in [("not/there", "No such file"), ("no-folder", "Not a directory")] {
+            let said = call(&[host, &scenario, "--cpus", "1", "--log", at]);
+            assert_eq!((said.code, said.out.as_str()), (Some(3), ""), "before anything ran");
+            assert!(said.err.starts_with(&format!("{at}: {why}")), "{}", said.err);
         }
     }
 }

@@ -47,7 +47,7 @@ pub const CPU: [&str; 8] = [
     "overhead_ns",
     "switches",
 ];
-pub const TASK: [&str; 13] = [
+pub const TASK: [&str; 14] = [
     "name",
     "policy",
     "priority",
@@ -61,6 +61,7 @@ pub const TASK: [&str; 13] = [
     "preemptions",
     "migrations",
     "wakeup_latency",
+    "thread",
 ];
 pub const LATENCY: [&str; 8] =
     ["count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];

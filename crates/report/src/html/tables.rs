@@ -120,7 +120,7 @@ fn cards(report: &Report) -> String {
             .expect(TAKES_ALL);
     };
     let figure = utilization.unwrap_or_else(|| UNKNOWN.to_owned());
-    card(&mut text, "CPU utilisation", &figure, &counted(machine.cpus as u64, "CPU"));
+    card(&mut text, "CPU utilization", &figure, &counted(machine.cpus as u64, "CPU"));
     let counts = [
         ("Switches", machine.switches),
         ("Preemptions", machine.preemptions),
@@ -138,7 +138,7 @@ fn changed_cards(machine: &Row) -> String {
     let mut text = "<div class=cards>\n".to_owned();
     for change in &machine.changes {
         let name = match change.what {
-            "utilization" => "CPU utilisation".to_owned(),
+            "utilization" => "CPU utilization".to_owned(),
             what => what[..1].to_uppercase() + &what[1..],
         };
         let (before, after) = (change.cell(change.before), change.cell(change.after));
@@ -179,7 +179,7 @@ fn utilization(runs: &[Run]) -> String {
     }
     let content =
         format!("<ul class=legend id=kinds></ul>\n<div class=columns>\n{columns}</div>\n");
-    section("CPU utilisation over time", "", &content)
+    section("CPU utilization over time", "", &content)
 }
 
 fn heading(runs: &[Run], at: usize) -> &'static str {

@@ -79,9 +79,10 @@ impl<W: Write> Pen for Writer<W> {
         }
     }
 
-    fn end(mut self, now: Time) -> io::Result<()> {
+    fn end(mut self, now: Time, scene: &Scene) -> io::Result<()> {
         self.now = now;
-        self.line(None, CpuId(0), INTERRUPT, format_args!("print: the run ends"))?;
+        let cpu = CpuId(0);
+        self.line(scene.curr(cpu), cpu, INTERRUPT, format_args!("print: the run ends"))?;
         self.out.flush()
     }
 }

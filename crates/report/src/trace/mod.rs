@@ -73,8 +73,8 @@ trait Pen {
     /// What happened at `now`; `scene` is how all is after the event that it follows from.
     fn tell(&mut self, now: Time, scene: &Scene, scheduled: Scheduled) -> io::Result<()>;
 
-    /// The run ended at `now`.
-    fn end(self, now: Time) -> io::Result<()>;
+    /// The run ended at `now`, with everybody where `scene` has them.
+    fn end(self, now: Time, scene: &Scene) -> io::Result<()>;
 }
 
 fn tell<'e>(
@@ -94,5 +94,5 @@ fn tell<'e>(
             pen.tell(event.at, &scene, scheduled)?;
         }
     }
-    pen.end(end.max(last))
+    pen.end(end.max(last), &scene)
 }

@@ -122,7 +122,7 @@ impl<W: Write> Pen for Writer<W> {
         }
     }
 
-    fn end(mut self, now: Time) -> io::Result<()> {
+    fn end(mut self, now: Time, _: &Scene) -> io::Result<()> {
         self.now = now;
         self.mark(Track::Run, "the run ends", Flow::None)?;
         self.out.flush()

@@ -7,6 +7,7 @@
 //! * A CPU has at most one task, a task at most one CPU: who is switched to while another CPU has
 //!   it leaves that one first, and who executes without having been switched to is switched to.
 //! * Who is switched to without having been woken is woken first.
+//! * A CPU that a task has left works for the scheduler until it says something else, as in reports.
 
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
@@ -154,6 +155,9 @@ impl Scene {
             self.come(next, cpu, told);
         }
         told.push(Scheduled::Switched { cpu, prev, next });
+        if prev.is_some() {
+            self.overhead(cpu, true, told);
+        }
         let early = prev.and_then(|(task, left)| Some((task, self.leave(task, left)?)));
         self.cpu(cpu).curr = next;
         if let Some(next) = next {
@@ -170,6 +174,7 @@ impl Scene {
             Life::Has { cpu, .. } if cpu != to => {
                 let prev = Some((task, Left::Preempted));
                 told.push(Scheduled::Switched { cpu, prev, next: None });
+                self.overhead(cpu, true, told);
                 self.cpu(cpu).curr = None;
                 *self.life(task) = Life::Waits;
             }
@@ -240,6 +245,10 @@ mod tests {
         Scheduled::Switched { cpu, prev, next }
     }
 
+    fn works(cpu: CpuId, begins: bool) -> Scheduled {
+        Scheduled::Overhead { cpu, begins }
+    }
+
     fn woken(task: TaskId, by: Option<TaskId>, new: bool) -> Scheduled {
         Scheduled::Woken { task, by, cpu: C0, new }
     }
@@ -250,10 +259,11 @@ mod tests {
         let first = [Scheduled::Born(A), woken(A, None, true), switched(C0, None, Some(A))];
         assert_eq!(told(&begin), first);
         let blocks = switch(Some((A, Left::Blocked)), None);
-        let after = [switched(C0, Some((A, Left::Blocked)), None), woken(A, Some(B), false)];
+        let gone = |left| switched(C0, Some((A, left)), None);
+        let after = [gone(Left::Blocked), works(C0, true), woken(A, Some(B), false)];
         assert_eq!(told(&[&begin[..], &[(C0, blocks)]].concat())[3..], after);
         let preempted = switch(Some((A, Left::Preempted)), None);
-        let after = [switched(C0, Some((A, Left::Preempted)), None)];
+        let after = [gone(Left::Preempted), works(C0, true)];
         assert_eq!(told(&[&begin[..], &[(C0, preempted)]].concat())[3..], after);
     }
 
@@ -278,10 +288,13 @@ mod tests {
         let gone = |task| Some((task, Left::Preempted));
         let moved = [
             switched(C0, gone(A), None),
+            works(C0, true),
             switched(C1, None, Some(A)),
             Scheduled::Born(B),
             Scheduled::Woken { task: B, by: None, cpu: C1, new: true },
             switched(C1, gone(A), Some(B)),
+            works(C1, true),
+            works(C1, false),
         ];
         assert_eq!(told(&events)[3..], moved);
     }

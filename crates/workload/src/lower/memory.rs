@@ -72,6 +72,14 @@ struct Fields<'v> {
     shared: Option<&'v str>,
 }
 
+fn in_order(pattern: Node<'_>) -> Result<bool, Fault> {
+    match pattern.text()? {
+        "sequential" => Ok(true),
+        "random" => Ok(false),
+        _ => Err(pattern.expected("\"random\" or \"sequential\"")),
+    }
+}
+
 impl<'v> Reader<'_, 'v> {
     /// `{"type": "read", "write" or "chase", "size": bytes, "count": bytes or pointers,
     /// "stride": bytes, "pattern": "random" or "sequential", "ref": name}`
@@ -85,7 +93,7 @@ impl<'v> Reader<'_, 'v> {
                 "size" => fields.size = Some(value.natural("bytes", 1..=MAX_INT)?),
                 "count" => fields.count = Some(value.natural("a number", 0..=MAX_INT)?),
                 "stride" => fields.stride = Some(value.natural("bytes", 1..=MAX_INT)?),
-                "pattern" => fields.in_order = value.text()? == "sequential",
+                "pattern" => fields.in_order = in_order(value)?,
                 "ref" => fields.shared = Some(value.text()?),
                 _ => self.context.warnings.unknown(member),
             }

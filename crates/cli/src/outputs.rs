@@ -1,0 +1,107 @@
+//! What comes of a run: its report on standard output, and the files that were asked for.
+//!
+//! The files are opened before the run, so that no run is lost to a mistake in a name. The report
+//! comes first when the run is over: a disk that is full costs what was to be on it.
+
+use crate::Failure;
+use crate::log::LogFolder;
+use crate::options::HostOptions;
+use crate::output::{self, OpenFile};
+use crate::trace::{Kept, Tracing};
+use runyard_engine::features::{Feature, Features};
+use runyard_engine::time::Time;
+use runyard_report::html::{self, Run};
+use runyard_report::{Checks, Collector, GroupInfo, Report, RunInfo, Stretches, Totals, render};
+use runyard_workload::Scenario;
+use std::io::Write;
+
+/// Where the results of a run go.
+#[derive(Debug)]
+pub(crate) struct Outputs<'h> {
+    host: &'h HostOptions,
+    trace: Option<Tracing>,
+    page: Option<OpenFile>,
+}
+
+/// A run that is over, of which there are events.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) info: RunInfo,
+    pub(crate) totals: Totals,
+    pub(crate) end: Time,
+    /// All events, if a trace is wanted.
+    pub(crate) kept: Option<Kept>,
+}
+
+impl<'h> Outputs<'h> {
+    /// Opens what `host` asks for.
+    pub(crate) fn open(host: &'h HostOptions) -> Result<Outputs<'h>, Failure> {
+        if let Some(log) = &host.log {
+            log.prepare()?;
+        }
+        Ok(Outputs { host, trace: host.trace.open()?, page: host.page.open()? })
+    }
+
+    /// Where events are kept, if a trace is wanted.
+    pub(crate) fn kept(&self) -> Option<Kept> {
+        self.trace.as_ref().map(|_| Kept::default())
+    }
+
+    /// What collects the events of the run: with its history if something shows it.
+    pub(crate) fn collector(&self) -> Collector {
+        match self.host.json || self.page.is_some() {
+            true => Collector::with_history(),
+            false => Collector::default(),
+        }
+    }
+
+    /// Shows a run of which there are events. `log` writes its log into the folder for it.
+    pub(crate) fn finish(
+        mut self,
+        ended: Ended,
+        checks: Checks,
+        log: impl FnOnce(&LogFolder) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let Ended { info, totals, end, kept } = ended;
+        let stretches = Stretches::new(&totals, &info.tasks, info.cpus);
+        let traced = self.trace.take().zip(kept).map(|traced| (traced, info.clone()));
+        self.show(&Report::new(info, &totals), stretches.as_ref(), checks, log)?;
+        match traced {
+            Some(((trace, kept), info)) => trace.write(&info, &kept, end),
+            None => Ok(()),
+        }
+    }
+
+    /// Shows the report of a run, and what else it has.
+    pub(crate) fn show(
+        self,
+        report: &Report,
+        stretches: Option<&Stretches>,
+        checks: Checks,
+        log: impl FnOnce(&LogFolder) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        output::report(|out| match self.host.json {
+            true => report.write_json(out),
+            false => out.write_all(render(report, checks).as_bytes()),
+        })?;
+        if let Some(page) = self.page {
+            page.write(|out| out.write_all(html::page(Run { report, stretches }).as_bytes()))?;
+        }
+        self.host.log.as_ref().map_or(Ok(()), log)
+    }
+}
+
+/// The task groups of a scenario as reports have them.
+pub(crate) fn groups(scenario: &Scenario) -> Vec<GroupInfo> {
+    let group = |group: &runyard_workload::scenario::GroupSpec| GroupInfo {
+        path: group.path.clone(),
+        parent: (group.path != "/").then_some(group.parent),
+    };
+    scenario.groups.iter().map(group).collect()
+}
+
+/// The names of the features that are on.
+pub(crate) fn names(features: &Features) -> Vec<String> {
+    let on = |feature: &&Feature| features.has(**feature);
+    Feature::ALL.iter().filter(on).map(|feature| feature.name().to_owned()).collect()
+}

@@ -1,0 +1,199 @@
+//! How a worker is stopped in the middle of a poll, and goes on: sections in which it is not, what the
+//! doorbell does, and parking.
+//!
+//! [`Worker::rung`] runs in the signal handler. It compares words, moves the slot, and waits.
+
+use super::{Worker, later, ring};
+use crate::os;
+use crate::sync::Ordering;
+use runyard_engine::time::Nanos;
+
+/// How long a thread that was stopped at an unsafe point is let go on, and how often: it may hold the
+/// allocator's lock (H4). Of a task that is inside the library nineteen times of twenty, all these
+/// samples are inside four times of 10^8; then it is stopped there all the same. What that costs
+/// who does nothing but copy memory is 10 ms of latency.
+const LIBRARY_GRACE: Nanos = Nanos::from_micros(30);
+const LIBRARY_GRACES: u32 = 333;
+
+/// When a worker that could not hand over its slot, for want of a spare, tries again (H18).
+const NO_SPARE_RETRY: Nanos = Nanos::from_micros(200);
+
+/// After a slot was taken from a thread that blocked in the kernel, it may use this much CPU time
+/// before it is stopped and asks for a slot.
+const UNSCHEDULED_GRACE: Nanos = Nanos::from_micros(50);
+
+impl Worker {
+    /// Runs `section` without being stopped in it; acts at its end on what came meanwhile.
+    pub(crate) fn without_preemption<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.set_off(self.off.load(Ordering::Relaxed) + 1);
+        let _end = Unstopped(self);
+        section()
+    }
+
+    pub(super) fn end_section(&self) {
+        let off = self.off.load(Ordering::Relaxed) - 1;
+        // Parking is the runtime's own code: a signal in the middle of it must find `off` set.
+        // Who panics holds locks that others need (H5): it is asked again.
+        let answers = off == 0 && !std::thread::panicking();
+        while answers && self.is_called() && self.answer() {}
+        self.set_off(off);
+        if off == 0 && self.is_called() {
+            // A signal came too early, or there is no spare.
+            self.ring_again(NO_SPARE_RETRY);
+        }
+    }
+
+    fn is_called(&self) -> bool {
+        self.shared.slot(self.cpu()).calls(self.id)
+    }
+
+    /// The doorbell was rung. Runs in the signal handler.
+    pub(crate) fn rung(&self, at_unsafe_point: bool) {
+        let slot = self.shared.slot(self.cpu());
+        if self.off.load(Ordering::Relaxed) > 0 {
+            if !slot.belongs_to(self.id) {
+                // It goes on without a slot: asked again when it has used some more CPU time.
+                self.stop_when_it_runs();
+            }
+            return slot.remember(self.id);
+        }
+        let now = os::thread::now();
+        let due = self.shared.machine.next_expiry(self.cpu()).is_some_and(|at| at <= now);
+        if !due && !slot.calls(self.id) && !self.has_left_a_kick() {
+            // Nobody waits; or somebody else's signal, or a setting that was overtaken.
+            self.graces.store(0, Ordering::Relaxed);
+            return self.arm(now);
+        }
+        if at_unsafe_point && self.is_let_go_on() {
+            return self.ring_again(LIBRARY_GRACE);
+        }
+        self.graces.store(0, Ordering::Relaxed);
+        let blocks = at_unsafe_point && self.stands_still() && self.owns();
+        // Who blocks loses its slot, and asks for one when it runs again.
+        if !(blocks && self.shared.take_slot(self.cpu(), self.id)) {
+            self.holds_something.store(at_unsafe_point, Ordering::SeqCst);
+            self.answer();
+            self.holds_something.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Looks at what the poll left to be looked at: tells an idle CPU that somebody waits here.
+    /// Whether somebody here should preempt.
+    fn has_left_a_kick(&self) -> bool {
+        let left = self.later.swap(later::NOTHING, Ordering::Relaxed);
+        if left == later::WAITER
+            && let Some(idle) = self.shared.machine.idle_cpu_for(self.cpu())
+        {
+            ring(&self.shared, idle);
+        }
+        left == later::KICK
+    }
+
+    /// Whether a thread at an unsafe point may go on for a moment: not for ever, and not one that
+    /// did nothing with the last moment.
+    fn is_let_go_on(&self) -> bool {
+        let graces = self.graces.load(Ordering::Relaxed);
+        let goes_on = graces == 0 || graces < LIBRARY_GRACES && !self.stands_still();
+        if goes_on {
+            self.graces.store(graces + 1, Ordering::Relaxed);
+            self.used.store(os::thread::own_cpu_time().0, Ordering::Relaxed);
+        }
+        goes_on
+    }
+
+    /// Whether the thread has hardly run since it was last let go on.
+    fn stands_still(&self) -> bool {
+        let used = os::thread::own_cpu_time().0 - self.used.load(Ordering::Relaxed);
+        used < LIBRARY_GRACE.0 / 2
+    }
+
+    /// Does what is wanted of this worker. `false` if it could not, or nobody is stopped here.
+    fn answer(&self) -> bool {
+        if self.shared.is_over() || !self.shared.preempts {
+            return false;
+        }
+        if self.owns() { self.park() } else { self.park_without_slot() }
+    }
+
+    /// Hands the slot to a spare and waits to be resumed, again and again while it is wanted.
+    /// `false` if there is no spare.
+    fn park(&self) -> bool {
+        loop {
+            let slot = self.shared.slot(self.cpu());
+            let Some(spare) = slot.take_spare() else {
+                slot.enter_all_the_same(self.id);
+                self.shared.keeper.order();
+                self.ring_again(NO_SPARE_RETRY);
+                return false;
+            };
+            self.baton.lay_down();
+            if !slot.hand_over(self.id, spare) {
+                slot.put_spare(spare);
+                return self.park_without_slot();
+            }
+            self.shared.grant(spare);
+            if !slot.has_spare() {
+                self.shared.keeper.order();
+            }
+            if !self.wait_for_slot() || self.shared.slot(self.cpu()).enter(self.id) {
+                return true;
+            }
+        }
+    }
+
+    /// The slot was taken while this thread blocked in the kernel, and it goes on with foreign code:
+    /// waits for a slot, which the keeper asks for.
+    fn park_without_slot(&self) -> bool {
+        self.baton.lay_down();
+        self.wants_slot.store(true, Ordering::SeqCst);
+        self.shared.keeper.look();
+        !self.wait_for_slot() || self.shared.slot(self.cpu()).enter(self.id) || self.park()
+    }
+
+    /// Waits, having laid down the baton, until this worker owns a slot. `false` if it goes on
+    /// without one.
+    fn wait_for_slot(&self) -> bool {
+        if !self.owns() {
+            self.baton.wait();
+        }
+        self.wants_slot.store(false, Ordering::SeqCst);
+        if self.owns() {
+            self.arm(os::thread::now());
+            return true;
+        }
+        self.stop_when_it_runs();
+        false
+    }
+
+    /// Lets this worker go on without a slot if it was stopped at an unsafe point: it may hold a
+    /// lock that a worker waits for. It stops again when it has used some CPU time; its task is
+    /// queued all the while, and may be resumed at any time.
+    pub(crate) fn let_go(&self) {
+        if self.holds_something.swap(false, Ordering::SeqCst) {
+            self.baton.grant();
+        }
+    }
+
+    fn ring_again(&self, after: Nanos) {
+        if let Some(Some(timer)) = self.timer.get() {
+            self.armed.store(0, Ordering::Relaxed);
+            timer.set_after(after);
+        }
+    }
+
+    /// After its slot was taken: stop it when it has used CPU time again.
+    pub(crate) fn stop_when_it_runs(&self) {
+        if let Some(Some(timer)) = self.cpu_timer.get() {
+            timer.set_after(UNSCHEDULED_GRACE);
+        }
+    }
+}
+
+/// The end of a section in which the thread is not stopped, also if it panics.
+struct Unstopped<'a>(&'a Worker);
+
+impl Drop for Unstopped<'_> {
+    fn drop(&mut self) {
+        self.0.end_section();
+    }
+}
