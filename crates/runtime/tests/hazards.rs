@@ -275,11 +275,16 @@ fn h16_a_signal_that_somebody_else_handles_is_left_alone() {
     let runtime = Runtime::builder().workers(1).signal(signal_hook::consts::SIGUSR1).build();
     runtime.block_on(async {
         // Cooperative: the important task waits for the poll to end, and everything works.
-        let hog = spawn(async {
+        let begun = Arc::new(AtomicBool::new(false));
+        let tells = begun.clone();
+        let hog = spawn(async move {
+            tells.store(true, Ordering::SeqCst);
             spin(ms(50));
             Instant::now()
         });
-        time::sleep(ms(5)).await;
+        while !begun.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
         let important = Task::builder().fifo(50).spawn(async { Instant::now() });
         let (ended, ran) = (hog.await.unwrap(), important.await.unwrap());
         assert!(ran >= ended, "nobody was stopped");

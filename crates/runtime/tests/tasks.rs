@@ -219,11 +219,16 @@ fn a_panic_while_an_aborted_task_is_dropped_is_its_result() {
         }
     }
     runtime().block_on(async {
-        let task = spawn(async {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let tells = begun.clone();
+        let task = spawn(async move {
             let _bomb = Bomb;
+            tells.store(1, Ordering::SeqCst);
             time::sleep(Duration::MAX).await;
         });
-        time::sleep(Duration::from_millis(1)).await;
+        while begun.load(Ordering::SeqCst) == 0 {
+            time::sleep(Duration::from_millis(1)).await;
+        }
         task.abort();
         assert!(matches!(task.await, Err(JoinError::Panicked(_))));
     });
