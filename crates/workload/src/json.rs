@@ -343,14 +343,14 @@ mod tests {
     fn keys_that_need_no_value_may_stand_alone() {
         let completed = |text| Completed::of(text, |key| key == "a" || key == "b\\\"").text;
         for (text, expected) in [
-            ("{'a'}", "{'a':0}"),
+            ("{'a'}", "{'a':null}"),
             (
                 "{\"a\" /* , */ , \"a\":[\"a\", \"a\"],}",
-                "{\"a\":0 /* , */ , \"a\":[\"a\", \"a\"],}",
+                "{\"a\":null /* , */ , \"a\":[\"a\", \"a\"],}",
             ),
             (
                 "[{\"b\\\"\" // x\n}, \"a\", {'x': 'a', 'c', 'a'",
-                "[{\"b\\\"\":0 // x\n}, \"a\", {'x': 'a', 'c', 'a'",
+                "[{\"b\\\"\":null // x\n}, \"a\", {'x': 'a', 'c', 'a'",
             ),
             ("}{'a' 'a', 'a}", "}{'a' 'a', 'a}"),
         ] {
@@ -362,10 +362,10 @@ mod tests {
     fn places_in_a_completed_text_are_those_of_the_original() {
         let text = "{'a', 'a', 'c'}";
         let completed = Completed::of(text, |key| key == "a");
-        assert_eq!(completed.text, "{'a':0, 'a':0, 'c'}");
-        let original: Vec<_> = (0..=19).map(|at| completed.original(at)).collect();
-        let expected = [0, 1, 2, 3, 4, 4, 4, 5, 6, 7, 8, 9, 9, 9, 10, 11, 12, 13, 14, 15];
-        assert_eq!(original, expected);
+        assert_eq!(completed.text, "{'a':null, 'a':null, 'c'}");
+        let original: Vec<_> = (0..=25).map(|at| completed.original(at)).collect();
+        let added = [4, 4, 4, 4, 4].into_iter().chain(5..=9).chain([9, 9, 9, 9, 9]);
+        assert_eq!(original, (0..=4).chain(added).chain(10..=15).collect::<Vec<_>>());
     }
 
     #[test]
