@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (end, totals) = (world.ended(), accounts.finish(world.ended()));
     let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..info(&world, &tasks) };
     let ended = Ended { info, totals, end, kept };
-    outputs.finish(ended, Checks::NotDone, |folder| world.write_log(folder))
+    outputs.finish(ended, Checks::NotDone, |folder, _| world.write_log(folder))
 }
 
 /// Runs `plan` for those who watch it.

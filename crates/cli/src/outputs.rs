@@ -55,12 +55,13 @@ impl<'h> Outputs<'h> {
         }
     }
 
-    /// Shows a run of which there are events. `log` writes its log into the folder for it.
+    /// Shows a run of which there are events. `log` writes its log into the folder for it, with the
+    /// names of the report.
     pub(crate) fn finish(
         mut self,
         ended: Ended,
         checks: Checks,
-        log: impl FnOnce(&LogFolder) -> Result<(), Failure>,
+        log: impl FnOnce(&LogFolder, &Report) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let Ended { info, totals, end, kept } = ended;
         let stretches = Stretches::new(&totals, &info.tasks, info.cpus);
@@ -78,7 +79,7 @@ impl<'h> Outputs<'h> {
         report: &Report,
         stretches: Option<&Stretches>,
         checks: Checks,
-        log: impl FnOnce(&LogFolder) -> Result<(), Failure>,
+        log: impl FnOnce(&LogFolder, &Report) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         output::report(|out| match self.host.json {
             true => report.write_json(out),
@@ -87,7 +88,7 @@ impl<'h> Outputs<'h> {
         if let Some(page) = self.page {
             page.write(|out| out.write_all(html::page(Run { report, stretches }).as_bytes()))?;
         }
-        self.host.log.as_ref().map_or(Ok(()), log)
+        self.host.log.as_ref().map_or(Ok(()), |folder| log(folder, report))
     }
 }
 

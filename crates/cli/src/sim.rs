@@ -49,10 +49,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (end, totals) = (outcome.end, accounts.finish(outcome.end));
     let broken = !outcome.violations.is_empty();
     let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..info(scenario, outcome) };
-    let names: Vec<_> = info.tasks.iter().map(|task| task.name.clone()).collect();
     let checks = if check { Checks::Done } else { Checks::NotDone };
-    let shown = outputs.finish(Ended { info, totals, end, kept }, checks, |folder| {
-        folder.write(scenario, names.into_iter(), rows)
+    let shown = outputs.finish(Ended { info, totals, end, kept }, checks, |folder, report| {
+        let names = report.tasks.iter().map(|task| task.name.clone());
+        folder.write(scenario, names, rows)
     });
     match shown {
         Err(Failure::Refused(what)) if broken => {

@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut report = report(&world, end, &figures);
     (report.scenario, report.seed) = (host.name(), host.seed);
     report.engine = EngineReport { wall_ns: Some(wall.0), ..EngineReport::default() };
-    outputs.show(&report, None, Checks::NotDone, |folder| world.write_log(folder))
+    outputs.show(&report, None, Checks::NotDone, |folder, _| world.write_log(folder))
 }
 
 /// Runs `plan` for those who watch it.
