@@ -15,6 +15,11 @@ pub enum Feature {
     RtPushPastStuck,
     /// Fair tasks move from busy CPUs to less busy ones.
     LoadBalance,
+    /// Weights are compared only between CPUs that have no room left, and SCHED_IDLE tasks are
+    /// balanced by the time that others leave them.
+    IdleLoadBalance,
+    /// No CPU in a deep sleep is woken for SCHED_IDLE work. Off unless asked for.
+    PowerSavings,
     /// A woken task may preempt the running one when it is fairer so.
     WakeupPreemption,
     /// A sleeper is credited half of the latency period instead of all of it.
@@ -23,11 +28,13 @@ pub enum Feature {
 
 impl Feature {
     /// Every feature, in the order in which they are shown.
-    pub const ALL: [Feature; 6] = [
+    pub const ALL: [Feature; 8] = [
         Feature::RtPush,
         Feature::RtPull,
         Feature::RtPushPastStuck,
         Feature::LoadBalance,
+        Feature::IdleLoadBalance,
+        Feature::PowerSavings,
         Feature::WakeupPreemption,
         Feature::GentleFairSleepers,
     ];
@@ -40,19 +47,21 @@ impl Feature {
             Feature::RtPull => "RT_PULL",
             Feature::RtPushPastStuck => "RT_PUSH_PAST_STUCK",
             Feature::LoadBalance => "LOAD_BALANCE",
+            Feature::IdleLoadBalance => "IDLE_LOAD_BALANCE",
+            Feature::PowerSavings => "POWER_SAVINGS",
             Feature::WakeupPreemption => "WAKEUP_PREEMPTION",
             Feature::GentleFairSleepers => "GENTLE_FAIR_SLEEPERS",
         }
     }
 }
 
-/// A setting of all switches; by default all are on.
+/// A setting of all switches; by default all are on but those that say otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features(u32);
 
 impl Default for Features {
     fn default() -> Features {
-        Features((1 << Feature::ALL.len()) - 1)
+        Features((1 << Feature::ALL.len()) - 1).without(Feature::PowerSavings)
     }
 }
 
@@ -126,7 +135,8 @@ mod tests {
     #[test]
     fn a_feature_is_on_until_it_is_switched_off() {
         let mut features = Features::default();
-        assert!(Feature::ALL.into_iter().all(|feature| features.has(feature)));
+        let off: Vec<_> = Feature::ALL.into_iter().filter(|&it| !features.has(it)).collect();
+        assert_eq!(off, [Feature::PowerSavings]);
         features.set("NO_RT_PULL".parse().unwrap());
         assert!(!features.has(Feature::RtPull) && features.has(Feature::RtPush));
         features.set("RT_PULL".parse().unwrap());

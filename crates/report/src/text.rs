@@ -10,7 +10,7 @@ use crate::report::{
 };
 use crate::units::{count, count_cell, percent_cell, rate_cell, span, span_cell};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use runyard_engine::features::Feature;
+use runyard_engine::features::{Feature, Features};
 use std::fmt::Write as _;
 
 /// How many CPUs have a row each; of more than these only the busiest do.
@@ -53,12 +53,13 @@ pub fn render(report: &Report, checks: Checks) -> String {
     sections.join("\n")
 }
 
-/// What ran where, and which features were off.
+/// What ran where, and which features were not as they are unless said otherwise.
 fn head(report: &Report) -> String {
     let mut text = ran(report) + "\n";
-    let off: Vec<_> = switched_off(report).map(|name| format!("NO_{name}")).collect();
-    if !off.is_empty() {
-        wrap(&mut text, &off, " ");
+    let off = switched(report, false).map(|name| format!("NO_{name}"));
+    let switches: Vec<_> = off.chain(switched(report, true).map(str::to_owned)).collect();
+    if !switches.is_empty() {
+        wrap(&mut text, &switches, " ");
     }
     text
 }
@@ -76,19 +77,24 @@ fn ran(report: &Report) -> String {
     )
 }
 
-/// What ran where and how long, and without which features.
+/// What ran where and how long, and without and with which features.
 pub(crate) fn ran_without(report: &Report) -> String {
-    let off: Vec<_> = switched_off(report).collect();
-    let without = if off.is_empty() { "" } else { ", without " };
-    format!("{}{without}{}", ran(report), off.join(", "))
+    let some = |word: &str, on| {
+        let names: Vec<_> = switched(report, on).collect();
+        if names.is_empty() { String::new() } else { format!(", {word} {}", names.join(", ")) }
+    };
+    ran(report) + &some("without", false) + &some("with", true)
 }
 
-/// The names of the features that were off; none on the kernel's own scheduler, which knows none
-/// of these switches.
-fn switched_off(report: &Report) -> impl Iterator<Item = &'static str> {
-    let is_off = |feature: &&Feature| !report.features.iter().any(|on| on == feature.name());
+/// The names of the features that were switched on, or off; none on the kernel's own scheduler,
+/// which knows none of these switches.
+fn switched(report: &Report, on: bool) -> impl Iterator<Item = &'static str> {
+    let is_on = |feature: Feature| report.features.iter().any(|name| name == feature.name());
+    let unless_said = Features::default();
     let all: &[Feature] = if report.host == "linux" { &[] } else { &Feature::ALL };
-    all.iter().filter(is_off).map(|feature| feature.name())
+    let switched =
+        move |feature: &&Feature| is_on(**feature) == on && unless_said.has(**feature) != on;
+    all.iter().filter(switched).map(|feature| feature.name())
 }
 
 /// Nothing on a host that does not know what its CPUs did.
