@@ -23,6 +23,12 @@ pub struct Config {
     pub min_granularity: Nanos,
     /// A woken task of nice 0 preempts if it is behind by more (`sched_wakeup_granularity_ns`).
     pub wakeup_granularity: Nanos,
+    /// A task that ran less than this ago is still in the caches of its CPU, and a CPU that is idle
+    /// for less than this at a time does not look for work (`sched_migration_cost_ns`).
+    pub migration_cost: Nanos,
+    /// An idle CPU is in a deep sleep after this: the target residency of C6 on Intel's servers
+    /// (`intel_idle`, 600 us).
+    pub deep_sleep: Nanos,
     /// How long SCHED_RR tasks of one priority run in turn (`sched_rr_timeslice_ms`).
     pub rr_slice: Nanos,
     /// How much of each `rt_period` real-time tasks may have on a CPU (`sched_rt_runtime_us`);
@@ -58,6 +64,8 @@ impl Config {
             latency: Nanos(6_000_000 * factor),
             min_granularity: Nanos(750_000 * factor),
             wakeup_granularity: Nanos(1_000_000 * factor),
+            migration_cost: Nanos::from_micros(500),
+            deep_sleep: Nanos::from_micros(600),
             rr_slice: Nanos::from_millis(100),
             rt_runtime: Some(Nanos::from_micros(950_000)),
             rt_period: Nanos::from_micros(1_000_000),

@@ -6,11 +6,13 @@
 //! - [`run_queue::RunQueue`] is one CPU: its tasks, its timers, its choice of who runs.
 //! - [`task::Task`] is an owned box; it is in exactly one run queue or with its host.
 //! - [`attr`], [`features`], [`config`] and [`topology`] say what is asked for.
+//! - [`balance`] chooses between CPUs, from snapshots.
 //! - [`event`] is what hosts tell of what happened, for reports and checks.
 //!
-//! Choices between CPUs need snapshots of several run queues and are made by `runyard-smp`.
+//! Snapshots of several run queues are taken by `runyard-smp`, which has the locks.
 
 pub mod attr;
+pub mod balance;
 mod check;
 pub mod config;
 pub mod cpu;
@@ -20,6 +22,7 @@ pub mod features;
 pub mod group;
 mod heap;
 mod list;
+pub mod power;
 mod rt;
 pub mod run_queue;
 mod slots;
@@ -28,4 +31,4 @@ pub mod time;
 pub mod timer;
 pub mod topology;
 
-pub use fair::FairPull;
+pub use fair::{FairPull, Stays};

@@ -10,13 +10,15 @@
 //! Invariants: [`RunQueue::check`].
 
 use crate::attr::{GroupId, Policy, RtPrio};
+use crate::balance::Measure;
 use crate::config::Config;
 use crate::cpu::CpuId;
-use crate::fair::{Entity, Fair, FairPull, GroupQueue};
+use crate::fair::{Entity, Fair, FairPull, GroupQueue, Stays};
 use crate::features::Feature;
 use crate::group::Groups;
 use crate::heap::Index;
 use crate::list::{End, Links};
+use crate::power::Taken;
 use crate::rt::Rt;
 use crate::slots::Slots;
 use crate::task::{Change, Slot, Task, TaskId};
@@ -70,6 +72,8 @@ pub enum Released {
     Exited,
     /// It may not stay on this CPU, and must be offered to another.
     Evicted,
+    /// The CPU asked for it, and is to be offered it.
+    MoveTo(CpuId),
 }
 
 /// What a switch decided. A lost one is a lost task, so it must be used. The host runs `next`, and owns what was released.
@@ -114,6 +118,8 @@ pub struct CpuLoad {
     pub nr_running: u32,
     /// Fair tasks, the running one included.
     pub nr_fair: u32,
+    /// Those of them that are SCHED_IDLE.
+    pub nr_idle: u32,
     /// The sum of the fair entities' weights.
     pub load: u64,
 }
@@ -151,6 +157,14 @@ pub struct RunQueue<P, G> {
     /// Until when `curr` was charged.
     pub(crate) charged: Time,
     pub(crate) resched: bool,
+    /// To whom the running task goes at the next switch.
+    pub(crate) given: Option<CpuId>,
+    /// The time that real-time tasks took lately, and that they and normal tasks took.
+    taken: (Taken, Taken),
+    /// Since when the CPU is idle, if it is.
+    idle_since: Option<Time>,
+    /// How long it is idle at a time: a decaying average over the last eight times or so.
+    avg_idle: Nanos,
     /// The next tick; there is one while somebody runs. On a tickless CPU with one
     /// task it has no meaning.
     pub(crate) tick_at: Option<Time>,
@@ -167,7 +181,6 @@ impl<P, G: Groups> RunQueue<P, G> {
     pub fn new(cpu: CpuId, config: Arc<Config>, groups: Arc<G>) -> RunQueue<P, G> {
         RunQueue {
             cpu,
-            config,
             groups,
             online: true,
             clock: Time::ZERO,
@@ -175,11 +188,16 @@ impl<P, G: Groups> RunQueue<P, G> {
             curr: None,
             charged: Time::ZERO,
             resched: false,
+            given: None,
+            taken: (Taken::default(), Taken::default()),
+            idle_since: Some(Time::ZERO),
+            avg_idle: Nanos(2 * config.migration_cost.0),
             tick_at: None,
             links: Links::default(),
             rt: Rt::default(),
             fair: Fair::new(),
             timers: TimerQueue::default(),
+            config,
         }
     }
 
@@ -282,10 +300,44 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     /// Takes out a waiting fair task that may run on another CPU; with it the load that went.
-    pub fn detach_fair(&mut self, now: Time, pull: FairPull) -> Option<(Box<Task<P>>, u64)> {
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn detach_fair(&mut self, now: Time, pull: FairPull) -> Result<(Box<Task<P>>, u64), Stays> {
         self.advance(now);
         let (at, load) = self.take_fair(pull)?;
-        Some((self.remove_task(at), load))
+        Ok((self.remove_task(at), load))
+    }
+
+    /// Gives the running fair task to another CPU at the next switch, which is due then
+    /// ([`Released::MoveTo`]); unless it leaves before by itself, or becomes real-time.
+    ///
+    /// # Errors
+    /// Why it is not given away.
+    pub fn give_curr(&mut self, now: Time, to: CpuId, measure: Measure) -> Result<Resched, Stays> {
+        self.advance(now);
+        self.may_give_curr(to, measure)?;
+        self.given = Some(to);
+        self.resched = true;
+        Ok(Resched::Yes)
+    }
+
+    /// The time that real-time tasks took of this CPU lately, and that they and normal tasks took.
+    #[must_use]
+    pub fn taken(&self) -> (Taken, Taken) {
+        self.taken
+    }
+
+    /// Since when the CPU is idle, if it is.
+    #[must_use]
+    pub fn idle_since(&self) -> Option<Time> {
+        self.idle_since
+    }
+
+    /// How long the CPU is idle at a time, on average of late (`avg_idle`).
+    #[must_use]
+    pub fn avg_idle(&self) -> Nanos {
+        self.avg_idle
     }
 
     /// Decides who runs, after telling what became of who did. A preempted task for whose
@@ -295,6 +347,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// If `prev` does not fit what runs here.
     pub fn schedule(&mut self, now: Time, prev: Prev<P>) -> Switch<P> {
         self.advance(now);
+        let given = self.given.take();
         let mut yielded = None;
         let released = match (prev, self.curr) {
             (Prev::Idle, None) => None,
@@ -302,7 +355,7 @@ impl<P, G: Groups> RunQueue<P, G> {
                 if !self.resched {
                     return Switch { next: Some((self.task(at).id, payload)), released: None };
                 }
-                self.put_prev(at, payload)
+                self.put_prev(at, payload).or_else(|| self.give(at, given?))
             }
             (Prev::Yielded(payload), Some(at)) => {
                 let rt = self.task(at).rt_prio().is_some();
@@ -435,6 +488,7 @@ impl<P, G: Groups> RunQueue<P, G> {
             pushable: self.rt.pushable.highest().filter(|_| !closed),
             nr_running: self.rt.nr + self.fair.root.nr_tasks,
             nr_fair: self.fair.root.nr_tasks,
+            nr_idle: self.fair.root.nr_idle_tasks,
             load: self.fair.root.load,
         }
     }
@@ -448,11 +502,18 @@ impl<P, G: Groups> RunQueue<P, G> {
         if span == Nanos::ZERO {
             return;
         }
+        let clock = self.clock;
         let task = self.task_mut(curr);
         task.runtime += span;
+        task.ran_until = Some(clock);
         if task.rt_prio().is_some() {
+            self.taken.0.add(clock, span);
+            self.taken.1.add(clock, span);
             self.charge_rt(curr, span);
         } else {
+            if !self.is_idle_class(curr) {
+                self.taken.1.add(clock, span);
+            }
             self.charge_fair(curr, span);
         }
     }
@@ -510,6 +571,13 @@ impl<P, G: Groups> RunQueue<P, G> {
         None
     }
 
+    /// Hands over a task that ran and waits now, if it is still one that another CPU may have.
+    fn give(&mut self, at: Index, to: CpuId) -> Option<(Box<Task<P>>, Released)> {
+        let task = self.task(at);
+        let goes = task.rt_prio().is_none() && task.attr.affinity.contains(to);
+        goes.then(|| (self.release(at, false), Released::MoveTo(to)))
+    }
+
     fn release(&mut self, at: Index, asleep: bool) -> Box<Task<P>> {
         self.dequeue(at, asleep);
         self.curr = None;
@@ -526,8 +594,12 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.charged = self.clock;
         let Some(at) = next else {
             self.tick_at = None;
+            self.idle_since = self.idle_since.or(Some(self.clock));
             return None;
         };
+        if let Some(since) = self.idle_since.take() {
+            self.note_idle(self.clock.since(since));
+        }
         if self.task(at).rt_prio().is_some() {
             self.set_curr_rt(at);
         }
@@ -535,6 +607,12 @@ impl<P, G: Groups> RunQueue<P, G> {
             self.tick_at = Some(self.clock.next_multiple(self.config.tick));
         }
         next
+    }
+
+    /// The kernel's average: each time counts for an eighth, as twice `migration_cost` at the most.
+    fn note_idle(&mut self, span: Nanos) {
+        let (old, most) = (self.avg_idle.0, 2 * self.config.migration_cost.0);
+        self.avg_idle = Nanos(old - old / 8 + span.0.min(most) / 8);
     }
 
     /// Applies a change that moves a task to another queue or another place in it.

@@ -5,7 +5,7 @@ use crate::attr::{Attr, RtPrio};
 use crate::cpu::CpuId;
 use crate::fair::{Entity, Lag};
 use crate::heap::Index;
-use crate::time::Nanos;
+use crate::time::{Nanos, Time};
 use std::fmt;
 
 /// A task for ever; never used again within a run.
@@ -56,6 +56,8 @@ pub struct Task<P> {
     pub(crate) boost: Option<RtPrio>,
     /// Where it ran or was queued last.
     pub(crate) cpu: CpuId,
+    /// Until when it ran; `None` if it never did.
+    pub(crate) ran_until: Option<Time>,
     pub(crate) fair: Entity,
     /// Where it stands against the others of its fair queue while it is in none.
     pub(crate) lag: Lag,
@@ -87,6 +89,7 @@ impl<P> Task<P> {
             attr,
             boost: None,
             cpu: CpuId::default(),
+            ran_until: None,
             fair,
             lag: Lag::New,
             rr_used: Nanos::ZERO,

@@ -72,6 +72,31 @@ impl Topology {
         low..low + size
     }
 
+    /// How many hardware threads a core has.
+    #[must_use]
+    pub fn threads(self) -> usize {
+        self.threads as usize
+    }
+
+    /// How many CPUs each CPU group has of which the domains of `level` consist: the domains of the
+    /// next smaller level, or single CPUs.
+    #[must_use]
+    pub fn group_size(self, level: Level) -> usize {
+        match level {
+            Level::Smt => 1,
+            Level::Node => self.threads as usize,
+            Level::Machine => self.per_node(),
+        }
+    }
+
+    /// The places of the CPUs of the CPU group of `cpu` at `level`.
+    #[must_use]
+    pub fn group(self, cpu: CpuId, level: Level) -> Range<usize> {
+        let size = self.group_size(level);
+        let first = cpu.index() / size * size;
+        first..first + size
+    }
+
     /// The levels at which a CPU has others to balance with, from small to large.
     pub fn levels(self) -> impl Iterator<Item = Level> {
         let mut last = 1;
@@ -132,6 +157,8 @@ mod tests {
         assert_eq!(machine.span(CpuId(9), Level::Smt), 8..10);
         assert_eq!(machine.span(CpuId(9), Level::Node), 8..16);
         assert_eq!(machine.span(CpuId(9), Level::Machine), 0..16);
+        assert_eq!(machine.group_size(Level::Node), 2);
+        assert_eq!(machine.group_size(Level::Machine), 8);
         assert_eq!(machine.levels().collect::<Vec<_>>(), [Level::Smt, Level::Node, Level::Machine]);
     }
 

@@ -214,7 +214,9 @@ impl World {
         self.running = next;
         match released {
             Some((_, Released::Exited)) => self.exited += 1,
-            Some((task, Released::Blocked | Released::Evicted)) => self.away.push(task),
+            Some((task, Released::Blocked | Released::Evicted | Released::MoveTo(_))) => {
+                self.away.push(task);
+            }
             None => {}
         }
         self.check_choice();

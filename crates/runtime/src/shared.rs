@@ -162,7 +162,13 @@ impl Effects<Job> for Gently<'_> {
 impl Shared {
     pub(crate) fn new(host_cpus: Vec<usize>, preempts: bool, builder: Builder) -> Shared {
         let topology = Topology::flat(host_cpus.len() as u32).expect("the kernel has fewer CPUs");
-        let config = Config { tickless: true, ..Config::new(topology) };
+        // A task takes along what it has in the caches of its CPU, which is little beside the wait
+        // for the end of another's poll.
+        let config = Config {
+            tickless: true,
+            migration_cost: runyard_engine::time::Nanos::ZERO,
+            ..Config::new(topology)
+        };
         let machine = Machine::new(config, &[GroupSpec::ROOT]).expect("the defaults fit together");
         machine.reserve(FIRST_ROOM);
         let cpus = topology.iter();

@@ -1,53 +1,163 @@
-//! Balancing of fair tasks: a basic form, over the levels of the topology. It never moves a
-//! real-time task.
+//! Balancing of fair tasks over the levels of the topology: who looks when, and does what
+//! [`runyard_engine::balance`] chose. It never moves a real-time task.
 //!
-//! Three moments. A CPU that is about to idle takes one waiting task from the busiest of some
-//! overloaded CPUs, nearest first. A busy CPU, at a tick, from time to time takes load from a CPU
-//! that has clearly more. And since an idle CPU has no tick, a busy CPU with tasks waiting kicks
-//! an idle one, which then balances for itself.
+//! Moments, nearest level first in each:
+//!
+//! - *At a tick*, from time to time, a busy CPU balances for its CPU group (`rebalance_domains`).
+//! - *Newly idle*, a CPU looks for one task before it goes idle.
+//! - *Idle* CPUs have no tick. A busy CPU that has tasks waiting, or neighbours where there is more
+//!   room, kicks one of them, which then balances for all of them (`nohz_idle_balance`).
+//!
+//! With `IDLE_LOAD_BALANCE` a CPU that has nothing to do (or nothing but SCHED_IDLE tasks, while
+//! normal ones wait) does not compare CPU groups to find a waiting task: there is room for it, so
+//! whoever has one waiting may give it. It asks the CPUs that say so, the busiest of a few nearest
+//! ones first; what that costs does not grow with the machine. If affinities keep it from those, it
+//! goes on with the next few at the next occasion, so that none is left out for ever.
 
 use crate::machine::{Controlled, Effects, Machine, Moving, kick_if, leaves};
 use crate::sync::Ordering;
-use runyard_engine::FairPull;
+use runyard_engine::balance::{
+    CpuGroup, Domain, Imbalance, MAX_PINNED_INTERVAL, Measure, Moment, Pass, Survey, Verdict,
+    power_of_cpu, queue_rank,
+};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::Enqueue;
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::topology::Level;
+use runyard_engine::topology::{Level, Topology};
+use runyard_engine::{FairPull, Stays};
+use std::cmp::Reverse;
 
-/// How many overloaded CPUs a balancing CPU compares at each level. A bound keeps the cost of
-/// going idle independent of the size of the machine; the ring starts at the CPU itself, so that
-/// different CPUs look at different ones.
-const CPUS_COMPARED: usize = 16;
+/// How many CPUs with waiting tasks an idle CPU asks at each level at one time.
+const CPUS_ASKED: usize = 16;
 
-/// A busy CPU balances at a level once in this many milliseconds for each CPU of the level
-/// (`busy_factor` of 6.12).
-const BUSY_FACTOR: u64 = 16;
+/// How often the idle CPUs are asked to balance at most, and a CPU with SCHED_IDLE tasks only looks
+/// for normal ones: a jiffy at the 250 Hz of most distributions.
+const IDLE_BALANCE_INTERVAL: Nanos = Nanos::from_millis(4);
 
-/// By how many per cent a CPU's load must exceed the own one to be worth balancing
-/// (`imbalance_pct` of 6.12).
-const IMBALANCE_PCT: u64 = 117;
+/// How many tasks are moved in a pass at most (`sched_nr_migrate`).
+const MAX_MOVED: usize = 32;
 
-/// How often at most a busy CPU asks an idle one to balance.
-const IDLE_KICK_INTERVAL: Nanos = Nanos::from_millis(4);
+/// Of how many CPUs with nothing but pinned tasks a pass finds out.
+const MAX_TRIED: usize = 4;
 
-/// When a CPU balances next.
-#[derive(Clone, Copy, Debug, Default)]
+/// How many levels there are at most.
+const LEVELS: usize = 3;
+
+/// (l) When a CPU balances next.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Balance {
-    next: [Time; 3],
-    next_kick: Time,
+    levels: [Progress; LEVELS],
+    /// When a CPU with nothing but SCHED_IDLE tasks looks for normal ones again.
+    next_search: Time,
+    /// From where a search goes on that found nothing with the busiest.
+    cursor: CpuId,
+}
+
+/// How a level goes for one CPU.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    last: Time,
+    interval: Nanos,
+    /// Passes without success in sequence.
+    failed: u32,
+}
+
+/// A pass of one CPU at one level.
+#[derive(Clone, Copy, Debug)]
+struct Site {
+    now: Time,
+    cpu: CpuId,
+    level: Level,
+    pass: Pass,
+}
+
+/// What came of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Balanced,
+    Moved,
+    /// What should be moved may not run here.
+    Pinned,
+    /// Something should be moved and could not, from this CPU.
+    Failed(CpuId, Measure),
+}
+
+/// CPUs from which nothing can be pulled, in one pass.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tried([Option<CpuId>; MAX_TRIED]);
+
+impl Tried {
+    fn has(&self, cpu: CpuId) -> bool {
+        self.0.contains(&Some(cpu))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0[0].is_none()
+    }
+
+    /// `false` if there is no room for another.
+    fn add(&mut self, cpu: CpuId) -> bool {
+        let free = self.0.iter_mut().find(|tried| tried.is_none());
+        free.map(|tried| *tried = Some(cpu)).is_some()
+    }
+}
+
+impl Balance {
+    pub(crate) fn new(topology: Topology) -> Balance {
+        let progress = |level| {
+            let interval = Domain::of(level, topology).min_interval;
+            Progress { last: Time::ZERO, interval, failed: 0 }
+        };
+        let levels = [Level::Smt, Level::Node, Level::Machine].map(progress);
+        Balance { levels, next_search: Time::ZERO, cursor: CpuId(0) }
+    }
+
+    fn of(&mut self, level: Level) -> &mut Progress {
+        &mut self.levels[level as usize]
+    }
+}
+
+impl Progress {
+    /// What a pass means for the next ones; whether a running task is to be taken.
+    fn note(&mut self, outcome: Outcome, Pass { moment, domain, .. }: Pass) -> bool {
+        let longer = Nanos(self.interval.0 * 2);
+        match outcome {
+            Outcome::Moved => (self.failed, self.interval) = (0, domain.min_interval),
+            Outcome::Balanced if self.interval < domain.max_interval => {
+                (self.failed, self.interval) = (0, longer);
+            }
+            Outcome::Balanced => self.failed = 0,
+            Outcome::Pinned => {
+                self.failed = 0;
+                self.interval = longer.min(MAX_PINNED_INTERVAL);
+            }
+            Outcome::Failed(..) => {
+                self.failed += u32::from(moment != Moment::NewlyIdle);
+                self.interval = domain.min_interval;
+            }
+        }
+        self.failed > domain.cache_nice_tries + 2
+    }
 }
 
 impl<W: Controlled> Machine<W> {
-    /// A CPU that has nothing to do takes one waiting task. Says whether it found one.
-    pub(crate) fn balance_idle(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
+    /// What a CPU without work does for balance, being about to idle or kicked in its sleep. Says
+    /// whether it found work.
+    pub(crate) fn balance_without_work(
+        &self,
+        now: Time,
+        cpu: CpuId,
+        newly: bool,
+        fx: &mut impl Effects<W>,
+    ) -> bool {
         if !self.hints.online.contains(cpu) {
             return false;
         }
-        let any = FairPull { to: cpu, max_load: u64::MAX };
-        self.config.topology.levels().any(|level| {
-            self.busiest(cpu, level).is_some_and(|from| self.fetch(now, from, any, fx).is_some())
-        })
+        match newly {
+            true => self.balance_newly_idle(now, cpu, fx),
+            false => self.balance_idle_cpus(now, cpu, fx),
+        }
     }
 
     /// What a busy CPU does for balance at a tick.
@@ -55,79 +165,343 @@ impl<W: Controlled> Machine<W> {
         if !self.has(Feature::LoadBalance) {
             return;
         }
-        for level in self.config.topology.levels() {
-            let span = self.config.topology.span(cpu, level).len() as u64;
-            let interval = Nanos::from_millis(BUSY_FACTOR * span);
-            let due = self.with_balance(cpu, |balance| {
-                let next = &mut balance.next[level as usize];
-                let due = *next <= now;
-                if due {
-                    *next = now + interval;
-                }
-                due
-            });
-            if due {
-                self.balance_busy(now, cpu, level, fx);
-            }
+        if self.hints.sched_idle.contains(cpu) && self.has(Feature::IdleLoadBalance) {
+            self.search_for_normal(now, cpu, fx);
         }
+        self.rebalance(now, cpu, Moment::Busy, fx);
         self.kick_an_idle_cpu(now, cpu, fx);
     }
 
-    fn balance_busy(&self, now: Time, cpu: CpuId, level: Level, fx: &mut impl Effects<W>) {
-        let Some(from) = self.busiest(cpu, level) else { return };
-        let load = |cpu: CpuId| self.cpus[cpu.index()].load.load(Ordering::Acquire);
-        let (theirs, own) = (load(from), load(cpu));
-        if theirs.saturating_mul(100) <= own.saturating_mul(IMBALANCE_PCT) {
+    fn balance_newly_idle(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
+        if self.hints.overloaded.is_empty() {
+            return false;
+        }
+        let short = self.inspect(cpu, |rq| rq.avg_idle() < self.config.migration_cost);
+        if short {
+            return false;
+        }
+        if self.has(Feature::IdleLoadBalance) {
+            let pull = FairPull { hot: false, ..anything(cpu, Measure::All) };
+            return self.search(now, pull, fx);
+        }
+        self.domains.iter().any(|&(level, domain)| {
+            let pass = Pass { measure: Measure::All, moment: Moment::NewlyIdle, domain };
+            self.pass(Site { now, cpu, level, pass }, fx) == Outcome::Moved
+        })
+    }
+
+    /// Balances for every idle CPU. Says whether the one that does it has work now.
+    fn balance_idle_cpus(&self, now: Time, own: CpuId, fx: &mut impl Effects<W>) -> bool {
+        let searches = self.has(Feature::IdleLoadBalance);
+        let mut found = false;
+        for cpu in self.hints.idle.ring(&self.all, 0..self.cpus.len(), own) {
+            let wanted = match self.sleeps_deep(now, cpu) && cpu != own {
+                true => Measure::Normal,
+                false => Measure::All,
+            };
+            let moved = searches && self.search(now, anything(cpu, wanted), fx)
+                || self.rebalance(now, cpu, Moment::Idle, fx);
+            found |= moved && cpu == own;
+        }
+        found
+    }
+
+    /// A CPU with SCHED_IDLE tasks only takes a normal task that waits.
+    fn search_for_normal(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        if self.hints.pressed.is_empty() {
             return;
         }
-        let mut wanted = (theirs - own) / 2;
-        while let Some(moved) = self.fetch(now, from, FairPull { to: cpu, max_load: wanted }, fx) {
-            wanted = wanted.saturating_sub(moved.max(1));
-            if wanted == 0 {
-                return;
+        let due = self.with_balance(cpu, |balance| {
+            let due = balance.next_search <= now;
+            if due {
+                balance.next_search = now + IDLE_BALANCE_INTERVAL;
+            }
+            due
+        });
+        if due {
+            self.search(now, anything(cpu, Measure::Normal), fx);
+        }
+    }
+
+    /// Takes one task that waits anywhere for a CPU that could run it at once.
+    fn search(&self, now: Time, pull: FairPull, fx: &mut impl Effects<W>) -> bool {
+        let mask = match pull.measure {
+            Measure::Normal => &self.hints.pressed,
+            Measure::All | Measure::Idle => &self.hints.overloaded,
+        };
+        if mask.is_empty() {
+            return false;
+        }
+        let cpu = pull.to;
+        let cursor = self.with_balance(cpu, |balance| balance.cursor);
+        let mut last = None;
+        let found = self.domains.iter().any(|&(level, _)| {
+            let span = self.config.topology.span(cpu, level);
+            let some = |from| {
+                let others = mask.ring(&self.all, span.clone(), from).filter(|&it| it != cpu);
+                others.take(CPUS_ASKED)
+            };
+            let nr = |from: CpuId| self.hints.counts(from).nr_fair;
+            let busiest = some(cpu).max_by_key(|&from| (nr(from), Reverse(from)));
+            let mut gives = |from| self.fetch(now, from, pull, fx).is_ok();
+            busiest.is_some_and(|busiest| {
+                gives(busiest)
+                    || some(cursor).filter(|&it| it != busiest).any(|from| {
+                        last = Some(from);
+                        gives(from)
+                    })
+            })
+        });
+        if let Some(last) = last {
+            let next = CpuId::at((last.index() + 1) % self.cpus.len());
+            self.with_balance(cpu, |balance| balance.cursor = next);
+        }
+        found
+    }
+
+    /// Balances `cpu` at each level that is due, as long as it is the one to do it for its CPU
+    /// group. Says whether something was moved to it.
+    fn rebalance(&self, now: Time, cpu: CpuId, moment: Moment, fx: &mut impl Effects<W>) -> bool {
+        let (mut moved, mut moment) = (false, moment);
+        let due = self.due_levels(now, cpu, moment);
+        for &(level, domain) in self.domains.iter().filter(|(level, _)| due[*level as usize]) {
+            if !self.is_designated(cpu, level) {
+                let pass = Pass { measure: Measure::All, moment, domain };
+                self.note(Site { now, cpu, level, pass }, Outcome::Balanced);
+                break;
+            }
+            if domain.serialize && self.hints.serialized.swap(true, Ordering::AcqRel) {
+                continue;
+            }
+            let success = Pass::measures(self.config.features, domain).any(|measure| {
+                let pass = Pass { measure, moment, domain };
+                self.pass_and_note(Site { now, cpu, level, pass }, fx)
+            });
+            if success {
+                (moved, moment) = (true, Moment::Busy);
+            }
+            if domain.serialize {
+                self.hints.serialized.store(false, Ordering::Release);
+            }
+        }
+        moved
+    }
+
+    /// The levels whose time has come, which begins anew.
+    fn due_levels(&self, now: Time, cpu: CpuId, moment: Moment) -> [bool; LEVELS] {
+        // A CPU that only has SCHED_IDLE tasks is not busy (5.4 and later).
+        let busy = moment == Moment::Busy
+            && !(self.has(Feature::IdleLoadBalance) && self.hints.sched_idle.contains(cpu));
+        self.with_balance(cpu, |balance| {
+            let mut due = [false; LEVELS];
+            for &(level, domain) in &self.domains {
+                let progress = balance.of(level);
+                let factor = if busy { domain.busy_factor } else { 1 };
+                let interval = Nanos(progress.interval.0 * factor).max(self.config.tick);
+                if progress.last + interval <= now {
+                    progress.last = now;
+                    due[level as usize] = true;
+                }
+            }
+            due
+        })
+    }
+
+    /// Whether `cpu` balances for its CPU group: its first idle CPU does, or one with SCHED_IDLE
+    /// tasks only, or its first.
+    fn is_designated(&self, cpu: CpuId, level: Level) -> bool {
+        let group = self.config.topology.group(cpu, level);
+        let (hints, first) = (&self.hints, CpuId::at(group.start));
+        let mut who = hints.idle.ring(&self.all, group.clone(), first).next();
+        if self.has(Feature::IdleLoadBalance) {
+            who = who.or_else(|| hints.sched_idle.ring(&self.all, group.clone(), first).next());
+        }
+        who.or_else(|| hints.online.ring(&self.all, group, first).next()) == Some(cpu)
+    }
+
+    fn pass_and_note(&self, site: Site, fx: &mut impl Effects<W>) -> bool {
+        let outcome = self.pass(site, fx);
+        let takes_running = self.note(site, outcome);
+        if let Outcome::Failed(from, measure) = outcome
+            && takes_running
+        {
+            self.take_running(site, from, measure, fx);
+        }
+        outcome == Outcome::Moved
+    }
+
+    fn note(&self, site: Site, outcome: Outcome) -> bool {
+        self.with_balance(site.cpu, |it| it.of(site.level).note(outcome, site.pass))
+    }
+
+    /// Active balance: has the running task of `from` preempted and sent here.
+    fn take_running(&self, site: Site, from: CpuId, measure: Measure, fx: &mut impl Effects<W>) {
+        let Site { now, cpu, level, pass } = site;
+        let (given, _) = self.take(from, fx, |rq| rq.give_curr(now, cpu, measure));
+        match given {
+            Ok(resched) => {
+                kick_if(resched, from, fx);
+                let tries = pass.domain.cache_nice_tries + 1;
+                self.with_balance(cpu, |it| it.of(level).failed = tries);
+            }
+            Err(Stays::Pinned) => {
+                self.note(site, Outcome::Pinned);
+            }
+            Err(Stays::Nobody | Stays::NotNow) => {}
+        }
+    }
+
+    /// Compares the CPU groups of a level, and pulls from the busiest what is too much there.
+    fn pass(&self, site: Site, fx: &mut impl Effects<W>) -> Outcome {
+        let mut tried = Tried::default();
+        loop {
+            let Verdict::Pull(first, imbalance) = self.survey(site, &tried) else {
+                return if tried.is_empty() { Outcome::Balanced } else { Outcome::Pinned };
+            };
+            let Some(from) = self.busiest_queue(site, first, imbalance, &tried) else {
+                return Outcome::Balanced;
+            };
+            match self.pull_fair(site, from, imbalance, fx) {
+                Ok(()) => return Outcome::Moved,
+                Err(Stays::Pinned) if tried.add(from) => {}
+                Err(Stays::Pinned) => return Outcome::Pinned,
+                Err(Stays::Nobody | Stays::NotNow) => {
+                    return Outcome::Failed(from, imbalance.measure(site.pass.measure));
+                }
             }
         }
     }
 
-    /// The overloaded CPU with the most fair tasks among the nearest few of the level.
-    fn busiest(&self, cpu: CpuId, level: Level) -> Option<CpuId> {
-        let span = self.config.topology.span(cpu, level);
-        let some = self.hints.overloaded.ring(&self.all, span, cpu).filter(|&from| from != cpu);
-        let busy = |from: CpuId| self.cpus[from.index()].nr_fair.load(Ordering::Acquire);
-        some.take(CPUS_COMPARED).max_by_key(|&from| (busy(from), std::cmp::Reverse(from)))
+    /// What to pull from which CPU group, which is named by the place of its first CPU.
+    fn survey(&self, site: Site, tried: &Tried) -> Verdict<usize> {
+        let Site { now, cpu, level, pass } = site;
+        let topology = self.config.topology;
+        let (size, span) = (topology.group_size(level), topology.span(cpu, level));
+        let full = power_of_cpu(topology);
+        let group = |first: usize| {
+            let mut group = CpuGroup::default();
+            for cpu in (first..first + size).map(CpuId::at) {
+                if self.hints.online.contains(cpu) && !tried.has(cpu) {
+                    group.add(self.hints.seen(now, cpu, full, pass.measure), pass.measure);
+                }
+            }
+            group
+        };
+        let own = topology.group(cpu, level).start;
+        let mut survey = Survey::new(pass, group(own));
+        for first in (own + size..span.end).step_by(size).chain((span.start..own).step_by(size)) {
+            survey.add(first, group(first));
+        }
+        survey.decide()
     }
 
-    /// Takes one task from `from`; the load that went.
+    /// The CPU of a CPU group from which to pull.
+    fn busiest_queue(
+        &self,
+        Site { now, level, pass, .. }: Site,
+        first: usize,
+        imbalance: Imbalance,
+        tried: &Tried,
+    ) -> Option<CpuId> {
+        let topology = self.config.topology;
+        let (full, measure) = (power_of_cpu(topology), pass.measure);
+        let rank = |cpu| queue_rank(self.hints.seen(now, cpu, full, measure), measure, imbalance);
+        (first..first + topology.group_size(level))
+            .map(CpuId::at)
+            .filter(|&cpu| self.hints.online.contains(cpu) && !tried.has(cpu))
+            .filter_map(|cpu| Some((rank(cpu)?, Reverse(cpu))))
+            .max()
+            .map(|(_, Reverse(cpu))| cpu)
+    }
+
+    /// Pulls waiting tasks until the imbalance is gone or none is left that fits.
+    fn pull_fair(
+        &self,
+        Site { now, cpu, level, pass }: Site,
+        from: CpuId,
+        imbalance: Imbalance,
+        fx: &mut impl Effects<W>,
+    ) -> Result<(), Stays> {
+        let failed = self.with_balance(cpu, |balance| balance.of(level).failed);
+        let (mut left, most) = match imbalance {
+            Imbalance::Load(load) if pass.moment == Moment::NewlyIdle => (load, 1),
+            Imbalance::Load(load) => (load, MAX_MOVED),
+            Imbalance::Waiting | Imbalance::Any => (u64::MAX, 1),
+        };
+        if pass.measure != Measure::All {
+            // Who fails again and again becomes less choosy (6.12, `detach_tasks`).
+            left = left.saturating_mul(1 << failed.min(16));
+        }
+        let hot = failed > pass.domain.cache_nice_tries;
+        let measure = imbalance.measure(pass.measure);
+        for nth in 0..most {
+            match self.fetch(now, from, FairPull { to: cpu, measure, max_load: left, hot }, fx) {
+                Ok(load) => left = left.saturating_sub(load.max(1)),
+                Err(stays) if nth == 0 => return Err(stays),
+                Err(_) => break,
+            }
+            if left == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one waiting task from `from`; the load that went.
     fn fetch(
         &self,
         now: Time,
         from: CpuId,
         pull: FairPull,
         fx: &mut impl Effects<W>,
-    ) -> Option<u64> {
+    ) -> Result<u64, Stays> {
         let (taken, resched) =
             self.take(from, fx, |rq| rq.detach_fair(now, pull).inspect(|(task, _)| leaves(task)));
         kick_if(resched, from, fx);
         let (task, load) = taken?;
         self.send(now, Moving::new(task, from, pull.to, Enqueue::Moved), fx);
-        Some(load)
+        Ok(load)
     }
 
+    /// An idle CPU has no tick: a busy one sees for it that it could help.
     fn kick_an_idle_cpu(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        if !self.hints.overloaded.contains(cpu) {
+        let next = &self.hints.next_idle_balance;
+        if now.0 < next.load(Ordering::Acquire)
+            || !(self.hints.overloaded.contains(cpu) || self.is_crowded(cpu))
+        {
             return;
         }
-        let n = self.cpus.len();
-        let Some(idle) = self.hints.idle.ring(&self.all, 0..n, cpu).next() else { return };
-        let due = self.with_balance(cpu, |balance| {
-            let due = balance.next_kick <= now;
-            if due {
-                balance.next_kick = now + IDLE_KICK_INTERVAL;
-            }
-            due
-        });
-        if due {
-            fx.kick(idle);
-        }
+        let mut idle = self.hints.idle.ring(&self.all, 0..self.cpus.len(), cpu);
+        let important = self.hints.pressed.contains(cpu);
+        let Some(idle) = idle.find(|&idle| important || !self.sleeps_deep(now, idle)) else {
+            return;
+        };
+        next.store((now + IDLE_BALANCE_INTERVAL).0, Ordering::Release);
+        fx.kick(idle);
     }
+
+    /// Whether the CPU group of `cpu` at some level has several busy CPUs while another might have
+    /// none.
+    fn is_crowded(&self, cpu: CpuId) -> bool {
+        let topology = self.config.topology;
+        let crowded = |&(level, domain): &(Level, Domain)| {
+            let own = topology.group(cpu, level);
+            let idle = |range| self.hints.idle.ring(&self.all, range, cpu);
+            domain.spreads
+                && idle(own.clone()).count() + 1 < own.len()
+                && idle(topology.span(cpu, level)).any(|idle| !own.contains(&idle.index()))
+        };
+        self.domains.iter().any(crowded)
+    }
+
+    /// Whether `cpu` is idle for so long that it is not to be woken for SCHED_IDLE tasks.
+    pub(crate) fn sleeps_deep(&self, now: Time, cpu: CpuId) -> bool {
+        let deep = |since| now.since(since) >= self.config.deep_sleep;
+        self.has(Feature::PowerSavings) && self.hints.idle_since(cpu).is_some_and(deep)
+    }
+}
+
+/// Any one task of the measure, for a CPU that has room for it.
+fn anything(to: CpuId, measure: Measure) -> FairPull {
+    FairPull { to, measure, max_load: u64::MAX, hot: true }
 }

@@ -6,6 +6,7 @@
 mod balance;
 pub mod control;
 pub mod groups;
+mod hints;
 mod levels;
 pub mod machine;
 mod mask;

@@ -12,29 +12,29 @@
 //! - **Offer, may be refused.** A choice made on stale hints is checked under the lock of the CPU
 //!   that was chosen. A task that is refused is sent elsewhere, at most `MAX_REFUSALS` times;
 //!   then it goes back to where it came from, which looks once more.
-//! - **Hints never decide alone.** `idle`, `overloaded` and loads choose whom to ask.
+//! - **Hints never decide alone.** They choose whom to ask.
 //!
 //! What a call wants of other CPUs goes to the host through [`Effects`], in order.
 //!
-//! Legend of access: `(q)` written with the CPU's run-queue lock held, read without;
-//! `(l)` under the lock; `(c)` constant.
+//! Legend of access: `(l)` under the lock.
 
 use crate::balance::Balance;
 use crate::control::{Control, Home};
 use crate::groups::{GroupSpec, GroupTable};
-use crate::levels::{Levels, Said};
-use crate::mask::Mask;
-use crate::sync::{Arc, AtomicU8, AtomicU32, AtomicU64, Mutex, Ordering, lock};
+use crate::hints::{Hints, Spoken};
+use crate::sync::{Arc, Mutex, lock};
 use runyard_engine::attr::RtPrio;
+use runyard_engine::balance::Domain;
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::{
-    CpuLoad, Enqueue, Expired, Importance, Prev, Released, Resched, RunQueue, Switch,
+    Enqueue, Expired, Importance, Prev, Released, Resched, RunQueue, Switch,
 };
 use runyard_engine::task::{Change, Task};
 use runyard_engine::time::Time;
 use runyard_engine::timer::{TimerId, Token, Window};
+use runyard_engine::topology::Level;
 
 /// How often a task is offered to CPUs that may refuse it before it goes back.
 pub(crate) const MAX_REFUSALS: u8 = 3;
@@ -117,6 +117,8 @@ pub struct Machine<W> {
     pub(crate) cpus: Box<[Cpu<W>]>,
     pub(crate) all: CpuSet,
     pub(crate) hints: Hints,
+    /// The levels at which there is somebody to balance with, from small to large.
+    pub(crate) domains: Box<[(Level, Domain)]>,
     groups: Arc<GroupTable>,
 }
 
@@ -125,14 +127,6 @@ pub struct Machine<W> {
 #[repr(align(128))]
 pub(crate) struct Cpu<W> {
     queue: Mutex<Locked<W>>,
-    /// (q) Fair tasks here.
-    pub(crate) nr_fair: AtomicU32,
-    /// (q) Sum of the weights of the fair entities here.
-    pub(crate) load: AtomicU64,
-    /// (q) The priority of the most important pushable task; 0 for none.
-    pushable: AtomicU8,
-    /// (q) When its next timer interrupt must come; `u64::MAX` for never.
-    next_expiry: AtomicU64,
 }
 
 /// (l) What a run-queue lock protects.
@@ -141,34 +135,10 @@ struct Locked<W> {
     rq: Queue<W>,
     /// What this CPU last said of itself.
     said: Spoken,
-    said_expiry: u64,
+    said_expiry: Option<Time>,
     /// It says nothing until [`Machine::publish`].
     held_back: bool,
     balance: Balance,
-}
-
-/// What a CPU says of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Spoken {
-    load: CpuLoad,
-    /// The running real-time task is allowed on this CPU only.
-    pinned: bool,
-    idle: bool,
-    overloaded: bool,
-}
-
-/// What CPUs say of themselves. All (q) but `online`.
-#[derive(Debug)]
-pub(crate) struct Hints {
-    pub(crate) levels: Levels,
-    /// Has real-time tasks to give away (`rto_mask`).
-    pub(crate) pushable: Mask,
-    /// Is online and has no task at all.
-    pub(crate) idle: Mask,
-    /// Has a fair task that waits.
-    pub(crate) overloaded: Mask,
-    /// Takes tasks, by the word of who takes it in and out of service; the run queue has the last.
-    pub(crate) online: Mask,
 }
 
 /// What a change of a run queue means for the other CPUs.
@@ -193,33 +163,6 @@ pub(crate) struct Landed {
     news: Option<News>,
 }
 
-impl Spoken {
-    /// What every CPU says at first: nothing, until it was published once.
-    const NOTHING: Spoken = Spoken {
-        load: CpuLoad {
-            level: Importance::Closed,
-            pushable: None,
-            nr_running: 0,
-            nr_fair: 0,
-            load: 0,
-        },
-        pinned: false,
-        idle: false,
-        overloaded: false,
-    };
-
-    fn of<W>(rq: &Queue<W>) -> Spoken {
-        let load = rq.load();
-        let pinned = |curr: &Task<_>| curr.rt_prio().is_some() && curr.attr().affinity.len() == 1;
-        Spoken {
-            load,
-            pinned: rq.curr().is_some_and(pinned),
-            idle: load.nr_running == 0 && rq.is_online(),
-            overloaded: load.nr_fair > 0 && load.nr_running > 1,
-        }
-    }
-}
-
 impl<W: Controlled> Machine<W> {
     /// Idle CPUs, all online.
     ///
@@ -236,29 +179,21 @@ impl<W: Controlled> Machine<W> {
             queue: Mutex::new(Locked {
                 rq: RunQueue::new(cpu, config.clone(), groups.clone()),
                 said: Spoken::NOTHING,
-                said_expiry: u64::MAX,
+                said_expiry: None,
                 held_back: false,
-                balance: Balance::default(),
+                balance: Balance::new(config.topology),
             }),
-            nr_fair: AtomicU32::new(0),
-            load: AtomicU64::new(0),
-            pushable: AtomicU8::new(0),
-            next_expiry: AtomicU64::new(u64::MAX),
-        };
-        let mask = || Mask::new(n);
-        let hints = Hints {
-            levels: Levels::new(n),
-            pushable: mask(),
-            idle: mask(),
-            overloaded: mask(),
-            online: mask(),
         };
         let cpus = config.topology.iter().map(cpu).collect();
-        let machine = Machine { cpus, all: CpuSet::first(n), hints, groups, config };
+        let (all, hints) = (CpuSet::first(n), Hints::new(n));
+        let topology = config.topology;
+        let domains = topology.levels().map(|level| (level, Domain::of(level, topology))).collect();
+        let machine = Machine { cpus, all, hints, domains, groups, config };
         for cpu in machine.config.topology.iter() {
             machine.hints.online.set(cpu, true);
             let mut locked = lock(&machine.cpus[cpu.index()].queue);
             machine.say(cpu, &mut locked);
+            machine.hints.say_times(cpu, &locked.rq);
         }
         Ok(machine)
     }
@@ -300,6 +235,7 @@ impl<W: Controlled> Machine<W> {
         prev: Prev<W>,
         fx: &mut impl Effects<W>,
     ) -> Switch<W> {
+        let newly = !matches!(prev, Prev::Idle);
         let mut prev = prev;
         let mut kept = None;
         loop {
@@ -316,12 +252,16 @@ impl<W: Controlled> Machine<W> {
                     looked = true;
                     self.send_away(now, task, cpu, fx);
                 }
+                Some((task, Released::MoveTo(to))) => {
+                    looked = true;
+                    self.send(now, Moving::new(task, cpu, to, Enqueue::Moved), fx);
+                }
                 Some(gone) => kept = Some(gone),
                 None => {}
             }
             looked |= self.look(now, cpu, news, fx);
             if next.is_none() && self.has(Feature::LoadBalance) {
-                looked |= self.balance_idle(now, cpu, fx);
+                looked |= self.balance_without_work(now, cpu, newly, fx);
             }
             // Looking may have brought a task here that goes first.
             if looked && self.resched(cpu) == Resched::Yes {
@@ -342,6 +282,9 @@ impl<W: Controlled> Machine<W> {
     pub fn expire(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> Option<Expired> {
         let mut locked = lock(&self.cpus[cpu.index()].queue);
         let expired = locked.rq.expire(now)?;
+        if expired == Expired::Tick {
+            self.hints.say_times(cpu, &locked.rq);
+        }
         let news = self.told(cpu, &mut locked, fx);
         drop(locked);
         match expired {
@@ -358,8 +301,7 @@ impl<W: Controlled> Machine<W> {
     /// When the next timer interrupt of `cpu` must come.
     #[must_use]
     pub fn next_expiry(&self, cpu: CpuId) -> Option<Time> {
-        let at = self.cpus[cpu.index()].next_expiry.load(Ordering::Acquire);
-        (at != u64::MAX).then_some(Time(at))
+        self.hints.next_expiry(cpu)
     }
 
     /// Whether `cpu` runs no real-time task, being out of service or throttled, as far as is known
@@ -599,11 +541,6 @@ impl<W: Controlled> Machine<W> {
         self.config.features.has(feature)
     }
 
-    /// The hint of the most important task that `cpu` could give away.
-    pub(crate) fn pushable(&self, cpu: CpuId) -> Option<RtPrio> {
-        RtPrio::new(self.cpus[cpu.index()].pushable.load(Ordering::Acquire).into())
-    }
-
     pub(crate) fn with_balance<R>(&self, cpu: CpuId, f: impl FnOnce(&mut Balance) -> R) -> R {
         f(&mut lock(&self.cpus[cpu.index()].queue).balance)
     }
@@ -654,28 +591,11 @@ impl<W: Controlled> Machine<W> {
         self.say_expiry(cpu, locked);
         let new = Spoken::of(&locked.rq);
         let old = std::mem::replace(&mut locked.said, new);
-        let (load, was) = (new.load, old.load);
-        let (own, hints) = (&self.cpus[cpu.index()], &self.hints);
-        if (load.level, new.pinned) != (was.level, old.pinned) {
-            let said = Said { level: load.level, pinned: new.pinned };
-            hints.levels.set(cpu, was.level, said);
-        }
-        if load.pushable != was.pushable {
-            own.pushable.store(load.pushable.map_or(0, RtPrio::get), Ordering::Release);
-            hints.pushable.set(cpu, load.pushable.is_some());
-        }
-        if new.overloaded != old.overloaded {
-            hints.overloaded.set(cpu, new.overloaded);
-        }
+        self.hints.say(cpu, old, new);
         if new.idle != old.idle {
-            hints.idle.set(cpu, new.idle);
+            self.hints.say_times(cpu, &locked.rq);
         }
-        if load.nr_fair != was.nr_fair {
-            own.nr_fair.store(load.nr_fair, Ordering::Release);
-        }
-        if load.load != was.load {
-            own.load.store(load.load, Ordering::Release);
-        }
+        let (load, was) = (new.load, old.load);
         News {
             resched: locked.rq.resched(),
             level: load.level,
@@ -686,9 +606,9 @@ impl<W: Controlled> Machine<W> {
     }
 
     fn say_expiry(&self, cpu: CpuId, locked: &mut Locked<W>) {
-        let at = locked.rq.next_expiry().map_or(u64::MAX, |at| at.0);
+        let at = locked.rq.next_expiry();
         if at != std::mem::replace(&mut locked.said_expiry, at) {
-            self.cpus[cpu.index()].next_expiry.store(at, Ordering::Release);
+            self.hints.say_expiry(cpu, at);
         }
     }
 
@@ -726,26 +646,9 @@ impl<W: Controlled> Machine<W> {
         if locked.held_back {
             return;
         }
-        let (said, hints) = (Spoken::of(&locked.rq), &self.hints);
+        let said = Spoken::of(&locked.rq);
         assert_eq!(locked.said, said, "CPU {cpu} has said what it is\n{}", locked.rq);
-        let heard = Spoken {
-            load: CpuLoad {
-                level: hints.levels.of(cpu).level,
-                pushable: self.pushable(cpu),
-                nr_fair: self.cpus[cpu.index()].nr_fair.load(Ordering::Acquire),
-                load: self.cpus[cpu.index()].load.load(Ordering::Acquire),
-                ..said.load
-            },
-            // A closed CPU is in no level, and says nothing of who runs there.
-            pinned: match said.load.level {
-                Importance::Closed => said.pinned,
-                _ => hints.levels.of(cpu).pinned,
-            },
-            idle: hints.idle.contains(cpu),
-            overloaded: hints.overloaded.contains(cpu),
-        };
-        assert_eq!(heard, said, "the hints of CPU {cpu} are what it said\n{}", locked.rq);
-        assert_eq!(hints.pushable.contains(cpu), said.load.pushable.is_some(), "CPU {cpu}");
+        self.hints.check(cpu, said, &locked.rq);
     }
 }
 

@@ -32,6 +32,11 @@ impl Mask {
         self.word(cpu.index() / WORD) >> (cpu.index() % WORD) & 1 == 1
     }
 
+    /// Whether no CPU is in it, as far as one look at each word tells.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| word.load(Ordering::Acquire) == 0)
+    }
+
     pub(crate) fn word(&self, index: usize) -> u64 {
         self.0[index].load(Ordering::Acquire)
     }

@@ -87,7 +87,7 @@ impl<W: Controlled> Machine<W> {
         };
         let n = self.cpus.len();
         for from in self.hints.pushable.ring(&self.all, 0..n, cpu) {
-            if from == cpu || self.pushable(from) <= best {
+            if from == cpu || self.hints.pushable(from) <= best {
                 continue;
             }
             let (pulled, resched) =

@@ -2,7 +2,6 @@
 //! balancing.
 
 use crate::machine::{Controlled, Effects, Machine, Moving, TaskOf, apply_pending};
-use crate::sync::Ordering;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::{Enqueue, Importance};
@@ -114,7 +113,7 @@ impl<W: Controlled> Machine<W> {
 
     /// Whether a fair task may wait on `waker`, where nobody is but the fair task that wakes it.
     pub(crate) fn suits(&self, task: &Task<W>, waker: CpuId) -> bool {
-        let alone = || self.cpus[waker.index()].nr_fair.load(Ordering::Acquire) == 1;
+        let alone = || self.hints.counts(waker).nr_fair == 1;
         let normal = || self.hints.levels.of(waker).level == Importance::Normal;
         task.rt_prio().is_none() && task.attr().affinity.contains(waker) && alone() && normal()
     }
@@ -130,10 +129,7 @@ impl<W: Controlled> Machine<W> {
         let idle = |range| self.hints.idle.ring(affinity, range, from).next();
         idle(node).or_else(|| idle(0..n)).unwrap_or_else(|| {
             let some = self.hints.online.ring(affinity, 0..n, next).take(CPUS_LOOKED_AT);
-            let load = |cpu: CpuId| {
-                let cpu = &self.cpus[cpu.index()];
-                (cpu.nr_fair.load(Ordering::Acquire), cpu.load.load(Ordering::Acquire))
-            };
+            let load = |cpu: CpuId| (self.hints.counts(cpu).nr_fair, self.hints.load(cpu));
             some.min_by_key(|&cpu| load(cpu)).unwrap_or(from)
         })
     }

@@ -369,7 +369,9 @@ impl World {
                 self.tasks[id.index()].parked = Some(task);
             }
             Some((task, Released::Exited)) => self.tasks[task.id.index()].over = true,
-            Some((task, Released::Evicted)) => panic!("{} was not sent on", task.id),
+            Some((task, Released::Evicted | Released::MoveTo(_))) => {
+                panic!("{} was not sent on", task.id)
+            }
             None => {}
         }
         let running = next.as_ref().map(|&(id, _)| id);

@@ -177,7 +177,9 @@ impl Cpu {
         match released {
             Some((task, Released::Blocked)) => self.park(task),
             Some((task, Released::Exited)) => self.exited.push(task.id),
-            Some((task, Released::Evicted)) => panic!("{} was not sent on", task.id),
+            Some((task, Released::Evicted | Released::MoveTo(_))) => {
+                panic!("{} was not sent on", task.id)
+            }
             None => {}
         }
     }

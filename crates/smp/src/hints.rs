@@ -1,0 +1,262 @@
+//! What CPUs tell each other without locks.
+//!
+//! Each CPU says what it is with its run-queue lock held; others read it without, late. Hints choose
+//! whom to ask, and never decide alone.
+//!
+//! Legend of access: (q) written with the CPU's run-queue lock held, read without; (a) written by
+//! anybody, one access at a time. All (q) where nothing is said.
+
+use crate::levels::{Levels, Said};
+use crate::mask::Mask;
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use runyard_engine::attr::RtPrio;
+use runyard_engine::balance::{Measure, Seen};
+use runyard_engine::cpu::CpuId;
+use runyard_engine::group::Groups;
+use runyard_engine::power::Taken;
+use runyard_engine::run_queue::{CpuLoad, Importance, RunQueue};
+use runyard_engine::task::Task;
+use runyard_engine::time::Time;
+
+/// In a word: never.
+const NEVER: u64 = u64::MAX;
+
+/// What a CPU says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spoken {
+    pub(crate) load: CpuLoad,
+    /// The running real-time task is allowed on this CPU only.
+    pub(crate) pinned: bool,
+    pub(crate) idle: bool,
+}
+
+/// What CPUs say of themselves.
+#[derive(Debug)]
+pub(crate) struct Hints {
+    pub(crate) levels: Levels,
+    /// Has real-time tasks to give away (`rto_mask`).
+    pub(crate) pushable: Mask,
+    /// Is online and has no task at all.
+    pub(crate) idle: Mask,
+    /// Has SCHED_IDLE tasks and no others (`sched_idle_cpu`).
+    pub(crate) sched_idle: Mask,
+    /// Has a fair task that waits.
+    pub(crate) overloaded: Mask,
+    /// Has a normal task that waits.
+    pub(crate) pressed: Mask,
+    /// (a) Takes tasks, by the word of who takes it in and out of service; the run queue has the last.
+    pub(crate) online: Mask,
+    /// (a) When idle CPUs may be asked to balance again, by whoever asks.
+    pub(crate) next_idle_balance: AtomicU64,
+    /// (a) Somebody balances at a level at which one CPU does at a time.
+    pub(crate) serialized: AtomicBool,
+    cpus: Box<[CpuHints]>,
+}
+
+/// Numbers of one CPU, away from its neighbours' cache lines.
+#[derive(Debug)]
+#[repr(align(128))]
+struct CpuHints {
+    /// The priority of the most important pushable task; 0 for none.
+    pushable: AtomicU8,
+    /// When its next timer interrupt must come.
+    next_expiry: AtomicU64,
+    /// Numbers of tasks: [`counts`].
+    counts: AtomicU64,
+    /// Sum of the weights of the fair entities.
+    load: AtomicU64,
+    /// [`Taken`] by real-time tasks, and by them and normal ones; as of the last tick or switch to
+    /// idle.
+    taken: [AtomicU64; 2],
+    /// Since when it is idle.
+    idle_since: AtomicU64,
+}
+
+impl Spoken {
+    /// What every CPU says at first: nothing, until it was published once.
+    pub(crate) const NOTHING: Spoken = Spoken {
+        load: CpuLoad {
+            level: Importance::Closed,
+            pushable: None,
+            nr_running: 0,
+            nr_fair: 0,
+            nr_idle: 0,
+            load: 0,
+        },
+        pinned: false,
+        idle: false,
+    };
+
+    pub(crate) fn of<P, G: Groups>(rq: &RunQueue<P, G>) -> Spoken {
+        let load = rq.load();
+        let pinned = |curr: &Task<_>| curr.rt_prio().is_some() && curr.attr().affinity.len() == 1;
+        let idle = load.nr_running == 0 && rq.is_online();
+        Spoken { load, pinned: rq.curr().is_some_and(pinned), idle }
+    }
+
+    fn is_overloaded(self) -> bool {
+        self.load.nr_fair > 0 && self.load.nr_running > 1
+    }
+
+    fn is_pressed(self) -> bool {
+        let CpuLoad { nr_running, nr_fair, nr_idle, .. } = self.load;
+        nr_fair > nr_idle && nr_running - nr_idle > 1
+    }
+
+    fn is_sched_idle(self) -> bool {
+        self.load.nr_idle > 0 && self.load.nr_idle == self.load.nr_running
+    }
+}
+
+/// Numbers of tasks in a word: fair ones and SCHED_IDLE ones in 24 bits each, real-time ones in 16.
+/// More than fit are as many as fit.
+fn counts(load: CpuLoad) -> u64 {
+    let some = |nr: u32, bits: u32| u64::from(nr).min((1 << bits) - 1);
+    let rt = load.nr_running - load.nr_fair;
+    some(load.nr_fair, 24) | some(load.nr_idle, 24) << 24 | some(rt, 16) << 48
+}
+
+impl Hints {
+    pub(crate) fn new(cpus: usize) -> Hints {
+        let mask = || Mask::new(cpus);
+        let word = |value| AtomicU64::new(value);
+        let own = |_| CpuHints {
+            pushable: AtomicU8::new(0),
+            next_expiry: word(NEVER),
+            counts: word(0),
+            load: word(0),
+            taken: [word(0), word(0)],
+            idle_since: word(NEVER),
+        };
+        Hints {
+            levels: Levels::new(cpus),
+            pushable: mask(),
+            idle: mask(),
+            sched_idle: mask(),
+            overloaded: mask(),
+            pressed: mask(),
+            online: mask(),
+            next_idle_balance: word(0),
+            serialized: AtomicBool::new(false),
+            cpus: (0..cpus).map(own).collect(),
+        }
+    }
+
+    /// Publishes what has changed since this CPU said `old`.
+    pub(crate) fn say(&self, cpu: CpuId, old: Spoken, new: Spoken) {
+        let (load, was, own) = (new.load, old.load, self.of(cpu));
+        if (load.level, new.pinned) != (was.level, old.pinned) {
+            let said = Said { level: load.level, pinned: new.pinned };
+            self.levels.set(cpu, was.level, said);
+        }
+        if load.pushable != was.pushable {
+            own.pushable.store(load.pushable.map_or(0, RtPrio::get), Ordering::Release);
+            self.pushable.set(cpu, load.pushable.is_some());
+        }
+        if load.load != was.load {
+            own.load.store(load.load, Ordering::Release);
+        }
+        let (nr, before) = (counts(load), counts(was));
+        if nr == before && new.idle == old.idle {
+            return;
+        }
+        own.counts.store(nr, Ordering::Release);
+        let flip = |mask: &Mask, of: fn(Spoken) -> bool| {
+            if of(new) != of(old) {
+                mask.set(cpu, of(new));
+            }
+        };
+        flip(&self.overloaded, Spoken::is_overloaded);
+        flip(&self.pressed, Spoken::is_pressed);
+        flip(&self.sched_idle, Spoken::is_sched_idle);
+        flip(&self.idle, |said| said.idle);
+    }
+
+    /// Publishes what takes time to change.
+    pub(crate) fn say_times<P, G: Groups>(&self, cpu: CpuId, rq: &RunQueue<P, G>) {
+        let (rt, normal) = rq.taken();
+        let own = self.of(cpu);
+        own.taken[0].store(rt.to_bits(), Ordering::Release);
+        own.taken[1].store(normal.to_bits(), Ordering::Release);
+        own.idle_since.store(rq.idle_since().map_or(NEVER, |at| at.0), Ordering::Release);
+    }
+
+    /// Publishes when the next timer interrupt must come.
+    pub(crate) fn say_expiry(&self, cpu: CpuId, at: Option<Time>) {
+        self.of(cpu).next_expiry.store(at.map_or(NEVER, |at| at.0), Ordering::Release);
+    }
+
+    /// When the next timer interrupt of `cpu` must come.
+    pub(crate) fn next_expiry(&self, cpu: CpuId) -> Option<Time> {
+        let at = self.of(cpu).next_expiry.load(Ordering::Acquire);
+        (at != NEVER).then_some(Time(at))
+    }
+
+    /// The most important task that `cpu` could give away.
+    pub(crate) fn pushable(&self, cpu: CpuId) -> Option<RtPrio> {
+        RtPrio::new(self.of(cpu).pushable.load(Ordering::Acquire).into())
+    }
+
+    /// The weights of the fair entities of `cpu`.
+    pub(crate) fn load(&self, cpu: CpuId) -> u64 {
+        self.of(cpu).load.load(Ordering::Acquire)
+    }
+
+    /// Since when `cpu` is idle, if it is.
+    pub(crate) fn idle_since(&self, cpu: CpuId) -> Option<Time> {
+        let at = self.of(cpu).idle_since.load(Ordering::Acquire);
+        (at != NEVER).then_some(Time(at))
+    }
+
+    /// How many tasks `cpu` has, of which kind.
+    pub(crate) fn counts(&self, cpu: CpuId) -> Seen {
+        let counts = self.of(cpu).counts.load(Ordering::Acquire);
+        let part = |from: u32, bits: u32| (counts >> from & ((1 << bits) - 1)) as u32;
+        let (nr_fair, nr_idle, nr_rt) = (part(0, 24), part(24, 24), part(48, 16));
+        Seen { nr_fair, nr_idle, nr_rt, ..Seen::default() }
+    }
+
+    /// What a balancing CPU sees of `cpu`, of which `full` is the power, if it counts `measure`.
+    pub(crate) fn seen(&self, now: Time, cpu: CpuId, full: u64, measure: Measure) -> Seen {
+        let own = self.of(cpu);
+        let seen = self.counts(cpu);
+        let left =
+            |taken: &AtomicU64| Taken::from_bits(taken.load(Ordering::Acquire)).left(now, full);
+        match measure {
+            Measure::Idle => Seen { idle_power: left(&own.taken[1]), ..seen },
+            Measure::All | Measure::Normal => {
+                Seen { load: self.load(cpu), power: left(&own.taken[0]), ..seen }
+            }
+        }
+    }
+
+    fn of(&self, cpu: CpuId) -> &CpuHints {
+        &self.cpus[cpu.index()]
+    }
+
+    /// Asserts that the others have heard what `cpu` said.
+    ///
+    /// # Panics
+    /// If they have not.
+    pub(crate) fn check(&self, cpu: CpuId, said: Spoken, picture: &impl std::fmt::Display) {
+        let closed = said.load.level == Importance::Closed;
+        let level = self.levels.of(cpu);
+        assert_eq!(level.level, said.load.level, "CPU {cpu} is in its level\n{picture}");
+        // A closed CPU is in no level, and says nothing of who runs there.
+        assert!(closed || level.pinned == said.pinned, "CPU {cpu} is pinned or not\n{picture}");
+        let masks = [
+            (&self.idle, said.idle),
+            (&self.sched_idle, said.is_sched_idle()),
+            (&self.overloaded, said.is_overloaded()),
+            (&self.pressed, said.is_pressed()),
+            (&self.pushable, said.load.pushable.is_some()),
+        ];
+        for (nth, (mask, expected)) in masks.into_iter().enumerate() {
+            assert_eq!(mask.contains(cpu), expected, "CPU {cpu}, mask {nth}\n{picture}");
+        }
+        let heard =
+            (self.of(cpu).counts.load(Ordering::Acquire), self.load(cpu), self.pushable(cpu));
+        let expected = (counts(said.load), said.load.load, said.load.pushable);
+        assert_eq!(heard, expected, "the numbers of CPU {cpu} are what it said\n{picture}");
+    }
+}
