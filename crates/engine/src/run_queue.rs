@@ -114,6 +114,9 @@ pub struct CpuLoad {
     pub nr_running: u32,
     /// Fair tasks, the running one included.
     pub nr_fair: u32,
+    /// Those of them that are SCHED_IDLE or below a group that is as good as that
+    /// ([`Groups::counts_as_idle`]); the kernel's `idle_h_nr_running` of a CPU.
+    pub nr_idle: u32,
     /// The sum of the fair entities' weights.
     pub load: u64,
 }
@@ -435,6 +438,7 @@ impl<P, G: Groups> RunQueue<P, G> {
             pushable: self.rt.pushable.highest().filter(|_| !closed),
             nr_running: self.rt.nr + self.fair.root.nr_tasks,
             nr_fair: self.fair.root.nr_tasks,
+            nr_idle: self.fair.root.nr_idle_tasks,
             load: self.fair.root.load,
         }
     }

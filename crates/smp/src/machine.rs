@@ -201,6 +201,7 @@ impl Spoken {
             pushable: None,
             nr_running: 0,
             nr_fair: 0,
+            nr_idle: 0,
             load: 0,
         },
         pinned: false,
