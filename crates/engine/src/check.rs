@@ -4,6 +4,7 @@
 //! tests, fuzzer). It costs as much as the queue is long. What fails is a bug here, never bad
 //! input, so it panics, with the queue drawn in the message.
 
+use crate::fair::FairQueue;
 use crate::group::Groups;
 use crate::heap::Index;
 use crate::run_queue::{Member, RunQueue};
@@ -115,6 +116,9 @@ impl<P, G: Groups> RunQueue<P, G> {
         let listed = self.links.iter(self.fair.tasks).count();
         let tasks = self.fair.root.nr_tasks as usize;
         ensure!(self, listed == tasks, "{listed} fair tasks are {tasks}");
+        let idle = self.links.iter(self.fair.tasks).filter(|&at| self.is_idle_class(at)).count();
+        let counted = self.fair.root.nr_idle_tasks as usize;
+        ensure!(self, idle == counted, "{idle} fair tasks of the idle class are {counted}");
     }
 
     fn check_queue(&self, level: Option<Index>) {
@@ -125,7 +129,11 @@ impl<P, G: Groups> RunQueue<P, G> {
             load += u64::from(self.entity(at).weight);
             let (below, idle_below) = match self.member(at) {
                 Member::Task(task) => (1, u32::from(task.attr.policy == crate::attr::Policy::Idle)),
-                Member::Group(group) => (group.queue.nr_tasks, group.queue.nr_idle_tasks),
+                Member::Group(group) => {
+                    let FairQueue { nr_tasks, nr_idle_tasks, .. } = group.queue;
+                    let all = self.groups.counts_as_idle(group.group);
+                    (nr_tasks, if all { nr_tasks } else { nr_idle_tasks })
+                }
             };
             ensure!(self, below > 0, "a queued entity has tasks");
             tasks += below;

@@ -20,8 +20,7 @@
 //! Invariants ([`RunQueue::check`]): counts, loads and heaps equal those counted afresh; a queue's
 //! clock never runs back; a group's entity is queued exactly while its queue has members.
 
-use crate::attr::{GroupId, Policy};
-use crate::balance::{IDLE_TASK_LOAD, Measure};
+use crate::attr::{Attr, GroupId, Policy};
 use crate::cpu::CpuId;
 use crate::features::Feature;
 use crate::group::Groups;
@@ -107,7 +106,9 @@ pub(crate) struct FairQueue {
     pub(crate) nr: u32,
     /// Tasks in the queue and in all queues below it.
     pub(crate) nr_tasks: u32,
-    /// Those of them that are SCHED_IDLE.
+    /// Those of them that are SCHED_IDLE, or in a queue below it whose group counts as that
+    /// ([`Groups::counts_as_idle`]): what the queue's own group is says nothing here
+    /// (`idle_h_nr_running`).
     pub(crate) nr_idle_tasks: u32,
     epoch: u32,
 }
@@ -186,33 +187,6 @@ impl GroupQueue {
     }
 }
 
-/// What a balancing CPU may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FairPull {
-    /// Who takes.
-    pub to: CpuId,
-    /// Which tasks, and what their load is.
-    pub measure: Measure,
-    /// No task of which half the load is above this.
-    pub max_load: u64,
-    /// Tasks that ran a moment ago as well.
-    pub hot: bool,
-}
-
-/// Why no task was given away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stays {
-    /// There is none of those that are counted.
-    Nobody,
-    /// All of them may not run there.
-    Pinned,
-    /// They are too heavy, or ran a moment ago, or another one was asked for already.
-    NotNow,
-}
-
-/// How many queued tasks a balancing CPU looks at under one lock (`sched_nr_migrate`).
-const MAX_LOOKED_AT: usize = 32;
-
 impl<P, G: Groups> RunQueue<P, G> {
     pub(crate) fn enqueue_fair(&mut self, at: Index) {
         let (group, policy) = {
@@ -221,7 +195,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         };
         let home = self.group_queue(group);
         self.links.push_back(&mut self.fair.tasks, at);
-        let mut arriving = Some(at);
+        let (mut arriving, mut idle) = (Some(at), policy == Policy::Idle);
         let mut level = home;
         loop {
             if let Some(entity) = arriving {
@@ -229,9 +203,11 @@ impl<P, G: Groups> RunQueue<P, G> {
             }
             let queue = self.queue_mut(level);
             queue.nr_tasks += 1;
-            queue.nr_idle_tasks += u32::from(policy == Policy::Idle);
+            queue.nr_idle_tasks += u32::from(idle);
             let Some(above) = level else { break };
             arriving = arriving.filter(|_| queue.nr == 1).map(|_| above);
+            // What the group is says something to those above it only.
+            idle |= self.groups.counts_as_idle(self.group(above).group);
             self.update_share(above);
             level = self.entity(above).parent;
         }
@@ -241,7 +217,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// the groups above it that stay go back among those who wait.
     pub(crate) fn dequeue_fair(&mut self, at: Index, asleep: bool) {
         let running = self.curr == Some(at);
-        let policy = self.task(at).attr.policy;
+        let mut idle = self.task(at).attr.policy == Policy::Idle;
         let (mut next, mut leaving) = (Some(at), true);
         while let Some(entity) = next {
             let level = self.entity(entity).parent;
@@ -252,9 +228,10 @@ impl<P, G: Groups> RunQueue<P, G> {
             }
             let queue = self.queue_mut(level);
             queue.nr_tasks -= 1;
-            queue.nr_idle_tasks -= u32::from(policy == Policy::Idle);
+            queue.nr_idle_tasks -= u32::from(idle);
             leaving &= queue.nr == 0;
             if let Some(above) = level {
+                idle |= self.groups.counts_as_idle(self.group(above).group);
                 self.update_share(above);
             }
             next = level;
@@ -328,6 +305,10 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     /// Whether a woken fair task preempts the running fair one (`check_preempt_wakeup`).
+    ///
+    /// What is idle is preempted by what is not, and never the other way round. As in 6.1 that is
+    /// asked twice: of the tasks, whatever their groups and the features; then, for a SCHED_OTHER
+    /// task and under `WAKEUP_PREEMPTION`, of the entities that compete in one queue.
     pub(crate) fn preempts_on_wakeup(&self, curr: Index, woken: Index) -> bool {
         let policy = |at| self.task(at).attr.policy;
         if policy(curr) == Policy::Idle && policy(woken) != Policy::Idle {
@@ -339,68 +320,13 @@ impl<P, G: Groups> RunQueue<P, G> {
             return false;
         }
         let (curr, woken) = self.matching_siblings(curr, woken);
+        let (curr_is_idle, woken_is_idle) = (self.is_idle_entity(curr), self.is_idle_entity(woken));
+        if curr_is_idle != woken_is_idle {
+            return curr_is_idle;
+        }
         let (curr, woken) = (self.entity(curr), self.entity(woken));
         let behind = curr.vruntime.diff(woken.vruntime);
         behind > 0 && behind.unsigned_abs() > self.wakeup_granularity(woken)
-    }
-
-    /// Takes out a waiting fair task for a CPU that has less to do, and tells its load.
-    pub(crate) fn take_fair(&mut self, pull: FairPull) -> Result<(Index, u64), Stays> {
-        let (at, load) = self.find_fair(pull)?;
-        self.dequeue_fair(at, false);
-        Ok((at, load))
-    }
-
-    fn find_fair(&self, pull: FairPull) -> Result<(Index, u64), Stays> {
-        let mut stays = Stays::Nobody;
-        for at in self.links.iter(self.fair.tasks).take(MAX_LOOKED_AT) {
-            if self.curr == Some(at) || !self.is_counted(at, pull.measure) {
-                continue;
-            }
-            if !self.task(at).attr.affinity.contains(pull.to) {
-                stays = if stays == Stays::Nobody { Stays::Pinned } else { stays };
-                continue;
-            }
-            let load = match pull.measure {
-                Measure::Idle => IDLE_TASK_LOAD,
-                Measure::All | Measure::Normal => self.task_load(at),
-            };
-            if load / 2 <= pull.max_load && (pull.hot || !self.is_hot(at)) {
-                return Ok((at, load));
-            }
-            stays = Stays::NotNow;
-        }
-        Err(stays)
-    }
-
-    /// Whether the running task could be given away at the next switch.
-    pub(crate) fn may_give_curr(&self, to: CpuId, measure: Measure) -> Result<(), Stays> {
-        let fair = |at: &Index| self.task(*at).rt_prio().is_none() && self.is_counted(*at, measure);
-        let at = self.curr.filter(fair).ok_or(Stays::Nobody)?;
-        if !self.task(at).attr.affinity.contains(to) {
-            return Err(Stays::Pinned);
-        }
-        if self.given.is_some() { Err(Stays::NotNow) } else { Ok(()) }
-    }
-
-    fn is_counted(&self, at: Index, measure: Measure) -> bool {
-        match measure {
-            Measure::All => true,
-            Measure::Normal => !self.is_idle_class(at),
-            Measure::Idle => self.is_idle_class(at),
-        }
-    }
-
-    /// Whether a waiting task ran so lately that it had better stay (`task_hot`). What SCHED_IDLE
-    /// tasks lose by a migration is of less worth than an idle CPU (2.6.37).
-    fn is_hot(&self, at: Index) -> bool {
-        let lately = |until: Time| self.clock.since(until) < self.config.migration_cost;
-        let never = self.has(Feature::IdleLoadBalance) && self.is_idle_class(at);
-        !never && self.task(at).ran_until.is_some_and(lately)
-    }
-
-    pub(crate) fn is_idle_class(&self, at: Index) -> bool {
-        self.task(at).attr.policy == Policy::Idle
     }
 
     /// What a task adds to the load of the CPU: its weight, scaled by the shares above it.
@@ -415,6 +341,27 @@ impl<P, G: Groups> RunQueue<P, G> {
         load
     }
 
+    /// Whether a fair task counts as SCHED_IDLE on this CPU, by its policy or by a group that it is
+    /// below ([`Groups::counts_as_idle`]).
+    pub(crate) fn is_idle_class(&self, at: Index) -> bool {
+        let Attr { policy, mut group, .. } = self.task(at).attr;
+        let mut idle = policy == Policy::Idle;
+        while !idle && group != GroupId::ROOT {
+            idle = self.groups.counts_as_idle(group);
+            group = self.groups.parent(group);
+        }
+        idle
+    }
+
+    /// Whether an entity makes way for every other (`se_is_idle`): a SCHED_IDLE task or an idle
+    /// group.
+    fn is_idle_entity(&self, at: Index) -> bool {
+        match self.member(at) {
+            Member::Task(task) => task.attr.policy == Policy::Idle,
+            Member::Group(group) => self.groups.is_idle(group.group),
+        }
+    }
+
     /// Forgets one empty group queue that would be placed no differently if it were made anew.
     pub(crate) fn reap_one(&mut self) {
         let Some(&(_, at)) = self.fair.group_queues.get(self.fair.reap_cursor) else {
@@ -423,7 +370,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         };
         let group = self.group(at);
         let parent = group.entity.parent;
-        let ahead = group.entity.vruntime > self.credited(parent);
+        let ahead = group.entity.vruntime > self.credited(parent, group.group);
         if group.queue.nr > 0 || group.children > 0 || ahead {
             self.fair.reap_cursor += 1;
             return;
@@ -449,7 +396,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         let parent = self.group_queue(self.groups.parent(group));
         let mut entity = Entity::new(self.groups.weight(group));
         entity.parent = parent;
-        entity.vruntime = self.credited(parent);
+        entity.vruntime = self.credited(parent, group);
         let lag = Lag::Asleep {
             vruntime: entity.vruntime,
             queue: self.queue_name(parent),
@@ -470,8 +417,13 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     /// Where a group that slept long starts on the clock of a queue.
-    fn credited(&self, level: Option<Index>) -> VTime {
-        self.queue(level).min_vruntime.before(self.config.sleeper_credit(None))
+    fn credited(&self, level: Option<Index>, group: GroupId) -> VTime {
+        self.queue(level).min_vruntime.before(self.credit(self.groups.is_idle(group)))
+    }
+
+    /// How much of the virtual time it slept a waking entity is credited (`place_entity`).
+    fn credit(&self, idle: bool) -> u64 {
+        self.config.sleeper_credit(idle.then_some(Policy::Idle))
     }
 
     fn attach(&mut self, level: Option<Index>, at: Index) {
@@ -512,9 +464,9 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// Where a newcomer starts on a queue's virtual clock (`place_entity`).
     fn place(&self, level: Option<Index>, at: Index) -> VTime {
         let clock = self.queue(level).min_vruntime;
-        let (lag, policy) = match self.member(at) {
-            Member::Task(task) => (task.lag, Some(task.attr.policy)),
-            Member::Group(group) => (group.lag, None),
+        let lag = match self.member(at) {
+            Member::Task(task) => task.lag,
+            Member::Group(group) => group.lag,
         };
         match lag {
             Lag::New => {
@@ -523,7 +475,7 @@ impl<P, G: Groups> RunQueue<P, G> {
             }
             Lag::Moving { lead } => clock.after(lead.cast_unsigned()),
             Lag::Asleep { vruntime, queue, lead, since } => {
-                let floor = clock.before(self.config.sleeper_credit(policy));
+                let floor = clock.before(self.credit(self.is_idle_entity(at)));
                 let slept = self.clock.since(since);
                 if slept >= LONG_SLEEP {
                     floor

@@ -14,8 +14,22 @@ pub trait Groups {
     /// The parent of a group other than the root.
     fn parent(&self, group: GroupId) -> GroupId;
 
-    /// The group's share among its siblings.
+    /// The group's share among its siblings; [`Weight::IDLE`] of an idle one.
     fn weight(&self, group: GroupId) -> Weight;
+
+    /// Whether a group other than the root was itself marked idle (`cpu.idle` since Linux 5.15):
+    /// its entity makes way as a SCHED_IDLE task does. Says nothing of the groups above it.
+    fn is_idle(&self, group: GroupId) -> bool;
+
+    /// Whether the tasks of a group other than the root count as SCHED_IDLE ones where it competes.
+    ///
+    /// An idle group's do (`idle_h_nr_running`). So do those of a group that has no more weight
+    /// than a SCHED_IDLE task: the founding document on balancing calls "cpu.shares of 2"
+    /// SCHED_IDLE-like. The kernel does not go that far, so this is for counts, on which balancing
+    /// decides; who preempts whom is decided by [`Groups::is_idle`] alone.
+    fn counts_as_idle(&self, group: GroupId) -> bool {
+        self.is_idle(group) || self.weight(group) <= Weight::IDLE
+    }
 
     /// Replaces what one CPU contributes to the load of `group` and returns the load over all
     /// CPUs, the new contribution included.
@@ -33,6 +47,10 @@ impl Groups for () {
     }
 
     fn weight(&self, group: GroupId) -> Weight {
+        unreachable!("{group:?} does not exist")
+    }
+
+    fn is_idle(&self, group: GroupId) -> bool {
         unreachable!("{group:?} does not exist")
     }
 

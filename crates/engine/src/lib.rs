@@ -23,6 +23,7 @@ pub mod group;
 mod heap;
 mod list;
 pub mod power;
+mod pull;
 mod rt;
 pub mod run_queue;
 mod slots;
@@ -31,4 +32,4 @@ pub mod time;
 pub mod timer;
 pub mod topology;
 
-pub use fair::{FairPull, Stays};
+pub use pull::{FairPull, Stays};

@@ -10,10 +10,9 @@
 //! Invariants: [`RunQueue::check`].
 
 use crate::attr::{GroupId, Policy, RtPrio};
-use crate::balance::Measure;
 use crate::config::Config;
 use crate::cpu::CpuId;
-use crate::fair::{Entity, Fair, FairPull, GroupQueue, Stays};
+use crate::fair::{Entity, Fair, GroupQueue};
 use crate::features::Feature;
 use crate::group::Groups;
 use crate::heap::Index;
@@ -118,7 +117,8 @@ pub struct CpuLoad {
     pub nr_running: u32,
     /// Fair tasks, the running one included.
     pub nr_fair: u32,
-    /// Those of them that are SCHED_IDLE.
+    /// Those of them that are SCHED_IDLE or below a group that is as good as that
+    /// ([`Groups::counts_as_idle`]); the kernel's `idle_h_nr_running` of a CPU.
     pub nr_idle: u32,
     /// The sum of the fair entities' weights.
     pub load: u64,
@@ -299,29 +299,6 @@ impl<P, G: Groups> RunQueue<P, G> {
         Some(self.remove_task(slot.0))
     }
 
-    /// Takes out a waiting fair task that may run on another CPU; with it the load that went.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub fn detach_fair(&mut self, now: Time, pull: FairPull) -> Result<(Box<Task<P>>, u64), Stays> {
-        self.advance(now);
-        let (at, load) = self.take_fair(pull)?;
-        Ok((self.remove_task(at), load))
-    }
-
-    /// Gives the running fair task to another CPU at the next switch, which is due then
-    /// ([`Released::MoveTo`]); unless it leaves before by itself, or becomes real-time.
-    ///
-    /// # Errors
-    /// Why it is not given away.
-    pub fn give_curr(&mut self, now: Time, to: CpuId, measure: Measure) -> Result<Resched, Stays> {
-        self.advance(now);
-        self.may_give_curr(to, measure)?;
-        self.given = Some(to);
-        self.resched = true;
-        Ok(Resched::Yes)
-    }
-
     /// The time that real-time tasks took of this CPU lately, and that they and normal tasks took.
     #[must_use]
     pub fn taken(&self) -> (Taken, Taken) {
@@ -494,7 +471,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     /// The queue's clock and the account of who runs are as of `now`.
-    fn advance(&mut self, now: Time) {
+    pub(crate) fn advance(&mut self, now: Time) {
         self.clock = self.clock.max(now);
         let Some(curr) = self.curr else { return };
         let span = self.clock.since(self.charged);
@@ -571,14 +548,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         None
     }
 
-    /// Hands over a task that ran and waits now, if it is still one that another CPU may have.
-    fn give(&mut self, at: Index, to: CpuId) -> Option<(Box<Task<P>>, Released)> {
-        let task = self.task(at);
-        let goes = task.rt_prio().is_none() && task.attr.affinity.contains(to);
-        goes.then(|| (self.release(at, false), Released::MoveTo(to)))
-    }
-
-    fn release(&mut self, at: Index, asleep: bool) -> Box<Task<P>> {
+    pub(crate) fn release(&mut self, at: Index, asleep: bool) -> Box<Task<P>> {
         self.dequeue(at, asleep);
         self.curr = None;
         self.remove_task(at)

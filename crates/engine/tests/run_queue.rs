@@ -15,7 +15,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Groups 1 and 2 below the root, 3 below 1; loads as if there were other CPUs.
-struct Tree([AtomicU64; 4]);
+#[derive(Default)]
+struct Tree {
+    loads: [AtomicU64; 4],
+    idle: [bool; 4],
+}
+
+impl Tree {
+    /// Groups 1, 2 and 3 are idle or not.
+    fn with([one, two, three]: [bool; 3]) -> Tree {
+        Tree { idle: [false, one, two, three], ..Tree::default() }
+    }
+
+    /// The groups from below the root down to `group`.
+    fn lineage(&self, group: GroupId) -> Vec<GroupId> {
+        let mut above = match group {
+            GroupId::ROOT => return Vec::new(),
+            group => self.lineage(self.parent(group)),
+        };
+        above.push(group);
+        above
+    }
+}
 
 impl Groups for Tree {
     fn count(&self) -> usize {
@@ -27,11 +48,18 @@ impl Groups for Tree {
     }
 
     fn weight(&self, group: GroupId) -> Weight {
-        Weight::new([0, 2, 1024, 4096][group.index()]).unwrap()
+        match self.is_idle(group) {
+            true => Weight::IDLE,
+            false => Weight::new([0, 2, 1024, 4096][group.index()]).unwrap(),
+        }
+    }
+
+    fn is_idle(&self, group: GroupId) -> bool {
+        self.idle[group.index()]
     }
 
     fn exchange_load(&self, group: GroupId, old: u64, new: u64) -> u64 {
-        let cell = &self.0[group.index()];
+        let cell = &self.loads[group.index()];
         let total = cell.load(Relaxed) - old + new;
         cell.store(total, Relaxed);
         total + 512
@@ -101,6 +129,7 @@ fn cpus(bits: u16) -> CpuSet {
 
 struct World {
     rq: RunQueue<TaskId, Tree>,
+    tree: Arc<Tree>,
     now: Time,
     running: Option<TaskId>,
     /// Tasks that are blocked or elsewhere.
@@ -111,13 +140,14 @@ struct World {
 
 impl World {
     fn new(rt_runtime: Option<Nanos>) -> World {
-        World::with(Config { rt_runtime, ..Config::new(Topology::flat(2).unwrap()) })
+        let config = Config { rt_runtime, ..Config::new(Topology::flat(2).unwrap()) };
+        World::with(config, Tree::default())
     }
 
-    fn with(config: Config) -> World {
-        let tree = Tree(Default::default());
-        let rq = RunQueue::new(CpuId(0), Arc::new(config), Arc::new(tree));
-        World { rq, now: Time(1), running: None, away: Vec::new(), made: 0, exited: 0 }
+    fn with(config: Config, tree: Tree) -> World {
+        let tree = Arc::new(tree);
+        let rq = RunQueue::new(CpuId(0), Arc::new(config), Arc::clone(&tree));
+        World { rq, tree, now: Time(1), running: None, away: Vec::new(), made: 0, exited: 0 }
     }
 
     fn act(&mut self, action: &Action) {
@@ -172,13 +202,48 @@ impl World {
     }
 
     fn offer(&mut self, task: Box<Task<TaskId>>) {
+        let verdict = self.rq.curr().and_then(|curr| self.idle_verdict(curr, &task));
+        let verdict = verdict.filter(|_| self.rq.resched() == Resched::No);
         match self.rq.offer(self.now, task, Enqueue::Woken) {
-            Ok((_, resched)) => assert!(resched == Resched::Yes || self.running.is_some()),
+            Ok((_, resched)) => {
+                assert!(resched == Resched::Yes || self.running.is_some());
+                let preempts = resched == Resched::Yes;
+                assert!(
+                    verdict.is_none_or(|wanted| wanted == preempts),
+                    "{verdict:?}\n{}",
+                    self.rq
+                );
+            }
             Err(task) => {
                 assert!(!task.attr().affinity.contains(CpuId(0)));
                 self.away.push(task);
             }
         }
+    }
+
+    /// Whether `woken` preempts `curr`, if that follows from what is idle alone: who they are, then
+    /// what stands for them where their ways from the root part.
+    fn idle_verdict(&self, curr: &Task<TaskId>, woken: &Task<TaskId>) -> Option<bool> {
+        if curr.rt_prio().is_some() || woken.rt_prio().is_some() {
+            return None;
+        }
+        let policies = (curr.attr().policy, woken.attr().policy);
+        match policies {
+            (Policy::Idle, Policy::Normal(_) | Policy::Batch(_)) => return Some(true),
+            (_, Policy::Normal(_)) => {}
+            _ => return Some(false),
+        }
+        let way = |task: &Task<TaskId>| {
+            let idle_task = task.attr().policy == Policy::Idle;
+            let groups = self.tree.lineage(task.attr().group).into_iter();
+            let mut way: Vec<_> = groups.map(|id| (Some(id), self.tree.is_idle(id))).collect();
+            way.push((None, idle_task));
+            way
+        };
+        let (curr, woken) = (way(curr), way(woken));
+        let part = curr.iter().zip(&woken).find(|(a, b)| a != b || a.0.is_none());
+        let (curr, woken) = part.expect("their ways part, at themselves at the latest");
+        (curr.1 != woken.1).then_some(curr.1)
     }
 
     /// Lets time pass, with the interrupts that fall into it.
@@ -237,6 +302,14 @@ impl World {
         self.rq.check();
         let here = self.rq.tasks().count();
         assert_eq!(here + self.away.len() + self.exited, self.made as usize, "no task is lost");
+        let idle = self.rq.tasks().filter(|(_, task)| self.is_idle_class(task)).count();
+        assert_eq!(self.rq.load().nr_idle as usize, idle, "idle-class tasks\n{}", self.rq);
+    }
+
+    fn is_idle_class(&self, task: &Task<TaskId>) -> bool {
+        let light = |&id: &GroupId| self.tree.is_idle(id) || self.tree.weight(id).get() <= 3;
+        let below = self.tree.lineage(task.attr().group).iter().any(light);
+        task.rt_prio().is_none() && (below || task.attr().policy == Policy::Idle)
     }
 }
 
@@ -247,13 +320,14 @@ proptest! {
     fn any_life_keeps_the_invariants(
         throttle in any::<bool>(),
         tickless in any::<bool>(),
+        idle in any::<[bool; 3]>(),
         actions in prop::collection::vec(action(), 1..120),
     ) {
         let mut world = World::with(Config {
             rt_runtime: throttle.then_some(Nanos::from_millis(5)),
             tickless,
             ..Config::new(Topology::flat(2).unwrap())
-        });
+        }, Tree::with(idle));
         for action in actions {
             world.act(&action);
             world.check();
@@ -315,6 +389,37 @@ fn a_group_competes_as_one_whatever_it_holds() {
     let share = 1024 * 3072 / (3072 + 512);
     let parts = [1024 * 3, share, share, share];
     assert_shares(&run(&mut world, Nanos::from_secs(10)), &parts);
+}
+
+#[test]
+fn who_counts_as_idle_is_counted_anew_with_each_change() {
+    // Group 1 has weight 2 and group 3 is below it; group 2 is idle.
+    let config = Config::new(Topology::flat(2).unwrap());
+    let mut world = World::with(config, Tree::with([false, true, false]));
+    let policies =
+        [(normal(0), 0), (Policy::Idle, 0), (normal(0), 1), (normal(0), 3), (normal(0), 2)];
+    for (policy, group) in policies {
+        world.act(&Action::New { policy, cpus: 3, group });
+        if world.running.is_none() {
+            world.schedule(7);
+        }
+    }
+    assert_eq!((world.running, world.rq.load().nr_idle), (Some(TaskId(0)), 4));
+    let change = |policy, group, boost| Action::Change { nth: 0, policy, cpus: None, group, boost };
+    let steps = [
+        (change(None, Some(2), None), 5, "into an idle group, running"),
+        (change(Some(fifo(1)), None, None), 4, "real-time tasks are of no idle class"),
+        (change(Some(Policy::Idle), None, Some(9)), 4, "nor are those who inherit a priority"),
+        (change(None, Some(0), Some(0)), 5, "SCHED_IDLE"),
+        (change(Some(normal(0)), None, None), 4, "as at first"),
+    ];
+    for (step, idle, why) in steps {
+        world.act(&step);
+        world.check();
+        assert_eq!(world.rq.load().nr_idle, idle, "{why}");
+        world.schedule(7);
+        world.check();
+    }
 }
 
 #[test]

@@ -180,6 +180,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         let group = |group: &runyard_workload::scenario::GroupSpec| GroupSpec {
             parent: group.parent,
             weight: group.weight,
+            idle: group.idle,
         };
         let groups: Vec<_> = scenario.groups.iter().map(group).collect();
         let mut sim = Sim {

@@ -9,13 +9,17 @@ use runyard_engine::group::Groups;
 pub struct GroupSpec {
     /// Its parent, which comes before it; the root is its own.
     pub parent: GroupId,
-    /// Its share among its siblings.
+    /// Its share among its siblings. Of an idle group it is [`Weight::IDLE`], whatever stands here,
+    /// as setting `cpu.idle` forces it in the kernel (`sched_group_set_idle`).
     pub weight: Weight,
+    /// Whether it is idle ([`Groups::is_idle`]). The root is not.
+    pub idle: bool,
 }
 
 impl GroupSpec {
     /// The root, which is always the first.
-    pub const ROOT: GroupSpec = GroupSpec { parent: GroupId::ROOT, weight: Weight::NICE_0 };
+    pub const ROOT: GroupSpec =
+        GroupSpec { parent: GroupId::ROOT, weight: Weight::NICE_0, idle: false };
 }
 
 /// The groups, by [`GroupId`].
@@ -31,12 +35,17 @@ struct Group {
 
 impl GroupTable {
     /// # Panics
-    /// If the first is not the root, or a parent does not come before its child.
+    /// If the first is not the root, the root is idle, or a parent does not come before its child.
     pub(crate) fn new(specs: &[GroupSpec]) -> GroupTable {
         assert_eq!(specs.first().map(|root| root.parent), Some(GroupId::ROOT), "the root is first");
+        assert!(!specs[0].idle, "the root is not idle");
         let ordered = specs.iter().enumerate().skip(1).all(|(at, spec)| spec.parent.index() < at);
         assert!(ordered, "a parent comes before its children");
-        GroupTable(specs.iter().map(|&spec| Group { spec, load: AtomicU64::new(0) }).collect())
+        let group = |&spec: &GroupSpec| {
+            let weight = if spec.idle { Weight::IDLE } else { spec.weight };
+            Group { spec: GroupSpec { weight, ..spec }, load: AtomicU64::new(0) }
+        };
+        GroupTable(specs.iter().map(group).collect())
     }
 
     /// The load of a group over all CPUs.
@@ -61,6 +70,10 @@ impl Groups for GroupTable {
 
     fn weight(&self, group: GroupId) -> Weight {
         self.0[group.index()].spec.weight
+    }
+
+    fn is_idle(&self, group: GroupId) -> bool {
+        self.0[group.index()].spec.idle
     }
 
     fn exchange_load(&self, group: GroupId, old: u64, new: u64) -> u64 {

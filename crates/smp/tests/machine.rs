@@ -296,6 +296,15 @@ fn who_is_woken_by_one_that_is_about_to_block_stays_near_it() {
 }
 
 #[test]
+fn an_idle_group_is_light_whatever_weight_it_was_given() {
+    let mut stage = Stage::new(1, &[]);
+    let [beside, idle] = [1, 3].map(|id| stage.spawn_in(GroupId(id), normal(), &[0]));
+    stage.world.live_for(Nanos::from_secs(3));
+    let (beside, idle) = (stage.runtime(beside), stage.runtime(idle));
+    assert!(0 < idle && idle * 100 < beside, "3 of 1027, not {idle} to {beside}");
+}
+
+#[test]
 fn a_group_has_its_weight_once_on_all_cpus_together() {
     let mut stage = Stage::new(2, &[]);
     let (alone, grouped) = ([0, 1], [0, 1].map(|cpu| [cpu]));

@@ -130,8 +130,10 @@ pub struct GroupSpec {
     pub path: String,
     /// Its parent; the root is its own parent.
     pub parent: GroupId,
-    /// Its share among its siblings.
+    /// Its share among its siblings; [`Weight::IDLE`] of an idle group.
     pub weight: Weight,
+    /// Whether its tasks are as SCHED_IDLE ones to those who are not in it (`cpu.idle`).
+    pub idle: bool,
 }
 
 /// A thread object of the scenario: a program and who runs it.

@@ -371,6 +371,15 @@ fn parents_come_first_whatever_the_order_of_the_file() {
 }
 
 #[test]
+fn an_idle_group_has_the_weight_of_sched_idle() {
+    let text = "{'tasks': {'a': {'loop': 1, 'run': 1}}, 'groups': {'/a': {'idle': true}, \
+         '/a/b': {'weight': 9, 'idle': false}}}";
+    let groups = parsed(text).scenario.groups;
+    let shown: Vec<_> = groups.iter().map(|g| (&*g.path, g.weight.get(), g.idle)).collect();
+    assert_eq!(shown, [("/", 1024, false), ("/a", 3, true), ("/a/b", 9, false)]);
+}
+
+#[test]
 fn taskgroup_creates_its_group_and_group_names_one() {
     let text = "{'groups': {'/web': {'weight': 5}}, 'tasks': {\
          'a': {'loop': 1, 'taskgroup': '/db/log', 'phases': {\

@@ -124,6 +124,132 @@ fn everybody_preempts_sched_idle() {
     }
 }
 
+/// An idle group with one in it that is not, the opposite, and a group as light as an idle one.
+const GROUPS: &str = "'groups': {'/i': {'idle': true}, '/i/n': {}, '/n': {},
+    '/n/i': {'idle': true}, '/light': {'weight': 2}}";
+
+#[test]
+fn an_idle_group_has_the_share_of_one_sched_idle_task() {
+    let beside = |other: &str| {
+        let text = format!(
+            "{{{GROUPS}, 'tasks': {{{other}
+                'heavy': {{'group': '/i', 'priority': -5, 'run': 1000}},
+                'light': {{'group': '/i', 'run': 1000}},
+                'below': {{'group': '/i/n', 'run': 1000}},
+            }}}}"
+        );
+        long(world(), &text)
+    };
+    let run = beside("'a': {'run': 1000},");
+    let share = |name| run.share(name, LONG);
+    let all = share("heavy") + share("light") + share("below");
+    run.holds((0.1..0.6).contains(&all), &format!("3 of 1027 is 0.29 %, not {all} %"));
+    // A third of a per cent has room for few turns, which last some milliseconds.
+    let heavy = share("heavy") / all;
+    run.holds((0.4..0.8).contains(&heavy), &format!("3121 of 5169 is 0.60, not {heavy}"));
+    let alone = beside("");
+    for (name, weight) in [("heavy", 3121.0), ("light", 1024.0), ("below", 1024.0)] {
+        near(&alone, name, weight / 51.69);
+    }
+}
+
+#[test]
+fn an_idle_group_is_idle_to_its_siblings_only() {
+    let run = long(
+        world(),
+        &format!(
+            "{{{GROUPS}, 'tasks': {{
+                'a': {{'run': 1000}},
+                'idle': {{'group': '/n/i', 'run': 1000}},
+            }}}}"
+        ),
+    );
+    near(&run, "a", 50.0);
+    near(&run, "idle", 50.0);
+    let run = long(
+        world(),
+        &format!(
+            "{{{GROUPS}, 'tasks': {{
+                'a': {{'run': 1000}},
+                'beside': {{'group': '/n', 'run': 1000}},
+                'idle': {{'group': '/n/i', 'run': 1000}},
+            }}}}"
+        ),
+    );
+    near(&run, "a", 50.0);
+    near(&run, "beside", 50.0);
+    near(&run, "idle", 0.15);
+}
+
+/// Whether a task of `woken` preempts one of `running` at once. It is of nice 19, so that what it
+/// is credited for its sleep is never enough for that; it sleeps for longer than it starts ahead.
+fn preempts(features: &str, policy: &str, running: &str, woken: &str) -> bool {
+    let run = world().features(features).run_text(&format!(
+        "{{{GROUPS}, 'tasks': {{
+            'hog': {{'group': '{running}', 'delay': 10, 'loop': 1, 'run': 600000}},
+            'a': {{'group': '{woken}', 'policy': '{policy}', 'priority': 19, 'timer_slack': 0,
+                   'loop': 1, 'sleep': 500300, 'run': 100}},
+        }}}}"
+    ));
+    run.at_step("a", 1) == [us(500_300)]
+}
+
+#[test]
+fn a_woken_task_preempts_an_idle_group_at_once() {
+    let other = |running, woken| preempts("", "SCHED_OTHER", running, woken);
+    for (running, woken) in
+        [("/i", "/"), ("/i", "/n"), ("/i", "/n/i"), ("/i/n", "/"), ("/n/i", "/n"), ("/i", "/light")]
+    {
+        assert!(other(running, woken), "{woken} preempts {running}");
+    }
+    for (running, woken) in
+        [("/", "/"), ("/n/i", "/"), ("/light", "/"), ("/i/n", "/i"), ("/i", "/i"), ("/", "/i")]
+    {
+        assert!(!other(running, woken), "{woken} does not preempt {running}");
+    }
+    assert!(!preempts("", "SCHED_BATCH", "/i", "/"), "as in 6.1");
+    assert!(!preempts("NO_WAKEUP_PREEMPTION", "SCHED_OTHER", "/i", "/"), "as in 6.1");
+}
+
+#[test]
+fn a_task_of_an_idle_group_preempts_nobody_outside() {
+    // A hog of little weight is soon so far ahead of the woken task that it would be preempted if
+    // only virtual times counted; the other hog keeps the clock from following it.
+    let latency = |idle: &str, per_mille| {
+        let run = world().millis(10_000).run_text(&format!(
+            "{{'machine': {{'cpus': 1, 'tick_hz': 100}},
+              'groups': {{'/a': {{'weight': 2}}, '/b': {{'weight': 2}}, '/c': {{{idle}}}}},
+              'tasks': {{
+                'a': {{'group': '/a', 'run': 1000}},
+                'b': {{'group': '/b', 'run': 1000}},
+                'woken': {{'group': '/c', 'delay': 1000, 'timer_slack': 0, 'run': 50,
+                           'sleep': {{'uniform': [20000, 60000]}}}},
+              }}}}"
+        ));
+        run.account("woken").wakeup_latency.quantile(per_mille).unwrap()
+    };
+    assert_eq!(latency("'weight': 3", 200), Nanos::ZERO, "so light a group that is not idle may");
+    assert!(latency("'idle': true", 1) > Nanos::ZERO);
+}
+
+#[test]
+fn an_idle_group_is_credited_as_a_sched_idle_task() {
+    let waits = |groups: &str, how: &str| {
+        let run = world().millis(10_000).run_text(&format!(
+            "{{'groups': {{{groups}}}, 'tasks': {{
+                'hog': {{'instance': 2, 'run': 1000}},
+                'a': {{{how}, 'delay': 10000, 'timer_slack': 0, 'run': 10, 'sleep': 100300}},
+            }}}}"
+        ));
+        let waits = run.account("a").wakeup_latency.quantile(500).unwrap();
+        run.holds(waits > Nanos::ZERO, "it does not preempt");
+        waits
+    };
+    let idle = waits("'/i': {'idle': true}", "'group': '/i'");
+    assert_eq!(idle, waits("", "'policy': 'SCHED_IDLE'"));
+    assert!(idle > waits("'/i': {'weight': 3}", "'group': '/i'"), "who is not gets more");
+}
+
 #[test]
 fn a_sleeper_is_credited_half_a_period_or_a_whole_one() {
     let sleeper = |features| {

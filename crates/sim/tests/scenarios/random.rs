@@ -13,7 +13,7 @@ use std::fmt::{self, Debug, Write as _};
 const SHAPES: [(&str, u16); 7] =
     [("1x1", 1), ("1x2", 2), ("1x3", 3), ("2x2", 4), ("2x1x2", 4), ("1x5", 5), ("5x1", 5)];
 const POLICIES: [&str; 5] = ["SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE", "SCHED_FIFO", "SCHED_RR"];
-const GROUPS: [&str; 4] = ["/", "/a", "/a/b", "/c"];
+const GROUPS: [&str; 6] = ["/", "/a", "/a/b", "/c", "/a/i", "/a/i/d"];
 
 /// A step; numbers name the few objects of each kind.
 #[derive(Clone, Debug)]
@@ -314,7 +314,7 @@ impl Case {
              'wakeup_ns': {wakeup}, 'timer_interrupt_ns': {interrupt}, 'jitter_ns': {jitter},\n    \
              'timer_latency_ns': {latency}, 'idle_exit_ns': {exit}}}}},\n  \
              'features': [{}],\n  'groups': {{'/a': {{'weight': 500}}, '/a/b': {{}}, \
-             '/c': {{'weight': 2000}}}},\n  \
+             '/c': {{'weight': 2000}}, '/a/i': {{'idle': true}}, '/a/i/d': {{}}}},\n  \
              'global': {{'pi_enabled': {inherits}}},\n  'tasks': {{\n",
             off.join(", ")
         );

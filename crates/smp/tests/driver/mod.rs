@@ -217,13 +217,16 @@ impl World {
         World::with(config)
     }
 
-    /// A machine of this configuration, with two groups below the root and one below the first.
+    /// A machine of this configuration, with two groups below the root, one of which counts as idle,
+    /// and an idle one below the other.
     pub fn with(config: Config) -> World {
-        let below = |parent, weight| GroupSpec {
+        let below = |parent, weight, idle| GroupSpec {
             parent: GroupId(parent),
             weight: Weight::new(weight).unwrap(),
+            idle,
         };
-        let groups = [GroupSpec::ROOT, below(0, 1024), below(0, 2), below(1, 4096)];
+        let groups =
+            [GroupSpec::ROOT, below(0, 1024, false), below(0, 2, false), below(1, 4096, true)];
         let cpu = |_| Cpu { running: None, kicked: false, online: true };
         World {
             features: config.features,

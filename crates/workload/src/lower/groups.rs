@@ -10,6 +10,20 @@ use crate::scenario::GroupSpec;
 use runyard_engine::attr::{GroupId, Weight};
 use std::collections::BTreeMap;
 
+/// What the object of a listed group asks for it.
+#[derive(Clone, Copy)]
+struct Listed {
+    weight: Weight,
+    idle: bool,
+}
+
+impl Listed {
+    /// A group of which nothing is said.
+    const UNASKED: Listed = Listed { weight: Weight::NICE_0, idle: false };
+    /// The kernel forces this weight when `cpu.idle` is set (`sched_group_set_idle`).
+    const IDLE: Listed = Listed { weight: Weight::IDLE, idle: true };
+}
+
 /// The groups of a scenario, as they become known.
 pub(super) struct Groups {
     specs: Vec<GroupSpec>,
@@ -24,18 +38,18 @@ impl Groups {
         section: Option<Node<'_>>,
         warnings: &mut Warnings,
     ) -> Result<Groups, Fault> {
-        let root =
-            GroupSpec { path: "/".to_owned(), parent: GroupId::ROOT, weight: Weight::NICE_0 };
+        let Listed { weight, idle } = Listed::UNASKED;
+        let root = GroupSpec { path: "/".to_owned(), parent: GroupId::ROOT, weight, idle };
         let by_path = BTreeMap::from([(root.path.clone(), GroupId::ROOT)]);
         let mut groups = Groups { specs: vec![root], by_path, listed: 1 };
         let members = section.map(Node::object).transpose()?.unwrap_or_default();
-        let mut weights = BTreeMap::new();
+        let mut asked = BTreeMap::new();
         for &member in &members {
             check_path(member.key, member.at)?;
-            weights.insert(member.key, weight(member, warnings)?);
+            asked.insert(member.key, listed(member, warnings)?);
         }
         for member in &members {
-            groups.list(*member, &weights)?;
+            groups.list(*member, &asked)?;
         }
         groups.listed = groups.specs.len();
         Ok(groups)
@@ -62,7 +76,7 @@ impl Groups {
         for path in lineage(path) {
             parent = match self.by_path.get(path) {
                 Some(&group) => group,
-                None => self.add(path, parent, Weight::NICE_0),
+                None => self.add(path, parent, Listed::UNASKED),
             };
         }
         Ok(Some(parent))
@@ -74,12 +88,12 @@ impl Groups {
     }
 
     /// Adds a listed group, after those of its parents that are listed further down.
-    fn list(&mut self, member: Member<'_>, weights: &BTreeMap<&str, Weight>) -> Result<(), Fault> {
+    fn list(&mut self, member: Member<'_>, asked: &BTreeMap<&str, Listed>) -> Result<(), Fault> {
         let mut parent = GroupId::ROOT;
         for path in lineage(member.key) {
-            parent = match (self.by_path.get(path), weights.get(path)) {
+            parent = match (self.by_path.get(path), asked.get(path)) {
                 (Some(&group), _) => group,
-                (None, Some(&weight)) => self.add(path, parent, weight),
+                (None, Some(&asked)) => self.add(path, parent, asked),
                 (None, None) => {
                     let what = format!("its parent {} is not listed", quoted(path));
                     return Err(Fault::new(member.at, what));
@@ -89,10 +103,11 @@ impl Groups {
         Ok(())
     }
 
-    fn add(&mut self, path: &str, parent: GroupId, weight: Weight) -> GroupId {
+    fn add(&mut self, path: &str, parent: GroupId, asked: Listed) -> GroupId {
         let id = GroupId(super::objects::number(self.specs.len()));
         self.by_path.insert(path.to_owned(), id);
-        self.specs.push(GroupSpec { path: path.to_owned(), parent, weight });
+        let Listed { weight, idle } = asked;
+        self.specs.push(GroupSpec { path: path.to_owned(), parent, weight, idle });
         id
     }
 }
@@ -119,9 +134,10 @@ fn check_path(path: &str, at: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The weight that the object of a listed group gives it.
-fn weight(group: Member<'_>, warnings: &mut Warnings) -> Result<Weight, Fault> {
-    let mut weight = Weight::NICE_0;
+/// What the object of a listed group gives it. An idle group takes no weight: the kernel refuses to
+/// write one (`sched_group_set_shares`).
+fn listed(group: Member<'_>, warnings: &mut Warnings) -> Result<Listed, Fault> {
+    let (mut weight, mut idle) = (None, false);
     for member in group.value.object()? {
         match member.key {
             _ if group.key == "/" => {
@@ -132,19 +148,28 @@ fn weight(group: Member<'_>, warnings: &mut Warnings) -> Result<Weight, Fault> {
             }
             "weight" => {
                 let (low, high) = Weight::GROUP_RANGE.into_inner();
-                weight = member.value.checked("a weight", low.into()..=high.into(), Weight::new)?;
+                let range = low.into()..=high.into();
+                weight = Some((member.at, member.value.checked("a weight", range, Weight::new)?));
             }
+            "idle" => idle = member.value.boolean()?,
             "runtime" | "period" | "burst" | "per_cpu" => {
                 return Err(Fault::not_yet(member.at, "the limits of a task group"));
             }
-            "latency_nice" | "idle" => {
-                return Err(Fault::not_yet(
-                    member.at,
-                    &format!("`{}` of a task group", member.key),
-                ));
+            "latency_nice" => {
+                return Err(Fault::not_yet(member.at, "`latency_nice` of a task group"));
             }
             _ => warnings.unknown(member),
         }
     }
-    Ok(weight)
+    match (idle, weight) {
+        (true, Some((at, _))) => {
+            let what = format!("an idle task group takes no weight: it is {}", Weight::IDLE.get());
+            Err(Fault::new(at, what))
+        }
+        (true, None) => Ok(Listed::IDLE),
+        (false, weight) => {
+            let weight = weight.map_or(Weight::NICE_0, |(_, weight)| weight);
+            Ok(Listed { weight, ..Listed::UNASKED })
+        }
+    }
 }
