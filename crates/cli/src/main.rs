@@ -4,6 +4,7 @@
 //! host refused. Reports go to standard output, everything else to standard error.
 
 mod compare;
+mod figure;
 mod import;
 mod linux;
 mod live;
