@@ -5,6 +5,7 @@
 
 mod compare;
 mod figure;
+mod idle_balance;
 mod import;
 mod linux;
 mod live;
