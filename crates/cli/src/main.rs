@@ -4,6 +4,8 @@
 //! host refused. Reports go to standard output, everything else to standard error.
 
 mod compare;
+mod figure;
+mod idle_balance;
 mod import;
 mod linux;
 mod live;

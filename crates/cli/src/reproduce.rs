@@ -5,6 +5,7 @@
 //! no bound, and cannot fail.
 
 use crate::Failure;
+use crate::idle_balance;
 use crate::output;
 use crate::rt_migrate;
 use clap::{Args, ValueEnum};
@@ -21,8 +22,8 @@ pub(crate) struct Arguments {
     /// On which host; without it on each, one after the other.
     #[arg(long, value_enum)]
     host: Option<Host>,
-    /// As long as the original on `sim`, 20 runs on `live`: every run with its own seed, none may
-    /// fail.
+    /// More runs, each with its own seed, none of which may fail: of rt-migrate as many as the
+    /// original on `sim` and 20 on `live`, of idle-balance 20.
     #[arg(long)]
     soak: bool,
     /// Print the claims as JSON on standard output, and nothing else there.
@@ -36,6 +37,7 @@ pub(crate) struct Arguments {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Name {
     RtMigrate,
+    IdleBalance,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -52,16 +54,63 @@ pub(crate) struct Reproduced {
     pub(crate) text: String,
 }
 
+/// Runs an experiment, for longer if that is asked for.
+type Run = fn(bool) -> Result<Reproduced, Failure>;
+
+impl Name {
+    /// All experiments, in the order of their documents, which is the one they run in.
+    const ALL: [Name; 2] = [Name::RtMigrate, Name::IdleBalance];
+
+    /// How it is run on a host; `None` where it does not exist.
+    fn on(self, host: Host) -> Option<Run> {
+        match (self, host) {
+            (Name::RtMigrate, Host::Sim) => Some(rt_migrate::simulated),
+            (Name::RtMigrate, Host::Live) => Some(rt_migrate::real),
+            (Name::IdleBalance, Host::Sim) => Some(idle_balance::simulated),
+            (Name::IdleBalance, Host::Live) => None,
+        }
+    }
+
+    fn exists_on(self, host: Host) -> Result<(), Failure> {
+        let refused = || {
+            let hosts = Host::ALL.into_iter().filter(|&host| self.on(host).is_some());
+            let hosts: Vec<_> = hosts.map(|host| word(&host)).collect();
+            Failure::Refused(format!(
+                "{} does not exist on {}: it runs on {}",
+                word(&self),
+                word(&host),
+                hosts.join(", ")
+            ))
+        };
+        self.on(host).map(|_| ()).ok_or_else(refused)
+    }
+}
+
+impl Host {
+    /// In the order in which an experiment goes through them.
+    const ALL: [Host; 2] = [Host::Sim, Host::Live];
+}
+
+/// How it is called on the command line.
+fn word(value: &impl ValueEnum) -> String {
+    let value = value.to_possible_value().expect("no name is hidden");
+    value.get_name().to_owned()
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let all = [Name::RtMigrate];
     let wanted = &arguments.experiments;
+    if let Some(host) = arguments.host {
+        // Said before anything runs: what comes before it may take long.
+        wanted.iter().try_for_each(|name| name.exists_on(host))?;
+    }
     let mut reproduced = Vec::new();
-    for name in all.iter().filter(|name| wanted.is_empty() || wanted.contains(name)) {
-        for host in [Host::Sim, Host::Live] {
+    for name in Name::ALL.iter().filter(|name| wanted.is_empty() || wanted.contains(name)) {
+        for host in Host::ALL {
             if arguments.host.is_some_and(|only| only != host) {
                 continue;
             }
-            let one = match one(*name, host, arguments.soak) {
+            let Some(experiment) = name.on(host) else { continue };
+            let one = match experiment(arguments.soak) {
                 // It does not exist here, and was not asked for by name.
                 Err(Failure::Refused(why)) if arguments.host.is_none() => {
                     output::say(why);
@@ -84,13 +133,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         output::report(|out| out.write_all(json(&claims).as_bytes()))?;
     }
     if claims.hold() { Ok(()) } else { Err(Failure::Broken) }
-}
-
-fn one(name: Name, host: Host, soak: bool) -> Result<Reproduced, Failure> {
-    match (name, host) {
-        (Name::RtMigrate, Host::Sim) => rt_migrate::simulated(soak),
-        (Name::RtMigrate, Host::Live) => rt_migrate::real(soak),
-    }
 }
 
 fn json(claims: &Claims) -> String {

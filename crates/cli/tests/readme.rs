@@ -34,7 +34,7 @@ fn the_first_screen_is_what_reproduce_prints() {
     // What comes after the simulator's part is another each time, and needs the machine's CPUs.
     let live = shown.iter().position(|line| line.starts_with("rt-migrate on live"));
     let shown = &shown[..live.unwrap_or(shown.len())];
-    let printed = printed(&["reproduce", "--host", "sim"]);
+    let printed = printed(&["reproduce", "rt-migrate", "--host", "sim"]);
     assert!(!shown.is_empty());
     assert_eq!(shown[..], printed[..shown.len()]);
 }

@@ -1,6 +1,9 @@
 //! The scenarios that come with the program are read without a warning, and are what they claim.
 
-use runyard_engine::attr::Policy;
+use runyard_engine::attr::{Nice, Policy};
+use runyard_engine::time::Nanos;
+use runyard_workload::draw::Draw;
+use runyard_workload::scenario::Step;
 use runyard_workload::{Overrides, Scenario, parse};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,6 +46,30 @@ fn rt_migrate_is_a_parent_and_five_threads_on_four_cpus() {
     assert_eq!(tasks, priorities.map(|(name, prio)| (name, prio, Some(50))));
     let barriers = [("start".to_owned(), 6), ("end".to_owned(), 6)];
     assert_eq!(scenario.objects.barriers, barriers);
+}
+
+#[test]
+fn idle_balance_is_a_soaker_for_each_cpu_and_a_normal_task_that_comes_later() {
+    let scenario = shipped("idle-balance.json");
+    let topology = scenario.machine.topology;
+    assert_eq!((topology.to_string(), topology.cpus()), ("4x4".to_owned(), 16));
+    let tasks: Vec<_> = scenario
+        .tasks
+        .iter()
+        .map(|task| (&*task.name, task.properties.policy.unwrap(), task.instances, task.delay))
+        .collect();
+    let (none, later) = (Draw::Fixed(Nanos::ZERO), [500, 1_000].map(Nanos::from_millis));
+    let normal = Policy::Normal(Nice::default());
+    let expected = [
+        ("soaker", Policy::Idle, 16, none),
+        ("normal", normal, 1, Draw::Uniform(later[0], later[1])),
+    ];
+    assert_eq!(tasks, expected);
+    for task in &scenario.tasks {
+        let steps = &task.phases[0].steps;
+        assert!(steps.iter().all(|step| matches!(step, Step::Run(_))), "none ever blocks");
+        assert_eq!(task.loops, None, "nor ends: {task:?}");
+    }
 }
 
 #[test]

@@ -16,10 +16,11 @@ mod watched;
 pub(crate) use real::real;
 pub(crate) use simulated::simulated;
 
+use crate::figure::Figure;
 use runyard_engine::attr::{Policy, RtPrio};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Nanos;
-use runyard_report::{Claim, Experiment, Verdict};
+use runyard_report::{Claim, Experiment};
 use runyard_workload::{Overrides, Scenario};
 use std::fmt::Write as _;
 
@@ -143,56 +144,33 @@ fn as_printed(number: usize, round: &Round) -> String {
     format!("{number:>6}:{starts}\n   len:{ends}\n   CPU:{work}\n")
 }
 
-/// A figure, and what the founding document says of it.
-struct Figure {
-    what: &'static str,
-    unit: &'static str,
-    before: Option<f64>,
-    after: Option<f64>,
-}
-
-const LATEST_IMPORTANT: Figure = Figure {
+const LATEST_IMPORTANT: Figure<'static> = Figure {
     what: "latest start of a thread that is not the least important",
     unit: "us",
     before: Some(20_041.0),
     after: Some(61.0),
 };
 
-const LATEST_LEAST: Figure = Figure {
+const LATEST_LEAST: Figure<'static> = Figure {
     what: "latest start of the least important thread",
     unit: "us",
     before: None,
     after: Some(20_060.0),
 };
 
-const FAILED: Figure = Figure {
+const FAILED: Figure<'static> = Figure {
     what: "rounds in which a thread waited for a less important one",
     unit: "%",
     before: None,
     after: Some(0.0),
 };
 
-const RUNS: Figure = Figure {
+const RUNS: Figure<'static> = Figure {
     what: "runs of 50 rounds without a failure",
     unit: "runs",
     before: None,
     after: Some(PUBLISHED_RUNS as f64),
 };
-
-impl Figure {
-    /// The claim about it, with what was measured.
-    fn claim(&self, before: Option<f64>, after: Option<f64>, verdict: Verdict) -> Claim {
-        Claim {
-            what: self.what.to_owned(),
-            unit: self.unit.to_owned(),
-            published_before: self.before,
-            published_after: self.after,
-            before,
-            after,
-            verdict,
-        }
-    }
-}
 
 /// The claims of the experiment on a host.
 fn experiment(host: &str, claims: Vec<Claim>) -> Experiment {
@@ -202,10 +180,6 @@ fn experiment(host: &str, claims: Vec<Claim>) -> Experiment {
 /// To a tenth, which is more than the documents give.
 fn micros(span: Nanos) -> f64 {
     (span.0 as f64 / 100.0).round() / 10.0
-}
-
-fn percent(part: f64) -> f64 {
-    (part * 10_000.0).round() / 100.0
 }
 
 #[cfg(test)]

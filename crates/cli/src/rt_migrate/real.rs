@@ -15,10 +15,11 @@
 
 use super::watched::Watched;
 use super::{
-    FAILED, Figure, LATEST_IMPORTANT, LATEST_LEAST, MAX_LATE, MOST_CPUS, ROUNDS, RUNS, Round,
-    example, important_starts, least_starts, micros, original, passes, percent, scenario,
+    FAILED, LATEST_IMPORTANT, LATEST_LEAST, MAX_LATE, MOST_CPUS, ROUNDS, RUNS, Round, example,
+    important_starts, least_starts, micros, original, passes, scenario,
 };
 use crate::Failure;
+use crate::figure::{Figure, percent};
 use crate::play::Plan;
 use crate::reproduce::Reproduced;
 use crate::sync::Arc;

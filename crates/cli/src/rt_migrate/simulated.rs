@@ -2,9 +2,10 @@
 
 use super::{
     END, FAILED, LATEST_IMPORTANT, LATEST_LEAST, Lap, MAX_LATE, PARENT, PUBLISHED_RUNS, RELEASE,
-    RUNS, Round, START, example, important_starts, least_starts, micros, passes, percent,
+    RUNS, Round, START, example, important_starts, least_starts, micros, passes,
 };
 use crate::Failure;
+use crate::figure::percent;
 use crate::output;
 use crate::reproduce::Reproduced;
 use indicatif::ProgressBar;

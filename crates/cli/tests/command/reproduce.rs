@@ -22,17 +22,28 @@ fn reproduced() -> &'static (String, String, String) {
     })
 }
 
-#[test]
-fn the_claims_have_the_contracts_form() {
-    let claims = Json::read(&reproduced().0);
+/// What `reproduce idle-balance --json --out` said, and the text that it wrote, once for all tests.
+fn idle_balance() -> &'static (Said, String) {
+    static REPRODUCED: OnceLock<(Said, String)> = OnceLock::new();
+    REPRODUCED.get_or_init(|| {
+        let folder = folder().join("out/idle-balance");
+        let _ = std::fs::remove_dir_all(&folder);
+        let said =
+            call(&["reproduce", "idle-balance", "--json", "--out", folder.to_str().unwrap()]);
+        (said, std::fs::read_to_string(folder.join("idle-balance-sim.txt")).unwrap())
+    })
+}
+
+/// The claims of one experiment on `sim`, whose form is the contract's.
+fn claims_of(experiment: &str, json: &str) -> Vec<Json> {
+    let claims = Json::read(json);
     assert_eq!(claims.keys(), ["schema", "experiments"]);
     assert_eq!(claims.text("schema"), "runyard.reproduce/1");
     assert_eq!(claims.list("experiments").len(), 1);
-    let experiment = claims.at("experiments.0");
-    assert_eq!(experiment.keys(), ["name", "host", "claims"]);
-    assert_eq!((experiment.text("name"), experiment.text("host")), ("rt-migrate", "sim"));
-    assert!(experiment.list("claims").len() >= 3);
-    for claim in experiment.list("claims") {
+    let only = claims.at("experiments.0");
+    assert_eq!(only.keys(), ["name", "host", "claims"]);
+    assert_eq!((only.text("name"), only.text("host")), (experiment, "sim"));
+    for claim in only.list("claims") {
         assert_eq!(claim.keys(), CLAIM);
         assert!(!claim.text("what").is_empty() && !claim.text("unit").is_empty());
         for figure in &CLAIM[2..6] {
@@ -40,22 +51,87 @@ fn the_claims_have_the_contracts_form() {
             assert!(known, "a number or nothing: {claim:?}");
         }
         assert!(matches!(claim.at("after"), Json::Number(_)), "it was measured: {claim:?}");
+        assert!(matches!(claim.at("holds"), Json::Bool(_)), "{claim:?}");
+    }
+    only.list("claims").to_vec()
+}
+
+/// The claim beside these published figures.
+fn published(claims: &[Json], before: f64, after: f64) -> &Json {
+    let (before, after) = (Json::Number(before), Json::Number(after));
+    let those = |claim: &&Json| {
+        *claim.at("published_before") == before && *claim.at("published_after") == after
+    };
+    claims.iter().find(those).expect("the document has these figures")
+}
+
+#[test]
+fn the_claims_have_the_contracts_form_and_hold() {
+    let claims = claims_of("rt-migrate", &reproduced().0);
+    assert!(claims.len() >= 3);
+    for claim in claims {
         assert_eq!(*claim.at("holds"), Json::Bool(true), "{claim:?}");
     }
 }
 
 #[test]
 fn the_published_figures_are_beside_the_measured_ones() {
-    let claims = Json::read(&reproduced().0);
-    let claims = claims.list("experiments.0.claims");
-    let published = |before: f64, after: f64| {
-        let (before, after) = (Json::Number(before), Json::Number(after));
-        claims.iter().find(|claim| {
-            *claim.at("published_before") == before && *claim.at("published_after") == after
-        })
-    };
-    let third = published(20_041.0, 61.0).expect("the third thread's start, in microseconds");
+    let claims = claims_of("rt-migrate", &reproduced().0);
+    let third = published(&claims, 20_041.0, 61.0);
     assert!(third.number("before") > 20_000.0 && third.number("after") < 1_000.0, "{third:?}");
+}
+
+#[test]
+fn idle_balance_has_a_claim_for_every_machine() {
+    let claims = claims_of("idle-balance", &idle_balance().0.out);
+    for (unit, least) in [("%", 9 + 8), ("1/s", 2)] {
+        let with = claims.iter().filter(|claim| claim.text("unit") == unit).count();
+        assert!(with >= least, "{with} claims in {unit}");
+    }
+    for cpus in ["16 CPUs, ", "64 CPUs, ", "256 CPUs, "] {
+        assert!(claims.iter().any(|claim| claim.text("what").starts_with(cpus)), "{cpus}");
+    }
+    let interrupts = published(&claims, 14_699.1, 16_347.25);
+    assert_eq!(*interrupts.at("holds"), Json::Bool(true), "there is no bound: {interrupts:?}");
+}
+
+#[test]
+fn idle_balance_holds() {
+    let (said, text) = idle_balance();
+    let claims = claims_of("idle-balance", &said.out);
+    let failed: Vec<_> =
+        claims.iter().filter(|claim| *claim.at("holds") != Json::Bool(true)).collect();
+    assert!(failed.is_empty(), "{text}");
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    let busy = published(&claims, 82.31, 99.92);
+    assert!((78.0..=88.0).contains(&busy.number("before")), "{busy:?}");
+    assert!(busy.number("after") >= 99.9, "{busy:?}");
+}
+
+#[test]
+fn idle_balance_shows_rows_like_mpstats() {
+    let text = &idle_balance().1;
+    assert!(text.starts_with("idle-balance on sim: "), "{text}");
+    for title in ["\nbefore: NO_IDLE_LOAD_BALANCE, ", "\nafter: IDLE_LOAD_BALANCE, "] {
+        let (_, table) = text.split_once(title).expect(title);
+        let rows: Vec<_> = table.lines().skip(2).take(11).collect();
+        assert!(rows[..10].iter().all(|row| row.contains(" s ")), "{rows:?}");
+        assert!(rows[10].starts_with("Average:"), "{rows:?}");
+        for row in rows {
+            let (_, figures) = row.split_once("all").unwrap();
+            let figures: Vec<f64> =
+                figures.split_whitespace().map(|figure| figure.parse().unwrap()).collect();
+            let sum: f64 = figures[..5].iter().sum();
+            assert!(figures.len() == 6 && (99.95..100.05).contains(&sum), "{row}");
+        }
+    }
+}
+
+#[test]
+fn a_host_on_which_it_does_not_exist_is_refused_before_anything_runs() {
+    let said = call(&["reproduce", "rt-migrate", "idle-balance", "--host", "live"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(3), ""), "{}", said.err);
+    assert_eq!(said.err, "idle-balance does not exist on live: it runs on sim\n");
 }
 
 #[test]
@@ -67,25 +143,27 @@ fn what_is_written_is_what_is_printed() {
 
 #[test]
 fn it_says_the_same_again() {
-    let text = call(&["reproduce", "--host", "sim"]).done();
+    let text = call(&["reproduce", "rt-migrate", "--host", "sim"]).done();
     assert!(text.contains(&reproduced().2), "{text}");
 }
 
 #[test]
 fn an_unknown_experiment_is_refused_before_any_is_run() {
     let said = call(&["reproduce", "rt-migrate", "no-such"]).misused();
-    assert!(said.contains("no-such") && said.contains("rt-migrate"), "{said}");
+    let known = ["rt-migrate", "idle-balance"].iter().all(|name| said.contains(name));
+    assert!(said.contains("no-such") && known, "{said}");
 }
 
 #[test]
 fn a_folder_that_cannot_be_made_is_said_in_one_line() {
     let in_the_way = crate::rig::file("in-the-way", "");
-    let said = call(&["reproduce", "--host", "sim", "--json", "--out", &in_the_way]);
+    let arguments = ["reproduce", "rt-migrate", "--host", "sim", "--json", "--out", &in_the_way];
+    let said = call(&arguments);
     assert!(matches!(said.code, Some(2 | 3)), "{said:?}");
     assert!(said.err.lines().count() == 1 && said.err.contains("in-the-way"), "{}", said.err);
 }
 
-/// What `reproduce --host live --json --out` said, where nothing else is on the path, and the text
+/// What `reproduce --host live --json --out` said, of the experiments that exist there, where nothing else is on the path, and the text
 /// that it wrote, once for all tests.
 fn live() -> &'static (Said, String) {
     static LIVE: OnceLock<(Said, String)> = OnceLock::new();

@@ -64,7 +64,7 @@ fn a_report_that_cannot_be_written_is_no_success() {
     for arguments in [
         &["sim", &large][..],
         &["sim", &large, "--json"],
-        &["reproduce", "--host", "sim", "--json"],
+        &["reproduce", "rt-migrate", "--host", "sim", "--json"],
     ] {
         let Some(full) = full() else { return };
         let said = call_writing_to(arguments, full.into());
