@@ -28,7 +28,7 @@ static TURN: Mutex<()> = Mutex::new(());
 /// Five tasks, one of them real-time and two of them with instances, on two CPUs.
 const RUN: &str = r#"{
     "machine": {"cpus": 2},
-    "global": {"duration": 2},
+    "global": {"duration": 1},
     "groups": {"/web": {}},
     "tasks": {
         "rt": {"policy": "SCHED_FIFO", "priority": 9, "timer": {"ref": "u", "period": 4000}, "run": 300},

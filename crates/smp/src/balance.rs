@@ -176,13 +176,14 @@ impl<W: Controlled> Machine<W> {
         if self.hints.overloaded.is_empty() {
             return false;
         }
+        if self.has(Feature::IdleLoadBalance) {
+            let pull = anything(cpu, Measure::All);
+            return self.search(now, pull, fx);
+        }
+        // To survey everybody takes longer than such a CPU idles.
         let short = self.inspect(cpu, |rq| rq.avg_idle() < self.config.migration_cost);
         if short {
             return false;
-        }
-        if self.has(Feature::IdleLoadBalance) {
-            let pull = FairPull { hot: false, ..anything(cpu, Measure::All) };
-            return self.search(now, pull, fx);
         }
         self.domains.iter().any(|&(level, domain)| {
             let pass = Pass { measure: Measure::All, moment: Moment::NewlyIdle, domain };
@@ -273,11 +274,7 @@ impl<W: Controlled> Machine<W> {
             if domain.serialize && self.hints.serialized.swap(true, Ordering::AcqRel) {
                 continue;
             }
-            let success = Pass::measures(self.config.features, domain).any(|measure| {
-                let pass = Pass { measure, moment, domain };
-                self.pass_and_note(Site { now, cpu, level, pass }, fx)
-            });
-            if success {
+            if self.balance_level(now, cpu, (level, domain), moment, fx) {
                 (moved, moment) = (true, Moment::Busy);
             }
             if domain.serialize {
@@ -319,8 +316,28 @@ impl<W: Controlled> Machine<W> {
         who.or_else(|| hints.online.ring(&self.all, group, first).next()) == Some(cpu)
     }
 
-    fn pass_and_note(&self, site: Site, fx: &mut impl Effects<W>) -> bool {
-        let outcome = self.pass(site, fx);
+    /// A pass for each measure, until one moves something; says whether one does. What was found
+    /// to be wrong first counts for the next time.
+    fn balance_level(
+        &self,
+        now: Time,
+        cpu: CpuId,
+        (level, domain): (Level, Domain),
+        moment: Moment,
+        fx: &mut impl Effects<W>,
+    ) -> bool {
+        let site = |measure| Site { now, cpu, level, pass: Pass { measure, moment, domain } };
+        let mut result = (site(Measure::All), Outcome::Balanced);
+        for measure in Pass::measures(self.config.features, domain) {
+            let outcome = self.pass(site(measure), fx);
+            if outcome == Outcome::Moved || result.1 == Outcome::Balanced {
+                result = (site(measure), outcome);
+            }
+            if outcome == Outcome::Moved {
+                break;
+            }
+        }
+        let (site, outcome) = result;
         let takes_running = self.note(site, outcome);
         if let Outcome::Failed(from, measure) = outcome
             && takes_running

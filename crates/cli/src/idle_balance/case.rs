@@ -132,7 +132,12 @@ fn in_groups(scenario: &mut Scenario) {
     for (task, path, weight) in [(SOAKER, "/soakers", weight), (NORMAL, "/normal", Weight::NICE_0)]
     {
         let group = GroupId(scenario.groups.len() as u32);
-        scenario.groups.push(GroupSpec { path: path.to_owned(), parent: GroupId::ROOT, weight });
+        scenario.groups.push(GroupSpec {
+            path: path.to_owned(),
+            parent: GroupId::ROOT,
+            weight,
+            idle: false,
+        });
         let properties = &mut scenario.tasks[task].properties;
         properties.group = Some(group);
         properties.policy = Some(Policy::Normal(Nice::default()));
