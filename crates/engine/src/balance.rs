@@ -45,6 +45,34 @@ pub enum Moment {
     NewlyIdle,
 }
 
+/// What a CPU found and did when it balanced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Balanced {
+    /// At which level.
+    pub level: Level,
+    /// When.
+    pub moment: Moment,
+    /// What it counted.
+    pub measure: Measure,
+    /// What came of it.
+    pub found: Found,
+}
+
+/// What came of a balancing pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Found {
+    /// Nothing was to be done.
+    Balance,
+    /// What should be moved may not run on this CPU.
+    Pinned,
+    /// What should be moved was too heavy, had run a moment ago, or was running.
+    Nothing,
+    /// So many waiting tasks were moved.
+    Tasks(u32),
+    /// After failures, a running task is to be preempted and moved.
+    Running,
+}
+
 /// How a level balances. Linux 2.6.35, `SD_SIBLING_INIT`, `SD_MC_INIT` and `SD_NODE_INIT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Domain {
@@ -73,6 +101,10 @@ pub struct Domain {
 /// What a power of `smt_gain` is: that of a core with two threads, in per cent of one with one
 /// (1178 of 1024, `init_sched_groups_power`).
 const SMT_POWER: u64 = 1_178;
+
+/// How long a busy CPU waits at most between two passes, for each CPU of the machine
+/// (`HZ * nr_cpus / 10` ticks).
+pub const MAX_INTERVAL_PER_CPU: Nanos = Nanos::from_millis(100);
 
 /// An interval after which a pass that found only pinned tasks is not put off further
 /// (`MAX_PINNED_INTERVAL`).

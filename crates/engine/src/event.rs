@@ -6,6 +6,7 @@
 //! [`What::Idle`]) and for every task whether it runs, waits or sleeps.
 
 use crate::attr::{GroupId, Policy};
+use crate::balance::Balanced;
 use crate::cpu::CpuId;
 use crate::task::TaskId;
 use crate::time::Time;
@@ -80,6 +81,8 @@ pub enum What {
         /// The task group.
         group: GroupId,
     },
+    /// The CPU compared itself with others, and took what there was too much of elsewhere.
+    Balanced(Balanced),
     /// A task's policy or group is another from now on.
     Changed {
         /// The task.

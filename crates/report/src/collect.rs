@@ -95,7 +95,10 @@ impl Collector {
             }
             What::TimerCancelled => self.counts.timers_cancelled += 1,
             What::Changed { task, group, .. } => self.join(task, group),
-            What::Throttled { .. } | What::Unthrottled { .. } | What::Step { .. } => {}
+            What::Throttled { .. }
+            | What::Unthrottled { .. }
+            | What::Balanced(_)
+            | What::Step { .. } => {}
         }
     }
 

@@ -9,10 +9,12 @@
 
 use crate::text::{printable, wrap};
 use crate::units::{count, span};
+use runyard_engine::balance::{Balanced, Found, Measure, Moment};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
+use runyard_engine::topology::Level;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -239,6 +241,7 @@ fn in_words(what: &What, at: Time, names: &dyn Fn(TaskId) -> String) -> String {
         What::TimerCancelled => "cancels a timer".to_owned(),
         What::Throttled { group } => format!("throttles task group {}", group.0),
         What::Unthrottled { group } => format!("throttles task group {} no more", group.0),
+        What::Balanced(balanced) => in_words_balanced(balanced),
         What::Changed { task, policy, group } => {
             format!(
                 "makes {} {policy} {} in task group {}",
@@ -251,6 +254,32 @@ fn in_words(what: &What, at: Time, names: &dyn Fn(TaskId) -> String) -> String {
             format!("has {} at step {step} of phase {phase}", names(task))
         }
     }
+}
+
+fn in_words_balanced(Balanced { level, moment, measure, found }: Balanced) -> String {
+    let whose = match measure {
+        Measure::All => "tasks",
+        Measure::Normal => "normal tasks",
+        Measure::Idle => "SCHED_IDLE tasks",
+    };
+    let domain = match level {
+        Level::Smt => "core",
+        Level::Node => "node",
+        Level::Machine => "machine",
+    };
+    let when = match moment {
+        Moment::Busy => "",
+        Moment::Idle => ", being idle",
+        Moment::NewlyIdle => ", about to be idle",
+    };
+    let what = match found {
+        Found::Balance => "nothing to do".to_owned(),
+        Found::Pinned => "none that may run here".to_owned(),
+        Found::Nothing => "none that fits".to_owned(),
+        Found::Tasks(tasks) => format!("takes {tasks}"),
+        Found::Running => "asks for a running one".to_owned(),
+    };
+    format!("balances {whose} of its {domain}{when}: {what}")
 }
 
 fn how(left: Left) -> &'static str {

@@ -1,5 +1,6 @@
 //! A simulated CPU: what it does at the moment, and until when.
 
+use crate::check::Waste;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
@@ -42,6 +43,8 @@ pub(crate) struct Cpu {
     pub(crate) programmed: Time,
     /// When it will interrupt, which may be later.
     pub(crate) interrupt_at: Time,
+    /// For the check that it does not idle while somebody waits for long.
+    pub(crate) waste: Option<Waste>,
     ticket: Ticket,
 }
 
@@ -58,6 +61,7 @@ impl Cpu {
             throttled: false,
             programmed: Time::MAX,
             interrupt_at: Time::MAX,
+            waste: None,
             ticket: Ticket::default(),
         }
     }

@@ -18,6 +18,7 @@ use crate::cpu::Cpu;
 use crate::program::{Birth, FIRST_CPU, Program};
 use rand_pcg::Pcg64Mcg;
 use runyard_engine::attr::{GroupId, Policy};
+use runyard_engine::balance::Balanced;
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
@@ -135,12 +136,16 @@ pub(crate) struct Asked {
     kicks: Vec<CpuId>,
     moving: Vec<Moving<Work<()>>>,
     silent: Vec<CpuId>,
+    balanced: Vec<(CpuId, Balanced)>,
     hold_back: bool,
 }
 
 impl Asked {
     fn is_empty(&self) -> bool {
-        self.kicks.is_empty() && self.moving.is_empty() && self.silent.is_empty()
+        self.kicks.is_empty()
+            && self.moving.is_empty()
+            && self.silent.is_empty()
+            && self.balanced.is_empty()
     }
 }
 
@@ -152,6 +157,10 @@ impl Effects<Work<()>> for Asked {
     fn carry(&mut self, moving: Moving<Work<()>>) -> Option<Moving<Work<()>>> {
         self.moving.push(moving);
         None
+    }
+
+    fn balanced(&mut self, cpu: CpuId, balanced: Balanced) {
+        self.balanced.push((cpu, balanced));
     }
 
     fn hold_back(&mut self, cpu: CpuId) -> bool {
@@ -353,7 +362,11 @@ impl<'s, O: Observer> Sim<'s, O> {
         if self.fx.is_empty() {
             return;
         }
-        let Asked { mut kicks, mut moving, mut silent, hold_back } = std::mem::take(&mut self.fx);
+        let Asked { mut kicks, mut moving, mut silent, mut balanced, hold_back } =
+            std::mem::take(&mut self.fx);
+        for (cpu, balanced) in balanced.drain(..) {
+            self.tell(cpu, What::Balanced(balanced));
+        }
         for cpu in kicks.drain(..) {
             let target = &mut self.cpus[cpu.index()];
             if self.here == Some(cpu) {
@@ -373,7 +386,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             }
         }
         // The buffers are used again.
-        self.fx = Asked { kicks, moving, silent, hold_back };
+        self.fx = Asked { kicks, moving, silent, balanced, hold_back };
     }
 
     fn carry(&mut self, moving: Moving<Work<()>>) {

@@ -17,8 +17,8 @@
 use crate::machine::{Controlled, Effects, Machine, Moving, kick_if, leaves};
 use crate::sync::Ordering;
 use runyard_engine::balance::{
-    CpuGroup, Domain, Imbalance, MAX_PINNED_INTERVAL, Measure, Moment, Pass, Survey, Verdict,
-    power_of_cpu, queue_rank,
+    Balanced, CpuGroup, Domain, Found, Imbalance, MAX_INTERVAL_PER_CPU, MAX_PINNED_INTERVAL,
+    Measure, Moment, Pass, Survey, Verdict, power_of_cpu, queue_rank,
 };
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
@@ -36,7 +36,7 @@ const CPUS_ASKED: usize = 16;
 const IDLE_BALANCE_INTERVAL: Nanos = Nanos::from_millis(4);
 
 /// How many tasks are moved in a pass at most (`sched_nr_migrate`).
-const MAX_MOVED: usize = 32;
+const MAX_MOVED: u32 = 32;
 
 /// Of how many CPUs with nothing but pinned tasks a pass finds out.
 const MAX_TRIED: usize = 4;
@@ -72,11 +72,22 @@ struct Site {
     pass: Pass,
 }
 
+impl Site {
+    fn measuring(self, measure: Measure) -> Site {
+        Site { pass: Pass { measure, ..self.pass }, ..self }
+    }
+
+    fn tell<W>(self, fx: &mut impl Effects<W>, found: Found) {
+        let Pass { measure, moment, .. } = self.pass;
+        fx.balanced(self.cpu, Balanced { level: self.level, moment, measure, found });
+    }
+}
+
 /// What came of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Balanced,
-    Moved,
+    Moved(u32),
     /// What should be moved may not run here.
     Pinned,
     /// Something should be moved and could not, from this CPU.
@@ -103,6 +114,17 @@ impl Tried {
     }
 }
 
+impl Outcome {
+    fn found(self) -> Found {
+        match self {
+            Outcome::Balanced => Found::Balance,
+            Outcome::Moved(tasks) => Found::Tasks(tasks),
+            Outcome::Pinned => Found::Pinned,
+            Outcome::Failed(..) => Found::Nothing,
+        }
+    }
+}
+
 impl Balance {
     pub(crate) fn new(topology: Topology) -> Balance {
         let progress = |level| {
@@ -123,7 +145,7 @@ impl Progress {
     fn note(&mut self, outcome: Outcome, Pass { moment, domain, .. }: Pass) -> bool {
         let longer = Nanos(self.interval.0 * 2);
         match outcome {
-            Outcome::Moved => (self.failed, self.interval) = (0, domain.min_interval),
+            Outcome::Moved(_) => (self.failed, self.interval) = (0, domain.min_interval),
             Outcome::Balanced if self.interval < domain.max_interval => {
                 (self.failed, self.interval) = (0, longer);
             }
@@ -178,7 +200,7 @@ impl<W: Controlled> Machine<W> {
         }
         if self.has(Feature::IdleLoadBalance) {
             let pull = anything(cpu, Measure::All);
-            return self.search(now, pull, fx);
+            return self.search(now, Moment::NewlyIdle, pull, fx);
         }
         // To survey everybody takes longer than such a CPU idles.
         let short = self.inspect(cpu, |rq| rq.avg_idle() < self.config.migration_cost);
@@ -187,7 +209,7 @@ impl<W: Controlled> Machine<W> {
         }
         self.domains.iter().any(|&(level, domain)| {
             let pass = Pass { measure: Measure::All, moment: Moment::NewlyIdle, domain };
-            self.pass(Site { now, cpu, level, pass }, fx) == Outcome::Moved
+            matches!(self.pass(Site { now, cpu, level, pass }, fx), Outcome::Moved(_))
         })
     }
 
@@ -200,7 +222,7 @@ impl<W: Controlled> Machine<W> {
                 true => Measure::Normal,
                 false => Measure::All,
             };
-            let moved = searches && self.search(now, anything(cpu, wanted), fx)
+            let moved = searches && self.search(now, Moment::Idle, anything(cpu, wanted), fx)
                 || self.rebalance(now, cpu, Moment::Idle, fx);
             found |= moved && cpu == own;
         }
@@ -220,12 +242,12 @@ impl<W: Controlled> Machine<W> {
             due
         });
         if due {
-            self.search(now, anything(cpu, Measure::Normal), fx);
+            self.search(now, Moment::Busy, anything(cpu, Measure::Normal), fx);
         }
     }
 
     /// Takes one task that waits anywhere for a CPU that could run it at once.
-    fn search(&self, now: Time, pull: FairPull, fx: &mut impl Effects<W>) -> bool {
+    fn search(&self, now: Time, moment: Moment, pull: FairPull, fx: &mut impl Effects<W>) -> bool {
         let mask = match pull.measure {
             Measure::Normal => &self.hints.pressed,
             Measure::All | Measure::Idle => &self.hints.overloaded,
@@ -236,7 +258,7 @@ impl<W: Controlled> Machine<W> {
         let cpu = pull.to;
         let cursor = self.with_balance(cpu, |balance| balance.cursor);
         let mut last = None;
-        let found = self.domains.iter().any(|&(level, _)| {
+        let found = self.domains.iter().find(|&&(level, _)| {
             let span = self.config.topology.span(cpu, level);
             let some = |from| {
                 let others = mask.ring(&self.all, span.clone(), from).filter(|&it| it != cpu);
@@ -257,7 +279,11 @@ impl<W: Controlled> Machine<W> {
             let next = CpuId::at((last.index() + 1) % self.cpus.len());
             self.with_balance(cpu, |balance| balance.cursor = next);
         }
-        found
+        let what = found.map_or(Found::Nothing, |_| Found::Tasks(1));
+        if let Some(&(level, _)) = found.or(self.domains.last()) {
+            fx.balanced(cpu, Balanced { level, moment, measure: pull.measure, found: what });
+        }
+        found.is_some()
     }
 
     /// Balances `cpu` at each level that is due, as long as it is the one to do it for its CPU
@@ -266,15 +292,16 @@ impl<W: Controlled> Machine<W> {
         let (mut moved, mut moment) = (false, moment);
         let due = self.due_levels(now, cpu, moment);
         for &(level, domain) in self.domains.iter().filter(|(level, _)| due[*level as usize]) {
+            let pass = Pass { measure: Measure::All, moment, domain };
+            let site = Site { now, cpu, level, pass };
             if !self.is_designated(cpu, level) {
-                let pass = Pass { measure: Measure::All, moment, domain };
-                self.note(Site { now, cpu, level, pass }, Outcome::Balanced);
+                self.note(site, Outcome::Balanced);
                 break;
             }
             if domain.serialize && self.hints.serialized.swap(true, Ordering::AcqRel) {
                 continue;
             }
-            if self.balance_level(now, cpu, (level, domain), moment, fx) {
+            if self.balance_level(site, fx) {
                 (moved, moment) = (true, Moment::Busy);
             }
             if domain.serialize {
@@ -289,12 +316,13 @@ impl<W: Controlled> Machine<W> {
         // A CPU that only has SCHED_IDLE tasks is not busy (5.4 and later).
         let busy = moment == Moment::Busy
             && !(self.has(Feature::IdleLoadBalance) && self.hints.sched_idle.contains(cpu));
+        let most = Nanos(MAX_INTERVAL_PER_CPU.0 * self.cpus.len() as u64);
         self.with_balance(cpu, |balance| {
             let mut due = [false; LEVELS];
             for &(level, domain) in &self.domains {
                 let progress = balance.of(level);
                 let factor = if busy { domain.busy_factor } else { 1 };
-                let interval = Nanos(progress.interval.0 * factor).max(self.config.tick);
+                let interval = Nanos(progress.interval.0 * factor).min(most).max(self.config.tick);
                 if progress.last + interval <= now {
                     progress.last = now;
                     due[level as usize] = true;
@@ -318,33 +346,25 @@ impl<W: Controlled> Machine<W> {
 
     /// A pass for each measure, until one moves something; says whether one does. What was found
     /// to be wrong first counts for the next time.
-    fn balance_level(
-        &self,
-        now: Time,
-        cpu: CpuId,
-        (level, domain): (Level, Domain),
-        moment: Moment,
-        fx: &mut impl Effects<W>,
-    ) -> bool {
-        let site = |measure| Site { now, cpu, level, pass: Pass { measure, moment, domain } };
-        let mut result = (site(Measure::All), Outcome::Balanced);
-        for measure in Pass::measures(self.config.features, domain) {
-            let outcome = self.pass(site(measure), fx);
-            if outcome == Outcome::Moved || result.1 == Outcome::Balanced {
-                result = (site(measure), outcome);
+    fn balance_level(&self, site: Site, fx: &mut impl Effects<W>) -> bool {
+        let mut outcome = Outcome::Balanced;
+        for measure in Pass::measures(self.config.features, site.pass.domain) {
+            let found = self.pass(site.measuring(measure), fx);
+            let moved = matches!(found, Outcome::Moved(_));
+            if moved || outcome == Outcome::Balanced {
+                outcome = found;
             }
-            if outcome == Outcome::Moved {
+            if moved {
                 break;
             }
         }
-        let (site, outcome) = result;
         let takes_running = self.note(site, outcome);
         if let Outcome::Failed(from, measure) = outcome
             && takes_running
         {
             self.take_running(site, from, measure, fx);
         }
-        outcome == Outcome::Moved
+        matches!(outcome, Outcome::Moved(_))
     }
 
     fn note(&self, site: Site, outcome: Outcome) -> bool {
@@ -358,6 +378,7 @@ impl<W: Controlled> Machine<W> {
         match given {
             Ok(resched) => {
                 kick_if(resched, from, fx);
+                site.tell(fx, Found::Running);
                 let tries = pass.domain.cache_nice_tries + 1;
                 self.with_balance(cpu, |it| it.of(level).failed = tries);
             }
@@ -370,6 +391,12 @@ impl<W: Controlled> Machine<W> {
 
     /// Compares the CPU groups of a level, and pulls from the busiest what is too much there.
     fn pass(&self, site: Site, fx: &mut impl Effects<W>) -> Outcome {
+        let outcome = self.compare(site, fx);
+        site.tell(fx, outcome.found());
+        outcome
+    }
+
+    fn compare(&self, site: Site, fx: &mut impl Effects<W>) -> Outcome {
         let mut tried = Tried::default();
         loop {
             let Verdict::Pull(first, imbalance) = self.survey(site, &tried) else {
@@ -379,7 +406,7 @@ impl<W: Controlled> Machine<W> {
                 return Outcome::Balanced;
             };
             match self.pull_fair(site, from, imbalance, fx) {
-                Ok(()) => return Outcome::Moved,
+                Ok(moved) => return Outcome::Moved(moved),
                 Err(Stays::Pinned) if tried.add(from) => {}
                 Err(Stays::Pinned) => return Outcome::Pinned,
                 Err(Stays::Nobody | Stays::NotNow) => {
@@ -438,7 +465,7 @@ impl<W: Controlled> Machine<W> {
         from: CpuId,
         imbalance: Imbalance,
         fx: &mut impl Effects<W>,
-    ) -> Result<(), Stays> {
+    ) -> Result<u32, Stays> {
         let failed = self.with_balance(cpu, |balance| balance.of(level).failed);
         let (mut left, most) = match imbalance {
             Imbalance::Load(load) if pass.moment == Moment::NewlyIdle => (load, 1),
@@ -451,17 +478,16 @@ impl<W: Controlled> Machine<W> {
         }
         let hot = failed > pass.domain.cache_nice_tries;
         let measure = imbalance.measure(pass.measure);
-        for nth in 0..most {
+        let mut moved = 0;
+        while moved < most && left > 0 {
             match self.fetch(now, from, FairPull { to: cpu, measure, max_load: left, hot }, fx) {
                 Ok(load) => left = left.saturating_sub(load.max(1)),
-                Err(stays) if nth == 0 => return Err(stays),
+                Err(stays) if moved == 0 => return Err(stays),
                 Err(_) => break,
             }
-            if left == 0 {
-                break;
-            }
+            moved += 1;
         }
-        Ok(())
+        Ok(moved)
     }
 
     /// Takes one waiting task from `from`; the load that went.

@@ -24,7 +24,7 @@ use crate::groups::{GroupSpec, GroupTable};
 use crate::hints::{Hints, Spoken};
 use crate::sync::{Arc, Mutex, lock};
 use runyard_engine::attr::RtPrio;
-use runyard_engine::balance::Domain;
+use runyard_engine::balance::{Balanced, Domain};
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
@@ -100,6 +100,11 @@ pub trait Effects<W> {
     /// must bring it to [`Machine::arrive`] later.
     fn carry(&mut self, moving: Moving<W>) -> Option<Moving<W>> {
         Some(moving)
+    }
+
+    /// `cpu` looked whether others have too much. For accounts; nothing is to be done.
+    fn balanced(&mut self, cpu: CpuId, balanced: Balanced) {
+        let _ = (cpu, balanced);
     }
 
     /// Whether the host will call [`Machine::publish`] for `cpu` later, instead of this call now.

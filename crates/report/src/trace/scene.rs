@@ -107,6 +107,7 @@ impl Scene {
             What::TimerInterrupt
             | What::TimerArmed
             | What::TimerCancelled
+            | What::Balanced(_)
             | What::Changed { .. }
             | What::Step { .. } => {}
         }

@@ -184,7 +184,8 @@ impl<'s> Ledger<'s> {
             What::TimerInterrupt
             | What::TimerArmed
             | What::TimerExpired { .. }
-            | What::TimerCancelled => {}
+            | What::TimerCancelled
+            | What::Balanced(_) => {}
         }
         want(!self.idle_with_a_task, "a CPU that switched to a task was not idle")
     }
