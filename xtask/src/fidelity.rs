@@ -2,7 +2,8 @@
 //!
 //! Each scenario of `scenarios/fidelity` runs on `linux` and on `sim` with as many CPUs. What this
 //! machine's timers and idle CPUs cost is measured before, by two scenarios that are not among them,
-//! and is the only thing that the simulator is told. Prints the table of `docs/fidelity.md`.
+//! and is the only thing that the simulator is told. Prints the tables of `docs/fidelity.md`: who had
+//! how much and how soon, and what of it the kernel's own selftests would assert.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::figures::median;
+use crate::selftests::{self, CASES, Usage};
 use crate::workspace::{self, Outcome, cargo, program};
 
 /// How far apart CPU shares may be, in points of one CPU, and wake-up medians, as a ratio.
@@ -33,6 +35,16 @@ pub struct Options {
     /// How often each scenario runs on the kernel; the median counts
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub repeat: usize,
+    /// Only these scenarios, by the names of their files
+    #[arg(value_name = "SCENARIO")]
+    pub only: Vec<String>,
+}
+
+/// What one run says.
+#[derive(Debug, Default)]
+struct Run {
+    threads: BTreeMap<String, Figures>,
+    usage: Usage,
 }
 
 /// What one host says of the tasks of one thread object.
@@ -56,22 +68,45 @@ struct Rig {
     cpus: usize,
 }
 
-/// Runs everything and prints the table.
+/// Runs everything that is wanted and prints the tables.
 pub fn run(options: &Options) -> Outcome {
+    let folder = workspace::root().join("scenarios/fidelity");
+    let there = |name: &&String| folder.join(format!("{name}.json")).is_file();
+    if let Some(name) = options.only.iter().find(|name| !there(name)) {
+        return Err(format!("{} has no {name}.json", folder.display()).into());
+    }
     workspace::run(cargo().args(["build", "--release", "--quiet"]))?;
     let rig = Rig::new()?;
     let costs = rig.costs(options.repeat)?;
     println!("{} CPUs, simulated with {costs}\n", rig.cpus);
     println!("| scenario | CPU shares apart, points | wake-up p50: kernel | simulated | ratio | |");
     println!("|---|---|---|---|---|---|");
-    let mut scenarios: Vec<_> = std::fs::read_dir(workspace::root().join("scenarios/fidelity"))?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<Outcome<_>>()?;
+    let mut scenarios: Vec<_> =
+        std::fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<Outcome<_>>()?;
     scenarios.sort();
+    let mut selftests = Vec::new();
     for scenario in &scenarios {
-        println!("{}", rig.row(scenario, &costs, options.repeat)?);
+        let name = scenario.file_stem().ok_or("a scenario has a name")?.to_string_lossy();
+        if !options.only.is_empty() && !options.only.iter().any(|only| *only == name) {
+            continue;
+        }
+        let (kernel, simulated) = rig.both(scenario, &costs, options.repeat)?;
+        println!("{}", row(&name, &kernel, &simulated));
+        if let Some(case) = CASES.iter().position(|case| case.scenario == name) {
+            selftests.push((case, CASES[case].row(&middle(&kernel), &simulated.usage)));
+        }
     }
+    selftests.sort();
+    println!("\n{}", selftests::HEAD);
+    selftests.iter().for_each(|(_, row)| println!("{row}"));
     Ok(())
+}
+
+/// The median of each usage over runs that all have it.
+fn middle(runs: &[Run]) -> Usage {
+    let names = runs.first().into_iter().flat_map(|run| run.usage.keys());
+    let of = |name| runs.iter().map(|run| run.usage.get(name).copied()).collect::<Option<Vec<_>>>();
+    names.filter_map(|name| Some((name.clone(), median(of(name)?)?))).collect()
 }
 
 impl Rig {
@@ -104,8 +139,8 @@ impl Rig {
         std::fs::write(&file, text)?;
         let mut medians = Vec::new();
         for _ in 0..repeat {
-            let figures = self.figures(host, &file)?;
-            let wakeups = figures["probe"].wakeups.iter().copied();
+            let run = self.run(host, &file)?;
+            let wakeups = run.threads["probe"].wakeups.iter().copied();
             medians.push(median(wakeups).ok_or("the probe did not wake up")?);
         }
         median(medians).ok_or_else(|| "nothing was repeated".into())
@@ -117,54 +152,54 @@ impl Rig {
         scenario.replacen('{', &machine, 1)
     }
 
-    fn row(&self, scenario: &Path, costs: &str, repeat: usize) -> Outcome<String> {
+    /// What the kernel makes of a scenario, several times, and the simulator.
+    fn both(&self, scenario: &Path, costs: &str, repeat: usize) -> Outcome<(Vec<Run>, Run)> {
         let text = std::fs::read_to_string(scenario)?;
         let copy = self.folder.join("scenario.json");
         std::fs::write(&copy, self.on_machine(&text, costs))?;
-        let simulated = self.figures("sim", &copy)?;
-        let mut kernel = Vec::new();
-        for _ in 0..repeat {
-            kernel.push(self.figures("linux", scenario)?);
-        }
-        let name = scenario.file_stem().ok_or("a scenario has a name")?.to_string_lossy();
-        Ok(row(&name, &kernel, &simulated))
+        let simulated = self.run("sim", &copy)?;
+        let kernel = (0..repeat).map(|_| self.run("linux", scenario));
+        Ok((kernel.collect::<Outcome<_>>()?, simulated))
     }
 
-    /// What a run says of each thread object.
-    fn figures(&self, host: &str, scenario: &Path) -> Outcome<BTreeMap<String, Figures>> {
+    /// What a run says of each thread object, and of each task group that there was.
+    fn run(&self, host: &str, scenario: &Path) -> Outcome<Run> {
         let mut command = program(&self.runyard);
         let output = workspace::output(command.args([host, "--json"]).arg(scenario))?;
         let report: Value = serde_json::from_slice(&output.stdout)?;
         let duration = report["duration_ns"].as_f64().ok_or("a run takes time")?;
+        let share = |of: &Value| Some(of["runtime_ns"].as_f64()? / duration * 100.0);
         let mut all = BTreeMap::<String, Figures>::new();
+        let mut usage = Usage::new();
+        for group in report["groups"].as_array().into_iter().flatten() {
+            let path = group["path"].as_str().unwrap_or_default().to_owned();
+            usage.extend(share(group).map(|share| (path, share)));
+        }
         for task in report["tasks"].as_array().into_iter().flatten() {
             let thread = task["thread"].as_str().or(task["name"].as_str()).unwrap_or_default();
             let figures = all.entry(thread.to_owned()).or_default();
-            figures.shares.push(task["runtime_ns"].as_f64().unwrap_or(0.0) / duration * 100.0);
+            figures.shares.push(share(task).unwrap_or(0.0));
+            *usage.entry(thread.to_owned()).or_default() += share(task).unwrap_or(0.0);
             if task["wakeups"].as_u64() >= Some(ENOUGH_WAKEUPS) {
                 figures.wakeups.extend(task["wakeup_latency"]["p50_ns"].as_f64());
             }
         }
         all.values_mut().for_each(|figures| figures.shares.sort_by(|a, b| b.total_cmp(a)));
-        Ok(all)
+        Ok(Run { threads: all, usage })
     }
 }
 
 /// A row of the table: what is furthest apart.
-fn row(
-    name: &str,
-    kernel: &[BTreeMap<String, Figures>],
-    simulated: &BTreeMap<String, Figures>,
-) -> String {
+fn row(name: &str, kernel: &[Run], simulated: &Run) -> String {
     let mut apart = 0.0_f64;
     let mut worst = None::<(f64, f64, f64)>;
-    for (thread, ours) in simulated {
+    for (thread, ours) in &simulated.threads {
         for (at, share) in ours.shares.iter().enumerate() {
-            let theirs = median(kernel.iter().map(|run| run[thread].shares[at]));
+            let theirs = median(kernel.iter().map(|run| run.threads[thread].shares[at]));
             apart = apart.max((share - theirs.unwrap_or(0.0)).abs());
         }
         let wakeup = |of: &Figures| median(of.wakeups.iter().copied());
-        let theirs = median(kernel.iter().flat_map(|run| wakeup(&run[thread])));
+        let theirs = median(kernel.iter().flat_map(|run| wakeup(&run.threads[thread])));
         if let (Some(ours), Some(theirs)) = (wakeup(ours), theirs) {
             let ratio = (ours / theirs).max(theirs / ours);
             if worst.is_none_or(|(_, _, worst)| ratio > worst) {

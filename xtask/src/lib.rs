@@ -13,6 +13,7 @@ pub mod instructions;
 pub mod models;
 pub mod replay;
 pub mod rt_app;
+mod selftests;
 pub mod tidy;
 pub mod traces;
 pub mod workspace;

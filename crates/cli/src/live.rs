@@ -40,6 +40,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let cpus = machine::cpus(host.cpus)?.len();
     let parsed = host.read_on(cpus)?;
+    if parsed.scenario.groups.len() > 1 {
+        machine::warn_of_groups("live", "the runtime has none");
+    }
     machine::warn(&parsed.scenario, "live");
     if parsed.scenario.features != Features::default() {
         output::say("warning: live runs with all features as they are, not as the file says");

@@ -21,11 +21,13 @@ pub(crate) fn cpus(wanted: Option<usize>) -> Result<Vec<usize>, Failure> {
     Ok(cpus)
 }
 
-/// Says what of a scenario has no effect on `host`.
+/// Says that the task groups of a scenario have no effect on `host`.
+pub(crate) fn warn_of_groups(host: &str, why: &str) {
+    output::say(format_args!("warning: {host} makes no task groups, all tasks are in /: {why}"));
+}
+
+/// Says what else of a scenario has no effect on `host`.
 pub(crate) fn warn(scenario: &Scenario, host: &str) {
-    if scenario.groups.len() > 1 {
-        output::say(format_args!("warning: {host} makes no task groups: all tasks are in /"));
-    }
     if scenario.pi_enabled {
         output::say(format_args!("warning: {host} inherits no priorities: pi_enabled is off"));
     }

@@ -6,6 +6,7 @@
 //! between run queues, also one of a thread that did not run there; and who yields is counted by the
 //! kernel among those who lose their CPU, so that the preemptions of a task that yields are unknown.
 
+use super::cgroup::{Tree, home};
 use crate::play::{Diary, cpu_time};
 use runyard_engine::attr::{Attr, Policy};
 use runyard_engine::time::Nanos;
@@ -81,12 +82,20 @@ fn count(text: &str, name: &str) -> Option<u64> {
     pairs.find(|(key, _)| key.trim() == name)?.1.trim().parse().ok()
 }
 
-/// Asks for `new` for the calling thread: all of it, or what is other than `old`. `cpus` are the
-/// machine's numbers of the run's CPUs.
-pub(super) fn apply(new: &Attr, old: Option<&Attr>, cpus: &[usize]) -> Result<(), String> {
+/// What of the machine the tasks of a run have.
+#[derive(Debug)]
+pub(super) struct Ground {
+    /// The machine's numbers of the run's CPUs.
+    pub(super) cpus: Vec<usize>,
+    /// The groups of the run, if the kernel makes any.
+    pub(super) groups: Option<Tree>,
+}
+
+/// Asks for `new` for the calling thread: all of it, or what is other than `old`.
+pub(super) fn apply(new: &Attr, old: Option<&Attr>, ground: &Ground) -> Result<(), String> {
     if old.is_none_or(|old| old.affinity != new.affinity) {
         let mut set = CpuSet::new();
-        new.affinity.iter().for_each(|cpu| set.set(cpus[cpu.index()]));
+        new.affinity.iter().for_each(|cpu| set.set(ground.cpus[cpu.index()]));
         sched_setaffinity(None, &set)
             .map_err(|error| refused(format_args!("CPUs {}", new.affinity), error))?;
     }
@@ -94,10 +103,19 @@ pub(super) fn apply(new: &Attr, old: Option<&Attr>, cpus: &[usize]) -> Result<()
         let slack = NonZeroU64::new(new.slack.0).unwrap_or(LEAST_SLACK);
         set_current_timer_slack(Some(slack)).map_err(|error| refused("a timer slack", error))?;
     }
+    // Who becomes real-time leaves its group before, and who ceases to be comes to one afterwards:
+    // some kernels have no group with real-time tasks.
+    let moves = old.is_none_or(|old| home(old) != home(new));
+    let leaves = moves && home(new).is_none();
+    let enter = |moves| match &ground.groups {
+        Some(groups) if moves => groups.enter(new).map_err(|why| refused("a task group", why)),
+        _ => Ok(()),
+    };
+    enter(leaves)?;
     if old.is_none_or(|old| old.policy != new.policy) {
         set_policy(new.policy)?;
     }
-    Ok(())
+    enter(moves && !leaves)
 }
 
 fn set_policy(policy: Policy) -> Result<(), String> {

@@ -1,8 +1,10 @@
 //! `runyard linux`: a scenario as kernel threads under the machine's own scheduler.
 //!
-//! Each task is a thread that has the policy, the CPUs and the timer slack of the task. The kernel
-//! says afterwards how long it ran and waited; how often and how late it was woken it sees itself.
+//! Each task is a thread that has the policy, the CPUs, the timer slack and the task group of the
+//! task. The kernel says afterwards how long it ran and waited; how often and how late it was woken
+//! it sees itself.
 
+mod cgroup;
 mod inherit;
 mod kernel;
 mod thread;
@@ -11,15 +13,19 @@ use crate::Failure;
 use crate::machine;
 use crate::options::HostOptions;
 use crate::outputs::Outputs;
-use crate::play::{Plan, World};
+use crate::play::{Known, Plan, World};
 use crate::sync::Arc;
+use cgroup::Tree;
 use clap::Args;
-use kernel::Figures;
+use kernel::{Figures, Ground};
+use runyard_engine::attr::GroupId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::{
     Checks, EngineReport, Figure, GroupReport, LatencyReport, MachineReport, Report, SCHEMA,
     TaskReport, TimersReport, distributions,
 };
+use runyard_workload::Scenario;
+use runyard_workload::scenario::GroupSpec;
 use std::time::Instant;
 
 /// The arguments of `runyard linux`.
@@ -43,45 +49,59 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let parsed = host.read_on(cpus.len())?;
     machine::warn(&parsed.scenario, "linux");
     let outputs = Outputs::open(host)?;
+    let groups = groups_for(&parsed.scenario);
+    let grouped = groups.is_some();
     let started = Instant::now();
     let log = host.log.is_some();
     let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
-    let (world, end, figures) = perform(plan, cpus)?;
+    let (world, end, figures) = perform(plan, Ground { cpus, groups })?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
-    let mut report = report(&world, end, &figures);
+    let mut report = report(&world, end, &figures, grouped);
     (report.scenario, report.seed) = (host.name(), host.seed);
     report.engine = EngineReport { wall_ns: Some(wall.0), ..EngineReport::default() };
     outputs.show(&report, None, Checks::NotDone, |folder, _| world.write_log(folder))
 }
 
-/// Runs `plan` for those who watch it.
-pub(crate) fn watched(plan: Plan, cpus: Vec<usize>) -> Result<(), Failure> {
-    perform(plan, cpus).map(|_| ())
+/// The kernel's groups for a scenario that has some, or says why they have no effect.
+fn groups_for(scenario: &Scenario) -> Option<Tree> {
+    let wanted = (scenario.groups.len() > 1).then_some(&scenario.groups)?;
+    Tree::make(wanted).inspect_err(|why| machine::warn_of_groups("linux", why)).ok()
 }
 
-/// Runs `plan` to its end on these CPUs of the machine. When that was, and what each task did.
-fn perform(plan: Plan, cpus: Vec<usize>) -> Result<(Arc<World>, Time, Vec<Figures>), Failure> {
-    let (world, births) = World::new(plan, cpus.len(), inherit::Lock::default());
-    let (end, figures) = thread::run(&world, births, cpus);
+/// Runs `plan` for those who watch it, without task groups.
+pub(crate) fn watched(plan: Plan, cpus: Vec<usize>) -> Result<(), Failure> {
+    perform(plan, Ground { cpus, groups: None }).map(|_| ())
+}
+
+/// Runs `plan` to its end on what it has of the machine. When that was, and what each task did.
+fn perform(plan: Plan, ground: Ground) -> Result<(Arc<World>, Time, Vec<Figures>), Failure> {
+    let (world, births) = World::new(plan, ground.cpus.len(), inherit::Lock::default());
+    let (end, figures) = thread::run(&world, births, ground);
     match world.refused() {
         None => Ok((world, end, figures)),
         Some(why) => Err(Failure::Refused(format!("linux: {why}"))),
     }
 }
 
-fn report(world: &World, end: Time, figures: &[Figures]) -> Report {
+/// What became of a run, in which the tasks were in the groups of the scenario or all in `/`.
+fn report(world: &World, end: Time, figures: &[Figures], grouped: bool) -> Report {
     let nothing = Figures::default();
-    let task = |(at, known): (usize, crate::play::Known)| {
+    let mut in_groups = vec![Nanos::ZERO; world.scenario.groups.len()];
+    let task = |(at, known): (usize, Known)| {
         let did = figures.get(at).unwrap_or(&nothing);
         let life = known.life.1.min(end).since(known.life.0.min(end));
         let runtime = did.runtime.min(life);
+        let group = if grouped { known.group } else { GroupId::ROOT };
+        let moves = did.diary.moves.iter().filter(|_| grouped);
+        let spans = moves.map(|&(to, at)| (to, at.saturating_sub(did.diary.cpu_at_start)));
+        add_stays(&mut in_groups, group, spans, runtime);
         let wait = did.wait.map(|wait| wait.min(life - runtime));
         TaskReport {
             name: known.name,
             policy: known.policy.to_string(),
             priority: known.policy.priority(),
             latency_nice: None,
-            group: "/".to_owned(),
+            group: world.scenario.groups[group.index()].path.clone(),
             runtime_ns: Some(runtime.0),
             wait_ns: wait.map(|wait| wait.0),
             sleep_ns: wait.map(|wait| (life - runtime - wait).0),
@@ -112,7 +132,7 @@ fn report(world: &World, end: Time, figures: &[Figures]) -> Report {
             ..MachineReport::default()
         },
         cpus: (0..cpus).map(machine::unknown_cpu).collect(),
-        groups: groups(world, sum(|task| task.runtime_ns)),
+        groups: groups(world, &in_groups, grouped),
         timers: TimersReport {
             armed: Some(figures.iter().map(|did| did.diary.timers.0).sum()),
             expired: Some(figures.iter().map(|did| did.diary.timers.1).sum()),
@@ -124,12 +144,56 @@ fn report(world: &World, end: Time, figures: &[Figures]) -> Report {
     }
 }
 
-/// Everybody is in `/`, since this host makes no task groups: nothing is known of the others.
-fn groups(world: &World, runtime: Figure) -> Vec<GroupReport> {
-    let group = |group: &runyard_workload::scenario::GroupSpec| GroupReport {
-        path: group.path.clone(),
-        runtime_ns: runtime.filter(|_| group.path == "/"),
+/// Adds the `runtime` of a task to the groups in which it ran: the `first`, and those to which it
+/// went when it had run for so long.
+fn add_stays(
+    in_groups: &mut [Nanos],
+    first: GroupId,
+    moves: impl Iterator<Item = (GroupId, Nanos)>,
+    runtime: Nanos,
+) {
+    let (mut group, mut counted) = (first, Nanos::ZERO);
+    for (to, at) in moves {
+        // What it ran is cut off at the end of the run, its moves are not.
+        let at = at.clamp(counted, runtime);
+        in_groups[group.index()] += at - counted;
+        (group, counted) = (to, at);
+    }
+    in_groups[group.index()] += runtime - counted;
+}
+
+/// What was executed in each group itself counts for those above it too. Where all tasks are in
+/// `/`, nothing is known of the others.
+fn groups(world: &World, in_groups: &[Nanos], grouped: bool) -> Vec<GroupReport> {
+    let specs = &world.scenario.groups;
+    let mut runtimes = in_groups.to_vec();
+    // A group stands behind its parent.
+    for (at, spec) in specs.iter().enumerate().skip(1).rev() {
+        let own = runtimes[at];
+        runtimes[spec.parent.index()] += own;
+    }
+    let group = |(spec, runtime): (&GroupSpec, Nanos)| GroupReport {
+        path: spec.path.clone(),
+        runtime_ns: (grouped || spec.path == "/").then_some(runtime.0),
         ..GroupReport::default()
     };
-    world.scenario.groups.iter().map(group).collect()
+    specs.iter().zip(runtimes).map(group).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_task_ran_is_its_groups_by_turns() {
+        let ran = |moves: &[(u32, u64)], runtime| {
+            let mut in_groups = [Nanos::ZERO; 3];
+            let moves = moves.iter().map(|&(to, at)| (GroupId(to), Nanos(at)));
+            add_stays(&mut in_groups, GroupId(1), moves, Nanos(runtime));
+            in_groups.map(|span| span.0)
+        };
+        assert_eq!(ran(&[], 10), [0, 10, 0]);
+        assert_eq!(ran(&[(2, 3), (0, 4), (2, 5)], 10), [1, 3, 6]);
+        assert_eq!(ran(&[(2, 3), (0, 40)], 10), [0, 3, 7], "it is cut off at the end");
+    }
 }

@@ -3,7 +3,7 @@
 //! All threads that exist from the start are made and set up before the run begins; a gate then
 //! says when that is, a moment later, and each sleeps until its own start.
 
-use super::kernel::{Counts, Figures, apply};
+use super::kernel::{Counts, Figures, Ground, apply};
 use crate::play::{Birth, Stage, World, nanos, play};
 use crate::sync::{Arc, AtomicUsize, Changed, Mutex, OnceLock, Ordering, lock};
 use runyard_engine::attr::Attr;
@@ -35,14 +35,10 @@ const NAME_BYTES: usize = 15;
 
 /// Runs the tasks that are born into `world` to the end of the run. When that was, and what each
 /// of the tasks did.
-pub(super) fn run(
-    world: &Arc<World>,
-    births: Vec<Birth>,
-    cpus: Vec<usize>,
-) -> (Time, Vec<Figures>) {
+pub(super) fn run(world: &Arc<World>, births: Vec<Birth>, ground: Ground) -> (Time, Vec<Figures>) {
     let crew = Crew {
         world: world.clone(),
-        cpus,
+        ground,
         begin: OnceLock::new(),
         gate: Mutex::new(0),
         arrival: Changed::default(),
@@ -72,8 +68,7 @@ struct Threads(Arc<Crew>);
 
 struct Crew {
     world: Arc<World>,
-    /// The machine's numbers of the run's CPUs.
-    cpus: Vec<usize>,
+    ground: Ground,
     /// The time of the kernel's clock at which the run begins.
     begin: OnceLock<Nanos>,
     /// How many threads are set up and wait for that to be said.
@@ -105,7 +100,7 @@ impl Threads {
     /// The life of a thread.
     fn live(&self, birth: Birth, early: bool) -> Figures {
         let (crew, world) = (&self.0, &self.0.world);
-        if let Err(why) = apply(&birth.attr, None, &crew.cpus) {
+        if let Err(why) = apply(&birth.attr, None, &crew.ground) {
             world.refuse(format!("{}: {why}", birth.name));
         }
         if early {
@@ -141,7 +136,7 @@ impl Stage for Threads {
     }
 
     fn apply(&self, new: &Attr, old: &Attr) -> Result<(), String> {
-        apply(new, Some(old), &self.0.cpus)
+        apply(new, Some(old), &self.0.ground)
     }
 
     fn start(&self, birth: Birth) -> Result<(), String> {

@@ -17,7 +17,7 @@ pub(crate) use world::{Birth, Known, Plan, Section, Watch, World};
 
 use crate::sync::Arc;
 use rand_pcg::Pcg64Mcg;
-use runyard_engine::attr::Attr;
+use runyard_engine::attr::{Attr, GroupId};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::Histogram;
@@ -57,6 +57,8 @@ pub(crate) struct Diary {
     pub(crate) yields: u64,
     /// Its thread's CPU time when it began.
     pub(crate) cpu_at_start: Nanos,
+    /// The task groups that it went to, and its thread's CPU time when it did.
+    pub(crate) moves: Vec<(GroupId, Nanos)>,
 }
 
 /// Runs the program of one task to its end, or to the end of the run.
@@ -163,6 +165,9 @@ impl<S: Stage> Player<S> {
         }
         self.world.set_prio(self.task, new.policy.rt_prio());
         let applied = self.stage.apply(&new, &self.attr);
+        if new.group != self.attr.group {
+            self.diary.moves.push((new.group, cpu_time()));
+        }
         self.attr = new;
         self.unless_refused(applied)
     }

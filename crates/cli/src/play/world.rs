@@ -15,7 +15,7 @@ use crate::Failure;
 use crate::log::LogFolder;
 use crate::sync::{Arc, AtomicBool, Changed, Mutex, Ordering, lock};
 use rand_pcg::Pcg64Mcg;
-use runyard_engine::attr::{Attr, Policy, RtPrio};
+use runyard_engine::attr::{Attr, GroupId, Policy, RtPrio};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
@@ -98,8 +98,9 @@ pub(crate) struct Known {
     pub(crate) name: String,
     /// The thread object whose program it runs.
     pub(crate) thread: String,
-    /// The policy with which it began.
+    /// The policy and the task group with which it began.
     pub(crate) policy: Policy,
+    pub(crate) group: GroupId,
     /// When it came into being, and when it was over.
     pub(crate) life: (Time, Time),
     prio: Option<RtPrio>,
@@ -252,6 +253,7 @@ impl World {
             name: name.clone(),
             thread: spec.name.clone(),
             policy: attr.policy,
+            group: attr.group,
             life: (now, Time::MAX),
             prio: attr.policy.rt_prio(),
             state: State::Awake,
