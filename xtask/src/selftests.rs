@@ -25,7 +25,7 @@ pub(crate) struct Case {
 }
 
 /// The cases, in the order of the table.
-pub(crate) const CASES: [Case; 4] = [
+pub(crate) const CASES: [Case; 5] = [
     Case {
         scenario: "cgroup-weights",
         name: "weight_overprovisioned",
@@ -59,6 +59,13 @@ pub(crate) const CASES: [Case; 4] = [
             let [normal, least, idle] = [1024.0, 15.0, 3.0];
             close(of[1], of[0] * least / normal, 35.0) && close(of[2], of[1] * idle / least, 35.0)
         },
+    },
+    Case {
+        scenario: "cgroup-idle",
+        name: "none: cpu.idle, a group",
+        of: &["/a", "/b"],
+        asserts: "b as a x 3 / 1024 (35 %)",
+        holds: |of| close(of[1], of[0] * 3.0 / 1024.0, 35.0),
     },
 ];
 

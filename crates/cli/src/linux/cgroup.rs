@@ -139,6 +139,10 @@ impl Drop for Tree {
 impl Version {
     /// What to write where, for a group to be as the scenario says.
     fn settings(self, group: &GroupSpec) -> Vec<(&'static str, String)> {
+        if group.idle {
+            // Its weight is the kernel's affair, which refuses another.
+            return vec![("cpu.idle", "1".to_owned())];
+        }
         let weight = u64::from(group.weight.get());
         match self {
             Version::First => vec![("cpu.shares", weight.to_string())],
@@ -269,7 +273,7 @@ mod tests {
 
     fn group(path: &str, parent: u32, weight: i64) -> GroupSpec {
         let weight = Weight::new(weight).expect("a weight");
-        GroupSpec { path: path.to_owned(), parent: GroupId(parent), weight }
+        GroupSpec { path: path.to_owned(), parent: GroupId(parent), weight, idle: false }
     }
 
     /// A folder of its own for a test, in which nothing is the kernel's.
