@@ -38,6 +38,11 @@ const IDLE_BALANCE_INTERVAL: Nanos = Nanos::from_millis(4);
 /// How many tasks are moved in a pass at most (`sched_nr_migrate`).
 const MAX_MOVED: u32 = 32;
 
+/// How often an imbalance is doubled at most because nothing fitted into it. A task of which an
+/// eighth fits makes things worse, but then it is another's turn: three equal tasks on two CPUs
+/// rotate.
+const MAX_RELAXED: u32 = 2;
+
 /// Of how many CPUs with nothing but pinned tasks a pass finds out.
 const MAX_TRIED: usize = 4;
 
@@ -313,15 +318,12 @@ impl<W: Controlled> Machine<W> {
 
     /// The levels whose time has come, which begins anew.
     fn due_levels(&self, now: Time, cpu: CpuId, moment: Moment) -> [bool; LEVELS] {
-        // A CPU that only has SCHED_IDLE tasks is not busy (5.4 and later).
-        let busy = moment == Moment::Busy
-            && !(self.has(Feature::IdleLoadBalance) && self.hints.sched_idle.contains(cpu));
         let most = Nanos(MAX_INTERVAL_PER_CPU.0 * self.cpus.len() as u64);
         self.with_balance(cpu, |balance| {
             let mut due = [false; LEVELS];
             for &(level, domain) in &self.domains {
                 let progress = balance.of(level);
-                let factor = if busy { domain.busy_factor } else { 1 };
+                let factor = if moment == Moment::Busy { domain.busy_factor } else { 1 };
                 let interval = Nanos(progress.interval.0 * factor).min(most).max(self.config.tick);
                 if progress.last + interval <= now {
                     progress.last = now;
@@ -359,7 +361,8 @@ impl<W: Controlled> Machine<W> {
             }
         }
         let takes_running = self.note(site, outcome);
-        if let Outcome::Failed(from, measure) = outcome
+        // A running task of one measure is left alone: nobody who waits would gain by its going.
+        if let Outcome::Failed(from, measure @ Measure::All) = outcome
             && takes_running
         {
             self.take_running(site, from, measure, fx);
@@ -474,7 +477,7 @@ impl<W: Controlled> Machine<W> {
         };
         if pass.measure != Measure::All {
             // Who fails again and again becomes less choosy (6.12, `detach_tasks`).
-            left = left.saturating_mul(1 << failed.min(16));
+            left = left.saturating_mul(1 << failed.min(MAX_RELAXED));
         }
         let hot = failed > pass.domain.cache_nice_tries;
         let measure = imbalance.measure(pass.measure);

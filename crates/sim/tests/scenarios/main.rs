@@ -1,6 +1,7 @@
 //! The simulator, told as scenarios: a text in rt-app's language, a machine, and what must come of
 //! it. See [`rig`] for how they run and what every run is held to.
 
+mod balance;
 mod costs;
 mod endings;
 mod fair;

@@ -1,0 +1,298 @@
+//! Balance over the topology: who fills which CPU, and that none idles while somebody waits. Every
+//! run here is held to `no-wasted-cpu`, as all are.
+
+use crate::rig::{Run, World, ms, world};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use runyard_engine::event::What;
+use runyard_engine::time::Nanos;
+use std::fmt::Write as _;
+
+/// A thread object whose instances begin on `from`, stay there for a millisecond of work, and may
+/// then run on `cpus`.
+fn begins_on(name: &str, instances: u32, (from, cpus): (u16, &str), attributes: &str) -> String {
+    format!(
+        "'{name}': {{'instance': {instances}, {attributes} 'phases': {{
+             'there': {{'cpus': [{from}], 'run': 1000}},
+             'wide': {{'loop': -1, 'cpus': [{cpus}], 'run': 1000}}}}}},"
+    )
+}
+
+/// Runs `tasks` on a machine of this shape.
+#[track_caller]
+fn on_shape(world: World, shape: &str, groups: &str, tasks: &str) -> Run {
+    world.run_text(&format!(
+        "{{'machine': {{'topology': '{shape}'}}, 'groups': {{{groups}}}, 'tasks': {{{tasks}}}}}"
+    ))
+}
+
+/// How much of the machine worked since the run began, in per cent.
+fn busy(run: &Run) -> f64 {
+    let (totals, topology) = (run.totals(), run.scenario.machine.topology);
+    let idle: u64 = topology.iter().map(|cpu| totals.cpu(cpu).idle.0).sum();
+    100.0 - idle as f64 * 100.0 / (topology.cpus() as u64 * run.end().0) as f64
+}
+
+/// On which CPU each task executes at the end.
+fn last_cpu(run: &Run, name: &str) -> u16 {
+    run.stretches(name).last().expect("it ran").cpu
+}
+
+const CROWD: &str = "'soaker': {'instance': 4, 'policy': 'SCHED_IDLE', 'run': 1000},
+                     'normal': {'delay': 1000, 'run': 1000}";
+
+#[test]
+fn one_normal_task_leaves_no_cpu_idle() {
+    let run = on_shape(world().millis(4_000), "2x2", "", CROWD);
+    run.holds(busy(&run) > 99.9, &format!("{} % is busy", busy(&run)));
+    let normal = run.share("normal", Nanos::from_secs(4));
+    // It begins where a soaker is, which has a slice or two before it is sent elsewhere.
+    run.holds(normal > 99.5, &format!("the normal task has {normal} % of a CPU"));
+}
+
+/// The founding document's failure, for its reason: the node of the normal task is always the
+/// heaviest, loses its other task to the other node, running as it is, and takes nothing back.
+#[test]
+fn balance_by_weights_alone_leaves_a_cpu_idle() {
+    let run = on_shape(world().millis(6_000).features("NO_IDLE_LOAD_BALANCE"), "2x2", "", CROWD);
+    let at = last_cpu(&run, "normal");
+    let neighbour = at ^ 1;
+    for nth in 0..4 {
+        let name = format!("soaker-{nth}");
+        let last = run.stretches(&name).last().unwrap().cpu;
+        run.holds(last / 2 != at / 2, &format!("{name} is on the other node"));
+    }
+    let idle = |event: &_| {
+        let &runyard_engine::event::Event { cpu, what, .. } = event;
+        cpu.0 == neighbour && matches!(what, What::Idle)
+    };
+    let since = *run.times(idle).last().expect("the neighbour idles");
+    run.holds(since < ms(4_000), &format!("CPU {neighbour} idles since {since}"));
+}
+
+/// A group of little weight does to another what SCHED_IDLE does to normal tasks.
+#[test]
+fn groups_of_little_weight_are_balanced_as_sched_idle_tasks_are() {
+    let crowd = "'soaker': {'instance': 4, 'group': '/low', 'run': 1000},
+                 'normal': {'delay': 1000, 'group': '/high', 'run': 1000}";
+    for low in ["'weight': 2", "'idle': true"] {
+        let groups = format!("'/low': {{{low}}}, '/high': {{}}");
+        let run = on_shape(world().millis(3_000), "2x2", &groups, crowd);
+        run.holds(busy(&run) > 99.9, &format!("{low}: {} % is busy", busy(&run)));
+        let normal = run.share("normal", Nanos::from_secs(3));
+        run.holds(normal > 99.0, &format!("{low}: the normal task has {normal} % of a CPU"));
+    }
+    let world = world().millis(6_000).features("NO_IDLE_LOAD_BALANCE");
+    let run = on_shape(world, "2x2", "'/low': {'weight': 2}, '/high': {}", crowd);
+    run.holds(busy(&run) < 95.0, &format!("before: {} % is busy", busy(&run)));
+}
+
+/// A SCHED_IDLE task does not stay behind a normal one while others of its kind have CPUs, and no
+/// CPU has more of them than its neighbours without need.
+#[test]
+fn sched_idle_tasks_go_where_normal_ones_leave_time() {
+    let tasks = begins_on("soaker", 3, (0, "0, 1"), "'policy': 'SCHED_IDLE',")
+        + "'half': {'cpus': [0], 'timer': {'ref': 't', 'period': 10000}, 'run': 5000}";
+    let run = on_shape(world().millis(10_000), "1x2", "", &tasks);
+    // A CPU and a half for three of them.
+    for nth in 0..3 {
+        let share = run.share(&format!("soaker-{nth}"), Nanos::from_secs(10));
+        run.holds((35.0..65.0).contains(&share), &format!("soaker-{nth} has {share} %"));
+    }
+    // Three CPUs for four of them: their lot goes round, and nobody is left with the normal task.
+    let tasks = "'soaker': {'instance': 4, 'policy': 'SCHED_IDLE', 'run': 1000},
+                 'all': {'cpus': [0], 'run': 1000}";
+    let run = on_shape(world().millis(10_000), "1x4", "", tasks);
+    for nth in 0..4 {
+        let share = run.share(&format!("soaker-{nth}"), Nanos::from_secs(10));
+        run.holds((60.0..90.0).contains(&share), &format!("soaker-{nth} has {share} %"));
+    }
+    let migrations = run.totals().task(run.task("soaker-0")).map_or(0, |task| task.migrations);
+    run.holds(migrations < 100, &format!("{migrations} migrations of a task in 10 s"));
+}
+
+/// Two tasks on one core go to two, though both run all the time.
+#[test]
+fn cores_are_shared_only_when_all_are_taken() {
+    let tasks =
+        begins_on("a", 1, (0, "0, 1, 2, 3"), "") + &begins_on("b", 1, (1, "0, 1, 2, 3"), "");
+    for features in ["", "NO_IDLE_LOAD_BALANCE"] {
+        let run = on_shape(world().millis(500).features(features), "1x2x2", "", &tasks);
+        let cores = [last_cpu(&run, "a") / 2, last_cpu(&run, "b") / 2];
+        run.holds(cores[0] != cores[1], &format!("{features}: a core for each: {cores:?}"));
+        let still = on_shape(world().millis(500).features("NO_LOAD_BALANCE"), "1x2x2", "", &tasks);
+        still.is("a stays", still.cpus_of("a"), [0]);
+    }
+}
+
+#[test]
+fn tasks_spread_over_nodes() {
+    let tasks = begins_on("a", 4, (0, "0, 1, 2, 3, 4, 5, 6, 7"), "");
+    let run = on_shape(world().millis(2_000), "2x4", "", &tasks);
+    let on_first = (0..4).filter(|nth| last_cpu(&run, &format!("a-{nth}")) < 4).count();
+    run.is("tasks on the first node", on_first, 2);
+}
+
+/// Two classes: real-time tasks are for push and pull.
+#[test]
+fn real_time_tasks_are_never_moved() {
+    let tasks = begins_on("rt", 2, (0, "0, 1"), "'policy': 'SCHED_RR', 'priority': 5,");
+    let run = on_shape(world().millis(500).features("NO_RT_PUSH NO_RT_PULL"), "1x2", "", &tasks);
+    run.is("CPUs of rt-0", run.cpus_of("rt-0"), [0]);
+    run.is("CPUs of rt-1", run.cpus_of("rt-1"), [0]);
+}
+
+/// With `POWER_SAVINGS` a CPU that sleeps deep is left alone by SCHED_IDLE work, not by normal.
+#[test]
+fn sched_idle_work_does_not_wake_a_cpu_from_deep_sleep() {
+    // They come to share CPU 0 when CPU 1 is idle for long.
+    let crowd = |policy: &str| {
+        format!(
+            "'a': {{'instance': 2, 'policy': '{policy}', 'loop': 1, 'cpus': [0], 'phases': {{
+                'pinned': {{'run': 20000}}, 'wide': {{'loop': -1, 'cpus': [0, 1], 'run': 1000}}}}}}"
+        )
+    };
+    let ends = |features: &str, policy: &str| {
+        let run = on_shape(world().millis(300).features(features), "1x2", "", &crowd(policy));
+        [last_cpu(&run, "a-0"), last_cpu(&run, "a-1")].contains(&1)
+    };
+    assert!(ends("", "SCHED_IDLE"));
+    assert!(ends("POWER_SAVINGS", "SCHED_OTHER"));
+    assert!(!ends("POWER_SAVINGS", "SCHED_IDLE"));
+}
+
+// J. Lozi and others, "The Linux scheduler: a decade of wasted cores", EuroSys 2016: four bugs, each
+// of which left CPUs idle for seconds while tasks waited.
+
+/// Their first: a task of a group of its own weighs so much that the average load of its node hides
+/// that CPUs there are idle.
+#[test]
+fn group_imbalance() {
+    let groups = "'/make': {}, '/r1': {}, '/r2': {}";
+    let cpus = "0, 1, 2, 3, 4, 5, 6, 7";
+    let tasks = begins_on("make", 12, (0, cpus), "'group': '/make',")
+        + "'r1': {'group': '/r1', 'run': 1000}, 'r2': {'group': '/r2', 'run': 1000}";
+    let run = on_shape(world().millis(1_500), "2x4", groups, &tasks);
+    run.holds(busy(&run) > 97.0, &format!("{} % is busy", busy(&run)));
+}
+
+/// Their second: tasks that are bound to two nodes far from each other all stay on the one on which
+/// they began.
+#[test]
+fn scheduling_group_construction() {
+    let tasks = begins_on("a", 4, (2, "2, 3, 12, 13"), "");
+    let run = on_shape(world().millis(1_000), "8x2", "", &tasks);
+    let mut cpus: Vec<_> = (0..4).map(|nth| last_cpu(&run, &format!("a-{nth}"))).collect();
+    cpus.sort_unstable();
+    run.is("CPUs", cpus, [2, 3, 12, 13]);
+}
+
+/// Their third: tasks that wake up wake on the node where they slept, though it is full and others
+/// have idle CPUs.
+#[test]
+fn overload_on_wakeup() {
+    let tasks =
+        "'db': {'instance': 8, 'run': {'exponential': 3000}, 'sleep': {'exponential': 300}},
+                 'hog': {'instance': 1, 'delay': 10000, 'loop': 300, 'run': 3000}";
+    let run = on_shape(world().millis(1_500), "2x4", "", tasks);
+    // Eight tasks that sleep a tenth of the time, and one that never does while it lives.
+    run.holds(busy(&run) > 90.0, &format!("{} % is busy", busy(&run)));
+}
+
+/// Their fourth: after a CPU left service and came back, nodes no longer balance with each other.
+#[test]
+fn missing_scheduling_domains() {
+    let tasks = begins_on("a", 8, (0, "0, 1, 2, 3, 4, 5, 6, 7"), "'delay': 30000,");
+    let world = world().millis(1_000).hotplug(ms(10), 5, false).hotplug(ms(20), 5, true);
+    let run = on_shape(world, "2x4", "", &tasks);
+    run.holds(busy(&run) > 90.0, &format!("{} % is busy", busy(&run)));
+}
+
+const SHAPES: [(&str, u16); 6] =
+    [("1x2", 2), ("1x8", 8), ("4x2", 8), ("2x2x2", 8), ("4x4", 16), ("3x5", 15)];
+const POLICIES: [&str; 3] = ["SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE"];
+const GROUPS: [(&str, &str); 5] = [
+    ("/a", "'weight': 2"),
+    ("/a/b", ""),
+    ("/c", "'weight': 262144"),
+    ("/i", "'idle': true"),
+    ("/i/d", ""),
+];
+
+/// A thread object of a random crowd.
+#[derive(Clone, Debug)]
+struct Member {
+    instances: u32,
+    policy: usize,
+    nice: i32,
+    group: Option<usize>,
+    /// Where it begins, and a bit for each CPU where it may run then.
+    from: u16,
+    cpus: u16,
+    /// It sleeps so long between its runs, in us; zero for never.
+    sleep: u32,
+    delay: u32,
+}
+
+fn member() -> impl Strategy<Value = Member> {
+    let sleep = prop_oneof![3 => Just(0), 1 => 100..5_000_u32];
+    let mask = prop_oneof![2 => Just(u16::MAX), 1 => any::<u16>()];
+    let group = prop::option::of(0..GROUPS.len());
+    (1..5_u32, 0..POLICIES.len(), -20..20, group, any::<u16>(), mask, sleep, 0..100_000_u32)
+        .prop_map(|(instances, policy, nice, group, from, cpus, sleep, delay)| Member {
+            instances,
+            policy,
+            nice,
+            group,
+            from,
+            cpus,
+            sleep,
+            delay,
+        })
+}
+
+fn text((shape, cpus): (&str, u16), members: &[Member]) -> String {
+    let groups: String =
+        GROUPS.iter().map(|(path, what)| format!("'{path}': {{{what}}}, ")).collect();
+    let mut tasks = String::new();
+    for (nth, it) in members.iter().enumerate() {
+        let list = |mask: u16| {
+            let some = (0..cpus).filter(|cpu| mask >> cpu & 1 == 1).map(|cpu| cpu.to_string());
+            some.collect::<Vec<_>>().join(", ")
+        };
+        let wide = Some(list(it.cpus)).filter(|list| !list.is_empty());
+        let group = it.group.map_or(String::new(), |at| format!("'group': '{}',", GROUPS[at].0));
+        let nice = if it.policy == 2 { 0 } else { it.nice };
+        let sleep = match it.sleep {
+            0 => String::new(),
+            us => format!("'sleep': {{'exponential': {us}}},"),
+        };
+        let _ = write!(
+            tasks,
+            "'t{nth}': {{'instance': {}, 'policy': '{}', 'priority': {nice}, {group}
+                 'delay': {}, 'phases': {{
+                 'there': {{'cpus': [{}], 'run': 1000}},
+                 'wide': {{'loop': -1, 'cpus': [{}], 'run': 700, {sleep}}}}}}},\n",
+            it.instances,
+            POLICIES[it.policy],
+            it.delay,
+            it.from % cpus,
+            wide.unwrap_or_else(|| list(u16::MAX)),
+        );
+    }
+    format!(
+        "{{'machine': {{'topology': '{shape}'}}, 'groups': {{{groups}}}, 'tasks': {{{tasks}}}}}"
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// Whatever the topology, the affinities, the weights and the groups, no CPU idles for long
+    /// while a task waits that may run there.
+    #[test]
+    fn no_cpu_is_wasted(shape in 0..SHAPES.len(), members in vec(member(), 1..8), seed in 0..100_u64) {
+        let text = text(SHAPES[shape], &members);
+        world().millis(250).seed(seed).costs_of_the_text().unlogged().run_text(&text);
+    }
+}
