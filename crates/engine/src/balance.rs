@@ -488,3 +488,166 @@ pub fn queue_rank(seen: Seen, measure: Measure, imbalance: Imbalance) -> Option<
     };
     wanted.then(|| average(it.load, it.power))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOPOLOGY: &str = "4x4";
+
+    /// A CPU of full power with so many nice 0 and SCHED_IDLE tasks. Normal tasks leave nothing.
+    fn cpu(normal: u32, idle: u32) -> Seen {
+        Seen {
+            nr_fair: normal + idle,
+            nr_idle: idle,
+            nr_rt: 0,
+            load: u64::from(1_024 * normal + 3 * idle),
+            power: FULL_POWER,
+            idle_power: if normal == 0 { FULL_POWER } else { 0 },
+        }
+    }
+
+    fn group(cpus: &[Seen], measure: Measure) -> CpuGroup {
+        let mut group = CpuGroup::default();
+        cpus.iter().for_each(|&cpu| group.add(cpu, measure));
+        group
+    }
+
+    fn pass(level: Level, measure: Measure, moment: Moment) -> Pass {
+        Pass { measure, moment, domain: Domain::of(level, TOPOLOGY.parse().unwrap()) }
+    }
+
+    /// What the first of `groups` decides.
+    fn decide(pass: Pass, groups: &[&[Seen]]) -> Verdict<usize> {
+        let mut survey = Survey::new(pass, group(groups[0], pass.measure));
+        for (nth, cpus) in groups.iter().enumerate().skip(1) {
+            survey.add(nth, group(cpus, pass.measure));
+        }
+        survey.decide()
+    }
+
+    /// The founding failure step by step, with the numbers that 2.6.35 has for it.
+    #[test]
+    fn by_weights_the_node_of_a_normal_task_loses_all_others() {
+        let pass = pass(Level::Machine, Measure::All, Moment::Busy);
+        let full = [cpu(0, 1); 4];
+        let first = [cpu(1, 1), cpu(0, 1), cpu(0, 1), cpu(0, 1)];
+        // 259 a CPU there, 3 elsewhere, 67 on average: a node may take 4 x 64.
+        let verdict = decide(pass, &[&full, &full, &first, &full]);
+        assert_eq!(verdict, Verdict::Pull(2, Imbalance::Load(256)));
+        // The SCHED_IDLE task that waits goes; then the running ones are what there is.
+        let then = [cpu(1, 0), cpu(0, 1), cpu(0, 1), cpu(0, 1)];
+        let imbalance = Imbalance::Load(258);
+        assert_eq!(decide(pass, &[&full, &full, &then, &full]), Verdict::Pull(2, imbalance));
+        let rank = |seen| queue_rank(seen, Measure::All, imbalance);
+        assert_eq!((rank(cpu(1, 0)), rank(cpu(0, 1))), (None, Some(3)));
+        // In the end its CPUs are idle and take nothing, since their own node is the heaviest.
+        let last = [cpu(1, 0), cpu(0, 0), cpu(0, 0), cpu(0, 0)];
+        let crowded = [cpu(0, 2), cpu(0, 1), cpu(0, 1), cpu(0, 1)];
+        for moment in [Moment::Idle, Moment::NewlyIdle] {
+            let pass = Pass { moment, ..pass };
+            assert_eq!(decide(pass, &[&last, &crowded, &crowded, &full]), Verdict::Balanced);
+        }
+        let normal = Pass { measure: Measure::Idle, moment: Moment::Idle, ..pass };
+        let verdict = decide(normal, &[&last, &crowded, &crowded, &full]);
+        assert_eq!(verdict, Verdict::Pull(1, Imbalance::Waiting));
+    }
+
+    /// All domains of two CPU groups of two CPUs with up to two normal and two SCHED_IDLE tasks
+    /// each.
+    fn domains() -> impl Iterator<Item = [[Seen; 2]; 2]> {
+        let states = || (0..9).map(|nth| cpu(nth / 3, nth % 3));
+        let groups = move || states().flat_map(move |a| states().map(move |b| [a, b]));
+        groups().flat_map(move |local| groups().map(move |other| [local, other]))
+    }
+
+    /// A CPU group with room takes who waits in another, and none without room takes from one with.
+    #[test]
+    fn room_is_for_whoever_waits() {
+        for [local, other] in domains() {
+            for measure in [Measure::Normal, Measure::Idle] {
+                for moment in [Moment::Busy, Moment::Idle] {
+                    let verdict = decide(pass(Level::Node, measure, moment), &[&local, &other]);
+                    let room = |group: [Seen; 2]| group.iter().any(|cpu| cpu.is_free(measure));
+                    let waits = other.iter().any(|cpu| cpu.waits(measure));
+                    let case = format!("{measure:?}: {local:?} {other:?}: {verdict:?}");
+                    let waiting = verdict == Verdict::Pull(1, Imbalance::Waiting);
+                    assert_eq!(waiting, room(local) && waits, "{case}");
+                    let full = !room(local) && other.iter().all(|cpu| cpu.is_free(measure));
+                    assert!(!full || verdict == Verdict::Balanced, "{case}");
+                }
+            }
+        }
+    }
+
+    /// By load a task goes down, or to where it is as well off: never up, however small the gain.
+    #[test]
+    fn loads_are_pulled_downwards() {
+        for [local, other] in domains() {
+            for measure in [Measure::Normal, Measure::Idle] {
+                let pass = pass(Level::Node, measure, Moment::Busy);
+                let verdict = decide(pass, &[&local, &other]);
+                let [own, theirs] = [local, other].map(|cpus| group(&cpus, measure));
+                if let Verdict::Pull(_, Imbalance::Load(load)) = verdict {
+                    assert!(load > 0 && own.avg_load() < theirs.avg_load(), "{local:?} {other:?}");
+                }
+                let equal = decide(pass, &[&local, &local]);
+                let room = local.iter().any(|cpu| cpu.is_free(measure));
+                assert!(room || equal == Verdict::Balanced, "{measure:?} {local:?}: {equal:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn to_a_normal_task_a_cpu_with_sched_idle_work_is_free() {
+        let [soaker, both, alone] = [cpu(0, 3), cpu(1, 1), cpu(0, 0)];
+        assert!(soaker.is_free(Measure::Normal) && !soaker.is_free(Measure::Idle));
+        assert!(!both.waits(Measure::Normal) && both.waits(Measure::Idle));
+        assert!(alone.is_free(Measure::Normal) && alone.is_free(Measure::Idle));
+        let pass = pass(Level::Node, Measure::Normal, Moment::Busy);
+        let verdict = decide(pass, &[&[soaker], &[cpu(2, 0)]]);
+        assert_eq!(verdict, Verdict::Pull(1, Imbalance::Waiting));
+        assert_eq!(queue_rank(both, Measure::Normal, Imbalance::Waiting), None);
+    }
+
+    /// A SCHED_IDLE task behind a normal one is better off with another of its kind; but nobody is
+    /// sent behind a normal one.
+    #[test]
+    fn idle_load_is_by_what_normal_tasks_leave() {
+        let pass = pass(Level::Node, Measure::Idle, Moment::Busy);
+        let pulls = |local, other| match decide(pass, &[&[local], &[other]]) {
+            Verdict::Pull(_, Imbalance::Load(load)) => load >= IDLE_TASK_LOAD / 2,
+            verdict => panic!("{verdict:?} though neither has room"),
+        };
+        assert!(pulls(cpu(0, 1), cpu(1, 1)));
+        let small = decide(pass, &[&[cpu(1, 0)], &[cpu(0, 2)]]);
+        assert!(
+            matches!(small, Verdict::Pull(_, Imbalance::Load(load)) if load < IDLE_TASK_LOAD / 8)
+        );
+    }
+
+    #[test]
+    fn cpu_groups_with_nobody_waiting_are_evened_out_by_idle_cpus() {
+        let pass = pass(Level::Machine, Measure::Normal, Moment::Idle);
+        let (idle, one) = ([cpu(0, 0); 4], [cpu(1, 0); 4]);
+        let two = [cpu(1, 0), cpu(0, 1), cpu(0, 0), cpu(0, 0)];
+        assert_eq!(decide(pass, &[&idle, &one]), Verdict::Pull(1, Imbalance::Any));
+        assert_eq!(decide(pass, &[&idle, &two]), Verdict::Pull(1, Imbalance::Any));
+        assert_eq!(decide(pass, &[&two, &idle]), Verdict::Balanced);
+        let lone = [cpu(1, 0), cpu(0, 0), cpu(0, 0), cpu(0, 0)];
+        assert_eq!(decide(pass, &[&idle, &lone]), Verdict::Balanced);
+    }
+
+    #[test]
+    fn threads_of_a_core_have_less_power_each_and_levels_their_own_pace() {
+        let smt: Topology = "2x2x2".parse().unwrap();
+        assert_eq!(power_of_cpu(smt), 589);
+        assert_eq!(power_of_cpu(TOPOLOGY.parse().unwrap()), FULL_POWER);
+        let domain = |level| Domain::of(level, smt);
+        assert!(domain(Level::Node).spreads && domain(Level::Machine).spreads);
+        assert!(!domain(Level::Smt).spreads && !domain(Level::Smt).idle_measure);
+        assert!(domain(Level::Machine).serialize && !domain(Level::Node).serialize);
+        let busy = |level| domain(level).min_interval.0 * domain(level).busy_factor;
+        assert!(busy(Level::Smt) <= busy(Level::Node) && busy(Level::Node) < busy(Level::Machine));
+    }
+}

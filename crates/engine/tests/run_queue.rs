@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use runyard_engine::attr::{Attr, GroupId, Nice, Policy, RtPrio, Weight};
+use runyard_engine::balance::Measure;
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
@@ -11,6 +12,7 @@ use runyard_engine::run_queue::{Enqueue, Expired, Prev, Released, Resched, RunQu
 use runyard_engine::task::{Change, Slot, Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
+use runyard_engine::{FairPull, Stays};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -85,6 +87,12 @@ enum Action {
         boost: Option<u8>,
     },
     Push(u8),
+    /// CPU 1 takes a waiting task, or asks for the running one.
+    Pull {
+        measure: u8,
+        max_load: u32,
+        running: bool,
+    },
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
@@ -116,6 +124,8 @@ fn action() -> impl Strategy<Value = Action> {
                 Action::Change { nth, policy, cpus, group, boost }
             }),
         1 => any::<u8>().prop_map(Action::Push),
+        1 => (0..3_u8, any::<u32>(), any::<bool>())
+            .prop_map(|(measure, max_load, running)| Action::Pull { measure, max_load, running }),
     ]
 }
 
@@ -136,6 +146,8 @@ struct World {
     away: Vec<Owned>,
     made: u32,
     exited: usize,
+    /// The running task, if CPU 1 asked for it.
+    asked_for: Option<TaskId>,
 }
 
 impl World {
@@ -147,7 +159,8 @@ impl World {
     fn with(config: Config, tree: Tree) -> World {
         let tree = Arc::new(tree);
         let rq = RunQueue::new(CpuId(0), Arc::new(config), Arc::clone(&tree));
-        World { rq, tree, now: Time(1), running: None, away: Vec::new(), made: 0, exited: 0 }
+        let away = Vec::new();
+        World { rq, tree, now: Time(1), running: None, away, made: 0, exited: 0, asked_for: None }
     }
 
     fn act(&mut self, action: &Action) {
@@ -184,6 +197,14 @@ impl World {
                 if let Some(slot) = self.nth(nth) {
                     let changed = self.rq.change(self.now, slot, change);
                     self.away.extend(changed.evicted);
+                }
+            }
+            Action::Pull { measure, max_load, running } => {
+                let measure = [Measure::All, Measure::Normal, Measure::Idle][usize::from(measure)];
+                if running {
+                    self.ask_for_curr(measure);
+                } else {
+                    self.pull(measure, max_load.into());
                 }
             }
             Action::Push(floor) => {
@@ -270,6 +291,7 @@ impl World {
             (Some(id), _) => Prev::Preempted(id),
         };
         let preempted = matches!(prev, Prev::Preempted(_));
+        let asked_for = self.asked_for.take();
         let Switch { next, released } = self.rq.schedule(self.now, prev);
         let next = next.map(|(id, payload)| {
             assert_eq!(id, payload, "the payload is the task's own");
@@ -279,12 +301,65 @@ impl World {
         self.running = next;
         match released {
             Some((_, Released::Exited)) => self.exited += 1,
-            Some((task, Released::Blocked | Released::Evicted | Released::MoveTo(_))) => {
+            Some((task, Released::Blocked | Released::Evicted)) => self.away.push(task),
+            Some((task, Released::MoveTo(to))) => {
+                let asked = asked_for == Some(task.id) && preempted;
+                let may = task.rt_prio().is_none() && task.attr().affinity.contains(to);
+                assert!(asked && may && to == CpuId(1), "{task:?} goes to who asked for it");
                 self.away.push(task);
             }
             None => {}
         }
         self.check_choice();
+    }
+
+    fn counts(&self, task: &Task<TaskId>, measure: Measure) -> bool {
+        let mut above = task.attr().group;
+        let mut idle = task.attr().policy == Policy::Idle;
+        while above != GroupId::ROOT {
+            idle |= self.tree.counts_as_idle(above);
+            above = self.tree.parent(above);
+        }
+        task.rt_prio().is_none() && (measure == Measure::All || idle == (measure == Measure::Idle))
+    }
+
+    /// Whoever is counted and may run on CPU 1 goes, unless it is too heavy.
+    fn pull(&mut self, measure: Measure, max_load: u64) {
+        let waiting =
+            self.rq.tasks().map(|(_, task)| task).filter(|it| Some(it.id) != self.running);
+        let counted: Vec<_> = waiting.filter(|task| self.counts(task, measure)).collect();
+        let may: Vec<_> = counted
+            .iter()
+            .filter(|it| it.attr().affinity.contains(CpuId(1)))
+            .map(|it| it.id)
+            .collect();
+        let none = counted.is_empty();
+        let pull = FairPull { to: CpuId(1), measure, max_load, hot: true };
+        match self.rq.detach_fair(self.now, pull) {
+            Ok((task, load)) => {
+                assert!(may.contains(&task.id) && load / 2 <= max_load, "{task:?} fits");
+                self.away.push(task);
+            }
+            Err(Stays::Nobody) => assert!(none, "somebody is counted and waits"),
+            Err(Stays::Pinned) => assert!(may.is_empty() && !none, "somebody may go"),
+            Err(Stays::NotNow) => assert!(!may.is_empty(), "nobody was too heavy"),
+        }
+    }
+
+    fn ask_for_curr(&mut self, measure: Measure) {
+        let curr = self.rq.curr();
+        let goes = curr.is_some_and(|task| {
+            self.counts(task, measure) && task.attr().affinity.contains(CpuId(1))
+        });
+        match self.rq.give_curr(self.now, CpuId(1), measure) {
+            Ok(resched) => assert!(goes && resched == Resched::Yes),
+            Err(stays) => {
+                assert!(!goes || stays == Stays::NotNow && self.asked_for == self.running)
+            }
+        }
+        if goes {
+            self.asked_for = self.running;
+        }
     }
 
     /// Whoever runs is as important as anything here; among fair tasks nothing real-time waits.
