@@ -12,6 +12,7 @@
 //! [`live`] is apart: whole workloads on threads of this machine, beside the same on a peer.
 
 mod balance;
+mod fair;
 pub mod live;
 mod rig;
 mod switch;
@@ -61,6 +62,7 @@ pub fn operations() -> Vec<Operation> {
         switch::operations(),
         wake::operations(),
         balance::operations(),
+        fair::operations(),
         timers::operations(),
         throughput::operations(),
     ]

@@ -354,7 +354,7 @@ impl World {
         match self.rq.give_curr(self.now, CpuId(1), measure) {
             Ok(resched) => assert!(goes && resched == Resched::Yes),
             Err(stays) => {
-                assert!(!goes || stays == Stays::NotNow && self.asked_for == self.running)
+                assert!(!goes || stays == Stays::NotNow && self.asked_for == self.running);
             }
         }
         if goes {

@@ -53,6 +53,8 @@ const LEVELS: usize = 3;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Balance {
     levels: [Progress; LEVELS],
+    /// When a busy CPU looks at the above again, at a tick.
+    next_look: Time,
     /// When a CPU with nothing but SCHED_IDLE tasks looks for normal ones again.
     next_search: Time,
     /// From where a search goes on that found nothing with the busiest.
@@ -137,7 +139,12 @@ impl Balance {
             Progress { last: Time::ZERO, interval, failed: 0 }
         };
         let levels = [Level::Smt, Level::Node, Level::Machine].map(progress);
-        Balance { levels, next_search: Time::ZERO, cursor: CpuId(0) }
+        Balance { levels, next_look: Time::ZERO, next_search: Time::ZERO, cursor: CpuId(0) }
+    }
+
+    /// Whether something may be due at this tick of a busy CPU.
+    pub(crate) fn looks(&self, now: Time) -> bool {
+        self.next_look <= now
     }
 
     fn of(&mut self, level: Level) -> &mut Progress {
@@ -178,7 +185,7 @@ impl<W: Controlled> Machine<W> {
         newly: bool,
         fx: &mut impl Effects<W>,
     ) -> bool {
-        if !self.hints.online.contains(cpu) {
+        if newly && self.hints.overloaded.is_empty() || !self.hints.online.contains(cpu) {
             return false;
         }
         match newly {
@@ -187,22 +194,29 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// What a busy CPU does for balance at a tick.
-    pub(crate) fn balance_tick(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+    /// What a busy CPU does for balance at a tick; `looks`, whether a pass may be due.
+    pub(crate) fn balance_tick(
+        &self,
+        now: Time,
+        cpu: CpuId,
+        looks: bool,
+        fx: &mut impl Effects<W>,
+    ) {
         if !self.has(Feature::LoadBalance) {
             return;
         }
         if self.hints.sched_idle.contains(cpu) && self.has(Feature::IdleLoadBalance) {
             self.search_for_normal(now, cpu, fx);
         }
-        self.rebalance(now, cpu, Moment::Busy, fx);
-        self.kick_an_idle_cpu(now, cpu, fx);
+        if looks {
+            self.rebalance(now, cpu, Moment::Busy, fx);
+        }
+        if self.hints.overloaded.contains(cpu) || looks && self.is_crowded(cpu) {
+            self.kick_an_idle_cpu(now, cpu, fx);
+        }
     }
 
     fn balance_newly_idle(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
-        if self.hints.overloaded.is_empty() {
-            return false;
-        }
         if self.has(Feature::IdleLoadBalance) {
             let pull = anything(cpu, Measure::All);
             return self.search(now, Moment::NewlyIdle, pull, fx);
@@ -320,7 +334,7 @@ impl<W: Controlled> Machine<W> {
     fn due_levels(&self, now: Time, cpu: CpuId, moment: Moment) -> [bool; LEVELS] {
         let most = Nanos(MAX_INTERVAL_PER_CPU.0 * self.cpus.len() as u64);
         self.with_balance(cpu, |balance| {
-            let mut due = [false; LEVELS];
+            let (mut due, mut next_look) = ([false; LEVELS], Time::MAX);
             for &(level, domain) in &self.domains {
                 let progress = balance.of(level);
                 let factor = if moment == Moment::Busy { domain.busy_factor } else { 1 };
@@ -329,7 +343,10 @@ impl<W: Controlled> Machine<W> {
                     progress.last = now;
                     due[level as usize] = true;
                 }
+                let crowded = if domain.spreads { IDLE_BALANCE_INTERVAL } else { interval };
+                next_look = next_look.min(progress.last + interval).min(now + crowded);
             }
+            balance.next_look = next_look;
             due
         })
     }
@@ -371,7 +388,11 @@ impl<W: Controlled> Machine<W> {
     }
 
     fn note(&self, site: Site, outcome: Outcome) -> bool {
-        self.with_balance(site.cpu, |it| it.of(site.level).note(outcome, site.pass))
+        self.with_balance(site.cpu, |balance| {
+            // The next pass may be due sooner than it was.
+            balance.next_look = Time::ZERO;
+            balance.of(site.level).note(outcome, site.pass)
+        })
     }
 
     /// Active balance: has the running task of `from` preempted and sent here.
@@ -512,9 +533,7 @@ impl<W: Controlled> Machine<W> {
     /// An idle CPU has no tick: a busy one sees for it that it could help.
     fn kick_an_idle_cpu(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         let next = &self.hints.next_idle_balance;
-        if now.0 < next.load(Ordering::Acquire)
-            || !(self.hints.overloaded.contains(cpu) || self.is_crowded(cpu))
-        {
+        if now.0 < next.load(Ordering::Acquire) {
             return;
         }
         let mut idle = self.hints.idle.ring(&self.all, 0..self.cpus.len(), cpu);

@@ -287,13 +287,15 @@ impl<W: Controlled> Machine<W> {
     pub fn expire(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> Option<Expired> {
         let mut locked = lock(&self.cpus[cpu.index()].queue);
         let expired = locked.rq.expire(now)?;
+        let mut balances = false;
         if expired == Expired::Tick {
             self.hints.say_times(cpu, &locked.rq);
+            balances = locked.balance.looks(now);
         }
         let news = self.told(cpu, &mut locked, fx);
         drop(locked);
         match expired {
-            Expired::Tick => self.balance_tick(now, cpu, fx),
+            Expired::Tick => self.balance_tick(now, cpu, balances, fx),
             Expired::RtPeriod => {
                 self.look(now, cpu, news, fx);
             }

@@ -1,0 +1,133 @@
+//! What the balance of fair tasks costs: on top of wake-ups, and for each look at the machine.
+//!
+//! `wake-up/balanced` and `wake-up/not-balanced` are the same with and without `LOAD_BALANCE`: a task
+//! wakes up on an idle CPU, runs and blocks, which is when its CPU looks for others' work; and the
+//! busy CPUs tick meanwhile, which is when they balance. `pass` is a pass of a busy CPU over the
+//! whole machine, `search` what a CPU about to idle does where everybody has somebody waiting and
+//! nobody may leave.
+
+use crate::rig::{Clock, Payload, Quiet, Seat, attr, machine, task};
+use crate::{Operation, Runner};
+use runyard_engine::attr::{Nice, Policy};
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::features::{Feature, Features};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_smp::machine::{Machine, TaskOf};
+
+/// The machine of the wake-ups, half of which is busy.
+const CPUS: u32 = 16;
+const BUSY: u32 = CPUS / 2;
+
+/// Sizes of the machines that are looked at.
+const SIZES: [u32; 4] = [16, 64, 256, 1_024];
+
+/// How long a woken task runs; then one of the busy CPUs has its tick for each that wakes up.
+const STINT: Nanos = Nanos(1_000_000 / BUSY as u64);
+
+/// Longer than a busy CPU waits between two passes of a node.
+const PAUSE: Nanos = Nanos::from_millis(300);
+
+pub(crate) fn operations() -> Vec<Operation> {
+    let all = Features::default();
+    let without = all.without(Feature::LoadBalance);
+    let wakeups = [("balanced", all), ("not-balanced", without)].map(|(word, features)| {
+        Operation::new(format!("wake-up/{word}/{CPUS}"), move || wake_ups(features))
+    });
+    let passes = SIZES.map(|cpus| Operation::new(format!("pass/{cpus}"), move || passes(cpus)));
+    let searches =
+        SIZES.map(|cpus| Operation::new(format!("search/{cpus}"), move || searches(cpus)));
+    wakeups.into_iter().chain(passes).chain(searches).collect()
+}
+
+/// A machine, its CPUs, and its tasks, of which those that run have the numbers of their CPUs.
+struct World {
+    machine: Machine<Payload>,
+    seats: Vec<Seat>,
+    clock: Clock,
+}
+
+impl World {
+    /// The first `busy` CPUs run a task each that stays there.
+    fn new(cpus: u32, busy: u32, features: Features) -> World {
+        let machine = machine(cpus, features);
+        let seats = (0..cpus as usize).map(|at| Seat::idle(CpuId::at(at))).collect();
+        let mut world = World { machine, seats, clock: Clock::default() };
+        for id in 0..busy {
+            world.start(id, CpuId::at(id as usize));
+        }
+        world
+    }
+
+    fn start(&mut self, id: u32, on: CpuId) {
+        self.wake(bound(id, on));
+        self.seats[on.index()].switch_to(&self.machine, self.clock.now, TaskId(id));
+    }
+
+    fn wake(&self, task: TaskOf<Payload>) {
+        self.machine.wake(self.clock.now, task, &mut Quiet);
+    }
+
+    /// Serves the ticks that are due on `cpu`.
+    fn tick(&self, cpu: CpuId) {
+        while self.machine.expire(self.clock.now, cpu, &mut Quiet).is_some() {}
+    }
+}
+
+fn bound(id: u32, on: CpuId) -> TaskOf<Payload> {
+    let normal = Policy::Normal(Nice::default());
+    task(id, attr(normal, CpuSet::only(on)), on)
+}
+
+fn wake_ups(features: Features) -> Runner {
+    let mut world = World::new(CPUS, BUSY, features);
+    let free = (BUSY..CPUS).map(|cpu| CpuId::at(cpu as usize));
+    let all = world.machine.all().clone();
+    let sleeper = |cpu: CpuId| {
+        let normal = Policy::Normal(Nice::default());
+        Some(task(cpu.index() as u32, attr(normal, all.clone()), cpu))
+    };
+    let mut asleep: Vec<_> = free.clone().map(sleeper).collect();
+    let mut turns = free.clone().enumerate().cycle();
+    Box::new(move |times| {
+        for _ in 0..times {
+            let (nth, cpu) = turns.next().expect("a cycle has no end");
+            let woken = asleep[nth].take().expect("it sleeps between its turns");
+            let id = woken.id;
+            world.wake(woken);
+            world.seats[cpu.index()].switch_to(&world.machine, world.clock.now, id);
+            let now = world.clock.after(STINT);
+            asleep[nth] = Some(world.seats[cpu.index()].block(&world.machine, now));
+            world.tick(CpuId::at(nth));
+        }
+    })
+}
+
+fn passes(cpus: u32) -> Runner {
+    let mut world = World::new(cpus, cpus, Features::default());
+    Box::new(move |times| {
+        for _ in 0..times {
+            world.clock.after(PAUSE);
+            world.tick(CpuId(0));
+        }
+    })
+}
+
+fn searches(cpus: u32) -> Runner {
+    let mut world = World::new(cpus, cpus, Features::default());
+    let first = CpuId(0);
+    for id in 1..cpus {
+        world.wake(bound(cpus + id, CpuId::at(id as usize)));
+    }
+    let mut asleep = Some(world.seats[0].block(&world.machine, Time(1)));
+    Box::new(move |times| {
+        for _ in 0..times {
+            // Long enough that the CPU looks for work when it idles.
+            world.clock.after(Nanos::from_millis(2));
+            world.wake(asleep.take().expect("it blocked again"));
+            world.seats[0].switch_to(&world.machine, world.clock.now, TaskId(0));
+            asleep = Some(world.seats[0].block(&world.machine, world.clock.after(STINT)));
+            assert_eq!(world.seats[first.index()].runs(), None, "nobody may leave");
+        }
+    })
+}
