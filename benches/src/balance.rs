@@ -128,7 +128,7 @@ impl Full {
     }
 
     fn wake(&mut self, task: TaskOf<Payload>) {
-        self.machine.wake(self.clock.after(MOMENT), task, &mut Quiet);
+        self.machine.wake(self.clock.after(MOMENT), task, None, &mut Quiet);
     }
 
     fn switch_to(&mut self, at: usize, task: TaskId) {

@@ -181,7 +181,7 @@ impl OneOfMany {
         let machine = machine(CPUS, features);
         let attr = attr(tasks.policy, CpuSet::only(HERE));
         for id in 0..tasks.number {
-            machine.wake(Time::ZERO, task(id, attr.clone(), HERE), &mut Quiet);
+            machine.wake(Time::ZERO, task(id, attr.clone(), HERE), None, &mut Quiet);
         }
         OneOfMany(machine)
     }

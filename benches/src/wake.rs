@@ -43,19 +43,19 @@ fn round_trips(others: u32, policy: Policy) -> Runner {
     let (mut here, mut clock) = (Seat::idle(HERE), Clock::default());
     // The first round trip is that of a new task, which has no claim to preempt anybody.
     let new = task(SLEEPER.0, attr(policy, CpuSet::only(HERE)), HERE);
-    machine.wake(Time::ZERO, new, &mut Quiet);
+    machine.wake(Time::ZERO, new, None, &mut Quiet);
     here.switch_to(&machine, clock.now, SLEEPER);
     let mut asleep = Some(here.block(&machine, clock.after(STINT)));
     let normal = attr(Policy::Normal(Nice::default()), CpuSet::only(HERE));
     for id in 1..=others {
-        machine.wake(clock.now, task(id, normal.clone(), HERE), &mut Quiet);
+        machine.wake(clock.now, task(id, normal.clone(), HERE), None, &mut Quiet);
     }
     here.switch(&machine, clock.now);
     Box::new(move |times| {
         for _ in 0..times {
             let now = clock.after(SLEEP);
             let woken = asleep.take().expect("it sleeps between two round trips");
-            machine.wake(now, woken, &mut Quiet);
+            machine.wake(now, woken, Some(HERE), &mut Quiet);
             here.switch_to(&machine, now, SLEEPER);
             asleep = Some(here.block(&machine, clock.after(STINT)));
         }

@@ -344,13 +344,8 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// Whether a fair task counts as SCHED_IDLE on this CPU, by its policy or by a group that it is
     /// below ([`Groups::counts_as_idle`]).
     pub(crate) fn is_idle_class(&self, at: Index) -> bool {
-        let Attr { policy, mut group, .. } = self.task(at).attr;
-        let mut idle = policy == Policy::Idle;
-        while !idle && group != GroupId::ROOT {
-            idle = self.groups.counts_as_idle(group);
-            group = self.groups.parent(group);
-        }
-        idle
+        let Attr { policy, group, .. } = self.task(at).attr;
+        policy == Policy::Idle || self.groups.is_below_idle(group)
     }
 
     /// Whether an entity makes way for every other (`se_is_idle`): a SCHED_IDLE task or an idle

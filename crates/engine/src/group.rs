@@ -31,6 +31,17 @@ pub trait Groups {
         self.is_idle(group) || self.weight(group) <= Weight::IDLE
     }
 
+    /// Whether the tasks of `group` count as SCHED_IDLE ones, by it or by one above it
+    /// ([`Groups::counts_as_idle`]).
+    fn is_below_idle(&self, mut group: GroupId) -> bool {
+        let mut idle = false;
+        while !idle && group != GroupId::ROOT {
+            idle = self.counts_as_idle(group);
+            group = self.parent(group);
+        }
+        idle
+    }
+
     /// Replaces what one CPU contributes to the load of `group` and returns the load over all
     /// CPUs, the new contribution included.
     fn exchange_load(&self, group: GroupId, old: u64, new: u64) -> u64;

@@ -347,7 +347,10 @@ impl Shared {
         let Some(own) = poll else {
             match is_new {
                 true => self.machine.spawn(now, task, bells),
-                false => self.machine.wake(now, task, bells),
+                false => {
+                    let waker = self.here(|worker| worker.owns().then(|| worker.cpu()));
+                    self.machine.wake(now, task, waker.flatten(), bells)
+                }
             };
             return;
         };

@@ -236,7 +236,7 @@ impl<O: Observer> Sim<'_, O> {
     /// was on its way to block and did not come to it sees that it need not.
     pub(crate) fn wake(&mut self, cpu: CpuId, task: TaskId, since: Time, by: Option<TaskId>) {
         let Some(parked) = self.tasks[task.index()].parked.take() else { return };
-        let to = self.machine.wake(self.now, parked, &mut self.fx);
+        let to = self.machine.wake(self.now, parked, Some(cpu), &mut self.fx);
         self.tell(to, What::Wake { task, since, by });
         let here = self.here.replace(cpu);
         self.carry_out();

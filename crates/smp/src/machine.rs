@@ -124,7 +124,7 @@ pub struct Machine<W> {
     pub(crate) hints: Hints,
     /// The levels at which there is somebody to balance with, from small to large.
     pub(crate) domains: Box<[(Level, Domain)]>,
-    groups: Arc<GroupTable>,
+    pub(crate) groups: Arc<GroupTable>,
 }
 
 /// One CPU, away from its neighbours' cache lines.
@@ -410,7 +410,7 @@ impl<W: Controlled> Machine<W> {
     /// Sends a task that cannot stay at `from` to a CPU that takes it.
     fn send_away(&self, now: Time, mut task: TaskOf<W>, from: CpuId, fx: &mut impl Effects<W>) {
         apply_pending(&mut task);
-        let to = self.select_cpu(&task);
+        let to = self.select_cpu(now, &task, None);
         self.send(now, Moving::new(task, from, to, Enqueue::Moved), fx);
     }
 

@@ -41,6 +41,21 @@ impl Mask {
         self.0[index].load(Ordering::Acquire)
     }
 
+    /// How many CPUs of `range` are in both sets, each word read once.
+    pub(crate) fn count(&self, with: &CpuSet, range: Range<usize>) -> usize {
+        let (first, last) = (range.start / WORD, range.end.div_ceil(WORD));
+        let in_range = |at: usize| {
+            let below = |end: usize| match end.saturating_sub(at * WORD) {
+                bits if bits < WORD => (1 << bits) - 1,
+                _ => u64::MAX,
+            };
+            below(range.end) & !below(range.start)
+        };
+        let words = (first..last).map(|at| (at, with.word(at) & in_range(at)));
+        let both = words.map(|(at, wanted)| if wanted == 0 { 0 } else { wanted & self.word(at) });
+        both.map(|word| word.count_ones() as usize).sum()
+    }
+
     /// The CPUs of `range` that are in both sets, in ring order from `start`, each word read once
     /// (that of `start` twice).
     pub(crate) fn ring<'a>(
@@ -112,8 +127,11 @@ mod tests {
         assert_eq!(ring(0..200, 66), [130, 199, 0, 3, 64, 65]);
         assert_eq!(ring(1..131, 0), [3, 64, 65, 130]);
         assert_eq!(ring(4..64, 10), [] as [u16; 0]);
+        let counts = [0..200, 1..131, 4..64, 64..65, 65..200, 130..131, 131..199, 7..7];
+        assert_eq!(counts.map(|range| mask.count(&all, range)), [6, 4, 0, 1, 3, 1, 0, 0]);
         let few: CpuSet = [CpuId(3), CpuId(199)].into_iter().collect();
         assert_eq!(mask.ring(&few, 0..200, CpuId(4)).collect::<Vec<_>>(), [CpuId(199), CpuId(3)]);
+        assert_eq!((mask.count(&few, 0..200), mask.count(&few, 0..199)), (2, 1));
         mask.set(CpuId(3), false);
         assert!(!mask.contains(CpuId(3)) && mask.contains(CpuId(199)));
     }

@@ -1,23 +1,55 @@
 //! Waking and starting tasks, and on which CPU: pure choices over hints, repaired by refusal and
 //! balancing.
+//!
+//! A fair task that wakes up goes to where it was or to its waker (`wake_affine`), or to a *free*
+//! CPU near that (`select_idle_sibling`); a new one to where most is free (`find_idlest_group`).
+//! Free is what is idle; and, under `IDLE_LOAD_BALANCE`, to a task that does not count as
+//! SCHED_IDLE itself, what has nothing but such tasks (`sched_idle_cpu`). To one that does it is
+//! not: it would wait there while others idle (`fd54d81c2c0e` of Linux, Feb 2026).
 
 use crate::machine::{Controlled, Effects, Machine, Moving, TaskOf, apply_pending};
-use runyard_engine::cpu::CpuId;
+use runyard_engine::attr::{Policy, RtPrio};
+use runyard_engine::balance::{Measure, Seen, power_of_cpu};
+use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
+use runyard_engine::group::Groups;
+use runyard_engine::power::FULL_POWER;
 use runyard_engine::run_queue::{Enqueue, Importance};
 use runyard_engine::task::Task;
 use runyard_engine::time::Time;
 use runyard_engine::topology::Level;
+use std::cmp::Reverse;
+use std::ops::Range;
 
-/// At how many CPUs a new task looks when none is idle.
+/// At how many CPUs one by one, and at how many nodes, a choice looks at most: what it costs does
+/// not grow with the machine.
 const CPUS_LOOKED_AT: usize = 64;
+
+/// A fair task that looks for a CPU.
+#[derive(Clone, Copy, Debug)]
+struct Seeker<'a> {
+    now: Time,
+    affinity: &'a CpuSet,
+    weight: u64,
+    /// Whether it counts as SCHED_IDLE, by its policy or by a group above it.
+    sched_idle: bool,
+    /// The CPU on which it is woken, which is awake whatever it said last.
+    waker: Option<CpuId>,
+}
 
 impl<W: Controlled> Machine<W> {
     /// Makes a blocked task runnable, and tells on which CPU unless that refuses it. Its affinity
-    /// has a CPU of this machine.
-    pub fn wake(&self, now: Time, mut task: TaskOf<W>, fx: &mut impl Effects<W>) -> CpuId {
+    /// has a CPU of this machine. `waker` is the CPU on which that happens, of a timer the one that
+    /// it interrupts; `None` if it happens on no CPU of the machine.
+    pub fn wake(
+        &self,
+        now: Time,
+        mut task: TaskOf<W>,
+        waker: Option<CpuId>,
+        fx: &mut impl Effects<W>,
+    ) -> CpuId {
         apply_pending(&mut task);
-        let to = self.select_cpu(&task);
+        let to = self.select_cpu(now, &task, waker);
         self.place(now, task, to, fx)
     }
 
@@ -33,7 +65,10 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) -> CpuId {
         apply_pending(&mut task);
-        let to = if self.suits(&task, waker) { waker } else { self.select_cpu(&task) };
+        let to = match self.suits(&task, waker) {
+            true => waker,
+            false => self.select_cpu(now, &task, None),
+        };
         self.place(now, task, to, fx)
     }
 
@@ -62,11 +97,19 @@ impl<W: Controlled> Machine<W> {
         to
     }
 
-    /// Makes a new task runnable, near the CPU that its [`Task::set_cpu`] names; tells where.
+    /// Makes a new task runnable, which is forked on the CPU that its [`Task::set_cpu`] names; tells
+    /// where.
     pub fn spawn(&self, now: Time, mut task: TaskOf<W>, fx: &mut impl Effects<W>) -> CpuId {
-        let near = self.select_cpu_for_new(&task);
-        task.set_cpu(near);
-        self.wake(now, task, fx)
+        apply_pending(&mut task);
+        let from = self.usable_or_any(&task, task.cpu());
+        if task.rt_prio().is_some() {
+            // From there it goes on as if it woke up.
+            task.set_cpu(self.least_crowded(&task, from));
+            return self.wake(now, task, None, fx);
+        }
+        let to = self.select_cpu_for_new(self.seeker(now, &task, None), from);
+        task.set_cpu(to);
+        self.place(now, task, to, fx)
     }
 
     /// An idle CPU that could take somebody from `cpu`, as far as is known without locks.
@@ -79,36 +122,80 @@ impl<W: Controlled> Machine<W> {
             .filter(|_| self.is_wanted(cpu))
     }
 
-    /// Where a woken task goes.
-    ///
-    /// Real-time, with `RT_PUSH`: to its last CPU, unless what runs there is real-time and either
-    /// as important or cannot leave; then to the least important CPU, if there is one below it
-    /// (`select_task_rq_rt` of 6.12). A normal task that is preempted waits with a warm cache; a
-    /// real-time one that is preempted goes elsewhere at once.
-    ///
-    /// Others: to the last CPU if it is idle, else to an idle one of its node, else to the last.
-    pub(crate) fn select_cpu(&self, task: &Task<W>) -> CpuId {
+    /// Where a woken task goes, or one that may not stay where it is.
+    pub(crate) fn select_cpu(&self, now: Time, task: &Task<W>, waker: Option<CpuId>) -> CpuId {
         let last = self.usable_or_any(task, task.cpu());
-        if let Some(prio) = task.rt_prio()
-            && self.has(Feature::RtPush)
-        {
-            let there = self.hints.levels.of(last);
-            let busy = match there.level {
-                Importance::Rt(running) => there.pinned || running >= prio,
-                Importance::Closed => true,
-                Importance::Normal => false,
-            };
-            return Some(last)
-                .filter(|_| !busy)
-                .or_else(|| self.find_lowest(task, prio, last))
-                .unwrap_or(last);
+        match task.rt_prio() {
+            Some(prio) => self.select_cpu_rt(task, prio, last),
+            // An idle last CPU is the best there is (`wake_affine_idle`), and the usual case.
+            None if self.hints.idle.contains(last) && !self.has(Feature::PowerSavings) => last,
+            None => self.select_cpu_fair(self.seeker(now, task, waker), last),
         }
-        let affinity = &task.attr().affinity;
-        if self.hints.idle.contains(last) {
+    }
+
+    /// With `RT_PUSH`: the last CPU, unless what runs there is real-time and either as important or
+    /// cannot leave; then the least important CPU, if there is one below it (`select_task_rq_rt` of
+    /// 6.12). A normal task that is preempted waits with a warm cache; a real-time one that is
+    /// preempted goes elsewhere at once.
+    ///
+    /// Without, as if all were equal: the last CPU if it is idle, else an idle one of its node, else
+    /// the last.
+    fn select_cpu_rt(&self, task: &Task<W>, prio: RtPrio, last: CpuId) -> CpuId {
+        if !self.has(Feature::RtPush) {
+            let node = self.config.topology.span(last, Level::Node);
+            let mut idle = self.hints.idle.ring(&task.attr().affinity, node, last);
+            return idle.next().unwrap_or(last);
+        }
+        let there = self.hints.levels.of(last);
+        let busy = match there.level {
+            Importance::Rt(running) => there.pinned || running >= prio,
+            Importance::Closed => true,
+            Importance::Normal => false,
+        };
+        Some(last).filter(|_| !busy).or_else(|| self.find_lowest(task, prio, last)).unwrap_or(last)
+    }
+
+    /// The target, which is its waker's CPU or its last, if that is free; the last if that is free
+    /// and near; a free one near the target; else the target (`select_task_rq_fair`).
+    fn select_cpu_fair(&self, seeker: Seeker<'_>, last: CpuId) -> CpuId {
+        let usable = |&cpu: &CpuId| {
+            cpu != last && seeker.affinity.contains(cpu) && self.hints.online.contains(cpu)
+        };
+        let waker = seeker.waker.filter(usable);
+        let target = waker.filter(|&cpu| self.is_affine(seeker, cpu, last)).unwrap_or(last);
+        let node = self.config.topology.span(target, Level::Node);
+        let free = |cpu: CpuId| self.is_free(seeker, cpu);
+        if free(target) {
+            return target;
+        }
+        if node.contains(&last.index()) && free(last) {
             return last;
         }
-        let node = self.config.topology.span(last, Level::Node);
-        self.hints.idle.ring(affinity, node, last).next().unwrap_or(last)
+        self.find_idle(seeker, node.clone(), target)
+            .or_else(|| self.find_sched_idle(seeker, node, target))
+            .unwrap_or(target)
+    }
+
+    /// Whether a task is better off at its waker's CPU than at its last (`wake_affine` of 6.12). What
+    /// is idle decides, then the loads as if it were there already; at the last CPU there must be
+    /// more by half of the imbalance that balance would act on.
+    ///
+    /// Loads are those of the moment, so that of the sleeper need not be taken out of that of its
+    /// last CPU; and its own is its weight, in a task group too.
+    fn is_affine(&self, seeker: Seeker<'_>, waker: CpuId, last: CpuId) -> bool {
+        if self.is_idle_for(seeker, last) {
+            return false;
+        }
+        let meets =
+            |&&(level, _): &&_| self.config.topology.span(last, level).contains(&waker.index());
+        let (level, domain) = self.domains.iter().find(meets).expect("they are on one machine");
+        let asleep = self.hints.idle.contains(last);
+        if asleep || *level < Level::Machine && self.is_idle_for(seeker, waker) {
+            return true;
+        }
+        let (here, there) = (self.seen(seeker, waker), self.seen(seeker, last));
+        let bias = 100 + (domain.imbalance_pct - 100) / 2;
+        (here.load + seeker.weight) * 100 * there.power < there.load * bias * here.power
     }
 
     /// Whether a fair task may wait on `waker`, where nobody is but the fair task that wakes it.
@@ -118,20 +205,173 @@ impl<W: Controlled> Machine<W> {
         task.rt_prio().is_none() && task.attr().affinity.contains(waker) && alone() && normal()
     }
 
-    /// Where a new task goes: to the nearest idle CPU of the machine, else to the least loaded of
-    /// some, starting after the CPU it comes from.
-    pub(crate) fn select_cpu_for_new(&self, task: &Task<W>) -> CpuId {
-        let from = self.usable_or_any(task, task.cpu());
+    /// Where a new fair task goes that is forked on `from`: to the node with most free CPUs, of equals
+    /// to its own; there to a free CPU, rather to one that need not be woken for it, having
+    /// SCHED_IDLE tasks; if none is free, to the least loaded CPU of the least loaded node
+    /// (`find_idlest_group`, `find_idlest_cpu`).
+    fn select_cpu_for_new(&self, seeker: Seeker<'_>, from: CpuId) -> CpuId {
+        if seeker.sched_idle && self.has(Feature::PowerSavings) {
+            let levels = [Level::Node, Level::Machine];
+            let spans = levels.map(|level| self.config.topology.span(from, level));
+            let awake = spans.into_iter().find_map(|span| self.find_idle(seeker, span, from));
+            return awake.unwrap_or(from);
+        }
+        match self.roomiest_node(seeker, from) {
+            Some(node) => {
+                let near = near(&node, from);
+                self.find_sched_idle(seeker, node.clone(), near)
+                    .or_else(|| self.find_idle(seeker, node, near))
+                    .unwrap_or(from)
+            }
+            None => self.least_loaded(seeker, self.least_loaded_node(seeker, from), from),
+        }
+    }
+
+    /// Where a new real-time task starts: on the nearest idle CPU, else on that of some with the
+    /// fewest fair tasks.
+    fn least_crowded(&self, task: &Task<W>, from: CpuId) -> CpuId {
         let affinity = &task.attr().affinity;
         let n = self.cpus.len();
         let node = self.config.topology.span(from, Level::Node);
-        let next = CpuId::at((from.index() + 1) % n);
         let idle = |range| self.hints.idle.ring(affinity, range, from).next();
         idle(node).or_else(|| idle(0..n)).unwrap_or_else(|| {
+            let next = after(&(0..n), from);
             let some = self.hints.online.ring(affinity, 0..n, next).take(CPUS_LOOKED_AT);
             let load = |cpu: CpuId| (self.hints.counts(cpu).nr_fair, self.hints.load(cpu));
             some.min_by_key(|&cpu| load(cpu)).unwrap_or(from)
         })
+    }
+
+    /// The node with most free CPUs for this task, if any is free; of equals the nearest.
+    fn roomiest_node(&self, seeker: Seeker<'_>, from: CpuId) -> Option<Range<usize>> {
+        let hints = &self.hints;
+        let sched_idle = self.takes_sched_idle(seeker);
+        let free = |node: Range<usize>| {
+            let also = match sched_idle {
+                true => hints.sched_idle.count(seeker.affinity, node.clone()),
+                false => 0,
+            };
+            hints.idle.count(seeker.affinity, node) + also
+        };
+        let counted = self.nodes(from).enumerate();
+        let counted = counted.map(|(nth, node)| (free(node.clone()), Reverse(nth), node));
+        let most = counted.max_by_key(|&(free, nth, _)| (free, nth));
+        most.filter(|&(free, ..)| free > 0).map(|(.., node)| node).or_else(|| {
+            // Of so many nodes not all were looked at.
+            let all = 0..self.cpus.len();
+            let idle = hints.idle.ring(seeker.affinity, all, from).next()?;
+            Some(self.config.topology.span(idle, Level::Node))
+        })
+    }
+
+    /// The node with the least load by power, as some CPUs of each tell; the own one, unless it has
+    /// so much more that balance would act on it.
+    fn least_loaded_node(&self, seeker: Seeker<'_>, from: CpuId) -> Range<usize> {
+        let each = (CPUS_LOOKED_AT / self.nodes(from).count()).max(1);
+        let load = |node: Range<usize>| {
+            let near = near(&node, from);
+            let some = self.hints.online.ring(seeker.affinity, node, near).take(each);
+            let sum = some.map(|cpu| self.seen(seeker, cpu)).reduce(|sum, seen| Seen {
+                load: sum.load + seen.load,
+                power: sum.power + seen.power,
+                ..sum
+            });
+            sum.map(by_power)
+        };
+        let mut nodes = self.nodes(from);
+        let own = nodes.next().expect("a CPU is on a node");
+        let least = nodes.filter_map(|node| Some((load(node.clone())?, node)));
+        let (own_load, least) = (load(own.clone()), least.min_by_key(|(load, _)| *load));
+        match (least, self.domains.last()) {
+            (Some((least, node)), Some((_, domain)))
+                if own_load.is_none_or(|own| 100 * own > domain.imbalance_pct * least) =>
+            {
+                node
+            }
+            _ => own,
+        }
+    }
+
+    /// Of some CPUs of the node that with the least load by power.
+    fn least_loaded(&self, seeker: Seeker<'_>, node: Range<usize>, from: CpuId) -> CpuId {
+        let next = after(&node, from);
+        let some = self.hints.online.ring(seeker.affinity, node, next).take(CPUS_LOOKED_AT);
+        let load = |cpu| {
+            let seen = self.seen(seeker, cpu);
+            (by_power(seen), seen.nr_fair)
+        };
+        some.min_by_key(|&cpu| load(cpu)).unwrap_or(from)
+    }
+
+    /// Some nodes, as the places of their CPUs, that of `from` first.
+    fn nodes(&self, from: CpuId) -> impl Iterator<Item = Range<usize>> + use<W> {
+        let (topology, n) = (self.config.topology, self.cpus.len());
+        let own = topology.span(from, Level::Node);
+        let firsts = (own.start..n).step_by(own.len()).chain((0..own.start).step_by(own.len()));
+        firsts.take(CPUS_LOOKED_AT).map(move |first| first..first + own.len())
+    }
+
+    fn seeker<'a>(&self, now: Time, task: &'a Task<W>, waker: Option<CpuId>) -> Seeker<'a> {
+        let attr = task.attr();
+        let sched_idle = attr.policy == Policy::Idle || self.groups.is_below_idle(attr.group);
+        let weight = attr.policy.weight().get().into();
+        Seeker { now, affinity: &attr.affinity, weight, sched_idle, waker }
+    }
+
+    fn seen(&self, seeker: Seeker<'_>, cpu: CpuId) -> Seen {
+        self.hints.seen(seeker.now, cpu, power_of_cpu(self.config.topology), Measure::All)
+    }
+
+    /// Whether `cpu` is free for the task.
+    fn is_free(&self, seeker: Seeker<'_>, cpu: CpuId) -> bool {
+        let sched_idle = || self.hints.sched_idle.contains(cpu) && self.takes_sched_idle(seeker);
+        self.is_idle_for(seeker, cpu) || sched_idle()
+    }
+
+    /// Whether `cpu` is idle, and not in a sleep from which this task is not to wake it.
+    fn is_idle_for(&self, seeker: Seeker<'_>, cpu: CpuId) -> bool {
+        self.hints.idle.contains(cpu) && self.is_awake_for(seeker, cpu)
+    }
+
+    fn is_awake_for(&self, seeker: Seeker<'_>, cpu: CpuId) -> bool {
+        !seeker.sched_idle || seeker.waker == Some(cpu) || !self.sleeps_deep(seeker.now, cpu)
+    }
+
+    /// Whether CPUs with nothing but SCHED_IDLE tasks are free to this one.
+    fn takes_sched_idle(&self, seeker: Seeker<'_>) -> bool {
+        !seeker.sched_idle && self.has(Feature::IdleLoadBalance)
+    }
+
+    /// The next idle CPU of a range, of those of cores with several threads one whose whole core is
+    /// idle (`select_idle_core`).
+    fn find_idle(&self, seeker: Seeker<'_>, range: Range<usize>, near: CpuId) -> Option<CpuId> {
+        let hints = &self.hints;
+        let spares = seeker.sched_idle && self.has(Feature::PowerSavings);
+        let idle = || {
+            let most = if spares { CPUS_LOOKED_AT } else { usize::MAX };
+            let idle = hints.idle.ring(seeker.affinity, range.clone(), near).take(most);
+            idle.filter(|&cpu| self.is_awake_for(seeker, cpu))
+        };
+        let topology = self.config.topology;
+        let is_whole = |cpu: &CpuId| {
+            topology.span(*cpu, Level::Smt).all(|thread| hints.idle.contains(CpuId::at(thread)))
+        };
+        let whole = match topology.threads() {
+            1 => None,
+            _ => idle().take(CPUS_LOOKED_AT).find(is_whole),
+        };
+        whole.or_else(|| idle().next())
+    }
+
+    /// The next CPU of a range with nothing but SCHED_IDLE tasks, if that is free to this one.
+    fn find_sched_idle(
+        &self,
+        seeker: Seeker<'_>,
+        range: Range<usize>,
+        near: CpuId,
+    ) -> Option<CpuId> {
+        let mut some = self.hints.sched_idle.ring(seeker.affinity, range, near);
+        if self.takes_sched_idle(seeker) { some.next() } else { None }
     }
 
     /// `cpu` if the task may run there now, else the next such CPU, else `cpu` all the same.
@@ -142,4 +382,20 @@ impl<W: Controlled> Machine<W> {
         }
         self.hints.online.ring(affinity, 0..self.cpus.len(), cpu).next().unwrap_or(cpu)
     }
+}
+
+/// `cpu` if it is in the range, else its first.
+fn near(range: &Range<usize>, cpu: CpuId) -> CpuId {
+    if range.contains(&cpu.index()) { cpu } else { CpuId::at(range.start) }
+}
+
+/// The one after `cpu` if it is in the range, else its first.
+fn after(range: &Range<usize>, cpu: CpuId) -> CpuId {
+    let next = cpu.index() + 1;
+    CpuId::at(if range.contains(&next) { next } else { range.start })
+}
+
+/// Loads of CPUs of full power.
+fn by_power(seen: Seen) -> u64 {
+    seen.load * FULL_POWER / seen.power.max(1)
 }

@@ -54,7 +54,7 @@ impl Bench {
 
     fn wake(&mut self) {
         if let Some(task) = self.sleepers.pop() {
-            silently("wake", || self.machine.wake(self.now, task, &mut self.fx));
+            silently("wake", || self.machine.wake(self.now, task, None, &mut self.fx));
         }
     }
 

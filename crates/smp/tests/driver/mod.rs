@@ -169,6 +169,17 @@ struct Known {
     homeless: bool,
 }
 
+/// Who wakes a task.
+#[derive(Clone, Copy, Debug)]
+pub enum By {
+    /// Somebody outside of the machine.
+    Nobody,
+    /// Somebody on this CPU.
+    Cpu(CpuId),
+    /// Somebody on this CPU who is about to block.
+    Blocking(CpuId),
+}
+
 /// A machine and its host.
 #[derive(Debug)]
 pub struct World {
@@ -252,8 +263,9 @@ impl World {
             Op::Spawn => self.spawn(now, attr(&self.machine, [a, b, c]), self.cpu(c)),
             Op::Wake => {
                 if let Some(task) = self.nth(a, |task| task.parked.is_some()) {
-                    let waker = (b % 2 == 1).then(|| self.cpu(c));
-                    self.wake(now, task, waker);
+                    let waker = self.cpu(c);
+                    let by = pick(&[By::Nobody, By::Cpu(waker), By::Blocking(waker)], b);
+                    self.wake(now, task, by);
                 }
             }
             Op::Schedule => self.schedule(now, cpu, pick(&How::ALL, b)),
@@ -338,12 +350,13 @@ impl World {
         self.queueing.enters(id);
     }
 
-    /// A sleeping task is woken, by one on `waker` that is about to block if there is one.
-    pub fn wake(&mut self, now: Time, task: TaskId, waker: Option<CpuId>) {
+    /// A sleeping task is woken.
+    pub fn wake(&mut self, now: Time, task: TaskId, by: By) {
         let parked = self.tasks[task.index()].parked.take().expect("it sleeps");
-        match waker {
-            Some(waker) => self.machine.wake_sync(now, parked, waker, &mut self.fx),
-            None => self.machine.wake(now, parked, &mut self.fx),
+        match by {
+            By::Nobody => self.machine.wake(now, parked, None, &mut self.fx),
+            By::Cpu(waker) => self.machine.wake(now, parked, Some(waker), &mut self.fx),
+            By::Blocking(waker) => self.machine.wake_sync(now, parked, waker, &mut self.fx),
         };
         self.queueing.enters(task);
     }

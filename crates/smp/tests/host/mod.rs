@@ -93,7 +93,7 @@ impl Cpu {
         let found = std::mem::replace(&mut *task.slot.lock().unwrap(), Slot::Notified);
         if let Slot::Parked(parked) = found {
             *task.slot.lock().unwrap() = Slot::Awake;
-            self.machine.wake(NOW, parked, &mut self.kicks);
+            self.machine.wake(NOW, parked, None, &mut self.kicks);
         }
     }
 
@@ -191,7 +191,7 @@ impl Cpu {
             Slot::Awake => *place = Slot::Parked(task),
             Slot::Notified => {
                 drop(place);
-                self.machine.wake(NOW, task, &mut self.kicks);
+                self.machine.wake(NOW, task, None, &mut self.kicks);
             }
             Slot::Parked(_) => panic!("{} sleeps twice", task.id),
         }
@@ -244,7 +244,7 @@ impl Bench {
     /// A task that runs or waits on the CPU that its affinity names first.
     pub fn spawn(&mut self, policy: Policy, affinity: &[u16]) -> Handle {
         let (task, handle) = self.make(policy, affinity);
-        self.cpus[0].machine.clone().wake(NOW, task, &mut self.cpus[0].kicks);
+        self.cpus[0].machine.clone().wake(NOW, task, None, &mut self.cpus[0].kicks);
         self.settle();
         handle
     }
