@@ -65,7 +65,7 @@ impl World {
     }
 
     fn wake(&self, task: TaskOf<Payload>) {
-        self.machine.wake(self.clock.now, task, &mut Quiet);
+        self.machine.wake(self.clock.now, task, None, &mut Quiet);
     }
 
     /// Serves the ticks that are due on `cpu`.

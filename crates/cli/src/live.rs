@@ -22,6 +22,7 @@ use runyard_engine::features::Features;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::{Checks, Collector, RunInfo, TaskInfo};
+use std::fmt::Debug;
 use std::future::Future;
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -49,12 +50,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let outputs = Outputs::open(host)?;
     let heard = Heard { accounts: outputs.collector(), kept: outputs.kept() };
+    let heard = Arc::new(Mutex::new(heard));
     let started = Instant::now();
     let log = host.log.is_some();
     let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
-    let (world, log, tasks) = perform(plan, cpus, heard)?;
+    let (world, tasks) = perform(plan, cpus, heard.clone())?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
-    let (accounts, kept) = std::mem::take(&mut *lock(&log.heard)).finish();
+    let (accounts, kept) = std::mem::take(&mut *lock(&heard)).finish();
     let (end, totals) = (world.ended(), accounts.finish(world.ended()));
     let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..info(&world, &tasks) };
     let ended = Ended { info, totals, end, kept };
@@ -63,19 +65,34 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Runs `plan` for those who watch it.
 pub(crate) fn watched(plan: Plan, cpus: usize) -> Result<(), Failure> {
-    perform(plan, cpus, Heard::default()).map(|_| ())
+    perform(plan, cpus, Arc::new(Mutex::new(Heard::default()))).map(|_| ())
+}
+
+/// Runs `plan` for somebody who hears what happens; what the runtime calls each of its tasks.
+pub(crate) fn heard<H: Hear + 'static>(
+    plan: Plan,
+    cpus: usize,
+    ear: Arc<Mutex<H>>,
+) -> Result<Vec<TaskId>, Failure> {
+    perform(plan, cpus, ear).map(|(_, tasks)| tasks)
+}
+
+/// Who hears what happens in a run, from its beginning to its end.
+pub(crate) trait Hear: Debug + Send {
+    /// Takes the next event. Its time counts from the beginning of the run.
+    fn event(&mut self, event: &Event);
 }
 
 /// A run that is over: what is known of it, and what the runtime calls each of its tasks.
-type Over = (Arc<World>, Arc<Log>, Vec<TaskId>);
+type Over = (Arc<World>, Vec<TaskId>);
 
 /// Runs `plan` to its end on so many CPUs. What happens is `heard`.
-fn perform(plan: Plan, cpus: usize, heard: Heard) -> Result<Over, Failure> {
+fn perform(plan: Plan, cpus: usize, heard: Arc<Mutex<dyn Hear>>) -> Result<Over, Failure> {
     let (world, births) = World::new(plan, cpus, Unstopped);
-    let log = Log::new(world.clone(), heard);
+    let log = Arc::new(Log { world: world.clone(), begin: OnceLock::new(), heard });
     let tasks = live(&world, births, &log, cpus);
     match world.refused() {
-        None => Ok((world, log, tasks)),
+        None => Ok((world, tasks)),
         Some(why) => Err(Failure::Refused(format!("live: {why}"))),
     }
 }
@@ -201,7 +218,7 @@ struct Log {
     world: Arc<World>,
     /// When the first task came into being, on both clocks: here, and in the events.
     begin: OnceLock<(Instant, Time)>,
-    heard: Mutex<Heard>,
+    heard: Arc<Mutex<dyn Hear>>,
 }
 
 /// What becomes of the events: they are accounted for at once, unless a trace is wanted. Then they
@@ -212,25 +229,21 @@ struct Heard {
     kept: Option<Kept>,
 }
 
-impl Heard {
+impl Hear for Heard {
     fn event(&mut self, event: &Event) {
         match &mut self.kept {
             None => self.accounts.event(event),
             Some(kept) => kept.push(event),
         }
     }
+}
 
+impl Heard {
     /// The accounts, and what was kept in order of time.
     fn finish(mut self) -> (Collector, Option<Kept>) {
         let kept = self.kept.map(Kept::in_order);
         kept.iter().flat_map(Kept::iter).for_each(|event| self.accounts.event(event));
         (self.accounts, kept)
-    }
-}
-
-impl Log {
-    fn new(world: Arc<World>, heard: Heard) -> Arc<Log> {
-        Arc::new(Log { world, begin: OnceLock::new(), heard: Mutex::new(heard) })
     }
 }
 

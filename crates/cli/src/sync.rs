@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 /// Takes a lock. A panic of one task does not keep the others from being told that all is over.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -68,6 +68,8 @@ pub use os::alloc::Allocator;
 #[cfg(not(loom))]
 pub use runtime::{Builder, Runtime};
 #[cfg(not(loom))]
+pub use runyard_engine::attr::{Nice, Policy, RtPrio};
+#[cfg(not(loom))]
 pub use task::{JoinError, JoinHandle};
 
 /// What benchmarks compare preemption with, and what tests disturb it with. No part of the interface.

@@ -1,8 +1,13 @@
 //! What a task may rely on: it runs, its result comes, its end is seen, and nothing is left.
 
-use runyard::{JoinError, Runtime, Task, spawn, spawn_blocking, time, wake_at_once, yield_now};
+use runyard::{
+    JoinError, Policy, Runtime, Task, spawn, spawn_blocking, time, wake_at_once, yield_now,
+};
+use runyard_engine::event::{Event, What};
+use runyard_engine::task::TaskId;
+use rustix::thread::sched_getcpu;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
@@ -280,4 +285,106 @@ fn who_is_woken_at_once_does_not_wait_for_the_wakers_poll() {
         rounds
     });
     assert_eq!(rounds, 20);
+}
+
+/// Hears in which order a SCHED_IDLE task and a normal one have a CPU. What it notes it notes
+/// without a lock: who waited for one would lose its own CPU.
+#[derive(Debug, Default)]
+struct Turns {
+    soaker: AtomicUsize,
+    normal: AtomicUsize,
+    /// How often the normal task was woken while the soaker had a turn, and was next, or was not.
+    next: AtomicUsize,
+    waited: AtomicUsize,
+    woken: AtomicBool,
+}
+
+impl runyard::Observer for Turns {
+    fn event(&self, event: &Event) {
+        let is =
+            |task: TaskId, known: &AtomicUsize| task.index() + 1 == known.load(Ordering::SeqCst);
+        match event.what {
+            What::Wake { task, .. } if is(task, &self.normal) => {
+                self.woken.store(true, Ordering::SeqCst);
+            }
+            What::Exec { task, .. } if self.woken.load(Ordering::SeqCst) => {
+                if is(task, &self.normal) {
+                    self.woken.store(false, Ordering::SeqCst);
+                    self.next.fetch_add(1, Ordering::SeqCst);
+                } else if is(task, &self.soaker) {
+                    self.waited.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_task_of_idle_policy_that_never_awaits_leaves_whenever_a_normal_one_is_woken() {
+    const ROUNDS: usize = 100;
+    let turns = Arc::new(Turns::default());
+    let runtime = Runtime::builder().workers(1).observer(turns.clone()).build();
+    let (over, polls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (soaks, polled, told) = (over.clone(), polls.clone(), turns.clone());
+    let normal = runtime.spawn(async move {
+        let soaker = Task::builder().policy(Policy::Idle).spawn(async move {
+            polled.fetch_add(1, Ordering::SeqCst);
+            while !soaks.load(Ordering::SeqCst) {
+                std::hint::spin_loop();
+            }
+        });
+        told.soaker.store(soaker.id().index() + 1, Ordering::SeqCst);
+        told.normal.store(Task::current().id().index() + 1, Ordering::SeqCst);
+        for _ in 0..ROUNDS {
+            time::sleep(Duration::from_millis(1)).await;
+        }
+        over.store(true, Ordering::SeqCst);
+        soaker.await.unwrap();
+    });
+    runtime.block_on(normal).unwrap();
+    assert_eq!(polls.load(Ordering::SeqCst), 1, "it had one poll, which did not end before");
+    let (next, waited) = (turns.next.load(Ordering::SeqCst), turns.waited.load(Ordering::SeqCst));
+    // Not once a round: a sleep that is over before it begins wakes nobody.
+    assert!(next >= ROUNDS / 2, "it was woken and ran {next} times");
+    // A machine that keeps a worker waiting for some milliseconds makes it look as if it blocked:
+    // its slot goes to another then, and the order is not known.
+    assert!(waited <= ROUNDS / 4, "the soaker had {waited} turns more");
+}
+
+#[test]
+fn a_task_of_idle_policy_goes_from_a_busy_cpu_to_a_free_one() {
+    let over = Arc::new(AtomicBool::new(false));
+    let spins = |at: &Arc<AtomicUsize>| {
+        let (over, at) = (over.clone(), at.clone());
+        async move {
+            while !over.load(Ordering::SeqCst) {
+                at.store(1 + sched_getcpu(), Ordering::SeqCst);
+            }
+        }
+    };
+    let [hog, soaker] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let both = runtime().block_on(async {
+        let idle = Task::builder().policy(Policy::Idle).affinity([0]).spawn(spins(&soaker));
+        until(|| soaker.load(Ordering::SeqCst) > 0).await;
+        let normal = Task::builder().affinity([0]).spawn(spins(&hog));
+        until(|| hog.load(Ordering::SeqCst) > 0).await;
+        let shared = hog.load(Ordering::SeqCst) == soaker.load(Ordering::SeqCst);
+        idle.task().set_affinity([0, 1]);
+        until(|| hog.load(Ordering::SeqCst) != soaker.load(Ordering::SeqCst)).await;
+        over.store(true, Ordering::SeqCst);
+        idle.await.unwrap();
+        normal.await.unwrap();
+        shared
+    });
+    assert!(both, "as long as it had to, it shared the hog's CPU");
+}
+
+/// Waits until something has happened, which is to happen.
+async fn until(happened: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !happened() {
+        assert!(start.elapsed() < Duration::from_secs(60), "it does not happen");
+        time::sleep(Duration::from_millis(1)).await;
+    }
 }

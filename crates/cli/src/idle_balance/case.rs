@@ -110,7 +110,8 @@ impl Case {
         Window { from: Time::ZERO + BEGUN + SETTLE, seconds: self.seconds }
     }
 
-    fn scenario(&self, features: Features) -> Result<Scenario, Failure> {
+    /// The scenario of this case, on any host.
+    pub(super) fn scenario(&self, features: Features) -> Result<Scenario, Failure> {
         let mut scenario = shipped();
         scenario.features = features;
         scenario.machine.topology =

@@ -7,10 +7,14 @@
 //!
 //! The document has one machine. The others are here because a balancer may well be right for one
 //! normal task on four nodes and wrong for several, for many nodes, or where task groups weigh
-//! what policies do in the document.
+//! what policies do in the document. All of them are simulated; [`real`] is on the CPUs that there
+//! are, on the runtime.
 
 mod case;
 mod mpstat;
+mod real;
+
+pub(crate) use real::real;
 
 use crate::Failure;
 use crate::figure::{Figure, percent};

@@ -1,12 +1,14 @@
-//! What `mpstat` would have shown of a simulated machine: a row for each second, of all CPUs.
+//! What `mpstat` would have shown of a host's CPUs: a row for each second, of all of them.
 //!
 //! The rows are of one stretch of the run, the *window*; what happens outside of it is not counted.
 //! They are made from the stream of events alone. A CPU's time goes to what it does in the moment
 //! in which it turns to something else, and is divided there among the seconds that it spans, so
-//! nothing happens at the end of a second.
+//! nothing happens at the end of a second. Real CPUs' events may be told out of order by the moment
+//! in which one worker follows another: the clock of a CPU stands still then.
 //!
 //! Invariant: the parts of a row sum to a second of each CPU ([`Mpstat::finish`] asserts it).
 
+use crate::live::Hear;
 use runyard_engine::attr::Policy;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
@@ -111,7 +113,7 @@ struct Account {
 }
 
 /// Keeps the rows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Mpstat {
     window: Window,
     rows: Vec<Row>,
@@ -148,6 +150,7 @@ impl Mpstat {
 
     /// From now on the CPU does something else.
     fn turn(&mut self, cpu: CpuId, doing: Doing, at: Time) {
+        let at = at.max(self.cpus[cpu.index()].1);
         let (done, since) = std::mem::replace(&mut self.cpus[cpu.index()], (doing, at));
         let (mut from, end) = (since.max(self.window.from), at.min(self.window.end()));
         while from < end {
@@ -175,7 +178,7 @@ impl Mpstat {
     }
 }
 
-impl Observer for &mut Mpstat {
+impl Hear for Mpstat {
     fn event(&mut self, &Event { at, cpu, what }: &Event) {
         match what {
             What::Exec { task, policy } => self.turn(cpu, Doing::Exec(task, policy), at),
@@ -184,6 +187,12 @@ impl Observer for &mut Mpstat {
             What::TimerInterrupt => self.count(at, |row| row.interrupts += 1),
             _ => {}
         }
+    }
+}
+
+impl Observer for &mut Mpstat {
+    fn event(&mut self, event: &Event) {
+        Hear::event(*self, event);
     }
 }
 
@@ -210,7 +219,7 @@ impl Rows {
         (n as f64 * 100.0 / f64::from(self.window.seconds)).round() / 100.0
     }
 
-    /// As `mpstat` prints them: each with the moment of its end, in virtual time, and the average.
+    /// As `mpstat` prints them: each with the moment of its end, in the run's time, and the average.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         let mut line = |time: &str, cells: [&str; 7]| {
@@ -256,7 +265,7 @@ mod tests {
         let mut mpstat = Mpstat::new(window, 2, 1);
         for &(ms, cpu, what) in events {
             let at = Time::ZERO + Nanos::from_millis(ms);
-            (&mut mpstat).event(&Event { at, cpu: CpuId(cpu), what });
+            mpstat.event(&Event { at, cpu: CpuId(cpu), what });
         }
         let (rows, runtimes) = mpstat.finish();
         (rows, runtimes[0])
