@@ -69,7 +69,8 @@ pub enum Found {
     Nothing,
     /// So many waiting tasks were moved.
     Tasks(u32),
-    /// After failures, a running task is to be preempted and moved.
+    /// After failures, a running task is to be preempted and moved. It follows the pass that found
+    /// nothing, and is no pass of its own.
     Running,
 }
 

@@ -3,6 +3,7 @@
 //! Tasks and task groups of the same name belong together; one that only one run has stands
 //! against nothing.
 
+use crate::balance::BalanceReport;
 use crate::report::{Figure, LatencyReport, Report};
 use crate::text::{self, counted, shortened};
 use crate::units::{UNKNOWN, count_cell, percent_cell, ratio_cell, span_cell};
@@ -60,12 +61,16 @@ impl Changes {
     #[must_use]
     pub fn new(before: &Report, after: &Report) -> Changes {
         let machine = machine_figures(before).into_iter().zip(machine_figures(after));
-        let machine = machine.map(|((what, unit, before), (_, _, after))| Change {
+        let change = |((what, unit, before), (_, _, after)): (Named, Named)| Change {
             what,
             unit,
             before,
             after,
-        });
+        };
+        let moves = balance_figures(before).into_iter().zip(balance_figures(after)).map(change);
+        // Most runs have no such moves. A report that does not tell of any is as one without.
+        let moves = moves.filter(|it| it.before.unwrap_or(0) != it.after.unwrap_or(0));
+        let machine = machine.map(change).chain(moves);
         Changes {
             runs: [text::ran_without(before), text::ran_without(after)],
             machine: Row { name: String::new(), weight: None, changes: machine.collect() },
@@ -173,6 +178,17 @@ fn machine_figures(report: &Report) -> [Named; 5] {
         ("preemptions", Unit::Count, machine.preemptions),
         ("migrations", Unit::Count, machine.migrations),
         ("timer interrupts", Unit::Count, machine.timer_interrupts),
+    ]
+}
+
+/// What balancing moved; unknown without passes, as older reports do not tell of any.
+fn balance_figures(report: &Report) -> [Named; 2] {
+    let all = |count: fn(&BalanceReport) -> u64| {
+        (!report.balance.is_empty()).then(|| report.balance.iter().map(count).sum())
+    };
+    [
+        ("moved by balance", Unit::Count, all(|row| row.moved)),
+        ("taken by balance", Unit::Count, all(|row| row.taken)),
     ]
 }
 

@@ -19,12 +19,15 @@
 //!   scheduler until it says something else.
 
 use crate::account::{CpuAccount, CpuTotals, Doing, TaskAccount, TaskTotals};
+use crate::balance::{BalanceReport, BalanceTotals, Balances};
 use crate::history::History;
 use runyard_engine::attr::{GroupId, Policy};
+use runyard_engine::balance::Moment;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
+use runyard_engine::topology::Level;
 
 /// Takes the events of one run, which begins at [`Time::ZERO`] with all CPUs idle.
 #[derive(Debug, Default)]
@@ -35,6 +38,7 @@ pub struct Collector {
     /// What tasks ran in groups that were neither their first nor their last.
     passed_groups: Vec<Nanos>,
     counts: Counts,
+    balances: Balances,
     /// Kept only for reports that show it.
     history: Option<Box<History>>,
 }
@@ -95,10 +99,8 @@ impl Collector {
             }
             What::TimerCancelled => self.counts.timers_cancelled += 1,
             What::Changed { task, group, .. } => self.join(task, group),
-            What::Throttled { .. }
-            | What::Unthrottled { .. }
-            | What::Balanced(_)
-            | What::Step { .. } => {}
+            What::Balanced(balanced) => self.balances.add(balanced),
+            What::Throttled { .. } | What::Unthrottled { .. } | What::Step { .. } => {}
         }
     }
 
@@ -265,6 +267,17 @@ impl Totals {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.0.counts
+    }
+
+    /// What came of balancing at `level` and `moment`.
+    #[must_use]
+    pub fn balance(&self, level: Level, moment: Moment) -> BalanceTotals {
+        self.0.balances.of(level, moment)
+    }
+
+    /// What came of balancing, wherever there was a pass.
+    pub(crate) fn balance_rows(&self) -> Vec<BalanceReport> {
+        self.0.balances.rows()
     }
 
     /// What the tasks ran in each of `groups` task groups while they were in it themselves, given

@@ -9,6 +9,7 @@
 //! bytes on every machine.
 
 mod account;
+mod balance;
 mod change;
 mod claims;
 mod collect;
@@ -25,6 +26,7 @@ mod trace;
 mod units;
 
 pub use account::{CpuTotals, TaskTotals};
+pub use balance::{BalanceReport, BalanceTotals};
 pub use change::Changes;
 pub use claims::{Claim, Claims, Experiment, Verdict};
 pub use collect::{Collector, Counts, Totals};

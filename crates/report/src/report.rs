@@ -6,6 +6,7 @@
 //! of no samples; it is never a zero. Units are in the names.
 
 use crate::account::TaskTotals;
+use crate::balance::BalanceReport;
 use crate::collect::{Counts, Totals};
 use crate::histogram::Histogram;
 use crate::json::{self, Rows};
@@ -119,6 +120,10 @@ pub struct Report {
     /// The wake-up latencies of the scenario's tasks, each with all its instances.
     #[serde(default)]
     pub latencies: Vec<Distribution>,
+    /// What came of balancing, by level and moment, in this order; only where there was a pass, so
+    /// empty also if the host cannot know of any.
+    #[serde(default)]
+    pub balance: Vec<BalanceReport>,
 }
 
 /// The machine as a whole.
@@ -307,6 +312,7 @@ impl Report {
             violations: info.violations,
             history,
             latencies,
+            balance: totals.balance_rows(),
         }
     }
 

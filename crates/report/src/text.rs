@@ -1,9 +1,11 @@
-//! A report as text for people: the machine in tables like `mpstat`'s, the tasks, then what the
-//! checks found. Plain ASCII that fits into 110 columns as long as the figures are ordinary.
+//! A report as text for people: the machine in tables like `mpstat`'s, the tasks, what came of
+//! balancing if somebody was moved or should have been, then what the checks found. Plain ASCII that
+//! fits into 110 columns as long as the figures are ordinary.
 //!
 //! Long lists are cut to their busiest rows, which stay in the report's order; a line says how many
 //! are left out.
 
+use crate::balance::BalanceReport;
 use crate::report::{
     CpuReport, EngineReport, Figure, GroupReport, LatencyReport, Report, TaskReport, TimersReport,
     Violation, sum,
@@ -46,6 +48,9 @@ pub fn render(report: &Report, checks: Checks) -> String {
     }
     if report.groups.iter().any(|group| group.path != "/") {
         sections.push(group_table(report));
+    }
+    if report.balance.iter().any(BalanceReport::is_eventful) {
+        sections.push(balance_table(&report.balance));
     }
     sections.push(totals(report));
     sections.push(verdict(report, checks));
@@ -211,6 +216,16 @@ fn group_row(group: &GroupReport, duration_ns: u64) -> [String; 9] {
         span_cell(group.burst_ns),
         span_cell(group.borrowed_ns),
     ]
+}
+
+fn balance_table(rows: &[BalanceReport]) -> String {
+    let header = ["balance", "", "passes", "balanced", "pinned", "failed", "moved", "taken"];
+    let mut table = table(&header, 2);
+    for row in rows {
+        let names = [printable(&row.level), printable(&row.moment_in_words())];
+        table.add_row(names.into_iter().chain(row.counts().map(count)));
+    }
+    finish(&table, 0, "level")
 }
 
 /// The machine's counts, the timers' and the host's own.

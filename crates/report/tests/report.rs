@@ -26,7 +26,8 @@ const PROMISED: &str = r#"
   "history": { "step_ns": 1024, "rt_ns": [0], "normal_ns": [0], "idle_policy_ns": [0], "overhead_ns": [0], "idle_ns": [16384], "cpus": [ { "cpu": 0, "busy_ns": [0] } ] },
   "latencies": [ { "name": "t0", "tasks": 1,
                    "wakeup_latency": { "count": 0, "min_ns": 0, "mean_ns": 0, "p50_ns": 0, "p90_ns": 0, "p99_ns": 0, "p999_ns": 0, "max_ns": 0 },
-                   "points": [ [1000, 2] ] } ] }
+                   "points": [ [1000, 2] ] } ],
+  "balance": [ { "level": "node", "moment": "newly_idle", "passes": 0, "balanced": 0, "pinned": 0, "failed": 0, "moved": 0, "taken": 0 } ] }
 "#;
 
 fn json(report: &Report) -> String {
@@ -123,7 +124,8 @@ fn the_json_has_a_line_for_each_row() {
     assert!(json.contains(row), "{json}");
     let last = "\n    {\"name\": \"late\", \"tasks\": 1, \"wakeup_latency\": {\"count\": 0, \
                 \"min_ns\": null, \"mean_ns\": null, \"p50_ns\": null, \"p90_ns\": null, \
-                \"p99_ns\": null, \"p999_ns\": null, \"max_ns\": null}, \"points\": []}\n  ]\n}\n";
+                \"p99_ns\": null, \"p999_ns\": null, \"max_ns\": null}, \"points\": []}\n  ],\n  \
+                \"balance\": []\n}\n";
     assert!(json.ends_with(last), "{json}");
 }
 

@@ -144,6 +144,7 @@ fn what_a_host_cannot_know_is_null() {
         assert_eq!(linux.at(path), &Json::Null, "{path}");
     }
     assert!(linux.number("tasks.1.preemptions") >= 0.0, "it does not yield");
+    assert!(linux.list("balance").is_empty(), "the kernel does not tell of it");
     let live = report("live", text, &[]);
     let parts = ["busy_ns", "idle_ns"].map(|part| live.sum("cpus", part));
     let time = live.number("duration_ns") * live.number("machine.cpus");

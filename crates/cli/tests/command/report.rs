@@ -18,7 +18,7 @@ const RUN: &str = r#"{
     }
 }"#;
 
-pub const REPORT: [&str; 15] = [
+pub const REPORT: [&str; 16] = [
     "schema",
     "host",
     "scenario",
@@ -34,7 +34,10 @@ pub const REPORT: [&str; 15] = [
     "violations",
     "history",
     "latencies",
+    "balance",
 ];
+const BALANCE: [&str; 8] =
+    ["level", "moment", "passes", "balanced", "pinned", "failed", "moved", "taken"];
 pub const MACHINE: [&str; 6] =
     ["cpus", "utilization", "switches", "preemptions", "migrations", "timer_interrupts"];
 pub const CPU: [&str; 8] = [
@@ -211,6 +214,48 @@ fn what_is_drawn_is_what_is_told() {
         let points = it.list("points");
         assert!(points.len() <= 128, "{name}");
         assert_eq!(points.iter().map(|point| point.number("1")).sum::<f64>(), count, "{name}");
+    }
+}
+
+/// What a report says of balancing is in order, names what is there, and adds up.
+fn check_balance(report: &Json) {
+    let place = |row: &Json| {
+        let level = ["smt", "node", "machine"].iter().position(|it| *it == row.text("level"));
+        let moments = ["busy", "idle", "newly_idle"];
+        let moment = moments.iter().position(|it| *it == row.text("moment"));
+        (level.expect("a level"), moment.expect("a moment"))
+    };
+    let rows = report.list("balance");
+    assert!(rows.is_sorted_by(|one, next| place(one) < place(next)), "{rows:?}");
+    for row in rows {
+        assert_eq!(row.keys(), BALANCE);
+        let [passes, balanced, pinned, failed, moved] =
+            ["passes", "balanced", "pinned", "failed", "moved"].map(|it| row.number(it));
+        let successful = passes - balanced - pinned - failed;
+        assert!(passes > 0.0 && successful >= 0.0, "a row is of passes: {row:?}");
+        assert!(moved >= successful, "who succeeds moves somebody: {row:?}");
+        assert_eq!(moved > 0.0, successful > 0.0, "{row:?}");
+        assert!(row.number("taken") <= failed, "after a failure: {row:?}");
+    }
+}
+
+#[test]
+fn balancing_is_told_of() {
+    // A machine with every level, too many tasks for it, and some that may not be moved.
+    let text = r#"{
+        "machine": {"cpus": 16, "topology": "2x4x2"}, "global": {"duration": 1},
+        "tasks": {"hog": {"instance": 40, "run": 3000, "sleep": 50},
+                  "pinned": {"instance": 3, "cpus": [1], "run": 1000},
+                  "idle": {"instance": 20, "policy": "SCHED_IDLE", "run": 10000}}
+    }"#;
+    for feature in ["IDLE_LOAD_BALANCE", "NO_IDLE_LOAD_BALANCE"] {
+        let report = Json::read(&sim(text, &["--json", "--feature", feature]).done());
+        check_balance(&report);
+        let levels: Vec<_> = report.list("balance").iter().map(|row| row.text("level")).collect();
+        assert!(["smt", "node", "machine"].iter().all(|it| levels.contains(it)), "{levels:?}");
+        assert!(report.sum("balance", "moved") > 0.0, "{feature}");
+        let none = sim(text, &["--json", "--feature", feature, "--feature", "NO_LOAD_BALANCE"]);
+        assert!(Json::read(&none.done()).list("balance").is_empty(), "nobody balances");
     }
 }
 

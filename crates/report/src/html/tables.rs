@@ -2,6 +2,7 @@
 
 use super::Run;
 use super::data::drawn_latencies;
+use crate::balance::BalanceReport;
 use crate::change::{Change, Changes, Row, Unit, heaviest};
 use crate::report::{Figure, GroupReport, LatencyReport, Report, TaskReport};
 use crate::series::Distribution;
@@ -17,6 +18,11 @@ const VIOLATIONS: usize = 10;
 const MARKED: u64 = 5;
 
 const TAKES_ALL: &str = "a string takes all";
+
+/// What the columns of the balance table mean.
+const BALANCE_NOTE: &str = "How often CPUs compared themselves with others: passes that found \
+                            balance, only tasks that may not run there, or none that fits; the \
+                            others moved tasks that waited. Taken are running ones, after failures.";
 
 /// The document of one run.
 pub(super) fn one(run: Run) -> String {
@@ -38,6 +44,10 @@ pub(super) fn one(run: Run) -> String {
             "",
             &group_table(&report.groups, report.duration_ns),
         ));
+    }
+    if !report.balance.is_empty() {
+        let table = balance_table(&report.balance);
+        body.push_str(&section("Balance", BALANCE_NOTE, &table));
     }
     body + FOOTER
 }
@@ -391,6 +401,16 @@ fn group_table(groups: &[GroupReport], duration_ns: u64) -> String {
         table.row(&[&group.path], &cells);
     }
     table.end(groups.len().saturating_sub(ROWS), "task group")
+}
+
+fn balance_table(rows: &[BalanceReport]) -> String {
+    let titles = ["level", "moment", "passes", "balanced", "pinned", "failed", "moved", "taken"];
+    let mut table = Table::new("balance", &titles, 2);
+    for row in rows {
+        let cells = row.counts().map(|count| counted_cell(Some(count)));
+        table.row(&[&row.level, &row.moment_in_words()], &cells);
+    }
+    table.end(0, "level")
 }
 
 /// A table of figures before and after, with their ratio.

@@ -1,0 +1,127 @@
+//! What came of balancing: how often CPUs compared themselves with others, at which level and when,
+//! and what they took (the `lb_*` counters of the kernel's schedstats).
+//!
+//! There is no count for each measure. It says what a pass compared, not whom it moved: with
+//! `NO_IDLE_LOAD_BALANCE`, and where a CPU only looks for anybody who waits, one measure stands for
+//! all tasks; and a pass that compares normal ones may move others. Who went where is in a trace.
+
+use runyard_engine::balance::{Balanced, Found, Moment};
+use runyard_engine::topology::Level;
+use serde::{Deserialize, Serialize};
+
+/// The levels, each with its name in reports, at the places of their values.
+const LEVELS: [(Level, &str); 3] =
+    [(Level::Smt, "smt"), (Level::Node, "node"), (Level::Machine, "machine")];
+/// The same for the moments.
+const MOMENTS: [(Moment, &str); 3] =
+    [(Moment::Busy, "busy"), (Moment::Idle, "idle"), (Moment::NewlyIdle, "newly_idle")];
+
+/// What came of the passes at one level and moment. With `IDLE_LOAD_BALANCE` a CPU may make two
+/// passes at a time, one for each measure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BalanceTotals {
+    /// Passes that found nothing to be done.
+    pub balanced: u64,
+    /// Passes that found only tasks that may not run on this CPU.
+    pub pinned: u64,
+    /// Passes that should have moved something, and found nothing that fits.
+    pub failed: u64,
+    /// Passes that moved tasks.
+    pub successful: u64,
+    /// Tasks that waited, and were moved by these passes.
+    pub moved: u64,
+    /// Running tasks that were asked for after passes that failed (active balance).
+    pub taken: u64,
+}
+
+/// A row of the report: what came of the passes at one level and moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BalanceReport {
+    /// `smt`, `node` or `machine`: among which CPUs.
+    pub level: String,
+    /// `busy`, `idle` or `newly_idle`: what the CPU had to do.
+    pub moment: String,
+    /// How many passes there were: balanced, pinned and failed ones, and those that moved tasks.
+    pub passes: u64,
+    /// Passes that found nothing to be done.
+    pub balanced: u64,
+    /// Passes that found only tasks that may not run on the CPU.
+    pub pinned: u64,
+    /// Passes that should have moved something, and found nothing that fits.
+    pub failed: u64,
+    /// Tasks that waited, and were moved.
+    pub moved: u64,
+    /// Running tasks that were asked for after passes that failed; they are not among those moved.
+    pub taken: u64,
+}
+
+/// The accounts of a machine's balancing, by level and moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Balances([[BalanceTotals; MOMENTS.len()]; LEVELS.len()]);
+
+impl Balances {
+    pub(crate) fn add(&mut self, Balanced { level, moment, found, .. }: Balanced) {
+        let totals = &mut self.0[level as usize][moment as usize];
+        match found {
+            Found::Balance => totals.balanced += 1,
+            Found::Pinned => totals.pinned += 1,
+            Found::Nothing => totals.failed += 1,
+            Found::Tasks(tasks) => {
+                totals.successful += 1;
+                totals.moved += u64::from(tasks);
+            }
+            // What a pass led to that failed and was told of before.
+            Found::Running => totals.taken += 1,
+        }
+    }
+
+    pub(crate) fn of(&self, level: Level, moment: Moment) -> BalanceTotals {
+        self.0[level as usize][moment as usize]
+    }
+
+    /// A row for each level and moment with a pass, in their order.
+    pub(crate) fn rows(&self) -> Vec<BalanceReport> {
+        let mut rows = Vec::new();
+        for (level, level_name) in LEVELS {
+            for (moment, moment_name) in MOMENTS {
+                let totals = self.of(level, moment);
+                if totals.passes() > 0 {
+                    rows.push(BalanceReport::new(level_name, moment_name, totals));
+                }
+            }
+        }
+        rows
+    }
+}
+
+impl BalanceTotals {
+    /// How many passes there were.
+    #[must_use]
+    pub fn passes(&self) -> u64 {
+        self.balanced + self.pinned + self.failed + self.successful
+    }
+}
+
+impl BalanceReport {
+    fn new(level: &str, moment: &str, totals: BalanceTotals) -> BalanceReport {
+        let passes = totals.passes();
+        let BalanceTotals { balanced, pinned, failed, moved, taken, .. } = totals;
+        let (level, moment) = (level.to_owned(), moment.to_owned());
+        BalanceReport { level, moment, passes, balanced, pinned, failed, moved, taken }
+    }
+
+    /// Whether somebody was moved, or should have been.
+    pub(crate) fn is_eventful(&self) -> bool {
+        self.passes > self.balanced || self.taken > 0
+    }
+
+    /// All counts, in their order.
+    pub(crate) fn counts(&self) -> [u64; 6] {
+        [self.passes, self.balanced, self.pinned, self.failed, self.moved, self.taken]
+    }
+
+    /// When, as people say it.
+    pub(crate) fn moment_in_words(&self) -> String {
+        self.moment.replace('_', " ")
+    }
+}
