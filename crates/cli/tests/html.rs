@@ -32,7 +32,7 @@ const RUN: &str = r#"{
     "groups": {"/web": {}},
     "tasks": {
         "rt": {"policy": "SCHED_FIFO", "priority": 9, "timer": {"ref": "u", "period": 4000}, "run": 300},
-        "api": {"instance": 3, "group": "/web", "run": {"exponential": 700}, "sleep": {"exponential": 2000}},
+        "api": {"instance": 3, "group": "/web", "run": {"exponential": 4000}, "sleep": {"exponential": 9000}},
         "hog": {"instance": 2, "phases": {"a": {"loop": 20, "run": 5000}, "b": {"sleep": 90000}}},
         "<script>alert(1)</script>": {"loop": 3, "run": 2000, "sleep": 3000},
         "rest": {"policy": "SCHED_IDLE", "run": 1000}

@@ -20,6 +20,7 @@
 
 use crate::features::{Feature, Features};
 use crate::power::FULL_POWER;
+use crate::run_queue::weighs_nothing;
 use crate::time::Nanos;
 use crate::topology::{Level, Topology};
 
@@ -193,8 +194,10 @@ impl Seen {
             Measure::Idle => (nr * IDLE_TASK_LOAD, self.idle_power),
         };
         // SCHED_IDLE tasks stand in nobody's way, everybody stands in theirs.
-        let before = if measure == Measure::Normal { nr } else { running };
-        let (free, waits) = (before == 0, some > 0 && before > 1);
+        let normal = measure == Measure::Normal;
+        let before = if normal { nr } else { running };
+        let light = !normal || weighs_nothing(self.nr_idle, self.load);
+        let (free, waits) = (before == 0 && light, some > 0 && before > 1);
         Measured { nr, load, power: power.max(1), free, waits, idle: running == 0 }
     }
 
@@ -609,6 +612,8 @@ mod tests {
         let verdict = decide(pass, &[&[soaker], &[cpu(2, 0)]]);
         assert_eq!(verdict, Verdict::Pull(1, Imbalance::Waiting));
         assert_eq!(queue_rank(both, Measure::Normal, Imbalance::Waiting), None);
+        // But not if its only SCHED_IDLE tasks are in a group of normal weight.
+        assert!(!Seen { load: 1_024, ..soaker }.is_free(Measure::Normal));
     }
 
     /// A SCHED_IDLE task behind a normal one is better off with another of its kind; but nobody is

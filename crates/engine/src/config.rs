@@ -15,7 +15,7 @@ pub struct Config {
     pub features: Features,
     /// Between two ticks of a busy CPU; 1 ms as with HZ=1000.
     pub tick: Nanos,
-    /// A CPU with one task has no tick (`CONFIG_NO_HZ_FULL`).
+    /// A CPU with one task has hardly any ticks (`CONFIG_NO_HZ_FULL`).
     pub tickless: bool,
     /// In this span each of up to eight fair tasks runs once (`sched_latency_ns`).
     pub latency: Nanos,

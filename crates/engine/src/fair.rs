@@ -465,7 +465,11 @@ impl<P, G: Groups> RunQueue<P, G> {
         };
         match lag {
             Lag::New => {
-                let entity = self.entity(at);
+                let (entity, queue) = (self.entity(at), self.queue(level));
+                if queue.nr_tasks == queue.nr_idle_tasks && !self.is_idle_entity(at) {
+                    // Nobody is here whom it would rob of anything.
+                    return clock;
+                }
                 clock.after(entity.virtual_span(self.slice(level, entity, 1)))
             }
             Lag::Moving { lead } => clock.after(lead.cast_unsigned()),

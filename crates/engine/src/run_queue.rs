@@ -9,7 +9,7 @@
 //!
 //! Invariants: [`RunQueue::check`].
 
-use crate::attr::{GroupId, Policy, RtPrio};
+use crate::attr::{GroupId, Policy, RtPrio, Weight};
 use crate::config::Config;
 use crate::cpu::CpuId;
 use crate::fair::{Entity, Fair, GroupQueue};
@@ -24,6 +24,10 @@ use crate::task::{Change, Slot, Task, TaskId};
 use crate::time::{Nanos, Time};
 use crate::timer::{TimerQueue, Token};
 use std::sync::Arc;
+
+/// Between two ticks of a task that is alone on a CPU of a tickless machine, for its CPU to balance:
+/// the shortest interval in which a busy CPU does.
+const ALONE: Nanos = Nanos::from_millis(64);
 
 /// Whether the CPU must call [`RunQueue::schedule`].
 #[must_use]
@@ -122,6 +126,22 @@ pub struct CpuLoad {
     pub nr_idle: u32,
     /// The sum of the fair entities' weights.
     pub load: u64,
+}
+
+impl CpuLoad {
+    /// Whether there are SCHED_IDLE tasks here and nobody else, so that a normal task would run at
+    /// once and nearly always (`sched_idle_cpu`). Unlike the kernel's, this looks at their weight as
+    /// well: SCHED_IDLE tasks alone in a group of normal weight stand in the way as any do.
+    #[must_use]
+    pub fn is_sched_idle(&self) -> bool {
+        let nobody_else = self.nr_idle > 0 && self.nr_idle == self.nr_running;
+        nobody_else && weighs_nothing(self.nr_idle, self.load)
+    }
+}
+
+/// Whether the load of so many SCHED_IDLE tasks is theirs alone: nothing to a normal one.
+pub(crate) fn weighs_nothing(nr_idle: u32, load: u64) -> bool {
+    load <= u64::from(nr_idle) * u64::from(Weight::IDLE.get())
 }
 
 /// How important the work of a CPU is, from the point of view of a real-time task that looks for
@@ -383,9 +403,16 @@ impl<P, G: Groups> RunQueue<P, G> {
         Some(what)
     }
 
+    /// On a tickless machine who runs alone is left alone for [`ALONE`] at a time, or for ever if
+    /// there is no other CPU.
     fn next_tick(&self) -> Option<Time> {
-        let alone = self.load().nr_running <= 1;
-        self.tick_at.filter(|_| !(self.config.tickless && alone))
+        let at = self.tick_at?;
+        let alone = self.config.tickless && self.load().nr_running <= 1;
+        match self.config.topology.cpus() {
+            _ if !alone => Some(at),
+            1 => None,
+            _ => Some(Time(at.0.next_multiple_of(ALONE.0))),
+        }
     }
 
     /// When this CPU's next timer interrupt must come: the first hard expiry.

@@ -606,3 +606,18 @@ fn a_tickless_cpu_ticks_from_the_second_task_on() {
     let _ = rq.schedule(Time(100_000_200), Prev::Exited);
     assert_eq!(rq.next_expiry(), None);
 }
+
+/// Who has others to balance with looks at them now and then.
+#[test]
+fn a_tickless_cpu_of_several_ticks_rarely() {
+    let config = Config { tickless: true, ..Config::new(Topology::flat(2).unwrap()) };
+    let mut rq: RunQueue<TaskId, ()> = RunQueue::new(CpuId(0), Arc::new(config), Arc::new(()));
+    let task = Task::new(TaskId(0), Attr::normal(CpuSet::first(1)), TaskId(0));
+    let _ = rq.offer(Time(0), task, Enqueue::Woken).unwrap();
+    let _ = rq.schedule(Time(0), Prev::Idle);
+    for round in 1..4 {
+        let at = Time(round * 64_000_000);
+        assert_eq!(rq.next_expiry(), Some(at));
+        assert_eq!(rq.expire(at), Some(Expired::Tick));
+    }
+}

@@ -7,13 +7,13 @@
 //! What was decided but has not taken effect yet does not count against anybody: a CPU is compared
 //! when its kicks have arrived, nothing is on its way to it, and what it has to say is known.
 
-use crate::cpu::{Cpu, Doing};
+use crate::cpu::Doing;
 use crate::program::Waiting;
 use crate::sim::{Observer, Sim};
 use runyard_engine::attr::RtPrio;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
-use runyard_engine::run_queue::{Importance, RunQueue};
+use runyard_engine::run_queue::Importance;
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Window;
@@ -21,8 +21,9 @@ use runyard_engine::timer::Window;
 /// How many violations a run keeps; the first tell most.
 const MAX_VIOLATIONS: usize = 16;
 
-/// How long a CPU may idle while one and the same task waits that may run there: the busy CPU's next
-/// tick asks idle CPUs to balance, at most every 4 ms, and one such occasion may be spent on others.
+/// How long a CPU may idle, or have nothing but SCHED_IDLE tasks, while one and the same task waits
+/// (in the second case a normal one) that may run there: the busy CPU's next tick asks idle CPUs to
+/// balance, at most every 4 ms, and one such occasion may be spent on others.
 const IDLE_WHILE_WAITING: Nanos = Nanos::from_millis(20);
 
 /// A CPU idles, and this task waits elsewhere that may run there.
@@ -30,6 +31,13 @@ const IDLE_WHILE_WAITING: Nanos = Nanos::from_millis(20);
 pub(crate) struct Waste {
     task: TaskId,
     since: Time,
+}
+
+/// A fair task that waits, and where it may run.
+struct Waiter {
+    task: TaskId,
+    normal: bool,
+    cpus: CpuSet,
 }
 
 /// An invariant that did not hold.
@@ -64,22 +72,20 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// No CPU idles for long while a fair task waits that may run there, whatever weighs what.
+    /// No CPU idles for long while a fair task waits that may run there, whatever weighs what; nor has
+    /// it nothing but SCHED_IDLE tasks while a normal one waits.
     fn check_wasted_cpus(&mut self) {
-        let idle = |cpu: &Cpu| cpu.doing == Doing::Idle && cpu.is_settled();
-        if !self.cpus.iter().any(idle) {
-            self.cpus.iter_mut().for_each(|cpu| cpu.waste = None);
-            return;
-        }
         let waiting = self.waiting_fair_tasks();
         let tick = self.machine.config().tick;
         let patience =
             IDLE_WHILE_WAITING + Nanos(2 * tick.0) + Nanos(8 * self.options.hint_delay.0);
         for at in 0..self.cpus.len() {
             let cpu = &self.cpus[at];
-            let wastes = idle(cpu) && self.machine.inspect(cpu.id, RunQueue::is_online);
-            let may = waiting.iter().filter(|(_, cpus)| wastes && cpus.contains(cpu.id));
-            let mut tasks = may.map(|&(task, _)| task);
+            let (online, load) = self.machine.inspect(cpu.id, |rq| (rq.is_online(), rq.load()));
+            let idle = online && cpu.is_settled() && cpu.doing == Doing::Idle;
+            let soaks = online && cpu.is_settled() && load.is_sched_idle();
+            let wants = |it: &&Waiter| (idle || soaks && it.normal) && it.cpus.contains(cpu.id);
+            let mut tasks = waiting.iter().filter(wants).map(|it| it.task);
             let still = |waste: &Waste| tasks.clone().any(|task| task == waste.task);
             let begins = |task| Waste { task, since: self.now };
             let waste = cpu.waste.filter(still).or_else(|| tasks.next().map(begins));
@@ -88,21 +94,26 @@ impl<O: Observer> Sim<'_, O> {
                 && self.now.since(since) > patience
             {
                 let name = &self.tasks[task.index()].name;
-                let what = format!("CPU {at} idles while {name} waits since {since}");
+                let does = if load.nr_running == 0 { "idles" } else { "has SCHED_IDLE tasks only" };
+                let what = format!("CPU {at} {does} while {name} waits since {since}");
                 self.violate("no-wasted-cpu", what);
             }
         }
     }
 
-    /// Fair tasks that wait in a run queue, and where they may run.
-    fn waiting_fair_tasks(&self) -> Vec<(TaskId, CpuSet)> {
+    /// Fair tasks that wait in a run queue.
+    fn waiting_fair_tasks(&self) -> Vec<Waiter> {
         let mut waiting = Vec::new();
         for cpu in &self.cpus {
             self.machine.inspect(cpu.id, |rq| {
                 let curr = rq.curr().map(|task| task.id);
                 let tasks = rq.tasks().map(|(_, task)| task);
                 let fair = tasks.filter(|it| Some(it.id) != curr && it.rt_prio().is_none());
-                waiting.extend(fair.map(|task| (task.id, task.attr().affinity.clone())));
+                waiting.extend(fair.map(|it| Waiter {
+                    task: it.id,
+                    normal: !self.machine.counts_as_idle(it.attr()),
+                    cpus: it.attr().affinity.clone(),
+                }));
             });
         }
         waiting

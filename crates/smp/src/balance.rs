@@ -8,11 +8,12 @@
 //! - *Idle* CPUs have no tick. A busy CPU that has tasks waiting, or neighbours where there is more
 //!   room, kicks one of them, which then balances for all of them (`nohz_idle_balance`).
 //!
-//! With `IDLE_LOAD_BALANCE` a CPU that has nothing to do (or nothing but SCHED_IDLE tasks, while
-//! normal ones wait) does not compare CPU groups to find a waiting task: there is room for it, so
-//! whoever has one waiting may give it. It asks the CPUs that say so, the busiest of a few nearest
-//! ones first; what that costs does not grow with the machine. If affinities keep it from those, it
-//! goes on with the next few at the next occasion, so that none is left out for ever.
+//! With `IDLE_LOAD_BALANCE` a CPU that has nothing to do does not compare CPU groups to find a
+//! waiting task: there is room for it, so whoever has one waiting may give it. It asks the CPUs that
+//! say so, the busiest of a few nearest ones first; what that costs does not grow with the machine.
+//! If affinities keep it from those, it goes on with the next few at the next occasion, so that none
+//! is left out for ever. A CPU with nothing but SCHED_IDLE tasks is asked by the one on which a
+//! normal task waits, which has a tick, as the other may not.
 
 use crate::machine::{Controlled, Effects, Machine, Moving, kick_if, leaves};
 use crate::sync::Ordering;
@@ -31,8 +32,8 @@ use std::cmp::Reverse;
 /// How many CPUs with waiting tasks an idle CPU asks at each level at one time.
 const CPUS_ASKED: usize = 16;
 
-/// How often the idle CPUs are asked to balance at most, and a CPU with SCHED_IDLE tasks only looks
-/// for normal ones: a jiffy at the 250 Hz of most distributions.
+/// How often the idle CPUs are asked to balance at most, and a CPU on which normal tasks wait looks
+/// for one with SCHED_IDLE tasks only: a jiffy at the 250 Hz of most distributions.
 const IDLE_BALANCE_INTERVAL: Nanos = Nanos::from_millis(4);
 
 /// How many tasks are moved in a pass at most (`sched_nr_migrate`).
@@ -55,8 +56,8 @@ pub(crate) struct Balance {
     levels: [Progress; LEVELS],
     /// When a busy CPU looks at the above again, at a tick.
     next_look: Time,
-    /// When a CPU with nothing but SCHED_IDLE tasks looks for normal ones again.
-    next_search: Time,
+    /// When a CPU on which normal tasks wait looks for one with SCHED_IDLE tasks only again.
+    next_relief: Time,
     /// From where a search goes on that found nothing with the busiest.
     cursor: CpuId,
 }
@@ -139,7 +140,7 @@ impl Balance {
             Progress { last: Time::ZERO, interval, failed: 0 }
         };
         let levels = [Level::Smt, Level::Node, Level::Machine].map(progress);
-        Balance { levels, next_look: Time::ZERO, next_search: Time::ZERO, cursor: CpuId(0) }
+        Balance { levels, next_look: Time::ZERO, next_relief: Time::ZERO, cursor: CpuId(0) }
     }
 
     /// Whether something may be due at this tick of a busy CPU.
@@ -205,13 +206,12 @@ impl<W: Controlled> Machine<W> {
         if !self.has(Feature::LoadBalance) {
             return;
         }
-        if self.hints.sched_idle.contains(cpu) && self.has(Feature::IdleLoadBalance) {
-            self.search_for_normal(now, cpu, fx);
-        }
         if looks {
             self.rebalance(now, cpu, Moment::Busy, fx);
         }
-        if self.hints.overloaded.contains(cpu) || looks && self.is_crowded(cpu) {
+        if self.hints.overloaded.contains(cpu) {
+            self.help_with(now, cpu, fx);
+        } else if looks && self.is_crowded(cpu) {
             self.kick_an_idle_cpu(now, cpu, fx);
         }
     }
@@ -248,20 +248,32 @@ impl<W: Controlled> Machine<W> {
         found
     }
 
-    /// A CPU with SCHED_IDLE tasks only takes a normal task that waits.
-    fn search_for_normal(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        if self.hints.pressed.is_empty() {
-            return;
-        }
-        let due = self.with_balance(cpu, |balance| {
-            let due = balance.next_search <= now;
-            if due {
-                balance.next_search = now + IDLE_BALANCE_INTERVAL;
-            }
-            due
+    /// Gives a normal task that waits on `cpu` to a CPU that has nothing but SCHED_IDLE tasks, which
+    /// need not do anything for it.
+    fn relieve(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        let cursor = self.with_balance(cpu, |balance| balance.cursor);
+        let mut last = None;
+        let found = self.domains.iter().find(|&&(level, _)| {
+            let span = self.config.topology.span(cpu, level);
+            let some = |from| {
+                let others = self.hints.sched_idle.ring(&self.all, span.clone(), from);
+                others.filter(|&it| it != cpu).take(CPUS_ASKED)
+            };
+            let mut gives = |to| self.fetch(now, cpu, anything(to, Measure::Normal), fx).is_ok();
+            some(cpu).any(&mut gives)
+                || some(cursor).any(|to| {
+                    last = Some(to);
+                    gives(to)
+                })
         });
-        if due {
-            self.search(now, Moment::Busy, anything(cpu, Measure::Normal), fx);
+        if let Some(last) = last {
+            let next = CpuId::at((last.index() + 1) % self.cpus.len());
+            self.with_balance(cpu, |balance| balance.cursor = next);
+        }
+        let what = found.map_or(Found::Nothing, |_| Found::Tasks(1));
+        if let Some(&(level, _)) = found.or(self.domains.last()) {
+            let (moment, measure) = (Moment::Busy, Measure::Normal);
+            fx.balanced(cpu, Balanced { level, moment, measure, found: what });
         }
     }
 
@@ -530,19 +542,41 @@ impl<W: Controlled> Machine<W> {
         Ok(load)
     }
 
-    /// An idle CPU has no tick: a busy one sees for it that it could help.
-    fn kick_an_idle_cpu(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+    /// Has somebody do what waits on `cpu`: a CPU that is idle; and if it waits still, one with
+    /// SCHED_IDLE tasks only.
+    fn help_with(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        let kicked = self.kick_an_idle_cpu(now, cpu, fx);
+        let normal = self.has(Feature::IdleLoadBalance) && self.hints.pressed.contains(cpu);
+        if kicked || !normal || self.hints.sched_idle.is_empty() {
+            return;
+        }
+        let due = self.with_balance(cpu, |balance| {
+            let due = balance.next_relief <= now;
+            if due {
+                balance.next_relief = now + IDLE_BALANCE_INTERVAL;
+            }
+            due
+        });
+        if due {
+            self.relieve(now, cpu, fx);
+        }
+    }
+
+    /// An idle CPU has no tick: a busy one sees for it that it could help. Says whether it kicked one;
+    /// it does not if somebody did lately.
+    fn kick_an_idle_cpu(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
         let next = &self.hints.next_idle_balance;
         if now.0 < next.load(Ordering::Acquire) {
-            return;
+            return false;
         }
         let mut idle = self.hints.idle.ring(&self.all, 0..self.cpus.len(), cpu);
         let important = self.hints.pressed.contains(cpu);
         let Some(idle) = idle.find(|&idle| important || !self.sleeps_deep(now, idle)) else {
-            return;
+            return false;
         };
         next.store((now + IDLE_BALANCE_INTERVAL).0, Ordering::Release);
         fx.kick(idle);
+        true
     }
 
     /// Whether the CPU group of `cpu` at some level has several busy CPUs while another might have

@@ -104,7 +104,7 @@ impl Spoken {
     }
 
     fn is_sched_idle(self) -> bool {
-        self.load.nr_idle > 0 && self.load.nr_idle == self.load.nr_running
+        self.load.is_sched_idle()
     }
 }
 
@@ -157,7 +157,7 @@ impl Hints {
             own.load.store(load.load, Ordering::Release);
         }
         let (nr, before) = (counts(load), counts(was));
-        if nr == before && new.idle == old.idle {
+        if nr == before && load.load == was.load && new.idle == old.idle {
             return;
         }
         own.counts.store(nr, Ordering::Release);

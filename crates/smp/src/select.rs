@@ -8,7 +8,7 @@
 //! not: it would wait there while others idle (`fd54d81c2c0e` of Linux, Feb 2026).
 
 use crate::machine::{Controlled, Effects, Machine, Moving, TaskOf, apply_pending};
-use runyard_engine::attr::{Policy, RtPrio};
+use runyard_engine::attr::{Attr, Policy, RtPrio};
 use runyard_engine::balance::{Measure, Seen, power_of_cpu};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
@@ -72,8 +72,8 @@ impl<W: Controlled> Machine<W> {
         self.place(now, task, to, fx)
     }
 
-    /// As [`Machine::wake_sync`], for a new task: to an idle CPU if there is one and somebody waits
-    /// on `waker` already, else near who spawns it. An idle CPU takes its part later.
+    /// As [`Machine::wake_sync`], for a new task: to a free CPU if there is one and somebody waits on
+    /// `waker` already, else near who spawns it. An idle CPU takes its part later.
     pub fn spawn_sync(
         &self,
         now: Time,
@@ -81,11 +81,15 @@ impl<W: Controlled> Machine<W> {
         waker: CpuId,
         fx: &mut impl Effects<W>,
     ) -> CpuId {
-        let affinity = &task.attr().affinity;
-        let idle = || self.hints.idle.ring(affinity, 0..self.cpus.len(), waker).next();
+        let seeker = self.seeker(now, &task, Some(waker));
+        let (hints, all) = (&self.hints, 0..self.cpus.len());
+        let idle = || hints.idle.ring(seeker.affinity, all.clone(), waker).next();
+        let takes = || self.takes_sched_idle(seeker).then_some(&hints.sched_idle);
+        let other = || takes()?.ring(seeker.affinity, all.clone(), waker).next();
+        let free = || idle().or_else(other);
         let to = match self.suits(&task, waker) {
             true => waker,
-            false => idle().unwrap_or_else(|| self.usable_or_any(&task, waker)),
+            false => free().unwrap_or_else(|| self.usable_or_any(&task, waker)),
         };
         task.set_cpu(to);
         self.place(now, task, to, fx)
@@ -311,9 +315,16 @@ impl<W: Controlled> Machine<W> {
         firsts.take(CPUS_LOOKED_AT).map(move |first| first..first + own.len())
     }
 
+    /// Whether a task of which this is asked counts as SCHED_IDLE, by its policy or by a group above
+    /// it.
+    #[must_use]
+    pub fn counts_as_idle(&self, attr: &Attr) -> bool {
+        attr.policy == Policy::Idle || self.groups.is_below_idle(attr.group)
+    }
+
     fn seeker<'a>(&self, now: Time, task: &'a Task<W>, waker: Option<CpuId>) -> Seeker<'a> {
         let attr = task.attr();
-        let sched_idle = attr.policy == Policy::Idle || self.groups.is_below_idle(attr.group);
+        let sched_idle = self.counts_as_idle(attr);
         let weight = attr.policy.weight().get().into();
         Seeker { now, affinity: &attr.affinity, weight, sched_idle, waker }
     }

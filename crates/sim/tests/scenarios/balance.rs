@@ -4,8 +4,10 @@
 use crate::rig::{Run, World, ms, world};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use runyard_engine::balance::{Balanced, Moment};
 use runyard_engine::event::What;
 use runyard_engine::time::Nanos;
+use runyard_engine::topology::Level;
 use std::fmt::Write as _;
 
 /// A thread object whose instances begin on `from`, stay there for a millisecond of work, and may
@@ -123,6 +125,53 @@ fn cores_are_shared_only_when_all_are_taken() {
         let still = on_shape(world().millis(500).features("NO_LOAD_BALANCE"), "1x2x2", "", &tasks);
         still.is("a stays", still.cpus_of("a"), [0]);
     }
+}
+
+/// A CPU whose last task ends has another's at once.
+#[test]
+fn who_is_about_to_idle_takes_a_waiting_task() {
+    let tasks = begins_on("a", 3, (0, "0, 1"), "")
+        + "'short': {'cpus': [1], 'loop': 1, 'run': 30000}, 'shorter': {'cpus': [1], 'loop': 1, 'run': 1}";
+    for features in ["", "NO_IDLE_LOAD_BALANCE"] {
+        let run = on_shape(world().millis(100).features(features), "1x2", "", &tasks);
+        let end = run.exit("short").max(run.exit("shorter"));
+        let first = |nth| {
+            let stretches = run.stretches(&format!("a-{nth}"));
+            stretches.iter().find(|it| it.cpu == 1 && it.to > end).map(|it| it.from)
+        };
+        let next = (0..3).filter_map(first).min();
+        run.holds(next.is_some_and(|at| at <= end), &format!("{features}: {next:?} after {end}"));
+    }
+}
+
+/// A normal task that waits has a CPU with SCHED_IDLE work within two ticks and 4 ms.
+#[test]
+fn sched_idle_work_makes_room_for_normal_tasks_that_wait() {
+    let tasks = begins_on("a", 2, (0, "0, 1"), "")
+        + "'soaker': {'cpus': [1], 'policy': 'SCHED_IDLE', 'run': 1000}";
+    let run = on_shape(world().millis(200), "1x2", "", &tasks);
+    let came = |nth| {
+        let stretches = run.stretches(&format!("a-{nth}"));
+        stretches.iter().find(|it| it.cpu == 1).map(|it| it.from)
+    };
+    let first = (0..2).filter_map(came).min();
+    // Each has to do its first millisecond where it began.
+    run.holds(first.is_some_and(|at| at < ms(2 * 4 + 6)), &format!("at {first:?}"));
+}
+
+/// At each level one CPU balances for all of its CPU group.
+#[test]
+fn the_first_cpu_of_a_full_node_balances_for_it() {
+    let run = on_shape(world().millis(2_000), "2x2", "", "'a': {'instance': 8, 'run': 1000}");
+    let mut by = std::collections::BTreeSet::new();
+    for event in &run.events {
+        if let What::Balanced(Balanced { level: Level::Machine, moment: Moment::Busy, .. }) =
+            event.what
+        {
+            by.insert(event.cpu.0);
+        }
+    }
+    run.is("who balances nodes", by.into_iter().collect::<Vec<_>>(), [0, 2]);
 }
 
 #[test]
