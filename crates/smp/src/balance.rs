@@ -217,14 +217,14 @@ impl<W: Controlled> Machine<W> {
     }
 
     fn balance_newly_idle(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
-        if self.has(Feature::IdleLoadBalance) {
-            let pull = anything(cpu, Measure::All);
-            return self.search(now, Moment::NewlyIdle, pull, fx);
-        }
-        // To survey everybody takes longer than such a CPU idles.
+        // What it would take has something in the caches of its CPU, and this one is busy again soon.
         let short = self.inspect(cpu, |rq| rq.avg_idle() < self.config.migration_cost);
         if short {
             return false;
+        }
+        if self.has(Feature::IdleLoadBalance) {
+            let pull = FairPull { hot: false, ..anything(cpu, Measure::All) };
+            return self.search(now, Moment::NewlyIdle, pull, fx);
         }
         self.domains.iter().any(|&(level, domain)| {
             let pass = Pass { measure: Measure::All, moment: Moment::NewlyIdle, domain };

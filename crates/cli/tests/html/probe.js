@@ -27,7 +27,13 @@ addEventListener("load", () => {
     const all = data.length / 4;
     const signs = [...document.querySelectorAll(`#${id.replace("-", "-legend-")} i`)];
     const named = signs.map((it) => it.style.backgroundColor.match(/\d+/g).map(Number));
-    const covers = ([r, g, b]) => (seen.get((r << 16) | (g << 8) | b) || 0) > all / 2000;
+    // Where stretches are narrower than a pixel, colours are mixed: near ones count.
+    const near = (a, b) => [16, 8, 0].every((at) => Math.abs(((a >> at) & 255) - ((b >> at) & 255)) <= 4);
+    const covers = ([r, g, b]) => {
+      const own = (r << 16) | (g << 8) | b;
+      const counts = [...seen].filter(([color]) => near(color, own)).map(([, count]) => count);
+      return counts.reduce((sum, count) => sum + count, 0) > all / 2000;
+    };
     const colors = named.filter(covers).length;
     return { filled: filled / all, colors, sum };
   }
