@@ -16,6 +16,7 @@
 //! normal task waits, which has a tick, as the other may not.
 
 use crate::machine::{Controlled, Effects, Machine, Moving, kick_if, leaves};
+use crate::mask::Mask;
 use crate::sync::Ordering;
 use runyard_engine::balance::{
     Balanced, CpuGroup, Domain, Found, Imbalance, MAX_INTERVAL_PER_CPU, MAX_PINNED_INTERVAL,
@@ -29,7 +30,7 @@ use runyard_engine::topology::{Level, Topology};
 use runyard_engine::{FairPull, Stays};
 use std::cmp::Reverse;
 
-/// How many CPUs with waiting tasks an idle CPU asks at each level at one time.
+/// How many CPUs a search asks at each level, besides the best.
 const CPUS_ASKED: usize = 16;
 
 /// How often the idle CPUs are asked to balance at most, and a CPU on which normal tasks wait looks
@@ -58,7 +59,7 @@ pub(crate) struct Balance {
     next_look: Time,
     /// When a CPU on which normal tasks wait looks for one with SCHED_IDLE tasks only again.
     next_relief: Time,
-    /// From where a search goes on that found nothing with the busiest.
+    /// From where a search goes on after it was of no use with the best.
     cursor: CpuId,
 }
 
@@ -249,35 +250,17 @@ impl<W: Controlled> Machine<W> {
     }
 
     /// Gives a normal task that waits on `cpu` to a CPU that has nothing but SCHED_IDLE tasks, which
-    /// need not do anything for it.
+    /// need not do anything for it; of the nearest to one with few.
     fn relieve(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        let cursor = self.with_balance(cpu, |balance| balance.cursor);
-        let mut last = None;
-        let found = self.domains.iter().find(|&&(level, _)| {
-            let span = self.config.topology.span(cpu, level);
-            let some = |from| {
-                let others = self.hints.sched_idle.ring(&self.all, span.clone(), from);
-                others.filter(|&it| it != cpu).take(CPUS_ASKED)
-            };
-            let mut gives = |to| self.fetch(now, cpu, anything(to, Measure::Normal), fx).is_ok();
-            some(cpu).any(&mut gives)
-                || some(cursor).any(|to| {
-                    last = Some(to);
-                    gives(to)
-                })
+        let few = |to| Reverse(self.hints.counts(to).nr_fair);
+        let found = self.ask(&self.hints.sched_idle, cpu, few, |to| {
+            self.fetch(now, cpu, anything(to, Measure::Normal), fx).is_ok()
         });
-        if let Some(last) = last {
-            let next = CpuId::at((last.index() + 1) % self.cpus.len());
-            self.with_balance(cpu, |balance| balance.cursor = next);
-        }
-        let what = found.map_or(Found::Nothing, |_| Found::Tasks(1));
-        if let Some(&(level, _)) = found.or(self.domains.last()) {
-            let (moment, measure) = (Moment::Busy, Measure::Normal);
-            fx.balanced(cpu, Balanced { level, moment, measure, found: what });
-        }
+        self.tell_search(cpu, (Moment::Busy, Measure::Normal), found, fx);
     }
 
-    /// Takes one task that waits anywhere for a CPU that could run it at once.
+    /// Takes one task that waits anywhere for a CPU that could run it at once; of the nearest from
+    /// one with many. Says whether there is one.
     fn search(&self, now: Time, moment: Moment, pull: FairPull, fx: &mut impl Effects<W>) -> bool {
         let mask = match pull.measure {
             Measure::Normal => &self.hints.pressed,
@@ -286,23 +269,36 @@ impl<W: Controlled> Machine<W> {
         if mask.is_empty() {
             return false;
         }
-        let cpu = pull.to;
+        let many = |from| self.hints.counts(from).nr_fair;
+        let gives = |from| self.fetch(now, from, pull, fx).is_ok();
+        let found = self.ask(mask, pull.to, many, gives);
+        self.tell_search(pull.to, (moment, pull.measure), found, fx);
+        found.is_some()
+    }
+
+    /// Asks CPUs of `mask`, nearest level first, until one agrees, and tells the level: of the nearest
+    /// few the best, then a few from where asking ended last time, so that none is left out for ever.
+    fn ask<K: Ord>(
+        &self,
+        mask: &Mask,
+        cpu: CpuId,
+        rank: impl Fn(CpuId) -> K,
+        mut agrees: impl FnMut(CpuId) -> bool,
+    ) -> Option<Level> {
         let cursor = self.with_balance(cpu, |balance| balance.cursor);
         let mut last = None;
         let found = self.domains.iter().find(|&&(level, _)| {
             let span = self.config.topology.span(cpu, level);
-            let some = |from| {
-                let others = mask.ring(&self.all, span.clone(), from).filter(|&it| it != cpu);
+            let some = |start| {
+                let others = mask.ring(&self.all, span.clone(), start).filter(|&it| it != cpu);
                 others.take(CPUS_ASKED)
             };
-            let nr = |from: CpuId| self.hints.counts(from).nr_fair;
-            let busiest = some(cpu).max_by_key(|&from| (nr(from), Reverse(from)));
-            let mut gives = |from| self.fetch(now, from, pull, fx).is_ok();
-            busiest.is_some_and(|busiest| {
-                gives(busiest)
-                    || some(cursor).filter(|&it| it != busiest).any(|from| {
-                        last = Some(from);
-                        gives(from)
+            let best = some(cpu).max_by_key(|&other| (rank(other), Reverse(other)));
+            best.is_some_and(|best| {
+                agrees(best)
+                    || some(cursor).filter(|&it| it != best).any(|other| {
+                        last = Some(other);
+                        agrees(other)
                     })
             })
         });
@@ -310,11 +306,21 @@ impl<W: Controlled> Machine<W> {
             let next = CpuId::at((last.index() + 1) % self.cpus.len());
             self.with_balance(cpu, |balance| balance.cursor = next);
         }
-        let what = found.map_or(Found::Nothing, |_| Found::Tasks(1));
-        if let Some(&(level, _)) = found.or(self.domains.last()) {
-            fx.balanced(cpu, Balanced { level, moment, measure: pull.measure, found: what });
+        found.map(|&(level, _)| level)
+    }
+
+    /// Tells of a search; one that found nobody came to the widest level.
+    fn tell_search(
+        &self,
+        cpu: CpuId,
+        (moment, measure): (Moment, Measure),
+        level: Option<Level>,
+        fx: &mut impl Effects<W>,
+    ) {
+        let found = level.map_or(Found::Nothing, |_| Found::Tasks(1));
+        if let Some(level) = level.or(self.domains.last().map(|&(level, _)| level)) {
+            fx.balanced(cpu, Balanced { level, moment, measure, found });
         }
-        found.is_some()
     }
 
     /// Balances `cpu` at each level that is due, as long as it is the one to do it for its CPU
