@@ -190,6 +190,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             parent: group.parent,
             weight: group.weight,
             idle: group.idle,
+            latency_nice: group.latency_nice,
         };
         let groups: Vec<_> = scenario.groups.iter().map(group).collect();
         let mut sim = Sim {

@@ -153,6 +153,8 @@ impl<O: Observer> Sim<'_, O> {
             affinity: (new.affinity != old.affinity).then(|| new.affinity.clone()),
             group: (new.group != old.group).then_some(new.group),
             slack: (new.slack != old.slack).then_some(new.slack),
+            latency_nice: (new.latency_nice != old.latency_nice).then_some(new.latency_nice),
+            slice: (new.slice != old.slice).then_some(new.slice),
             boost: None,
         };
         let (policy, group) = (new.policy, new.group);

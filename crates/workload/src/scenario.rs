@@ -4,7 +4,7 @@
 //! [`crate::parse`].
 
 use crate::draw::Draw;
-use runyard_engine::attr::{Attr, GroupId, Weight};
+use runyard_engine::attr::{Attr, GroupId, LatencyNice, Weight};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::features::Features;
 use runyard_engine::time::Nanos;
@@ -134,6 +134,8 @@ pub struct GroupSpec {
     pub weight: Weight,
     /// Whether its tasks are as SCHED_IDLE ones to those who are not in it (`cpu.idle`).
     pub idle: bool,
+    /// How soon its tasks want to run beside its siblings' (`cpu.latency.nice`).
+    pub latency_nice: LatencyNice,
 }
 
 /// A thread object of the scenario: a program and who runs it.

@@ -7,7 +7,7 @@ use super::Warnings;
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{MAX_DEPTH, Member, Node};
 use crate::scenario::GroupSpec;
-use runyard_engine::attr::{GroupId, Weight};
+use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use std::collections::BTreeMap;
 
 /// What the object of a listed group asks for it.
@@ -15,13 +15,15 @@ use std::collections::BTreeMap;
 struct Listed {
     weight: Weight,
     idle: bool,
+    latency_nice: LatencyNice,
 }
 
 impl Listed {
     /// A group of which nothing is said.
-    const UNASKED: Listed = Listed { weight: Weight::NICE_0, idle: false };
+    const UNASKED: Listed =
+        Listed { weight: Weight::NICE_0, idle: false, latency_nice: LatencyNice::ZERO };
     /// The kernel forces this weight when `cpu.idle` is set (`sched_group_set_idle`).
-    const IDLE: Listed = Listed { weight: Weight::IDLE, idle: true };
+    const IDLE: Listed = Listed { weight: Weight::IDLE, idle: true, ..Listed::UNASKED };
 }
 
 /// The groups of a scenario, as they become known.
@@ -38,8 +40,9 @@ impl Groups {
         section: Option<Node<'_>>,
         warnings: &mut Warnings,
     ) -> Result<Groups, Fault> {
-        let Listed { weight, idle } = Listed::UNASKED;
-        let root = GroupSpec { path: "/".to_owned(), parent: GroupId::ROOT, weight, idle };
+        let Listed { weight, idle, latency_nice } = Listed::UNASKED;
+        let root =
+            GroupSpec { path: "/".to_owned(), parent: GroupId::ROOT, weight, idle, latency_nice };
         let by_path = BTreeMap::from([(root.path.clone(), GroupId::ROOT)]);
         let mut groups = Groups { specs: vec![root], by_path, listed: 1 };
         let members = section.map(Node::object).transpose()?.unwrap_or_default();
@@ -106,8 +109,8 @@ impl Groups {
     fn add(&mut self, path: &str, parent: GroupId, asked: Listed) -> GroupId {
         let id = GroupId(super::objects::number(self.specs.len()));
         self.by_path.insert(path.to_owned(), id);
-        let Listed { weight, idle } = asked;
-        self.specs.push(GroupSpec { path: path.to_owned(), parent, weight, idle });
+        let Listed { weight, idle, latency_nice } = asked;
+        self.specs.push(GroupSpec { path: path.to_owned(), parent, weight, idle, latency_nice });
         id
     }
 }
