@@ -46,16 +46,20 @@ impl Nice {
     }
 
     /// The weight of a fair task of this nice value: 1024 at 0, about 1.25 times more a level down.
-    /// The kernel's table (`sched_prio_to_weight`).
     #[must_use]
     pub fn weight(self) -> Weight {
-        const WEIGHTS: [u32; 40] = [
-            88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100,
-            4904, 3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172,
-            137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
-        ];
-        Weight(WEIGHTS[usize::from((self.0 + 20).unsigned_abs())])
+        Weight(weight_of(self.0))
     }
+}
+
+/// The kernel's table (`sched_prio_to_weight`).
+fn weight_of(value: i8) -> u32 {
+    const WEIGHTS: [u32; 40] = [
+        88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100,
+        4904, 3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172,
+        137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
+    ];
+    WEIGHTS[usize::from((value + 20).unsigned_abs())]
 }
 
 /// A latency nice value, -20..=19; lower waits less, and gets no more for it. Not a nice value: that
@@ -82,6 +86,11 @@ impl LatencyNice {
     #[must_use]
     pub fn get(self) -> i8 {
         self.0
+    }
+
+    /// The weight that this number has as a nice value, by which slices are made of it.
+    pub(crate) fn weight(self) -> u32 {
+        weight_of(self.0)
     }
 }
 

@@ -4,7 +4,7 @@
 //! tests, fuzzer). It costs as much as the queue is long. What fails is a bug here, never bad
 //! input, so it panics, with the queue drawn in the message.
 
-use crate::fair::FairQueue;
+use crate::fair::{Entity, FairQueue};
 use crate::group::Groups;
 use crate::heap::Index;
 use crate::run_queue::{Member, RunQueue};
@@ -44,7 +44,7 @@ impl<P, G: Groups> RunQueue<P, G> {
             ensure!(self, self.links.contains(slot.0), "{} is in a list", task.id);
             let fair = task.rt_prio().is_none();
             let level = if fair { self.entity(slot.0).parent } else { None };
-            let queued = self.fair.forest.contains(slot.0);
+            let queued = self.waits(slot.0);
             ensure!(self, queued == (fair && !runs), "{} is in a heap iff it waits, fair", task.id);
             let current = fair && self.queue(level).curr == Some(slot.0);
             ensure!(
@@ -124,9 +124,13 @@ impl<P, G: Groups> RunQueue<P, G> {
     fn check_queue(&self, level: Option<Index>) {
         let queue = self.queue(level);
         let (mut nr, mut load, mut tasks, mut idle, mut children) = (0, 0, 0, 0, 0);
+        let (mut ahead, mut longest) = (0, 0);
         let mut count = |at: Index| {
+            let Entity { weight, vruntime, .. } = *self.entity(at);
             nr += 1;
-            load += u64::from(self.entity(at).weight);
+            load += u64::from(weight);
+            ahead += i128::from(weight) * i128::from(vruntime.diff(queue.clock));
+            longest = longest.max(self.slice_of(at).get().0);
             let (below, idle_below) = match self.member(at) {
                 Member::Task(task) => (1, u32::from(task.attr.policy == crate::attr::Policy::Idle)),
                 Member::Group(group) => {
@@ -140,20 +144,44 @@ impl<P, G: Groups> RunQueue<P, G> {
             idle += idle_below;
         };
         queue.curr.into_iter().for_each(&mut count);
-        self.fair.forest.check(&queue.heap, |at| {
-            count(at);
-            ensure!(self, self.entity(at).parent == level, "an entity knows its queue");
-            let key = self.fair.forest.key(at).0;
-            ensure!(self, key == self.entity(at).vruntime, "the order is that of vruntimes");
-        });
+        self.check_heaps(level, &mut count);
         let counted = (nr, load, tasks, idle);
         let kept = (queue.nr, queue.load, queue.nr_tasks, queue.nr_idle_tasks);
         ensure!(self, counted == kept, "queue {level:?} counts {kept:?}, has {counted:?}");
+        let summed = !self.is_eevdf() || ahead == queue.ahead;
+        ensure!(self, summed, "queue {level:?} is {} ahead, not {ahead}", queue.ahead);
+        let bounded = !self.is_eevdf() || longest <= queue.longest_slice;
+        ensure!(self, bounded, "the longest slice is {}, not {longest}", queue.longest_slice);
         for &(_, at) in &self.fair.group_queues {
             children += u32::from(self.group(at).entity.parent == level);
         }
         let known = level.is_none_or(|at| self.group(at).children == children);
         ensure!(self, known, "queue {level:?} knows its {children} children");
+    }
+
+    /// Visits each entity that waits in a queue, once.
+    fn check_heaps(&self, level: Option<Index>, visit: &mut impl FnMut(Index)) {
+        let queue = self.queue(level);
+        self.fair.forest.check(&queue.waiting, |at| {
+            visit(at);
+            ensure!(self, self.entity(at).parent == level, "an entity knows its queue");
+            let key = self.fair.forest.key(at).0;
+            ensure!(self, key == self.entity(at).vruntime, "the order is that of vruntimes");
+        });
+        self.fair.urgent_forest.check(&queue.urgent, |at| {
+            let (key, entity) = (self.fair.urgent_forest.key(at).0, self.entity(at));
+            let also_waits = self.fair.forest.contains(at);
+            ensure!(self, entity.parent == level, "an urgent entity knows its queue");
+            ensure!(self, also_waits != self.is_eevdf(), "who is urgent waits, in one heap or two");
+            if self.is_eevdf() {
+                visit(at);
+                ensure!(self, key == entity.deadline, "the order is that of deadlines");
+            } else {
+                let offset = self.config.latency_offset(entity.latency_nice);
+                let place = entity.vruntime.after(offset.cast_unsigned());
+                ensure!(self, offset < 0 && key == place, "the order is that of sensitive ones");
+            }
+        });
     }
 
     fn name(&self, at: Index) -> crate::task::TaskId {
@@ -168,8 +196,8 @@ impl<P, G: Groups> fmt::Display for RunQueue<P, G> {
         let throttled = if self.rt.is_throttled() { " rt-throttled" } else { "" };
         writeln!(
             f,
-            "CPU {}{off}{throttled} at {}, resched: {}, min_vruntime {}",
-            self.cpu, self.clock, self.resched, self.fair.root.min_vruntime.0
+            "CPU {}{off}{throttled} at {}, resched: {}, virtual clock {}",
+            self.cpu, self.clock, self.resched, self.fair.root.clock.0
         )?;
         for (slot, task) in self.tasks() {
             let state = if self.curr == Some(slot.0) { "runs " } else { "waits" };

@@ -1,7 +1,7 @@
 //! The numbers of the policy, each with its source; checked once, when a machine is made.
 
-use crate::attr::Policy;
-use crate::features::Features;
+use crate::attr::{LatencyNice, Policy, Slice, Weight};
+use crate::features::{Feature, Features};
 use crate::time::Nanos;
 use crate::topology::Topology;
 use std::fmt;
@@ -23,6 +23,8 @@ pub struct Config {
     pub min_granularity: Nanos,
     /// A woken task of nice 0 preempts if it is behind by more (`sched_wakeup_granularity_ns`).
     pub wakeup_granularity: Nanos,
+    /// What a task that did not ask for a slice wants at a time (EEVDF, `base_slice_ns` of 6.12).
+    pub base_slice: Nanos,
     /// A task that ran less than this ago is still in the caches of its CPU, and a CPU that is idle
     /// for less than this at a time does not look for work (`sched_migration_cost_ns`).
     pub migration_cost: Nanos,
@@ -55,7 +57,7 @@ impl Config {
     /// fair class's spans grow with 1 + log2 of the CPUs, of which at most eight count.
     #[must_use]
     pub fn new(topology: Topology) -> Config {
-        let factor = u64::from(1 + topology.cpus().min(8).ilog2());
+        let factor = factor(topology.cpus());
         Config {
             topology,
             features: Features::default(),
@@ -64,6 +66,7 @@ impl Config {
             latency: Nanos(6_000_000 * factor),
             min_granularity: Nanos(750_000 * factor),
             wakeup_granularity: Nanos(1_000_000 * factor),
+            base_slice: Nanos(700_000 * factor),
             migration_cost: Nanos::from_micros(500),
             deep_sleep: Nanos::from_micros(600),
             rr_slice: Nanos::from_millis(100),
@@ -72,11 +75,27 @@ impl Config {
         }
     }
 
+    /// These values with `cpus` of the machine's online: the spans of the fair class go with them
+    /// (`update_sysctl`).
+    #[must_use]
+    pub fn with_online(&self, cpus: usize) -> Config {
+        let (had, has) = (factor(self.topology.cpus()), factor(cpus.max(1)));
+        let scaled = |span: Nanos| Nanos(span.0 * has / had);
+        Config {
+            latency: scaled(self.latency),
+            min_granularity: scaled(self.min_granularity),
+            wakeup_granularity: scaled(self.wakeup_granularity),
+            base_slice: scaled(self.base_slice),
+            ..self.clone()
+        }
+    }
+
     /// # Errors
     /// If a span is zero that must not be, or a runtime is longer than its period.
     pub fn validate(&self) -> Result<(), BadConfig> {
-        let spans = [self.tick, self.latency, self.min_granularity, self.rr_slice, self.rt_period];
-        if spans.contains(&Nanos::ZERO) {
+        let fair = [self.latency, self.min_granularity, self.base_slice];
+        let spans = fair.into_iter().chain([self.tick, self.rr_slice, self.rt_period]);
+        if spans.into_iter().any(|span| span == Nanos::ZERO) {
             return Err(BadConfig("tick, latency, granularity, slice and period are not zero"));
         }
         if self.rt_runtime.is_some_and(|runtime| runtime > self.rt_period) {
@@ -93,12 +112,38 @@ impl Config {
             Some(Policy::Idle) => self.min_granularity,
             _ => self.latency,
         };
-        if self.features.has(crate::features::Feature::GentleFairSleepers) {
-            credit.0 / 2
-        } else {
-            credit.0
-        }
+        if self.features.has(Feature::GentleFairSleepers) { credit.0 / 2 } else { credit.0 }
     }
+
+    /// By how much virtual time a latency nice value moves the margin of a preemption, in
+    /// nanoseconds; less than none for who wants to wait less (`calc_latency_offset`).
+    #[must_use]
+    pub fn latency_offset(&self, latency_nice: LatencyNice) -> i64 {
+        self.sleeper_credit(None).cast_signed() * i64::from(latency_nice.get()) / 20
+    }
+
+    /// How far the running task may be ahead at the most, whatever the weight and the latency nice
+    /// of who waits: what a sleeper is credited, less what it may wait for a tick to notice
+    /// (`get_latency_max`).
+    #[must_use]
+    pub fn latency_max(&self) -> i64 {
+        self.sleeper_credit(None).cast_signed() - self.min_granularity.0.cast_signed()
+    }
+
+    /// How long a task of this latency nice value wants to run at a time in EEVDF: the base slice,
+    /// less by the weight of the nice value of that number, within what a task may ask for. This was
+    /// the first mapping of Linux's EEVDF, before latency nice was left out of it (March 2023).
+    #[must_use]
+    pub fn slice(&self, latency_nice: LatencyNice) -> Slice {
+        let weight = latency_nice.weight();
+        let span = Nanos(self.base_slice.0 * u64::from(Weight::NICE_0.get()) / u64::from(weight));
+        Slice::new(span.clamp(Slice::MIN.get(), Slice::MAX.get())).expect("it was clamped")
+    }
+}
+
+/// By how much the spans of the fair class grow with the machine (`get_update_sysctl_factor`).
+fn factor(cpus: usize) -> u64 {
+    u64::from(1 + cpus.min(8).ilog2())
 }
 
 #[cfg(test)]
@@ -111,6 +156,38 @@ mod tests {
         assert_eq!(config(1).latency, Nanos::from_millis(6));
         assert_eq!(config(8).latency, Nanos::from_millis(24));
         assert_eq!(config(64).wakeup_granularity, Nanos::from_millis(4));
+    }
+
+    #[test]
+    fn spans_follow_the_cpus_that_are_online() {
+        let config = |cpus| Config::new(Topology::flat(cpus).unwrap());
+        let (eight, four) = (config(8), config(4));
+        let expected = Config { topology: eight.topology, ..four };
+        assert_eq!(eight.with_online(4), expected);
+        assert_eq!(eight.with_online(8), eight);
+    }
+
+    /// The table of the patch set: sleep latency, cap and offsets of -20, -10, 10 and 19 on one CPU
+    /// and on eight.
+    #[test]
+    fn offsets_are_those_of_the_patch_set() {
+        let offsets = |cpus| {
+            let config = Config::new(Topology::flat(cpus).unwrap());
+            let offset = |value| config.latency_offset(LatencyNice::new(value).unwrap());
+            ([-20, -10, 0, 10, 19].map(offset), config.latency_max())
+        };
+        assert_eq!(offsets(1), ([-3_000_000, -1_500_000, 0, 1_500_000, 2_850_000], 2_250_000));
+        assert_eq!(offsets(8), ([-12_000_000, -6_000_000, 0, 6_000_000, 11_400_000], 9_000_000));
+    }
+
+    #[test]
+    fn slices_follow_latency_nice_within_their_range() {
+        let config = Config::new(Topology::flat(8).unwrap());
+        let slice = |value| config.slice(LatencyNice::new(value).unwrap()).get();
+        assert_eq!(
+            [slice(-20), slice(0), slice(19)].map(|it| it.0),
+            [100_000, 2_800_000, 100_000_000]
+        );
     }
 
     #[test]

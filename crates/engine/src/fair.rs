@@ -1,26 +1,26 @@
-//! The fair class: CFS as in Linux 6.1, with task groups as a tree of queues.
+//! The fair class: task groups as a tree of queues, whatever their order.
 //!
 //! Each queue has a virtual clock. A member's vruntime is the CPU time it got divided by its
-//! weight; the member with the smallest is next. A member is an *entity*: a task, or the queue of
-//! a group on this CPU, which stands in its parent's queue with the group's share as its weight.
-//! The running task and the groups above it are each `curr` of their queue, outside its heap.
+//! weight. A member is an *entity*: a task, or the queue of a group on this CPU, which stands in its
+//! parent's queue with the group's share as its weight. The running task and the groups above it are
+//! each `curr` of their queue, outside its heaps.
 //!
-//! Off a queue, a vruntime means nothing by itself: what is kept is the [`Lag`]. A sleeper that
-//! wakes on the queue it left is placed as in the kernel, by its absolute vruntime; one that wakes
-//! elsewhere is placed by the distance it had, less the time it slept. The kernel reads the old
-//! queue's clock for that, which may by then have advanced less than time; both answers lie between
-//! the credit behind the clock and the distance it had, which is about a slice at the most.
+//! Who of a queue is next, who preempts whom, and where a newcomer starts is for one of two orders:
+//! that of Linux 6.1 with latency nice (`cfs.rs`), and under `EEVDF` that of 6.12 (`eevdf.rs`). Both
+//! have two heaps to keep it with, [`FairQueue::waiting`] and [`FairQueue::urgent`].
+//!
+//! Off a queue, a vruntime means nothing by itself: what is kept is the [`Lag`].
 //!
 //! A group's queue is made when its first member comes to this CPU and stays after the last left
 //! until its entity would be placed the same if it were made anew ([`RunQueue::reap_one`]).
 //!
-//! Left out of 6.1: next, last and skip buddies but for `yield` (they serve cache affinity), PELT
-//! (a group's share follows the instantaneous load of its queues instead of their average).
+//! Left out: next, last and skip buddies but for `yield` (they serve cache affinity), PELT (a group's
+//! share follows the instantaneous load of its queues instead of their average).
 //!
-//! Invariants ([`RunQueue::check`]): counts, loads and heaps equal those counted afresh; a queue's
-//! clock never runs back; a group's entity is queued exactly while its queue has members.
+//! Invariants ([`RunQueue::check`]): counts, loads and heaps equal those counted afresh; a group's
+//! entity is queued exactly while its queue has members.
 
-use crate::attr::{Attr, GroupId, Policy};
+use crate::attr::{Attr, GroupId, LatencyNice, Policy};
 use crate::cpu::CpuId;
 use crate::features::Feature;
 use crate::group::Groups;
@@ -32,14 +32,16 @@ use crate::time::{Nanos, Time, VTime};
 /// The weight at which virtual time runs as fast as time.
 const UNIT: u64 = 1024;
 
-/// A sleep after which the signed difference of two virtual times may have wrapped.
-const LONG_SLEEP: Nanos = Nanos((1 << 63) / UNIT);
-
 /// What competes in a fair queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entity {
     pub(crate) vruntime: VTime,
     pub(crate) weight: u32,
+    pub(crate) latency_nice: LatencyNice,
+    /// When, in virtual time, it shall have had what it asked for (EEVDF).
+    pub(crate) deadline: VTime,
+    /// Until when, in virtual time, it keeps the CPU against its equals (EEVDF).
+    pub(crate) turn_ends: VTime,
     /// CPU time charged so far, and what it was when the entity was last picked.
     runtime: u64,
     runtime_at_pick: u64,
@@ -48,12 +50,20 @@ pub(crate) struct Entity {
 }
 
 impl Entity {
-    pub(crate) fn new(weight: crate::attr::Weight) -> Entity {
-        let weight = weight.get();
-        Entity { vruntime: VTime(0), weight, runtime: 0, runtime_at_pick: 0, parent: None }
+    pub(crate) fn new(weight: crate::attr::Weight, latency_nice: LatencyNice) -> Entity {
+        Entity {
+            vruntime: VTime(0),
+            weight: weight.get(),
+            latency_nice,
+            deadline: VTime(0),
+            turn_ends: VTime(0),
+            runtime: 0,
+            runtime_at_pick: 0,
+            parent: None,
+        }
     }
 
-    fn virtual_span(&self, span: u64) -> u64 {
+    pub(crate) fn virtual_span(&self, span: u64) -> u64 {
         if u64::from(self.weight) == UNIT {
             span
         } else {
@@ -61,7 +71,7 @@ impl Entity {
         }
     }
 
-    fn ran_since_pick(&self) -> u64 {
+    pub(crate) fn ran_since_pick(&self) -> u64 {
         self.runtime - self.runtime_at_pick
     }
 }
@@ -71,9 +81,10 @@ impl Entity {
 pub(crate) enum Lag {
     /// It never ran.
     New,
-    /// It left to sleep.
+    /// It left to sleep. The lead is that of [`Lag::Moving`].
     Asleep { vruntime: VTime, queue: QueueName, lead: i64, since: Time },
-    /// It is on its way to another queue, this far ahead of the clock of the one it left.
+    /// It is on its way to another queue, so far ahead of the clock of the one it left: in CFS in
+    /// virtual time, in EEVDF in CPU time that it owes, whatever its weight will be.
     Moving { lead: i64 },
 }
 
@@ -94,12 +105,28 @@ pub(crate) struct QueueName {
     epoch: u32,
 }
 
+/// The key of a heap, a virtual time; who came first is first of equals.
+pub(crate) type Key = (VTime, u64);
+
 /// The queue of the root or of a group on one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct FairQueue {
-    pub(crate) heap: Heap,
+    /// Who waits, by vruntime; in EEVDF those who are not eligible, as far as is known.
+    pub(crate) waiting: Heap,
+    /// Who waits and may go before the first of those: in CFS the latency-sensitive ones, who are
+    /// among the others as well, by vruntime and offset; in EEVDF, by deadline, those who were
+    /// eligible when that was looked at.
+    pub(crate) urgent: Heap,
     pub(crate) curr: Option<Index>,
-    pub(crate) min_vruntime: VTime,
+    /// Who was `curr` and goes on with its turn at the next pick (EEVDF).
+    pub(crate) resumes: Option<Index>,
+    /// The virtual clock: in CFS that of the member that had least, never running back
+    /// (`min_vruntime`); in EEVDF the average as of the last look.
+    pub(crate) clock: VTime,
+    /// The sum of how far members are ahead of the clock, by weight (EEVDF).
+    pub(crate) ahead: i128,
+    /// The longest slice of any member since the queue was empty (EEVDF).
+    pub(crate) longest_slice: u64,
     /// The sum of the members' weights.
     pub(crate) load: u64,
     /// Members, `curr` included.
@@ -130,7 +157,9 @@ pub(crate) struct GroupQueue {
 #[derive(Debug)]
 pub(crate) struct Fair {
     pub(crate) root: FairQueue,
-    pub(crate) forest: Forest<(VTime, u64)>,
+    /// The nodes of the heaps [`FairQueue::waiting`], and of [`FairQueue::urgent`].
+    pub(crate) forest: Forest<Key>,
+    pub(crate) urgent_forest: Forest<Key>,
     /// Queued and running fair tasks; who came first is first.
     pub(crate) tasks: List,
     /// The group queues that exist, in order of group.
@@ -149,6 +178,7 @@ impl Fair {
         Fair {
             root: FairQueue::default(),
             forest: Forest::new(),
+            urgent_forest: Forest::new(),
             tasks: List::default(),
             group_queues: Vec::new(),
             unused: Vec::new(),
@@ -178,7 +208,7 @@ impl GroupQueue {
     fn unused() -> GroupQueue {
         GroupQueue {
             group: GroupId::ROOT,
-            entity: Entity::new(crate::attr::Weight::NICE_0),
+            entity: Entity::new(crate::attr::Weight::NICE_0, LatencyNice::ZERO),
             lag: Lag::New,
             queue: FairQueue::default(),
             contribution: 0,
@@ -244,10 +274,15 @@ impl<P, G: Groups> RunQueue<P, G> {
         let mut at = curr;
         loop {
             let entity = self.entity_mut(at);
-            entity.vruntime = entity.vruntime.after(entity.virtual_span(span.0));
+            let virtual_span = entity.virtual_span(span.0);
+            entity.vruntime = entity.vruntime.after(virtual_span);
             entity.runtime += span.0;
             let level = entity.parent;
-            self.advance_queue_clock(level);
+            if self.is_eevdf() {
+                self.charge_eevdf(level, at, virtual_span);
+            } else {
+                self.advance_clock(level);
+            }
             let Some(above) = level else { break };
             at = above;
         }
@@ -278,9 +313,16 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// Picks the next fair task and makes it and the groups above it `curr` of their queues.
     /// A task that yielded is passed over if that is not unfair to it.
     pub(crate) fn pick_fair(&mut self, yielded: Option<Index>) -> Option<Index> {
+        if self.is_eevdf() {
+            yielded.into_iter().for_each(|at| self.postpone(at));
+        }
         let mut level = None;
         while self.queue(level).nr > 0 {
-            let at = self.pick_entity(level, yielded);
+            let at = match self.is_eevdf() {
+                true => self.choose_eevdf(level),
+                false => self.choose_cfs(level, yielded),
+            };
+            self.remove(level, at);
             self.set_curr(level, at);
             match self.member(at) {
                 Member::Task(_) => return Some(at),
@@ -291,12 +333,16 @@ impl<P, G: Groups> RunQueue<P, G> {
         None
     }
 
-    /// Whether the tick should end the turn of the running fair task (`check_preempt_tick`).
+    /// Whether the tick should end the turn of the running fair task.
     pub(crate) fn fair_turn_is_over(&self, curr: Index) -> bool {
         let mut next = Some(curr);
         while let Some(at) = next {
             let entity = self.entity(at);
-            if self.queue(entity.parent).nr > 1 && self.entity_turn_is_over(at) {
+            let over = || match self.is_eevdf() {
+                true => !entity.is_in_turn(),
+                false => self.turn_is_over(at),
+            };
+            if self.queue(entity.parent).nr > 1 && over() {
                 return true;
             }
             next = entity.parent;
@@ -304,18 +350,19 @@ impl<P, G: Groups> RunQueue<P, G> {
         false
     }
 
-    /// Whether a woken fair task preempts the running fair one (`check_preempt_wakeup`).
+    /// Whether a woken fair task preempts the running fair one (`check_preempt_wakeup`), whose turn
+    /// is over then.
     ///
     /// What is idle is preempted by what is not, and never the other way round. As in 6.1 that is
     /// asked twice: of the tasks, whatever their groups and the features; then, for a SCHED_OTHER
     /// task and under `WAKEUP_PREEMPTION`, of the entities that compete in one queue.
-    pub(crate) fn preempts_on_wakeup(&self, curr: Index, woken: Index) -> bool {
-        let policy = |at| self.task(at).attr.policy;
-        if policy(curr) == Policy::Idle && policy(woken) != Policy::Idle {
+    pub(crate) fn preempts_on_wakeup(&mut self, curr: Index, woken: Index) -> bool {
+        let [running, arrival] = [curr, woken].map(|at| self.task(at).attr.policy);
+        if running == Policy::Idle && arrival != Policy::Idle {
             return true;
         }
         if !self.has(Feature::WakeupPreemption)
-            || matches!(policy(woken), Policy::Batch(_) | Policy::Idle)
+            || matches!(arrival, Policy::Batch(_) | Policy::Idle)
         {
             return false;
         }
@@ -324,9 +371,10 @@ impl<P, G: Groups> RunQueue<P, G> {
         if curr_is_idle != woken_is_idle {
             return curr_is_idle;
         }
-        let (curr, woken) = (self.entity(curr), self.entity(woken));
-        let behind = curr.vruntime.diff(woken.vruntime);
-        behind > 0 && behind.unsigned_abs() > self.wakeup_granularity(woken)
+        match self.is_eevdf() {
+            true => self.preempts_eevdf(curr, woken),
+            false => self.preempts_cfs(curr, woken),
+        }
     }
 
     /// What a task adds to the load of the CPU: its weight, scaled by the shares above it.
@@ -350,7 +398,7 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     /// Whether an entity makes way for every other (`se_is_idle`): a SCHED_IDLE task or an idle
     /// group.
-    fn is_idle_entity(&self, at: Index) -> bool {
+    pub(crate) fn is_idle_entity(&self, at: Index) -> bool {
         match self.member(at) {
             Member::Task(task) => task.attr.policy == Policy::Idle,
             Member::Group(group) => self.groups.is_idle(group.group),
@@ -365,8 +413,11 @@ impl<P, G: Groups> RunQueue<P, G> {
         };
         let group = self.group(at);
         let parent = group.entity.parent;
-        let ahead = group.entity.vruntime > self.credited(parent, group.group);
-        if group.queue.nr > 0 || group.children > 0 || ahead {
+        let ahead = || match self.is_eevdf() {
+            true => self.owes(group.lag),
+            false => group.entity.vruntime > self.credited(parent, group.group),
+        };
+        if group.queue.nr > 0 || group.children > 0 || ahead() {
             self.fair.reap_cursor += 1;
             return;
         }
@@ -389,14 +440,16 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
         self.reap_one();
         let parent = self.group_queue(self.groups.parent(group));
-        let mut entity = Entity::new(self.groups.weight(group));
+        let (weight, latency_nice) = (self.groups.weight(group), self.groups.latency_nice(group));
+        let mut entity = Entity::new(weight, latency_nice);
         entity.parent = parent;
-        entity.vruntime = self.credited(parent, group);
-        let lag = Lag::Asleep {
-            vruntime: entity.vruntime,
-            queue: self.queue_name(parent),
-            lead: 0,
-            since: self.clock,
+        let lag = match self.is_eevdf() {
+            true => Lag::New,
+            false => {
+                entity.vruntime = self.credited(parent, group);
+                let (queue, since) = (self.queue_name(parent), self.clock);
+                Lag::Asleep { vruntime: entity.vruntime, queue, lead: 0, since }
+            }
         };
         self.fair.epochs += 1;
         let queue = FairQueue { epoch: self.fair.epochs, ..FairQueue::default() };
@@ -411,30 +464,37 @@ impl<P, G: Groups> RunQueue<P, G> {
         Some(at)
     }
 
-    /// Where a group that slept long starts on the clock of a queue.
-    fn credited(&self, level: Option<Index>, group: GroupId) -> VTime {
-        self.queue(level).min_vruntime.before(self.credit(self.groups.is_idle(group)))
-    }
-
-    /// How much of the virtual time it slept a waking entity is credited (`place_entity`).
-    fn credit(&self, idle: bool) -> u64 {
-        self.config.sleeper_credit(idle.then_some(Policy::Idle))
-    }
-
     fn attach(&mut self, level: Option<Index>, at: Index) {
-        let vruntime = self.place(level, at);
+        let lag = self.lag(at);
+        let (vruntime, deadline) = match self.is_eevdf() {
+            true => self.place_eevdf(level, at, lag),
+            false => (self.place(level, at, lag), VTime(0)),
+        };
         let entity = self.entity_mut(at);
-        entity.vruntime = vruntime;
-        entity.parent = level;
-        let weight = u64::from(entity.weight);
+        (entity.vruntime, entity.deadline, entity.parent) = (vruntime, deadline, level);
+        let weight = entity.weight;
         let queue = self.queue_mut(level);
         queue.nr += 1;
-        queue.load += weight;
-        self.insert(level, at, vruntime);
+        queue.load += u64::from(weight);
+        if self.is_eevdf() {
+            self.join(level, at);
+        }
+        self.insert(level, at, matches!(lag, Lag::Asleep { .. }));
+    }
+
+    fn lag(&self, at: Index) -> Lag {
+        match self.member(at) {
+            Member::Task(task) => task.lag,
+            Member::Group(group) => group.lag,
+        }
     }
 
     fn detach_entity(&mut self, level: Option<Index>, at: Index, asleep: bool) {
         let Entity { weight, vruntime, .. } = *self.entity(at);
+        let lead = match self.is_eevdf() {
+            true => self.lead(level, at),
+            false => vruntime.diff(self.queue(level).clock),
+        };
         let queue = self.queue_mut(level);
         queue.nr -= 1;
         queue.load -= u64::from(weight);
@@ -443,7 +503,6 @@ impl<P, G: Groups> RunQueue<P, G> {
         } else {
             self.remove(level, at);
         }
-        let lead = vruntime.diff(self.queue(level).min_vruntime);
         let lag = if asleep {
             Lag::Asleep { vruntime, queue: self.queue_name(level), lead, since: self.clock }
         } else {
@@ -453,52 +512,11 @@ impl<P, G: Groups> RunQueue<P, G> {
             Member::Task(task) => task.lag = lag,
             Member::Group(group) => group.lag = lag,
         }
-        self.advance_queue_clock(level);
-    }
-
-    /// Where a newcomer starts on a queue's virtual clock (`place_entity`).
-    fn place(&self, level: Option<Index>, at: Index) -> VTime {
-        let clock = self.queue(level).min_vruntime;
-        let lag = match self.member(at) {
-            Member::Task(task) => task.lag,
-            Member::Group(group) => group.lag,
-        };
-        match lag {
-            Lag::New => {
-                let (entity, queue) = (self.entity(at), self.queue(level));
-                if queue.nr_tasks == queue.nr_idle_tasks && !self.is_idle_entity(at) {
-                    // Nobody is here whom it would rob of anything.
-                    return clock;
-                }
-                clock.after(entity.virtual_span(self.slice(level, entity, 1)))
-            }
-            Lag::Moving { lead } => clock.after(lead.cast_unsigned()),
-            Lag::Asleep { vruntime, queue, lead, since } => {
-                let floor = clock.before(self.credit(self.is_idle_entity(at)));
-                let slept = self.clock.since(since);
-                if slept >= LONG_SLEEP {
-                    floor
-                } else if queue == self.queue_name(level) {
-                    vruntime.max(floor)
-                } else {
-                    clock.after(lead.saturating_sub_unsigned(slept.0).cast_unsigned()).max(floor)
-                }
-            }
+        if self.is_eevdf() {
+            self.part(level, at);
+        } else {
+            self.advance_clock(level);
         }
-    }
-
-    /// The clock follows the least vruntime among running and waiting members, never backwards.
-    fn advance_queue_clock(&mut self, level: Option<Index>) {
-        let queue = self.queue(level);
-        let first = queue.heap.first().map(|at| self.fair.forest.key(at).0);
-        let curr = queue.curr.map(|at| self.entity(at).vruntime);
-        let least = match (first, curr) {
-            (Some(a), Some(b)) => a.min(b),
-            (Some(one), None) | (None, Some(one)) => one,
-            (None, None) => return,
-        };
-        let queue = self.queue_mut(level);
-        queue.min_vruntime = queue.min_vruntime.max(least);
     }
 
     /// Sets the weight of a group's entity to the group's share of this CPU (`calc_group_shares`).
@@ -515,75 +533,29 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     fn reweight(&mut self, at: Index, weight: u32) {
-        let entity = self.entity_mut(at);
-        let old = std::mem::replace(&mut entity.weight, weight);
-        let level = entity.parent;
-        if self.is_attached(at) {
+        let Entity { weight: old, parent: level, .. } = *self.entity(at);
+        if old == weight {
+            return;
+        }
+        let attached = self.is_attached(at);
+        if attached && self.is_eevdf() {
+            self.reweight_eevdf(level, at, weight);
+            return;
+        }
+        self.entity_mut(at).weight = weight;
+        if attached {
             let queue = self.queue_mut(level);
             queue.load = queue.load - u64::from(old) + u64::from(weight);
         }
     }
 
-    fn is_attached(&self, at: Index) -> bool {
-        self.fair.forest.contains(at) || self.queue(self.entity(at).parent).curr == Some(at)
-    }
-
-    fn pick_entity(&mut self, level: Option<Index>, yielded: Option<Index>) -> Index {
-        let first = self.pop(level).expect("a queue that is picked from has members");
-        if !self.is_above(first, yielded) {
-            return first;
-        }
-        let second = self.queue(level).heap.first();
-        let (Some(second), skipped) = (second, *self.entity(first)) else { return first };
-        let ahead = self.entity(second).vruntime.diff(skipped.vruntime);
-        if ahead > 0 && ahead.unsigned_abs() > self.wakeup_granularity(&skipped) {
-            return first;
-        }
-        self.remove(level, second);
-        self.insert(level, first, skipped.vruntime);
-        second
+    pub(crate) fn is_attached(&self, at: Index) -> bool {
+        self.waits(at) || self.queue(self.entity(at).parent).curr == Some(at)
     }
 
     /// Whether `at` is `task` or a group above it.
-    fn is_above(&self, at: Index, task: Option<Index>) -> bool {
+    pub(crate) fn is_above(&self, at: Index, task: Option<Index>) -> bool {
         std::iter::successors(task, |&below| self.entity(below).parent).any(|below| below == at)
-    }
-
-    fn entity_turn_is_over(&self, at: Index) -> bool {
-        let entity = self.entity(at);
-        let slice = self.slice(entity.parent, entity, 0);
-        let ran = entity.ran_since_pick();
-        if ran > slice {
-            return true;
-        }
-        if ran < self.config.min_granularity.0 {
-            return false;
-        }
-        let queue = self.queue(entity.parent);
-        let first = queue.heap.first().map(|first| self.fair.forest.key(first).0);
-        first.is_some_and(|first| entity.vruntime.diff(first) > slice.cast_signed())
-    }
-
-    /// How long the entity may run in its turn (`sched_slice`), with `more` tasks than there are.
-    fn slice(&self, level: Option<Index>, entity: &Entity, more: u32) -> u64 {
-        let tasks = u64::from(self.fair.root.nr_tasks + more);
-        let least = self.config.min_granularity.0;
-        let period = self.config.latency.0.max(tasks * least);
-        let mut slice = period;
-        let (mut level, mut weight, mut queued) = (level, u64::from(entity.weight), more == 0);
-        loop {
-            let load = self.queue(level).load + if queued { 0 } else { weight };
-            slice = slice * weight / load.max(1);
-            let Some(above) = level else { break };
-            let entity = self.entity(above);
-            (level, weight, queued) =
-                (entity.parent, u64::from(entity.weight), self.is_attached(above));
-        }
-        slice.max(least)
-    }
-
-    fn wakeup_granularity(&self, entity: &Entity) -> u64 {
-        entity.virtual_span(self.config.wakeup_granularity.0)
     }
 
     /// The two entities above (or at) the tasks that compete in the same queue.
@@ -606,47 +578,96 @@ impl<P, G: Groups> RunQueue<P, G> {
         std::iter::successors(self.entity(at).parent, |&above| self.entity(above).parent).count()
     }
 
-    fn queue_name(&self, level: Option<Index>) -> QueueName {
+    pub(crate) fn queue_name(&self, level: Option<Index>) -> QueueName {
         QueueName { cpu: self.cpu, epoch: self.queue(level).epoch }
     }
 
     fn put_back(&mut self, level: Option<Index>, at: Index) {
-        self.queue_mut(level).curr = None;
-        self.insert(level, at, self.entity(at).vruntime);
+        let goes_on = self.is_eevdf() && self.entity(at).is_in_turn();
+        let queue = self.queue_mut(level);
+        queue.curr = None;
+        queue.resumes = goes_on.then_some(at);
+        self.insert(level, at, false);
     }
 
     fn set_curr(&mut self, level: Option<Index>, at: Index) {
-        self.queue_mut(level).curr = Some(at);
+        let queue = self.queue_mut(level);
+        (queue.curr, queue.resumes) = (Some(at), None);
         let entity = self.entity_mut(at);
         entity.runtime_at_pick = entity.runtime;
+        entity.turn_ends = entity.deadline;
     }
 
-    fn insert(&mut self, level: Option<Index>, at: Index, vruntime: VTime) {
-        let key = (vruntime, self.fair.arrivals);
+    /// Puts an entity among those who wait, where its order has it.
+    fn insert(&mut self, level: Option<Index>, at: Index, woken: bool) {
+        let vruntime = self.entity(at).vruntime;
+        match self.is_eevdf() {
+            true => self.insert_eevdf(level, at),
+            false => {
+                self.insert_waiting(level, at, vruntime);
+                self.insert_if_sensitive(level, at, woken);
+            }
+        }
+    }
+
+    pub(crate) fn insert_waiting(&mut self, level: Option<Index>, at: Index, key: VTime) {
+        let key = self.keyed(key);
+        let (queue, forest, _) = self.heaps(level);
+        forest.insert(&mut queue.waiting, at, key);
+    }
+
+    pub(crate) fn insert_urgent(&mut self, level: Option<Index>, at: Index, key: VTime) {
+        let key = self.keyed(key);
+        let (queue, _, forest) = self.heaps(level);
+        forest.insert(&mut queue.urgent, at, key);
+    }
+
+    fn keyed(&mut self, key: VTime) -> Key {
         self.fair.arrivals += 1;
-        let (forest, heap) = self.heap(level);
-        forest.insert(heap, at, key);
+        (key, self.fair.arrivals)
     }
 
-    fn remove(&mut self, level: Option<Index>, at: Index) {
-        let (forest, heap) = self.heap(level);
-        forest.remove(heap, at);
+    /// Takes an entity from those who wait, whichever heaps it is in.
+    pub(crate) fn remove(&mut self, level: Option<Index>, at: Index) {
+        let (queue, waiting, urgent) = self.heaps(level);
+        if queue.resumes == Some(at) {
+            queue.resumes = None;
+        }
+        if queue.urgent.first().is_some() && urgent.contains(at) {
+            urgent.remove(&mut queue.urgent, at);
+            if !waiting.contains(at) {
+                return;
+            }
+        }
+        waiting.remove(&mut queue.waiting, at);
     }
 
-    fn pop(&mut self, level: Option<Index>) -> Option<Index> {
-        let (forest, heap) = self.heap(level);
-        forest.pop(heap)
+    pub(crate) fn remove_urgent(&mut self, level: Option<Index>, at: Index) {
+        let (queue, _, urgent) = self.heaps(level);
+        urgent.remove(&mut queue.urgent, at);
     }
 
-    fn heap(&mut self, level: Option<Index>) -> (&mut Forest<(VTime, u64)>, &mut Heap) {
-        let heap = match level {
-            None => &mut self.fair.root.heap,
+    /// Whether an entity waits in the queue that it is in.
+    pub(crate) fn waits(&self, at: Index) -> bool {
+        self.fair.forest.contains(at) || self.fair.urgent_forest.contains(at)
+    }
+
+    pub(crate) fn is_eevdf(&self) -> bool {
+        self.has(Feature::Eevdf)
+    }
+
+    fn heaps(
+        &mut self,
+        level: Option<Index>,
+    ) -> (&mut FairQueue, &mut Forest<Key>, &mut Forest<Key>) {
+        let queue = match level {
+            None => &mut self.fair.root,
             Some(at) => match self.members.get_mut(at) {
-                Some(Member::Group(group)) => &mut group.queue.heap,
+                Some(Member::Group(group)) => &mut group.queue,
                 _ => unreachable!("{at} is a group queue"),
             },
         };
-        (&mut self.fair.forest, heap)
+        (queue, &mut self.fair.forest, &mut self.fair.urgent_forest)
     }
 
     pub(crate) fn queue(&self, level: Option<Index>) -> &FairQueue {
@@ -656,7 +677,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
     }
 
-    fn queue_mut(&mut self, level: Option<Index>) -> &mut FairQueue {
+    pub(crate) fn queue_mut(&mut self, level: Option<Index>) -> &mut FairQueue {
         match level {
             None => &mut self.fair.root,
             Some(group) => &mut self.group_mut(group).queue,

@@ -74,16 +74,18 @@ impl<K: Ord + Copy + Default> Forest<K> {
         self.node(at).key
     }
 
+    /// The member that would be first without the first.
+    pub(crate) fn second(&self, heap: &Heap) -> Option<Index> {
+        let first = heap.first()?;
+        let Node { left, right, .. } = *self.node(first);
+        let below = [left, right].into_iter().filter(|&at| at != NIL);
+        below.min_by_key(|&at| self.node(at).key)
+    }
+
     pub(crate) fn insert(&mut self, heap: &mut Heap, at: Index, key: K) {
         assert!(!self.contains(at), "node {at} is in no other heap");
         self.nodes[at as usize] = Node { key, parent: NIL, left: NIL, right: NIL, rank: 1 };
         heap.root = self.meld(heap.root, at);
-    }
-
-    pub(crate) fn pop(&mut self, heap: &mut Heap) -> Option<Index> {
-        let first = heap.first()?;
-        self.remove(heap, first);
-        Some(first)
     }
 
     pub(crate) fn remove(&mut self, heap: &mut Heap, at: Index) {
@@ -233,7 +235,8 @@ mod tests {
                         forest.remove(heap, base + at);
                     }
                     Action::Pop => {
-                        let popped = forest.pop(heap);
+                        let popped = heap.first();
+                        popped.into_iter().for_each(|at| forest.remove(heap, at));
                         prop_assert_eq!(popped, model.pop_first().map(|(_, at)| at));
                     }
                     Action::Insert(..) | Action::Remove(_) => {}
@@ -242,6 +245,7 @@ mod tests {
                 forest.check(heap, |_| members += 1);
                 prop_assert_eq!(members, model.len());
                 prop_assert_eq!(heap.first(), model.first().map(|&(_, at)| at));
+                prop_assert_eq!(forest.second(heap), model.iter().nth(1).map(|&(_, at)| at));
             }
         }
     }

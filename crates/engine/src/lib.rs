@@ -13,9 +13,11 @@
 
 pub mod attr;
 pub mod balance;
+mod cfs;
 mod check;
 pub mod config;
 pub mod cpu;
+mod eevdf;
 pub mod event;
 mod fair;
 pub mod features;

@@ -227,6 +227,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.links.grow(len);
         self.rt.pushable_links.grow(len);
         self.fair.forest.grow(len);
+        self.fair.urgent_forest.grow(len);
         self.fair.reserve_groups(len.min(self.groups.count()));
     }
 
@@ -434,7 +435,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         let at = slot.0;
         let running = self.curr == Some(at);
         let before = self.task(at).rt_prio();
-        let requeue = change.policy.is_some() || change.group.is_some() || change.boost.is_some();
+        let requeue = change.moves_in_queue();
         if requeue {
             self.requeue(at, change);
         } else {
@@ -468,6 +469,14 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.online = online;
         self.resched_if(!online && self.curr.is_some());
         self.resched()
+    }
+
+    /// Takes over other numbers, at once for those who wait: those of the fair class follow the
+    /// machine. The topology and the features stay. Allocates.
+    pub fn set_config(&mut self, now: Time, config: Arc<Config>) {
+        self.advance(now);
+        self.config = config;
+        self.renew_offsets();
     }
 
     /// Takes any waiting task out of a CPU that is offline.

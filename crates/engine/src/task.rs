@@ -82,7 +82,7 @@ impl<P> Task<P> {
     }
 
     fn fresh(id: TaskId, attr: Attr, payload: P) -> Task<P> {
-        let fair = Entity::new(attr.policy.weight());
+        let fair = Entity::new(attr.policy.weight(), attr.latency_nice);
         Task {
             id,
             payload: Some(payload),
@@ -149,6 +149,7 @@ impl<P> Task<P> {
         }
         self.attr.slack = change.slack.unwrap_or(self.attr.slack);
         self.attr.latency_nice = change.latency_nice.unwrap_or(self.attr.latency_nice);
+        self.fair.latency_nice = self.attr.latency_nice;
         self.attr.slice = change.slice.unwrap_or(self.attr.slice);
         self.boost = change.boost.unwrap_or(self.boost);
     }
@@ -174,6 +175,16 @@ pub struct Change {
 }
 
 impl Change {
+    /// Whether a task has another place in its queue with it, or another queue.
+    pub(crate) fn moves_in_queue(&self) -> bool {
+        let Change { policy, group, boost, latency_nice, slice, affinity: _, slack: _ } = self;
+        policy.is_some()
+            || group.is_some()
+            || boost.is_some()
+            || latency_nice.is_some()
+            || slice.is_some()
+    }
+
     /// Adds a later request; its parts win.
     pub fn merge(&mut self, later: Change) {
         self.policy = later.policy.or(self.policy);

@@ -2,11 +2,11 @@
 //! naive model of who runs.
 
 use proptest::prelude::*;
-use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Weight};
+use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice, Weight};
 use runyard_engine::balance::Measure;
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
-use runyard_engine::features::Feature;
+use runyard_engine::features::{Feature, Switched};
 use runyard_engine::group::Groups;
 use runyard_engine::run_queue::{Enqueue, Expired, Prev, Released, Resched, RunQueue, Switch};
 use runyard_engine::task::{Change, Slot, Task, TaskId};
@@ -25,9 +25,15 @@ struct Tree {
 }
 
 impl Tree {
-    /// Groups 1, 2 and 3 are idle or not.
-    fn with([one, two, three]: [bool; 3]) -> Tree {
-        Tree { idle: [false, one, two, three], ..Tree::default() }
+    /// Groups 1, 2 and 3 are idle or not, and have some latency nice value.
+    fn with([one, two, three]: [bool; 3], latency_nice: [u8; 3]) -> Tree {
+        let value = |any: u8| LatencyNice::new(i64::from(any % 40) - 20).unwrap();
+        let [first, second, third] = latency_nice.map(value);
+        Tree {
+            idle: [false, one, two, three],
+            latency_nice: [LatencyNice::ZERO, first, second, third],
+            ..Tree::default()
+        }
     }
 
     /// The groups from below the root down to `group`.
@@ -91,6 +97,14 @@ enum Action {
         group: Option<u32>,
         boost: Option<u8>,
     },
+    /// Of a task, whatever it is.
+    Ask {
+        nth: u32,
+        latency_nice: i64,
+        slice: Option<u32>,
+    },
+    /// So many CPUs of the machine are online now.
+    Online(usize),
     Push(u8),
     /// CPU 1 takes a waiting task, or asks for the running one.
     Pull {
@@ -128,6 +142,9 @@ fn action() -> impl Strategy<Value = Action> {
             .prop_map(|(nth, policy, cpus, group, boost)| {
                 Action::Change { nth, policy, cpus, group, boost }
             }),
+        2 => (any::<u32>(), -20..=19_i64, prop::option::of(100..100_000_u32))
+            .prop_map(|(nth, latency_nice, slice)| Action::Ask { nth, latency_nice, slice }),
+        1 => (1..9_usize).prop_map(Action::Online),
         1 => any::<u8>().prop_map(Action::Push),
         1 => (0..3_u8, any::<u32>(), any::<bool>())
             .prop_map(|(measure, max_load, running)| Action::Pull { measure, max_load, running }),
@@ -144,6 +161,7 @@ fn cpus(bits: u16) -> CpuSet {
 
 struct World {
     rq: RunQueue<TaskId, Tree>,
+    config: Config,
     tree: Arc<Tree>,
     now: Time,
     running: Option<TaskId>,
@@ -163,9 +181,17 @@ impl World {
 
     fn with(config: Config, tree: Tree) -> World {
         let tree = Arc::new(tree);
-        let rq = RunQueue::new(CpuId(0), Arc::new(config), Arc::clone(&tree));
-        let away = Vec::new();
-        World { rq, tree, now: Time(1), running: None, away, made: 0, exited: 0, asked_for: None }
+        World {
+            rq: RunQueue::new(CpuId(0), Arc::new(config.clone()), Arc::clone(&tree)),
+            config,
+            tree,
+            now: Time(1),
+            running: None,
+            away: Vec::new(),
+            made: 0,
+            exited: 0,
+            asked_for: None,
+        }
     }
 
     fn act(&mut self, action: &Action) {
@@ -196,13 +222,28 @@ impl World {
                     policy,
                     affinity: bits.map(cpus),
                     group: group.map(GroupId),
-                    slack: None,
                     boost: boost.map(|level| RtPrio::new(level.into())),
+                    ..Change::default()
                 };
                 if let Some(slot) = self.nth(nth) {
                     let changed = self.rq.change(self.now, slot, change);
                     self.away.extend(changed.evicted);
                 }
+            }
+            Action::Ask { nth, latency_nice, slice } => {
+                let slice = slice.and_then(|us| Slice::new(Nanos::from_micros(us.into())));
+                let change = Change {
+                    latency_nice: LatencyNice::new(latency_nice),
+                    slice: Some(slice),
+                    ..Change::default()
+                };
+                if let Some(slot) = self.nth(nth) {
+                    let changed = self.rq.change(self.now, slot, change);
+                    assert!(changed.evicted.is_none(), "it may stay where it was");
+                }
+            }
+            Action::Online(cpus) => {
+                self.rq.set_config(self.now, Arc::new(self.config.with_online(cpus)));
             }
             Action::Pull { measure, max_load, running } => {
                 let measure = [Measure::All, Measure::Normal, Measure::Idle][usize::from(measure)];
@@ -256,7 +297,7 @@ impl World {
         let policies = (curr.attr().policy, woken.attr().policy);
         match policies {
             (Policy::Idle, Policy::Normal(_) | Policy::Batch(_)) => return Some(true),
-            (_, Policy::Normal(_)) => {}
+            (_, Policy::Normal(_)) if self.config.features.has(Feature::WakeupPreemption) => {}
             _ => return Some(false),
         }
         let way = |task: &Task<TaskId>| {
@@ -401,13 +442,19 @@ proptest! {
         throttle in any::<bool>(),
         tickless in any::<bool>(),
         idle in any::<[bool; 3]>(),
+        latency_nice in any::<[u8; 3]>(),
+        switches in prop::collection::vec(any::<bool>(), Feature::ALL.len()),
         actions in prop::collection::vec(action(), 1..120),
     ) {
-        let mut world = World::with(Config {
+        let mut config = Config {
             rt_runtime: throttle.then_some(Nanos::from_millis(5)),
             tickless,
             ..Config::new(Topology::flat(2).unwrap())
-        }, Tree::with(idle));
+        };
+        for (feature, on) in Feature::ALL.into_iter().zip(switches) {
+            config.features.set(Switched { feature, on });
+        }
+        let mut world = World::with(config, Tree::with(idle, latency_nice));
         for action in actions {
             world.act(&action);
             world.check();
@@ -475,7 +522,7 @@ fn a_group_competes_as_one_whatever_it_holds() {
 fn who_counts_as_idle_is_counted_anew_with_each_change() {
     // Group 1 has weight 2 and group 3 is below it; group 2 is idle.
     let config = Config::new(Topology::flat(2).unwrap());
-    let mut world = World::with(config, Tree::with([false, true, false]));
+    let mut world = World::with(config, Tree::with([false, true, false], [20; 3]));
     let policies =
         [(normal(0), 0), (Policy::Idle, 0), (normal(0), 1), (normal(0), 3), (normal(0), 2)];
     for (policy, group) in policies {

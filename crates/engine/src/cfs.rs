@@ -1,0 +1,310 @@
+//! The order of a fair queue in CFS as of Linux 6.1, with latency nice as in the founding document
+//! (patch set v12, Feb 2023).
+//!
+//! The member with the smallest vruntime is next. A sleeper that wakes on the queue it left is placed
+//! as in the kernel, by its absolute vruntime; one that wakes elsewhere is placed by the distance it
+//! had, less the time it slept. The kernel reads the old queue's clock for that, which may by then
+//! have advanced less than time; both answers lie between the credit behind the clock and the
+//! distance it had, which is about a slice at the most.
+//!
+//! Latency nice moves the margins of preemption by an *offset*, which is never kept but made of the
+//! configuration of the moment. Who has a negative one is *sensitive*, and for one
+//! `min_granularity` after a wake-up stands in a second heap, by vruntime and offset: it goes before
+//! the first of the queue if it would not be preempted by it.
+//!
+//! Invariants: a queue's clock never runs back; in the second heap is nobody who is not sensitive.
+
+use crate::attr::{LatencyNice, Policy};
+use crate::fair::{Entity, Lag};
+use crate::features::Feature;
+use crate::group::Groups;
+use crate::heap::Index;
+use crate::run_queue::RunQueue;
+use crate::time::{Nanos, VTime};
+
+/// A sleep after which the signed difference of two virtual times may have wrapped.
+const LONG_SLEEP: Nanos = Nanos((1 << 63) / 1024);
+
+/// What the vruntimes of who runs and who came say of a preemption (`wakeup_preempt_entity`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Who runs is not ahead of who came, by what they want of each other.
+    Stays,
+    /// It is, but not by the wake-up granularity.
+    Tie,
+    Preempts,
+}
+
+impl<P, G: Groups> RunQueue<P, G> {
+    /// Where a newcomer starts on a queue's virtual clock (`place_entity`).
+    pub(crate) fn place(&self, level: Option<Index>, at: Index, lag: Lag) -> VTime {
+        let clock = self.queue(level).clock;
+        match lag {
+            Lag::New => {
+                let (entity, queue) = (self.entity(at), self.queue(level));
+                if queue.nr_tasks == queue.nr_idle_tasks && !self.is_idle_entity(at) {
+                    // Nobody is here whom it would rob of anything.
+                    return clock;
+                }
+                clock.after(entity.virtual_span(self.slice(level, entity, 1)))
+            }
+            Lag::Moving { lead } => clock.after(lead.cast_unsigned()),
+            Lag::Asleep { vruntime, queue, lead, since } => {
+                let floor = clock.before(self.credit(self.is_idle_entity(at)));
+                let slept = self.clock.since(since);
+                if slept >= LONG_SLEEP {
+                    floor
+                } else if queue == self.queue_name(level) {
+                    vruntime.max(floor)
+                } else {
+                    clock.after(lead.saturating_sub_unsigned(slept.0).cast_unsigned()).max(floor)
+                }
+            }
+        }
+    }
+
+    /// Where a group that slept long starts on the clock of a queue.
+    pub(crate) fn credited(&self, level: Option<Index>, group: crate::attr::GroupId) -> VTime {
+        self.queue(level).clock.before(self.credit(self.groups.is_idle(group)))
+    }
+
+    /// How much of the virtual time it slept a waking entity is credited (`place_entity`).
+    fn credit(&self, idle: bool) -> u64 {
+        self.config.sleeper_credit(idle.then_some(Policy::Idle))
+    }
+
+    /// The clock follows the least vruntime among running and waiting members, never backwards.
+    pub(crate) fn advance_clock(&mut self, level: Option<Index>) {
+        let queue = self.queue(level);
+        let first = queue.waiting.first().map(|at| self.fair.forest.key(at).0);
+        let curr = queue.curr.map(|at| self.entity(at).vruntime);
+        let least = match (first, curr) {
+            (Some(a), Some(b)) => a.min(b),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => return,
+        };
+        let queue = self.queue_mut(level);
+        queue.clock = queue.clock.max(least);
+    }
+
+    /// Who is next: the first, unless it yielded, or a sensitive one that it would not preempt
+    /// (`pick_next_entity`).
+    pub(crate) fn choose_cfs(&self, level: Option<Index>, yielded: Option<Index>) -> Index {
+        let queue = self.queue(level);
+        let first = queue.waiting.first().expect("a queue that is picked from has members");
+        let chosen = match self.is_above(first, yielded) {
+            true => self.instead_of(level, first),
+            false => first,
+        };
+        let Some(sensitive) = queue.urgent.first() else { return chosen };
+        let yields = sensitive == chosen || self.is_above(sensitive, yielded);
+        let loses =
+            || self.verdict(self.entity(sensitive), self.entity(chosen)) == Verdict::Preempts;
+        if yields || loses() { chosen } else { sensitive }
+    }
+
+    /// The second of the queue, if it is not unfair to the first, which yielded.
+    fn instead_of(&self, level: Option<Index>, first: Index) -> Index {
+        let Some(second) = self.fair.forest.second(&self.queue(level).waiting) else {
+            return first;
+        };
+        let (entity, vruntime) = (self.entity(first), self.entity(second).vruntime);
+        let ahead = vruntime.diff(entity.vruntime);
+        let unfair = ahead > self.wakeup_granularity(entity).cast_signed();
+        if unfair { first } else { second }
+    }
+
+    /// Whether a woken entity preempts the one that runs (`wakeup_preempt_entity`).
+    pub(crate) fn preempts_cfs(&self, curr: Index, woken: Index) -> bool {
+        self.verdict(self.entity(curr), self.entity(woken)) == Verdict::Preempts
+    }
+
+    fn verdict(&self, curr: &Entity, other: &Entity) -> Verdict {
+        let ahead = curr.vruntime.diff(other.vruntime);
+        let granularity = self.wakeup_granularity(other).cast_signed();
+        let (least, most) = match self.has(Feature::LatencyNice) {
+            false => (0, granularity),
+            true => {
+                let offset = self.relative_offset(curr, other);
+                // Else who is of little weight could never preempt: a sleeper is credited no more.
+                (offset, offset.saturating_add(granularity).min(self.config.latency_max()))
+            }
+        };
+        match ahead {
+            _ if ahead < least => Verdict::Stays,
+            _ if ahead > most => Verdict::Preempts,
+            _ => Verdict::Tie,
+        }
+    }
+
+    /// By how much more the running entity may be ahead of the other, or must be less. Two that can
+    /// wait are not compared: none shall preempt the other because that cares even less.
+    fn relative_offset(&self, curr: &Entity, other: &Entity) -> i64 {
+        let zero = LatencyNice::ZERO;
+        let (ours, theirs) = (other.latency_nice, curr.latency_nice);
+        if ours == zero && theirs >= zero {
+            return 0;
+        }
+        let mut offset = self.config.latency_offset(ours);
+        if ours < zero || theirs < zero {
+            offset -= self.config.latency_offset(theirs);
+        }
+        offset.min(self.config.latency_max())
+    }
+
+    /// Whether the tick ends the turn of the running entity (`check_preempt_tick`).
+    pub(crate) fn turn_is_over(&self, at: Index) -> bool {
+        let entity = self.entity(at);
+        let slice = self.slice(entity.parent, entity, 0);
+        let ran = entity.ran_since_pick();
+        if ran > slice {
+            return true;
+        }
+        if ran < self.config.min_granularity.0 {
+            return false;
+        }
+        let Some(first) = self.queue(entity.parent).waiting.first() else { return false };
+        let first = self.entity(first);
+        let ahead = entity.vruntime.diff(first.vruntime);
+        if !self.has(Feature::LatencyNice) {
+            return ahead > slice.cast_signed();
+        }
+        ahead >= self.relative_offset(entity, first)
+            && ahead > slice.cast_signed().min(self.config.latency_max())
+    }
+
+    /// A sensitive entity goes first after a wake-up, and again if it had not a first
+    /// `min_granularity` then: not in whatever it does later.
+    pub(crate) fn insert_if_sensitive(&mut self, level: Option<Index>, at: Index, woken: bool) {
+        let entity = self.entity(at);
+        if entity.latency_nice >= LatencyNice::ZERO || !self.has(Feature::LatencyNice) {
+            return;
+        }
+        if woken || entity.ran_since_pick() < self.config.min_granularity.0 {
+            let offset = self.config.latency_offset(entity.latency_nice);
+            let key = entity.vruntime.after(offset.cast_unsigned());
+            self.insert_urgent(level, at, key);
+        }
+    }
+
+    /// Puts the sensitive ones where the offsets of another configuration have them.
+    pub(crate) fn renew_offsets(&mut self) {
+        if self.is_eevdf() {
+            return;
+        }
+        let members = self.members.iter().map(|(at, _)| at);
+        let sensitive: Vec<_> =
+            members.filter(|&at| self.fair.urgent_forest.contains(at)).collect();
+        for at in sensitive {
+            let entity = *self.entity(at);
+            self.remove_urgent(entity.parent, at);
+            let offset = self.config.latency_offset(entity.latency_nice);
+            let key = entity.vruntime.after(offset.cast_unsigned());
+            self.insert_urgent(entity.parent, at, key);
+        }
+    }
+
+    /// How long the entity may run in its turn (`sched_slice`), with `more` tasks than there are.
+    fn slice(&self, level: Option<Index>, entity: &Entity, more: u32) -> u64 {
+        let tasks = u64::from(self.fair.root.nr_tasks + more);
+        let least = self.config.min_granularity.0;
+        let period = self.config.latency.0.max(tasks * least);
+        let mut slice = period;
+        let (mut level, mut weight, mut queued) = (level, u64::from(entity.weight), more == 0);
+        loop {
+            let load = self.queue(level).load + if queued { 0 } else { weight };
+            slice = slice * weight / load.max(1);
+            let Some(above) = level else { break };
+            let entity = self.entity(above);
+            (level, weight, queued) =
+                (entity.parent, u64::from(entity.weight), self.is_attached(above));
+        }
+        slice.max(least)
+    }
+
+    fn wakeup_granularity(&self, entity: &Entity) -> u64 {
+        entity.virtual_span(self.config.wakeup_granularity.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attr::{Nice, Weight};
+    use crate::config::Config;
+    use crate::cpu::CpuId;
+    use crate::topology::Topology;
+    use std::sync::Arc;
+
+    const MS: i64 = 1_000_000;
+
+    fn queue(config: Config) -> RunQueue<(), ()> {
+        RunQueue::new(CpuId(0), Arc::new(config), Arc::new(()))
+    }
+
+    fn eight() -> Config {
+        Config::new(Topology::flat(8).unwrap())
+    }
+
+    /// How far the running entity must be ahead to be preempted, and at least not to stay for sure,
+    /// as nice and latency nice values have it.
+    fn margins(rq: &RunQueue<(), ()>, woken: (i64, i64), curr: (i64, i64)) -> (i64, i64) {
+        let entity = |(nice, latency_nice): (i64, i64), vruntime: i64| {
+            let weight: Weight = Nice::new(nice).unwrap().weight();
+            let latency_nice = LatencyNice::new(latency_nice).unwrap();
+            let vruntime = VTime(1 << 40).after(vruntime.cast_unsigned());
+            let mut entity = Entity::new(weight, latency_nice);
+            entity.vruntime = vruntime;
+            entity
+        };
+        let verdict = |ahead| rq.verdict(&entity(curr, ahead), &entity(woken, 0));
+        let first = |is: &dyn Fn(Verdict) -> bool| {
+            let (mut low, mut high) = (-100 * MS, 1_000 * MS);
+            while high - low > 1 {
+                let middle = low + (high - low) / 2;
+                if is(verdict(middle)) { high = middle } else { low = middle }
+            }
+            high
+        };
+        (first(&|it| it == Verdict::Preempts), first(&|it| it != Verdict::Stays))
+    }
+
+    /// The examples of the founding patch set, on eight CPUs: the offset at -20 is -12 ms, the cap 9.
+    #[test]
+    fn a_wake_up_preempts_by_what_both_want() {
+        let rq = queue(eight());
+        let table = [
+            ((0, 0), (0, 0), (4 * MS, 0), "as ever"),
+            ((0, -20), (0, 0), (-8 * MS, -12 * MS), "even if it is 8 ms ahead"),
+            ((0, 0), (0, -20), (9 * MS, 9 * MS), "it can wait longer"),
+            ((0, -20), (0, -20), (4 * MS, 0), "equals"),
+            ((0, -20), (0, -10), (-2 * MS, -6 * MS), "by the difference"),
+            ((0, 19), (0, 0), (9 * MS, 9 * MS), "it cares less"),
+            ((0, 10), (0, 19), (9 * MS, 6 * MS), "who cares even less makes no way for it"),
+            ((0, 19), (0, -20), (9 * MS, 9 * MS), "never more than the cap"),
+        ];
+        for (woken, curr, (preempts, ties), why) in table {
+            assert_eq!(margins(&rq, woken, curr), (preempts + 1, ties), "{why}");
+        }
+    }
+
+    /// A sleeper is credited 12 ms at the most: who needs more never preempts (patch 1).
+    #[test]
+    fn no_weight_keeps_a_sleeper_from_preempting() {
+        let before =
+            queue(Config { features: eight().features.without(Feature::LatencyNice), ..eight() });
+        let after = queue(eight());
+        for (nice, then, now) in [
+            (-20, 46, 46),
+            (0, 4_000, 4_000),
+            (3, 7_787, 7_787),
+            (5, 12_226, 9_000),
+            (10, 37_236, 9_000),
+            (19, 273_066, 9_000),
+        ] {
+            let micros = |rq| margins(rq, (nice, 0), (0, 0)).0 / 1_000;
+            assert!((micros(&before) - then).abs() <= then / 50 + 1, "{nice}: {}", micros(&before));
+            assert!((micros(&after) - now).abs() <= now / 50 + 1, "{nice}: {}", micros(&after));
+        }
+    }
+}
