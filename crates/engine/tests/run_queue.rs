@@ -198,6 +198,7 @@ impl World {
                     group: group.map(GroupId),
                     slack: None,
                     boost: boost.map(|level| RtPrio::new(level.into())),
+                    ..Change::default()
                 };
                 if let Some(slot) = self.nth(nth) {
                     let changed = self.rq.change(self.now, slot, change);
