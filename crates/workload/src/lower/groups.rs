@@ -3,7 +3,7 @@
 //!
 //! Invariant: a group stands behind its parent, so that a host can build the tree in order.
 
-use super::Warnings;
+use super::{Warnings, policy};
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{MAX_DEPTH, Member, Node};
 use crate::scenario::GroupSpec;
@@ -140,13 +140,13 @@ fn check_path(path: &str, at: usize) -> Result<(), Fault> {
 /// What the object of a listed group gives it. An idle group takes no weight: the kernel refuses to
 /// write one (`sched_group_set_shares`).
 fn listed(group: Member<'_>, warnings: &mut Warnings) -> Result<Listed, Fault> {
-    let (mut weight, mut idle) = (None, false);
+    let (mut weight, mut idle, mut latency) = (None, false, LatencyNice::ZERO);
     for member in group.value.object()? {
         match member.key {
             _ if group.key == "/" => {
                 return Err(Fault::new(
                     member.at,
-                    "the task group / takes no weight and no limits",
+                    "the task group / takes no weight, no latency nice and no limits",
                 ));
             }
             "weight" => {
@@ -158,9 +158,7 @@ fn listed(group: Member<'_>, warnings: &mut Warnings) -> Result<Listed, Fault> {
             "runtime" | "period" | "burst" | "per_cpu" => {
                 return Err(Fault::not_yet(member.at, "the limits of a task group"));
             }
-            "latency_nice" => {
-                return Err(Fault::not_yet(member.at, "`latency_nice` of a task group"));
-            }
+            "latency_nice" => latency = policy::latency_nice(member.value)?,
             _ => warnings.unknown(member),
         }
     }
@@ -169,10 +167,10 @@ fn listed(group: Member<'_>, warnings: &mut Warnings) -> Result<Listed, Fault> {
             let what = format!("an idle task group takes no weight: it is {}", Weight::IDLE.get());
             Err(Fault::new(at, what))
         }
-        (true, None) => Ok(Listed::IDLE),
+        (true, None) => Ok(Listed { latency_nice: latency, ..Listed::IDLE }),
         (false, weight) => {
             let weight = weight.map_or(Weight::NICE_0, |(_, weight)| weight);
-            Ok(Listed { weight, ..Listed::UNASKED })
+            Ok(Listed { weight, idle, latency_nice: latency })
         }
     }
 }
