@@ -189,9 +189,6 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     /// Puts the sensitive ones where the offsets of another configuration have them.
     pub(crate) fn renew_offsets(&mut self) {
-        if self.is_eevdf() {
-            return;
-        }
         let members = self.members.iter().map(|(at, _)| at);
         let sensitive: Vec<_> =
             members.filter(|&at| self.fair.urgent_forest.contains(at)).collect();

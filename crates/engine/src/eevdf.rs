@@ -214,6 +214,18 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
     }
 
+    /// Heeds what those who are here ask for after another configuration.
+    pub(crate) fn renew_longest_slices(&mut self) {
+        let waiting = self.members.iter().map(|(at, _)| at).filter(|&at| self.waits(at));
+        let levels = self.fair.group_queues.iter().map(|&(_, at)| Some(at)).chain([None]);
+        let running = levels.filter_map(|level| self.queue(level).curr);
+        for at in waiting.chain(running).collect::<Vec<_>>() {
+            let (slice, level) = (self.slice_of(at).get().0, self.entity(at).parent);
+            let queue = self.queue_mut(level);
+            queue.longest_slice = queue.longest_slice.max(slice);
+        }
+    }
+
     /// The eligible one with the earliest deadline among those who wait.
     fn first_eligible(&mut self, level: Option<Index>) -> Option<Index> {
         while let Some(at) = self.queue(level).waiting.first().filter(|&at| self.is_due(level, at))

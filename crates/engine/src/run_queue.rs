@@ -476,7 +476,10 @@ impl<P, G: Groups> RunQueue<P, G> {
     pub fn set_config(&mut self, now: Time, config: Arc<Config>) {
         self.advance(now);
         self.config = config;
-        self.renew_offsets();
+        match self.is_eevdf() {
+            true => self.renew_longest_slices(),
+            false => self.renew_offsets(),
+        }
     }
 
     /// Takes any waiting task out of a CPU that is offline.
