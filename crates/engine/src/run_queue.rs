@@ -241,6 +241,12 @@ impl<P, G: Groups> RunQueue<P, G> {
         if self.resched { Resched::Yes } else { Resched::No }
     }
 
+    /// The numbers that it goes by.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Whether the CPU takes tasks.
     #[must_use]
     pub fn is_online(&self) -> bool {

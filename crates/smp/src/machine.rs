@@ -372,9 +372,11 @@ impl<W: Controlled> Machine<W> {
     /// Takes `cpu` out of service: its tasks go elsewhere, its timers stay and are served.
     /// The machine must keep another CPU.
     pub fn offline(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        let before = self.nr_online();
         self.hints.online.set(cpu, false);
         let (resched, _) = self.with(cpu, fx, |rq| rq.set_online(now, false));
         kick_if(resched, cpu, fx);
+        self.rescale(now, before, fx);
         loop {
             let (task, _) = self.with(cpu, fx, |rq| rq.evict(now).inspect(leaves));
             let Some(task) = task else { return };
@@ -385,10 +387,30 @@ impl<W: Controlled> Machine<W> {
     /// Takes `cpu` into service again.
     pub fn online(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         let (_, news) = self.with(cpu, fx, |rq| rq.set_online(now, true));
+        let before = self.nr_online();
         // Not before: who reads this and is refused all the same would try for ever.
         self.hints.online.set(cpu, true);
         self.look(now, cpu, news, fx);
         fx.kick(cpu);
+        self.rescale(now, before, fx);
+    }
+
+    /// The fair class's spans, and with them the offsets of latency nice, follow the CPUs that are
+    /// online. Two of these at a time would leave the spans of either.
+    fn rescale(&self, now: Time, before: usize, fx: &mut impl Effects<W>) {
+        let config = self.config.with_online(self.nr_online());
+        if config == self.config.with_online(before) {
+            return;
+        }
+        let config = Arc::new(config);
+        for cpu in self.config.topology.iter() {
+            let (_, news) = self.with(cpu, fx, |rq| rq.set_config(now, Arc::clone(&config)));
+            kick_if(news.resched, cpu, fx);
+        }
+    }
+
+    fn nr_online(&self) -> usize {
+        self.hints.online.count(&self.all, 0..self.cpus.len())
     }
 
     /// Says what was held back for `cpu`, and looks.

@@ -294,6 +294,27 @@ fn everybody_leaves_a_cpu_that_goes_offline() {
 }
 
 #[test]
+fn what_latency_nice_asks_for_follows_the_cpus_that_are_online() {
+    let mut stage = Stage::new(8, &[]);
+    let offset = |stage: &Stage| {
+        let of = |cpu| {
+            stage
+                .world
+                .machine
+                .inspect(CpuId(cpu), |rq| rq.config().latency_offset(LatencyNice::MIN))
+        };
+        (0..8).map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(offset(&stage), [-12_000_000; 8]);
+    (4..8).for_each(|cpu| stage.hotplug(cpu));
+    assert_eq!(offset(&stage), [-9_000_000; 8], "as on a machine of four");
+    stage.hotplug(5);
+    assert_eq!(offset(&stage), [-9_000_000; 8]);
+    [4, 6, 7].into_iter().for_each(|cpu| stage.hotplug(cpu));
+    assert_eq!(offset(&stage), [-12_000_000; 8]);
+}
+
+#[test]
 fn timers_are_served_on_a_cpu_that_is_offline() {
     let mut stage = Stage::new(2, &[]);
     stage.world.machine.arm(CpuId(1), Window::exact(Time(5_000)), Token(7));
