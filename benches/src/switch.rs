@@ -9,7 +9,7 @@ use crate::rig::{Clock, Payload, Quiet, attr, config, fifo, machine, rr, task};
 use crate::{Operation, Runner};
 use runyard_engine::attr::{Nice, Policy};
 use runyard_engine::cpu::{CpuId, CpuSet};
-use runyard_engine::features::{Feature, Features};
+use runyard_engine::features::{Feature, Features, Switched};
 use runyard_engine::run_queue::{Enqueue, Prev, RunQueue, Switch};
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
@@ -69,7 +69,12 @@ struct OneOfMany(Machine<Payload>);
 
 pub(crate) fn operations() -> Vec<Operation> {
     let all = Features::default();
-    let without = all.without(Feature::RtPush).without(Feature::RtPull);
+    let mut eevdf = all;
+    eevdf.set(Switched { feature: Feature::Eevdf, on: true });
+    let others = [
+        ("without-rt-balancing", all.without(Feature::RtPush).without(Feature::RtPull)),
+        ("without-latency-nice", all.without(Feature::LatencyNice)),
+    ];
     let fair = Policy::Normal(Nice::default());
     let tick = Cause::Tick(Nanos::from_millis(1));
     let mut operations = Vec::new();
@@ -81,9 +86,18 @@ pub(crate) fn operations() -> Vec<Operation> {
             operations.push(one_of_many(name, tasks, (all, cause)));
         }
         let tasks = Tasks { policy: fair, number: TYPICAL };
-        let name = format!("switch/machine-without-rt-balancing/{word}/{TYPICAL}");
-        operations.push(one_of_many(name, tasks, (without, cause)));
+        for (other, features) in others {
+            let name = format!("switch/machine-{other}/{word}/{TYPICAL}");
+            operations.push(one_of_many(name, tasks, (features, cause)));
+        }
     }
+    // Who yields there may be the only one that is eligible, and go on.
+    let tasks = Tasks { policy: fair, number: TYPICAL };
+    operations.push(one_of_many(
+        format!("switch/machine-eevdf/tick/{TYPICAL}"),
+        tasks,
+        (eevdf, tick),
+    ));
     for number in QUEUED {
         let turn = Cause::Tick(config(1, all).rr_slice);
         let (yields, turns) = (Tasks { policy: fifo(1), number }, Tasks { policy: rr(1), number });

@@ -175,12 +175,11 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     /// A sensitive entity goes first after a wake-up, and again if it had not a first
     /// `min_granularity` then: not in whatever it does later.
-    pub(crate) fn insert_if_sensitive(&mut self, level: Option<Index>, at: Index, woken: bool) {
+    #[cold]
+    pub(crate) fn insert_sensitive(&mut self, level: Option<Index>, at: Index, woken: bool) {
         let entity = self.entity(at);
-        if entity.latency_nice >= LatencyNice::ZERO || !self.has(Feature::LatencyNice) {
-            return;
-        }
-        if woken || entity.ran_since_pick() < self.config.min_granularity.0 {
+        let first = woken || entity.ran_since_pick() < self.config.min_granularity.0;
+        if first && self.has(Feature::LatencyNice) {
             let offset = self.config.latency_offset(entity.latency_nice);
             let key = entity.vruntime.after(offset.cast_unsigned());
             self.insert_urgent(level, at, key);

@@ -248,6 +248,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     /// Puts an entity into the heap where it belongs now.
+    #[inline(never)]
     pub(crate) fn insert_eevdf(&mut self, level: Option<Index>, at: Index) {
         let Entity { vruntime, deadline, .. } = *self.entity(at);
         if self.queue(level).is_eligible(vruntime) {

@@ -583,10 +583,10 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     fn put_back(&mut self, level: Option<Index>, at: Index) {
-        let goes_on = self.is_eevdf() && self.entity(at).is_in_turn();
-        let queue = self.queue_mut(level);
-        queue.curr = None;
-        queue.resumes = goes_on.then_some(at);
+        self.queue_mut(level).curr = None;
+        if self.is_eevdf() && self.entity(at).is_in_turn() {
+            self.queue_mut(level).resumes = Some(at);
+        }
         self.insert(level, at, false);
     }
 
@@ -600,34 +600,38 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     /// Puts an entity among those who wait, where its order has it.
     fn insert(&mut self, level: Option<Index>, at: Index, woken: bool) {
-        let vruntime = self.entity(at).vruntime;
-        match self.is_eevdf() {
-            true => self.insert_eevdf(level, at),
-            false => {
-                self.insert_waiting(level, at, vruntime);
-                self.insert_if_sensitive(level, at, woken);
-            }
+        if self.is_eevdf() {
+            return self.insert_eevdf(level, at);
+        }
+        let Entity { vruntime, latency_nice, .. } = *self.entity(at);
+        self.insert_waiting(level, at, vruntime);
+        if latency_nice < LatencyNice::ZERO {
+            self.insert_sensitive(level, at, woken);
         }
     }
 
+    #[inline]
     pub(crate) fn insert_waiting(&mut self, level: Option<Index>, at: Index, key: VTime) {
         let key = self.keyed(key);
         let (queue, forest, _) = self.heaps(level);
         forest.insert(&mut queue.waiting, at, key);
     }
 
+    #[inline(never)]
     pub(crate) fn insert_urgent(&mut self, level: Option<Index>, at: Index, key: VTime) {
         let key = self.keyed(key);
         let (queue, _, forest) = self.heaps(level);
         forest.insert(&mut queue.urgent, at, key);
     }
 
+    #[inline]
     fn keyed(&mut self, key: VTime) -> Key {
         self.fair.arrivals += 1;
         (key, self.fair.arrivals)
     }
 
     /// Takes an entity from those who wait, whichever heaps it is in.
+    #[inline]
     pub(crate) fn remove(&mut self, level: Option<Index>, at: Index) {
         let (queue, waiting, urgent) = self.heaps(level);
         if queue.resumes == Some(at) {
@@ -656,6 +660,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.has(Feature::Eevdf)
     }
 
+    #[inline]
     fn heaps(
         &mut self,
         level: Option<Index>,
