@@ -3,7 +3,10 @@
 //!
 //! What can fail is what a scheduler owes whatever else the machine does: all messages arrive, and
 //! nobody is kept from running by tasks that are sensitive. Times are shown: the machine's own
-//! scheduler decides when a worker of the runtime has a CPU, and it knows nothing of latency nice.
+//! scheduler decides when a worker of the runtime has a CPU, and it knows nothing of latency nice. Where
+//! other processes want the CPUs as well, the runtime is one thread for each CPU among theirs, and
+//! hackbench as kernel threads is many: then the long waits, and with them the mean, tell of the
+//! machine, and the median of the runtime. How much the machine gave is shown.
 //!
 //! The kernel's threads have what it offers for the same end, a slice of 0.1 ms (since 6.12).
 
@@ -13,7 +16,7 @@ use super::rounds::Rounds;
 use super::{CYCLICTEST, latency_nice, throughput};
 use crate::Failure;
 use crate::figure::{Figure, percent};
-use crate::play::{Plan, Watch};
+use crate::play::{Plan, Watch, nanos};
 use crate::reproduce::Reproduced;
 use crate::sync::{Arc, Mutex, lock};
 use crate::{linux, live, machine, output};
@@ -22,7 +25,9 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::{Claim, Experiment, Histogram, Verdict};
 use runyard_workload::Scenario;
+use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Write as _;
+use std::time::Instant;
 
 /// How many groups of hackbench there are for each CPU beside cyclictest, as in the document, and
 /// how many at most: a group is forty threads.
@@ -76,6 +81,8 @@ struct Beside {
     /// How many tasks of hackbench there were, and how many got to their second step.
     tasks: u64,
     ran: u64,
+    /// Which part of its CPUs the machine gave this process.
+    given: f64,
 }
 
 /// hackbench alone: how many messages were sent and how many arrived on the runtime, and how long
@@ -140,6 +147,10 @@ impl Measured {
                 let [before, after] = [at, at + 1].map(|at| latency(at).map(of));
                 claims.push(claim(&what, "us", before, after, Verdict::Shown));
             }
+            let what =
+                format!("cyclictest beside hackbench: CPU time that the machine gave, {host}");
+            let given = |at: usize| Some(percent(self.beside[at].as_ref()?.given));
+            claims.push(claim(&what, "%", given(at), given(at + 1), Verdict::Shown));
         }
         let ran = self.beside[1].as_ref().map(|beside| beside.ran as f64 / beside.tasks as f64);
         let what = "tasks of hackbench that ran beside cyclictest at -20, live";
@@ -196,18 +207,23 @@ impl Beside {
         let it = &mut scenario.tasks[CYCLICTEST.index()];
         (it.instances, it.properties.slice) = (threads, slice);
         scenario.duration = Some(Stretch::SHORT.end());
+        let process = || nanos(clock_gettime(ClockId::ProcessCPUTime));
+        let (begun, used) = (Instant::now(), process());
         let watched = run(scenario, (host, cpus), threads as usize, seed)?;
+        let (wall, used) = (begun.elapsed().as_nanos() as f64, process() - used);
+        let given = used.0 as f64 / (wall * cpus.len() as f64);
         let rounds = watched.cyclictest.iter().map(|rounds| lock(rounds).clone());
         let latency = Rounds::sum(rounds).expect("there is a CPU").latency;
         let tasks = watched.hackbench.len() as u64;
         let ran = watched.hackbench.iter().filter(|task| lock(task).steps > 0).count() as u64;
-        Ok(Beside { latency, tasks, ran })
+        Ok(Beside { latency, tasks, ran, given })
     }
 
-    /// Both runs.
+    /// Both runs; of what the machine gave, the less.
     fn and(mut self, other: &Beside) -> Beside {
         self.latency.merge(&other.latency);
-        Beside { tasks: self.tasks + other.tasks, ran: self.ran + other.ran, ..self }
+        let (tasks, ran) = (self.tasks + other.tasks, self.ran + other.ran);
+        Beside { tasks, ran, given: self.given.min(other.given), ..self }
     }
 }
 
@@ -280,7 +296,7 @@ mod tests {
     fn measured() -> Measured {
         let mut latency = Histogram::default();
         latency.record(Nanos::from_micros(7));
-        let beside = Beside { latency, tasks: 80, ran: 80 };
+        let beside = Beside { latency, tasks: 80, ran: 80, given: 0.5 };
         let time = Nanos::from_millis(5);
         let alone = Alone { sent: 400, arrived: 400, live: time, linux: time };
         Measured {
