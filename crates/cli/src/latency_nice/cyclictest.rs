@@ -108,8 +108,11 @@ pub(super) fn claims([zero, sensitive, patient]: &[Histogram; 3]) -> Vec<Claim> 
     ]
 }
 
-/// What is told of latencies, in us.
-pub(super) const FIGURES: [(&str, fn(&Histogram) -> f64); 4] =
+/// A figure of latencies, in us.
+type Told = fn(&Histogram) -> f64;
+
+/// What is told of them.
+pub(super) const FIGURES: [(&str, Told); 4] =
     [("mean latency", mean), ("p50", p50), ("p95", p95), ("max", max)];
 
 fn mean(of: &Histogram) -> f64 {

@@ -123,11 +123,11 @@ impl Measured {
             for (sum, groups) in measured.alone.iter_mut().zip(throughput::GROUPS) {
                 let hackbench = throughput::size(groups, LOOPS);
                 let (time, arrived) = alone(hackbench, Host::Live, cpus, seed)?;
-                sum.live = sum.live + time;
+                sum.live += time;
                 sum.arrived += arrived;
                 sum.sent += hackbench.messages().expect("it ends");
                 bar.inc(1);
-                sum.linux = sum.linux + alone(hackbench, Host::Linux, cpus, seed)?.0;
+                sum.linux += alone(hackbench, Host::Linux, cpus, seed)?.0;
                 bar.inc(1);
             }
         }

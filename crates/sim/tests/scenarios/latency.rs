@@ -52,7 +52,7 @@ fn interrupted(latency_nice: i32, (span, then): (u32, u32)) -> Run {
 fn who_lost_the_cpu_before_its_first_stretch_was_over_has_it_again_first() {
     let run = interrupted(-20, (500, 200));
     let it = run.stretches("it");
-    run.is("it", &it[it.len() - 2..], &[on(0, 100_000, 100_200), on(0, 101_200, 101_500)]);
+    run.is("it", &it[it.len() - 2..], [on(0, 100_000, 100_200), on(0, 101_200, 101_500)]);
     run.is("the other", run.stretches("other").pop(), Some(on(0, 101_500, 101_600)));
 
     let run = interrupted(0, (500, 200));
