@@ -6,7 +6,8 @@
 //! scheduler decides when a worker of the runtime has a CPU, and it knows nothing of latency nice. Where
 //! other processes want the CPUs as well, the runtime is one thread for each CPU among theirs, and
 //! hackbench as kernel threads is many: then the long waits, and with them the mean, tell of the
-//! machine, and the median of the runtime. How much the machine gave is shown.
+//! machine, and the median of the runtime. How much CPU time the process
+//! used is shown: as kernel threads, hackbench leaves CPUs idle that it fills on the runtime.
 //!
 //! The kernel's threads have what it offers for the same end, a slice of 0.1 ms (since 6.12).
 
@@ -81,8 +82,9 @@ struct Beside {
     /// How many tasks of hackbench there were, and how many got to their second step.
     tasks: u64,
     ran: u64,
-    /// Which part of its CPUs the machine gave this process.
-    given: f64,
+    /// Which part of the CPUs this process used: less than all, where the machine did not give
+    /// more or where its threads waited for each other.
+    used: f64,
 }
 
 /// hackbench alone: how many messages were sent and how many arrived on the runtime, and how long
@@ -147,10 +149,9 @@ impl Measured {
                 let [before, after] = [at, at + 1].map(|at| latency(at).map(of));
                 claims.push(claim(&what, "us", before, after, Verdict::Shown));
             }
-            let what =
-                format!("cyclictest beside hackbench: CPU time that the machine gave, {host}");
-            let given = |at: usize| Some(percent(self.beside[at].as_ref()?.given));
-            claims.push(claim(&what, "%", given(at), given(at + 1), Verdict::Shown));
+            let what = format!("cyclictest beside hackbench: CPU time that was used, {host}");
+            let used = |at: usize| Some(percent(self.beside[at].as_ref()?.used));
+            claims.push(claim(&what, "%", used(at), used(at + 1), Verdict::Shown));
         }
         let ran = self.beside[1].as_ref().map(|beside| beside.ran as f64 / beside.tasks as f64);
         let what = "tasks of hackbench that ran beside cyclictest at -20, live";
@@ -211,19 +212,19 @@ impl Beside {
         let (begun, used) = (Instant::now(), process());
         let watched = run(scenario, (host, cpus), threads as usize, seed)?;
         let (wall, used) = (begun.elapsed().as_nanos() as f64, process() - used);
-        let given = used.0 as f64 / (wall * cpus.len() as f64);
+        let used = used.0 as f64 / (wall * cpus.len() as f64);
         let rounds = watched.cyclictest.iter().map(|rounds| lock(rounds).clone());
         let latency = Rounds::sum(rounds).expect("there is a CPU").latency;
         let tasks = watched.hackbench.len() as u64;
         let ran = watched.hackbench.iter().filter(|task| lock(task).steps > 0).count() as u64;
-        Ok(Beside { latency, tasks, ran, given })
+        Ok(Beside { latency, tasks, ran, used })
     }
 
-    /// Both runs; of what the machine gave, the less.
+    /// Both runs; of the CPU time used, the less.
     fn and(mut self, other: &Beside) -> Beside {
         self.latency.merge(&other.latency);
         let (tasks, ran) = (self.tasks + other.tasks, self.ran + other.ran);
-        Beside { tasks, ran, given: self.given.min(other.given), ..self }
+        Beside { tasks, ran, used: self.used.min(other.used), ..self }
     }
 }
 
@@ -296,7 +297,7 @@ mod tests {
     fn measured() -> Measured {
         let mut latency = Histogram::default();
         latency.record(Nanos::from_micros(7));
-        let beside = Beside { latency, tasks: 80, ran: 80, given: 0.5 };
+        let beside = Beside { latency, tasks: 80, ran: 80, used: 0.5 };
         let time = Nanos::from_millis(5);
         let alone = Alone { sent: 400, arrived: 400, live: time, linux: time };
         Measured {

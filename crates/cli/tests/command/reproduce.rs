@@ -180,7 +180,8 @@ fn live() -> &'static (Said, [String; 2]) {
     LIVE.get_or_init(|| {
         let folder = folder().join("out/live");
         let _ = std::fs::remove_dir_all(&folder);
-        let arguments = ["reproduce", "--host", "live", "--json", "--out"];
+        let arguments =
+            ["reproduce", "rt-migrate", "idle-balance", "--host", "live", "--json", "--out"];
         let mut command = command(&arguments);
         let said = command.arg(&folder).env("PATH", "").output().unwrap().into();
         let text = |name| std::fs::read_to_string(folder.join(name)).unwrap();
