@@ -7,6 +7,7 @@ mod compare;
 mod figure;
 mod idle_balance;
 mod import;
+mod latency_nice;
 mod linux;
 mod live;
 mod log;

@@ -6,6 +6,7 @@
 
 use crate::Failure;
 use crate::idle_balance;
+use crate::latency_nice;
 use crate::output;
 use crate::rt_migrate;
 use clap::{Args, ValueEnum};
@@ -23,7 +24,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum)]
     host: Option<Host>,
     /// More runs, each with its own seed, none of which may fail: of rt-migrate as many as the
-    /// original on `sim` and 20 on `live`, of idle-balance 20.
+    /// original on `sim` and 20 on `live`, of idle-balance 20, of latency-nice 20 times as many.
     #[arg(long)]
     soak: bool,
     /// Print the claims as JSON on standard output, and nothing else there.
@@ -38,6 +39,7 @@ pub(crate) struct Arguments {
 enum Name {
     RtMigrate,
     IdleBalance,
+    LatencyNice,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -59,7 +61,7 @@ type Run = fn(bool) -> Result<Reproduced, Failure>;
 
 impl Name {
     /// All experiments, in the order of their documents, which is the one they run in.
-    const ALL: [Name; 2] = [Name::RtMigrate, Name::IdleBalance];
+    const ALL: [Name; 3] = [Name::RtMigrate, Name::IdleBalance, Name::LatencyNice];
 
     /// How it is run on a host.
     fn on(self, host: Host) -> Run {
@@ -68,6 +70,8 @@ impl Name {
             (Name::RtMigrate, Host::Live) => rt_migrate::real,
             (Name::IdleBalance, Host::Sim) => idle_balance::simulated,
             (Name::IdleBalance, Host::Live) => idle_balance::real,
+            (Name::LatencyNice, Host::Sim) => latency_nice::simulated,
+            (Name::LatencyNice, Host::Live) => latency_nice::real,
         }
     }
 }

@@ -79,3 +79,10 @@ pub use task::{JoinError, JoinHandle};
 pub mod floor {
     pub use crate::os::floor::{Way, handoffs, ring_everybody};
 }
+
+/// What `runyard linux` asks the kernel for its threads. No part of the interface.
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub mod kernel {
+    pub use crate::os::thread::set_slice;
+}

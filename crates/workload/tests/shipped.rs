@@ -73,6 +73,27 @@ fn idle_balance_is_a_soaker_for_each_cpu_and_a_normal_task_that_comes_later() {
 }
 
 #[test]
+fn touch_latency_is_a_way_of_eight_tasks_and_eight_that_are_in_its_way() {
+    let scenario = shipped("touch-latency.json");
+    assert_eq!(scenario.machine.topology.cpus(), 8);
+    let groups = scenario.groups.iter().map(|group| (&*group.path, group.latency_nice.get()));
+    assert_eq!(groups.collect::<Vec<_>>(), [("/", 0), ("/frames", -20)]);
+    let (way, others) = scenario.tasks.split_at(8);
+    for (at, task) in way.iter().enumerate() {
+        assert_eq!(task.properties.group.unwrap().index(), 1, "{}", task.name);
+        let steps = &task.phases[0].steps;
+        let hands_on = matches!(steps.last(), Some(Step::Send { pipe, .. }) if pipe.0 == at as u32);
+        let waits = match steps[0] {
+            Step::Timer { .. } => at == 0,
+            Step::Recv { pipe, .. } => at == pipe.0 as usize + 1,
+            _ => false,
+        };
+        assert!(waits && hands_on == (at < 7), "{task:?}");
+    }
+    assert_eq!((others.len(), others[0].instances), (1, 8));
+}
+
+#[test]
 fn stuck_head_has_its_tasks_where_they_must_be() {
     let scenario = shipped("stuck-head.json");
     let last_cpus = |name: &str| {

@@ -130,6 +130,20 @@ fn idle_balance_shows_rows_like_mpstats() {
 }
 
 #[test]
+fn latency_nice_holds_beside_its_published_figures() {
+    let said = call(&["reproduce", "latency-nice", "--host", "sim", "--json"]);
+    let claims = claims_of("latency-nice", &said.out);
+    let failed: Vec<_> =
+        claims.iter().filter(|claim| *claim.at("holds") != Json::Bool(true)).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    let p95 = published(&claims, 5_610.0, 138.0);
+    assert!(p95.number("before") > 7.0 * p95.number("after"), "{p95:?}");
+    let frames = published(&claims, 5.0, 0.1);
+    assert!(frames.number("before") >= 1.0 && frames.number("after") < 0.1, "{frames:?}");
+}
+
+#[test]
 fn what_is_written_is_what_is_printed() {
     let (printed, json, text) = reproduced();
     assert_eq!(printed, json);
@@ -145,7 +159,8 @@ fn it_says_the_same_again() {
 #[test]
 fn an_unknown_experiment_is_refused_before_any_is_run() {
     let said = call(&["reproduce", "rt-migrate", "no-such"]).misused();
-    let known = ["rt-migrate", "idle-balance"].iter().all(|name| said.contains(name));
+    let known =
+        ["rt-migrate", "idle-balance", "latency-nice"].iter().all(|name| said.contains(name));
     assert!(said.contains("no-such") && known, "{said}");
 }
 
@@ -165,7 +180,8 @@ fn live() -> &'static (Said, [String; 2]) {
     LIVE.get_or_init(|| {
         let folder = folder().join("out/live");
         let _ = std::fs::remove_dir_all(&folder);
-        let arguments = ["reproduce", "--host", "live", "--json", "--out"];
+        let arguments =
+            ["reproduce", "rt-migrate", "idle-balance", "--host", "live", "--json", "--out"];
         let mut command = command(&arguments);
         let said = command.arg(&folder).env("PATH", "").output().unwrap().into();
         let text = |name| std::fs::read_to_string(folder.join(name)).unwrap();

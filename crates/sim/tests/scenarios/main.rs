@@ -8,6 +8,7 @@ mod fair;
 mod hotplug;
 mod inheritance;
 mod language;
+mod latency;
 mod ledger;
 mod log;
 mod oracle;

@@ -1,0 +1,364 @@
+//! Latency nice: who goes first, and for how long; and that nobody has more or less of a CPU for it.
+
+use crate::rig::{FREE, Run, on, us, world};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use runyard_engine::attr::{LatencyNice, Nice};
+use runyard_engine::config::Config;
+use runyard_engine::event::{Event, What};
+use runyard_engine::features::Switched;
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_engine::topology::Topology;
+use runyard_report::Collector;
+use runyard_sim::{Options, Sim};
+use runyard_workload::{Overrides, parse};
+use std::fmt::Write as _;
+
+/// The median wait of a sleeper of little weight beside a task that never sleeps. It is credited
+/// 3 ms and cannot be further behind than that, of which a granularity by weight makes nothing.
+fn wait_at_nice_19(features: &str) -> Nanos {
+    let run = world().millis(5_000).features(features).run(
+        "'hog': {'run': 1000},
+         'a': {'priority': 19, 'timer_slack': 0, 'run': 50, 'sleep': 20000}",
+    );
+    run.account("a").wakeup_latency.quantile(500).unwrap()
+}
+
+#[test]
+fn a_sleeper_of_little_weight_preempts() {
+    assert_eq!(wait_at_nice_19(""), Nanos::ZERO, "at once");
+    assert!(wait_at_nice_19("NO_LATENCY_NICE") > Nanos::from_micros(500), "at a tick, if ever");
+}
+
+/// A task wakes up at 100 ms for `span` us. After `then` us a real-time task takes its CPU for 1 ms,
+/// and meanwhile another sleeper wakes up, that is behind by as much. Who has waited since the
+/// beginning is ahead of both.
+fn interrupted(latency_nice: i32, (span, then): (u32, u32)) -> Run {
+    let timer = |period| format!("'timer': {{'ref': 'unique', 'period': {period}}}");
+    world().features("").run(&format!(
+        "'hog': {{'loop': 200, 'run': 1000}},
+         'it': {{'latency_nice': {latency_nice}, 'timer_slack': 0, 'loop': 1, 'run': 10, {},
+                'run1': {span}}},
+         'other': {{'timer_slack': 0, 'loop': 1, 'run': 10, {}, 'run1': 100}},
+         'rt': {{'policy': 'SCHED_FIFO', 'delay': {}, 'loop': 1, 'run': 1000}}",
+        timer(100_000),
+        timer(100_000 + then + 500),
+        100_000 + then,
+    ))
+}
+
+#[test]
+fn who_lost_the_cpu_before_its_first_stretch_was_over_has_it_again_first() {
+    let run = interrupted(-20, (500, 200));
+    let it = run.stretches("it");
+    run.is("it", &it[it.len() - 2..], [on(0, 100_000, 100_200), on(0, 101_200, 101_500)]);
+    run.is("the other", run.stretches("other").pop(), Some(on(0, 101_500, 101_600)));
+
+    let run = interrupted(0, (500, 200));
+    run.is("it waits as anybody", run.stretches("it").pop(), Some(on(0, 101_300, 101_600)));
+}
+
+#[test]
+fn who_lost_the_cpu_later_has_had_its_turn() {
+    let run = interrupted(-20, (1_500, 900));
+    run.is("the other", run.stretches("other").pop(), Some(on(0, 101_900, 102_000)));
+    run.holds(run.stretches("it").pop().unwrap().from >= us(102_000), "it waits as anybody");
+}
+
+/// The mean wait of a task that wants 5/8 of a CPU, more than its share, beside one that wants all:
+/// neither is ever far behind.
+fn wait((its_group, its_own): (i32, i32), (others_group, others_own): (i32, i32)) -> Nanos {
+    let run = world().millis(3_000).run_text(&format!(
+        "{{'groups': {{'/a': {{'latency_nice': {its_group}}}, '/b': {{'latency_nice': {others_group}}}}},
+           'tasks': {{
+             'a': {{'group': '/a', 'latency_nice': {its_own}, 'timer_slack': 0,
+                   'run': 1000, 'sleep': 600}},
+             'hog': {{'group': '/b', 'latency_nice': {others_own}, 'run': 1000}}}}}}"
+    ));
+    run.account("a").wakeup_latency.mean().unwrap()
+}
+
+#[test]
+fn between_groups_their_values_decide_and_not_those_of_their_tasks() {
+    let plain = wait((0, 0), (0, 0));
+    let sensitive = wait((-20, 0), (0, 0));
+    assert!(sensitive < plain, "{sensitive:?}, {plain:?}");
+    for (its_own, others_own) in [(-20, 0), (19, -20), (-20, -20)] {
+        assert_eq!(wait((0, its_own), (0, others_own)), plain, "{its_own}, {others_own}");
+        assert_eq!(wait((-20, its_own), (0, others_own)), sensitive, "{its_own}, {others_own}");
+    }
+}
+
+#[test]
+fn within_a_group_its_tasks_values_decide() {
+    let wait = |groups: i32, its_own: i32| {
+        let run = world().millis(3_000).run_text(&format!(
+            "{{'groups': {{'/a': {{'latency_nice': {groups}}}}},
+               'tasks': {{
+                 'a': {{'group': '/a', 'latency_nice': {its_own}, 'timer_slack': 0,
+                       'run': 1000, 'sleep': 600}},
+                 'hog': {{'group': '/a', 'run': 1000}}}}}}"
+        ));
+        run.account("a").wakeup_latency.mean().unwrap()
+    };
+    let (plain, sensitive) = (wait(0, 0), wait(0, -20));
+    assert!(sensitive < plain, "{sensitive:?}, {plain:?}");
+    assert_eq!([wait(-20, 0), wait(19, 0)], [plain; 2], "the group's is nothing to its tasks");
+    assert_eq!([wait(-20, -20), wait(19, -20)], [sensitive; 2]);
+}
+
+#[test]
+fn a_value_counts_from_when_the_task_changes_it() {
+    let run = world().millis(6_000).run(
+        "'hog': {'run': 1000},
+         'a': {'timer_slack': 0, 'loop': 1, 'phases': {
+            'plain': {'loop': 1000, 'run': 1000, 'sleep': 600},
+            'sensitive': {'loop': 1000, 'latency_nice': -20, 'run': 1000, 'sleep': 600}}}",
+    );
+    let changed = run.at_step_of("a", 1, 0)[0];
+    let mean_wait = |waits: &mut dyn Iterator<Item = &(Time, Nanos)>| {
+        let waits: Vec<_> = waits.map(|&(_, wait)| wait.0).collect();
+        waits.iter().sum::<u64>() / waits.len() as u64
+    };
+    let waits = waits(&run, "a");
+    let plain = mean_wait(&mut waits.iter().filter(|&&(at, _)| at < changed));
+    let sensitive = mean_wait(&mut waits.iter().filter(|&&(at, _)| at > changed));
+    run.holds(sensitive < plain, &format!("{sensitive} ns after it, {plain} before"));
+}
+
+/// How long a task waited each time that it woke up, and until when.
+fn waits(run: &Run, name: &str) -> Vec<(Time, Nanos)> {
+    let it = run.task(name);
+    let (mut woken, mut waits) = (None, Vec::new());
+    for event in &run.events {
+        match event.what {
+            What::Wake { task, since, .. } if task == it => woken = Some(since),
+            What::Exec { task, .. } if task == it => {
+                waits.extend(woken.take().map(|since| (event.at, event.at.since(since))));
+            }
+            _ => {}
+        }
+    }
+    waits
+}
+
+/// The longest wait of a task of latency nice 0 that never sleeps, beside a crowd that is as
+/// sensitive as can be. While it waits, its vruntime stays, and the clock is not beyond it. A member
+/// of the crowd is behind that by its credit at the most when it wakes up; it is preferred until it
+/// is ahead by `latency_max`, and then has one turn, a slice and the tick that ends it. All of it is
+/// virtual time, which is time for who weighs as much as the one that waits.
+fn longest_wait(config: &Config, crowd: u64) -> Nanos {
+    let credit = config.latency.0 / 2;
+    let latency_max = config.latency_max().unsigned_abs();
+    let period = config.latency.0.max((crowd + 1) * config.min_granularity.0);
+    let slice = (period / (crowd + 1)).max(config.min_granularity.0);
+    Nanos(crowd * (credit + latency_max + slice + config.tick.0))
+}
+
+#[test]
+fn a_sensitive_crowd_starves_nobody() {
+    let config = Config::new(Topology::flat(1).unwrap());
+    for (crowd, run, sleep) in
+        [(1, 900, 100), (3, 2_000, 50), (10, 300, 700), (10, 2_500, 10), (30, 700, 5_000)]
+    {
+        let ran = world().millis(3_000).run(&format!(
+            "'hog': {{'run': 1000}},
+             'crowd': {{'instance': {crowd}, 'latency_nice': -20, 'timer_slack': 0,
+                       'run': {{'uniform': [1, {run}]}}, 'sleep': {{'uniform': [1, {sleep}]}}}}"
+        ));
+        let stretches = ran.stretches("hog");
+        let gaps = stretches.windows(2).map(|pair| pair[1].from.since(pair[0].to));
+        let longest = gaps.max().unwrap_or_default();
+        let bound = longest_wait(&config, crowd);
+        ran.holds(longest <= bound, &format!("{crowd}: it waited {longest:?}, at most {bound:?}"));
+        let share = ran.share("hog", Nanos::from_secs(3));
+        let fair = 100.0 / (crowd + 1) as f64;
+        ran.holds(share >= 0.9 * fair, &format!("{crowd}: {share} %, of {fair}"));
+    }
+}
+
+/// The groups of random mixes, and the place of each one's parent.
+const GROUPS: [(&str, usize); 4] = [("/", 0), ("/a", 0), ("/b", 0), ("/a/c", 1)];
+
+/// The period of those that sleep, in microseconds, and which part of its guaranteed share each of
+/// them wants: less than all, so that it has it whatever the others do.
+const PERIOD: u64 = 20_000;
+const WANTED: f64 = 0.3;
+
+/// A task that never sleeps, or one that a timer wakes up.
+#[derive(Clone, Debug)]
+struct Member {
+    group: usize,
+    nice: i64,
+    sleeps: bool,
+    latency_nice: i64,
+}
+
+/// Tasks of one CPU; in each group one never sleeps, so that each has its share all the time.
+#[derive(Clone, Debug)]
+struct Mix {
+    weights: [u64; 3],
+    groups: [i64; 3],
+    members: Vec<Member>,
+    seed: u64,
+}
+
+fn value() -> impl Strategy<Value = i64> {
+    prop_oneof![1 => Just(-20), 1 => Just(19), 4 => -20..=19_i64]
+}
+
+fn mix() -> impl Strategy<Value = Mix> {
+    let member = |group: BoxedStrategy<usize>, sleeps: BoxedStrategy<bool>| {
+        (group, -4..=4_i64, sleeps, value()).prop_map(|(group, nice, sleeps, latency_nice)| {
+            Member { group, nice, sleeps, latency_nice }
+        })
+    };
+    let never = |group: usize| member(Just(group).boxed(), Just(false).boxed());
+    let more = vec(member((0..GROUPS.len()).boxed(), any::<bool>().boxed()), 0..6);
+    let first = [never(0), never(1), never(2), never(3)];
+    let of_groups = (prop::array::uniform3(256..4096_u64), prop::array::uniform3(value()));
+    (of_groups, first, more, any::<u16>()).prop_map(|((weights, groups), first, more, seed)| {
+        let members = first.into_iter().chain(more).collect();
+        Mix { weights, groups, members, seed: seed.into() }
+    })
+}
+
+impl Mix {
+    fn weight(member: &Member) -> f64 {
+        f64::from(Nice::new(member.nice).unwrap().weight().get())
+    }
+
+    /// What of the CPU a group has at least.
+    fn share(&self, group: usize) -> f64 {
+        if group == 0 {
+            return 1.0;
+        }
+        let parent = GROUPS[group].1;
+        self.share(parent) * self.weights[group - 1] as f64 / self.load(parent)
+    }
+
+    /// The weights in a group together.
+    fn load(&self, group: usize) -> f64 {
+        let tasks = self.members.iter().filter(|member| member.group == group).map(Mix::weight);
+        let below = (1..GROUPS.len()).filter(|&it| GROUPS[it].1 == group);
+        tasks.sum::<f64>() + below.map(|it| self.weights[it - 1] as f64).sum::<f64>()
+    }
+
+    /// The scenario, with everybody's latency nice or none.
+    fn text(&self, with: bool) -> String {
+        let value = |latency_nice: i64| if with { latency_nice } else { 0 };
+        let mut text = "{'groups': {".to_owned();
+        for (nth, (path, _)) in GROUPS.iter().enumerate().skip(1) {
+            let (weight, latency) = (self.weights[nth - 1], value(self.groups[nth - 1]));
+            let _ = write!(text, "'{path}': {{'weight': {weight}, 'latency_nice': {latency}}}, ");
+        }
+        text.push_str("},\n'tasks': {\n");
+        for (nth, member) in self.members.iter().enumerate() {
+            let path = GROUPS[member.group].0;
+            let (nice, latency) = (member.nice, value(member.latency_nice));
+            let _ = write!(
+                text,
+                "'t{nth}': {{'group': '{path}', 'priority': {nice}, 'latency_nice': {latency}, \
+                 'timer_slack': 0, "
+            );
+            let guaranteed =
+                self.share(member.group) * Mix::weight(member) / self.load(member.group);
+            let run = (PERIOD as f64 * guaranteed * WANTED) as u64 + 1;
+            let _ = match member.sleeps {
+                false => writeln!(text, "'run': 1000}},"),
+                true => writeln!(
+                    text,
+                    "'timer': {{'ref': 'unique', 'period': {PERIOD}, 'mode': 'absolute'}}, \
+                     'run': {run}}},"
+                ),
+            };
+        }
+        text + "}}"
+    }
+
+    /// How much CPU time each task has in so many seconds.
+    fn run(&self, with: bool, features: &str, seconds: u64) -> Vec<Nanos> {
+        let mut over = Overrides { cpus: Some(1), ..Overrides::default() };
+        over.duration = Some(Nanos::from_secs(seconds));
+        over.features.extend(features.split_whitespace().map(|it| it.parse::<Switched>().unwrap()));
+        let text = self.text(with);
+        let parsed = parse("mix.json", &text, &over);
+        let mut scenario = parsed.unwrap_or_else(|error| panic!("{error}\n{text}")).scenario;
+        scenario.machine.costs = FREE;
+        let mut accounts = Collector::default();
+        let options = Options { seed: self.seed, ..Options::default() };
+        let sim = Sim::new(&scenario, options, |event: &Event| accounts.event(event)).unwrap();
+        let end = sim.run().end;
+        let totals = accounts.finish(end);
+        (0..self.members.len() as u32)
+            .map(|nth| totals.task(TaskId(nth)).map_or(Nanos::ZERO, |task| task.runtime))
+            .collect()
+    }
+}
+
+/// How far what a task has may differ between two runs. In each of them and at each of the levels
+/// above it, it is ahead of its share by what it may have at a time, the longest slice and the tick
+/// that ends it, or behind by as much: so is whoever is beside it.
+fn most_apart(longest_slice: Nanos, levels: u64) -> Nanos {
+    let tick = Config::new(Topology::flat(1).unwrap()).tick;
+    Nanos(2 * levels * (longest_slice + tick).0)
+}
+
+impl Member {
+    fn levels(&self) -> u64 {
+        match self.group {
+            0 => 1,
+            3 => 3,
+            _ => 2,
+        }
+    }
+}
+
+/// Latency nice moves nobody's share, with these features and so long slices.
+fn holds(
+    mix: &Mix,
+    features: &str,
+    longest_slice: Nanos,
+    seconds: u64,
+) -> Result<(), TestCaseError> {
+    let [plain, with] = [false, true].map(|with| mix.run(with, features, seconds));
+    for (nth, member) in mix.members.iter().enumerate() {
+        let apart = Nanos(plain[nth].0.abs_diff(with[nth].0));
+        let most = most_apart(longest_slice, member.levels());
+        prop_assert!(
+            apart <= most,
+            "t{nth} has {:?} of {seconds} s, {:?} without latency nice; at most {most:?} apart\n{}",
+            with[nth],
+            plain[nth],
+            mix.text(true)
+        );
+    }
+    Ok(())
+}
+
+/// What fails is printed; it need not be kept.
+fn config() -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn in_cfs_it_moves_no_share(mix in mix()) {
+        let config = Config::new(Topology::flat(1).unwrap());
+        let tasks = mix.members.len() as u64;
+        let period = Nanos(config.latency.0.max(tasks * config.min_granularity.0));
+        holds(&mix, "", period, 4)?;
+    }
+
+    #[test]
+    fn in_eevdf_it_moves_no_share(mix in mix()) {
+        let config = Config::new(Topology::flat(1).unwrap());
+        // Who cares least has the longest slice; without latency nice all have the base slice.
+        let values = mix.members.iter().map(|member| member.latency_nice).chain(mix.groups);
+        let most = LatencyNice::new(values.max().unwrap().max(0)).unwrap();
+        holds(&mix, "EEVDF", config.slice(most).get(), 12)?;
+    }
+}
