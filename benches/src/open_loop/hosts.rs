@@ -119,8 +119,9 @@ impl Pool {
             let arrived = self.arrived.load(Ordering::Acquire);
             let taken = self.taken.load(Ordering::Relaxed);
             let Some(&request) = self.requests.get(taken as usize) else { return };
-            if taken == arrived {
-                // Whatever ends this wait, the loop looks.
+            // More are taken than had arrived a moment ago if others were quick; then this wait is
+            // over at once.
+            if taken >= arrived {
                 let _ = futex::wait(&self.arrived, futex::Flags::PRIVATE, arrived, None);
                 continue;
             }
