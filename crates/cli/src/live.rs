@@ -1,7 +1,7 @@
 //! `runyard live`: a scenario on the runyard runtime, on this machine's CPUs, in this process.
 //!
-//! Each task is a task of the runtime, with the policy, the CPUs and the timer slack of the
-//! scenario's. The report is made from the runtime's events, like a simulation's. The run begins
+//! Each task is a task of the runtime, with the policy, the CPUs, the timer slack, the latency nice and
+//! the slice of the scenario's. The report is made from the runtime's events, like a simulation's. The run begins
 //! with the first task; what the runtime says of the time before it, or after the run's end, does
 //! not count.
 
@@ -117,7 +117,7 @@ fn info(world: &World, names: &[TaskId]) -> RunInfo {
         name: known.name,
         thread: known.thread,
         policy: known.policy,
-        latency_nice: 0,
+        latency_nice: known.latency_nice.get().into(),
         group: GroupId::ROOT,
     });
     RunInfo {
@@ -166,7 +166,13 @@ impl Stage for Tasks {
         if new.slack != old.slack {
             task.set_slack(Duration::from_nanos(new.slack.0));
         }
-        Ok(())
+        if new.slice != old.slice {
+            task.set_slice(new.slice);
+        }
+        match new.latency_nice == old.latency_nice {
+            true => Ok(()),
+            false => task.set_latency_nice(new.latency_nice).map_err(|why| why.to_string()),
+        }
     }
 
     fn start(&self, birth: Birth) -> Result<(), String> {
@@ -174,7 +180,14 @@ impl Stage for Tasks {
             .name(birth.name.clone())
             .policy(birth.attr.policy)
             .affinity(birth.attr.affinity.iter().map(CpuId::index))
-            .slack(Duration::from_nanos(birth.attr.slack.0));
+            .slack(Duration::from_nanos(birth.attr.slack.0))
+            .latency_nice(birth.attr.latency_nice.get())
+            // What a forked task inherits is settled by now: the runtime is to add nothing.
+            .reset_on_fork();
+        let builder = match birth.attr.slice {
+            Some(slice) => builder.slice(Duration::from_nanos(slice.get().0)),
+            None => builder,
+        };
         let task = birth.task;
         let handle = builder.spawn(play(self.clone(), self.0.world.clone(), birth));
         let mut made = Some((task, handle));

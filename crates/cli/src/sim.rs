@@ -84,7 +84,7 @@ fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
         name: task.name,
         thread: task.thread,
         policy: task.policy,
-        latency_nice: 0,
+        latency_nice: task.latency_nice.get().into(),
         group: task.group,
     });
     let violations = outcome.violations.into_iter().map(|violation| Violation {

@@ -1,4 +1,4 @@
-//! What a user asks for a task: policy, nice, RT priority, affinity, group, slack; and the weights
+//! What a user asks for a task: policy, nice, RT priority, latency nice, affinity, group, slack; and the weights
 //! that follow from it. Each type can hold legal values only.
 
 use crate::cpu::CpuSet;
@@ -55,6 +55,57 @@ impl Nice {
             137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
         ];
         Weight(WEIGHTS[usize::from((self.0 + 20).unsigned_abs())])
+    }
+}
+
+/// A latency nice value, -20..=19; lower waits less, and gets no more for it. Not a nice value: that
+/// says how much a task gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LatencyNice(i8);
+
+impl LatencyNice {
+    /// Who did not ask for anything.
+    pub const ZERO: LatencyNice = LatencyNice(0);
+    /// Waits least.
+    pub const MIN: LatencyNice = LatencyNice(-20);
+    /// Waits most.
+    pub const MAX: LatencyNice = LatencyNice(19);
+
+    /// `None` unless `value` is in -20..=19.
+    #[must_use]
+    pub fn new(value: i64) -> Option<LatencyNice> {
+        let value = i8::try_from(value).ok().map(LatencyNice)?;
+        (LatencyNice::MIN..=LatencyNice::MAX).contains(&value).then_some(value)
+    }
+
+    /// The value as a number, -20..=19.
+    #[must_use]
+    pub fn get(self) -> i8 {
+        self.0
+    }
+}
+
+/// How long a fair task wants to run at a time, 0.1 to 100 ms; a shorter one waits less, and gets no
+/// less for it. As `sched_attr::sched_runtime` of a normal task since Linux 6.12; for `EEVDF`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slice(Nanos);
+
+impl Slice {
+    /// The shortest.
+    pub const MIN: Slice = Slice(Nanos::from_micros(100));
+    /// The longest.
+    pub const MAX: Slice = Slice(Nanos::from_millis(100));
+
+    /// `None` unless `span` is in 0.1..=100 ms.
+    #[must_use]
+    pub fn new(span: Nanos) -> Option<Slice> {
+        (Slice::MIN..=Slice::MAX).contains(&Slice(span)).then_some(Slice(span))
+    }
+
+    /// The slice as a time.
+    #[must_use]
+    pub fn get(self) -> Nanos {
+        self.0
     }
 }
 
@@ -168,17 +219,27 @@ pub struct Attr {
     pub group: GroupId,
     /// How much later than asked its timers may expire, while it is not real-time.
     pub slack: Nanos,
+    /// How soon it wants to run after a wake-up, while it is fair.
+    pub latency_nice: LatencyNice,
+    /// How long it wants to run at a time; `None` for what its latency nice makes of it.
+    pub slice: Option<Slice>,
 }
 
 impl Attr {
     /// The slack of a task that did not ask for another: 50 us, as in prctl(2).
     pub const DEFAULT_SLACK: Nanos = Nanos::from_micros(50);
 
-    /// SCHED_OTHER at nice 0 in the root group, with the default slack.
+    /// SCHED_OTHER at nice 0 and latency nice 0 in the root group, with the default slack.
     #[must_use]
     pub fn normal(affinity: CpuSet) -> Attr {
-        let policy = Policy::Normal(Nice::default());
-        Attr { policy, affinity, group: GroupId::ROOT, slack: Attr::DEFAULT_SLACK }
+        Attr {
+            policy: Policy::Normal(Nice::default()),
+            affinity,
+            group: GroupId::ROOT,
+            slack: Attr::DEFAULT_SLACK,
+            latency_nice: LatencyNice::ZERO,
+            slice: None,
+        }
     }
 }
 
@@ -190,6 +251,8 @@ mod tests {
     fn values_out_of_range_cannot_be_made() {
         assert_eq!((RtPrio::new(0), RtPrio::new(100), RtPrio::new(256)), (None, None, None));
         assert_eq!((Nice::new(-21), Nice::new(20)), (None, None));
+        assert_eq!((LatencyNice::new(-21), LatencyNice::new(20)), (None, None));
+        assert_eq!(LatencyNice::new(-20), Some(LatencyNice::MIN));
         assert_eq!((Weight::new(1), Weight::new(262_145)), (None, None));
         assert_eq!(RtPrio::new(99), Some(RtPrio::MAX));
     }

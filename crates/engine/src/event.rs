@@ -5,7 +5,7 @@
 //! Together they say for every CPU what it does at each moment ([`What::Exec`], [`What::Overhead`],
 //! [`What::Idle`]) and for every task whether it runs, waits or sleeps.
 
-use crate::attr::{GroupId, Policy};
+use crate::attr::{GroupId, LatencyNice, Policy};
 use crate::balance::Balanced;
 use crate::cpu::CpuId;
 use crate::task::TaskId;
@@ -83,7 +83,7 @@ pub enum What {
     },
     /// The CPU compared itself with others, and took what there was too much of elsewhere.
     Balanced(Balanced),
-    /// A task's policy or group is another from now on.
+    /// A task's policy, group or latency nice is another from now on.
     Changed {
         /// The task.
         task: TaskId,
@@ -91,6 +91,8 @@ pub enum What {
         policy: Policy,
         /// Its task group.
         group: GroupId,
+        /// Its latency nice.
+        latency_nice: LatencyNice,
     },
     /// The task's program arrived at a step (see the workload): `step` counts the steps of the
     /// phase, `phase` those of the task.

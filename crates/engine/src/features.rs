@@ -24,11 +24,16 @@ pub enum Feature {
     WakeupPreemption,
     /// A sleeper is credited half of the latency period instead of all of it.
     GentleFairSleepers,
+    /// Latency nice says who waits least among fair tasks, and no task is kept from preempting by
+    /// its weight.
+    LatencyNice,
+    /// The fair algorithm is EEVDF, not CFS. Off unless asked for.
+    Eevdf,
 }
 
 impl Feature {
     /// Every feature, in the order in which they are shown.
-    pub const ALL: [Feature; 8] = [
+    pub const ALL: [Feature; 10] = [
         Feature::RtPush,
         Feature::RtPull,
         Feature::RtPushPastStuck,
@@ -37,6 +42,8 @@ impl Feature {
         Feature::PowerSavings,
         Feature::WakeupPreemption,
         Feature::GentleFairSleepers,
+        Feature::LatencyNice,
+        Feature::Eevdf,
     ];
 
     /// The name outside the program.
@@ -51,6 +58,8 @@ impl Feature {
             Feature::PowerSavings => "POWER_SAVINGS",
             Feature::WakeupPreemption => "WAKEUP_PREEMPTION",
             Feature::GentleFairSleepers => "GENTLE_FAIR_SLEEPERS",
+            Feature::LatencyNice => "LATENCY_NICE",
+            Feature::Eevdf => "EEVDF",
         }
     }
 }
@@ -61,7 +70,8 @@ pub struct Features(u32);
 
 impl Default for Features {
     fn default() -> Features {
-        Features((1 << Feature::ALL.len()) - 1).without(Feature::PowerSavings)
+        let all = Features((1 << Feature::ALL.len()) - 1);
+        all.without(Feature::PowerSavings).without(Feature::Eevdf)
     }
 }
 
@@ -136,7 +146,7 @@ mod tests {
     fn a_feature_is_on_until_it_is_switched_off() {
         let mut features = Features::default();
         let off: Vec<_> = Feature::ALL.into_iter().filter(|&it| !features.has(it)).collect();
-        assert_eq!(off, [Feature::PowerSavings]);
+        assert_eq!(off, [Feature::PowerSavings, Feature::Eevdf]);
         features.set("NO_RT_PULL".parse().unwrap());
         assert!(!features.has(Feature::RtPull) && features.has(Feature::RtPush));
         features.set("RT_PULL".parse().unwrap());

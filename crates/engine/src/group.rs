@@ -4,7 +4,7 @@
 //! in the parent's. The entity's weight is the group's share of that CPU, which depends on the
 //! group's load everywhere: the one number here that all CPUs write.
 
-use crate::attr::{GroupId, Weight};
+use crate::attr::{GroupId, LatencyNice, Weight};
 
 /// The task groups of a machine, as its run queues see them. The machine shares one among them.
 pub trait Groups {
@@ -20,6 +20,10 @@ pub trait Groups {
     /// Whether a group other than the root was itself marked idle (`cpu.idle` since Linux 5.15):
     /// its entity makes way as a SCHED_IDLE task does. Says nothing of the groups above it.
     fn is_idle(&self, group: GroupId) -> bool;
+
+    /// How soon the group's tasks want to run where it competes with its siblings
+    /// (`cpu.latency.nice`); theirs says that among each other.
+    fn latency_nice(&self, group: GroupId) -> LatencyNice;
 
     /// Whether the tasks of a group other than the root count as SCHED_IDLE ones where it competes.
     ///
@@ -58,6 +62,10 @@ impl Groups for () {
     }
 
     fn weight(&self, group: GroupId) -> Weight {
+        unreachable!("{group:?} does not exist")
+    }
+
+    fn latency_nice(&self, group: GroupId) -> LatencyNice {
         unreachable!("{group:?} does not exist")
     }
 

@@ -1,7 +1,7 @@
 //! A task: what is scheduled. An owned box that moves: it is in exactly one run queue, or with its
 //! host. No flag says where it is; who has the box knows.
 
-use crate::attr::{Attr, RtPrio};
+use crate::attr::{Attr, LatencyNice, RtPrio, Slice};
 use crate::cpu::CpuId;
 use crate::fair::{Entity, Lag};
 use crate::heap::Index;
@@ -148,6 +148,8 @@ impl<P> Task<P> {
             self.lag = self.lag.in_another_queue();
         }
         self.attr.slack = change.slack.unwrap_or(self.attr.slack);
+        self.attr.latency_nice = change.latency_nice.unwrap_or(self.attr.latency_nice);
+        self.attr.slice = change.slice.unwrap_or(self.attr.slice);
         self.boost = change.boost.unwrap_or(self.boost);
     }
 }
@@ -163,6 +165,10 @@ pub struct Change {
     pub group: Option<crate::attr::GroupId>,
     /// Another timer slack.
     pub slack: Option<Nanos>,
+    /// Another latency nice value.
+    pub latency_nice: Option<LatencyNice>,
+    /// Another slice; `Some(None)` for what its latency nice makes of it.
+    pub slice: Option<Option<Slice>>,
     /// The best real-time priority among those who wait for the task; `Some(None)` for nobody.
     pub boost: Option<Option<RtPrio>>,
 }
@@ -174,6 +180,8 @@ impl Change {
         self.affinity = later.affinity.or(self.affinity.take());
         self.group = later.group.or(self.group);
         self.slack = later.slack.or(self.slack);
+        self.latency_nice = later.latency_nice.or(self.latency_nice);
+        self.slice = later.slice.or(self.slice);
         self.boost = later.boost.or(self.boost);
     }
 }

@@ -2,7 +2,7 @@
 //! naive model of who runs.
 
 use proptest::prelude::*;
-use runyard_engine::attr::{Attr, GroupId, Nice, Policy, RtPrio, Weight};
+use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Weight};
 use runyard_engine::balance::Measure;
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 struct Tree {
     loads: [AtomicU64; 4],
     idle: [bool; 4],
+    latency_nice: [LatencyNice; 4],
 }
 
 impl Tree {
@@ -58,6 +59,10 @@ impl Groups for Tree {
 
     fn is_idle(&self, group: GroupId) -> bool {
         self.idle[group.index()]
+    }
+
+    fn latency_nice(&self, group: GroupId) -> LatencyNice {
+        self.latency_nice[group.index()]
     }
 
     fn exchange_load(&self, group: GroupId, old: u64, new: u64) -> u64 {
@@ -193,6 +198,7 @@ impl World {
                     group: group.map(GroupId),
                     slack: None,
                     boost: boost.map(|level| RtPrio::new(level.into())),
+                    ..Change::default()
                 };
                 if let Some(slot) = self.nth(nth) {
                     let changed = self.rq.change(self.now, slot, change);

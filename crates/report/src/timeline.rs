@@ -242,11 +242,12 @@ fn in_words(what: &What, at: Time, names: &dyn Fn(TaskId) -> String) -> String {
         What::Throttled { group } => format!("throttles task group {}", group.0),
         What::Unthrottled { group } => format!("throttles task group {} no more", group.0),
         What::Balanced(balanced) => in_words_balanced(balanced),
-        What::Changed { task, policy, group } => {
+        What::Changed { task, policy, group, latency_nice } => {
             format!(
-                "makes {} {policy} {} in task group {}",
+                "makes {} {policy} {} of latency nice {} in task group {}",
                 names(task),
                 policy.priority(),
+                latency_nice.get(),
                 group.0
             )
         }

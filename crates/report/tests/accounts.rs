@@ -2,7 +2,7 @@
 //! accounted by watching every nanosecond.
 
 use proptest::prelude::*;
-use runyard_engine::attr::{GroupId, Nice, Policy, RtPrio};
+use runyard_engine::attr::{GroupId, LatencyNice, Nice, Policy, RtPrio};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
@@ -260,7 +260,12 @@ fn a_task_that_executes_elsewhere_has_left_its_cpu() {
 
 #[test]
 fn a_task_s_runtime_goes_to_the_group_in_which_it_ran() {
-    let join = |group| What::Changed { task: A, policy: normal(), group: GroupId(group) };
+    let join = |group| What::Changed {
+        task: A,
+        policy: normal(),
+        group: GroupId(group),
+        latency_nice: LatencyNice::ZERO,
+    };
     let totals = totals_of(
         &[
             (0, CPU0, exec(A)),
@@ -314,7 +319,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         (task(), 0..3_u32).prop_map(|(task, group)| What::Changed {
             task,
             policy: normal(),
-            group: GroupId(group)
+            group: GroupId(group),
+            latency_nice: LatencyNice::ZERO,
         }),
     ];
     (0..1000_u64, 0..3_u16, what).prop_map(|(at, cpu, what)| Event {

@@ -1,6 +1,6 @@
 //! The picture of the last moments of a run.
 
-use runyard_engine::attr::{GroupId, Policy, RtPrio};
+use runyard_engine::attr::{GroupId, LatencyNice, Policy, RtPrio};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
@@ -74,7 +74,12 @@ fn every_event_has_words() {
         What::TimerExpired { greedy: false },
         What::TimerExpired { greedy: true },
         What::TimerCancelled,
-        What::Changed { task: TaskId(1), policy: Policy::Idle, group: GroupId(2) },
+        What::Changed {
+            task: TaskId(1),
+            policy: Policy::Idle,
+            group: GroupId(2),
+            latency_nice: LatencyNice::MIN,
+        },
         What::Step { task: TaskId(1), phase: 2, step: 3 },
         switch(Some((1, Left::Yielded)), Some(1)),
         switch(Some((1, Left::Blocked)), Some(1)),
@@ -89,7 +94,7 @@ fn every_event_has_words() {
         "runs an expired timer",
         "runs a timer greedily",
         "cancels a timer",
-        "makes t1 SCHED_IDLE 0 in task group 2",
+        "makes t1 SCHED_IDLE 0 of latency nice -20 in task group 2",
         "has t1 at step 3 of phase 2",
         "switches from t1 (yielded) to t1",
         "switches from t1 (blocked) to t1",

@@ -2,13 +2,14 @@
 
 use crate::os;
 use crate::runtime::current;
-use crate::shared::Shared;
-use crate::sync::{Arc, lock};
+use crate::shared::{Birth, Shared};
+use crate::sync::{Arc, Ordering, lock};
 use crate::task::{self, Cell, JoinHandle};
 use crate::time::nanos;
 use crate::worker::Worker;
-use runyard_engine::attr::{Attr, Nice, Policy, RtPrio};
+use runyard_engine::attr::{Attr, LatencyNice, Nice, Policy, RtPrio, Slice};
 use runyard_engine::task::{Change, TaskId};
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -76,6 +77,39 @@ impl Task {
         task::without_preemption(|| lock(&self.cell.asked).slack = nanos(slack));
     }
 
+    /// The latency nice value that was asked for it last.
+    #[must_use]
+    pub fn latency_nice(&self) -> LatencyNice {
+        task::without_preemption(|| lock(&self.cell.asked).latency_nice)
+    }
+
+    /// Gives it another latency nice value, wherever it is: a lower one makes it wait less beside other
+    /// fair tasks, without getting more.
+    ///
+    /// # Errors
+    /// If the value is below the lowest of the runtime ([`crate::Builder::min_latency_nice`]); the
+    /// task keeps the one that it has.
+    pub fn set_latency_nice(&self, nice: LatencyNice) -> Result<(), LatencyNiceError> {
+        let nice = allowed(&self.cell.shared, nice)?;
+        task::without_preemption(|| lock(&self.cell.asked).latency_nice = nice);
+        self.cell.shared.has_heirs.store(true, Ordering::Release);
+        self.change(Change { latency_nice: Some(nice), ..Change::default() });
+        Ok(())
+    }
+
+    /// The slice that was asked for it last, if one was.
+    #[must_use]
+    pub fn slice(&self) -> Option<Slice> {
+        task::without_preemption(|| lock(&self.cell.asked).slice)
+    }
+
+    /// Gives it a slice of its own, or takes it back: see [`TaskBuilder::slice`].
+    pub fn set_slice(&self, slice: Option<Slice>) {
+        task::without_preemption(|| lock(&self.cell.asked).slice = slice);
+        self.cell.shared.has_heirs.store(true, Ordering::Release);
+        self.change(Change { slice: Some(slice), ..Change::default() });
+    }
+
     /// Ends the task at its next await, unless it is over by then.
     pub fn abort(&self) {
         self.cell.abort();
@@ -97,12 +131,38 @@ pub(crate) fn current_cell() -> Option<Arc<Cell>> {
     task::without_preemption(|| os::local::worker(Worker::cell_of_poll).flatten())
 }
 
+/// The latency nice value itself, if the tasks of the runtime may ask for it.
+fn allowed(shared: &Shared, asked: LatencyNice) -> Result<LatencyNice, LatencyNiceError> {
+    let lowest = shared.lowest_latency_nice;
+    if asked < lowest { Err(LatencyNiceError { asked, lowest }) } else { Ok(asked) }
+}
+
+/// Why a task does not get the latency nice value that was asked for it: the owner of its runtime allows
+/// none that is as low.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatencyNiceError {
+    asked: LatencyNice,
+    lowest: LatencyNice,
+}
+
+impl fmt::Display for LatencyNiceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (asked, lowest) = (self.asked.get(), self.lowest.get());
+        write!(f, "latency nice {asked} is below {lowest}, the lowest that this runtime allows")
+    }
+}
+
+impl std::error::Error for LatencyNiceError {}
+
 /// What is asked for a task that is about to start.
 #[derive(Clone, Debug, Default)]
 pub struct TaskBuilder {
     policy: Option<Policy>,
     cpus: Option<Vec<usize>>,
     slack: Option<Duration>,
+    latency_nice: Option<LatencyNice>,
+    slice: Option<Slice>,
+    reset_on_fork: bool,
     name: Option<String>,
 }
 
@@ -153,6 +213,38 @@ impl TaskBuilder {
         self
     }
 
+    /// A latency nice value of -20..=19: the lower it is, the less the task waits beside other fair
+    /// tasks, and it gets no more for it. That of the task that spawns it if not said, else 0.
+    ///
+    /// # Panics
+    /// If the value is not one.
+    #[must_use]
+    pub fn latency_nice(mut self, nice: i8) -> TaskBuilder {
+        let nice = LatencyNice::new(nice.into()).expect("a latency nice value is in -20..=19");
+        self.latency_nice = Some(nice);
+        self
+    }
+
+    /// How long the task wants to run at a time, while it is fair: 0.1 to 100 ms. That of the task that
+    /// spawns it if not said, else none of its own. It is EEVDF that looks at slices; where fair tasks
+    /// are scheduled by CFS, as in every runtime now, it is kept and has no effect.
+    ///
+    /// # Panics
+    /// If it is not in 0.1..=100 ms.
+    #[must_use]
+    pub fn slice(mut self, slice: Duration) -> TaskBuilder {
+        self.slice = Some(Slice::new(nanos(slice)).expect("a slice is in 0.1..=100 ms"));
+        self
+    }
+
+    /// Tasks that it spawns inherit nothing of it: they begin with latency nice 0 and without a slice
+    /// of their own, unless they ask for others.
+    #[must_use]
+    pub fn reset_on_fork(mut self) -> TaskBuilder {
+        self.reset_on_fork = true;
+        self
+    }
+
     /// A name, for people.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> TaskBuilder {
@@ -163,7 +255,8 @@ impl TaskBuilder {
     /// Starts the task in the runtime of the calling code.
     ///
     /// # Panics
-    /// If the calling code belongs to no runtime, or the affinity has no CPU of it.
+    /// If the calling code belongs to no runtime, the affinity has no CPU of it, or the latency nice
+    /// value is below its lowest ([`crate::Builder::min_latency_nice`]).
     pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -191,11 +284,33 @@ impl TaskBuilder {
         let mut attr = Attr::normal(shared.all().clone());
         attr.policy = self.policy.unwrap_or(attr.policy);
         attr.slack = self.slack.map_or(attr.slack, nanos);
+        (attr.latency_nice, attr.slice) = inherited(shared);
+        if let Some(nice) = self.latency_nice {
+            attr.latency_nice = allowed(shared, nice).unwrap_or_else(|error| panic!("{error}"));
+        }
+        attr.slice = self.slice.or(attr.slice);
+        if (self.latency_nice, self.slice) != (None, None) {
+            shared.has_heirs.store(true, Ordering::Release);
+        }
         if let Some(cpus) = self.cpus {
             attr.affinity = shared.cpus_among(cpus);
         }
-        shared.spawn(future, attr, self.name)
+        let (reset_on_fork, name) = (self.reset_on_fork, self.name);
+        shared.spawn(future, Birth { attr, reset_on_fork, name })
     }
+}
+
+/// What a task that is spawned now has of the task that does it, if that is one of the same runtime: the
+/// owner of another allows other values.
+fn inherited(shared: &Arc<Shared>) -> (LatencyNice, Option<Slice>) {
+    let nothing = (LatencyNice::ZERO, None);
+    if !shared.has_heirs.load(Ordering::Acquire) {
+        return nothing;
+    }
+    let spawner = current_cell().filter(|cell| Arc::ptr_eq(&cell.shared, shared));
+    let asked = spawner.map(|cell| task::without_preemption(|| *lock(&cell.asked)));
+    let asked = asked.filter(|asked| !asked.reset_on_fork);
+    asked.map_or(nothing, |asked| (asked.latency_nice, asked.slice))
 }
 
 /// Starts a task in the runtime of the calling code.

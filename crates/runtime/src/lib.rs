@@ -59,7 +59,8 @@ mod worker;
 
 #[cfg(not(loom))]
 pub use builder::{
-    Task, TaskBuilder, blocking, spawn, spawn_blocking, wake_at_once, without_preemption, yield_now,
+    LatencyNiceError, Task, TaskBuilder, blocking, spawn, spawn_blocking, wake_at_once,
+    without_preemption, yield_now,
 };
 #[cfg(not(loom))]
 pub use observe::Observer;
@@ -68,7 +69,7 @@ pub use os::alloc::Allocator;
 #[cfg(not(loom))]
 pub use runtime::{Builder, Runtime};
 #[cfg(not(loom))]
-pub use runyard_engine::attr::{Nice, Policy, RtPrio};
+pub use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio, Slice};
 #[cfg(not(loom))]
 pub use task::{JoinError, JoinHandle};
 
@@ -77,4 +78,11 @@ pub use task::{JoinError, JoinHandle};
 #[doc(hidden)]
 pub mod floor {
     pub use crate::os::floor::{Way, handoffs, ring_everybody};
+}
+
+/// What `runyard linux` asks the kernel for its threads. No part of the interface.
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub mod kernel {
+    pub use crate::os::thread::set_slice;
 }

@@ -6,6 +6,7 @@ use crate::os;
 use crate::shared::Shared;
 use crate::sync::Arc;
 use crate::task::JoinHandle;
+use runyard_engine::attr::LatencyNice;
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::pin;
@@ -26,11 +27,18 @@ pub struct Builder {
     pub(crate) signal: i32,
     preempt: bool,
     pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) lowest_latency_nice: LatencyNice,
 }
 
 impl Default for Builder {
     fn default() -> Builder {
-        Builder { workers: None, signal: libc::SIGURG, preempt: true, observer: None }
+        Builder {
+            workers: None,
+            signal: libc::SIGURG,
+            preempt: true,
+            observer: None,
+            lowest_latency_nice: LatencyNice::MIN,
+        }
     }
 }
 
@@ -61,6 +69,18 @@ impl Builder {
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Builder {
         self.observer = Some(observer);
+        self
+    }
+
+    /// The lowest latency nice value that tasks may ask for; -20 if not said. Whoever shares a runtime
+    /// with code of others decides here how far that may put itself before the rest.
+    ///
+    /// # Panics
+    /// If the value is not in -20..=0: a task that asks for nothing has 0.
+    #[must_use]
+    pub fn min_latency_nice(mut self, lowest: i8) -> Builder {
+        let allowed = LatencyNice::new(lowest.into()).filter(|&lowest| lowest <= LatencyNice::ZERO);
+        self.lowest_latency_nice = allowed.expect("the lowest latency nice value is in -20..=0");
         self
     }
 

@@ -8,9 +8,9 @@ use crate::observe::Observer;
 use crate::os;
 use crate::runtime::{Builder, Entered};
 use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, OnceLock, Ordering, Weak, lock};
-use crate::task::{Cell, Guarded, Job, JoinHandle, Todo, without_preemption};
+use crate::task::{Asked, Cell, Guarded, Job, JoinHandle, Todo, without_preemption};
 use crate::worker::{Worker, ring};
-use runyard_engine::attr::{Attr, GroupId};
+use runyard_engine::attr::{Attr, GroupId, LatencyNice};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::{Event, What};
@@ -54,6 +54,11 @@ pub(crate) struct Shared {
     maker: Mutex<Option<thread::JoinHandle<()>>>,
     over: AtomicBool,
     pub(crate) signal: i32,
+    /// The lowest latency nice value that a task may ask for.
+    pub(crate) lowest_latency_nice: LatencyNice,
+    /// Whether any task was ever asked for a latency nice or a slice. Until then a spawn need not look
+    /// for what the new task inherits.
+    pub(crate) has_heirs: AtomicBool,
     /// Whether foreign code is stopped.
     pub(crate) preempts: bool,
     observer: Option<Arc<dyn Observer>>,
@@ -91,6 +96,14 @@ pub(crate) struct Armed {
 struct Waiter {
     waker: Waker,
     due: Time,
+}
+
+/// What a new task is born with.
+#[derive(Debug)]
+pub(crate) struct Birth {
+    pub(crate) attr: Attr,
+    pub(crate) reset_on_fork: bool,
+    pub(crate) name: Option<String>,
 }
 
 /// Tasks that began on one CPU.
@@ -184,6 +197,8 @@ impl Shared {
             maker: Mutex::new(None),
             over: AtomicBool::new(false),
             signal: builder.signal,
+            lowest_latency_nice: builder.lowest_latency_nice,
+            has_heirs: AtomicBool::new(false),
             preempts,
             observer: builder.observer,
             throttled: topology.iter().map(|_| AtomicBool::new(false)).collect(),
@@ -406,18 +421,14 @@ impl Shared {
         here
     }
 
-    pub(crate) fn spawn<F>(
-        self: &Arc<Shared>,
-        future: F,
-        attr: Attr,
-        name: Option<String>,
-    ) -> JoinHandle<F::Output>
+    pub(crate) fn spawn<F>(self: &Arc<Shared>, future: F, birth: Birth) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
         let id = TaskId(self.next_task.fetch_add(1, Ordering::Relaxed));
-        let (used, cell) = self.enroll(id, name, &attr);
+        let Birth { attr, reset_on_fork, name } = birth;
+        let (used, cell) = self.enroll(id, name, Asked::new(&attr, reset_on_fork));
         let guarded = Guarded::new(future, cell.clone());
         let woken = cell.clone();
         let wake = move |runnable| {
@@ -460,7 +471,7 @@ impl Shared {
         self: &Arc<Shared>,
         id: TaskId,
         name: Option<String>,
-        attr: &Attr,
+        asked: Asked,
     ) -> (Option<TaskOf<Job>>, Arc<Cell>) {
         without_preemption(|| {
             let live = self.nr_live.fetch_add(1, Ordering::SeqCst) + 1;
@@ -471,7 +482,7 @@ impl Shared {
             let nth = self.part();
             let mut used = lock(&self.parts[nth]).boxes.pop();
             let old = used.as_mut().and_then(|used| used.payload.take()).map(|job| job.cell);
-            let cell = Cell::renewed(old, self, id, name, attr);
+            let cell = Cell::renewed(old, self, id, name, asked);
             let place = Place::new(nth, lock(&self.parts[nth]).live.insert(cell.clone()));
             cell.place.store(place.0, Ordering::Release);
             if self.closed.load(Ordering::SeqCst) {

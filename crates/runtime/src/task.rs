@@ -10,7 +10,7 @@ use crate::shared::Shared;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::worker::Worker;
 use async_task::Runnable;
-use runyard_engine::attr::{Attr, Policy};
+use runyard_engine::attr::{Attr, LatencyNice, Policy, Slice};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::control::Control;
@@ -63,9 +63,18 @@ enum Parking {
 pub(crate) struct Asked {
     pub(crate) policy: Policy,
     pub(crate) slack: Nanos,
+    /// These two are what tasks inherit that it spawns, unless it resets on fork.
+    pub(crate) latency_nice: LatencyNice,
+    pub(crate) slice: Option<Slice>,
+    pub(crate) reset_on_fork: bool,
 }
 
 impl Asked {
+    pub(crate) fn new(attr: &Attr, reset_on_fork: bool) -> Asked {
+        let Attr { policy, slack, latency_nice, slice, .. } = *attr;
+        Asked { policy, slack, latency_nice, slice, reset_on_fork }
+    }
+
     /// How much later than asked the task's timers may expire; real-time tasks have no slack.
     pub(crate) fn slack(self) -> Nanos {
         if self.policy.rt_prio().is_some() { Nanos::ZERO } else { self.slack }
@@ -94,14 +103,14 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    pub(crate) fn new(shared: Arc<Shared>, id: TaskId, name: Option<String>, attr: &Attr) -> Cell {
+    pub(crate) fn new(shared: Arc<Shared>, id: TaskId, name: Option<String>, asked: Asked) -> Cell {
         Cell {
             shared,
             place: AtomicU64::new(0),
             id,
             name,
             control: Control::default(),
-            asked: Mutex::new(Asked { policy: attr.policy, slack: attr.slack }),
+            asked: Mutex::new(asked),
             parking: Mutex::default(),
             noted: AtomicBool::new(false),
             done: AtomicBool::new(false),
@@ -116,23 +125,23 @@ impl Cell {
         shared: &Arc<Shared>,
         id: TaskId,
         name: Option<String>,
-        attr: &Attr,
+        asked: Asked,
     ) -> Arc<Cell> {
         if let Some(mut old) = old
             && let Some(cell) = Arc::get_mut(&mut old)
         {
-            cell.renew(id, name, attr);
+            cell.renew(id, name, asked);
             return old;
         }
-        Arc::new(Cell::new(shared.clone(), id, name, attr))
+        Arc::new(Cell::new(shared.clone(), id, name, asked))
     }
 
     /// As [`Cell::new`], in the same runtime.
-    fn renew(&mut self, id: TaskId, name: Option<String>, attr: &Attr) {
+    fn renew(&mut self, id: TaskId, name: Option<String>, asked: Asked) {
         self.id = id;
         self.name = name;
         self.control = Control::default();
-        self.asked = Mutex::new(Asked { policy: attr.policy, slack: attr.slack });
+        self.asked = Mutex::new(asked);
         self.parking = Mutex::default();
         self.noted = AtomicBool::new(false);
         self.done = AtomicBool::new(false);

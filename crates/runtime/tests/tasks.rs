@@ -1,10 +1,12 @@
 //! What a task may rely on: it runs, its result comes, its end is seen, and nothing is left.
 
 use runyard::{
-    JoinError, Policy, Runtime, Task, spawn, spawn_blocking, time, wake_at_once, yield_now,
+    JoinError, LatencyNice, Policy, Runtime, Slice, Task, spawn, spawn_blocking, time,
+    wake_at_once, yield_now,
 };
 use runyard_engine::event::{Event, What};
 use runyard_engine::task::TaskId;
+use runyard_engine::time::Nanos;
 use rustix::thread::sched_getcpu;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -378,6 +380,115 @@ fn a_task_of_idle_policy_goes_from_a_busy_cpu_to_a_free_one() {
         shared
     });
     assert!(both, "as long as it had to, it shared the hog's CPU");
+}
+
+fn latency_nice(value: i64) -> LatencyNice {
+    LatencyNice::new(value).unwrap()
+}
+
+/// What the calling task has by now.
+fn mine() -> (i8, Option<Slice>) {
+    (Task::current().latency_nice().get(), Task::current().slice())
+}
+
+#[test]
+fn a_task_keeps_the_latency_nice_and_the_slice_that_were_asked_for_it_last() {
+    runtime().block_on(async {
+        let slice = Slice::new(Nanos::from_micros(700));
+        let asks = Task::builder().latency_nice(-20).slice(Duration::from_micros(700));
+        let task = asks.spawn(async {
+            let had = mine();
+            Task::current().set_latency_nice(latency_nice(19)).unwrap();
+            Task::current().set_slice(None);
+            yield_now().await;
+            (had, mine())
+        });
+        assert_eq!(task.await.unwrap(), ((-20, slice), (19, None)));
+        let sleeps = spawn(time::sleep(Duration::from_secs(3_600)));
+        assert_eq!(
+            (sleeps.task().latency_nice(), sleeps.task().slice()),
+            (LatencyNice::ZERO, None)
+        );
+        sleeps.task().set_latency_nice(latency_nice(-3)).unwrap();
+        sleeps.task().set_slice(slice);
+        assert_eq!(
+            (sleeps.task().latency_nice(), sleeps.task().slice()),
+            (latency_nice(-3), slice)
+        );
+        sleeps.abort();
+    });
+}
+
+#[test]
+fn a_spawned_task_inherits_latency_nice_and_slice_unless_it_asks_or_its_spawner_resets() {
+    let runtime = Arc::new(runtime());
+    let (inner, other) = (runtime.clone(), self::runtime());
+    let slice = Slice::new(Nanos::from_millis(1));
+    let asks = || Task::builder().latency_nice(-7).slice(Duration::from_millis(1));
+    runtime.block_on(async {
+        let spawner = asks().spawn(async move {
+            assert_eq!(spawn(async { mine() }).await.unwrap(), (-7, slice), "spawn");
+            assert_eq!(spawn_blocking(mine).await.unwrap(), (-7, slice), "spawn_blocking");
+            assert_eq!(inner.spawn(async { mine() }).await.unwrap(), (-7, slice), "Runtime::spawn");
+            let below = spawn(async { spawn(async { mine() }).await.unwrap() });
+            assert_eq!(below.await.unwrap(), (-7, slice), "by a child");
+            let own = Task::builder().latency_nice(0).spawn(async { mine() });
+            assert_eq!(own.await.unwrap(), (0, slice), "it asks for one of the two");
+            assert_eq!(other.spawn(async { mine() }).await.unwrap(), (0, None), "another runtime");
+            Task::current().set_latency_nice(latency_nice(3)).unwrap();
+            Task::current().set_slice(None);
+            assert_eq!(spawn(async { mine() }).await.unwrap(), (3, None), "what it has by then");
+        });
+        spawner.await.unwrap();
+        let resets = asks().reset_on_fork().spawn(async move {
+            let own = Task::builder().latency_nice(5).spawn(async {
+                assert_eq!(spawn(async { mine() }).await.unwrap(), (5, None), "nobody else resets");
+                mine()
+            });
+            (mine(), spawn(async { mine() }).await.unwrap(), own.await.unwrap())
+        });
+        assert_eq!(resets.await.unwrap(), ((-7, slice), (0, None), (5, None)));
+        assert_eq!(spawn(async { mine() }).await.unwrap(), (0, None), "from outside a task");
+    });
+}
+
+#[test]
+fn the_owner_of_a_runtime_sets_the_lowest_latency_nice() {
+    let runtime = Runtime::builder().workers(1).min_latency_nice(-5).build();
+    runtime.block_on(async {
+        let task = Task::builder().latency_nice(-5).spawn(async {
+            let refused = Task::current().set_latency_nice(latency_nice(-6)).unwrap_err();
+            (refused.to_string(), mine())
+        });
+        let (refused, kept) = task.await.unwrap();
+        assert_eq!(refused, "latency nice -6 is below -5, the lowest that this runtime allows");
+        assert_eq!(kept, (-5, None));
+        let spawned = std::panic::catch_unwind(|| {
+            drop(Task::builder().latency_nice(-6).spawn(async {}));
+        });
+        let message = *spawned.unwrap_err().downcast::<String>().unwrap();
+        assert_eq!(message, refused);
+        assert_eq!(spawn(async { 7 }).await.unwrap(), 7, "nothing came of it");
+    });
+    let none = Runtime::builder().workers(1).min_latency_nice(0).build();
+    none.block_on(async {
+        assert!(spawn(async {}).task().set_latency_nice(latency_nice(-1)).is_err());
+        assert!(spawn(async {}).task().set_latency_nice(LatencyNice::ZERO).is_ok());
+    });
+}
+
+#[test]
+fn values_that_are_none_are_refused() {
+    let wrong: [fn(); 5] = [
+        || drop(Task::builder().latency_nice(20)),
+        || drop(Task::builder().latency_nice(-21)),
+        || drop(Task::builder().slice(Duration::from_micros(99))),
+        || drop(Task::builder().slice(Duration::from_millis(101))),
+        || drop(Runtime::builder().min_latency_nice(1)),
+    ];
+    for (nth, wrong) in wrong.into_iter().enumerate() {
+        assert!(std::panic::catch_unwind(wrong).is_err(), "{nth}");
+    }
 }
 
 /// Waits until something has happened, which is to happen.

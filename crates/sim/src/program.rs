@@ -1,7 +1,7 @@
 //! A task of the scenario while it lives: where it is in its program and what it waits for.
 
 use rand_pcg::Pcg64Mcg;
-use runyard_engine::attr::{Attr, GroupId, Policy, RtPrio};
+use runyard_engine::attr::{Attr, GroupId, LatencyNice, Policy, RtPrio};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Window;
@@ -47,8 +47,8 @@ pub(crate) struct Program<'s> {
     pub(crate) parked: Option<TaskOf<Work<()>>>,
     /// What was asked of the engine for it last.
     pub(crate) attr: Attr,
-    /// The policy and the task group with which it began.
-    pub(crate) first: (Policy, GroupId),
+    /// The policy, the task group and the latency nice with which it began.
+    pub(crate) first: (Policy, GroupId, LatencyNice),
     /// The best real-time priority among those who wait for its mutexes, if those inherit.
     pub(crate) boost: Option<RtPrio>,
     /// It gave a mutex back: its donors may be fewer.
@@ -94,7 +94,7 @@ impl<'s> Program<'s> {
             name,
             control: Arc::new(Control::default()),
             parked: None,
-            first: (attr.policy, attr.group),
+            first: (attr.policy, attr.group, attr.latency_nice),
             attr,
             boost: None,
             donors_left: false,

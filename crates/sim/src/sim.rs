@@ -16,8 +16,7 @@ use crate::check::Violation;
 use crate::cost::CostModel;
 use crate::cpu::Cpu;
 use crate::program::{Birth, FIRST_CPU, Program};
-use rand_pcg::Pcg64Mcg;
-use runyard_engine::attr::{GroupId, Policy};
+use runyard_engine::attr::{GroupId, LatencyNice, Policy};
 use runyard_engine::balance::Balanced;
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::CpuId;
@@ -29,7 +28,7 @@ use runyard_smp::machine::{Effects, Machine, Moving, Work};
 use runyard_workload::draw::{Stream, stream};
 use runyard_workload::log::{Log, Row};
 use runyard_workload::objects::Objects;
-use runyard_workload::scenario::{Scenario, SpecId};
+use runyard_workload::scenario::Scenario;
 
 /// How a scenario is run.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +78,8 @@ pub struct Simulated {
     pub policy: Policy,
     /// The task group with which it began.
     pub group: GroupId,
+    /// The latency nice with which it began.
+    pub latency_nice: LatencyNice,
 }
 
 /// A simulation.
@@ -190,6 +191,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             parent: group.parent,
             weight: group.weight,
             idle: group.idle,
+            latency_nice: group.latency_nice,
         };
         let groups: Vec<_> = scenario.groups.iter().map(group).collect();
         let mut sim = Sim {
@@ -230,6 +232,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             thread: task.spec.name.clone(),
             policy: task.first.0,
             group: task.first.1,
+            latency_nice: task.first.2,
         };
         Outcome {
             end: self.now,
@@ -290,8 +293,10 @@ impl<'s, O: Observer> Sim<'s, O> {
     fn enter_beginning(&mut self) {
         for (id, nth, name) in self.scenario.instances() {
             let mut draws = stream(self.options.seed, Stream::Task(id, nth));
-            let delay = self.scenario.tasks[id.0 as usize].delay.sample(&mut draws);
-            let task = self.create(id, name, (delay, draws));
+            let spec = &self.scenario.tasks[id.0 as usize];
+            let (delay, attr) =
+                (spec.delay.sample(&mut draws), spec.first_attr(self.machine.all()));
+            let task = self.create(Birth { id, name, attr, delay, draws });
             self.calendar.enter(Time::ZERO + delay, Due::Start(task));
         }
         for Hotplug { at, cpu, online } in self.options.hotplug.clone() {
@@ -304,17 +309,10 @@ impl<'s, O: Observer> Sim<'s, O> {
         }
     }
 
-    /// A task that has not begun, with the properties of its first phase.
-    pub(crate) fn create(
-        &mut self,
-        id: SpecId,
-        name: String,
-        (delay, draws): (Nanos, Pcg64Mcg),
-    ) -> TaskId {
+    /// A task that has not begun.
+    pub(crate) fn create(&mut self, birth: Birth) -> TaskId {
         let task = TaskId(self.tasks.len() as u32);
-        let spec = &self.scenario.tasks[id.0 as usize];
-        let attr = spec.first_attr(self.machine.all());
-        let birth = Birth { id, name, attr: attr.clone(), delay, draws };
+        let attr = birth.attr.clone();
         let mut program = Program::new(self.scenario, birth);
         let work = Work { control: program.control.clone(), work: () };
         program.parked = Some(Task::new(task, attr, work));

@@ -4,7 +4,7 @@
 //! scheduler that the waker's CPU does one after the other; between two, the waker can lose its CPU.
 
 use crate::calendar::Due;
-use crate::program::{Todo, Waiting};
+use crate::program::{Birth, Todo, Waiting};
 use crate::sim::{Observer, Sim};
 use runyard_engine::attr::RtPrio;
 use runyard_engine::cpu::CpuId;
@@ -153,11 +153,13 @@ impl<O: Observer> Sim<'_, O> {
             affinity: (new.affinity != old.affinity).then(|| new.affinity.clone()),
             group: (new.group != old.group).then_some(new.group),
             slack: (new.slack != old.slack).then_some(new.slack),
+            latency_nice: (new.latency_nice != old.latency_nice).then_some(new.latency_nice),
+            slice: (new.slice != old.slice).then_some(new.slice),
             boost: None,
         };
-        let (policy, group) = (new.policy, new.group);
+        let (policy, group, latency_nice) = (new.policy, new.group, new.latency_nice);
         self.tasks[task.index()].attr = new;
-        self.tell(cpu, What::Changed { task, policy, group });
+        self.tell(cpu, What::Changed { task, policy, group, latency_nice });
         self.request(task, change);
         Then::GoOn
     }
@@ -198,7 +200,9 @@ impl<O: Observer> Sim<'_, O> {
         let mut draws = stream(self.options.seed, Stream::Fork(spec, nth));
         let delay = forked.delay.sample(&mut draws);
         let begin = Time::ZERO + delay;
-        let child = self.create(spec, name, (delay, draws));
+        let parent = &self.tasks[task.index()];
+        let attr = forked.forked_attr(self.machine.all(), parent.spec, &parent.attr);
+        let child = self.create(Birth { id: spec, name, attr, delay, draws });
         if begin > self.now {
             self.calendar.enter(begin, Due::Start(child));
         } else {

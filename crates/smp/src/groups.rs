@@ -1,7 +1,7 @@
 //! The task groups of a machine: their tree, their weights, and their load over all CPUs.
 
 use crate::sync::{AtomicU64, Ordering};
-use runyard_engine::attr::{GroupId, Weight};
+use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use runyard_engine::group::Groups;
 
 /// What a machine is told of a task group.
@@ -14,12 +14,18 @@ pub struct GroupSpec {
     pub weight: Weight,
     /// Whether it is idle ([`Groups::is_idle`]). The root is not.
     pub idle: bool,
+    /// How soon its tasks want to run beside its siblings ([`Groups::latency_nice`]). The root's is 0.
+    pub latency_nice: LatencyNice,
 }
 
 impl GroupSpec {
     /// The root, which is always the first.
-    pub const ROOT: GroupSpec =
-        GroupSpec { parent: GroupId::ROOT, weight: Weight::NICE_0, idle: false };
+    pub const ROOT: GroupSpec = GroupSpec {
+        parent: GroupId::ROOT,
+        weight: Weight::NICE_0,
+        idle: false,
+        latency_nice: LatencyNice::ZERO,
+    };
 }
 
 /// The groups, by [`GroupId`].
@@ -74,6 +80,10 @@ impl Groups for GroupTable {
 
     fn is_idle(&self, group: GroupId) -> bool {
         self.0[group.index()].spec.idle
+    }
+
+    fn latency_nice(&self, group: GroupId) -> LatencyNice {
+        self.0[group.index()].spec.latency_nice
     }
 
     fn exchange_load(&self, group: GroupId, old: u64, new: u64) -> u64 {

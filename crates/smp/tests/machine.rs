@@ -5,7 +5,7 @@ mod driver;
 
 use driver::{By, How, World};
 use proptest::prelude::*;
-use runyard_engine::attr::{Attr, GroupId, Nice, Policy, RtPrio};
+use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
@@ -534,6 +534,59 @@ fn a_pulled_task_that_is_changed_on_its_way_leaves_its_place_to_the_next() {
     assert_eq!((stage.place(first), stage.place(second)), (None, Some(0)), "it is on its way");
     stage.set_policy(first, normal());
     assert_eq!(stage.runs(1), Some(second));
+}
+
+/// What is asked for a task reaches it in a run queue, running or not, asleep, and on its way.
+#[test]
+fn a_task_has_the_latency_nice_and_the_slice_that_were_asked_for_it_last_wherever_it_is() {
+    let asks = |nice| (LatencyNice::new(nice).unwrap(), Slice::new(Nanos::from_millis(5)));
+    let change = |(nice, slice)| Change {
+        latency_nice: Some(nice),
+        slice: Some(slice),
+        ..Change::default()
+    };
+    let has = |task: &Task<driver::Payload>| (task.attr().latency_nice, task.attr().slice);
+    let mut stage = Stage::new(2, &[]);
+    let runs = stage.spawn(fifo(90), &[0]);
+    let waits = stage.spawn(normal(), &[0]);
+    stage.change(runs, change(asks(-3)));
+    stage.change(waits, change(asks(-20)));
+    assert_eq!(
+        (stage.find(runs, has), stage.find(waits, has)),
+        (Some((0, asks(-3))), Some((0, asks(-20))))
+    );
+
+    let sleeps = stage.sleeper(normal(), &[1]);
+    stage.change(sleeps, change(asks(19)));
+    stage.wake(sleeps);
+    assert_eq!(stage.find(sleeps, has), Some((1, asks(19))));
+
+    stage.set_affinity(waits, &[0, 1]);
+    stage.world.fx.slowly = true;
+    stage.world.change(
+        stage.world.now,
+        waits,
+        Change { affinity: Some(cpus(&[1])), ..Change::default() },
+    );
+    assert_eq!(stage.place(waits), None, "it is on its way");
+    stage.world.change(stage.world.now, waits, change((LatencyNice::ZERO, None)));
+    stage.world.settle();
+    assert_eq!(stage.find(waits, has), Some((1, (LatencyNice::ZERO, None))));
+}
+
+/// Two requests that nobody has carried out yet are one, in which the later says what both speak of.
+#[test]
+fn what_is_asked_twice_of_a_task_that_sleeps_is_what_was_asked_last() {
+    let mut stage = Stage::new(1, &[]);
+    let task = stage.sleeper(normal(), &[0]);
+    let nice = |nice| Change { latency_nice: LatencyNice::new(nice), ..Change::default() };
+    let slice = Slice::new(Nanos::from_micros(700));
+    stage.change(task, nice(-5));
+    stage.change(task, Change { slice: Some(slice), ..Change::default() });
+    stage.change(task, nice(7));
+    stage.wake(task);
+    let has = stage.find(task, |task| (task.attr().latency_nice, task.attr().slice));
+    assert_eq!(has, Some((0, (LatencyNice::new(7).unwrap(), slice))));
 }
 
 #[test]

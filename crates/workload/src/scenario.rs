@@ -4,7 +4,7 @@
 //! [`crate::parse`].
 
 use crate::draw::Draw;
-use runyard_engine::attr::{Attr, GroupId, Weight};
+use runyard_engine::attr::{Attr, GroupId, LatencyNice, Slice, Weight};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::features::Features;
 use runyard_engine::time::Nanos;
@@ -134,6 +134,8 @@ pub struct GroupSpec {
     pub weight: Weight,
     /// Whether its tasks are as SCHED_IDLE ones to those who are not in it (`cpu.idle`).
     pub idle: bool,
+    /// How soon its tasks want to run beside its siblings' (`cpu.latency.nice`).
+    pub latency_nice: LatencyNice,
 }
 
 /// A thread object of the scenario: a program and who runs it.
@@ -147,6 +149,8 @@ pub struct TaskSpec {
     pub delay: Draw,
     /// What holds until a phase says otherwise; the policy is always there.
     pub properties: Properties,
+    /// Whether the tasks that it forks inherit nothing of it ([`TaskSpec::forked_attr`]).
+    pub reset_on_fork: bool,
     /// How often the phases are gone through; `None` is for ever.
     pub loops: Option<u32>,
     /// The phases in order; never empty.
@@ -157,7 +161,22 @@ impl TaskSpec {
     /// What is asked for a task that begins, on a machine that has `all` CPUs.
     #[must_use]
     pub fn first_attr(&self, all: &CpuSet) -> Attr {
+        self.begun_with(Attr::normal(all.clone()))
+    }
+
+    /// As [`TaskSpec::first_attr`], for a task that is forked by one of `parent`, for which `asked`
+    /// was asked last: its latency nice and its slice are inherited.
+    #[must_use]
+    pub fn forked_attr(&self, all: &CpuSet, parent: &TaskSpec, asked: &Attr) -> Attr {
         let mut attr = Attr::normal(all.clone());
+        if !parent.reset_on_fork {
+            (attr.latency_nice, attr.slice) = (asked.latency_nice, asked.slice);
+        }
+        self.begun_with(attr)
+    }
+
+    /// What its first phase makes of `attr`.
+    fn begun_with(&self, mut attr: Attr) -> Attr {
         self.properties.replace(&mut attr);
         self.phases[0].properties.replace(&mut attr);
         attr
@@ -197,6 +216,10 @@ pub struct Properties {
     pub group: Option<GroupId>,
     /// Timer slack; real-time tasks have none whatever it says.
     pub slack: Option<Nanos>,
+    /// Latency nice, which matters while the task is fair.
+    pub latency_nice: Option<LatencyNice>,
+    /// Slice, which matters while the task is fair and the feature `EEVDF` is on.
+    pub slice: Option<Slice>,
 }
 
 impl Properties {
@@ -208,6 +231,8 @@ impl Properties {
         attr.policy = self.policy.unwrap_or(attr.policy);
         attr.group = self.group.unwrap_or(attr.group);
         attr.slack = self.slack.unwrap_or(attr.slack);
+        attr.latency_nice = self.latency_nice.unwrap_or(attr.latency_nice);
+        attr.slice = self.slice.or(attr.slice);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What scenarios mean: each part of the language, and where rt-app's rules are surprising.
 
-use runyard_engine::attr::{GroupId, Nice, Policy, RtPrio, Weight};
+use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice, Weight};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
 use runyard_engine::time::Nanos;
@@ -148,8 +148,8 @@ fn what_is_not_done_here_is_said_once_with_what_is_done_instead() {
     let shown: Vec<_> = parsed.warnings.iter().map(ToString::to_string).collect();
     let expected = [
         "test.json:1:46: SCHED_DEADLINE is SCHED_FIFO of priority 99, without a budget, here",
-        "test.json:2:7: `dl-` keys have no effect here: there are no deadlines, and slices are not \
-         asked for",
+        "test.json:2:7: `dl-` keys have no effect here: there are no deadlines, and `slice` asks for \
+         a slice",
         "test.json:3:67: a thread's `period` and `deadline` have no effect here: there are no \
          deadlines",
         "test.json:4:32: utilization clamps have no effect here: all CPUs have one capacity and \
@@ -358,6 +358,74 @@ fn a_phase_says_only_what_it_changes() {
     assert_eq!((&task.properties.cpus, task.properties.slack), (&cpus(&[0, 2]), Some(us(0))));
     assert_eq!(shown(0), (None, None));
     assert_eq!(shown(1), (cpus(&[1, 7]), Some(us(90))));
+}
+
+#[test]
+fn latency_nice_and_slice_hold_until_a_phase_says_otherwise() {
+    let task = thread(
+        "'latency_nice': -20, 'phases': {'p': {'run': 1}, 'q': {'latency_nice': 19, 'run': 1}, \
+         'r': {'slice': 100, 'run': 1}, 's': {'slice': 100000, 'latency_nice': 0, 'run': 1}}",
+    );
+    let all = CpuSet::first(8);
+    let mut attr = task.first_attr(&all);
+    let had = task.phases.iter().map(|phase| {
+        attr = task.attr_in(phase, &attr, &all);
+        (attr.latency_nice.get(), attr.slice.map(Slice::get))
+    });
+    let (short, long) = (Some(us(100)), Some(us(100_000)));
+    assert_eq!(had.collect::<Vec<_>>(), [(-20, None), (19, None), (19, short), (0, long)]);
+}
+
+#[test]
+fn a_forked_task_inherits_latency_nice_and_slice_unless_one_of_the_two_says_otherwise() {
+    let scenario = tasks(
+        "'parent': {'slice': 300, 'latency_nice': 3, 'run': 1}, \
+         'resets': {'reset_on_fork': true, 'run': 1}, 'plain': {'reset_on_fork': false, 'run': 1}, \
+         'own': {'latency_nice': 0, 'run': 1}, \
+         'late': {'phases': {'p': {'slice': 700, 'run': 1}, 'q': {'latency_nice': 1, 'run': 1}}}",
+    );
+    let [parent, resets, plain, own, late] = &scenario.tasks[..] else { panic!() };
+    let all = CpuSet::first(8);
+    let asked = Attr {
+        policy: Policy::Fifo(RtPrio::MAX),
+        latency_nice: LatencyNice::new(-7).unwrap(),
+        slice: Slice::new(us(500)),
+        slack: us(9),
+        ..Attr::normal(CpuSet::first(1))
+    };
+    let forked = |task: &TaskSpec, by: &TaskSpec| {
+        let attr = task.forked_attr(&all, by, &asked);
+        let first = task.first_attr(&all);
+        let inherited = Attr { latency_nice: attr.latency_nice, slice: attr.slice, ..first };
+        assert_eq!(attr, inherited, "nothing else is inherited");
+        (attr.latency_nice.get(), attr.slice.map(|slice| slice.get().0 / 1_000))
+    };
+    assert_eq!(forked(plain, parent), (-7, Some(500)), "what was asked for the parent last");
+    assert_eq!(forked(own, plain), (0, Some(500)), "the thread says one of them");
+    assert_eq!(forked(late, parent), (-7, Some(700)), "the first phase says one of them");
+    assert_eq!(forked(parent, plain), (3, Some(300)), "the thread says both");
+    assert_eq!(forked(plain, resets), (0, None));
+    assert_eq!(forked(parent, resets), (3, Some(300)));
+    assert_eq!(forked(resets, plain), (-7, Some(500)), "it inherits as any other");
+}
+
+#[test]
+fn groups_have_a_latency_nice_idle_ones_too() {
+    let text = "{'tasks': {'a': {'loop': 1, 'taskgroup': '/made', 'run': 1}}, 'groups': {\
+         '/a': {'latency_nice': -20}, '/b': {'idle': true, 'latency_nice': 19}, \
+         '/c': {'weight': 7, 'latency_nice': 1}, '/d': {}}}";
+    let groups = parsed(text).scenario.groups;
+    let shown: Vec<_> =
+        groups.iter().map(|g| (&*g.path, g.weight.get(), g.idle, g.latency_nice.get())).collect();
+    let expected = [
+        ("/", 1024, false, 0),
+        ("/a", 1024, false, -20),
+        ("/b", 3, true, 19),
+        ("/c", 7, false, 1),
+        ("/d", 1024, false, 0),
+        ("/made", 1024, false, 0),
+    ];
+    assert_eq!(shown, expected);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::mpstat::{Mpstat, Rows, Window};
 use crate::Failure;
-use runyard_engine::attr::{GroupId, Nice, Policy, Weight};
+use runyard_engine::attr::{GroupId, LatencyNice, Nice, Policy, Weight};
 use runyard_engine::features::{Feature, Features};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
@@ -138,6 +138,7 @@ fn in_groups(scenario: &mut Scenario) {
             parent: GroupId::ROOT,
             weight,
             idle: false,
+            latency_nice: LatencyNice::ZERO,
         });
         let properties = &mut scenario.tasks[task].properties;
         properties.group = Some(group);

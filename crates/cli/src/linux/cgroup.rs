@@ -273,7 +273,14 @@ mod tests {
 
     fn group(path: &str, parent: u32, weight: i64) -> GroupSpec {
         let weight = Weight::new(weight).expect("a weight");
-        GroupSpec { path: path.to_owned(), parent: GroupId(parent), weight, idle: false }
+        let latency_nice = runyard_engine::attr::LatencyNice::ZERO;
+        GroupSpec {
+            path: path.to_owned(),
+            parent: GroupId(parent),
+            weight,
+            idle: false,
+            latency_nice,
+        }
     }
 
     /// A folder of its own for a test, in which nothing is the kernel's.

@@ -7,8 +7,10 @@
 //! kernel among those who lose their CPU, so that the preemptions of a task that yields are unknown.
 
 use super::cgroup::{Tree, home};
+use crate::output;
 use crate::play::{Diary, cpu_time};
-use runyard_engine::attr::{Attr, Policy};
+use crate::sync::OnceLock;
+use runyard_engine::attr::{Attr, Policy, Slice};
 use runyard_engine::time::Nanos;
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 use std::fmt::Display;
@@ -89,6 +91,14 @@ pub(super) struct Ground {
     pub(super) cpus: Vec<usize>,
     /// The groups of the run, if the kernel makes any.
     pub(super) groups: Option<Tree>,
+    /// Set when it was said that the kernel takes no slices.
+    said_no_slices: OnceLock<()>,
+}
+
+impl Ground {
+    pub(super) fn new(cpus: Vec<usize>, groups: Option<Tree>) -> Ground {
+        Ground { cpus, groups, said_no_slices: OnceLock::new() }
+    }
 }
 
 /// Asks for `new` for the calling thread: all of it, or what is other than `old`.
@@ -115,7 +125,21 @@ pub(super) fn apply(new: &Attr, old: Option<&Attr>, ground: &Ground) -> Result<(
     if old.is_none_or(|old| old.policy != new.policy) {
         set_policy(new.policy)?;
     }
+    if old.is_none_or(|old| (old.policy, old.slice) != (new.policy, new.slice)) {
+        set_slice(new, ground);
+    }
     enter(moves && !leaves)
+}
+
+/// Asks for the slice, or for everybody's: a thread inherits that of the one that makes it. Who is
+/// neither SCHED_OTHER nor SCHED_BATCH has none, and is asked again when it is.
+fn set_slice(new: &Attr, ground: &Ground) {
+    let has_one = matches!(new.policy, Policy::Normal(_) | Policy::Batch(_));
+    if has_one && !runyard::kernel::set_slice(new.slice.map(Slice::get)) && new.slice.is_some() {
+        ground.said_no_slices.get_or_init(|| {
+            output::say("warning: the kernel takes no slices: linux runs as if none was asked for");
+        });
+    }
 }
 
 fn set_policy(policy: Policy) -> Result<(), String> {
@@ -145,4 +169,35 @@ fn set_policy(policy: Policy) -> Result<(), String> {
 
 fn refused(what: impl Display, why: impl Display) -> String {
     format!("the kernel refuses {what}: {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runyard_engine::attr::Nice;
+    use runyard_engine::cpu::CpuSet;
+
+    /// The slice of the calling thread in nanoseconds, if the kernel says it.
+    fn slice_ns() -> Option<u64> {
+        count(&std::fs::read_to_string("/proc/thread-self/sched").ok()?, "se.slice")
+    }
+
+    #[test]
+    fn a_thread_has_the_slice_that_was_asked_for_where_the_kernel_takes_one() {
+        let life = || {
+            let everybodys = slice_ns();
+            let asked = Slice::new(Nanos::from_micros(700));
+            if !runyard::kernel::set_slice(asked.map(Slice::get)) || everybodys.is_none() {
+                println!("skipped: the kernel takes no slices, or does not tell of them");
+                return;
+            }
+            assert_eq!(slice_ns(), Some(700_000));
+            set_policy(Policy::Batch(Nice::default())).expect("nobody needs a permission for it");
+            assert_eq!(slice_ns(), Some(700_000), "it outlives the policy");
+            let none = Attr::normal(CpuSet::first(1));
+            set_slice(&none, &Ground::new(vec![0], None));
+            assert_eq!(slice_ns(), everybodys);
+        };
+        std::thread::spawn(life).join().expect("the thread lives");
+    }
 }

@@ -1,8 +1,8 @@
 //! `runyard linux`: a scenario as kernel threads under the machine's own scheduler.
 //!
-//! Each task is a thread that has the policy, the CPUs, the timer slack and the task group of the
-//! task. The kernel says afterwards how long it ran and waited; how often and how late it was woken
-//! it sees itself.
+//! Each task is a thread that has the policy, the CPUs, the timer slack, the task group and, where the
+//! kernel takes one, the slice of the task. The kernel says afterwards how long it ran and waited; how
+//! often and how late it was woken it sees itself.
 
 mod cgroup;
 mod inherit;
@@ -12,20 +12,21 @@ mod thread;
 use crate::Failure;
 use crate::machine;
 use crate::options::HostOptions;
+use crate::output;
 use crate::outputs::Outputs;
 use crate::play::{Known, Plan, World};
 use crate::sync::Arc;
 use cgroup::Tree;
 use clap::Args;
 use kernel::{Figures, Ground};
-use runyard_engine::attr::GroupId;
+use runyard_engine::attr::{GroupId, LatencyNice};
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::{
     Checks, EngineReport, Figure, GroupReport, LatencyReport, MachineReport, Report, SCHEMA,
     TaskReport, TimersReport, distributions,
 };
 use runyard_workload::Scenario;
-use runyard_workload::scenario::GroupSpec;
+use runyard_workload::scenario::{GroupSpec, Properties, TaskSpec};
 use std::time::Instant;
 
 /// The arguments of `runyard linux`.
@@ -48,18 +49,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let cpus = machine::cpus(host.cpus)?;
     let parsed = host.read_on(cpus.len())?;
     machine::warn(&parsed.scenario, "linux");
+    if asks_latency_nice(&parsed.scenario) {
+        output::say("warning: linux has no latency nice: it runs as if none was asked for");
+    }
     let outputs = Outputs::open(host)?;
     let groups = groups_for(&parsed.scenario);
     let grouped = groups.is_some();
     let started = Instant::now();
     let log = host.log.is_some();
     let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
-    let (world, end, figures) = perform(plan, Ground { cpus, groups })?;
+    let (world, end, figures) = perform(plan, Ground::new(cpus, groups))?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
     let mut report = report(&world, end, &figures, grouped);
     (report.scenario, report.seed) = (host.name(), host.seed);
     report.engine = EngineReport { wall_ns: Some(wall.0), ..EngineReport::default() };
     outputs.show(&report, None, Checks::NotDone, |folder, _| world.write_log(folder))
+}
+
+/// Whether a scenario asks for a latency nice anywhere.
+fn asks_latency_nice(scenario: &Scenario) -> bool {
+    let asks = |properties: &Properties| properties.latency_nice.is_some();
+    let task = |task: &TaskSpec| {
+        asks(&task.properties) || task.phases.iter().any(|phase| asks(&phase.properties))
+    };
+    scenario.tasks.iter().any(task)
+        || scenario.groups.iter().any(|group| group.latency_nice != LatencyNice::ZERO)
 }
 
 /// The kernel's groups for a scenario that has some, or says why they have no effect.
@@ -70,7 +84,7 @@ fn groups_for(scenario: &Scenario) -> Option<Tree> {
 
 /// Runs `plan` for those who watch it, without task groups.
 pub(crate) fn watched(plan: Plan, cpus: Vec<usize>) -> Result<(), Failure> {
-    perform(plan, Ground { cpus, groups: None }).map(|_| ())
+    perform(plan, Ground::new(cpus, None)).map(|_| ())
 }
 
 /// Runs `plan` to its end on what it has of the machine. When that was, and what each task did.

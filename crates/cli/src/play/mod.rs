@@ -132,7 +132,7 @@ impl<S: Stage> Player<S> {
     /// Whether the program came to its end.
     async fn run(&mut self) -> bool {
         let world = self.world.clone();
-        let spec = &world.scenario.tasks[self.spec.0 as usize];
+        let spec = world.spec(self.spec);
         let mut cursor = Cursor::default();
         while !self.is_over() {
             let next = cursor.go_on(spec);
@@ -208,7 +208,7 @@ impl<S: Stage> Player<S> {
             }
             Step::Exit => return Then::Stop,
             Step::Fork(spec) => {
-                let birth = self.world.fork(spec, self.stage.now());
+                let birth = self.world.fork(spec, (self.spec, &self.attr), self.stage.now());
                 let started = birth.and_then(|birth| {
                     let task = birth.task;
                     self.stage.start(birth).inspect_err(|_| self.world.unborn(task))

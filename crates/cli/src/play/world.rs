@@ -15,7 +15,7 @@ use crate::Failure;
 use crate::log::LogFolder;
 use crate::sync::{Arc, AtomicBool, Changed, Mutex, Ordering, lock};
 use rand_pcg::Pcg64Mcg;
-use runyard_engine::attr::{Attr, GroupId, Policy, RtPrio};
+use runyard_engine::attr::{Attr, GroupId, LatencyNice, Policy, RtPrio};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
@@ -23,7 +23,7 @@ use runyard_workload::Scenario;
 use runyard_workload::draw::{Stream, stream};
 use runyard_workload::log::Row;
 use runyard_workload::objects::{Objects, Sharing};
-use runyard_workload::scenario::{ObjectId, SpecId, Step};
+use runyard_workload::scenario::{ObjectId, SpecId, Step, TaskSpec};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
@@ -98,9 +98,10 @@ pub(crate) struct Known {
     pub(crate) name: String,
     /// The thread object whose program it runs.
     pub(crate) thread: String,
-    /// The policy and the task group with which it began.
+    /// The policy, the task group and the latency nice with which it began.
     pub(crate) policy: Policy,
     pub(crate) group: GroupId,
+    pub(crate) latency_nice: LatencyNice,
     /// When it came into being, and when it was over.
     pub(crate) life: (Time, Time),
     prio: Option<RtPrio>,
@@ -168,11 +169,18 @@ impl World {
             section: Box::new(section),
             ended: Changed::default(),
         };
-        let instance = |(id, nth, name)| {
-            world.create(&mut lock(&world.board), id, name, (Stream::Task(id, nth), Time::ZERO))
+        let instance = |(id, nth, name): (SpecId, u32, String)| {
+            let attr = world.spec(id).first_attr(&world.all);
+            let draws = (Stream::Task(id, nth), Time::ZERO);
+            world.create(&mut lock(&world.board), (id, name, attr), draws)
         };
         let births = world.scenario.instances().map(instance).collect();
         (Arc::new(world), births)
+    }
+
+    /// A thread object.
+    pub(crate) fn spec(&self, id: SpecId) -> &TaskSpec {
+        &self.scenario.tasks[id.0 as usize]
     }
 
     /// All CPUs of the run.
@@ -224,36 +232,42 @@ impl World {
         self.board(|board| board.tasks[task.index()].prio = prio);
     }
 
-    /// A new task, which begins at once, or when its delay since the start of the run is over.
-    pub(crate) fn fork(&self, id: SpecId, now: Time) -> Result<Birth, String> {
+    /// A new task, which begins at once, or when its delay since the start of the run is over. It is
+    /// forked by a task that runs the program of `parent`, and for which `asked` was asked last.
+    pub(crate) fn fork(
+        &self,
+        id: SpecId,
+        (parent, asked): (SpecId, &Attr),
+        now: Time,
+    ) -> Result<Birth, String> {
         self.board(|board| {
             if board.tasks.len() >= MAX_TASKS {
                 return Err(format!("{MAX_TASKS} tasks exist, and one more is forked"));
             }
             let nth = board.forks[id.0 as usize];
             board.forks[id.0 as usize] += 1;
-            let name = format!("{}-{nth:04}", self.scenario.tasks[id.0 as usize].name);
-            Ok(self.create(board, id, name, (Stream::Fork(id, nth), now)))
+            let name = format!("{}-{nth:04}", self.spec(id).name);
+            let attr = self.spec(id).forked_attr(&self.all, self.spec(parent), asked);
+            Ok(self.create(board, (id, name, attr), (Stream::Fork(id, nth), now)))
         })
     }
 
     fn create(
         &self,
         board: &mut Board,
-        id: SpecId,
-        name: String,
+        (id, name, attr): (SpecId, String, Attr),
         (draws, now): (Stream, Time),
     ) -> Birth {
         let task = TaskId(board.tasks.len() as u32);
-        let spec = &self.scenario.tasks[id.0 as usize];
+        let spec = self.spec(id);
         let mut draws = stream(self.seed, draws);
         let timer_zero = Time::ZERO + spec.delay.sample(&mut draws);
-        let attr = spec.first_attr(&self.all);
         board.tasks.push(Known {
             name: name.clone(),
             thread: spec.name.clone(),
             policy: attr.policy,
             group: attr.group,
+            latency_nice: attr.latency_nice,
             life: (now, Time::MAX),
             prio: attr.policy.rt_prio(),
             state: State::Awake,

@@ -245,6 +245,57 @@ fn the_kernel_makes_the_groups_of_a_scenario() {
     assert_eq!(of("/few") + of("/many") + of("/made") + ran[4], total);
 }
 
+/// Latency nice everywhere that it can be asked for, and slices.
+const SENSITIVE: &str = r#"{
+    "groups": {"/web": {"latency_nice": -20}, "/idle": {"idle": true, "latency_nice": 19}},
+    "tasks": {
+        "plain": {"loop": 1, "run": 10},
+        "parent": {"latency_nice": -20, "slice": 300, "loop": 1, "phases": {
+            "p": {"run": 10, "fork": "child"},
+            "q": {"latency_nice": 7, "slice": 100000, "run": 10, "fork": "child", "fork": "own"}}},
+        "resets": {"latency_nice": -3, "slice": 100, "reset_on_fork": true, "loop": 1, "run": 10,
+                   "fork": "other"},
+        "child": {"instance": 0, "loop": 1, "run": 10},
+        "own": {"instance": 0, "latency_nice": 0, "loop": 1, "run": 10},
+        "other": {"instance": 0, "loop": 1, "run": 10},
+    },
+}"#;
+
+#[test]
+fn a_task_begins_with_its_latency_nice_or_with_its_parents() {
+    for host in ["sim", "live"] {
+        let report = Json::read(&run(host, SENSITIVE, &["--json"]).out);
+        let of = |name: &str| {
+            let mut tasks = report.list("tasks").iter().filter(|task| task.text("name") == name);
+            tasks.next().expect("each task is told of").number("latency_nice")
+        };
+        let names = [
+            ("plain", 0.0),
+            ("parent", -20.0),
+            ("resets", -3.0),
+            ("child-0000", -20.0),
+            ("child-0001", 7.0),
+            ("own-0000", 0.0),
+            ("other-0000", 0.0),
+        ];
+        assert_eq!(names.map(|(name, _)| (name, of(name))), names, "{host}");
+    }
+}
+
+#[test]
+fn the_kernel_has_no_latency_nice_which_is_said_once() {
+    let said = run("linux", SENSITIVE, &["--json"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let report = Json::read(&said.out);
+    assert!(report.list("tasks").iter().all(|task| *task.at("latency_nice") == Json::Null));
+    let lines = |what: &str| said.err.lines().filter(|line| line.contains(what)).count();
+    assert_eq!(lines("warning: linux has no latency nice"), 1, "{}", said.err);
+    // Whether the kernel takes slices is this machine's business, but it is said once.
+    assert!(lines("the kernel takes no slices") <= 1, "{}", said.err);
+    let slices = r#"{"tasks": {"a": {"slice": 100, "loop": 1, "run": 1}}}"#;
+    assert!(!run("linux", slices, &[]).err.contains("latency nice"), "nobody asks for any");
+}
+
 /// Whoever is refused nothing has nothing to see here.
 #[test]
 fn a_missing_permission_is_exit_code_3() {

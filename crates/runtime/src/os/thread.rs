@@ -52,6 +52,36 @@ pub(crate) fn be_exact() {
     }
 }
 
+/// Asks the kernel for a slice of the calling thread, and says whether it has it now, as it has since
+/// Linux 6.12 if the thread is SCHED_OTHER or SCHED_BATCH. `None` gives it everybody's again.
+pub fn set_slice(slice: Option<Nanos>) -> bool {
+    let Some(old) = scheduling() else { return false };
+    let wanted = slice.map_or(0, |slice| slice.0);
+    let new = libc::sched_attr { sched_runtime: wanted, ..old };
+    // SAFETY: the kernel reads as many bytes as the structure says that it has.
+    let taken = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const new, 0) == 0 };
+    // A kernel without slices takes the call and ignores the slice.
+    taken && slice.is_none_or(|_| scheduling().is_some_and(|now| now.sched_runtime == wanted))
+}
+
+/// How the calling thread is scheduled.
+fn scheduling() -> Option<libc::sched_attr> {
+    let mut attr = libc::sched_attr {
+        size: 0,
+        sched_policy: 0,
+        sched_flags: 0,
+        sched_nice: 0,
+        sched_priority: 0,
+        sched_runtime: 0,
+        sched_deadline: 0,
+        sched_period: 0,
+    };
+    let size = size_of_val(&attr);
+    // SAFETY: the kernel writes at most as many bytes as it is told that there are.
+    let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) };
+    (got == 0).then_some(attr)
+}
+
 /// CPU time that a thread of this process has used. `None` if it is gone.
 pub(crate) fn cpu_time(thread: Tid) -> Option<Nanos> {
     // The kernel's encoding of a thread's CPU clock: CPUCLOCK_SCHED of a thread.

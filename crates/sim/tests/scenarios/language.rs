@@ -225,6 +225,49 @@ fn a_forked_tasks_delay_and_timers_count_from_the_begin_of_the_run() {
     early.is("its timer", early.at_step("child-0000", 1), [us(1_300)]);
 }
 
+/// The latency nice with which each task began, by name.
+fn latency_nice(run: &Run) -> Vec<(&str, i8)> {
+    run.outcome.tasks.iter().map(|task| (&*task.name, task.latency_nice.get())).collect()
+}
+
+#[test]
+fn a_fork_hands_on_the_latency_nice_that_its_parent_has_by_then() {
+    let run = world().run(
+        "'parent': {'latency_nice': 5, 'loop': 1, 'phases': {
+            'p': {'run': 100, 'fork': 'middle'},
+            'q': {'latency_nice': -20, 'run': 100, 'fork': 'child', 'fork': 'own', 'fork': 'late'}}},
+         'middle': {'instance': 0, 'loop': 1, 'run': 100, 'fork': 'below'},
+         'below': {'instance': 0, 'loop': 1, 'run': 100},
+         'child': {'instance': 0, 'loop': 1, 'run': 100},
+         'own': {'instance': 0, 'latency_nice': 0, 'loop': 1, 'run': 100},
+         'late': {'instance': 0, 'delay': 5000, 'loop': 1, 'run': 100}",
+    );
+    let mut began = latency_nice(&run);
+    began.sort_unstable();
+    let expected = [
+        ("below-0000", 5),
+        ("child-0000", -20),
+        ("late-0000", -20),
+        ("middle-0000", 5),
+        ("own-0000", 0),
+        ("parent", 5),
+    ];
+    run.is("latency nice", began, expected);
+}
+
+#[test]
+fn a_task_that_resets_on_fork_hands_on_nothing() {
+    let run = world().run(
+        "'parent': {'latency_nice': -20, 'slice': 100, 'reset_on_fork': true, 'loop': 1,
+                    'run': 100, 'fork': 'child', 'fork': 'own'},
+         'child': {'instance': 0, 'loop': 1, 'run': 100},
+         'own': {'instance': 0, 'latency_nice': 3, 'loop': 1, 'run': 100, 'fork': 'grandchild'},
+         'grandchild': {'instance': 0, 'loop': 1, 'run': 100}",
+    );
+    let expected = [("parent", -20), ("child-0000", 0), ("own-0000", 3), ("grandchild-0000", 3)];
+    run.is("its children reset nothing", latency_nice(&run), expected);
+}
+
 #[test]
 fn an_exit_ends_the_task_there() {
     let run = world().run("'a': {'loop': 9, 'run': 100, 'exit': '', 'run1': 1000}");
@@ -254,6 +297,23 @@ fn a_phase_changes_the_policy_and_what_it_does_not_say_stays() {
     let less = Policy::Fifo(RtPrio::new(5).unwrap());
     let fair = Policy::Normal(Default::default());
     run.is("changes told", policies.collect::<Vec<_>>(), [less, fair]);
+}
+
+#[test]
+fn a_phase_changes_the_latency_nice_which_is_told() {
+    let run = world().run(
+        "'a': {'latency_nice': 7, 'loop': 1, 'phases': {
+            'p': {'run': 100}, 'q': {'latency_nice': -20, 'run': 100}, 'r': {'run': 100},
+            's': {'policy': 'SCHED_FIFO', 'run': 100}, 't': {'slice': 100, 'run': 100},
+            'u': {'policy': 'SCHED_OTHER', 'latency_nice': 0, 'run': 100}}}",
+    );
+    run.is("at the beginning", latency_nice(&run), [("a", 7)]);
+    let told = run.events.iter().filter_map(|event| match event.what {
+        What::Changed { latency_nice, .. } => Some((event.at, latency_nice.get())),
+        _ => None,
+    });
+    let expected = [(us(100), -20), (us(300), -20), (us(400), -20), (us(500), 0)];
+    run.is("later", told.collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -69,6 +69,8 @@ struct Asked {
     cpus: Option<u8>,
     group: Option<usize>,
     slack: Option<u32>,
+    latency_nice: Option<i8>,
+    slice: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -96,6 +98,7 @@ struct Case {
     costs: [u32; 8],
     inherits: bool,
     off: Vec<usize>,
+    eevdf: bool,
     threads: Vec<Thread>,
     forked: Thread,
     hint_delay: u32,
@@ -146,8 +149,19 @@ fn asked(likely: f64) -> impl Strategy<Value = Asked> {
     let policy = prop::option::weighted(likely, (0..POLICIES.len(), any::<u8>()));
     let group = prop::option::weighted(likely / 2.0, 0..GROUPS.len());
     let slack = prop::option::weighted(likely / 2.0, 0..400_u32);
-    (policy, maybe(likely / 2.0, any::<u8>().boxed()), group, slack)
-        .prop_map(|(policy, cpus, group, slack)| Asked { policy, cpus, group, slack })
+    let latency_nice = prop::option::weighted(likely / 2.0, -20..=19_i8);
+    let slice = prop::option::weighted(likely / 4.0, 100..=100_000_u32);
+    let cpus = maybe(likely / 2.0, any::<u8>().boxed());
+    (policy, cpus, group, slack, latency_nice, slice).prop_map(
+        |(policy, cpus, group, slack, latency_nice, slice)| Asked {
+            policy,
+            cpus,
+            group,
+            slack,
+            latency_nice,
+            slice,
+        },
+    )
 }
 
 fn phase() -> impl Strategy<Value = Phase> {
@@ -181,18 +195,19 @@ fn case() -> impl Strategy<Value = Case> {
         1 => vec((0..20_000_u32, 1..5_u16, any::<bool>()), 1..6),
     ];
     let off = vec(0..Feature::ALL.len(), 0..3);
-    let how = (any::<bool>(), off, prop_oneof![Just(0), 0..50_000_u32], hotplug, 2..100_u64);
+    let how = (any::<[bool; 2]>(), off, prop_oneof![Just(0), 0..50_000_u32], hotplug, 2..100_u64);
     let scale = prop_oneof![19 => Just(1), 1 => Just(LONG)];
     (machine, how, vec(thread(), 1..8), thread(), 0..1000_u64, scale).prop_map(
         |(machine, how, threads, forked, seed, scale)| {
             let (shape, tick_hz, costs) = machine;
-            let (inherits, off, hint_delay, hotplug, millis) = how;
+            let ([inherits, eevdf], off, hint_delay, hotplug, millis) = how;
             Case {
                 shape,
                 tick_hz,
                 costs,
                 inherits,
                 off,
+                eevdf,
                 threads,
                 forked,
                 hint_delay,
@@ -279,6 +294,12 @@ impl Asked {
         if let Some(slack) = self.slack {
             let _ = write!(text, "'timer_slack': {slack}, ");
         }
+        if let Some(nice) = self.latency_nice {
+            let _ = write!(text, "'latency_nice': {nice}, ");
+        }
+        if let Some(slice) = self.slice {
+            let _ = write!(text, "'slice': {slice}, ");
+        }
     }
 }
 
@@ -308,13 +329,15 @@ impl Case {
         let Case { tick_hz, inherits, .. } = self;
         let off: Vec<_> =
             self.off.iter().map(|&at| format!("'NO_{}'", Feature::ALL[at].name())).collect();
+        let off = [off, self.eevdf.then(|| "'EEVDF'".to_owned()).into_iter().collect()].concat();
         let mut text = format!(
             "{{\n  'machine': {{'topology': '{shape}', 'tick_hz': {tick_hz}, 'costs': {{\n    \
              'context_switch_ns': {switch}, 'migration_ns': {migration}, 'ipi_ns': {ipi},\n    \
              'wakeup_ns': {wakeup}, 'timer_interrupt_ns': {interrupt}, 'jitter_ns': {jitter},\n    \
              'timer_latency_ns': {latency}, 'idle_exit_ns': {exit}}}}},\n  \
-             'features': [{}],\n  'groups': {{'/a': {{'weight': 500}}, '/a/b': {{}}, \
-             '/c': {{'weight': 2000}}, '/a/i': {{'idle': true}}, '/a/i/d': {{}}}},\n  \
+             'features': [{}],\n  'groups': {{'/a': {{'weight': 500, 'latency_nice': -20}}, \
+             '/a/b': {{'latency_nice': 19}}, '/c': {{'weight': 2000}}, \
+             '/a/i': {{'idle': true, 'latency_nice': -7}}, '/a/i/d': {{}}}},\n  \
              'global': {{'pi_enabled': {inherits}}},\n  'tasks': {{\n",
             off.join(", ")
         );

@@ -1,6 +1,7 @@
 //! What holds after every action, and what holds once nothing is owed.
 
 use super::{Op, World};
+use runyard_engine::attr::Attr;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::{Importance, Resched};
@@ -63,6 +64,8 @@ impl World {
                 let (attr, asked) = (task.attr(), &known.asked);
                 assert!(attr.affinity.contains(cpu), "{} may not be here\n{rq}", task.id);
                 assert_eq!((attr.policy, attr.group), (asked.policy, asked.group), "{}", task.id);
+                let latency = |attr: &Attr| (attr.latency_nice, attr.slice, attr.slack);
+                assert_eq!(latency(attr), latency(asked), "{}", task.id);
                 assert_eq!(task.rt_prio(), asked.policy.rt_prio().max(known.boost), "{}", task.id);
                 let freed = known.homeless && attr.affinity == *self.machine.all();
                 assert!(attr.affinity == asked.affinity || freed, "{} has its CPUs", task.id);

@@ -12,10 +12,10 @@ mod laws;
 mod timers;
 
 use fifo::{Queueing, Switched};
-use runyard_engine::attr::{Attr, GroupId, Nice, Policy, RtPrio, Weight};
+use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice, Weight};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
-use runyard_engine::features::{Feature, Features};
+use runyard_engine::features::{self, Feature, Features};
 use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
 use runyard_engine::task::{Change, Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
@@ -198,8 +198,8 @@ pub struct World {
 /// Lives the life that `bytes` tell.
 pub fn live(bytes: &[u8]) {
     let mut actions = bytes.chunks_exact(ACTION);
-    let Some(&[shape, features, rt, _]) = actions.next() else { return };
-    let mut world = World::new(shape, features, rt);
+    let Some(&[shape, features, rt, fair]) = actions.next() else { return };
+    let mut world = World::new(shape, features, rt, fair);
     for action in actions {
         let &[op, a, b, c] = action else { unreachable!("a chunk has {ACTION} bytes") };
         world.act(op, [a, b, c]);
@@ -208,36 +208,48 @@ pub fn live(bytes: &[u8]) {
 }
 
 impl World {
-    fn new(shape: u8, features: u8, rt: u8) -> World {
+    fn new(shape: u8, features: u8, rt: u8, fair: u8) -> World {
         let shapes = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (1, 2, 2), (2, 2, 1), (1, 5, 1), (3, 1, 2)];
         let (nodes, cores, threads) = pick(&shapes, shape);
         let mut config = Config::new(Topology::new(nodes, cores, threads).unwrap());
         // Mostly all features are on, for only then do all laws hold.
         if features >= 0x80 {
+            let off = u16::from_le_bytes([features, fair]);
             for (at, feature) in Feature::ALL.into_iter().enumerate() {
-                if features >> at & 1 == 1 {
+                if off >> at & 1 == 1 {
                     config.features = config.features.without(feature);
                 }
             }
         }
+        config.features.set(features::Switched { feature: Feature::Eevdf, on: fair & 2 == 2 });
         (config.rt_runtime, config.rt_period) = match rt % 3 {
             0 => (None, config.rt_period),
             1 => (Some(Nanos::from_millis(2)), Nanos::from_millis(5)),
             _ => (config.rt_runtime, config.rt_period),
         };
-        World::with(config)
+        World::among(config, [fair >> 2, fair >> 4, fair >> 6].map(latency_nice))
     }
 
     /// A machine of this configuration, with two groups below the root, one of which counts as idle,
     /// and an idle one below the other.
     pub fn with(config: Config) -> World {
-        let below = |parent, weight, idle| GroupSpec {
+        World::among(config, [LatencyNice::ZERO; 3])
+    }
+
+    /// As [`World::with`], with groups of these latency nice values.
+    fn among(config: Config, [first, second, third]: [LatencyNice; 3]) -> World {
+        let below = |parent, weight, idle, latency_nice| GroupSpec {
             parent: GroupId(parent),
             weight: Weight::new(weight).unwrap(),
             idle,
+            latency_nice,
         };
-        let groups =
-            [GroupSpec::ROOT, below(0, 1024, false), below(0, 2, false), below(1, 4096, true)];
+        let groups = [
+            GroupSpec::ROOT,
+            below(0, 1024, false, first),
+            below(0, 2, false, second),
+            below(1, 4096, true, third),
+        ];
         let cpu = |_| Cpu { running: None, kicked: false, online: true };
         World {
             features: config.features,
@@ -438,6 +450,9 @@ impl World {
         let known = &mut self.tasks[task.index()];
         known.asked.policy = change.policy.unwrap_or(known.asked.policy);
         known.asked.group = change.group.unwrap_or(known.asked.group);
+        known.asked.slack = change.slack.unwrap_or(known.asked.slack);
+        known.asked.latency_nice = change.latency_nice.unwrap_or(known.asked.latency_nice);
+        known.asked.slice = change.slice.unwrap_or(known.asked.slice);
         known.boost = change.boost.unwrap_or(known.boost);
         if let Some(affinity) = &change.affinity {
             (known.asked.affinity, known.homeless) = (affinity.clone(), false);
@@ -447,12 +462,14 @@ impl World {
 
     fn change_of(&self, task: TaskId, what: u8, value: u8) -> Change {
         let none = Change::default();
-        match what % 8 {
+        match what % 10 {
             0 | 1 => Change { affinity: Some(affinity(&self.machine, value)), ..none },
             2 | 3 => Change { policy: Some(policy(value)), ..none },
             4 => Change { group: Some(GroupId((value % 4).into())), ..none },
             5 => Change { boost: Some(RtPrio::new((value % 8).into())), ..none },
             6 => Change { slack: Some(Nanos(value.into())), ..none },
+            7 => Change { latency_nice: Some(latency_nice(value)), ..none },
+            8 => Change { slice: Some(slice(value)), ..none },
             _ => Change {
                 affinity: Some(affinity(&self.machine, value.rotate_left(3))),
                 policy: Some(policy(value)),
@@ -550,6 +567,16 @@ fn policy(byte: u8) -> Policy {
     }
 }
 
+/// Mostly nobody's, so that those who ask for one meet those who do not.
+fn latency_nice(byte: u8) -> LatencyNice {
+    LatencyNice::new(pick(&[0, 0, -20, 19], byte)).unwrap()
+}
+
+/// None, the shortest, a short one, or the longest.
+fn slice(byte: u8) -> Option<Slice> {
+    Slice::new(Nanos::from_micros(pick(&[0, 0, 100, 3_000, 100_000], byte)))
+}
+
 /// Any set of CPUs, perhaps with one that does not exist.
 fn affinity(machine: &Machine<Payload>, byte: u8) -> CpuSet {
     let set: CpuSet = (0..7).filter(|cpu| byte >> cpu & 1 == 1).map(CpuId).collect();
@@ -561,5 +588,6 @@ fn affinity(machine: &Machine<Payload>, byte: u8) -> CpuSet {
 
 fn attr(machine: &Machine<Payload>, [a, b, c]: [u8; ACTION - 1]) -> Attr {
     let group = GroupId(u32::from(c >> 4) % 4);
-    Attr { policy: policy(a), group, ..Attr::normal(affinity(machine, b)) }
+    let (latency_nice, slice) = (latency_nice(a >> 6), slice(c));
+    Attr { policy: policy(a), group, latency_nice, slice, ..Attr::normal(affinity(machine, b)) }
 }

@@ -4,6 +4,7 @@ use super::MAX_INT;
 use crate::diagnostic::Fault;
 use crate::draw::Draw;
 use crate::json::Node;
+use runyard_engine::attr::Slice;
 use runyard_engine::time::Nanos;
 
 const FORMS: &str = "microseconds, {\"uniform\": [low, high]}, {\"exponential\": mean} or \
@@ -36,6 +37,13 @@ pub(super) fn draw(node: Node<'_>) -> Result<Draw, Fault> {
 /// A whole number of microseconds.
 pub(super) fn micros(node: Node<'_>) -> Result<Nanos, Fault> {
     Ok(Nanos::from_micros(node.natural("microseconds", 0..=MAX_INT)?.into()))
+}
+
+/// How long a fair task wants to run at a time, in whole microseconds.
+pub(super) fn slice(node: Node<'_>) -> Result<Slice, Fault> {
+    let [low, high] = [Slice::MIN, Slice::MAX].map(|slice| (slice.get().0 / 1_000) as i64);
+    let make = |us: i64| Slice::new(Nanos::from_micros(us.unsigned_abs()));
+    node.checked("a slice in microseconds", low..=high, make)
 }
 
 fn pair(node: Node<'_>) -> Result<[Nanos; 2], Fault> {

@@ -3,11 +3,11 @@
 //!
 //! Invariant: a group stands behind its parent, so that a host can build the tree in order.
 
-use super::Warnings;
+use super::{Warnings, policy};
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{MAX_DEPTH, Member, Node};
 use crate::scenario::GroupSpec;
-use runyard_engine::attr::{GroupId, Weight};
+use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use std::collections::BTreeMap;
 
 /// What the object of a listed group asks for it.
@@ -15,13 +15,15 @@ use std::collections::BTreeMap;
 struct Listed {
     weight: Weight,
     idle: bool,
+    latency_nice: LatencyNice,
 }
 
 impl Listed {
     /// A group of which nothing is said.
-    const UNASKED: Listed = Listed { weight: Weight::NICE_0, idle: false };
+    const UNASKED: Listed =
+        Listed { weight: Weight::NICE_0, idle: false, latency_nice: LatencyNice::ZERO };
     /// The kernel forces this weight when `cpu.idle` is set (`sched_group_set_idle`).
-    const IDLE: Listed = Listed { weight: Weight::IDLE, idle: true };
+    const IDLE: Listed = Listed { weight: Weight::IDLE, idle: true, ..Listed::UNASKED };
 }
 
 /// The groups of a scenario, as they become known.
@@ -38,8 +40,9 @@ impl Groups {
         section: Option<Node<'_>>,
         warnings: &mut Warnings,
     ) -> Result<Groups, Fault> {
-        let Listed { weight, idle } = Listed::UNASKED;
-        let root = GroupSpec { path: "/".to_owned(), parent: GroupId::ROOT, weight, idle };
+        let Listed { weight, idle, latency_nice } = Listed::UNASKED;
+        let root =
+            GroupSpec { path: "/".to_owned(), parent: GroupId::ROOT, weight, idle, latency_nice };
         let by_path = BTreeMap::from([(root.path.clone(), GroupId::ROOT)]);
         let mut groups = Groups { specs: vec![root], by_path, listed: 1 };
         let members = section.map(Node::object).transpose()?.unwrap_or_default();
@@ -106,8 +109,8 @@ impl Groups {
     fn add(&mut self, path: &str, parent: GroupId, asked: Listed) -> GroupId {
         let id = GroupId(super::objects::number(self.specs.len()));
         self.by_path.insert(path.to_owned(), id);
-        let Listed { weight, idle } = asked;
-        self.specs.push(GroupSpec { path: path.to_owned(), parent, weight, idle });
+        let Listed { weight, idle, latency_nice } = asked;
+        self.specs.push(GroupSpec { path: path.to_owned(), parent, weight, idle, latency_nice });
         id
     }
 }
@@ -137,13 +140,13 @@ fn check_path(path: &str, at: usize) -> Result<(), Fault> {
 /// What the object of a listed group gives it. An idle group takes no weight: the kernel refuses to
 /// write one (`sched_group_set_shares`).
 fn listed(group: Member<'_>, warnings: &mut Warnings) -> Result<Listed, Fault> {
-    let (mut weight, mut idle) = (None, false);
+    let (mut weight, mut idle, mut latency) = (None, false, LatencyNice::ZERO);
     for member in group.value.object()? {
         match member.key {
             _ if group.key == "/" => {
                 return Err(Fault::new(
                     member.at,
-                    "the task group / takes no weight and no limits",
+                    "the task group / takes no weight, no latency nice and no limits",
                 ));
             }
             "weight" => {
@@ -155,9 +158,7 @@ fn listed(group: Member<'_>, warnings: &mut Warnings) -> Result<Listed, Fault> {
             "runtime" | "period" | "burst" | "per_cpu" => {
                 return Err(Fault::not_yet(member.at, "the limits of a task group"));
             }
-            "latency_nice" => {
-                return Err(Fault::not_yet(member.at, "`latency_nice` of a task group"));
-            }
+            "latency_nice" => latency = policy::latency_nice(member.value)?,
             _ => warnings.unknown(member),
         }
     }
@@ -166,10 +167,10 @@ fn listed(group: Member<'_>, warnings: &mut Warnings) -> Result<Listed, Fault> {
             let what = format!("an idle task group takes no weight: it is {}", Weight::IDLE.get());
             Err(Fault::new(at, what))
         }
-        (true, None) => Ok(Listed::IDLE),
+        (true, None) => Ok(Listed { latency_nice: latency, ..Listed::IDLE }),
         (false, weight) => {
             let weight = weight.map_or(Weight::NICE_0, |(_, weight)| weight);
-            Ok(Listed { weight, ..Listed::UNASKED })
+            Ok(Listed { weight, idle, latency_nice: latency })
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Policies by name, and the priority or nice value that each takes.
+//! Policies by name, and the priority or nice value that each takes; latency nice values.
 
 use super::{MAX_INT, Warnings};
 use crate::diagnostic::{Fault, quoted};
 use crate::json::Node;
-use runyard_engine::attr::{Nice, Policy, RtPrio};
+use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio};
 
 /// The real-time priority of a thread that does not give one, as in rt-app.
 const RT_PRIORITY: i64 = 10;
@@ -70,6 +70,12 @@ impl PolicyName {
             }
         })
     }
+}
+
+/// The latency nice value of a task or a task group.
+pub(super) fn latency_nice(node: Node<'_>) -> Result<LatencyNice, Fault> {
+    let range = LatencyNice::MIN.get().into()..=LatencyNice::MAX.get().into();
+    node.checked("a latency nice value", range, LatencyNice::new)
 }
 
 fn nice(priority: Option<Node<'_>>) -> Result<Nice, Fault> {

@@ -4,12 +4,12 @@
 //! was, but for `cpus`, which fall back on the thread's: so rt-app does it, and so
 //! [`Properties`] of a phase are to be applied.
 
-use super::duration::{draw, micros};
+use super::duration::{draw, micros, slice};
 use super::event::Event;
 use super::objects::{Timers, number};
-use super::policy::PolicyName;
+use super::policy::{PolicyName, latency_nice};
 use super::{Context, MAX_INT};
-use crate::diagnostic::{Fault, quoted};
+use crate::diagnostic::Fault;
 use crate::draw::Draw;
 use crate::json::{Member, Node};
 use crate::scenario::{ObjectId, Phase, Properties, SpecId, Step, TaskSpec, TimerRef};
@@ -19,9 +19,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The most tasks that a scenario may start with.
 const MAX_INSTANCES: u64 = 1_000_000;
-
-/// Extensions that this program does not do yet.
-const NOT_YET: [&str; 1] = ["latency_nice"];
 
 /// The most that a utilization clamp can be, which stands for a whole CPU.
 const MAX_CLAMP: i64 = 1_024;
@@ -137,6 +134,9 @@ struct Fields<'v> {
     policy: Option<Node<'v>>,
     priority: Option<Node<'v>>,
     slack: Option<Node<'v>>,
+    latency_nice: Option<Node<'v>>,
+    slice: Option<Node<'v>>,
+    reset_on_fork: Option<Node<'v>>,
     events: Vec<(Event, Member<'v>)>,
 }
 
@@ -186,10 +186,11 @@ impl<'c, 'v> Reader<'c, 'v> {
             None => self.only_phase(member, &fields)?,
         };
         let delay = fields.delay.map_or(Ok(Draw::Fixed(Nanos::ZERO)), draw)?;
+        let reset_on_fork = fields.reset_on_fork.map_or(Ok(false), Node::boolean)?;
         let Program { loops, phases } = program;
         let (name, instances) = (self.name.to_owned(), self.instances);
         Ok(Task {
-            spec: TaskSpec { name, instances, delay, properties, loops, phases },
+            spec: TaskSpec { name, instances, delay, properties, reset_on_fork, loops, phases },
             at: member.at,
             loop_at: fields.loop_at(member),
             phase_loops_at: loops_at,
@@ -268,9 +269,9 @@ impl<'c, 'v> Reader<'c, 'v> {
                 "policy" => &mut fields.policy,
                 "priority" => &mut fields.priority,
                 "timer_slack" => &mut fields.slack,
-                key if NOT_YET.contains(&key) => {
-                    return Err(Fault::not_yet(member.at, &format!("the key {}", quoted(key))));
-                }
+                "latency_nice" => &mut fields.latency_nice,
+                "slice" => &mut fields.slice,
+                "reset_on_fork" if thread => &mut fields.reset_on_fork,
                 key => {
                     if let Some(why) = without_effect(member, level)? {
                         self.context.warnings.instead(member.at, why);
@@ -309,7 +310,9 @@ impl<'c, 'v> Reader<'c, 'v> {
         }
         let cpus = fields.cpus.map(|node| cpu_set(node, self.context.cpus)).transpose()?;
         let slack = fields.slack.map(micros).transpose()?;
-        Ok(Properties { cpus, policy, group, slack })
+        let latency_nice = fields.latency_nice.map(latency_nice).transpose()?;
+        let slice = fields.slice.map(slice).transpose()?;
+        Ok(Properties { cpus, policy, group, slack, latency_nice, slice })
     }
 }
 
@@ -321,7 +324,7 @@ fn without_effect(member: Member<'_>, level: Level) -> Result<Option<&'static st
         "dl-runtime" | "dl-period" | "dl-deadline" => {
             micros(value)?;
             Some(
-                "`dl-` keys have no effect here: there are no deadlines, and slices are not asked for",
+                "`dl-` keys have no effect here: there are no deadlines, and `slice` asks for a slice",
             )
         }
         // Their old names.
