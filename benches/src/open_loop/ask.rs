@@ -2,7 +2,7 @@
 
 use super::mix::Class;
 use runyard::{Task, TaskBuilder};
-use runyard_engine::attr::{Nice, Policy, RtPrio};
+use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio};
 
 /// The priority of whoever accepts requests: above all who answer them.
 pub(crate) const ACCEPTS: u8 = 90;
@@ -18,6 +18,8 @@ pub(crate) enum Ask {
     Fair,
     /// The short class is SCHED_FIFO, the long one SCHED_OTHER at nice 0.
     ShortRt,
+    /// All are SCHED_OTHER at nice 0, and the short class has the lowest latency nice.
+    ShortLatencyNice,
 }
 
 impl Ask {
@@ -25,13 +27,21 @@ impl Ask {
         let fair = Policy::Normal(Nice::default());
         match (self, class) {
             (Ask::Fcfs, _) | (Ask::ShortRt, Class::Short) => fifo(SHORT),
-            (Ask::Fair, _) | (Ask::ShortRt, Class::Long) => fair,
+            (Ask::Fair | Ask::ShortLatencyNice, _) | (Ask::ShortRt, Class::Long) => fair,
+        }
+    }
+
+    pub(crate) fn latency_nice(self, class: Class) -> LatencyNice {
+        match (self, class) {
+            (Ask::ShortLatencyNice, Class::Short) => LatencyNice::MIN,
+            _ => LatencyNice::ZERO,
         }
     }
 
     /// A request's task on the runtime.
     pub(crate) fn task(self, class: Class) -> TaskBuilder {
-        Task::builder().policy(self.policy(class))
+        let latency_nice = self.latency_nice(class).get();
+        Task::builder().policy(self.policy(class)).latency_nice(latency_nice)
     }
 }
 

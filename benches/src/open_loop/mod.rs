@@ -37,6 +37,7 @@ use runyard_engine::time::Nanos;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 use service::Service;
+use simulated::simulated;
 use spin::Spin;
 use std::sync::Arc;
 use trace::Trace;
@@ -64,18 +65,24 @@ pub enum Side {
     RunyardFair,
     /// Tasks of the runtime: the short class is SCHED_FIFO
     RunyardRt,
+    /// Tasks of the runtime, all at nice 0: the short class has latency nice -20
+    RunyardLatencyNice,
     /// The simulator: first come, first served, without preemption
     SimFcfs,
     /// The simulator: all at nice 0
     SimFair,
     /// The simulator: the short class is SCHED_FIFO
     SimRt,
+    /// The simulator: all at nice 0, and the short class has latency nice -20
+    SimLatencyNice,
     /// As `sim-fcfs`, and the scheduler costs nothing
     IdealFcfs,
     /// As `sim-fair`, and the scheduler costs nothing
     IdealFair,
     /// As `sim-rt`, and the scheduler costs nothing
     IdealRt,
+    /// As `sim-latency-nice`, and the scheduler costs nothing
+    IdealLatencyNice,
 }
 
 /// How long to measure.
@@ -242,18 +249,24 @@ impl Side {
     /// When each request ended; `None` if this machine does not permit such a side.
     fn ends(self, trace: &Trace, spin: Spin) -> Option<Vec<Nanos>> {
         let service = || Arc::new(Service::new(trace.clone(), spin));
+        let runyard = |ask| Some(hosts::runyard(&service(), ask));
+        let sim = |ask| Some(simulated(trace, ask, true));
+        let ideal = |ask| Some(simulated(trace, ask, false));
         match self {
             Side::Tokio => Some(hosts::tokio(&service())),
             Side::Threads => hosts::threads(&service(), false),
             Side::ThreadsRt => hosts::threads(&service(), true),
-            Side::RunyardFair => Some(hosts::runyard(&service(), Ask::Fair)),
-            Side::RunyardRt => Some(hosts::runyard(&service(), Ask::ShortRt)),
-            Side::SimFcfs => Some(simulated::simulated(trace, Ask::Fcfs, true)),
-            Side::SimFair => Some(simulated::simulated(trace, Ask::Fair, true)),
-            Side::SimRt => Some(simulated::simulated(trace, Ask::ShortRt, true)),
-            Side::IdealFcfs => Some(simulated::simulated(trace, Ask::Fcfs, false)),
-            Side::IdealFair => Some(simulated::simulated(trace, Ask::Fair, false)),
-            Side::IdealRt => Some(simulated::simulated(trace, Ask::ShortRt, false)),
+            Side::RunyardFair => runyard(Ask::Fair),
+            Side::RunyardRt => runyard(Ask::ShortRt),
+            Side::RunyardLatencyNice => runyard(Ask::ShortLatencyNice),
+            Side::SimFcfs => sim(Ask::Fcfs),
+            Side::SimFair => sim(Ask::Fair),
+            Side::SimRt => sim(Ask::ShortRt),
+            Side::SimLatencyNice => sim(Ask::ShortLatencyNice),
+            Side::IdealFcfs => ideal(Ask::Fcfs),
+            Side::IdealFair => ideal(Ask::Fair),
+            Side::IdealRt => ideal(Ask::ShortRt),
+            Side::IdealLatencyNice => ideal(Ask::ShortLatencyNice),
         }
     }
 }

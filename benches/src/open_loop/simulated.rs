@@ -52,7 +52,9 @@ pub(crate) fn simulated(trace: &Trace, ask: Ask, costs: bool) -> Vec<Nanos> {
 fn scenario(trace: &Trace, ask: Ask) -> Scenario {
     let mut scenario = blank(trace.mix.kinds().len());
     for (kind, task) in scenario.tasks[ACCEPTS_THEM + 1..].iter_mut().enumerate() {
-        task.properties.policy = Some(ask.policy(trace.mix.class(kind)));
+        let class = trace.mix.class(kind);
+        task.properties.policy = Some(ask.policy(class));
+        task.properties.latency_nice = Some(ask.latency_nice(class));
         task.phases[0].steps = vec![Step::Run(Draw::Fixed(trace.mix.kinds()[kind].service))];
     }
     let accepts = &mut scenario.tasks[ACCEPTS_THEM];
