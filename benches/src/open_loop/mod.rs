@@ -45,8 +45,14 @@ use trace::Trace;
 /// How many CPUs answer requests.
 pub const CPUS: usize = 2;
 
-/// What a p99.9 slowdown is to stay within: 50 is what the published systems are compared by.
-pub const LIMITS: [u32; 3] = [10, 20, 50];
+/// What a slowdown is to stay within: a p99.9 of 50 is what the published systems are compared by. On
+/// a shared machine p99.9 is the machine's doing where service times are short, and so p99 is here too.
+pub const GOALS: [Goal; 4] = [
+    Goal { quantile: Quantile::P999, most: 10.0 },
+    Goal { quantile: Quantile::P999, most: 20.0 },
+    Goal { quantile: Quantile::P999, most: 50.0 },
+    Goal { quantile: Quantile::P99, most: 50.0 },
+];
 
 /// A side that answers fewer of the requests that come is saturated.
 const KEEPS_UP: f64 = 0.99;
@@ -119,6 +125,23 @@ pub struct Point {
     pub rounds: Vec<Round>,
 }
 
+/// What a slowdown is to stay within.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Goal {
+    pub quantile: Quantile,
+    pub most: f64,
+}
+
+/// Of all requests of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Quantile {
+    P99,
+    P999,
+}
+
 /// How far a side can be loaded.
 #[derive(Clone, Debug, Serialize)]
 pub struct Highest {
@@ -126,8 +149,8 @@ pub struct Highest {
     pub mix: Mix,
     /// Who answered them.
     pub side: Side,
-    /// For each of [`LIMITS`], the highest load up to which the p99.9 slowdown stays within it.
-    pub loads: [Option<f64>; 3],
+    /// For each of [`GOALS`], the highest load up to which the slowdown stays within it.
+    pub loads: [Option<f64>; GOALS.len()],
 }
 
 impl Measured {
@@ -175,7 +198,7 @@ impl Measured {
         all.dedup();
         let highest = |(mix, side)| {
             let points = || self.points.iter().filter(move |p| (p.mix, p.side) == (mix, side));
-            let loads = LIMITS.map(|limit| highest(points(), limit.into()));
+            let loads = GOALS.map(|goal| highest(points(), goal));
             Highest { mix, side, loads }
         };
         all.into_iter().map(highest).collect()
@@ -194,21 +217,17 @@ impl Measured {
         struct Whole<'a> {
             #[serde(flatten)]
             measured: &'a Measured,
+            goals: [Goal; GOALS.len()],
             highest: Vec<Highest>,
         }
-        let whole = Whole { measured: self, highest: self.highest() };
+        let whole = Whole { measured: self, goals: GOALS, highest: self.highest() };
         serde_json::to_string_pretty(&whole).expect("all keys are strings")
     }
 }
 
 /// The highest load of a side before the first that is known to be too much.
-fn highest<'a>(points: impl Iterator<Item = &'a Point>, limit: f64) -> Option<f64> {
-    let verdict = |point: &Point| {
-        let p999 = point.median().and_then(|median| median.all.p999);
-        let within = p999.map(|p999| p999 <= limit);
-        (point.load, if point.is_saturated() { Some(false) } else { within })
-    };
-    let known = points.map(verdict).filter_map(|(load, within)| Some((load, within?)));
+fn highest<'a>(points: impl Iterator<Item = &'a Point>, goal: Goal) -> Option<f64> {
+    let known = points.filter_map(|point| Some((point.load, point.is_within(goal)?)));
     known.take_while(|&(_, within)| within).map(|(load, _)| load).last()
 }
 
@@ -236,6 +255,16 @@ impl Point {
                 p999: of(|round| round.short.p999),
             },
         })
+    }
+
+    /// Whether a goal is reached, as far as is known.
+    fn is_within(&self, goal: Goal) -> Option<bool> {
+        let all = self.median()?.all;
+        let slowdown = match goal.quantile {
+            Quantile::P99 => all.p99,
+            Quantile::P999 => all.p999,
+        };
+        if self.is_saturated() { Some(false) } else { Some(slowdown? <= goal.most) }
     }
 
     /// Whether the side does not keep up with what comes.
@@ -316,9 +345,10 @@ mod tests {
             (0.7, figures(1.0, Some(51.0))),
             (0.8, figures(1.0, Some(49.0))),
         ];
-        assert_eq!(measured(&points).highest()[0].loads, [Some(0.3), Some(0.5), Some(0.5)]);
+        let loads = [Some(0.3), Some(0.5), Some(0.5), Some(0.8)];
+        assert_eq!(measured(&points).highest()[0].loads, loads);
         let saturated = [(0.1, figures(0.98, Some(1.0))), (0.3, figures(1.0, Some(1.0)))];
-        assert_eq!(measured(&saturated).highest()[0].loads, [None; 3]);
+        assert_eq!(measured(&saturated).highest()[0].loads, [None; 4]);
     }
 
     #[test]
@@ -337,7 +367,7 @@ mod tests {
         assert_eq!(words[1][5..], figures, "{text}");
         assert_eq!(words[2].last(), Some(&"saturated"), "{text}");
         assert_eq!(words[3][..], ["B3", "threads-rt", "0.50", "not", "permitted"], "{text}");
-        assert_eq!(words[6][..], ["B1", "tokio", "0.10", "0.10", "0.10"], "{text}");
+        assert_eq!(words[6][..], ["B1", "tokio", "0.10", "0.10", "0.10", "0.10"], "{text}");
         assert!(measured.json().contains(r#""side": "threads-rt""#));
     }
 }

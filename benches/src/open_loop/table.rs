@@ -1,6 +1,6 @@
 //! What was measured, as tables in plain ASCII.
 
-use super::{Highest, LIMITS, Measured, Point};
+use super::{GOALS, Goal, Highest, Measured, Point, Quantile};
 use crate::live::table::table;
 use clap::ValueEnum;
 
@@ -20,11 +20,11 @@ pub(crate) fn render(measured: &Measured) -> String {
         "short p99.9",
         "",
     ];
-    let limits = LIMITS.map(|limit| format!("p99.9 <= {limit}"));
-    let [tight, middle, wide] = limits.each_ref().map(String::as_str);
     let points = table(head, measured.points.iter().map(point));
+    let goals = GOALS.map(goal);
+    let [a, b, c, d] = goals.each_ref().map(String::as_str);
     let highest = measured.highest();
-    points + "\n" + &table(["mix", "side", tight, middle, wide], highest.iter().map(highest_row))
+    points + "\n" + &table(["mix", "side", a, b, c, d], highest.iter().map(highest_row))
 }
 
 fn point(point: &Point) -> [String; 12] {
@@ -52,12 +52,18 @@ fn point(point: &Point) -> [String; 12] {
     ]
 }
 
-fn highest_row(row: &Highest) -> [String; 5] {
-    let [tight, middle, wide] = row.loads.map(|load| match load {
-        Some(load) => format!("{load:.2}"),
-        None => "-".to_owned(),
-    });
-    [name(&row.mix), name(&row.side), tight, middle, wide]
+fn goal(goal: Goal) -> String {
+    let quantile = match goal.quantile {
+        Quantile::P99 => "p99",
+        Quantile::P999 => "p99.9",
+    };
+    format!("{quantile} <= {}", goal.most)
+}
+
+fn highest_row(row: &Highest) -> [String; 2 + GOALS.len()] {
+    let load = |load: Option<f64>| load.map_or_else(|| "-".to_owned(), |load| format!("{load:.2}"));
+    let [a, b, c, d] = row.loads.map(load);
+    [name(&row.mix), name(&row.side), a, b, c, d]
 }
 
 fn figure(slowdown: Option<f64>) -> String {
