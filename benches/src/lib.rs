@@ -9,11 +9,13 @@
 //! Operations assert what they came for: a switch that chose the same task again, or a push that
 //! did not move anybody, would measure something else.
 //!
-//! [`live`] is apart: whole workloads on threads of this machine, beside the same on a peer.
+//! [`live`] and [`open_loop`] are apart: whole workloads on threads of this machine, beside the same
+//! on a peer.
 
 mod balance;
 mod fair;
 pub mod live;
+pub mod open_loop;
 mod rig;
 mod switch;
 pub mod throughput;

@@ -3,11 +3,11 @@
 //! the tables; `docs/performance.md` has the figures.
 
 mod hog;
-mod host;
+pub(crate) mod host;
 mod preemption;
-mod probe;
-mod rates;
-mod table;
+pub(crate) mod probe;
+pub(crate) mod rates;
+pub(crate) mod table;
 mod tasks;
 
 pub use hog::BesideHog;

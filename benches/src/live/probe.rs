@@ -75,7 +75,7 @@ impl Probe {
             Probe::RunyardFair => Some(on_runyard(Task::builder(), periods)),
             Probe::Tokio => Some(on_tokio(periods)),
             Probe::KernelFair => on_kernel_threads(|| true, periods),
-            Probe::KernelFifo => on_kernel_threads(become_fifo, periods),
+            Probe::KernelFifo => on_kernel_threads(|| become_fifo(PRIORITY), periods),
         }
     }
 }
@@ -219,9 +219,9 @@ fn kernel_probe(periods: usize) -> Vec<Duration> {
     lateness
 }
 
-/// Makes the calling thread SCHED_FIFO; `false` if that is not permitted.
-fn become_fifo() -> bool {
-    let priority = ThreadPriorityValue::try_from(PRIORITY).expect("a priority is in 1..=99");
+/// Makes the calling thread SCHED_FIFO, of this priority in 1..=99; `false` if that is not permitted.
+pub(crate) fn become_fifo(priority: u8) -> bool {
+    let priority = ThreadPriorityValue::try_from(priority).expect("a priority is in 1..=99");
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
     let priority = ThreadPriority::Crossplatform(priority);
     set_thread_priority_and_policy(thread_native_id(), priority, policy).is_ok()

@@ -73,7 +73,10 @@ fn range([least, greatest]: [f64; 2]) -> String {
 }
 
 /// Names to the left, figures to the right.
-fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+pub(crate) fn table<const N: usize>(
+    head: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     let aligned = |(column, text): (usize, String)| {

@@ -1,0 +1,373 @@
+//! How long requests wait that come at random and wait for nobody: p99.9 slowdown against load, on
+//! two CPUs. `cargo run --release -p runyard-benches --bin open_loop` prints the tables;
+//! `docs/performance.md` has the figures and how they are measured.
+//!
+//! A point is a mix of requests, a side that answers them, and a load: the part of both CPUs that
+//! the requests ask for by their service times. The sides of a load take turns and answer the same
+//! requests. A request computes in one piece, as nobody wrote it with a scheduler in mind; one that
+//! takes less than the mean of its mix is of the short class, and only some sides may know.
+//!
+//! **Who accepts requests** takes no third CPU: one task sleeps until the next request is to come,
+//! starts it, and is more important than whatever runs. On the runtime it is a real-time task, and
+//! beside tokio and the kernel's threads a SCHED_FIFO thread, so that no peer is worse off by when
+//! its requests are accepted. What it takes of the CPUs is each side's own, and not in the load.
+//!
+//! Invariants: a sojourn counts from the moment at which a request was *to* come; every request is
+//! answered, or the measurement panics.
+//!
+//! Rejected: to poll for arrivals on a third CPU, or on one of two, which changes what load means;
+//! to let tokio's task accept requests, which then arrive in bursts after each long one.
+
+mod ask;
+mod hosts;
+mod mix;
+mod service;
+mod simulated;
+mod slowdown;
+mod spin;
+mod table;
+mod trace;
+
+pub use mix::Mix;
+pub use slowdown::{Round, Slowdowns};
+
+use crate::live::rates::median;
+use ask::Ask;
+use runyard_engine::time::Nanos;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::Serialize;
+use service::Service;
+use simulated::simulated;
+use spin::Spin;
+use std::sync::Arc;
+use trace::Trace;
+
+/// How many CPUs answer requests.
+pub const CPUS: usize = 2;
+
+/// What a slowdown is to stay within: a p99.9 of 50 is what the published systems are compared by. On
+/// a shared machine p99.9 is the machine's doing where service times are short, and so p99 is here too.
+pub const GOALS: [Goal; 4] = [
+    Goal { quantile: Quantile::P999, most: 10.0 },
+    Goal { quantile: Quantile::P999, most: 20.0 },
+    Goal { quantile: Quantile::P999, most: 50.0 },
+    Goal { quantile: Quantile::P99, most: 50.0 },
+];
+
+/// A side that answers fewer of the requests that come is saturated.
+const KEEPS_UP: f64 = 0.99;
+
+/// Who answers requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// Tasks of tokio, on two workers
+    Tokio,
+    /// A pool of kernel threads, SCHED_OTHER
+    Threads,
+    /// Two such pools: threads of the short class are SCHED_FIFO
+    ThreadsRt,
+    /// Tasks of the runtime, all at nice 0
+    RunyardFair,
+    /// Tasks of the runtime: the short class is SCHED_FIFO
+    RunyardRt,
+    /// Tasks of the runtime, all at nice 0: the short class has latency nice -20
+    RunyardLatencyNice,
+    /// The simulator: first come, first served, without preemption
+    SimFcfs,
+    /// The simulator: all at nice 0
+    SimFair,
+    /// The simulator: the short class is SCHED_FIFO
+    SimRt,
+    /// The simulator: all at nice 0, and the short class has latency nice -20
+    SimLatencyNice,
+    /// As `sim-fcfs`, and the scheduler costs nothing
+    IdealFcfs,
+    /// As `sim-fair`, and the scheduler costs nothing
+    IdealFair,
+    /// As `sim-rt`, and the scheduler costs nothing
+    IdealRt,
+    /// As `sim-latency-nice`, and the scheduler costs nothing
+    IdealLatencyNice,
+}
+
+/// How long to measure.
+#[derive(Clone, Debug)]
+pub struct Effort {
+    /// The loads, ascending.
+    pub loads: Vec<f64>,
+    /// The length of a point; a mix has its own if not said.
+    pub seconds: Option<f64>,
+    /// How often each point is measured, each time with other requests.
+    pub rounds: u64,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    schema: &'static str,
+    /// What a service time of a microsecond was taken to be, in steps of the computation.
+    steps_per_us: f64,
+    /// Mix by mix, load by load.
+    pub points: Vec<Point>,
+}
+
+/// A side under a load.
+#[derive(Clone, Debug, Serialize)]
+pub struct Point {
+    /// The requests.
+    pub mix: Mix,
+    /// Who answered them.
+    pub side: Side,
+    /// Which part of all CPUs they asked for.
+    pub load: f64,
+    /// The figures, seed by seed; none if this machine does not permit such a side.
+    pub rounds: Vec<Round>,
+}
+
+/// What a slowdown is to stay within.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Goal {
+    pub quantile: Quantile,
+    pub most: f64,
+}
+
+/// Of all requests of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Quantile {
+    P99,
+    P999,
+}
+
+/// How far a side can be loaded.
+#[derive(Clone, Debug, Serialize)]
+pub struct Highest {
+    /// The requests.
+    pub mix: Mix,
+    /// Who answered them.
+    pub side: Side,
+    /// For each of [`GOALS`], the highest load up to which the slowdown stays within it.
+    pub loads: [Option<f64>; GOALS.len()],
+}
+
+impl Measured {
+    /// Nothing yet, on a machine that is as fast as it is found to be now. From here on the calling
+    /// thread, and who is started by it, has two CPUs.
+    ///
+    /// # Panics
+    /// If there is only one.
+    #[must_use]
+    pub fn on_two_cpus() -> Measured {
+        let allowed = sched_getaffinity(None).expect("a thread has an affinity");
+        let mut own = CpuSet::new();
+        let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
+        cpus.take(CPUS).for_each(|cpu| own.set(cpu));
+        assert_eq!(own.count() as usize, CPUS, "the benchmark needs {CPUS} CPUs");
+        sched_setaffinity(None, &own).expect("these are allowed");
+        let steps_per_us = Spin::calibrate().steps_per_us;
+        Measured { schema: "runyard.open-loop/1", steps_per_us, points: Vec::new() }
+    }
+
+    /// Measures some sides under all loads of a mix; `next` hears of each point before.
+    pub fn add(&mut self, mix: Mix, sides: &[Side], effort: &Effort, next: impl Fn(f64, Side)) {
+        let span = Nanos((effort.seconds.unwrap_or(mix.seconds()) * 1e9) as u64);
+        let spin = Spin { steps_per_us: self.steps_per_us };
+        for &load in &effort.loads {
+            let point = |&side| Point { mix, side, load, rounds: Vec::new() };
+            let mut points: Vec<_> = sides.iter().map(point).collect();
+            for seed in 0..effort.rounds {
+                let trace = Trace::draw(mix, load, span, seed);
+                for point in &mut points {
+                    next(load, point.side);
+                    let ends = point.side.ends(&trace, spin);
+                    point.rounds.extend(ends.map(|ends| Round::new(&trace, &ends)));
+                }
+            }
+            self.points.extend(points);
+        }
+    }
+
+    /// How far each side can be loaded, mix by mix.
+    #[must_use]
+    pub fn highest(&self) -> Vec<Highest> {
+        let mut all: Vec<_> = self.points.iter().map(|point| (point.mix, point.side)).collect();
+        all.sort_unstable();
+        all.dedup();
+        let highest = |(mix, side)| {
+            let points = || self.points.iter().filter(move |p| (p.mix, p.side) == (mix, side));
+            let loads = GOALS.map(|goal| highest(points(), goal));
+            Highest { mix, side, loads }
+        };
+        all.into_iter().map(highest).collect()
+    }
+
+    /// As tables for people.
+    #[must_use]
+    pub fn tables(&self) -> String {
+        table::render(self)
+    }
+
+    /// As JSON.
+    #[must_use]
+    pub fn json(&self) -> String {
+        #[derive(Serialize)]
+        struct Whole<'a> {
+            #[serde(flatten)]
+            measured: &'a Measured,
+            goals: [Goal; GOALS.len()],
+            highest: Vec<Highest>,
+        }
+        let whole = Whole { measured: self, goals: GOALS, highest: self.highest() };
+        serde_json::to_string_pretty(&whole).expect("all keys are strings")
+    }
+}
+
+/// The highest load of a side before the first that is known to be too much.
+fn highest<'a>(points: impl Iterator<Item = &'a Point>, goal: Goal) -> Option<f64> {
+    let known = points.filter_map(|point| Some((point.load, point.is_within(goal)?)));
+    known.take_while(|&(_, within)| within).map(|(load, _)| load).last()
+}
+
+impl Point {
+    /// The median of each figure over the seeds.
+    #[must_use]
+    pub fn median(&self) -> Option<Round> {
+        let first = *self.rounds.first()?;
+        let of = |figure: fn(&Round) -> Option<f64>| {
+            let mut figures: Vec<_> = self.rounds.iter().filter_map(figure).collect();
+            (figures.len() == self.rounds.len()).then(|| median(&mut figures))
+        };
+        Some(Round {
+            achieved: of(|round| Some(round.achieved))?,
+            all: Slowdowns {
+                count: first.all.count,
+                p50: of(|round| round.all.p50),
+                p99: of(|round| round.all.p99),
+                p999: of(|round| round.all.p999),
+            },
+            short: Slowdowns {
+                count: first.short.count,
+                p50: of(|round| round.short.p50),
+                p99: of(|round| round.short.p99),
+                p999: of(|round| round.short.p999),
+            },
+        })
+    }
+
+    /// Whether a goal is reached, as far as is known.
+    fn is_within(&self, goal: Goal) -> Option<bool> {
+        let all = self.median()?.all;
+        let slowdown = match goal.quantile {
+            Quantile::P99 => all.p99,
+            Quantile::P999 => all.p999,
+        };
+        if self.is_saturated() { Some(false) } else { Some(slowdown? <= goal.most) }
+    }
+
+    /// Whether the side does not keep up with what comes.
+    #[must_use]
+    pub fn is_saturated(&self) -> bool {
+        self.median().is_some_and(|median| median.achieved < KEEPS_UP)
+    }
+}
+
+impl Side {
+    /// When each request ended; `None` if this machine does not permit such a side.
+    fn ends(self, trace: &Trace, spin: Spin) -> Option<Vec<Nanos>> {
+        let service = || Arc::new(Service::new(trace.clone(), spin));
+        let runyard = |ask| Some(hosts::runyard(&service(), ask));
+        let sim = |ask| Some(simulated(trace, ask, true));
+        let ideal = |ask| Some(simulated(trace, ask, false));
+        match self {
+            Side::Tokio => Some(hosts::tokio(&service())),
+            Side::Threads => hosts::threads(&service(), false),
+            Side::ThreadsRt => hosts::threads(&service(), true),
+            Side::RunyardFair => runyard(Ask::Fair),
+            Side::RunyardRt => runyard(Ask::ShortRt),
+            Side::RunyardLatencyNice => runyard(Ask::ShortLatencyNice),
+            Side::SimFcfs => sim(Ask::Fcfs),
+            Side::SimFair => sim(Ask::Fair),
+            Side::SimRt => sim(Ask::ShortRt),
+            Side::SimLatencyNice => sim(Ask::ShortLatencyNice),
+            Side::IdealFcfs => ideal(Ask::Fcfs),
+            Side::IdealFair => ideal(Ask::Fair),
+            Side::IdealRt => ideal(Ask::ShortRt),
+            Side::IdealLatencyNice => ideal(Ask::ShortLatencyNice),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::within_time;
+    use clap::ValueEnum;
+
+    fn figures(achieved: f64, p999: Option<f64>) -> Round {
+        let slowdowns = Slowdowns { count: 10_000, p50: Some(1.0), p99: Some(2.0), p999 };
+        Round { achieved, all: slowdowns, short: slowdowns }
+    }
+
+    fn measured(points: &[(f64, Round)]) -> Measured {
+        let point =
+            |&(load, round)| Point { mix: Mix::B1, side: Side::Tokio, load, rounds: vec![round] };
+        let points = points.iter().map(point).collect();
+        Measured { schema: "", steps_per_us: 1.0, points }
+    }
+
+    #[test]
+    fn every_side_answers_every_request() {
+        let rounds = within_time(|| {
+            let spin = Spin::calibrate();
+            let trace = Trace::draw(Mix::B4, 0.2, Nanos::from_millis(200), 1);
+            let ends = |&side: &Side| (side, side.ends(&trace, spin), trace.clone());
+            Side::value_variants().iter().map(ends).collect::<Vec<_>>()
+        });
+        for (side, ends, trace) in rounds {
+            let Some(ends) = ends else {
+                assert_eq!(side, Side::ThreadsRt, "only that may be refused");
+                continue;
+            };
+            let round = Round::new(&trace, &ends);
+            assert!(round.all.p50.is_some_and(|p50| p50 > 0.5), "{side:?}: {round:?}");
+        }
+    }
+
+    #[test]
+    fn the_highest_load_is_before_the_first_that_is_too_much() {
+        let points = [
+            (0.1, figures(1.0, None)),
+            (0.3, figures(1.0, Some(9.0))),
+            (0.5, figures(1.0, Some(19.0))),
+            (0.7, figures(1.0, Some(51.0))),
+            (0.8, figures(1.0, Some(49.0))),
+        ];
+        let loads = [Some(0.3), Some(0.5), Some(0.5), Some(0.8)];
+        assert_eq!(measured(&points).highest()[0].loads, loads);
+        let saturated = [(0.1, figures(0.98, Some(1.0))), (0.3, figures(1.0, Some(1.0)))];
+        assert_eq!(measured(&saturated).highest()[0].loads, [None; 4]);
+    }
+
+    #[test]
+    fn every_figure_has_a_place() {
+        let mut measured = measured(&[(0.1, figures(1.0, Some(9.5))), (0.9, figures(0.5, None))]);
+        measured.points.push(Point {
+            mix: Mix::B3,
+            side: Side::ThreadsRt,
+            load: 0.5,
+            rounds: Vec::new(),
+        });
+        let text = measured.tables();
+        let words: Vec<Vec<_>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
+        let figures = ["1.0", "2.0", "9.5", "1.0", "2.0", "9.5"];
+        assert_eq!(words[1][..5], ["B1", "tokio", "0.10", "1.000", "10000"], "{text}");
+        assert_eq!(words[1][5..], figures, "{text}");
+        assert_eq!(words[2].last(), Some(&"saturated"), "{text}");
+        assert_eq!(words[3][..], ["B3", "threads-rt", "0.50", "not", "permitted"], "{text}");
+        assert_eq!(words[6][..], ["B1", "tokio", "0.10", "0.10", "0.10", "0.10"], "{text}");
+        assert!(measured.json().contains(r#""side": "threads-rt""#));
+    }
+}
