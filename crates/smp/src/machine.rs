@@ -599,7 +599,7 @@ impl<W: Controlled> Machine<W> {
         let new = Spoken::of(&locked.rq);
         let old = std::mem::replace(&mut locked.said, new);
         self.hints.say(cpu, old, new);
-        if new.idle != old.idle {
+        if new.is_idle() != old.is_idle() {
             self.hints.say_times(cpu, &locked.rq);
         }
         let (load, was) = (new.load, old.load);
