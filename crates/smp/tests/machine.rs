@@ -537,6 +537,27 @@ fn a_pulled_task_that_is_changed_on_its_way_leaves_its_place_to_the_next() {
 }
 
 #[test]
+fn a_pulled_task_that_blocks_before_its_cpu_spoke_leaves_its_place_to_the_next() {
+    let mut stage = Stage::new(2, &[]);
+    stage.spawn(fifo(90), &[0]);
+    stage.spawn(fifo(90), &[1]);
+    let (first, second) =
+        (stage.spawn_on_first(fifo(50), &[0, 1]), stage.spawn_on_first(fifo(40), &[0, 1]));
+    stage.world.fx.slowly = true;
+    stage.leave(1, How::Blocks);
+    assert_eq!((stage.place(first), stage.place(second)), (None, Some(0)), "it is on its way");
+    stage.world.fx.silently = true;
+    stage.world.take_over();
+    stage.world.arrive(stage.world.now, 0);
+    stage.leave(1, How::Preempted);
+    assert_eq!(stage.runs(1), Some(first), "others have heard of none of it");
+    stage.leave(1, How::Blocks);
+    assert_eq!((stage.runs(1), stage.place(second)), (None, Some(0)), "nor of that");
+    stage.world.settle();
+    assert_eq!(stage.runs(1), Some(second));
+}
+
+#[test]
 fn a_request_for_a_task_that_is_over_is_nobodys() {
     let mut stage = Stage::new(1, &[]);
     let over = stage.spawn(normal(), &[0]);

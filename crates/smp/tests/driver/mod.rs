@@ -95,7 +95,7 @@ pub type Payload = Work<Job>;
 #[derive(Debug, Default)]
 pub struct Asked {
     pub slowly: bool,
-    silently: bool,
+    pub silently: bool,
     kicks: Vec<CpuId>,
     moving: Vec<Moving<Payload>>,
     silent: Vec<CpuId>,
@@ -314,7 +314,8 @@ impl World {
         self.check(op);
     }
 
-    fn take_over(&mut self) {
+    /// What the machine asked for is owed from now on.
+    pub fn take_over(&mut self) {
         for cpu in self.fx.kicks.drain(..) {
             self.cpus[cpu.index()].kicked = true;
         }
@@ -475,7 +476,8 @@ impl World {
         }
     }
 
-    fn arrive(&mut self, now: Time, at: usize) {
+    /// One of those on their way arrives.
+    pub fn arrive(&mut self, now: Time, at: usize) {
         let moving = self.moving.swap_remove(at);
         let task = moving.task().id;
         self.machine.arrive(now, moving, &mut self.fx);
