@@ -428,6 +428,20 @@ fn an_affinity_races_a_cpu_that_looks_for_work_before_it_goes_idle() {
 }
 
 #[test]
+fn an_affinity_and_a_switch_race_a_cpu_that_looks_for_work() {
+    explore(Some(2), || {
+        let (mut bench, task) = waits_on_the_first(Some(normal()));
+        let moved = task.clone();
+        bench.race([
+            on(0, |cpu| cpu.yield_now()),
+            on(1, |cpu| cpu.block()),
+            on(2, move |cpu| cpu.set_affinity(&moved, &[0])),
+        ]);
+        assert_eq!(bench.place(&task), Some((0, normal())));
+    });
+}
+
+#[test]
 fn an_affinity_races_a_tick_that_finds_an_idle_cpu() {
     explore(Some(2), || {
         let (mut bench, task) = waits_on_the_first(None);
@@ -547,6 +561,7 @@ fn giving_a_running_task_races_its_policy() {
             on(4, move |cpu| cpu.set_policy(&raised, fifo(1))),
         ]);
         assert!(bench.runs(&task));
+        assert!(bench.place(&task).is_some_and(|(_, policy)| policy == fifo(1)));
     });
 }
 

@@ -15,8 +15,17 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{Token, Window};
 use runyard_engine::topology::Topology;
 
+/// How many lives there are at least; `PROPTEST_CASES` may ask for more.
+const LIVES: u32 = 2_000;
+
+/// What fails is printed whole; it belongs into a test of its own.
+fn config() -> ProptestConfig {
+    let asked = ProptestConfig::default();
+    ProptestConfig { cases: asked.cases.max(LIVES), failure_persistence: None, ..asked }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(config())]
 
     #[test]
     fn any_life_keeps_the_laws(actions in prop::collection::vec(any::<[u8; 4]>(), 1..250)) {
