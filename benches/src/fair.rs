@@ -130,7 +130,7 @@ fn searches(cpus: u32) -> Runner {
     let mut asleep = Some(world.seats[0].block(&world.machine, Time(1)));
     Box::new(move |times| {
         for _ in 0..times {
-            // Long enough that the CPU looks for work when it idles.
+            // Long enough that the CPU looks for work when it idles, if it did not in vain lately.
             world.clock.after(Nanos::from_millis(2));
             world.wake(asleep.take().expect("it blocked again"));
             world.seats[0].switch_to(&world.machine, world.clock.now, TaskId(0));
