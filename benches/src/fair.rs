@@ -2,7 +2,8 @@
 //!
 //! `wake-up/balanced` and `wake-up/not-balanced` are the same with and without `LOAD_BALANCE`: a task
 //! wakes up on an idle CPU, runs and blocks, which is when its CPU looks for others' work; and the
-//! busy CPUs tick meanwhile, which is when they balance. `pass` is a pass of a busy CPU over the
+//! busy CPUs tick meanwhile, which is when they balance. `wake-up/.../in-vain` are these where a task
+//! waits on each busy CPU that cannot leave it: nobody can be helped, and everybody tries. `pass` is a pass of a busy CPU over the
 //! whole machine, `search` what a CPU about to idle does where everybody has somebody waiting and
 //! nobody may leave.
 
@@ -31,9 +32,12 @@ const PAUSE: Nanos = Nanos::from_millis(300);
 pub(crate) fn operations() -> Vec<Operation> {
     let all = Features::default();
     let without = all.without(Feature::LoadBalance);
-    let wakeups = [("balanced", all), ("not-balanced", without)].map(|(word, features)| {
-        Operation::new(format!("wake-up/{word}/{CPUS}"), move || wake_ups(features))
-    });
+    let mut wakeups = Vec::new();
+    for (word, features) in [("balanced", all), ("not-balanced", without)] {
+        let name = format!("wake-up/{word}/{CPUS}");
+        wakeups.push(Operation::new(name.clone(), move || wake_ups(features, 0)));
+        wakeups.push(Operation::new(name + "/in-vain", move || wake_ups(features, BUSY)));
+    }
     let passes = SIZES.map(|cpus| Operation::new(format!("pass/{cpus}"), move || passes(cpus)));
     let searches =
         SIZES.map(|cpus| Operation::new(format!("search/{cpus}"), move || searches(cpus)));
@@ -79,8 +83,12 @@ fn bound(id: u32, on: CpuId) -> TaskOf<Payload> {
     task(id, attr(normal, CpuSet::only(on)), on)
 }
 
-fn wake_ups(features: Features) -> Runner {
+/// On the first `crowded` CPUs a second task waits that is bound there.
+fn wake_ups(features: Features, crowded: u32) -> Runner {
     let mut world = World::new(CPUS, BUSY, features);
+    for id in 0..crowded {
+        world.wake(bound(CPUS + id, CpuId::at(id as usize)));
+    }
     let free = (BUSY..CPUS).map(|cpu| CpuId::at(cpu as usize));
     let all = world.machine.all().clone();
     let sleeper = |cpu: CpuId| {
@@ -122,7 +130,7 @@ fn searches(cpus: u32) -> Runner {
     let mut asleep = Some(world.seats[0].block(&world.machine, Time(1)));
     Box::new(move |times| {
         for _ in 0..times {
-            // Long enough that the CPU looks for work when it idles.
+            // Long enough that the CPU looks for work when it idles, if it did not in vain lately.
             world.clock.after(Nanos::from_millis(2));
             world.wake(asleep.take().expect("it blocked again"));
             world.seats[0].switch_to(&world.machine, world.clock.now, TaskId(0));

@@ -45,6 +45,8 @@ pub struct Options {
 struct Run {
     threads: BTreeMap<String, Figures>,
     usage: Usage,
+    /// Of all tasks.
+    migrations: f64,
 }
 
 /// What one host says of the tasks of one thread object.
@@ -79,8 +81,11 @@ pub fn run(options: &Options) -> Outcome {
     let rig = Rig::new()?;
     let costs = rig.costs(options.repeat)?;
     println!("{} CPUs, simulated with {costs}\n", rig.cpus);
-    println!("| scenario | CPU shares apart, points | wake-up p50: kernel | simulated | ratio | |");
-    println!("|---|---|---|---|---|---|");
+    println!(
+        "| scenario | CPU shares apart, points | wake-up p50: kernel | simulated | ratio | | \
+         migrations: kernel | simulated |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
     let mut scenarios: Vec<_> =
         std::fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<Outcome<_>>()?;
     scenarios.sort();
@@ -171,6 +176,7 @@ impl Rig {
         let share = |of: &Value| Some(of["runtime_ns"].as_f64()? / duration * 100.0);
         let mut all = BTreeMap::<String, Figures>::new();
         let mut usage = Usage::new();
+        let mut migrations = 0.0;
         for group in report["groups"].as_array().into_iter().flatten() {
             let path = group["path"].as_str().unwrap_or_default().to_owned();
             usage.extend(share(group).map(|share| (path, share)));
@@ -180,12 +186,13 @@ impl Rig {
             let figures = all.entry(thread.to_owned()).or_default();
             figures.shares.push(share(task).unwrap_or(0.0));
             *usage.entry(thread.to_owned()).or_default() += share(task).unwrap_or(0.0);
+            migrations += task["migrations"].as_f64().unwrap_or(0.0);
             if task["wakeups"].as_u64() >= Some(ENOUGH_WAKEUPS) {
                 figures.wakeups.extend(task["wakeup_latency"]["p50_ns"].as_f64());
             }
         }
         all.values_mut().for_each(|figures| figures.shares.sort_by(|a, b| b.total_cmp(a)));
-        Ok(Run { threads: all, usage })
+        Ok(Run { threads: all, usage, migrations })
     }
 }
 
@@ -212,5 +219,7 @@ fn row(name: &str, kernel: &[Run], simulated: &Run) -> String {
     let wakeups = worst.map_or("- | - | -".to_owned(), |(theirs, ours, ratio)| {
         format!("{:.1} us | {:.1} us | {ratio:.2}", theirs / 1e3, ours / 1e3)
     });
-    format!("| {name} | {apart:.1} | {wakeups} | {verdict} |")
+    let theirs = median(kernel.iter().map(|run| run.migrations)).unwrap_or(0.0);
+    let ours = simulated.migrations;
+    format!("| {name} | {apart:.1} | {wakeups} | {verdict} | {theirs:.0} | {ours:.0} |")
 }

@@ -119,6 +119,11 @@ impl<P, G: Groups> RunQueue<P, G> {
         let idle = self.links.iter(self.fair.tasks).filter(|&at| self.is_idle_class(at)).count();
         let counted = self.fair.root.nr_idle_tasks as usize;
         ensure!(self, idle == counted, "{idle} fair tasks of the idle class are {counted}");
+        let mut idle_load = 0;
+        let mut add = |at| idle_load += self.idle_weight(at);
+        self.fair.root.curr.into_iter().for_each(&mut add);
+        self.check_heaps(None, &mut add);
+        ensure!(self, idle_load == self.fair.idle_load, "the idle class weighs {idle_load}");
     }
 
     fn check_queue(&self, level: Option<Index>) {

@@ -160,8 +160,10 @@ pub(crate) struct Fair {
     /// The nodes of the heaps [`FairQueue::waiting`], and of [`FairQueue::urgent`].
     pub(crate) forest: Forest<Key>,
     pub(crate) urgent_forest: Forest<Key>,
-    /// Queued and running fair tasks; who came first is first.
+    /// Queued and running fair tasks; whom balance looked at last, and who came last, is last.
     pub(crate) tasks: List,
+    /// What those entities of the root's queue weigh that have SCHED_IDLE tasks only.
+    pub(crate) idle_load: u64,
     /// The group queues that exist, in order of group.
     pub(crate) group_queues: Vec<(GroupId, Index)>,
     /// Boxes for those to come, so that making one does not allocate.
@@ -180,6 +182,7 @@ impl Fair {
             forest: Forest::new(),
             urgent_forest: Forest::new(),
             tasks: List::default(),
+            idle_load: 0,
             group_queues: Vec::new(),
             unused: Vec::new(),
             arrivals: 0,
@@ -224,6 +227,8 @@ impl<P, G: Groups> RunQueue<P, G> {
             (task.attr.group, task.attr.policy)
         };
         let home = self.group_queue(group);
+        let top = home.map_or(at, |home| self.top(home));
+        let idle_load = home.map_or(0, |_| self.idle_weight(top));
         self.links.push_back(&mut self.fair.tasks, at);
         let (mut arriving, mut idle) = (Some(at), policy == Policy::Idle);
         let mut level = home;
@@ -241,12 +246,15 @@ impl<P, G: Groups> RunQueue<P, G> {
             self.update_share(above);
             level = self.entity(above).parent;
         }
+        self.note_idle_load(idle_load, top);
     }
 
     /// Takes a task out of its queue and out of every group queue that it leaves empty. If it ran,
     /// the groups above it that stay go back among those who wait.
     pub(crate) fn dequeue_fair(&mut self, at: Index, asleep: bool) {
         let running = self.curr == Some(at);
+        let top = self.top(at);
+        let idle_load = self.idle_weight(top);
         let mut idle = self.task(at).attr.policy == Policy::Idle;
         let (mut next, mut leaving) = (Some(at), true);
         while let Some(entity) = next {
@@ -266,7 +274,48 @@ impl<P, G: Groups> RunQueue<P, G> {
             }
             next = level;
         }
+        self.note_idle_load(idle_load, top);
         self.links.remove(&mut self.fair.tasks, at);
+    }
+
+    /// Refreshes the shares of the groups above the running task.
+    pub(crate) fn update_shares(&mut self, curr: Index) {
+        if self.entity(curr).parent.is_none() {
+            return;
+        }
+        let top = self.top(curr);
+        let idle_load = self.idle_weight(top);
+        let mut level = self.entity(curr).parent;
+        while let Some(above) = level {
+            self.update_share(above);
+            level = self.entity(above).parent;
+        }
+        self.note_idle_load(idle_load, top);
+    }
+
+    /// The entity above (or at) this one that competes in the root's queue.
+    fn top(&self, mut at: Index) -> Index {
+        while let Some(above) = self.entity(at).parent {
+            at = above;
+        }
+        at
+    }
+
+    /// What an entity of the root's queue adds to [`Fair::idle_load`].
+    pub(crate) fn idle_weight(&self, top: Index) -> u64 {
+        let idle = match self.member(top) {
+            Member::Task(task) => task.attr.policy == Policy::Idle,
+            Member::Group(it) => {
+                let only = it.queue.nr_tasks == it.queue.nr_idle_tasks;
+                only || self.groups.counts_as_idle(it.group)
+            }
+        };
+        if idle && self.is_attached(top) { self.entity(top).weight.into() } else { 0 }
+    }
+
+    /// After one entity of the root's queue changed, which had added `before`.
+    fn note_idle_load(&mut self, before: u64, top: Index) {
+        self.fair.idle_load = self.fair.idle_load - before + self.idle_weight(top);
     }
 
     /// Charges the running fair task and the groups above it.
@@ -520,7 +569,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     /// Sets the weight of a group's entity to the group's share of this CPU (`calc_group_shares`).
-    pub(crate) fn update_share(&mut self, at: Index) {
+    fn update_share(&mut self, at: Index) {
         let GroupQueue { group, contribution, ref queue, .. } = *self.group(at);
         let (load, nr) = (queue.load, queue.nr);
         let total = self.groups.exchange_load(group, contribution, load);

@@ -34,4 +34,4 @@ pub mod time;
 pub mod timer;
 pub mod topology;
 
-pub use pull::{FairPull, Stays};
+pub use pull::{FairPull, MAX_LOOKED_AT, Stays};

@@ -1,4 +1,5 @@
-//! What a run queue gives to a CPU that balances: a waiting fair task, or the running one.
+//! What a run queue gives to other CPUs for balance: a waiting fair task, to one that asks for it or to
+//! one that could run it at once; or the running one.
 
 use crate::balance::{IDLE_TASK_LOAD, Measure};
 use crate::cpu::CpuId;
@@ -33,8 +34,8 @@ pub enum Stays {
     NotNow,
 }
 
-/// How many queued tasks a balancing CPU looks at under one lock (`sched_nr_migrate`).
-const MAX_LOOKED_AT: usize = 32;
+/// How many queued tasks balance looks at under one lock (`sched_nr_migrate`).
+pub const MAX_LOOKED_AT: u32 = 32;
 
 impl<P, G: Groups> RunQueue<P, G> {
     /// Takes out a waiting fair task that may run on another CPU; with it the load that went.
@@ -69,14 +70,9 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     /// Takes out a waiting fair task for a CPU that has less to do, and tells its load.
     fn take_fair(&mut self, pull: FairPull) -> Result<(Index, u64), Stays> {
-        let (at, load) = self.find_fair(pull)?;
-        self.dequeue_fair(at, false);
-        Ok((at, load))
-    }
-
-    fn find_fair(&self, pull: FairPull) -> Result<(Index, u64), Stays> {
         let mut stays = Stays::Nobody;
-        for at in self.links.iter(self.fair.tasks).take(MAX_LOOKED_AT) {
+        for _ in 0..self.fair.root.nr_tasks.min(MAX_LOOKED_AT) {
+            let at = self.look_at_next();
             if self.curr == Some(at) || !self.is_counted(at, pull.measure) {
                 continue;
             }
@@ -89,11 +85,43 @@ impl<P, G: Groups> RunQueue<P, G> {
                 Measure::All | Measure::Normal => self.task_load(at),
             };
             if load / 2 <= pull.max_load && (pull.hot || !self.is_hot(at)) {
+                self.dequeue_fair(at, false);
                 return Ok((at, load));
             }
             stays = Stays::NotNow;
         }
         Err(stays)
+    }
+
+    /// Takes out a waiting fair task for which there is a CPU, looking at [`MAX_LOOKED_AT`] of them;
+    /// those that were looked at are last from then on. `find` is told whether the task is of the
+    /// SCHED_IDLE class.
+    pub fn give_fair(
+        &mut self,
+        now: Time,
+        mut find: impl FnMut(&Task<P>, bool) -> Option<CpuId>,
+    ) -> Option<(Box<Task<P>>, CpuId)> {
+        self.advance(now);
+        for _ in 0..self.fair.root.nr_tasks.min(MAX_LOOKED_AT) {
+            let at = self.look_at_next();
+            if self.curr == Some(at) {
+                continue;
+            }
+            if let Some(to) = find(self.task(at), self.is_idle_class(at)) {
+                self.dequeue_fair(at, false);
+                return Some((self.remove_task(at), to));
+            }
+        }
+        None
+    }
+
+    /// The fair task that balance did not look at for longest, of which there is one.
+    fn look_at_next(&mut self) -> Index {
+        let tasks = &mut self.fair.tasks;
+        let at = self.links.iter(*tasks).next().expect("somebody is in the list");
+        self.links.remove(tasks, at);
+        self.links.push_back(tasks, at);
+        at
     }
 
     /// Whether the running task could be given away at the next switch.

@@ -124,6 +124,12 @@ pub struct CpuLoad {
     /// Those of them that are SCHED_IDLE or below a group that is as good as that
     /// ([`Groups::counts_as_idle`]); the kernel's `idle_h_nr_running` of a CPU.
     pub nr_idle: u32,
+    /// They weigh more than SCHED_IDLE tasks, by a group: who is none of them waits for them as for
+    /// anybody.
+    pub idle_is_heavy: bool,
+    /// A fair task that is none of them waits for another such or for heavy ones, and would not where
+    /// nobody is but light ones. (For the turn of a light one it waits rarely, and anywhere.)
+    pub pressed: bool,
     /// The sum of the fair entities' weights.
     pub load: u64,
 }
@@ -134,14 +140,8 @@ impl CpuLoad {
     /// well: SCHED_IDLE tasks alone in a group of normal weight stand in the way as any do.
     #[must_use]
     pub fn is_sched_idle(&self) -> bool {
-        let nobody_else = self.nr_idle > 0 && self.nr_idle == self.nr_running;
-        nobody_else && weighs_nothing(self.nr_idle, self.load)
+        self.nr_idle > 0 && self.nr_idle == self.nr_running && !self.idle_is_heavy
     }
-}
-
-/// Whether the load of so many SCHED_IDLE tasks is theirs alone: nothing to a normal one.
-pub(crate) fn weighs_nothing(nr_idle: u32, load: u64) -> bool {
-    load <= u64::from(nr_idle) * u64::from(Weight::IDLE.get())
 }
 
 /// How important the work of a CPU is, from the point of view of a real-time task that looks for
@@ -305,7 +305,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
         self.advance(now);
         task.cpu = self.cpu;
-        if self.config.tickless && self.load().nr_running == 1 && self.curr.is_some() {
+        if self.config.tickless && self.nr_running() == 1 && self.curr.is_some() {
             self.tick_at = Some(self.clock.next_multiple(self.config.tick));
         }
         let at = self.add_member(Member::Task(task));
@@ -414,7 +414,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// there is no other CPU.
     fn next_tick(&self) -> Option<Time> {
         let at = self.tick_at?;
-        let alone = self.config.tickless && self.load().nr_running <= 1;
+        let alone = self.config.tickless && self.nr_running() <= 1;
         match self.config.topology.cpus() {
             _ if !alone => Some(at),
             1 => None,
@@ -496,7 +496,12 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.detach(now, slot)
     }
 
+    fn nr_running(&self) -> u32 {
+        self.rt.nr + self.fair.root.nr_tasks
+    }
+
     /// The snapshot that others decide on.
+    #[inline]
     #[must_use]
     pub fn load(&self) -> CpuLoad {
         let closed = !self.online || self.rt.is_throttled();
@@ -505,12 +510,18 @@ impl<P, G: Groups> RunQueue<P, G> {
             Some(prio) => Importance::Rt(prio),
             None => Importance::Normal,
         };
+        let (nr_fair, nr_idle) = (self.fair.root.nr_tasks, self.fair.root.nr_idle_tasks);
+        let nr_running = self.nr_running();
+        let idle_is_heavy = self.fair.idle_load > u64::from(nr_idle * Weight::IDLE.get());
+        let others = nr_running - nr_idle + u32::from(idle_is_heavy);
         CpuLoad {
             level,
             pushable: self.rt.pushable.highest().filter(|_| !closed),
-            nr_running: self.rt.nr + self.fair.root.nr_tasks,
-            nr_fair: self.fair.root.nr_tasks,
-            nr_idle: self.fair.root.nr_idle_tasks,
+            nr_running,
+            nr_fair,
+            nr_idle,
+            idle_is_heavy,
+            pressed: nr_fair > nr_idle && others > 1,
             load: self.fair.root.load,
         }
     }
@@ -546,11 +557,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         if self.task(curr).rt_prio().is_some() {
             self.tick_rt(curr);
         } else {
-            let mut level = self.entity(curr).parent;
-            while let Some(above) = level {
-                self.update_share(above);
-                level = self.entity(above).parent;
-            }
+            self.update_shares(curr);
             let over = self.fair_turn_is_over(curr);
             self.resched_if(over);
         }

@@ -631,6 +631,23 @@ fn short_sleeps_do_not_pay_for_a_lone_member_of_a_group() {
     assert!(napper <= hog + 12_000_000, "hog {hog}, napper {napper}");
 }
 
+/// Balance leaves tasks that ran a moment ago where they are, but for SCHED_IDLE ones.
+#[test]
+fn a_task_that_ran_a_moment_ago_stays_unless_it_is_sched_idle() {
+    for (policy, goes) in [(normal(0), false), (Policy::Idle, true)] {
+        let mut world = with(&[(policy, 0), (policy, 0)]);
+        run(&mut world, Nanos::from_millis(50));
+        let before = world.running;
+        while world.running == before {
+            run(&mut world, Nanos::from_millis(1));
+        }
+        let pull = |hot| FairPull { to: CpuId(1), measure: Measure::All, max_load: u64::MAX, hot };
+        assert_eq!(world.rq.detach_fair(world.now, pull(false)).is_ok(), goes, "{policy}");
+        let taken = goes || world.rq.detach_fair(world.now, pull(true)).is_ok();
+        assert!(taken, "{policy} goes if it must");
+    }
+}
+
 #[test]
 fn without_wakeup_preemption_a_sleeper_waits_for_the_tick() {
     let mut config = Config::new(Topology::flat(1).unwrap());

@@ -21,12 +21,12 @@ use runyard_engine::timer::Window;
 /// How many violations a run keeps; the first tell most.
 const MAX_VIOLATIONS: usize = 16;
 
-/// How long a CPU may idle, or have nothing but SCHED_IDLE tasks, while one and the same task waits
-/// (in the second case a normal one) that may run there: the busy CPU's next tick asks idle CPUs to
-/// balance, at most every 4 ms, and one such occasion may be spent on others.
+/// How long a CPU may idle, or have nothing but SCHED_IDLE tasks, while always somebody waits (in the
+/// second case a normal task) that may run there: the busy CPU's next tick sends a task there, and one
+/// that finds none looks again after 4 ms.
 const IDLE_WHILE_WAITING: Nanos = Nanos::from_millis(20);
 
-/// A CPU idles, and this task waits elsewhere that may run there.
+/// A CPU idles, and somebody waits elsewhere that may run there, this task the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waste {
     task: TaskId,
@@ -36,6 +36,7 @@ pub(crate) struct Waste {
 /// A fair task that waits, and where it may run.
 struct Waiter {
     task: TaskId,
+    /// It waits for tasks of its kind.
     normal: bool,
     cpus: CpuSet,
 }
@@ -72,8 +73,8 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// No CPU idles for long while a fair task waits that may run there, whatever weighs what; nor has
-    /// it nothing but SCHED_IDLE tasks while a normal one waits.
+    /// No CPU idles for long while fair tasks wait that may run there, whatever weighs what; nor has it
+    /// nothing but SCHED_IDLE tasks while normal ones wait for each other.
     fn check_wasted_cpus(&mut self) {
         let waiting = self.waiting_fair_tasks();
         let tick = self.machine.config().tick;
@@ -82,13 +83,13 @@ impl<O: Observer> Sim<'_, O> {
         for at in 0..self.cpus.len() {
             let cpu = &self.cpus[at];
             let (online, load) = self.machine.inspect(cpu.id, |rq| (rq.is_online(), rq.load()));
-            let idle = online && cpu.is_settled() && cpu.doing == Doing::Idle;
-            let soaks = online && cpu.is_settled() && load.is_sched_idle();
+            // Whatever is decided about it: a kick that is of no use comes again and again.
+            let knows = online && cpu.inbound == 0 && !cpu.silent;
+            let idle = knows && cpu.doing == Doing::Idle;
+            let soaks = knows && load.is_sched_idle();
             let wants = |it: &&Waiter| (idle || soaks && it.normal) && it.cpus.contains(cpu.id);
-            let mut tasks = waiting.iter().filter(wants).map(|it| it.task);
-            let still = |waste: &Waste| tasks.clone().any(|task| task == waste.task);
-            let begins = |task| Waste { task, since: self.now };
-            let waste = cpu.waste.filter(still).or_else(|| tasks.next().map(begins));
+            let since = cpu.waste.map_or(self.now, |waste| waste.since);
+            let waste = waiting.iter().find(wants).map(|it| Waste { task: it.task, since });
             self.cpus[at].waste = waste;
             if let Some(Waste { task, since }) = waste
                 && self.now.since(since) > patience
@@ -107,11 +108,16 @@ impl<O: Observer> Sim<'_, O> {
         for cpu in &self.cpus {
             self.machine.inspect(cpu.id, |rq| {
                 let curr = rq.curr().map(|task| task.id);
-                let tasks = rq.tasks().map(|(_, task)| task);
-                let fair = tasks.filter(|it| Some(it.id) != curr && it.rt_prio().is_none());
+                let tasks = || rq.tasks().map(|(_, task)| task);
+                let idle_class =
+                    |it: &Task<_>| it.rt_prio().is_none() && self.machine.counts_as_idle(it.attr());
+                // Who waits for the turn of a light SCHED_IDLE task would do so anywhere.
+                let others = tasks().filter(|&it| !idle_class(it)).count();
+                let pressed = others > 1 || rq.load().idle_is_heavy;
+                let fair = tasks().filter(|it| Some(it.id) != curr && it.rt_prio().is_none());
                 waiting.extend(fair.map(|it| Waiter {
                     task: it.id,
-                    normal: !self.machine.counts_as_idle(it.attr()),
+                    normal: pressed && !idle_class(it),
                     cpus: it.attr().affinity.clone(),
                 }));
             });

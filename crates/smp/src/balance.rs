@@ -8,15 +8,14 @@
 //! - *Idle* CPUs have no tick. A busy CPU that has tasks waiting, or neighbours where there is more
 //!   room, kicks one of them, which then balances for all of them (`nohz_idle_balance`).
 //!
-//! With `IDLE_LOAD_BALANCE` a CPU that has nothing to do does not compare CPU groups to find a
-//! waiting task: there is room for it, so whoever has one waiting may give it. It asks the CPUs that
-//! say so, the busiest of a few nearest ones first; what that costs does not grow with the machine.
-//! If affinities keep it from those, it goes on with the next few at the next occasion, so that none
-//! is left out for ever. A CPU with nothing but SCHED_IDLE tasks is asked by the one on which a
-//! normal task waits, which has a tick, as the other may not.
+//! With `IDLE_LOAD_BALANCE` nobody compares CPU groups to find a task for a CPU that has nothing to
+//! do: there is room for it, whatever weighs what. A CPU that becomes idle asks the CPUs that say that
+//! somebody waits, the busiest of a few nearest ones first; and a CPU on which tasks wait gives them,
+//! at its tick, one after the other to CPUs that could run them at once. What either costs does not
+//! grow with the machine but for the words of a mask. A task that could not be given is not the next one
+//! that is looked at, so none is left out for ever.
 
 use crate::machine::{Controlled, Effects, Machine, Moving, kick_if, leaves};
-use crate::mask::Mask;
 use crate::sync::Ordering;
 use runyard_engine::balance::{
     Balanced, CpuGroup, Domain, Found, Imbalance, MAX_INTERVAL_PER_CPU, MAX_PINNED_INTERVAL,
@@ -25,25 +24,25 @@ use runyard_engine::balance::{
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::Enqueue;
+use runyard_engine::task::Task;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::{Level, Topology};
-use runyard_engine::{FairPull, Stays};
+use runyard_engine::{FairPull, MAX_LOOKED_AT, Stays};
 use std::cmp::Reverse;
 
-/// How many CPUs a search asks at each level, besides the best.
+/// How many CPUs a search asks at each level.
 const CPUS_ASKED: usize = 16;
 
-/// How often the idle CPUs are asked to balance at most, and a CPU on which normal tasks wait looks
-/// for one with SCHED_IDLE tasks only: a jiffy at the 250 Hz of most distributions.
+/// How often the idle CPUs are asked to balance at most, and a CPU looks again for where to send tasks
+/// that wait, after it found nothing: a jiffy at the 250 Hz of most distributions.
 const IDLE_BALANCE_INTERVAL: Nanos = Nanos::from_millis(4);
 
 /// How many tasks are moved in a pass at most (`sched_nr_migrate`).
 const MAX_MOVED: u32 = 32;
 
-/// How often an imbalance is doubled at most because nothing fitted into it. A task of which an
-/// eighth fits makes things worse, but then it is another's turn: three equal tasks on two CPUs
-/// rotate.
-const MAX_RELAXED: u32 = 2;
+/// How many times in sequence a CPU looks at some of its waiting tasks to give one away, so that its
+/// lock is not held for long.
+const MAX_LOOKS: u32 = 8;
 
 /// Of how many CPUs with nothing but pinned tasks a pass finds out.
 const MAX_TRIED: usize = 4;
@@ -57,10 +56,10 @@ pub(crate) struct Balance {
     levels: [Progress; LEVELS],
     /// When a busy CPU looks at the above again, at a tick.
     next_look: Time,
-    /// When a CPU on which normal tasks wait looks for one with SCHED_IDLE tasks only again.
-    next_relief: Time,
-    /// From where a search goes on after it was of no use with the best.
-    cursor: CpuId,
+    /// When a CPU looks again for where to send tasks that wait.
+    next_help: Time,
+    /// When a CPU that becomes idle searches again.
+    next_search: Time,
 }
 
 /// How a level goes for one CPU.
@@ -72,6 +71,16 @@ struct Progress {
     failed: u32,
 }
 
+/// The domains, by the places of their first CPUs, that one idle CPU after the other found in balance.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known([Option<usize>; LEVELS]);
+
+impl Known {
+    fn is_in_balance(&self, level: Level, first: usize) -> bool {
+        self.0[level as usize] == Some(first)
+    }
+}
+
 /// A pass of one CPU at one level.
 #[derive(Clone, Copy, Debug)]
 struct Site {
@@ -79,6 +88,8 @@ struct Site {
     cpu: CpuId,
     level: Level,
     pass: Pass,
+    /// The CPU sleeps deep, and is not to be woken for SCHED_IDLE tasks.
+    spares: bool,
 }
 
 impl Site {
@@ -141,7 +152,8 @@ impl Balance {
             Progress { last: Time::ZERO, interval, failed: 0 }
         };
         let levels = [Level::Smt, Level::Node, Level::Machine].map(progress);
-        Balance { levels, next_look: Time::ZERO, next_relief: Time::ZERO, cursor: CpuId(0) }
+        let [next_look, next_help, next_search] = [Time::ZERO; 3];
+        Balance { levels, next_look, next_help, next_search }
     }
 
     /// Whether something may be due at this tick of a busy CPU.
@@ -156,7 +168,7 @@ impl Balance {
 
 impl Progress {
     /// What a pass means for the next ones; whether a running task is to be taken.
-    fn note(&mut self, outcome: Outcome, Pass { moment, domain, .. }: Pass) -> bool {
+    fn note(&mut self, outcome: Outcome, domain: Domain) -> bool {
         let longer = Nanos(self.interval.0 * 2);
         match outcome {
             Outcome::Moved(_) => (self.failed, self.interval) = (0, domain.min_interval),
@@ -169,7 +181,7 @@ impl Progress {
                 self.interval = longer.min(MAX_PINNED_INTERVAL);
             }
             Outcome::Failed(..) => {
-                self.failed += u32::from(moment != Moment::NewlyIdle);
+                self.failed += 1;
                 self.interval = domain.min_interval;
             }
         }
@@ -187,7 +199,11 @@ impl<W: Controlled> Machine<W> {
         newly: bool,
         fx: &mut impl Effects<W>,
     ) -> bool {
-        if newly && self.hints.overloaded.is_empty() || !self.hints.online.contains(cpu) {
+        let due = || match newly {
+            true => !self.hints.overloaded.is_empty(),
+            false => self.hints.idle_balance_due.swap(false, Ordering::AcqRel),
+        };
+        if !self.hints.online.contains(cpu) || !due() {
             return false;
         }
         match newly {
@@ -208,11 +224,14 @@ impl<W: Controlled> Machine<W> {
             return;
         }
         if looks {
-            self.rebalance(now, cpu, Moment::Busy, fx);
+            self.rebalance(now, (cpu, Moment::Busy), &mut Known::default(), fx);
         }
-        if self.hints.overloaded.contains(cpu) {
-            self.help_with(now, cpu, fx);
-        } else if looks && self.is_crowded(cpu) {
+        let gives = self.has(Feature::IdleLoadBalance);
+        let waits = self.hints.overloaded.contains(cpu);
+        if waits && gives {
+            self.give_away(now, cpu, fx);
+        }
+        if waits && !gives || looks && self.is_crowded(cpu) {
             self.kick_an_idle_cpu(now, cpu, fx);
         }
     }
@@ -224,88 +243,107 @@ impl<W: Controlled> Machine<W> {
             return false;
         }
         if self.has(Feature::IdleLoadBalance) {
-            let pull = FairPull { hot: false, ..anything(cpu, Measure::All) };
-            return self.search(now, Moment::NewlyIdle, pull, fx);
+            return self.search(now, cpu, fx);
         }
         self.domains.iter().any(|&(level, domain)| {
             let pass = Pass { measure: Measure::All, moment: Moment::NewlyIdle, domain };
-            matches!(self.pass(Site { now, cpu, level, pass }, fx), Outcome::Moved(_))
+            let site = Site { now, cpu, level, pass, spares: false };
+            matches!(self.pass(site, fx), Outcome::Moved(_))
         })
     }
 
-    /// Balances for every idle CPU. Says whether the one that does it has work now.
+    /// Balances for every idle CPU, until the one that does it has work itself. Says whether it has.
     fn balance_idle_cpus(&self, now: Time, own: CpuId, fx: &mut impl Effects<W>) -> bool {
-        let searches = self.has(Feature::IdleLoadBalance);
-        let mut found = false;
-        for cpu in self.hints.idle.ring(&self.all, 0..self.cpus.len(), own) {
-            let wanted = match self.sleeps_deep(now, cpu) && cpu != own {
-                true => Measure::Normal,
-                false => Measure::All,
-            };
-            let moved = searches && self.search(now, Moment::Idle, anything(cpu, wanted), fx)
-                || self.rebalance(now, cpu, Moment::Idle, fx);
-            found |= moved && cpu == own;
+        let mut known = Known::default();
+        let mut idle = self.hints.idle.ring(&self.all, 0..self.cpus.len(), own);
+        idle.any(|cpu| self.rebalance(now, (cpu, Moment::Idle), &mut known, fx) && cpu == own)
+    }
+
+    /// Sends a task that waits on `cpu` to a CPU that could run it at once: one that is idle, the
+    /// nearest; or, if it is not of the SCHED_IDLE class, one that has only tasks of that.
+    fn give_away(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        let soaks = self.hints.pressed.contains(cpu) && !self.hints.sched_idle.is_empty();
+        let due = || self.with_balance(cpu, |balance| balance.next_help) <= now;
+        if self.hints.idle.is_empty() && !soaks || !due() {
+            return;
         }
-        found
-    }
-
-    /// Gives a normal task that waits on `cpu` to a CPU that has nothing but SCHED_IDLE tasks, which
-    /// need not do anything for it; of the nearest to one with few.
-    fn relieve(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        let few = |to| Reverse(self.hints.counts(to).nr_fair);
-        let found = self.ask(&self.hints.sched_idle, cpu, few, |to| {
-            self.fetch(now, cpu, anything(to, Measure::Normal), fx).is_ok()
+        let waiting = self.hints.counts(cpu).nr_fair;
+        let level = (0..waiting.div_ceil(MAX_LOOKED_AT).min(MAX_LOOKS)).find_map(|_| {
+            let mut level = None;
+            let (given, resched) = self.take(cpu, fx, |rq| {
+                let given = rq.give_fair(now, |task, idle_class| {
+                    let (to, near) = self.find_room(now, task, cpu, soaks && !idle_class)?;
+                    level = Some(near);
+                    Some(to)
+                });
+                given.inspect(|(task, _)| leaves(task))
+            });
+            kick_if(resched, cpu, fx);
+            let (task, to) = given?;
+            self.send(now, Moving::new(task, cpu, to, Enqueue::Moved), fx);
+            level
         });
-        self.tell_search(cpu, (Moment::Busy, Measure::Normal), found, fx);
+        let wait = if level.is_some() { Nanos::ZERO } else { IDLE_BALANCE_INTERVAL };
+        self.with_balance(cpu, |balance| balance.next_help = now + wait);
+        self.tell_search(cpu, Moment::Busy, level, fx);
     }
 
-    /// Takes one task that waits anywhere for a CPU that could run it at once; of the nearest from
-    /// one with many. Says whether there is one.
-    fn search(&self, now: Time, moment: Moment, pull: FairPull, fx: &mut impl Effects<W>) -> bool {
-        let mask = match pull.measure {
-            Measure::Normal => &self.hints.pressed,
-            Measure::All | Measure::Idle => &self.hints.overloaded,
+    /// Where a fair task that waits on `cpu` could run at once, and how near that is.
+    fn find_room(
+        &self,
+        now: Time,
+        task: &Task<W>,
+        cpu: CpuId,
+        soaks: bool,
+    ) -> Option<(CpuId, Level)> {
+        let affinity = &task.attr().affinity;
+        let spares = self.counts_as_idle(task.attr());
+        let wakes = |idle: &CpuId| !spares || !self.sleeps_deep(now, *idle);
+        let room = |&(level, _): &(Level, Domain)| {
+            let span = self.config.topology.span(cpu, level);
+            let idle = || self.hints.idle.ring(affinity, span.clone(), cpu).find(wakes);
+            let soaker = || {
+                let some = self.hints.sched_idle.ring(affinity, span.clone(), cpu);
+                let few = |&to: &CpuId| self.hints.counts(to).nr_fair;
+                some.take(CPUS_ASKED).min_by_key(few)
+            };
+            Some((if soaks { idle().or_else(soaker) } else { idle() }?, level))
         };
-        if mask.is_empty() {
+        self.domains.iter().find_map(room)
+    }
+
+    /// Takes one task that waits anywhere for a CPU that is about to idle; of the nearest from one
+    /// with many. Says whether there is one. After a search in vain there is none for some time: who
+    /// waits by then is given away at a tick.
+    fn search(&self, now: Time, to: CpuId, fx: &mut impl Effects<W>) -> bool {
+        if now < self.with_balance(to, |balance| balance.next_search) {
             return false;
         }
-        let many = |from| self.hints.counts(from).nr_fair;
-        let gives = |from| self.fetch(now, from, pull, fx).is_ok();
-        let found = self.ask(mask, pull.to, many, gives);
-        self.tell_search(pull.to, (moment, pull.measure), found, fx);
+        let pull = FairPull { to, measure: Measure::All, max_load: u64::MAX, hot: false };
+        let found = self.ask(to, |from| self.fetch(now, from, pull, fx).is_ok());
+        if found.is_none() {
+            let next = now + IDLE_BALANCE_INTERVAL;
+            self.with_balance(to, |balance| balance.next_search = next);
+        }
+        self.tell_search(to, Moment::NewlyIdle, found, fx);
         found.is_some()
     }
 
-    /// Asks CPUs of `mask`, nearest level first, until one agrees, and tells the level: of the nearest
-    /// few the best, then a few from where asking ended last time, so that none is left out for ever.
-    fn ask<K: Ord>(
-        &self,
-        mask: &Mask,
-        cpu: CpuId,
-        rank: impl Fn(CpuId) -> K,
-        mut agrees: impl FnMut(CpuId) -> bool,
-    ) -> Option<Level> {
-        let cursor = self.with_balance(cpu, |balance| balance.cursor);
-        let mut last = None;
+    /// Asks CPUs that have tasks waiting, nearest level first, until one agrees, and tells the level: of
+    /// the nearest few that with most tasks, then the others of them.
+    fn ask(&self, cpu: CpuId, mut agrees: impl FnMut(CpuId) -> bool) -> Option<Level> {
         let found = self.domains.iter().find(|&&(level, _)| {
             let span = self.config.topology.span(cpu, level);
-            let some = |start| {
-                let others = mask.ring(&self.all, span.clone(), start).filter(|&it| it != cpu);
-                others.take(CPUS_ASKED)
+            let some = || {
+                let waiting = self.hints.overloaded.ring(&self.all, span.clone(), cpu);
+                waiting.filter(|&it| it != cpu).take(CPUS_ASKED)
             };
-            let best = some(cpu).max_by_key(|&other| (rank(other), Reverse(other)));
-            best.is_some_and(|best| {
-                agrees(best)
-                    || some(cursor).filter(|&it| it != best).any(|other| {
-                        last = Some(other);
-                        agrees(other)
-                    })
+            let tasks = |it: CpuId| self.hints.counts(it).nr_fair;
+            let most = some().max_by_key(|&it| (tasks(it), Reverse(it)));
+            most.is_some_and(|most| {
+                agrees(most) || some().filter(|&it| it != most).any(&mut agrees)
             })
         });
-        if let Some(last) = last {
-            let next = CpuId::at((last.index() + 1) % self.cpus.len());
-            self.with_balance(cpu, |balance| balance.cursor = next);
-        }
         found.map(|&(level, _)| level)
     }
 
@@ -313,36 +351,48 @@ impl<W: Controlled> Machine<W> {
     fn tell_search(
         &self,
         cpu: CpuId,
-        (moment, measure): (Moment, Measure),
+        moment: Moment,
         level: Option<Level>,
         fx: &mut impl Effects<W>,
     ) {
+        let measure = Measure::All;
         let found = level.map_or(Found::Nothing, |_| Found::Tasks(1));
         if let Some(level) = level.or(self.domains.last().map(|&(level, _)| level)) {
             fx.balanced(cpu, Balanced { level, moment, measure, found });
         }
     }
 
-    /// Balances `cpu` at each level that is due, as long as it is the one to do it for its CPU
-    /// group. Says whether something was moved to it.
-    fn rebalance(&self, now: Time, cpu: CpuId, moment: Moment, fx: &mut impl Effects<W>) -> bool {
-        let (mut moved, mut moment) = (false, moment);
+    /// Balances `cpu` at each level that is due and not known to be in balance, as long as it is the
+    /// one to do it for its CPU group. Says whether something was moved to it.
+    fn rebalance(
+        &self,
+        now: Time,
+        (cpu, mut moment): (CpuId, Moment),
+        known: &mut Known,
+        fx: &mut impl Effects<W>,
+    ) -> bool {
+        let mut moved = false;
         let due = self.due_levels(now, cpu, moment);
+        let spares = moment == Moment::Idle && self.sleeps_deep(now, cpu);
         for &(level, domain) in self.domains.iter().filter(|(level, _)| due[*level as usize]) {
             let pass = Pass { measure: Measure::All, moment, domain };
-            let site = Site { now, cpu, level, pass };
+            let site = Site { now, cpu, level, pass, spares };
             if !self.is_designated(cpu, level) {
                 self.note(site, Outcome::Balanced);
                 break;
             }
-            if domain.serialize && self.hints.serialized.swap(true, Ordering::AcqRel) {
+            let span = self.config.topology.span(cpu, level).start;
+            if known.is_in_balance(level, span) {
+                self.note(site, Outcome::Balanced);
                 continue;
             }
-            if self.balance_level(site, fx) {
-                (moved, moment) = (true, Moment::Busy);
-            }
-            if domain.serialize {
-                self.hints.serialized.store(false, Ordering::Release);
+            match self.balance_level(site, fx) {
+                Outcome::Moved(_) => (moved, moment) = (true, Moment::Busy),
+                // Another idle CPU compares the same CPU groups, unless they are of several CPUs.
+                Outcome::Balanced if !domain.spreads && moment == Moment::Idle => {
+                    known.0[level as usize] = Some(span);
+                }
+                _ => {}
             }
         }
         moved
@@ -381,11 +431,12 @@ impl<W: Controlled> Machine<W> {
         who.or_else(|| hints.online.ring(&self.all, group, first).next()) == Some(cpu)
     }
 
-    /// A pass for each measure, until one moves something; says whether one does. What was found
-    /// to be wrong first counts for the next time.
-    fn balance_level(&self, site: Site, fx: &mut impl Effects<W>) -> bool {
+    /// A pass for each measure, until one moves something. What was found to be wrong first counts for
+    /// the next time.
+    fn balance_level(&self, site: Site, fx: &mut impl Effects<W>) -> Outcome {
         let mut outcome = Outcome::Balanced;
-        for measure in Pass::measures(self.config.features, site.pass.domain) {
+        let measures = Pass::measures(self.config.features, site.pass.domain);
+        for measure in measures.filter(|&it| it == Measure::Normal || !site.spares) {
             let found = self.pass(site.measuring(measure), fx);
             let moved = matches!(found, Outcome::Moved(_));
             if moved || outcome == Outcome::Balanced {
@@ -402,20 +453,20 @@ impl<W: Controlled> Machine<W> {
         {
             self.take_running(site, from, measure, fx);
         }
-        matches!(outcome, Outcome::Moved(_))
+        outcome
     }
 
     fn note(&self, site: Site, outcome: Outcome) -> bool {
         self.with_balance(site.cpu, |balance| {
             // The next pass may be due sooner than it was.
             balance.next_look = Time::ZERO;
-            balance.of(site.level).note(outcome, site.pass)
+            balance.of(site.level).note(outcome, site.pass.domain)
         })
     }
 
     /// Active balance: has the running task of `from` preempted and sent here.
     fn take_running(&self, site: Site, from: CpuId, measure: Measure, fx: &mut impl Effects<W>) {
-        let Site { now, cpu, level, pass } = site;
+        let Site { now, cpu, level, pass, .. } = site;
         let (given, _) = self.take(from, fx, |rq| rq.give_curr(now, cpu, measure));
         match given {
             Ok(resched) => {
@@ -444,6 +495,9 @@ impl<W: Controlled> Machine<W> {
             let Verdict::Pull(first, imbalance) = self.survey(site, &tried) else {
                 return if tried.is_empty() { Outcome::Balanced } else { Outcome::Pinned };
             };
+            if site.spares && imbalance == Imbalance::Any {
+                return Outcome::Balanced;
+            }
             let Some(from) = self.busiest_queue(site, first, imbalance, &tried) else {
                 return Outcome::Balanced;
             };
@@ -460,7 +514,7 @@ impl<W: Controlled> Machine<W> {
 
     /// What to pull from which CPU group, which is named by the place of its first CPU.
     fn survey(&self, site: Site, tried: &Tried) -> Verdict<usize> {
-        let Site { now, cpu, level, pass } = site;
+        let Site { now, cpu, level, pass, .. } = site;
         let topology = self.config.topology;
         let (size, span) = (topology.group_size(level), topology.span(cpu, level));
         let full = power_of_cpu(topology);
@@ -503,7 +557,7 @@ impl<W: Controlled> Machine<W> {
     /// Pulls waiting tasks until the imbalance is gone or none is left that fits.
     fn pull_fair(
         &self,
-        Site { now, cpu, level, pass }: Site,
+        Site { now, cpu, level, pass, .. }: Site,
         from: CpuId,
         imbalance: Imbalance,
         fx: &mut impl Effects<W>,
@@ -516,7 +570,7 @@ impl<W: Controlled> Machine<W> {
         };
         if pass.measure != Measure::All {
             // Who fails again and again becomes less choosy (6.12, `detach_tasks`).
-            left = left.saturating_mul(1 << failed.min(MAX_RELAXED));
+            left = left.saturating_mul(1 << failed.min(u64::BITS - 1));
         }
         let hot = failed > pass.domain.cache_nice_tries;
         let measure = imbalance.measure(pass.measure);
@@ -548,41 +602,19 @@ impl<W: Controlled> Machine<W> {
         Ok(load)
     }
 
-    /// Has somebody do what waits on `cpu`: a CPU that is idle; and if it waits still, one with
-    /// SCHED_IDLE tasks only.
-    fn help_with(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        let kicked = self.kick_an_idle_cpu(now, cpu, fx);
-        let normal = self.has(Feature::IdleLoadBalance) && self.hints.pressed.contains(cpu);
-        if kicked || !normal || self.hints.sched_idle.is_empty() {
-            return;
-        }
-        let due = self.with_balance(cpu, |balance| {
-            let due = balance.next_relief <= now;
-            if due {
-                balance.next_relief = now + IDLE_BALANCE_INTERVAL;
-            }
-            due
-        });
-        if due {
-            self.relieve(now, cpu, fx);
-        }
-    }
-
-    /// An idle CPU has no tick: a busy one sees for it that it could help. Says whether it kicked one;
-    /// it does not if somebody did lately.
-    fn kick_an_idle_cpu(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
+    /// An idle CPU has no tick: a busy one sees for it that it could help, unless somebody did lately.
+    fn kick_an_idle_cpu(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         let next = &self.hints.next_idle_balance;
         if now.0 < next.load(Ordering::Acquire) {
-            return false;
+            return;
         }
         let mut idle = self.hints.idle.ring(&self.all, 0..self.cpus.len(), cpu);
         let important = self.hints.pressed.contains(cpu);
-        let Some(idle) = idle.find(|&idle| important || !self.sleeps_deep(now, idle)) else {
-            return false;
-        };
-        next.store((now + IDLE_BALANCE_INTERVAL).0, Ordering::Release);
-        fx.kick(idle);
-        true
+        if let Some(idle) = idle.find(|&idle| important || !self.sleeps_deep(now, idle)) {
+            next.store((now + IDLE_BALANCE_INTERVAL).0, Ordering::Release);
+            self.hints.idle_balance_due.store(true, Ordering::Release);
+            fx.kick(idle);
+        }
     }
 
     /// Whether the CPU group of `cpu` at some level has several busy CPUs while another might have
@@ -604,9 +636,4 @@ impl<W: Controlled> Machine<W> {
         let deep = |since| now.since(since) >= self.config.deep_sleep;
         self.has(Feature::PowerSavings) && self.hints.idle_since(cpu).is_some_and(deep)
     }
-}
-
-/// Any one task of the measure, for a CPU that has room for it.
-fn anything(to: CpuId, measure: Measure) -> FairPull {
-    FairPull { to, measure, max_load: u64::MAX, hot: true }
 }

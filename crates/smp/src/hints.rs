@@ -27,7 +27,10 @@ pub(crate) struct Spoken {
     pub(crate) load: CpuLoad,
     /// The running real-time task is allowed on this CPU only.
     pub(crate) pinned: bool,
-    pub(crate) idle: bool,
+    /// [`counts`] of the load.
+    counts: u64,
+    /// In which of [`Hints::masks`] it is, a bit for each; the first is that of idle CPUs.
+    masks: u8,
 }
 
 /// What CPUs say of themselves.
@@ -42,14 +45,14 @@ pub(crate) struct Hints {
     pub(crate) sched_idle: Mask,
     /// Has a fair task that waits.
     pub(crate) overloaded: Mask,
-    /// Has a normal task that waits.
+    /// Has a normal task that waits ([`CpuLoad::pressed`]).
     pub(crate) pressed: Mask,
     /// (a) Takes tasks, by the word of who takes it in and out of service; the run queue has the last.
     pub(crate) online: Mask,
     /// (a) When idle CPUs may be asked to balance again, by whoever asks.
     pub(crate) next_idle_balance: AtomicU64,
-    /// (a) Somebody balances at a level at which one CPU does at a time.
-    pub(crate) serialized: AtomicBool,
+    /// (a) An idle CPU was kicked to balance for all of them, and did not yet.
+    pub(crate) idle_balance_due: AtomicBool,
     cpus: Box<[CpuHints]>,
 }
 
@@ -81,39 +84,39 @@ impl Spoken {
             nr_running: 0,
             nr_fair: 0,
             nr_idle: 0,
+            idle_is_heavy: false,
+            pressed: false,
             load: 0,
         },
         pinned: false,
-        idle: false,
+        counts: 0,
+        masks: 0,
     };
 
     pub(crate) fn of<P, G: Groups>(rq: &RunQueue<P, G>) -> Spoken {
         let load = rq.load();
         let pinned = |curr: &Task<_>| curr.rt_prio().is_some() && curr.attr().affinity.len() == 1;
+        let waits = load.nr_fair > 0 && load.nr_running > 1;
         let idle = load.nr_running == 0 && rq.is_online();
-        Spoken { load, pinned: rq.curr().is_some_and(pinned), idle }
+        let masks = [idle, load.is_sched_idle(), waits, load.pressed];
+        let bits = masks.into_iter().enumerate();
+        let masks = bits.fold(0, |all, (nth, is_in)| all | u8::from(is_in) << nth);
+        let pinned = rq.curr().is_some_and(pinned);
+        Spoken { load, pinned, counts: counts(load), masks }
     }
 
-    fn is_overloaded(self) -> bool {
-        self.load.nr_fair > 0 && self.load.nr_running > 1
-    }
-
-    fn is_pressed(self) -> bool {
-        let CpuLoad { nr_running, nr_fair, nr_idle, .. } = self.load;
-        nr_fair > nr_idle && nr_running - nr_idle > 1
-    }
-
-    fn is_sched_idle(self) -> bool {
-        self.load.is_sched_idle()
+    /// Whether the CPU is online and has no task.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.masks & 1 == 1
     }
 }
 
-/// Numbers of tasks in a word: fair ones and SCHED_IDLE ones in 24 bits each, real-time ones in 16.
-/// More than fit are as many as fit.
+/// Numbers of tasks in a word: fair ones and SCHED_IDLE ones in 24 bits each, real-time ones in 15,
+/// and whether the SCHED_IDLE ones are heavy. More than fit are as many as fit.
 fn counts(load: CpuLoad) -> u64 {
     let some = |nr: u32, bits: u32| u64::from(nr).min((1 << bits) - 1);
-    let rt = load.nr_running - load.nr_fair;
-    some(load.nr_fair, 24) | some(load.nr_idle, 24) << 24 | some(rt, 16) << 48
+    let (rt, heavy) = (load.nr_running - load.nr_fair, u64::from(load.idle_is_heavy));
+    some(load.nr_fair, 24) | some(load.nr_idle, 24) << 24 | some(rt, 15) << 48 | heavy << 63
 }
 
 impl Hints {
@@ -137,7 +140,7 @@ impl Hints {
             pressed: mask(),
             online: mask(),
             next_idle_balance: word(0),
-            serialized: AtomicBool::new(false),
+            idle_balance_due: AtomicBool::new(false),
             cpus: (0..cpus).map(own).collect(),
         }
     }
@@ -156,20 +159,20 @@ impl Hints {
         if load.load != was.load {
             own.load.store(load.load, Ordering::Release);
         }
-        let (nr, before) = (counts(load), counts(was));
-        if nr == before && load.load == was.load && new.idle == old.idle {
-            return;
+        if new.counts != old.counts {
+            own.counts.store(new.counts, Ordering::Release);
         }
-        own.counts.store(nr, Ordering::Release);
-        let flip = |mask: &Mask, of: fn(Spoken) -> bool| {
-            if of(new) != of(old) {
-                mask.set(cpu, of(new));
+        if new.masks != old.masks {
+            for (nth, mask) in self.masks().into_iter().enumerate() {
+                if (new.masks ^ old.masks) >> nth & 1 == 1 {
+                    mask.set(cpu, new.masks >> nth & 1 == 1);
+                }
             }
-        };
-        flip(&self.overloaded, Spoken::is_overloaded);
-        flip(&self.pressed, Spoken::is_pressed);
-        flip(&self.sched_idle, Spoken::is_sched_idle);
-        flip(&self.idle, |said| said.idle);
+        }
+    }
+
+    fn masks(&self) -> [&Mask; 4] {
+        [&self.idle, &self.sched_idle, &self.overloaded, &self.pressed]
     }
 
     /// Publishes what takes time to change.
@@ -212,8 +215,8 @@ impl Hints {
     pub(crate) fn counts(&self, cpu: CpuId) -> Seen {
         let counts = self.of(cpu).counts.load(Ordering::Acquire);
         let part = |from: u32, bits: u32| (counts >> from & ((1 << bits) - 1)) as u32;
-        let (nr_fair, nr_idle, nr_rt) = (part(0, 24), part(24, 24), part(48, 16));
-        Seen { nr_fair, nr_idle, nr_rt, ..Seen::default() }
+        let (nr_fair, nr_idle, nr_rt) = (part(0, 24), part(24, 24), part(48, 15));
+        Seen { nr_fair, nr_idle, idle_is_heavy: part(63, 1) == 1, nr_rt, ..Seen::default() }
     }
 
     /// What a balancing CPU sees of `cpu`, of which `full` is the power, if it counts `measure`.
@@ -244,14 +247,10 @@ impl Hints {
         assert_eq!(level.level, said.load.level, "CPU {cpu} is in its level\n{picture}");
         // A closed CPU is in no level, and says nothing of who runs there.
         assert!(closed || level.pinned == said.pinned, "CPU {cpu} is pinned or not\n{picture}");
-        let masks = [
-            (&self.idle, said.idle),
-            (&self.sched_idle, said.is_sched_idle()),
-            (&self.overloaded, said.is_overloaded()),
-            (&self.pressed, said.is_pressed()),
-            (&self.pushable, said.load.pushable.is_some()),
-        ];
-        for (nth, (mask, expected)) in masks.into_iter().enumerate() {
+        let said_in = |nth: usize| said.masks >> nth & 1 == 1;
+        let masks = self.masks().into_iter().enumerate().map(|(nth, mask)| (mask, said_in(nth)));
+        let masks = masks.chain([(&self.pushable, said.load.pushable.is_some())]);
+        for (nth, (mask, expected)) in masks.enumerate() {
             assert_eq!(mask.contains(cpu), expected, "CPU {cpu}, mask {nth}\n{picture}");
         }
         let heard =

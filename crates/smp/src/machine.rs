@@ -141,8 +141,8 @@ struct Locked<W> {
     /// What this CPU last said of itself.
     said: Spoken,
     said_expiry: Option<Time>,
-    /// It says nothing until [`Machine::publish`].
-    held_back: bool,
+    /// It says nothing until [`Machine::publish`]; then, the highest level since it last spoke.
+    held_back: Option<Importance>,
     balance: Balance,
 }
 
@@ -153,7 +153,7 @@ struct News {
     level: Importance,
     /// The others have not heard of it yet.
     held_back: bool,
-    /// The most important thing here is less important than before.
+    /// The most important thing here is less important than before, or than it was meanwhile.
     lowered: bool,
     /// There are real-time tasks to give away.
     pushable: bool,
@@ -185,7 +185,7 @@ impl<W: Controlled> Machine<W> {
                 rq: RunQueue::new(cpu, config.clone(), groups.clone()),
                 said: Spoken::NOTHING,
                 said_expiry: None,
-                held_back: false,
+                held_back: None,
                 balance: Balance::new(config.topology),
             }),
         };
@@ -417,7 +417,6 @@ impl<W: Controlled> Machine<W> {
     pub fn publish(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         let news = {
             let mut locked = lock(&self.cpus[cpu.index()].queue);
-            locked.held_back = false;
             self.say(cpu, &mut locked)
         };
         self.look(now, cpu, news, fx);
@@ -595,10 +594,10 @@ impl<W: Controlled> Machine<W> {
 
     /// After a run queue was changed: publishes it, unless the host will do so later.
     fn told(&self, cpu: CpuId, locked: &mut Locked<W>, fx: &mut impl Effects<W>) -> News {
-        locked.held_back = locked.held_back || fx.hold_back(cpu);
-        if locked.held_back {
+        if locked.held_back.is_some() || fx.hold_back(cpu) {
             self.say_expiry(cpu, locked);
             let (resched, level) = (locked.rq.resched(), locked.rq.load().level);
+            locked.held_back = locked.held_back.max(Some(level));
             return News { resched, level, held_back: true, lowered: false, pushable: false };
         }
         self.say(cpu, locked)
@@ -621,15 +620,17 @@ impl<W: Controlled> Machine<W> {
         let new = Spoken::of(&locked.rq);
         let old = std::mem::replace(&mut locked.said, new);
         self.hints.say(cpu, old, new);
-        if new.idle != old.idle {
+        if new.is_idle() != old.is_idle() {
             self.hints.say_times(cpu, &locked.rq);
         }
         let (load, was) = (new.load, old.load);
+        // For what it had meanwhile it may have passed over others.
+        let highest = locked.held_back.take().max(Some(was.level));
         News {
             resched: locked.rq.resched(),
             level: load.level,
             held_back: false,
-            lowered: load.level < was.level,
+            lowered: Some(load.level) < highest,
             pushable: load.pushable.is_some(),
         }
     }
@@ -672,7 +673,7 @@ impl<W: Controlled> Machine<W> {
     /// Hints are stale only while they are held back.
     fn check_hints(&self, cpu: CpuId) {
         let locked = lock(&self.cpus[cpu.index()].queue);
-        if locked.held_back {
+        if locked.held_back.is_some() {
             return;
         }
         let said = Spoken::of(&locked.rq);

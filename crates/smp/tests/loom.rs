@@ -7,13 +7,15 @@
 
 mod host;
 
-use host::{Bench, fifo, normal, on};
+use host::{Bench, Cpu, Handle, fifo, normal, on};
 use loom::model::Builder;
+use runyard_engine::attr::Policy;
+use runyard_engine::balance::Domain;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::{Feature, Features};
 use runyard_engine::time::Time;
 use runyard_engine::timer::{Token, Window};
-use runyard_engine::topology::Topology;
+use runyard_engine::topology::{Level, Topology};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -399,5 +401,175 @@ fn a_wake_up_races_a_cpu_that_goes_idle() {
         bench.race([on(0, move |cpu| cpu.wake(&woken)), on(1, |cpu| cpu.block())]);
         bench.act(|cpu| assert_eq!(cpu.expire(TICK), 0));
         assert!((0..2).all(|cpu| bench.is_busy(cpu)), "the next tick repairs it");
+    });
+}
+
+/// On CPU 0 a normal task waits that may use CPU 1 as well, where one of `beside` runs, if any.
+fn waits_on_the_first(beside: Option<Policy>) -> (Bench, Handle) {
+    let mut bench = machine(2, Features::default());
+    bench.spawn(normal(), &[0]);
+    let waiter = bench.spawn(normal(), &[0]);
+    if let Some(policy) = beside {
+        bench.spawn(policy, &[1]);
+    }
+    bench.act(|cpu| cpu.set_affinity(&waiter, &[0, 1]));
+    assert_eq!(bench.place(&waiter), Some((0, normal())));
+    (bench, waiter)
+}
+
+#[test]
+fn an_affinity_races_a_cpu_that_looks_for_work_before_it_goes_idle() {
+    explore(Some(3), || {
+        let (mut bench, task) = waits_on_the_first(Some(normal()));
+        let moved = task.clone();
+        bench.race([on(1, |cpu| cpu.block()), on(2, move |cpu| cpu.set_affinity(&moved, &[0]))]);
+        assert_eq!(bench.place(&task), Some((0, normal())));
+    });
+}
+
+#[test]
+fn an_affinity_and_a_switch_race_a_cpu_that_looks_for_work() {
+    explore(Some(2), || {
+        let (mut bench, task) = waits_on_the_first(Some(normal()));
+        let moved = task.clone();
+        bench.race([
+            on(0, |cpu| cpu.yield_now()),
+            on(1, |cpu| cpu.block()),
+            on(2, move |cpu| cpu.set_affinity(&moved, &[0])),
+        ]);
+        assert_eq!(bench.place(&task), Some((0, normal())));
+    });
+}
+
+#[test]
+fn an_affinity_races_a_tick_that_finds_an_idle_cpu() {
+    explore(Some(2), || {
+        let (mut bench, task) = waits_on_the_first(None);
+        let moved = task.clone();
+        bench.race([
+            on(0, |cpu| assert_eq!(cpu.expire(TICK), 0)),
+            on(1, |cpu| cpu.reschedule_at(TICK)),
+            on(2, move |cpu| cpu.set_affinity(&moved, &[0])),
+        ]);
+        assert_eq!(bench.place(&task), Some((0, normal())));
+    });
+}
+
+#[test]
+fn an_affinity_races_a_tick_that_finds_a_cpu_with_sched_idle_tasks_only() {
+    explore(Some(3), || {
+        let (mut bench, task) = waits_on_the_first(Some(Policy::Idle));
+        let moved = task.clone();
+        bench.race([
+            on(0, |cpu| assert_eq!(cpu.expire(TICK), 0)),
+            on(2, move |cpu| cpu.set_affinity(&moved, &[0])),
+        ]);
+        assert_eq!(bench.place(&task), Some((0, normal())));
+    });
+}
+
+#[test]
+fn two_cpus_that_go_idle_want_one_task() {
+    explore(Some(2), || {
+        let mut bench = machine(3, Features::default());
+        for cpu in 0..3 {
+            bench.spawn(normal(), &[cpu]);
+        }
+        let task = bench.spawn(normal(), &[0, 1, 2]);
+        bench.race([on(1, |cpu| cpu.block()), on(2, |cpu| cpu.block())]);
+        assert!(bench.runs(&task));
+    });
+}
+
+/// Two cores of two threads. A task runs on each thread of the first, and the second is idle: it
+/// asks in vain for one that waits, and then for one that runs, which is the returned one.
+fn crowded() -> (Bench, Handle) {
+    let mut bench = Bench::new(CORES.parse().unwrap(), Features::default());
+    let task = bench.spawn(normal(), &[0, 1, 2, 3]);
+    bench.spawn(normal(), &[1, 0, 2, 3]);
+    for nth in 1..passes() {
+        bench.play([on(2, move |cpu| balance(cpu, nth))]);
+        assert!(!bench.is_kicked(0));
+    }
+    (bench, task)
+}
+
+/// The same, and CPU 2 has asked for the running task, which it gets with the next switch.
+fn asked_for() -> (Bench, Handle) {
+    let (mut bench, task) = crowded();
+    bench.play([on(2, |cpu| balance(cpu, passes()))]);
+    assert!(bench.is_kicked(0) && bench.runs(&task));
+    (bench, task)
+}
+
+const CORES: &str = "1x2x2";
+
+/// After how many passes of an idle CPU a running task is asked for.
+fn passes() -> u64 {
+    let domain = Domain::of(Level::Node, CORES.parse().unwrap());
+    u64::from(domain.cache_nice_tries) + 3
+}
+
+/// An idle CPU balances for the nth time.
+fn balance(cpu: &mut Cpu, nth: u64) {
+    cpu.reschedule_at(Time(nth * 2 * TICK.0));
+}
+
+#[test]
+fn asking_for_a_running_task_races_its_sleep() {
+    explore(Some(3), || {
+        let (mut bench, task) = crowded();
+        bench.race([on(0, |cpu| cpu.block()), on(2, |cpu| balance(cpu, passes()))]);
+        assert!(task.is_parked() && !bench.is_busy(0));
+    });
+}
+
+#[test]
+fn asking_for_a_running_task_races_its_affinity() {
+    explore(Some(3), || {
+        let (mut bench, task) = crowded();
+        let moved = task.clone();
+        bench.race([
+            on(2, |cpu| balance(cpu, passes())),
+            on(4, move |cpu| cpu.set_affinity(&moved, &[0])),
+        ]);
+        assert_eq!(bench.place(&task), Some((0, normal())));
+    });
+}
+
+#[test]
+fn giving_a_running_task_races_its_affinity() {
+    explore(Some(3), || {
+        let (mut bench, task) = asked_for();
+        let moved = task.clone();
+        bench.race([
+            on(0, |cpu| cpu.reschedule()),
+            on(4, move |cpu| cpu.set_affinity(&moved, &[0, 3])),
+        ]);
+        assert!(bench.runs(&task));
+        assert!([0, 3].map(|cpu| Some((cpu, normal()))).contains(&bench.place(&task)));
+    });
+}
+
+#[test]
+fn giving_a_running_task_races_its_policy() {
+    explore(Some(3), || {
+        let (mut bench, task) = asked_for();
+        let raised = task.clone();
+        bench.race([
+            on(0, |cpu| cpu.reschedule()),
+            on(4, move |cpu| cpu.set_policy(&raised, fifo(1))),
+        ]);
+        assert!(bench.runs(&task));
+        assert!(bench.place(&task).is_some_and(|(_, policy)| policy == fifo(1)));
+    });
+}
+
+#[test]
+fn giving_a_running_task_races_the_end_of_who_asked_for_it() {
+    explore(Some(3), || {
+        let (mut bench, task) = asked_for();
+        bench.race([on(0, |cpu| cpu.reschedule()), on(2, |cpu| cpu.offline(2))]);
+        assert!(bench.runs(&task));
     });
 }

@@ -15,8 +15,17 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{Token, Window};
 use runyard_engine::topology::Topology;
 
+/// How many lives there are at least; `PROPTEST_CASES` may ask for more.
+const LIVES: u32 = 2_000;
+
+/// What fails is printed whole; it belongs into a test of its own.
+fn config() -> ProptestConfig {
+    let asked = ProptestConfig::default();
+    ProptestConfig { cases: asked.cases.max(LIVES), failure_persistence: None, ..asked }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(config())]
 
     #[test]
     fn any_life_keeps_the_laws(actions in prop::collection::vec(any::<[u8; 4]>(), 1..250)) {
@@ -608,6 +617,27 @@ fn what_is_asked_twice_of_a_task_that_sleeps_is_what_was_asked_last() {
     stage.wake(task);
     let has = stage.find(task, |task| (task.attr().latency_nice, task.attr().slice));
     assert_eq!(has, Some((0, (LatencyNice::new(7).unwrap(), slice))));
+}
+
+#[test]
+fn a_pulled_task_that_blocks_before_its_cpu_spoke_leaves_its_place_to_the_next() {
+    let mut stage = Stage::new(2, &[]);
+    stage.spawn(fifo(90), &[0]);
+    stage.spawn(fifo(90), &[1]);
+    let (first, second) =
+        (stage.spawn_on_first(fifo(50), &[0, 1]), stage.spawn_on_first(fifo(40), &[0, 1]));
+    stage.world.fx.slowly = true;
+    stage.leave(1, How::Blocks);
+    assert_eq!((stage.place(first), stage.place(second)), (None, Some(0)), "it is on its way");
+    stage.world.fx.silently = true;
+    stage.world.take_over();
+    stage.world.arrive(stage.world.now, 0);
+    stage.leave(1, How::Preempted);
+    assert_eq!(stage.runs(1), Some(first), "others have heard of none of it");
+    stage.leave(1, How::Blocks);
+    assert_eq!((stage.runs(1), stage.place(second)), (None, Some(0)), "nor of that");
+    stage.world.settle();
+    assert_eq!(stage.runs(1), Some(second));
 }
 
 #[test]

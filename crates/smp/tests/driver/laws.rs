@@ -6,6 +6,10 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::{Importance, Resched};
 
+/// Without these a real-time task may wait although a CPU does something less important.
+pub(super) const NEEDED: [Feature; 3] =
+    [Feature::RtPush, Feature::RtPull, Feature::RtPushPastStuck];
+
 impl World {
     /// After every action: the structure, the conservation of tasks, and that no switch was asked
     /// for that nobody will make.
@@ -46,8 +50,7 @@ impl World {
         for cpu in self.all() {
             self.check_cpu(cpu);
         }
-        let balanced = [Feature::RtPush, Feature::RtPull, Feature::RtPushPastStuck];
-        if balanced.into_iter().all(|feature| self.features.has(feature)) {
+        if NEEDED.into_iter().all(|feature| self.features.has(feature)) {
             self.check_priorities();
         }
     }

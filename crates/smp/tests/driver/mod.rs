@@ -95,7 +95,7 @@ pub type Payload = Work<Job>;
 #[derive(Debug, Default)]
 pub struct Asked {
     pub slowly: bool,
-    silently: bool,
+    pub silently: bool,
     kicks: Vec<CpuId>,
     moving: Vec<Moving<Payload>>,
     silent: Vec<CpuId>,
@@ -198,8 +198,8 @@ pub struct World {
 /// Lives the life that `bytes` tell.
 pub fn live(bytes: &[u8]) {
     let mut actions = bytes.chunks_exact(ACTION);
-    let Some(&[shape, features, rt, fair]) = actions.next() else { return };
-    let mut world = World::new(shape, features, rt, fair);
+    let Some(&[shape, features, rt, more]) = actions.next() else { return };
+    let mut world = World::new([shape, features, rt, more]);
     for action in actions {
         let &[op, a, b, c] = action else { unreachable!("a chunk has {ACTION} bytes") };
         world.act(op, [a, b, c]);
@@ -208,26 +208,26 @@ pub fn live(bytes: &[u8]) {
 }
 
 impl World {
-    fn new(shape: u8, features: u8, rt: u8, fair: u8) -> World {
+    /// Each feature is on or off; but in half of the lives those are on without which not all laws
+    /// hold.
+    fn new([shape, features, rt, more]: [u8; ACTION]) -> World {
         let shapes = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (1, 2, 2), (2, 2, 1), (1, 5, 1), (3, 1, 2)];
         let (nodes, cores, threads) = pick(&shapes, shape);
         let mut config = Config::new(Topology::new(nodes, cores, threads).unwrap());
-        // Mostly all features are on, for only then do all laws hold.
-        if features >= 0x80 {
-            let off = u16::from_le_bytes([features, fair]);
-            for (at, feature) in Feature::ALL.into_iter().enumerate() {
-                if off >> at & 1 == 1 {
-                    config.features = config.features.without(feature);
-                }
+        let flips = u16::from_le_bytes([features, more]);
+        for (at, feature) in Feature::ALL.into_iter().enumerate() {
+            let flipped = flips >> at & 1 == 1;
+            if flipped && (rt >= 0x80 || !laws::NEEDED.contains(&feature)) {
+                let on = !config.features.has(feature);
+                config.features.set(features::Switched { feature, on });
             }
         }
-        config.features.set(features::Switched { feature: Feature::Eevdf, on: fair & 2 == 2 });
         (config.rt_runtime, config.rt_period) = match rt % 3 {
             0 => (None, config.rt_period),
             1 => (Some(Nanos::from_millis(2)), Nanos::from_millis(5)),
             _ => (config.rt_runtime, config.rt_period),
         };
-        World::among(config, [fair >> 2, fair >> 4, fair >> 6].map(latency_nice))
+        World::among(config, [more >> 2, more >> 4, more >> 6].map(latency_nice))
     }
 
     /// A machine of this configuration, with two groups below the root, one of which counts as idle,
@@ -326,7 +326,8 @@ impl World {
         self.check(op);
     }
 
-    fn take_over(&mut self) {
+    /// What the machine asked for is owed from now on.
+    pub fn take_over(&mut self) {
         for cpu in self.fx.kicks.drain(..) {
             self.cpus[cpu.index()].kicked = true;
         }
@@ -492,7 +493,8 @@ impl World {
         }
     }
 
-    fn arrive(&mut self, now: Time, at: usize) {
+    /// One of those on their way arrives.
+    pub fn arrive(&mut self, now: Time, at: usize) {
         let moving = self.moving.swap_remove(at);
         let task = moving.task().id;
         self.machine.arrive(now, moving, &mut self.fx);

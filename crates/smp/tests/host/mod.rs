@@ -23,7 +23,7 @@ use runyard_smp::machine::{Effects, Machine, TaskOf, Work};
 use shuttle::{sync::Mutex, thread};
 use std::sync::Arc;
 
-/// Nothing here depends on time.
+/// Little here depends on time: only ticks, and what idle CPUs do from time to time.
 const NOW: Time = Time(1);
 
 /// The one group below the root.
@@ -117,8 +117,13 @@ impl Cpu {
 
     /// Answers a kick.
     pub fn reschedule(&mut self) {
+        self.reschedule_at(NOW);
+    }
+
+    /// Answers a kick, when it matters at what time.
+    pub fn reschedule_at(&mut self, now: Time) {
         let prev = self.running.take().map_or(Prev::Idle, |(_, work)| Prev::Preempted(work));
-        self.schedule(prev);
+        self.schedule_at(now, prev);
     }
 
     pub fn change(&mut self, task: &Handle, change: Change) {
@@ -172,7 +177,11 @@ impl Cpu {
     }
 
     fn schedule(&mut self, prev: Prev<Work<Job>>) {
-        let Switch { next, released } = self.machine.schedule(NOW, self.id, prev, &mut self.kicks);
+        self.schedule_at(NOW, prev);
+    }
+
+    fn schedule_at(&mut self, now: Time, prev: Prev<Work<Job>>) {
+        let Switch { next, released } = self.machine.schedule(now, self.id, prev, &mut self.kicks);
         self.running = next;
         match released {
             Some((task, Released::Blocked)) => self.park(task),
@@ -362,6 +371,11 @@ impl Bench {
         act(&mut self.cpus[0]);
         self.settle();
         self.check();
+    }
+
+    /// Whether `cpu` was kicked and has not answered.
+    pub fn is_kicked(&self, cpu: u16) -> bool {
+        self.cpus.iter().any(|by| by.kicks.0.contains(&CpuId(cpu)))
     }
 
     /// The CPU on which the task runs or waits, and its policy there.
