@@ -10,7 +10,9 @@
 //! Latency nice moves the margins of preemption by an *offset*, which is never kept but made of the
 //! configuration of the moment. Who has a negative one is *sensitive*, and for one
 //! `min_granularity` after a wake-up stands in a second heap, by vruntime and offset: it goes before
-//! the first of the queue if it would not be preempted by it.
+//! the first of the queue if it would not be preempted by it. A crowd of them could keep that one from
+//! the CPU for ever, since each newcomer starts near the clock. So the first is passed over for one
+//! `latency` at the most, and then has a `min_granularity` that no wake-up takes from it.
 //!
 //! Invariants: a queue's clock never runs back; in the second heap is nobody who is not sensitive.
 
@@ -46,7 +48,8 @@ impl<P, G: Groups> RunQueue<P, G> {
                     // Nobody is here whom it would rob of anything.
                     return clock;
                 }
-                clock.after(entity.virtual_span(self.slice(level, entity, 1)))
+                let debit = entity.virtual_span(self.slice(level, entity, 1));
+                clock.after(debit.min(self.most_debit(entity)))
             }
             Lag::Moving { lead } => clock.after(lead.cast_unsigned()),
             Lag::Asleep { vruntime, queue, lead, since } => {
@@ -61,6 +64,16 @@ impl<P, G: Groups> RunQueue<P, G> {
                 }
             }
         }
+    }
+
+    /// With how much debit at the most a newcomer preempts an equal that has the clock's vruntime, if it
+    /// is sensitive: one that is started for a request shall wait as little as one that is woken for it.
+    fn most_debit(&self, entity: &Entity) -> u64 {
+        if entity.latency_nice >= LatencyNice::ZERO || !self.has(Feature::LatencyNice) {
+            return u64::MAX;
+        }
+        let offset = self.config.latency_offset(entity.latency_nice).unsigned_abs();
+        offset.saturating_sub(self.wakeup_granularity(entity) + 1)
     }
 
     /// Where a group that slept long starts on the clock of a queue.
@@ -88,19 +101,37 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     /// Who is next: the first, unless it yielded, or a sensitive one that it would not preempt
-    /// (`pick_next_entity`).
-    pub(crate) fn choose_cfs(&self, level: Option<Index>, yielded: Option<Index>) -> Index {
+    /// (`pick_next_entity`), unless it was passed over for such for too long.
+    pub(crate) fn choose_cfs(&mut self, level: Option<Index>, yielded: Option<Index>) -> Index {
         let queue = self.queue(level);
         let first = queue.waiting.first().expect("a queue that is picked from has members");
         let chosen = match self.is_above(first, yielded) {
             true => self.instead_of(level, first),
             false => first,
         };
-        let Some(sensitive) = queue.urgent.first() else { return chosen };
-        let yields = sensitive == chosen || self.is_above(sensitive, yielded);
-        let loses =
-            || self.verdict(self.entity(sensitive), self.entity(chosen)) == Verdict::Preempts;
-        if yields || loses() { chosen } else { sensitive }
+        let (since, owed) = (queue.passed_over, queue.owed);
+        let sensitive = queue.urgent.first().filter(|&at| self.goes_before(at, chosen, yielded));
+        if (since, owed, sensitive) == (None, None, None) {
+            return chosen;
+        }
+        let now = self.clock;
+        let overdue = since.is_some_and(|since| now.since(since) >= self.config.latency);
+        let sensitive = sensitive.filter(|_| !overdue);
+        // One that is both sensitive and first takes nothing from others, and ends nothing.
+        let is_sensitive = self.fair.urgent_forest.contains(chosen);
+        let queue = self.queue_mut(level);
+        queue.passed_over = match sensitive {
+            Some(_) => since.or(Some(now)),
+            None => since.filter(|_| is_sensitive),
+        };
+        queue.owed = Some(chosen).filter(|_| overdue && !is_sensitive);
+        sensitive.unwrap_or(chosen)
+    }
+
+    /// Whether a sensitive entity is not preempted by the one that is next without it.
+    fn goes_before(&self, sensitive: Index, next: Index, yielded: Option<Index>) -> bool {
+        let other = sensitive != next && !self.is_above(sensitive, yielded);
+        other && self.verdict(self.entity(sensitive), self.entity(next)) != Verdict::Preempts
     }
 
     /// The second of the queue, if it is not unfair to the first, which yielded.
@@ -116,7 +147,10 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     /// Whether a woken entity preempts the one that runs (`wakeup_preempt_entity`).
     pub(crate) fn preempts_cfs(&self, curr: Index, woken: Index) -> bool {
-        self.verdict(self.entity(curr), self.entity(woken)) == Verdict::Preempts
+        let (entity, least) = (self.entity(curr), self.config.min_granularity.0);
+        let owed = self.queue(entity.parent).owed == Some(curr);
+        let verdict = self.verdict(entity, self.entity(woken));
+        verdict == Verdict::Preempts && !(owed && entity.ran_since_pick() < least)
     }
 
     fn verdict(&self, curr: &Entity, other: &Entity) -> Verdict {

@@ -120,6 +120,10 @@ pub(crate) struct FairQueue {
     pub(crate) curr: Option<Index>,
     /// Who was `curr` and goes on with its turn at the next pick (EEVDF).
     pub(crate) resumes: Option<Index>,
+    /// Since when sensitive ones go before the first of those who wait; and who got its turn since that
+    /// had been so for too long (CFS).
+    pub(crate) passed_over: Option<Time>,
+    pub(crate) owed: Option<Index>,
     /// The virtual clock: in CFS that of the member that had least, never running back
     /// (`min_vruntime`); in EEVDF the average as of the last look.
     pub(crate) clock: VTime,

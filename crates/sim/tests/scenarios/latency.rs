@@ -178,6 +178,41 @@ fn a_sensitive_crowd_starves_nobody() {
     }
 }
 
+/// Tasks that are new for each request have no past that could be held against them, and start near the
+/// clock. Where there is always one, who does not sleep is passed over for one latency period, while
+/// one of them has the CPU, and then has its turn.
+#[test]
+fn sensitive_newcomers_without_end_starve_nobody() {
+    let config = Config::new(Topology::flat(1).unwrap());
+    let ran = world().millis(1_000).run(
+        "'hog': {'run': 1000},
+         'naps': {'latency_nice': -20, 'timer': {'ref': 'unique', 'period': 300}, 'run': 20},
+         'chain': {'instance': 2, 'loop': 1, 'latency_nice': -20, 'run': 250, 'fork': 'chain'}",
+    );
+    let stretches = ran.stretches("hog");
+    let gaps = stretches.windows(2).map(|pair| pair[1].from.since(pair[0].to));
+    let longest = gaps.max().unwrap_or_default();
+    // The one that has the CPU then goes on until its turn is over.
+    let bound = config.latency + config.min_granularity + config.tick;
+    ran.holds(longest <= bound, &format!("it waited {longest:?}, at most {bound:?}"));
+    let shortest = stretches.iter().rev().skip(1).map(|it| it.to.since(it.from)).min();
+    let least = config.min_granularity;
+    ran.holds(shortest >= Some(least), &format!("a turn of {shortest:?}, at least {least:?}"));
+}
+
+/// A sensitive newcomer has the CPU at once, as one that is woken has.
+#[test]
+fn a_sensitive_newcomer_does_not_wait_for_its_debit() {
+    for (latency_nice, at_once) in [(0, false), (-20, true)] {
+        let run = world().millis(60).run(&format!(
+            "'hog': {{'run': 1000}},
+             'new': {{'delay': 30500, 'loop': 1, 'latency_nice': {latency_nice}, 'run': 100}}"
+        ));
+        let waited = run.start("new").since(us(30_500));
+        run.holds((waited < Nanos::from_micros(100)) == at_once, &format!("{waited:?}"));
+    }
+}
+
 /// The groups of random mixes, and the place of each one's parent.
 const GROUPS: [(&str, usize); 4] = [("/", 0), ("/a", 0), ("/b", 0), ("/a/c", 1)];
 
