@@ -420,6 +420,28 @@ fn a_task_keeps_the_latency_nice_and_the_slice_that_were_asked_for_it_last() {
 }
 
 #[test]
+fn of_tasks_that_wait_the_sensitive_one_is_first() {
+    let runtime = Runtime::builder().workers(1).build();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let told = order.clone();
+    let all = async move {
+        // More important than they, it runs until all of them wait.
+        let values = [0, 19, 0, 5, -20, 0];
+        let spawn = |value| {
+            let told = told.clone();
+            let task = async move { told.lock().unwrap().push(value) };
+            Task::builder().latency_nice(value).spawn(task)
+        };
+        for task in values.map(spawn) {
+            task.await.unwrap();
+        }
+    };
+    runtime.block_on(async { Task::builder().fifo(50).spawn(all).await.unwrap() });
+    let order = order.lock().unwrap();
+    assert_eq!((order.len(), order[0]), (6, -20), "{order:?}");
+}
+
+#[test]
 fn a_spawned_task_inherits_latency_nice_and_slice_unless_it_asks_or_its_spawner_resets() {
     let runtime = Arc::new(runtime());
     let (inner, other) = (runtime.clone(), self::runtime());
