@@ -260,9 +260,12 @@ impl<P, G: Groups> RunQueue<P, G> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attr::{Nice, Weight};
+    use crate::attr::{Attr, Nice, Weight};
     use crate::config::Config;
-    use crate::cpu::CpuId;
+    use crate::cpu::{CpuId, CpuSet};
+    use crate::run_queue::{Enqueue, Prev};
+    use crate::task::{Task, TaskId};
+    use crate::time::Time;
     use crate::topology::Topology;
     use std::sync::Arc;
 
@@ -336,5 +339,37 @@ mod tests {
             assert!((micros(&before) - then).abs() <= then / 50 + 1, "{nice}: {}", micros(&before));
             assert!((micros(&after) - now).abs() <= now / 50 + 1, "{nice}: {}", micros(&after));
         }
+    }
+
+    /// Whether the tick ends the turn of a task that ran 4 ms and is so far ahead of the first of
+    /// `others`; theirs and its latency nice.
+    fn is_over(features: &str, (others, theirs): (u32, i64), ours: i64, ahead: i64) -> bool {
+        let mut config = eight();
+        features.split_whitespace().for_each(|it| config.features.set(it.parse().unwrap()));
+        let mut rq = queue(config);
+        for (id, value) in (0..).zip([ours].into_iter().chain((0..others).map(|_| theirs))) {
+            let latency_nice = LatencyNice::new(value).unwrap();
+            let attr = Attr { latency_nice, ..Attr::normal(CpuSet::first(1)) };
+            let task = Task::new(TaskId(id), attr, ());
+            assert!(rq.offer(Time(0), task, Enqueue::Woken).is_ok());
+            if id == 0 {
+                let _ = rq.schedule(Time(0), Prev::Idle);
+            }
+        }
+        rq.advance(Time(4_000_000));
+        let (curr, first) = (rq.curr.unwrap(), rq.queue(None).waiting.first().unwrap());
+        let vruntime = rq.entity(first).vruntime.after(ahead.cast_unsigned());
+        rq.entity_mut(curr).vruntime = vruntime;
+        rq.turn_is_over(curr)
+    }
+
+    #[test]
+    fn a_tick_ends_a_turn_by_what_both_want() {
+        // Of two each has a slice of 12 ms; of eleven, 3 ms, which it had then.
+        assert!(!is_over("", (1, 0), 0, 8 * MS) && is_over("", (1, 0), 0, 10 * MS));
+        assert!(!is_over("NO_LATENCY_NICE", (1, 0), 0, 10 * MS), "no cap");
+        // Of five, 4.8 ms.
+        assert!(is_over("", (4, 0), 0, 5 * MS) && !is_over("", (4, 0), -20, 5 * MS));
+        assert!(!is_over("", (4, 0), -20, 8 * MS) && is_over("", (4, 0), -20, 10 * MS));
     }
 }

@@ -530,11 +530,59 @@ mod tests {
         assert!((lone.lag(2) - before).abs() < 10, "{before} became {}", lone.lag(2));
     }
 
-    #[test]
-    fn a_shorter_slice_preempts_and_gets_no_more() {
+    /// Two equal tasks with slices of 20 ms, of which one began its turn a tick ago.
+    fn at_a_turn() -> (Lone, TaskId) {
         let mut lone = Lone::with(&[(0, 20_000), (0, 20_000)]);
         lone.run(Nanos::from_millis(5), |_| {});
-        let runs = lone.rq.curr().unwrap().id;
+        let first = lone.rq.curr().unwrap().id;
+        while lone.rq.curr().unwrap().id == first {
+            lone.run(Nanos::from_millis(1), |_| {});
+        }
+        let next = lone.rq.curr().unwrap().id;
+        (lone, next)
+    }
+
+    #[test]
+    fn who_yields_lets_others_go_first() {
+        let (mut lone, _) = at_a_turn();
+        lone.offer(task(2, 0, 30_000));
+        assert_eq!(lone.rq.resched(), Resched::No, "its deadline is later");
+        assert_eq!(lone.switch(Prev::Yielded).next.unwrap().0, TaskId(2));
+    }
+
+    /// Who competes already is more important than who comes, whose first deadline is half a slice
+    /// away; what is owed to the queue is forgotten in a long sleep, what the queue owes is not.
+    #[test]
+    fn newcomers_and_sleepers_are_placed_by_what_they_are_owed() {
+        let (mut lone, runs) = at_a_turn();
+        lone.offer(task(2, 0, 20_000));
+        let Entity { vruntime, deadline, .. } = *lone.rq.entity(lone.at(2));
+        assert_eq!((lone.lag(2), deadline.diff(vruntime)), (0, 10_000_000));
+        lone.now = lone.now + Nanos::from_millis(60);
+        lone.rq.advance(lone.now);
+        assert!(lone.lag(runs.0) < -10_000_000, "nobody looked for 60 ms");
+        let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("it blocks");
+        lone.run(Nanos::from_millis(100), |_| {});
+        lone.offer(sleeper);
+        assert_eq!(lone.lag(runs.0), 0);
+    }
+
+    #[test]
+    fn a_weight_moves_deadlines_with_it() {
+        let (mut lone, runs) = at_a_turn();
+        let at = lone.at(runs.0);
+        let due = |lone: &Lone| {
+            let it = lone.rq.entity(at);
+            [it.deadline, it.turn_ends].map(|point| point.diff(it.vruntime))
+        };
+        let before = due(&lone);
+        lone.rq.reweight_eevdf(None, at, 4_096);
+        assert_eq!(due(&lone), before.map(|span| span / 4));
+    }
+
+    #[test]
+    fn a_shorter_slice_preempts_and_gets_no_more() {
+        let (mut lone, runs) = at_a_turn();
         lone.offer(task(2, 0, 20_000));
         assert_eq!(lone.rq.resched(), Resched::No, "{runs} is in its turn");
         lone.offer(task(3, 0, 1_000));
