@@ -13,9 +13,12 @@
 //! on a peer.
 
 mod balance;
+mod cycle;
 mod fair;
+mod latency;
 pub mod live;
 pub mod open_loop;
+mod ordering;
 mod rig;
 mod switch;
 pub mod throughput;
@@ -65,6 +68,8 @@ pub fn operations() -> Vec<Operation> {
         wake::operations(),
         balance::operations(),
         fair::operations(),
+        latency::operations(),
+        ordering::operations(),
         timers::operations(),
         throughput::operations(),
     ]

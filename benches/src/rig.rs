@@ -1,6 +1,6 @@
 //! What the operations are made on: machines, tasks, and a clock that is told how far to go.
 
-use runyard_engine::attr::{Attr, Policy, RtPrio};
+use runyard_engine::attr::{Attr, LatencyNice, Nice, Policy, RtPrio};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Features;
@@ -90,6 +90,50 @@ pub(crate) fn task(id: u32, attr: Attr, cpu: CpuId) -> TaskOf<Work<()>> {
     let mut task = Task::new(TaskId(id), attr, work);
     task.set_cpu(cpu);
     task
+}
+
+/// Which tasks want to wait least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sensitive {
+    Nobody,
+    OneInEight,
+    Everybody,
+}
+
+impl Sensitive {
+    pub(crate) const ALL: [Sensitive; 3] =
+        [Sensitive::Nobody, Sensitive::OneInEight, Sensitive::Everybody];
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Sensitive::Nobody => "nobody",
+            Sensitive::OneInEight => "one-in-8",
+            Sensitive::Everybody => "everybody",
+        }
+    }
+
+    pub(crate) fn latency_nice(self, task: u32) -> LatencyNice {
+        let is_sensitive = match self {
+            Sensitive::Nobody => false,
+            Sensitive::OneInEight => task.is_multiple_of(8),
+            Sensitive::Everybody => true,
+        };
+        if is_sensitive { LatencyNice::MIN } else { LatencyNice::ZERO }
+    }
+}
+
+/// Who is sensitive, and the policy of each task by its number.
+pub(crate) type Mix = (Sensitive, fn(u32) -> Policy);
+
+pub(crate) fn nice_0(_: u32) -> Policy {
+    Policy::Normal(Nice::default())
+}
+
+/// Every fourth task has nice 5.
+#[cfg(test)]
+pub(crate) fn of_two_weights(task: u32) -> Policy {
+    let nice = if task % 4 == 3 { 5 } else { 0 };
+    Policy::Normal(Nice::new(nice).expect("a nice value is in -20..=19"))
 }
 
 /// A CPU of a machine: what it runs is here, as with any host.

@@ -5,9 +5,9 @@
 //! place. At a tick the account, the end of the turn and balancing come on top. The machine has 16
 //! CPUs of which the others are idle and stay so, since nobody hears their kicks.
 
-use crate::rig::{Clock, Payload, Quiet, attr, config, fifo, machine, rr, task};
+use crate::rig::{Clock, Payload, Quiet, Sensitive, attr, config, fifo, machine, rr, task};
 use crate::{Operation, Runner};
-use runyard_engine::attr::{Nice, Policy};
+use runyard_engine::attr::{Attr, Nice, Policy};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::{Feature, Features, Switched};
 use runyard_engine::run_queue::{Enqueue, Prev, RunQueue, Switch};
@@ -37,7 +37,7 @@ const TURNS_TO_SETTLE: u32 = 16;
 
 /// Why the CPU switches.
 #[derive(Clone, Copy, Debug)]
-enum Cause {
+pub(crate) enum Cause {
     /// The running task lets others go first.
     Yield,
     /// The tick ended its turn, which comes so much later than the one before.
@@ -76,33 +76,36 @@ pub(crate) fn operations() -> Vec<Operation> {
         ("without-latency-nice", all.without(Feature::LatencyNice)),
     ];
     let fair = Policy::Normal(Nice::default());
+    let sensitive = Sensitive::Nobody;
+    let tasks = |policy, number| Tasks { policy, number, sensitive };
     let tick = Cause::Tick(Nanos::from_millis(1));
     let mut operations = Vec::new();
     for (word, cause) in [("yield", Cause::Yield), ("tick", tick)] {
         for number in QUEUED {
-            let tasks = Tasks { policy: fair, number };
-            operations.push(engine(format!("switch/engine/{word}/{number}"), tasks, cause));
+            let tasks = tasks(fair, number);
+            operations.push(engine(format!("switch/engine/{word}/{number}"), tasks, (all, cause)));
             let name = format!("switch/machine/{word}/{number}");
             operations.push(one_of_many(name, tasks, (all, cause)));
         }
-        let tasks = Tasks { policy: fair, number: TYPICAL };
+        let tasks = tasks(fair, TYPICAL);
         for (other, features) in others {
             let name = format!("switch/machine-{other}/{word}/{TYPICAL}");
             operations.push(one_of_many(name, tasks, (features, cause)));
         }
     }
     // Who yields there may be the only one that is eligible, and go on.
-    let tasks = Tasks { policy: fair, number: TYPICAL };
-    operations.push(one_of_many(
-        format!("switch/machine-eevdf/tick/{TYPICAL}"),
-        tasks,
-        (eevdf, tick),
-    ));
+    let typical = tasks(fair, TYPICAL);
+    let name = format!("switch/machine-eevdf/tick/{TYPICAL}");
+    operations.push(one_of_many(name, typical, (eevdf, tick)));
     for number in QUEUED {
         let turn = Cause::Tick(config(1, all).rr_slice);
-        let (yields, turns) = (Tasks { policy: fifo(1), number }, Tasks { policy: rr(1), number });
-        operations.push(engine(format!("switch/engine/fifo-yield/{number}"), yields, Cause::Yield));
-        operations.push(engine(format!("switch/engine/rr-tick/{number}"), turns, turn));
+        let (yields, turns) = (tasks(fifo(1), number), tasks(rr(1), number));
+        operations.push(engine(
+            format!("switch/engine/fifo-yield/{number}"),
+            yields,
+            (all, Cause::Yield),
+        ));
+        operations.push(engine(format!("switch/engine/rr-tick/{number}"), turns, (all, turn)));
         let name = format!("switch/machine/fifo-yield/{number}");
         operations.push(one_of_many(name, yields, (all, Cause::Yield)));
     }
@@ -111,13 +114,25 @@ pub(crate) fn operations() -> Vec<Operation> {
 
 /// Who is in the queue. They are bound to the CPU: else a woken one would go to an idle CPU.
 #[derive(Clone, Copy, Debug)]
-struct Tasks {
-    policy: Policy,
-    number: u32,
+pub(crate) struct Tasks {
+    pub(crate) policy: Policy,
+    pub(crate) number: u32,
+    pub(crate) sensitive: Sensitive,
 }
 
-fn engine(name: String, tasks: Tasks, cause: Cause) -> Operation {
-    Operation::new(name, move || switches(Engine::new(tasks), tasks, cause))
+impl Tasks {
+    fn attr(self, id: u32) -> Attr {
+        let latency_nice = self.sensitive.latency_nice(id);
+        Attr { latency_nice, ..attr(self.policy, CpuSet::only(HERE)) }
+    }
+}
+
+pub(crate) fn engine(
+    name: String,
+    tasks: Tasks,
+    (features, cause): (Features, Cause),
+) -> Operation {
+    Operation::new(name, move || switches(Engine::new(tasks, features), tasks, cause))
 }
 
 fn one_of_many(name: String, tasks: Tasks, (features, cause): (Features, Cause)) -> Operation {
@@ -164,12 +179,11 @@ impl<H: Host> Switching<H> {
 }
 
 impl Engine {
-    fn new(tasks: Tasks) -> Engine {
-        let config = Arc::new(config(1, Features::default()));
+    fn new(tasks: Tasks, features: Features) -> Engine {
+        let config = Arc::new(config(1, features));
         let mut rq = RunQueue::new(HERE, config, Arc::new(()));
-        let attr = attr(tasks.policy, CpuSet::only(HERE));
         for id in 0..tasks.number {
-            let task = Task::new(TaskId(id), attr.clone(), ());
+            let task = Task::new(TaskId(id), tasks.attr(id), ());
             assert!(rq.offer(Time::ZERO, task, Enqueue::Woken).is_ok(), "the CPU takes tasks");
         }
         Engine(rq)
@@ -193,9 +207,8 @@ impl Host for Engine {
 impl OneOfMany {
     fn new(tasks: Tasks, features: Features) -> OneOfMany {
         let machine = machine(CPUS, features);
-        let attr = attr(tasks.policy, CpuSet::only(HERE));
         for id in 0..tasks.number {
-            machine.wake(Time::ZERO, task(id, attr.clone(), HERE), None, &mut Quiet);
+            machine.wake(Time::ZERO, task(id, tasks.attr(id), HERE), None, &mut Quiet);
         }
         OneOfMany(machine)
     }

@@ -5,7 +5,7 @@ use crate::rig::{Clock, Quiet, Seat, attr, fifo, machine, task};
 use crate::{Operation, Runner};
 use runyard_engine::attr::{Nice, Policy};
 use runyard_engine::cpu::{CpuId, CpuSet};
-use runyard_engine::features::Features;
+use runyard_engine::features::{Feature, Features};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 
@@ -27,19 +27,24 @@ const SLEEP: Nanos = Nanos::from_millis(5);
 
 pub(crate) fn operations() -> Vec<Operation> {
     let policies = [("fair", Policy::Normal(Nice::default())), ("fifo", fifo(1))];
+    let all = Features::default();
     let operation = |others: u32, (word, policy): (&str, Policy)| {
         Operation::new(format!("wake-switch-block/{word}/{others}-others"), move || {
-            round_trips(others, policy)
+            round_trips(others, policy, all)
         })
     };
+    let without = all.without(Feature::LatencyNice);
+    let most = OTHERS[OTHERS.len() - 1];
+    let name = format!("wake-switch-block/fair-without-latency-nice/{most}-others");
+    let switched_off = Operation::new(name, move || round_trips(most, policies[0].1, without));
     let operations = policies
         .into_iter()
         .flat_map(|policy| OTHERS.into_iter().map(move |others| operation(others, policy)));
-    operations.collect()
+    operations.chain([switched_off]).collect()
 }
 
-fn round_trips(others: u32, policy: Policy) -> Runner {
-    let machine = machine(1, Features::default());
+fn round_trips(others: u32, policy: Policy, features: Features) -> Runner {
+    let machine = machine(1, features);
     let (mut here, mut clock) = (Seat::idle(HERE), Clock::default());
     // The first round trip is that of a new task, which has no claim to preempt anybody.
     let new = task(SLEEPER.0, attr(policy, CpuSet::only(HERE)), HERE);
