@@ -9,7 +9,7 @@ use crate::rig::{Clock, Payload, Quiet, Sensitive, attr, config, fifo, machine, 
 use crate::{Operation, Runner};
 use runyard_engine::attr::{Attr, Nice, Policy};
 use runyard_engine::cpu::{CpuId, CpuSet};
-use runyard_engine::features::{Feature, Features, Switched};
+use runyard_engine::features::{Feature, Features};
 use runyard_engine::run_queue::{Enqueue, Prev, RunQueue, Switch};
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
@@ -69,8 +69,6 @@ struct OneOfMany(Machine<Payload>);
 
 pub(crate) fn operations() -> Vec<Operation> {
     let all = Features::default();
-    let mut eevdf = all;
-    eevdf.set(Switched { feature: Feature::Eevdf, on: true });
     let others = [
         ("without-rt-balancing", all.without(Feature::RtPush).without(Feature::RtPull)),
         ("without-latency-nice", all.without(Feature::LatencyNice)),
@@ -93,10 +91,6 @@ pub(crate) fn operations() -> Vec<Operation> {
             operations.push(one_of_many(name, tasks, (features, cause)));
         }
     }
-    // Who yields there may be the only one that is eligible, and go on.
-    let typical = tasks(fair, TYPICAL);
-    let name = format!("switch/machine-eevdf/tick/{TYPICAL}");
-    operations.push(one_of_many(name, typical, (eevdf, tick)));
     for number in QUEUED {
         let turn = Cause::Tick(config(1, all).rr_slice);
         let (yields, turns) = (tasks(fifo(1), number), tasks(rr(1), number));

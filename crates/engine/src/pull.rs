@@ -104,7 +104,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.advance(now);
         for _ in 0..self.fair.root.nr_tasks.min(MAX_LOOKED_AT) {
             let at = self.look_at_next();
-            if self.curr == Some(at) {
+            if self.curr == Some(at) || !self.task(at).is_migratory() {
                 continue;
             }
             if let Some(to) = find(self.task(at), self.is_idle_class(at)) {
