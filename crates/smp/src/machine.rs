@@ -483,6 +483,8 @@ impl<W: Controlled> Machine<W> {
         let id = task.id;
         let (slot, _) = rq.offer(now, task, why)?;
         let cell = rq.get(slot).and_then(control).expect("an offered task waits here");
+        // Nothing else would tell that somebody forgot to say so: see `control`.
+        debug_assert_eq!(cell.home(), Home::Away, "{id} was in no run queue");
         cell.enter(id, Home::At(rq.cpu(), slot));
         if cell.was_asked_meanwhile()
             && let Some(change) = cell.take()

@@ -2,22 +2,34 @@
 //!
 //! Two threads are explored without bound where that ends within seconds, else up to a number of
 //! preemptions that each model states: of the ways in which such code fails, hardly any needs more
-//! than two. The values that a stale read may give are explored without bound everywhere.
+//! than two. [`BETWEEN_ALL_LOCKS`] is the bound where a push and a pull cross. The values that a stale
+//! read may give are explored without bound everywhere.
+//!
+//! A model that ends with a value tells which way its race went: where the sides do not meet any more,
+//! all go one way, and it fails instead of passing for nothing.
 #![cfg(loom)]
 
 mod host;
 
-use host::{Bench, Cpu, Handle, fifo, normal, on};
+use host::{Bench, Cpu, Handle, Part, fifo, normal, on};
 use loom::model::Builder;
 use runyard_engine::attr::Policy;
-use runyard_engine::balance::Domain;
+use runyard_engine::balance::{Domain, Found};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::{Feature, Features};
 use runyard_engine::time::Time;
 use runyard_engine::timer::{Token, Window};
 use runyard_engine::topology::{Level, Topology};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A push and a pull lock thrice each: to say what changed, to take a task out, and to bring it where
+/// it goes. No order of three steps of the one and three of the other needs more than five preemptions.
+/// Each more would triple the interleavings at least, for the later steps of a task that was refused;
+/// those are the matter of [`a_push_that_came_too_late_goes_elsewhere`], which has no bound.
+const BETWEEN_ALL_LOCKS: Option<usize> = Some(5);
 
 /// When the first tick is due.
 const TICK: Time = Time(1_000_000);
@@ -31,17 +43,39 @@ fn rt_only() -> Features {
     Features::default().without(Feature::LoadBalance)
 }
 
-fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
-    let interleavings = Arc::new(AtomicUsize::new(0));
-    let count = interleavings.clone();
+/// Explores a model, and tells in which ways it ended.
+fn explore<T: Ord + Debug + Send + 'static>(
+    preemptions: Option<usize>,
+    model: impl Fn() -> T + Send + Sync + 'static,
+) -> Vec<T> {
+    let ends = Arc::new(Mutex::new(BTreeMap::new()));
+    let count = ends.clone();
     let mut builder = Builder::new();
     builder.preemption_bound = preemptions;
     builder.max_branches = 10_000;
     builder.check(move || {
-        count.fetch_add(1, Ordering::Relaxed);
-        model();
+        let end = model();
+        *count.lock().unwrap().entry(end).or_default() += 1;
     });
-    println!("{} interleavings", interleavings.load(Ordering::Relaxed));
+    let ends: BTreeMap<T, usize> = std::mem::take(&mut *ends.lock().unwrap());
+    println!("{} interleavings: {ends:?}", ends.values().sum::<usize>());
+    ends.into_keys().collect()
+}
+
+/// As [`explore`], for a model that tells what came of the race: if that is the same in every
+/// interleaving, what the model is about does not take place.
+fn explore_ways<T: Ord + Debug + Send + 'static>(
+    preemptions: Option<usize>,
+    model: impl Fn() -> T + Send + Sync + 'static,
+) {
+    let ends = explore(preemptions, model);
+    assert!(ends.len() > 1, "the race goes more ways than one: {ends:?}");
+}
+
+/// `cpu` lets `task` run on some CPUs only.
+fn allow(cpu: u16, task: &Handle, on_cpus: &'static [u16]) -> Part {
+    let task = task.clone();
+    on(cpu, move |cpu| cpu.set_affinity(&task, on_cpus))
 }
 
 #[test]
@@ -57,44 +91,47 @@ fn a_wake_up_races_the_sleep() {
 
 #[test]
 fn a_push_races_a_cpu_that_goes_idle() {
-    explore(None, || {
+    explore_ways(BETWEEN_ALL_LOCKS, || {
         let mut bench = machine(2, rt_only());
         bench.spawn(fifo(3), &[0]);
         bench.spawn(fifo(3), &[1]);
         let waiter = bench.spawn(fifo(2), &[0]);
-        bench
-            .race([on(0, move |cpu| cpu.set_affinity(&waiter, &[0, 1])), on(1, |cpu| cpu.block())]);
+        bench.race([allow(0, &waiter, &[0, 1]), on(1, |cpu| cpu.block())]);
+        bench.sender(&waiter, 1)
     });
 }
 
 #[test]
 fn a_push_races_a_cpu_whose_task_becomes_less_important() {
-    explore(None, || {
+    explore_ways(None, || {
         let mut bench = machine(2, rt_only());
         bench.spawn(fifo(3), &[0]);
         let lowered = bench.spawn(fifo(3), &[1]);
         let waiter = bench.spawn(fifo(2), &[0]);
         bench.race([
-            on(0, move |cpu| cpu.set_affinity(&waiter, &[0, 1])),
+            allow(0, &waiter, &[0, 1]),
             on(1, move |cpu| cpu.set_policy(&lowered, fifo(1))),
         ]);
+        bench.sender(&waiter, 1)
     });
 }
 
 #[test]
 fn a_wake_up_races_a_pull() {
-    explore(Some(5), || {
+    explore_ways(BETWEEN_ALL_LOCKS, || {
         let mut bench = machine(2, rt_only());
         bench.spawn(fifo(3), &[0]);
         bench.spawn(fifo(3), &[1]);
         let waiter = bench.sleeper(fifo(2), &[0, 1]);
-        bench.race([on(0, move |cpu| cpu.wake(&waiter)), on(1, |cpu| cpu.block())]);
+        let woken = waiter.clone();
+        bench.race([on(0, move |cpu| cpu.wake(&woken)), on(1, |cpu| cpu.block())]);
+        bench.sender(&waiter, 1)
     });
 }
 
 #[test]
 fn two_cpus_pull_from_one() {
-    explore(Some(2), || {
+    explore_ways(Some(2), || {
         let mut bench = machine(3, rt_only());
         for cpu in 0..3 {
             bench.spawn(fifo(3), &[cpu]);
@@ -102,6 +139,7 @@ fn two_cpus_pull_from_one() {
         let tasks = [1, 2].map(|prio| bench.spawn(fifo(prio), &[0, 1, 2]));
         bench.race([on(1, |cpu| cpu.block()), on(2, |cpu| cpu.block())]);
         assert!(tasks.iter().all(|task| bench.runs(task)));
+        bench.place(&tasks[0]).map(|(cpu, _)| cpu)
     });
 }
 
@@ -134,16 +172,14 @@ fn a_push_that_came_too_late_goes_elsewhere() {
 
 #[test]
 fn a_push_races_a_cpu_that_rises() {
-    explore(None, || {
+    explore_ways(None, || {
         let mut bench = machine(3, rt_only());
         bench.spawn(fifo(3), &[0]);
         bench.spawn(fifo(1), &[2]);
         let waiter = bench.spawn(fifo(2), &[0]);
         let rises = bench.sleeper(fifo(3), &[1]);
-        bench.race([
-            on(0, move |cpu| cpu.set_affinity(&waiter, &[0, 1, 2])),
-            on(1, move |cpu| cpu.wake(&rises)),
-        ]);
+        bench.race([allow(0, &waiter, &[0, 1, 2]), on(1, move |cpu| cpu.wake(&rises))]);
+        bench.sender(&waiter, 1)
     });
 }
 
@@ -189,7 +225,7 @@ fn an_affinity_races_a_sleep() {
 
 #[test]
 fn an_affinity_races_a_pull() {
-    explore(None, || {
+    explore_ways(None, || {
         let mut bench = machine(2, rt_only());
         bench.spawn(fifo(3), &[0]);
         bench.spawn(fifo(3), &[1]);
@@ -197,18 +233,22 @@ fn an_affinity_races_a_pull() {
         let moved = task.clone();
         bench.race([on(1, |cpu| cpu.block()), on(0, move |cpu| cpu.set_affinity(&moved, &[0]))]);
         assert_eq!(bench.place(&task), Some((0, fifo(2))));
+        bench.sender(&task, 1)
     });
 }
 
 #[test]
 fn a_policy_races_a_pull() {
-    explore(Some(5), || {
+    explore_ways(BETWEEN_ALL_LOCKS, || {
         let mut bench = machine(2, rt_only());
         bench.spawn(fifo(3), &[0]);
         bench.spawn(fifo(3), &[1]);
         let [first, second] = [2, 1].map(|prio| bench.spawn(fifo(prio), &[0, 1]));
-        bench.race([on(1, |cpu| cpu.block()), on(0, move |cpu| cpu.set_policy(&first, normal()))]);
+        let lowered = first.clone();
+        bench
+            .race([on(1, |cpu| cpu.block()), on(0, move |cpu| cpu.set_policy(&lowered, normal()))]);
         assert!(bench.runs(&second));
+        bench.sender(&first, 1)
     });
 }
 
@@ -282,16 +322,13 @@ fn going_offline_races_a_wake_up() {
 
 #[test]
 fn going_offline_races_a_push() {
-    explore(None, || {
+    explore_ways(None, || {
         let mut bench = machine(2, rt_only());
         bench.spawn(fifo(3), &[0]);
         let task = bench.spawn(fifo(2), &[0]);
-        let pushed = task.clone();
-        bench.race([
-            on(0, move |cpu| cpu.set_affinity(&pushed, &[0, 1])),
-            on(1, |cpu| cpu.offline(1)),
-        ]);
+        bench.race([allow(0, &task, &[0, 1]), on(1, |cpu| cpu.offline(1))]);
         assert_eq!(bench.place(&task), Some((0, fifo(2))));
+        bench.sender(&task, 1)
     });
 }
 
@@ -307,12 +344,14 @@ fn going_offline_races_a_switch() {
 
 #[test]
 fn coming_online_races_a_wake_up() {
-    explore(None, || {
+    explore_ways(BETWEEN_ALL_LOCKS, || {
         let mut bench = machine(2, rt_only());
         bench.spawn(fifo(3), &[0]);
         let waiter = bench.sleeper(fifo(2), &[0, 1]);
         bench.act(|cpu| cpu.offline(1));
-        bench.race([on(0, move |cpu| cpu.wake(&waiter)), on(1, |cpu| cpu.online(1))]);
+        let woken = waiter.clone();
+        bench.race([on(0, move |cpu| cpu.wake(&woken)), on(1, |cpu| cpu.online(1))]);
+        bench.sender(&waiter, 1)
     });
 }
 
@@ -393,14 +432,16 @@ fn a_timer_expires_or_is_cancelled() {
 
 #[test]
 fn a_wake_up_races_a_cpu_that_goes_idle() {
-    explore(None, || {
+    explore_ways(None, || {
         let mut bench = machine(2, Features::default());
         bench.spawn(normal(), &[0, 1]);
         bench.spawn(normal(), &[1]);
         let woken = bench.sleeper(normal(), &[0, 1]);
         bench.race([on(0, move |cpu| cpu.wake(&woken)), on(1, |cpu| cpu.block())]);
+        let repaired = !(0..2).all(|cpu| bench.is_busy(cpu));
         bench.act(|cpu| assert_eq!(cpu.expire(TICK), 0));
         assert!((0..2).all(|cpu| bench.is_busy(cpu)), "the next tick repairs it");
+        repaired
     });
 }
 
@@ -419,58 +460,93 @@ fn waits_on_the_first(beside: Option<Policy>) -> (Bench, Handle) {
 
 #[test]
 fn an_affinity_races_a_cpu_that_looks_for_work_before_it_goes_idle() {
-    explore(Some(3), || {
+    explore_ways(Some(3), || {
         let (mut bench, task) = waits_on_the_first(Some(normal()));
-        let moved = task.clone();
-        bench.race([on(1, |cpu| cpu.block()), on(2, move |cpu| cpu.set_affinity(&moved, &[0]))]);
+        bench.race([on(1, |cpu| cpu.block()), allow(2, &task, &[0])]);
         assert_eq!(bench.place(&task), Some((0, normal())));
+        bench.sender(&task, 1).is_some()
     });
 }
 
 #[test]
 fn an_affinity_and_a_switch_race_a_cpu_that_looks_for_work() {
-    explore(Some(2), || {
+    explore_ways(Some(2), || {
         let (mut bench, task) = waits_on_the_first(Some(normal()));
-        let moved = task.clone();
-        bench.race([
-            on(0, |cpu| cpu.yield_now()),
-            on(1, |cpu| cpu.block()),
-            on(2, move |cpu| cpu.set_affinity(&moved, &[0])),
-        ]);
+        bench.race([on(0, |cpu| cpu.yield_now()), on(1, |cpu| cpu.block()), allow(2, &task, &[0])]);
         assert_eq!(bench.place(&task), Some((0, normal())));
+        bench.sender(&task, 1).is_some()
     });
 }
 
 #[test]
 fn an_affinity_races_a_tick_that_finds_an_idle_cpu() {
-    explore(Some(2), || {
+    explore_ways(Some(2), || {
         let (mut bench, task) = waits_on_the_first(None);
-        let moved = task.clone();
         bench.race([
             on(0, |cpu| assert_eq!(cpu.expire(TICK), 0)),
             on(1, |cpu| cpu.reschedule_at(TICK)),
-            on(2, move |cpu| cpu.set_affinity(&moved, &[0])),
+            allow(2, &task, &[0]),
         ]);
         assert_eq!(bench.place(&task), Some((0, normal())));
+        bench.sender(&task, 1).is_some()
     });
 }
 
 #[test]
 fn an_affinity_races_a_tick_that_finds_a_cpu_with_sched_idle_tasks_only() {
-    explore(Some(3), || {
+    explore_ways(Some(3), || {
         let (mut bench, task) = waits_on_the_first(Some(Policy::Idle));
-        let moved = task.clone();
-        bench.race([
-            on(0, |cpu| assert_eq!(cpu.expire(TICK), 0)),
-            on(2, move |cpu| cpu.set_affinity(&moved, &[0])),
-        ]);
+        bench.race([on(0, |cpu| assert_eq!(cpu.expire(TICK), 0)), allow(2, &task, &[0])]);
         assert_eq!(bench.place(&task), Some((0, normal())));
+        bench.sender(&task, 1).is_some()
+    });
+}
+
+#[test]
+fn a_tick_that_finds_an_idle_cpu_races_its_end() {
+    let ends = explore(Some(3), || {
+        let (mut bench, task) = waits_on_the_first(None);
+        bench.race([on(0, |cpu| assert_eq!(cpu.expire(TICK), 0)), on(1, |cpu| cpu.offline(1))]);
+        assert_eq!(bench.place(&task), Some((0, normal())));
+        bench.sender(&task, 0)
+    });
+    assert_eq!(ends, [None, Some(0), Some(1)], "not sent; refused; come and evicted");
+}
+
+#[test]
+fn two_cpus_send_what_waits_to_one() {
+    explore_ways(Some(2), || {
+        let mut bench = machine(3, Features::default());
+        let waiters = [0, 1].map(|cpu| {
+            bench.spawn(normal(), &[cpu]);
+            bench.spawn(normal(), &[cpu])
+        });
+        let everywhere = waiters.clone();
+        bench.act(|cpu| everywhere.iter().for_each(|task| cpu.set_affinity(task, &[0, 1, 2])));
+        bench.race([0, 1].map(|cpu| on(cpu, |cpu| assert_eq!(cpu.expire(TICK), 0))));
+        assert!(bench.is_busy(2));
+        waiters.iter().all(|task| bench.sender(task, 2).is_some())
+    });
+}
+
+#[test]
+fn an_affinity_races_an_idle_cpu_that_was_kicked_to_compare() {
+    explore_ways(Some(3), || {
+        let mut bench = machine(2, Features::default().without(Feature::IdleLoadBalance));
+        bench.spawn(normal(), &[0]);
+        let task = bench.spawn(normal(), &[0]);
+        bench.act(|cpu| cpu.set_affinity(&task, &[0, 1]));
+        bench.play([on(0, |cpu| assert_eq!(cpu.expire(TICK), 0))]);
+        assert!(bench.is_kicked(1));
+        bench.race([on(1, |cpu| cpu.reschedule_at(TICK)), allow(2, &task, &[0])]);
+        assert_eq!(bench.place(&task), Some((0, normal())));
+        bench.sender(&task, 1).is_some()
     });
 }
 
 #[test]
 fn two_cpus_that_go_idle_want_one_task() {
-    explore(Some(2), || {
+    explore_ways(Some(2), || {
         let mut bench = machine(3, Features::default());
         for cpu in 0..3 {
             bench.spawn(normal(), &[cpu]);
@@ -478,18 +554,26 @@ fn two_cpus_that_go_idle_want_one_task() {
         let task = bench.spawn(normal(), &[0, 1, 2]);
         bench.race([on(1, |cpu| cpu.block()), on(2, |cpu| cpu.block())]);
         assert!(bench.runs(&task));
+        bench.sender(&task, 1).is_some()
     });
 }
 
-/// Two cores of two threads. A task runs on each thread of the first, and the second is idle: it
-/// asks in vain for one that waits, and then for one that runs, which is the returned one.
+/// Two cores of two threads. A task runs on each thread of the first, and the second is idle, whose
+/// first CPU is kicked at the ticks of CPU 0 to compare: it asks in vain for one that waits, and so
+/// will it for one that runs, which is the returned one. The kick for that is there.
 fn crowded() -> (Bench, Handle) {
     let mut bench = Bench::new(CORES.parse().unwrap(), Features::default());
     let task = bench.spawn(normal(), &[0, 1, 2, 3]);
     bench.spawn(normal(), &[1, 0, 2, 3]);
-    for nth in 1..passes() {
-        bench.play([on(2, move |cpu| balance(cpu, nth))]);
-        assert!(!bench.is_kicked(0));
+    for nth in 1..=passes() {
+        bench.play([on(0, move |cpu| {
+            assert_eq!(cpu.expire(time(nth)), 0);
+            assert_eq!(cpu.take_kicks(), [CpuId(2)], "one that is idle is to compare");
+        })]);
+        if nth < passes() {
+            bench.play([on(2, move |cpu| cpu.reschedule_at(time(nth)))]);
+            assert!(!bench.is_kicked(0), "it was not asked for what runs there");
+        }
     }
     (bench, task)
 }
@@ -497,7 +581,7 @@ fn crowded() -> (Bench, Handle) {
 /// The same, and CPU 2 has asked for the running task, which it gets with the next switch.
 fn asked_for() -> (Bench, Handle) {
     let (mut bench, task) = crowded();
-    bench.play([on(2, |cpu| balance(cpu, passes()))]);
+    bench.play([on(2, compare)]);
     assert!(bench.is_kicked(0) && bench.runs(&task));
     (bench, task)
 }
@@ -510,50 +594,50 @@ fn passes() -> u64 {
     u64::from(domain.cache_nice_tries) + 3
 }
 
-/// An idle CPU balances for the nth time.
-fn balance(cpu: &mut Cpu, nth: u64) {
-    cpu.reschedule_at(Time(nth * 2 * TICK.0));
+/// When an idle CPU is kicked for the nth time: not more often than it may be.
+fn time(nth: u64) -> Time {
+    Time(nth * 4 * TICK.0)
+}
+
+/// An idle CPU answers the last of the kicks of [`crowded`].
+fn compare(cpu: &mut Cpu) {
+    cpu.reschedule_at(time(passes()));
 }
 
 #[test]
 fn asking_for_a_running_task_races_its_sleep() {
-    explore(Some(3), || {
+    explore_ways(Some(3), || {
         let (mut bench, task) = crowded();
-        bench.race([on(0, |cpu| cpu.block()), on(2, |cpu| balance(cpu, passes()))]);
+        bench.race([on(0, |cpu| cpu.block()), on(2, compare)]);
         assert!(task.is_parked() && !bench.is_busy(0));
+        bench.found(Found::Running)
     });
 }
 
 #[test]
 fn asking_for_a_running_task_races_its_affinity() {
-    explore(Some(3), || {
+    explore_ways(Some(3), || {
         let (mut bench, task) = crowded();
-        let moved = task.clone();
-        bench.race([
-            on(2, |cpu| balance(cpu, passes())),
-            on(4, move |cpu| cpu.set_affinity(&moved, &[0])),
-        ]);
+        bench.race([on(2, compare), allow(4, &task, &[0])]);
         assert_eq!(bench.place(&task), Some((0, normal())));
+        bench.found(Found::Running)
     });
 }
 
 #[test]
 fn giving_a_running_task_races_its_affinity() {
-    explore(Some(3), || {
+    explore_ways(Some(3), || {
         let (mut bench, task) = asked_for();
-        let moved = task.clone();
-        bench.race([
-            on(0, |cpu| cpu.reschedule()),
-            on(4, move |cpu| cpu.set_affinity(&moved, &[0, 3])),
-        ]);
+        bench.race([on(0, |cpu| cpu.reschedule()), allow(4, &task, &[0, 3])]);
         assert!(bench.runs(&task));
         assert!([0, 3].map(|cpu| Some((cpu, normal()))).contains(&bench.place(&task)));
+        bench.sender(&task, 2).is_some()
     });
 }
 
 #[test]
 fn giving_a_running_task_races_its_policy() {
-    explore(Some(3), || {
+    explore_ways(Some(3), || {
         let (mut bench, task) = asked_for();
         let raised = task.clone();
         bench.race([
@@ -562,14 +646,18 @@ fn giving_a_running_task_races_its_policy() {
         ]);
         assert!(bench.runs(&task));
         assert!(bench.place(&task).is_some_and(|(_, policy)| policy == fifo(1)));
+        bench.sender(&task, 2).is_some()
     });
 }
 
 #[test]
 fn giving_a_running_task_races_the_end_of_who_asked_for_it() {
-    explore(Some(3), || {
+    let ends = explore(Some(3), || {
         let (mut bench, task) = asked_for();
         bench.race([on(0, |cpu| cpu.reschedule()), on(2, |cpu| cpu.offline(2))]);
         assert!(bench.runs(&task));
+        assert_eq!(bench.sender(&task, 2), Some(0));
+        [0, 3].map(|cpu| bench.sender(&task, cpu))
     });
+    assert_eq!(ends, [[None, Some(2)], [Some(0), None]], "come and evicted; refused");
 }

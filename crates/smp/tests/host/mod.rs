@@ -9,6 +9,7 @@
 #[cfg(loom)]
 use loom::{sync::Mutex, thread};
 use runyard_engine::attr::{Attr, GroupId, Nice, Policy, RtPrio};
+use runyard_engine::balance::{Balanced, Found};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Features;
@@ -18,12 +19,12 @@ use runyard_engine::time::Time;
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
 use runyard_smp::groups::GroupSpec;
-use runyard_smp::machine::{Effects, Machine, TaskOf, Work};
+use runyard_smp::machine::{Effects, Machine, Moving, TaskOf, Work};
 #[cfg(shuttle)]
 use shuttle::{sync::Mutex, thread};
 use std::sync::Arc;
 
-/// Little here depends on time: only ticks, and what idle CPUs do from time to time.
+/// When all begins. Little here depends on time: only ticks, and what is done at them.
 const NOW: Time = Time(1);
 
 /// The one group below the root.
@@ -67,13 +68,28 @@ impl Handle {
     }
 }
 
-/// Keeps the kicks for later.
+/// Keeps the kicks for later, and what else was done to know whether a race took place.
 #[derive(Debug, Default)]
-struct Kicks(Vec<CpuId>);
+struct Asked {
+    kicks: Vec<CpuId>,
+    /// Which tasks were sent to which CPU.
+    sent: Vec<(TaskId, CpuId)>,
+    /// What came of balance.
+    found: Vec<Found>,
+}
 
-impl Effects<Work<Job>> for Kicks {
+impl Effects<Work<Job>> for Asked {
     fn kick(&mut self, cpu: CpuId) {
-        self.0.push(cpu);
+        self.kicks.push(cpu);
+    }
+
+    fn carry(&mut self, moving: Moving<Work<Job>>) -> Option<Moving<Work<Job>>> {
+        self.sent.push((moving.task().id, moving.to));
+        Some(moving)
+    }
+
+    fn balanced(&mut self, _: CpuId, balanced: Balanced) {
+        self.found.push(balanced.found);
     }
 }
 
@@ -83,7 +99,9 @@ pub struct Cpu {
     machine: Arc<Machine<Work<Job>>>,
     id: CpuId,
     running: Option<(TaskId, Work<Job>)>,
-    kicks: Kicks,
+    asked: Asked,
+    /// When it did something last.
+    now: Time,
     exited: Vec<TaskId>,
 }
 
@@ -93,7 +111,7 @@ impl Cpu {
         let found = std::mem::replace(&mut *task.slot.lock().unwrap(), Slot::Notified);
         if let Slot::Parked(parked) = found {
             *task.slot.lock().unwrap() = Slot::Awake;
-            self.machine.wake(NOW, parked, None, &mut self.kicks);
+            self.machine.wake(self.now, parked, None, &mut self.asked);
         }
     }
 
@@ -117,17 +135,19 @@ impl Cpu {
 
     /// Answers a kick.
     pub fn reschedule(&mut self) {
-        self.reschedule_at(NOW);
+        let prev = self.running.take().map_or(Prev::Idle, |(_, work)| Prev::Preempted(work));
+        self.schedule(prev);
     }
 
     /// Answers a kick, when it matters at what time.
+    #[cfg(loom)]
     pub fn reschedule_at(&mut self, now: Time) {
-        let prev = self.running.take().map_or(Prev::Idle, |(_, work)| Prev::Preempted(work));
-        self.schedule_at(now, prev);
+        self.now = now;
+        self.reschedule();
     }
 
     pub fn change(&mut self, task: &Handle, change: Change) {
-        self.machine.change(NOW, &task.control, change, &mut self.kicks);
+        self.machine.change(self.now, &task.control, change, &mut self.asked);
     }
 
     pub fn set_policy(&mut self, task: &Handle, policy: Policy) {
@@ -143,16 +163,17 @@ impl Cpu {
     }
 
     pub fn offline(&mut self, cpu: u16) {
-        self.machine.offline(NOW, CpuId(cpu), &mut self.kicks);
+        self.machine.offline(self.now, CpuId(cpu), &mut self.asked);
     }
 
     pub fn online(&mut self, cpu: u16) {
-        self.machine.online(NOW, CpuId(cpu), &mut self.kicks);
+        self.machine.online(self.now, CpuId(cpu), &mut self.asked);
     }
 
     /// Takes everything whose time has come by `now`; how many timers there were.
     pub fn expire(&mut self, now: Time) -> usize {
-        std::iter::from_fn(|| self.machine.expire(now, self.id, &mut self.kicks))
+        self.now = now;
+        std::iter::from_fn(|| self.machine.expire(now, self.id, &mut self.asked))
             .filter(|expired| matches!(expired, Expired::Timer(_)))
             .count()
     }
@@ -164,7 +185,7 @@ impl Cpu {
 
     /// Who was kicked since this was asked last.
     pub fn take_kicks(&mut self) -> Vec<CpuId> {
-        std::mem::take(&mut self.kicks.0)
+        std::mem::take(&mut self.asked.kicks)
     }
 
     /// Whether a task runs here.
@@ -177,11 +198,8 @@ impl Cpu {
     }
 
     fn schedule(&mut self, prev: Prev<Work<Job>>) {
-        self.schedule_at(NOW, prev);
-    }
-
-    fn schedule_at(&mut self, now: Time, prev: Prev<Work<Job>>) {
-        let Switch { next, released } = self.machine.schedule(now, self.id, prev, &mut self.kicks);
+        let switch = self.machine.schedule(self.now, self.id, prev, &mut self.asked);
+        let Switch { next, released } = switch;
         self.running = next;
         match released {
             Some((task, Released::Blocked)) => self.park(task),
@@ -200,7 +218,7 @@ impl Cpu {
             Slot::Awake => *place = Slot::Parked(task),
             Slot::Notified => {
                 drop(place);
-                self.machine.wake(NOW, task, None, &mut self.kicks);
+                self.machine.wake(self.now, task, None, &mut self.asked);
             }
             Slot::Parked(_) => panic!("{} sleeps twice", task.id),
         }
@@ -240,7 +258,8 @@ impl Bench {
             machine: machine.clone(),
             id: CpuId(id),
             running: None,
-            kicks: Kicks::default(),
+            asked: Asked::default(),
+            now: NOW,
             exited: Vec::new(),
         };
         Bench { cpus: cpus.map(cpu).collect(), tasks: Vec::new() }
@@ -253,7 +272,8 @@ impl Bench {
     /// A task that runs or waits on the CPU that its affinity names first.
     pub fn spawn(&mut self, policy: Policy, affinity: &[u16]) -> Handle {
         let (task, handle) = self.make(policy, affinity);
-        self.cpus[0].machine.clone().wake(NOW, task, None, &mut self.cpus[0].kicks);
+        let spawner = &mut self.cpus[0];
+        spawner.machine.wake(NOW, task, None, &mut spawner.asked);
         self.settle();
         handle
     }
@@ -308,7 +328,7 @@ impl Bench {
     /// The kick of a CPU that did not answer while the parts were played.
     #[cfg(shuttle)]
     pub fn kick(&mut self, cpu: CpuId) {
-        self.cpus[cpu.index()].kicks.kick(cpu);
+        self.cpus[cpu.index()].asked.kick(cpu);
     }
 
     /// Asserts the laws of a machine at rest.
@@ -361,6 +381,10 @@ impl Bench {
 impl Bench {
     /// As [`Bench::play`], then settles and checks the laws.
     pub fn race<const N: usize>(&mut self, parts: [Part; N]) {
+        for Cpu { asked, .. } in &mut self.cpus {
+            asked.sent.clear();
+            asked.found.clear();
+        }
         self.play(parts);
         self.settle();
         self.check();
@@ -375,7 +399,18 @@ impl Bench {
 
     /// Whether `cpu` was kicked and has not answered.
     pub fn is_kicked(&self, cpu: u16) -> bool {
-        self.cpus.iter().any(|by| by.kicks.0.contains(&CpuId(cpu)))
+        self.cpus.iter().any(|by| by.asked.kicks.contains(&CpuId(cpu)))
+    }
+
+    /// Who has sent the task to `cpu` since the last race began.
+    pub fn sender(&self, task: &Handle, cpu: u16) -> Option<u16> {
+        let sent = (task.id, CpuId(cpu));
+        self.cpus.iter().find(|by| by.asked.sent.contains(&sent)).map(|by| by.id.0)
+    }
+
+    /// Whether that came of balance since the last race began.
+    pub fn found(&self, what: Found) -> bool {
+        self.cpus.iter().any(|by| by.asked.found.contains(&what))
     }
 
     /// The CPU on which the task runs or waits, and its policy there.
