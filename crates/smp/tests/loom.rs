@@ -11,7 +11,7 @@
 
 mod host;
 
-use host::{Bench, Cpu, Handle, fifo, normal, on};
+use host::{Bench, Cpu, Handle, Part, fifo, normal, on};
 use loom::model::Builder;
 use runyard_engine::attr::Policy;
 use runyard_engine::balance::{Domain, Found};
@@ -43,11 +43,11 @@ fn rt_only() -> Features {
     Features::default().without(Feature::LoadBalance)
 }
 
-/// Explores a model, and tells how often it ended in which way.
+/// Explores a model, and tells in which ways it ended.
 fn explore<T: Ord + Debug + Send + 'static>(
     preemptions: Option<usize>,
     model: impl Fn() -> T + Send + Sync + 'static,
-) -> BTreeMap<T, usize> {
+) -> Vec<T> {
     let ends = Arc::new(Mutex::new(BTreeMap::new()));
     let count = ends.clone();
     let mut builder = Builder::new();
@@ -57,9 +57,9 @@ fn explore<T: Ord + Debug + Send + 'static>(
         let end = model();
         *count.lock().unwrap().entry(end).or_default() += 1;
     });
-    let ends = std::mem::take(&mut *ends.lock().unwrap());
+    let ends: BTreeMap<T, usize> = std::mem::take(&mut *ends.lock().unwrap());
     println!("{} interleavings: {ends:?}", ends.values().sum::<usize>());
-    ends
+    ends.into_keys().collect()
 }
 
 /// As [`explore`], for a model that tells what came of the race: if that is the same in every
@@ -67,10 +67,15 @@ fn explore<T: Ord + Debug + Send + 'static>(
 fn explore_ways<T: Ord + Debug + Send + 'static>(
     preemptions: Option<usize>,
     model: impl Fn() -> T + Send + Sync + 'static,
-) -> BTreeMap<T, usize> {
+) {
     let ends = explore(preemptions, model);
     assert!(ends.len() > 1, "the race goes more ways than one: {ends:?}");
-    ends
+}
+
+/// `cpu` lets `task` run on some CPUs only.
+fn allow(cpu: u16, task: &Handle, on_cpus: &'static [u16]) -> Part {
+    let task = task.clone();
+    on(cpu, move |cpu| cpu.set_affinity(&task, on_cpus))
 }
 
 #[test]
@@ -91,9 +96,7 @@ fn a_push_races_a_cpu_that_goes_idle() {
         bench.spawn(fifo(3), &[0]);
         bench.spawn(fifo(3), &[1]);
         let waiter = bench.spawn(fifo(2), &[0]);
-        let pushed = waiter.clone();
-        bench
-            .race([on(0, move |cpu| cpu.set_affinity(&pushed, &[0, 1])), on(1, |cpu| cpu.block())]);
+        bench.race([allow(0, &waiter, &[0, 1]), on(1, |cpu| cpu.block())]);
         bench.sender(&waiter, 1)
     });
 }
@@ -105,9 +108,8 @@ fn a_push_races_a_cpu_whose_task_becomes_less_important() {
         bench.spawn(fifo(3), &[0]);
         let lowered = bench.spawn(fifo(3), &[1]);
         let waiter = bench.spawn(fifo(2), &[0]);
-        let pushed = waiter.clone();
         bench.race([
-            on(0, move |cpu| cpu.set_affinity(&pushed, &[0, 1])),
+            allow(0, &waiter, &[0, 1]),
             on(1, move |cpu| cpu.set_policy(&lowered, fifo(1))),
         ]);
         bench.sender(&waiter, 1)
@@ -175,12 +177,8 @@ fn a_push_races_a_cpu_that_rises() {
         bench.spawn(fifo(3), &[0]);
         bench.spawn(fifo(1), &[2]);
         let waiter = bench.spawn(fifo(2), &[0]);
-        let pushed = waiter.clone();
         let rises = bench.sleeper(fifo(3), &[1]);
-        bench.race([
-            on(0, move |cpu| cpu.set_affinity(&pushed, &[0, 1, 2])),
-            on(1, move |cpu| cpu.wake(&rises)),
-        ]);
+        bench.race([allow(0, &waiter, &[0, 1, 2]), on(1, move |cpu| cpu.wake(&rises))]);
         bench.sender(&waiter, 1)
     });
 }
@@ -328,11 +326,7 @@ fn going_offline_races_a_push() {
         let mut bench = machine(2, rt_only());
         bench.spawn(fifo(3), &[0]);
         let task = bench.spawn(fifo(2), &[0]);
-        let pushed = task.clone();
-        bench.race([
-            on(0, move |cpu| cpu.set_affinity(&pushed, &[0, 1])),
-            on(1, |cpu| cpu.offline(1)),
-        ]);
+        bench.race([allow(0, &task, &[0, 1]), on(1, |cpu| cpu.offline(1))]);
         assert_eq!(bench.place(&task), Some((0, fifo(2))));
         bench.sender(&task, 1)
     });
@@ -468,8 +462,7 @@ fn waits_on_the_first(beside: Option<Policy>) -> (Bench, Handle) {
 fn an_affinity_races_a_cpu_that_looks_for_work_before_it_goes_idle() {
     explore_ways(Some(3), || {
         let (mut bench, task) = waits_on_the_first(Some(normal()));
-        let moved = task.clone();
-        bench.race([on(1, |cpu| cpu.block()), on(2, move |cpu| cpu.set_affinity(&moved, &[0]))]);
+        bench.race([on(1, |cpu| cpu.block()), allow(2, &task, &[0])]);
         assert_eq!(bench.place(&task), Some((0, normal())));
         bench.sender(&task, 1).is_some()
     });
@@ -479,12 +472,7 @@ fn an_affinity_races_a_cpu_that_looks_for_work_before_it_goes_idle() {
 fn an_affinity_and_a_switch_race_a_cpu_that_looks_for_work() {
     explore_ways(Some(2), || {
         let (mut bench, task) = waits_on_the_first(Some(normal()));
-        let moved = task.clone();
-        bench.race([
-            on(0, |cpu| cpu.yield_now()),
-            on(1, |cpu| cpu.block()),
-            on(2, move |cpu| cpu.set_affinity(&moved, &[0])),
-        ]);
+        bench.race([on(0, |cpu| cpu.yield_now()), on(1, |cpu| cpu.block()), allow(2, &task, &[0])]);
         assert_eq!(bench.place(&task), Some((0, normal())));
         bench.sender(&task, 1).is_some()
     });
@@ -494,11 +482,10 @@ fn an_affinity_and_a_switch_race_a_cpu_that_looks_for_work() {
 fn an_affinity_races_a_tick_that_finds_an_idle_cpu() {
     explore_ways(Some(2), || {
         let (mut bench, task) = waits_on_the_first(None);
-        let moved = task.clone();
         bench.race([
             on(0, |cpu| assert_eq!(cpu.expire(TICK), 0)),
             on(1, |cpu| cpu.reschedule_at(TICK)),
-            on(2, move |cpu| cpu.set_affinity(&moved, &[0])),
+            allow(2, &task, &[0]),
         ]);
         assert_eq!(bench.place(&task), Some((0, normal())));
         bench.sender(&task, 1).is_some()
@@ -509,11 +496,7 @@ fn an_affinity_races_a_tick_that_finds_an_idle_cpu() {
 fn an_affinity_races_a_tick_that_finds_a_cpu_with_sched_idle_tasks_only() {
     explore_ways(Some(3), || {
         let (mut bench, task) = waits_on_the_first(Some(Policy::Idle));
-        let moved = task.clone();
-        bench.race([
-            on(0, |cpu| assert_eq!(cpu.expire(TICK), 0)),
-            on(2, move |cpu| cpu.set_affinity(&moved, &[0])),
-        ]);
+        bench.race([on(0, |cpu| assert_eq!(cpu.expire(TICK), 0)), allow(2, &task, &[0])]);
         assert_eq!(bench.place(&task), Some((0, normal())));
         bench.sender(&task, 1).is_some()
     });
@@ -527,7 +510,6 @@ fn a_tick_that_finds_an_idle_cpu_races_its_end() {
         assert_eq!(bench.place(&task), Some((0, normal())));
         bench.sender(&task, 0)
     });
-    let ends: Vec<_> = ends.into_keys().collect();
     assert_eq!(ends, [None, Some(0), Some(1)], "not sent; refused; come and evicted");
 }
 
@@ -556,11 +538,7 @@ fn an_affinity_races_an_idle_cpu_that_was_kicked_to_compare() {
         bench.act(|cpu| cpu.set_affinity(&task, &[0, 1]));
         bench.play([on(0, |cpu| assert_eq!(cpu.expire(TICK), 0))]);
         assert!(bench.is_kicked(1));
-        let moved = task.clone();
-        bench.race([
-            on(1, |cpu| cpu.reschedule_at(TICK)),
-            on(2, move |cpu| cpu.set_affinity(&moved, &[0])),
-        ]);
+        bench.race([on(1, |cpu| cpu.reschedule_at(TICK)), allow(2, &task, &[0])]);
         assert_eq!(bench.place(&task), Some((0, normal())));
         bench.sender(&task, 1).is_some()
     });
@@ -640,8 +618,7 @@ fn asking_for_a_running_task_races_its_sleep() {
 fn asking_for_a_running_task_races_its_affinity() {
     explore_ways(Some(3), || {
         let (mut bench, task) = crowded();
-        let moved = task.clone();
-        bench.race([on(2, compare), on(4, move |cpu| cpu.set_affinity(&moved, &[0]))]);
+        bench.race([on(2, compare), allow(4, &task, &[0])]);
         assert_eq!(bench.place(&task), Some((0, normal())));
         bench.found(Found::Running)
     });
@@ -651,11 +628,7 @@ fn asking_for_a_running_task_races_its_affinity() {
 fn giving_a_running_task_races_its_affinity() {
     explore_ways(Some(3), || {
         let (mut bench, task) = asked_for();
-        let moved = task.clone();
-        bench.race([
-            on(0, |cpu| cpu.reschedule()),
-            on(4, move |cpu| cpu.set_affinity(&moved, &[0, 3])),
-        ]);
+        bench.race([on(0, |cpu| cpu.reschedule()), allow(4, &task, &[0, 3])]);
         assert!(bench.runs(&task));
         assert!([0, 3].map(|cpu| Some((cpu, normal()))).contains(&bench.place(&task)));
         bench.sender(&task, 2).is_some()
@@ -686,6 +659,5 @@ fn giving_a_running_task_races_the_end_of_who_asked_for_it() {
         assert_eq!(bench.sender(&task, 2), Some(0));
         [0, 3].map(|cpu| bench.sender(&task, cpu))
     });
-    let ends: Vec<_> = ends.into_keys().collect();
     assert_eq!(ends, [[None, Some(2)], [Some(0), None]], "come and evicted; refused");
 }
