@@ -193,6 +193,8 @@ struct Member {
     offset: i64,
     ran_since_pick: u64,
     is_new: bool,
+    /// It has an urgent key while it waits.
+    urgent: bool,
 }
 
 /// The fair queue of a CPU, as `cfs.rs` of the engine has it.
@@ -200,6 +202,10 @@ struct Model<O> {
     order: O,
     members: Vec<Member>,
     curr: Option<Index>,
+    now: Nanos,
+    /// Since when the first is passed over, and who got its turn since that was too long.
+    passed_over: Option<Nanos>,
+    owed: Option<Index>,
     clock: VTime,
     load: u64,
     nr: u32,
@@ -218,12 +224,16 @@ impl<O: Order> Model<O> {
             offset: config.latency_offset(sensitive.latency_nice(id)),
             ran_since_pick: 0,
             is_new: true,
+            urgent: false,
         };
         let most = config.latency_max();
         Model {
             order: O::new(2 * queued as usize),
             members: (0..2 * queued).map(member).collect(),
             curr: None,
+            now: Nanos::ZERO,
+            passed_over: None,
+            owed: None,
             clock: VTime(0),
             load: 0,
             nr: 0,
@@ -244,22 +254,38 @@ impl<O: Order> Model<O> {
         let (weight, least) = (u64::from(member.weight), self.config.min_granularity.0);
         let period = self.config.latency.0.max(u64::from(self.nr + 1) * least);
         let slice = (period * weight / (self.load + weight)).max(least);
-        self.clock.after(member.virtual_span(slice))
+        let mut debit = member.virtual_span(slice);
+        if member.offset < 0 {
+            let granularity = member.virtual_span(self.config.wakeup_granularity.0);
+            debit = debit.min(member.offset.unsigned_abs().saturating_sub(granularity + 1));
+        }
+        self.clock.after(debit)
     }
 
     fn insert(&mut self, at: Index, woken: bool) {
         let Member { vruntime, offset, ran_since_pick, .. } = *self.member(at);
         let first = woken || ran_since_pick < self.config.min_granularity.0;
         let urgent = (offset < 0 && first).then(|| vruntime.after(offset.cast_unsigned()));
+        self.members[at as usize].urgent = urgent.is_some();
         self.order.insert(at, vruntime, urgent);
     }
 
-    fn choose(&self) -> Index {
+    fn choose(&mut self) -> Index {
         let (first, _) = self.order.first().expect("somebody waits");
-        match self.order.urgent() {
-            Some(urgent) if urgent != first && !self.preempts(urgent, first) => urgent,
-            _ => first,
+        let urgent = self.order.urgent();
+        let urgent = urgent.filter(|&at| at != first && !self.preempts(at, first));
+        if (urgent, self.passed_over, self.owed) == (None, None, None) {
+            return first;
         }
+        let since = self.passed_over;
+        let overdue = since.is_some_and(|since| self.now - since >= self.config.latency);
+        let (urgent, both) = (urgent.filter(|_| !overdue), self.member(first).urgent);
+        self.passed_over = match urgent {
+            Some(_) => since.or(Some(self.now)),
+            None => since.filter(|_| both),
+        };
+        self.owed = Some(first).filter(|_| overdue && !both);
+        urgent.unwrap_or(first)
     }
 
     /// Whether `other` would preempt `curr`.
@@ -296,6 +322,7 @@ impl Member {
 
 impl<O: Order> Host for Model<O> {
     fn run(&mut self, span: Nanos) {
+        self.now += span;
         let Some(curr) = self.curr else { return };
         let member = &mut self.members[curr as usize];
         member.vruntime = member.vruntime.after(member.virtual_span(span.0));
@@ -311,7 +338,10 @@ impl<O: Order> Host for Model<O> {
         self.load += weight;
         self.nr += 1;
         self.insert(task, woken);
-        self.curr.is_some_and(|curr| self.preempts(curr, task))
+        self.curr.is_some_and(|curr| {
+            let had = self.member(curr).ran_since_pick >= self.config.min_granularity.0;
+            self.preempts(curr, task) && (had || self.owed != Some(curr))
+        })
     }
 
     fn switch(&mut self, why: Why) -> u32 {
