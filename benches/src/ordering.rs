@@ -257,7 +257,8 @@ impl<O: Order> Model<O> {
         let mut debit = member.virtual_span(slice);
         if member.offset < 0 {
             let granularity = member.virtual_span(self.config.wakeup_granularity.0);
-            debit = debit.min(member.offset.unsigned_abs().saturating_sub(granularity + 1));
+            let most = member.offset.unsigned_abs().checked_sub(granularity + 1);
+            debit = debit.min(most.unwrap_or(u64::MAX));
         }
         self.clock.after(debit)
     }

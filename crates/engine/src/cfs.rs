@@ -68,12 +68,13 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     /// With how much debit at the most a newcomer preempts an equal that has the clock's vruntime, if it
     /// is sensitive: one that is started for a request shall wait as little as one that is woken for it.
+    /// Who weighs so little that it would not preempt anyhow has the debit of all.
     fn most_debit(&self, entity: &Entity) -> u64 {
         if entity.latency_nice >= LatencyNice::ZERO || !self.has(Feature::LatencyNice) {
             return u64::MAX;
         }
         let offset = self.config.latency_offset(entity.latency_nice).unsigned_abs();
-        offset.saturating_sub(self.wakeup_granularity(entity) + 1)
+        offset.checked_sub(self.wakeup_granularity(entity) + 1).unwrap_or(u64::MAX)
     }
 
     /// Where a group that slept long starts on the clock of a queue.
