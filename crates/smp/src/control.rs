@@ -11,7 +11,7 @@
 //! ended: the last word of a task is not said here, since its payload stays with its host. So the
 //! cell also knows whose it is.
 //!
-//! So that a task is [`Home::Away`] while it is on its way spares requesters a lock, and decides
+//! So that a task is `Home::Away` while it is on its way spares requesters a lock, and decides
 //! nothing: one that finds where the task was finds it gone, or its place taken by another, and leaves
 //! the request to who brings the task, as if it had found nothing. No model can tell the two apart;
 //! where the task enters the next run queue it is asserted.
