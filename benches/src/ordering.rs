@@ -23,6 +23,7 @@ use crate::cycle::{self, Host, Why};
 use crate::rig::{Mix, Sensitive, config, nice_0};
 use crate::{Operation, Runner};
 use heap::{Forest, Heap, Index};
+use runyard_engine::attr::LatencyNice;
 use runyard_engine::config::Config;
 use runyard_engine::features::Features;
 use runyard_engine::time::{Nanos, VTime};
@@ -257,7 +258,8 @@ impl<O: Order> Model<O> {
         let mut debit = member.virtual_span(slice);
         if member.offset < 0 {
             let granularity = member.virtual_span(self.config.wakeup_granularity.0);
-            let most = member.offset.unsigned_abs().checked_sub(granularity + 1);
+            let lowest = self.config.latency_offset(LatencyNice::MIN).unsigned_abs();
+            let most = lowest.checked_sub(granularity + 1);
             debit = debit.min(most.unwrap_or(u64::MAX));
         }
         self.clock.after(debit)
@@ -283,7 +285,7 @@ impl<O: Order> Model<O> {
         let (urgent, both) = (urgent.filter(|_| !overdue), self.member(first).urgent);
         self.passed_over = match urgent {
             Some(_) => since.or(Some(self.now)),
-            None => since.filter(|_| both),
+            None => since.filter(|_| !overdue || both),
         };
         self.owed = Some(first).filter(|_| overdue && !both);
         urgent.unwrap_or(first)

@@ -66,14 +66,15 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
     }
 
-    /// With how much debit at the most a newcomer preempts an equal that has the clock's vruntime, if it
-    /// is sensitive: one that is started for a request shall wait as little as one that is woken for it.
-    /// Who weighs so little that it would not preempt anyhow has the debit of all.
+    /// With how much debit at the most a newcomer of latency nice -20 preempts an equal that has the
+    /// clock's vruntime: one that is started for a request shall wait as little as one that is woken for
+    /// it. Whoever is sensitive owes no more; who weighs so little that it would not preempt anyhow owes
+    /// as all do.
     fn most_debit(&self, entity: &Entity) -> u64 {
         if entity.latency_nice >= LatencyNice::ZERO || !self.has(Feature::LatencyNice) {
             return u64::MAX;
         }
-        let offset = self.config.latency_offset(entity.latency_nice).unsigned_abs();
+        let offset = self.config.latency_offset(LatencyNice::MIN).unsigned_abs();
         offset.checked_sub(self.wakeup_granularity(entity) + 1).unwrap_or(u64::MAX)
     }
 
@@ -121,9 +122,10 @@ impl<P, G: Groups> RunQueue<P, G> {
         // One that is both sensitive and first takes nothing from others, and ends nothing.
         let is_sensitive = self.fair.urgent_forest.contains(chosen);
         let queue = self.queue_mut(level);
+        // Until it has had its turn: a sliver now and then, where none of them waits, is none.
         queue.passed_over = match sensitive {
             Some(_) => since.or(Some(now)),
-            None => since.filter(|_| is_sensitive),
+            None => since.filter(|_| !overdue || is_sensitive),
         };
         queue.owed = Some(chosen).filter(|_| overdue && !is_sensitive);
         sensitive.unwrap_or(chosen)
@@ -140,9 +142,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         let Some(second) = self.fair.forest.second(&self.queue(level).waiting) else {
             return first;
         };
-        let (entity, vruntime) = (self.entity(first), self.entity(second).vruntime);
-        let ahead = vruntime.diff(entity.vruntime);
-        let unfair = ahead > self.wakeup_granularity(entity).cast_signed();
+        let unfair = self.verdict(self.entity(second), self.entity(first)) == Verdict::Preempts;
         if unfair { first } else { second }
     }
 
@@ -198,7 +198,13 @@ impl<P, G: Groups> RunQueue<P, G> {
         if ran < self.config.min_granularity.0 {
             return false;
         }
-        let Some(first) = self.queue(entity.parent).waiting.first() else { return false };
+        let queue = self.queue(entity.parent);
+        let Some(first) = queue.waiting.first() else { return false };
+        // Who came while nobody was to preempt it.
+        let refused = queue.urgent.first().filter(|_| queue.owed == Some(at));
+        if refused.is_some_and(|sensitive| self.goes_before(sensitive, at, None)) {
+            return true;
+        }
         let first = self.entity(first);
         let ahead = entity.vruntime.diff(first.vruntime);
         if !self.has(Feature::LatencyNice) {
@@ -206,6 +212,18 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
         ahead >= self.relative_offset(entity, first)
             && ahead > slice.cast_signed().min(self.config.latency_max())
+    }
+
+    /// Whoever has the CPU at a tick has had its turn if it is not sensitive and ran for long enough:
+    /// nobody is passed over then.
+    pub(crate) fn note_turn(&mut self, at: Index) {
+        let entity = self.entity(at);
+        let served = entity.latency_nice >= LatencyNice::ZERO
+            && entity.ran_since_pick() >= self.config.min_granularity.0;
+        let level = entity.parent;
+        if served && self.queue(level).passed_over.is_some() {
+            self.queue_mut(level).passed_over = None;
+        }
     }
 
     /// A sensitive entity goes first after a wake-up, and again if it had not a first

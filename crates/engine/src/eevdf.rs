@@ -12,14 +12,15 @@
 //! who became eligible in the other is at its top.
 //!
 //! Who leaves takes its lag along, within bounds, and has it again where it comes to. What it owes is
-//! worked off while it sleeps, at most as fast as it would be in the queue: the kernel keeps who owes
-//! something queued for so long (`DELAY_DEQUEUE`).
+//! worked off while it sleeps, as fast as if the queue were its own; the kernel keeps who owes something
+//! queued until the queue has worked it off (`DELAY_DEQUEUE`), which takes longer among others.
 //!
 //! Invariants ([`RunQueue::check`]): [`FairQueue::ahead`] is what it is counted afresh, so that the
 //! sum of all lags is zero; each who waits is in one of the heaps, by its key.
 
-use crate::attr::Slice;
+use crate::attr::{LatencyNice, Slice};
 use crate::fair::{Entity, FairQueue, Lag};
+use crate::features::Feature;
 use crate::group::Groups;
 use crate::heap::Index;
 use crate::run_queue::{Member, RunQueue};
@@ -151,13 +152,32 @@ impl<P, G: Groups> RunQueue<P, G> {
         queue.look_at_clock();
     }
 
+    /// Its turn is over at its deadline, or after a slice if yielding put that off.
+    pub(crate) fn begin_turn(&mut self, at: Index) {
+        let slice = self.virtual_slice(at);
+        let entity = self.entity_mut(at);
+        entity.turn_ends = entity.deadline.min(entity.vruntime.after(slice));
+    }
+
+    /// Ends the turns of an entity and of those above it: something that is not idle came.
+    pub(crate) fn end_turns(&mut self, at: Index) {
+        let mut next = Some(at);
+        while let Some(at) = next {
+            let entity = self.entity_mut(at);
+            entity.turn_ends = entity.vruntime;
+            next = entity.parent;
+        }
+    }
+
     /// Who yields asks for its next slice (`yield_task_fair`).
     pub(crate) fn postpone(&mut self, at: Index) {
         let level = self.entity(at).parent;
         let slice = self.virtual_slice(at);
         self.remove(level, at);
         let entity = self.entity_mut(at);
-        entity.deadline = entity.deadline.after(slice);
+        // Who yields again and again is picked all the same while nobody else is eligible.
+        let latest = entity.vruntime.after(2 * slice);
+        entity.deadline = entity.deadline.after(slice).min(latest);
         self.insert_eevdf(level, at);
     }
 
@@ -265,7 +285,10 @@ impl<P, G: Groups> RunQueue<P, G> {
             Member::Task(task) => task.attr.slice,
             Member::Group(_) => None,
         };
-        asked.unwrap_or_else(|| self.config.slice(self.entity(at).latency_nice))
+        asked.unwrap_or_else(|| match self.has(Feature::LatencyNice) {
+            true => self.config.slice(self.entity(at).latency_nice),
+            false => self.config.slice(LatencyNice::ZERO),
+        })
     }
 
     fn virtual_slice(&self, at: Index) -> u64 {
@@ -548,6 +571,36 @@ mod tests {
         lone.offer(task(2, 0, 30_000));
         assert_eq!(lone.rq.resched(), Resched::No, "its deadline is later");
         assert_eq!(lone.switch(Prev::Yielded).next.unwrap().0, TaskId(2));
+    }
+
+    /// However often one yields that is alone, or the only one that may run, its next turn is a slice.
+    #[test]
+    fn yielding_saves_up_no_turn() {
+        let mut lone = Lone::with(&[(0, 20_000)]);
+        let _ = lone.switch(Prev::Preempted);
+        for _ in 0..1_000 {
+            lone.now = lone.now + Nanos::from_micros(10);
+            let _ = lone.switch(Prev::Yielded);
+        }
+        lone.offer(task(1, 0, 20_000));
+        let before = lone.runtimes()[0];
+        while lone.rq.curr().unwrap().id == TaskId(0) {
+            lone.run(Nanos::from_millis(1), |_| {});
+        }
+        let ran = lone.runtimes()[0] - before;
+        assert!(ran <= 42_000_000, "{ran} ns: a slice, one that it asked for, and ticks");
+    }
+
+    /// What is not idle has the CPU at once, though who runs is in its turn.
+    #[test]
+    fn a_sched_idle_task_does_not_go_on_with_its_turn() {
+        let mut lone = Lone::new();
+        let idle = Attr { policy: Policy::Idle, ..Attr::normal(CpuSet::first(1)) };
+        lone.offer(Task::new(TaskId(0), idle, 0));
+        let _ = lone.switch(Prev::Preempted);
+        lone.offer(task(1, 0, 20_000));
+        assert_eq!(lone.rq.resched(), Resched::Yes);
+        assert_eq!(lone.rq.schedule(lone.now, Prev::Preempted(0)).next.unwrap().0, TaskId(1));
     }
 
     /// Who competes already is more important than who comes, whose first deadline is half a slice

@@ -27,6 +27,7 @@ use crate::group::Groups;
 use crate::heap::{Forest, Heap, Index};
 use crate::list::List;
 use crate::run_queue::{Member, RunQueue};
+use crate::task::Task;
 use crate::time::{Nanos, Time, VTime};
 
 /// The weight at which virtual time runs as fast as time.
@@ -363,6 +364,23 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
     }
 
+    /// Changes what a fair task asks for where it is: its vruntime and its turn stay.
+    pub(crate) fn change_fair(&mut self, at: Index, apply: impl FnOnce(&mut Task<P>)) {
+        let level = self.entity(at).parent;
+        let waits = self.waits(at);
+        let was_urgent = waits && self.fair.urgent_forest.contains(at);
+        if waits {
+            self.remove(level, at);
+        }
+        apply(self.task_mut(at));
+        let slice = self.slice_of(at).get().0;
+        let queue = self.queue_mut(level);
+        queue.longest_slice = queue.longest_slice.max(slice);
+        if waits {
+            self.insert(level, at, was_urgent);
+        }
+    }
+
     /// Picks the next fair task and makes it and the groups above it `curr` of their queues.
     /// A task that yielded is passed over if that is not unfair to it.
     pub(crate) fn pick_fair(&mut self, yielded: Option<Index>) -> Option<Index> {
@@ -387,9 +405,10 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     /// Whether the tick should end the turn of the running fair task.
-    pub(crate) fn fair_turn_is_over(&self, curr: Index) -> bool {
+    pub(crate) fn fair_turn_is_over(&mut self, curr: Index) -> bool {
         let mut next = Some(curr);
         while let Some(at) = next {
+            self.note_turn(at);
             let entity = self.entity(at);
             let over = || match self.is_eevdf() {
                 true => !entity.is_in_turn(),
@@ -412,6 +431,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     pub(crate) fn preempts_on_wakeup(&mut self, curr: Index, woken: Index) -> bool {
         let [running, arrival] = [curr, woken].map(|at| self.task(at).attr.policy);
         if running == Policy::Idle && arrival != Policy::Idle {
+            self.end_turns(curr);
             return true;
         }
         if !self.has(Feature::WakeupPreemption)
@@ -422,6 +442,9 @@ impl<P, G: Groups> RunQueue<P, G> {
         let (curr, woken) = self.matching_siblings(curr, woken);
         let (curr_is_idle, woken_is_idle) = (self.is_idle_entity(curr), self.is_idle_entity(woken));
         if curr_is_idle != woken_is_idle {
+            if curr_is_idle {
+                self.end_turns(curr);
+            }
             return curr_is_idle;
         }
         match self.is_eevdf() {
@@ -551,6 +574,9 @@ impl<P, G: Groups> RunQueue<P, G> {
         let queue = self.queue_mut(level);
         queue.nr -= 1;
         queue.load -= u64::from(weight);
+        if queue.nr == 0 {
+            (queue.passed_over, queue.owed) = (None, None);
+        }
         if queue.curr == Some(at) {
             queue.curr = None;
         } else {
@@ -648,7 +674,9 @@ impl<P, G: Groups> RunQueue<P, G> {
         (queue.curr, queue.resumes) = (Some(at), None);
         let entity = self.entity_mut(at);
         entity.runtime_at_pick = entity.runtime;
-        entity.turn_ends = entity.deadline;
+        if self.is_eevdf() {
+            self.begin_turn(at);
+        }
     }
 
     /// Puts an entity among those who wait, where its order has it.

@@ -175,14 +175,9 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether a task has another place in its queue with it, or another queue.
+    /// Whether a task may belong to another queue with it, or weigh as much as another.
     pub(crate) fn moves_in_queue(&self) -> bool {
-        let Change { policy, group, boost, latency_nice, slice, affinity: _, slack: _ } = self;
-        policy.is_some()
-            || group.is_some()
-            || boost.is_some()
-            || latency_nice.is_some()
-            || slice.is_some()
+        self.policy.is_some() || self.group.is_some() || self.boost.is_some()
     }
 
     /// Adds a later request; its parts win.

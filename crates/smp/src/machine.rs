@@ -372,11 +372,10 @@ impl<W: Controlled> Machine<W> {
     /// Takes `cpu` out of service: its tasks go elsewhere, its timers stay and are served.
     /// The machine must keep another CPU.
     pub fn offline(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        let before = self.nr_online();
         self.hints.online.set(cpu, false);
         let (resched, _) = self.with(cpu, fx, |rq| rq.set_online(now, false));
         kick_if(resched, cpu, fx);
-        self.rescale(now, before, fx);
+        self.rescale(now, fx);
         loop {
             let (task, _) = self.with(cpu, fx, |rq| rq.evict(now).inspect(leaves));
             let Some(task) = task else { return };
@@ -387,19 +386,19 @@ impl<W: Controlled> Machine<W> {
     /// Takes `cpu` into service again.
     pub fn online(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         let (_, news) = self.with(cpu, fx, |rq| rq.set_online(now, true));
-        let before = self.nr_online();
         // Not before: who reads this and is refused all the same would try for ever.
         self.hints.online.set(cpu, true);
         self.look(now, cpu, news, fx);
         fx.kick(cpu);
-        self.rescale(now, before, fx);
+        self.rescale(now, fx);
     }
 
     /// The fair class's spans, and with them the offsets of latency nice, follow the CPUs that are
-    /// online. Two of these at a time would leave the spans of either.
-    fn rescale(&self, now: Time, before: usize, fx: &mut impl Effects<W>) {
+    /// online. Of two of these at a time the last to come looks at all CPUs again.
+    fn rescale(&self, now: Time, fx: &mut impl Effects<W>) {
         let config = self.config.with_online(self.nr_online());
-        if config == self.config.with_online(before) {
+        let known = |cpu| self.inspect(cpu, |rq| rq.config() == &config);
+        if self.config.topology.iter().all(known) {
             return;
         }
         let config = Arc::new(config);

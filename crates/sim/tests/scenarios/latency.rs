@@ -200,6 +200,32 @@ fn sensitive_newcomers_without_end_starve_nobody() {
     ran.holds(shortest >= Some(least), &format!("a turn of {shortest:?}, at least {least:?}"));
 }
 
+/// A sliver of the CPU between two newcomers is no turn.
+#[test]
+fn sensitive_newcomers_with_gaps_leave_turns() {
+    let run = world().millis(1_000).run(
+        "'hog': {'run': 1000},
+         'chain': {'delay': 10, 'loop': 1, 'latency_nice': -20, 'run': 290, 'fork': 'chain'}",
+    );
+    // A min_granularity after each latency period is a ninth.
+    let share = run.share("hog", Nanos::from_secs(1));
+    run.holds(share > 9.0, &format!("{share} %"));
+}
+
+/// Who changes its value again and again keeps its turn, and its share.
+#[test]
+fn a_change_of_the_value_moves_nobody() {
+    for features in ["", "EEVDF"] {
+        let run = world().millis(2_000).features(features).run(
+            "'hog': {'run': 1000},
+             'changes': {'phases': {'a': {'latency_nice': 1, 'run': 100},
+                                    'b': {'latency_nice': 0, 'run': 100}}}",
+        );
+        let share = run.share("changes", Nanos::from_secs(2));
+        run.holds((share - 50.0).abs() < 1.0, &format!("{features}: {share} %"));
+    }
+}
+
 /// A sensitive newcomer has the CPU at once, as one that is woken has.
 #[test]
 fn a_sensitive_newcomer_does_not_wait_for_its_debit() {
