@@ -354,6 +354,9 @@ impl<O: Order> Host for Model<O> {
             (Some(curr), Why::Blocked) => {
                 self.load -= u64::from(self.member(curr).weight);
                 self.nr -= 1;
+                if self.member(curr).offset >= 0 {
+                    self.passed_over = None;
+                }
                 self.advance_clock();
             }
         }

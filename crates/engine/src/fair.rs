@@ -566,7 +566,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     fn detach_entity(&mut self, level: Option<Index>, at: Index, asleep: bool) {
-        let Entity { weight, vruntime, .. } = *self.entity(at);
+        let Entity { weight, vruntime, latency_nice, .. } = *self.entity(at);
         let lead = match self.is_eevdf() {
             true => self.lead(level, at),
             false => vruntime.diff(self.queue(level).clock),
@@ -579,6 +579,10 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
         if queue.curr == Some(at) {
             queue.curr = None;
+            if latency_nice >= LatencyNice::ZERO {
+                // It had the CPU for as long as it wanted it.
+                queue.passed_over = None;
+            }
         } else {
             self.remove(level, at);
         }

@@ -182,9 +182,10 @@ fn an_idle_group_is_idle_to_its_siblings_only() {
 }
 
 /// Whether a task of `woken` preempts one of `running` at once. It is of nice 19, so that what it
-/// is credited for its sleep is never enough for that; it sleeps for longer than it starts ahead.
+/// is credited for its sleep is never enough for that (without `LATENCY_NICE`, which caps what it
+/// takes); it sleeps for longer than it starts ahead.
 fn preempts(features: &str, policy: &str, running: &str, woken: &str) -> bool {
-    let run = world().features(features).run_text(&format!(
+    let run = world().features(features).features("NO_LATENCY_NICE").run_text(&format!(
         "{{{GROUPS}, 'tasks': {{
             'hog': {{'group': '{running}', 'delay': 10, 'loop': 1, 'run': 600000}},
             'a': {{'group': '{woken}', 'policy': '{policy}', 'priority': 19, 'timer_slack': 0,
@@ -235,7 +236,7 @@ fn a_task_of_an_idle_group_preempts_nobody_outside() {
 #[test]
 fn an_idle_group_is_credited_as_a_sched_idle_task() {
     let waits = |groups: &str, how: &str| {
-        let run = world().millis(10_000).run_text(&format!(
+        let run = world().millis(10_000).features("NO_LATENCY_NICE").run_text(&format!(
             "{{'groups': {{{groups}}}, 'tasks': {{
                 'hog': {{'instance': 2, 'run': 1000}},
                 'a': {{{how}, 'delay': 10000, 'timer_slack': 0, 'run': 10, 'sleep': 100300}},
