@@ -33,5 +33,6 @@ pub mod task;
 pub mod time;
 pub mod timer;
 pub mod topology;
+mod waiting;
 
 pub use pull::{FairPull, MAX_LOOKED_AT, Stays};
