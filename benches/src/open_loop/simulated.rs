@@ -15,24 +15,12 @@ use runyard_workload::{Overrides, Scenario, parse};
 /// The thread object of whoever accepts requests; those of the kinds follow.
 const ACCEPTS_THEM: usize = 0;
 
-/// A machine on which nothing costs time.
-const FREE: Costs = Costs {
-    context_switch: Nanos::ZERO,
-    migration: Nanos::ZERO,
-    ipi: Nanos::ZERO,
-    wakeup: Nanos::ZERO,
-    timer_interrupt: Nanos::ZERO,
-    timer_latency: Nanos::ZERO,
-    idle_exit: Nanos::ZERO,
-    jitter: Nanos::ZERO,
-};
-
 /// Answers every request in virtual time: when each ended. With or without what the simulator
 /// takes decisions to cost.
 pub(crate) fn simulated(trace: &Trace, ask: Ask, costs: bool) -> Vec<Nanos> {
     let mut scenario = scenario(trace, ask);
     if !costs {
-        scenario.machine.costs = FREE;
+        scenario.machine.costs = Costs::FREE;
     }
     let mut ends = vec![None; trace.requests.len()];
     let observe = |event: &Event| {

@@ -233,10 +233,14 @@ impl<P, G: Groups> RunQueue<P, G> {
         let entity = self.entity(at);
         let first = woken || entity.ran_since_pick() < self.config.min_granularity.0;
         if first && self.has(Feature::LatencyNice) {
-            let offset = self.config.latency_offset(entity.latency_nice);
-            let key = entity.vruntime.after(offset.cast_unsigned());
-            self.insert_urgent(level, at, key);
+            self.insert_urgent(level, at, self.sensitive_key(at));
         }
+    }
+
+    /// Where a sensitive entity stands among those, by the offset of the configuration of the moment.
+    pub(crate) fn sensitive_key(&self, at: Index) -> VTime {
+        let Entity { vruntime, latency_nice, .. } = *self.entity(at);
+        vruntime.after(self.config.latency_offset(latency_nice).cast_unsigned())
     }
 
     /// Puts the sensitive ones where the offsets of another configuration have them.
@@ -245,11 +249,9 @@ impl<P, G: Groups> RunQueue<P, G> {
         let sensitive: Vec<_> =
             members.filter(|&at| self.fair.urgent_forest.contains(at)).collect();
         for at in sensitive {
-            let entity = *self.entity(at);
-            self.remove_urgent(entity.parent, at);
-            let offset = self.config.latency_offset(entity.latency_nice);
-            let key = entity.vruntime.after(offset.cast_unsigned());
-            self.insert_urgent(entity.parent, at, key);
+            let level = self.entity(at).parent;
+            self.remove_urgent(level, at);
+            self.insert_urgent(level, at, self.sensitive_key(at));
         }
     }
 

@@ -123,9 +123,15 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     pub(crate) fn join(&mut self, level: Option<Index>, at: Index) {
         let Entity { weight, vruntime, .. } = *self.entity(at);
-        let slice = self.slice_of(at).get().0;
         let queue = self.queue_mut(level);
         queue.ahead += i128::from(weight) * i128::from(vruntime.diff(queue.clock));
+        self.heed_slice(level, at);
+    }
+
+    /// The bound of lags follows what an entity asks for.
+    pub(crate) fn heed_slice(&mut self, level: Option<Index>, at: Index) {
+        let slice = self.slice_of(at).get().0;
+        let queue = self.queue_mut(level);
         queue.longest_slice = queue.longest_slice.max(slice);
     }
 
@@ -240,9 +246,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         let levels = self.fair.group_queues.iter().map(|&(_, at)| Some(at)).chain([None]);
         let running = levels.filter_map(|level| self.queue(level).curr);
         for at in waiting.chain(running).collect::<Vec<_>>() {
-            let (slice, level) = (self.slice_of(at).get().0, self.entity(at).parent);
-            let queue = self.queue_mut(level);
-            queue.longest_slice = queue.longest_slice.max(slice);
+            self.heed_slice(self.entity(at).parent, at);
         }
     }
 

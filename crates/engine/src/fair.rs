@@ -27,7 +27,7 @@ use crate::group::Groups;
 use crate::heap::{Forest, Heap, Index};
 use crate::list::List;
 use crate::run_queue::{Member, RunQueue};
-use crate::task::Task;
+use crate::task::Change;
 use crate::time::{Nanos, Time, VTime};
 
 /// The weight at which virtual time runs as fast as time.
@@ -365,17 +365,15 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     /// Changes what a fair task asks for where it is: its vruntime and its turn stay.
-    pub(crate) fn change_fair(&mut self, at: Index, apply: impl FnOnce(&mut Task<P>)) {
+    pub(crate) fn reorder_fair(&mut self, at: Index, change: Change) {
         let level = self.entity(at).parent;
         let waits = self.waits(at);
         let was_urgent = waits && self.fair.urgent_forest.contains(at);
         if waits {
             self.remove(level, at);
         }
-        apply(self.task_mut(at));
-        let slice = self.slice_of(at).get().0;
-        let queue = self.queue_mut(level);
-        queue.longest_slice = queue.longest_slice.max(slice);
+        self.task_mut(at).apply(change);
+        self.heed_slice(level, at);
         if waits {
             self.insert(level, at, was_urgent);
         }

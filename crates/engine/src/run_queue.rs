@@ -444,8 +444,8 @@ impl<P, G: Groups> RunQueue<P, G> {
         let requeue = change.moves_in_queue();
         if requeue {
             self.requeue(at, change);
-        } else if before.is_none() {
-            self.change_fair(at, |task| task.apply(change));
+        } else if before.is_none() && change.reorders() {
+            self.reorder_fair(at, change);
         } else {
             self.task_mut(at).apply(change);
         }

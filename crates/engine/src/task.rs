@@ -180,6 +180,11 @@ impl Change {
         self.policy.is_some() || self.group.is_some() || self.boost.is_some()
     }
 
+    /// Whether a fair task may have another place in the queue where it is with it.
+    pub(crate) fn reorders(&self) -> bool {
+        self.latency_nice.is_some() || self.slice.is_some()
+    }
+
     /// Adds a later request; its parts win.
     pub fn merge(&mut self, later: Change) {
         self.policy = later.policy.or(self.policy);

@@ -272,7 +272,7 @@ impl<W: Controlled> Machine<W> {
             let mut level = None;
             let (given, resched) = self.take(cpu, fx, |rq| {
                 let given = rq.give_fair(now, |task, idle_class| {
-                    let (to, near) = self.find_room(now, task, cpu, soaks && !idle_class)?;
+                    let (to, near) = self.find_room(now, cpu, task, idle_class)?;
                     level = Some(near);
                     Some(to)
                 });
@@ -292,13 +292,13 @@ impl<W: Controlled> Machine<W> {
     fn find_room(
         &self,
         now: Time,
-        task: &Task<W>,
         cpu: CpuId,
-        soaks: bool,
+        task: &Task<W>,
+        idle_class: bool,
     ) -> Option<(CpuId, Level)> {
         let affinity = &task.attr().affinity;
-        let spares = self.counts_as_idle(task.attr());
-        let wakes = |idle: &CpuId| !spares || !self.sleeps_deep(now, *idle);
+        let soaks = !idle_class && self.hints.pressed.contains(cpu);
+        let wakes = |idle: &CpuId| !idle_class || !self.sleeps_deep(now, *idle);
         let room = |&(level, _): &(Level, Domain)| {
             let span = self.config.topology.span(cpu, level);
             let idle = || self.hints.idle.ring(affinity, span.clone(), cpu).find(wakes);

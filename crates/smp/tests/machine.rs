@@ -552,8 +552,8 @@ fn a_group_has_its_weight_once_on_all_cpus_together() {
     }
 }
 
-#[test]
-fn a_pulled_task_that_is_changed_on_its_way_leaves_its_place_to_the_next() {
+/// Two CPUs, of which the second pulls the first of two tasks that wait on the other; slowly.
+fn on_its_way() -> (Stage, TaskId, TaskId) {
     let mut stage = Stage::new(2, &[]);
     stage.spawn(fifo(90), &[0]);
     stage.spawn(fifo(90), &[1]);
@@ -562,6 +562,12 @@ fn a_pulled_task_that_is_changed_on_its_way_leaves_its_place_to_the_next() {
     stage.world.fx.slowly = true;
     stage.leave(1, How::Blocks);
     assert_eq!((stage.place(first), stage.place(second)), (None, Some(0)), "it is on its way");
+    (stage, first, second)
+}
+
+#[test]
+fn a_pulled_task_that_is_changed_on_its_way_leaves_its_place_to_the_next() {
+    let (mut stage, first, second) = on_its_way();
     stage.set_policy(first, normal());
     assert_eq!(stage.runs(1), Some(second));
 }
@@ -621,14 +627,7 @@ fn what_is_asked_twice_of_a_task_that_sleeps_is_what_was_asked_last() {
 
 #[test]
 fn a_pulled_task_that_blocks_before_its_cpu_spoke_leaves_its_place_to_the_next() {
-    let mut stage = Stage::new(2, &[]);
-    stage.spawn(fifo(90), &[0]);
-    stage.spawn(fifo(90), &[1]);
-    let (first, second) =
-        (stage.spawn_on_first(fifo(50), &[0, 1]), stage.spawn_on_first(fifo(40), &[0, 1]));
-    stage.world.fx.slowly = true;
-    stage.leave(1, How::Blocks);
-    assert_eq!((stage.place(first), stage.place(second)), (None, Some(0)), "it is on its way");
+    let (mut stage, first, second) = on_its_way();
     stage.world.fx.silently = true;
     stage.world.take_over();
     stage.world.arrive(stage.world.now, 0);

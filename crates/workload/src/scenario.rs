@@ -111,6 +111,17 @@ impl Default for Costs {
 }
 
 impl Costs {
+    /// Nothing takes any time.
+    pub const FREE: Costs = Costs {
+        context_switch: Nanos::ZERO,
+        migration: Nanos::ZERO,
+        ipi: Nanos::ZERO,
+        wakeup: Nanos::ZERO,
+        timer_interrupt: Nanos::ZERO,
+        timer_latency: Nanos::ZERO,
+        idle_exit: Nanos::ZERO,
+        jitter: Nanos::ZERO,
+    };
     /// Between two kernel threads on one CPU; 1.2 to 1.6 us measured.
     pub const CONTEXT_SWITCH: Nanos = Nanos(1_500);
     /// Two run-queue locks and the first cache misses; less than a switch.

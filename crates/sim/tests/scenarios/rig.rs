@@ -18,16 +18,7 @@ use runyard_workload::{Overrides, Scenario, parse};
 use std::fmt::Debug;
 
 /// Nothing costs anything, so that a scenario's times are those of its text.
-pub const FREE: Costs = Costs {
-    context_switch: Nanos::ZERO,
-    migration: Nanos::ZERO,
-    ipi: Nanos::ZERO,
-    wakeup: Nanos::ZERO,
-    timer_interrupt: Nanos::ZERO,
-    timer_latency: Nanos::ZERO,
-    idle_exit: Nanos::ZERO,
-    jitter: Nanos::ZERO,
-};
+pub const FREE: Costs = Costs::FREE;
 
 pub fn us(n: u64) -> Time {
     Time::ZERO + Nanos::from_micros(n)
