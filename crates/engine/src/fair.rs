@@ -20,7 +20,7 @@
 //! Invariants ([`RunQueue::check`]): counts, loads and heaps equal those counted afresh; a group's
 //! entity is queued exactly while its queue has members.
 
-use crate::attr::{Attr, GroupId, LatencyNice, Policy};
+use crate::attr::{GroupId, LatencyNice, Policy};
 use crate::cpu::CpuId;
 use crate::features::Feature;
 use crate::group::Groups;
@@ -229,7 +229,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     pub(crate) fn enqueue_fair(&mut self, at: Index) {
         let (group, policy) = {
             let task = self.task(at);
-            (task.attr.group, task.attr.policy)
+            (task.queue_group(), task.attr.policy)
         };
         let home = self.group_queue(group);
         let top = home.map_or(at, |home| self.top(home));
@@ -466,8 +466,8 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// Whether a fair task counts as SCHED_IDLE on this CPU, by its policy or by a group that it is
     /// below ([`Groups::counts_as_idle`]).
     pub(crate) fn is_idle_class(&self, at: Index) -> bool {
-        let Attr { policy, group, .. } = self.task(at).attr;
-        policy == Policy::Idle || self.groups.is_below_idle(group)
+        let task = self.task(at);
+        task.attr.policy == Policy::Idle || self.groups.is_below_idle(task.queue_group())
     }
 
     /// Whether an entity makes way for every other (`se_is_idle`): a SCHED_IDLE task or an idle

@@ -27,13 +27,17 @@ pub enum Feature {
     /// Latency nice says who waits least among fair tasks, and no task is kept from preempting by
     /// its weight.
     LatencyNice,
+    /// Task groups are held to their limits.
+    HardLimits,
+    /// A CPU may use what the others leave of a group's runtime; without it each has its own part.
+    RuntimeShare,
     /// The fair algorithm is EEVDF, not CFS. Off unless asked for.
     Eevdf,
 }
 
 impl Feature {
     /// Every feature, in the order in which they are shown.
-    pub const ALL: [Feature; 10] = [
+    pub const ALL: [Feature; 12] = [
         Feature::RtPush,
         Feature::RtPull,
         Feature::RtPushPastStuck,
@@ -43,6 +47,8 @@ impl Feature {
         Feature::WakeupPreemption,
         Feature::GentleFairSleepers,
         Feature::LatencyNice,
+        Feature::HardLimits,
+        Feature::RuntimeShare,
         Feature::Eevdf,
     ];
 
@@ -59,6 +65,8 @@ impl Feature {
             Feature::WakeupPreemption => "WAKEUP_PREEMPTION",
             Feature::GentleFairSleepers => "GENTLE_FAIR_SLEEPERS",
             Feature::LatencyNice => "LATENCY_NICE",
+            Feature::HardLimits => "HARD_LIMITS",
+            Feature::RuntimeShare => "RUNTIME_SHARE",
             Feature::Eevdf => "EEVDF",
         }
     }

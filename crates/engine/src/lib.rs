@@ -23,6 +23,7 @@ mod fair;
 pub mod features;
 pub mod group;
 mod heap;
+pub mod limit;
 mod list;
 pub mod power;
 mod pull;

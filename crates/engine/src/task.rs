@@ -1,7 +1,7 @@
 //! A task: what is scheduled. An owned box that moves: it is in exactly one run queue, or with its
 //! host. No flag says where it is; who has the box knows.
 
-use crate::attr::{Attr, LatencyNice, RtPrio, Slice};
+use crate::attr::{Attr, GroupId, LatencyNice, RtPrio, Slice};
 use crate::cpu::CpuId;
 use crate::fair::{Entity, Lag};
 use crate::heap::Index;
@@ -54,6 +54,8 @@ pub struct Task<P> {
     pub(crate) attr: Attr,
     /// The best real-time priority among those who wait for what this task holds.
     pub(crate) boost: Option<RtPrio>,
+    /// Where it competes instead of in its own group: see [`Change::inherited_group`].
+    pub(crate) inherited_group: Option<GroupId>,
     /// Where it ran or was queued last.
     pub(crate) cpu: CpuId,
     /// Until when it ran; `None` if it never did.
@@ -88,6 +90,7 @@ impl<P> Task<P> {
             payload: Some(payload),
             attr,
             boost: None,
+            inherited_group: None,
             cpu: CpuId::default(),
             ran_until: None,
             fair,
@@ -107,6 +110,12 @@ impl<P> Task<P> {
     #[must_use]
     pub fn rt_prio(&self) -> Option<RtPrio> {
         self.attr.policy.rt_prio().max(self.boost)
+    }
+
+    /// The group in whose queue it competes if it is fair.
+    #[must_use]
+    pub fn queue_group(&self) -> GroupId {
+        self.inherited_group.unwrap_or(self.attr.group)
     }
 
     /// The CPU on which it ran or was queued last.
@@ -141,10 +150,10 @@ impl<P> Task<P> {
         if let Some(affinity) = change.affinity {
             self.attr.affinity = affinity;
         }
-        if let Some(group) = change.group
-            && group != self.attr.group
-        {
-            self.attr.group = group;
+        let before = self.queue_group();
+        self.attr.group = change.group.unwrap_or(self.attr.group);
+        self.inherited_group = change.inherited_group.unwrap_or(self.inherited_group);
+        if self.queue_group() != before {
             self.lag = self.lag.in_another_queue();
         }
         self.attr.slack = change.slack.unwrap_or(self.attr.slack);
@@ -172,12 +181,19 @@ pub struct Change {
     pub slice: Option<Option<Slice>>,
     /// The best real-time priority among those who wait for the task; `Some(None)` for nobody.
     pub boost: Option<Option<RtPrio>>,
+    /// The lowest group in which both the task is and somebody who waits for what it holds:
+    /// it competes there, and no limit of a group below holds it back, though it pays for what it
+    /// uses. `Some(None)` for its own.
+    pub inherited_group: Option<Option<GroupId>>,
 }
 
 impl Change {
     /// Whether a task may belong to another queue with it, or weigh as much as another.
     pub(crate) fn moves_in_queue(&self) -> bool {
-        self.policy.is_some() || self.group.is_some() || self.boost.is_some()
+        self.policy.is_some()
+            || self.group.is_some()
+            || self.boost.is_some()
+            || self.inherited_group.is_some()
     }
 
     /// Whether a fair task may have another place in the queue where it is with it.
@@ -194,5 +210,6 @@ impl Change {
         self.latency_nice = later.latency_nice.or(self.latency_nice);
         self.slice = later.slice.or(self.slice);
         self.boost = later.boost.or(self.boost);
+        self.inherited_group = later.inherited_group.or(self.inherited_group);
     }
 }

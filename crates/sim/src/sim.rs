@@ -192,6 +192,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             weight: group.weight,
             idle: group.idle,
             latency_nice: group.latency_nice,
+            limit: group.limit,
         };
         let groups: Vec<_> = scenario.groups.iter().map(group).collect();
         let mut sim = Sim {

@@ -155,7 +155,7 @@ impl<O: Observer> Sim<'_, O> {
             slack: (new.slack != old.slack).then_some(new.slack),
             latency_nice: (new.latency_nice != old.latency_nice).then_some(new.latency_nice),
             slice: (new.slice != old.slice).then_some(new.slice),
-            boost: None,
+            ..Change::default()
         };
         let (policy, group, latency_nice) = (new.policy, new.group, new.latency_nice);
         self.tasks[task.index()].attr = new;

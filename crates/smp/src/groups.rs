@@ -3,6 +3,7 @@
 use crate::sync::{AtomicU64, Ordering};
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use runyard_engine::group::Groups;
+use runyard_engine::limit::Limit;
 
 /// What a machine is told of a task group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub struct GroupSpec {
     pub idle: bool,
     /// How soon its tasks want to run beside its siblings ([`Groups::latency_nice`]). The root's is 0.
     pub latency_nice: LatencyNice,
+    /// What it may use at the most. The root has none.
+    pub limit: Option<Limit>,
 }
 
 impl GroupSpec {
@@ -25,6 +28,7 @@ impl GroupSpec {
         weight: Weight::NICE_0,
         idle: false,
         latency_nice: LatencyNice::ZERO,
+        limit: None,
     };
 }
 

@@ -7,6 +7,7 @@ use crate::draw::Draw;
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Slice, Weight};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::features::Features;
+use runyard_engine::limit::Limit;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
 
@@ -147,6 +148,8 @@ pub struct GroupSpec {
     pub idle: bool,
     /// How soon its tasks want to run beside its siblings' (`cpu.latency.nice`).
     pub latency_nice: LatencyNice,
+    /// What it may use at the most (`cpu.max`).
+    pub limit: Option<Limit>,
 }
 
 /// A thread object of the scenario: a program and who runs it.

@@ -139,6 +139,7 @@ fn in_groups(scenario: &mut Scenario) {
             weight,
             idle: false,
             latency_nice: LatencyNice::ZERO,
+            limit: None,
         });
         let properties = &mut scenario.tasks[task].properties;
         properties.group = Some(group);

@@ -280,6 +280,7 @@ mod tests {
             weight,
             idle: false,
             latency_nice,
+            limit: None,
         }
     }
 

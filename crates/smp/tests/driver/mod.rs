@@ -243,6 +243,7 @@ impl World {
             weight: Weight::new(weight).unwrap(),
             idle,
             latency_nice,
+            limit: None,
         };
         let groups = [
             GroupSpec::ROOT,

@@ -8,6 +8,7 @@ use crate::diagnostic::{Fault, quoted};
 use crate::json::{MAX_DEPTH, Member, Node};
 use crate::scenario::GroupSpec;
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
+use runyard_engine::limit::Limit;
 use std::collections::BTreeMap;
 
 /// What the object of a listed group asks for it.
@@ -16,12 +17,17 @@ struct Listed {
     weight: Weight,
     idle: bool,
     latency_nice: LatencyNice,
+    limit: Option<Limit>,
 }
 
 impl Listed {
     /// A group of which nothing is said.
-    const UNASKED: Listed =
-        Listed { weight: Weight::NICE_0, idle: false, latency_nice: LatencyNice::ZERO };
+    const UNASKED: Listed = Listed {
+        weight: Weight::NICE_0,
+        idle: false,
+        latency_nice: LatencyNice::ZERO,
+        limit: None,
+    };
     /// The kernel forces this weight when `cpu.idle` is set (`sched_group_set_idle`).
     const IDLE: Listed = Listed { weight: Weight::IDLE, idle: true, ..Listed::UNASKED };
 }
@@ -40,9 +46,9 @@ impl Groups {
         section: Option<Node<'_>>,
         warnings: &mut Warnings,
     ) -> Result<Groups, Fault> {
-        let Listed { weight, idle, latency_nice } = Listed::UNASKED;
-        let root =
-            GroupSpec { path: "/".to_owned(), parent: GroupId::ROOT, weight, idle, latency_nice };
+        let Listed { weight, idle, latency_nice, limit } = Listed::UNASKED;
+        let (path, parent) = ("/".to_owned(), GroupId::ROOT);
+        let root = GroupSpec { path, parent, weight, idle, latency_nice, limit };
         let by_path = BTreeMap::from([(root.path.clone(), GroupId::ROOT)]);
         let mut groups = Groups { specs: vec![root], by_path, listed: 1 };
         let members = section.map(Node::object).transpose()?.unwrap_or_default();
@@ -109,8 +115,9 @@ impl Groups {
     fn add(&mut self, path: &str, parent: GroupId, asked: Listed) -> GroupId {
         let id = GroupId(super::objects::number(self.specs.len()));
         self.by_path.insert(path.to_owned(), id);
-        let Listed { weight, idle, latency_nice } = asked;
-        self.specs.push(GroupSpec { path: path.to_owned(), parent, weight, idle, latency_nice });
+        let Listed { weight, idle, latency_nice, limit } = asked;
+        let path = path.to_owned();
+        self.specs.push(GroupSpec { path, parent, weight, idle, latency_nice, limit });
         id
     }
 }
@@ -170,7 +177,7 @@ fn listed(group: Member<'_>, warnings: &mut Warnings) -> Result<Listed, Fault> {
         (true, None) => Ok(Listed { latency_nice: latency, ..Listed::IDLE }),
         (false, weight) => {
             let weight = weight.map_or(Weight::NICE_0, |(_, weight)| weight);
-            Ok(Listed { weight, idle, latency_nice: latency })
+            Ok(Listed { weight, idle, latency_nice: latency, limit: None })
         }
     }
 }
