@@ -125,7 +125,7 @@ fn info(world: &World, names: &[TaskId]) -> RunInfo {
         features: outputs::names(&Features::default()),
         cpus: world.all().len(),
         tasks: tasks.collect(),
-        groups: outputs::groups(&world.scenario),
+        groups: outputs::groups(&world.scenario, outputs::uncounted(&world.scenario)),
         ..RunInfo::default()
     }
 }

@@ -8,11 +8,15 @@ use crate::log::LogFolder;
 use crate::options::HostOptions;
 use crate::output::{self, OpenFile};
 use crate::trace::{Kept, Tracing};
+use runyard_engine::attr::GroupId;
 use runyard_engine::features::{Feature, Features};
 use runyard_engine::time::Time;
 use runyard_report::html::{self, Run};
-use runyard_report::{Checks, Collector, GroupInfo, Report, RunInfo, Stretches, Totals, render};
+use runyard_report::{
+    Checks, Collector, GroupInfo, GroupUsage, Report, RunInfo, Stretches, Totals, render,
+};
 use runyard_workload::Scenario;
+use runyard_workload::scenario::GroupSpec;
 use std::io::Write;
 
 /// Where the results of a run go.
@@ -92,13 +96,24 @@ impl<'h> Outputs<'h> {
     }
 }
 
-/// The task groups of a scenario as reports have them.
-pub(crate) fn groups(scenario: &Scenario) -> Vec<GroupInfo> {
-    let group = |group: &runyard_workload::scenario::GroupSpec| GroupInfo {
+/// The task groups of a scenario as reports have them, with what their limits did: all in all and
+/// on each CPU, as `usage` says of each.
+pub(crate) fn groups(
+    scenario: &Scenario,
+    usage: impl Fn(GroupId) -> Option<GroupUsage>,
+) -> Vec<GroupInfo> {
+    let group = |(id, group): (GroupId, &GroupSpec)| GroupInfo {
         path: group.path.clone(),
         parent: (group.path != "/").then_some(group.parent),
+        limit: group.limit,
+        usage: usage(id),
     };
-    scenario.groups.iter().map(group).collect()
+    (0..).map(GroupId).zip(&scenario.groups).map(group).collect()
+}
+
+/// What the limits did on a host that does not count it: nothing to groups that have none.
+pub(crate) fn uncounted(scenario: &Scenario) -> impl Fn(GroupId) -> Option<GroupUsage> {
+    |group| scenario.groups[group.index()].limit.is_none().then(GroupUsage::default)
 }
 
 /// The names of the features that are on.

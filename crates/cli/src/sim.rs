@@ -97,7 +97,7 @@ fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
         features: outputs::names(&scenario.features),
         cpus: scenario.machine.topology.cpus(),
         tasks: tasks.collect(),
-        groups: outputs::groups(scenario),
+        groups: outputs::groups(scenario, outputs::uncounted(scenario)),
         violations: violations.collect(),
         ..RunInfo::default()
     }

@@ -4,6 +4,7 @@
 //! against nothing.
 
 use crate::balance::BalanceReport;
+use crate::groups::LimitReport;
 use crate::report::{Figure, LatencyReport, Report};
 use crate::text::{self, counted, shortened};
 use crate::units::{UNKNOWN, count_cell, percent_cell, ratio_cell, span_cell};
@@ -97,8 +98,11 @@ impl Changes {
                 |group| {
                     vec![
                         ("runtime", Unit::Span, group.runtime_ns),
+                        ("limit", Unit::Share, group.limit.as_ref().map(share_of_a_cpu)),
                         ("throttled", Unit::Count, group.nr_throttled),
+                        ("of its periods", Unit::Share, group.throttled_share()),
                         ("throttled for", Unit::Delay, group.throttled_ns),
+                        ("bursts", Unit::Count, group.nr_bursts),
                         ("borrowed", Unit::Span, group.borrowed_ns),
                     ]
                 },
@@ -190,6 +194,13 @@ fn balance_figures(report: &Report) -> [Named; 2] {
         ("moved by balance", Unit::Count, all(|row| row.moved)),
         ("taken by balance", Unit::Count, all(|row| row.taken)),
     ]
+}
+
+/// A limit in parts of a million of one CPU.
+fn share_of_a_cpu(limit: &LimitReport) -> u64 {
+    let millionths = u128::from(limit.runtime_us) * 1_000_000;
+    let share = millionths.checked_div(u128::from(limit.period_us)).unwrap_or(0);
+    u64::try_from(share).unwrap_or(u64::MAX)
 }
 
 fn latency_figures(latency: &LatencyReport) -> [Named; 4] {

@@ -13,6 +13,7 @@ mod balance;
 mod change;
 mod claims;
 mod collect;
+mod groups;
 mod histogram;
 mod history;
 pub mod html;
@@ -30,10 +31,11 @@ pub use balance::{BalanceReport, BalanceTotals};
 pub use change::Changes;
 pub use claims::{Claim, Claims, Experiment, Verdict};
 pub use collect::{Collector, Counts, Totals};
+pub use groups::{GroupCpuReport, GroupInfo, GroupReport, GroupUsage, LimitReport, group_reports};
 pub use histogram::Histogram;
 pub use report::{
-    CpuReport, EngineReport, Figure, GroupInfo, GroupReport, LatencyReport, MachineReport, Report,
-    RunInfo, SCHEMA, TaskInfo, TaskReport, TimersReport, Violation,
+    CpuReport, EngineReport, Figure, LatencyReport, MachineReport, Report, RunInfo, SCHEMA,
+    TaskInfo, TaskReport, TimersReport, Violation,
 };
 pub use series::{CpuHistory, Distribution, HistoryReport, distributions};
 pub use stretches::Stretches;

@@ -8,6 +8,7 @@
 use crate::account::TaskTotals;
 use crate::balance::BalanceReport;
 use crate::collect::{Counts, Totals};
+use crate::groups::{GroupInfo, GroupReport, group_reports};
 use crate::histogram::Histogram;
 use crate::json::{self, Rows};
 use crate::series::{Distribution, HistoryReport, distributions};
@@ -62,15 +63,6 @@ pub struct TaskInfo {
     pub latency_nice: i64,
     /// Its task group.
     pub group: GroupId,
-}
-
-/// What a host knows about a task group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupInfo {
-    /// Its path from the root, as `/web/api`.
-    pub path: String,
-    /// The group of which it is a child; `None` for `/`.
-    pub parent: Option<GroupId>,
 }
 
 /// A broken invariant.
@@ -221,27 +213,6 @@ pub struct LatencyReport {
     pub max_ns: Figure,
 }
 
-/// One task group.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupReport {
-    /// Its path.
-    pub path: String,
-    /// What the tasks in it and in the groups below it executed.
-    pub runtime_ns: Figure,
-    /// Periods of its limit that began while it had runnable tasks.
-    pub nr_periods: Figure,
-    /// Those of the periods in which it was throttled.
-    pub nr_throttled: Figure,
-    /// How long it was throttled, summed over CPUs.
-    pub throttled_ns: Figure,
-    /// Those of the periods in which it used more than its quota.
-    pub nr_bursts: Figure,
-    /// What it used above its quota in them.
-    pub burst_ns: Figure,
-    /// The runtime that one CPU borrowed from another.
-    pub borrowed_ns: Figure,
-}
-
 /// Timers other than the ticks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimersReport {
@@ -268,8 +239,7 @@ pub struct EngineReport {
 }
 
 impl Report {
-    /// The report of a run of which all events were collected. The figures of the groups' limits
-    /// are 0.
+    /// The report of a run of which all events were collected.
     ///
     /// # Panics
     /// If a task of `info` was in a group that `info` does not have.
@@ -283,7 +253,9 @@ impl Report {
         let latencies =
             distributions(info.tasks.iter().map(|task| (task.thread.as_str(), latency(task))));
         let cpus = cpu_reports(info.cpus, totals);
-        let groups = group_reports(&info, totals);
+        let first = info.tasks.iter().map(|task| (task.id, task.group));
+        let in_groups = totals.group_runtimes(info.groups.len(), first);
+        let groups = group_reports(&info.groups, &in_groups, info.cpus);
         let tasks = task_reports(info.tasks, &info.groups, totals);
         Report {
             schema: SCHEMA.to_owned(),
@@ -400,29 +372,6 @@ fn task_reports(infos: Vec<TaskInfo>, groups: &[GroupInfo], totals: &Totals) -> 
         }
     };
     infos.into_iter().map(report).collect()
-}
-
-/// What ran in a group itself counts for it and for all groups above it.
-fn group_reports(info: &RunInfo, totals: &Totals) -> Vec<GroupReport> {
-    let first = info.tasks.iter().map(|task| (task.id, task.group));
-    let mut runtimes = vec![Nanos::ZERO; info.groups.len()];
-    for (group, own) in totals.group_runtimes(info.groups.len(), first).into_iter().enumerate() {
-        let parent = |&group: &usize| Some(info.groups[group].parent?.index());
-        for ancestor in std::iter::successors(Some(group), parent).take(info.groups.len()) {
-            runtimes[ancestor] += own;
-        }
-    }
-    let report = |(group, runtime): (&GroupInfo, Nanos)| GroupReport {
-        path: group.path.clone(),
-        runtime_ns: Some(runtime.0),
-        nr_periods: Some(0),
-        nr_throttled: Some(0),
-        throttled_ns: Some(0),
-        nr_bursts: Some(0),
-        burst_ns: Some(0),
-        borrowed_ns: Some(0),
-    };
-    info.groups.iter().zip(runtimes).map(report).collect()
 }
 
 /// From integers, so that it is the same number on every machine. Nothing can be said of no time.

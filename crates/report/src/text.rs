@@ -1,16 +1,17 @@
-//! A report as text for people: the machine in tables like `mpstat`'s, the tasks, what came of
-//! balancing if somebody was moved or should have been, then what the checks found. Plain ASCII that
+//! A report as text for people: the machine in tables like `mpstat`'s, the tasks, the task
+//! groups and what their limits did, what came of balancing if somebody was moved or should have been, then what the checks found. Plain ASCII that
 //! fits into 110 columns as long as the figures are ordinary.
 //!
 //! Long lists are cut to their busiest rows, which stay in the report's order; a line says how many
 //! are left out.
 
 use crate::balance::BalanceReport;
+use crate::groups::{GroupReport, LimitReport};
 use crate::report::{
-    CpuReport, EngineReport, Figure, GroupReport, LatencyReport, Report, TaskReport, TimersReport,
-    Violation, sum,
+    CpuReport, EngineReport, Figure, LatencyReport, Report, TaskReport, TimersReport, Violation,
+    sum,
 };
-use crate::units::{count, count_cell, percent_cell, rate_cell, span, span_cell};
+use crate::units::{UNKNOWN, count, count_cell, percent_cell, rate_cell, span, span_cell};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use runyard_engine::features::{Feature, Features};
 use std::fmt::Write as _;
@@ -48,6 +49,9 @@ pub fn render(report: &Report, checks: Checks) -> String {
     }
     if report.groups.iter().any(|group| group.path != "/") {
         sections.push(group_table(report));
+    }
+    if report.groups.iter().any(GroupReport::is_limited) {
+        sections.push(limit_table(report));
     }
     if report.balance.iter().any(BalanceReport::is_eventful) {
         sections.push(balance_table(&report.balance));
@@ -181,41 +185,85 @@ fn task_row(task: &TaskReport) -> Vec<String> {
     ]
 }
 
-/// The columns of the limits are there if a group has one.
+/// `%cpu` is of one CPU, as in `top`.
 fn group_table(report: &Report) -> String {
-    let header = [
-        "group",
-        "runtime",
-        "%cpu",
-        "periods",
-        "throttled",
-        "throttled for",
-        "bursts",
-        "burst time",
-        "borrowed",
-    ];
-    let limited = report.groups.iter().any(|group| group.nr_periods.is_some_and(|n| n > 0));
-    let columns = if limited { header.len() } else { 3 };
-    let mut table = table(&header[..columns], 1);
+    let mut table = table(&["group", "runtime", "%cpu"], 1);
     for group in busiest(&report.groups, GROUP_ROWS, |group| group.runtime_ns) {
-        table.add_row(&group_row(group, report.duration_ns)[..columns]);
+        table.add_row([
+            shortened(&group.path),
+            span_cell(group.runtime_ns),
+            percent_cell(group.runtime_ns, report.duration_ns),
+        ]);
     }
     finish(&table, report.groups.len().saturating_sub(GROUP_ROWS), "task group")
 }
 
-/// `%cpu` is of one CPU, as in `top`.
-fn group_row(group: &GroupReport, duration_ns: u64) -> [String; 9] {
+/// The groups that have limits, and below the table those of them that others hold.
+fn limit_table(report: &Report) -> String {
+    // Over three columns the first line reads "throttled", over two "bursts".
+    let header = [
+        "\ngroup",
+        "\nlimit",
+        "\n%limit",
+        "\nperiods",
+        "throttled\nin",
+        "\nfor",
+        "\nmost on",
+        "bursts\nin",
+        "\nof",
+        "\nborrowed",
+        "drew most\non",
+    ];
+    let mut table = table(&header, 2);
+    let limited: Vec<_> = report.groups.iter().filter(|group| group.is_limited()).collect();
+    let shown = busiest(&limited, GROUP_ROWS, |group| group.runtime_ns);
+    for group in &shown {
+        table.add_row(limit_row(group, report));
+    }
+    let mut text = finish(&table, limited.len().saturating_sub(GROUP_ROWS), "limited task group");
+    for group in shown {
+        if let Some(holder) = &group.held_by {
+            let (path, holder) = (printable(&group.path), printable(holder));
+            writeln!(text, "{path} asks for more than {holder} has, and is held by that")
+                .expect("a string takes all");
+        }
+    }
+    text
+}
+
+fn limit_row(group: &GroupReport, report: &Report) -> [String; 11] {
+    let granted = group.granted_ns(report.duration_ns, report.machine.cpus);
     [
         shortened(&group.path),
-        span_cell(group.runtime_ns),
-        percent_cell(group.runtime_ns, duration_ns),
+        group.limit.as_ref().map_or_else(|| UNKNOWN.to_owned(), limit),
+        granted.map_or_else(|| UNKNOWN.to_owned(), |all| percent_cell(group.used_ns(), all)),
         count_cell(group.nr_periods),
         count_cell(group.nr_throttled),
         span_cell(group.throttled_ns),
+        cpu_cell(group.throttled_most()),
         count_cell(group.nr_bursts),
         span_cell(group.burst_ns),
         span_cell(group.borrowed_ns),
+        cpu_cell(group.drew_most()),
     ]
+}
+
+/// A limit as people say it, to the microsecond: `20 ms/100 ms`, with what may be carried over.
+pub(crate) fn limit(limit: &LimitReport) -> String {
+    let LimitReport { runtime_us, period_us, burst_us, per_cpu } = *limit;
+    let shown = |us: u64| match us {
+        _ if us.is_multiple_of(1_000_000) => format!("{} s", us / 1_000_000),
+        _ if us.is_multiple_of(1_000) => format!("{} ms", us / 1_000),
+        _ => format!("{us} us"),
+    };
+    let burst = if burst_us > 0 { format!(" +{}", shown(burst_us)) } else { String::new() };
+    let whose = if per_cpu { " a CPU" } else { "" };
+    format!("{}/{}{burst}{whose}", shown(runtime_us), shown(period_us))
+}
+
+/// The CPU of which something is said, if it is of one.
+pub(crate) fn cpu_cell(cpu: Option<usize>) -> String {
+    cpu.map_or_else(|| UNKNOWN.to_owned(), |cpu| format!("CPU {cpu}"))
 }
 
 fn balance_table(rows: &[BalanceReport]) -> String {

@@ -37,7 +37,7 @@ fn run(tasks: &[String], cpus: u16, rounds: u64) -> (Report, Option<Stretches>) 
         scenario: "scenario".to_owned(),
         cpus: usize::from(cpus),
         tasks: (0..).map(TaskId).zip(tasks).map(task).collect(),
-        groups: vec![GroupInfo { path: "/".to_owned(), parent: None }],
+        groups: vec![GroupInfo { path: "/".to_owned(), ..GroupInfo::default() }],
         ..RunInfo::default()
     };
     let totals = collector.finish(Time(at));

@@ -19,7 +19,9 @@ const PROMISED: &str = r#"
   "tasks": [ { "name": "t0", "policy": "SCHED_FIFO", "priority": 2, "latency_nice": 0, "group": "/", "runtime_ns": 0, "wait_ns": 0, "sleep_ns": 0,
                "wakeups": 0, "switches": 0, "preemptions": 0, "migrations": 0,
                "wakeup_latency": { "count": 0, "min_ns": 0, "mean_ns": 0, "p50_ns": 0, "p90_ns": 0, "p99_ns": 0, "p999_ns": 0, "max_ns": 0 }, "thread": "t0" } ],
-  "groups": [ { "path": "/web", "runtime_ns": 0, "nr_periods": 0, "nr_throttled": 0, "throttled_ns": 0, "nr_bursts": 0, "burst_ns": 0, "borrowed_ns": 0 } ],
+  "groups": [ { "path": "/web", "runtime_ns": 0, "nr_periods": 0, "nr_throttled": 0, "throttled_ns": 0, "nr_bursts": 0, "burst_ns": 0, "borrowed_ns": 0,
+                "limit": { "runtime_us": 20000, "period_us": 100000, "burst_us": 0, "per_cpu": false }, "held_by": "/",
+                "cpus": [ { "cpu": 0, "used_ns": 0, "nr_throttled": 0, "throttled_ns": 0 } ] } ],
   "timers": { "armed": 0, "expired": 0, "greedy": 0, "cancelled": 0 },
   "engine": { "decisions": 0, "events": 0, "wall_ns": 0 },
   "violations": [ { "invariant": "rt-weak-affinity", "at_ns": 0, "what": "..." } ],
@@ -78,7 +80,8 @@ fn run() -> Report {
         latency_nice: 3,
         group: GroupId(group),
     };
-    let group = |path: &str, parent| GroupInfo { path: path.to_owned(), parent };
+    let group =
+        |path: &str, parent| GroupInfo { path: path.to_owned(), parent, ..GroupInfo::default() };
     let info = RunInfo {
         host: "sim".to_owned(),
         scenario: "one-preemption".to_owned(),
@@ -285,7 +288,8 @@ fn long_lists_are_cut_to_their_busiest_rows() {
     assert!(text.contains("\nand 1 less busy task\n"), "{text}");
     assert_eq!(text.matches("\nlong-long-long-long-l...").count(), 40, "\n{text}");
     assert!(text.contains("\nand 2 less busy task groups\n") && text.contains("\n/2 "), "{text}");
-    assert!(text.contains("throttled for") && !text.contains("\n/1 "), "{text}");
+    assert!(text.contains("\nand 2 less busy limited task groups\n"), "{text}");
+    assert!(text.contains("throttled") && !text.contains("\n/1 "), "{text}");
     assert!(
         text.contains("\nInvariants: BROKEN, 12 violations:\n  0.000000000 s  i: a\n  b?\n"),
         "{text}"

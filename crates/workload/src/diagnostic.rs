@@ -41,11 +41,6 @@ impl Fault {
     pub(crate) fn new(at: usize, what: impl Into<String>) -> Fault {
         Fault { at, what: what.into() }
     }
-
-    /// For what the language knows and this program cannot do.
-    pub(crate) fn not_yet(at: usize, what: &str) -> Fault {
-        Fault::new(at, format!("not supported yet: {what}"))
-    }
 }
 
 /// The faults in the order of their places. A place beyond the text or within a character is moved

@@ -3,6 +3,7 @@
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice, Weight};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
+use runyard_engine::limit::Limit;
 use runyard_engine::time::Nanos;
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{
@@ -426,6 +427,57 @@ fn groups_have_a_latency_nice_idle_ones_too() {
         ("/made", 1024, false, 0),
     ];
     assert_eq!(shown, expected);
+}
+
+/// The limit of the group with these keys, and what is warned about.
+fn limit(keys: &str) -> (Option<Limit>, Vec<String>) {
+    let text =
+        format!("{{'tasks': {{'a': {{'loop': 1, 'run': 1}}}}, 'groups': {{'/web': {{{keys}}}}}}}");
+    let Parsed { scenario, warnings, .. } = parsed(&text);
+    (scenario.groups[1].limit, warnings.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn a_group_is_limited_by_its_runtime() {
+    let none = |keys| assert_eq!(limit(keys), (None, vec![]), "{keys}");
+    let is = |keys, [runtime, period, burst]: [u64; 3], per_cpu| {
+        let [runtime, period, burst] = [runtime, period, burst].map(Nanos::from_micros);
+        let expected = Limit::new(runtime, period, burst, per_cpu).expect("a limit");
+        assert_eq!(limit(keys), (Some(expected), vec![]), "{keys}");
+    };
+    none("");
+    none("'runtime': -1");
+    is("'runtime': 20000", [20_000, 100_000, 0], false);
+    is("'runtime': 1000, 'period': 1000000", [1_000, 1_000_000, 0], false);
+    is("'burst': 250, 'per_cpu': true, 'runtime': 1500, 'period': 1000", [1_500, 1_000, 250], true);
+    is("'runtime': 400000, 'per_cpu': false", [400_000, 100_000, 0], false);
+    is("'runtime': 20000, 'burst': 20000, 'idle': true", [20_000, 100_000, 20_000], false);
+    is("'runtime': 65536000000", [65_536_000_000, 100_000, 0], false);
+}
+
+#[test]
+fn a_limit_that_is_lifted_leaves_its_other_keys() {
+    for keys in ["'period': 1000", "'runtime': -1, 'period': 1000000, 'burst': 9, 'per_cpu': true"]
+    {
+        assert_eq!(limit(keys), (None, vec![]), "{keys}");
+    }
+    let (none, said) = limit("'burst': 5, 'per_cpu': true");
+    assert_eq!(none, None);
+    let forgotten = |column, key| {
+        format!("test.json:1:{column}: \"{key}\" has no effect on a task group without a `runtime`")
+    };
+    assert_eq!(said, [forgotten(61, "burst"), forgotten(73, "per_cpu")]);
+    assert_eq!(limit("'per_cpu': false"), (None, vec![]), "it is what a group has anyway");
+}
+
+#[test]
+fn a_child_may_ask_for_more_than_its_parent() {
+    let text = "{'tasks': {'a': {'loop': 1, 'run': 1}}, 'groups': {\
+         '/a': {'runtime': 20000}, '/a/b': {'runtime': 50000}, '/a/c': {}}}";
+    let groups = parsed(text).scenario.groups;
+    let runtimes = groups.iter().map(|group| Some(group.limit?.runtime().0));
+    let expected = [None, Some(20_000_000), Some(50_000_000), None];
+    assert_eq!(runtimes.collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -15,11 +15,18 @@
 //! but for kernels with `RT_GROUP_SCHED`, whose groups have no time for such tasks unless they are
 //! given some, and refuse them.
 //!
+//! A group's limit is the kernel's quota. The first version refuses one that is more than what a
+//! group above has, which comes to the same as none: then the group is left without. What the kernel
+//! counts of a limit is in each group's `cpu.stat`.
+//!
 //! A task moves itself. What that takes, some tens of microseconds, is before the beginning of the
 //! run, or at the beginning of a phase that is in another group than the one before.
 
 use crate::output;
 use runyard_engine::attr::{Attr, GroupId, Weight};
+use runyard_engine::limit::Limit;
+use runyard_engine::time::Nanos;
+use runyard_report::Figure;
 use runyard_workload::scenario::GroupSpec;
 use rustix::thread::gettid;
 use std::fs;
@@ -47,6 +54,8 @@ pub(super) struct Tree {
     version: Version,
     /// The group of the command.
     base: PathBuf,
+    /// How many CPUs the run has.
+    cpus: usize,
     /// The groups of the scenario, by [`GroupId`]. Each stands behind its parent.
     groups: Vec<PathBuf>,
     /// Whether the children of the command's group have CPU weights because of this.
@@ -62,14 +71,20 @@ enum Version {
 
 impl Tree {
     /// The control groups for these groups, or why there are none.
-    pub(super) fn make(groups: &[GroupSpec]) -> Result<Tree, String> {
+    /// `cpus` is the number of the run's CPUs.
+    pub(super) fn make(groups: &[GroupSpec], cpus: usize) -> Result<Tree, String> {
         let (version, base) = base(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?)
             .ok_or("no control groups with CPU weights are mounted")?;
-        Tree::below(version, base, groups)
+        Tree::below(version, base, groups, cpus)
     }
 
-    fn below(version: Version, base: PathBuf, groups: &[GroupSpec]) -> Result<Tree, String> {
-        let mut tree = Tree { version, base, groups: Vec::new(), switched_on: false };
+    fn below(
+        version: Version,
+        base: PathBuf,
+        groups: &[GroupSpec],
+        cpus: usize,
+    ) -> Result<Tree, String> {
+        let mut tree = Tree { version, base, cpus, groups: Vec::new(), switched_on: false };
         if version == Version::Second {
             let controllers = read(tree.base.join("cgroup.controllers"))?;
             if !has_word(&controllers, "cpu") {
@@ -99,8 +114,32 @@ impl Tree {
         if is_root {
             return Ok(());
         }
-        let settings = self.version.settings(group);
-        settings.into_iter().try_for_each(|(file, value)| write(&folder.join(file), &value))
+        let weight = self.version.weight(group);
+        write(&folder.join(weight.0), &weight.1)?;
+        group.limit.map_or(Ok(()), |limit| self.limit(&group.path, &folder, &limit))
+    }
+
+    /// Limits a new group.
+    fn limit(&self, path: &str, folder: &Path, limit: &Limit) -> Result<(), String> {
+        for Setting { file, value, refusal } in self.version.limit(limit, self.cpus) {
+            let file = folder.join(file);
+            match (fs::write(&file, &value), refusal) {
+                (Ok(()), _) => {}
+                (Err(error), Some((kind, means))) if error.kind() == kind => {
+                    output::say(format_args!("warning: linux: {path} {means}"));
+                }
+                (Err(error), _) => return Err(format!("{value} to {}", refused(&file, &error))),
+            }
+        }
+        Ok(())
+    }
+
+    /// What the kernel counted of the limits of the groups, by [`GroupId`].
+    pub(super) fn stats(&self) -> Vec<Stat> {
+        let stat = |folder: &PathBuf| {
+            Stat::read(&fs::read_to_string(folder.join("cpu.stat")).unwrap_or_default())
+        };
+        self.groups.iter().map(stat).collect()
     }
 
     /// Moves the calling thread to the group in which a task is that has this `attr`.
@@ -136,22 +175,96 @@ impl Drop for Tree {
     }
 }
 
+/// Something to be written for a limit.
+#[derive(Debug, PartialEq, Eq)]
+struct Setting {
+    file: &'static str,
+    value: String,
+    /// The error that may come of it without harm, and what it means for the group.
+    refusal: Option<(ErrorKind, &'static str)>,
+}
+
 impl Version {
-    /// What to write where, for a group to be as the scenario says.
-    fn settings(self, group: &GroupSpec) -> Vec<(&'static str, String)> {
+    /// What to write where, for a group to have the weight that the scenario says.
+    fn weight(self, group: &GroupSpec) -> (&'static str, String) {
         if group.idle {
             // Its weight is the kernel's affair, which refuses another.
-            return vec![("cpu.idle", "1".to_owned())];
+            return ("cpu.idle", "1".to_owned());
         }
         let weight = u64::from(group.weight.get());
         match self {
-            Version::First => vec![("cpu.shares", weight.to_string())],
+            Version::First => ("cpu.shares", weight.to_string()),
             Version::Second => {
                 let normal = u64::from(Weight::NICE_0.get());
                 let nearest = (weight * SECOND_WEIGHT + normal / 2) / normal;
                 let weight = nearest.clamp(*SECOND_WEIGHTS.start(), *SECOND_WEIGHTS.end());
-                vec![("cpu.weight", weight.to_string())]
+                ("cpu.weight", weight.to_string())
             }
+        }
+    }
+
+    /// What to write where, for a group to have this limit on so many CPUs. The kernel limits all
+    /// of them together.
+    fn limit(self, limit: &Limit, cpus: usize) -> Vec<Setting> {
+        let shares = if limit.is_per_cpu() { cpus.max(1) as u64 } else { 1 };
+        let micros = |span: Nanos| span.0.saturating_mul(shares) / 1_000;
+        let (runtime, burst) = (micros(limit.runtime()), micros(limit.burst()));
+        let period = limit.period().0 / 1_000;
+        let setting = |file, value, refusal| Setting { file, value, refusal };
+        let (mut settings, burst_file) = match self {
+            Version::First => (
+                vec![
+                    setting("cpu.cfs_period_us", period.to_string(), None),
+                    setting("cpu.cfs_quota_us", runtime.to_string(), Some(MORE_THAN_ABOVE)),
+                ],
+                "cpu.cfs_burst_us",
+            ),
+            Version::Second => {
+                (vec![setting("cpu.max", format!("{runtime} {period}"), None)], "cpu.max.burst")
+            }
+        };
+        if burst > 0 {
+            settings.push(setting(burst_file, burst.to_string(), Some(NO_BURST)));
+        }
+        settings
+    }
+}
+
+/// The first version wants every limit to be within those above it, of other runs' groups too.
+const MORE_THAN_ABOVE: (ErrorKind, &str) = (
+    ErrorKind::InvalidInput,
+    "asks for more than a group above it has: it has no limit of its own, and is held by that",
+);
+/// A kernel older than Linux 5.14 has no such file, and nobody may make one.
+const NO_BURST: (ErrorKind, &str) =
+    (ErrorKind::PermissionDenied, "carries nothing over: this kernel knows no burst");
+
+/// What the kernel counted of a group's limit; `None` where it does not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) nr_periods: Figure,
+    pub(super) nr_throttled: Figure,
+    pub(super) throttled_ns: Figure,
+    pub(super) nr_bursts: Figure,
+    pub(super) burst_ns: Figure,
+}
+
+impl Stat {
+    /// The first version counts in nanoseconds, the second in microseconds.
+    fn read(text: &str) -> Stat {
+        let figure = |name: &str| {
+            let mut pairs = text.lines().filter_map(|line| line.split_once(' '));
+            pairs.find(|&(key, _)| key == name)?.1.trim().parse::<u64>().ok()
+        };
+        let span = |first, second| {
+            figure(first).or_else(|| figure(second).map(|us| us.saturating_mul(1_000)))
+        };
+        Stat {
+            nr_periods: figure("nr_periods"),
+            nr_throttled: figure("nr_throttled"),
+            throttled_ns: span("throttled_time", "throttled_usec"),
+            nr_bursts: figure("nr_bursts"),
+            burst_ns: span("burst_time", "burst_usec"),
         }
     }
 }
@@ -319,7 +432,7 @@ mod tests {
 
     #[test]
     fn weights_are_the_kernels_of_either_version() {
-        let set = |version: Version, weight| version.settings(&group("/a", 0, weight)).remove(0);
+        let set = |version: Version, weight| version.weight(&group("/a", 0, weight));
         assert_eq!(set(Version::First, 512), ("cpu.shares", "512".to_owned()));
         for (weight, second) in [
             (512, "50"),
@@ -351,7 +464,7 @@ mod tests {
             let base = folder(members);
             fs::write(base.join("cgroup.controllers"), "cpuset cpu io\n").unwrap();
             fs::write(base.join("cgroup.subtree_control"), "io\n").unwrap();
-            let tree = Tree::below(version, base.clone(), &groups).unwrap();
+            let tree = Tree::below(version, base.clone(), &groups, 1).unwrap();
             let root = base.join(format!("runyard-{}", std::process::id()));
             let (web, api) = (root.join("1-web"), root.join("1-web/2-api"));
             let said = |folder: &Path, file: &str| fs::read_to_string(folder.join(file)).ok();
@@ -387,13 +500,13 @@ mod tests {
     #[test]
     fn what_is_not_there_is_said() {
         let base = folder("nothing");
-        let why = Tree::below(Version::Second, base.clone(), &[]).unwrap_err();
+        let why = Tree::below(Version::Second, base.clone(), &[], 1).unwrap_err();
         assert!(why.contains("cgroup.controllers: "), "{why}");
         fs::write(base.join("cgroup.controllers"), "cpuset io\n").unwrap();
-        let why = Tree::below(Version::Second, base.clone(), &[]).unwrap_err();
+        let why = Tree::below(Version::Second, base.clone(), &[], 1).unwrap_err();
         assert!(why.ends_with(" has no CPU weights to give"), "{why}");
         let root = [group("/", 0, 1024)];
-        let why = Tree::below(Version::First, base.join("gone"), &root).unwrap_err();
+        let why = Tree::below(Version::First, base.join("gone"), &root, 1).unwrap_err();
         assert!(why.contains("runyard-"), "{why}");
         fs::remove_dir_all(base).unwrap();
     }
@@ -403,7 +516,7 @@ mod tests {
         let base = folder("leaves");
         let groups = [group("/", 0, 1024), group("/web", 0, 512), group("/web/api", 1, 1536)];
         let mut tree =
-            Tree { version: Version::First, base, groups: Vec::new(), switched_on: false };
+            Tree { version: Version::First, base, cpus: 1, groups: Vec::new(), switched_on: false };
         for (at, group) in groups.iter().enumerate() {
             let parent = if at == 0 { &tree.base } else { &tree.groups[group.parent.index()] };
             let folder = parent.join(folder_name(group, at));

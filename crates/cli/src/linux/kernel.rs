@@ -6,12 +6,12 @@
 //! between run queues, also one of a thread that did not run there; and who yields is counted by the
 //! kernel among those who lose their CPU, so that the preemptions of a task that yields are unknown.
 
-use super::cgroup::{Tree, home};
+use super::cgroup::{Stat, Tree, home};
 use crate::output;
 use crate::play::{Diary, cpu_time};
 use crate::sync::OnceLock;
 use runyard_engine::attr::{Attr, Policy, Slice};
-use runyard_engine::time::Nanos;
+use runyard_engine::time::{Nanos, Time};
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 use std::fmt::Display;
 use std::num::NonZeroU64;
@@ -34,6 +34,18 @@ pub(super) struct Figures {
     pub(super) preemptions: Option<u64>,
     pub(super) migrations: Option<u64>,
     pub(super) diary: Diary,
+}
+
+/// What became of a run.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// When it ended.
+    pub(super) end: Time,
+    /// What each of the tasks did.
+    pub(super) figures: Vec<Figures>,
+    /// What the limits of the scenario's groups did, if the tasks were in them; else all were in
+    /// `/`.
+    pub(super) limits: Option<Vec<Stat>>,
 }
 
 /// What the kernel has counted for a thread.

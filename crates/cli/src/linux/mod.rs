@@ -13,20 +13,20 @@ use crate::Failure;
 use crate::machine;
 use crate::options::HostOptions;
 use crate::output;
-use crate::outputs::Outputs;
+use crate::outputs::{self, Outputs};
 use crate::play::{Known, Plan, World};
 use crate::sync::Arc;
-use cgroup::Tree;
+use cgroup::{Stat, Tree};
 use clap::Args;
-use kernel::{Figures, Ground};
+use kernel::{Figures, Ground, Outcome};
 use runyard_engine::attr::{GroupId, LatencyNice};
-use runyard_engine::time::{Nanos, Time};
+use runyard_engine::time::Nanos;
 use runyard_report::{
     Checks, EngineReport, Figure, GroupReport, LatencyReport, MachineReport, Report, SCHEMA,
-    TaskReport, TimersReport, distributions,
+    TaskReport, TimersReport, distributions, group_reports,
 };
 use runyard_workload::Scenario;
-use runyard_workload::scenario::{GroupSpec, Properties, TaskSpec};
+use runyard_workload::scenario::{Properties, TaskSpec};
 use std::time::Instant;
 
 /// The arguments of `runyard linux`.
@@ -53,14 +53,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         output::say("warning: linux has no latency nice: it runs as if none was asked for");
     }
     let outputs = Outputs::open(host)?;
-    let groups = groups_for(&parsed.scenario);
-    let grouped = groups.is_some();
+    let groups = groups_for(&parsed.scenario, cpus.len());
     let started = Instant::now();
     let log = host.log.is_some();
     let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
-    let (world, end, figures) = perform(plan, Ground::new(cpus, groups))?;
+    let (world, outcome) = perform(plan, Ground::new(cpus, groups))?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
-    let mut report = report(&world, end, &figures, grouped);
+    let mut report = report(&world, &outcome);
     (report.scenario, report.seed) = (host.name(), host.seed);
     report.engine = EngineReport { wall_ns: Some(wall.0), ..EngineReport::default() };
     outputs.show(&report, None, Checks::NotDone, |folder, _| world.write_log(folder))
@@ -77,9 +76,12 @@ fn asks_latency_nice(scenario: &Scenario) -> bool {
 }
 
 /// The kernel's groups for a scenario that has some, or says why they have no effect.
-fn groups_for(scenario: &Scenario) -> Option<Tree> {
+fn groups_for(scenario: &Scenario, cpus: usize) -> Option<Tree> {
     let wanted = (scenario.groups.len() > 1).then_some(&scenario.groups)?;
-    Tree::make(wanted).inspect_err(|why| machine::warn_of_groups("linux", why)).ok()
+    if wanted.iter().any(|group| group.limit.is_some_and(|limit| limit.is_per_cpu())) {
+        output::say("warning: linux limits all CPUs together, `per_cpu` or not");
+    }
+    Tree::make(wanted, cpus).inspect_err(|why| machine::warn_of_groups("linux", why)).ok()
 }
 
 /// Runs `plan` for those who watch it, without task groups.
@@ -87,18 +89,20 @@ pub(crate) fn watched(plan: Plan, cpus: Vec<usize>) -> Result<(), Failure> {
     perform(plan, Ground::new(cpus, None)).map(|_| ())
 }
 
-/// Runs `plan` to its end on what it has of the machine. When that was, and what each task did.
-fn perform(plan: Plan, ground: Ground) -> Result<(Arc<World>, Time, Vec<Figures>), Failure> {
+/// Runs `plan` to its end on what it has of the machine.
+fn perform(plan: Plan, ground: Ground) -> Result<(Arc<World>, Outcome), Failure> {
     let (world, births) = World::new(plan, ground.cpus.len(), inherit::Lock::default());
-    let (end, figures) = thread::run(&world, births, ground);
+    let outcome = thread::run(&world, births, ground);
     match world.refused() {
-        None => Ok((world, end, figures)),
+        None => Ok((world, outcome)),
         Some(why) => Err(Failure::Refused(format!("linux: {why}"))),
     }
 }
 
-/// What became of a run, in which the tasks were in the groups of the scenario or all in `/`.
-fn report(world: &World, end: Time, figures: &[Figures], grouped: bool) -> Report {
+/// What became of a run.
+fn report(world: &World, outcome: &Outcome) -> Report {
+    let Outcome { end, figures, limits } = outcome;
+    let (end, grouped) = (*end, limits.is_some());
     let nothing = Figures::default();
     let mut in_groups = vec![Nanos::ZERO; world.scenario.groups.len()];
     let task = |(at, known): (usize, Known)| {
@@ -146,7 +150,7 @@ fn report(world: &World, end: Time, figures: &[Figures], grouped: bool) -> Repor
             ..MachineReport::default()
         },
         cpus: (0..cpus).map(machine::unknown_cpu).collect(),
-        groups: groups(world, &in_groups, grouped),
+        groups: groups(world, &in_groups, limits.as_deref()),
         timers: TimersReport {
             armed: Some(figures.iter().map(|did| did.diary.timers.0).sum()),
             expired: Some(figures.iter().map(|did| did.diary.timers.1).sum()),
@@ -176,22 +180,23 @@ fn add_stays(
     in_groups[group.index()] += runtime - counted;
 }
 
-/// What was executed in each group itself counts for those above it too. Where all tasks are in
-/// `/`, nothing is known of the others.
-fn groups(world: &World, in_groups: &[Nanos], grouped: bool) -> Vec<GroupReport> {
-    let specs = &world.scenario.groups;
-    let mut runtimes = in_groups.to_vec();
-    // A group stands behind its parent.
-    for (at, spec) in specs.iter().enumerate().skip(1).rev() {
-        let own = runtimes[at];
-        runtimes[spec.parent.index()] += own;
+/// The groups, in each of which tasks ran for so long, with what the kernel says of their limits.
+/// Where all tasks are in `/`, nothing is known of the others.
+fn groups(world: &World, in_groups: &[Nanos], limits: Option<&[Stat]>) -> Vec<GroupReport> {
+    let infos = outputs::groups(&world.scenario, |_| None);
+    let mut groups = group_reports(&infos, in_groups, world.all().len());
+    for (at, group) in groups.iter_mut().enumerate() {
+        match limits.map(|limits| limits[at]) {
+            Some(Stat { nr_periods, nr_throttled, throttled_ns, nr_bursts, burst_ns }) => {
+                (group.nr_periods, group.nr_throttled) = (nr_periods, nr_throttled);
+                group.throttled_ns = throttled_ns;
+                (group.nr_bursts, group.burst_ns) = (nr_bursts, burst_ns);
+            }
+            None if at == GroupId::ROOT.index() => {}
+            None => group.runtime_ns = None,
+        }
     }
-    let group = |(spec, runtime): (&GroupSpec, Nanos)| GroupReport {
-        path: spec.path.clone(),
-        runtime_ns: (grouped || spec.path == "/").then_some(runtime.0),
-        ..GroupReport::default()
-    };
-    specs.iter().zip(runtimes).map(group).collect()
+    groups
 }
 
 #[cfg(test)]

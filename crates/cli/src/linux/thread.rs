@@ -3,7 +3,8 @@
 //! All threads that exist from the start are made and set up before the run begins; a gate then
 //! says when that is, a moment later, and each sleeps until its own start.
 
-use super::kernel::{Counts, Figures, Ground, apply};
+use super::cgroup::Tree;
+use super::kernel::{Counts, Figures, Ground, Outcome, apply};
 use crate::play::{Birth, Stage, World, nanos, play};
 use crate::sync::{Arc, AtomicUsize, Changed, Mutex, OnceLock, Ordering, lock};
 use runyard_engine::attr::Attr;
@@ -33,9 +34,8 @@ const OTHER_MAPS: usize = 1_024;
 /// The longest name of a thread that the kernel keeps.
 const NAME_BYTES: usize = 15;
 
-/// Runs the tasks that are born into `world` to the end of the run. When that was, and what each
-/// of the tasks did.
-pub(super) fn run(world: &Arc<World>, births: Vec<Birth>, ground: Ground) -> (Time, Vec<Figures>) {
+/// Runs the tasks that are born into `world` to the end of the run. What became of it.
+pub(super) fn run(world: &Arc<World>, births: Vec<Birth>, ground: Ground) -> Outcome {
     let crew = Crew {
         world: world.clone(),
         ground,
@@ -59,7 +59,8 @@ pub(super) fn run(world: &Arc<World>, births: Vec<Birth>, ground: Ground) -> (Ti
     }
     world.wait(|| threads.now());
     let figures = threads.0.join();
-    (world.ended(), figures)
+    let limits = threads.0.ground.groups.as_ref().map(Tree::stats);
+    Outcome { end: world.ended(), figures, limits }
 }
 
 /// Kernel threads as the host of tasks.

@@ -68,7 +68,7 @@ pub const TASK: [&str; 14] = [
 ];
 pub const LATENCY: [&str; 8] =
     ["count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
-pub const GROUP: [&str; 8] = [
+pub const GROUP: [&str; 11] = [
     "path",
     "runtime_ns",
     "nr_periods",
@@ -77,6 +77,9 @@ pub const GROUP: [&str; 8] = [
     "nr_bursts",
     "burst_ns",
     "borrowed_ns",
+    "limit",
+    "held_by",
+    "cpus",
 ];
 pub const TIMERS: [&str; 4] = ["armed", "expired", "greedy", "cancelled"];
 pub const ENGINE: [&str; 3] = ["decisions", "events", "wall_ns"];

@@ -4,9 +4,10 @@ use super::Run;
 use super::data::drawn_latencies;
 use crate::balance::BalanceReport;
 use crate::change::{Change, Changes, Row, Unit, heaviest};
-use crate::report::{Figure, GroupReport, LatencyReport, Report, TaskReport};
+use crate::groups::GroupReport;
+use crate::report::{Figure, LatencyReport, Report, TaskReport};
 use crate::series::Distribution;
-use crate::text::{busiest, counted, printable, ran_without};
+use crate::text::{busiest, counted, cpu_cell, limit, printable, ran_without};
 use crate::units::{UNKNOWN, count, count_cell, percent_cell, rate_cell, span, span_cell};
 use std::fmt::Write as _;
 
@@ -24,6 +25,9 @@ const BALANCE_NOTE: &str = "How often CPUs compared themselves with others: pass
                             balance, only tasks that may not run there, or none that fits; the \
                             others moved tasks that waited. Taken are running ones, after failures.";
 
+/// What the columns of the table of limits mean.
+const LIMITS_NOTE: &str = "Who drew the budget of a limited task group, and where it had to wait.";
+
 /// The document of one run.
 pub(super) fn one(run: Run) -> String {
     let report = run.report;
@@ -39,11 +43,8 @@ pub(super) fn one(run: Run) -> String {
     body.push_str(&timelines(&[run]));
     body.push_str(&section("Tasks", "", &task_table(&report.tasks, report.duration_ns)));
     if !report.groups.is_empty() {
-        body.push_str(&section(
-            "Task groups",
-            "",
-            &group_table(&report.groups, report.duration_ns),
-        ));
+        body.push_str(&section("Task groups", "", &group_table(report)));
+        body.push_str(&limited_cpus(&report.groups));
     }
     if !report.balance.is_empty() {
         let table = balance_table(&report.balance);
@@ -324,6 +325,11 @@ fn counted_cell(figure: Figure) -> (Figure, String) {
     (figure, count_cell(figure))
 }
 
+/// The number of a CPU.
+fn placed(cpu: Option<usize>) -> (Figure, String) {
+    (cpu.map(|cpu| cpu as u64), cpu_cell(cpu))
+}
+
 fn latency_cells(latency: &LatencyReport) -> [(Figure, String); 5] {
     let LatencyReport { p50_ns, p90_ns, p99_ns, p999_ns, max_ns, .. } = *latency;
     [p50_ns, p90_ns, p99_ns, p999_ns, max_ns].map(spanned)
@@ -378,29 +384,62 @@ fn task_table(tasks: &[TaskReport], duration_ns: u64) -> String {
     table.end(tasks.len().saturating_sub(ROWS), "task")
 }
 
-fn group_table(groups: &[GroupReport], duration_ns: u64) -> String {
+fn group_table(report: &Report) -> String {
     let titles = [
         "task group",
+        "limit",
+        "held by",
         "runtime",
         "% of a CPU",
+        "% of limit",
         "periods",
         "throttled",
         "throttled for",
+        "most on",
         "bursts",
         "burst time",
         "borrowed",
+        "drew most",
     ];
-    let mut table = Table::new("groups", &titles, 1);
+    let mut table = Table::new("groups", &titles, 3);
+    let (groups, duration_ns) = (&report.groups, report.duration_ns);
     for group in busiest(groups, ROWS, |group| group.runtime_ns) {
+        let granted = group.granted_ns(duration_ns, report.machine.cpus);
+        let used = group.used_ns().filter(|_| granted.is_some());
         let mut cells = vec![spanned(group.runtime_ns)];
         cells.push((group.runtime_ns, percent_cell(group.runtime_ns, duration_ns)));
+        cells.push((used, percent_cell(used, granted.unwrap_or(0))));
         cells.extend([group.nr_periods, group.nr_throttled].map(counted_cell));
         cells.push(spanned(group.throttled_ns));
+        cells.push(placed(group.throttled_most()));
         cells.push(counted_cell(group.nr_bursts));
         cells.extend([group.burst_ns, group.borrowed_ns].map(spanned));
-        table.row(&[&group.path], &cells);
+        cells.push(placed(group.drew_most()));
+        let asked = group.limit.as_ref().map(limit).unwrap_or_default();
+        let holder = group.held_by.as_deref().unwrap_or_default();
+        table.row(&[&group.path, &asked, holder], &cells);
     }
     table.end(groups.len().saturating_sub(ROWS), "task group")
+}
+
+/// What the limits did on each CPU; nothing where no group has one, or the host does not know.
+fn limited_cpus(groups: &[GroupReport]) -> String {
+    let mut rows = Vec::new();
+    for GroupReport { path, cpus, .. } in groups {
+        rows.extend(cpus.iter().flatten().map(|cpu| (path, cpu)));
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let titles = ["task group", "CPU", "used", "throttled", "throttled for"];
+    let mut table = Table::new("limits", &titles, 1);
+    for (path, cpu) in busiest(&rows, ROWS, |(_, cpu)| Some(cpu.used_ns)) {
+        let mut cells = vec![placed(Some(cpu.cpu)), spanned(Some(cpu.used_ns))];
+        cells.push(counted_cell(Some(cpu.nr_throttled)));
+        cells.push(spanned(Some(cpu.throttled_ns)));
+        table.row(&[path], &cells);
+    }
+    section("Limits on CPUs", LIMITS_NOTE, &table.end(rows.len().saturating_sub(ROWS), "row"))
 }
 
 fn balance_table(rows: &[BalanceReport]) -> String {

@@ -3,6 +3,7 @@
 //!
 //! Invariant: a group stands behind its parent, so that a host can build the tree in order.
 
+use super::limits::{self, LimitKeys};
 use super::{Warnings, policy};
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{MAX_DEPTH, Member, Node};
@@ -148,6 +149,7 @@ fn check_path(path: &str, at: usize) -> Result<(), Fault> {
 /// write one (`sched_group_set_shares`).
 fn listed(group: Member<'_>, warnings: &mut Warnings) -> Result<Listed, Fault> {
     let (mut weight, mut idle, mut latency) = (None, false, LatencyNice::ZERO);
+    let mut limit = LimitKeys::default();
     for member in group.value.object()? {
         match member.key {
             _ if group.key == "/" => {
@@ -162,22 +164,24 @@ fn listed(group: Member<'_>, warnings: &mut Warnings) -> Result<Listed, Fault> {
                 weight = Some((member.at, member.value.checked("a weight", range, Weight::new)?));
             }
             "idle" => idle = member.value.boolean()?,
-            "runtime" | "period" | "burst" | "per_cpu" => {
-                return Err(Fault::not_yet(member.at, "the limits of a task group"));
-            }
             "latency_nice" => latency = policy::latency_nice(member.value)?,
+            "runtime" => limit.runtime = Some((member.value, limits::runtime(member.value)?)),
+            "period" => limit.period = Some((member.value, limits::span(member.value)?)),
+            "burst" => limit.burst = Some((member, limits::span(member.value)?)),
+            "per_cpu" => limit.per_cpu = Some((member, member.value.boolean()?)),
             _ => warnings.unknown(member),
         }
     }
+    let limit = limit.limit(warnings)?;
     match (idle, weight) {
         (true, Some((at, _))) => {
             let what = format!("an idle task group takes no weight: it is {}", Weight::IDLE.get());
             Err(Fault::new(at, what))
         }
-        (true, None) => Ok(Listed { latency_nice: latency, ..Listed::IDLE }),
+        (true, None) => Ok(Listed { latency_nice: latency, limit, ..Listed::IDLE }),
         (false, weight) => {
             let weight = weight.map_or(Weight::NICE_0, |(_, weight)| weight);
-            Ok(Listed { weight, idle, latency_nice: latency, limit: None })
+            Ok(Listed { weight, idle, latency_nice: latency, limit })
         }
     }
 }

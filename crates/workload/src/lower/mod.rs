@@ -12,6 +12,7 @@ mod ends;
 mod event;
 mod global;
 mod groups;
+mod limits;
 mod machine;
 mod memory;
 mod objects;

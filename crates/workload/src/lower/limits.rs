@@ -1,0 +1,76 @@
+//! The keys of a task group that make its limit.
+//!
+//! The kernel keeps period and burst of a group that has no runtime, so that a limit can be lifted
+//! and set again by one file; so a `runtime` of -1 may stand beside all of them. Without any
+//! `runtime`, a `burst` or a `per_cpu` was meant for a limit that is not there, which is said.
+
+use super::Warnings;
+use crate::diagnostic::Fault;
+use crate::json::{Member, Node};
+use runyard_engine::limit::{BadLimit, Limit};
+use runyard_engine::time::Nanos;
+
+/// The runtime of a group that has no limit (`cpu.cfs_quota_us`).
+const NONE: i64 = -1;
+/// The most microseconds of which the nanoseconds are a number.
+const MAX_MICROS: i64 = i64::MAX / 1_000;
+
+/// What a group says of its limit, each with where it says so.
+#[derive(Default)]
+pub(super) struct LimitKeys<'v> {
+    pub(super) runtime: Option<(Node<'v>, Option<Nanos>)>,
+    pub(super) period: Option<(Node<'v>, Nanos)>,
+    pub(super) burst: Option<(Member<'v>, Nanos)>,
+    pub(super) per_cpu: Option<(Member<'v>, bool)>,
+}
+
+impl LimitKeys<'_> {
+    /// The limit that they come to. What is wrong is said where it is.
+    pub(super) fn limit(&self, warnings: &mut Warnings) -> Result<Option<Limit>, Fault> {
+        let period = self.period.map_or(Limit::PERIOD, |(_, period)| period);
+        let Some((_, Some(runtime))) = self.runtime else {
+            if !Limit::PERIODS.contains(&period) {
+                return Err(self.fault(BadLimit::Period));
+            }
+            self.warn_if_forgotten(warnings);
+            return Ok(None);
+        };
+        let burst = self.burst.map_or(Nanos::ZERO, |(_, burst)| burst);
+        let per_cpu = self.per_cpu.is_some_and(|(_, per_cpu)| per_cpu);
+        Limit::new(runtime, period, burst, per_cpu).map(Some).map_err(|why| self.fault(why))
+    }
+
+    /// What is wrong is wrong with a key that is there: what is not has a sound default.
+    fn fault(&self, why: BadLimit) -> Fault {
+        let at = match why {
+            BadLimit::Period => self.period.map(|(value, _)| value.at()),
+            BadLimit::Runtime => self.runtime.map(|(value, _)| value.at()),
+            BadLimit::Burst => self.burst.map(|(member, _)| member.value.at()),
+        };
+        Fault::new(at.unwrap_or(Fault::NOWHERE), why.to_string())
+    }
+
+    fn warn_if_forgotten(&self, warnings: &mut Warnings) {
+        if self.runtime.is_some() {
+            return;
+        }
+        let burst = self.burst.map(|(member, _)| member);
+        let per_cpu = self.per_cpu.filter(|&(_, asked)| asked).map(|(member, _)| member);
+        for member in burst.into_iter().chain(per_cpu) {
+            warnings.once(member, "has no effect on a task group without a `runtime`");
+        }
+    }
+}
+
+/// A runtime; none is -1.
+pub(super) fn runtime(value: Node<'_>) -> Result<Option<Nanos>, Fault> {
+    let micros = value.integer("microseconds, or -1 for no limit", NONE..=MAX_MICROS)?;
+    Ok(u64::try_from(micros).ok().map(Nanos::from_micros))
+}
+
+/// A period or a burst.
+pub(super) fn span(value: Node<'_>) -> Result<Nanos, Fault> {
+    value.checked("microseconds", 0..=MAX_MICROS, |micros| {
+        u64::try_from(micros).ok().map(Nanos::from_micros)
+    })
+}
