@@ -31,6 +31,7 @@ use runyard_workload::draw::{Stream, stream};
 use runyard_workload::log::{Log, Row};
 use runyard_workload::objects::Objects;
 use runyard_workload::scenario::Scenario;
+use std::collections::BTreeMap;
 
 /// How a scenario is run.
 #[derive(Clone, Debug, Default)]
@@ -80,6 +81,17 @@ pub struct Outcome {
     pub tasks: Vec<Simulated>,
     /// Invariants that did not hold, the first few.
     pub violations: Vec<Violation>,
+    /// What limits did to the groups that have one.
+    pub limits: BTreeMap<GroupId, Limited>,
+}
+
+/// What its limit did to a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limited {
+    /// In all.
+    pub usage: Usage,
+    /// On each CPU where it was.
+    pub on: Vec<(CpuId, UsageOnCpu)>,
 }
 
 /// A task that was simulated.
@@ -263,19 +275,18 @@ impl<'s, O: Observer> Sim<'s, O> {
             end: self.now,
             tasks: self.tasks.iter().map(names).collect(),
             violations: self.violations.clone(),
+            limits: self.limits(),
         }
     }
 
-    /// What its limit did to a group so far; nothing to one that has none.
-    #[must_use]
-    pub fn usage(&self, group: GroupId) -> Usage {
-        self.machine.usage(self.now, group)
-    }
-
-    /// What a group with a limit used on each CPU where it was, and how it was throttled there.
-    #[must_use]
-    pub fn usage_on(&self, group: GroupId) -> Vec<(CpuId, UsageOnCpu)> {
-        self.machine.usage_on(self.now, group)
+    fn limits(&self) -> BTreeMap<GroupId, Limited> {
+        let groups = (1..self.scenario.groups.len()).map(|at| GroupId(at as u32));
+        let limited = groups.filter(|&group| self.machine.limit(group).is_some());
+        let of = |group| Limited {
+            usage: self.machine.usage(self.now, group),
+            on: self.machine.usage_on(self.now, group),
+        };
+        limited.map(|group| (group, of(group))).collect()
     }
 
     /// The virtual time.

@@ -10,6 +10,7 @@ mod inheritance;
 mod language;
 mod latency;
 mod ledger;
+mod limits;
 mod log;
 mod oracle;
 mod random;

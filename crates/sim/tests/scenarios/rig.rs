@@ -5,13 +5,15 @@
 //! events alone what may follow what.
 
 use crate::ledger::Ledger;
+use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::features::Switched;
+use runyard_engine::limit::Limit;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::{Collector, TaskTotals, Totals, timeline};
-use runyard_sim::{Hotplug, Observer, Options, Outcome, Sim, Violation};
+use runyard_sim::{Hotplug, Observer, Options, Outcome, Relimit, Sim, Violation};
 use runyard_workload::log::Row;
 use runyard_workload::scenario::Costs;
 use runyard_workload::{Overrides, Scenario, parse};
@@ -93,6 +95,16 @@ impl World {
     /// CPU `cpu` leaves service at `at`, or comes back into it.
     pub fn hotplug(mut self, at: Time, cpu: u16, online: bool) -> World {
         self.options.hotplug.push(Hotplug { at, cpu: CpuId(cpu), online });
+        self
+    }
+
+    /// The group of this number gets another limit at `at`: runtime and period in milliseconds.
+    pub fn relimit(mut self, at: Time, group: u32, limit: Option<(u64, u64)>) -> World {
+        let of = |(runtime, period)| {
+            let (runtime, period) = (Nanos::from_millis(runtime), Nanos::from_millis(period));
+            Limit::new(runtime, period, Nanos::ZERO, false).unwrap()
+        };
+        self.options.relimits.push(Relimit { at, group: GroupId(group), limit: limit.map(of) });
         self
     }
 
