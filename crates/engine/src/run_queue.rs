@@ -701,7 +701,7 @@ impl<P, G: Groups> RunQueue<P, G> {
             // Who is throttled where it comes to waits again from the next pick on.
             self.unthrottle_above(group);
         }
-        let stops = regroups && !running || self.is_stopped(at);
+        let stops = !running && (self.is_stopped(at) || self.is_group_stopped(group));
         if before.is_some() && before == after && !stops {
             let boosted = |task: &Task<P>| u32::from(task.boost.is_some());
             let old = boosted(self.task(at));

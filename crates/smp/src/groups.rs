@@ -337,13 +337,17 @@ impl Groups for GroupTable {
         self.group(group).epoch.load(Ordering::Acquire)
     }
 
-    fn draw(&self, group: GroupId, now: Time, cpu: CpuId, waits: bool) -> Grant {
+    fn draw(&self, group: GroupId, now: Time, cpu: CpuId, waits: bool) -> (Grant, Option<CpuId>) {
         // Where the limit is being taken away, all that is asked for is there.
         self.with_pool(group, cpu, |pool| pool.draw(now, cpu, waits)).unwrap_or_default()
     }
 
     fn give_back(&self, group: GroupId, now: Time, cpu: CpuId, grant: Grant) -> Option<CpuId> {
         self.with_pool(group, cpu, |pool| pool.give_back(now, grant)).flatten()
+    }
+
+    fn who_waits(&self, group: GroupId, now: Time, cpu: CpuId) -> Option<CpuId> {
+        self.with_pool(group, cpu, |pool| pool.who_waits(now)).flatten()
     }
 
     fn forget(&self, group: GroupId, cpu: CpuId) {

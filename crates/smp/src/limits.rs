@@ -103,9 +103,13 @@ impl<W: Controlled> Machine<W> {
     /// Passes on what `cpu` gave back, to those that wait for it.
     pub(crate) fn refill_others(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         while let (Some((waiting, group)), _) = self.with(cpu, fx, |rq| rq.take_refilled()) {
-            let (_, news) = self.with(waiting, fx, |rq| rq.refill(now, group));
-            kick_if(news.resched, waiting, fx);
-            self.look(now, waiting, news, fx);
+            let mut next = Some(waiting);
+            while let Some(waiting) = next {
+                let (then, news) = self.with(waiting, fx, |rq| rq.refill(now, group));
+                kick_if(news.resched, waiting, fx);
+                self.look(now, waiting, news, fx);
+                next = then;
+            }
         }
     }
 
