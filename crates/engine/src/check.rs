@@ -27,12 +27,13 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.check_curr();
         self.check_rt();
         self.check_fair();
+        self.check_limits();
     }
 
     fn check_curr(&self) {
         let mut tasks = 0;
         for (slot, task) in self.tasks() {
-            tasks += 1;
+            tasks += u32::from(!self.is_stopped(slot.0));
             let runs = self.curr == Some(slot.0);
             ensure!(
                 self,
@@ -114,9 +115,13 @@ impl<P, G: Groups> RunQueue<P, G> {
         let names = self.fair.group_queues.windows(2).all(|pair| pair[0].0 < pair[1].0);
         ensure!(self, names, "group queues are in order");
         let listed = self.links.iter(self.fair.tasks).count();
-        let tasks = self.fair.root.nr_tasks as usize;
-        ensure!(self, listed == tasks, "{listed} fair tasks are {tasks}");
-        let idle = self.links.iter(self.fair.tasks).filter(|&at| self.is_idle_class(at)).count();
+        let (all, tasks) = (self.fair.nr_listed as usize, self.fair.root.nr_tasks as usize);
+        let competes = |&at: &Index| !self.is_stopped(at);
+        let compete = self.links.iter(self.fair.tasks).filter(competes).count();
+        let counted = (compete, listed);
+        ensure!(self, counted == (tasks, all), "{counted:?} fair tasks are {tasks} of {all}");
+        let idle = |at: &Index| competes(at) && self.is_idle_class(*at);
+        let idle = self.links.iter(self.fair.tasks).filter(idle).count();
         let counted = self.fair.root.nr_idle_tasks as usize;
         ensure!(self, idle == counted, "{idle} fair tasks of the idle class are {counted}");
         let mut idle_load = 0;

@@ -28,6 +28,7 @@ use crate::heap::{Forest, Heap, Index};
 use crate::list::List;
 use crate::run_queue::{Member, RunQueue};
 use crate::task::Change;
+use crate::throttle::Budget;
 use crate::time::{Nanos, Time, VTime};
 
 /// The weight at which virtual time runs as fast as time.
@@ -154,6 +155,8 @@ pub(crate) struct GroupQueue {
     pub(crate) queue: FairQueue,
     /// What this CPU adds to the group's load.
     pub(crate) contribution: u64,
+    /// What it has of its limit, if it has one.
+    pub(crate) budget: Option<Budget>,
     /// Group queues of this CPU whose parent this is, empty ones included.
     pub(crate) children: u32,
 }
@@ -167,6 +170,8 @@ pub(crate) struct Fair {
     pub(crate) urgent_forest: Forest<Key>,
     /// Queued and running fair tasks; whom balance looked at last, and who came last, is last.
     pub(crate) tasks: List,
+    /// How many there are, those below throttled groups included.
+    pub(crate) nr_listed: u32,
     /// What those entities of the root's queue weigh that have SCHED_IDLE tasks only.
     pub(crate) idle_load: u64,
     /// The group queues that exist, in order of group.
@@ -187,6 +192,7 @@ impl Fair {
             forest: Forest::new(),
             urgent_forest: Forest::new(),
             tasks: List::default(),
+            nr_listed: 0,
             idle_load: 0,
             group_queues: Vec::new(),
             unused: Vec::new(),
@@ -220,6 +226,7 @@ impl GroupQueue {
             lag: Lag::New,
             queue: FairQueue::default(),
             contribution: 0,
+            budget: None,
             children: 0,
         }
     }
@@ -232,55 +239,89 @@ impl<P, G: Groups> RunQueue<P, G> {
             (task.queue_group(), task.attr.policy)
         };
         let home = self.group_queue(group);
-        let top = home.map_or(at, |home| self.top(home));
-        let idle_load = home.map_or(0, |_| self.idle_weight(top));
         self.links.push_back(&mut self.fair.tasks, at);
-        let (mut arriving, mut idle) = (Some(at), policy == Policy::Idle);
-        let mut level = home;
-        loop {
-            if let Some(entity) = arriving {
-                self.attach(level, entity);
-            }
-            let queue = self.queue_mut(level);
-            queue.nr_tasks += 1;
-            queue.nr_idle_tasks += u32::from(idle);
-            let Some(above) = level else { break };
-            arriving = arriving.filter(|_| queue.nr == 1).map(|_| above);
-            // What the group is says something to those above it only.
-            idle |= self.groups.counts_as_idle(self.group(above).group);
-            self.update_share(above);
-            level = self.entity(above).parent;
-        }
-        self.note_idle_load(idle_load, top);
+        self.fair.nr_listed += 1;
+        self.join_tree(at, home, (1, u32::from(policy == Policy::Idle)));
     }
 
     /// Takes a task out of its queue and out of every group queue that it leaves empty. If it ran,
     /// the groups above it that stay go back among those who wait.
     pub(crate) fn dequeue_fair(&mut self, at: Index, asleep: bool) {
+        let idle = self.task(at).attr.policy == Policy::Idle;
+        self.leave_tree(at, (1, u32::from(idle)), asleep);
+        self.links.remove(&mut self.fair.tasks, at);
+        self.fair.nr_listed -= 1;
+    }
+
+    /// Puts an entity into a queue, with the tasks that it counts for (all of them, and the SCHED_IDLE
+    /// ones), and the groups above it that had nobody into theirs. What is throttled stays out.
+    pub(crate) fn join_tree(&mut self, at: Index, level: Option<Index>, counts: (u32, u32)) {
+        let (nr, mut nr_idle) = counts;
+        let top = level.map_or(at, |level| self.top(level));
+        let idle_load = level.map_or(0, |_| self.idle_weight(top));
+        let (mut arriving, mut level) = (Some(at), level);
+        loop {
+            if let Some(entity) = arriving {
+                self.attach(level, entity);
+            }
+            let queue = self.queue_mut(level);
+            queue.nr_tasks += nr;
+            queue.nr_idle_tasks += nr_idle;
+            let Some(above) = level else { break };
+            arriving = arriving.filter(|_| queue.nr == 1).map(|_| above);
+            // What the group is says something to those above it only.
+            nr_idle = self.idle_of(above, (nr, nr_idle));
+            self.update_share(above);
+            if self.is_throttled_group(above) {
+                return;
+            }
+            level = self.entity(above).parent;
+        }
+        self.note_idle_load(idle_load, top);
+    }
+
+    /// The opposite of [`RunQueue::join_tree`].
+    pub(crate) fn leave_tree(&mut self, at: Index, counts: (u32, u32), asleep: bool) {
         let running = self.curr == Some(at);
         let top = self.top(at);
         let idle_load = self.idle_weight(top);
-        let mut idle = self.task(at).attr.policy == Policy::Idle;
+        let (nr, mut nr_idle) = counts;
+        // Groups that are left empty sleep, unless it is a throttled one that leaves them.
+        let sleep = matches!(self.member(at), Member::Task(_));
         let (mut next, mut leaving) = (Some(at), true);
         while let Some(entity) = next {
             let level = self.entity(entity).parent;
             if leaving {
-                self.detach_entity(level, entity, asleep || entity != at);
+                self.detach_entity(level, entity, asleep || sleep && entity != at);
             } else if running && self.queue(level).curr == Some(entity) {
                 self.put_back(level, entity);
             }
             let queue = self.queue_mut(level);
-            queue.nr_tasks -= 1;
-            queue.nr_idle_tasks -= u32::from(idle);
+            queue.nr_tasks -= nr;
+            queue.nr_idle_tasks -= nr_idle;
             leaving &= queue.nr == 0;
             if let Some(above) = level {
-                idle |= self.groups.counts_as_idle(self.group(above).group);
+                nr_idle = self.idle_of(above, (nr, nr_idle));
                 self.update_share(above);
+                if self.is_throttled_group(above) {
+                    return;
+                }
             }
             next = level;
         }
         self.note_idle_load(idle_load, top);
-        self.links.remove(&mut self.fair.tasks, at);
+    }
+
+    /// How many of some tasks of a group count as SCHED_IDLE ones to those above it.
+    fn idle_of(&self, at: Index, (nr, nr_idle): (u32, u32)) -> u32 {
+        if self.groups.counts_as_idle(self.group(at).group) { nr } else { nr_idle }
+    }
+
+    /// What a group's entity counts for in its parent's queue: its tasks, and those that are
+    /// SCHED_IDLE ones there.
+    pub(crate) fn counts_above(&self, at: Index) -> (u32, u32) {
+        let FairQueue { nr_tasks, nr_idle_tasks, .. } = self.group(at).queue;
+        (nr_tasks, self.idle_of(at, (nr_tasks, nr_idle_tasks)))
     }
 
     /// Refreshes the shares of the groups above the running task.
@@ -491,11 +532,19 @@ impl<P, G: Groups> RunQueue<P, G> {
             true => self.owes(group.lag),
             false => group.entity.vruntime > self.credited(parent, group.group),
         };
-        if group.queue.nr > 0 || group.children > 0 || ahead() {
+        let rests = group.budget.is_none_or(|budget| budget.is_at_rest());
+        if group.queue.nr > 0 || group.children > 0 || !rests || ahead() {
             self.fair.reap_cursor += 1;
             return;
         }
-        self.fair.group_queues.remove(self.fair.reap_cursor);
+        self.remove_group_queue(at);
+    }
+
+    pub(crate) fn remove_group_queue(&mut self, at: Index) {
+        let (queue, parent) = (self.group(at), self.group(at).entity.parent);
+        assert_eq!((queue.queue.nr, queue.children), (0, 0), "{:?} is empty", queue.group);
+        let nth = self.fair.group_queues.iter().position(|&(_, queue)| queue == at);
+        self.fair.group_queues.remove(nth.expect("a group queue is listed"));
         if let Member::Group(unused) = self.members.remove(at) {
             self.fair.unused.push(unused);
         }
@@ -504,13 +553,19 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
     }
 
+    /// The queue of a group other than the root on this CPU, if there is one.
+    pub(crate) fn queue_of(&self, group: GroupId) -> Option<Index> {
+        let found = self.fair.group_queues.binary_search_by_key(&group, |&(id, _)| id);
+        found.ok().map(|found| self.fair.group_queues[found].1)
+    }
+
     /// The queue of `group` on this CPU, made if need be; `None` is the root's.
-    fn group_queue(&mut self, group: GroupId) -> Option<Index> {
+    pub(crate) fn group_queue(&mut self, group: GroupId) -> Option<Index> {
         if group == GroupId::ROOT {
             return None;
         }
-        if let Ok(found) = self.fair.group_queues.binary_search_by_key(&group, |&(id, _)| id) {
-            return Some(self.fair.group_queues[found].1);
+        if let Some(at) = self.queue_of(group) {
+            return Some(at);
         }
         self.reap_one();
         let parent = self.group_queue(self.groups.parent(group));
@@ -527,7 +582,8 @@ impl<P, G: Groups> RunQueue<P, G> {
         };
         self.fair.epochs += 1;
         let queue = FairQueue { epoch: self.fair.epochs, ..FairQueue::default() };
-        let made = GroupQueue { group, entity, lag, queue, contribution: 0, children: 0 };
+        let budget = self.fresh_budget(group);
+        let made = GroupQueue { group, entity, lag, queue, contribution: 0, budget, children: 0 };
         let made = self.fair.boxed(made);
         let at = self.add_member(Member::Group(made));
         if let Some(above) = parent {

@@ -5,6 +5,9 @@
 //! group's load everywhere: the one number here that all CPUs write.
 
 use crate::attr::{GroupId, LatencyNice, Weight};
+use crate::cpu::CpuId;
+use crate::pool::Grant;
+use crate::time::Time;
 
 /// The task groups of a machine, as its run queues see them. The machine shares one among them.
 pub trait Groups {
@@ -44,6 +47,43 @@ pub trait Groups {
             group = self.parent(group);
         }
         idle
+    }
+
+    /// Whether the group itself has a limit.
+    fn has_limit(&self, group: GroupId) -> bool {
+        let _ = group;
+        false
+    }
+
+    /// Whether the group or one above it has a limit.
+    fn is_limited(&self, group: GroupId) -> bool {
+        let _ = group;
+        false
+    }
+
+    /// Which pool the group has at the moment, if it has a limit.
+    fn epoch(&self, group: GroupId) -> u32 {
+        unreachable!("{group:?} has no limit")
+    }
+
+    /// [`Pool::draw`](crate::pool::Pool::draw) from the pool of a group with a limit.
+    fn draw(&self, group: GroupId, now: Time, cpu: CpuId, waits: bool) -> Grant {
+        unreachable!("{group:?} has no limit at {now} for {cpu}, {waits}")
+    }
+
+    /// [`Pool::give_back`](crate::pool::Pool::give_back) to the pool from which `cpu` drew.
+    fn give_back(&self, group: GroupId, now: Time, cpu: CpuId, grant: Grant) -> Option<CpuId> {
+        unreachable!("{group:?} has no limit at {now} for {cpu}, {grant:?}")
+    }
+
+    /// [`Pool::forget`](crate::pool::Pool::forget).
+    fn forget(&self, group: GroupId, cpu: CpuId) {
+        unreachable!("{group:?} has no limit for {cpu}")
+    }
+
+    /// [`Pool::next_refill`](crate::pool::Pool::next_refill) of the pool from which `cpu` draws.
+    fn next_refill(&self, group: GroupId, now: Time, cpu: CpuId) -> Option<Time> {
+        unreachable!("{group:?} has no limit at {now} for {cpu}")
     }
 
     /// Replaces what one CPU contributes to the load of `group` and returns the load over all

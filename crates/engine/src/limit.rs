@@ -127,4 +127,6 @@ pub struct UsageOnCpu {
     pub nr_throttled: u64,
     /// How long it was throttled there.
     pub throttled: Nanos,
+    /// What it used beyond the CPU's own part of the runtime of each period.
+    pub borrowed: Nanos,
 }

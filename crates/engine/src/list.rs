@@ -148,6 +148,16 @@ impl PrioLists {
         self.occupied == 0
     }
 
+    /// The member after one of priority `prio`, as [`PrioLists::iter`] has them.
+    pub(crate) fn after(&self, links: &Links, at: Index, prio: RtPrio) -> Option<Index> {
+        let next = links.0[at as usize].next;
+        if next != NIL {
+            return Some(next);
+        }
+        let level = (self.occupied & ((1 << prio.get()) - 1)).checked_ilog2()?;
+        Some(self.lists[level as usize].head)
+    }
+
     /// All members, most important first.
     pub(crate) fn iter<'a>(&'a self, links: &'a Links) -> impl Iterator<Item = Index> + 'a {
         let mut left = self.occupied;

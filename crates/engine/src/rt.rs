@@ -8,7 +8,8 @@
 //!
 //! Throttling as in Linux through 6.11: real-time tasks may use `rt_runtime` of each `rt_period`
 //! on a CPU, then they wait, unless one of them holds what somebody else waits for. While it
-//! throttles, a CPU neither takes nor gives real-time tasks.
+//! throttles, a CPU neither takes nor gives real-time tasks. The limits of task groups hold real-time
+//! tasks as they hold fair ones (`throttle.rs`).
 //!
 //! Invariants ([`RunQueue::check`]): a task is pushable exactly when it is queued, real-time, not
 //! running and allowed on more than one CPU; counts equal those counted afresh.
@@ -84,7 +85,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     pub(crate) fn update_pushable(&mut self, at: Index, end: End) {
         let task = self.task(at);
         let prio = task.rt_prio().expect("only real-time tasks are pushable");
-        let should = task.is_migratory() && self.curr != Some(at);
+        let should = task.is_migratory() && self.curr != Some(at) && !self.is_stopped(at);
         let (lists, links) = (&mut self.rt.pushable, &mut self.rt.pushable_links);
         match (should, links.contains(at)) {
             (true, false) => lists.insert(links, prio, (at, end)),
@@ -174,7 +175,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         let (Some(curr), woken) = (self.curr, slot.0) else { return Resched::No };
         let equals = self.task(curr).rt_prio() == self.task(woken).rt_prio();
         let movable = |at: Index| self.task(at).is_migratory() && elsewhere(self.task(at));
-        if self.resched || !equals || !movable(curr) || movable(woken) {
+        if self.resched || !equals || !movable(curr) || movable(woken) || self.is_stopped(woken) {
             return Resched::No;
         }
         self.requeue_rt(woken, End::Head);

@@ -21,6 +21,7 @@ use crate::power::Taken;
 use crate::rt::Rt;
 use crate::slots::Slots;
 use crate::task::{Change, Slot, Task, TaskId};
+use crate::throttle::Limits;
 use crate::time::{Nanos, Time};
 use crate::timer::{TimerQueue, Token};
 use std::sync::Arc;
@@ -106,6 +107,10 @@ pub enum Expired {
     Tick,
     /// The end of a period of the real-time budget.
     RtPeriod,
+    /// What the running task's groups drew of their budgets is used up.
+    Grant,
+    /// A throttled group may have budget again.
+    Refill,
     /// A timer of the host.
     Timer(Token),
 }
@@ -192,6 +197,7 @@ pub struct RunQueue<P, G> {
     pub(crate) links: Links,
     pub(crate) rt: Rt,
     pub(crate) fair: Fair,
+    pub(crate) limits: Limits,
     timers: TimerQueue,
 }
 
@@ -216,6 +222,7 @@ impl<P, G: Groups> RunQueue<P, G> {
             links: Links::default(),
             rt: Rt::default(),
             fair: Fair::new(),
+            limits: Limits::new(),
             timers: TimerQueue::default(),
             config,
         }
@@ -228,7 +235,9 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.rt.pushable_links.grow(len);
         self.fair.forest.grow(len);
         self.fair.urgent_forest.grow(len);
-        self.fair.reserve_groups(len.min(self.groups.count()));
+        let groups = len.min(self.groups.count());
+        self.fair.reserve_groups(groups);
+        self.limits.grow(len, groups);
     }
 
     /// The timers of this CPU.
@@ -389,7 +398,12 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// Takes the next thing whose time has come, as the walk of [`TimerQueue`] orders them, and
     /// does the scheduler's part of it. Ask [`RunQueue::resched`] after the last.
     pub fn expire(&mut self, now: Time) -> Option<Expired> {
-        let own = [(self.next_tick(), Expired::Tick), (self.rt.period_end, Expired::RtPeriod)];
+        let own = [
+            (self.next_tick(), Expired::Tick),
+            (self.rt.period_end, Expired::RtPeriod),
+            (self.limits.grant_ends, Expired::Grant),
+            (self.limits.next_refill(), Expired::Refill),
+        ];
         let own = own.into_iter().filter_map(|(at, what)| Some((at?, what)));
         let first = own.min_by_key(|&(at, _)| at);
         let (at, what) = match (first, self.timers.first()) {
@@ -405,6 +419,8 @@ impl<P, G: Groups> RunQueue<P, G> {
         match what {
             Expired::Tick => self.tick(),
             Expired::RtPeriod => self.end_rt_period(now),
+            Expired::Grant => self.end_grant(),
+            Expired::Refill => self.end_wait(),
             Expired::Timer(_) => unreachable!("timers were served above"),
         }
         Some(what)
@@ -427,7 +443,9 @@ impl<P, G: Groups> RunQueue<P, G> {
     pub fn next_expiry(&self) -> Option<Time> {
         let at = |at: Option<Time>| at.unwrap_or(Time::MAX);
         let timers = self.timers.first().map(|window| window.hard);
-        let first = at(self.next_tick()).min(at(self.rt.period_end)).min(at(timers));
+        let limits = at(self.limits.grant_ends).min(at(self.limits.next_refill()));
+        let own = at(self.next_tick()).min(at(self.rt.period_end)).min(limits);
+        let first = own.min(at(timers));
         (first < Time::MAX).then_some(first)
     }
 
@@ -442,6 +460,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         let running = self.curr == Some(at);
         let before = self.task(at).rt_prio();
         let requeue = change.moves_in_queue();
+        let regroups = change.group.is_some() || change.inherited_group.is_some();
         if requeue {
             self.requeue(at, change);
         } else if before.is_none() && change.reorders() {
@@ -452,8 +471,11 @@ impl<P, G: Groups> RunQueue<P, G> {
         let task = self.task(at);
         let allowed = task.attr.affinity.contains(self.cpu);
         let after = task.rt_prio();
-        if after.is_some() {
+        if after.is_some() && !self.is_stopped(at) {
             self.update_pushable(at, End::Tail);
+        }
+        if running && regroups {
+            self.renew_payers();
         }
         if running {
             let beaten = after < before || after.is_none() && requeue;
@@ -498,7 +520,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.detach(now, slot)
     }
 
-    fn nr_running(&self) -> u32 {
+    pub(crate) fn nr_running(&self) -> u32 {
         self.rt.nr + self.fair.root.nr_tasks
     }
 
@@ -541,7 +563,9 @@ impl<P, G: Groups> RunQueue<P, G> {
         let task = self.task_mut(curr);
         task.runtime += span;
         task.ran_until = Some(clock);
-        if task.rt_prio().is_some() {
+        let rt = task.rt_prio().is_some();
+        self.charge_payers(span);
+        if rt {
             self.taken.0.add(clock, span);
             self.taken.1.add(clock, span);
             self.charge_rt(curr, span);
@@ -572,6 +596,9 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     /// Asks for a switch if the arrival at `at` should run instead of who does.
     fn preempt_for(&mut self, at: Index) {
+        if self.is_stopped(at) {
+            return;
+        }
         let Some(curr) = self.curr else {
             self.resched = true;
             return;
@@ -611,9 +638,13 @@ impl<P, G: Groups> RunQueue<P, G> {
     fn pick(&mut self, yielded: Option<Index>) -> Option<Index> {
         // Who waits on a CPU that is offline is about to be evicted.
         let next = match self.online {
-            true => self.pick_rt().or_else(|| self.pick_fair(yielded)),
-            false => None,
+            true => self.pick_who_is_paid_for(yielded),
+            false => {
+                self.dismiss_payers();
+                None
+            }
         };
+        self.settle();
         self.curr = next;
         self.charged = self.clock;
         let Some(at) = next else {
@@ -633,6 +664,21 @@ impl<P, G: Groups> RunQueue<P, G> {
         next
     }
 
+    /// The first whose groups have budget for it; those that have none are throttled.
+    fn pick_who_is_paid_for(&mut self, yielded: Option<Index>) -> Option<Index> {
+        let mut yielded = yielded;
+        loop {
+            self.dismiss_payers();
+            let at = self.pick_rt().or_else(|| self.pick_fair(yielded.take()))?;
+            let Err(group) = self.charge_to_groups(at, true) else { return Some(at) };
+            self.dismiss_payers();
+            if self.task(at).rt_prio().is_none() {
+                self.put_prev_fair(at);
+            }
+            self.throttle(group);
+        }
+    }
+
     /// The kernel's average: each time counts for an eighth, as twice `migration_cost` at the most.
     fn note_idle(&mut self, span: Nanos) {
         let (old, most) = (self.avg_idle.0, 2 * self.config.migration_cost.0);
@@ -648,9 +694,17 @@ impl<P, G: Groups> RunQueue<P, G> {
             .policy
             .map_or(task.attr.policy.rt_prio(), Policy::rt_prio)
             .max(change.boost.unwrap_or(task.boost));
-        if before.is_some() && before == after {
+        let (old, inherited) = (task.attr.group, task.inherited_group);
+        let group = change.inherited_group.unwrap_or(inherited).or(change.group).unwrap_or(old);
+        let regroups = group != task.queue_group();
+        if running && regroups {
+            // Who is throttled where it comes to waits again from the next pick on.
+            self.unthrottle_above(group);
+        }
+        let stops = regroups && !running || self.is_stopped(at);
+        if before.is_some() && before == after && !stops {
             let boosted = |task: &Task<P>| u32::from(task.boost.is_some());
-            let old = boosted(task);
+            let old = boosted(self.task(at));
             self.task_mut(at).apply(change);
             self.rt.nr_boosted = self.rt.nr_boosted - old + boosted(self.task(at));
             return;
@@ -669,18 +723,22 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     fn enqueue(&mut self, at: Index, end: End) {
-        if self.task(at).rt_prio().is_some() {
-            self.enqueue_rt(at, end);
-        } else {
+        if self.task(at).rt_prio().is_none() {
             self.enqueue_fair(at);
+        } else if self.is_stopped(at) {
+            self.stop_one_rt(at);
+        } else {
+            self.enqueue_rt(at, end);
         }
     }
 
     fn dequeue(&mut self, at: Index, asleep: bool) {
-        if self.task(at).rt_prio().is_some() {
-            self.dequeue_rt(at);
-        } else {
+        if self.task(at).rt_prio().is_none() {
             self.dequeue_fair(at, asleep);
+        } else if self.is_stopped(at) {
+            self.release_one_rt(at);
+        } else {
+            self.dequeue_rt(at);
         }
     }
 

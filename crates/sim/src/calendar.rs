@@ -28,6 +28,8 @@ pub(crate) enum Due {
     Start(TaskId),
     /// A CPU leaves service, or comes back into it.
     Hotplug(CpuId, bool),
+    /// A limit changes: which one of the options.
+    Relimit(u32),
     /// The run is over.
     End,
 }

@@ -10,7 +10,7 @@
 use crate::cpu::Doing;
 use crate::program::Waiting;
 use crate::sim::{Observer, Sim};
-use runyard_engine::attr::RtPrio;
+use runyard_engine::attr::{GroupId, RtPrio};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::Importance;
@@ -71,6 +71,26 @@ impl<O: Observer> Sim<'_, O> {
         {
             self.check_wasted_cpus();
         }
+        self.check_budgets();
+    }
+
+    /// No group is throttled for long while its pool has budget: a CPU hears of what others give back
+    /// at once, and of a new period by an interrupt of its own.
+    fn check_budgets(&mut self) {
+        for nth in 1..self.stranded.len() {
+            let group = GroupId(nth as u32);
+            let waits = self.machine.waits_in_vain(self.now, group);
+            let since = self.stranded[nth].filter(|_| waits.is_some()).unwrap_or(self.now);
+            self.stranded[nth] = waits.map(|_| since);
+            if let Some(cpu) = waits
+                && self.now.since(since) > self.costs.longest_timer_latency()
+            {
+                let path = &self.scenario.groups[nth].path;
+                let what =
+                    format!("{path} is throttled on CPU {cpu} with budget left since {since}");
+                self.violate("no-stranded-budget", what);
+            }
+        }
     }
 
     /// No CPU idles for long while fair tasks wait that may run there, whatever weighs what; nor has it
@@ -108,7 +128,7 @@ impl<O: Observer> Sim<'_, O> {
         for cpu in &self.cpus {
             self.machine.inspect(cpu.id, |rq| {
                 let curr = rq.curr().map(|task| task.id);
-                let tasks = || rq.tasks().map(|(_, task)| task);
+                let tasks = || rq.competing().map(|(_, task)| task);
                 let idle_class =
                     |it: &Task<_>| it.rt_prio().is_none() && self.machine.counts_as_idle(it.attr());
                 // Who waits for the turn of a light SCHED_IDLE task would do so anywhere.
@@ -144,7 +164,7 @@ impl<O: Observer> Sim<'_, O> {
             let cpu = &self.cpus[at];
             let (curr, queued) = self
                 .machine
-                .inspect(cpu.id, |rq| (rq.curr().map(|task| task.id), rq.tasks().count()));
+                .inspect(cpu.id, |rq| (rq.curr().map(|task| task.id), rq.competing().count()));
             assert_eq!(cpu.task(), curr, "CPU {at} runs whom its queue says");
             let late = self.costs.longest_timer_latency();
             let overdue = |&expiry: &Time| expiry + late < self.now;
@@ -169,7 +189,7 @@ impl<O: Observer> Sim<'_, O> {
                     return;
                 }
                 let curr = rq.curr().map(|task| task.id);
-                for (_, task) in rq.tasks().filter(|(_, task)| Some(task.id) != curr) {
+                for (_, task) in rq.competing().filter(|(_, task)| Some(task.id) != curr) {
                     let Some(prio) = task.rt_prio() else { continue };
                     let beaten =
                         |cpu: &CpuId| running[cpu.index()].is_some_and(|run| run < Some(prio));

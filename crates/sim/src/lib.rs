@@ -15,4 +15,4 @@ pub mod sim;
 mod steps;
 
 pub use check::Violation;
-pub use sim::{Hotplug, Observer, Options, Outcome, Sim, Simulated};
+pub use sim::{Hotplug, Observer, Options, Outcome, Relimit, Sim, Simulated};

@@ -1,5 +1,6 @@
 //! A task of the scenario while it lives: where it is in its program and what it waits for.
 
+use crate::inherit::Lent;
 use rand_pcg::Pcg64Mcg;
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Policy, RtPrio};
 use runyard_engine::cpu::CpuId;
@@ -49,8 +50,8 @@ pub(crate) struct Program<'s> {
     pub(crate) attr: Attr,
     /// The policy, the task group and the latency nice with which it began.
     pub(crate) first: (Policy, GroupId, LatencyNice),
-    /// The best real-time priority among those who wait for its mutexes, if those inherit.
-    pub(crate) boost: Option<RtPrio>,
+    /// What those who wait for its mutexes lend it, if those inherit.
+    pub(crate) lent: Lent,
     /// It gave a mutex back: its donors may be fewer.
     pub(crate) donors_left: bool,
     pub(crate) todo: Todo,
@@ -96,7 +97,7 @@ impl<'s> Program<'s> {
             parked: None,
             first: (attr.policy, attr.group, attr.latency_nice),
             attr,
-            boost: None,
+            lent: Lent::default(),
             donors_left: false,
             todo: Todo::Nothing,
             waiting: Waiting::Nothing,
@@ -116,7 +117,17 @@ impl<'s> Program<'s> {
 
     /// Its real-time priority, its own or inherited.
     pub(crate) fn rt_prio(&self) -> Option<RtPrio> {
-        self.attr.policy.rt_prio().max(self.boost)
+        self.attr.policy.rt_prio().max(self.lent.boost)
+    }
+
+    /// The task group that it is in.
+    pub(crate) fn group(&self) -> GroupId {
+        self.attr.group
+    }
+
+    /// The task group in which it competes.
+    pub(crate) fn queue_group(&self) -> GroupId {
+        self.lent.group.unwrap_or(self.attr.group)
     }
 
     /// How much later than asked its timers may expire.

@@ -21,7 +21,9 @@ use runyard_engine::balance::Balanced;
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
+use runyard_engine::limit::{Limit, Usage, UsageOnCpu};
 use runyard_engine::task::{Task, TaskId};
+use runyard_engine::throttle::Throttling;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::groups::GroupSpec;
 use runyard_smp::machine::{Effects, Machine, Moving, Work};
@@ -43,6 +45,8 @@ pub struct Options {
     pub hint_delay: Nanos,
     /// CPUs that leave service, or come back into it.
     pub hotplug: Vec<Hotplug>,
+    /// Limits that change meanwhile.
+    pub relimits: Vec<Relimit>,
 }
 
 /// A CPU leaves service, or comes back into it. CPU 0 stays.
@@ -54,6 +58,17 @@ pub struct Hotplug {
     pub cpu: CpuId,
     /// Whether it comes.
     pub online: bool,
+}
+
+/// A task group gets another limit, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relimit {
+    /// When.
+    pub at: Time,
+    /// Which, other than the root.
+    pub group: GroupId,
+    /// What it may use from then on.
+    pub limit: Option<Limit>,
 }
 
 /// What a run came to.
@@ -103,6 +118,8 @@ pub struct Sim<'s, O> {
     pub(crate) forks: Vec<u32>,
     pub(crate) options: Options,
     pub(crate) violations: Vec<Violation>,
+    /// Since when a group is throttled somewhere though its pool has budget.
+    pub(crate) stranded: Vec<Option<Time>>,
     pub(crate) alive: usize,
     /// The run cannot go on.
     pub(crate) stopped: bool,
@@ -138,6 +155,7 @@ pub(crate) struct Asked {
     moving: Vec<Moving<Work<()>>>,
     silent: Vec<CpuId>,
     balanced: Vec<(CpuId, Balanced)>,
+    throttlings: Vec<(CpuId, Throttling)>,
     hold_back: bool,
 }
 
@@ -147,6 +165,7 @@ impl Asked {
             && self.moving.is_empty()
             && self.silent.is_empty()
             && self.balanced.is_empty()
+            && self.throttlings.is_empty()
     }
 }
 
@@ -162,6 +181,10 @@ impl Effects<Work<()>> for Asked {
 
     fn balanced(&mut self, cpu: CpuId, balanced: Balanced) {
         self.balanced.push((cpu, balanced));
+    }
+
+    fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
+        self.throttlings.push((cpu, throttling));
     }
 
     fn hold_back(&mut self, cpu: CpuId) -> bool {
@@ -211,6 +234,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             forks: vec![0; scenario.tasks.len()],
             options,
             violations: Vec::new(),
+            stranded: vec![None; groups.len()],
             alive: 0,
             stopped: false,
             observer,
@@ -240,6 +264,18 @@ impl<'s, O: Observer> Sim<'s, O> {
             tasks: self.tasks.iter().map(names).collect(),
             violations: self.violations.clone(),
         }
+    }
+
+    /// What its limit did to a group so far; nothing to one that has none.
+    #[must_use]
+    pub fn usage(&self, group: GroupId) -> Usage {
+        self.machine.usage(self.now, group)
+    }
+
+    /// What a group with a limit used on each CPU where it was, and how it was throttled there.
+    #[must_use]
+    pub fn usage_on(&self, group: GroupId) -> Vec<(CpuId, UsageOnCpu)> {
+        self.machine.usage_on(self.now, group)
     }
 
     /// The virtual time.
@@ -287,6 +323,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             }
             Due::Start(task) => self.begin(None, task, self.now),
             Due::Hotplug(cpu, online) => self.hotplug(cpu, online),
+            Due::Relimit(nth) => self.relimit(nth as usize),
             Due::End => self.stopped = true,
         }
     }
@@ -304,6 +341,9 @@ impl<'s, O: Observer> Sim<'s, O> {
             if cpu.index() < self.cpus.len() && cpu != FIRST_CPU {
                 self.calendar.enter(at, Due::Hotplug(cpu, online));
             }
+        }
+        for (nth, &Relimit { at, .. }) in self.options.relimits.iter().enumerate() {
+            self.calendar.enter(at, Due::Relimit(nth as u32));
         }
         if let Some(duration) = self.scenario.duration {
             self.calendar.enter(Time::ZERO + duration, Due::End);
@@ -355,14 +395,27 @@ impl<'s, O: Observer> Sim<'s, O> {
         self.carry_out();
     }
 
+    fn relimit(&mut self, nth: usize) {
+        let Relimit { group, limit, .. } = self.options.relimits[nth];
+        self.machine.set_limit(self.now, group, limit, &mut self.fx);
+        self.carry_out();
+        for at in 0..self.cpus.len() {
+            self.program_timer(self.cpus[at].id);
+        }
+    }
+
     /// Enters into the calendar what the machine asked for.
     #[inline]
     pub(crate) fn carry_out(&mut self) {
         if self.fx.is_empty() {
             return;
         }
-        let Asked { mut kicks, mut moving, mut silent, mut balanced, hold_back } =
+        let Asked { mut kicks, mut moving, mut silent, mut balanced, mut throttlings, hold_back } =
             std::mem::take(&mut self.fx);
+        for (cpu, Throttling { group, begins }) in throttlings.drain(..) {
+            let what = if begins { What::Throttled { group } } else { What::Unthrottled { group } };
+            self.tell(cpu, what);
+        }
         for (cpu, balanced) in balanced.drain(..) {
             self.tell(cpu, What::Balanced(balanced));
         }
@@ -385,7 +438,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             }
         }
         // The buffers are used again.
-        self.fx = Asked { kicks, moving, silent, balanced, hold_back };
+        self.fx = Asked { kicks, moving, silent, balanced, throttlings, hold_back };
     }
 
     fn carry(&mut self, moving: Moving<Work<()>>) {

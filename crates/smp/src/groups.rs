@@ -1,9 +1,25 @@
-//! The task groups of a machine: their tree, their weights, and their load over all CPUs.
+//! The task groups of a machine: their tree, their weights, their load over all CPUs, and the pools
+//! of those that have a limit.
+//!
+//! The table has room for as many groups as it was made for. A group's place is free again when it was
+//! removed, which its host asks for when no task is in it; no run queue has a queue of it then.
+//!
+//! A pool has a lock of its own. It is taken with a run-queue lock held and nothing is taken with it
+//! held. Rejected: a pool in one atomic word. Drawing is rare (once for each time that a CPU comes to
+//! run a group, and at the end of a grant), so what would be saved is little beside a switch; and what
+//! a limit did, who waits for budget and what happens when the limit changes is told here in order.
+//!
+//! Legend of access: (s) written while the group is added or its limit is changed, which one thread
+//! does at a time under `free`, and read by all.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
+use runyard_engine::cpu::CpuId;
 use runyard_engine::group::Groups;
-use runyard_engine::limit::Limit;
+use runyard_engine::limit::{Limit, Usage};
+use runyard_engine::pool::{Grant, Part, Pool};
+use runyard_engine::time::{Nanos, Time};
+use std::fmt;
 
 /// What a machine is told of a task group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +33,7 @@ pub struct GroupSpec {
     pub idle: bool,
     /// How soon its tasks want to run beside its siblings ([`Groups::latency_nice`]). The root's is 0.
     pub latency_nice: LatencyNice,
-    /// What it may use at the most. The root has none.
+    /// What it may use at the most. The root has no limit.
     pub limit: Option<Limit>,
 }
 
@@ -32,67 +48,315 @@ impl GroupSpec {
     };
 }
 
+/// There is no room for another group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyGroups;
+
+impl fmt::Display for TooManyGroups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there are as many task groups as there is room for")
+    }
+}
+
+impl std::error::Error for TooManyGroups {}
+
+/// The limit of the group itself, or of one above it, is to be heeded: bits of [`Group::limited`].
+const OWN: u8 = 1;
+const ABOVE: u8 = 2;
+
+/// No group is there: a parent of nobody.
+const NOBODY: u32 = u32::MAX;
+
 /// The groups, by [`GroupId`].
 #[derive(Debug)]
-pub struct GroupTable(Box<[Group]>);
+pub struct GroupTable {
+    groups: Box<[Group]>,
+    /// How many CPUs the machine has.
+    cpus: usize,
+    /// The CPUs share each pool; else each has its own part.
+    shared: bool,
+    /// Limits are heeded.
+    limits: bool,
+    /// Places that no group has. Its lock is that of who changes the tree.
+    free: Mutex<Vec<GroupId>>,
+}
 
 #[derive(Debug)]
 struct Group {
-    spec: GroupSpec,
+    /// (s)
+    parent: AtomicU32,
+    /// (s)
+    weight: AtomicU32,
+    /// (s)
+    idle: AtomicBool,
+    /// (s)
+    latency_nice: AtomicU8,
+    /// (s) Whether it has a limit ([`OWN`]), and whether one above it has ([`ABOVE`]).
+    limited: AtomicU8,
+    /// (s) Counts its limits.
+    epoch: AtomicU32,
     /// The sum of what the CPUs contribute; each adds and subtracts with its own lock held.
     load: AtomicU64,
+    /// None without a limit, one if CPUs share it, else one for each CPU.
+    pools: Mutex<Vec<Pool>>,
+}
+
+impl Group {
+    fn absent() -> Group {
+        Group {
+            parent: AtomicU32::new(NOBODY),
+            weight: AtomicU32::new(0),
+            idle: AtomicBool::new(false),
+            latency_nice: AtomicU8::new(0),
+            limited: AtomicU8::new(0),
+            epoch: AtomicU32::new(0),
+            load: AtomicU64::new(0),
+            pools: Mutex::new(Vec::new()),
+        }
+    }
+
+    fn become_as(&self, spec: GroupSpec) {
+        let weight = if spec.idle { Weight::IDLE } else { spec.weight };
+        self.weight.store(weight.get(), Ordering::Relaxed);
+        self.idle.store(spec.idle, Ordering::Relaxed);
+        let latency_nice = spec.latency_nice.get().cast_unsigned();
+        self.latency_nice.store(latency_nice, Ordering::Relaxed);
+        self.parent.store(spec.parent.0, Ordering::Release);
+    }
 }
 
 impl GroupTable {
+    /// A table with `specs` and room for `more` groups, on a machine of `cpus`.
+    ///
     /// # Panics
-    /// If the first is not the root, the root is idle, or a parent does not come before its child.
-    pub(crate) fn new(specs: &[GroupSpec]) -> GroupTable {
+    /// If the first is not the root, the root is idle or limited, or a parent does not come before its
+    /// child.
+    pub(crate) fn new(specs: &[GroupSpec], more: usize, cpus: usize) -> GroupTable {
         assert_eq!(specs.first().map(|root| root.parent), Some(GroupId::ROOT), "the root is first");
-        assert!(!specs[0].idle, "the root is not idle");
+        assert!(!specs[0].idle && specs[0].limit.is_none(), "the root is neither idle nor limited");
         let ordered = specs.iter().enumerate().skip(1).all(|(at, spec)| spec.parent.index() < at);
         assert!(ordered, "a parent comes before its children");
-        let group = |&spec: &GroupSpec| {
-            let weight = if spec.idle { Weight::IDLE } else { spec.weight };
-            Group { spec: GroupSpec { weight, ..spec }, load: AtomicU64::new(0) }
-        };
-        GroupTable(specs.iter().map(group).collect())
+        let room = specs.len() + more;
+        let groups: Box<[Group]> = (0..room).map(|_| Group::absent()).collect();
+        let free = (specs.len()..room).rev().map(|at| GroupId(at as u32)).collect();
+        for (group, &spec) in groups.iter().zip(specs) {
+            group.become_as(spec);
+        }
+        GroupTable { groups, cpus, shared: true, limits: true, free: Mutex::new(free) }
+    }
+
+    /// Says what of limits is heeded, before the first is set: whether any, and whether CPUs share
+    /// them.
+    pub(crate) fn heeding(self, limits: bool, shared: bool) -> GroupTable {
+        GroupTable { limits, shared, ..self }
     }
 
     /// The load of a group over all CPUs.
     #[must_use]
     pub fn load(&self, group: GroupId) -> u64 {
-        self.0[group.index()].load.load(Ordering::Acquire)
+        self.group(group).load.load(Ordering::Acquire)
     }
 
-    pub(crate) fn ids(&self) -> impl Iterator<Item = GroupId> {
-        (0..self.0.len()).map(|at| GroupId(at as u32))
+    /// The groups that there are.
+    pub fn ids(&self) -> impl Iterator<Item = GroupId> {
+        let all = (0..self.groups.len()).map(|at| GroupId(at as u32));
+        all.filter(|&id| self.group(id).parent.load(Ordering::Acquire) != NOBODY)
     }
+
+    /// Adds a group without a limit.
+    pub(crate) fn add(&self, spec: GroupSpec) -> Result<GroupId, TooManyGroups> {
+        let mut free = lock(&self.free);
+        let id = free.pop().ok_or(TooManyGroups)?;
+        self.group(id).become_as(spec);
+        self.renew_limited();
+        Ok(id)
+    }
+
+    /// Whether a group has children.
+    pub(crate) fn has_children(&self, group: GroupId) -> bool {
+        self.ids().skip(1).any(|child| self.parent(child) == group)
+    }
+
+    /// Frees the place of a group of which no run queue has a queue.
+    pub(crate) fn remove(&self, group: GroupId) {
+        let mut free = lock(&self.free);
+        assert_eq!(self.load(group), 0, "nobody is in a group that is removed");
+        self.group(group).parent.store(NOBODY, Ordering::Release);
+        free.push(group);
+    }
+
+    /// Gives a group another limit, of which it has the whole budget at once. `online` CPUs have a
+    /// part in it.
+    pub(crate) fn set_limit(&self, now: Time, id: GroupId, limit: Option<Limit>, online: usize) {
+        let free = lock(&self.free);
+        let group = self.group(id);
+        let limit = limit.filter(|_| self.limits);
+        let epoch = group.epoch.fetch_add(1, Ordering::AcqRel) + 1;
+        let of = |limit: Limit| {
+            let pools = if self.shared { 1 } else { self.cpus };
+            let begin = (now, stagger(id, limit));
+            let part = self.part(limit, online);
+            (0..pools).map(|_| Pool::new(limit, part, self.cpus, epoch, begin)).collect()
+        };
+        *lock(&group.pools) = limit.map(of).unwrap_or_default();
+        let own = if limit.is_some() { OWN } else { 0 };
+        group.limited.store(self.bits(id) & ABOVE | own, Ordering::Release);
+        self.renew_limited();
+        drop(free);
+    }
+
+    /// The limit of a group.
+    pub(crate) fn limit(&self, group: GroupId) -> Option<Limit> {
+        lock(&self.group(group).pools).first().map(Pool::limit)
+    }
+
+    /// What limits did to a group, as far as its pools know.
+    pub(crate) fn usage(&self, now: Time, group: GroupId) -> Usage {
+        let mut pools = lock(&self.group(group).pools);
+        pools.iter_mut().fold(Usage::default(), |mut sum, pool| {
+            let usage = pool.usage(now);
+            sum.nr_periods = sum.nr_periods.max(usage.nr_periods);
+            sum.nr_throttled = sum.nr_throttled.max(usage.nr_throttled);
+            sum.nr_bursts += usage.nr_bursts;
+            sum.burst += usage.burst;
+            sum
+        })
+    }
+
+    /// Another number of CPUs is online from now on: they share what there is, and those that are not
+    /// have no part in it.
+    pub(crate) fn rescale(&self, now: Time, online: usize) {
+        for id in self.ids() {
+            for pool in lock(&self.group(id).pools).iter_mut() {
+                pool.set_part(now, self.part(pool.limit(), online));
+            }
+        }
+    }
+
+    /// Asserts that the pools of a group have what CPUs do not hold, given what each CPU holds.
+    pub(crate) fn check(&self, group: GroupId, held: &[Nanos]) {
+        let pools = lock(&self.group(group).pools);
+        match pools.len() {
+            1 => pools[0].check(held.iter().copied().fold(Nanos::ZERO, |a, b| a + b)),
+            _ => pools.iter().zip(held).for_each(|(pool, &held)| pool.check(held)),
+        }
+    }
+
+    /// A CPU that waits for budget of a group though its pool has some that is not of this moment.
+    pub(crate) fn waits_in_vain(&self, now: Time, group: GroupId) -> Option<CpuId> {
+        lock(&self.group(group).pools).iter().find_map(|pool| pool.waits_in_vain(now))
+    }
+
+    fn part(&self, limit: Limit, online: usize) -> Part {
+        let n = online.max(1) as u64;
+        let (runtime, burst) = (limit.runtime().0, limit.burst().0);
+        let [quota, burst, of_cpu] = match (self.shared, limit.is_per_cpu()) {
+            (true, true) => [runtime * n, burst * n, runtime],
+            (true, false) => [runtime, burst, runtime / n],
+            (false, true) => [runtime, burst, runtime],
+            (false, false) => [runtime / n, burst / n, runtime / n],
+        };
+        Part { quota: Nanos(quota), burst: Nanos(burst), of_cpu: Nanos(of_cpu) }
+    }
+
+    /// Which groups have a limit above them.
+    fn renew_limited(&self) {
+        // Parents may stand behind their children, since places are used again.
+        for id in self.ids() {
+            let mut above = self.parent(id);
+            let limited = |group: GroupId| self.bits(group) & OWN != 0;
+            while above != GroupId::ROOT && !limited(above) {
+                above = self.parent(above);
+            }
+            let bit = if above == GroupId::ROOT { 0 } else { ABOVE };
+            self.group(id).limited.store(self.bits(id) & OWN | bit, Ordering::Release);
+        }
+    }
+
+    fn bits(&self, group: GroupId) -> u8 {
+        self.group(group).limited.load(Ordering::Acquire)
+    }
+
+    fn group(&self, group: GroupId) -> &Group {
+        &self.groups[group.index()]
+    }
+
+    fn with_pool<R>(
+        &self,
+        group: GroupId,
+        cpu: CpuId,
+        f: impl FnOnce(&mut Pool) -> R,
+    ) -> Option<R> {
+        let mut pools = lock(&self.group(group).pools);
+        let at = if self.shared { 0 } else { cpu.index() };
+        pools.get_mut(at).map(f)
+    }
+}
+
+/// By how much the periods of a group begin later than those of others with the same limit, at most a
+/// sixteenth: a thousand groups are not refilled in one moment. Multiples of the golden ratio lie apart
+/// from each other however many there are.
+fn stagger(group: GroupId, limit: Limit) -> Nanos {
+    const GOLDEN: u32 = 0x9E37_79B9;
+    let fraction = u64::from(group.0.wrapping_mul(GOLDEN));
+    Nanos((limit.period().0 / 16) * (fraction >> 16) >> 16)
 }
 
 impl Groups for GroupTable {
     fn count(&self) -> usize {
-        self.0.len()
+        self.groups.len()
     }
 
     fn parent(&self, group: GroupId) -> GroupId {
-        self.0[group.index()].spec.parent
+        GroupId(self.group(group).parent.load(Ordering::Acquire))
     }
 
     fn weight(&self, group: GroupId) -> Weight {
-        self.0[group.index()].spec.weight
+        let weight = self.group(group).weight.load(Ordering::Relaxed);
+        Weight::new(weight.into()).expect("it was a weight")
     }
 
     fn is_idle(&self, group: GroupId) -> bool {
-        self.0[group.index()].spec.idle
+        self.group(group).idle.load(Ordering::Relaxed)
     }
 
     fn latency_nice(&self, group: GroupId) -> LatencyNice {
-        self.0[group.index()].spec.latency_nice
+        let value = self.group(group).latency_nice.load(Ordering::Relaxed).cast_signed();
+        LatencyNice::new(value.into()).expect("it was a latency nice value")
+    }
+
+    fn has_limit(&self, group: GroupId) -> bool {
+        self.bits(group) & OWN != 0
+    }
+
+    fn is_limited(&self, group: GroupId) -> bool {
+        self.bits(group) != 0
+    }
+
+    fn epoch(&self, group: GroupId) -> u32 {
+        self.group(group).epoch.load(Ordering::Acquire)
+    }
+
+    fn draw(&self, group: GroupId, now: Time, cpu: CpuId, waits: bool) -> Grant {
+        // Where the limit is being taken away, all that is asked for is there.
+        self.with_pool(group, cpu, |pool| pool.draw(now, cpu, waits)).unwrap_or_default()
+    }
+
+    fn give_back(&self, group: GroupId, now: Time, cpu: CpuId, grant: Grant) -> Option<CpuId> {
+        self.with_pool(group, cpu, |pool| pool.give_back(now, grant)).flatten()
+    }
+
+    fn forget(&self, group: GroupId, cpu: CpuId) {
+        self.with_pool(group, cpu, |pool| pool.forget(cpu));
+    }
+
+    fn next_refill(&self, group: GroupId, now: Time, cpu: CpuId) -> Option<Time> {
+        self.with_pool(group, cpu, |pool| pool.next_refill(now)).flatten()
     }
 
     fn exchange_load(&self, group: GroupId, old: u64, new: u64) -> u64 {
         let delta = new.wrapping_sub(old);
-        let load = &self.0[group.index()].load;
+        let load = &self.group(group).load;
         load.fetch_add(delta, Ordering::AcqRel).wrapping_add(delta)
     }
 }

@@ -8,6 +8,7 @@ pub mod control;
 pub mod groups;
 mod hints;
 mod levels;
+mod limits;
 pub mod machine;
 mod mask;
 mod rt;

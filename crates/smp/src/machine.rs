@@ -28,10 +28,12 @@ use runyard_engine::balance::{Balanced, Domain};
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
+use runyard_engine::group::Groups;
 use runyard_engine::run_queue::{
     Enqueue, Expired, Importance, Prev, Released, Resched, RunQueue, Switch,
 };
 use runyard_engine::task::{Change, Task};
+use runyard_engine::throttle::Throttling;
 use runyard_engine::time::Time;
 use runyard_engine::timer::{TimerId, Token, Window};
 use runyard_engine::topology::Level;
@@ -107,6 +109,12 @@ pub trait Effects<W> {
         let _ = (cpu, balanced);
     }
 
+    /// A task group was throttled on `cpu`, or is not any more. For accounts; nothing is to be done, and
+    /// the run queue's lock is held.
+    fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
+        let _ = (cpu, throttling);
+    }
+
     /// Whether the host will call [`Machine::publish`] for `cpu` later, instead of this call now.
     /// Only simulators do that, to make others decide on stale hints.
     fn hold_back(&mut self, cpu: CpuId) -> bool {
@@ -148,8 +156,8 @@ struct Locked<W> {
 
 /// What a change of a run queue means for the other CPUs.
 #[derive(Clone, Copy, Debug)]
-struct News {
-    resched: Resched,
+pub(crate) struct News {
+    pub(crate) resched: Resched,
     level: Importance,
     /// The others have not heard of it yet.
     held_back: bool,
@@ -157,6 +165,8 @@ struct News {
     lowered: bool,
     /// There are real-time tasks to give away.
     pushable: bool,
+    /// Budget was given back for which another CPU waits.
+    refilled: bool,
 }
 
 /// A task that a CPU took.
@@ -177,9 +187,31 @@ impl<W: Controlled> Machine<W> {
     /// # Panics
     /// If `groups` does not start with the root or a parent does not come before its children.
     pub fn new(config: Config, groups: &[GroupSpec]) -> Result<Machine<W>, BadConfig> {
+        Machine::with_room(config, groups, 0)
+    }
+
+    /// As [`Machine::new`], with room for so many groups to be added later.
+    ///
+    /// # Errors
+    /// If `config` contradicts itself.
+    ///
+    /// # Panics
+    /// As [`Machine::new`].
+    pub fn with_room(
+        config: Config,
+        specs: &[GroupSpec],
+        room: usize,
+    ) -> Result<Machine<W>, BadConfig> {
         config.validate()?;
-        let (config, groups) = (Arc::new(config), Arc::new(GroupTable::new(groups)));
+        let config = Arc::new(config);
         let n = config.topology.cpus();
+        let features = config.features;
+        let groups = GroupTable::new(specs, room, n)
+            .heeding(features.has(Feature::HardLimits), features.has(Feature::RuntimeShare));
+        for (group, spec) in groups.ids().zip(specs).filter(|(_, spec)| spec.limit.is_some()) {
+            groups.set_limit(Time::ZERO, group, spec.limit, n);
+        }
+        let groups = Arc::new(groups);
         let cpu = |cpu| Cpu {
             queue: Mutex::new(Locked {
                 rq: RunQueue::new(cpu, config.clone(), groups.clone()),
@@ -296,7 +328,7 @@ impl<W: Controlled> Machine<W> {
         drop(locked);
         match expired {
             Expired::Tick => self.balance_tick(now, cpu, balances, fx),
-            Expired::RtPeriod => {
+            Expired::RtPeriod | Expired::Grant | Expired::Refill => {
                 self.look(now, cpu, news, fx);
             }
             Expired::Timer(_) => {}
@@ -393,9 +425,10 @@ impl<W: Controlled> Machine<W> {
         self.rescale(now, fx);
     }
 
-    /// The fair class's spans, and with them the offsets of latency nice, follow the CPUs that are
-    /// online. Of two of these at a time the last to come looks at all CPUs again.
+    /// The fair class's spans, with them the offsets of latency nice, and the parts of limits follow the
+    /// CPUs that are online. Of two of these at a time the last to come looks at all CPUs again.
     fn rescale(&self, now: Time, fx: &mut impl Effects<W>) {
+        self.groups.rescale(now, self.nr_online());
         let config = self.config.with_online(self.nr_online());
         let known = |cpu| self.inspect(cpu, |rq| rq.config() == &config);
         if self.config.topology.iter().all(known) {
@@ -408,7 +441,7 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    fn nr_online(&self) -> usize {
+    pub(crate) fn nr_online(&self) -> usize {
         self.hints.online.count(&self.all, 0..self.cpus.len())
     }
 
@@ -554,7 +587,7 @@ impl<W: Controlled> Machine<W> {
 
     /// Acts on what the other side of publish-then-look may have missed. Says whether it did
     /// anything at all.
-    fn look(&self, now: Time, cpu: CpuId, news: News, fx: &mut impl Effects<W>) -> bool {
+    pub(crate) fn look(&self, now: Time, cpu: CpuId, news: News, fx: &mut impl Effects<W>) -> bool {
         let pull = news.lowered && self.has(Feature::RtPull);
         let push = news.pushable && self.has(Feature::RtPush);
         if pull {
@@ -562,6 +595,9 @@ impl<W: Controlled> Machine<W> {
         }
         if push {
             self.push(now, cpu, fx);
+        }
+        if news.refilled {
+            self.refill_others(now, cpu, fx);
         }
         pull || push
     }
@@ -582,7 +618,7 @@ impl<W: Controlled> Machine<W> {
     }
 
     /// Does something to a run queue under its lock, and says what it means to the others.
-    fn with<R>(
+    pub(crate) fn with<R>(
         &self,
         cpu: CpuId,
         fx: &mut impl Effects<W>,
@@ -595,11 +631,16 @@ impl<W: Controlled> Machine<W> {
 
     /// After a run queue was changed: publishes it, unless the host will do so later.
     fn told(&self, cpu: CpuId, locked: &mut Locked<W>, fx: &mut impl Effects<W>) -> News {
+        while let Some(throttling) = locked.rq.take_throttling() {
+            fx.throttling(cpu, throttling);
+        }
         if locked.held_back.is_some() || fx.hold_back(cpu) {
             self.say_expiry(cpu, locked);
             let (resched, level) = (locked.rq.resched(), locked.rq.load().level);
             locked.held_back = locked.held_back.max(Some(level));
-            return News { resched, level, held_back: true, lowered: false, pushable: false };
+            let refilled = locked.rq.has_refilled();
+            let (lowered, pushable) = (false, false);
+            return News { resched, level, held_back: true, lowered, pushable, refilled };
         }
         self.say(cpu, locked)
     }
@@ -633,6 +674,7 @@ impl<W: Controlled> Machine<W> {
             held_back: false,
             lowered: Some(load.level) < highest,
             pushable: load.pushable.is_some(),
+            refilled: locked.rq.has_refilled(),
         }
     }
 
@@ -648,7 +690,7 @@ impl<W: Controlled> Machine<W> {
     /// # Panics
     /// If one does not hold. Only for a machine that nobody is using meanwhile.
     pub fn check(&self) {
-        let mut loads = vec![0; self.groups.ids().count()];
+        let mut loads = vec![0; self.groups.count()];
         for cpu in self.config.topology.iter() {
             self.check_hints(cpu);
             self.inspect(cpu, |rq| {
@@ -663,6 +705,7 @@ impl<W: Controlled> Machine<W> {
                 }
             });
         }
+        self.check_limits();
         for group in self.groups.ids().skip(1) {
             let sum = loads[group.index()];
             assert_eq!(sum, self.groups.load(group), "the load of {group:?} is that of its CPUs");

@@ -419,7 +419,7 @@ impl World {
                     let idle = self.cpus[cpu.index()].running.is_none();
                     assert!(!idle, "an idle CPU does not tick");
                 }
-                Expired::RtPeriod => {}
+                Expired::RtPeriod | Expired::Grant | Expired::Refill => {}
             }
         }
         self.timers.served(cpu, now);

@@ -1,0 +1,510 @@
+//! Task groups held to their limits on one CPU.
+//!
+//! The running task's *payers* are the groups at and above its own that have a limit: each has a grant
+//! of its pool and is charged for what the task uses. That is asked when a task is picked: if a group has
+//! nothing left, it is throttled here and another task is picked. A timer interrupt comes when the
+//! first of the grants is used up. Who is not a payer any more after a pick gives its grant back.
+//!
+//! To throttle a group is to take its entity out of its parent's queue with all that it counts for, and
+//! its real-time tasks out of their lists. Tasks that wake, leave or move do so in its queue, and
+//! what is above does not hear of it. It comes back when the pool has budget again: by a timer of this
+//! CPU, or because another CPU gave some back. What a group is ahead or behind of others, in vruntime,
+//! it still is then: it is neither paid nor fined for having waited.
+//!
+//! A task that somebody outside waits for competes in the group that the two have in common
+//! ([`Change::inherited_group`](crate::task::Change::inherited_group)): the groups below pay for what
+//! it uses, but none of them holds it back.
+//!
+//! Invariants ([`RunQueue::check`]): who runs is not below a throttled group, or leaves at once; only
+//! payers hold grants; a throttled group's entity is in no queue, and in the heap of those that wait
+//! for a refill; its real-time tasks are in no priority list.
+
+use crate::attr::GroupId;
+use crate::cpu::CpuId;
+use crate::group::Groups;
+use crate::heap::{Forest, Heap, Index};
+use crate::limit::UsageOnCpu;
+use crate::list::{End, List};
+use crate::pool::Grant;
+use crate::run_queue::{Resched, RunQueue};
+use crate::task::{Slot, Task};
+use crate::time::{Nanos, Time};
+
+/// A group with a limit on this CPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    /// What this CPU has of the pool while the group pays for who runs.
+    grant: Option<Grant>,
+    /// Which pool of the group it draws from.
+    epoch: u32,
+    /// Since when the group is throttled here.
+    pub(crate) throttled: Option<Time>,
+    /// What was used here in the period of the last grant, and when that ends.
+    used: Nanos,
+    until: Time,
+}
+
+impl Budget {
+    /// Whether nothing is lost if it is forgotten.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.grant.is_none() && self.throttled.is_none()
+    }
+}
+
+/// A group that pays for the running task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Payer {
+    at: Index,
+    /// It stops the task when it has nothing left.
+    holds_back: bool,
+}
+
+/// What came of limits since the host last asked: for accounts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Throttling {
+    /// Which group.
+    pub group: GroupId,
+    /// Whether it is throttled now, or is not any more.
+    pub begins: bool,
+}
+
+/// The limits of the groups on one CPU.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    /// Who pays for the running task, from its own group upwards; and who did before the pick.
+    payers: Vec<Payer>,
+    former: Vec<Payer>,
+    /// When the first grant of a payer is used up.
+    pub(crate) grant_ends: Option<Time>,
+    /// The throttled groups, by when there is budget.
+    throttled: Heap,
+    forest: Forest<(Time, u64)>,
+    pub(crate) nr_throttled: u32,
+    /// Real-time tasks that wait below a throttled group.
+    pub(crate) stopped_rt: List,
+    pub(crate) nr_stopped_rt: u32,
+    /// What groups used here and how they were throttled, by group; kept when their queues go.
+    usage: Vec<(GroupId, UsageOnCpu)>,
+    /// CPUs that wait for what was given back, and the groups; for the host's machine.
+    refilled: Vec<(CpuId, GroupId)>,
+    throttlings: Vec<Throttling>,
+}
+
+impl Limits {
+    pub(crate) fn new() -> Limits {
+        Limits {
+            payers: Vec::new(),
+            former: Vec::new(),
+            grant_ends: None,
+            throttled: Heap::default(),
+            forest: Forest::new(),
+            nr_throttled: 0,
+            stopped_rt: List::default(),
+            nr_stopped_rt: 0,
+            usage: Vec::new(),
+            refilled: Vec::new(),
+            throttlings: Vec::new(),
+        }
+    }
+
+    pub(crate) fn grow(&mut self, members: usize, groups: usize) {
+        self.forest.grow(members);
+        for list in [&mut self.payers, &mut self.former] {
+            list.reserve(groups.saturating_sub(list.len()));
+        }
+        self.usage.reserve(groups.saturating_sub(self.usage.len()));
+        self.refilled.reserve(groups.saturating_sub(self.refilled.len()));
+        self.throttlings.reserve((2 * groups).saturating_sub(self.throttlings.len()));
+    }
+
+    /// When the first of the throttled groups has budget again.
+    pub(crate) fn next_refill(&self) -> Option<Time> {
+        self.throttled.first().map(|at| self.forest.key(at).0)
+    }
+
+    fn usage(&mut self, group: GroupId) -> &mut UsageOnCpu {
+        let at = match self.usage.binary_search_by_key(&group, |&(id, _)| id) {
+            Ok(at) => at,
+            Err(at) => {
+                self.usage.insert(at, (group, UsageOnCpu::default()));
+                at
+            }
+        };
+        &mut self.usage[at].1
+    }
+}
+
+impl<P, G: Groups> RunQueue<P, G> {
+    /// What a group with a limit used on this CPU, and how it was throttled, until `now`.
+    #[must_use]
+    pub fn usage(&self, now: Time, group: GroupId) -> Option<UsageOnCpu> {
+        let at = self.limits.usage.binary_search_by_key(&group, |&(id, _)| id).ok()?;
+        let usage = self.limits.usage[at].1;
+        let budget = self.queue_of(group).and_then(|at| self.group(at).budget);
+        let since = budget.and_then(|budget| budget.throttled);
+        let more = since.map_or(Nanos::ZERO, |since| now.since(since));
+        Some(UsageOnCpu { throttled: usage.throttled + more, ..usage })
+    }
+
+    /// What this CPU drew of a group's pool and did not give back.
+    #[must_use]
+    pub fn held(&self, group: GroupId) -> Nanos {
+        let budget = self.queue_of(group).and_then(|at| self.group(at).budget);
+        budget.and_then(|budget| budget.grant).map_or(Nanos::ZERO, |grant| grant.drawn())
+    }
+
+    /// Whether this CPU gave back what another waits for.
+    #[must_use]
+    pub fn has_refilled(&self) -> bool {
+        !self.limits.refilled.is_empty()
+    }
+
+    /// Takes a CPU that waits for budget which this one gave back, and the group. To be called until
+    /// it gives `None`, after each call that may switch.
+    pub fn take_refilled(&mut self) -> Option<(CpuId, GroupId)> {
+        self.limits.refilled.pop()
+    }
+
+    /// Takes what came of limits, in the order in which it came. To be called until it gives `None`,
+    /// after each call but those of timers.
+    pub fn take_throttling(&mut self) -> Option<Throttling> {
+        let some = !self.limits.throttlings.is_empty();
+        some.then(|| self.limits.throttlings.remove(0))
+    }
+
+    /// Who is in the queue and competes: [`RunQueue::tasks`] without those below throttled groups.
+    pub fn competing(&self) -> impl Iterator<Item = (Slot, &Task<P>)> {
+        self.tasks().filter(|(slot, _)| !self.is_stopped(slot.0))
+    }
+
+    /// There is budget for a group that may be throttled here.
+    pub fn refill(&mut self, now: Time, group: GroupId) -> Resched {
+        self.advance(now);
+        match self.queue_of(group).filter(|&at| self.is_throttled_group(at)) {
+            Some(at) => self.unthrottle(at),
+            None => self.groups.forget(group, self.cpu),
+        }
+        self.resched()
+    }
+
+    /// The limit of a group changed: what this CPU had of the old one has lapsed, and nobody is
+    /// throttled by it.
+    pub fn renew_limit(&mut self, now: Time, group: GroupId) -> Resched {
+        self.advance(now);
+        let Some(at) = self.queue_of(group) else { return self.resched() };
+        let old = self.group(at).budget;
+        let known = |budget: Budget| budget.epoch == self.groups.epoch(group);
+        if self.groups.has_limit(group) && old.is_some_and(known) {
+            return self.resched();
+        }
+        if self.is_throttled_group(at) {
+            self.unthrottle(at);
+        }
+        let budget = self.fresh_budget(group);
+        self.group_mut(at).budget = budget;
+        self.limits.payers.retain(|payer| payer.at != at);
+        self.renew_payers();
+        self.resched()
+    }
+
+    /// Forgets a group in which nobody is any more, and none of whose children has a queue here.
+    ///
+    /// # Panics
+    /// If a task of it is here.
+    pub fn forget_group(&mut self, now: Time, group: GroupId) {
+        self.advance(now);
+        if let Some(at) = self.queue_of(group) {
+            if self.is_throttled_group(at) {
+                self.unthrottle(at);
+            }
+            self.remove_group_queue(at);
+        }
+        self.limits.usage.retain(|&(id, _)| id != group);
+    }
+
+    /// Makes the payers of the running task those that it has now.
+    pub(crate) fn renew_payers(&mut self) {
+        std::mem::swap(&mut self.limits.payers, &mut self.limits.former);
+        let stopped = self.curr.is_some_and(|curr| self.charge_to_groups(curr, false).is_err());
+        self.resched_if(stopped);
+        self.settle();
+    }
+
+    pub(crate) fn fresh_budget(&self, group: GroupId) -> Option<Budget> {
+        let epoch = self.groups.has_limit(group).then(|| self.groups.epoch(group))?;
+        let (used, until) = (Nanos::ZERO, Time::ZERO);
+        Some(Budget { grant: None, epoch, throttled: None, used, until })
+    }
+
+    /// Before a pick: nobody runs, so nobody pays.
+    pub(crate) fn dismiss_payers(&mut self) {
+        self.limits.grant_ends = None;
+        let Limits { payers, former, .. } = &mut self.limits;
+        former.extend(payers.drain(..));
+    }
+
+    /// The groups with limits above a picked task have what it will use, and pay for it. If one has
+    /// nothing left and `waits`, this CPU is noted as one that waits for more.
+    ///
+    /// # Errors
+    /// The outermost group that has nothing left.
+    pub(crate) fn charge_to_groups(&mut self, picked: Index, waits: bool) -> Result<(), Index> {
+        let task = self.task(picked);
+        let (own, group) = (task.attr.group, task.queue_group());
+        if !self.groups.is_limited(own) {
+            return Ok(());
+        }
+        self.call_payers(own, group);
+        self.limits.grant_ends = None;
+        let (mut least, now) = (Nanos::MAX, self.clock);
+        let mut stopped = Ok(());
+        for nth in (0..self.limits.payers.len()).rev() {
+            let Payer { at, holds_back } = self.limits.payers[nth];
+            let usable = self.draw(at, waits && holds_back && stopped.is_ok());
+            if holds_back {
+                if usable == Nanos::ZERO {
+                    stopped = stopped.and(Err(at));
+                }
+                least = least.min(usable);
+            }
+        }
+        self.limits.grant_ends = (least < Nanos::MAX).then(|| now + least);
+        stopped
+    }
+
+    /// Notes who pays for a task of group `own` that competes in `group`.
+    fn call_payers(&mut self, own: GroupId, group: GroupId) {
+        let mut next = self.group_queue(own);
+        let mut holds_back = false;
+        while let Some(at) = next {
+            let queue = self.group(at);
+            holds_back |= queue.group == group;
+            next = queue.entity.parent;
+            if queue.budget.is_some() {
+                self.limits.payers.push(Payer { at, holds_back });
+            }
+        }
+    }
+
+    /// Sees to it that a payer has a grant, and tells what it has to use. If it has none left and
+    /// `waits`, this CPU is noted as one that waits for more.
+    fn draw(&mut self, at: Index, waits: bool) -> Nanos {
+        let (group, now, cpu) = (self.group(at).group, self.clock, self.cpu);
+        if let Some(grant) = self.budget(at).grant {
+            if grant.usable(now) > Nanos::ZERO {
+                return grant.usable(now);
+            }
+            self.return_grant(at);
+        }
+        let grant = self.groups.draw(group, now, cpu, waits);
+        self.budget_mut(at).grant = Some(grant);
+        grant.usable(now)
+    }
+
+    fn return_grant(&mut self, at: Index) {
+        let (group, now, cpu) = (self.group(at).group, self.clock, self.cpu);
+        let Some(grant) = self.budget_mut(at).grant.take() else { return };
+        if let Some(waiting) = self.groups.give_back(group, now, cpu, grant) {
+            self.limits.refilled.push((waiting, group));
+        }
+    }
+
+    /// After a pick: who does not pay any more gives back what is left.
+    pub(crate) fn settle(&mut self) {
+        while let Some(Payer { at, .. }) = self.limits.former.pop() {
+            if !self.limits.payers.iter().any(|payer| payer.at == at) {
+                self.return_grant(at);
+            }
+        }
+    }
+
+    /// Charges the payers for what the running task used.
+    pub(crate) fn charge_payers(&mut self, span: Nanos) {
+        for nth in 0..self.limits.payers.len() {
+            let at = self.limits.payers[nth].at;
+            let group = self.group(at).group;
+            let budget = self.budget_mut(at);
+            let grant = budget.grant.as_mut().expect("a payer has a grant");
+            grant.charge(span);
+            let (part, until) = (grant.part, grant.until);
+            let before = if budget.until == until { budget.used } else { Nanos::ZERO };
+            (budget.used, budget.until) = (before + span, until);
+            let borrowed = (before + span).max(part) - before.max(part);
+            let usage = self.limits.usage(group);
+            usage.used += span;
+            usage.borrowed += borrowed;
+        }
+    }
+
+    /// A grant is used up: the payers draw another, or the task leaves.
+    pub(crate) fn end_grant(&mut self) {
+        let (mut least, now) = (Nanos::MAX, self.clock);
+        for nth in 0..self.limits.payers.len() {
+            let Payer { at, holds_back } = self.limits.payers[nth];
+            let usable = self.draw(at, false);
+            if holds_back {
+                least = least.min(usable);
+            }
+        }
+        self.limits.grant_ends = (least > Nanos::ZERO && least < Nanos::MAX).then(|| now + least);
+        self.resched_if(least == Nanos::ZERO);
+    }
+
+    /// A group that has nothing left waits for its pool. Nobody runs.
+    pub(crate) fn throttle(&mut self, at: Index) {
+        debug_assert_eq!(self.curr, None, "who runs is put back first");
+        self.return_grant(at);
+        let (now, group) = (self.clock, self.group(at).group);
+        if self.group(at).queue.nr > 0 {
+            let (nr, idle) = self.counts_above(at);
+            self.leave_tree(at, (nr, idle), false);
+        }
+        self.budget_mut(at).throttled = Some(now);
+        self.limits.nr_throttled += 1;
+        self.limits.usage(group).nr_throttled += 1;
+        self.limits.throttlings.push(Throttling { group, begins: true });
+        self.await_refill(at);
+        self.stop_rt();
+    }
+
+    fn await_refill(&mut self, at: Index) {
+        let (group, now, cpu) = (self.group(at).group, self.clock, self.cpu);
+        let when = self.groups.next_refill(group, now, cpu).unwrap_or(now);
+        self.fair.arrivals += 1;
+        let key = (when, self.fair.arrivals);
+        self.limits.forest.insert(&mut self.limits.throttled, at, key);
+    }
+
+    /// The time of the first throttled group has come: it is back if others left anything for it.
+    pub(crate) fn end_wait(&mut self) {
+        let at = self.limits.throttled.first().expect("somebody waits for a refill");
+        let (group, now, cpu) = (self.group(at).group, self.clock, self.cpu);
+        if self.groups.next_refill(group, now, cpu).is_none() {
+            self.unthrottle(at);
+        } else {
+            self.limits.forest.remove(&mut self.limits.throttled, at);
+            self.await_refill(at);
+        }
+    }
+
+    pub(crate) fn unthrottle(&mut self, at: Index) {
+        let (now, group) = (self.clock, self.group(at).group);
+        let since = self.budget_mut(at).throttled.take().expect("it is throttled");
+        self.limits.forest.remove(&mut self.limits.throttled, at);
+        self.limits.nr_throttled -= 1;
+        self.limits.usage(group).throttled += now.since(since);
+        self.limits.throttlings.push(Throttling { group, begins: false });
+        self.groups.forget(group, self.cpu);
+        if self.group(at).queue.nr > 0 {
+            let (counts, level) = (self.counts_above(at), self.group(at).entity.parent);
+            self.join_tree(at, level, counts);
+        }
+        self.start_rt();
+        let wanted = self.curr.map_or(self.nr_running() > 0, |curr| self.rt_wants_switch(curr));
+        self.resched_if(wanted);
+    }
+
+    /// Takes the real-time tasks below throttled groups out of their lists.
+    fn stop_rt(&mut self) {
+        let mut next = self.rt.queue.first();
+        while let Some(at) = next {
+            let prio = self.task(at).rt_prio().expect("only real-time tasks are queued here");
+            next = self.rt.queue.after(&self.links, at, prio);
+            if self.is_stopped(at) {
+                self.dequeue_rt(at);
+                self.stop_one_rt(at);
+            }
+        }
+    }
+
+    pub(crate) fn stop_one_rt(&mut self, at: Index) {
+        self.limits.nr_stopped_rt += 1;
+        self.links.push_back(&mut self.limits.stopped_rt, at);
+    }
+
+    pub(crate) fn release_one_rt(&mut self, at: Index) {
+        self.limits.nr_stopped_rt -= 1;
+        self.links.remove(&mut self.limits.stopped_rt, at);
+    }
+
+    /// Puts those back that are below none any more.
+    fn start_rt(&mut self) {
+        for _ in 0..self.limits.nr_stopped_rt {
+            let first = self.links.iter(self.limits.stopped_rt).next();
+            let at = first.expect("as many as are counted");
+            self.release_one_rt(at);
+            if self.is_stopped(at) {
+                self.stop_one_rt(at);
+            } else {
+                self.enqueue_rt(at, End::Tail);
+            }
+        }
+    }
+
+    /// Whether a task is below a throttled group.
+    pub(crate) fn is_stopped(&self, at: Index) -> bool {
+        if self.limits.nr_throttled == 0 {
+            return false;
+        }
+        let mut group = self.task(at).queue_group();
+        while group != GroupId::ROOT {
+            if let Some(at) = self.queue_of(group) {
+                return self.is_below_throttled(Some(at));
+            }
+            group = self.groups.parent(group);
+        }
+        false
+    }
+
+    /// Whether a queue is that of a throttled group or below one.
+    pub(crate) fn is_below_throttled(&self, level: Option<Index>) -> bool {
+        let mut above = std::iter::successors(level, |&at| self.group(at).entity.parent);
+        self.limits.nr_throttled > 0 && above.any(|at| self.is_throttled_group(at))
+    }
+
+    pub(crate) fn is_throttled_group(&self, at: Index) -> bool {
+        self.group(at).budget.is_some_and(|budget| budget.throttled.is_some())
+    }
+
+    /// Lets whatever group is throttled above `group` compete again, until it is picked.
+    pub(crate) fn unthrottle_above(&mut self, group: GroupId) {
+        let mut next = self.group_queue(group);
+        while let Some(at) = next {
+            if self.is_throttled_group(at) {
+                self.unthrottle(at);
+            }
+            next = self.group(at).entity.parent;
+        }
+    }
+
+    fn budget(&self, at: Index) -> &Budget {
+        self.group(at).budget.as_ref().expect("the group has a limit")
+    }
+
+    fn budget_mut(&mut self, at: Index) -> &mut Budget {
+        self.group_mut(at).budget.as_mut().expect("the group has a limit")
+    }
+
+    /// Asserts what this file promises.
+    pub(crate) fn check_limits(&self) {
+        let (mut throttled, mut stopped) = (0, 0);
+        for &(group, at) in &self.fair.group_queues {
+            let queue = self.group(at);
+            let Some(budget) = queue.budget else { continue };
+            let is = budget.throttled.is_some();
+            throttled += u32::from(is);
+            assert!(!is || !self.is_attached(at), "{group:?} is throttled and in no queue\n{self}");
+            assert_eq!(is, self.limits.forest.contains(at), "{group:?} waits for a refill\n{self}");
+            let pays = self.limits.payers.iter().any(|payer| payer.at == at);
+            assert_eq!(pays, budget.grant.is_some(), "who pays has a grant: {group:?}\n{self}");
+        }
+        assert_eq!(throttled, self.limits.nr_throttled, "throttled groups\n{self}");
+        for at in self.links.iter(self.limits.stopped_rt) {
+            stopped += 1;
+            assert!(self.is_stopped(at), "{} is stopped\n{self}", self.task(at).id);
+        }
+        assert_eq!(stopped, self.limits.nr_stopped_rt, "stopped real-time tasks\n{self}");
+        let below = self.curr.is_some_and(|curr| self.is_stopped(curr));
+        assert!(!below || self.resched, "who runs is not below a throttled group\n{self}");
+    }
+}

@@ -1,0 +1,120 @@
+//! Task groups that come and go, and their limits, over all CPUs.
+//!
+//! The pools tell who waits for budget ([`crate::groups`]); a run queue asks them when it picks and
+//! gives back what it does not need. What must reach other CPUs goes through here, one run-queue lock
+//! at a time: budget that was given back goes to a CPU that waits for it, and a limit that changes is
+//! told to each CPU in turn. Until a CPU has heard of it, what it holds of the old limit is not worth
+//! anything in the new pool, and it draws from that.
+
+use crate::groups::{GroupSpec, TooManyGroups};
+use crate::machine::{Controlled, Effects, Machine, kick_if};
+use runyard_engine::attr::GroupId;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::group::Groups;
+use runyard_engine::limit::{Limit, Usage, UsageOnCpu};
+use runyard_engine::time::{Nanos, Time};
+
+impl<W: Controlled> Machine<W> {
+    /// Adds a group.
+    ///
+    /// # Errors
+    /// If there are as many as the machine has room for.
+    pub fn add_group(&self, now: Time, spec: GroupSpec) -> Result<GroupId, TooManyGroups> {
+        let group = self.groups.add(spec)?;
+        if spec.limit.is_some() {
+            // Nobody is in it yet.
+            self.groups.set_limit(now, group, spec.limit, self.nr_online());
+        }
+        Ok(group)
+    }
+
+    /// Gives a group another limit, or none. It has the whole budget at once, and who was throttled
+    /// runs.
+    pub fn set_limit(
+        &self,
+        now: Time,
+        group: GroupId,
+        limit: Option<Limit>,
+        fx: &mut impl Effects<W>,
+    ) {
+        assert_ne!(group, GroupId::ROOT, "the root has no limit");
+        self.groups.set_limit(now, group, limit, self.nr_online());
+        for cpu in self.config.topology.iter() {
+            let (_, news) = self.with(cpu, fx, |rq| rq.renew_limit(now, group));
+            kick_if(news.resched, cpu, fx);
+            self.look(now, cpu, news, fx);
+        }
+    }
+
+    /// The limit of a group, if it has one that is heeded.
+    #[must_use]
+    pub fn limit(&self, group: GroupId) -> Option<Limit> {
+        self.groups.limit(group)
+    }
+
+    /// Whether groups have this one as their parent.
+    #[must_use]
+    pub fn has_children(&self, group: GroupId) -> bool {
+        self.groups.has_children(group)
+    }
+
+    /// Removes a group other than the root without children, in which no task is: neither in a run
+    /// queue nor with the host.
+    ///
+    /// # Panics
+    /// If one is in a run queue.
+    pub fn remove_group(&self, now: Time, group: GroupId, fx: &mut impl Effects<W>) {
+        assert!(group != GroupId::ROOT && !self.has_children(group), "{group:?} is a leaf");
+        self.set_limit(now, group, None, fx);
+        for cpu in self.config.topology.iter() {
+            let _ = self.with(cpu, fx, |rq| rq.forget_group(now, group));
+        }
+        self.groups.remove(group);
+    }
+
+    /// What its limit did to a group until `now`.
+    #[must_use]
+    pub fn usage(&self, now: Time, group: GroupId) -> Usage {
+        let mut usage = self.groups.usage(now, group);
+        for (_, there) in self.usage_on(now, group) {
+            usage.throttled += there.throttled;
+            usage.borrowed += there.borrowed;
+        }
+        usage
+    }
+
+    /// What a group with a limit used on each CPU, and how it was throttled there; without the CPUs
+    /// where it never was.
+    #[must_use]
+    pub fn usage_on(&self, now: Time, group: GroupId) -> Vec<(CpuId, UsageOnCpu)> {
+        let on = |cpu| {
+            let usage = self.inspect(cpu, |rq| rq.usage(now, group))?;
+            Some((cpu, usage))
+        };
+        self.config.topology.iter().filter_map(on).collect()
+    }
+
+    /// A CPU that waits for budget of a group of which its pool has some, for checks.
+    #[must_use]
+    pub fn waits_in_vain(&self, now: Time, group: GroupId) -> Option<CpuId> {
+        self.groups.waits_in_vain(now, group)
+    }
+
+    /// Passes on what `cpu` gave back, to those that wait for it.
+    pub(crate) fn refill_others(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        while let (Some((waiting, group)), _) = self.with(cpu, fx, |rq| rq.take_refilled()) {
+            let (_, news) = self.with(waiting, fx, |rq| rq.refill(now, group));
+            kick_if(news.resched, waiting, fx);
+            self.look(now, waiting, news, fx);
+        }
+    }
+
+    /// Asserts that what was granted is somewhere.
+    pub(crate) fn check_limits(&self) {
+        for group in self.groups.ids().skip(1).filter(|&group| self.groups.has_limit(group)) {
+            let on = |cpu| self.inspect(cpu, |rq| rq.held(group));
+            let held: Vec<Nanos> = self.config.topology.iter().map(on).collect();
+            self.groups.check(group, &held);
+        }
+    }
+}
