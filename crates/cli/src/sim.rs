@@ -7,9 +7,10 @@ use crate::outputs::{self, Ended, Outputs};
 use crate::record::Recorder;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use runyard_engine::attr::GroupId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_report::{Checks, RunInfo, TaskInfo, Violation};
+use runyard_report::{Checks, GroupUsage, RunInfo, TaskInfo, Violation};
 use runyard_sim::{Options, Outcome, Sim};
 use runyard_workload::Scenario;
 use std::time::{Duration, Instant};
@@ -39,16 +40,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = Options { seed: host.seed, check, log, ..Options::default() };
     let started = Instant::now();
     let mut recorder = Recorder::new(outputs.collector(), outputs.kept(), check);
-    let outcome = simulate(scenario, options, &mut recorder)?;
+    let (outcome, usages) = simulate(scenario, options, &mut recorder)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
-    let name = |task: TaskId| outcome.tasks[task.index()].name.clone();
-    if let Some(picture) = recorder.picture(&name) {
+    if let Some(picture) = recorder.picture(&Names { scenario, outcome: &outcome }) {
         output::say(picture);
     }
     let Recorder { accounts, kept, rows, .. } = recorder;
     let (end, totals) = (outcome.end, accounts.finish(outcome.end));
     let broken = !outcome.violations.is_empty();
-    let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..info(scenario, outcome) };
+    let info = RunInfo {
+        scenario: host.name(),
+        seed: host.seed,
+        wall,
+        ..info(scenario, outcome, &usages)
+    };
     let checks = if check { Checks::Done } else { Checks::NotDone };
     let shown = outputs.finish(Ended { info, totals, end, kept }, checks, |folder, report| {
         let names = report.tasks.iter().map(|task| task.name.clone());
@@ -64,21 +69,40 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
+/// What a picture calls the tasks and the groups of a run.
+struct Names<'a> {
+    scenario: &'a Scenario,
+    outcome: &'a Outcome,
+}
+
+impl runyard_report::Names for Names<'_> {
+    fn task(&self, task: TaskId) -> String {
+        self.outcome.tasks[task.index()].name.clone()
+    }
+
+    fn group(&self, group: GroupId) -> String {
+        self.scenario.groups[group.index()].path.clone()
+    }
+}
+
+/// What came of a scenario, and what the limits of its groups did.
 fn simulate(
     scenario: &Scenario,
     options: Options,
     recorder: &mut Recorder,
-) -> Result<Outcome, Failure> {
+) -> Result<(Outcome, Vec<GroupUsage>), Failure> {
     let mut sim = Sim::new(scenario, options, recorder).map_err(Failure::input)?;
     let mut progress = Progress::new(scenario.duration);
     while (0..EVENTS_BETWEEN_LOOKS).all(|_| sim.step()) {
         progress.look(sim.now());
     }
-    Ok(sim.outcome())
+    let groups = (0..).map(GroupId).take(scenario.groups.len());
+    let usages = groups.map(|group| (sim.usage(group), sim.usage_on(group))).collect();
+    Ok((sim.outcome(), usages))
 }
 
 /// What the simulator knows besides the events.
-fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
+fn info(scenario: &Scenario, outcome: Outcome, usages: &[GroupUsage]) -> RunInfo {
     let tasks = outcome.tasks.into_iter().enumerate().map(|(id, task)| TaskInfo {
         id: TaskId(id as u32),
         name: task.name,
@@ -97,7 +121,7 @@ fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
         features: outputs::names(&scenario.features),
         cpus: scenario.machine.topology.cpus(),
         tasks: tasks.collect(),
-        groups: outputs::groups(scenario, outputs::uncounted(scenario)),
+        groups: outputs::groups(scenario, |group| usages.get(group.index()).cloned()),
         violations: violations.collect(),
         ..RunInfo::default()
     }
