@@ -10,8 +10,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use runyard_engine::attr::GroupId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_report::{Checks, GroupUsage, RunInfo, TaskInfo, Violation};
-use runyard_sim::{Options, Outcome, Sim};
+use runyard_report::{Checks, RunInfo, TaskInfo, Violation};
+use runyard_sim::{Limited, Options, Outcome, Sim};
 use runyard_workload::Scenario;
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = Options { seed: host.seed, check, log, ..Options::default() };
     let started = Instant::now();
     let mut recorder = Recorder::new(outputs.collector(), outputs.kept(), check);
-    let (outcome, usages) = simulate(scenario, options, &mut recorder)?;
+    let outcome = simulate(scenario, options, &mut recorder)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
     if let Some(picture) = recorder.picture(&Names { scenario, outcome: &outcome }) {
         output::say(picture);
@@ -48,12 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Recorder { accounts, kept, rows, .. } = recorder;
     let (end, totals) = (outcome.end, accounts.finish(outcome.end));
     let broken = !outcome.violations.is_empty();
-    let info = RunInfo {
-        scenario: host.name(),
-        seed: host.seed,
-        wall,
-        ..info(scenario, outcome, &usages)
-    };
+    let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..info(scenario, outcome) };
     let checks = if check { Checks::Done } else { Checks::NotDone };
     let shown = outputs.finish(Ended { info, totals, end, kept }, checks, |folder, report| {
         let names = report.tasks.iter().map(|task| task.name.clone());
@@ -85,24 +80,27 @@ impl runyard_report::Names for Names<'_> {
     }
 }
 
-/// What came of a scenario, and what the limits of its groups did.
+/// What came of a scenario.
 fn simulate(
     scenario: &Scenario,
     options: Options,
     recorder: &mut Recorder,
-) -> Result<(Outcome, Vec<GroupUsage>), Failure> {
+) -> Result<Outcome, Failure> {
     let mut sim = Sim::new(scenario, options, recorder).map_err(Failure::input)?;
     let mut progress = Progress::new(scenario.duration);
     while (0..EVENTS_BETWEEN_LOOKS).all(|_| sim.step()) {
         progress.look(sim.now());
     }
-    let groups = (0..).map(GroupId).take(scenario.groups.len());
-    let usages = groups.map(|group| (sim.usage(group), sim.usage_on(group))).collect();
-    Ok((sim.outcome(), usages))
+    Ok(sim.outcome())
 }
 
 /// What the simulator knows besides the events.
-fn info(scenario: &Scenario, outcome: Outcome, usages: &[GroupUsage]) -> RunInfo {
+fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
+    let usage = |group| {
+        let limited: Limited = outcome.limits.get(&group).cloned().unwrap_or_default();
+        Some((limited.usage, limited.on))
+    };
+    let groups = outputs::groups(scenario, usage);
     let tasks = outcome.tasks.into_iter().enumerate().map(|(id, task)| TaskInfo {
         id: TaskId(id as u32),
         name: task.name,
@@ -121,7 +119,7 @@ fn info(scenario: &Scenario, outcome: Outcome, usages: &[GroupUsage]) -> RunInfo
         features: outputs::names(&scenario.features),
         cpus: scenario.machine.topology.cpus(),
         tasks: tasks.collect(),
-        groups: outputs::groups(scenario, |group| usages.get(group.index()).cloned()),
+        groups,
         violations: violations.collect(),
         ..RunInfo::default()
     }

@@ -61,11 +61,6 @@ pub trait Groups {
         false
     }
 
-    /// Which pool the group has at the moment, if it has a limit.
-    fn epoch(&self, group: GroupId) -> u32 {
-        unreachable!("{group:?} has no limit")
-    }
-
     /// [`Pool::draw`](crate::pool::Pool::draw) from the pool of a group with a limit.
     fn draw(&self, group: GroupId, now: Time, cpu: CpuId, waits: bool) -> (Grant, Option<CpuId>) {
         unreachable!("{group:?} has no limit at {now} for {cpu}, {waits}")

@@ -35,8 +35,6 @@ use crate::time::{Nanos, Time};
 pub(crate) struct Budget {
     /// What this CPU has of the pool while the group pays for who runs.
     grant: Option<Grant>,
-    /// Which pool of the group it draws from.
-    epoch: u32,
     /// Since when the group is throttled here.
     pub(crate) throttled: Option<Time>,
     /// What was used here in the period of the last grant, and when that ends.
@@ -201,13 +199,12 @@ impl<P, G: Groups> RunQueue<P, G> {
     pub fn renew_limit(&mut self, now: Time, group: GroupId) -> Resched {
         self.advance(now);
         let Some(at) = self.queue_of(group) else { return self.resched() };
-        let old = self.group(at).budget;
-        let known = |budget: Budget| budget.epoch == self.groups.epoch(group);
-        if self.groups.has_limit(group) && old.is_some_and(known) {
-            return self.resched();
-        }
         if self.is_throttled_group(at) {
             self.unthrottle(at);
+        }
+        if self.group(at).budget.is_some() {
+            // It may be of the new pool already.
+            self.return_grant(at);
         }
         let budget = self.fresh_budget(group);
         self.group_mut(at).budget = budget;
@@ -240,16 +237,15 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     pub(crate) fn fresh_budget(&self, group: GroupId) -> Option<Budget> {
-        let epoch = self.groups.has_limit(group).then(|| self.groups.epoch(group))?;
-        let (used, until) = (Nanos::ZERO, Time::ZERO);
-        Some(Budget { grant: None, epoch, throttled: None, used, until })
+        let fresh = Budget { grant: None, throttled: None, used: Nanos::ZERO, until: Time::ZERO };
+        self.groups.has_limit(group).then_some(fresh)
     }
 
     /// Before a pick: nobody runs, so nobody pays.
     pub(crate) fn dismiss_payers(&mut self) {
         self.limits.grant_ends = None;
         let Limits { payers, former, .. } = &mut self.limits;
-        former.extend(payers.drain(..));
+        former.append(payers);
     }
 
     /// The groups with limits above a picked task have what it will use, and pay for it. If one has

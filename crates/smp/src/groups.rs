@@ -299,7 +299,7 @@ impl GroupTable {
 fn stagger(group: GroupId, limit: Limit) -> Nanos {
     const GOLDEN: u32 = 0x9E37_79B9;
     let fraction = u64::from(group.0.wrapping_mul(GOLDEN));
-    Nanos((limit.period().0 / 16) * (fraction >> 16) >> 16)
+    Nanos(((limit.period().0 / 16) * (fraction >> 16)) >> 16)
 }
 
 impl Groups for GroupTable {
@@ -331,10 +331,6 @@ impl Groups for GroupTable {
 
     fn is_limited(&self, group: GroupId) -> bool {
         self.bits(group) != 0
-    }
-
-    fn epoch(&self, group: GroupId) -> u32 {
-        self.group(group).epoch.load(Ordering::Acquire)
     }
 
     fn draw(&self, group: GroupId, now: Time, cpu: CpuId, waits: bool) -> (Grant, Option<CpuId>) {
