@@ -9,7 +9,9 @@
 //! all go one way, and it fails instead of passing for nothing.
 #![cfg(loom)]
 
+#[path = "../host/mod.rs"]
 mod host;
+mod limits;
 
 use host::{Bench, Cpu, Handle, Part, fifo, normal, on};
 use loom::model::Builder;
@@ -408,56 +410,6 @@ fn two_cpus_change_the_load_of_one_group() {
             on(cpu, move |cpu| cpu.set_group(&task, host::GROUP))
         });
         bench.race(parts);
-    });
-}
-
-/// CPU 0 and CPU 1 run tasks of a group with 10 ms, of which the first drew half.
-fn limited() -> (Bench, [Handle; 2]) {
-    let mut bench = machine(2, rt_only());
-    bench.act(|cpu| cpu.set_limit(Some(10)));
-    let tasks = [0, 1].map(|cpu| {
-        let task = bench.spawn(normal(), &[cpu]);
-        let moved = task.clone();
-        bench.act(move |cpu| cpu.set_group(&moved, host::GROUP));
-        task
-    });
-    (bench, tasks)
-}
-
-/// Nobody is left waiting for what another gives back at that moment.
-#[test]
-fn giving_budget_back_races_being_throttled() {
-    explore_ways(None, || {
-        let (mut bench, [_, other]) = limited();
-        let late = Time(6_000_000);
-        bench.race([
-            on(0, |cpu| cpu.block_at(Time(1_000_000))),
-            on(1, move |cpu| {
-                cpu.expire(late);
-                cpu.reschedule_at(late);
-            }),
-        ]);
-        assert!(bench.runs(&other), "of 10 ms 7 are used");
-        assert_eq!(bench.machine().waits_in_vain(late, host::GROUP), None);
-        bench.machine().usage(late, host::GROUP).nr_throttled
-    });
-}
-
-#[test]
-fn a_new_limit_races_a_switch_and_the_end_of_a_grant() {
-    explore_ways(Some(3), || {
-        let (mut bench, [_, other]) = limited();
-        let late = Time(12_000_000);
-        bench.race([
-            on(0, |cpu| cpu.block_at(Time(1_000_000))),
-            on(2, |cpu| cpu.set_limit(Some(20))),
-            on(1, move |cpu| {
-                cpu.expire(late);
-                cpu.reschedule_at(late);
-            }),
-        ]);
-        assert!(bench.runs(&other), "there is a whole new budget");
-        bench.machine().inspect(CpuId(1), |rq| rq.held(host::GROUP))
     });
 }
 
