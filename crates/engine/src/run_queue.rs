@@ -112,7 +112,7 @@ pub struct CpuLoad {
     pub level: Importance,
     /// The most important task that waits and could go elsewhere.
     pub pushable: Option<RtPrio>,
-    /// Tasks, the running one included.
+    /// Tasks that have the budget to run, the running one included.
     pub nr_running: u32,
     /// Fair tasks, the running one included.
     pub nr_fair: u32,
@@ -467,8 +467,10 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.detach(now, slot)
     }
 
+    /// Who could run: a CPU that has real-time tasks without budget has room for others.
     pub(crate) fn nr_running(&self) -> u32 {
-        self.rt.nr + self.fair.root.nr_tasks
+        let rt = if self.rt.is_throttled() { 0 } else { self.rt.nr };
+        rt + self.fair.root.nr_tasks
     }
 
     /// The snapshot that others decide on.
