@@ -40,6 +40,8 @@ pub(crate) struct Budget {
     /// What was used here in the period of the last grant, and when that ends.
     used: Nanos,
     until: Time,
+    /// What was used since the last grant was drawn, and how much of that beyond the CPU's own part.
+    lately: (Nanos, Nanos),
 }
 
 impl Budget {
@@ -158,12 +160,16 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// What a group with a limit used on this CPU, and how it was throttled, until `now`.
     #[must_use]
     pub fn usage(&self, now: Time, group: GroupId) -> Option<UsageOnCpu> {
-        let at = self.limits.usage.binary_search_by_key(&group, |&(id, _)| id).ok()?;
-        let usage = self.limits.usage[at].1;
+        let known = self.limits.usage.binary_search_by_key(&group, |&(id, _)| id);
         let budget = self.queue_of(group).and_then(|at| self.group(at).budget);
-        let since = budget.and_then(|budget| budget.throttled);
-        let more = since.map_or(Nanos::ZERO, |since| now.since(since));
-        Some(UsageOnCpu { throttled: usage.throttled + more, ..usage })
+        let mut usage = known.ok().map(|at| self.limits.usage[at].1);
+        if let Some(Budget { throttled, lately: (used, borrowed), .. }) = budget {
+            let usage = usage.get_or_insert_default();
+            usage.throttled += throttled.map_or(Nanos::ZERO, |since| now.since(since));
+            usage.used += used;
+            usage.borrowed += borrowed;
+        }
+        usage.filter(|usage| *usage != UsageOnCpu::default())
     }
 
     /// What this CPU drew of a group's pool and did not give back.
@@ -186,9 +192,15 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.limits.refilled.pop()
     }
 
+    /// Whether anything came of limits since the host last asked.
+    #[inline]
+    #[must_use]
+    pub fn has_throttlings(&self) -> bool {
+        !self.limits.throttlings.is_empty()
+    }
+
     /// Takes what came of limits, in the order in which it came. To be called until it gives `None`,
     /// after each call but those of timers.
-    #[inline]
     pub fn take_throttling(&mut self) -> Option<Throttling> {
         let some = !self.limits.throttlings.is_empty();
         some.then(|| self.limits.throttlings.remove(0))
@@ -259,16 +271,21 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     pub(crate) fn fresh_budget(&self, group: GroupId) -> Option<Budget> {
-        let fresh = Budget { grant: None, throttled: None, used: Nanos::ZERO, until: Time::ZERO };
+        let (used, until, lately) = (Nanos::ZERO, Time::ZERO, Default::default());
+        let fresh = Budget { grant: None, throttled: None, used, until, lately };
         self.groups.has_limit(group).then_some(fresh)
     }
 
     /// Before a pick: nobody runs, so nobody pays.
     #[inline]
     pub(crate) fn dismiss_payers(&mut self) {
-        if self.limits.payers.is_empty() {
-            return;
+        if !self.limits.payers.is_empty() {
+            self.dismiss_each_payer();
         }
+    }
+
+    #[inline(never)]
+    fn dismiss_each_payer(&mut self) {
         self.limits.unsettled = true;
         self.limits.set_grant_ends(None);
         let Limits { payers, former, .. } = &mut self.limits;
@@ -280,13 +297,17 @@ impl<P, G: Groups> RunQueue<P, G> {
     ///
     /// # Errors
     /// The outermost group that has nothing left.
+    #[inline]
     pub(crate) fn charge_to_groups(&mut self, picked: Index, waits: bool) -> Result<(), Index> {
+        let own = self.task(picked).attr.group;
+        let limited = own != GroupId::ROOT && self.groups.is_limited(own);
+        if limited { self.charge_to_limited(picked, waits) } else { Ok(()) }
+    }
+
+    #[inline(never)]
+    fn charge_to_limited(&mut self, picked: Index, waits: bool) -> Result<(), Index> {
         let task = self.task(picked);
-        let (own, group) = (task.attr.group, task.queue_group());
-        if !self.groups.is_limited(own) {
-            return Ok(());
-        }
-        self.call_payers(own, group);
+        self.call_payers(task.attr.group, task.queue_group());
         let (mut least, now) = (Nanos::MAX, self.clock);
         let mut stopped = Ok(());
         for nth in (0..self.limits.payers.len()).rev() {
@@ -336,6 +357,12 @@ impl<P, G: Groups> RunQueue<P, G> {
     fn return_grant(&mut self, at: Index) {
         let (group, now, cpu) = (self.group(at).group, self.clock, self.cpu);
         let Some(grant) = self.budget_mut(at).grant.take() else { return };
+        let (used, borrowed) = std::mem::take(&mut self.budget_mut(at).lately);
+        if used > Nanos::ZERO {
+            let usage = self.limits.usage(group);
+            usage.used += used;
+            usage.borrowed += borrowed;
+        }
         let waiting = self.groups.give_back(group, now, cpu, grant);
         self.limits.refilled.extend(waiting.map(|waiting| (waiting, group)));
     }
@@ -349,6 +376,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
     }
 
+    #[inline(never)]
     fn settle_with_all(&mut self) {
         while let Some(group) = self.limits.told.pop() {
             let waiting = self.groups.who_waits(group, self.clock, self.cpu);
@@ -369,10 +397,10 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
     }
 
+    #[inline(never)]
     fn charge_each_payer(&mut self, span: Nanos) {
         for nth in 0..self.limits.payers.len() {
             let at = self.limits.payers[nth].at;
-            let group = self.group(at).group;
             let budget = self.budget_mut(at);
             let grant = budget.grant.as_mut().expect("a payer has a grant");
             grant.charge(span);
@@ -380,9 +408,8 @@ impl<P, G: Groups> RunQueue<P, G> {
             let before = if budget.until == until { budget.used } else { Nanos::ZERO };
             (budget.used, budget.until) = (before + span, until);
             let borrowed = (before + span).max(part) - before.max(part);
-            let usage = self.limits.usage(group);
-            usage.used += span;
-            usage.borrowed += borrowed;
+            budget.lately.0 += span;
+            budget.lately.1 += borrowed;
         }
     }
 
@@ -402,6 +429,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     /// A group that has nothing left waits for its pool. Nobody runs.
+    #[inline(never)]
     pub(crate) fn throttle(&mut self, at: Index) {
         debug_assert_eq!(self.curr, None, "who runs is put back first");
         self.return_grant(at);

@@ -155,7 +155,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         let parent = group.entity.parent;
         let ahead = || match self.is_eevdf() {
             true => self.owes(group.lag),
-            false => group.entity.vruntime > self.credited(parent, group.group),
+            false => self.is_ahead(at),
         };
         let rests = group.budget.is_none_or(|budget| budget.is_at_rest());
         if group.queue.nr > 0 || group.children > 0 || !rests || ahead() {
@@ -163,6 +163,23 @@ impl<P, G: Groups> RunQueue<P, G> {
             return;
         }
         self.remove_group_queue(at);
+    }
+
+    /// Whether an empty queue's entity would be placed further back if it were made anew. Where the
+    /// clock of its parent stands still, as nobody is there, a lead is worked off by time, as that of a
+    /// task that wakes elsewhere.
+    fn is_ahead(&self, at: Index) -> bool {
+        let GroupQueue { group, entity, lag, .. } = self.group(at);
+        let start = self.credited(entity.parent, *group);
+        let by_time = |lead: i64, since| {
+            let left = lead.saturating_sub_unsigned(self.clock.since(since).0);
+            self.queue(entity.parent).clock.after(left.cast_unsigned())
+        };
+        let place = match *lag {
+            Lag::Asleep { lead, since, .. } => entity.vruntime.min(by_time(lead, since)),
+            Lag::New | Lag::Moving { .. } => entity.vruntime,
+        };
+        place > start
     }
 
     pub(crate) fn remove_group_queue(&mut self, at: Index) {

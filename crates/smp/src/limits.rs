@@ -102,6 +102,7 @@ impl<W: Controlled> Machine<W> {
     }
 
     /// Passes on what `cpu` gave back, to those that wait for it.
+    #[inline(never)]
     pub(crate) fn refill_others(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         while let (Some((waiting, group)), _) = self.with(cpu, fx, RunQueue::take_refilled) {
             let mut next = Some(waiting);

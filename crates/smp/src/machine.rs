@@ -585,7 +585,14 @@ impl<W: Controlled> Machine<W> {
 
     /// Acts on what the other side of publish-then-look may have missed. Says whether it did
     /// anything at all.
+    #[inline]
     pub(crate) fn look(&self, now: Time, cpu: CpuId, news: News, fx: &mut impl Effects<W>) -> bool {
+        let some = news.lowered || news.pushable || news.refilled;
+        some && self.look_further(now, cpu, news, fx)
+    }
+
+    #[inline(never)]
+    fn look_further(&self, now: Time, cpu: CpuId, news: News, fx: &mut impl Effects<W>) -> bool {
         let pull = news.lowered && self.has(Feature::RtPull);
         let push = news.pushable && self.has(Feature::RtPush);
         if pull {
@@ -629,8 +636,10 @@ impl<W: Controlled> Machine<W> {
 
     /// After a run queue was changed: publishes it, unless the host will do so later.
     fn told(&self, cpu: CpuId, locked: &mut Locked<W>, fx: &mut impl Effects<W>) -> News {
-        while let Some(throttling) = locked.rq.take_throttling() {
-            fx.throttling(cpu, throttling);
+        if locked.rq.has_throttlings() {
+            while let Some(throttling) = locked.rq.take_throttling() {
+                fx.throttling(cpu, throttling);
+            }
         }
         if locked.held_back.is_some() || fx.hold_back(cpu) {
             self.say_expiry(cpu, locked);
