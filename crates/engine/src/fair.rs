@@ -170,8 +170,8 @@ pub(crate) struct Fair {
     pub(crate) urgent_forest: Forest<Key>,
     /// Queued and running fair tasks; whom balance looked at last, and who came last, is last.
     pub(crate) tasks: List,
-    /// How many there are, those below throttled groups included.
-    pub(crate) nr_listed: u32,
+    /// Those below throttled groups, which are not among the others.
+    pub(crate) aside: List,
     /// What those entities of the root's queue weigh that have SCHED_IDLE tasks only.
     pub(crate) idle_load: u64,
     /// The group queues that exist, in order of group.
@@ -192,7 +192,7 @@ impl Fair {
             forest: Forest::new(),
             urgent_forest: Forest::new(),
             tasks: List::default(),
-            nr_listed: 0,
+            aside: List::default(),
             idle_load: 0,
             group_queues: Vec::new(),
             unused: Vec::new(),

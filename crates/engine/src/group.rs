@@ -62,7 +62,7 @@ pub trait Groups {
     }
 
     /// [`Pool::draw`](crate::pool::Pool::draw) from the pool of a group with a limit.
-    fn draw(&self, group: GroupId, now: Time, cpu: CpuId, waits: bool) -> (Grant, Option<CpuId>) {
+    fn draw(&self, group: GroupId, now: Time, cpu: CpuId, waits: bool) -> Grant {
         unreachable!("{group:?} has no limit at {now} for {cpu}, {waits}")
     }
 
@@ -72,8 +72,8 @@ pub trait Groups {
     }
 
     /// [`Pool::who_waits`](crate::pool::Pool::who_waits) of the pool from which `cpu` draws.
-    fn who_waits(&self, group: GroupId, now: Time, cpu: CpuId) -> Option<CpuId> {
-        unreachable!("{group:?} has no limit at {now} for {cpu}")
+    fn who_waits(&self, group: GroupId, now: Time, cpu: CpuId, told: u32) -> Option<CpuId> {
+        unreachable!("{group:?} has no limit at {now} for {cpu}, {told}")
     }
 
     /// [`Pool::forget`](crate::pool::Pool::forget).

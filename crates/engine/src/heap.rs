@@ -82,6 +82,22 @@ impl<K: Ord + Copy + Default> Forest<K> {
         below.min_by_key(|&at| self.node(at).key)
     }
 
+    /// The member after one, if [`Heap::first`] is followed by every other once; in no order of keys.
+    pub(crate) fn after(&self, mut at: Index) -> Option<Index> {
+        let Node { left, .. } = *self.node(at);
+        if left != NIL {
+            return Some(left);
+        }
+        while self.node(at).parent != NIL {
+            let Node { left, right, .. } = *self.node(self.node(at).parent);
+            if left == at && right != NIL {
+                return Some(right);
+            }
+            at = self.node(at).parent;
+        }
+        None
+    }
+
     pub(crate) fn insert(&mut self, heap: &mut Heap, at: Index, key: K) {
         assert!(!self.contains(at), "node {at} is in no other heap");
         self.nodes[at as usize] = Node { key, parent: NIL, left: NIL, right: NIL, rank: 1 };
@@ -242,6 +258,10 @@ mod tests {
                     Action::Insert(..) | Action::Remove(_) => {}
                 }
                 let mut members = 0;
+                let all = std::iter::successors(heap.first(), |&at| forest.after(at));
+                let walked: BTreeSet<_> = all.map(|at| (forest.key(at), at)).collect();
+                prop_assert_eq!(walked.iter().map(|&(key, _)| key).collect::<Vec<_>>(),
+                    model.iter().copied().collect::<Vec<_>>());
                 forest.check(heap, |_| members += 1);
                 prop_assert_eq!(members, model.len());
                 prop_assert_eq!(heap.first(), model.first().map(|&(_, at)| at));

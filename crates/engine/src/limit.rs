@@ -1,10 +1,7 @@
 //! The hard limit of a task group, and what it comes to over time.
 //!
 //! A group may use `runtime` of CPU time in each `period`, over all CPUs or, `per_cpu`, on each one;
-//! of what it leaves, `burst` at the most is carried over. Nothing is done at the end of a period:
-//! [`Allowance`] is a function of time, and what a group drew so far is one number that is compared
-//! with it. So refilling costs nothing, no timer must come in time for it, and there is no moment in
-//! which a thousand groups are refilled at once.
+//! of what it leaves, `burst` at the most is carried over. [`Pool`](crate::pool::Pool) keeps the account.
 
 use crate::time::Nanos;
 use std::fmt;
@@ -23,7 +20,7 @@ pub struct Limit {
 pub enum BadLimit {
     /// The period is outside [`Limit::PERIODS`].
     Period,
-    /// The runtime is less than [`Limit::MIN_RUNTIME`], or more than any machine has.
+    /// The runtime is less than [`Limit::MIN_RUNTIME`], or more than 65,536 CPUs have in a period.
     Runtime,
     /// The burst is more than the runtime.
     Burst,
@@ -34,7 +31,7 @@ impl fmt::Display for BadLimit {
         f.write_str(match self {
             BadLimit::Period => "the period of a limit is from 1 ms to 1 s",
             BadLimit::Runtime => {
-                "the runtime of a limit is 1 ms at least, and no more than all CPUs have"
+                "the runtime of a limit is 1 ms at least, and no more than 65,536 periods"
             }
             BadLimit::Burst => "the burst of a limit is no more than its runtime",
         })
@@ -51,8 +48,8 @@ impl Limit {
         Nanos::from_millis(1)..=Nanos::from_secs(1);
     /// The least runtime (`min_cfs_quota_period`).
     pub const MIN_RUNTIME: Nanos = Nanos::from_millis(1);
-    /// The most: a period of a second of every CPU that a machine may have.
-    const MAX_RUNTIME: Nanos = Nanos::from_secs(65_536);
+    /// How many CPUs a machine may have.
+    const MAX_CPUS: u64 = 65_536;
 
     /// `runtime` per `period` over all CPUs or on each.
     ///
@@ -67,7 +64,8 @@ impl Limit {
         if !Limit::PERIODS.contains(&period) {
             return Err(BadLimit::Period);
         }
-        if !(Limit::MIN_RUNTIME..=Limit::MAX_RUNTIME).contains(&runtime) {
+        let most = Nanos(period.0 * Limit::MAX_CPUS);
+        if !(Limit::MIN_RUNTIME..=most).contains(&runtime) {
             return Err(BadLimit::Runtime);
         }
         if burst > runtime {

@@ -58,6 +58,10 @@ impl Grant {
         Nanos(left.cast_unsigned())
     }
 
+    /// Of a group whose limit is being taken away: all that is asked for.
+    pub const UNLIMITED: Grant =
+        Grant { drawn: 0, left: i64::MAX / 2, until: Time::MAX, part: Nanos::MAX, epoch: 0 };
+
     /// What was drawn.
     #[must_use]
     pub fn drawn(&self) -> Nanos {
@@ -89,25 +93,32 @@ pub struct Pool {
     drawn: i64,
     /// CPUs that hold something.
     holders: u32,
-    /// Which CPUs wait for budget, a bit for each.
+    /// Which CPUs wait for budget, a bit for each from the first that shares the pool.
     throttled: Box<[u64]>,
+    first: CpuId,
     /// In this period somebody drew or wanted to; was throttled.
     active: bool,
     was_throttled: bool,
     usage: Usage,
-    /// Over the pool's life: what was put in, what was used, what CPUs hold now, and what was not used
-    /// in time.
-    granted: i64,
-    used: i64,
+    /// What CPUs hold now.
     held: i64,
-    lapsed: i64,
+    /// Over the pool's life: what was put in, what was used, and what was not used in time.
+    granted: i128,
+    used: i128,
+    lapsed: i128,
 }
 
 impl Pool {
-    /// A full pool on a machine of `cpus`. Its first period begins now and lasts longer by `stagger`,
-    /// so that not all groups are refilled in one moment.
+    /// A full pool for so many CPUs from one on. Its first period begins now and lasts longer by `stagger`, so that not all
+    /// groups are refilled in one moment.
     #[must_use]
-    pub fn new(limit: Limit, part: Part, cpus: usize, epoch: u32, begin: (Time, Nanos)) -> Pool {
+    pub fn new(
+        limit: Limit,
+        part: Part,
+        (first, cpus): (CpuId, usize),
+        epoch: u32,
+        begin: (Time, Nanos),
+    ) -> Pool {
         let (now, stagger) = begin;
         let full = part.quota.0.cast_signed();
         Pool {
@@ -119,10 +130,11 @@ impl Pool {
             drawn: 0,
             holders: 0,
             throttled: vec![0; cpus.div_ceil(64)].into(),
+            first,
             active: false,
             was_throttled: false,
             usage: Usage::default(),
-            granted: full,
+            granted: full.into(),
             used: 0,
             held: 0,
             lapsed: 0,
@@ -147,15 +159,21 @@ impl Pool {
         self.part = part;
     }
 
+    /// What was used in its life, as far as CPUs gave their grants back.
+    #[must_use]
+    pub fn used(&self) -> Nanos {
+        Nanos(u64::try_from(self.used).expect("what is used is not negative"))
+    }
+
     /// What the limit did to the group until `now`, as far as the pool knows.
     pub fn usage(&mut self, now: Time) -> Usage {
         self.refill(now);
         self.so_far()
     }
 
-    /// A grant for a CPU that runs the group, or would, and which CPU waits for what is left then. The
-    /// grant is empty if nothing is; then, if it `waits`, the CPU is noted as throttled.
-    pub fn draw(&mut self, now: Time, cpu: CpuId, waits: bool) -> (Grant, Option<CpuId>) {
+    /// A grant for a CPU that runs the group, or would. It is empty if nothing is left; then, if it
+    /// `waits`, the CPU is noted as throttled.
+    pub fn draw(&mut self, now: Time, cpu: CpuId, waits: bool) -> Grant {
         self.refill(now);
         self.active = true;
         let (until, of_cpu) = (self.period_end, self.part.of_cpu);
@@ -163,7 +181,7 @@ impl Pool {
         if self.left <= 0 {
             self.was_throttled |= waits;
             self.note_throttled(cpu, waits);
-            return (grant, None);
+            return grant;
         }
         let (least, rest) = (MIN_GRANT.0.cast_signed(), until.since(now).0.cast_signed());
         // One part is for the CPU, and one for the next that comes.
@@ -175,7 +193,7 @@ impl Pool {
         self.drawn += grant.drawn;
         self.holders += 1;
         self.note_throttled(cpu, false);
-        (grant, self.who_waits(now))
+        grant
     }
 
     /// Takes back what a CPU did not use, or notes what it used beyond its grant. Tells which CPU waits
@@ -187,14 +205,14 @@ impl Pool {
         }
         self.holders -= u32::from(grant.drawn > 0);
         self.held -= grant.drawn;
-        self.used += grant.drawn - grant.left;
+        self.used += i128::from(grant.drawn - grant.left);
         if grant.left < 0 || grant.until == self.period_end {
             self.left += grant.left;
             self.drawn -= grant.left;
         } else {
-            self.lapsed += grant.left;
+            self.lapsed += i128::from(grant.left);
         }
-        self.who_waits(now)
+        self.who_waits(now, 0)
     }
 
     /// The CPU does not wait for budget any more.
@@ -209,17 +227,19 @@ impl Pool {
         (self.left <= 0).then_some(self.period_end)
     }
 
-    /// A CPU that waits for budget of which there is some, as of the period of the last call.
+    /// A CPU that waits for budget of which there is some at `now`, whoever came to the pool last.
     #[must_use]
     pub fn waits_in_vain(&self, now: Time) -> Option<CpuId> {
-        let some = now < self.period_end && self.left >= MIN_GRANT.0.cast_signed();
-        if some { self.first_throttled() } else { None }
+        let left = self.left.saturating_add(self.due(now).1);
+        if left >= MIN_GRANT.0.cast_signed() { self.first_throttled() } else { None }
     }
 
-    /// A CPU that waits for budget of which there is so much that it is worth telling it.
-    pub fn who_waits(&mut self, now: Time) -> Option<CpuId> {
+    /// A CPU that waits for budget of which there is so much that it is worth telling it, after so many
+    /// that were told and did not draw yet.
+    pub fn who_waits(&mut self, now: Time, told: u32) -> Option<CpuId> {
         self.refill(now);
-        self.waits_in_vain(now)
+        let enough = self.left >= MIN_GRANT.0.cast_signed() * (i64::from(told) + 1);
+        if enough { self.first_throttled() } else { None }
     }
 
     /// The first of the CPUs that wait for budget.
@@ -227,7 +247,7 @@ impl Pool {
     pub fn first_throttled(&self) -> Option<CpuId> {
         let words = self.throttled.iter().enumerate();
         let (at, word) = words.into_iter().find(|&(_, &word)| word != 0)?;
-        Some(CpuId::at(at * 64 + word.trailing_zeros() as usize))
+        Some(CpuId::at(self.first.index() + at * 64 + word.trailing_zeros() as usize))
     }
 
     /// Asserts that nothing was lost or made, and that `held` is what CPUs hold.
@@ -236,7 +256,7 @@ impl Pool {
     /// If it is not so.
     pub fn check(&self, held: Nanos) {
         assert_eq!(self.held, held.0.cast_signed(), "CPUs hold what they drew: {self:?}");
-        let known = self.used + self.held + self.left + self.lapsed;
+        let known = self.used + i128::from(self.held) + i128::from(self.left) + self.lapsed;
         assert_eq!(self.granted, known, "what was granted is somewhere: {self:?}");
     }
 
@@ -254,7 +274,8 @@ impl Pool {
     }
 
     fn note_throttled(&mut self, cpu: CpuId, waits: bool) {
-        let (at, bit) = (cpu.index() / 64, 1 << (cpu.index() % 64));
+        let nth = cpu.index() - self.first.index();
+        let (at, bit) = (nth / 64, 1 << (nth % 64));
         if waits {
             self.throttled[at] |= bit;
         } else {
@@ -262,14 +283,22 @@ impl Pool {
         }
     }
 
+    /// How many periods have ended that are not accounted for, and what was granted at their ends.
+    fn due(&self, now: Time) -> (u64, i64) {
+        if now < self.period_end {
+            return (0, 0);
+        }
+        let periods = now.since(self.period_end).0 / self.limit.period().0 + 1;
+        (periods, self.part.quota.0.cast_signed().saturating_mul(periods.cast_signed()))
+    }
+
     /// Ends the periods that are over.
     fn refill(&mut self, now: Time) {
-        if now < self.period_end {
+        let (periods, granted) = self.due(now);
+        if periods == 0 {
             return;
         }
-        let period = self.limit.period().0;
-        let periods = now.since(self.period_end).0 / period + 1;
-        self.period_end = self.period_end + Nanos(periods * period);
+        self.period_end = self.period_end + Nanos(periods * self.limit.period().0);
         let mut usage = self.so_far();
         // Who still waits did so all the time.
         let waiting = self.first_throttled().is_some();
@@ -278,12 +307,11 @@ impl Pool {
         usage.nr_throttled += more;
         self.usage = usage;
         let quota = self.part.quota.0.cast_signed();
-        let granted = quota.saturating_mul(periods.cast_signed());
         let room = quota + self.part.burst.0.cast_signed();
         let full = self.left.saturating_add(granted);
         self.left = full.min(room);
-        self.granted += granted;
-        self.lapsed += full - self.left;
+        self.granted += i128::from(granted);
+        self.lapsed += i128::from(full - self.left);
         self.drawn = 0;
         self.was_throttled = waiting && self.left <= 0;
         self.active = self.was_throttled;
@@ -300,14 +328,14 @@ mod tests {
         let (quota, burst) = (Nanos(quota_ms * MS), Nanos(burst_ms * MS));
         let limit = Limit::new(quota, Limit::PERIOD, burst, false).unwrap();
         let part = Part { quota, burst, of_cpu: quota };
-        Pool::new(limit, part, 130, 0, (Time(0), Nanos::ZERO))
+        Pool::new(limit, part, (CpuId(0), 130), 0, (Time(0), Nanos::ZERO))
     }
 
     /// Uses all that there is at `now`; tells how much.
     fn drain(pool: &mut Pool, now: u64) -> u64 {
         let mut used = 0;
         loop {
-            let (mut grant, _) = pool.draw(Time(now), CpuId(0), false);
+            let mut grant = pool.draw(Time(now), CpuId(0), false);
             if grant.drawn == 0 {
                 return used;
             }
@@ -333,7 +361,7 @@ mod tests {
     fn a_debt_is_repaid_first() {
         let mut pool = pool(10, 0);
         drain(&mut pool, 0);
-        let (mut grant, _) = pool.draw(Time(0), CpuId(1), false);
+        let mut grant = pool.draw(Time(0), CpuId(1), false);
         grant.charge(Nanos(25 * MS));
         assert_eq!(pool.give_back(Time(50 * MS), grant), None);
         assert_eq!(pool.next_refill(Time(60 * MS)), Some(Time(100 * MS)));
@@ -346,7 +374,7 @@ mod tests {
     #[test]
     fn a_debt_does_not_lapse_with_its_period() {
         let mut pool = pool(10, 0);
-        let (mut grant, _) = pool.draw(Time(99 * MS), CpuId(1), false);
+        let mut grant = pool.draw(Time(99 * MS), CpuId(1), false);
         grant.charge(Nanos(4 * MS));
         let _ = pool.give_back(Time(103 * MS), grant);
         assert_eq!(drain(&mut pool, 103 * MS), 7 * MS);
@@ -357,12 +385,12 @@ mod tests {
     fn what_is_given_back_goes_to_who_waits() {
         let mut pool = pool(1, 0);
         let mut grants: Vec<_> = (0..)
-            .map(|_| pool.draw(Time(0), CpuId(0), false).0)
+            .map(|_| pool.draw(Time(0), CpuId(0), false))
             .take_while(|it| it.drawn > 0)
             .collect();
-        assert!(pool.draw(Time(0), CpuId(129), true).0.drawn == 0);
+        assert!(pool.draw(Time(0), CpuId(129), true).drawn == 0);
         assert_eq!(pool.give_back(Time(MS / 2), grants.remove(0)), Some(CpuId(129)));
-        assert!(pool.draw(Time(MS / 2), CpuId(129), true).0.drawn > 0);
+        assert!(pool.draw(Time(MS / 2), CpuId(129), true).drawn > 0);
         assert_eq!(pool.first_throttled(), None);
         let usage = pool.usage(Time(MS));
         assert_eq!((usage.nr_periods, usage.nr_throttled), (1, 1));
@@ -371,7 +399,7 @@ mod tests {
     #[test]
     fn what_is_given_back_after_its_period_has_lapsed() {
         let mut pool = pool(10, 0);
-        let (grant, _) = pool.draw(Time(0), CpuId(0), false);
+        let grant = pool.draw(Time(0), CpuId(0), false);
         assert_eq!(drain(&mut pool, 100 * MS), 10 * MS);
         let _ = pool.give_back(Time(100 * MS), grant);
         pool.check(Nanos::ZERO);

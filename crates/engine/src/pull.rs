@@ -71,7 +71,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// Takes out a waiting fair task for a CPU that has less to do, and tells its load.
     fn take_fair(&mut self, pull: FairPull) -> Result<(Index, u64), Stays> {
         let mut stays = Stays::Nobody;
-        for _ in 0..self.nr_to_look_at() {
+        for _ in 0..self.fair.root.nr_tasks.min(MAX_LOOKED_AT) {
             let at = self.look_at_next();
             if self.curr == Some(at) || !self.is_counted(at, pull.measure) {
                 continue;
@@ -102,10 +102,9 @@ impl<P, G: Groups> RunQueue<P, G> {
         mut find: impl FnMut(&Task<P>, bool) -> Option<CpuId>,
     ) -> Option<(Box<Task<P>>, CpuId)> {
         self.advance(now);
-        for _ in 0..self.nr_to_look_at() {
+        for _ in 0..self.fair.root.nr_tasks.min(MAX_LOOKED_AT) {
             let at = self.look_at_next();
-            let counts = self.task(at).is_migratory() && !self.is_stopped(at);
-            if self.curr == Some(at) || !counts {
+            if self.curr == Some(at) || !self.task(at).is_migratory() {
                 continue;
             }
             if let Some(to) = find(self.task(at), self.is_idle_class(at)) {
@@ -114,13 +113,6 @@ impl<P, G: Groups> RunQueue<P, G> {
             }
         }
         None
-    }
-
-    /// None where nobody competes. Those below throttled groups are looked at in vain: a crowd of them
-    /// can hide others for some passes.
-    fn nr_to_look_at(&self) -> u32 {
-        let some = self.fair.root.nr_tasks > 0;
-        if some { self.fair.nr_listed.min(MAX_LOOKED_AT) } else { 0 }
     }
 
     /// The fair task that balance did not look at for longest, of which there is one.
@@ -142,12 +134,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         if self.given.is_some() { Err(Stays::NotNow) } else { Ok(()) }
     }
 
-    /// Whether a task is one of those that are balanced. Who is below a throttled group waits for
-    /// budget, of which there is none elsewhere either.
     fn is_counted(&self, at: Index, measure: Measure) -> bool {
-        if self.is_stopped(at) {
-            return false;
-        }
         match measure {
             Measure::All => true,
             Measure::Normal => !self.is_idle_class(at),

@@ -227,7 +227,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.fair.urgent_forest.grow(len);
         let groups = len.min(self.groups.count());
         self.fair.reserve_groups(groups);
-        self.limits.grow(len, groups);
+        self.limits.grow(len, groups, self.groups.count());
     }
 
     /// The timers of this CPU.

@@ -21,14 +21,23 @@
 
 use crate::attr::GroupId;
 use crate::cpu::CpuId;
+use crate::fair::Fair;
 use crate::group::Groups;
 use crate::heap::{Forest, Heap, Index};
 use crate::limit::UsageOnCpu;
 use crate::list::{End, List};
 use crate::pool::Grant;
-use crate::run_queue::{Expired, Resched, RunQueue};
+use crate::run_queue::{Expired, Member, Resched, RunQueue};
 use crate::task::{Slot, Task};
 use crate::time::{Nanos, Time};
+
+/// CPUs look for a new period's budget one after the other, so that they do not meet at the pool: as far
+/// apart as one is there, and so many before they begin anew that the last comes 50 us late.
+const BETWEEN_REFILLS: Nanos = Nanos(200);
+const REFILLED_IN_TURN: u64 = 256;
+
+/// How much later than a period begins a CPU may look for its budget.
+pub const LATEST_REFILL: Nanos = Nanos(BETWEEN_REFILLS.0 * REFILLED_IN_TURN);
 
 /// A group with a limit on this CPU.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +55,8 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// Whether nothing is lost if it is forgotten.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        self.grant.is_none() && self.throttled.is_none()
+    pub(crate) fn is_at_rest(&self, now: Time) -> bool {
+        self.grant.is_none() && self.throttled.is_none() && self.until <= now
     }
 }
 
@@ -116,12 +125,12 @@ impl Limits {
         }
     }
 
-    pub(crate) fn grow(&mut self, members: usize, groups: usize) {
+    pub(crate) fn grow(&mut self, members: usize, groups: usize, all: usize) {
         self.forest.grow(members);
         for list in [&mut self.payers, &mut self.former] {
             list.reserve(groups.saturating_sub(list.len()));
         }
-        self.usage.reserve(groups.saturating_sub(self.usage.len()));
+        self.usage.reserve(all.saturating_sub(self.usage.len()));
         self.refilled.reserve(groups.saturating_sub(self.refilled.len()));
         self.told.reserve(groups.saturating_sub(self.told.len()));
         self.throttlings.reserve((2 * groups).saturating_sub(self.throttlings.len()));
@@ -142,6 +151,13 @@ impl Limits {
     fn set_grant_ends(&mut self, at: Option<Time>) {
         self.grant_ends = at;
         self.renew_next();
+    }
+
+    /// A CPU waits for what there is of a group's budget.
+    fn tell(&mut self, waiting: Option<CpuId>, group: GroupId) {
+        let news = waiting.map(|waiting| (waiting, group));
+        let new = news.filter(|news| !self.refilled.contains(news));
+        self.refilled.extend(new);
     }
 
     fn usage(&mut self, group: GroupId) -> &mut UsageOnCpu {
@@ -179,6 +195,13 @@ impl<P, G: Groups> RunQueue<P, G> {
         budget.and_then(|budget| budget.grant).map_or(Nanos::ZERO, |grant| grant.drawn())
     }
 
+    /// What was used of that, and is not in the pool's account yet.
+    #[must_use]
+    pub fn in_use(&self, group: GroupId) -> Nanos {
+        let budget = self.queue_of(group).and_then(|at| self.group(at).budget);
+        budget.map_or(Nanos::ZERO, |budget| budget.lately.0)
+    }
+
     /// Whether this CPU gave back what another waits for.
     #[inline]
     #[must_use]
@@ -211,38 +234,43 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.tasks().filter(|(slot, _)| !self.is_stopped(slot.0))
     }
 
-    /// There is budget for a group that may be throttled here. Gives the next CPU that waits for it, if
-    /// this one will not pick at once: one that does looks for the next itself.
-    pub fn refill(&mut self, now: Time, group: GroupId) -> Option<CpuId> {
+    /// There is budget for a group that may be throttled here; this CPU is one of so many that were told
+    /// of it. Gives the next that waits for it and is worth telling, if this one will not pick at once:
+    /// one that does looks for the next itself.
+    pub fn refill(&mut self, now: Time, group: GroupId, told: u32) -> Option<CpuId> {
         self.advance(now);
         match self.queue_of(group).filter(|&at| self.is_throttled_group(at)) {
             Some(at) => self.unthrottle(at),
             None => self.groups.forget(group, self.cpu),
         }
         if self.resched {
-            self.limits.told.push(group);
+            if !self.limits.told.contains(&group) {
+                self.limits.told.push(group);
+            }
             self.limits.unsettled = true;
             return None;
         }
-        self.groups.who_waits(group, now, self.cpu)
+        self.groups.who_waits(group, now, self.cpu, told)
     }
 
     /// The limit of a group changed: what this CPU had of the old one has lapsed, and nobody is
     /// throttled by it.
     pub fn renew_limit(&mut self, now: Time, group: GroupId) -> Resched {
         self.advance(now);
-        let Some(at) = self.queue_of(group) else { return self.resched() };
-        if self.is_throttled_group(at) {
-            self.unthrottle(at);
-        }
-        if self.group(at).budget.is_some() {
-            // It may be of the new pool already.
-            self.return_grant(at);
-        }
-        let budget = self.fresh_budget(group);
-        self.group_mut(at).budget = budget;
+        // A real-time task may have run without a queue of its group.
         self.dismiss_payers();
-        self.limits.former.retain(|payer| payer.at != at);
+        if let Some(at) = self.queue_of(group) {
+            if self.is_throttled_group(at) {
+                self.unthrottle(at);
+            }
+            if self.group(at).budget.is_some() {
+                // It may be of the new pool already.
+                self.return_grant(at);
+            }
+            let budget = self.fresh_budget(group);
+            self.group_mut(at).budget = budget;
+            self.limits.former.retain(|payer| payer.at != at);
+        }
         self.renew_payers();
         self.resched()
     }
@@ -289,7 +317,11 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.limits.unsettled = true;
         self.limits.set_grant_ends(None);
         let Limits { payers, former, .. } = &mut self.limits;
-        former.append(payers);
+        for payer in payers.drain(..) {
+            if !former.iter().any(|known| known.at == payer.at) {
+                former.push(payer);
+            }
+        }
     }
 
     /// The groups with limits above a picked task have what it will use, and pay for it. If one has
@@ -312,12 +344,15 @@ impl<P, G: Groups> RunQueue<P, G> {
         let mut stopped = Ok(());
         for nth in (0..self.limits.payers.len()).rev() {
             let Payer { at, holds_back } = self.limits.payers[nth];
-            let usable = self.draw(at, waits && holds_back && stopped.is_ok());
+            let usable = self.draw(at, waits && holds_back);
             if holds_back {
+                least = least.min(usable);
                 if usable == Nanos::ZERO {
                     stopped = stopped.and(Err(at));
+                    if waits {
+                        return stopped;
+                    }
                 }
-                least = least.min(usable);
             }
         }
         self.limits.set_grant_ends((least < Nanos::MAX).then(|| now + least));
@@ -348,9 +383,8 @@ impl<P, G: Groups> RunQueue<P, G> {
             }
             self.return_grant(at);
         }
-        let (grant, waiting) = self.groups.draw(group, now, cpu, waits);
+        let grant = self.groups.draw(group, now, cpu, waits);
         self.budget_mut(at).grant = Some(grant);
-        self.limits.refilled.extend(waiting.map(|waiting| (waiting, group)));
         grant.usable(now)
     }
 
@@ -364,7 +398,7 @@ impl<P, G: Groups> RunQueue<P, G> {
             usage.borrowed += borrowed;
         }
         let waiting = self.groups.give_back(group, now, cpu, grant);
-        self.limits.refilled.extend(waiting.map(|waiting| (waiting, group)));
+        self.limits.tell(waiting, group);
     }
 
     /// After a pick: who does not pay any more gives back what is left, and what this CPU was told of
@@ -379,8 +413,8 @@ impl<P, G: Groups> RunQueue<P, G> {
     #[inline(never)]
     fn settle_with_all(&mut self) {
         while let Some(group) = self.limits.told.pop() {
-            let waiting = self.groups.who_waits(group, self.clock, self.cpu);
-            self.limits.refilled.extend(waiting.map(|waiting| (waiting, group)));
+            let waiting = self.groups.who_waits(group, self.clock, self.cpu, 0);
+            self.limits.tell(waiting, group);
         }
         while let Some(Payer { at, .. }) = self.limits.former.pop() {
             if !self.limits.payers.iter().any(|payer| payer.at == at) {
@@ -440,6 +474,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
         self.budget_mut(at).throttled = Some(now);
         self.limits.nr_throttled += 1;
+        self.set_aside(at, true);
         self.limits.usage(group).nr_throttled += 1;
         self.limits.throttlings.push(Throttling { group, begins: true });
         self.await_refill(at);
@@ -448,7 +483,8 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     fn await_refill(&mut self, at: Index) {
         let (group, now, cpu) = (self.group(at).group, self.clock, self.cpu);
-        let when = self.groups.next_refill(group, now, cpu).unwrap_or(now);
+        let turn = Nanos(u64::from(cpu.0) % REFILLED_IN_TURN * BETWEEN_REFILLS.0);
+        let when = self.groups.next_refill(group, now, cpu).map_or(now, |at| at + turn);
         self.fair.arrivals += 1;
         let key = (when, self.fair.arrivals);
         self.limits.forest.insert(&mut self.limits.throttled, at, key);
@@ -490,9 +526,38 @@ impl<P, G: Groups> RunQueue<P, G> {
             let (counts, level) = (self.counts_above(at), self.group(at).entity.parent);
             self.join_tree(at, level, counts);
         }
+        if !self.is_below_throttled(Some(at)) {
+            self.set_aside(at, false);
+        }
         self.start_rt();
         let wanted = self.curr.map_or(self.nr_running() > 0, |curr| self.rt_wants_switch(curr));
         self.resched_if(wanted);
+    }
+
+    /// Puts the fair tasks of a group, and of those below it that compete in it, on the list of those
+    /// that balance does not see, or on the other. Nobody of them runs.
+    fn set_aside(&mut self, level: Index, aside: bool) {
+        for urgent in [false, true] {
+            let queue = &self.group(level).queue;
+            let mut next = if urgent { queue.urgent.first() } else { queue.waiting.first() };
+            while let Some(at) = next {
+                let also_waits = urgent && self.fair.forest.contains(at);
+                let forest = if urgent { &self.fair.urgent_forest } else { &self.fair.forest };
+                next = forest.after(at);
+                match self.member(at) {
+                    _ if also_waits => {}
+                    Member::Group(_) => self.set_aside(at, aside),
+                    Member::Task(_) => self.list_apart(at, aside),
+                }
+            }
+        }
+    }
+
+    fn list_apart(&mut self, at: Index, aside: bool) {
+        let Fair { tasks, aside: others, .. } = &mut self.fair;
+        let (from, to) = if aside { (tasks, others) } else { (others, tasks) };
+        self.links.remove(from, at);
+        self.links.push_back(to, at);
     }
 
     /// Takes the real-time tasks below throttled groups out of their lists.

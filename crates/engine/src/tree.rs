@@ -20,8 +20,9 @@ impl<P, G: Groups> RunQueue<P, G> {
             (task.queue_group(), task.attr.policy)
         };
         let home = self.group_queue(group);
-        self.links.push_back(&mut self.fair.tasks, at);
-        self.fair.nr_listed += 1;
+        let stopped = self.is_below_throttled(home);
+        let list = if stopped { &mut self.fair.aside } else { &mut self.fair.tasks };
+        self.links.push_back(list, at);
         self.join_tree(at, home, (1, u32::from(policy == Policy::Idle)));
     }
 
@@ -30,8 +31,9 @@ impl<P, G: Groups> RunQueue<P, G> {
     pub(crate) fn dequeue_fair(&mut self, at: Index, asleep: bool) {
         let idle = self.task(at).attr.policy == Policy::Idle;
         self.leave_tree(at, (1, u32::from(idle)), asleep);
-        self.links.remove(&mut self.fair.tasks, at);
-        self.fair.nr_listed -= 1;
+        let stopped = self.is_stopped(at);
+        let list = if stopped { &mut self.fair.aside } else { &mut self.fair.tasks };
+        self.links.remove(list, at);
     }
 
     /// Puts an entity into a queue, with the tasks that it counts for (all of them, and the SCHED_IDLE
@@ -152,12 +154,11 @@ impl<P, G: Groups> RunQueue<P, G> {
             return;
         };
         let group = self.group(at);
-        let parent = group.entity.parent;
         let ahead = || match self.is_eevdf() {
             true => self.owes(group.lag),
             false => self.is_ahead(at),
         };
-        let rests = group.budget.is_none_or(|budget| budget.is_at_rest());
+        let rests = group.budget.is_none_or(|budget| budget.is_at_rest(self.clock));
         if group.queue.nr > 0 || group.children > 0 || !rests || ahead() {
             self.fair.reap_cursor += 1;
             return;

@@ -15,6 +15,7 @@ use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::Importance;
 use runyard_engine::task::{Task, TaskId};
+use runyard_engine::throttle::LATEST_REFILL;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Window;
 
@@ -79,7 +80,7 @@ impl<O: Observer> Sim<'_, O> {
     /// others at the latest.
     fn check_budgets(&mut self) {
         let errands = self.cpus.len() as u64 * self.costs.longest_errand().0;
-        let patience = self.costs.longest_timer_latency() + Nanos(errands);
+        let patience = self.costs.longest_timer_latency() + Nanos(errands) + LATEST_REFILL;
         for nth in 1..self.stranded.len() {
             let group = GroupId(nth as u32);
             let waits = self.machine.waits_in_vain(self.now, group);

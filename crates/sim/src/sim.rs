@@ -281,7 +281,7 @@ impl<'s, O: Observer> Sim<'s, O> {
 
     fn limits(&self) -> BTreeMap<GroupId, Limited> {
         let groups = (1..self.scenario.groups.len()).map(|at| GroupId(at as u32));
-        let limited = groups.filter(|&group| self.machine.limit(group).is_some());
+        let limited = groups.filter(|&group| self.machine.was_limited(group));
         let of = |group| Limited {
             usage: self.machine.usage(self.now, group),
             on: self.machine.usage_on(self.now, group),
@@ -410,8 +410,11 @@ impl<'s, O: Observer> Sim<'s, O> {
         let Relimit { group, limit, .. } = self.options.relimits[nth];
         self.machine.set_limit(self.now, group, limit, &mut self.fx);
         self.carry_out();
-        for at in 0..self.cpus.len() {
-            self.program_timer(self.cpus[at].id);
+        // Who is held back, and by that keeps others waiting, may be another than before.
+        for at in 0..self.tasks.len() {
+            if !self.tasks[at].holds.is_empty() {
+                self.disinherit(TaskId(at as u32));
+            }
         }
     }
 

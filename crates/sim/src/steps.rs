@@ -161,6 +161,10 @@ impl<O: Observer> Sim<'_, O> {
         self.tasks[task.index()].attr = new;
         self.tell(cpu, What::Changed { task, policy, group, latency_nice });
         self.request(task, change);
+        if !self.tasks[task.index()].holds.is_empty() {
+            // What it is lent depends on its group.
+            self.disinherit(task);
+        }
         Then::GoOn
     }
 

@@ -99,6 +99,8 @@ struct Group {
     load: AtomicU64,
     /// None without a limit, one if CPUs share it, else one for each CPU.
     pools: Mutex<Vec<Pool>>,
+    /// What earlier limits did to it.
+    past: Mutex<Usage>,
 }
 
 impl Group {
@@ -112,6 +114,7 @@ impl Group {
             epoch: AtomicU32::new(0),
             load: AtomicU64::new(0),
             pools: Mutex::new(Vec::new()),
+            past: Mutex::new(Usage::default()),
         }
     }
 
@@ -164,8 +167,13 @@ impl GroupTable {
     }
 
     /// Adds a group without a limit.
+    ///
+    /// # Panics
+    /// If its parent is not there.
     pub(crate) fn add(&self, spec: GroupSpec) -> Result<GroupId, TooManyGroups> {
         let mut free = lock(&self.free);
+        let parent = self.ids().any(|id| id == spec.parent);
+        assert!(parent, "the parent of a group is there");
         let id = free.pop().ok_or(TooManyGroups)?;
         self.group(id).become_as(spec);
         self.group(id).limited.store(self.is_below_limit(id), Ordering::Release);
@@ -182,14 +190,22 @@ impl GroupTable {
         let mut free = lock(&self.free);
         assert_eq!(self.load(group), 0, "nobody is in a group that is removed");
         self.group(group).parent.store(NOBODY, Ordering::Release);
+        *lock(&self.group(group).past) = Usage::default();
+        self.group(group).epoch.store(0, Ordering::Release);
         free.push(group);
     }
 
-    /// Gives a group another limit, of which it has the whole budget at once. `online` CPUs have a
-    /// part in it.
-    pub(crate) fn set_limit(&self, now: Time, id: GroupId, limit: Option<Limit>, online: usize) {
+    /// Gives a group another limit, of which it has the whole budget at once. So many CPUs have a part
+    /// in it as `online` says once nobody else may change that.
+    pub(crate) fn set_limit(
+        &self,
+        now: Time,
+        id: GroupId,
+        limit: Option<Limit>,
+        online: impl Fn() -> usize,
+    ) {
         let free = lock(&self.free);
-        self.fill(now, id, limit, online);
+        self.fill(now, id, limit, online());
         self.renew_limited();
         drop(free);
     }
@@ -201,18 +217,26 @@ impl GroupTable {
         self.renew_limited();
     }
 
-    /// Gives a group the pools of a limit.
+    /// Gives a group the pools of a limit. Memory is taken and freed outside of the pools' lock: a CPU
+    /// that waits for it may have stopped who has the allocator's.
     fn fill(&self, now: Time, id: GroupId, limit: Option<Limit>, online: usize) {
         let group = self.group(id);
         let limit = limit.filter(|_| self.limits);
         let epoch = group.epoch.fetch_add(1, Ordering::AcqRel) + 1;
+        let past = self.usage(now, id);
+        *lock(&group.past) = past;
         let of = |limit: Limit| {
-            let pools = if self.shared { 1 } else { self.cpus };
             let begin = (now, stagger(id, limit));
             let part = self.part(limit, online);
-            (0..pools).map(|_| Pool::new(limit, part, self.cpus, epoch, begin)).collect()
+            let cpus: Vec<_> = match self.shared {
+                true => vec![(CpuId(0), self.cpus)],
+                false => (0..self.cpus).map(|at| (CpuId::at(at), 1)).collect(),
+            };
+            cpus.into_iter().map(|cpus| Pool::new(limit, part, cpus, epoch, begin)).collect()
         };
-        *lock(&group.pools) = limit.map(of).unwrap_or_default();
+        let new = limit.map(of).unwrap_or_default();
+        let old = std::mem::replace(&mut *lock(&group.pools), new);
+        drop(old);
         let own = if limit.is_some() { OWN } else { 0 };
         group.limited.store(self.bits(id) & ABOVE | own, Ordering::Release);
     }
@@ -224,25 +248,48 @@ impl GroupTable {
 
     /// What limits did to a group, as far as its pools know.
     pub(crate) fn usage(&self, now: Time, group: GroupId) -> Usage {
+        let past = *lock(&self.group(group).past);
         let mut pools = lock(&self.group(group).pools);
-        pools.iter_mut().fold(Usage::default(), |mut sum, pool| {
+        let most = pools.iter_mut().fold(Usage::default(), |mut sum, pool| {
             let usage = pool.usage(now);
             sum.nr_periods = sum.nr_periods.max(usage.nr_periods);
             sum.nr_throttled = sum.nr_throttled.max(usage.nr_throttled);
             sum.nr_bursts += usage.nr_bursts;
             sum.burst += usage.burst;
             sum
-        })
+        });
+        Usage {
+            nr_periods: past.nr_periods + most.nr_periods,
+            nr_throttled: past.nr_throttled + most.nr_throttled,
+            nr_bursts: past.nr_bursts + most.nr_bursts,
+            burst: past.burst + most.burst,
+            ..past
+        }
+    }
+
+    /// Whether the group has or had a limit that was heeded.
+    pub(crate) fn was_limited(&self, group: GroupId) -> bool {
+        self.limits && self.group(group).epoch.load(Ordering::Acquire) > 0
+    }
+
+    /// Asserts that the pools of a group's first limit know what was used, given that.
+    pub(crate) fn check_used(&self, id: GroupId, used: Nanos) {
+        let known = lock(&self.group(id).pools).iter().fold(Nanos::ZERO, |sum, it| sum + it.used());
+        let first = self.group(id).epoch.load(Ordering::Acquire) == 1;
+        assert!(!first || known == used, "{id:?} used {used}, and its pools know of {known}");
     }
 
     /// Another number of CPUs is online from now on: they share what there is, and those that are not
     /// have no part in it.
-    pub(crate) fn rescale(&self, now: Time, online: usize) {
+    pub(crate) fn rescale(&self, now: Time, online: impl Fn() -> usize) {
+        let free = lock(&self.free);
+        let online = online();
         for id in self.ids() {
             for pool in lock(&self.group(id).pools).iter_mut() {
                 pool.set_part(now, self.part(pool.limit(), online));
             }
         }
+        drop(free);
     }
 
     /// Asserts that the pools of a group have what CPUs do not hold, given what each CPU holds.
@@ -348,17 +395,17 @@ impl Groups for GroupTable {
         self.bits(group) != 0
     }
 
-    fn draw(&self, group: GroupId, now: Time, cpu: CpuId, waits: bool) -> (Grant, Option<CpuId>) {
-        // Where the limit is being taken away, all that is asked for is there.
-        self.with_pool(group, cpu, |pool| pool.draw(now, cpu, waits)).unwrap_or_default()
+    fn draw(&self, group: GroupId, now: Time, cpu: CpuId, waits: bool) -> Grant {
+        let drawn = self.with_pool(group, cpu, |pool| pool.draw(now, cpu, waits));
+        drawn.unwrap_or(Grant::UNLIMITED)
     }
 
     fn give_back(&self, group: GroupId, now: Time, cpu: CpuId, grant: Grant) -> Option<CpuId> {
         self.with_pool(group, cpu, |pool| pool.give_back(now, grant)).flatten()
     }
 
-    fn who_waits(&self, group: GroupId, now: Time, cpu: CpuId) -> Option<CpuId> {
-        self.with_pool(group, cpu, |pool| pool.who_waits(now)).flatten()
+    fn who_waits(&self, group: GroupId, now: Time, cpu: CpuId, told: u32) -> Option<CpuId> {
+        self.with_pool(group, cpu, |pool| pool.who_waits(now, told)).flatten()
     }
 
     fn forget(&self, group: GroupId, cpu: CpuId) {

@@ -24,7 +24,7 @@ impl<W: Controlled> Machine<W> {
         let group = self.groups.add(spec)?;
         if spec.limit.is_some() {
             // Nobody is in it yet.
-            self.groups.set_limit(now, group, spec.limit, self.nr_online());
+            self.groups.set_limit(now, group, spec.limit, || self.nr_online());
         }
         Ok(group)
     }
@@ -39,9 +39,15 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) {
         assert_ne!(group, GroupId::ROOT, "the root has no limit");
-        self.groups.set_limit(now, group, limit, self.nr_online());
+        self.groups.set_limit(now, group, limit, || self.nr_online());
         for cpu in self.config.topology.iter() {
+            let before = self.next_expiry(cpu);
             let (_, news) = self.with(cpu, fx, |rq| rq.renew_limit(now, group));
+            let at = |time: Option<Time>| time.unwrap_or(Time::MAX);
+            if at(self.next_expiry(cpu)) < at(before) {
+                // It must set its timer anew.
+                fx.kick(cpu);
+            }
             kick_if(news.resched, cpu, fx);
             self.look(now, cpu, news, fx);
         }
@@ -51,6 +57,12 @@ impl<W: Controlled> Machine<W> {
     #[must_use]
     pub fn limit(&self, group: GroupId) -> Option<Limit> {
         self.groups.limit(group)
+    }
+
+    /// Whether a group has a limit that is heeded, or had one.
+    #[must_use]
+    pub fn was_limited(&self, group: GroupId) -> bool {
+        self.groups.was_limited(group)
     }
 
     /// Whether groups have this one as their parent.
@@ -105,9 +117,10 @@ impl<W: Controlled> Machine<W> {
     #[inline(never)]
     pub(crate) fn refill_others(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         while let (Some((waiting, group)), _) = self.with(cpu, fx, RunQueue::take_refilled) {
-            let mut next = Some(waiting);
+            let (mut next, mut told) = (Some(waiting), 0);
             while let Some(waiting) = next {
-                let (then, news) = self.with(waiting, fx, |rq| rq.refill(now, group));
+                told += 1;
+                let (then, news) = self.with(waiting, fx, |rq| rq.refill(now, group, told));
                 kick_if(news.resched, waiting, fx);
                 self.look(now, waiting, news, fx);
                 next = then;
@@ -121,6 +134,13 @@ impl<W: Controlled> Machine<W> {
             let on = |cpu| self.inspect(cpu, |rq| rq.held(group));
             let held: Vec<Nanos> = self.config.topology.iter().map(on).collect();
             self.groups.check(group, &held);
+            let on = |cpu| self.inspect(cpu, |rq| rq.usage(Time::ZERO, group));
+            let used = self.config.topology.iter().filter_map(on);
+            let used = used.fold(Nanos::ZERO, |sum, there| sum + there.used);
+            let given_back = |cpu| self.inspect(cpu, |rq| rq.in_use(group));
+            let in_use = self.config.topology.iter().map(given_back);
+            let in_use = in_use.fold(Nanos::ZERO, |sum, there| sum + there);
+            self.groups.check_used(group, Nanos(used.0 - in_use.0));
         }
     }
 }

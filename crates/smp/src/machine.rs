@@ -426,7 +426,7 @@ impl<W: Controlled> Machine<W> {
     /// The fair class's spans, with them the offsets of latency nice, and the parts of limits follow the
     /// CPUs that are online. Of two of these at a time the last to come looks at all CPUs again.
     fn rescale(&self, now: Time, fx: &mut impl Effects<W>) {
-        self.groups.rescale(now, self.nr_online());
+        self.groups.rescale(now, || self.nr_online());
         let config = self.config.with_online(self.nr_online());
         let known = |cpu| self.inspect(cpu, |rq| rq.config() == &config);
         if self.config.topology.iter().all(known) {

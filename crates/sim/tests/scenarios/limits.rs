@@ -1,6 +1,6 @@
 //! The hard limits of task groups: who gets how much, where, and what becomes of the rest.
 
-use crate::rig::{Run, World, ms, us, world};
+use crate::rig::{Run, World, ms, world};
 use runyard_engine::attr::GroupId;
 use runyard_engine::event::What;
 use runyard_engine::time::{Nanos, Time};
@@ -258,5 +258,68 @@ fn a_group_that_comes_back_has_no_advantage() {
             &format!("after {back}: {a} and {probe}"),
         );
     }
-    run.holds(us(0) < run.end(), "it ran");
+}
+
+/// A real-time task that runs alone on its CPU is held from the moment on at which its group, or the
+/// one above, gets a limit.
+#[test]
+fn a_running_real_time_task_hears_of_a_new_limit() {
+    for group in ["/a", "/a/b"] {
+        let tasks = format!(
+            "'rt': {{'group': '{group}', 'policy': 'SCHED_FIFO', 'run': 1000}}, 'fair': {{'run': 1000}}"
+        );
+        let world = world().millis(1_100).relimit(ms(100), 1, Some((10, 100)));
+        let run = run(world, "'/a': {}, '/a/b': {}", &tasks);
+        let rt = percent(&run, "rt");
+        run.holds((17.0..20.0).contains(&rt), &format!("all of 100 ms, a tenth of 1,000: {rt}"));
+        let usage = run.outcome.limits[&GroupId(1)].usage;
+        run.is("periods", (usage.nr_periods, usage.nr_throttled), (10, 10));
+    }
+}
+
+/// Whoever keeps somebody outside waiting runs on, also if it comes to be held back only then.
+#[test]
+fn what_a_holder_inherits_follows_limits_and_groups() {
+    let other = "'other': {'delay': 5000, 'loop': 1, 'lock': 'm', 'unlock': 'm'}";
+    let text = |holder: &str| {
+        format!(
+            "{{'global': {{'pi_enabled': true}}, 'groups': {{'/a': {{}}, '/b': {{'runtime': 1000,
+             'period': 1000000}}}}, 'tasks': {{'holder': {{'group': '/a', 'loop': 1, {holder}}}, {other}}}}}"
+        )
+    };
+    let limited = "'lock': 'm', 'run': 60000, 'unlock': 'm'";
+    let world = world().millis(2_000).relimit(ms(10), 1, Some((1, 1_000)));
+    let run = world.run_text(&text(limited));
+    run.is("a limit that comes later", run.exit("other"), ms(60));
+    let moves = "'phases': {'one': {'loop': 1, 'lock': 'm', 'run': 10000},
+                            'two': {'loop': 1, 'group': '/b', 'run': 50000, 'unlock': 'm'}}";
+    let run = crate::rig::world().millis(2_000).run_text(&text(moves));
+    run.is("another group", run.exit("other"), ms(60));
+}
+
+/// However many tasks wait for budget, balance sees those that do not.
+#[test]
+fn a_throttled_crowd_hides_nobody_from_balance() {
+    let run = run(
+        world().cpus(2).millis(500).unlogged(),
+        "'/a': {'runtime': 1000, 'period': 1000000}",
+        "'crowd': {'instance': 2000, 'group': '/a', 'cpus': [0], 'loop': -1, 'run': 1000},
+         'pinned': {'cpus': [0], 'loop': -1, 'run': 1000},
+         'free': {'cpus': [0, 1], 'delay': 20000, 'loop': -1, 'run': 1000},
+         'guest': {'cpus': [1], 'loop': 1, 'run': 200000}",
+    );
+    let share = percent(&run, "free") + percent(&run, "pinned") + percent(&run, "guest");
+    run.holds(share > 195.0, &format!("both CPUs are busy: {share} %"));
+}
+
+/// The CPUs of one group look for its budget one after the other, and those that find none stay where
+/// they are.
+#[test]
+fn the_cpus_of_a_group_come_back_one_after_the_other() {
+    let limit = "'/a': {'runtime': 40000}";
+    let run = run(world().cpus(64).millis(1_000).unlogged(), limit, &hogs("h", 64, "/a"));
+    near(&run, "h", 40.0);
+    let back = run.times(|event| matches!(event.what, What::Unthrottled { .. }));
+    let together = back.chunk_by(|a, b| a == b).map(<[Time]>::len).max();
+    run.is("at one instant", together, Some(1));
 }
