@@ -37,14 +37,20 @@ struct Readme;
 
 #[cfg(not(loom))]
 mod builder;
+#[cfg(not(loom))]
+mod group;
 mod handoff;
 #[cfg(not(loom))]
 mod keeper;
+#[cfg(not(loom))]
+mod limit;
 #[cfg(not(loom))]
 mod observe;
 #[cfg(not(loom))]
 #[expect(unsafe_code, reason = "the only place of the project that has any")]
 mod os;
+#[cfg(not(loom))]
+mod quota;
 #[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
@@ -63,6 +69,10 @@ pub use builder::{
     without_preemption, yield_now,
 };
 #[cfg(not(loom))]
+pub use group::{Group, GroupBuilder, GroupError, GroupUsage, UsageOnCpu};
+#[cfg(not(loom))]
+pub use limit::Limit;
+#[cfg(not(loom))]
 pub use observe::Observer;
 #[cfg(not(loom))]
 pub use os::alloc::Allocator;
@@ -70,6 +80,8 @@ pub use os::alloc::Allocator;
 pub use runtime::{Builder, Runtime};
 #[cfg(not(loom))]
 pub use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio, Slice};
+#[cfg(not(loom))]
+pub use runyard_engine::limit::BadLimit;
 #[cfg(not(loom))]
 pub use task::{JoinError, JoinHandle};
 

@@ -5,6 +5,7 @@
 //! wake-up is lost. A wake-up that comes before the box leaves a note.
 
 use crate::builder::Task;
+use crate::group::Membership;
 use crate::os;
 use crate::shared::Shared;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
@@ -14,7 +15,7 @@ use runyard_engine::attr::{Attr, LatencyNice, Policy, Slice};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::control::Control;
-use runyard_smp::machine::{Controlled, TaskOf};
+use runyard_smp::machine::{Controlled, TaskOf, apply_pending};
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
@@ -93,6 +94,8 @@ pub(crate) struct Cell {
     pub(crate) name: Option<String>,
     pub(crate) control: Control,
     pub(crate) asked: Mutex<Asked>,
+    /// Its lock is held while the task changes groups.
+    pub(crate) membership: Mutex<Membership>,
     parking: Mutex<Parking>,
     /// Whether `parking` may be a note.
     noted: AtomicBool,
@@ -111,6 +114,7 @@ impl Cell {
             name,
             control: Control::default(),
             asked: Mutex::new(asked),
+            membership: Mutex::default(),
             parking: Mutex::default(),
             noted: AtomicBool::new(false),
             done: AtomicBool::new(false),
@@ -142,6 +146,7 @@ impl Cell {
         self.name = name;
         self.control = Control::default();
         self.asked = Mutex::new(asked);
+        self.membership = Mutex::default();
         self.parking = Mutex::default();
         self.noted = AtomicBool::new(false);
         self.done = AtomicBool::new(false);
@@ -174,6 +179,7 @@ impl Cell {
         let mut parking = lock(&self.parking);
         match std::mem::take(&mut *parking) {
             Parking::Awake => {
+                apply_pending(&mut task);
                 *parking = Parking::Parked(task);
                 None
             }
@@ -183,6 +189,13 @@ impl Cell {
                 Some((task, since))
             }
             Parking::Parked(_) => unreachable!("a task has one box"),
+        }
+    }
+
+    /// Carries out what was asked of a task that is parked. Of one that is not, whoever has it does.
+    pub(crate) fn do_what_was_asked_while_parked(&self) {
+        if let Parking::Parked(task) = &mut *lock(&self.parking) {
+            apply_pending(task);
         }
     }
 
