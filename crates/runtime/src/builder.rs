@@ -156,7 +156,10 @@ fn allowed(shared: &Shared, asked: LatencyNice) -> Result<LatencyNice, LatencyNi
 }
 
 fn assert_same_runtime(group: Option<&Group>, shared: &Arc<Shared>) {
-    assert!(group.is_none_or(|group| group.is_in(shared)), "a task and its group are of one runtime");
+    assert!(
+        group.is_none_or(|group| group.is_in(shared)),
+        "a task and its group are of one runtime"
+    );
 }
 
 /// Why a task or a group does not get the latency nice value that was asked for it: the owner of its runtime allows

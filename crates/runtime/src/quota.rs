@@ -90,7 +90,9 @@ mod tests {
     use super::*;
 
     fn files<'a>(files: &'a [(&str, &str)]) -> impl Fn(&Path) -> Option<String> + 'a {
-        |path| files.iter().find(|(name, _)| Path::new(name) == path).map(|(_, it)| (*it).to_owned())
+        |path| {
+            files.iter().find(|(name, _)| Path::new(name) == path).map(|(_, it)| (*it).to_owned())
+        }
     }
 
     const V2: &str = "22 1 0:1 / / rw - ext4 /dev/vda rw\n\

@@ -197,11 +197,8 @@ impl Shared {
         let topology = Topology::flat(host_cpus.len() as u32).expect("the kernel has fewer CPUs");
         // A task takes along what it has in the caches of its CPU, which is little beside the wait
         // for the end of another's poll.
-        let config = Config {
-            tickless: true,
-            migration_cost: Nanos::ZERO,
-            ..Config::new(topology)
-        };
+        let config =
+            Config { tickless: true, migration_cost: Nanos::ZERO, ..Config::new(topology) };
         let max_groups = builder.max_groups;
         let machine = Machine::with_room(config, &[GroupSpec::ROOT], max_groups);
         let machine = machine.expect("the defaults fit together");

@@ -7,6 +7,7 @@
 //!
 //! The binary has the system's allocator, so threads are stopped inside it (H4).
 
+#[expect(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use common::{ms, spin, threads, under_a_storm, workers};
