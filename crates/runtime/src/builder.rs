@@ -2,9 +2,9 @@
 
 use crate::group::Group;
 use crate::os;
+use crate::primitives::{Arc, Ordering, lock};
 use crate::runtime::current;
 use crate::shared::{Birth, Shared};
-use crate::sync::{Arc, Ordering, lock};
 use crate::task::{self, Cell, JoinHandle};
 use crate::time::nanos;
 use crate::worker::Worker;
@@ -62,6 +62,7 @@ impl Task {
     pub fn set_policy(&self, policy: Policy) {
         task::without_preemption(|| lock(&self.cell.asked).policy = policy);
         self.change(Change { policy: Some(policy), ..Change::default() });
+        task::without_preemption(|| self.cell.stands_differently());
     }
 
     /// Lets it run on these of the runtime's CPUs, counted from 0; it leaves another at once.

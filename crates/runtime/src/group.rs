@@ -11,8 +11,8 @@
 use crate::builder::LatencyNiceError;
 use crate::limit::Limit;
 use crate::os;
+use crate::primitives::{Arc, Mutex, Ordering, lock};
 use crate::shared::{Doorbells, Shared};
-use crate::sync::{Arc, Mutex, Ordering, lock};
 use crate::task::{Cell, without_preemption};
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use runyard_engine::limit::BadLimit;
@@ -356,6 +356,11 @@ impl Membership {
 }
 
 impl Cell {
+    /// The group that it is in.
+    pub(crate) fn group_id(&self) -> GroupId {
+        lock(&self.membership).group.as_ref().map_or(GroupId::ROOT, Group::id)
+    }
+
     /// Brings the task to another group, or to none.
     pub(crate) fn move_to_group(&self, group: Option<Group>) {
         let id = group.as_ref().map_or(GroupId::ROOT, Group::id);
@@ -373,6 +378,7 @@ impl Cell {
             let pending = self.control.was_asked();
             if pending { Vec::new() } else { std::mem::take(&mut membership.former) }
         });
+        without_preemption(|| self.stands_differently());
         drop(gone);
     }
 

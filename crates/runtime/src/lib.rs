@@ -26,7 +26,9 @@
 //! * [`blocking`] gives the CPU away for a call that blocks; without it the runtime finds out, a
 //!   little later.
 //! * Locks of the standard library work: who waits for one that a stopped task holds gives its CPU
-//!   to that task. [`without_preemption`] spares short sections the trouble.
+//!   to that task. [`without_preemption`] spares short sections the trouble. [`sync::Mutex`] lends who
+//!   has it the priority of who waits.
+//! * A [`Group`] of tasks can be held to so much CPU time ([`Limit`]), whatever its polls are like.
 //! * A thread that a task makes inherits the worker's one CPU and its blocked signals.
 //! * Linux only; where the kernel refuses what preemption needs, polls end by themselves.
 
@@ -45,21 +47,25 @@ mod keeper;
 #[cfg(not(loom))]
 mod limit;
 #[cfg(not(loom))]
+mod mutex;
+#[cfg(not(loom))]
 mod observe;
 #[cfg(not(loom))]
 #[expect(unsafe_code, reason = "the only place of the project that has any")]
 mod os;
+#[path = "sync.rs"]
+mod primitives;
 #[cfg(not(loom))]
 mod quota;
 #[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
 mod shared;
-mod sync;
 #[cfg(not(loom))]
 mod task;
 #[cfg(not(loom))]
 pub mod time;
+mod turns;
 #[cfg(not(loom))]
 mod worker;
 
@@ -84,6 +90,12 @@ pub use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio, Slice};
 pub use runyard_engine::limit::BadLimit;
 #[cfg(not(loom))]
 pub use task::{JoinError, JoinHandle};
+
+/// Locks that the scheduler knows.
+#[cfg(not(loom))]
+pub mod sync {
+    pub use crate::mutex::{Lock, Mutex, MutexGuard};
+}
 
 /// What benchmarks compare preemption with, and what tests disturb it with. No part of the interface.
 #[cfg(not(loom))]

@@ -4,8 +4,8 @@ use crate::builder::Task;
 use crate::group::GroupBuilder;
 use crate::observe::Observer;
 use crate::os;
+use crate::primitives::Arc;
 use crate::shared::Shared;
-use crate::sync::Arc;
 use crate::task::JoinHandle;
 use runyard_engine::attr::LatencyNice;
 use std::cell::RefCell;
@@ -203,7 +203,8 @@ impl Drop for Runtime {
     }
 }
 
-struct Unpark(Thread);
+/// Lets a thread go on that waits for something.
+pub(crate) struct Unpark(pub(crate) Thread);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
@@ -237,6 +238,10 @@ impl Drop for Entered {
 /// # Panics
 /// If it belongs to none.
 pub(crate) fn current() -> Arc<Shared> {
-    let shared = CONTEXT.with_borrow(|stack| stack.last().cloned());
-    shared.expect("this is called in a task, or within Runtime::block_on")
+    current_if_any().expect("this is called in a task, or within Runtime::block_on")
+}
+
+/// The runtime that the calling code belongs to, if it belongs to one.
+pub(crate) fn current_if_any() -> Option<Arc<Shared>> {
+    CONTEXT.with_borrow(|stack| stack.last().cloned())
 }

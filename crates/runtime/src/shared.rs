@@ -8,9 +8,11 @@ use crate::keeper::{self, Keeper};
 use crate::limit::{self, Limit};
 use crate::observe::Observer;
 use crate::os;
+use crate::primitives::{
+    Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, OnceLock, Ordering, Weak, lock,
+};
 use crate::quota;
 use crate::runtime::{Builder, Entered};
-use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, OnceLock, Ordering, Weak, lock};
 use crate::task::{Asked, Cell, Guarded, Job, JoinHandle, Todo, without_preemption};
 use crate::worker::{Worker, ring};
 use runyard_engine::attr::{Attr, GroupId, LatencyNice};
@@ -39,12 +41,17 @@ const MAX_WORKERS: usize = 4_096;
 /// of spawns began.
 const BOXES: usize = 1_024;
 
+/// After so many runtimes their numbers come again: fewer than 2^14, as a mutex has room for.
+const RUNTIMES: u32 = 16_000;
+
 /// How many tasks there is room for from the start.
 const FIRST_ROOM: usize = 1_024;
 
 /// What workers, wakers and handles share.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// Tells this process's runtimes apart: those of today at least.
+    pub(crate) number: u16,
     pub(crate) machine: Machine<Job>,
     slots: Box<[Slot]>,
     /// Alive as long as their threads, which is until the end.
@@ -206,7 +213,10 @@ impl Shared {
         let noted = || Vec::with_capacity(if builder.observer.is_some() { max_groups } else { 0 });
         let throttlings = topology.iter().map(|_| Mutex::new(noted())).collect();
         let cpus = topology.iter();
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = 1 + NEXT.fetch_add(1, Ordering::Relaxed) % RUNTIMES;
         Shared {
+            number: number as u16,
             machine,
             slots: cpus.map(|cpu| Slot::new(WorkerId(cpu.0.into()))).collect(),
             workers: (0..MAX_WORKERS).map(|_| OnceLock::new()).collect(),

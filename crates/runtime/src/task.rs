@@ -6,9 +6,10 @@
 
 use crate::builder::Task;
 use crate::group::Membership;
+use crate::mutex::Inheritance;
 use crate::os;
+use crate::primitives::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::shared::Shared;
-use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::worker::Worker;
 use async_task::Runnable;
 use runyard_engine::attr::{Attr, LatencyNice, Policy, Slice};
@@ -96,6 +97,7 @@ pub(crate) struct Cell {
     pub(crate) asked: Mutex<Asked>,
     /// Its lock is held while the task changes groups.
     pub(crate) membership: Mutex<Membership>,
+    pub(crate) inheritance: Mutex<Inheritance>,
     parking: Mutex<Parking>,
     /// Whether `parking` may be a note.
     noted: AtomicBool,
@@ -115,6 +117,7 @@ impl Cell {
             control: Control::default(),
             asked: Mutex::new(asked),
             membership: Mutex::default(),
+            inheritance: Mutex::default(),
             parking: Mutex::default(),
             noted: AtomicBool::new(false),
             done: AtomicBool::new(false),
@@ -147,6 +150,7 @@ impl Cell {
         self.control = Control::default();
         self.asked = Mutex::new(asked);
         self.membership = Mutex::default();
+        self.inheritance = Mutex::default();
         self.parking = Mutex::default();
         self.noted = AtomicBool::new(false);
         self.done = AtomicBool::new(false);

@@ -59,6 +59,12 @@ impl<W: Controlled> Machine<W> {
         self.groups.limit(group)
     }
 
+    /// The groups, as run queues see them.
+    #[must_use]
+    pub fn groups(&self) -> &impl Groups {
+        &*self.groups
+    }
+
     /// Whether groups have this one as their parent.
     #[must_use]
     pub fn has_children(&self, group: GroupId) -> bool {
