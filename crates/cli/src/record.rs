@@ -3,8 +3,7 @@
 
 use crate::trace::Kept;
 use runyard_engine::event::Event;
-use runyard_engine::task::TaskId;
-use runyard_report::{Collector, timeline};
+use runyard_report::{Collector, Names, timeline};
 use runyard_sim::{Observer, Violation};
 use runyard_workload::log::Row;
 use std::collections::VecDeque;
@@ -32,7 +31,7 @@ impl Recorder {
     }
 
     /// The events before the first violation, drawn, if there was one.
-    pub(crate) fn picture(&self, names: &dyn Fn(TaskId) -> String) -> Option<String> {
+    pub(crate) fn picture(&self, names: &dyn Names) -> Option<String> {
         let last = self.last.as_ref().filter(|_| self.broken)?;
         let events: Vec<_> = last.iter().copied().collect();
         Some(timeline(&events, names))

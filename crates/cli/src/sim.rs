@@ -7,10 +7,11 @@ use crate::outputs::{self, Ended, Outputs};
 use crate::record::Recorder;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use runyard_engine::attr::GroupId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::{Checks, RunInfo, TaskInfo, Violation};
-use runyard_sim::{Options, Outcome, Sim};
+use runyard_sim::{Limited, Options, Outcome, Sim};
 use runyard_workload::Scenario;
 use std::time::{Duration, Instant};
 
@@ -41,8 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut recorder = Recorder::new(outputs.collector(), outputs.kept(), check);
     let outcome = simulate(scenario, options, &mut recorder)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
-    let name = |task: TaskId| outcome.tasks[task.index()].name.clone();
-    if let Some(picture) = recorder.picture(&name) {
+    if let Some(picture) = recorder.picture(&Names { scenario, outcome: &outcome }) {
         output::say(picture);
     }
     let Recorder { accounts, kept, rows, .. } = recorder;
@@ -64,6 +64,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
+/// What a picture calls the tasks and the groups of a run.
+struct Names<'a> {
+    scenario: &'a Scenario,
+    outcome: &'a Outcome,
+}
+
+impl runyard_report::Names for Names<'_> {
+    fn task(&self, task: TaskId) -> String {
+        self.outcome.tasks[task.index()].name.clone()
+    }
+
+    fn group(&self, group: GroupId) -> String {
+        self.scenario.groups[group.index()].path.clone()
+    }
+}
+
+/// What came of a scenario.
 fn simulate(
     scenario: &Scenario,
     options: Options,
@@ -79,6 +96,11 @@ fn simulate(
 
 /// What the simulator knows besides the events.
 fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
+    let usage = |group| {
+        let limited: Limited = outcome.limits.get(&group).cloned().unwrap_or_default();
+        Some((limited.usage, limited.on))
+    };
+    let groups = outputs::groups(scenario, usage);
     let tasks = outcome.tasks.into_iter().enumerate().map(|(id, task)| TaskInfo {
         id: TaskId(id as u32),
         name: task.name,
@@ -97,7 +119,7 @@ fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
         features: outputs::names(&scenario.features),
         cpus: scenario.machine.topology.cpus(),
         tasks: tasks.collect(),
-        groups: outputs::groups(scenario, outputs::uncounted(scenario)),
+        groups,
         violations: violations.collect(),
         ..RunInfo::default()
     }

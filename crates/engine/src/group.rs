@@ -61,19 +61,19 @@ pub trait Groups {
         false
     }
 
-    /// Which pool the group has at the moment, if it has a limit.
-    fn epoch(&self, group: GroupId) -> u32 {
-        unreachable!("{group:?} has no limit")
-    }
-
     /// [`Pool::draw`](crate::pool::Pool::draw) from the pool of a group with a limit.
-    fn draw(&self, group: GroupId, now: Time, cpu: CpuId, waits: bool) -> Grant {
+    fn draw(&self, group: GroupId, now: Time, cpu: CpuId, waits: bool) -> (Grant, Option<CpuId>) {
         unreachable!("{group:?} has no limit at {now} for {cpu}, {waits}")
     }
 
     /// [`Pool::give_back`](crate::pool::Pool::give_back) to the pool from which `cpu` drew.
     fn give_back(&self, group: GroupId, now: Time, cpu: CpuId, grant: Grant) -> Option<CpuId> {
         unreachable!("{group:?} has no limit at {now} for {cpu}, {grant:?}")
+    }
+
+    /// [`Pool::who_waits`](crate::pool::Pool::who_waits) of the pool from which `cpu` draws.
+    fn who_waits(&self, group: GroupId, now: Time, cpu: CpuId) -> Option<CpuId> {
+        unreachable!("{group:?} has no limit at {now} for {cpu}")
     }
 
     /// [`Pool::forget`](crate::pool::Pool::forget).

@@ -15,6 +15,7 @@
 pub mod attr;
 pub mod balance;
 mod cfs;
+mod change;
 mod check;
 pub mod config;
 pub mod cpu;
@@ -38,6 +39,8 @@ pub mod throttle;
 pub mod time;
 pub mod timer;
 pub mod topology;
+mod tree;
 mod waiting;
 
+pub use change::Changed;
 pub use pull::{FairPull, MAX_LOOKED_AT, Stays};

@@ -153,9 +153,9 @@ impl Pool {
         self.so_far()
     }
 
-    /// A grant for a CPU that runs the group, or would. It is empty if nothing is left; then, if it
-    /// `waits`, the CPU is noted as throttled.
-    pub fn draw(&mut self, now: Time, cpu: CpuId, waits: bool) -> Grant {
+    /// A grant for a CPU that runs the group, or would, and which CPU waits for what is left then. The
+    /// grant is empty if nothing is; then, if it `waits`, the CPU is noted as throttled.
+    pub fn draw(&mut self, now: Time, cpu: CpuId, waits: bool) -> (Grant, Option<CpuId>) {
         self.refill(now);
         self.active = true;
         let (until, of_cpu) = (self.period_end, self.part.of_cpu);
@@ -163,7 +163,7 @@ impl Pool {
         if self.left <= 0 {
             self.was_throttled |= waits;
             self.note_throttled(cpu, waits);
-            return grant;
+            return (grant, None);
         }
         let (least, rest) = (MIN_GRANT.0.cast_signed(), until.since(now).0.cast_signed());
         // One part is for the CPU, and one for the next that comes.
@@ -175,7 +175,7 @@ impl Pool {
         self.drawn += grant.drawn;
         self.holders += 1;
         self.note_throttled(cpu, false);
-        grant
+        (grant, self.who_waits(now))
     }
 
     /// Takes back what a CPU did not use, or notes what it used beyond its grant. Tells which CPU waits
@@ -194,7 +194,7 @@ impl Pool {
         } else {
             self.lapsed += grant.left;
         }
-        if self.has_some(now) { self.first_throttled() } else { None }
+        self.who_waits(now)
     }
 
     /// The CPU does not wait for budget any more.
@@ -202,27 +202,24 @@ impl Pool {
         self.note_throttled(cpu, false);
     }
 
-    /// When there is something to draw; `None` if there is now.
+    /// When to ask again whether there is something to draw; `None` if there is now. Debts of more than
+    /// a quota take longer, by how much depends on what CPUs come and go until then.
     pub fn next_refill(&mut self, now: Time) -> Option<Time> {
         self.refill(now);
-        if self.left > 0 {
-            return None;
-        }
-        let (owed, quota) = (self.left.unsigned_abs(), self.part.quota.0);
-        Some(self.period_end + Nanos(owed / quota * self.limit.period().0))
+        (self.left <= 0).then_some(self.period_end)
     }
 
-    /// A CPU that waits for budget of which there is some, and was before `now`.
+    /// A CPU that waits for budget of which there is some, as of the period of the last call.
     #[must_use]
     pub fn waits_in_vain(&self, now: Time) -> Option<CpuId> {
         let some = now < self.period_end && self.left >= MIN_GRANT.0.cast_signed();
         if some { self.first_throttled() } else { None }
     }
 
-    /// Whether there is so much that a throttled CPU is told of it.
-    pub fn has_some(&mut self, now: Time) -> bool {
+    /// A CPU that waits for budget of which there is so much that it is worth telling it.
+    pub fn who_waits(&mut self, now: Time) -> Option<CpuId> {
         self.refill(now);
-        self.left >= MIN_GRANT.0.cast_signed()
+        self.waits_in_vain(now)
     }
 
     /// The first of the CPUs that wait for budget.
@@ -310,7 +307,7 @@ mod tests {
     fn drain(pool: &mut Pool, now: u64) -> u64 {
         let mut used = 0;
         loop {
-            let mut grant = pool.draw(Time(now), CpuId(0), false);
+            let (mut grant, _) = pool.draw(Time(now), CpuId(0), false);
             if grant.drawn == 0 {
                 return used;
             }
@@ -336,10 +333,10 @@ mod tests {
     fn a_debt_is_repaid_first() {
         let mut pool = pool(10, 0);
         drain(&mut pool, 0);
-        let mut grant = pool.draw(Time(0), CpuId(1), false);
+        let (mut grant, _) = pool.draw(Time(0), CpuId(1), false);
         grant.charge(Nanos(25 * MS));
         assert_eq!(pool.give_back(Time(50 * MS), grant), None);
-        assert_eq!(pool.next_refill(Time(60 * MS)), Some(Time(300 * MS)));
+        assert_eq!(pool.next_refill(Time(60 * MS)), Some(Time(100 * MS)));
         assert_eq!(drain(&mut pool, 299 * MS), 0);
         assert_eq!(pool.next_refill(Time(300 * MS)), None);
         assert_eq!(drain(&mut pool, 300 * MS), 5 * MS);
@@ -350,12 +347,12 @@ mod tests {
     fn what_is_given_back_goes_to_who_waits() {
         let mut pool = pool(1, 0);
         let mut grants: Vec<_> = (0..)
-            .map(|_| pool.draw(Time(0), CpuId(0), false))
+            .map(|_| pool.draw(Time(0), CpuId(0), false).0)
             .take_while(|it| it.drawn > 0)
             .collect();
-        assert!(pool.draw(Time(0), CpuId(129), true).drawn == 0);
+        assert!(pool.draw(Time(0), CpuId(129), true).0.drawn == 0);
         assert_eq!(pool.give_back(Time(MS / 2), grants.remove(0)), Some(CpuId(129)));
-        assert!(pool.draw(Time(MS / 2), CpuId(129), true).drawn > 0);
+        assert!(pool.draw(Time(MS / 2), CpuId(129), true).0.drawn > 0);
         assert_eq!(pool.first_throttled(), None);
         let usage = pool.usage(Time(MS));
         assert_eq!((usage.nr_periods, usage.nr_throttled), (1, 1));
@@ -364,7 +361,7 @@ mod tests {
     #[test]
     fn what_is_given_back_after_its_period_has_lapsed() {
         let mut pool = pool(10, 0);
-        let grant = pool.draw(Time(0), CpuId(0), false);
+        let (grant, _) = pool.draw(Time(0), CpuId(0), false);
         assert_eq!(drain(&mut pool, 100 * MS), 10 * MS);
         let _ = pool.give_back(Time(100 * MS), grant);
         pool.check(Nanos::ZERO);

@@ -9,7 +9,7 @@
 //!
 //! Invariants: [`RunQueue::check`].
 
-use crate::attr::{GroupId, Policy, RtPrio, Weight};
+use crate::attr::{GroupId, RtPrio, Weight};
 use crate::config::Config;
 use crate::cpu::CpuId;
 use crate::fair::{Entity, Fair, GroupQueue};
@@ -20,7 +20,7 @@ use crate::list::{End, Links};
 use crate::power::Taken;
 use crate::rt::Rt;
 use crate::slots::Slots;
-use crate::task::{Change, Slot, Task, TaskId};
+use crate::task::{Slot, Task, TaskId};
 use crate::throttle::Limits;
 use crate::time::{Nanos, Time};
 use crate::timer::{TimerQueue, Token};
@@ -88,16 +88,6 @@ pub struct Switch<P> {
     pub next: Option<(TaskId, P)>,
     /// Who left this queue.
     pub released: Option<(Box<Task<P>>, Released)>,
-}
-
-/// What was done to a task in a queue.
-#[must_use]
-#[derive(Debug)]
-pub struct Changed<P> {
-    /// Whether this CPU must reschedule.
-    pub resched: Resched,
-    /// The task itself, if it may not wait here any more: to be offered to another CPU.
-    pub evicted: Option<Box<Task<P>>>,
 }
 
 /// Something whose time has come on this CPU.
@@ -449,49 +439,6 @@ impl<P, G: Groups> RunQueue<P, G> {
         (first < Time::MAX).then_some(first)
     }
 
-    /// Changes a task that is here. A task that becomes less important goes to the head of its new
-    /// list, as the kernel and, for inherited priorities, POSIX have it; else it goes to the tail.
-    ///
-    /// # Panics
-    /// If no task is at `slot`.
-    pub fn change(&mut self, now: Time, slot: Slot, change: Change) -> Changed<P> {
-        self.advance(now);
-        let at = slot.0;
-        let running = self.curr == Some(at);
-        let before = self.task(at).rt_prio();
-        let requeue = change.moves_in_queue();
-        let regroups = change.group.is_some() || change.inherited_group.is_some();
-        if requeue {
-            self.requeue(at, change);
-        } else if before.is_none() && change.reorders() {
-            self.reorder_fair(at, change);
-        } else {
-            self.task_mut(at).apply(change);
-        }
-        let task = self.task(at);
-        let allowed = task.attr.affinity.contains(self.cpu);
-        let after = task.rt_prio();
-        if after.is_some() && !self.is_stopped(at) {
-            self.update_pushable(at, End::Tail);
-        }
-        if running && regroups {
-            self.renew_payers();
-        }
-        if running {
-            let beaten = after < before || after.is_none() && requeue;
-            self.resched_if(beaten || !allowed || self.rt_wants_switch(at));
-        } else if !allowed {
-            self.dequeue(at, false);
-            self.preempt_for_loss();
-            let evicted = Some(self.remove_task(at));
-            return Changed { resched: self.resched(), evicted };
-        } else if requeue {
-            self.preempt_for(at);
-            self.preempt_for_loss();
-        }
-        Changed { resched: self.resched(), evicted: None }
-    }
-
     /// Takes the CPU out of service or back into it. Its waiting tasks are to be taken out one by
     /// one with [`RunQueue::evict`]; the running one leaves at the next switch.
     pub fn set_online(&mut self, now: Time, online: bool) -> Resched {
@@ -595,7 +542,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     /// Asks for a switch if the arrival at `at` should run instead of who does.
-    fn preempt_for(&mut self, at: Index) {
+    pub(crate) fn preempt_for(&mut self, at: Index) {
         if self.is_stopped(at) {
             return;
         }
@@ -685,44 +632,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.avg_idle = Nanos(old - old / 8 + span.0.min(most) / 8);
     }
 
-    /// Applies a change that moves a task to another queue or another place in it.
-    fn requeue(&mut self, at: Index, change: Change) {
-        let running = self.curr == Some(at);
-        let task = self.task(at);
-        let before = task.rt_prio();
-        let after = change
-            .policy
-            .map_or(task.attr.policy.rt_prio(), Policy::rt_prio)
-            .max(change.boost.unwrap_or(task.boost));
-        let (old, inherited) = (task.attr.group, task.inherited_group);
-        let group = change.inherited_group.unwrap_or(inherited).or(change.group).unwrap_or(old);
-        let regroups = group != task.queue_group();
-        if running && regroups {
-            // Who is throttled where it comes to waits again from the next pick on.
-            self.unthrottle_above(group);
-        }
-        let stops = regroups && !running || self.is_stopped(at);
-        if before.is_some() && before == after && !stops {
-            let boosted = |task: &Task<P>| u32::from(task.boost.is_some());
-            let old = boosted(self.task(at));
-            self.task_mut(at).apply(change);
-            self.rt.nr_boosted = self.rt.nr_boosted - old + boosted(self.task(at));
-            return;
-        }
-        if running && before.is_none() {
-            self.put_prev_fair(at);
-        }
-        self.dequeue(at, false);
-        self.task_mut(at).apply(change);
-        self.enqueue(at, if after < before { End::Head } else { End::Tail });
-        match after {
-            _ if !running => {}
-            Some(_) => self.set_curr_rt(at),
-            None => self.set_curr_fair(at),
-        }
-    }
-
-    fn enqueue(&mut self, at: Index, end: End) {
+    pub(crate) fn enqueue(&mut self, at: Index, end: End) {
         if self.task(at).rt_prio().is_none() {
             self.enqueue_fair(at);
         } else if self.is_stopped(at) {
@@ -732,7 +642,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
     }
 
-    fn dequeue(&mut self, at: Index, asleep: bool) {
+    pub(crate) fn dequeue(&mut self, at: Index, asleep: bool) {
         if self.task(at).rt_prio().is_none() {
             self.dequeue_fair(at, asleep);
         } else if self.is_stopped(at) {

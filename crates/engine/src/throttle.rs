@@ -35,8 +35,6 @@ use crate::time::{Nanos, Time};
 pub(crate) struct Budget {
     /// What this CPU has of the pool while the group pays for who runs.
     grant: Option<Grant>,
-    /// Which pool of the group it draws from.
-    epoch: u32,
     /// Since when the group is throttled here.
     pub(crate) throttled: Option<Time>,
     /// What was used here in the period of the last grant, and when that ends.
@@ -87,6 +85,8 @@ pub(crate) struct Limits {
     usage: Vec<(GroupId, UsageOnCpu)>,
     /// CPUs that wait for what was given back, and the groups; for the host's machine.
     refilled: Vec<(CpuId, GroupId)>,
+    /// Groups of which another CPU said that there is budget, since the last pick.
+    told: Vec<GroupId>,
     throttlings: Vec<Throttling>,
 }
 
@@ -103,6 +103,7 @@ impl Limits {
             nr_stopped_rt: 0,
             usage: Vec::new(),
             refilled: Vec::new(),
+            told: Vec::new(),
             throttlings: Vec::new(),
         }
     }
@@ -114,6 +115,7 @@ impl Limits {
         }
         self.usage.reserve(groups.saturating_sub(self.usage.len()));
         self.refilled.reserve(groups.saturating_sub(self.refilled.len()));
+        self.told.reserve(groups.saturating_sub(self.told.len()));
         self.throttlings.reserve((2 * groups).saturating_sub(self.throttlings.len()));
     }
 
@@ -177,14 +179,19 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.tasks().filter(|(slot, _)| !self.is_stopped(slot.0))
     }
 
-    /// There is budget for a group that may be throttled here.
-    pub fn refill(&mut self, now: Time, group: GroupId) -> Resched {
+    /// There is budget for a group that may be throttled here. Gives the next CPU that waits for it, if
+    /// this one will not pick at once: one that does looks for the next itself.
+    pub fn refill(&mut self, now: Time, group: GroupId) -> Option<CpuId> {
         self.advance(now);
         match self.queue_of(group).filter(|&at| self.is_throttled_group(at)) {
             Some(at) => self.unthrottle(at),
             None => self.groups.forget(group, self.cpu),
         }
-        self.resched()
+        if self.resched {
+            self.limits.told.push(group);
+            return None;
+        }
+        self.groups.who_waits(group, now, self.cpu)
     }
 
     /// The limit of a group changed: what this CPU had of the old one has lapsed, and nobody is
@@ -192,13 +199,12 @@ impl<P, G: Groups> RunQueue<P, G> {
     pub fn renew_limit(&mut self, now: Time, group: GroupId) -> Resched {
         self.advance(now);
         let Some(at) = self.queue_of(group) else { return self.resched() };
-        let old = self.group(at).budget;
-        let known = |budget: Budget| budget.epoch == self.groups.epoch(group);
-        if self.groups.has_limit(group) && old.is_some_and(known) {
-            return self.resched();
-        }
         if self.is_throttled_group(at) {
             self.unthrottle(at);
+        }
+        if self.group(at).budget.is_some() {
+            // It may be of the new pool already.
+            self.return_grant(at);
         }
         let budget = self.fresh_budget(group);
         self.group_mut(at).budget = budget;
@@ -231,16 +237,15 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     pub(crate) fn fresh_budget(&self, group: GroupId) -> Option<Budget> {
-        let epoch = self.groups.has_limit(group).then(|| self.groups.epoch(group))?;
-        let (used, until) = (Nanos::ZERO, Time::ZERO);
-        Some(Budget { grant: None, epoch, throttled: None, used, until })
+        let fresh = Budget { grant: None, throttled: None, used: Nanos::ZERO, until: Time::ZERO };
+        self.groups.has_limit(group).then_some(fresh)
     }
 
     /// Before a pick: nobody runs, so nobody pays.
     pub(crate) fn dismiss_payers(&mut self) {
         self.limits.grant_ends = None;
         let Limits { payers, former, .. } = &mut self.limits;
-        former.extend(payers.drain(..));
+        former.append(payers);
     }
 
     /// The groups with limits above a picked task have what it will use, and pay for it. If one has
@@ -296,21 +301,26 @@ impl<P, G: Groups> RunQueue<P, G> {
             }
             self.return_grant(at);
         }
-        let grant = self.groups.draw(group, now, cpu, waits);
+        let (grant, waiting) = self.groups.draw(group, now, cpu, waits);
         self.budget_mut(at).grant = Some(grant);
+        self.limits.refilled.extend(waiting.map(|waiting| (waiting, group)));
         grant.usable(now)
     }
 
     fn return_grant(&mut self, at: Index) {
         let (group, now, cpu) = (self.group(at).group, self.clock, self.cpu);
         let Some(grant) = self.budget_mut(at).grant.take() else { return };
-        if let Some(waiting) = self.groups.give_back(group, now, cpu, grant) {
-            self.limits.refilled.push((waiting, group));
-        }
+        let waiting = self.groups.give_back(group, now, cpu, grant);
+        self.limits.refilled.extend(waiting.map(|waiting| (waiting, group)));
     }
 
-    /// After a pick: who does not pay any more gives back what is left.
+    /// After a pick: who does not pay any more gives back what is left, and what this CPU was told of
+    /// and did not draw is for the next that waits.
     pub(crate) fn settle(&mut self) {
+        while let Some(group) = self.limits.told.pop() {
+            let waiting = self.groups.who_waits(group, self.clock, self.cpu);
+            self.limits.refilled.extend(waiting.map(|waiting| (waiting, group)));
+        }
         while let Some(Payer { at, .. }) = self.limits.former.pop() {
             if !self.limits.payers.iter().any(|payer| payer.at == at) {
                 self.return_grant(at);
@@ -443,10 +453,14 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     /// Whether a task is below a throttled group.
     pub(crate) fn is_stopped(&self, at: Index) -> bool {
+        self.limits.nr_throttled > 0 && self.is_group_stopped(self.task(at).queue_group())
+    }
+
+    /// Whether a group is throttled or below a throttled one.
+    pub(crate) fn is_group_stopped(&self, mut group: GroupId) -> bool {
         if self.limits.nr_throttled == 0 {
             return false;
         }
-        let mut group = self.task(at).queue_group();
         while group != GroupId::ROOT {
             if let Some(at) = self.queue_of(group) {
                 return self.is_below_throttled(Some(at));

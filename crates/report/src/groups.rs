@@ -83,6 +83,8 @@ pub struct GroupCpuReport {
     pub nr_throttled: u64,
     /// How long it was throttled there.
     pub throttled_ns: u64,
+    /// What it used there beyond the CPU's own part of the runtime of each period.
+    pub borrowed_ns: u64,
 }
 
 /// The reports of these `groups` on a machine of so many `cpus`, when the tasks of each ran `own`
@@ -214,6 +216,7 @@ fn cpu_reports(on: &[(CpuId, UsageOnCpu)]) -> Vec<GroupCpuReport> {
         used_ns: did.used.0,
         nr_throttled: did.nr_throttled,
         throttled_ns: did.throttled.0,
+        borrowed_ns: did.borrowed.0,
     };
     let told = on.iter().filter(|(_, did)| *did != UsageOnCpu::default());
     let mut cpus: Vec<_> = told.map(report).collect();

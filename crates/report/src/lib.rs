@@ -40,5 +40,5 @@ pub use report::{
 pub use series::{CpuHistory, Distribution, HistoryReport, distributions};
 pub use stretches::Stretches;
 pub use text::{Checks, render};
-pub use timeline::timeline;
+pub use timeline::{Names, timeline};
 pub use trace::TraceForm;

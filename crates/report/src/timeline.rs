@@ -9,6 +9,7 @@
 
 use crate::text::{printable, wrap};
 use crate::units::{count, span};
+use runyard_engine::attr::GroupId;
 use runyard_engine::balance::{Balanced, Found, Measure, Moment};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
@@ -36,14 +37,45 @@ const OTHER: char = '*';
 const SEVERAL: char = '+';
 const UNKNOWN: char = ' ';
 
-/// Draws `events`, which are in order of time, with the tasks' `names`. Lines end with a line end.
+/// What a picture calls those who are in it. A function is that knows the tasks, and numbers the task
+/// groups.
+pub trait Names {
+    /// The name of a task.
+    fn task(&self, task: TaskId) -> String;
+
+    /// The path of a task group.
+    fn group(&self, group: GroupId) -> String {
+        group.0.to_string()
+    }
+}
+
+impl<F: Fn(TaskId) -> String> Names for F {
+    fn task(&self, task: TaskId) -> String {
+        self(task)
+    }
+}
+
+/// Names that do not move the cursor.
+struct Printable<'a>(&'a dyn Names);
+
+impl Names for Printable<'_> {
+    fn task(&self, task: TaskId) -> String {
+        printable(&self.0.task(task))
+    }
+
+    fn group(&self, group: GroupId) -> String {
+        printable(&self.0.group(group))
+    }
+}
+
+/// Draws `events`, which are in order of time, with these `names`. Lines end with a line end.
 #[must_use]
-pub fn timeline(events: &[Event], names: &dyn Fn(TaskId) -> String) -> String {
+pub fn timeline(events: &[Event], names: &dyn Names) -> String {
     let times = || events.iter().map(|event| event.at);
     let (Some(start), Some(end)) = (times().min(), times().max()) else {
         return "no events\n".to_owned();
     };
-    let names = &|task| printable(&names(task));
+    let names = &Printable(names);
     // The last column begins after the last event: what follows from it is to be seen.
     let column_ns = end.since(start).0 / (LANE - 1) + 1;
     let picture = Picture { start, column_ns, letters: letters(events), events };
@@ -173,11 +205,11 @@ impl Picture<'_> {
         }
     }
 
-    fn legend(&self, text: &mut String, names: &dyn Fn(TaskId) -> String) {
+    fn legend(&self, text: &mut String, names: &dyn Names) {
         let mut tasks: Vec<_> = self.letters.iter().collect();
         tasks.retain(|&(_, &letter)| letter != OTHER);
         tasks.sort_by_key(|&(_, &letter)| LETTERS.find(letter));
-        let named = |(&task, letter): (&TaskId, &char)| format!("{letter} {}", names(task));
+        let named = |(&task, letter): (&TaskId, &char)| format!("{letter} {}", names.task(task));
         let mut entries: Vec<_> = tasks.into_iter().map(named).collect();
         if self.letters.len() > LETTERS.len() {
             entries.push(format!("{OTHER} another task"));
@@ -211,26 +243,29 @@ fn columns(n: u64) -> usize {
     usize::try_from(n).expect("a lane has few columns")
 }
 
-fn in_words(what: &What, at: Time, names: &dyn Fn(TaskId) -> String) -> String {
+fn in_words(what: &What, at: Time, names: &dyn Names) -> String {
     match *what {
-        What::Spawn { task } => format!("spawns {}", names(task)),
+        What::Spawn { task } => format!("spawns {}", names.task(task)),
         What::Wake { task, since, by } => {
             let due = match since < at {
                 true => format!(", due {} ago", span(at.since(since).0)),
                 false => String::new(),
             };
-            let by = by.map_or(String::new(), |by| format!(" (by {})", names(by)));
-            format!("wakes {}{by}{due}", names(task))
+            let by = by.map_or(String::new(), |by| format!(" (by {})", names.task(by)));
+            format!("wakes {}{by}{due}", names.task(task))
         }
         What::Switch { prev, next } => {
             let from = match prev {
                 None => "idle".to_owned(),
-                Some((task, left)) => format!("{} ({})", names(task), how(left)),
+                Some((task, left)) => format!("{} ({})", names.task(task), how(left)),
             };
-            format!("switches from {from} to {}", next.map_or("idle".to_owned(), names))
+            format!(
+                "switches from {from} to {}",
+                next.map_or("idle".to_owned(), |next| names.task(next))
+            )
         }
         What::Exec { task, policy } => {
-            format!("executes {} ({policy} {})", names(task), policy.priority())
+            format!("executes {} ({policy} {})", names.task(task), policy.priority())
         }
         What::Overhead => "works for the scheduler".to_owned(),
         What::Idle => "is idle".to_owned(),
@@ -239,20 +274,22 @@ fn in_words(what: &What, at: Time, names: &dyn Fn(TaskId) -> String) -> String {
         What::TimerExpired { greedy: false } => "runs an expired timer".to_owned(),
         What::TimerExpired { greedy: true } => "runs a timer greedily".to_owned(),
         What::TimerCancelled => "cancels a timer".to_owned(),
-        What::Throttled { group } => format!("throttles task group {}", group.0),
-        What::Unthrottled { group } => format!("throttles task group {} no more", group.0),
+        What::Throttled { group } => format!("throttles task group {}", names.group(group)),
+        What::Unthrottled { group } => {
+            format!("throttles task group {} no more", names.group(group))
+        }
         What::Balanced(balanced) => in_words_balanced(balanced),
         What::Changed { task, policy, group, latency_nice } => {
             format!(
                 "makes {} {policy} {} of latency nice {} in task group {}",
-                names(task),
+                names.task(task),
                 policy.priority(),
                 latency_nice.get(),
-                group.0
+                names.group(group)
             )
         }
         What::Step { task, phase, step } => {
-            format!("has {} at step {step} of phase {phase}", names(task))
+            format!("has {} at step {step} of phase {phase}", names.task(task))
         }
     }
 }

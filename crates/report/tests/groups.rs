@@ -30,7 +30,8 @@ fn line(limits: &[Option<Limit>]) -> Vec<GroupInfo> {
 
 fn on(cpu: u16, used_ms: u64, nr_throttled: u64, throttled_ms: u64) -> (CpuId, UsageOnCpu) {
     let [used, throttled] = [used_ms, throttled_ms].map(Nanos::from_millis);
-    (CpuId(cpu), UsageOnCpu { used, nr_throttled, throttled })
+    let borrowed = Nanos(used.0 / 2);
+    (CpuId(cpu), UsageOnCpu { used, nr_throttled, throttled, borrowed })
 }
 
 /// A second of 4 CPUs in which `/web` was throttled, and `/web/api` below it asked for more.
@@ -61,6 +62,13 @@ fn run() -> Report {
 #[test]
 fn the_figures_are_what_the_host_hands_over() {
     let report = run();
+    let cpu = |cpu, used, nr_throttled, throttled| GroupCpuReport {
+        cpu,
+        used_ns: used * MILLI,
+        nr_throttled,
+        throttled_ns: throttled * MILLI,
+        borrowed_ns: used * MILLI / 2,
+    };
     let expected = GroupReport {
         path: "/web".to_owned(),
         runtime_ns: Some(0),
@@ -77,16 +85,7 @@ fn the_figures_are_what_the_host_hands_over() {
             per_cpu: false,
         }),
         held_by: None,
-        cpus: Some(vec![
-            GroupCpuReport {
-                cpu: 0,
-                used_ns: 180 * MILLI,
-                nr_throttled: 9,
-                throttled_ns: 300 * MILLI,
-            },
-            GroupCpuReport { cpu: 1, used_ns: 0, nr_throttled: 9, throttled_ns: 800 * MILLI },
-            GroupCpuReport { cpu: 3, used_ns: 20 * MILLI, nr_throttled: 0, throttled_ns: 0 },
-        ]),
+        cpus: Some(vec![cpu(0, 180, 9, 300), cpu(1, 0, 9, 800), cpu(3, 20, 0, 0)]),
     };
     assert_eq!(report.groups[1], expected);
     let root = &report.groups[0];

@@ -21,7 +21,7 @@ const PROMISED: &str = r#"
                "wakeup_latency": { "count": 0, "min_ns": 0, "mean_ns": 0, "p50_ns": 0, "p90_ns": 0, "p99_ns": 0, "p999_ns": 0, "max_ns": 0 }, "thread": "t0" } ],
   "groups": [ { "path": "/web", "runtime_ns": 0, "nr_periods": 0, "nr_throttled": 0, "throttled_ns": 0, "nr_bursts": 0, "burst_ns": 0, "borrowed_ns": 0,
                 "limit": { "runtime_us": 20000, "period_us": 100000, "burst_us": 0, "per_cpu": false }, "held_by": "/",
-                "cpus": [ { "cpu": 0, "used_ns": 0, "nr_throttled": 0, "throttled_ns": 0 } ] } ],
+                "cpus": [ { "cpu": 0, "used_ns": 0, "nr_throttled": 0, "throttled_ns": 0, "borrowed_ns": 0 } ] } ],
   "timers": { "armed": 0, "expired": 0, "greedy": 0, "cancelled": 0 },
   "engine": { "decisions": 0, "events": 0, "wall_ns": 0 },
   "violations": [ { "invariant": "rt-weak-affinity", "at_ns": 0, "what": "..." } ],

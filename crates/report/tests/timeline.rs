@@ -5,7 +5,7 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
-use runyard_report::timeline;
+use runyard_report::{Names, timeline};
 
 fn name(task: TaskId) -> String {
     format!("t{}", task.0)
@@ -83,6 +83,8 @@ fn every_event_has_words() {
         What::Step { task: TaskId(1), phase: 2, step: 3 },
         switch(Some((1, Left::Yielded)), Some(1)),
         switch(Some((1, Left::Blocked)), Some(1)),
+        What::Throttled { group: GroupId(2) },
+        What::Unthrottled { group: GroupId(2) },
     ];
     let picture = draw(&whats.map(|what| (5, 0, what)));
     let words: Vec<_> = picture.lines().filter_map(|line| line.split_once("CPU 0   ")).collect();
@@ -98,9 +100,40 @@ fn every_event_has_words() {
         "has t1 at step 3 of phase 2",
         "switches from t1 (yielded) to t1",
         "switches from t1 (blocked) to t1",
+        "throttles task group 2",
+        "throttles task group 2 no more",
     ];
     let told: Vec<_> = words.iter().filter(|(time, _)| !time.is_empty()).map(|it| it.1).collect();
     assert_eq!(told, expected, "\n{picture}");
+}
+
+/// A host that knows the groups too.
+struct Host;
+
+impl Names for Host {
+    fn task(&self, task: TaskId) -> String {
+        name(task)
+    }
+
+    fn group(&self, group: GroupId) -> String {
+        ["/", "/web", "/web/\u{1b}api"][group.index()].to_owned()
+    }
+}
+
+#[test]
+fn a_task_group_has_its_path_where_the_host_knows_it() {
+    let throttled = |group| What::Throttled { group: GroupId(group) };
+    let whats = [throttled(2), throttled(1), What::Unthrottled { group: GroupId(2) }];
+    let events = whats.map(|what| Event { at: Time(5), cpu: CpuId(0), what });
+    let picture = timeline(&events, &Host);
+    let words: Vec<_> = picture.lines().rev().take(3).collect();
+    for (words, expected) in words.iter().rev().zip([
+        "throttles task group /web/?api",
+        "throttles task group /web",
+        "throttles task group /web/?api no more",
+    ]) {
+        assert!(words.ends_with(expected), "\n{picture}");
+    }
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl<'a> Membership<'a> {
 
     /// The root and the mount point of this hierarchy, if this line of `/proc/self/mountinfo` is its:
     /// `ID PARENT DEVICE ROOT POINT OPTIONS [FIELD..] - TYPE SOURCE SUPER_OPTIONS`.
-    fn mounted<'m>(self, line: &'m str) -> Option<(&'m Path, PathBuf)> {
+    fn mounted(self, line: &str) -> Option<(&Path, PathBuf)> {
         let (mount, kind) = line.split_once(" - ")?;
         let mut mount = mount.split(' ').skip(3);
         let (root, point) = (Path::new(mount.next()?), Path::new(mount.next()?));

@@ -4,10 +4,11 @@
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
 
-use common::{ends, ms, spin, under_a_storm, workers};
+use common::{ends, ms, spin, under_a_storm, until, workers};
 use runyard::sync::{Lock, Mutex, MutexGuard};
 use runyard::{
-    JoinError, JoinHandle, Limit, Runtime, Task, spawn, spawn_blocking, time, yield_now,
+    JoinError, JoinHandle, Limit, Runtime, Task, TaskBuilder, spawn, spawn_blocking, time,
+    yield_now,
 };
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -90,10 +91,8 @@ fn who_is_no_task_locks_it_too() {
         let mutex = Arc::new(Mutex::new(0));
         let runtime = workers(1);
         let guard = mutex.blocking_lock();
-        let task = runtime.block_on(async {
-            let mutex = mutex.clone();
-            spawn(async move { *mutex.lock().await += 1 })
-        });
+        let inside = mutex.clone();
+        let task = start(&runtime, Task::builder(), async move { *inside.lock().await += 1 });
         std::thread::sleep(ms(5));
         assert!(!task.is_finished());
         drop(guard);
@@ -118,10 +117,18 @@ impl Flag {
 
     /// On a thread that is no task.
     fn wait(&self) {
-        while !self.is_set() {
-            std::thread::sleep(ms(1));
-        }
+        until(|| self.is_set());
     }
+}
+
+/// Starts a task from outside.
+fn start<T: Send + 'static>(
+    runtime: &Runtime,
+    builder: TaskBuilder,
+    what: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    let [task] = runtime.block_on(async { [builder.spawn(what)] });
+    task
 }
 
 fn rt(
@@ -129,7 +136,7 @@ fn rt(
     prio: u8,
     what: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<()> {
-    runtime.block_on(async { Task::builder().fifo(prio).spawn(what) })
+    start(runtime, Task::builder().fifo(prio), what)
 }
 
 /// A real-time task that keeps its CPU until it is told to stop.
@@ -247,24 +254,22 @@ fn who_is_out_of_budget_gives_it_back_all_the_same() {
         let group = runtime.group("throttled").limit(crumbs).create().unwrap();
         let mutex = Arc::new(Mutex::new(0));
         let holds = Flag::default();
-        let task = runtime.block_on(async {
+        let task = start(&runtime, Task::builder().group(&group), {
             let (mutex, holds) = (mutex.clone(), holds.clone());
-            Task::builder().group(&group).spawn(async move {
+            async move {
                 let mut guard = mutex.lock().await;
                 holds.set();
-                // In its budget this takes a minute and a half.
+                // In its budget this takes most of a minute.
                 spin(ms(50));
                 *guard += 1;
                 drop(guard);
-            })
+            }
         });
         holds.wait();
-        while group.usage().nr_throttled == 0 {
-            std::thread::sleep(ms(1));
-        }
+        until(|| group.usage().nr_throttled > 0);
         let begin = Instant::now();
         let outside = mutex.clone();
-        let waiter = runtime.block_on(async { spawn(async move { *outside.lock().await }) });
+        let waiter = start(&runtime, Task::builder(), async move { *outside.lock().await });
         assert_eq!(runtime.block_on(waiter).unwrap(), 1);
         assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
         assert!(group.usage().used >= ms(40), "its own group has paid: {:?}", group.usage());

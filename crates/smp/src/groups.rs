@@ -299,7 +299,7 @@ impl GroupTable {
 fn stagger(group: GroupId, limit: Limit) -> Nanos {
     const GOLDEN: u32 = 0x9E37_79B9;
     let fraction = u64::from(group.0.wrapping_mul(GOLDEN));
-    Nanos((limit.period().0 / 16) * (fraction >> 16) >> 16)
+    Nanos(((limit.period().0 / 16) * (fraction >> 16)) >> 16)
 }
 
 impl Groups for GroupTable {
@@ -333,17 +333,17 @@ impl Groups for GroupTable {
         self.bits(group) != 0
     }
 
-    fn epoch(&self, group: GroupId) -> u32 {
-        self.group(group).epoch.load(Ordering::Acquire)
-    }
-
-    fn draw(&self, group: GroupId, now: Time, cpu: CpuId, waits: bool) -> Grant {
+    fn draw(&self, group: GroupId, now: Time, cpu: CpuId, waits: bool) -> (Grant, Option<CpuId>) {
         // Where the limit is being taken away, all that is asked for is there.
         self.with_pool(group, cpu, |pool| pool.draw(now, cpu, waits)).unwrap_or_default()
     }
 
     fn give_back(&self, group: GroupId, now: Time, cpu: CpuId, grant: Grant) -> Option<CpuId> {
         self.with_pool(group, cpu, |pool| pool.give_back(now, grant)).flatten()
+    }
+
+    fn who_waits(&self, group: GroupId, now: Time, cpu: CpuId) -> Option<CpuId> {
+        self.with_pool(group, cpu, |pool| pool.who_waits(now)).flatten()
     }
 
     fn forget(&self, group: GroupId, cpu: CpuId) {

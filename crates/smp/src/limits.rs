@@ -12,6 +12,7 @@ use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::group::Groups;
 use runyard_engine::limit::{Limit, Usage, UsageOnCpu};
+use runyard_engine::run_queue::RunQueue;
 use runyard_engine::time::{Nanos, Time};
 
 impl<W: Controlled> Machine<W> {
@@ -115,10 +116,14 @@ impl<W: Controlled> Machine<W> {
 
     /// Passes on what `cpu` gave back, to those that wait for it.
     pub(crate) fn refill_others(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        while let (Some((waiting, group)), _) = self.with(cpu, fx, |rq| rq.take_refilled()) {
-            let (_, news) = self.with(waiting, fx, |rq| rq.refill(now, group));
-            kick_if(news.resched, waiting, fx);
-            self.look(now, waiting, news, fx);
+        while let (Some((waiting, group)), _) = self.with(cpu, fx, RunQueue::take_refilled) {
+            let mut next = Some(waiting);
+            while let Some(waiting) = next {
+                let (then, news) = self.with(waiting, fx, |rq| rq.refill(now, group));
+                kick_if(news.resched, waiting, fx);
+                self.look(now, waiting, news, fx);
+                next = then;
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! The machine: one lock for each CPU's run queue, and what CPUs tell each other without locks.
 //!
-//! One run-queue lock is held at a time, always: there is no lock order to get wrong, and a host
-//! may be preempted between any two. So a task that changes CPU is between queues for a moment,
+//! One run-queue lock is held at a time, always, and in it at most the lock of one group's pool: there
+//! is no lock order to get wrong, and a host may be preempted between any two. So a task that changes CPU is between queues for a moment,
 //! owned by who carries it, seen by nobody; and what a CPU knows of another is stale. The rules
 //! that make this enough:
 //!

@@ -447,6 +447,48 @@ mod tests {
     }
 
     #[test]
+    fn limits_are_the_kernels_of_either_version() {
+        let micros = Nanos::from_micros;
+        let limit = |runtime, burst, per_cpu| {
+            let limit = Limit::new(micros(runtime), micros(50_000), micros(burst), per_cpu);
+            limit.expect("a limit")
+        };
+        let written = |version: Version, limit, cpus| -> Vec<_> {
+            let settings = version.limit(&limit, cpus).into_iter();
+            settings.map(|setting| format!("{} {}", setting.file, setting.value)).collect()
+        };
+        let (first, second) = (Version::First, Version::Second);
+        let plain = limit(20_000, 0, false);
+        let quota = ["cpu.cfs_period_us 50000", "cpu.cfs_quota_us 20000"];
+        assert_eq!(written(first, plain, 4), quota);
+        assert_eq!(written(second, plain, 4), ["cpu.max 20000 50000"]);
+        let burst = limit(1_500, 250, true);
+        let quota = ["cpu.cfs_period_us 50000", "cpu.cfs_quota_us 6000", "cpu.cfs_burst_us 1000"];
+        assert_eq!(written(first, burst, 4), quota);
+        assert_eq!(written(second, burst, 4), ["cpu.max 6000 50000", "cpu.max.burst 1000"]);
+    }
+
+    #[test]
+    fn what_the_kernel_counts_is_in_nanoseconds() {
+        let all = Stat {
+            nr_periods: Some(7),
+            nr_throttled: Some(3),
+            throttled_ns: Some(5_000),
+            nr_bursts: Some(1),
+            burst_ns: Some(2_000),
+        };
+        let first = "nr_periods 7\nnr_throttled 3\nthrottled_time 5000\nnr_bursts 1\n\
+                     burst_time 2000\n";
+        assert_eq!(Stat::read(first), all);
+        let second = "usage_usec 99\nnr_periods 7\nnr_throttled 3\nthrottled_usec 5\n\
+                      nr_bursts 1\nburst_usec 2\n";
+        assert_eq!(Stat::read(second), all);
+        let old = Stat { nr_bursts: None, burst_ns: None, ..all };
+        assert_eq!(Stat::read("nr_periods 7\nnr_throttled 3\nthrottled_time 5000\n"), old);
+        assert_eq!(Stat::read("usage_usec 99\n"), Stat::default());
+    }
+
+    #[test]
     fn no_name_leads_out_of_the_tree() {
         let name = |path: &str| folder_name(&group(path, 0, 1024), 3);
         assert_eq!(name("/web/api"), "3-api");
@@ -457,7 +499,9 @@ mod tests {
 
     #[test]
     fn what_is_written_is_what_each_version_wants() {
-        let groups = [group("/", 0, 1024), group("/web", 0, 512), group("/web/api", 1, 1536)];
+        let mut groups = [group("/", 0, 1024), group("/web", 0, 512), group("/web/api", 1, 1536)];
+        let [runtime, period, burst] = [30, 50, 10].map(Nanos::from_millis);
+        groups[1].limit = Limit::new(runtime, period, burst, false).ok();
         let rt = Policy::Fifo(RtPrio::MAX);
         let fair = Attr { group: GroupId(2), ..Attr::normal(CpuSet::first(1)) };
         for (version, members) in [(Version::First, "tasks"), (Version::Second, "cgroup.threads")] {
@@ -474,10 +518,16 @@ mod tests {
                     assert_eq!(said(&api, "cpu.shares").as_deref(), Some("1536"));
                     assert_eq!(said(&root, "cpu.shares"), None, "it competes as anything else");
                     assert_eq!(said(&base, "cgroup.subtree_control").as_deref(), Some("io\n"));
+                    assert_eq!(said(&web, "cpu.cfs_quota_us").as_deref(), Some("30000"));
+                    assert_eq!(said(&web, "cpu.cfs_burst_us").as_deref(), Some("10000"));
+                    assert_eq!(said(&api, "cpu.cfs_quota_us"), None, "it has no limit");
                 }
                 Version::Second => {
                     assert_eq!(said(&web, "cpu.weight").as_deref(), Some("50"));
                     assert_eq!(said(&api, "cpu.weight").as_deref(), Some("150"));
+                    assert_eq!(said(&web, "cpu.max").as_deref(), Some("30000 50000"));
+                    assert_eq!(said(&web, "cpu.max.burst").as_deref(), Some("10000"));
+                    assert_eq!(said(&api, "cpu.max"), None, "it has no limit");
                     for made in [&root, &web, &api] {
                         assert_eq!(said(made, "cgroup.type").as_deref(), Some("threaded"));
                         let parent = made.parent().unwrap();
@@ -485,6 +535,9 @@ mod tests {
                     }
                 }
             }
+            fs::write(web.join("cpu.stat"), "nr_periods 4\nnr_throttled 2\n").unwrap();
+            let counted = Stat { nr_periods: Some(4), nr_throttled: Some(2), ..Stat::default() };
+            assert_eq!(tree.stats(), [Stat::default(), counted, Stat::default()]);
             let own = gettid().as_raw_nonzero().to_string();
             tree.enter(&fair).unwrap();
             assert_eq!(said(&api, members).as_deref(), Some(own.as_str()));

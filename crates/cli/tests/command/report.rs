@@ -81,6 +81,7 @@ pub const GROUP: [&str; 11] = [
     "held_by",
     "cpus",
 ];
+const GROUP_CPU: [&str; 5] = ["cpu", "used_ns", "nr_throttled", "throttled_ns", "borrowed_ns"];
 pub const TIMERS: [&str; 4] = ["armed", "expired", "greedy", "cancelled"];
 pub const ENGINE: [&str; 3] = ["decisions", "events", "wall_ns"];
 pub const HISTORY: [&str; 7] =
@@ -321,4 +322,41 @@ fn a_scenario_is_called_as_its_file() {
         let report = Json::read(&call(&["sim", &file_name, "--json"]).done());
         assert_eq!(report.text("scenario"), name);
     }
+}
+
+/// A group with 20 ms of each 100 ms for three tasks on four CPUs, of which one is in a group that
+/// asks for more, and one that nothing limits.
+const LIMITED: &str = r#"{
+    "machine": {"cpus": 4},
+    "groups": {"/few": {"runtime": 20000}, "/few/more": {"runtime": 90000}, "/any": {}},
+    "global": {"duration": 1},
+    "tasks": {"hog": {"instance": 2, "group": "/few", "run": 500},
+              "more": {"group": "/few/more", "run": 500}, "any": {"group": "/any", "run": 100}}
+}"#;
+
+#[test]
+fn limits_are_told_of_with_who_used_them_where() {
+    let report = Json::read(&sim(LIMITED, &["--json"]).done());
+    let group = |path| row(&report, "groups", "path", path);
+    let few = group("/few");
+    assert_eq!(few.at("limit").keys(), ["runtime_us", "period_us", "burst_us", "per_cpu"]);
+    assert_eq!((few.number("limit.runtime_us"), few.number("limit.period_us")), (20e3, 100e3));
+    assert!(few.list("cpus").iter().all(|cpu| cpu.keys() == GROUP_CPU));
+    assert_eq!(few.number("nr_throttled"), 10.0, "in each period");
+    assert!(few.number("runtime_ns") <= 200e6, "ten periods of 20 ms");
+    for part in ["throttled_ns", "borrowed_ns"] {
+        assert_eq!(few.sum("cpus", part), few.number(part), "{part}");
+    }
+    assert!(few.sum("cpus", "used_ns") >= few.number("runtime_ns"), "switches count too");
+    assert_eq!((few.at("held_by"), group("/few/more").text("held_by")), (&Json::Null, "/few"));
+    let any = group("/any");
+    assert_eq!((any.at("limit"), any.list("cpus").len()), (&Json::Null, 0));
+    assert_eq!((any.number("nr_periods"), any.number("throttled_ns")), (0.0, 0.0));
+
+    let text = sim(LIMITED, &[]).done();
+    assert!(text.contains("\n/few       20 ms/100 ms  100.00 "), "{text}");
+    assert!(
+        text.contains("\n/few/more asks for more than /few has, and is held by that\n"),
+        "{text}"
+    );
 }

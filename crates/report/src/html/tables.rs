@@ -431,12 +431,12 @@ fn limited_cpus(groups: &[GroupReport]) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let titles = ["task group", "CPU", "used", "throttled", "throttled for"];
+    let titles = ["task group", "CPU", "used", "throttled", "throttled for", "borrowed"];
     let mut table = Table::new("limits", &titles, 1);
     for (path, cpu) in busiest(&rows, ROWS, |(_, cpu)| Some(cpu.used_ns)) {
         let mut cells = vec![placed(Some(cpu.cpu)), spanned(Some(cpu.used_ns))];
         cells.push(counted_cell(Some(cpu.nr_throttled)));
-        cells.push(spanned(Some(cpu.throttled_ns)));
+        cells.extend([cpu.throttled_ns, cpu.borrowed_ns].map(|span| spanned(Some(span))));
         table.row(&[path], &cells);
     }
     section("Limits on CPUs", LIMITS_NOTE, &table.end(rows.len().saturating_sub(ROWS), "row"))

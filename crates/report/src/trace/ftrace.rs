@@ -62,7 +62,8 @@ impl<W: Write> Pen for Writer<W> {
                 self.line(prev, cpu, TASK, what)
             }
             Scheduled::Throttling { cpu, group, begins } => {
-                let path = word(self.cast.group(group));
+                // A bar parts the fields of a marker.
+                let path = word(self.cast.group(group)).replace('|', "_");
                 let what = format_args!(
                     "tracing_mark_write: C|0|throttled_CPU{cpu}_{path}|{}",
                     u8::from(begins)

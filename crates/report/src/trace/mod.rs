@@ -96,3 +96,89 @@ fn tell<'e>(
     }
     pen.end(end.max(last), &scene)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::schema::{Data, Kind, Trace};
+    use super::*;
+    use crate::groups::GroupInfo;
+    use prost::Message;
+    use runyard_engine::attr::GroupId;
+    use runyard_engine::cpu::CpuId;
+    use std::collections::BTreeMap;
+
+    /// `/a` and `/a/b` in it are throttled on CPU 0, one within the other's time, `/a/b` and `/c|d`
+    /// each for a part of the other's; `/a` on CPU 1 meanwhile, until the run ends.
+    fn written(form: TraceForm) -> Vec<u8> {
+        let (a, b, c) = (GroupId(1), GroupId(2), GroupId(3));
+        let throttled = |group| What::Throttled { group };
+        let unthrottled = |group| What::Unthrottled { group };
+        let events = [
+            (10, 0, throttled(a)),
+            (20, 0, throttled(b)),
+            (25, 1, throttled(a)),
+            (30, 0, throttled(c)),
+            (40, 0, unthrottled(b)),
+            (50, 0, unthrottled(c)),
+            (60, 0, unthrottled(a)),
+            (70, 0, throttled(a)),
+            (70, 0, unthrottled(a)),
+        ];
+        let events = events.map(|(at, cpu, what)| Event { at: Time(at), cpu: CpuId(cpu), what });
+        let paths = ["/", "/a", "/a/b", "/c|d e"];
+        let group = |path: &str| GroupInfo { path: path.to_owned(), ..GroupInfo::default() };
+        let info = RunInfo { groups: paths.map(group).to_vec(), cpus: 2, ..RunInfo::default() };
+        let mut out = Vec::new();
+        form.write(&mut out, &info, &events, Time(100)).expect("a vector takes all");
+        out
+    }
+
+    /// When each line of the picture begins and ends a slice, and the slices' names.
+    fn slices() -> BTreeMap<String, Vec<(u64, Option<String>)>> {
+        let trace = Trace::decode(&*written(TraceForm::Perfetto)).expect("a trace");
+        let (mut names, mut slices) = (BTreeMap::new(), BTreeMap::<_, Vec<_>>::new());
+        for packet in trace.packet {
+            match packet.data {
+                Some(Data::TrackDescriptor(track)) => {
+                    let former = names.insert(track.uuid, track.name.unwrap_or_default());
+                    assert_eq!(former, None, "a track is declared once");
+                }
+                Some(Data::TrackEvent(event)) if event.kind != Some(Kind::Instant.into()) => {
+                    assert_eq!(event.name.is_some(), event.kind == Some(Kind::SliceBegin.into()));
+                    let track = names[&event.track_uuid].clone();
+                    let at = packet.timestamp.expect("an event has its time");
+                    slices.entry(track).or_default().push((at, event.name));
+                }
+                _ => {}
+            }
+        }
+        slices
+    }
+
+    #[test]
+    fn groups_are_throttled_beside_each_other() {
+        let slices = slices();
+        let lines: Vec<_> = slices.keys().map(String::as_str).collect();
+        let expected = ["/a on CPU 0", "/a on CPU 1", "/a/b on CPU 0", "/c|d e on CPU 0"];
+        assert_eq!(lines, expected);
+        let begins = |at, path: &str| (at, Some(path.to_owned()));
+        let a = [begins(10, "/a"), (60, None), begins(70, "/a"), (70, None)];
+        assert_eq!(slices["/a on CPU 0"], a);
+        assert_eq!(slices["/a on CPU 1"], [begins(25, "/a")], "it lasts to the end");
+        assert_eq!(slices["/a/b on CPU 0"], [begins(20, "/a/b"), (40, None)]);
+        assert_eq!(slices["/c|d e on CPU 0"], [begins(30, "/c|d e"), (50, None)]);
+    }
+
+    #[test]
+    fn a_counter_says_of_each_group_whether_it_is_throttled() {
+        let text = String::from_utf8(written(TraceForm::Ftrace)).expect("text");
+        let told = |group: &str| -> Vec<_> {
+            let mark = format!(": tracing_mark_write: C|0|throttled_{group}|");
+            text.lines().filter_map(|line| line.split_once(&mark)).map(|it| it.1).collect()
+        };
+        assert_eq!(told("CPU0_/a"), ["1", "0", "1", "0"], "{text}");
+        assert_eq!(told("CPU1_/a"), ["1"], "{text}");
+        assert_eq!(told("CPU0_/a/b"), ["1", "0"], "{text}");
+        assert_eq!(told("CPU0_/c_d_e"), ["1", "0"], "{text}");
+    }
+}

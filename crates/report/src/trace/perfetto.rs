@@ -113,7 +113,8 @@ impl<W: Write> Pen for Writer<W> {
                 self.slice(Track::SchedulerOf(cpu), "scheduler", begins)
             }
             Scheduled::Throttling { cpu, group, begins } => {
-                self.slice(Track::ThrottledOn(cpu, group), "throttled", begins)
+                let path = self.cast.group(group).to_owned();
+                self.slice(Track::ThrottledOn(cpu, group), &path, begins)
             }
             Scheduled::Expired { cpu, greedy } => {
                 let name = if greedy { "timer, greedily" } else { "timer" };

@@ -56,6 +56,15 @@ pub fn spin(span: Duration) {
     }
 }
 
+/// Looks until what is to happen has happened.
+pub fn until(happened: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !happened() {
+        assert!(started.elapsed() < ms(60_000), "it does not happen");
+        thread::sleep(ms(1));
+    }
+}
+
 /// Lines of /proc for each kernel thread of this process whose name begins with `runyard-`.
 pub fn threads() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();

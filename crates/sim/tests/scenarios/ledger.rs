@@ -9,13 +9,14 @@
 
 use crate::oracle::Oracle;
 use crate::rig::Run;
-use runyard_engine::attr::{Attr, Policy};
+use runyard_engine::attr::{Attr, GroupId, Policy};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_workload::Scenario;
 use runyard_workload::scenario::TaskSpec;
+use std::collections::BTreeSet;
 
 /// What a CPU does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +26,13 @@ enum Doing {
     Exec(TaskId),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Cpu {
     doing: Doing,
     since: Time,
     holder: Option<TaskId>,
-    throttled: bool,
+    /// The groups that are throttled here; the root for real-time tasks as such.
+    throttled: BTreeSet<GroupId>,
     idle: Nanos,
     overhead: Nanos,
     executed: Nanos,
@@ -60,6 +62,8 @@ pub struct Known<'s> {
     sleep: Nanos,
     /// Its own policy, not an inherited one.
     pub policy: Policy,
+    /// Its task group.
+    group: GroupId,
     /// Its timer slack, while it is not real-time.
     pub slack: Nanos,
     /// The beginning of its last stretch of executing.
@@ -75,6 +79,9 @@ pub struct Ledger<'s> {
     oracle: Oracle<'s>,
     /// Whether affinities hold: the last of a task's CPUs may leave service.
     affinities_hold: bool,
+    /// Whether who holds a mutex may run out of its group's budget.
+    inherits: bool,
+    parents: Vec<GroupId>,
     /// Whether a CPU was found idle that had switched to a task.
     idle_with_a_task: bool,
 }
@@ -86,7 +93,7 @@ impl<'s> Ledger<'s> {
             doing: Doing::Idle,
             since: Time::ZERO,
             holder: None,
-            throttled: false,
+            throttled: BTreeSet::new(),
             idle: Nanos::ZERO,
             overhead: Nanos::ZERO,
             executed: Nanos::ZERO,
@@ -105,6 +112,7 @@ impl<'s> Ledger<'s> {
                 wait: Nanos::ZERO,
                 sleep: Nanos::ZERO,
                 policy: task.policy,
+                group: task.group,
                 slack: spec.properties.slack.unwrap_or(Attr::DEFAULT_SLACK),
                 executes_since: Time::ZERO,
             }
@@ -115,8 +123,17 @@ impl<'s> Ledger<'s> {
             tasks: outcome.tasks.iter().enumerate().map(known).collect(),
             oracle: Oracle::of(scenario, outcome.tasks.len()),
             affinities_hold: !run.hotplug,
+            inherits: scenario.pi_enabled,
+            parents: scenario.groups.iter().map(|group| group.parent).collect(),
             idle_with_a_task: false,
         }
+    }
+
+    /// A group and those above it, without the root.
+    fn lineage(&self, group: GroupId) -> impl Iterator<Item = GroupId> {
+        let below_root = |group: GroupId| (group != GroupId::ROOT).then_some(group);
+        let parent = move |group: &GroupId| below_root(self.parents[group.index()]);
+        std::iter::successors(below_root(group), parent)
     }
 
     /// Goes through the run.
@@ -156,8 +173,12 @@ impl<'s> Ledger<'s> {
             What::Exec { task, policy } => {
                 want(self.cpus[cpu.index()].holder == Some(task), "a CPU executes its task")?;
                 want(self.known(task).policy == policy, "it is accounted under its policy")?;
-                let throttled = self.cpus[cpu.index()].throttled && policy.rt_prio().is_some();
-                want(!throttled, "no real-time task executes where they are throttled")?;
+                let throttled = &self.cpus[cpu.index()].throttled;
+                let rt = throttled.contains(&GroupId::ROOT) && policy.rt_prio().is_some();
+                want(!rt, "no real-time task executes where they are throttled")?;
+                let group = self.tasks[task.index()].group;
+                let below = self.lineage(group).any(|group| throttled.contains(&group));
+                want(!below || self.inherits, "nobody executes below a throttled group")?;
                 self.turn(cpu, Doing::Exec(task));
                 self.known(task).executes_since = at;
             }
@@ -175,11 +196,17 @@ impl<'s> Ledger<'s> {
                 want(allowed || !self.affinities_hold, "a task executes where it may")?;
                 self.oracle.begins(task, &self.tasks[task.index()], (phase, step), at)?;
             }
-            What::Changed { task, policy, .. } => self.known(task).policy = policy,
-            What::Throttled { .. } | What::Unthrottled { .. } => {
-                let was = &mut self.cpus[cpu.index()].throttled;
-                let throttled = matches!(what, What::Throttled { .. });
-                want(std::mem::replace(was, throttled) != throttled, "a change is told once")?;
+            What::Changed { task, policy, group, .. } => {
+                let known = self.known(task);
+                (known.policy, known.group) = (policy, group);
+            }
+            What::Throttled { group } => {
+                let new = self.cpus[cpu.index()].throttled.insert(group);
+                want(new, "who is throttled was not")?;
+            }
+            What::Unthrottled { group } => {
+                let known = self.cpus[cpu.index()].throttled.remove(&group);
+                want(known, "who is not throttled any more was")?;
             }
             What::TimerInterrupt
             | What::TimerArmed

@@ -224,7 +224,7 @@ fn who_keeps_others_waiting_runs_on() {
     near(&with, "holder", 10.0);
 }
 
-/// What waits for budget comes back where it was, neither paid nor fined (the founding TODO).
+/// What waits for budget comes back where it was, neither paid nor fined.
 #[test]
 fn a_group_that_comes_back_has_no_advantage() {
     let run = run(

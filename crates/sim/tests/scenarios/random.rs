@@ -103,6 +103,11 @@ struct Case {
     forked: Thread,
     hint_delay: u32,
     hotplug: Vec<(u32, u16, bool)>,
+    /// Of the groups /a, /a/b and /c: runtime in tenths of the period, the period in milliseconds,
+    /// whether a quarter is burst, and whether it is each CPU's.
+    limits: [Option<(u8, u8, bool, bool)>; 3],
+    /// When, which of the first two groups, and milliseconds of 5.
+    relimits: Vec<(u32, u8, Option<u8>)>,
     millis: u64,
     seed: u64,
     /// By how much everything that takes time takes longer: real-time budgets are of seconds.
@@ -195,12 +200,20 @@ fn case() -> impl Strategy<Value = Case> {
         1 => vec((0..20_000_u32, 1..5_u16, any::<bool>()), 1..6),
     ];
     let off = vec(0..Feature::ALL.len(), 0..3);
-    let how = (any::<[bool; 2]>(), off, prop_oneof![Just(0), 0..50_000_u32], hotplug, 2..100_u64);
+    let limit = (1..=30_u8, 1..=10_u8, any::<bool>(), any::<bool>());
+    let limits = prop_oneof![
+        2 => Just([None; 3]),
+        3 => prop::array::uniform3(prop::option::weighted(0.6, limit)),
+    ];
+    let relimit = (0..20_000_u32, 0..2_u8, prop::option::of(1..=5_u8));
+    let relimits = prop_oneof![2 => Just(Vec::new()), 1 => vec(relimit, 1..5)];
+    let hints = prop_oneof![Just(0), 0..50_000_u32];
+    let how = (any::<[bool; 2]>(), off, hints, hotplug, 2..100_u64, (limits, relimits));
     let scale = prop_oneof![19 => Just(1), 1 => Just(LONG)];
     (machine, how, vec(thread(), 1..8), thread(), 0..1000_u64, scale).prop_map(
         |(machine, how, threads, forked, seed, scale)| {
             let (shape, tick_hz, costs) = machine;
-            let ([inherits, eevdf], off, hint_delay, hotplug, millis) = how;
+            let ([inherits, eevdf], off, hint_delay, hotplug, millis, (limits, relimits)) = how;
             Case {
                 shape,
                 tick_hz,
@@ -212,6 +225,8 @@ fn case() -> impl Strategy<Value = Case> {
                 forked,
                 hint_delay,
                 hotplug,
+                limits,
+                relimits,
                 millis,
                 seed,
                 scale,
@@ -322,6 +337,15 @@ impl Thread {
     }
 }
 
+/// The limit of a group as members. It has a millisecond at least.
+fn limit(limit: Option<(u8, u8, bool, bool)>) -> String {
+    let Some((tenths, period, bursts, per_cpu)) = limit else { return String::new() };
+    let period = u32::from(period) * 1_000;
+    let runtime = (period * u32::from(tenths) / 10).max(1_000);
+    let burst = if bursts { runtime / 4 } else { 0 };
+    format!("'runtime': {runtime}, 'period': {period}, 'burst': {burst}, 'per_cpu': {per_cpu}")
+}
+
 impl Case {
     fn text(&self) -> String {
         let (shape, cpus) = SHAPES[self.shape];
@@ -330,13 +354,14 @@ impl Case {
         let off: Vec<_> =
             self.off.iter().map(|&at| format!("'NO_{}'", Feature::ALL[at].name())).collect();
         let off = [off, self.eevdf.then(|| "'EEVDF'".to_owned()).into_iter().collect()].concat();
+        let [a, b, c] = self.limits.map(limit);
         let mut text = format!(
             "{{\n  'machine': {{'topology': '{shape}', 'tick_hz': {tick_hz}, 'costs': {{\n    \
              'context_switch_ns': {switch}, 'migration_ns': {migration}, 'ipi_ns': {ipi},\n    \
              'wakeup_ns': {wakeup}, 'timer_interrupt_ns': {interrupt}, 'jitter_ns': {jitter},\n    \
              'timer_latency_ns': {latency}, 'idle_exit_ns': {exit}}}}},\n  \
-             'features': [{}],\n  'groups': {{'/a': {{'weight': 500, 'latency_nice': -20}}, \
-             '/a/b': {{'latency_nice': 19}}, '/c': {{'weight': 2000}}, \
+             'features': [{}],\n  'groups': {{'/a': {{'weight': 500, 'latency_nice': -20, {a}}}, \
+             '/a/b': {{'latency_nice': 19, {b}}}, '/c': {{'weight': 2000, {c}}}, \
              '/a/i': {{'idle': true, 'latency_nice': -7}}, '/a/i/d': {{}}}},\n  \
              'global': {{'pi_enabled': {inherits}}},\n  'tasks': {{\n",
             off.join(", ")
@@ -356,17 +381,23 @@ impl Case {
         let millis = self.millis * u64::from(self.scale);
         let world = world().costs_of_the_text().millis(millis).seed(self.seed);
         let world = world.hint_delay(Nanos(self.hint_delay.into()));
-        self.hotplug.iter().fold(world, |world, &(at, cpu, online)| {
-            world.hotplug(Time::ZERO + Nanos::from_micros(at.into()), cpu, online)
-        })
+        let at = |micros: u32| Time::ZERO + Nanos::from_micros(micros.into());
+        let world = self.relimits.iter().fold(world, |world, &(micros, group, runtime)| {
+            let limit = runtime.map(|runtime| (runtime.into(), 5));
+            world.relimit(at(micros), u32::from(group) + 1, limit)
+        });
+        self.hotplug
+            .iter()
+            .fold(world, |world, &(micros, cpu, online)| world.hotplug(at(micros), cpu, online))
     }
 }
 
 impl Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Case { seed, hint_delay, hotplug, .. } = self;
+        let Case { seed, hint_delay, hotplug, relimits, .. } = self;
         let millis = self.millis * u64::from(self.scale);
         writeln!(f, "{millis} ms, seed {seed}, hint_delay {hint_delay} ns, hotplug {hotplug:?}")?;
+        writeln!(f, "limits change: {relimits:?}")?;
         f.write_str(&self.text())
     }
 }

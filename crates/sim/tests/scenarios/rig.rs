@@ -213,7 +213,7 @@ impl Run {
 
     fn picture(&self) -> String {
         let last = &self.events[self.events.len().saturating_sub(DRAWN)..];
-        timeline(last, &|task| self.outcome.tasks[task.index()].name.clone())
+        timeline(last, &|task: TaskId| self.outcome.tasks[task.index()].name.clone())
     }
 
     pub fn end(&self) -> Time {

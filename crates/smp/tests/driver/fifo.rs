@@ -3,7 +3,8 @@
 //!
 //! The driver sees tasks enter, leave and yield, and notes for each when it joined its list. What
 //! it cannot see it does not judge: tasks that came in one call are equals, SCHED_RR tasks turn
-//! at ticks, and one that is made way for goes to the head.
+//! at ticks, and one that is made way for goes to the head. Who is below a throttled group is not in
+//! line, and joins at the tail when that is over; that may be in the same call.
 
 use super::Job;
 use super::Payload;
@@ -64,7 +65,7 @@ impl Queueing {
             return;
         };
         machine.inspect(cpu, |rq| {
-            for (_, task) in rq.tasks().filter(|(_, task)| task.rt_prio() == Some(prio)) {
+            for (_, task) in rq.competing().filter(|(_, task)| task.rt_prio() == Some(prio)) {
                 let stayed = |place: &&Place| is_at(place, cpu, prio) && !moved.contains(&task.id);
                 let known = self.places.get(&task.id).filter(stayed);
                 let other = known.and_then(|place| place.since).unwrap_or(i64::MAX);
@@ -74,16 +75,22 @@ impl Queueing {
     }
 
     /// Notes where everybody is after a call in which `moved` left a run queue for another.
-    pub(super) fn follow(&mut self, machine: &Machine<Payload>, moved: &[TaskId]) {
+    pub(super) fn follow(
+        &mut self,
+        machine: &Machine<Payload>,
+        moved: &[TaskId],
+        throttlings: &[CpuId],
+    ) {
         self.calls += 1;
         let mut places = BTreeMap::new();
         for cpu in (0..machine.config().topology.cpus()).map(CpuId::at) {
             machine.inspect(cpu, |rq| {
                 let curr = rq.curr();
-                for (_, task) in rq.tasks() {
+                for (_, task) in rq.competing() {
                     if let Some(prio) = task.rt_prio() {
                         let moved = moved.contains(&task.id);
                         let since = self.since(task, (cpu, prio), curr, moved);
+                        let since = since.filter(|_| !throttlings.contains(&cpu));
                         places.insert(task.id, Place { cpu, prio, since });
                     }
                 }

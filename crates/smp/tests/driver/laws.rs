@@ -1,7 +1,7 @@
 //! What holds after every action, and what holds once nothing is owed.
 
 use super::{Op, World};
-use runyard_engine::attr::Attr;
+use runyard_engine::attr::{Attr, GroupId};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::{Importance, Resched};
@@ -50,6 +50,11 @@ impl World {
         for cpu in self.all() {
             self.check_cpu(cpu);
         }
+        let overdue = |cpu| self.machine.next_expiry(cpu).is_some_and(|at| at <= self.now);
+        for group in (1..4).map(GroupId).filter(|_| !self.all().any(overdue)) {
+            let stranded = self.machine.waits_in_vain(self.now, group);
+            assert_eq!(stranded, None, "{group:?} waits with budget left");
+        }
         if NEEDED.into_iter().all(|feature| self.features.has(feature)) {
             self.check_priorities();
         }
@@ -60,7 +65,7 @@ impl World {
         self.machine.inspect(cpu, |rq| {
             assert_eq!(rq.resched(), Resched::No, "all kicks were served\n{rq}");
             let throttled = rq.is_online() && rq.load().level == Importance::Closed;
-            let idle = rq.curr().is_none() && rq.tasks().count() > 0;
+            let idle = rq.curr().is_none() && rq.competing().count() > 0;
             assert!(!idle || throttled, "CPU {cpu} idles\n{rq}");
             for (_, task) in rq.tasks() {
                 let known = &self.tasks[task.id.index()];
@@ -83,7 +88,7 @@ impl World {
         for cpu in self.all().filter(|cpu| levels[cpu.index()] != Importance::Closed) {
             let running = self.cpus[cpu.index()].running.as_ref().map(|&(id, _)| id);
             self.machine.inspect(cpu, |rq| {
-                for (_, task) in rq.tasks().filter(|(_, task)| Some(task.id) != running) {
+                for (_, task) in rq.competing().filter(|(_, task)| Some(task.id) != running) {
                     let Some(prio) = task.rt_prio() else { continue };
                     let less = |on: &CpuId| {
                         levels.get(on.index()).is_some_and(|&l| l < Importance::Rt(prio))

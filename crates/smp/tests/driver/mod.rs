@@ -16,8 +16,10 @@ use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Sli
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::{self, Feature, Features};
+use runyard_engine::limit::Limit;
 use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
 use runyard_engine::task::{Change, Task, TaskId};
+use runyard_engine::throttle::Throttling;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
@@ -55,6 +57,7 @@ enum Op {
     Publish,
     ServeKick,
     Settle,
+    Relimit,
 }
 
 impl Op {
@@ -74,7 +77,7 @@ impl Op {
         Op::Publish,
         Op::ServeKick,
         Op::Settle,
-        Op::Schedule,
+        Op::Relimit,
     ];
 }
 
@@ -101,6 +104,8 @@ pub struct Asked {
     silent: Vec<CpuId>,
     /// Who left a run queue for another.
     moved: Vec<TaskId>,
+    /// Where a group was throttled, or was not any more.
+    throttlings: Vec<CpuId>,
 }
 
 impl Effects<Payload> for Asked {
@@ -115,6 +120,10 @@ impl Effects<Payload> for Asked {
             return None;
         }
         Some(moving)
+    }
+
+    fn throttling(&mut self, cpu: CpuId, _: Throttling) {
+        self.throttlings.push(cpu);
     }
 
     fn hold_back(&mut self, cpu: CpuId) -> bool {
@@ -311,6 +320,10 @@ impl World {
                 }
             }
             Op::Settle => self.settle(),
+            Op::Relimit => {
+                let group = GroupId(u32::from(a % 3) + 1);
+                self.machine.set_limit(now, group, limit(b), &mut self.fx);
+            }
         }
         self.after(op);
     }
@@ -318,8 +331,9 @@ impl World {
     /// Takes over what the machine asked for in a call, then checks.
     fn after(&mut self, op: Op) {
         self.take_over();
-        self.queueing.follow(&self.machine, &self.fx.moved);
+        self.queueing.follow(&self.machine, &self.fx.moved, &self.fx.throttlings);
         self.fx.moved.clear();
+        self.fx.throttlings.clear();
         for task in &mut self.tasks {
             let cpus = &self.cpus;
             task.homeless |= !task.asked.affinity.iter().any(|cpu| is_online(cpus, cpu));
@@ -407,7 +421,9 @@ impl World {
         let running = next.as_ref().map(|&(id, _)| id);
         self.cpus[cpu.index()].running = next;
         let switched = Switched { cpu, was, running, yielded };
-        self.queueing.switches(&self.machine, switched, &self.fx.moved);
+        if !self.fx.throttlings.contains(&cpu) {
+            self.queueing.switches(&self.machine, switched, &self.fx.moved);
+        }
     }
 
     /// Serves what is due on `cpu`.
@@ -467,6 +483,7 @@ impl World {
         match what % 10 {
             0 | 1 => Change { affinity: Some(affinity(&self.machine, value)), ..none },
             2 | 3 => Change { policy: Some(policy(value)), ..none },
+            4 if value >= 0x80 => Change { inherited_group: Some(above(value)), ..none },
             4 => Change { group: Some(GroupId((value % 4).into())), ..none },
             5 => Change { boost: Some(RtPrio::new((value % 8).into())), ..none },
             6 => Change { slack: Some(Nanos(value.into())), ..none },
@@ -573,6 +590,18 @@ fn policy(byte: u8) -> Policy {
 /// Mostly nobody's, so that those who ask for one meet those who do not.
 fn latency_nice(byte: u8) -> LatencyNice {
     LatencyNice::new(pick(&[0, 0, -20, 19], byte)).unwrap()
+}
+
+/// None, or one of a few milliseconds in a few, over all CPUs or for each.
+fn limit(byte: u8) -> Option<Limit> {
+    let [runtime, period] = [byte & 3, byte >> 2 & 3].map(|n| Nanos::from_millis(n.into()));
+    let burst = if byte & 0x20 != 0 { runtime } else { Nanos::ZERO };
+    Limit::new(runtime, Nanos(period.0 + runtime.0), burst, byte & 0x10 != 0).ok()
+}
+
+/// The root, a group below it, or nothing that is inherited.
+fn above(byte: u8) -> Option<GroupId> {
+    pick(&[None, Some(GroupId::ROOT), Some(GroupId(1))], byte)
 }
 
 /// None, the shortest, a short one, or the longest.

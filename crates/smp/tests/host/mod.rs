@@ -13,8 +13,12 @@ use runyard_engine::balance::{Balanced, Found};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Features;
+#[cfg(loom)]
+use runyard_engine::limit::Limit;
 use runyard_engine::run_queue::{Expired, Importance, Prev, Released, Resched, Switch};
 use runyard_engine::task::{Change, Task, TaskId};
+#[cfg(loom)]
+use runyard_engine::time::Nanos;
 use runyard_engine::time::Time;
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
@@ -160,6 +164,23 @@ impl Cpu {
 
     pub fn set_group(&mut self, task: &Handle, group: GroupId) {
         self.change(task, Change { group: Some(group), ..Change::default() });
+    }
+
+    /// The group may use so many milliseconds in 100 from now on.
+    #[cfg(loom)]
+    pub fn set_limit(&mut self, millis: Option<u64>) {
+        let limit = |millis| {
+            let runtime = Nanos::from_millis(millis);
+            Limit::new(runtime, Limit::PERIOD, Nanos::ZERO, false).unwrap()
+        };
+        self.machine.set_limit(self.now, GROUP, millis.map(limit), &mut self.asked);
+    }
+
+    /// The running task sleeps, when it matters at what time.
+    #[cfg(loom)]
+    pub fn block_at(&mut self, now: Time) {
+        self.now = now;
+        self.block();
     }
 
     pub fn offline(&mut self, cpu: u16) {

@@ -9,7 +9,9 @@
 //! all go one way, and it fails instead of passing for nothing.
 #![cfg(loom)]
 
+#[path = "../host/mod.rs"]
 mod host;
+mod limits;
 
 use host::{Bench, Cpu, Handle, Part, fifo, normal, on};
 use loom::model::Builder;

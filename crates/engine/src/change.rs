@@ -1,0 +1,105 @@
+//! What is asked of a task that is in a run queue: another policy, group, affinity, and what it
+//! inherits.
+//!
+//! Invariants: a task that is changed is afterwards where it would be had it come as it is now, except
+//! that one which becomes less important goes to the head of its new list.
+
+use crate::attr::Policy;
+use crate::group::Groups;
+use crate::heap::Index;
+use crate::list::End;
+use crate::run_queue::{Resched, RunQueue};
+use crate::task::{Change, Slot, Task};
+use crate::time::Time;
+
+/// What was done to a task in a queue.
+#[must_use]
+#[derive(Debug)]
+pub struct Changed<P> {
+    /// Whether this CPU must reschedule.
+    pub resched: Resched,
+    /// The task itself, if it may not wait here any more: to be offered to another CPU.
+    pub evicted: Option<Box<Task<P>>>,
+}
+
+impl<P, G: Groups> RunQueue<P, G> {
+    /// Changes a task that is here. A task that becomes less important goes to the head of its new
+    /// list, as the kernel and, for inherited priorities, POSIX have it; else it goes to the tail.
+    ///
+    /// # Panics
+    /// If no task is at `slot`.
+    pub fn change(&mut self, now: Time, slot: Slot, change: Change) -> Changed<P> {
+        self.advance(now);
+        let at = slot.0;
+        let running = self.curr == Some(at);
+        let before = self.task(at).rt_prio();
+        let requeue = change.moves_in_queue();
+        let regroups = change.group.is_some() || change.inherited_group.is_some();
+        if requeue {
+            self.requeue(at, change);
+        } else if before.is_none() && change.reorders() {
+            self.reorder_fair(at, change);
+        } else {
+            self.task_mut(at).apply(change);
+        }
+        let task = self.task(at);
+        let allowed = task.attr.affinity.contains(self.cpu);
+        let after = task.rt_prio();
+        if after.is_some() && !self.is_stopped(at) {
+            self.update_pushable(at, End::Tail);
+        }
+        if running && regroups {
+            self.renew_payers();
+        }
+        if running {
+            let beaten = after < before || after.is_none() && requeue;
+            self.resched_if(beaten || !allowed || self.rt_wants_switch(at));
+        } else if !allowed {
+            self.dequeue(at, false);
+            self.preempt_for_loss();
+            let evicted = Some(self.remove_task(at));
+            return Changed { resched: self.resched(), evicted };
+        } else if requeue {
+            self.preempt_for(at);
+            self.preempt_for_loss();
+        }
+        Changed { resched: self.resched(), evicted: None }
+    }
+
+    /// Applies a change that moves a task to another queue or another place in it.
+    fn requeue(&mut self, at: Index, change: Change) {
+        let running = self.curr == Some(at);
+        let task = self.task(at);
+        let before = task.rt_prio();
+        let after = change
+            .policy
+            .map_or(task.attr.policy.rt_prio(), Policy::rt_prio)
+            .max(change.boost.unwrap_or(task.boost));
+        let (old, inherited) = (task.attr.group, task.inherited_group);
+        let group = change.inherited_group.unwrap_or(inherited).or(change.group).unwrap_or(old);
+        let regroups = group != task.queue_group();
+        if running && regroups {
+            // Who is throttled where it comes to waits again from the next pick on.
+            self.unthrottle_above(group);
+        }
+        let stops = !running && (self.is_stopped(at) || self.is_group_stopped(group));
+        if before.is_some() && before == after && !stops {
+            let boosted = |task: &Task<P>| u32::from(task.boost.is_some());
+            let old = boosted(self.task(at));
+            self.task_mut(at).apply(change);
+            self.rt.nr_boosted = self.rt.nr_boosted - old + boosted(self.task(at));
+            return;
+        }
+        if running && before.is_none() {
+            self.put_prev_fair(at);
+        }
+        self.dequeue(at, false);
+        self.task_mut(at).apply(change);
+        self.enqueue(at, if after < before { End::Head } else { End::Tail });
+        match after {
+            _ if !running => {}
+            Some(_) => self.set_curr_rt(at),
+            None => self.set_curr_fair(at),
+        }
+    }
+}
