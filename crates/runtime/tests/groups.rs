@@ -313,8 +313,8 @@ fn a_runtime_ends_though_its_tasks_wait_for_budget() {
                 let builder = Task::builder().group(&group);
                 let builder = if fifo { builder.fifo(10) } else { builder };
                 // In the middle of a poll; and one that is never polled.
-                let _ = builder.clone().spawn(async { Work::default().compute(ms(50)) });
-                let _ = builder.spawn(std::future::pending::<()>());
+                drop(builder.clone().spawn(async { Work::default().compute(ms(50)) }));
+                drop(builder.spawn(std::future::pending::<()>()));
             }
             time::sleep(ms(30)).await;
         });
