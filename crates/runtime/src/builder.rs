@@ -63,6 +63,7 @@ impl Task {
         task::without_preemption(|| lock(&self.cell.asked).policy = policy);
         self.change(Change { policy: Some(policy), ..Change::default() });
         task::without_preemption(|| self.cell.stands_differently());
+        self.cell.tell_change();
     }
 
     /// Lets it run on these of the runtime's CPUs, counted from 0; it leaves another at once.
@@ -96,6 +97,7 @@ impl Task {
         task::without_preemption(|| lock(&self.cell.asked).latency_nice = nice);
         self.cell.shared.has_heirs.store(true, Ordering::Release);
         self.change(Change { latency_nice: Some(nice), ..Change::default() });
+        self.cell.tell_change();
         Ok(())
     }
 
@@ -127,6 +129,7 @@ impl Task {
         let group = group.into().cloned();
         assert_same_runtime(group.as_ref(), &self.cell.shared);
         self.cell.move_to_group(group);
+        self.cell.tell_change();
     }
 
     /// Ends the task at its next await, unless it is over by then.

@@ -13,6 +13,7 @@ use crate::shared::Shared;
 use crate::worker::Worker;
 use async_task::Runnable;
 use runyard_engine::attr::{Attr, LatencyNice, Policy, Slice};
+use runyard_engine::event::What;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::control::Control;
@@ -223,6 +224,17 @@ impl Cell {
     /// Says how the task is woken; before anybody polls it.
     pub(crate) fn set_waker(&self, waker: Waker) {
         without_preemption(|| *lock(&self.waker) = Some(waker));
+    }
+
+    /// Tells the observer, if there is one, that something else was asked for the task.
+    pub(crate) fn tell_change(&self) {
+        let shared = &self.shared;
+        without_preemption(|| {
+            shared.tell(shared.here(Worker::cpu).unwrap_or_default(), || {
+                let Asked { policy, latency_nice, .. } = *lock(&self.asked);
+                What::Changed { task: self.id, policy, group: self.group_id(), latency_nice }
+            });
+        });
     }
 
     pub(crate) fn abort(&self) {

@@ -183,11 +183,12 @@ mod models {
     use super::*;
     use crate::primitives::Arc;
     use loom::cell::UnsafeCell;
+    use loom::sync::Notify;
     use loom::thread;
 
     /// What the mutex guards: loom reports two who touch it at a time.
     struct World {
-        turns: Turns<(), ()>,
+        turns: Turns<Arc<Notify>, ()>,
         value: UnsafeCell<u32>,
     }
 
@@ -198,12 +199,13 @@ mod models {
 
         /// Has it once, however long that takes.
         fn once(&self, me: Taker) {
+            let bell = Arc::new(Notify::new());
             if !self.turns.take(me)
-                && let Joined::Waits(ticket, queue, _) = self.turns.join(me, None, ())
+                && let Joined::Waits(ticket, queue, _) = self.turns.join(me, None, bell.clone())
             {
                 drop(queue);
                 while self.turns.queue().get_mut(ticket).is_some() {
-                    thread::yield_now();
+                    bell.wait();
                 }
             }
             self.use_it(me);
@@ -222,13 +224,17 @@ mod models {
 
         fn give_back(&self, me: Taker) {
             if !self.turns.free(me) {
-                let _ = self.turns.pass_on(&mut self.turns.queue());
+                let next = self.turns.pass_on(&mut self.turns.queue());
+                if let Some((_, bell)) = next {
+                    bell.notify();
+                }
             }
         }
 
         /// Wants it, and leaves if its turn has not come by then.
         fn perhaps(&self, me: Taker) -> u32 {
-            if let Joined::Waits(ticket, queue, _) = self.turns.join(me, None, ()) {
+            let bell = Arc::new(Notify::new());
+            if let Joined::Waits(ticket, queue, _) = self.turns.join(me, None, bell) {
                 drop(queue);
                 if self.turns.leave(&mut self.turns.queue(), ticket).is_some() {
                     return 0;
