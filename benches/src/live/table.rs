@@ -1,6 +1,6 @@
 //! What was measured, as tables in plain ASCII.
 
-use super::{BesideHog, Comparison, Lateness, Measured, Peer};
+use super::{BesideHog, Comparison, Held, Lateness, Measured, Peer};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 /// One table for each kind of figure of which there is some.
@@ -22,7 +22,23 @@ pub(crate) fn render(measured: &Measured) -> String {
         let head = ["preemption", "times", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
         tables.push(table(head, measured.preemption.iter().map(lateness)));
     }
+    if !measured.limits.is_empty() {
+        let head = ["limit", "polls", "used in 10 s", "in any second", "charged"];
+        tables.push(table(head, measured.limits.iter().map(held)));
+    }
     tables.join("\n")
+}
+
+fn held(row: &Held) -> [String; 5] {
+    let of = |share: f64| format!("{:.2}%", share * 100.0);
+    let [least, most] = row.seconds;
+    [
+        format!("{} % of a CPU in {} ms", row.percent, row.period_ms),
+        row.polls.to_owned(),
+        of(row.used),
+        format!("{}..{}", of(least), of(most)),
+        of(row.charged),
+    ]
 }
 
 fn comparison(row: &Comparison) -> [String; 6] {
