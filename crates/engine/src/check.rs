@@ -33,7 +33,8 @@ impl<P, G: Groups> RunQueue<P, G> {
     fn check_curr(&self) {
         let mut tasks = 0;
         for (slot, task) in self.tasks() {
-            tasks += u32::from(!self.is_stopped(slot.0));
+            let out_of_budget = task.rt_prio().is_some() && self.rt.is_throttled();
+            tasks += u32::from(!self.is_stopped(slot.0) && !out_of_budget);
             let runs = self.curr == Some(slot.0);
             ensure!(
                 self,

@@ -344,6 +344,16 @@ mod tests {
     }
 
     #[test]
+    fn a_debt_does_not_lapse_with_its_period() {
+        let mut pool = pool(10, 0);
+        let (mut grant, _) = pool.draw(Time(99 * MS), CpuId(1), false);
+        grant.charge(Nanos(4 * MS));
+        let _ = pool.give_back(Time(103 * MS), grant);
+        assert_eq!(drain(&mut pool, 103 * MS), 7 * MS);
+        pool.check(Nanos::ZERO);
+    }
+
+    #[test]
     fn what_is_given_back_goes_to_who_waits() {
         let mut pool = pool(1, 0);
         let mut grants: Vec<_> = (0..)

@@ -112,7 +112,7 @@ pub struct CpuLoad {
     pub level: Importance,
     /// The most important task that waits and could go elsewhere.
     pub pushable: Option<RtPrio>,
-    /// Tasks, the running one included.
+    /// Tasks that have the budget to run, the running one included.
     pub nr_running: u32,
     /// Fair tasks, the running one included.
     pub nr_fair: u32,
@@ -388,11 +388,11 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// Takes the next thing whose time has come, as the walk of [`TimerQueue`] orders them, and
     /// does the scheduler's part of it. Ask [`RunQueue::resched`] after the last.
     pub fn expire(&mut self, now: Time) -> Option<Expired> {
+        let limits = self.limits.next();
         let own = [
             (self.next_tick(), Expired::Tick),
             (self.rt.period_end, Expired::RtPeriod),
-            (self.limits.grant_ends, Expired::Grant),
-            (self.limits.next_refill(), Expired::Refill),
+            (Some(limits).filter(|&at| at < Time::MAX), Expired::Grant),
         ];
         let own = own.into_iter().filter_map(|(at, what)| Some((at?, what)));
         let first = own.min_by_key(|&(at, _)| at);
@@ -409,9 +409,8 @@ impl<P, G: Groups> RunQueue<P, G> {
         match what {
             Expired::Tick => self.tick(),
             Expired::RtPeriod => self.end_rt_period(now),
-            Expired::Grant => self.end_grant(),
-            Expired::Refill => self.end_wait(),
-            Expired::Timer(_) => unreachable!("timers were served above"),
+            Expired::Grant => return Some(self.end_grant_or_wait(now)),
+            Expired::Refill | Expired::Timer(_) => unreachable!("none of the queue's own"),
         }
         Some(what)
     }
@@ -433,8 +432,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     pub fn next_expiry(&self) -> Option<Time> {
         let at = |at: Option<Time>| at.unwrap_or(Time::MAX);
         let timers = self.timers.first().map(|window| window.hard);
-        let limits = at(self.limits.grant_ends).min(at(self.limits.next_refill()));
-        let own = at(self.next_tick()).min(at(self.rt.period_end)).min(limits);
+        let own = at(self.next_tick()).min(at(self.rt.period_end)).min(self.limits.next());
         let first = own.min(at(timers));
         (first < Time::MAX).then_some(first)
     }
@@ -467,8 +465,10 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.detach(now, slot)
     }
 
+    /// Who could run: a CPU that has real-time tasks without budget has room for others.
     pub(crate) fn nr_running(&self) -> u32 {
-        self.rt.nr + self.fair.root.nr_tasks
+        let rt = if self.rt.is_throttled() { 0 } else { self.rt.nr };
+        rt + self.fair.root.nr_tasks
     }
 
     /// The snapshot that others decide on.
@@ -614,8 +614,8 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// The first whose groups have budget for it; those that have none are throttled.
     fn pick_who_is_paid_for(&mut self, yielded: Option<Index>) -> Option<Index> {
         let mut yielded = yielded;
+        self.dismiss_payers();
         loop {
-            self.dismiss_payers();
             let at = self.pick_rt().or_else(|| self.pick_fair(yielded.take()))?;
             let Err(group) = self.charge_to_groups(at, true) else { return Some(at) };
             self.dismiss_payers();

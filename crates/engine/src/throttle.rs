@@ -26,7 +26,7 @@ use crate::heap::{Forest, Heap, Index};
 use crate::limit::UsageOnCpu;
 use crate::list::{End, List};
 use crate::pool::Grant;
-use crate::run_queue::{Resched, RunQueue};
+use crate::run_queue::{Expired, Resched, RunQueue};
 use crate::task::{Slot, Task};
 use crate::time::{Nanos, Time};
 
@@ -73,7 +73,11 @@ pub(crate) struct Limits {
     payers: Vec<Payer>,
     former: Vec<Payer>,
     /// When the first grant of a payer is used up.
-    pub(crate) grant_ends: Option<Time>,
+    grant_ends: Option<Time>,
+    /// The earlier of that and of the first refill; later than any time if there is neither.
+    next: Time,
+    /// Somebody paid or was told of budget since the last pick.
+    unsettled: bool,
     /// The throttled groups, by when there is budget.
     throttled: Heap,
     forest: Forest<(Time, u64)>,
@@ -96,6 +100,8 @@ impl Limits {
             payers: Vec::new(),
             former: Vec::new(),
             grant_ends: None,
+            next: Time::MAX,
+            unsettled: false,
             throttled: Heap::default(),
             forest: Forest::new(),
             nr_throttled: 0,
@@ -119,9 +125,21 @@ impl Limits {
         self.throttlings.reserve((2 * groups).saturating_sub(self.throttlings.len()));
     }
 
-    /// When the first of the throttled groups has budget again.
-    pub(crate) fn next_refill(&self) -> Option<Time> {
-        self.throttled.first().map(|at| self.forest.key(at).0)
+    /// When something is to be done here; later than any time if never.
+    #[inline]
+    pub(crate) fn next(&self) -> Time {
+        self.next
+    }
+
+    fn renew_next(&mut self) {
+        let refill = self.throttled.first().map(|at| self.forest.key(at).0);
+        let at = |time: Option<Time>| time.unwrap_or(Time::MAX);
+        self.next = at(refill).min(at(self.grant_ends));
+    }
+
+    fn set_grant_ends(&mut self, at: Option<Time>) {
+        self.grant_ends = at;
+        self.renew_next();
     }
 
     fn usage(&mut self, group: GroupId) -> &mut UsageOnCpu {
@@ -156,6 +174,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     /// Whether this CPU gave back what another waits for.
+    #[inline]
     #[must_use]
     pub fn has_refilled(&self) -> bool {
         !self.limits.refilled.is_empty()
@@ -169,6 +188,7 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     /// Takes what came of limits, in the order in which it came. To be called until it gives `None`,
     /// after each call but those of timers.
+    #[inline]
     pub fn take_throttling(&mut self) -> Option<Throttling> {
         let some = !self.limits.throttlings.is_empty();
         some.then(|| self.limits.throttlings.remove(0))
@@ -189,6 +209,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
         if self.resched {
             self.limits.told.push(group);
+            self.limits.unsettled = true;
             return None;
         }
         self.groups.who_waits(group, now, self.cpu)
@@ -208,7 +229,8 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
         let budget = self.fresh_budget(group);
         self.group_mut(at).budget = budget;
-        self.limits.payers.retain(|payer| payer.at != at);
+        self.dismiss_payers();
+        self.limits.former.retain(|payer| payer.at != at);
         self.renew_payers();
         self.resched()
     }
@@ -230,7 +252,7 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     /// Makes the payers of the running task those that it has now.
     pub(crate) fn renew_payers(&mut self) {
-        std::mem::swap(&mut self.limits.payers, &mut self.limits.former);
+        self.dismiss_payers();
         let stopped = self.curr.is_some_and(|curr| self.charge_to_groups(curr, false).is_err());
         self.resched_if(stopped);
         self.settle();
@@ -242,8 +264,13 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     /// Before a pick: nobody runs, so nobody pays.
+    #[inline]
     pub(crate) fn dismiss_payers(&mut self) {
-        self.limits.grant_ends = None;
+        if self.limits.payers.is_empty() {
+            return;
+        }
+        self.limits.unsettled = true;
+        self.limits.set_grant_ends(None);
         let Limits { payers, former, .. } = &mut self.limits;
         former.append(payers);
     }
@@ -260,7 +287,6 @@ impl<P, G: Groups> RunQueue<P, G> {
             return Ok(());
         }
         self.call_payers(own, group);
-        self.limits.grant_ends = None;
         let (mut least, now) = (Nanos::MAX, self.clock);
         let mut stopped = Ok(());
         for nth in (0..self.limits.payers.len()).rev() {
@@ -273,7 +299,7 @@ impl<P, G: Groups> RunQueue<P, G> {
                 least = least.min(usable);
             }
         }
-        self.limits.grant_ends = (least < Nanos::MAX).then(|| now + least);
+        self.limits.set_grant_ends((least < Nanos::MAX).then(|| now + least));
         stopped
     }
 
@@ -316,7 +342,14 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     /// After a pick: who does not pay any more gives back what is left, and what this CPU was told of
     /// and did not draw is for the next that waits.
+    #[inline]
     pub(crate) fn settle(&mut self) {
+        if std::mem::take(&mut self.limits.unsettled) {
+            self.settle_with_all();
+        }
+    }
+
+    fn settle_with_all(&mut self) {
         while let Some(group) = self.limits.told.pop() {
             let waiting = self.groups.who_waits(group, self.clock, self.cpu);
             self.limits.refilled.extend(waiting.map(|waiting| (waiting, group)));
@@ -329,7 +362,14 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     /// Charges the payers for what the running task used.
+    #[inline]
     pub(crate) fn charge_payers(&mut self, span: Nanos) {
+        if !self.limits.payers.is_empty() {
+            self.charge_each_payer(span);
+        }
+    }
+
+    fn charge_each_payer(&mut self, span: Nanos) {
         for nth in 0..self.limits.payers.len() {
             let at = self.limits.payers[nth].at;
             let group = self.group(at).group;
@@ -347,7 +387,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     /// A grant is used up: the payers draw another, or the task leaves.
-    pub(crate) fn end_grant(&mut self) {
+    fn end_grant(&mut self) {
         let (mut least, now) = (Nanos::MAX, self.clock);
         for nth in 0..self.limits.payers.len() {
             let Payer { at, holds_back } = self.limits.payers[nth];
@@ -356,7 +396,8 @@ impl<P, G: Groups> RunQueue<P, G> {
                 least = least.min(usable);
             }
         }
-        self.limits.grant_ends = (least > Nanos::ZERO && least < Nanos::MAX).then(|| now + least);
+        let some = least > Nanos::ZERO && least < Nanos::MAX;
+        self.limits.set_grant_ends(some.then(|| now + least));
         self.resched_if(least == Nanos::ZERO);
     }
 
@@ -383,10 +424,21 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.fair.arrivals += 1;
         let key = (when, self.fair.arrivals);
         self.limits.forest.insert(&mut self.limits.throttled, at, key);
+        self.limits.renew_next();
+    }
+
+    /// The time of [`Limits::next`] has come: a grant is used up, or a throttled group may have budget.
+    pub(crate) fn end_grant_or_wait(&mut self, now: Time) -> Expired {
+        if self.limits.grant_ends.is_some_and(|at| at <= now) {
+            self.end_grant();
+            return Expired::Grant;
+        }
+        self.end_wait();
+        Expired::Refill
     }
 
     /// The time of the first throttled group has come: it is back if others left anything for it.
-    pub(crate) fn end_wait(&mut self) {
+    fn end_wait(&mut self) {
         let at = self.limits.throttled.first().expect("somebody waits for a refill");
         let (group, now, cpu) = (self.group(at).group, self.clock, self.cpu);
         if self.groups.next_refill(group, now, cpu).is_none() {
@@ -401,6 +453,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         let (now, group) = (self.clock, self.group(at).group);
         let since = self.budget_mut(at).throttled.take().expect("it is throttled");
         self.limits.forest.remove(&mut self.limits.throttled, at);
+        self.limits.renew_next();
         self.limits.nr_throttled -= 1;
         self.limits.usage(group).throttled += now.since(since);
         self.limits.throttlings.push(Throttling { group, begins: false });
@@ -452,6 +505,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     /// Whether a task is below a throttled group.
+    #[inline]
     pub(crate) fn is_stopped(&self, at: Index) -> bool {
         self.limits.nr_throttled > 0 && self.is_group_stopped(self.task(at).queue_group())
     }
@@ -477,7 +531,8 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     pub(crate) fn is_throttled_group(&self, at: Index) -> bool {
-        self.group(at).budget.is_some_and(|budget| budget.throttled.is_some())
+        let some = self.limits.nr_throttled > 0;
+        some && self.group(at).budget.is_some_and(|budget| budget.throttled.is_some())
     }
 
     /// Lets whatever group is throttled above `group` compete again, until it is picked.

@@ -74,16 +74,19 @@ impl<O: Observer> Sim<'_, O> {
         self.check_budgets();
     }
 
-    /// No group is throttled for long while its pool has budget: a CPU hears of what others give back
-    /// at once, and of a new period by an interrupt of its own.
+    /// No group is throttled for long while its pool has budget: a CPU hears of a new period by an
+    /// interrupt of its own, and of what others give back from one that did not need it, after all
+    /// others at the latest.
     fn check_budgets(&mut self) {
+        let errands = self.cpus.len() as u64 * self.costs.longest_errand().0;
+        let patience = self.costs.longest_timer_latency() + Nanos(errands);
         for nth in 1..self.stranded.len() {
             let group = GroupId(nth as u32);
             let waits = self.machine.waits_in_vain(self.now, group);
             let since = self.stranded[nth].filter(|_| waits.is_some()).unwrap_or(self.now);
             self.stranded[nth] = waits.map(|_| since);
             if let Some(cpu) = waits
-                && self.now.since(since) > self.costs.longest_timer_latency()
+                && self.now.since(since) > patience
             {
                 let path = &self.scenario.groups[nth].path;
                 let what =

@@ -53,6 +53,15 @@ impl CostModel {
         }
     }
 
+    /// What may lie between asking another CPU for something and its having done it, if it has a few
+    /// other things to do first.
+    pub(crate) fn longest_errand(&self) -> Nanos {
+        let Costs { context_switch, ipi, wakeup, timer_interrupt, idle_exit, jitter, .. } =
+            self.costs;
+        let all = [context_switch, ipi, wakeup, timer_interrupt, idle_exit];
+        Nanos(4 * all.into_iter().map(|cost| cost.0 + jitter.0).sum::<u64>())
+    }
+
     pub(crate) fn idle_exit(&mut self, cpu: CpuId) -> Nanos {
         self.draw_if_any(cpu, self.costs.idle_exit)
     }

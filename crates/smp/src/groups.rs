@@ -168,7 +168,7 @@ impl GroupTable {
         let mut free = lock(&self.free);
         let id = free.pop().ok_or(TooManyGroups)?;
         self.group(id).become_as(spec);
-        self.renew_limited();
+        self.group(id).limited.store(self.is_below_limit(id), Ordering::Release);
         Ok(id)
     }
 
@@ -189,6 +189,20 @@ impl GroupTable {
     /// part in it.
     pub(crate) fn set_limit(&self, now: Time, id: GroupId, limit: Option<Limit>, online: usize) {
         let free = lock(&self.free);
+        self.fill(now, id, limit, online);
+        self.renew_limited();
+        drop(free);
+    }
+
+    /// Gives all groups their first limits.
+    pub(crate) fn set_limits(&self, specs: &[GroupSpec], online: usize) {
+        let limited = self.ids().zip(specs).filter(|(_, spec)| spec.limit.is_some());
+        limited.for_each(|(id, spec)| self.fill(Time::ZERO, id, spec.limit, online));
+        self.renew_limited();
+    }
+
+    /// Gives a group the pools of a limit.
+    fn fill(&self, now: Time, id: GroupId, limit: Option<Limit>, online: usize) {
         let group = self.group(id);
         let limit = limit.filter(|_| self.limits);
         let epoch = group.epoch.fetch_add(1, Ordering::AcqRel) + 1;
@@ -201,8 +215,6 @@ impl GroupTable {
         *lock(&group.pools) = limit.map(of).unwrap_or_default();
         let own = if limit.is_some() { OWN } else { 0 };
         group.limited.store(self.bits(id) & ABOVE | own, Ordering::Release);
-        self.renew_limited();
-        drop(free);
     }
 
     /// The limit of a group.
@@ -261,16 +273,19 @@ impl GroupTable {
 
     /// Which groups have a limit above them.
     fn renew_limited(&self) {
-        // Parents may stand behind their children, since places are used again.
-        for id in self.ids() {
-            let mut above = self.parent(id);
-            let limited = |group: GroupId| self.bits(group) & OWN != 0;
-            while above != GroupId::ROOT && !limited(above) {
-                above = self.parent(above);
-            }
-            let bit = if above == GroupId::ROOT { 0 } else { ABOVE };
-            self.group(id).limited.store(self.bits(id) & OWN | bit, Ordering::Release);
+        for id in self.ids().skip(1) {
+            let bits = self.bits(id) & OWN | self.is_below_limit(id);
+            self.group(id).limited.store(bits, Ordering::Release);
         }
+    }
+
+    /// [`ABOVE`] if a group above this one has a limit.
+    fn is_below_limit(&self, id: GroupId) -> u8 {
+        let mut above = self.parent(id);
+        while above != GroupId::ROOT && self.bits(above) & OWN == 0 {
+            above = self.parent(above);
+        }
+        if above == GroupId::ROOT { 0 } else { ABOVE }
     }
 
     fn bits(&self, group: GroupId) -> u8 {

@@ -208,9 +208,7 @@ impl<W: Controlled> Machine<W> {
         let features = config.features;
         let groups = GroupTable::new(specs, room, n)
             .heeding(features.has(Feature::HardLimits), features.has(Feature::RuntimeShare));
-        for (group, spec) in groups.ids().zip(specs).filter(|(_, spec)| spec.limit.is_some()) {
-            groups.set_limit(Time::ZERO, group, spec.limit, n);
-        }
+        groups.set_limits(specs, n);
         let groups = Arc::new(groups);
         let cpu = |cpu| Cpu {
             queue: Mutex::new(Locked {

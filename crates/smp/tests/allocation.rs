@@ -6,6 +6,7 @@ use allocation_counter::measure;
 use runyard_engine::attr::{Attr, GroupId, Nice, Policy, RtPrio};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::limit::Limit;
 use runyard_engine::run_queue::{Prev, Switch};
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
@@ -45,7 +46,11 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let config = Config::new(Topology::new(2, 2, 1).unwrap());
-        let machine = Machine::new(config, &[GroupSpec::ROOT; 3]).unwrap();
+        let (runtime, period) = (Nanos::from_millis(9), Nanos::from_millis(10));
+        let limit = Limit::new(runtime, period, Nanos::ZERO, false).unwrap();
+        let limited = GroupSpec { limit: Some(limit), ..GroupSpec::ROOT };
+        let groups = [GroupSpec::ROOT, limited, GroupSpec::ROOT];
+        let machine = Machine::new(config, &groups).unwrap();
         let sleepers = (0..TASKS).map(task).collect();
         machine.reserve(2 * TASKS as usize);
         let (now, fx) = (Time(1), Carrier::default());
@@ -113,5 +118,7 @@ fn the_hot_calls_allocate_nothing() {
         bench.expire(turn % CPUS);
     }
     bench.machine.check();
+    let usage = bench.machine.usage(bench.now, GroupId(1));
+    assert!(usage.nr_throttled > 100, "{usage:?}");
     assert!(bench.fx.carried > 1_000, "{} tasks changed CPU", bench.fx.carried);
 }

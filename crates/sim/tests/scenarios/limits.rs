@@ -206,6 +206,18 @@ fn a_new_limit_counts_from_the_moment_it_is_set() {
     }
 }
 
+/// A hundred groups that share a period do not come back in one moment.
+#[test]
+fn groups_come_back_one_after_the_other() {
+    let groups: Vec<_> = (0..100).map(|n| format!("'/g{n}': {{'runtime': 1000}}")).collect();
+    let tasks: Vec<_> = (0..100).map(|n| hogs(&format!("h{n}"), 1, &format!("/g{n}"))).collect();
+    let run = run(world().cpus(4).millis(1_000).unlogged(), &groups.join(","), &tasks.concat());
+    let back = run.times(|event| matches!(event.what, What::Unthrottled { .. }));
+    run.holds(back.len() > 800, "they come back each period");
+    let together = back.chunk_by(|a, b| a == b).map(<[Time]>::len).max();
+    run.is("at one instant", together, Some(1));
+}
+
 /// A mutex that somebody outside waits for is given back by who is out of budget, on credit.
 #[test]
 fn who_keeps_others_waiting_runs_on() {

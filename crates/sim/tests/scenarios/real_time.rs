@@ -152,6 +152,17 @@ fn real_time_tasks_leave_a_twentieth_to_the_others() {
 }
 
 #[test]
+fn a_cpu_whose_real_time_tasks_are_out_of_budget_takes_others() {
+    let run = world().cpus(2).millis(2_000).run(
+        "'hog': {'policy': 'SCHED_FIFO', 'cpus': [1], 'run': 1000},
+         'fair': {'instance': 3, 'run': 300}",
+    );
+    let shares = ["fair-0", "fair-1", "fair-2"].map(|name| run.share(name, Nanos::from_secs(2)));
+    let sum: f64 = shares.into_iter().sum();
+    run.holds(sum > 104.0, &format!("one CPU and a twentieth of the other, not {sum} %"));
+}
+
+#[test]
 fn a_pinned_task_waits_though_others_idle() {
     let run = world().cpus(3).run(
         &[
