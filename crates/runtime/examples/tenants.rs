@@ -78,17 +78,17 @@ fn main() {
     }
     let number = |nth: usize| texts.get(nth).map(|text| text.parse().expect("a number"));
     let (seconds, rounds) = (number(0).unwrap_or(SECONDS), number(1).map_or(ROUNDS, |n| n as u64));
-    let mut hosts: [(&str, fn(&Load) -> [f64; 2], Vec<Round>); 2] =
-        [("tokio", on_tokio, Vec::new()), ("runyard", on_runyard, Vec::new())];
+    let turns: [Turn; 2] = [("tokio", on_tokio), ("runyard", on_runyard)];
+    let mut hosts = turns.map(|turn| (turn, Vec::new()));
     for seed in 0..rounds.max(1) {
-        for (name, turn, all) in &mut hosts {
+        for ((name, turn), all) in &mut hosts {
             let [without, with] = [false, true].map(|abuse| turn(&Load { seconds, abuse, seed }));
             eprintln!("{name}: p99 {:.2} ms, with abuse {:.2} ms", without[1], with[1]);
             all.push(Round { without, with });
         }
     }
     println!("tenants that behave, ms    p50     p99   with abuse: p50      p99   p99 over p99");
-    for (name, _, rounds) in hosts {
+    for ((name, _), rounds) in hosts {
         let median = |figure: &dyn Fn(&Round) -> f64| {
             let mut all: Vec<_> = rounds.iter().map(figure).collect();
             all.sort_by(f64::total_cmp);
@@ -104,6 +104,9 @@ fn main() {
         );
     }
 }
+
+/// A runtime, and a turn on it.
+type Turn = (&'static str, fn(&Load) -> [f64; 2]);
 
 /// p50 and p99 of those who behave, in ms.
 struct Round {
@@ -185,7 +188,7 @@ fn on_tokio(load: &Load) -> [f64; 2] {
             });
         }
     });
-    let figures = load.from_outside(address);
+    let figures = load.sent_by_another(address);
     OVER.store(true, Ordering::Relaxed);
     runtime.shutdown_timeout(PATIENCE);
     figures
@@ -211,7 +214,7 @@ fn on_runyard(load: &Load) -> [f64; 2] {
             }));
         }
     }));
-    let figures = load.from_outside(address);
+    let figures = load.sent_by_another(address);
     OVER.store(true, Ordering::Relaxed);
     drop(runtime);
     figures
@@ -235,7 +238,7 @@ struct Arrival {
 
 impl Load {
     /// Lets another process send it.
-    fn from_outside(&self, address: SocketAddr) -> [f64; 2] {
+    fn sent_by_another(&self, address: SocketAddr) -> [f64; 2] {
         let me = std::env::current_exe().expect("this is a program");
         let arguments = [
             "load".to_owned(),
