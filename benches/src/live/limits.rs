@@ -1,9 +1,9 @@
 //! How exactly limits of task groups hold: what two groups on one CPU use whose tasks take whatever they
 //! get, over ten seconds and in any one.
 //!
-//! What counts is CPU time by the clock of the thread, read by the tasks themselves. What the runtime
-//! charged is beside it: that has its own switches in it, and what other processes took from the CPU
-//! meanwhile.
+//! What the runtime charges has its own switches in it, and what other processes take from the CPU
+//! meanwhile. Beside it is what the tasks have of that: CPU time by the clocks of their threads, read by
+//! themselves.
 
 use runyard::{Group, Limit, Runtime, Task, yield_now};
 use rustix::time::{ClockId, clock_gettime};
@@ -45,12 +45,19 @@ pub struct Held {
     pub period_ms: u64,
     /// How long the polls of the group's tasks were.
     pub polls: &'static str,
-    /// CPU time that its tasks used in ten seconds, over what they may.
-    pub used: f64,
-    /// The least and the most of that in any second.
+    /// What the group was charged, over what it may use.
+    pub charged: Part,
+    /// What its tasks had of that by their own clocks.
+    pub had: Part,
+}
+
+/// What was used, over what may be.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Part {
+    /// In ten seconds.
+    pub all: f64,
+    /// The least and the most in any second.
     pub seconds: [f64; 2],
-    /// What the runtime charged in ten seconds, over what they may.
-    pub charged: f64,
 }
 
 /// Measures every combination.
@@ -110,65 +117,56 @@ impl Limited {
     }
 
     fn look(&self) -> Look {
-        let used = self.meter.used.load(Ordering::Relaxed);
-        Look { at: Instant::now(), used: Duration::from_nanos(used) }
+        let had = Duration::from_nanos(self.meter.used.load(Ordering::Relaxed));
+        Look { at: Instant::now(), charged: self.group.usage().used, had }
     }
 
-    /// What was used between two looks, over what may be.
-    fn over(&self, from: Look, to: Look) -> f64 {
-        let may = (to.at - from.at).as_secs_f64() * f64::from(self.percent) / 100.0;
-        (to.used - from.used).as_secs_f64() / may
+    fn held(&self, period: Duration, polls: &'static str, looks: &[Look]) -> Held {
+        let part = |used: fn(&Look) -> Duration| {
+            let over = |from: &Look, to: &Look| {
+                let may = (to.at - from.at).as_secs_f64() * f64::from(self.percent) / 100.0;
+                (used(to) - used(from)).as_secs_f64() / may
+            };
+            let [first, .., last] = looks else { unreachable!("it was looked at often") };
+            Part { all: over(first, last), seconds: extremes(looks, over) }
+        };
+        let (charged, had) = (part(|look| look.charged), part(|look| look.had));
+        Held { percent: self.percent, period_ms: period.as_millis() as u64, polls, charged, had }
     }
 }
 
+/// What a group had used at a moment.
 #[derive(Clone, Copy)]
 struct Look {
     at: Instant,
-    used: Duration,
+    charged: Duration,
+    had: Duration,
 }
 
 fn hold(period: Duration, (polls, poll): (&'static str, Duration)) -> [Held; 2] {
     let runtime = Runtime::builder().workers(1).build();
     let groups = SHARES.map(|percent| Limited::new(&runtime, percent, period, poll));
     thread::sleep(RUN_IN);
-    let charged = || groups.each_ref().map(|limited| limited.group.usage().used);
-    let before = charged();
     let mut looks = [const { Vec::new() }; 2];
     let begin = Instant::now();
-    while begin.elapsed() < SPAN {
+    while begin.elapsed() < SPAN + LOOK {
         for (limited, looks) in groups.iter().zip(&mut looks) {
             looks.push(limited.look());
         }
         thread::sleep(LOOK);
     }
-    for (limited, looks) in groups.iter().zip(&mut looks) {
-        looks.push(limited.look());
-    }
-    let after = charged();
     for limited in &groups {
         limited.meter.stop.store(true, Ordering::Relaxed);
     }
-    std::array::from_fn(|nth| {
-        let (limited, looks) = (&groups[nth], &looks[nth]);
-        let (first, last) = (looks[0], looks[looks.len() - 1]);
-        let may = (last.at - first.at).as_secs_f64() * f64::from(limited.percent) / 100.0;
-        Held {
-            percent: limited.percent,
-            period_ms: period.as_millis() as u64,
-            polls,
-            used: limited.over(first, last),
-            seconds: extremes(limited, looks),
-            charged: (after[nth] - before[nth]).as_secs_f64() / may,
-        }
-    })
+    std::array::from_fn(|nth| groups[nth].held(period, polls, &looks[nth]))
 }
 
 /// The least and the most that was used in a second.
-fn extremes(limited: &Limited, looks: &[Look]) -> [f64; 2] {
+fn extremes(looks: &[Look], over: impl Fn(&Look, &Look) -> f64) -> [f64; 2] {
     let window = |from: &Look| {
         let to = looks.iter().find(|to| to.at >= from.at + WINDOW)?;
-        Some(limited.over(*from, *to))
+        Some(over(from, to))
     };
-    let over = || looks.iter().filter_map(window);
-    [over().fold(f64::INFINITY, f64::min), over().fold(0.0, f64::max)]
+    let all = || looks.iter().filter_map(window);
+    [all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max)]
 }

@@ -12,7 +12,7 @@ pub(crate) mod table;
 mod tasks;
 
 pub use hog::BesideHog;
-pub use limits::Held;
+pub use limits::{Held, Part};
 pub use probe::{Lateness, Percentiles};
 pub use rates::{Comparison, Peer};
 

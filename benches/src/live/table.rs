@@ -23,21 +23,22 @@ pub(crate) fn render(measured: &Measured) -> String {
         tables.push(table(head, measured.preemption.iter().map(lateness)));
     }
     if !measured.limits.is_empty() {
-        let head = ["limit", "polls", "used in 10 s", "in any second", "charged"];
+        let head = ["limit", "polls", "charged", "in any second", "the tasks had", "in any second"];
         tables.push(table(head, measured.limits.iter().map(held)));
     }
     tables.join("\n")
 }
 
-fn held(row: &Held) -> [String; 5] {
-    let of = |share: f64| format!("{:.2}%", share * 100.0);
-    let [least, most] = row.seconds;
+fn held(row: &Held) -> [String; 6] {
+    let percent = |share: f64| format!("{:.2}", share * 100.0);
+    let seconds = |[least, most]: [f64; 2]| format!("{}..{}%", percent(least), percent(most));
     [
         format!("{} % of a CPU in {} ms", row.percent, row.period_ms),
         row.polls.to_owned(),
-        of(row.used),
-        format!("{}..{}", of(least), of(most)),
-        of(row.charged),
+        format!("{}%", percent(row.charged.all)),
+        seconds(row.charged.seconds),
+        format!("{}%", percent(row.had.all)),
+        seconds(row.had.seconds),
     ]
 }
 
