@@ -10,12 +10,15 @@
 //! did not move anybody, would measure something else.
 //!
 //! [`live`] and [`open_loop`] are apart: whole workloads on threads of this machine, beside the same
-//! on a peer.
+//! on a peer. So is [`borrowing`], which counts what two rules take, by models of them.
 
 mod balance;
+pub mod borrowing;
 mod cycle;
 mod fair;
+pub mod group_scale;
 mod latency;
+mod limits;
 pub mod live;
 pub mod open_loop;
 mod ordering;
@@ -68,7 +71,9 @@ pub fn operations() -> Vec<Operation> {
         wake::operations(),
         balance::operations(),
         fair::operations(),
+        group_scale::operations(),
         latency::operations(),
+        limits::operations(),
         ordering::operations(),
         timers::operations(),
         throughput::operations(),

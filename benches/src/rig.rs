@@ -62,7 +62,17 @@ pub(crate) fn config(cpus: u32, features: Features) -> Config {
 
 /// A machine without task groups.
 pub(crate) fn machine(cpus: u32, features: Features) -> Machine<Work<()>> {
-    Machine::new(config(cpus, features), &[GroupSpec::ROOT]).expect("the configuration is valid")
+    machine_with(cpus, features, &[])
+}
+
+/// A machine with these task groups beside the root.
+pub(crate) fn machine_with(
+    cpus: u32,
+    features: Features,
+    groups: &[GroupSpec],
+) -> Machine<Work<()>> {
+    let groups = [&[GroupSpec::ROOT], groups].concat();
+    Machine::new(config(cpus, features), &groups).expect("the configuration is valid")
 }
 
 /// SCHED_FIFO with this priority.

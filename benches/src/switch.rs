@@ -126,18 +126,33 @@ pub(crate) fn engine(
     tasks: Tasks,
     (features, cause): (Features, Cause),
 ) -> Operation {
-    Operation::new(name, move || switches(Engine::new(tasks, features), tasks, cause))
+    Operation::new(name, move || switches(Engine::new(tasks, features), tasks.number, cause))
 }
 
 fn one_of_many(name: String, tasks: Tasks, (features, cause): (Features, Cause)) -> Operation {
-    Operation::new(name, move || switches(OneOfMany::new(tasks, features), tasks, cause))
+    Operation::new(name, move || {
+        in_machine(machine(CPUS, features), (0..tasks.number).map(|id| tasks.attr(id)), cause)
+    })
+}
+
+/// Switches between tasks with these attributes, on the first CPU of `machine`.
+pub(crate) fn in_machine(
+    machine: Machine<Payload>,
+    attrs: impl ExactSizeIterator<Item = Attr>,
+    cause: Cause,
+) -> Runner {
+    let number = attrs.len() as u32;
+    for (id, attr) in (0..).zip(attrs) {
+        machine.wake(Time::ZERO, task(id, attr, HERE), None, &mut Quiet);
+    }
+    switches(OneOfMany(machine), number, cause)
 }
 
 /// Each time another task gets the CPU, for another reason than that one became runnable.
-fn switches<H: Host>(host: H, tasks: Tasks, cause: Cause) -> Runner {
+fn switches<H: Host>(host: H, tasks: u32, cause: Cause) -> Runner {
     let mut switching = Switching { host, cause, clock: Clock::default(), curr: None };
     switching.curr = switching.host.switch(Time::ZERO, Prev::Idle);
-    for _ in 0..TURNS_TO_SETTLE * tasks.number {
+    for _ in 0..TURNS_TO_SETTLE * tasks {
         switching.switch();
     }
     Box::new(move |times| {
@@ -195,16 +210,6 @@ impl Host for Engine {
         let Switch { next, released } = self.0.schedule(now, prev);
         debug_assert!(released.is_none(), "nobody leaves");
         next
-    }
-}
-
-impl OneOfMany {
-    fn new(tasks: Tasks, features: Features) -> OneOfMany {
-        let machine = machine(CPUS, features);
-        for id in 0..tasks.number {
-            machine.wake(Time::ZERO, task(id, tasks.attr(id), HERE), None, &mut Quiet);
-        }
-        OneOfMany(machine)
     }
 }
 

@@ -86,8 +86,14 @@ impl Simulation {
     /// If a machine cannot be so large.
     #[must_use]
     pub fn new(cpus: usize) -> Simulation {
+        Simulation::of(scenario(cpus))
+    }
+
+    /// Of periodic tasks that are settled after [`WARM_UP`]. The scenario stays in memory until the
+    /// process ends.
+    pub(crate) fn of(scenario: Scenario) -> Simulation {
         let counts = Rc::<Counts>::default();
-        let scenario = Box::leak(Box::new(scenario(cpus)));
+        let scenario = Box::leak(Box::new(scenario));
         let sim = Sim::new(scenario, Options::default(), Counter(counts.clone()));
         let mut sim = sim.expect("the machine does not contradict itself");
         while sim.now() < Time::ZERO + WARM_UP {

@@ -3,7 +3,7 @@
 //! Each scenario of `scenarios/fidelity` runs on `linux` and on `sim` with as many CPUs. What this
 //! machine's timers and idle CPUs cost is measured before, by two scenarios that are not among them,
 //! and is the only thing that the simulator is told. Prints the tables of `docs/fidelity.md`: who had
-//! how much and how soon, and what of it the kernel's own selftests would assert.
+//! how much and how soon, what of it the kernel's own selftests would assert, and what limits of task groups did.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::figures::median;
+use crate::limits::{self, Limited};
 use crate::selftests::{self, CASES, Usage};
 use crate::workspace::{self, Outcome, cargo, program};
 
@@ -45,6 +46,7 @@ pub struct Options {
 struct Run {
     threads: BTreeMap<String, Figures>,
     usage: Usage,
+    limited: Limited,
     /// Of all tasks.
     migrations: f64,
 }
@@ -89,7 +91,7 @@ pub fn run(options: &Options) -> Outcome {
     let mut scenarios: Vec<_> =
         std::fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<Outcome<_>>()?;
     scenarios.sort();
-    let mut selftests = Vec::new();
+    let (mut selftests, mut limited) = (Vec::new(), Vec::new());
     for scenario in &scenarios {
         let name = scenario.file_stem().ok_or("a scenario has a name")?.to_string_lossy();
         if !options.only.is_empty() && !options.only.iter().any(|only| *only == name) {
@@ -100,10 +102,14 @@ pub fn run(options: &Options) -> Outcome {
         if let Some(case) = CASES.iter().position(|case| case.scenario == name) {
             selftests.push((case, CASES[case].row(&middle(&kernel), &simulated.usage)));
         }
+        let kernel: Vec<_> = kernel.into_iter().map(|run| run.limited).collect();
+        limited.extend(limits::rows(&name, &kernel, &simulated.limited));
     }
     selftests.sort();
     println!("\n{}", selftests::HEAD);
     selftests.iter().for_each(|(_, row)| println!("{row}"));
+    println!("\n{}", limits::HEAD);
+    limited.iter().for_each(|row| println!("{row}"));
     Ok(())
 }
 
@@ -175,10 +181,11 @@ impl Rig {
         let duration = report["duration_ns"].as_f64().ok_or("a run takes time")?;
         let share = |of: &Value| Some(of["runtime_ns"].as_f64()? / duration * 100.0);
         let mut all = BTreeMap::<String, Figures>::new();
-        let mut usage = Usage::new();
+        let (mut usage, mut limited) = (Usage::new(), Limited::new());
         let mut migrations = 0.0;
         for group in report["groups"].as_array().into_iter().flatten() {
             let path = group["path"].as_str().unwrap_or_default().to_owned();
+            limited.extend(limits::figures(group, duration).map(|of| (path.clone(), of)));
             usage.extend(share(group).map(|share| (path, share)));
         }
         for task in report["tasks"].as_array().into_iter().flatten() {
@@ -192,7 +199,7 @@ impl Rig {
             }
         }
         all.values_mut().for_each(|figures| figures.shares.sort_by(|a, b| b.total_cmp(a)));
-        Ok(Run { threads: all, usage, migrations })
+        Ok(Run { threads: all, usage, limited, migrations })
     }
 }
 

@@ -10,6 +10,7 @@ pub mod fidelity;
 pub mod figures;
 pub mod fuzz;
 pub mod instructions;
+mod limits;
 pub mod models;
 pub mod replay;
 pub mod rt_app;

@@ -25,7 +25,7 @@ pub(crate) struct Case {
 }
 
 /// The cases, in the order of the table.
-pub(crate) const CASES: [Case; 5] = [
+pub(crate) const CASES: [Case; 7] = [
     Case {
         scenario: "cgroup-weights",
         name: "weight_overprovisioned",
@@ -49,6 +49,20 @@ pub(crate) const CASES: [Case; 5] = [
         of: &["/a/b", "/a/c/d", "/a/c/e"],
         asserts: "b as d + e (15 %)",
         holds: |of| close(of[0], of[1] + of[2], 15.0),
+    },
+    Case {
+        scenario: "cgroup-max",
+        name: "cpucg_max",
+        of: &["/a"],
+        asserts: "a as 1 ms of 100 (10 %)",
+        holds: |of| close(of[0], 1.0, 10.0),
+    },
+    Case {
+        scenario: "cgroup-max-nested",
+        name: "cpucg_max_nested",
+        of: &["/a/b"],
+        asserts: "b as 1 ms of 100 (10 %)",
+        holds: |of| close(of[0], 1.0, 10.0),
     },
     Case {
         scenario: "sched-idle-weights",
@@ -137,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_assertions_tell_weights_from_none() {
+    fn the_assertions_tell_weights_and_limits_from_none() {
         let weights = case("cgroup-weights").holds;
         assert!(weights(&[33.3, 66.7, 100.0]) && weights(&[30.0, 71.0, 99.0]));
         assert!(!weights(&[66.0, 67.0, 68.0]) && !weights(&[33.0, 100.0, 67.0]));

@@ -5,6 +5,7 @@
 
 mod compare;
 mod figure;
+mod hard_limits;
 mod idle_balance;
 mod import;
 mod latency_nice;

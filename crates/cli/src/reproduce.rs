@@ -5,6 +5,7 @@
 //! no bound, and cannot fail.
 
 use crate::Failure;
+use crate::hard_limits;
 use crate::idle_balance;
 use crate::latency_nice;
 use crate::output;
@@ -24,7 +25,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum)]
     host: Option<Host>,
     /// More runs, each with its own seed, none of which may fail: of rt-migrate as many as the
-    /// original on `sim` and 20 on `live`, of idle-balance 20, of latency-nice 20 times as many.
+    /// original on `sim` and 20 on `live`, of idle-balance 20, of latency-nice 20 times as many, of
+    /// hard-limits 10.
     #[arg(long)]
     soak: bool,
     /// Print the claims as JSON on standard output, and nothing else there.
@@ -40,6 +42,7 @@ enum Name {
     RtMigrate,
     IdleBalance,
     LatencyNice,
+    HardLimits,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -61,7 +64,8 @@ type Run = fn(bool) -> Result<Reproduced, Failure>;
 
 impl Name {
     /// All experiments, in the order of their documents, which is the one they run in.
-    const ALL: [Name; 3] = [Name::RtMigrate, Name::IdleBalance, Name::LatencyNice];
+    const ALL: [Name; 4] =
+        [Name::RtMigrate, Name::IdleBalance, Name::LatencyNice, Name::HardLimits];
 
     /// How it is run on a host.
     fn on(self, host: Host) -> Run {
@@ -72,6 +76,8 @@ impl Name {
             (Name::IdleBalance, Host::Live) => idle_balance::real,
             (Name::LatencyNice, Host::Sim) => latency_nice::simulated,
             (Name::LatencyNice, Host::Live) => latency_nice::real,
+            (Name::HardLimits, Host::Sim) => hard_limits::simulated,
+            (Name::HardLimits, Host::Live) => hard_limits::real,
         }
     }
 }

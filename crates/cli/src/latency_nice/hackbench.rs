@@ -14,10 +14,10 @@ const RECEIVER: usize = 2;
 
 /// So many groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hackbench {
-    pub(super) groups: u32,
+pub(crate) struct Hackbench {
+    pub(crate) groups: u32,
     /// How many messages each sender writes to each receiver; for ever if `None`.
-    pub(super) loops: Option<u32>,
+    pub(crate) loops: Option<u32>,
 }
 
 impl Hackbench {
@@ -27,7 +27,7 @@ impl Hackbench {
     }
 
     /// Puts it beside the tasks that are there.
-    pub(super) fn add_to(self, scenario: &mut Scenario) {
+    pub(crate) fn add_to(self, scenario: &mut Scenario) {
         let templates = shipped();
         let (_, capacity) = templates.objects.pipes[0];
         for group in 0..self.groups {

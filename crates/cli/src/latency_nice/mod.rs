@@ -9,7 +9,7 @@
 mod audio;
 mod cyclictest;
 mod frames;
-mod hackbench;
+pub(crate) mod hackbench;
 mod real;
 mod rounds;
 mod throughput;

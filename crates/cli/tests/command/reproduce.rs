@@ -143,6 +143,73 @@ fn latency_nice_holds_beside_its_published_figures() {
     assert!(frames.number("before") >= 1.0 && frames.number("after") < 0.1, "{frames:?}");
 }
 
+/// What `reproduce hard-limits --host sim --json` said, once for all tests.
+fn hard_limits() -> &'static Said {
+    static REPRODUCED: OnceLock<Said> = OnceLock::new();
+    REPRODUCED.get_or_init(|| call(&["reproduce", "hard-limits", "--host", "sim", "--json"]))
+}
+
+#[test]
+fn hard_limits_hold() {
+    let said = hard_limits();
+    let claims = claims_of("hard-limits", &said.out);
+    let failed: Vec<_> =
+        claims.iter().filter(|claim| *claim.at("holds") != Json::Bool(true)).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn hard_limits_have_every_row_of_the_document() {
+    let claims = claims_of("hard-limits", &hard_limits().out);
+    // Off and unlimited, off and 450 of 500 ms: of four, six and three rows.
+    for (unit, rows) in [("s", 4 + 3), ("us", 6)] {
+        let of = claims.iter().filter(|claim| claim.text("unit") == unit);
+        assert_eq!(of.count(), 2 * rows, "{unit}");
+    }
+    for (before, unlimited, limited) in
+        [(1.981, 2.174, 1.583), (315.87, 330.19, 317.04), (4.826, 4.776, 5.13)]
+    {
+        let [unlimited, limited] =
+            [unlimited, limited].map(|after| published(&claims, before, after));
+        let figure = unlimited.number("before");
+        assert!(
+            (before / 2.0..before * 2.0).contains(&figure),
+            "of the document's size: {unlimited:?}"
+        );
+        assert_eq!(limited.number("before"), figure);
+    }
+}
+
+#[test]
+fn a_limit_is_seen_where_all_cpus_are_used_and_nowhere_else() {
+    let claims = claims_of("hard-limits", &hard_limits().out);
+    let hackbench = published(&claims, 1.981, 1.583);
+    assert!(hackbench.number("after") > 1.05 * hackbench.number("before"), "{hackbench:?}");
+    let has = |what: &str| {
+        let claim = claims.iter().find(|claim| claim.text("what").starts_with(what)).expect(what);
+        (claim.number("before"), claim.number("after"))
+    };
+    let (free, limited) = has("48 hogs, 450 of 500 ms");
+    assert!(free > 23.7 && (21.4..21.8).contains(&limited), "{free} {limited}");
+    let (own, borrowed) = has("1 hog, 10 of 100 ms");
+    assert!((0.099..0.101).contains(&own) && borrowed > 0.99, "{own} {borrowed}");
+}
+
+#[test]
+fn hard_limits_say_the_same_with_another_number_of_threads() {
+    let mut command = command(&["reproduce", "hard-limits", "--host", "sim", "--json"]);
+    let again: Said = command.env("RAYON_NUM_THREADS", "1").output().unwrap().into();
+    assert_eq!(again.out, hard_limits().out);
+}
+
+#[test]
+fn hard_limits_are_refused_on_the_runtime_in_one_line() {
+    let said = call(&["reproduce", "hard-limits", "--host", "live"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(3), ""));
+    assert!(said.err.lines().count() == 1 && said.err.contains("task groups"), "{}", said.err);
+}
+
 #[test]
 fn what_is_written_is_what_is_printed() {
     let (printed, json, text) = reproduced();
@@ -159,8 +226,8 @@ fn it_says_the_same_again() {
 #[test]
 fn an_unknown_experiment_is_refused_before_any_is_run() {
     let said = call(&["reproduce", "rt-migrate", "no-such"]).misused();
-    let known =
-        ["rt-migrate", "idle-balance", "latency-nice"].iter().all(|name| said.contains(name));
+    let experiments = ["rt-migrate", "idle-balance", "latency-nice", "hard-limits"];
+    let known = experiments.iter().all(|name| said.contains(name));
     assert!(said.contains("no-such") && known, "{said}");
 }
 

@@ -1,0 +1,40 @@
+//! Limited task groups on a simulated machine of 1,024 CPUs: time and memory, as a table.
+
+use clap::{Parser, ValueEnum as _};
+use runyard_benches::group_scale::{Room, SIZES, measure, peak_kib};
+use std::process::Command;
+
+/// Simulate as many tasks in more and more limited task groups, each machine in a process of its own
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Only so many groups, in this process
+    #[arg(long)]
+    groups: Option<u32>,
+    /// What the groups may use
+    #[arg(long, value_enum, default_value = "plenty")]
+    room: Room,
+    /// Wake-ups that are measured, after as many that are not
+    #[arg(long, default_value_t = 500_000, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    wakeups: u64,
+}
+
+fn main() {
+    let arguments = Arguments::parse();
+    let room = arguments.room.to_possible_value().expect("each has a name");
+    let Some(groups) = arguments.groups else {
+        println!("{:>8} {:>10} {:>14} {:>12}", "groups", "room", "CPU ns each", "peak KiB");
+        for groups in SIZES {
+            let this = std::env::current_exe().expect("this program is somewhere");
+            let wakeups = arguments.wakeups.to_string();
+            let mut command = Command::new(this);
+            command.args(["--groups", &groups.to_string(), "--wakeups", &wakeups]);
+            command.args(["--room", room.get_name()]);
+            let status = command.status().expect("it runs again");
+            assert!(status.success(), "{groups} groups: {status}");
+        }
+        return;
+    };
+    let each = measure(groups, arguments.room, arguments.wakeups);
+    println!("{groups:>8} {:>10} {each:>14.0} {:>12}", room.get_name(), peak_kib());
+}

@@ -1,0 +1,158 @@
+//! What tasks use of the CPUs, over a stretch of the run and in each period of a limit, and how often
+//! a task group is throttled: from the stream of events alone.
+
+use runyard_engine::event::{Event, What};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_sim::Observer;
+
+/// The stretch of a run that is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) from: Time,
+    pub(super) end: Time,
+}
+
+/// Counts. Nothing is forgotten that is on a CPU when the run ends, if that is told to `finish`.
+#[derive(Clone, Debug)]
+pub(super) struct Meter {
+    window: Window,
+    period: Nanos,
+    /// Who executes on each CPU, and since when.
+    cpus: Vec<Option<(TaskId, Time)>>,
+    used: Used,
+}
+
+/// What was counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Used {
+    /// What each task executed in the window, by [`TaskId`].
+    tasks: Vec<Nanos>,
+    /// What all tasks together executed in each period, from the one in which the window begins.
+    periods: Vec<Nanos>,
+    /// How often a task group was throttled on some CPU.
+    pub(super) throttled: u64,
+}
+
+impl Window {
+    /// The whole run, however long it is.
+    pub(super) const ALL: Window = Window { from: Time::ZERO, end: Time(u64::MAX) };
+}
+
+impl Meter {
+    /// Of a machine with so many CPUs. Periods begin at multiples of `period`.
+    pub(super) fn new(window: Window, period: Nanos, cpus: u32) -> Meter {
+        Meter { window, period, cpus: vec![None; cpus as usize], used: Used::default() }
+    }
+
+    /// The run is over.
+    pub(super) fn finish(mut self, end: Time) -> Used {
+        for cpu in 0..self.cpus.len() {
+            self.turn(cpu, None, end);
+        }
+        self.used
+    }
+
+    /// From now on the CPU executes `task`, or none.
+    fn turn(&mut self, cpu: usize, task: Option<TaskId>, at: Time) {
+        let next = task.map(|task| (task, at));
+        let Some((task, since)) = std::mem::replace(&mut self.cpus[cpu], next) else { return };
+        let (mut from, end) = (since.max(self.window.from), at.min(self.window.end));
+        while from < end {
+            let period = (from.0 / self.period.0 - self.window.from.0 / self.period.0) as usize;
+            let rest = Nanos(self.period.0 - from.0 % self.period.0);
+            let span = rest.min(end.since(from));
+            *place(&mut self.used.periods, period) += span;
+            *place(&mut self.used.tasks, task.index()) += span;
+            from = from + span;
+        }
+    }
+}
+
+fn place(spans: &mut Vec<Nanos>, at: usize) -> &mut Nanos {
+    if spans.len() <= at {
+        spans.resize(at + 1, Nanos::ZERO);
+    }
+    &mut spans[at]
+}
+
+impl Used {
+    /// By all tasks.
+    pub(super) fn total(&self) -> Nanos {
+        sum(&self.tasks)
+    }
+
+    /// By the tasks with these numbers.
+    pub(super) fn of(&self, tasks: std::ops::Range<usize>) -> Nanos {
+        // Who never executed has no place.
+        let known = |at: usize| at.min(self.tasks.len());
+        sum(&self.tasks[known(tasks.start)..known(tasks.end)])
+    }
+
+    /// The most in one period.
+    pub(super) fn most(&self) -> Nanos {
+        self.periods.iter().copied().max().unwrap_or_default()
+    }
+}
+
+fn sum(spans: &[Nanos]) -> Nanos {
+    spans.iter().fold(Nanos::ZERO, |sum, &span| sum + span)
+}
+
+impl Observer for &mut Meter {
+    fn event(&mut self, &Event { at, cpu, what }: &Event) {
+        match what {
+            What::Exec { task, .. } => self.turn(cpu.index(), Some(task), at),
+            What::Overhead | What::Idle => self.turn(cpu.index(), None, at),
+            What::Throttled { .. } if self.window.from <= at && at < self.window.end => {
+                self.used.throttled += 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runyard_engine::attr::{GroupId, Policy};
+    use runyard_engine::cpu::CpuId;
+
+    const MS: u64 = 1_000_000;
+
+    /// What is counted of `whats`, each at a millisecond on a CPU, in 10..30 ms with periods of 5 ms.
+    fn counted(whats: &[(u64, u16, What)], end: u64) -> Used {
+        let window = Window { from: Time(10 * MS), end: Time(30 * MS) };
+        let mut meter = Meter::new(window, Nanos::from_millis(5), 2);
+        for &(at, cpu, what) in whats {
+            (&mut &mut meter).event(&Event { at: Time(at * MS), cpu: CpuId(cpu), what });
+        }
+        meter.finish(Time(end * MS))
+    }
+
+    fn exec(task: u32) -> What {
+        What::Exec { task: TaskId(task), policy: Policy::Idle }
+    }
+
+    #[test]
+    fn who_executes_is_charged_until_the_cpu_does_something_else() {
+        let used = counted(&[(11, 0, exec(0)), (13, 0, exec(1)), (14, 0, What::Overhead)], 40);
+        let spans = [0..1, 1..2, 2..9].map(|tasks| used.of(tasks).0 / MS);
+        assert_eq!((spans, used.total().0 / MS), ([2, 1, 0], 3));
+    }
+
+    #[test]
+    fn what_spans_periods_is_divided_among_them_and_cut_at_the_window() {
+        let used = counted(&[(8, 0, exec(0)), (18, 1, exec(1)), (22, 1, What::Idle)], 35);
+        let periods: Vec<_> = used.periods.iter().map(|span| span.0 / MS).collect();
+        assert_eq!((periods, used.most().0 / MS), (vec![5, 7, 7, 5], 7));
+        assert_eq!(used.total(), Nanos(24 * MS));
+    }
+
+    #[test]
+    fn throttling_counts_in_the_window() {
+        let throttled = What::Throttled { group: GroupId(1) };
+        let used = counted(&[(9, 0, throttled), (10, 0, throttled), (30, 1, throttled)], 40);
+        assert_eq!(used.throttled, 1);
+    }
+}
