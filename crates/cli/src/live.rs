@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (accounts, kept) = std::mem::take(&mut *lock(&heard)).finish();
     let (end, totals) = (world.ended(), accounts.finish(world.ended()));
     let info =
-        RunInfo { scenario: host.name(), seed: host.seed, wall, ..info(&world, &tasks, usage) };
+        RunInfo { scenario: host.name(), seed: host.seed, wall, ..info(&world, &tasks, &usage) };
     let ended = Ended { info, totals, end, kept };
     outputs.finish(ended, Checks::NotDone, |folder, _| world.write_log(folder))
 }
@@ -183,7 +183,7 @@ fn used(group: &Group) -> GroupUsage {
 }
 
 /// What the runtime's events do not tell: what the scenario calls its tasks, and what limits did.
-fn info(world: &World, names: &[TaskId], usage: Vec<GroupUsage>) -> RunInfo {
+fn info(world: &World, names: &[TaskId], usage: &[GroupUsage]) -> RunInfo {
     let tasks = world.known().into_iter().zip(names).map(|(known, &id)| TaskInfo {
         id,
         name: known.name,
