@@ -4,6 +4,7 @@
 
 mod hog;
 pub(crate) mod host;
+mod limits;
 mod preemption;
 pub(crate) mod probe;
 pub(crate) mod rates;
@@ -11,6 +12,7 @@ pub(crate) mod table;
 mod tasks;
 
 pub use hog::BesideHog;
+pub use limits::{Held, Part};
 pub use probe::{Lateness, Percentiles};
 pub use rates::{Comparison, Peer};
 
@@ -46,6 +48,8 @@ pub enum Workload {
     Probe,
     /// From a decision to preempt to the task that preempts
     Preemption,
+    /// What groups use that are limited to parts of a CPU; takes a minute
+    Limits,
 }
 
 /// How long to measure.
@@ -73,6 +77,8 @@ pub struct Measured {
     pub lateness: Vec<Lateness>,
     /// How long it takes to stop one task and start another.
     pub preemption: Vec<Lateness>,
+    /// How exactly limits hold.
+    pub limits: Vec<Held>,
 }
 
 impl Default for Measured {
@@ -83,6 +89,7 @@ impl Default for Measured {
             beside_hog: Vec::new(),
             lateness: Vec::new(),
             preemption: Vec::new(),
+            limits: Vec::new(),
         }
     }
 }
@@ -108,6 +115,7 @@ impl Measured {
             Workload::Kernel => ("kernel", Bench::Pair, Peer::Kernel),
             Workload::PingpongHog => return self.beside_hog.extend(hog::measure(effort)),
             Workload::Probe => return self.lateness.extend(probe::measure(effort)),
+            Workload::Limits => return self.limits.extend(limits::measure()),
             Workload::Preemption => return self.preemption.extend(preemption::measure(effort)),
         };
         self.comparisons.push(rates::compare(name, bench, peer, effort));

@@ -1,6 +1,6 @@
 //! What was measured, as tables in plain ASCII.
 
-use super::{BesideHog, Comparison, Lateness, Measured, Peer};
+use super::{BesideHog, Comparison, Held, Lateness, Measured, Peer};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 /// One table for each kind of figure of which there is some.
@@ -22,7 +22,24 @@ pub(crate) fn render(measured: &Measured) -> String {
         let head = ["preemption", "times", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
         tables.push(table(head, measured.preemption.iter().map(lateness)));
     }
+    if !measured.limits.is_empty() {
+        let head = ["limit", "polls", "charged", "in any second", "the tasks had", "in any second"];
+        tables.push(table(head, measured.limits.iter().map(held)));
+    }
     tables.join("\n")
+}
+
+fn held(row: &Held) -> [String; 6] {
+    let percent = |share: f64| format!("{:.2}", share * 100.0);
+    let seconds = |[least, most]: [f64; 2]| format!("{}..{}%", percent(least), percent(most));
+    [
+        format!("{} % of a CPU in {} ms", row.percent, row.period_ms),
+        row.polls.to_owned(),
+        format!("{}%", percent(row.charged.all)),
+        seconds(row.charged.seconds),
+        format!("{}%", percent(row.had.all)),
+        seconds(row.had.seconds),
+    ]
 }
 
 fn comparison(row: &Comparison) -> [String; 6] {

@@ -1,7 +1,7 @@
 //! `runyard live`: a scenario on the runyard runtime, on this machine's CPUs, in this process.
 //!
-//! Each task is a task of the runtime, with the policy, the CPUs, the timer slack, the latency nice and
-//! the slice of the scenario's. The report is made from the runtime's events, like a simulation's. The run begins
+//! Each task is a task of the runtime, with the policy, the CPUs, the timer slack, the latency nice, the
+//! slice and the task group of the scenario's. The report is made from the runtime's events, like a simulation's. The run begins
 //! with the first task; what the runtime says of the time before it, or after the run's end, does
 //! not count.
 
@@ -14,14 +14,16 @@ use crate::play::{Birth, Diary, Plan, Section, Stage, World, play};
 use crate::sync::{Arc, Mutex, OnceLock, lock};
 use crate::trace::Kept;
 use clap::Args;
-use runyard::{JoinHandle, Observer, Runtime, Task};
-use runyard_engine::attr::{Attr, GroupId};
+use runyard::{Group, JoinHandle, Limit, Observer, Runtime, Task};
+use runyard_engine::attr::{Attr, GroupId, Weight};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::features::Features;
+use runyard_engine::limit::{Usage, UsageOnCpu};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_report::{Checks, Collector, RunInfo, TaskInfo};
+use runyard_report::{Checks, Collector, GroupUsage, RunInfo, TaskInfo};
+use runyard_workload::Scenario;
 use std::fmt::Debug;
 use std::future::Future;
 use std::task::Waker;
@@ -41,9 +43,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let cpus = machine::cpus(host.cpus)?.len();
     let parsed = host.read_on(cpus)?;
-    if parsed.scenario.groups.len() > 1 {
-        machine::warn_of_groups("live", "the runtime has none");
-    }
     machine::warn(&parsed.scenario, "live");
     if parsed.scenario.features != Features::default() {
         output::say("warning: live runs with all features as they are, not as the file says");
@@ -54,11 +53,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let started = Instant::now();
     let log = host.log.is_some();
     let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
-    let (world, tasks) = perform(plan, cpus, heard.clone())?;
+    let Over { world, tasks, usage } = perform(plan, cpus, heard.clone())?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
     let (accounts, kept) = std::mem::take(&mut *lock(&heard)).finish();
     let (end, totals) = (world.ended(), accounts.finish(world.ended()));
-    let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..info(&world, &tasks) };
+    let info =
+        RunInfo { scenario: host.name(), seed: host.seed, wall, ..info(&world, &tasks, &usage) };
     let ended = Ended { info, totals, end, kept };
     outputs.finish(ended, Checks::NotDone, |folder, _| world.write_log(folder))
 }
@@ -74,7 +74,7 @@ pub(crate) fn heard<H: Hear + 'static>(
     cpus: usize,
     ear: Arc<Mutex<H>>,
 ) -> Result<Vec<TaskId>, Failure> {
-    perform(plan, cpus, ear).map(|(_, tasks)| tasks)
+    perform(plan, cpus, ear).map(|over| over.tasks)
 }
 
 /// Who hears what happens in a run, from its beginning to its end.
@@ -83,49 +83,121 @@ pub(crate) trait Hear: Debug + Send {
     fn event(&mut self, event: &Event);
 }
 
-/// A run that is over: what is known of it, and what the runtime calls each of its tasks.
-type Over = (Arc<World>, Vec<TaskId>);
+/// A run that is over.
+struct Over {
+    world: Arc<World>,
+    /// What the runtime calls each task.
+    tasks: Vec<TaskId>,
+    /// What limits did to each task group.
+    usage: Vec<GroupUsage>,
+}
 
 /// Runs `plan` to its end on so many CPUs. What happens is `heard`.
 fn perform(plan: Plan, cpus: usize, heard: Arc<Mutex<dyn Hear>>) -> Result<Over, Failure> {
     let (world, births) = World::new(plan, cpus, Unstopped);
     let log = Arc::new(Log { world: world.clone(), begin: OnceLock::new(), heard });
-    let tasks = live(&world, births, &log, cpus);
+    let (tasks, usage) = live(&world, births, &log, cpus)?;
     match world.refused() {
-        None => Ok((world, tasks)),
+        None => Ok(Over { world, tasks, usage }),
         Some(why) => Err(Failure::Refused(format!("live: {why}"))),
     }
 }
 
-fn live(world: &Arc<World>, births: Vec<Birth>, log: &Arc<Log>, cpus: usize) -> Vec<TaskId> {
-    let runtime = Runtime::builder().workers(cpus).observer(log.clone()).build();
-    let log = log.clone();
-    let tasks = Tasks(Arc::new(Crew { world: world.clone(), log, handles: Mutex::default() }));
+fn live(
+    world: &Arc<World>,
+    births: Vec<Birth>,
+    log: &Arc<Log>,
+    cpus: usize,
+) -> Result<(Vec<TaskId>, Vec<GroupUsage>), Failure> {
+    let below_root = world.scenario.groups.len() - 1;
+    let runtime =
+        Runtime::builder().workers(cpus).max_groups(below_root).observer(log.clone()).build();
+    let groups = create(&runtime, &world.scenario)?;
+    let (world, log, handles) = (world.clone(), log.clone(), Mutex::default());
+    let tasks = Tasks(Arc::new(Crew { world: world.clone(), log, handles, groups }));
     runtime.block_on(async {
         if let Err(why) = births.into_iter().try_for_each(|birth| tasks.start(birth)) {
             world.refuse(why);
         }
     });
     world.wait(|| tasks.now());
-    runtime.block_on(tasks.0.join())
+    let usage =
+        tasks.0.groups.iter().map(|group| group.as_ref().map_or_else(Default::default, used));
+    let usage = usage.collect();
+    // Nobody is to wait for budget when the run is over.
+    for group in tasks.0.groups.iter().flatten() {
+        group.set_limit(None).expect("no limit is one");
+    }
+    Ok((runtime.block_on(tasks.0.join()), usage))
 }
 
-/// What the runtime cannot know: what the scenario calls its tasks.
-fn info(world: &World, names: &[TaskId]) -> RunInfo {
+/// The task groups of a scenario, in its order, in which the root is none.
+fn create(runtime: &Runtime, scenario: &Scenario) -> Result<Vec<Option<Group>>, Failure> {
+    let mut groups: Vec<Option<Group>> = vec![None];
+    for (id, spec) in scenario.groups.iter().enumerate().skip(1) {
+        let name = spec.path.rsplit('/').next().unwrap_or_default();
+        let builder = match &groups[spec.parent.index()] {
+            Some(parent) => parent.group(name),
+            None => runtime.group(name),
+        };
+        let builder = builder
+            .weight(if spec.idle { Weight::NICE_0 } else { spec.weight }.get())
+            .latency_nice(spec.latency_nice.get())
+            .limit(spec.limit.map(limit));
+        let group = if spec.idle { builder.idle() } else { builder }.create();
+        let group = group.map_err(|why| Failure::Refused(format!("live: {}: {why}", spec.path)))?;
+        assert_eq!(group.id().index(), id, "the runtime numbers groups as they come");
+        groups.push(Some(group));
+    }
+    Ok(groups)
+}
+
+fn limit(limit: runyard_engine::limit::Limit) -> Limit {
+    let span = |span: Nanos| Duration::from_nanos(span.0);
+    let new = Limit::new(span(limit.runtime()), span(limit.period())).burst(span(limit.burst()));
+    if limit.is_per_cpu() { new.per_cpu() } else { new }
+}
+
+/// What the limit of a group did to it so far.
+fn used(group: &Group) -> GroupUsage {
+    let span = |span: Duration| Nanos(span.as_nanos() as u64);
+    let usage = group.usage();
+    let all = Usage {
+        nr_periods: usage.nr_periods,
+        nr_throttled: usage.nr_throttled,
+        throttled: span(usage.throttled),
+        nr_bursts: usage.nr_bursts,
+        burst: span(usage.burst),
+        borrowed: span(usage.borrowed),
+    };
+    let there = usage.cpus.into_iter().map(|there| {
+        let on = UsageOnCpu {
+            used: span(there.used),
+            nr_throttled: there.nr_throttled,
+            throttled: span(there.throttled),
+            borrowed: span(there.borrowed),
+        };
+        (CpuId::at(there.cpu), on)
+    });
+    (all, there.collect())
+}
+
+/// What the runtime's events do not tell: what the scenario calls its tasks, and what limits did.
+fn info(world: &World, names: &[TaskId], usage: &[GroupUsage]) -> RunInfo {
     let tasks = world.known().into_iter().zip(names).map(|(known, &id)| TaskInfo {
         id,
         name: known.name,
         thread: known.thread,
         policy: known.policy,
         latency_nice: known.latency_nice.get().into(),
-        group: GroupId::ROOT,
+        group: known.group,
     });
     RunInfo {
         host: "live".to_owned(),
         features: outputs::names(&Features::default()),
         cpus: world.all().len(),
         tasks: tasks.collect(),
-        groups: outputs::groups(&world.scenario, outputs::uncounted(&world.scenario)),
+        groups: outputs::groups(&world.scenario, |group| usage.get(group.index()).cloned()),
         ..RunInfo::default()
     }
 }
@@ -138,6 +210,8 @@ struct Crew {
     world: Arc<World>,
     log: Arc<Log>,
     handles: Mutex<Vec<(TaskId, JoinHandle<Diary>)>>,
+    /// By their numbers, which are the scenario's; the root is none.
+    groups: Vec<Option<Group>>,
 }
 
 impl Stage for Tasks {
@@ -169,6 +243,9 @@ impl Stage for Tasks {
         if new.slice != old.slice {
             task.set_slice(new.slice);
         }
+        if new.group != old.group {
+            task.set_group(self.0.group(new.group));
+        }
         match new.latency_nice == old.latency_nice {
             true => Ok(()),
             false => task.set_latency_nice(new.latency_nice).map_err(|why| why.to_string()),
@@ -182,6 +259,7 @@ impl Stage for Tasks {
             .affinity(birth.attr.affinity.iter().map(CpuId::index))
             .slack(Duration::from_nanos(birth.attr.slack.0))
             .latency_nice(birth.attr.latency_nice.get())
+            .group(self.0.group(birth.attr.group))
             // What a forked task inherits is settled by now: the runtime is to add nothing.
             .reset_on_fork();
         let builder = match birth.attr.slice {
@@ -197,6 +275,10 @@ impl Stage for Tasks {
 }
 
 impl Crew {
+    fn group(&self, group: GroupId) -> Option<&Group> {
+        self.groups[group.index()].as_ref()
+    }
+
     /// Waits for all tasks, those that are forked meanwhile included. What the runtime calls each,
     /// in the order of the world's.
     async fn join(&self) -> Vec<TaskId> {

@@ -111,11 +111,6 @@ pub(crate) fn groups(
     (0..).map(GroupId).zip(&scenario.groups).map(group).collect()
 }
 
-/// What the limits did on a host that does not count it: nothing to groups that have none.
-pub(crate) fn uncounted(scenario: &Scenario) -> impl Fn(GroupId) -> Option<GroupUsage> {
-    |group| scenario.groups[group.index()].limit.is_none().then(GroupUsage::default)
-}
-
 /// The names of the features that are on.
 pub(crate) fn names(features: &Features) -> Vec<String> {
     let on = |feature: &&Feature| features.has(**feature);

@@ -1,13 +1,14 @@
 //! How tasks are started, and what is asked for them: before they start and later.
 
+use crate::group::Group;
 use crate::os;
+use crate::primitives::{Arc, Ordering, lock};
 use crate::runtime::current;
 use crate::shared::{Birth, Shared};
-use crate::sync::{Arc, Ordering, lock};
 use crate::task::{self, Cell, JoinHandle};
 use crate::time::nanos;
 use crate::worker::Worker;
-use runyard_engine::attr::{Attr, LatencyNice, Nice, Policy, RtPrio, Slice};
+use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
 use runyard_engine::task::{Change, TaskId};
 use std::fmt;
 use std::future::Future;
@@ -61,6 +62,8 @@ impl Task {
     pub fn set_policy(&self, policy: Policy) {
         task::without_preemption(|| lock(&self.cell.asked).policy = policy);
         self.change(Change { policy: Some(policy), ..Change::default() });
+        task::without_preemption(|| self.cell.stands_differently());
+        self.cell.tell_change();
     }
 
     /// Lets it run on these of the runtime's CPUs, counted from 0; it leaves another at once.
@@ -94,6 +97,7 @@ impl Task {
         task::without_preemption(|| lock(&self.cell.asked).latency_nice = nice);
         self.cell.shared.has_heirs.store(true, Ordering::Release);
         self.change(Change { latency_nice: Some(nice), ..Change::default() });
+        self.cell.tell_change();
         Ok(())
     }
 
@@ -108,6 +112,24 @@ impl Task {
         task::without_preemption(|| lock(&self.cell.asked).slice = slice);
         self.cell.shared.has_heirs.store(true, Ordering::Release);
         self.change(Change { slice: Some(slice), ..Change::default() });
+    }
+
+    /// The task group that was asked for it last, if any.
+    #[must_use]
+    pub fn group(&self) -> Option<Group> {
+        task::without_preemption(|| lock(&self.cell.membership).group.clone())
+    }
+
+    /// Brings it to another task group, or to none, wherever it is. What it used so far stays with those
+    /// that it leaves.
+    ///
+    /// # Panics
+    /// If the group is another runtime's.
+    pub fn set_group<'a>(&self, group: impl Into<Option<&'a Group>>) {
+        let group = group.into().cloned();
+        assert_same_runtime(group.as_ref(), &self.cell.shared);
+        self.cell.move_to_group(group);
+        self.cell.tell_change();
     }
 
     /// Ends the task at its next await, unless it is over by then.
@@ -137,12 +159,19 @@ fn allowed(shared: &Shared, asked: LatencyNice) -> Result<LatencyNice, LatencyNi
     if asked < lowest { Err(LatencyNiceError { asked, lowest }) } else { Ok(asked) }
 }
 
-/// Why a task does not get the latency nice value that was asked for it: the owner of its runtime allows
+fn assert_same_runtime(group: Option<&Group>, shared: &Arc<Shared>) {
+    assert!(
+        group.is_none_or(|group| group.is_in(shared)),
+        "a task and its group are of one runtime"
+    );
+}
+
+/// Why a task or a group does not get the latency nice value that was asked for it: the owner of its runtime allows
 /// none that is as low.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencyNiceError {
-    asked: LatencyNice,
-    lowest: LatencyNice,
+    pub(crate) asked: LatencyNice,
+    pub(crate) lowest: LatencyNice,
 }
 
 impl fmt::Display for LatencyNiceError {
@@ -163,6 +192,7 @@ pub struct TaskBuilder {
     latency_nice: Option<LatencyNice>,
     slice: Option<Slice>,
     reset_on_fork: bool,
+    group: Option<Option<Group>>,
     name: Option<String>,
 }
 
@@ -237,11 +267,18 @@ impl TaskBuilder {
         self
     }
 
-    /// Tasks that it spawns inherit nothing of it: they begin with latency nice 0 and without a slice
-    /// of their own, unless they ask for others.
+    /// Tasks that it spawns inherit nothing of it but its task group: they begin with latency nice 0 and
+    /// without a slice of their own, unless they ask for others.
     #[must_use]
     pub fn reset_on_fork(mut self) -> TaskBuilder {
         self.reset_on_fork = true;
+        self
+    }
+
+    /// The task group that it is in, or none. That of the task that spawns it if not said.
+    #[must_use]
+    pub fn group<'a>(mut self, group: impl Into<Option<&'a Group>>) -> TaskBuilder {
+        self.group = Some(group.into().cloned());
         self
     }
 
@@ -255,8 +292,8 @@ impl TaskBuilder {
     /// Starts the task in the runtime of the calling code.
     ///
     /// # Panics
-    /// If the calling code belongs to no runtime, the affinity has no CPU of it, or the latency nice
-    /// value is below its lowest ([`crate::Builder::min_latency_nice`]).
+    /// If the calling code belongs to no runtime, the affinity has no CPU of it, the group is another's,
+    /// or the latency nice value is below its lowest ([`crate::Builder::min_latency_nice`]).
     pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -284,11 +321,15 @@ impl TaskBuilder {
         let mut attr = Attr::normal(shared.all().clone());
         attr.policy = self.policy.unwrap_or(attr.policy);
         attr.slack = self.slack.map_or(attr.slack, nanos);
-        (attr.latency_nice, attr.slice) = inherited(shared);
+        let spawner = spawner(shared);
+        (attr.latency_nice, attr.slice) = inherited(spawner.as_deref());
         if let Some(nice) = self.latency_nice {
             attr.latency_nice = allowed(shared, nice).unwrap_or_else(|error| panic!("{error}"));
         }
         attr.slice = self.slice.or(attr.slice);
+        let group = self.group.unwrap_or_else(|| group_of(spawner.as_deref()));
+        assert_same_runtime(group.as_ref(), shared);
+        attr.group = group.as_ref().map_or(GroupId::ROOT, Group::id);
         if (self.latency_nice, self.slice) != (None, None) {
             shared.has_heirs.store(true, Ordering::Release);
         }
@@ -296,21 +337,27 @@ impl TaskBuilder {
             attr.affinity = shared.cpus_among(cpus);
         }
         let (reset_on_fork, name) = (self.reset_on_fork, self.name);
-        shared.spawn(future, Birth { attr, reset_on_fork, name })
+        shared.spawn(future, Birth { attr, reset_on_fork, group, name })
     }
 }
 
-/// What a task that is spawned now has of the task that does it, if that is one of the same runtime: the
-/// owner of another allows other values.
-fn inherited(shared: &Arc<Shared>) -> (LatencyNice, Option<Slice>) {
-    let nothing = (LatencyNice::ZERO, None);
-    if !shared.has_heirs.load(Ordering::Acquire) {
-        return nothing;
-    }
-    let spawner = current_cell().filter(|cell| Arc::ptr_eq(&cell.shared, shared));
+/// The task that spawns another now, if it may have anything to inherit and is one of the same runtime:
+/// the owner of another allows other values.
+fn spawner(shared: &Arc<Shared>) -> Option<Arc<Cell>> {
+    let has_heirs = shared.has_heirs.load(Ordering::Acquire);
+    has_heirs.then(current_cell).flatten().filter(|cell| Arc::ptr_eq(&cell.shared, shared))
+}
+
+/// What a task that is spawned now has of the task that does it.
+fn inherited(spawner: Option<&Cell>) -> (LatencyNice, Option<Slice>) {
     let asked = spawner.map(|cell| task::without_preemption(|| *lock(&cell.asked)));
     let asked = asked.filter(|asked| !asked.reset_on_fork);
-    asked.map_or(nothing, |asked| (asked.latency_nice, asked.slice))
+    asked.map_or((LatencyNice::ZERO, None), |asked| (asked.latency_nice, asked.slice))
+}
+
+/// The group of a task that is spawned now, unless it is told another.
+fn group_of(spawner: Option<&Cell>) -> Option<Group> {
+    spawner.and_then(|cell| task::without_preemption(|| lock(&cell.membership).group.clone()))
 }
 
 /// Starts a task in the runtime of the calling code.

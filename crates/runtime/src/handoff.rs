@@ -30,7 +30,7 @@
 //! Invariants, modelled in loom: a slot has one owner; a worker that owns no slot runs no task; a
 //! request is consumed by whoever owns the slot next; no spare is taken twice.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering, futex_wait, futex_wake};
+use crate::primitives::{AtomicU32, AtomicU64, Ordering, futex_wait, futex_wake};
 
 /// The place of a worker in the runtime's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -302,7 +302,7 @@ impl Baton {
 #[cfg(all(test, loom))]
 mod models {
     use super::*;
-    use crate::sync::Arc;
+    use crate::primitives::Arc;
     use loom::sync::atomic::AtomicBool;
     use loom::thread;
 

@@ -15,8 +15,8 @@
 
 use crate::handoff::Doing;
 use crate::os;
+use crate::primitives::{Arc, AtomicU32, Ordering};
 use crate::shared::Shared;
-use crate::sync::{Arc, AtomicU32, Ordering};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Nanos;
 

@@ -26,7 +26,9 @@
 //! * [`blocking`] gives the CPU away for a call that blocks; without it the runtime finds out, a
 //!   little later.
 //! * Locks of the standard library work: who waits for one that a stopped task holds gives its CPU
-//!   to that task. [`without_preemption`] spares short sections the trouble.
+//!   to that task. [`without_preemption`] spares short sections the trouble. [`sync::Mutex`] lends who
+//!   has it the priority of who waits.
+//! * A [`Group`] of tasks can be held to so much CPU time ([`Limit`]), whatever its polls are like.
 //! * A thread that a task makes inherits the worker's one CPU and its blocked signals.
 //! * Linux only; where the kernel refuses what preemption needs, polls end by themselves.
 
@@ -37,23 +39,33 @@ struct Readme;
 
 #[cfg(not(loom))]
 mod builder;
+#[cfg(not(loom))]
+mod group;
 mod handoff;
 #[cfg(not(loom))]
 mod keeper;
+#[cfg(not(loom))]
+mod limit;
+#[cfg(not(loom))]
+mod mutex;
 #[cfg(not(loom))]
 mod observe;
 #[cfg(not(loom))]
 #[expect(unsafe_code, reason = "the only place of the project that has any")]
 mod os;
+#[path = "sync.rs"]
+mod primitives;
+#[cfg(not(loom))]
+mod quota;
 #[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
 mod shared;
-mod sync;
 #[cfg(not(loom))]
 mod task;
 #[cfg(not(loom))]
 pub mod time;
+mod turns;
 #[cfg(not(loom))]
 mod worker;
 
@@ -63,6 +75,10 @@ pub use builder::{
     without_preemption, yield_now,
 };
 #[cfg(not(loom))]
+pub use group::{Group, GroupBuilder, GroupError, GroupUsage, UsageOnCpu};
+#[cfg(not(loom))]
+pub use limit::Limit;
+#[cfg(not(loom))]
 pub use observe::Observer;
 #[cfg(not(loom))]
 pub use os::alloc::Allocator;
@@ -71,7 +87,15 @@ pub use runtime::{Builder, Runtime};
 #[cfg(not(loom))]
 pub use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio, Slice};
 #[cfg(not(loom))]
+pub use runyard_engine::limit::BadLimit;
+#[cfg(not(loom))]
 pub use task::{JoinError, JoinHandle};
+
+/// Locks that the scheduler knows.
+#[cfg(not(loom))]
+pub mod sync {
+    pub use crate::mutex::{Lock, Mutex, MutexGuard};
+}
 
 /// What benchmarks compare preemption with, and what tests disturb it with. No part of the interface.
 #[cfg(not(loom))]

@@ -1,10 +1,11 @@
 //! A runtime, how it is made, and which one the calling code belongs to.
 
 use crate::builder::Task;
+use crate::group::GroupBuilder;
 use crate::observe::Observer;
 use crate::os;
+use crate::primitives::Arc;
 use crate::shared::Shared;
-use crate::sync::Arc;
 use crate::task::JoinHandle;
 use runyard_engine::attr::LatencyNice;
 use std::cell::RefCell;
@@ -12,6 +13,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::Duration;
 
 /// A preemptive runtime. Dropping it ends every task at its next await, and waits for that and for
 /// the threads; a poll that never ends is waited for for ever.
@@ -19,6 +21,10 @@ use std::thread::{self, Thread};
 pub struct Runtime {
     shared: Arc<Shared>,
 }
+
+/// How many task groups there is room for, if not said: a machine of a kernel has some hundred, most of
+/// which never run.
+const MAX_GROUPS: usize = 256;
 
 /// How a [`Runtime`] is made.
 #[derive(Clone, Debug)]
@@ -28,6 +34,7 @@ pub struct Builder {
     preempt: bool,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) lowest_latency_nice: LatencyNice,
+    pub(crate) max_groups: usize,
 }
 
 impl Default for Builder {
@@ -38,6 +45,7 @@ impl Default for Builder {
             preempt: true,
             observer: None,
             lowest_latency_nice: LatencyNice::MIN,
+            max_groups: MAX_GROUPS,
         }
     }
 }
@@ -81,6 +89,14 @@ impl Builder {
     pub fn min_latency_nice(mut self, lowest: i8) -> Builder {
         let allowed = LatencyNice::new(lowest.into()).filter(|&lowest| lowest <= LatencyNice::ZERO);
         self.lowest_latency_nice = allowed.expect("the lowest latency nice value is in -20..=0");
+        self
+    }
+
+    /// How many task groups there may be at a time; 256 if not said. Room for one more costs some 200
+    /// bytes, and as much on each CPU.
+    #[must_use]
+    pub fn max_groups(mut self, groups: usize) -> Builder {
+        self.max_groups = groups;
         self
     }
 
@@ -140,6 +156,21 @@ impl Runtime {
         Task::builder().spawn_in(&self.shared, future)
     }
 
+    /// A task group, to be created below none.
+    #[must_use]
+    pub fn group(&self, name: impl Into<String>) -> GroupBuilder {
+        GroupBuilder::new(&self.shared, name)
+    }
+
+    /// How much CPU time the runtime may use in a second: a second for each of its CPUs, or what the
+    /// control groups of the process leave it, if that is less. Those were looked at once, when the
+    /// runtime was made. What is said as a [part of the
+    /// machine](crate::Limit::percent_of_machine) is a part of this.
+    #[must_use]
+    pub fn capacity(&self) -> Duration {
+        Duration::from_nanos(self.shared.capacity.0)
+    }
+
     /// Runs a future on the calling thread until it is ready. Tasks are spawned from within it.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _context = Entered::enter(&self.shared);
@@ -172,7 +203,8 @@ impl Drop for Runtime {
     }
 }
 
-struct Unpark(Thread);
+/// Lets a thread go on that waits for something.
+pub(crate) struct Unpark(pub(crate) Thread);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
@@ -206,6 +238,10 @@ impl Drop for Entered {
 /// # Panics
 /// If it belongs to none.
 pub(crate) fn current() -> Arc<Shared> {
-    let shared = CONTEXT.with_borrow(|stack| stack.last().cloned());
-    shared.expect("this is called in a task, or within Runtime::block_on")
+    current_if_any().expect("this is called in a task, or within Runtime::block_on")
+}
+
+/// The runtime that the calling code belongs to, if it belongs to one.
+pub(crate) fn current_if_any() -> Option<Arc<Shared>> {
+    CONTEXT.with_borrow(|stack| stack.last().cloned())
 }

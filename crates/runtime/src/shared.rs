@@ -2,20 +2,27 @@
 //! come, wake, and end.
 
 use crate::builder::Task;
+use crate::group::{Group, Membership};
 use crate::handoff::{Slot, WorkerId};
 use crate::keeper::{self, Keeper};
+use crate::limit::{self, Limit};
 use crate::observe::Observer;
 use crate::os;
+use crate::primitives::{
+    Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, OnceLock, Ordering, Weak, lock,
+};
+use crate::quota;
 use crate::runtime::{Builder, Entered};
-use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, OnceLock, Ordering, Weak, lock};
 use crate::task::{Asked, Cell, Guarded, Job, JoinHandle, Todo, without_preemption};
 use crate::worker::{Worker, ring};
 use runyard_engine::attr::{Attr, GroupId, LatencyNice};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::{Event, What};
+use runyard_engine::limit::BadLimit;
 use runyard_engine::task::{Change, TaskId};
-use runyard_engine::time::Time;
+use runyard_engine::throttle::Throttling;
+use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{TimerId, Token, Window};
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
@@ -34,12 +41,17 @@ const MAX_WORKERS: usize = 4_096;
 /// of spawns began.
 const BOXES: usize = 1_024;
 
+/// After so many runtimes their numbers come again: fewer than 2^14, as a mutex has room for.
+const RUNTIMES: u32 = 16_000;
+
 /// How many tasks there is room for from the start.
 const FIRST_ROOM: usize = 1_024;
 
 /// What workers, wakers and handles share.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// Tells this process's runtimes apart: those of today at least.
+    pub(crate) number: u16,
     pub(crate) machine: Machine<Job>,
     slots: Box<[Slot]>,
     /// Alive as long as their threads, which is until the end.
@@ -56,14 +68,20 @@ pub(crate) struct Shared {
     pub(crate) signal: i32,
     /// The lowest latency nice value that a task may ask for.
     pub(crate) lowest_latency_nice: LatencyNice,
-    /// Whether any task was ever asked for a latency nice or a slice. Until then a spawn need not look
-    /// for what the new task inherits.
+    /// Whether any task was ever asked for a latency nice or a slice, or a task group was there. Until
+    /// then a spawn need not look for what the new task inherits.
     pub(crate) has_heirs: AtomicBool,
     /// Whether foreign code is stopped.
     pub(crate) preempts: bool,
     observer: Option<Arc<dyn Observer>>,
     /// For each CPU, whether the observer knows its real-time tasks to be throttled.
     throttled: Box<[AtomicBool]>,
+    /// For each CPU, what limits did to task groups there and the observer does not know yet: at most
+    /// one thing for each group.
+    throttlings: Box<[Mutex<Vec<Throttling>>]>,
+    /// How much CPU time there is in a second.
+    pub(crate) capacity: Nanos,
+    max_groups: usize,
     /// From when the observer's times count.
     epoch: Time,
     /// Workers that were spares of some slot and are needed at none.
@@ -103,6 +121,7 @@ struct Waiter {
 pub(crate) struct Birth {
     pub(crate) attr: Attr,
     pub(crate) reset_on_fork: bool,
+    pub(crate) group: Option<Group>,
     pub(crate) name: Option<String>,
 }
 
@@ -152,6 +171,10 @@ impl Effects<Job> for Doorbells<'_> {
     fn kick(&mut self, cpu: CpuId) {
         ring(self.0, cpu);
     }
+
+    fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
+        self.0.note_throttling(cpu, throttling);
+    }
 }
 
 /// As [`Doorbells`], but the CPU of the calling worker, which is in a poll that probably ends soon,
@@ -170,6 +193,10 @@ impl Effects<Job> for Gently<'_> {
             ring(self.shared, cpu);
         }
     }
+
+    fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
+        self.shared.note_throttling(cpu, throttling);
+    }
 }
 
 impl Shared {
@@ -177,15 +204,19 @@ impl Shared {
         let topology = Topology::flat(host_cpus.len() as u32).expect("the kernel has fewer CPUs");
         // A task takes along what it has in the caches of its CPU, which is little beside the wait
         // for the end of another's poll.
-        let config = Config {
-            tickless: true,
-            migration_cost: runyard_engine::time::Nanos::ZERO,
-            ..Config::new(topology)
-        };
-        let machine = Machine::new(config, &[GroupSpec::ROOT]).expect("the defaults fit together");
-        machine.reserve(FIRST_ROOM);
+        let config =
+            Config { tickless: true, migration_cost: Nanos::ZERO, ..Config::new(topology) };
+        let max_groups = builder.max_groups;
+        let machine = Machine::with_room(config, &[GroupSpec::ROOT], max_groups);
+        let machine = machine.expect("the defaults fit together");
+        machine.reserve(FIRST_ROOM + max_groups);
+        let noted = || Vec::with_capacity(if builder.observer.is_some() { max_groups } else { 0 });
+        let throttlings = topology.iter().map(|_| Mutex::new(noted())).collect();
         let cpus = topology.iter();
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = 1 + NEXT.fetch_add(1, Ordering::Relaxed) % RUNTIMES;
         Shared {
+            number: number as u16,
             machine,
             slots: cpus.map(|cpu| Slot::new(WorkerId(cpu.0.into()))).collect(),
             workers: (0..MAX_WORKERS).map(|_| OnceLock::new()).collect(),
@@ -202,6 +233,9 @@ impl Shared {
             preempts,
             observer: builder.observer,
             throttled: topology.iter().map(|_| AtomicBool::new(false)).collect(),
+            throttlings,
+            capacity: limit::capacity(topology.cpus(), quota::of_this_process()),
+            max_groups,
             epoch: os::thread::now(),
             pool: Mutex::new(Vec::new()),
             next_task: AtomicU32::new(0),
@@ -427,8 +461,11 @@ impl Shared {
         F::Output: Send + 'static,
     {
         let id = TaskId(self.next_task.fetch_add(1, Ordering::Relaxed));
-        let Birth { attr, reset_on_fork, name } = birth;
+        let Birth { attr, reset_on_fork, group, name } = birth;
         let (used, cell) = self.enroll(id, name, Asked::new(&attr, reset_on_fork));
+        if let Some(group) = group {
+            without_preemption(|| *lock(&cell.membership) = Membership::of(group));
+        }
         let guarded = Guarded::new(future, cell.clone());
         let woken = cell.clone();
         let wake = move |runnable| {
@@ -501,6 +538,9 @@ impl Shared {
     /// A task is over. Keeps its box and its cell for the next one, if there is room. In a worker's
     /// own code.
     pub(crate) fn ended(&self, mut task: TaskOf<Job>, cell: Arc<Cell>) {
+        if self.has_heirs.load(Ordering::SeqCst) {
+            cell.leave_groups();
+        }
         let place = Place(cell.place.load(Ordering::Acquire));
         task.payload = Some(Job { cell, todo: Todo::Nothing });
         let mut part = lock(&self.parts[place.part()]);
@@ -523,7 +563,7 @@ impl Shared {
         let _one = lock(&self.growing);
         if live > self.room.load(Ordering::Acquire) {
             let room = live.next_power_of_two();
-            self.machine.reserve(room);
+            self.machine.reserve(room + self.max_groups);
             self.room.store(room, Ordering::Release);
         }
     }
@@ -538,6 +578,10 @@ impl Shared {
     fn end_tasks(&self) {
         let _ = self.closer.set(thread::current());
         self.closed.store(true, Ordering::SeqCst);
+        // Who waits for budget is to end too.
+        without_preemption(|| {
+            self.machine.lift_limits(os::thread::now(), &mut Doorbells(self));
+        });
         for part in &self.parts {
             let cells: Vec<_> = without_preemption(|| {
                 lock(part).live.iter().map(|(_, cell)| cell.clone()).collect()
@@ -599,20 +643,41 @@ impl Shared {
         }
     }
 
-    /// Tells the observer, if there is one, whether the real-time tasks of `cpu` wait for their
-    /// budget, if that has changed. For the owner of the slot.
+    /// Tells the observer, if there is one, which task groups wait for budget on `cpu`, and whether its
+    /// real-time tasks do, if that has changed. For the owner of the slot.
     pub(crate) fn tell_throttling(&self, cpu: CpuId) {
         if self.observer.is_none() {
             return;
         }
+        let first = || {
+            let mut noted = lock(&self.throttlings[cpu.index()]);
+            (!noted.is_empty()).then(|| noted.remove(0))
+        };
+        while let Some(Throttling { group, begins }) = first() {
+            self.tell(cpu, || throttling(group, begins));
+        }
         let throttled = self.machine.is_closed(cpu);
         if throttled != self.throttled[cpu.index()].swap(throttled, Ordering::Relaxed) {
-            let group = GroupId::ROOT;
-            self.tell(cpu, || match throttled {
-                true => What::Throttled { group },
-                false => What::Unthrottled { group },
-            });
+            self.tell(cpu, || throttling(GroupId::ROOT, throttled));
         }
+    }
+
+    /// A task group was throttled on `cpu`, or is not any more. The lock of the run queue is held: the
+    /// owner of the slot tells of it later, if it is still so.
+    fn note_throttling(&self, cpu: CpuId, throttling: Throttling) {
+        if self.observer.is_none() {
+            return;
+        }
+        let mut noted = lock(&self.throttlings[cpu.index()]);
+        match noted.iter().position(|before| before.group == throttling.group) {
+            Some(at) => drop(noted.remove(at)),
+            None => noted.push(throttling),
+        }
+    }
+
+    /// What a limit comes to here.
+    pub(crate) fn limit_of(&self, limit: Limit) -> Result<runyard_engine::limit::Limit, BadLimit> {
+        limit.of(self.capacity, self.slots.len())
     }
 
     pub(crate) fn shut_down(&self) {
@@ -634,6 +699,13 @@ impl Shared {
         for part in &self.parts {
             drop(std::mem::take(&mut lock(part).boxes));
         }
+    }
+}
+
+fn throttling(group: GroupId, begins: bool) -> What {
+    match begins {
+        true => What::Throttled { group },
+        false => What::Unthrottled { group },
     }
 }
 

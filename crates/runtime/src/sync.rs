@@ -6,7 +6,10 @@ pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::Weak;
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub(crate) use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU32, AtomicU64, Ordering},
+};
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Mutex, MutexGuard, Once, OnceLock,
@@ -14,7 +17,6 @@ pub(crate) use std::sync::{
 };
 
 /// Takes a lock. A panic under a lock of the runtime is a broken invariant of it.
-#[cfg(not(loom))]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("nobody panicked with this lock held")
 }

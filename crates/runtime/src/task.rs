@@ -5,16 +5,19 @@
 //! wake-up is lost. A wake-up that comes before the box leaves a note.
 
 use crate::builder::Task;
+use crate::group::Membership;
+use crate::mutex::Inheritance;
 use crate::os;
+use crate::primitives::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::shared::Shared;
-use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::worker::Worker;
 use async_task::Runnable;
 use runyard_engine::attr::{Attr, LatencyNice, Policy, Slice};
+use runyard_engine::event::What;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::control::Control;
-use runyard_smp::machine::{Controlled, TaskOf};
+use runyard_smp::machine::{Controlled, TaskOf, apply_pending};
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
@@ -93,6 +96,9 @@ pub(crate) struct Cell {
     pub(crate) name: Option<String>,
     pub(crate) control: Control,
     pub(crate) asked: Mutex<Asked>,
+    /// Its lock is held while the task changes groups.
+    pub(crate) membership: Mutex<Membership>,
+    pub(crate) inheritance: Mutex<Inheritance>,
     parking: Mutex<Parking>,
     /// Whether `parking` may be a note.
     noted: AtomicBool,
@@ -111,6 +117,8 @@ impl Cell {
             name,
             control: Control::default(),
             asked: Mutex::new(asked),
+            membership: Mutex::default(),
+            inheritance: Mutex::default(),
             parking: Mutex::default(),
             noted: AtomicBool::new(false),
             done: AtomicBool::new(false),
@@ -142,6 +150,8 @@ impl Cell {
         self.name = name;
         self.control = Control::default();
         self.asked = Mutex::new(asked);
+        self.membership = Mutex::default();
+        self.inheritance = Mutex::default();
         self.parking = Mutex::default();
         self.noted = AtomicBool::new(false);
         self.done = AtomicBool::new(false);
@@ -174,6 +184,7 @@ impl Cell {
         let mut parking = lock(&self.parking);
         match std::mem::take(&mut *parking) {
             Parking::Awake => {
+                apply_pending(&mut task);
                 *parking = Parking::Parked(task);
                 None
             }
@@ -183,6 +194,13 @@ impl Cell {
                 Some((task, since))
             }
             Parking::Parked(_) => unreachable!("a task has one box"),
+        }
+    }
+
+    /// Carries out what was asked of a task that is parked. Of one that is not, whoever has it does.
+    pub(crate) fn do_what_was_asked_while_parked(&self) {
+        if let Parking::Parked(task) = &mut *lock(&self.parking) {
+            apply_pending(task);
         }
     }
 
@@ -206,6 +224,17 @@ impl Cell {
     /// Says how the task is woken; before anybody polls it.
     pub(crate) fn set_waker(&self, waker: Waker) {
         without_preemption(|| *lock(&self.waker) = Some(waker));
+    }
+
+    /// Tells the observer, if there is one, that something else was asked for the task.
+    pub(crate) fn tell_change(&self) {
+        let shared = &self.shared;
+        without_preemption(|| {
+            shared.tell(shared.here(Worker::cpu).unwrap_or_default(), || {
+                let Asked { policy, latency_nice, .. } = *lock(&self.asked);
+                What::Changed { task: self.id, policy, group: self.group_id(), latency_nice }
+            });
+        });
     }
 
     pub(crate) fn abort(&self) {

@@ -2,9 +2,9 @@
 
 use crate::builder::current_cell;
 use crate::os;
+use crate::primitives::{Arc, lock};
 use crate::runtime::current;
 use crate::shared::{Armed, Shared};
-use crate::sync::{Arc, lock};
 use crate::task::without_preemption;
 use runyard_engine::attr::Attr;
 use runyard_engine::time::{Nanos, Time};

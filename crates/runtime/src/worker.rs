@@ -11,11 +11,11 @@ use crate::handoff::{Baton, Left, Ring, WorkerId};
 use crate::os;
 use crate::os::thread::Tid;
 use crate::os::timer::{Clock, Timer};
-use crate::shared::{Doorbells, Shared};
-use crate::sync::{
+use crate::primitives::{
     Arc, AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, compiler_fence,
     lock,
 };
+use crate::shared::{Doorbells, Shared};
 use crate::task::{Cell, Job, Todo};
 use async_task::Runnable;
 use runyard_engine::cpu::CpuId;
@@ -332,6 +332,12 @@ impl Worker {
     pub(crate) fn cell_of_poll(&self) -> Option<Arc<Cell>> {
         let place = self.polling.load(Ordering::Relaxed);
         (place < u64::MAX).then(|| self.shared.cell_at(place)).flatten()
+    }
+
+    /// The task in whose poll this thread is, by its runtime and its place there.
+    pub(crate) fn place_of_poll(&self) -> Option<(u16, u64)> {
+        let place = self.polling.load(Ordering::Relaxed);
+        (place < u64::MAX).then_some((self.shared.number, place))
     }
 
     /// The CPU on which this thread is in a poll.

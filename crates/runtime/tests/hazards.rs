@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{ms, spin, threads, under_a_storm, until, workers};
+use common::{ends, ms, spin, threads, under_a_storm, until, workers};
 use runyard::{JoinError, Runtime, Task, blocking, spawn, spawn_blocking, time};
 use runyard_engine::event::{Event, Left, What};
 use rustix::process::Signal;
@@ -12,23 +12,12 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Instant;
 
 #[global_allocator]
 static ALLOCATOR: runyard::Allocator = runyard::Allocator::system();
-
-/// Fails if `body` does not end, which is what a lost wake-up looks like.
-fn ends(body: impl FnOnce() + Send + 'static) {
-    let (send, receive) = channel();
-    thread::spawn(move || {
-        body();
-        send.send(())
-    });
-    receive.recv_timeout(ms(60_000)).expect("it ends");
-}
 
 /// A task that matters more than any fair one, and comes every millisecond until it is aborted: it
 /// stops whatever runs on its CPU.

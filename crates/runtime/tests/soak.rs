@@ -1,18 +1,22 @@
 //! Everything at once for as long as is asked: long polls, allocation storms, panics, timers,
-//! aborts, locks, blocking calls, changes of policy and affinity, tasks that spawn tasks, and
-//! signals that mean nothing. What is spawned ends, what is sent arrives, and no thread is left.
+//! aborts, locks, blocking calls, changes of policy, affinity and task group, groups that come and go
+//! with limits that change, tasks that spawn tasks, and signals that mean nothing. What is spawned ends, what is sent arrives, and no thread is left.
 //!
 //! `RUNYARD_SOAK_SECONDS` says how long; 3 if not said. `RUNYARD_SOAK_SEED` repeats the draws of a
 //! run, though not what the machine makes of them.
 //!
 //! The binary has the system's allocator, so threads are stopped inside it (H4).
 
+#[expect(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use common::{ms, spin, threads, under_a_storm, until, workers};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
-use runyard::{JoinError, JoinHandle, Task, TaskBuilder, blocking, spawn, time, yield_now};
+use runyard::{
+    Group, JoinError, JoinHandle, Limit, Runtime, Task, TaskBuilder, blocking, spawn, sync, time,
+    yield_now,
+};
 use runyard_engine::attr::{Nice, Policy, RtPrio};
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
@@ -34,6 +38,18 @@ struct World {
     purse: Mutex<u64>,
     put: AtomicU64,
     taken: AtomicU64,
+    /// The groups of the moment.
+    groups: Mutex<Vec<Group>>,
+    /// A count under the runtime's own mutex, and what it should be.
+    counted: sync::Mutex<u64>,
+    counts: AtomicU64,
+}
+
+impl World {
+    fn group(&self, draws: &mut Draws) -> Option<Group> {
+        let groups = self.groups.lock().unwrap();
+        groups.get(draws.below(6) as usize).cloned()
+    }
 }
 
 /// Counts the end of a task however it comes.
@@ -96,7 +112,7 @@ fn live(world: Arc<World>, draws: Draws, depth: u32) -> Pin<Box<dyn Future<Outpu
 async fn deeds(world: Arc<World>, mut draws: Draws, depth: u32) {
     let _alive = Alive::new(&world);
     for _ in 0..1 + draws.below(6) {
-        match draws.below(12) {
+        match draws.below(16) {
             0 | 1 => spin(draws.micros(3_000)),
             2 => allocate(&mut draws),
             3 => time::sleep(draws.micros(3_000)).slack(draws.micros(500)).await,
@@ -107,6 +123,21 @@ async fn deeds(world: Arc<World>, mut draws: Draws, depth: u32) {
             8 => take(&world),
             9 => Task::current().set_policy(draws.policy()),
             10 => Task::current().set_affinity([draws.below(2) as usize, draws.below(2) as usize]),
+            11 => Task::current().set_group(world.group(&mut draws).as_ref()),
+            12 => {
+                let mut counted = world.counted.lock().await;
+                world.counts.fetch_add(1, Ordering::Relaxed);
+                *counted += 1;
+                spin(draws.micros(300));
+                if draws.below(2) == 0 {
+                    yield_now().await;
+                }
+            }
+            13 => {
+                let mut counted = world.counted.blocking_lock();
+                world.counts.fetch_add(1, Ordering::Relaxed);
+                *counted += 1;
+            }
             _ if depth < 3 => {
                 let child = live(world.clone(), draws.fork(), depth + 1);
                 let child = draws.builder().spawn(child);
@@ -197,6 +228,28 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().expect("it is a number"))
 }
 
+/// Groups, one below another, come and go, with limits that change.
+fn regroup(runtime: &Runtime, world: &World, draws: &mut Draws) {
+    let limit = |draws: &mut Draws| {
+        let period = 10 + draws.below(40);
+        (draws.below(3) > 0).then(|| Limit::new(ms(period / 3 + draws.below(20)), ms(period)))
+    };
+    let made = match world.group(draws) {
+        Some(above) => above.group("below"),
+        None => runtime.group("above"),
+    };
+    let made = made.weight(2 + draws.below(2_000) as u32).limit(limit(draws)).create();
+    let gone = {
+        let mut groups = world.groups.lock().unwrap();
+        groups.extend(made);
+        (groups.len() > 4).then(|| groups.remove(draws.below(4) as usize))
+    };
+    drop(gone);
+    if let Some(group) = world.group(draws) {
+        group.set_limit(limit(draws)).unwrap();
+    }
+}
+
 /// Keeps [`AT_ONCE`] lives going until `end`; how they ended: well, in panic, aborted.
 async fn soak(world: Arc<World>, mut draws: Draws, end: Instant) -> (u64, [u64; 3]) {
     let (mut spawned, mut ends) = (0, [0; 3]);
@@ -241,7 +294,9 @@ fn everything_at_once() {
             let draws = Draws(Pcg64Mcg::seed_from_u64(seed));
             let lives = spawn(soak(world.clone(), draws, end));
             let mut pings = 0;
+            let mut draws = Draws(Pcg64Mcg::seed_from_u64(!seed));
             while Instant::now() < end {
+                regroup(&runtime, &world, &mut draws);
                 pings += spawn(ping_pong(100)).await.unwrap();
                 time::sleep(ms(1)).await;
             }
@@ -262,6 +317,8 @@ fn everything_at_once() {
     assert_eq!(begun, ended, "whatever began has ended");
     let [put, taken] = [&world.put, &world.taken].map(|count| count.load(Ordering::Relaxed));
     assert_eq!(put - taken, *world.purse.lock().unwrap(), "nothing is lost under the lock");
+    let counted = *world.counted.try_lock().expect("nobody has it");
+    assert_eq!(counted, world.counts.load(Ordering::Relaxed), "nor under the other");
     // For who waits for a thread it has ended before /proc forgets it.
     until(|| threads().is_empty());
 }

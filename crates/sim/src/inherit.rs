@@ -13,19 +13,10 @@
 
 use crate::program::Waiting;
 use crate::sim::{Observer, Sim};
-use runyard_engine::attr::{GroupId, RtPrio};
-use runyard_engine::task::{Change, TaskId};
+use runyard_engine::inherit::{Lent, Waiter};
+use runyard_engine::task::TaskId;
 use runyard_workload::objects::Awaited;
 use runyard_workload::scenario::ObjectId;
-
-/// What a task inherits from those who wait for what it holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lent {
-    /// The best of their real-time priorities.
-    pub(crate) boost: Option<RtPrio>,
-    /// Where it competes, if a limit of its own group could keep them waiting.
-    pub(crate) group: Option<GroupId>,
-}
 
 impl<O: Observer> Sim<'_, O> {
     /// `task` began to wait for `mutex`.
@@ -52,10 +43,7 @@ impl<O: Observer> Sim<'_, O> {
             if let Waiting::Other(Awaited::Mutex(mutex)) = program.waiting {
                 next = self.objects.owner(mutex);
             }
-            let Lent { boost, group } = lent;
-            let change =
-                Change { boost: Some(boost), inherited_group: Some(group), ..Change::default() };
-            self.request(task, change);
+            self.request(task, lent.change());
         }
     }
 
@@ -63,34 +51,11 @@ impl<O: Observer> Sim<'_, O> {
     fn lent_to(&self, task: TaskId) -> Lent {
         let holds = self.tasks[task.index()].holds.iter();
         let waiters = holds.flat_map(|&mutex| self.objects.waiters(mutex));
-        let waiters = waiters.map(|waiter| &self.tasks[waiter.index()]);
-        let own = self.tasks[task.index()].group();
-        waiters.fold(Lent::default(), |Lent { boost, group }, waiter| Lent {
-            boost: boost.max(waiter.rt_prio()),
-            group: self.unlimited_with(own, group, waiter.queue_group()).or(group),
-        })
-    }
-
-    /// The lowest group that a task of group `own`, which inherited `so_far`, has in common with one of
-    /// `waiter`, if a limit below it would hold the task back.
-    fn unlimited_with(
-        &self,
-        own: GroupId,
-        so_far: Option<GroupId>,
-        waiter: GroupId,
-    ) -> Option<GroupId> {
-        let lineage = |group| {
-            let parent = |&group: &GroupId| {
-                let above = self.scenario.groups[group.index()].parent;
-                (group != GroupId::ROOT).then_some(above)
-            };
-            std::iter::successors(Some(group), parent)
-        };
-        let outside = |&group: &GroupId| !lineage(waiter).any(|above| above == group);
-        let limited = |group| self.machine.limit(group).is_some();
-        let start = so_far.unwrap_or(own);
-        let held = lineage(own).take_while(outside).any(limited);
-        let common = lineage(start).find(|group| !outside(group));
-        common.filter(|&common| held && common != own)
+        let waiters = waiters.map(|waiter| {
+            let waiter = &self.tasks[waiter.index()];
+            Waiter { prio: waiter.rt_prio(), group: waiter.queue_group() }
+        });
+        let (own, groups) = (self.tasks[task.index()].group(), self.machine.groups());
+        waiters.fold(Lent::default(), |lent, waiter| lent.also_from(waiter, own, groups))
     }
 }

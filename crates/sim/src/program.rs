@@ -1,9 +1,10 @@
 //! A task of the scenario while it lives: where it is in its program and what it waits for.
 
-use crate::inherit::Lent;
 use rand_pcg::Pcg64Mcg;
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Policy, RtPrio};
 use runyard_engine::cpu::CpuId;
+use runyard_engine::inherit::Lent;
+
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Window;
 use runyard_smp::control::Control;

@@ -88,7 +88,8 @@ impl Control {
 
     /// Whether something was asked, as far as it is known here. What is not will be found when the
     /// task has a home again.
-    pub(crate) fn was_asked(&self) -> bool {
+    #[must_use]
+    pub fn was_asked(&self) -> bool {
         self.asked.load(Ordering::Acquire)
     }
 

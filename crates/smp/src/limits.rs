@@ -53,6 +53,13 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
+    /// Takes the limits of all groups away: the host ends, and nobody is to be waited for.
+    pub fn lift_limits(&self, now: Time, fx: &mut impl Effects<W>) {
+        for group in self.groups.ids().filter(|&group| self.groups.has_limit(group)) {
+            self.set_limit(now, group, None, fx);
+        }
+    }
+
     /// The limit of a group, if it has one that is heeded.
     #[must_use]
     pub fn limit(&self, group: GroupId) -> Option<Limit> {
@@ -63,6 +70,12 @@ impl<W: Controlled> Machine<W> {
     #[must_use]
     pub fn was_limited(&self, group: GroupId) -> bool {
         self.groups.was_limited(group)
+    }
+
+    /// The groups, as run queues see them.
+    #[must_use]
+    pub fn groups(&self) -> &impl Groups {
+        &*self.groups
     }
 
     /// Whether groups have this one as their parent.

@@ -750,9 +750,9 @@ pub(crate) fn leaves<W: Controlled>(task: &TaskOf<W>) {
     control(task).expect("a task that leaves has its payload").set_home(Home::Away);
 }
 
-/// Carries out what was asked while the task was with its host.
-pub(crate) fn apply_pending<W: Controlled>(task: &mut TaskOf<W>) {
-    let cell = control(task).expect("a task in transit has its payload");
+/// Carries out what was asked while the task was with its host, which may do so before it brings it.
+pub fn apply_pending<W: Controlled>(task: &mut TaskOf<W>) {
+    let cell = control(task).expect("a task that is with its host has its payload");
     if cell.was_asked()
         && let Some(change) = cell.take()
     {

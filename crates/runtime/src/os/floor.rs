@@ -4,7 +4,7 @@
 
 use crate::os::futex;
 use crate::os::thread::{self, Tid};
-use crate::sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use crate::primitives::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use runyard_engine::time::{Nanos, Time};
 
 /// Rings the bell of every worker, keeper and maker of this process, for no reason: what a stale or

@@ -1,6 +1,6 @@
 //! Waiting for a word to change, as futex(2) has it. All of it may be called in a signal handler.
 
-use crate::sync::AtomicU32;
+use crate::primitives::AtomicU32;
 use runyard_engine::time::Time;
 
 /// Waits until somebody wakes this word, unless it is not `expected` any more; until `deadline` on

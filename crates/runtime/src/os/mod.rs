@@ -7,6 +7,7 @@ pub(crate) mod alloc;
 pub(crate) mod floor;
 pub(crate) mod futex;
 pub(crate) mod local;
+pub(crate) mod locked;
 pub(crate) mod signal;
 pub(crate) mod thread;
 pub(crate) mod timer;

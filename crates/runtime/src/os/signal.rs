@@ -7,7 +7,7 @@
 
 use crate::os::local;
 use crate::os::thread::Tid;
-use crate::sync::{AtomicUsize, Once, Ordering};
+use crate::primitives::{AtomicUsize, Once, Ordering};
 
 /// The libraries whose code may hold a lock that everybody needs: the allocator's, the loader's,
 /// which unwinding takes too (H4, H5).

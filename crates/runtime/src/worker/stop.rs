@@ -5,7 +5,7 @@
 
 use super::{Worker, later, ring};
 use crate::os;
-use crate::sync::Ordering;
+use crate::primitives::Ordering;
 use runyard_engine::time::Nanos;
 
 /// How long a thread that was stopped at an unsafe point is let go on, and how often: it may hold the

@@ -5,6 +5,7 @@ use runyard::floor::ring_everybody;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,16 @@ pub fn under_a_storm<T>(body: impl FnOnce() -> T) -> T {
     over.store(true, Ordering::Relaxed);
     assert!(storm.join().unwrap() > 0, "somebody was disturbed");
     result
+}
+
+/// Fails if `body` does not end, which is what a lost wake-up looks like.
+pub fn ends(body: impl FnOnce() + Send + 'static) {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        body();
+        send.send(())
+    });
+    receive.recv_timeout(ms(60_000)).expect("it ends");
 }
 
 pub fn ms(millis: u64) -> Duration {

@@ -1,0 +1,390 @@
+//! Task groups: who competes as one, and what they may use together.
+//!
+//! A group is there as long as anybody can name it: by a handle, as a task that is in it, or as a group
+//! below it. Whoever is the last of them removes it. (Rejected: a call that removes a group and is
+//! refused while somebody is in it. Who wants to be rid of a tenant would have to find its tasks, end
+//! them, and try again; a handle that is forgotten would keep the place for ever.)
+//!
+//! A task holds the group that it is in, and one that it leaves until the engine has carried that out:
+//! nobody else may have the group's number before.
+
+use crate::builder::LatencyNiceError;
+use crate::limit::Limit;
+use crate::os;
+use crate::primitives::{Arc, Mutex, Ordering, lock};
+use crate::shared::{Doorbells, Shared};
+use crate::task::{Cell, without_preemption};
+use runyard_engine::attr::{GroupId, LatencyNice, Weight};
+use runyard_engine::limit::BadLimit;
+use runyard_engine::task::Change;
+use runyard_engine::time::Nanos;
+use runyard_smp::groups::{GroupSpec, TooManyGroups};
+use std::fmt;
+use std::iter::successors;
+use std::time::Duration;
+
+/// A task group, by whoever wants to put tasks in it or to know about it. Cheap to clone. The group goes
+/// with the last of its handles, tasks and groups below it.
+///
+/// Its tasks share what the group gets beside its siblings, by its weight, and are held to its limit
+/// together, wherever they run. A task that is spawned by one of a group is in that group too, unless it
+/// is told another.
+///
+/// ```
+/// use runyard::{Limit, Runtime, Task};
+///
+/// let runtime = Runtime::new();
+/// let tenants = runtime.group("tenants").limit(Limit::percent_of_machine(80.0)).create().unwrap();
+/// let alice = tenants.group("alice").weight(512).create().unwrap();
+/// runtime.block_on(async {
+///     Task::builder().group(&alice).spawn(async {}).await.unwrap();
+/// });
+/// ```
+#[derive(Clone)]
+pub struct Group {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    id: GroupId,
+    name: String,
+    parent: Option<Group>,
+    /// As it was asked for last.
+    limit: Mutex<Option<Limit>>,
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group").field("path", &self.path()).field("id", &self.id()).finish()
+    }
+}
+
+impl Group {
+    /// A group below this one, to be created.
+    #[must_use]
+    pub fn group(&self, name: impl Into<String>) -> GroupBuilder {
+        GroupBuilder { parent: Some(self.clone()), ..GroupBuilder::new(&self.inner.shared, name) }
+    }
+
+    /// Its number: its name in the events of an [`crate::Observer`]. That of a group that is gone may be
+    /// another's later.
+    #[must_use]
+    pub fn id(&self) -> GroupId {
+        self.inner.id
+    }
+
+    /// The name that it was given.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The names of the groups above it and its own: `/tenants/alice`.
+    #[must_use]
+    pub fn path(&self) -> String {
+        let mut names: Vec<_> = self.lineage().map(Group::name).collect();
+        names.push("");
+        names.reverse();
+        names.join("/")
+    }
+
+    /// The group above it, if it has one.
+    #[must_use]
+    pub fn parent(&self) -> Option<&Group> {
+        self.inner.parent.as_ref()
+    }
+
+    /// The limit that was asked for it last.
+    #[must_use]
+    pub fn limit(&self) -> Option<Limit> {
+        without_preemption(|| *lock(&self.inner.limit))
+    }
+
+    /// Gives it another limit, or none. It has the whole budget of that at once, and who was throttled
+    /// runs.
+    ///
+    /// # Errors
+    /// If it is no limit; the group keeps the one that it has.
+    pub fn set_limit(&self, limit: impl Into<Option<Limit>>) -> Result<(), BadLimit> {
+        let (limit, shared) = (limit.into(), &self.inner.shared);
+        let new = limit.map(|limit| shared.limit_of(limit)).transpose()?;
+        without_preemption(|| {
+            let mut asked = lock(&self.inner.limit);
+            *asked = limit;
+            let bells = &mut Doorbells(shared);
+            shared.machine.set_limit(os::thread::now(), self.id(), new, bells);
+        });
+        Ok(())
+    }
+
+    /// What its limit did to it so far, since it was set. All is nothing if it has none.
+    #[must_use]
+    pub fn usage(&self) -> GroupUsage {
+        let (now, machine) = (os::thread::now(), &self.inner.shared.machine);
+        let (all, on) = without_preemption(|| {
+            (machine.usage(now, self.id()), machine.usage_on(now, self.id()))
+        });
+        let cpus = on.into_iter().map(|(cpu, there)| UsageOnCpu {
+            cpu: cpu.index(),
+            used: span(there.used),
+            nr_throttled: there.nr_throttled,
+            throttled: span(there.throttled),
+            borrowed: span(there.borrowed),
+        });
+        let cpus: Vec<_> = cpus.collect();
+        GroupUsage {
+            used: cpus.iter().map(|there| there.used).sum(),
+            nr_periods: all.nr_periods,
+            nr_throttled: all.nr_throttled,
+            throttled: span(all.throttled),
+            nr_bursts: all.nr_bursts,
+            burst: span(all.burst),
+            borrowed: span(all.borrowed),
+            held_by: self.held_by(),
+            cpus,
+        }
+    }
+
+    /// The one that holds it: of itself and those above it the one whose limit leaves it least, if any
+    /// has a limit. A group may ask for more than those above it; it is held by them all the same.
+    #[must_use]
+    pub fn held_by(&self) -> Option<Group> {
+        let narrowest = self.lineage().filter_map(|group| Some((group.rate()?, group)));
+        narrowest.min_by_key(|&(rate, _)| rate).map(|(_, group)| group.clone())
+    }
+
+    /// What its own limit leaves it in a second.
+    fn rate(&self) -> Option<u128> {
+        let shared = &self.inner.shared;
+        let limit = without_preemption(|| shared.machine.limit(self.id()))?;
+        let parts = if limit.is_per_cpu() { shared.machine.all().len() } else { 1 };
+        let runtime = u128::from(limit.runtime().0) * parts as u128;
+        Some(runtime * 1_000_000_000 / u128::from(limit.period().0))
+    }
+
+    /// The group itself, and those above it.
+    pub(crate) fn lineage(&self) -> impl Iterator<Item = &Group> {
+        successors(Some(self), |group| group.parent())
+    }
+
+    pub(crate) fn is_in(&self, shared: &Arc<Shared>) -> bool {
+        Arc::ptr_eq(&self.inner.shared, shared)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        without_preemption(|| {
+            let bells = &mut Doorbells(&self.shared);
+            self.shared.machine.remove_group(os::thread::now(), self.id, bells);
+        });
+    }
+}
+
+fn span(nanos: Nanos) -> Duration {
+    Duration::from_nanos(nanos.0)
+}
+
+/// A task group that is about to be created.
+#[derive(Clone, Debug)]
+pub struct GroupBuilder {
+    shared: Arc<Shared>,
+    parent: Option<Group>,
+    name: String,
+    weight: Weight,
+    idle: bool,
+    latency_nice: LatencyNice,
+    limit: Option<Limit>,
+}
+
+impl GroupBuilder {
+    pub(crate) fn new(shared: &Arc<Shared>, name: impl Into<String>) -> GroupBuilder {
+        GroupBuilder {
+            shared: shared.clone(),
+            parent: None,
+            name: name.into(),
+            weight: Weight::NICE_0,
+            idle: false,
+            latency_nice: LatencyNice::ZERO,
+            limit: None,
+        }
+    }
+
+    /// Its share beside its siblings, tasks and groups alike, 2..=262144; 1024, which is that of a task
+    /// at nice 0, if not said.
+    ///
+    /// # Panics
+    /// If the weight is not one.
+    #[must_use]
+    pub fn weight(mut self, weight: u32) -> GroupBuilder {
+        self.weight = Weight::new(weight.into()).expect("a weight is in 2..=262144");
+        self
+    }
+
+    /// It gets what its siblings leave, as a SCHED_IDLE task does, whatever its weight is.
+    #[must_use]
+    pub fn idle(mut self) -> GroupBuilder {
+        self.idle = true;
+        self
+    }
+
+    /// The latency nice value by which its tasks wait beside its siblings, -20..=19; 0 if not said.
+    ///
+    /// # Panics
+    /// If the value is not one.
+    #[must_use]
+    pub fn latency_nice(mut self, nice: i8) -> GroupBuilder {
+        let nice = LatencyNice::new(nice.into()).expect("a latency nice value is in -20..=19");
+        self.latency_nice = nice;
+        self
+    }
+
+    /// What it may use at the most; none if not said.
+    #[must_use]
+    pub fn limit(mut self, limit: impl Into<Option<Limit>>) -> GroupBuilder {
+        self.limit = limit.into();
+        self
+    }
+
+    /// Creates the group.
+    ///
+    /// # Errors
+    /// If there is no room for another group, the limit is none, or the latency nice value is below
+    /// the lowest of the runtime.
+    pub fn create(self) -> Result<Group, GroupError> {
+        let GroupBuilder { shared, parent, name, weight, idle, latency_nice, limit } = self;
+        let lowest = shared.lowest_latency_nice;
+        if latency_nice < lowest {
+            return Err(GroupError::LatencyNice(LatencyNiceError { asked: latency_nice, lowest }));
+        }
+        let engines = limit.map(|limit| shared.limit_of(limit)).transpose();
+        let engines = engines.map_err(GroupError::Limit)?;
+        let above = parent.as_ref().map_or(GroupId::ROOT, Group::id);
+        let spec = GroupSpec { parent: above, weight, idle, latency_nice, limit: engines };
+        shared.has_heirs.store(true, Ordering::SeqCst);
+        let added = without_preemption(|| shared.machine.add_group(os::thread::now(), spec));
+        let id = added.map_err(|TooManyGroups| GroupError::NoRoom)?;
+        let inner = Inner { shared, id, name, parent, limit: Mutex::new(limit) };
+        Ok(Group { inner: Arc::new(inner) })
+    }
+}
+
+/// Why a task group was not created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// There are as many groups as the runtime has room for ([`crate::Builder::max_groups`]).
+    NoRoom,
+    /// What is asked for as its limit is none.
+    Limit(BadLimit),
+    /// The runtime allows no latency nice value that is as low.
+    LatencyNice(LatencyNiceError),
+}
+
+impl fmt::Display for GroupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GroupError::NoRoom => TooManyGroups.fmt(f),
+            GroupError::Limit(why) => why.fmt(f),
+            GroupError::LatencyNice(why) => why.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for GroupError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            GroupError::NoRoom => None,
+            GroupError::Limit(why) => Some(why),
+            GroupError::LatencyNice(why) => Some(why),
+        }
+    }
+}
+
+/// What a limit did to a task group.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct GroupUsage {
+    /// CPU time that its tasks and those of the groups below used.
+    pub used: Duration,
+    /// Periods in which it drew of its budget or wanted to.
+    pub nr_periods: u64,
+    /// Those of them in which it was throttled on some CPU.
+    pub nr_throttled: u64,
+    /// How long it was throttled, summed over CPUs.
+    pub throttled: Duration,
+    /// Periods in which it used more than its runtime, of what it had carried over.
+    pub nr_bursts: u64,
+    /// What it used beyond its runtime in them.
+    pub burst: Duration,
+    /// What CPUs used beyond their own parts of the runtime.
+    pub borrowed: Duration,
+    /// Whose limit holds it ([`Group::held_by`]).
+    pub held_by: Option<Group>,
+    /// Who drew its budget: the CPUs on which it ran.
+    pub cpus: Vec<UsageOnCpu>,
+}
+
+/// What a limit did to a task group on one CPU.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct UsageOnCpu {
+    /// Which of the runtime's CPUs.
+    pub cpu: usize,
+    /// CPU time that the group used there.
+    pub used: Duration,
+    /// How often it was throttled there.
+    pub nr_throttled: u64,
+    /// How long it was throttled there.
+    pub throttled: Duration,
+    /// What it used beyond the CPU's own part of the runtime of each period.
+    pub borrowed: Duration,
+}
+
+/// The group that a task is in, and those that it left without the engine having heard of it.
+#[derive(Debug, Default)]
+pub(crate) struct Membership {
+    pub(crate) group: Option<Group>,
+    former: Vec<Group>,
+}
+
+impl Membership {
+    pub(crate) fn of(group: Group) -> Membership {
+        Membership { group: Some(group), former: Vec::new() }
+    }
+}
+
+impl Cell {
+    /// The group that it is in.
+    pub(crate) fn group_id(&self) -> GroupId {
+        lock(&self.membership).group.as_ref().map_or(GroupId::ROOT, Group::id)
+    }
+
+    /// Brings the task to another group, or to none.
+    pub(crate) fn move_to_group(&self, group: Option<Group>) {
+        let id = group.as_ref().map_or(GroupId::ROOT, Group::id);
+        let gone = without_preemption(|| {
+            let mut membership = lock(&self.membership);
+            if self.is_done() {
+                return Vec::from_iter(group);
+            }
+            let old = std::mem::replace(&mut membership.group, group);
+            membership.former.extend(old);
+            let change = Change { group: Some(id), ..Change::default() };
+            self.shared.change(&self.control, change);
+            self.do_what_was_asked_while_parked();
+            // Somebody brings the task to a run queue just now, or to where it is parked.
+            let pending = self.control.was_asked();
+            if pending { Vec::new() } else { std::mem::take(&mut membership.former) }
+        });
+        without_preemption(|| self.stands_differently());
+        drop(gone);
+    }
+
+    /// The task is over, and in no group any more.
+    pub(crate) fn leave_groups(&self) {
+        let left = std::mem::take(&mut *lock(&self.membership));
+        drop(left);
+    }
+}

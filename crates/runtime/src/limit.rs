@@ -1,0 +1,118 @@
+//! Limits of task groups as users say them, and what they come to on this machine.
+
+use crate::time::nanos;
+use runyard_engine::limit::{self, BadLimit};
+use runyard_engine::time::Nanos;
+use std::time::Duration;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// What the tasks of a [`crate::Group`] may use at the most: so much CPU time in each period, over all
+/// CPUs together. Whoever has used it up waits for the next period, however idle the machine is.
+///
+/// Like the kernel's (`cpu.max`), it is of 1 ms at least, in a period of 1 ms to 1 s: what is outside
+/// is refused where the limit is set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit {
+    amount: Amount,
+    period: Nanos,
+    burst: Nanos,
+    per_cpu: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Amount {
+    Runtime(Nanos),
+    PercentOfMachine(f64),
+}
+
+impl Limit {
+    /// `runtime` of CPU time in each `period`; 150 ms in 100 ms are one CPU and a half.
+    #[must_use]
+    pub fn new(runtime: Duration, period: Duration) -> Limit {
+        let amount = Amount::Runtime(nanos(runtime));
+        Limit { amount, period: nanos(period), burst: Nanos::ZERO, per_cpu: false }
+    }
+
+    /// Such a part of the machine, in periods of 100 ms: of all CPUs of the runtime, or of what the
+    /// process itself is limited to by its control group, if that is less
+    /// ([`crate::Runtime::capacity`]).
+    #[must_use]
+    pub fn percent_of_machine(percent: f64) -> Limit {
+        let amount = Amount::PercentOfMachine(percent);
+        Limit { amount, period: limit::Limit::PERIOD, burst: Nanos::ZERO, per_cpu: false }
+    }
+
+    /// Another period. A short one lets nobody wait for long, and costs more interrupts.
+    #[must_use]
+    pub fn period(mut self, period: Duration) -> Limit {
+        self.period = nanos(period);
+        self
+    }
+
+    /// How much of what a period leaves may be used later, no more than the runtime of one.
+    #[must_use]
+    pub fn burst(mut self, burst: Duration) -> Limit {
+        self.burst = nanos(burst);
+        self
+    }
+
+    /// The runtime is for each CPU: on none may the group use more than that, except what other CPUs
+    /// leave of theirs. For a part of the machine it is that part of each CPU.
+    #[must_use]
+    pub fn per_cpu(mut self) -> Limit {
+        self.per_cpu = true;
+        self
+    }
+
+    /// What it comes to in a runtime of `cpus` that may use so much CPU time in each second.
+    pub(crate) fn of(self, capacity: Nanos, cpus: usize) -> Result<limit::Limit, BadLimit> {
+        let Limit { amount, period, burst, per_cpu } = self;
+        let parts = if per_cpu { cpus as u64 } else { 1 };
+        let runtime = match amount {
+            Amount::Runtime(runtime) => runtime,
+            Amount::PercentOfMachine(percent) => {
+                let all = period.0 as f64 * capacity.0 as f64 / SECOND as f64;
+                // Not a number, or too large for one, becomes what is refused below.
+                Nanos((all * percent / 100.0 / parts as f64).round() as u64)
+            }
+        };
+        limit::Limit::new(runtime, period, burst, per_cpu)
+    }
+}
+
+/// How much CPU time `cpus` have in a second, if the process may use no more than `quota`.
+pub(crate) fn capacity(cpus: usize, quota: Option<Nanos>) -> Nanos {
+    let all = Nanos(cpus as u64 * SECOND);
+    quota.map_or(all, |quota| quota.min(all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: Nanos = Nanos(2 * SECOND);
+
+    #[test]
+    fn a_part_of_the_machine_is_one_of_what_the_process_may_use() {
+        let tenth = Limit::percent_of_machine(10.0);
+        assert_eq!(tenth.of(TWO, 2).unwrap().runtime(), Nanos::from_millis(20));
+        let quota = capacity(2, Some(Nanos(SECOND / 2)));
+        assert_eq!(tenth.of(quota, 2).unwrap().runtime(), Nanos::from_millis(5));
+        let each = tenth.per_cpu().period(Duration::from_secs(1));
+        assert_eq!(each.of(TWO, 2).unwrap().runtime(), Nanos::from_millis(100));
+        assert_eq!(capacity(2, Some(Nanos(9 * SECOND))), TWO, "no more than there are CPUs");
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_is_refused() {
+        let (ms, us) = (Duration::from_millis, Duration::from_micros);
+        let refused = |limit: Limit| limit.of(TWO, 2).unwrap_err();
+        assert_eq!(refused(Limit::new(us(999), ms(10))), BadLimit::Runtime);
+        assert_eq!(refused(Limit::new(ms(10), ms(1_001))), BadLimit::Period);
+        assert_eq!(refused(Limit::new(ms(10), ms(100)).burst(ms(11))), BadLimit::Burst);
+        for percent in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(refused(Limit::percent_of_machine(percent)), BadLimit::Runtime);
+        }
+    }
+}

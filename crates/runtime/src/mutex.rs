@@ -1,0 +1,425 @@
+//! A mutex of which the runtime knows who has it and who waits.
+//!
+//! Who has it runs as importantly as the best of those who wait, through chains of mutexes, and no limit
+//! of a task group holds it back that is none of theirs: it competes in the lowest group that they have
+//! in common, and its own pays. Whose turn it is: [`crate::turns`]; who lends what:
+//! [`runyard_engine::inherit`].
+//!
+//! What a task inherits is in its [`Inheritance`]. It changes with the queue's lock held of the mutex
+//! concerned, so whatever is there is from one that the task has now. The locks are taken in this order,
+//! and from left to right only: the queue of one mutex; the inheritance of one task; a run queue. A chain
+//! is walked a mutex at a time, with nothing held in between: each step looks afresh who waits and who
+//! has it, and whoever changes that meanwhile does the same. The walk ends where nothing changes, and
+//! after [`MAX_STEPS`], for which there must be a cycle: a deadlock, which is the program's.
+//!
+//! All of it is the runtime's own code, in which nobody is stopped: between being handed the mutex and
+//! being woken, somebody important waits for whoever gives it back.
+//!
+//! Who takes the mutex is known by its place among the live tasks, in the word. Somebody who is no task,
+//! or one of another runtime, is not helped; and who sends a guard to another task is helped in its place.
+
+use crate::builder::{blocking, current_cell};
+use crate::os;
+use crate::os::locked::{Held, Locked};
+use crate::primitives::{Arc, MutexGuard as QueueGuard, lock};
+use crate::runtime::{Unpark, current_if_any};
+use crate::shared::Shared;
+use crate::task::{Cell, without_preemption};
+use crate::turns::{Joined, Queue, Taker, Ticket, Turns};
+use crate::worker::Worker;
+use runyard_engine::attr::GroupId;
+use runyard_engine::group::Groups;
+use runyard_engine::inherit::{Lent, Waiter};
+use std::fmt;
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+/// How many mutexes a walk visits; the kernel's limit of a chain (`max_lock_depth`).
+const MAX_STEPS: usize = 1_024;
+
+/// Who takes a mutex and is no task.
+const NO_TASK: Taker = Taker(1 << 62);
+
+/// Where the number of a runtime begins in a [`Taker`]; a task's place is below.
+const RUNTIME: u32 = 48;
+
+/// Who takes a mutex now.
+fn me() -> Taker {
+    let task = os::local::worker(Worker::place_of_poll).flatten();
+    task.map_or(NO_TASK, |(shared, place)| Taker(u64::from(shared) << RUNTIME | place))
+}
+
+/// The task of a runtime that has a mutex.
+fn holder(taker: Taker, shared: &Shared) -> Option<Arc<Cell>> {
+    let ours = taker.0 >> RUNTIME == u64::from(shared.number);
+    ours.then(|| shared.cell_at(taker.0 & ((1 << RUNTIME) - 1))).flatten()
+}
+
+/// One that waits.
+struct Waits {
+    waker: Waker,
+    /// None if it is no task.
+    cell: Option<Arc<Cell>>,
+}
+
+type WaitQueue = Queue<Waits, Arc<Cell>>;
+
+/// A mutex without what it guards.
+pub(crate) struct Core(Turns<Waits, Arc<Cell>>);
+
+/// Where a task waits.
+type Wait = (Arc<Core>, Ticket);
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Core")
+    }
+}
+
+/// What a task inherits, and for what it waits.
+#[derive(Debug, Default)]
+pub(crate) struct Inheritance {
+    /// What those who wait for each mutex lend that it has.
+    lent: Vec<(Arc<Core>, Lent)>,
+    waits: Vec<Wait>,
+    /// All that together, as the engine knows it.
+    total: Lent,
+}
+
+impl Inheritance {
+    /// Those who wait for `core` lend so much from now on.
+    fn set(&mut self, core: &Arc<Core>, lent: Lent) {
+        self.lent.retain(|(of, _)| !Arc::ptr_eq(of, core));
+        if lent != Lent::default() {
+            self.lent.push((core.clone(), lent));
+        }
+    }
+
+    /// Tells the engine what the task inherits in all, if that has changed; then it lends something else
+    /// itself, where it waits.
+    fn tell(&mut self, cell: &Cell) -> Vec<Wait> {
+        let groups = cell.shared.machine.groups();
+        let lent = self.lent.iter();
+        let total = lent.fold(Lent::default(), |total, &(_, lent)| total.and(lent, groups));
+        if total == self.total {
+            return Vec::new();
+        }
+        self.total = total;
+        cell.shared.change(&cell.control, total.change());
+        self.waits.clone()
+    }
+
+    fn waits_no_more(&mut self, core: &Arc<Core>, ticket: Ticket) {
+        self.waits.retain(|(of, at)| !(Arc::ptr_eq(of, core) && *at == ticket));
+    }
+}
+
+impl Cell {
+    /// As what it waits for a mutex.
+    fn standing(&self) -> Waiter {
+        let total = lock(&self.inheritance).total;
+        let own = lock(&self.asked).policy.rt_prio();
+        Waiter { prio: own.max(total.boost), group: total.group.unwrap_or(self.group_id()) }
+    }
+
+    /// Its policy or its group is another: it lends and inherits something else.
+    pub(crate) fn stands_differently(&self) {
+        let (has, waits) = {
+            let inheritance = lock(&self.inheritance);
+            let has: Vec<_> = inheritance.lent.iter().map(|(core, _)| core.clone()).collect();
+            (has, inheritance.waits.clone())
+        };
+        for core in has {
+            walk(core.lend(core.0.queue()));
+        }
+        walk(waits);
+    }
+}
+
+impl WaitQueue {
+    /// What all who wait lend the task that has the mutex.
+    fn lent_to(&self, holder: &Cell) -> Lent {
+        let (own, groups) = (holder.group_id(), holder.shared.machine.groups());
+        let best = Lent { boost: self.best(), group: None };
+        if !groups.is_limited(own) {
+            return best;
+        }
+        self.iter().fold(best, |lent, waits| {
+            // Who is none of this runtime's tasks is in none of its groups.
+            let known =
+                waits.cell.as_ref().filter(|cell| Arc::ptr_eq(&cell.shared, &holder.shared));
+            let none = Waiter { prio: None, group: GroupId::ROOT };
+            lent.also_from(known.map_or(none, |cell| cell.standing()), own, groups)
+        })
+    }
+}
+
+impl Core {
+    /// Lends the task that has the mutex what it is due. Where that waits itself.
+    #[must_use]
+    fn lend(self: &Arc<Core>, queue: QueueGuard<'_, WaitQueue>) -> Vec<Wait> {
+        let Some(holder) = queue.holder.clone() else { return Vec::new() };
+        let lent = queue.lent_to(&holder);
+        let mut inheritance = lock(&holder.inheritance);
+        inheritance.set(self, lent);
+        drop(queue);
+        inheritance.tell(&holder)
+    }
+
+    /// Takes the mutex, or waits for it.
+    fn join(self: &Arc<Core>, me: Taker, waker: Waker) -> Option<Ticket> {
+        let cell = current_cell();
+        let prio = cell.as_ref().and_then(|cell| cell.standing().prio);
+        let waits = Waits { waker, cell: cell.clone() };
+        let Joined::Waits(ticket, mut queue, taker) = self.0.join(me, prio, waits) else {
+            return None;
+        };
+        if let Some(cell) = &cell {
+            lock(&cell.inheritance).waits.push((self.clone(), ticket));
+        }
+        if queue.holder.is_none() {
+            let shared = cell.map(|cell| cell.shared.clone()).or_else(current_if_any);
+            queue.holder = shared.and_then(|shared| holder(taker, &shared));
+        }
+        walk(self.lend(queue));
+        Some(ticket)
+    }
+
+    /// Whether the turn of one who waited has come; else it is woken by `waker` then.
+    fn has_come(&self, ticket: Ticket, waker: &Waker) -> bool {
+        match self.0.queue().get_mut(ticket) {
+            Some(waits) => {
+                waits.waker.clone_from(waker);
+                false
+            }
+            None => true,
+        }
+    }
+
+    /// Who has it gives it to the next.
+    fn pass_on(self: &Arc<Core>) {
+        let mut queue = self.0.queue();
+        let old = queue.holder.take();
+        let next = self.0.pass_on(&mut queue);
+        let mut walks = Vec::new();
+        if let Some(old) = old {
+            let mut inheritance = lock(&old.inheritance);
+            inheritance.set(self, Lent::default());
+            walks = inheritance.tell(&old);
+        }
+        if let Some((ticket, Waits { cell: Some(cell), .. })) = &next {
+            lock(&cell.inheritance).waits_no_more(self, *ticket);
+            queue.holder = Some(cell.clone());
+        }
+        walks.extend(self.lend(queue));
+        walk(walks);
+        if let Some((_, Waits { waker, .. })) = next {
+            waker.wake();
+        }
+    }
+
+    /// Waits no longer. `false` if the turn has come.
+    fn leave(self: &Arc<Core>, ticket: Ticket) -> bool {
+        let mut queue = self.0.queue();
+        let Some(Waits { cell, .. }) = self.0.leave(&mut queue, ticket) else { return false };
+        if let Some(cell) = cell {
+            lock(&cell.inheritance).waits_no_more(self, ticket);
+        }
+        walk(self.lend(queue));
+        true
+    }
+
+    fn release(self: &Arc<Core>, me: Taker) {
+        if !self.0.free(me) {
+            without_preemption(|| self.pass_on());
+        }
+    }
+}
+
+/// Tells along the chains of mutexes that whoever waits there stands differently.
+fn walk(mut waits: Vec<Wait>) {
+    for _ in 0..MAX_STEPS {
+        let Some((core, ticket)) = waits.pop() else { return };
+        let mut queue = core.0.queue();
+        let cell = queue.get_mut(ticket).and_then(|waits| waits.cell.clone());
+        let Some(cell) = cell else { continue };
+        queue.set_prio(ticket, cell.standing().prio);
+        waits.extend(core.lend(queue));
+    }
+}
+
+/// A mutual exclusion for tasks, and for threads that are none, with priority inheritance: a task that
+/// has it runs as importantly as the best of those who wait for it, and out of the limits of its groups
+/// if those who wait are not in them.
+///
+/// It is handed to the most important of those who wait, and among equals to who came first. A guard
+/// may be kept across an await. A panic while it is locked gives it back like any other end.
+///
+/// A task that waits for another kind of lock, one of the standard library for instance, lends nothing:
+/// the runtime does not know who has that.
+///
+/// ```
+/// use runyard::sync::Mutex;
+/// use runyard::{Runtime, Task};
+/// use std::sync::Arc;
+///
+/// let sum = Arc::new(Mutex::new(0));
+/// Runtime::new().block_on(async {
+///     let important = sum.clone();
+///     let task = Task::builder().fifo(50).spawn(async move { *important.lock().await += 1 });
+///     *sum.lock().await += 1;
+///     task.await.unwrap();
+///     assert_eq!(*sum.lock().await, 2);
+/// });
+/// ```
+pub struct Mutex<T> {
+    core: Arc<Core>,
+    value: Locked<T>,
+}
+
+impl<T> Mutex<T> {
+    /// One that is not locked.
+    pub fn new(value: T) -> Mutex<T> {
+        Mutex { core: Arc::new(Core(Turns::new())), value: Locked::new(value) }
+    }
+
+    /// Locks it: a future that is ready when the caller's turn has come. Dropping it gives the place in
+    /// the queue up.
+    pub fn lock(&self) -> Lock<'_, T> {
+        Lock { mutex: self, taker: NO_TASK, ticket: None }
+    }
+
+    /// Locks it where nothing can be awaited: in a function of [`crate::spawn_blocking`], or on a thread
+    /// that is no task. Others have the CPU while it waits.
+    pub fn blocking_lock(&self) -> MutexGuard<'_, T> {
+        if let Some(guard) = self.try_lock() {
+            return guard;
+        }
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut lock = pin!(self.lock());
+        loop {
+            match lock.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(guard) => return guard,
+                Poll::Pending => blocking(thread::park),
+            }
+        }
+    }
+
+    /// Locks it, unless somebody has it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let me = me();
+        self.core.0.take(me).then(|| self.guard(me))
+    }
+
+    /// The value, which nobody else can have.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    /// The value alone.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+
+    fn guard(&self, taker: Taker) -> MutexGuard<'_, T> {
+        let held = self.value.take().expect("one at a time has its turn");
+        MutexGuard { mutex: self, taker, held: Some(held) }
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Mutex<T> {
+        Mutex::new(T::default())
+    }
+}
+
+impl<T> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mutex").field("value", &self.value).finish_non_exhaustive()
+    }
+}
+
+/// Waits for a [`Mutex`].
+#[must_use = "a mutex is locked by the future that is awaited"]
+#[derive(Debug)]
+pub struct Lock<'a, T> {
+    mutex: &'a Mutex<T>,
+    taker: Taker,
+    /// While it is in the queue, or has its turn without knowing.
+    ticket: Option<Ticket>,
+}
+
+impl<'a, T> Future for Lock<'a, T> {
+    type Output = MutexGuard<'a, T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<MutexGuard<'a, T>> {
+        let core = &self.mutex.core;
+        let has_come = match self.ticket {
+            Some(ticket) => without_preemption(|| core.has_come(ticket, cx.waker())),
+            None => {
+                let me = me();
+                let ticket = match core.0.take(me) {
+                    true => None,
+                    false => without_preemption(|| core.join(me, cx.waker().clone())),
+                };
+                (self.taker, self.ticket) = (me, ticket);
+                ticket.is_none()
+            }
+        };
+        if !has_come {
+            return Poll::Pending;
+        }
+        self.ticket = None;
+        Poll::Ready(self.mutex.guard(self.taker))
+    }
+}
+
+impl<T> Drop for Lock<'_, T> {
+    fn drop(&mut self) {
+        let core = &self.mutex.core;
+        if let Some(ticket) = self.ticket
+            && !without_preemption(|| core.leave(ticket))
+        {
+            core.release(self.taker);
+        }
+    }
+}
+
+/// A locked [`Mutex`], which is unlocked when this goes.
+#[must_use = "a mutex is locked while its guard lives"]
+pub struct MutexGuard<'a, T> {
+    mutex: &'a Mutex<T>,
+    taker: Taker,
+    /// There until the end.
+    held: Option<Held<'a, T>>,
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.held.as_ref().expect("a guard has the value")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.held.as_mut().expect("a guard has the value")
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MutexGuard").field(&**self).finish()
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        self.held = None;
+        self.mutex.core.release(self.taker);
+    }
+}

@@ -1,0 +1,411 @@
+//! What may be relied on in task groups: limits hold whatever the polls are like, nobody is lost who
+//! waits for budget, and a group goes when nobody can name it.
+//!
+//! A busy machine makes everybody slower, so what is asserted of times is what no machine can make
+//! worse: CPU time by the threads' own clocks, which stand still when the machine has other things to
+//! do, against the periods that have passed.
+
+#[expect(dead_code, reason = "other tests use the rest")]
+mod common;
+
+use common::{ends, ms, spin, under_a_storm, workers};
+use runyard::{
+    BadLimit, Group, GroupError, JoinHandle, Limit, Observer, Policy, Runtime, Task, spawn, time,
+    yield_now,
+};
+use runyard_engine::attr::GroupId;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::event::{Event, What};
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// CPU time that the calling thread has used.
+fn cpu_time() -> Duration {
+    let spec = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(spec.tv_sec as u64, spec.tv_nsec as u32)
+}
+
+/// What tasks that use as much CPU time as they get have used together, and when they are to stop.
+#[derive(Clone, Default)]
+struct Work {
+    used: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Work {
+    /// Computes for `span` of CPU time in one poll, or until it is to stop.
+    fn compute(&self, span: Duration) {
+        let mut left = span;
+        while left > Duration::ZERO && !self.stop.load(Ordering::Relaxed) {
+            let before = cpu_time();
+            while cpu_time() - before < left.min(Duration::from_micros(10)) {}
+            let used = cpu_time() - before;
+            self.used.fetch_add(used.as_nanos() as u64, Ordering::Relaxed);
+            left = left.saturating_sub(used);
+        }
+    }
+
+    /// Polls of `span` each until it is to stop.
+    async fn go_on(self, span: Duration) {
+        while !self.stop.load(Ordering::Relaxed) {
+            self.compute(span);
+            yield_now().await;
+        }
+    }
+
+    fn used(&self) -> Duration {
+        Duration::from_nanos(self.used.load(Ordering::Relaxed))
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Spans of polls: a long time, a slice or so, and what requests have.
+const POLLS: [Duration; 3] =
+    [Duration::from_secs(3_600), Duration::from_millis(1), Duration::from_micros(10)];
+
+const PERIOD: Duration = Duration::from_millis(100);
+const QUOTA: Duration = Duration::from_millis(10);
+
+/// What a group may have used at the most `since` its limit was set: a quota for each period that has
+/// begun, and for what one CPU each may use after its grant: the rest of a moment at an unsafe point.
+fn most(since: Instant) -> Duration {
+    let periods = since.elapsed().as_nanos() / PERIOD.as_nanos() + 1;
+    QUOTA * periods as u32 + 2 * ms(10)
+}
+
+async fn all(tasks: Vec<JoinHandle<()>>) {
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+fn crew(group: &Group, work: &Work, poll: Duration) -> Vec<JoinHandle<()>> {
+    let member = |_| Task::builder().group(group).spawn(work.clone().go_on(poll));
+    (0..3).map(member).collect()
+}
+
+#[test]
+fn a_limit_holds_however_long_polls_are_while_others_go_on() {
+    ends(|| {
+        for poll in POLLS {
+            let runtime = workers(2);
+            let begin = Instant::now();
+            let group = runtime.group("limited").limit(Limit::new(QUOTA, PERIOD)).create().unwrap();
+            let free = runtime.group("free").create().unwrap();
+            runtime.block_on(async {
+                let (work, others) = (Work::default(), Work::default());
+                let tasks = [crew(&group, &work, poll), crew(&free, &others, ms(1))].concat_all();
+                time::sleep(ms(450)).await;
+                let (used, most) = (work.used(), most(begin));
+                assert!(used <= most, "polls of {poll:?}: {used:?} of {most:?}");
+                let usage = group.usage();
+                assert!(usage.nr_throttled > 0 && usage.throttled > ms(100), "{usage:?}");
+                assert!(usage.used >= used / 2, "{usage:?}");
+                assert!(others.used() > Duration::ZERO && others.used() > used, "the others go on");
+                assert_eq!(usage.held_by.map(|by| by.path()), Some("/limited".to_owned()));
+                work.stop();
+                others.stop();
+                all(tasks).await;
+            });
+        }
+    });
+}
+
+trait ConcatAll {
+    fn concat_all(self) -> Vec<JoinHandle<()>>;
+}
+
+impl ConcatAll for [Vec<JoinHandle<()>>; 2] {
+    fn concat_all(self) -> Vec<JoinHandle<()>> {
+        self.into_iter().flatten().collect()
+    }
+}
+
+#[test]
+fn an_idle_cpu_wakes_up_for_those_that_wait_for_budget() {
+    ends(|| {
+        let runtime = workers(1);
+        let group = runtime.group("slow").limit(Limit::new(ms(2), ms(20))).create().unwrap();
+        runtime.block_on(async {
+            let work = Work::default();
+            let task = work.clone();
+            let task = Task::builder().group(&group).spawn(async move { task.compute(ms(10)) });
+            task.await.unwrap();
+            assert!(work.used() >= ms(10));
+        });
+        assert!(group.usage().nr_periods >= 3, "{:?}", group.usage());
+    });
+}
+
+#[test]
+fn a_limit_can_be_changed_and_lifted_at_any_time() {
+    ends(|| {
+        let runtime = workers(2);
+        let group = runtime.group("g").create().unwrap();
+        assert_eq!(group.limit(), None);
+        runtime.block_on(async {
+            let work = Work::default();
+            let tasks = crew(&group, &work, ms(3_600_000));
+            time::sleep(ms(20)).await;
+            let crumbs = Limit::new(ms(1), Duration::from_secs(1));
+            group.set_limit(crumbs).unwrap();
+            assert_eq!(group.limit(), Some(crumbs));
+            while group.usage().nr_throttled == 0 {
+                time::sleep(ms(1)).await;
+            }
+            let refused = group.set_limit(Limit::new(ms(10), ms(100)).burst(ms(20)));
+            assert_eq!(refused, Err(BadLimit::Burst));
+            assert_eq!(group.limit(), Some(crumbs), "what is refused changes nothing");
+            // With that limit this would take two minutes.
+            let (before, begin) = (work.used(), Instant::now());
+            group.set_limit(None).unwrap();
+            while work.used() < before + ms(120) {
+                time::sleep(ms(1)).await;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(50));
+            for quota in [1, 50, 3, 200] {
+                group.set_limit(Limit::new(ms(quota), ms(100))).unwrap();
+                time::sleep(ms(15)).await;
+            }
+            work.stop();
+            all(tasks).await;
+        });
+    });
+}
+
+#[test]
+fn a_child_that_asks_for_more_is_held_by_its_parent() {
+    ends(|| {
+        let runtime = workers(2);
+        let begin = Instant::now();
+        let parent = runtime.group("parent").limit(Limit::new(QUOTA, PERIOD)).create().unwrap();
+        let greedy = parent.group("greedy").limit(Limit::new(ms(10_000), PERIOD)).create().unwrap();
+        let frugal = parent.group("frugal").limit(Limit::new(ms(2), PERIOD)).create().unwrap();
+        assert_eq!(greedy.path(), "/parent/greedy");
+        assert_eq!(greedy.held_by().unwrap().path(), "/parent");
+        assert_eq!(frugal.held_by().unwrap().path(), "/parent/frugal");
+        runtime.block_on(async {
+            let (work, little) = (Work::default(), Work::default());
+            let tasks = [crew(&greedy, &work, ms(1)), crew(&frugal, &little, ms(3_600_000))];
+            time::sleep(ms(350)).await;
+            let (used, most) = (work.used() + little.used(), most(begin));
+            assert!(used <= most, "{used:?} of {most:?}");
+            assert_eq!(greedy.usage().nr_throttled, 0, "it is its parent that is throttled");
+            assert!(parent.usage().nr_throttled > 0);
+            work.stop();
+            little.stop();
+            all(tasks.concat_all()).await;
+        });
+    });
+}
+
+#[test]
+fn real_time_tasks_are_held_to_limits_too() {
+    ends(|| {
+        let runtime = workers(1);
+        let begin = Instant::now();
+        let group = runtime.group("rt").limit(Limit::new(QUOTA, PERIOD)).create().unwrap();
+        runtime.block_on(async {
+            let (work, others) = (Work::default(), Work::default());
+            let hog = Task::builder().group(&group).fifo(50);
+            let hog = hog.spawn(work.clone().go_on(ms(3_600_000)));
+            let other = spawn(others.clone().go_on(ms(1)));
+            time::sleep(ms(250)).await;
+            let (used, most) = (work.used(), most(begin));
+            assert!(used <= most, "{used:?} of {most:?}");
+            assert!(others.used() > used);
+            work.stop();
+            others.stop();
+            all(vec![hog, other]).await;
+        });
+    });
+}
+
+#[test]
+fn a_task_is_in_the_group_of_who_spawned_it_unless_told_another() {
+    let runtime = workers(2);
+    let group = runtime.group("tenant").create().unwrap();
+    let other = runtime.group("other").create().unwrap();
+    let group_of = || Task::current().group().map(|group| group.path());
+    runtime.block_on(async {
+        let (g, o) = (group.clone(), other.clone());
+        let first = Task::builder().group(&group).reset_on_fork().spawn(async move {
+            assert_eq!(spawn(async move { group_of() }).await.unwrap().as_deref(), Some("/tenant"));
+            let none = Task::builder().group(None).spawn(async move { group_of() });
+            assert_eq!(none.await.unwrap(), None);
+            Task::current().set_group(&o);
+            assert_eq!(spawn(async move { group_of() }).await.unwrap().as_deref(), Some("/other"));
+            Task::current().set_group(None);
+            assert_eq!(group_of(), None);
+            Task::current().set_group(&g);
+            yield_now().await;
+            assert_eq!(group_of().as_deref(), Some("/tenant"));
+        });
+        first.await.unwrap();
+        assert_eq!(spawn(async move { group_of() }).await.unwrap(), None);
+    });
+}
+
+#[test]
+fn a_group_goes_with_the_last_that_can_name_it() {
+    let runtime = Runtime::builder().workers(2).max_groups(2).build();
+    let group = |name: &str| runtime.group(name).create();
+    let (a, b) = (group("a").unwrap(), group("b").unwrap());
+    assert_eq!(group("c").unwrap_err(), GroupError::NoRoom);
+    drop(a);
+    let below = b.group("below").create().unwrap();
+    drop(b);
+    assert_eq!(group("c").unwrap_err(), GroupError::NoRoom, "a group has its parent");
+    runtime.block_on(async {
+        let task = Task::builder().group(&below);
+        let task = task.spawn(async { time::sleep(Duration::from_secs(3_600)).await });
+        drop(below);
+        yield_now().await;
+        assert_eq!(group("c").unwrap_err(), GroupError::NoRoom, "a task has its group");
+        task.task().set_group(None);
+        let (c, d) = (created(&runtime).await, created(&runtime).await);
+        task.task().set_group(&d);
+        drop((c, d));
+        task.abort();
+        let _ = task.await;
+        let (_e, _f) = (created(&runtime).await, created(&runtime).await);
+    });
+}
+
+/// A group, when there is room for it: who leaves another does so a moment after it is told.
+async fn created(runtime: &Runtime) -> Group {
+    loop {
+        match runtime.group("new").create() {
+            Ok(group) => return group,
+            Err(why) => assert_eq!(why, GroupError::NoRoom),
+        }
+        time::sleep(ms(1)).await;
+    }
+}
+
+#[test]
+fn what_is_no_limit_is_refused() {
+    let runtime = workers(1);
+    let refused = |limit| runtime.group("g").limit(limit).create().unwrap_err();
+    let of = |why| GroupError::Limit(why);
+    assert_eq!(refused(Limit::new(ms(10), ms(2_000))), of(BadLimit::Period));
+    assert_eq!(refused(Limit::percent_of_machine(0.5).period(ms(100))), of(BadLimit::Runtime));
+    let whole = runtime.group("g").limit(Limit::percent_of_machine(100.0).burst(ms(10)));
+    assert!(whole.create().is_ok(), "{:?}", runtime.capacity());
+    assert!(runtime.capacity() <= Duration::from_secs(1));
+}
+
+#[test]
+fn a_runtime_ends_though_its_tasks_wait_for_budget() {
+    ends(|| {
+        let runtime = workers(2);
+        let crumbs = Limit::new(ms(1), Duration::from_secs(1));
+        let group = runtime.group("throttled").limit(crumbs).create().unwrap();
+        let begin = Instant::now();
+        runtime.block_on(async {
+            for fifo in [false, true] {
+                let builder = Task::builder().group(&group);
+                let builder = if fifo { builder.fifo(10) } else { builder };
+                // In the middle of a poll; and one that is never polled.
+                drop(builder.clone().spawn(async { Work::default().compute(ms(50)) }));
+                drop(builder.spawn(std::future::pending::<()>()));
+            }
+            time::sleep(ms(30)).await;
+        });
+        assert!(group.usage().nr_throttled > 0, "{:?}", group.usage());
+        drop(runtime);
+        assert!(begin.elapsed() < Duration::from_secs(50), "not a millisecond in each second");
+    });
+}
+
+#[test]
+fn tasks_that_are_moved_about_while_groups_come_and_go_all_end() {
+    ends(|| {
+        let runtime = Runtime::builder().workers(2).max_groups(4).build();
+        under_a_storm(|| {
+            runtime.block_on(async {
+                let tasks: Vec<_> = (0..20_u64)
+                    .map(|nth| {
+                        spawn(async move {
+                            for round in 0..60 {
+                                match (nth + round) % 3 {
+                                    0 => time::sleep(Duration::from_micros(300)).await,
+                                    1 => yield_now().await,
+                                    _ => spin(Duration::from_micros(200)),
+                                }
+                            }
+                        })
+                    })
+                    .collect();
+                for round in 0..40_u64 {
+                    let limit = (round % 3 > 0).then(|| Limit::new(ms(1 + round % 5), ms(10)));
+                    let parent = created(&runtime).await;
+                    parent.set_limit(limit).unwrap();
+                    let child = parent.group("child").weight(200).create();
+                    for (nth, task) in tasks.iter().enumerate() {
+                        let to = match (nth as u64 + round) % 4 {
+                            0 => None,
+                            1 => child.as_ref().ok(),
+                            _ => Some(&parent),
+                        };
+                        task.task().set_group(to);
+                        if nth % 5 == round as usize % 5 {
+                            task.task().set_policy(Policy::Normal(Default::default()));
+                        }
+                    }
+                    time::sleep(ms(2)).await;
+                }
+                all(tasks).await;
+                let groups = [created(&runtime).await, created(&runtime).await];
+                drop([created(&runtime).await, created(&runtime).await]);
+                drop(groups);
+            })
+        });
+    });
+}
+
+/// Which groups are throttled, by what was told.
+#[derive(Debug, Default)]
+struct Heard(Mutex<BTreeMap<(CpuId, GroupId), (bool, u64)>>);
+
+impl Observer for Heard {
+    fn event(&self, event: &Event) {
+        let (group, begins) = match event.what {
+            What::Throttled { group } => (group, true),
+            What::Unthrottled { group } => (group, false),
+            _ => return,
+        };
+        let mut heard = self.0.lock().unwrap();
+        let (is, times) = heard.entry((event.cpu, group)).or_default();
+        assert_ne!(*is, begins, "{event:?} after the like");
+        (*is, *times) = (begins, *times + 1);
+    }
+}
+
+#[test]
+fn observers_hear_who_is_throttled_and_who_not_any_more() {
+    let heard = Arc::new(Heard::default());
+    let runtime = Runtime::builder().workers(2).observer(heard.clone()).build();
+    let group = runtime.group("g").limit(Limit::new(ms(2), ms(20))).create().unwrap();
+    runtime.block_on(async {
+        let work = Work::default();
+        let tasks = crew(&group, &work, ms(1));
+        while group.usage().nr_throttled < 5 {
+            time::sleep(ms(5)).await;
+        }
+        work.stop();
+        all(tasks).await;
+    });
+    let id = group.id();
+    drop(group);
+    drop(runtime);
+    let heard = heard.0.lock().unwrap();
+    let times: u64 = heard.iter().filter(|((_, group), _)| *group == id).map(|(_, it)| it.1).sum();
+    assert!(times >= 4, "{heard:?}");
+}

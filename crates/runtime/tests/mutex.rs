@@ -1,0 +1,357 @@
+//! What the runtime's mutex promises beside exclusion: who has it is not kept from giving it back by
+//! those who matter less than who waits, nor by limits that are none of theirs.
+
+#[expect(dead_code, reason = "other tests use the rest")]
+mod common;
+
+use common::{ends, ms, spin, under_a_storm, until, workers};
+use runyard::sync::{Lock, Mutex, MutexGuard};
+use runyard::{
+    JoinError, JoinHandle, Limit, Runtime, Task, TaskBuilder, spawn, spawn_blocking, time,
+    yield_now,
+};
+use rustix::time::{ClockId, clock_gettime};
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+/// Auto traits, seen by the compiler: as those of the standard library's, but that a guard may be kept
+/// across an await, and go to another thread with its task.
+#[test]
+fn what_may_be_sent_and_shared() {
+    fn is_send<T: Send>() {}
+    fn is_sync<T: Sync>() {}
+    is_send::<Mutex<Cell<u8>>>();
+    is_sync::<Mutex<Cell<u8>>>();
+    is_send::<MutexGuard<'_, Cell<u8>>>();
+    is_sync::<MutexGuard<'_, u8>>();
+    is_send::<Lock<'_, Cell<u8>>>();
+
+    /// Is ambiguous, and does not compile, if `T` is what it must not be.
+    macro_rules! is_not {
+        ($auto:ident: $($of:ty),*) => {{
+            trait Ambiguous<A> {
+                fn some() {}
+            }
+            impl<T> Ambiguous<()> for T {}
+            impl<T: $auto> Ambiguous<u8> for T {}
+            $(<$of as Ambiguous<_>>::some();)*
+        }};
+    }
+    is_not!(Send: Mutex<Rc<u8>>, MutexGuard<'static, Rc<u8>>);
+    is_not!(Sync: Mutex<Rc<u8>>, MutexGuard<'static, Cell<u8>>);
+}
+
+#[test]
+fn one_at_a_time_has_it() {
+    ends(|| {
+        let sum = Arc::new(Mutex::new((0_u64, 0_u64)));
+        let runtime = workers(2);
+        under_a_storm(|| {
+            runtime.block_on(async {
+                let tasks = (0..8_u8).map(|nth| {
+                    let sum = sum.clone();
+                    Task::builder().nice(nth as i8).spawn(async move {
+                        for round in 0..500 {
+                            let mut guard = sum.lock().await;
+                            guard.0 += 1;
+                            if round % 50 == 0 {
+                                yield_now().await;
+                            }
+                            guard.1 += 1;
+                            assert_eq!(guard.0, guard.1, "nobody else came in");
+                        }
+                    })
+                });
+                let blocking = (0..3).map(|_| {
+                    let sum = sum.clone();
+                    spawn_blocking(move || {
+                        for _ in 0..500 {
+                            let mut guard = sum.blocking_lock();
+                            (guard.0, guard.1) = (guard.0 + 1, guard.1 + 1);
+                        }
+                    })
+                });
+                for task in tasks.chain(blocking).collect::<Vec<_>>() {
+                    task.await.unwrap();
+                }
+                assert_eq!(*sum.lock().await, (5_500, 5_500));
+            });
+        });
+    });
+}
+
+#[test]
+fn who_is_no_task_locks_it_too() {
+    ends(|| {
+        let mutex = Arc::new(Mutex::new(0));
+        let runtime = workers(1);
+        let guard = mutex.blocking_lock();
+        let inside = mutex.clone();
+        let task = start(&runtime, Task::builder(), async move { *inside.lock().await += 1 });
+        std::thread::sleep(ms(5));
+        assert!(!task.is_finished());
+        drop(guard);
+        runtime.block_on(task).unwrap();
+        assert_eq!(*runtime.block_on(mutex.lock()), 1);
+        assert_eq!(Arc::try_unwrap(mutex).unwrap().into_inner(), 1);
+    });
+}
+
+/// A flag that somebody sets and others wait for.
+#[derive(Clone, Default)]
+struct Flag(Arc<AtomicBool>);
+
+impl Flag {
+    fn set(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// On a thread that is no task.
+    fn wait(&self) {
+        until(|| self.is_set());
+    }
+}
+
+/// CPU time that the calling thread has used.
+fn cpu_time() -> Duration {
+    let spec = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(spec.tv_sec as u64, spec.tv_nsec as u32)
+}
+
+/// Starts a task from outside.
+fn start<T: Send + 'static>(
+    runtime: &Runtime,
+    builder: TaskBuilder,
+    what: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    let [task] = runtime.block_on(async { [builder.spawn(what)] });
+    task
+}
+
+fn rt(
+    runtime: &Runtime,
+    prio: u8,
+    what: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<()> {
+    start(runtime, Task::builder().fifo(prio), what)
+}
+
+/// A real-time task that keeps its CPU until it is told to stop.
+fn hog(runtime: &Runtime, prio: u8, stop: &Flag) -> JoinHandle<()> {
+    let (stop, runs) = (stop.clone(), Flag::default());
+    let running = runs.clone();
+    let hog = rt(runtime, prio, async move {
+        running.set();
+        while !stop.is_set() {
+            spin(Duration::from_micros(10));
+        }
+    });
+    runs.wait();
+    hog
+}
+
+/// Locks `mutex` in a task, and computes for a while before it gives it back.
+fn holder(runtime: &Runtime, prio: u8, mutex: &Arc<Mutex<u32>>) -> JoinHandle<()> {
+    let (mutex, holds) = (mutex.clone(), Flag::default());
+    let has_it = holds.clone();
+    let holder = rt(runtime, prio, async move {
+        let mut guard = mutex.lock().await;
+        has_it.set();
+        spin(ms(30));
+        *guard += 1;
+    });
+    holds.wait();
+    holder
+}
+
+#[test]
+fn a_priority_inversion_ends() {
+    ends(|| {
+        let (runtime, stop) = (workers(1), Flag::default());
+        let mutex = Arc::new(Mutex::new(0));
+        let low = holder(&runtime, 1, &mutex);
+        let middle = hog(&runtime, 50, &stop);
+        let high = rt(&runtime, 90, {
+            let stop = stop.clone();
+            async move {
+                assert_eq!(*mutex.lock().await, 1);
+                stop.set();
+            }
+        });
+        for task in [high, middle, low] {
+            runtime.block_on(task).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_priority_goes_along_a_chain_of_mutexes() {
+    ends(|| {
+        let (runtime, stop) = (workers(1), Flag::default());
+        let [first, second] = [0, 0].map(|value| Arc::new(Mutex::new(value)));
+        let low = holder(&runtime, 1, &first);
+        let holds = Flag::default();
+        let between = rt(&runtime, 2, {
+            let (first, second, holds) = (first.clone(), second.clone(), holds.clone());
+            async move {
+                let mut outer = second.lock().await;
+                holds.set();
+                *outer += *first.lock().await;
+            }
+        });
+        holds.wait();
+        let middle = hog(&runtime, 50, &stop);
+        let high = rt(&runtime, 90, {
+            let stop = stop.clone();
+            async move {
+                // From within a closure: its thread waits.
+                assert_eq!(*second.blocking_lock(), 1);
+                stop.set();
+            }
+        });
+        for task in [high, middle, between, low] {
+            runtime.block_on(task).unwrap();
+        }
+    });
+}
+
+#[test]
+fn who_becomes_important_while_it_waits_lends_that() {
+    ends(|| {
+        let (runtime, stop) = (workers(1), Flag::default());
+        let mutex = Arc::new(Mutex::new(0));
+        let low = holder(&runtime, 1, &mutex);
+        let waits = Flag::default();
+        let waiter = rt(&runtime, 2, {
+            let (stop, waits) = (stop.clone(), waits.clone());
+            async move {
+                let mut lock = pin!(mutex.lock());
+                let first = poll_fn(|cx| Poll::Ready(lock.as_mut().poll(cx).is_ready()));
+                assert!(!first.await);
+                waits.set();
+                let guard = lock.await;
+                stop.set();
+                drop(guard);
+            }
+        });
+        waits.wait();
+        let middle = hog(&runtime, 50, &stop);
+        waiter.task().set_policy(runyard::Policy::Fifo(runyard::RtPrio::MAX));
+        for task in [waiter, middle, low] {
+            runtime.block_on(task).unwrap();
+        }
+    });
+}
+
+#[test]
+fn who_is_out_of_budget_gives_it_back_all_the_same() {
+    ends(|| {
+        let runtime = workers(2);
+        let crumbs = Limit::new(ms(1), Duration::from_secs(1));
+        let group = runtime.group("throttled").limit(crumbs).create().unwrap();
+        let mutex = Arc::new(Mutex::new(0));
+        let holds = Flag::default();
+        let task = start(&runtime, Task::builder().group(&group), {
+            let (mutex, holds) = (mutex.clone(), holds.clone());
+            async move {
+                let mut guard = mutex.lock().await;
+                holds.set();
+                // In its budget this takes most of a minute.
+                let begin = cpu_time();
+                while cpu_time() - begin < ms(50) {}
+                *guard += 1;
+                drop(guard);
+            }
+        });
+        holds.wait();
+        until(|| group.usage().nr_throttled > 0);
+        let begin = Instant::now();
+        let outside = mutex.clone();
+        let waiter = start(&runtime, Task::builder(), async move { *outside.lock().await });
+        assert_eq!(runtime.block_on(waiter).unwrap(), 1);
+        assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+        assert!(group.usage().used >= ms(40), "its own group has paid: {:?}", group.usage());
+        // What it has used it owes, and would pay for most of a minute.
+        group.set_limit(None).unwrap();
+        runtime.block_on(task).unwrap();
+    });
+}
+
+#[test]
+fn a_panic_gives_it_back() {
+    ends(|| {
+        let runtime = workers(2);
+        let mutex = Arc::new(Mutex::new(0));
+        let panics = mutex.clone();
+        runtime.block_on(async {
+            let task = spawn(async move {
+                let mut guard = panics.lock().await;
+                *guard = 7;
+                yield_now().await;
+                panic!("on purpose, with a lock");
+            });
+            let error = task.await.map(|(): ()| ()).unwrap_err();
+            assert!(matches!(error, JoinError::Panicked(_)));
+            assert_eq!(*mutex.lock().await, 7);
+        });
+    });
+}
+
+#[test]
+fn who_stops_waiting_keeps_nobody_from_it() {
+    ends(|| {
+        let runtime = workers(2);
+        let mutex = Arc::new(Mutex::new(0_u64));
+        let had = Arc::new(AtomicU64::new(0));
+        runtime.block_on(async {
+            let mut tasks = Vec::new();
+            for nth in 0..6_u64 {
+                let (mutex, had) = (mutex.clone(), had.clone());
+                let builder = Task::builder();
+                let builder = if nth % 2 == 0 { builder.fifo(1 + nth as u8) } else { builder };
+                tasks.push(builder.spawn(async move {
+                    for round in 0..200 {
+                        let mut lock = pin!(mutex.lock());
+                        let mut polls = 0;
+                        let guard = poll_fn(|cx| {
+                            polls += 1;
+                            match lock.as_mut().poll(cx) {
+                                Poll::Ready(guard) => Poll::Ready(Some(guard)),
+                                Poll::Pending if (nth + round) % 3 == 0 => Poll::Ready(None),
+                                Poll::Pending => Poll::Pending,
+                            }
+                        });
+                        if let Some(mut guard) = guard.await {
+                            *guard += 1;
+                            had.fetch_add(1, Ordering::Relaxed);
+                            if round % 20 == 0 {
+                                yield_now().await;
+                            }
+                        }
+                    }
+                }));
+            }
+            let aborted = mutex.clone();
+            let aborted = spawn(async move {
+                let _guard = aborted.lock().await;
+                time::sleep(Duration::from_secs(3_600)).await;
+            });
+            time::sleep(ms(3)).await;
+            aborted.abort();
+            for task in tasks {
+                task.await.unwrap();
+            }
+            assert_eq!(*mutex.lock().await, had.load(Ordering::Relaxed));
+        });
+    });
+}
