@@ -475,14 +475,15 @@ impl<P, G: Groups> RunQueue<P, G> {
     #[inline]
     #[must_use]
     pub fn load(&self) -> CpuLoad {
-        let closed = !self.online || self.rt.is_throttled();
+        let throttled = self.rt.is_throttled();
+        let closed = !self.online || throttled;
         let level = match self.rt.queue.highest() {
             _ if closed => Importance::Closed,
             Some(prio) => Importance::Rt(prio),
             None => Importance::Normal,
         };
         let (nr_fair, nr_idle) = (self.fair.root.nr_tasks, self.fair.root.nr_idle_tasks);
-        let nr_running = self.nr_running();
+        let nr_running = if throttled { nr_fair } else { self.rt.nr + nr_fair };
         let idle_is_heavy = self.fair.idle_load > u64::from(nr_idle * Weight::IDLE.get());
         let others = nr_running - nr_idle + u32::from(idle_is_heavy);
         CpuLoad {

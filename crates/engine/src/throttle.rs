@@ -103,6 +103,8 @@ pub(crate) struct Limits {
     /// Groups of which another CPU said that there is budget, since the last pick.
     told: Vec<GroupId>,
     throttlings: Vec<Throttling>,
+    /// There is something in either of these two.
+    has_news: bool,
 }
 
 impl Limits {
@@ -122,6 +124,7 @@ impl Limits {
             refilled: Vec::new(),
             told: Vec::new(),
             throttlings: Vec::new(),
+            has_news: false,
         }
     }
 
@@ -153,11 +156,21 @@ impl Limits {
         self.renew_next();
     }
 
+    fn note(&mut self, throttling: Throttling) {
+        self.throttlings.push(throttling);
+        self.has_news = true;
+    }
+
+    fn renew_news(&mut self) {
+        self.has_news = !self.refilled.is_empty() || !self.throttlings.is_empty();
+    }
+
     /// A CPU waits for what there is of a group's budget.
     fn tell(&mut self, waiting: Option<CpuId>, group: GroupId) {
         let news = waiting.map(|waiting| (waiting, group));
         let new = news.filter(|news| !self.refilled.contains(news));
         self.refilled.extend(new);
+        self.renew_news();
     }
 
     fn usage(&mut self, group: GroupId) -> &mut UsageOnCpu {
@@ -202,31 +215,26 @@ impl<P, G: Groups> RunQueue<P, G> {
         budget.map_or(Nanos::ZERO, |budget| budget.lately.0)
     }
 
-    /// Whether this CPU gave back what another waits for.
+    /// Whether there is anything for [`RunQueue::take_refilled`] or [`RunQueue::take_throttling`].
     #[inline]
     #[must_use]
-    pub fn has_refilled(&self) -> bool {
-        !self.limits.refilled.is_empty()
+    pub fn has_news(&self) -> bool {
+        self.limits.has_news
     }
 
     /// Takes a CPU that waits for budget which this one gave back, and the group. To be called until
     /// it gives `None`, after each call that may switch.
     pub fn take_refilled(&mut self) -> Option<(CpuId, GroupId)> {
-        self.limits.refilled.pop()
+        let news = self.limits.refilled.pop();
+        self.limits.renew_news();
+        news
     }
 
-    /// Whether anything came of limits since the host last asked.
-    #[inline]
-    #[must_use]
-    pub fn has_throttlings(&self) -> bool {
-        !self.limits.throttlings.is_empty()
-    }
-
-    /// Takes what came of limits, in the order in which it came. To be called until it gives `None`,
-    /// after each call but those of timers.
-    pub fn take_throttling(&mut self) -> Option<Throttling> {
-        let some = !self.limits.throttlings.is_empty();
-        some.then(|| self.limits.throttlings.remove(0))
+    /// Gives what came of limits, in the order in which it came. To be called after each call but those
+    /// of timers.
+    pub fn drain_throttlings(&mut self, mut tell: impl FnMut(Throttling)) {
+        self.limits.throttlings.drain(..).for_each(&mut tell);
+        self.limits.renew_news();
     }
 
     /// Who is in the queue and competes: [`RunQueue::tasks`] without those below throttled groups.
@@ -476,7 +484,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.limits.nr_throttled += 1;
         self.set_aside(at, true);
         self.limits.usage(group).nr_throttled += 1;
-        self.limits.throttlings.push(Throttling { group, begins: true });
+        self.limits.note(Throttling { group, begins: true });
         self.await_refill(at);
         self.stop_rt();
     }
@@ -520,7 +528,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.limits.renew_next();
         self.limits.nr_throttled -= 1;
         self.limits.usage(group).throttled += now.since(since);
-        self.limits.throttlings.push(Throttling { group, begins: false });
+        self.limits.note(Throttling { group, begins: false });
         self.groups.forget(group, self.cpu);
         if self.group(at).queue.nr > 0 {
             let (counts, level) = (self.counts_above(at), self.group(at).entity.parent);

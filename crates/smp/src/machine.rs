@@ -636,16 +636,14 @@ impl<W: Controlled> Machine<W> {
 
     /// After a run queue was changed: publishes it, unless the host will do so later.
     fn told(&self, cpu: CpuId, locked: &mut Locked<W>, fx: &mut impl Effects<W>) -> News {
-        if locked.rq.has_throttlings() {
-            while let Some(throttling) = locked.rq.take_throttling() {
-                fx.throttling(cpu, throttling);
-            }
+        if locked.rq.has_news() {
+            locked.rq.drain_throttlings(|throttling| fx.throttling(cpu, throttling));
         }
         if locked.held_back.is_some() || fx.hold_back(cpu) {
             self.say_expiry(cpu, locked);
             let (resched, level) = (locked.rq.resched(), locked.rq.load().level);
             locked.held_back = locked.held_back.max(Some(level));
-            let refilled = locked.rq.has_refilled();
+            let refilled = locked.rq.has_news();
             let (lowered, pushable) = (false, false);
             return News { resched, level, held_back: true, lowered, pushable, refilled };
         }
@@ -681,7 +679,7 @@ impl<W: Controlled> Machine<W> {
             held_back: false,
             lowered: Some(load.level) < highest,
             pushable: load.pushable.is_some(),
-            refilled: locked.rq.has_refilled(),
+            refilled: locked.rq.has_news(),
         }
     }
 
