@@ -388,14 +388,17 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// Takes the next thing whose time has come, as the walk of [`TimerQueue`] orders them, and
     /// does the scheduler's part of it. Ask [`RunQueue::resched`] after the last.
     pub fn expire(&mut self, now: Time) -> Option<Expired> {
-        let limits = self.limits.next();
-        let own = [
-            (self.next_tick(), Expired::Tick),
-            (self.rt.period_end, Expired::RtPeriod),
-            (Some(limits).filter(|&at| at < Time::MAX), Expired::Grant),
-        ];
+        let own = [(self.next_tick(), Expired::Tick), (self.rt.period_end, Expired::RtPeriod)];
         let own = own.into_iter().filter_map(|(at, what)| Some((at?, what)));
         let first = own.min_by_key(|&(at, _)| at);
+        let limits = self.limits.next();
+        if limits <= now
+            && first.is_none_or(|(at, _)| limits <= at)
+            && self.is_before_timers(limits)
+        {
+            self.advance(now);
+            return Some(self.end_grant_or_wait(now));
+        }
         let (at, what) = match (first, self.timers.first()) {
             (Some((at, what)), None) => (at, what),
             (Some((at, what)), Some(window)) if at <= window.hard => (at, what),
@@ -409,10 +412,15 @@ impl<P, G: Groups> RunQueue<P, G> {
         match what {
             Expired::Tick => self.tick(),
             Expired::RtPeriod => self.end_rt_period(now),
-            Expired::Grant => return Some(self.end_grant_or_wait(now)),
-            Expired::Refill | Expired::Timer(_) => unreachable!("none of the queue's own"),
+            Expired::Grant | Expired::Refill | Expired::Timer(_) => {
+                unreachable!("these were served above")
+            }
         }
         Some(what)
+    }
+
+    fn is_before_timers(&self, at: Time) -> bool {
+        self.timers.first().is_none_or(|window| at <= window.hard)
     }
 
     /// On a tickless machine who runs alone is left alone for [`ALONE`] at a time, or for ever if
