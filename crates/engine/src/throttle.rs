@@ -215,7 +215,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         budget.map_or(Nanos::ZERO, |budget| budget.lately.0)
     }
 
-    /// Whether there is anything for [`RunQueue::take_refilled`] or [`RunQueue::take_throttling`].
+    /// Whether there is anything for [`RunQueue::take_refilled`] or [`RunQueue::drain_throttlings`].
     #[inline]
     #[must_use]
     pub fn has_news(&self) -> bool {
