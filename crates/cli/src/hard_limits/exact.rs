@@ -23,7 +23,7 @@ const MOST: f64 = 0.01;
 
 /// What is counted: ten seconds, after one in which everybody settles. Both are whole periods of each
 /// limit here.
-const WINDOW: Window = Window { from: Time(1_000_000_000), end: Time(11_000_000_000) };
+pub(super) const WINDOW: Window = Window { from: Time(1_000_000_000), end: Time(11_000_000_000) };
 
 /// A machine, and task groups of which some are limited.
 #[derive(Clone, Copy, Debug)]
@@ -175,26 +175,7 @@ impl Case {
     }
 
     fn scenario(&self) -> Result<Scenario, Failure> {
-        let mut scenario = founding::hogs(self.cpus, 1)?;
-        let hog = scenario.tasks.remove(0);
-        scenario.groups.truncate(LIMITED);
-        for group in self.groups {
-            let id = GroupId(scenario.groups.len() as u32);
-            let parent = group.parent.map_or(GroupId::ROOT, |at| GroupId((LIMITED + at) as u32));
-            scenario.groups.push(GroupSpec {
-                path: group.path.to_owned(),
-                parent,
-                weight: Weight::NICE_0,
-                idle: false,
-                latency_nice: LatencyNice::ZERO,
-                limit: group.limit.map(Part::limit),
-            });
-            let mut hog = hog.clone();
-            (hog.name, hog.instances) = (format!("hog-of-{}", scenario.tasks.len()), group.hogs);
-            hog.properties.group = Some(id);
-            scenario.tasks.push(hog);
-        }
-        Ok(scenario)
+        scenario(self.cpus, self.groups)
     }
 
     pub(super) fn claims(&self, Pair { before, after }: &Pair) -> Vec<Claim> {
@@ -220,6 +201,56 @@ impl Case {
         }
         claims
     }
+}
+
+/// What holds on any machine: the tasks of limited groups, and what is due to them, in CPUs.
+pub(super) struct Held {
+    pub(super) what: &'static str,
+    pub(super) tasks: std::ops::Range<usize>,
+    pub(super) due: f64,
+}
+
+/// Those of [`scenario_of`].
+pub(super) const HELD: [Held; 2] = [
+    Held { what: "30 of 100 ms", tasks: 0..2, due: 0.3 },
+    Held { what: "40 of 100 ms below 20", tasks: 2..4, due: 0.2 },
+];
+
+/// Two hogs in a limited task group, two in one that is held by its parent, and one for each CPU that
+/// is not limited.
+pub(super) fn scenario_of(cpus: u32) -> Result<Scenario, Failure> {
+    let groups: &[Group] = &[
+        top("/held", part(20, 100), 0, [0.0; 2]),
+        top("/limited", part(30, 100), 2, [0.0; 2]),
+        Group { hogs: 2, ..child("/held/more", part(40, 100), [0.0; 2]) },
+        top("/free", None, cpus, [0.0; 2]),
+    ];
+    scenario(cpus, groups)
+}
+
+/// Hogs in these groups.
+fn scenario(cpus: u32, groups: &[Group]) -> Result<Scenario, Failure> {
+    let mut scenario = founding::hogs(cpus, 1)?;
+
+    let hog = scenario.tasks.remove(0);
+    scenario.groups.truncate(LIMITED);
+    for group in groups {
+        let id = GroupId(scenario.groups.len() as u32);
+        let parent = group.parent.map_or(GroupId::ROOT, |at| GroupId((LIMITED + at) as u32));
+        scenario.groups.push(GroupSpec {
+            path: group.path.to_owned(),
+            parent,
+            weight: Weight::NICE_0,
+            idle: false,
+            latency_nice: LatencyNice::ZERO,
+            limit: group.limit.map(Part::limit),
+        });
+        let mut hog = hog.clone();
+        (hog.name, hog.instances) = (format!("hog-of-{}", scenario.tasks.len()), group.hogs);
+        hog.properties.group = Some(id);
+        scenario.tasks.push(hog);
+    }
+    Ok(scenario)
 }
 
 impl Part {

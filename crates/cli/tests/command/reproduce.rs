@@ -203,11 +203,17 @@ fn hard_limits_say_the_same_with_another_number_of_threads() {
     assert_eq!(again.out, hard_limits().out);
 }
 
+/// However busy the machine is: nobody has much more than its limit, of which two hogs would have the
+/// sixfold, and everybody something. How near to it is a claim, which a busy machine may break.
 #[test]
-fn hard_limits_are_refused_on_the_runtime_in_one_line() {
-    let said = call(&["reproduce", "hard-limits", "--host", "live"]);
-    assert_eq!((said.code, said.out.as_str()), (Some(3), ""));
-    assert!(said.err.lines().count() == 1 && said.err.contains("task groups"), "{}", said.err);
+fn no_limit_is_exceeded_on_real_cpus() {
+    let said = call(&["reproduce", "hard-limits", "--host", "live", "--json"]);
+    assert!(matches!(said.code, Some(0 | 1)), "{}", said.err);
+    let claims = Json::read(&said.out);
+    let claims = claims.at("experiments.0").list("claims").to_vec();
+    let limited = claims.iter().filter(|it| it.text("what").ends_with("of its limit"));
+    let used: Vec<_> = limited.map(|it| it.number("after")).collect();
+    assert!(used.len() == 2 && used.iter().all(|it| (1.0..=120.0).contains(it)), "{used:?}");
 }
 
 #[test]
