@@ -452,7 +452,7 @@ fn a_group_is_limited_by_its_runtime() {
     is("'burst': 250, 'per_cpu': true, 'runtime': 1500, 'period': 1000", [1_500, 1_000, 250], true);
     is("'runtime': 400000, 'per_cpu': false", [400_000, 100_000, 0], false);
     is("'runtime': 20000, 'burst': 20000, 'idle': true", [20_000, 100_000, 20_000], false);
-    is("'runtime': 65536000000", [65_536_000_000, 100_000, 0], false);
+    is("'runtime': 65536000000, 'period': 1000000", [65_536_000_000, 1_000_000, 0], false);
 }
 
 #[test]
