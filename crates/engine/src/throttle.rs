@@ -230,8 +230,8 @@ impl<P, G: Groups> RunQueue<P, G> {
         news
     }
 
-    /// Gives what came of limits, in the order in which it came. To be called after each call but those
-    /// of timers.
+    /// Gives what came of limits, in the order in which it came. To be called after each call that changes
+    /// the queue.
     pub fn drain_throttlings(&mut self, mut tell: impl FnMut(Throttling)) {
         self.limits.throttlings.drain(..).for_each(&mut tell);
         self.limits.renew_news();
