@@ -155,8 +155,8 @@ impl GroupReport {
         self.limit.is_some() || self.nr_periods.is_some_and(|n| n > 0)
     }
 
-    /// What it used of its limit: of what it ran, what is not real-time. Where that is not known,
-    /// all of it.
+    /// What it used of its limit, with the scheduler's work for it. Where that is not known, what its tasks
+    /// ran.
     pub(crate) fn used_ns(&self) -> Figure {
         match &self.cpus {
             Some(cpus) => Some(cpus.iter().map(|cpu| cpu.used_ns).sum()),
