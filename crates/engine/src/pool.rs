@@ -30,7 +30,7 @@ const MAX_GRANT: i64 = 5_000_000;
 
 /// What it draws at the least, and what a throttled CPU is told about: a timer interrupt and two
 /// switches on real CPUs are a tenth of it.
-pub const MIN_GRANT: Nanos = Nanos::from_micros(100);
+const MIN_GRANT: Nanos = Nanos::from_micros(100);
 
 /// What a CPU has of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,12 +147,6 @@ impl Pool {
         self.limit
     }
 
-    /// Which of the group's pools it is.
-    #[must_use]
-    pub fn epoch(&self) -> u32 {
-        self.epoch
-    }
-
     /// Gives the CPUs that share the pool another part of the limit, from the next period on.
     pub fn set_part(&mut self, now: Time, part: Part) {
         self.refill(now);
@@ -243,8 +237,7 @@ impl Pool {
     }
 
     /// The first of the CPUs that wait for budget.
-    #[must_use]
-    pub fn first_throttled(&self) -> Option<CpuId> {
+    fn first_throttled(&self) -> Option<CpuId> {
         let words = self.throttled.iter().enumerate();
         let (at, word) = words.into_iter().find(|&(_, &word)| word != 0)?;
         Some(CpuId::at(self.first.index() + at * 64 + word.trailing_zeros() as usize))
