@@ -244,9 +244,17 @@ mod models {
         }
     }
 
+    /// Three threads, of which few ways to go wrong take more than three preemptions: without a bound
+    /// these models take minutes.
+    fn explore(model: impl Fn() + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(model);
+    }
+
     #[test]
     fn one_at_a_time_has_it_and_all_have_it_some_time() {
-        loom::model(|| {
+        explore(|| {
             let world = World::new();
             let others = [2, 3].map(|me| {
                 let world = world.clone();
@@ -261,7 +269,7 @@ mod models {
 
     #[test]
     fn who_leaves_has_it_or_not_and_keeps_nobody_from_it() {
-        loom::model(|| {
+        explore(|| {
             let world = World::new();
             let leaves = world.clone();
             let leaves = thread::spawn(move || leaves.perhaps(Taker(2)));
