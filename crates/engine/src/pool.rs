@@ -44,7 +44,7 @@ pub struct Grant {
     /// Each CPU's own part of the runtime of a period.
     pub(crate) part: Nanos,
     /// Of which pool of the group it is.
-    pub(crate) epoch: u32,
+    epoch: u32,
 }
 
 impl Grant {
@@ -109,8 +109,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A full pool for so many CPUs from one on. Its first period begins now and lasts longer by `stagger`, so that not all
-    /// groups are refilled in one moment.
+    /// A full pool for so many CPUs from one on. Its first period begins now and lasts longer by
+    /// `stagger`, so that not all groups are refilled in one moment.
     #[must_use]
     pub fn new(
         limit: Limit,

@@ -190,7 +190,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     #[must_use]
     pub fn usage(&self, now: Time, group: GroupId) -> Option<UsageOnCpu> {
         let known = self.limits.usage.binary_search_by_key(&group, |&(id, _)| id);
-        let budget = self.queue_of(group).and_then(|at| self.group(at).budget);
+        let budget = self.budget_of(group);
         let mut usage = known.ok().map(|at| self.limits.usage[at].1);
         if let Some(Budget { throttled, lately: (used, borrowed), .. }) = budget {
             let usage = usage.get_or_insert_default();
@@ -204,14 +204,14 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// What this CPU drew of a group's pool and did not give back.
     #[must_use]
     pub fn held(&self, group: GroupId) -> Nanos {
-        let budget = self.queue_of(group).and_then(|at| self.group(at).budget);
+        let budget = self.budget_of(group);
         budget.and_then(|budget| budget.grant).map_or(Nanos::ZERO, |grant| grant.drawn())
     }
 
     /// What was used of that, and is not in the pool's account yet.
     #[must_use]
     pub fn in_use(&self, group: GroupId) -> Nanos {
-        let budget = self.queue_of(group).and_then(|at| self.group(at).budget);
+        let budget = self.budget_of(group);
         budget.map_or(Nanos::ZERO, |budget| budget.lately.0)
     }
 
@@ -645,6 +645,11 @@ impl<P, G: Groups> RunQueue<P, G> {
             }
             next = self.group(at).entity.parent;
         }
+    }
+
+    /// What a group has of its limit here, if it has one and a queue.
+    fn budget_of(&self, group: GroupId) -> Option<Budget> {
+        self.queue_of(group).and_then(|at| self.group(at).budget)
     }
 
     fn budget(&self, at: Index) -> &Budget {

@@ -144,16 +144,16 @@ impl<W: Controlled> Machine<W> {
     /// Asserts that what was granted is somewhere.
     pub(crate) fn check_limits(&self) {
         for group in self.groups.ids().skip(1).filter(|&group| self.groups.has_limit(group)) {
-            let on = |cpu| self.inspect(cpu, |rq| rq.held(group));
-            let held: Vec<Nanos> = self.config.topology.iter().map(on).collect();
+            let (mut held, mut used) = (Vec::new(), Nanos::ZERO);
+            for cpu in self.config.topology.iter() {
+                self.inspect(cpu, |rq| {
+                    held.push(rq.held(group));
+                    let charged = rq.usage(Time::ZERO, group).unwrap_or_default().used;
+                    used += charged - rq.in_use(group);
+                });
+            }
             self.groups.check(group, &held);
-            let on = |cpu| self.inspect(cpu, |rq| rq.usage(Time::ZERO, group));
-            let used = self.config.topology.iter().filter_map(on);
-            let used = used.fold(Nanos::ZERO, |sum, there| sum + there.used);
-            let given_back = |cpu| self.inspect(cpu, |rq| rq.in_use(group));
-            let in_use = self.config.topology.iter().map(given_back);
-            let in_use = in_use.fold(Nanos::ZERO, |sum, there| sum + there);
-            self.groups.check_used(group, Nanos(used.0 - in_use.0));
+            self.groups.check_used(group, used);
         }
     }
 }
