@@ -5,13 +5,13 @@
 //! that its tasks want or for half of it, or none; without groups all of them are in the root.
 
 use crate::Operation;
-use crate::throughput::Simulation;
+use crate::throughput::{RUN_US, Simulation, periodic};
 use clap::ValueEnum;
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use runyard_engine::limit::Limit;
 use runyard_engine::time::Nanos;
+use runyard_workload::Scenario;
 use runyard_workload::scenario::GroupSpec;
-use runyard_workload::{Overrides, Scenario, parse};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The machine, and its tasks.
@@ -21,12 +21,9 @@ const TASKS: u32 = 10 * CPUS;
 /// Numbers of groups.
 pub const SIZES: [u32; 4] = [0, 100, 1_000, 10_000];
 
-/// A task wants between these in each period, so that a CPU is busy for five eighths of the time; us.
+/// A task wants a time of [`RUN_US`] in each period, so that a CPU is busy for five eighths of the time;
+/// us.
 const PERIOD_US: u64 = 2_000;
-const RUN_US: [u64; 2] = [100, 150];
-
-/// Longer than anything here runs, s.
-const DURATION_S: u64 = 1_000_000;
 
 /// What the groups may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -85,21 +82,7 @@ pub fn peak_kib() -> u64 {
 }
 
 fn scenario(groups: u32, room: Room) -> Scenario {
-    let [low, high] = RUN_US;
-    let text = format!(
-        r#"{{
-            "machine": {{"cpus": {CPUS}}},
-            "tasks": {{"periodic": {{
-                "instance": {TASKS},
-                "delay": {{"uniform": [0, {PERIOD_US}]}},
-                "run": {{"uniform": [{low}, {high}]}},
-                "timer": {{"ref": "unique", "period": {PERIOD_US}}}
-            }}}},
-            "global": {{"duration": {DURATION_S}}}
-        }}"#
-    );
-    let parsed = parse("periodic", &text, &Overrides::default());
-    let mut scenario = parsed.expect("the workload is a scenario").scenario;
+    let mut scenario = periodic(CPUS as usize, TASKS as usize, PERIOD_US);
     if groups > 0 {
         deal_out(&mut scenario, groups, room);
     }

@@ -23,7 +23,7 @@ pub const TASKS_PER_CPU: usize = 5;
 const PERIOD_US: u64 = 1_000;
 
 /// A task works for a time between these, in microseconds, so that no two periods are the same.
-const RUN_US: [u64; 2] = [100, 150];
+pub(crate) const RUN_US: [u64; 2] = [100, 150];
 
 /// Virtual time that is not measured: every task begins, queues grow to their size.
 const WARM_UP: Nanos = Nanos::from_millis(5);
@@ -127,18 +127,22 @@ impl Observer for Counter {
     }
 }
 
-/// The tasks start at random moments of the first period, or all would wake up at once for ever.
 fn scenario(cpus: usize) -> Scenario {
-    let tasks = cpus * TASKS_PER_CPU;
+    periodic(cpus, cpus * TASKS_PER_CPU, PERIOD_US)
+}
+
+/// So many tasks that each work for a time of [`RUN_US`] once in a period of so many microseconds. They
+/// start at random moments of the first one, or all would wake up at once for ever.
+pub(crate) fn periodic(cpus: usize, tasks: usize, period_us: u64) -> Scenario {
     let [low, high] = RUN_US;
     let text = format!(
         r#"{{
             "machine": {{"cpus": {cpus}}},
             "tasks": {{"periodic": {{
                 "instance": {tasks},
-                "delay": {{"uniform": [0, {PERIOD_US}]}},
+                "delay": {{"uniform": [0, {period_us}]}},
                 "run": {{"uniform": [{low}, {high}]}},
-                "timer": {{"ref": "unique", "period": {PERIOD_US}}}
+                "timer": {{"ref": "unique", "period": {period_us}}}
             }}}},
             "global": {{"duration": {DURATION_S}}}
         }}"#
