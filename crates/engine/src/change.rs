@@ -50,6 +50,8 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
         if running && regroups {
             self.renew_payers();
+        } else if requeue {
+            self.pass_on();
         }
         if running {
             let beaten = after < before || after.is_none() && requeue;

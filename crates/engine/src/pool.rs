@@ -221,11 +221,13 @@ impl Pool {
         (self.left <= 0).then_some(self.period_end)
     }
 
-    /// A CPU that waits for budget of which there is some at `now`, whoever came to the pool last.
+    /// A CPU that waits for budget of which there is some at `now`, whoever came to the pool last, also
+    /// for as many others as have a claim.
     #[must_use]
-    pub fn waits_in_vain(&self, now: Time) -> Option<CpuId> {
+    pub fn waits_in_vain(&self, now: Time, claims: u32) -> Option<CpuId> {
         let left = self.left.saturating_add(self.due(now).1);
-        if left >= MIN_GRANT.0.cast_signed() { self.first_throttled() } else { None }
+        let enough = left >= MIN_GRANT.0.cast_signed() * (i64::from(claims) + 1);
+        if enough { self.first_throttled() } else { None }
     }
 
     /// A CPU that waits for budget of which there is so much that it is worth telling it, after so many

@@ -669,6 +669,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     pub(crate) fn remove_task(&mut self, at: Index) -> Box<Task<P>> {
+        self.pass_on();
         match self.members.remove(at) {
             Member::Task(task) => task,
             Member::Group(group) => unreachable!("{:?} is no task", group.group),

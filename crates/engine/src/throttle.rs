@@ -215,6 +215,18 @@ impl<P, G: Groups> RunQueue<P, G> {
         budget.map_or(Nanos::ZERO, |budget| budget.lately.0)
     }
 
+    /// Whether tasks of a group with a limit compete here that will draw from its pool when their turn
+    /// comes: for checks.
+    #[must_use]
+    pub fn has_claim(&self, group: GroupId) -> bool {
+        let above = |id: GroupId| {
+            let parent = |&id: &GroupId| (id != GroupId::ROOT).then(|| self.groups.parent(id));
+            std::iter::successors(Some(id), parent)
+        };
+        let free = self.budget_of(group).is_some_and(|budget| budget.grant.is_none());
+        free && self.competing().any(|(_, task)| above(task.queue_group()).any(|id| id == group))
+    }
+
     /// Whether there is anything for [`RunQueue::take_refilled`] or [`RunQueue::drain_throttlings`].
     #[inline]
     #[must_use]
@@ -247,18 +259,36 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// one that does looks for the next itself.
     pub fn refill(&mut self, now: Time, group: GroupId, told: u32) -> Option<CpuId> {
         self.advance(now);
-        match self.queue_of(group).filter(|&at| self.is_throttled_group(at)) {
+        let waited = self.queue_of(group).filter(|&at| self.is_throttled_group(at));
+        match waited {
             Some(at) => self.unthrottle(at),
             None => self.groups.forget(group, self.cpu),
         }
-        if self.resched {
+        if waited.is_some() || self.resched {
             if !self.limits.told.contains(&group) {
                 self.limits.told.push(group);
             }
             self.limits.unsettled = true;
-            return None;
         }
-        self.groups.who_waits(group, now, self.cpu, told)
+        if self.resched { None } else { self.groups.who_waits(group, now, self.cpu, told) }
+    }
+
+    /// Somebody who waited left without a pick: what this CPU was told of and did not draw may be for
+    /// others.
+    #[inline]
+    pub(crate) fn pass_on(&mut self) {
+        if !self.limits.told.is_empty() {
+            self.pass_on_each();
+        }
+    }
+
+    #[inline(never)]
+    fn pass_on_each(&mut self) {
+        for nth in 0..self.limits.told.len() {
+            let group = self.limits.told[nth];
+            let waiting = self.groups.who_waits(group, self.clock, self.cpu, 0);
+            self.limits.tell(waiting, group);
+        }
     }
 
     /// The limit of a group changed: what this CPU had of the old one has lapsed, and nobody is
@@ -420,10 +450,8 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     #[inline(never)]
     fn settle_with_all(&mut self) {
-        while let Some(group) = self.limits.told.pop() {
-            let waiting = self.groups.who_waits(group, self.clock, self.cpu, 0);
-            self.limits.tell(waiting, group);
-        }
+        self.pass_on();
+        self.limits.told.clear();
         while let Some(Payer { at, .. }) = self.limits.former.pop() {
             if !self.limits.payers.iter().any(|payer| payer.at == at) {
                 self.return_grant(at);

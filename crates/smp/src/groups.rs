@@ -301,9 +301,18 @@ impl GroupTable {
         }
     }
 
-    /// A CPU that waits for budget of a group though its pool has some that is not of this moment.
-    pub(crate) fn waits_in_vain(&self, now: Time, group: GroupId) -> Option<CpuId> {
-        lock(&self.group(group).pools).iter().find_map(|pool| pool.waits_in_vain(now))
+    /// A CPU that waits for budget of a group though its pool has some, given how many CPUs have a claim
+    /// to that.
+    pub(crate) fn waits_in_vain(
+        &self,
+        now: Time,
+        group: GroupId,
+        claims: impl Fn() -> u32,
+    ) -> Option<CpuId> {
+        let with = |claims| {
+            lock(&self.group(group).pools).iter().find_map(|pool| pool.waits_in_vain(now, claims))
+        };
+        with(0).and_then(|waits| if self.shared { with(claims()) } else { Some(waits) })
     }
 
     fn part(&self, limit: Limit, online: usize) -> Part {

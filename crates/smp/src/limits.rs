@@ -120,10 +120,13 @@ impl<W: Controlled> Machine<W> {
         self.config.topology.iter().filter_map(on).collect()
     }
 
-    /// A CPU that waits for budget of a group of which its pool has some, for checks.
+    /// A CPU that waits for budget of a group of which its pool has some that no CPU is about to draw,
+    /// for checks.
     #[must_use]
     pub fn waits_in_vain(&self, now: Time, group: GroupId) -> Option<CpuId> {
-        self.groups.waits_in_vain(now, group)
+        let cpus = || self.config.topology.iter();
+        let has_claim = |&cpu: &CpuId| self.inspect(cpu, |rq| rq.has_claim(group));
+        self.groups.waits_in_vain(now, group, || cpus().filter(has_claim).count() as u32)
     }
 
     /// Passes on what `cpu` gave back, to those that wait for it.
