@@ -8,7 +8,6 @@
 use crate::Failure;
 use crate::machine;
 use crate::options::HostOptions;
-use crate::output;
 use crate::outputs::{self, Ended, Outputs};
 use crate::play::{Birth, Diary, Plan, Section, Stage, World, play};
 use crate::sync::{Arc, Mutex, OnceLock, lock};
@@ -18,7 +17,6 @@ use runyard::{Group, JoinHandle, Limit, Observer, Runtime, Task};
 use runyard_engine::attr::{Attr, GroupId, Weight};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
-use runyard_engine::features::Features;
 use runyard_engine::limit::{Usage, UsageOnCpu};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
@@ -38,15 +36,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let host = &arguments.host;
-    if host.has_features() {
-        return Err(Failure::input("--feature: live runs with all features as they are"));
-    }
     let cpus = machine::cpus(host.cpus)?.len();
     let parsed = host.read_on(cpus)?;
     machine::warn(&parsed.scenario, "live");
-    if parsed.scenario.features != Features::default() {
-        output::say("warning: live runs with all features as they are, not as the file says");
-    }
     let outputs = Outputs::open(host)?;
     let heard = Heard { accounts: outputs.collector(), kept: outputs.kept() };
     let heard = Arc::new(Mutex::new(heard));
@@ -110,8 +102,12 @@ fn live(
     cpus: usize,
 ) -> Result<(Vec<TaskId>, Vec<GroupUsage>), Failure> {
     let below_root = world.scenario.groups.len() - 1;
-    let runtime =
-        Runtime::builder().workers(cpus).max_groups(below_root).observer(log.clone()).build();
+    let runtime = Runtime::builder()
+        .workers(cpus)
+        .max_groups(below_root)
+        .features(world.scenario.features)
+        .observer(log.clone())
+        .build();
     let groups = create(&runtime, &world.scenario)?;
     let (world, log, handles) = (world.clone(), log.clone(), Mutex::default());
     let tasks = Tasks(Arc::new(Crew { world: world.clone(), log, handles, groups }));
@@ -194,7 +190,7 @@ fn info(world: &World, names: &[TaskId], usage: &[GroupUsage]) -> RunInfo {
     });
     RunInfo {
         host: "live".to_owned(),
-        features: outputs::names(&Features::default()),
+        features: outputs::names(&world.scenario.features),
         cpus: world.all().len(),
         tasks: tasks.collect(),
         groups: outputs::groups(&world.scenario, |group| usage.get(group.index()).cloned()),

@@ -5,7 +5,7 @@ use crate::os;
 use crate::primitives::{Arc, Ordering, lock};
 use crate::runtime::current;
 use crate::shared::{Birth, Shared};
-use crate::task::{self, Cell, JoinHandle};
+use crate::task::{self, Asked, Cell, JoinHandle};
 use crate::time::nanos;
 use crate::worker::Worker;
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
@@ -75,9 +75,19 @@ impl Task {
         self.change(Change { affinity: Some(affinity), ..Change::default() });
     }
 
-    /// How much later than asked its timers may expire, from the next one that it arms on.
+    /// How much later than asked its timers may expire: none while it is real-time.
+    #[must_use]
+    pub fn slack(&self) -> Duration {
+        let slack = task::without_preemption(|| lock(&self.cell.asked).slack());
+        Duration::from_nanos(slack.0)
+    }
+
+    /// How much later than asked its timers may expire, from the next one that it arms on, and those of
+    /// the tasks that it spawns from now on. A real-time task has no slack, but keeps this for them and
+    /// for when it is fair.
     pub fn set_slack(&self, slack: Duration) {
         task::without_preemption(|| lock(&self.cell.asked).slack = nanos(slack));
+        self.cell.shared.has_heirs.store(true, Ordering::Release);
     }
 
     /// The latency nice value that was asked for it last.
@@ -235,8 +245,8 @@ impl TaskBuilder {
         self
     }
 
-    /// How much later than asked its timers may expire; 50 us if not said. Real-time tasks have no
-    /// slack.
+    /// How much later than asked its timers may expire. That of the task that spawns it if not said, else
+    /// 50 us. Real-time tasks have no slack, whatever they pass on.
     #[must_use]
     pub fn slack(mut self, slack: Duration) -> TaskBuilder {
         self.slack = Some(slack);
@@ -256,8 +266,8 @@ impl TaskBuilder {
     }
 
     /// How long the task wants to run at a time, while it is fair: 0.1 to 100 ms. That of the task that
-    /// spawns it if not said, else none of its own. It is EEVDF that looks at slices; where fair tasks
-    /// are scheduled by CFS, as in every runtime now, it is kept and has no effect.
+    /// spawns it if not said, else none of its own. It is EEVDF that looks at slices
+    /// ([`crate::Builder::features`]); where fair tasks are scheduled by CFS it is kept and has no effect.
     ///
     /// # Panics
     /// If it is not in 0.1..=100 ms.
@@ -267,8 +277,8 @@ impl TaskBuilder {
         self
     }
 
-    /// Tasks that it spawns inherit nothing of it but its task group: they begin with latency nice 0 and
-    /// without a slice of their own, unless they ask for others.
+    /// Tasks that it spawns inherit nothing of it but its task group: they begin with latency nice 0, a
+    /// timer slack of 50 us and without a slice of their own, unless they ask for others.
     #[must_use]
     pub fn reset_on_fork(mut self) -> TaskBuilder {
         self.reset_on_fork = true;
@@ -320,9 +330,11 @@ impl TaskBuilder {
     {
         let mut attr = Attr::normal(shared.all().clone());
         attr.policy = self.policy.unwrap_or(attr.policy);
-        attr.slack = self.slack.map_or(attr.slack, nanos);
         let spawner = spawner(shared);
-        (attr.latency_nice, attr.slice) = inherited(spawner.as_deref());
+        if let Some(Asked { latency_nice, slice, slack, .. }) = inherited(spawner.as_deref()) {
+            attr = Attr { latency_nice, slice, slack, ..attr };
+        }
+        attr.slack = self.slack.map_or(attr.slack, nanos);
         if let Some(nice) = self.latency_nice {
             attr.latency_nice = allowed(shared, nice).unwrap_or_else(|error| panic!("{error}"));
         }
@@ -330,7 +342,7 @@ impl TaskBuilder {
         let group = self.group.unwrap_or_else(|| group_of(spawner.as_deref()));
         assert_same_runtime(group.as_ref(), shared);
         attr.group = group.as_ref().map_or(GroupId::ROOT, Group::id);
-        if (self.latency_nice, self.slice) != (None, None) {
+        if (self.latency_nice, self.slice, self.slack) != (None, None, None) {
             shared.has_heirs.store(true, Ordering::Release);
         }
         if let Some(cpus) = self.cpus {
@@ -348,11 +360,10 @@ fn spawner(shared: &Arc<Shared>) -> Option<Arc<Cell>> {
     has_heirs.then(current_cell).flatten().filter(|cell| Arc::ptr_eq(&cell.shared, shared))
 }
 
-/// What a task that is spawned now has of the task that does it.
-fn inherited(spawner: Option<&Cell>) -> (LatencyNice, Option<Slice>) {
+/// What was asked for the task that spawns another now, if that one inherits anything.
+fn inherited(spawner: Option<&Cell>) -> Option<Asked> {
     let asked = spawner.map(|cell| task::without_preemption(|| *lock(&cell.asked)));
-    let asked = asked.filter(|asked| !asked.reset_on_fork);
-    asked.map_or((LatencyNice::ZERO, None), |asked| (asked.latency_nice, asked.slice))
+    asked.filter(|asked| !asked.reset_on_fork)
 }
 
 /// The group of a task that is spawned now, unless it is told another.

@@ -87,6 +87,8 @@ pub use runtime::{Builder, Runtime};
 #[cfg(not(loom))]
 pub use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio, Slice};
 #[cfg(not(loom))]
+pub use runyard_engine::features::{Feature, Features};
+#[cfg(not(loom))]
 pub use runyard_engine::limit::BadLimit;
 #[cfg(not(loom))]
 pub use task::{JoinError, JoinHandle};

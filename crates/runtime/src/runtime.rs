@@ -8,6 +8,7 @@ use crate::primitives::Arc;
 use crate::shared::Shared;
 use crate::task::JoinHandle;
 use runyard_engine::attr::LatencyNice;
+use runyard_engine::features::Features;
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::pin;
@@ -35,6 +36,7 @@ pub struct Builder {
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) lowest_latency_nice: LatencyNice,
     pub(crate) max_groups: usize,
+    pub(crate) features: Features,
 }
 
 impl Default for Builder {
@@ -46,6 +48,7 @@ impl Default for Builder {
             observer: None,
             lowest_latency_nice: LatencyNice::MIN,
             max_groups: MAX_GROUPS,
+            features: Features::default(),
         }
     }
 }
@@ -97,6 +100,21 @@ impl Builder {
     #[must_use]
     pub fn max_groups(mut self, groups: usize) -> Builder {
         self.max_groups = groups;
+        self
+    }
+
+    /// Which of the scheduler's mechanisms are on; the defaults of [`Features`] if not said. Off, each is
+    /// what a measurement compares with; nobody else needs to say anything, but who wants `EEVDF`.
+    ///
+    /// ```
+    /// use runyard::{Feature, Features, Runtime};
+    ///
+    /// let runtime = Runtime::builder().features(Features::default().without(Feature::RtPull)).build();
+    /// assert_eq!(runtime.block_on(async { runyard::spawn(async { 7 }).await.unwrap() }), 7);
+    /// ```
+    #[must_use]
+    pub fn features(mut self, features: Features) -> Builder {
+        self.features = features;
         self
     }
 

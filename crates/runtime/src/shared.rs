@@ -68,8 +68,8 @@ pub(crate) struct Shared {
     pub(crate) signal: i32,
     /// The lowest latency nice value that a task may ask for.
     pub(crate) lowest_latency_nice: LatencyNice,
-    /// Whether any task was ever asked for a latency nice or a slice, or a task group was there. Until
-    /// then a spawn need not look for what the new task inherits.
+    /// Whether any task was ever asked for a latency nice, a slice or a timer slack, or a task group was
+    /// there. Until then a spawn need not look for what the new task inherits.
     pub(crate) has_heirs: AtomicBool,
     /// Whether foreign code is stopped.
     pub(crate) preempts: bool,
@@ -204,8 +204,13 @@ impl Shared {
         let topology = Topology::flat(host_cpus.len() as u32).expect("the kernel has fewer CPUs");
         // A task takes along what it has in the caches of its CPU, which is little beside the wait
         // for the end of another's poll.
-        let config =
-            Config { tickless: true, migration_cost: Nanos::ZERO, ..Config::new(topology) };
+        let features = builder.features;
+        let config = Config {
+            features,
+            tickless: true,
+            migration_cost: Nanos::ZERO,
+            ..Config::new(topology)
+        };
         let max_groups = builder.max_groups;
         let machine = Machine::with_room(config, &[GroupSpec::ROOT], max_groups);
         let machine = machine.expect("the defaults fit together");
