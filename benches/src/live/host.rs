@@ -4,6 +4,7 @@
 
 use std::fmt::Debug;
 use std::future::Future;
+use std::time::Duration;
 
 /// A runtime. Its threads end when it is dropped.
 pub(crate) trait Host: Sized + 'static {
@@ -30,6 +31,12 @@ pub(crate) trait Host: Sized + 'static {
 
     /// Lets others run.
     fn yield_now() -> impl Future<Output = ()> + Send;
+
+    /// Waits for time to pass.
+    type Sleep: Future<Output = ()> + Send;
+
+    /// Waits for `span`.
+    fn sleep(span: Duration) -> Self::Sleep;
 }
 
 /// This project.
@@ -64,6 +71,12 @@ impl Host for Runyard {
 
     fn yield_now() -> impl Future<Output = ()> + Send {
         runyard::yield_now()
+    }
+
+    type Sleep = runyard::time::Sleep;
+
+    fn sleep(span: Duration) -> runyard::time::Sleep {
+        runyard::time::sleep(span)
     }
 }
 
@@ -102,5 +115,11 @@ impl Host for Tokio {
 
     fn yield_now() -> impl Future<Output = ()> + Send {
         tokio::task::yield_now()
+    }
+
+    type Sleep = tokio::time::Sleep;
+
+    fn sleep(span: Duration) -> tokio::time::Sleep {
+        tokio::time::sleep(span)
     }
 }

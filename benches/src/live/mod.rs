@@ -10,6 +10,7 @@ pub(crate) mod probe;
 pub(crate) mod rates;
 pub(crate) mod table;
 mod tasks;
+mod timer_ops;
 
 pub use hog::BesideHog;
 pub use limits::{Held, Part};
@@ -50,6 +51,9 @@ pub enum Workload {
     Preemption,
     /// What groups use that are limited to parts of a CPU; takes a minute
     Limits,
+    /// A sleep is armed and cancelled, beside 10 to 1,000,000 others
+    #[value(alias = "timers-ops")]
+    TimersOps,
 }
 
 /// How long to measure.
@@ -116,6 +120,7 @@ impl Measured {
             Workload::PingpongHog => return self.beside_hog.extend(hog::measure(effort)),
             Workload::Probe => return self.lateness.extend(probe::measure(effort)),
             Workload::Limits => return self.limits.extend(limits::measure()),
+            Workload::TimersOps => return self.comparisons.extend(timer_ops::measure(effort)),
             Workload::Preemption => return self.preemption.extend(preemption::measure(effort)),
         };
         self.comparisons.push(rates::compare(name, bench, peer, effort));

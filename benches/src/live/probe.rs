@@ -8,6 +8,7 @@
 
 use super::Effort;
 use super::host::{Host, Runyard, Tokio};
+use runyard::time::MissedTicks;
 use runyard::{Task, TaskBuilder};
 use rustix::thread::{clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -157,10 +158,11 @@ where
 
 fn on_runyard(task: TaskBuilder, periods: usize) -> Vec<Duration> {
     let probe = async move {
-        let mut interval = runyard::time::interval(PERIOD).slack(SLACK);
+        let interval = runyard::time::interval(PERIOD).slack(SLACK);
+        let mut interval = interval.missed_ticks(MissedTicks::Burst);
         let mut lateness = Vec::with_capacity(periods);
         for _ in 0..periods {
-            lateness.push(interval.tick().await);
+            lateness.push(interval.tick().await.late);
         }
         lateness
     };

@@ -44,16 +44,27 @@ pub(crate) fn compare(
     effort: &Effort,
 ) -> Comparison {
     let ours = || nanos_each(effort, || Prepared::<Runyard>::new(bench, Sizes::FULL));
+    in_turns(workload, peer, effort, ours, || match peer {
+        Peer::Tokio => nanos_each(effort, || Prepared::<Tokio>::new(bench, Sizes::FULL)),
+        Peer::Kernel => nanos_each(effort, || KernelPair(Sizes::FULL.round_trips)),
+    })
+}
+
+/// Compares what `ours` and `theirs` take for an operation, as each says of a turn of its own.
+pub(crate) fn in_turns(
+    workload: &'static str,
+    peer: Peer,
+    effort: &Effort,
+    ours: impl Fn() -> f64,
+    theirs: impl Fn() -> f64,
+) -> Comparison {
     let (mut runyard, mut others) = (Vec::new(), Vec::new());
     for round in 0..effort.rounds {
         // Whoever comes second finds warmer caches, so they take turns at that too.
         if round % 2 == 1 {
             runyard.push(ours());
         }
-        others.push(match peer {
-            Peer::Tokio => nanos_each(effort, || Prepared::<Tokio>::new(bench, Sizes::FULL)),
-            Peer::Kernel => nanos_each(effort, || KernelPair(Sizes::FULL.round_trips)),
-        });
+        others.push(theirs());
         if round % 2 == 0 {
             runyard.push(ours());
         }

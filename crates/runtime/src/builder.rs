@@ -160,7 +160,7 @@ impl Task {
 
 /// The cell of the task in whose poll the calling code is.
 pub(crate) fn current_cell() -> Option<Arc<Cell>> {
-    task::without_preemption(|| os::local::worker(Worker::cell_of_poll).flatten())
+    os::local::task(|task| task.cloned())
 }
 
 /// The latency nice value itself, if the tasks of the runtime may ask for it.

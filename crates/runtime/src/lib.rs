@@ -65,6 +65,8 @@ mod shared;
 mod task;
 #[cfg(not(loom))]
 pub mod time;
+#[cfg(not(loom))]
+mod timers;
 mod turns;
 #[cfg(not(loom))]
 mod worker;

@@ -259,6 +259,11 @@ pub(crate) fn current() -> Arc<Shared> {
     current_if_any().expect("this is called in a task, or within Runtime::block_on")
 }
 
+/// Whether the calling code belongs to this runtime.
+pub(crate) fn is_current(shared: &Arc<Shared>) -> bool {
+    CONTEXT.with_borrow(|stack| stack.last().is_some_and(|last| Arc::ptr_eq(last, shared)))
+}
+
 /// The runtime that the calling code belongs to, if it belongs to one.
 pub(crate) fn current_if_any() -> Option<Arc<Shared>> {
     CONTEXT.with_borrow(|stack| stack.last().cloned())

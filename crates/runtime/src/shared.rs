@@ -14,6 +14,7 @@ use crate::primitives::{
 use crate::quota;
 use crate::runtime::{Builder, Entered};
 use crate::task::{Asked, Cell, Guarded, Job, JoinHandle, Todo, without_preemption};
+use crate::timers;
 use crate::worker::{Worker, ring};
 use runyard_engine::attr::{Attr, GroupId, LatencyNice};
 use runyard_engine::config::Config;
@@ -23,14 +24,12 @@ use runyard_engine::limit::BadLimit;
 use runyard_engine::task::{Change, TaskId};
 use runyard_engine::throttle::Throttling;
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::timer::{TimerId, Token, Window};
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
 use runyard_smp::groups::GroupSpec;
 use runyard_smp::machine::{Effects, Machine, TaskOf};
 use slab::Slab;
 use std::future::Future;
-use std::task::Waker;
 use std::thread::{self, Thread};
 
 /// The most kernel threads that a runtime makes: its workers, and one for each task that was
@@ -60,7 +59,7 @@ pub(crate) struct Shared {
     /// The CPUs of this machine behind those of ours.
     host_cpus: Vec<usize>,
     /// Who is to be woken by the timers of each CPU.
-    timers: Box<[Mutex<Slab<Waiter>>]>,
+    pub(crate) timers: Box<[Mutex<timers::Table>]>,
     pub(crate) keeper: Keeper,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
     maker: Mutex<Option<thread::JoinHandle<()>>>,
@@ -99,21 +98,6 @@ pub(crate) struct Shared {
     /// For how many tasks there is room on every CPU; grown by one at a time.
     room: AtomicUsize,
     growing: Mutex<()>,
-}
-
-/// An armed timer: where, and who waits for it.
-#[derive(Debug)]
-pub(crate) struct Armed {
-    cpu: CpuId,
-    timer: TimerId,
-    key: usize,
-}
-
-/// Who waits for a timer, and when they asked to be woken.
-#[derive(Debug)]
-struct Waiter {
-    waker: Waker,
-    due: Time,
 }
 
 /// What a new task is born with.
@@ -226,7 +210,7 @@ impl Shared {
             slots: cpus.map(|cpu| Slot::new(WorkerId(cpu.0.into()))).collect(),
             workers: (0..MAX_WORKERS).map(|_| OnceLock::new()).collect(),
             nr_workers: AtomicUsize::new(0),
-            timers: topology.iter().map(|_| Mutex::new(Slab::new())).collect(),
+            timers: topology.iter().map(|_| Mutex::default()).collect(),
             host_cpus,
             keeper: Keeper::new(),
             threads: Mutex::new(Vec::new()),
@@ -595,48 +579,6 @@ impl Shared {
         }
         while self.nr_live.load(Ordering::SeqCst) > 0 {
             thread::park();
-        }
-    }
-
-    /// Arms a timer on the CPU of the calling worker, or on the first.
-    pub(crate) fn arm(&self, window: Window, waker: &Waker) -> Armed {
-        let waker = waker.clone();
-        without_preemption(|| {
-            let own = self.here(Worker::cpu);
-            let cpu = own.unwrap_or_default();
-            let key = lock(&self.timers[cpu.index()]).insert(Waiter { waker, due: window.soft });
-            let timer = self.machine.arm(cpu, window, Token(key as u64));
-            self.tell(cpu, || What::TimerArmed);
-            let armed = self.here(|worker| {
-                worker.arm(os::thread::now());
-                worker.owns()
-            });
-            if armed != Some(true) {
-                // Who owns the slot may sleep for longer than that, or its timer be set to later.
-                ring(self, cpu);
-            }
-            Armed { cpu, timer, key }
-        })
-    }
-
-    /// Cancels a timer, unless it has expired: then its waker is called, or was.
-    pub(crate) fn cancel(&self, Armed { cpu, timer, key }: Armed) {
-        let waiter = without_preemption(|| {
-            let cancelled = self.machine.cancel(cpu, timer);
-            cancelled.then(|| {
-                self.tell(cpu, || What::TimerCancelled);
-                lock(&self.timers[cpu.index()]).remove(key)
-            })
-        });
-        drop(waiter);
-    }
-
-    /// A timer of `cpu` expired.
-    pub(crate) fn fire(&self, cpu: CpuId, token: Token) {
-        self.tell(cpu, || What::TimerExpired { greedy: false });
-        let timer = lock(&self.timers[cpu.index()]).try_remove(token.0 as usize);
-        if let Some(Waiter { waker, due }) = timer {
-            os::local::worker(|worker| worker.wake_since(due, || waker.wake()));
         }
     }
 

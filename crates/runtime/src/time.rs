@@ -1,14 +1,21 @@
 //! Waiting for time to pass, with slack.
+//!
+//! All of it is the engine's timers: nothing comes before its time, a wait that was dropped wakes nobody,
+//! and each comes by its slack later at the most while the CPU is awake. Who sleeps on an idle machine with
+//! a slack of milliseconds shares one wake-up with all whose windows are open by then.
 
-use crate::builder::current_cell;
+mod interval;
+mod timeout;
+
+pub use interval::{Interval, MissedTicks, Tick, interval};
+pub use timeout::{Elapsed, Timeout, timeout};
+
 use crate::os;
 use crate::primitives::{Arc, lock};
-use crate::runtime::current;
-use crate::shared::{Armed, Shared};
-use crate::task::without_preemption;
+use crate::task::{Cell, without_preemption};
+use crate::timers::{Alarm, Armed};
 use runyard_engine::attr::Attr;
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::timer::Window;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -21,13 +28,21 @@ pub struct Sleep {
     at: Time,
     /// The task's own, if not said.
     slack: Option<Nanos>,
-    armed: Option<(Arc<Shared>, Armed)>,
+    /// Whether it may be over when it is polled for the first time.
+    looks: bool,
+    armed: Option<Armed>,
 }
+
+/// A sleep of this length is armed without another look at the clock: nearly all are polled when they are
+/// made. One that was not, and is over, expires as soon as it is armed.
+const NOT_OVER: Nanos = Nanos::from_millis(1);
 
 /// Waits for `span`.
 #[must_use]
 pub fn sleep(span: Duration) -> Sleep {
-    Sleep { at: os::thread::now() + nanos(span), slack: None, armed: None }
+    let span = nanos(span);
+    let at = os::thread::now() + span;
+    Sleep { at, slack: None, looks: span < NOT_OVER, armed: None }
 }
 
 /// Waits for `instant` to come.
@@ -43,79 +58,37 @@ impl Sleep {
         self.slack = Some(nanos(slack));
         self
     }
+
+    fn poll_until(&mut self, cx: &Context<'_>) -> Poll<()> {
+        let looks = std::mem::replace(&mut self.looks, true);
+        // One that has expired wakes nobody any more.
+        let waits = (!looks || os::thread::now() < self.at)
+            && self.armed.as_ref().is_none_or(|armed| armed.wakes(self.at, cx.waker()));
+        if !waits {
+            self.armed = None;
+            return Poll::Ready(());
+        }
+        if self.armed.is_none() {
+            let slack = self.slack.unwrap_or_else(tasks_slack);
+            let alarm = Alarm { at: self.at, slack, period: None };
+            self.armed = Some(Armed::arm(alarm, cx.waker()));
+        }
+        Poll::Pending
+    }
 }
 
 impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if os::thread::now() >= self.at {
-            return Poll::Ready(());
-        }
-        self.disarm();
-        let shared = current();
-        let slack = self.slack.unwrap_or_else(tasks_slack);
-        let window = Window { soft: self.at, hard: self.at + slack };
-        let armed = shared.arm(window, cx.waker());
-        self.armed = Some((shared, armed));
-        Poll::Pending
-    }
-}
-
-impl Sleep {
-    fn disarm(&mut self) {
-        if let Some((shared, armed)) = self.armed.take() {
-            shared.cancel(armed);
-        }
-    }
-}
-
-impl Drop for Sleep {
-    fn drop(&mut self) {
-        self.disarm();
-    }
-}
-
-/// Moments at equal distances. One that was missed comes at once.
-#[derive(Debug)]
-pub struct Interval {
-    next: Time,
-    period: Nanos,
-    slack: Option<Nanos>,
-}
-
-/// Moments `period` apart, the first one period from now.
-///
-/// # Panics
-/// If the period is zero.
-#[must_use]
-pub fn interval(period: Duration) -> Interval {
-    let period = nanos(period);
-    assert!(period > Nanos::ZERO, "moments are some time apart");
-    Interval { next: os::thread::now() + period, period, slack: None }
-}
-
-impl Interval {
-    /// How much later than asked each moment may be; as the task says if not said.
-    #[must_use]
-    pub fn slack(mut self, slack: Duration) -> Interval {
-        self.slack = Some(nanos(slack));
-        self
-    }
-
-    /// Waits for the next moment; how much later than that it is.
-    pub async fn tick(&mut self) -> Duration {
-        let due = self.next;
-        Sleep { at: due, slack: self.slack, armed: None }.await;
-        self.next = due + self.period;
-        Duration::from_nanos(os::thread::now().since(due).0)
+        self.poll_until(cx)
     }
 }
 
 /// What the task allows in whose poll this is called.
 fn tasks_slack() -> Nanos {
-    let cell = current_cell();
-    cell.map_or(Attr::DEFAULT_SLACK, |cell| without_preemption(|| lock(&cell.asked).slack()))
+    let of = |cell: &Arc<Cell>| without_preemption(|| lock(&cell.asked).slack());
+    os::local::task(|task| task.map_or(Attr::DEFAULT_SLACK, of))
 }
 
 pub(crate) fn nanos(span: Duration) -> Nanos {

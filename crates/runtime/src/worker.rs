@@ -23,6 +23,7 @@ use runyard_engine::event::{self, What};
 use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::Walk;
 use runyard_smp::machine::TaskOf;
 use std::time::Duration;
 
@@ -43,6 +44,9 @@ const SOON: Nanos = Nanos::from_micros(200);
 /// long each time.
 const ASK_AGAIN: Duration = Duration::from_micros(20);
 const MAX_ASK_AGAIN: Duration = Duration::from_millis(1);
+
+/// As a moment that is over, a timer that is not set is due to be.
+const UNSET: u64 = 0;
 
 /// Why a worker is there.
 const ALIVE: &str = "its thread lives until the runtime ends";
@@ -97,7 +101,7 @@ pub(crate) struct Worker {
     timer: OnceLock<Option<Timer>>,
     /// (c) Set by who took the slot as well.
     cpu_timer: OnceLock<Option<Timer>>,
-    /// (o) To when `timer` is set.
+    /// (o) To when `timer` is set, or was.
     armed: AtomicU64,
     /// (o) Whether it is in a poll.
     in_poll: AtomicBool,
@@ -125,7 +129,7 @@ impl Worker {
             wants_slot: AtomicBool::new(false),
             timer: OnceLock::new(),
             cpu_timer: OnceLock::new(),
-            armed: AtomicU64::new(u64::MAX),
+            armed: AtomicU64::new(UNSET),
             in_poll: AtomicBool::new(false),
             later: AtomicU32::new(later::NOTHING),
             since: AtomicU64::new(0),
@@ -221,7 +225,7 @@ impl Worker {
     /// Runs tasks until the slot goes to somebody else. `curr` is whom `prev` is about.
     fn run(&self, mut prev: Prev<Job>, mut curr: Option<TaskId>) {
         self.shared.slot(self.cpu()).take_pending();
-        let mut over = None;
+        let (mut over, mut walk) = (None, Walk::Busy);
         loop {
             if self.shared.is_over() {
                 return;
@@ -229,7 +233,8 @@ impl Worker {
             let cpu = self.cpu();
             self.shared.tell(cpu, || What::Overhead);
             let now = os::thread::now();
-            self.expire(cpu, now);
+            self.expire(cpu, now, walk);
+            walk = Walk::Busy;
             let (released, next) = self.decide(now, prev, curr);
             match released {
                 Some((task, Released::Exited)) => {
@@ -240,8 +245,7 @@ impl Worker {
                 None => {}
             }
             let Some((id, Job { cell, todo })) = next else {
-                self.shared.tell(cpu, || What::Idle);
-                self.idle(cpu);
+                walk = self.idle(cpu);
                 (prev, curr) = (Prev::Idle, None);
                 continue;
             };
@@ -292,7 +296,7 @@ impl Worker {
         // A signal that came while `off` was set left its mark.
         let left = if entered && !slot.calls(self.id) {
             self.in_poll.store(true, Ordering::Relaxed);
-            runnable.run();
+            os::local::with_task(&cell, || drop(runnable.run()));
             self.in_poll.store(false, Ordering::Relaxed);
             None
         } else {
@@ -461,8 +465,19 @@ impl Worker {
         worker.baton.grant();
     }
 
-    /// Waits until there is something to do.
-    fn idle(&self, cpu: CpuId) {
+    /// Serves what may expire by now, and if that is nothing waits until there is something to do. How
+    /// timers are to be looked at then: all whose windows are open, since the CPU is awake anyway.
+    fn idle(&self, cpu: CpuId) -> Walk {
+        if self.expire(cpu, os::thread::now(), Walk::BeforeIdle) {
+            // Somebody may have been woken; who was not is looked for once more.
+            return Walk::Busy;
+        }
+        self.shared.tell(cpu, || What::Idle);
+        self.wait(cpu);
+        Walk::Idle
+    }
+
+    fn wait(&self, cpu: CpuId) {
         let slot = self.shared.slot(cpu);
         let started = os::thread::now();
         let mut now = started;
@@ -482,23 +497,34 @@ impl Worker {
             }
         }
         if let Some(bed) = slot.fall_asleep() {
-            os::futex::wait(&slot.bed, bed, self.shared.machine.next_expiry(cpu));
+            let until = self.shared.machine.next_expiry(cpu);
+            self.arm_for_sleep(until);
+            os::futex::wait(&slot.bed, bed, until);
         }
         slot.leave(self.id);
     }
 
-    /// Serves the timers of `cpu` whose time has come, all in one visit.
-    fn expire(&self, cpu: CpuId, now: Time) {
+    /// Serves the timers of `cpu` whose time has come, all in one visit: as `walk` says, which of a CPU
+    /// that was idle and has no interrupt is the greedy one alone. Whether there were any.
+    fn expire(&self, cpu: CpuId, now: Time, walk: Walk) -> bool {
         let shared = &self.shared;
-        if shared.machine.next_expiry(cpu).is_none_or(|at| at > now) {
-            return;
+        let due = shared.machine.next_expiry(cpu).is_some_and(|at| at <= now);
+        let walk = match walk {
+            Walk::Idle if !due => Walk::BeforeIdle,
+            Walk::Busy if !due => return false,
+            walk => walk,
+        };
+        if due && walk != Walk::BeforeIdle {
+            shared.tell(cpu, || What::TimerInterrupt);
         }
-        shared.tell(cpu, || What::TimerInterrupt);
-        while let Some(expired) = shared.machine.expire(now, cpu, &mut Doorbells(shared)) {
-            if let Expired::Timer(token) = expired {
-                shared.fire(cpu, token);
+        let mut any = false;
+        while let Some(expired) = shared.machine.expire(now, cpu, walk, &mut Doorbells(shared)) {
+            any = true;
+            if let Expired::Timer(expiry) = expired {
+                shared.fire(now, cpu, expiry);
             }
         }
+        any
     }
 
     /// Sets the timer to the next moment at which somebody must look: to the next tick at the
@@ -511,6 +537,31 @@ impl Worker {
         let late = due < armed || armed <= now;
         if late {
             self.set_timer(due.min(now.next_multiple(machine.config().tick)));
+        }
+    }
+
+    /// As [`Worker::arm`], in a poll: the timer is set then, or its signal is on its way, so it is to be
+    /// looked at only if it is set to later than that.
+    pub(crate) fn arm_sooner(&self) {
+        let armed = Time(self.armed.load(Ordering::Relaxed));
+        if self.shared.machine.next_expiry(self.cpu()).is_some_and(|due| due < armed) {
+            self.arm(os::thread::now());
+        }
+    }
+
+    /// Sets the timer for a worker that is about to sleep until then: for a tick later, when whoever is
+    /// woken will have run that long. A signal before that would only wake it; and now the call delays
+    /// nobody.
+    fn arm_for_sleep(&self, until: Option<Time>) {
+        let armed = Time(self.armed.load(Ordering::Relaxed));
+        let tick = self.shared.machine.config().tick;
+        match until {
+            Some(until) if armed <= until || armed > until + tick => self.set_timer(until + tick),
+            None if armed > os::thread::now() => {
+                self.set_timer(Time::MAX);
+                self.armed.store(UNSET, Ordering::Relaxed);
+            }
+            _ => {}
         }
     }
 

@@ -1,14 +1,16 @@
-//! Which worker the calling thread is, and whether it is in the signal handler.
+//! Which worker the calling thread is, in which task's poll, and whether it is in the signal handler.
 //!
 //! The words are initialised at compile time and have no destructor, so reading one is one load
 //! relative to the thread pointer, in a signal handler too, and never registers anything (H2).
 
 use crate::primitives::Arc;
+use crate::task;
 use crate::worker::Worker;
 use std::cell::Cell;
 
 thread_local! {
     static WORKER: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
+    static TASK: Cell<*const Arc<task::Cell>> = const { Cell::new(std::ptr::null()) };
     /// Whether the thread is in the signal handler.
     static HANDLING: Cell<bool> = const { Cell::new(false) };
 }
@@ -50,4 +52,19 @@ fn with<R>(body: impl FnOnce(Option<&Worker>) -> R) -> R {
     // SAFETY: the pointer is set only while `with_worker` borrows the `Arc` on this thread, and is
     // read on this thread only, so what it points to is alive for as long as `body` runs.
     body(unsafe { worker.as_ref() })
+}
+
+/// Puts the calling thread in a poll of `task` while `body` runs.
+pub(crate) fn with_task(task: &Arc<task::Cell>, body: impl FnOnce()) {
+    TASK.set(std::ptr::from_ref(task));
+    body();
+    TASK.set(std::ptr::null());
+}
+
+/// The task in whose poll the calling thread is.
+pub(crate) fn task<R>(body: impl FnOnce(Option<&Arc<task::Cell>>) -> R) -> R {
+    let task = TASK.get();
+    // SAFETY: the pointer is set only while `with_task` borrows the `Arc` on this thread, and is read
+    // on this thread only, so what it points to is alive for as long as `body` runs.
+    body(unsafe { task.as_ref() })
 }

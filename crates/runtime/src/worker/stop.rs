@@ -176,7 +176,7 @@ impl Worker {
 
     fn ring_again(&self, after: Nanos) {
         if let Some(Some(timer)) = self.timer.get() {
-            self.armed.store(0, Ordering::Relaxed);
+            self.armed.store(super::UNSET, Ordering::Relaxed);
             timer.set_after(after);
         }
     }

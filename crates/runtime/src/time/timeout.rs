@@ -1,0 +1,68 @@
+//! A future that is given up when its time is over.
+
+use super::{Sleep, sleep};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// The time was over before the future was ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed;
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the time was over first")
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+pin_project_lite::pin_project! {
+    /// A future that has so long to be ready.
+    #[derive(Debug)]
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub struct Timeout<F> {
+        #[pin]
+        future: F,
+        sleep: Sleep,
+    }
+}
+
+/// Waits for `future`, which has `span` from now. It is asked first: one that is ready is in time, whatever
+/// the clock says, and the timer is not even armed. It is dropped with what this returns.
+///
+/// ```
+/// use runyard::{Runtime, time};
+/// use std::{future::pending, time::Duration};
+///
+/// Runtime::new().block_on(async {
+///     assert_eq!(time::timeout(Duration::from_secs(60), async { 7 }).await, Ok(7));
+///     let late = time::timeout(Duration::from_millis(1), pending::<()>()).await;
+///     assert_eq!(late, Err(time::Elapsed));
+/// });
+/// ```
+pub fn timeout<F: Future>(span: Duration, future: F) -> Timeout<F> {
+    Timeout { future, sleep: sleep(span) }
+}
+
+impl<F> Timeout<F> {
+    /// How much later than asked it may give up; as the task says if not said.
+    pub fn slack(mut self, slack: Duration) -> Timeout<F> {
+        self.sleep = self.sleep.slack(slack);
+        self
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        match this.future.poll(cx) {
+            Poll::Ready(value) => Poll::Ready(Ok(value)),
+            Poll::Pending => this.sleep.poll_until(cx).map(|()| Err(Elapsed)),
+        }
+    }
+}

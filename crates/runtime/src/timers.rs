@@ -1,0 +1,255 @@
+//! Who waits for the engine's timers, and how they are woken.
+//!
+//! The engine's queue of a CPU says when a timer expires, a table beside it whom that wakes. Both are
+//! changed with the table's lock, which comes before the run queue's. A place in the table is named by
+//! the timer's token, with a generation: what has expired and is not yet served may be cancelled, and
+//! then wakes nobody, whoever has the place by then.
+//!
+//! A periodic timer stays armed while its task does something else. If it expires again before the task
+//! waits for it, it lapses: nobody is there to be woken, and the CPU is not to be. The task, which reads
+//! the clock, arms another when it waits again. (Rejected: to count what expired unseen. The clock says
+//! the same, also of the time between the expiry and the task's poll, of which the queue cannot know.)
+//!
+//! Invariants: nobody is woken before their time, or by a timer that was cancelled; an entry of the table
+//! has a timer in the queue, or one that has expired and is about to be served.
+
+use crate::os;
+use crate::primitives::{Arc, MutexGuard, lock};
+use crate::runtime::{current, is_current};
+use crate::shared::Shared;
+use crate::task::{Cell, without_preemption};
+use crate::worker::{Worker, ring};
+use runyard_engine::cpu::CpuId;
+use runyard_engine::event::What;
+use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::{Expiry, TimerId, Token, Window};
+use slab::Slab;
+use std::task::Waker;
+
+/// Who waits for the timers of one CPU.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    waiters: Slab<Waiter>,
+    /// How many there ever were: tells those apart that have the same place.
+    generation: u32,
+}
+
+/// Who waits for a timer.
+#[derive(Debug)]
+struct Waiter {
+    generation: u32,
+    timer: TimerId,
+    is_periodic: bool,
+    /// When they asked to be woken.
+    due: Time,
+    /// Nobody, while the task of a periodic timer does something else.
+    waker: Option<Waker>,
+}
+
+/// What is asked of a timer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alarm {
+    pub(crate) at: Time,
+    pub(crate) slack: Nanos,
+    /// Again and again, if there is one.
+    pub(crate) period: Option<Nanos>,
+}
+
+/// By what a timer knows its runtime.
+#[derive(Debug)]
+pub(crate) enum Host {
+    /// A task of it: counting who knows a task is nothing that CPUs meet at.
+    Task(Arc<Cell>),
+    /// Code outside of tasks knows it itself.
+    Runtime(Arc<Shared>),
+}
+
+/// An armed timer. It is cancelled when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Armed {
+    host: Host,
+    cpu: CpuId,
+    token: Token,
+}
+
+/// What a timer that expired comes to.
+enum Served {
+    /// Somebody is woken, who could have run since then.
+    Wakes(Waker, Time),
+    /// It is periodic, and nobody waits for it any more.
+    Lapses,
+    /// It was cancelled, or its task was there before.
+    Nothing,
+}
+
+impl Table {
+    fn at(&mut self, Token(token): Token) -> Option<&mut Waiter> {
+        let waiter = self.waiters.get_mut(token as u32 as usize)?;
+        (waiter.generation == (token >> u32::BITS) as u32).then_some(waiter)
+    }
+
+    fn remove(&mut self, token: Token) -> Option<Waiter> {
+        self.at(token)?;
+        Some(self.waiters.remove(token.0 as u32 as usize))
+    }
+
+    /// Whose time has come by the timer of `token`.
+    fn serve(&mut self, token: Token, now: Time) -> Served {
+        let Some(waiter) = self.at(token) else { return Served::Nothing };
+        if now < waiter.due {
+            return Served::Nothing;
+        }
+        let due = waiter.due;
+        match waiter.waker.take() {
+            None => Served::Lapses,
+            Some(waker) => {
+                if !waiter.is_periodic {
+                    self.remove(token);
+                }
+                Served::Wakes(waker, due)
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn table(&self, cpu: CpuId) -> MutexGuard<'_, Table> {
+        lock(&self.timers[cpu.index()])
+    }
+
+    /// Arms a timer on the CPU of the calling worker, or on the first.
+    fn arm(&self, alarm: Alarm, waker: Waker) -> (CpuId, Token) {
+        let cpu = self.here(Worker::cpu).unwrap_or_default();
+        let window = Window { soft: alarm.at, hard: alarm.at + alarm.slack };
+        let token = self.enter(cpu, window, alarm.period, waker);
+        self.tell(cpu, || What::TimerArmed);
+        let looks = self.here(|worker| {
+            worker.arm_sooner();
+            worker.owns()
+        });
+        // Who owns the slot may sleep for longer than that, or its timer be set to later.
+        let is_first = || self.machine.next_expiry(cpu).is_none_or(|first| window.hard <= first);
+        if looks != Some(true) && is_first() {
+            ring(self, cpu);
+        }
+        (cpu, token)
+    }
+
+    fn enter(&self, cpu: CpuId, window: Window, period: Option<Nanos>, waker: Waker) -> Token {
+        let mut table = self.table(cpu);
+        table.generation = table.generation.wrapping_add(1);
+        let generation = table.generation;
+        let entry = table.waiters.vacant_entry();
+        let token = Token(u64::from(generation) << u32::BITS | entry.key() as u64);
+        let timer = match period {
+            Some(period) => self.machine.arm_periodic(cpu, window, period, token),
+            None => self.machine.arm(cpu, window, token),
+        };
+        let is_periodic = period.is_some();
+        let waker = Some(waker);
+        entry.insert(Waiter { generation, timer, is_periodic, due: window.soft, waker });
+        token
+    }
+
+    /// A timer of `cpu` expired.
+    pub(crate) fn fire(&self, now: Time, cpu: CpuId, expiry: Expiry) {
+        let Expiry { token, greedy, .. } = expiry;
+        self.tell(cpu, || What::TimerExpired { greedy });
+        let mut table = self.table(cpu);
+        let served = table.serve(token, now);
+        let lapsed = matches!(served, Served::Lapses).then(|| table.remove(token)).flatten();
+        if let Some(waiter) = &lapsed {
+            self.machine.cancel(cpu, waiter.timer);
+        }
+        let goes_on = table.at(token).is_some();
+        drop(table);
+        if goes_on || lapsed.is_some() {
+            self.tell(cpu, || What::TimerArmed);
+        }
+        if lapsed.is_some() {
+            self.tell(cpu, || What::TimerCancelled);
+        }
+        if let Served::Wakes(waker, due) = served {
+            os::local::worker(|worker| worker.wake_since(due, || waker.wake()));
+        }
+    }
+}
+
+impl Host {
+    fn shared(&self) -> &Shared {
+        match self {
+            Host::Task(cell) => &cell.shared,
+            Host::Runtime(shared) => shared,
+        }
+    }
+
+    /// That of the calling code.
+    fn current() -> Host {
+        let task = os::local::task(|task| task.filter(|cell| is_current(&cell.shared)).cloned());
+        task.map_or_else(|| Host::Runtime(current()), Host::Task)
+    }
+}
+
+impl Armed {
+    /// Arms a timer where the calling code runs.
+    ///
+    /// # Panics
+    /// If that belongs to no runtime.
+    pub(crate) fn arm(alarm: Alarm, waker: &Waker) -> Armed {
+        // Foreign code, which is not called with a lock.
+        let (host, waker) = (Host::current(), waker.clone());
+        let (cpu, token) = without_preemption(|| host.shared().arm(alarm, waker));
+        Armed { host, cpu, token }
+    }
+
+    /// Whether it is one of the calling code's runtime, and on the CPU on which that runs, if it runs on
+    /// one.
+    pub(crate) fn is_near(&self) -> bool {
+        let shared = self.host.shared();
+        let is_current = match &self.host {
+            Host::Task(cell) => is_current(&cell.shared),
+            Host::Runtime(shared) => is_current(shared),
+        };
+        is_current
+            && without_preemption(|| shared.here(Worker::cpu)).is_none_or(|cpu| cpu == self.cpu)
+    }
+
+    /// Wakes `waker` from now on, when it expires and `due` has come. `false` if it has expired for the
+    /// last time.
+    pub(crate) fn wakes(&self, due: Time, waker: &Waker) -> bool {
+        let ask = |new: Option<Waker>| {
+            without_preemption(|| {
+                let mut table = self.host.shared().table(self.cpu);
+                let waiter = table.at(self.token)?;
+                waiter.due = due;
+                Some(match new {
+                    Some(new) => (true, waiter.waker.replace(new)),
+                    None => (waiter.waker.as_ref().is_some_and(|it| it.will_wake(waker)), None),
+                })
+            })
+        };
+        match ask(None) {
+            Some((false, _)) => ask(Some(waker.clone())).is_some(),
+            known => known.is_some(),
+        }
+    }
+}
+
+impl Drop for Armed {
+    fn drop(&mut self) {
+        let Armed { host, cpu, token } = self;
+        let waiter = without_preemption(|| {
+            let shared = host.shared();
+            let mut table = shared.table(*cpu);
+            let waiter = table.remove(*token)?;
+            let cancelled = shared.machine.cancel(*cpu, waiter.timer);
+            drop(table);
+            if cancelled {
+                shared.tell(*cpu, || What::TimerCancelled);
+            }
+            Some(waiter)
+        });
+        // With its waker, which is foreign code.
+        drop(waiter);
+    }
+}
