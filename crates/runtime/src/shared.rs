@@ -627,8 +627,8 @@ impl Shared {
     }
 
     /// A timer of `cpu` expired.
-    pub(crate) fn fire(&self, cpu: CpuId, token: Token) {
-        self.tell(cpu, || What::TimerExpired { greedy: false });
+    pub(crate) fn fire(&self, cpu: CpuId, token: Token, greedy: bool) {
+        self.tell(cpu, || What::TimerExpired { greedy });
         let timer = lock(&self.timers[cpu.index()]).try_remove(token.0 as usize);
         if let Some(Waiter { waker, due }) = timer {
             os::local::worker(|worker| worker.wake_since(due, || waker.wake()));

@@ -23,6 +23,7 @@ use runyard_engine::event::{self, What};
 use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::{Expiry, Walk};
 use runyard_smp::machine::TaskOf;
 use std::time::Duration;
 
@@ -494,9 +495,10 @@ impl Worker {
             return;
         }
         shared.tell(cpu, || What::TimerInterrupt);
-        while let Some(expired) = shared.machine.expire(now, cpu, &mut Doorbells(shared)) {
-            if let Expired::Timer(token) = expired {
-                shared.fire(cpu, token);
+        let doorbells = &mut Doorbells(shared);
+        while let Some(expired) = shared.machine.expire(now, cpu, Walk::Busy, doorbells) {
+            if let Expired::Timer(Expiry { token, greedy, .. }) = expired {
+                shared.fire(cpu, token, greedy);
             }
         }
     }
