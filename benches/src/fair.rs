@@ -14,6 +14,7 @@ use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::{Feature, Features};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::Walk;
 use runyard_smp::machine::{Machine, TaskOf};
 
 /// The machine of the wake-ups, half of which is busy.
@@ -74,7 +75,7 @@ impl World {
 
     /// Serves the ticks that are due on `cpu`.
     fn tick(&self, cpu: CpuId) {
-        while self.machine.expire(self.clock.now, cpu, &mut Quiet).is_some() {}
+        while self.machine.expire(self.clock.now, cpu, Walk::Busy, &mut Quiet).is_some() {}
     }
 }
 

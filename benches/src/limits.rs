@@ -18,6 +18,7 @@ use runyard_engine::features::{Feature, Features};
 use runyard_engine::limit::Limit;
 use runyard_engine::run_queue::Resched;
 use runyard_engine::time::Nanos;
+use runyard_engine::timer::Walk;
 use runyard_smp::groups::GroupSpec;
 use runyard_smp::machine::Machine;
 
@@ -95,7 +96,7 @@ impl World {
         let due = self.machine.next_expiry(HERE).expect("a limit has its timers");
         self.clock.now = self.clock.now.max(due);
         let now = self.clock.now;
-        while self.machine.expire(now, HERE, &mut Quiet).is_some() {}
+        while self.machine.expire(now, HERE, Walk::Busy, &mut Quiet).is_some() {}
         if self.machine.resched(HERE) == Resched::Yes {
             self.seat.switch(&self.machine, now);
         }

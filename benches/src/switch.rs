@@ -13,6 +13,7 @@ use runyard_engine::features::{Feature, Features};
 use runyard_engine::run_queue::{Enqueue, Prev, RunQueue, Switch};
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::Walk;
 use runyard_smp::machine::Machine;
 use std::sync::Arc;
 
@@ -203,7 +204,7 @@ impl Host for Engine {
     type Payload = ();
 
     fn expire(&mut self, now: Time) {
-        while self.0.expire(now).is_some() {}
+        while self.0.expire(now, Walk::Busy).is_some() {}
     }
 
     fn switch(&mut self, now: Time, prev: Prev<()>) -> Next<()> {
@@ -217,7 +218,7 @@ impl Host for OneOfMany {
     type Payload = Payload;
 
     fn expire(&mut self, now: Time) {
-        while self.0.expire(now, HERE, &mut Quiet).is_some() {}
+        while self.0.expire(now, HERE, Walk::Busy, &mut Quiet).is_some() {}
     }
 
     fn switch(&mut self, now: Time, prev: Prev<Payload>) -> Next<Payload> {

@@ -1,42 +1,178 @@
 //! Timers of one CPU, of which so many are armed all the time.
 //!
 //! Most timers are timeouts, cancelled before they expire: here each is when as many others were
-//! armed after it. The rest expire: the first is taken, another armed, for any moment of the next
-//! second.
+//! armed after it. The rest expire: the first is taken, another armed. Each is for any moment of the
+//! next second, with slack as a mixed process has it: none, 50 us, or 10 ms.
+//!
+//! The same on other queues: one of the same deadlines without soft expiries, one in a `BTreeMap`, and
+//! tokio's wheel, as far as one gets at it: a `Sleep` that is polled once, and dropped.
 
 use crate::rig::Clock;
 use crate::{Operation, Runner};
+use runyard_engine::deadlines::{Deadline, Deadlines};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{TimerId, TimerQueue, Token, Window};
-use std::collections::VecDeque;
+use slab::Slab;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Debug;
+use std::pin::Pin;
+use std::task::{Context, Waker};
 
 /// Timers that are armed.
-const ARMED: [usize; 3] = [10, 1_000, 100_000];
+const ARMED: [usize; 4] = [10, 1_000, 100_000, 1_000_000];
 
 /// A timer is armed for a moment within this span.
 const HORIZON: Nanos = Nanos::from_secs(1);
 
-/// Armed timers, in the order in which they were armed.
+/// What slack timers have, in turn.
+const SLACKS: [Nanos; 3] = [Nanos::ZERO, Nanos::from_micros(50), Nanos::from_millis(10)];
+
+/// A queue of timers.
+trait Queue: Default + 'static {
+    /// Names a timer.
+    type Id: Copy + Debug;
+    fn arm(&mut self, window: Window) -> Self::Id;
+    fn cancel(&mut self, id: Self::Id) -> bool;
+    /// When the next interrupt must come.
+    fn first(&self) -> Time;
+    /// Takes the first timer.
+    fn take(&mut self, now: Time) -> bool;
+}
+
+impl Queue for TimerQueue {
+    type Id = TimerId;
+
+    fn arm(&mut self, window: Window) -> TimerId {
+        TimerQueue::arm(self, window, Token(0))
+    }
+
+    fn cancel(&mut self, id: TimerId) -> bool {
+        TimerQueue::cancel(self, id)
+    }
+
+    fn first(&self) -> Time {
+        TimerQueue::first(self)
+    }
+
+    fn take(&mut self, now: Time) -> bool {
+        self.take_expired(now).is_some()
+    }
+}
+
+/// The queue as it would be if timers had hard expiries alone.
 #[derive(Default)]
-struct Timers {
-    queue: TimerQueue,
-    ids: VecDeque<TimerId>,
+struct Plain {
+    timers: Slab<PlainTimer>,
+    by_hard: Deadlines,
+    armed: u64,
+}
+
+struct PlainTimer {
+    token: Token,
+    generation: u32,
+    place: u32,
+}
+
+impl Plain {
+    fn remove(&mut self, slot: u32) -> Token {
+        let Plain { timers, by_hard, .. } = self;
+        let PlainTimer { token, place, .. } = timers.remove(slot as usize);
+        by_hard.remove(place, |slot, place| timers[slot as usize].place = place);
+        token
+    }
+}
+
+impl Queue for Plain {
+    type Id = (u32, u32);
+
+    fn arm(&mut self, window: Window) -> (u32, u32) {
+        let Plain { timers, by_hard, armed } = self;
+        let generation = *armed as u32;
+        let slot = timers.insert(PlainTimer { token: Token(0), generation, place: 0 }) as u32;
+        let deadline = Deadline { at: window.hard, nth: *armed };
+        by_hard.insert(deadline, slot, |slot, place| timers[slot as usize].place = place);
+        *armed += 1;
+        (slot, generation)
+    }
+
+    fn cancel(&mut self, (slot, generation): (u32, u32)) -> bool {
+        let there = self.timers.get(slot as usize).is_some_and(|it| it.generation == generation);
+        if there {
+            self.remove(slot);
+        }
+        there
+    }
+
+    fn first(&self) -> Time {
+        self.by_hard.first().map_or(Time::MAX, |(deadline, _)| deadline.at)
+    }
+
+    fn take(&mut self, now: Time) -> bool {
+        let first = self.by_hard.first().filter(|(deadline, _)| deadline.at <= now);
+        first.is_some_and(|(_, slot)| self.remove(slot) == Token(0))
+    }
+}
+
+/// A tree of the standard library.
+#[derive(Default)]
+struct Tree {
+    timers: BTreeMap<Deadline, Token>,
+    armed: u64,
+}
+
+impl Queue for Tree {
+    type Id = Deadline;
+
+    fn arm(&mut self, window: Window) -> Deadline {
+        let id = Deadline { at: window.hard, nth: self.armed };
+        self.timers.insert(id, Token(0));
+        self.armed += 1;
+        id
+    }
+
+    fn cancel(&mut self, id: Deadline) -> bool {
+        self.timers.remove(&id).is_some()
+    }
+
+    fn first(&self) -> Time {
+        self.timers.first_key_value().map_or(Time::MAX, |(deadline, _)| deadline.at)
+    }
+
+    fn take(&mut self, now: Time) -> bool {
+        let first = self.timers.first_entry().filter(|entry| entry.key().at <= now);
+        first.is_some_and(|entry| entry.remove() == Token(0))
+    }
+}
+
+/// Armed timers, in the order in which they were armed.
+struct Timers<Q: Queue> {
+    queue: Q,
+    ids: VecDeque<Q::Id>,
     clock: Clock,
+    armed: usize,
 }
 
 pub(crate) fn operations() -> Vec<Operation> {
     let mut operations = Vec::new();
     for armed in ARMED {
-        let name = format!("timer/arm-cancel/{armed}");
-        operations.push(Operation::new(name, move || cancellations(armed)));
-        let name = format!("timer/arm-expire/{armed}");
-        operations.push(Operation::new(name, move || expiries(armed)));
+        add::<TimerQueue>(&mut operations, "soft", armed);
+        add::<Plain>(&mut operations, "plain", armed);
+        add::<Tree>(&mut operations, "btree", armed);
+        let name = format!("timer/tokio/arm-cancel/{armed}");
+        operations.push(Operation::new(name, move || sleeps(armed)));
     }
     operations
 }
 
-fn cancellations(armed: usize) -> Runner {
-    let mut timers = Timers::new(armed);
+fn add<Q: Queue>(operations: &mut Vec<Operation>, queue: &str, armed: usize) {
+    let name = format!("timer/{queue}/arm-cancel/{armed}");
+    operations.push(Operation::new(name, move || cancellations::<Q>(armed)));
+    let name = format!("timer/{queue}/arm-expire/{armed}");
+    operations.push(Operation::new(name, move || expiries::<Q>(armed)));
+}
+
+fn cancellations<Q: Queue>(armed: usize) -> Runner {
+    let mut timers = Timers::<Q>::new(armed);
     Box::new(move |times| {
         for _ in 0..times {
             let id = timers.arm();
@@ -47,21 +183,21 @@ fn cancellations(armed: usize) -> Runner {
     })
 }
 
-fn expiries(armed: usize) -> Runner {
-    let mut timers = Timers::new(armed);
+fn expiries<Q: Queue>(armed: usize) -> Runner {
+    let mut timers = Timers::<Q>::new(armed);
     Box::new(move |times| {
         for _ in 0..times {
-            timers.clock.now = timers.queue.first().expect("timers are armed").hard;
-            let expired = timers.queue.take_expired(timers.clock.now);
-            assert!(expired.is_some(), "a timer expires when its window closes");
+            timers.clock.now = timers.queue.first();
+            assert!(timers.queue.take(timers.clock.now), "a timer expires when its window closes");
             timers.arm();
         }
     })
 }
 
-impl Timers {
-    fn new(armed: usize) -> Timers {
-        let mut timers = Timers::default();
+impl<Q: Queue> Timers<Q> {
+    fn new(armed: usize) -> Timers<Q> {
+        let (queue, ids, clock) = (Q::default(), VecDeque::new(), Clock::default());
+        let mut timers = Timers { queue, ids, clock, armed: 0 };
         for _ in 0..armed {
             let id = timers.arm();
             timers.ids.push_back(id);
@@ -69,8 +205,37 @@ impl Timers {
         timers
     }
 
-    fn arm(&mut self) -> TimerId {
-        let at: Time = self.clock.now + self.clock.below(HORIZON);
-        self.queue.arm(Window::exact(at), Token(0))
+    fn arm(&mut self) -> Q::Id {
+        let soft = self.clock.now + self.clock.below(HORIZON);
+        self.armed += 1;
+        self.queue.arm(Window { soft, hard: soft + SLACKS[self.armed % SLACKS.len()] })
     }
+}
+
+/// One that outlives the measurement: nothing expires.
+const LATER: std::time::Duration = std::time::Duration::from_secs(1_000);
+
+fn sleeps(armed: usize) -> Runner {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_time().build().expect("a runtime starts");
+    let mut clock = Clock::default();
+    let begin = tokio::time::Instant::now() + LATER;
+    let mut arm = move || {
+        let at = std::time::Duration::from_nanos(clock.below(HORIZON).0);
+        let mut sleep = Box::pin(tokio::time::sleep_until(begin + at));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(Future::poll(sleep.as_mut(), &mut context).is_pending(), "nothing expires");
+        sleep
+    };
+    let mut sleeps: VecDeque<Pin<Box<tokio::time::Sleep>>> = {
+        let _context = runtime.enter();
+        (0..armed).map(|_| arm()).collect()
+    };
+    Box::new(move |times| {
+        let _context = runtime.enter();
+        for _ in 0..times {
+            sleeps.push_back(arm());
+            drop(sleeps.pop_front());
+        }
+    })
 }

@@ -315,6 +315,7 @@ mod tests {
     use crate::run_queue::{Enqueue, Prev, Resched, Switch};
     use crate::task::{Change, Slot, Task, TaskId};
     use crate::time::{Nanos, Time};
+    use crate::timer::Walk;
     use crate::topology::Topology;
     use proptest::prelude::*;
     use std::sync::Arc;
@@ -401,7 +402,7 @@ mod tests {
                     let _ = self.switch(Prev::Preempted);
                 }
                 self.now = self.rq.next_expiry().map_or(end, |at| at.min(end));
-                while self.rq.expire(self.now).is_some() {}
+                while self.rq.expire(self.now, Walk::Busy).is_some() {}
                 self.rq.advance(self.now);
                 each(self);
             }

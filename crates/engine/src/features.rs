@@ -31,13 +31,15 @@ pub enum Feature {
     HardLimits,
     /// A CPU may use what the others leave of a group's runtime; without it each has its own part.
     RuntimeShare,
+    /// An idle CPU runs every timer whose window is open.
+    GreedyTimers,
     /// The fair algorithm is EEVDF, not CFS. Off unless asked for.
     Eevdf,
 }
 
 impl Feature {
     /// Every feature, in the order in which they are shown.
-    pub const ALL: [Feature; 12] = [
+    pub const ALL: [Feature; 13] = [
         Feature::RtPush,
         Feature::RtPull,
         Feature::RtPushPastStuck,
@@ -49,6 +51,7 @@ impl Feature {
         Feature::LatencyNice,
         Feature::HardLimits,
         Feature::RuntimeShare,
+        Feature::GreedyTimers,
         Feature::Eevdf,
     ];
 
@@ -67,6 +70,7 @@ impl Feature {
             Feature::LatencyNice => "LATENCY_NICE",
             Feature::HardLimits => "HARD_LIMITS",
             Feature::RuntimeShare => "RUNTIME_SHARE",
+            Feature::GreedyTimers => "GREEDY_TIMERS",
             Feature::Eevdf => "EEVDF",
         }
     }

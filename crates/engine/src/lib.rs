@@ -19,6 +19,7 @@ mod change;
 mod check;
 pub mod config;
 pub mod cpu;
+pub mod deadlines;
 mod eevdf;
 pub mod event;
 mod fair;

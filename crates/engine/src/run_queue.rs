@@ -23,7 +23,7 @@ use crate::slots::Slots;
 use crate::task::{Slot, Task, TaskId};
 use crate::throttle::Limits;
 use crate::time::{Nanos, Time};
-use crate::timer::{TimerQueue, Token};
+use crate::timer::{Expiry, TimerQueue, Walk};
 use std::sync::Arc;
 
 /// Between two ticks of a task that is alone on a CPU of a tickless machine, for its CPU to balance:
@@ -102,7 +102,7 @@ pub enum Expired {
     /// A throttled group may have budget again.
     Refill,
     /// A timer of the host.
-    Timer(Token),
+    Timer(Expiry),
 }
 
 /// What the others decide on. A snapshot: stale as soon as it is taken.
@@ -385,25 +385,34 @@ impl<P, G: Groups> RunQueue<P, G> {
         Switch { next, released }
     }
 
-    /// Takes the next thing whose time has come, as the walk of [`TimerQueue`] orders them, and
-    /// does the scheduler's part of it. Ask [`RunQueue::resched`] after the last.
-    pub fn expire(&mut self, now: Time) -> Option<Expired> {
+    /// Takes the next thing whose time has come, as a walk of [`TimerQueue`] orders them, and
+    /// does the scheduler's part of it. Ask [`RunQueue::resched`] after the last. Without
+    /// [`Feature::GreedyTimers`] there is the regular walk alone.
+    pub fn expire(&mut self, now: Time, walk: Walk) -> Option<Expired> {
+        let first = if walk == Walk::BeforeIdle { None } else { self.expire_first(now) };
+        if first.is_some() || walk == Walk::Busy || !self.has(Feature::GreedyTimers) {
+            return first;
+        }
+        self.timers.take_open(now).map(Expired::Timer)
+    }
+
+    /// A step of the regular walk, of which what the CPU has of its own is a part: none of that has
+    /// any slack.
+    fn expire_first(&mut self, now: Time) -> Option<Expired> {
         let own = [(self.next_tick(), Expired::Tick), (self.rt.period_end, Expired::RtPeriod)];
         let own = own.into_iter().filter_map(|(at, what)| Some((at?, what)));
         let first = own.min_by_key(|&(at, _)| at);
         let limits = self.limits.next();
         if limits <= now
             && first.is_none_or(|(at, _)| limits <= at)
-            && self.is_before_timers(limits)
+            && limits <= self.timers.first()
         {
             self.advance(now);
             return Some(self.end_grant_or_wait(now));
         }
-        let (at, what) = match (first, self.timers.first()) {
-            (Some((at, what)), None) => (at, what),
-            (Some((at, what)), Some(window)) if at <= window.hard => (at, what),
-            (_, Some(_)) => return self.timers.take_expired(now).map(Expired::Timer),
-            (None, None) => return None,
+        let first = first.filter(|&(at, _)| at <= self.timers.first());
+        let Some((at, what)) = first else {
+            return self.timers.take_expired(now).map(Expired::Timer);
         };
         if at > now {
             return None;
@@ -417,10 +426,6 @@ impl<P, G: Groups> RunQueue<P, G> {
             }
         }
         Some(what)
-    }
-
-    fn is_before_timers(&self, at: Time) -> bool {
-        self.timers.first().is_none_or(|window| at <= window.hard)
     }
 
     /// On a tickless machine who runs alone is left alone for [`ALONE`] at a time, or for ever if
@@ -439,9 +444,8 @@ impl<P, G: Groups> RunQueue<P, G> {
     #[must_use]
     pub fn next_expiry(&self) -> Option<Time> {
         let at = |at: Option<Time>| at.unwrap_or(Time::MAX);
-        let timers = self.timers.first().map(|window| window.hard);
         let own = at(self.next_tick()).min(at(self.rt.period_end)).min(self.limits.next());
-        let first = own.min(at(timers));
+        let first = own.min(self.timers.first());
         (first < Time::MAX).then_some(first)
     }
 

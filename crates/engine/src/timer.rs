@@ -1,16 +1,25 @@
 //! Timers with slack: each has an earliest moment (soft expiry) and a latest one (hard expiry).
 //!
-//! The queue is ordered by hard expiry, and the next interrupt is programmed for the first hard
-//! expiry alone. The walk in an interrupt runs timers in that order as long as their soft expiry
-//! has come, and stops at the first whose has not, as the kernel's does (`hrtimer_run_queues`):
-//! timers behind it wait, though their window may be open. It minimises interrupts, not delay.
+//! The next interrupt is programmed for the first hard expiry alone. The regular walk runs timers in
+//! the order of their hard expiries as long as their soft expiry has come, and stops at the first whose
+//! has not, as the kernel's does (`hrtimer_run_queues`): a timer behind it waits, though its window may
+//! be open. It minimises interrupts, not delay. The greedy walk runs every timer whose window is open,
+//! in the order of their hard expiries: on an idle CPU, that costs nobody anything, and saves the
+//! interrupt that would come later, when the CPU may be busy.
 //!
-//! Invariants: a timer is never taken before its soft expiry; a cancelled timer is never taken;
-//! of two timers that are due, the one with the earlier hard expiry is taken first.
+//! Timers whose slack is of the same order of magnitude are queued together. Among timers of one slack
+//! the first hard expiry is the first soft one too: nothing is hidden, and the greedy walk looks at the
+//! head alone. Where slacks differ by less than two times it looks past those that close before the
+//! longest of them would have.
+//!
+//! Invariants: a timer is never taken before its soft expiry; a cancelled timer is never taken; each
+//! is taken once, or once for each of its periods; of two timers that a walk may take, the one with the
+//! earlier hard expiry is taken first.
 
-use crate::heap::{Forest, Heap, Index};
+use crate::deadlines::{Deadline, Deadlines, Place};
+use crate::heap::Index;
 use crate::slots::Slots;
-use crate::time::Time;
+use crate::time::{Nanos, Time};
 
 /// When a timer may expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +36,25 @@ impl Window {
     pub fn exact(at: Time) -> Window {
         Window { soft: at, hard: at }
     }
+
+    fn later(self, span: Nanos) -> Window {
+        Window { soft: self.soft + span, hard: self.hard + span }
+    }
+
+    fn slack(self) -> Nanos {
+        self.hard.since(self.soft)
+    }
+}
+
+/// What a CPU is at when it looks for timers to run, which says how far it looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walk {
+    /// It was interrupted in a task: the regular walk.
+    Busy,
+    /// It was interrupted while idle: the regular walk, then the greedy one.
+    Idle,
+    /// It is about to go idle, or was woken for another reason: the greedy walk.
+    BeforeIdle,
 }
 
 /// A timer of one queue, for ever: a place that is used again gets a new generation.
@@ -40,19 +68,48 @@ pub struct TimerId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token(pub u64);
 
+/// A timer that is to be run now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// Whose.
+    pub token: Token,
+    /// The regular walk would have left it.
+    pub greedy: bool,
+    /// Of a periodic timer: for how many more of its periods the soft expiry has come, which are not
+    /// run (`timer_getoverrun`).
+    pub overruns: u64,
+}
+
 #[derive(Debug)]
 struct Timer {
     window: Window,
+    /// Zero if it expires once.
+    period: Nanos,
     token: Token,
     generation: u32,
+    place: Place,
 }
+
+/// Timers whose slack is less than two times that of each other.
+#[derive(Debug, Default)]
+struct Class {
+    by_hard: Deadlines,
+    /// No timer that was queued since there was none has a longer one.
+    most_slack: Nanos,
+}
+
+/// As many as there are lengths of a binary number; the two longest share one.
+const CLASSES: usize = 64;
 
 /// The timers of one CPU.
 #[derive(Debug)]
 pub struct TimerQueue {
     timers: Slots<Timer>,
-    forest: Forest<(Time, u64)>,
-    by_hard: Heap,
+    classes: Box<[Class; CLASSES]>,
+    /// A bit for each class in which there are timers.
+    used: u64,
+    /// The first hard expiry, and in which class it is.
+    first: (Deadline, usize),
     /// Orders timers of the same hard expiry by arming.
     armed: u64,
 }
@@ -61,18 +118,19 @@ impl Default for TimerQueue {
     fn default() -> TimerQueue {
         TimerQueue {
             timers: Slots::new(),
-            forest: Forest::new(),
-            by_hard: Heap::default(),
+            classes: Box::new(std::array::from_fn(|_| Class::default())),
+            used: 0,
+            first: (Deadline::NEVER, 0),
             armed: 0,
         }
     }
 }
 
 impl TimerQueue {
-    /// Makes room for `len` timers in all. Arming beyond the room allocates.
+    /// Makes room for `len` timers in all. Arming beyond the room allocates, and arming with a slack of
+    /// another order of magnitude than before may.
     pub fn reserve(&mut self, len: usize) {
         self.timers.grow(len);
-        self.forest.grow(len);
     }
 
     /// Queues a timer.
@@ -80,13 +138,27 @@ impl TimerQueue {
     /// # Panics
     /// If the window ends before it begins.
     pub fn arm(&mut self, window: Window, token: Token) -> TimerId {
+        self.arm_each(window, Nanos::ZERO, token)
+    }
+
+    /// Queues a timer that expires again and again, its window each time a period later. One that is
+    /// not run in its period counts an overrun. It is queued until it is cancelled.
+    ///
+    /// # Panics
+    /// If the window ends before it begins, or the period is zero.
+    pub fn arm_periodic(&mut self, window: Window, period: Nanos, token: Token) -> TimerId {
+        assert!(period > Nanos::ZERO, "periods take time");
+        self.arm_each(window, period, token)
+    }
+
+    fn arm_each(&mut self, window: Window, period: Nanos, token: Token) -> TimerId {
         assert!(window.soft <= window.hard, "a window ends after it begins: {window:?}");
         if self.timers.is_full() {
             self.reserve((self.timers.capacity() * 2).max(8));
         }
         let generation = self.armed as u32;
-        let slot = self.timers.insert(Timer { window, token, generation });
-        self.enqueue(slot, window.hard);
+        let slot = self.timers.insert(Timer { window, period, token, generation, place: 0 });
+        self.enqueue(slot, window);
         TimerId { slot, generation }
     }
 
@@ -96,37 +168,56 @@ impl TimerQueue {
     /// If the window ends before it begins.
     pub fn change(&mut self, id: TimerId, window: Window) -> bool {
         assert!(window.soft <= window.hard, "a window ends after it begins: {window:?}");
-        let Some(timer) = self.timers.get_mut(id.slot).filter(|t| t.generation == id.generation)
-        else {
-            return false;
-        };
-        timer.window = window;
-        self.forest.remove(&mut self.by_hard, id.slot);
-        self.enqueue(id.slot, window.hard);
-        true
-    }
-
-    /// Takes a queued timer out, from whichever CPU; `false` if it was taken or cancelled before.
-    pub fn cancel(&mut self, id: TimerId) -> bool {
-        let queued = self.timers.get(id.slot).is_some_and(|t| t.generation == id.generation);
+        let queued = self.is_queued(id);
         if queued {
-            self.dequeue(id.slot);
+            self.requeue(id.slot, window);
         }
         queued
     }
 
-    /// The window of the timer whose hard expiry is first.
-    #[must_use]
-    pub fn first(&self) -> Option<Window> {
-        let slot = self.by_hard.first()?;
-        self.timers.get(slot).map(|timer| timer.window)
+    /// Takes a queued timer out, from whichever CPU; `false` if it was taken or cancelled before.
+    pub fn cancel(&mut self, id: TimerId) -> bool {
+        let queued = self.is_queued(id);
+        if queued {
+            self.dequeue(id.slot);
+            self.timers.remove(id.slot);
+        }
+        queued
     }
 
-    /// One step of the walk: takes the first timer if its soft expiry has come.
-    pub fn take_expired(&mut self, now: Time) -> Option<Token> {
-        let slot = self.by_hard.first()?;
-        let soft = self.timers.get(slot)?.window.soft;
-        (soft <= now).then(|| self.dequeue(slot).token)
+    fn is_queued(&self, id: TimerId) -> bool {
+        self.timers.get(id.slot).is_some_and(|timer| timer.generation == id.generation)
+    }
+
+    /// The first hard expiry; later than any time if there is none.
+    #[inline]
+    #[must_use]
+    pub fn first(&self) -> Time {
+        self.first.0.at
+    }
+
+    /// One step of the regular walk: takes the timer with the first hard expiry if its soft expiry has
+    /// come.
+    pub fn take_expired(&mut self, now: Time) -> Option<Expiry> {
+        let (_, slot) = self.classes[self.first.1].by_hard.first()?;
+        let open = self.timer(slot).window.soft <= now;
+        open.then(|| self.take(slot, now, false))
+    }
+
+    /// One step of the greedy walk: takes the timer with the first hard expiry of those whose soft
+    /// expiry has come.
+    pub fn take_open(&mut self, now: Time) -> Option<Expiry> {
+        let slot = self.first_open(now)?;
+        Some(self.take(slot, now, true))
+    }
+
+    fn first_open(&self, now: Time) -> Option<Index> {
+        let of_class = |nth: usize| {
+            let Class { by_hard, most_slack } = &self.classes[nth];
+            by_hard.find(now + *most_slack, |slot| self.timer(slot).window.soft <= now)
+        };
+        let first = used(self.used).filter_map(of_class).min_by_key(|&(deadline, _)| deadline);
+        first.map(|(_, slot)| slot)
     }
 
     /// How many timers are queued.
@@ -138,7 +229,7 @@ impl TimerQueue {
     /// Whether no timer is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.by_hard.first().is_none()
+        self.used == 0
     }
 
     /// Asserts the structure.
@@ -146,24 +237,127 @@ impl TimerQueue {
     /// # Panics
     /// If it is broken.
     pub fn check(&self) {
-        let mut queued = 0;
-        self.forest.check(&self.by_hard, |slot| {
-            let timer = self.timers.get(slot).expect("a queued timer exists");
-            assert_eq!(self.forest.key(slot).0, timer.window.hard, "ordered by hard expiry");
-            queued += 1;
-        });
+        let (mut queued, mut first) = (0, Deadline::NEVER);
+        for (nth, Class { by_hard, most_slack }) in self.classes.iter().enumerate() {
+            assert_eq!(by_hard.is_empty(), self.used >> nth & 1 == 0, "used classes are known");
+            by_hard.check(|deadline, slot, place| {
+                let timer = self.timers.get(slot).expect("a queued timer exists");
+                assert_eq!(deadline.at, timer.window.hard, "ordered by hard expiry");
+                assert_eq!(place, timer.place, "a timer knows its place");
+                assert_eq!(nth, class_of(timer.window), "a timer is in its class");
+                assert!(timer.window.slack() <= *most_slack, "the longest slack is known");
+                first = first.min(deadline);
+                queued += 1;
+            });
+        }
         assert_eq!(queued, self.timers.len(), "every timer is queued");
+        assert_eq!(first, self.first.0, "the first is known");
     }
 
-    fn enqueue(&mut self, slot: Index, hard: Time) {
-        self.forest.insert(&mut self.by_hard, slot, (hard, self.armed));
+    fn take(&mut self, slot: Index, now: Time, greedy: bool) -> Expiry {
+        let Timer { window, period, token, .. } = *self.timer(slot);
+        let mut overruns = 0;
+        if period > Nanos::ZERO {
+            overruns = now.since(window.soft).0 / period.0;
+            self.requeue(slot, window.later(Nanos(period.0.saturating_mul(overruns + 1))));
+        } else {
+            self.dequeue(slot);
+            self.timers.remove(slot);
+        }
+        Expiry { token, greedy, overruns }
+    }
+
+    fn requeue(&mut self, slot: Index, window: Window) {
+        let timer = self.timer_mut(slot);
+        let (old, place) = (std::mem::replace(&mut timer.window, window), timer.place);
+        let nth = class_of(window);
+        if nth != class_of(old) {
+            self.leave(class_of(old), place);
+            return self.enqueue(slot, window);
+        }
+        let deadline = self.next_deadline(window);
+        let TimerQueue { timers, classes, .. } = self;
+        let class = &mut classes[nth];
+        class.most_slack = class.most_slack.max(window.slack());
+        class.by_hard.change(place, deadline, |slot, place| place_of(timers, slot, place));
+        if place == 0 && nth == self.first.1 {
+            self.renew_first();
+        } else if deadline < self.first.0 {
+            self.first = (deadline, nth);
+        }
+    }
+
+    fn next_deadline(&mut self, window: Window) -> Deadline {
         self.armed += 1;
+        Deadline { at: window.hard, nth: self.armed - 1 }
     }
 
-    fn dequeue(&mut self, slot: Index) -> Timer {
-        self.forest.remove(&mut self.by_hard, slot);
-        self.timers.remove(slot)
+    fn enqueue(&mut self, slot: Index, window: Window) {
+        let (deadline, nth) = (self.next_deadline(window), class_of(window));
+        let TimerQueue { timers, classes, .. } = self;
+        let class = &mut classes[nth];
+        class.most_slack = class.most_slack.max(window.slack());
+        class.by_hard.insert(deadline, slot, |slot, place| place_of(timers, slot, place));
+        self.used |= 1 << nth;
+        if deadline < self.first.0 {
+            self.first = (deadline, nth);
+        }
     }
+
+    fn dequeue(&mut self, slot: Index) {
+        let Timer { window, place, .. } = *self.timer(slot);
+        self.leave(class_of(window), place);
+    }
+
+    fn leave(&mut self, nth: usize, place: Place) {
+        let TimerQueue { timers, classes, .. } = self;
+        let class = &mut classes[nth];
+        class.by_hard.remove(place, |slot, place| place_of(timers, slot, place));
+        if class.by_hard.is_empty() {
+            class.most_slack = Nanos::ZERO;
+            self.used &= !(1 << nth);
+        }
+        if place == 0 && nth == self.first.1 {
+            self.renew_first();
+        }
+    }
+
+    fn renew_first(&mut self) {
+        self.first = (Deadline::NEVER, 0);
+        for nth in used(self.used) {
+            let (deadline, _) = self.classes[nth].by_hard.first().expect("the class is used");
+            if deadline < self.first.0 {
+                self.first = (deadline, nth);
+            }
+        }
+    }
+
+    fn timer(&self, slot: Index) -> &Timer {
+        self.timers.get(slot).expect("a queued timer exists")
+    }
+
+    fn timer_mut(&mut self, slot: Index) -> &mut Timer {
+        self.timers.get_mut(slot).expect("a queued timer exists")
+    }
+}
+
+/// Timers whose slack has as many binary digits are in one class.
+fn class_of(window: Window) -> usize {
+    let digits = u64::BITS - window.slack().0.leading_zeros();
+    (digits as usize).min(CLASSES - 1)
+}
+
+/// The numbers of the bits that are set.
+fn used(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let nth = (bits != 0).then_some(bits.trailing_zeros() as usize);
+        bits &= bits.wrapping_sub(1);
+        nth
+    })
+}
+
+fn place_of(timers: &mut Slots<Timer>, slot: Index, place: Place) {
+    timers.get_mut(slot).expect("a queued timer exists").place = place;
 }
 
 #[cfg(test)]
@@ -176,17 +370,34 @@ mod tests {
     }
 
     fn walk(queue: &mut TimerQueue, now: u64) -> Vec<u64> {
-        std::iter::from_fn(|| queue.take_expired(Time(now))).map(|token| token.0).collect()
+        std::iter::from_fn(|| queue.take_expired(Time(now))).map(|expiry| expiry.token.0).collect()
+    }
+
+    fn greedy_walk(queue: &mut TimerQueue, now: u64) -> Vec<u64> {
+        std::iter::from_fn(|| queue.take_open(Time(now))).map(|expiry| expiry.token.0).collect()
     }
 
     #[test]
-    fn the_walk_stops_at_the_first_timer_whose_window_is_closed() {
+    fn the_regular_walk_stops_at_the_first_timer_whose_window_is_closed() {
         let mut queue = TimerQueue::default();
         queue.arm(window(10, 20), Token(1));
         queue.arm(window(30, 30), Token(2));
         queue.arm(window(10, 40), Token(3));
         assert_eq!(walk(&mut queue, 20), [1], "3 is open but behind 2");
         assert_eq!(walk(&mut queue, 30), [2, 3]);
+    }
+
+    #[test]
+    fn the_greedy_walk_takes_what_is_open_in_the_order_of_hard_expiries() {
+        let mut queue = TimerQueue::default();
+        queue.arm(window(30, 30), Token(1));
+        queue.arm(window(10, 50), Token(2));
+        queue.arm(window(10, 40), Token(3));
+        queue.arm(window(21, 35), Token(4));
+        queue.arm(window(20, 52), Token(5));
+        assert_eq!(greedy_walk(&mut queue, 20), [3, 2, 5]);
+        assert_eq!(queue.first(), Time(30), "an exact timer is not postponed");
+        assert_eq!(greedy_walk(&mut queue, 30), [1, 4]);
     }
 
     #[test]
@@ -200,33 +411,162 @@ mod tests {
         let again = queue.arm(window(3, 3), Token(3));
         assert!(!queue.cancel(late) && !queue.change(late, window(9, 9)), "the place is another's");
         assert!(queue.change(again, window(5, 7)));
-        assert_eq!(queue.first(), Some(window(5, 7)));
+        assert_eq!((queue.first(), queue.len()), (Time(7), 1));
+    }
+
+    #[test]
+    fn a_periodic_timer_counts_the_periods_in_which_it_was_not_run() {
+        let mut queue = TimerQueue::default();
+        let id = queue.arm_periodic(window(10, 15), Nanos(10), Token(1));
+        let mut overruns = |now| queue.take_expired(Time(now)).map(|expiry| expiry.overruns);
+        assert_eq!([overruns(12), overruns(12), overruns(19)], [Some(0), None, None]);
+        assert_eq!([overruns(20), overruns(59), overruns(59)], [Some(0), Some(2), None]);
+        assert_eq!(queue.first(), Time(65));
+        assert!(queue.cancel(id) && queue.is_empty());
+    }
+
+    /// A timer as the list has it that is searched from end to end.
+    #[derive(Clone, Copy, Debug)]
+    struct Naive {
+        window: Window,
+        period: u64,
+        armed: u64,
+        token: u64,
+    }
+
+    impl Naive {
+        fn key(&self) -> (Time, u64) {
+            (self.window.hard, self.armed)
+        }
+
+        fn is_open(&self, now: Time) -> bool {
+            self.window.soft <= now
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Action {
+        Arm { soft: u64, slack: u64, period: u64 },
+        Cancel(usize),
+        Change { which: usize, soft: u64, slack: u64 },
+        Walk { after: u64, walk: Walk },
+    }
+
+    fn action() -> impl Strategy<Value = Action> {
+        let slack = prop_oneof![Just(0), Just(8), 0..40_u64, Just(u64::MAX)];
+        let period = prop_oneof![3 => Just(0), 1 => 1..30_u64];
+        let walk = prop_oneof![Just(Walk::Busy), Just(Walk::Idle), Just(Walk::BeforeIdle)];
+        prop_oneof![
+            4 => (0..60_u64, slack.clone(), period)
+                .prop_map(|(soft, slack, period)| Action::Arm { soft, slack, period }),
+            1 => any::<usize>().prop_map(Action::Cancel),
+            1 => (any::<usize>(), 0..60_u64, slack)
+                .prop_map(|(which, soft, slack)| Action::Change { which, soft, slack }),
+            2 => (0..25_u64, walk).prop_map(|(after, walk)| Action::Walk { after, walk }),
+        ]
+    }
+
+    /// The queue, and the list.
+    #[derive(Default)]
+    struct Both {
+        queue: TimerQueue,
+        ids: Vec<TimerId>,
+        naive: Vec<Naive>,
+        armed: u64,
+        now: Time,
+    }
+
+    impl Both {
+        fn act(&mut self, action: &Action) {
+            let from = |now: Time, soft: u64, slack: u64| {
+                let soft = now + Nanos(soft);
+                Window { soft, hard: soft + Nanos(slack) }
+            };
+            match *action {
+                Action::Arm { soft, slack, period } => {
+                    let (window, token) = (from(self.now, soft, slack), self.ids.len() as u64);
+                    let id = match period {
+                        0 => self.queue.arm(window, Token(token)),
+                        _ => self.queue.arm_periodic(window, Nanos(period), Token(token)),
+                    };
+                    self.ids.push(id);
+                    self.naive.push(Naive { window, period, armed: self.armed, token });
+                    self.armed += 1;
+                }
+                Action::Cancel(which) if !self.ids.is_empty() => {
+                    let token = which % self.ids.len();
+                    let known = self.position(token);
+                    assert_eq!(self.queue.cancel(self.ids[token]), known.is_some());
+                    if let Some(at) = known {
+                        self.naive.remove(at);
+                    }
+                }
+                Action::Change { which, soft, slack } if !self.ids.is_empty() => {
+                    let (token, window) = (which % self.ids.len(), from(self.now, soft, slack));
+                    let known = self.position(token);
+                    assert_eq!(self.queue.change(self.ids[token], window), known.is_some());
+                    if let Some(at) = known {
+                        (self.naive[at].window, self.naive[at].armed) = (window, self.armed);
+                        self.armed += 1;
+                    }
+                }
+                Action::Walk { after, walk } => {
+                    self.now = self.now + Nanos(after);
+                    if walk != Walk::BeforeIdle {
+                        self.walk(false, TimerQueue::take_expired);
+                    }
+                    if walk != Walk::Busy {
+                        self.walk(true, TimerQueue::take_open);
+                        let open = self.naive.iter().find(|timer| timer.is_open(self.now));
+                        assert!(open.is_none(), "{open:?} is open and left");
+                    }
+                }
+                Action::Cancel(_) | Action::Change { .. } => {}
+            }
+        }
+
+        fn position(&self, token: usize) -> Option<usize> {
+            self.naive.iter().position(|timer| timer.token == token as u64)
+        }
+
+        fn walk(&mut self, greedy: bool, take: fn(&mut TimerQueue, Time) -> Option<Expiry>) {
+            loop {
+                let may = |timer: &&Naive| !greedy || timer.is_open(self.now);
+                let first = self.naive.iter().filter(may).min_by_key(|timer| timer.key()).copied();
+                let first = first.filter(|timer| timer.is_open(self.now));
+                let taken = take(&mut self.queue, self.now);
+                let Some(Naive { window, period, token, .. }) = first else {
+                    return assert_eq!(taken, None);
+                };
+                let at = self.position(token as usize).unwrap();
+                let overruns = self.now.since(window.soft).0.checked_div(period).unwrap_or(0);
+                assert_eq!(taken, Some(Expiry { token: Token(token), greedy, overruns }));
+                if period == 0 {
+                    self.naive.remove(at);
+                } else {
+                    self.naive[at].window = window.later(Nanos(period * (overruns + 1)));
+                    self.naive[at].armed = self.armed;
+                    self.armed += 1;
+                }
+            }
+        }
+
+        fn check(&self) {
+            self.queue.check();
+            let first = self.naive.iter().map(|timer| timer.window.hard).min();
+            assert_eq!(self.queue.first(), first.unwrap_or(Time::MAX), "the least hard expiry");
+            assert_eq!(self.queue.len(), self.naive.len());
+        }
     }
 
     proptest! {
-        /// Against a list that is searched from end to end.
+        /// Each walk, cancellation, change and period against a list that is searched from end to end.
         #[test]
-        fn expiry_is_that_of_the_naive_queue(
-            timers in prop::collection::vec((0..100_u64, 0..20_u64, any::<bool>()), 0..60),
-            times in prop::collection::vec(0..130_u64, 1..20),
-        ) {
-            let (mut queue, mut naive) = (TimerQueue::default(), Vec::new());
-            for (at, &(soft, slack, cancelled)) in timers.iter().enumerate() {
-                let id = queue.arm(window(soft, soft + slack), Token(at as u64));
-                if cancelled {
-                    prop_assert!(queue.cancel(id));
-                } else {
-                    naive.push((soft + slack, at as u64, soft));
-                }
-            }
-            naive.sort_unstable();
-            let mut times = times;
-            times.sort_unstable();
-            for now in times {
-                queue.check();
-                let due = naive.iter().take_while(|&&(_, _, soft)| soft <= now).count();
-                let expected: Vec<_> = naive.drain(..due).map(|(_, token, _)| token).collect();
-                prop_assert_eq!(walk(&mut queue, now), expected);
+        fn the_queue_is_the_naive_one(actions in prop::collection::vec(action(), 0..120)) {
+            let mut both = Both::default();
+            for action in &actions {
+                both.act(action);
+                both.check();
             }
         }
     }

@@ -296,7 +296,7 @@ impl Worker {
         // A signal that came while `off` was set left its mark.
         let left = if entered && !slot.calls(self.id) {
             self.in_poll.store(true, Ordering::Relaxed);
-            os::local::with_task(&cell, || drop(runnable.run()));
+            os::local::with_task(&cell, || runnable.run());
             self.in_poll.store(false, Ordering::Relaxed);
             None
         } else {

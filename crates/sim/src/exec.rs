@@ -12,9 +12,11 @@ use crate::sim::{Observer, Sim};
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Left, What};
+use runyard_engine::features::Feature;
 use runyard_engine::run_queue::{Expired, Prev, RunQueue};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::{Expiry, Walk};
 use runyard_smp::machine::Work;
 
 impl<O: Observer> Sim<'_, O> {
@@ -42,24 +44,48 @@ impl<O: Observer> Sim<'_, O> {
     fn expire(&mut self, cpu: CpuId) {
         self.here = Some(cpu);
         self.tell(cpu, What::TimerInterrupt);
+        let idle = self.cpus[cpu.index()].doing == Doing::Idle;
         let mut cost = self.woken_up(cpu) + self.costs.timer_interrupt(cpu);
-        while let Some(expired) = self.machine.expire(self.now, cpu, &mut self.fx) {
+        cost += self.walk(cpu, if idle { Walk::Idle } else { Walk::Busy });
+        self.carry_out();
+        self.tell_throttling(cpu, self.cpus[cpu.index()].task());
+        self.here = None;
+        self.spend(cpu, cost);
+    }
+
+    /// Runs the timers of `cpu` that may be, as it is at the moment; what that costs.
+    fn walk(&mut self, cpu: CpuId, walk: Walk) -> Nanos {
+        let mut cost = Nanos::ZERO;
+        while let Some(expired) = self.machine.expire(self.now, cpu, walk, &mut self.fx) {
             self.carry_out();
-            let Expired::Timer(token) = expired else { continue };
+            let Expired::Timer(Expiry { token, greedy, .. }) = expired else { continue };
             let task = TaskId(token.0 as u32);
             let Waiting::Timer(window) = self.tasks[task.index()].waiting else {
                 unreachable!("{task} waits for its timer");
             };
             self.verify_expiry(task, window);
-            self.tell(cpu, What::TimerExpired { greedy: false });
+            self.tell(cpu, What::TimerExpired { greedy });
             self.tasks[task.index()].waiting = Waiting::Nothing;
             self.wake(cpu, task, window.soft, None);
             cost += self.costs.wakeup(cpu);
         }
-        self.carry_out();
-        self.tell_throttling(cpu, self.cpus[cpu.index()].task());
+        cost
+    }
+
+    /// Before `cpu` goes idle: runs the timers whose windows are open, so that they do not interrupt it
+    /// later. Whether there were any: then it may have a task again.
+    fn walk_before_idle(&mut self, cpu: CpuId) -> bool {
+        if !self.machine.config().features.has(Feature::GreedyTimers) {
+            return false;
+        }
+        self.here = Some(cpu);
+        let cost = self.walk(cpu, Walk::BeforeIdle);
         self.here = None;
-        self.spend(cpu, cost);
+        let some = cost > Nanos::ZERO || self.cpus[cpu.index()].resched;
+        if some {
+            self.spend(cpu, cost);
+        }
+        some
     }
 
     /// Tells whether the real-time tasks of `cpu` wait for their budget, if that has changed. It is
@@ -122,6 +148,9 @@ impl<O: Observer> Sim<'_, O> {
             return;
         }
         let Some(task) = self.cpus[cpu.index()].task() else {
+            if self.cpus[cpu.index()].doing != Doing::Idle && self.walk_before_idle(cpu) {
+                return;
+            }
             self.cpus[cpu.index()].next_ticket();
             self.set_doing(cpu, Doing::Idle);
             return;

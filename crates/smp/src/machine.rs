@@ -34,8 +34,8 @@ use runyard_engine::run_queue::{
 };
 use runyard_engine::task::{Change, Task};
 use runyard_engine::throttle::Throttling;
-use runyard_engine::time::Time;
-use runyard_engine::timer::{TimerId, Token, Window};
+use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::{TimerId, Token, Walk, Window};
 use runyard_engine::topology::Level;
 
 /// How often a task is offered to CPUs that may refuse it before it goes back.
@@ -314,9 +314,15 @@ impl<W: Controlled> Machine<W> {
 
     /// Takes the next thing whose time has come on `cpu`, doing the scheduler's part of it: call
     /// it until it gives `None`. A due reschedule is a kick.
-    pub fn expire(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> Option<Expired> {
+    pub fn expire(
+        &self,
+        now: Time,
+        cpu: CpuId,
+        walk: Walk,
+        fx: &mut impl Effects<W>,
+    ) -> Option<Expired> {
         let mut locked = lock(&self.cpus[cpu.index()].queue);
-        let expired = locked.rq.expire(now)?;
+        let expired = locked.rq.expire(now, walk)?;
         let mut balances = false;
         if expired == Expired::Tick {
             self.hints.say_times(cpu, &locked.rq);
@@ -357,6 +363,11 @@ impl<W: Controlled> Machine<W> {
     /// Arms a timer on `cpu`.
     pub fn arm(&self, cpu: CpuId, window: Window, token: Token) -> TimerId {
         self.with_timers(cpu, |rq| rq.timers().arm(window, token))
+    }
+
+    /// Arms a timer on `cpu` that expires in each `period` until it is cancelled.
+    pub fn arm_periodic(&self, cpu: CpuId, window: Window, period: Nanos, token: Token) -> TimerId {
+        self.with_timers(cpu, |rq| rq.timers().arm_periodic(window, period, token))
     }
 
     /// Changes the window of a timer of `cpu`; `false` if it was taken before.

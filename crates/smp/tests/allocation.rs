@@ -10,6 +10,7 @@ use runyard_engine::limit::Limit;
 use runyard_engine::run_queue::{Prev, Switch};
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::Walk;
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
 use runyard_smp::groups::GroupSpec;
@@ -80,7 +81,9 @@ impl Bench {
 
     fn expire(&mut self, cpu: usize) {
         let at = CpuId::at(cpu);
-        while silently("expire", || self.machine.expire(self.now, at, &mut self.fx)).is_some() {}
+        while silently("expire", || self.machine.expire(self.now, at, Walk::Idle, &mut self.fx))
+            .is_some()
+        {}
     }
 }
 

@@ -8,6 +8,7 @@ use runyard_engine::limit::Limit;
 use runyard_engine::run_queue::{Prev, Switch};
 use runyard_engine::task::{Change, Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::Walk;
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
 use runyard_smp::groups::{GroupSpec, TooManyGroups};
@@ -59,7 +60,7 @@ impl Yard {
         self.switch(Prev::Preempted);
         while let Some(at) = self.machine.next_expiry(CPU).filter(|&at| at <= end) {
             self.now = self.now.max(at);
-            while self.machine.expire(self.now, CPU, &mut Deaf).is_some() {}
+            while self.machine.expire(self.now, CPU, Walk::Busy, &mut Deaf).is_some() {}
             self.switch(Prev::Preempted);
             self.machine.check();
         }

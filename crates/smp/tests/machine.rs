@@ -12,7 +12,7 @@ use runyard_engine::features::Feature;
 use runyard_engine::run_queue::Expired;
 use runyard_engine::task::{Change, Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::timer::{Token, Window};
+use runyard_engine::timer::{Expiry, Token, Walk, Window};
 use runyard_engine::topology::Topology;
 
 /// How many lives there are at least; `PROPTEST_CASES` may ask for more.
@@ -328,8 +328,14 @@ fn timers_are_served_on_a_cpu_that_is_offline() {
     let mut stage = Stage::new(2, &[]);
     stage.world.machine.arm(CpuId(1), Window::exact(Time(5_000)), Token(7));
     stage.hotplug(1);
-    let expired = stage.world.machine.expire(Time(5_000), CpuId(1), &mut driver::Asked::default());
-    assert_eq!(expired, Some(Expired::Timer(Token(7))));
+    let expired = stage.world.machine.expire(
+        Time(5_000),
+        CpuId(1),
+        Walk::Busy,
+        &mut driver::Asked::default(),
+    );
+    let expiry = Expiry { token: Token(7), greedy: false, overruns: 0 };
+    assert_eq!(expired, Some(Expired::Timer(expiry)));
 }
 
 #[test]

@@ -163,7 +163,8 @@ pub struct TaskSpec {
     pub delay: Draw,
     /// What holds until a phase says otherwise; the policy is always there.
     pub properties: Properties,
-    /// Whether the tasks that it forks inherit nothing of it ([`TaskSpec::forked_attr`]).
+    /// Whether the tasks that it forks inherit nothing of how it is scheduled
+    /// ([`TaskSpec::forked_attr`]).
     pub reset_on_fork: bool,
     /// How often the phases are gone through; `None` is for ever.
     pub loops: Option<u32>,
@@ -179,10 +180,11 @@ impl TaskSpec {
     }
 
     /// As [`TaskSpec::first_attr`], for a task that is forked by one of `parent`, for which `asked`
-    /// was asked last: its latency nice and its slice are inherited.
+    /// was asked last: its timer slack is inherited, and its latency nice and its slice unless the
+    /// parent says otherwise.
     #[must_use]
     pub fn forked_attr(&self, all: &CpuSet, parent: &TaskSpec, asked: &Attr) -> Attr {
-        let mut attr = Attr::normal(all.clone());
+        let mut attr = Attr { slack: asked.slack, ..Attr::normal(all.clone()) };
         if !parent.reset_on_fork {
             (attr.latency_nice, attr.slice) = (asked.latency_nice, asked.slice);
         }

@@ -13,6 +13,7 @@ use runyard_engine::features::{Feature, Switched};
 use runyard_engine::run_queue::{Enqueue, Expired, Prev, Resched, RunQueue};
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::Walk;
 use runyard_engine::topology::Topology;
 use std::sync::Arc;
 use world::{Action, Tree, World, action, cpus};
@@ -270,6 +271,6 @@ fn a_tickless_cpu_of_several_ticks_rarely() {
     for round in 1..4 {
         let at = Time(round * 64_000_000);
         assert_eq!(rq.next_expiry(), Some(at));
-        assert_eq!(rq.expire(at), Some(Expired::Tick));
+        assert_eq!(rq.expire(at, Walk::Busy), Some(Expired::Tick));
     }
 }

@@ -10,6 +10,7 @@ use runyard_engine::group::Groups;
 use runyard_engine::run_queue::{Enqueue, Expired, Prev, Released, Resched, RunQueue, Switch};
 use runyard_engine::task::{Change, Slot, Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::Walk;
 use runyard_engine::topology::Topology;
 use runyard_engine::{FairPull, Stays};
 use std::sync::Arc;
@@ -317,7 +318,7 @@ impl World {
         let end = self.now + span;
         while let Some(at) = self.rq.next_expiry().filter(|&at| at <= end) {
             self.now = self.now.max(at);
-            while let Some(expired) = self.rq.expire(self.now) {
+            while let Some(expired) = self.rq.expire(self.now, Walk::Busy) {
                 assert!(expired != Expired::Tick || self.running.is_some(), "idle CPUs don't tick");
             }
             self.rq.check();

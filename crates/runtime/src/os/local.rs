@@ -55,10 +55,11 @@ fn with<R>(body: impl FnOnce(Option<&Worker>) -> R) -> R {
 }
 
 /// Puts the calling thread in a poll of `task` while `body` runs.
-pub(crate) fn with_task(task: &Arc<task::Cell>, body: impl FnOnce()) {
+pub(crate) fn with_task<R>(task: &Arc<task::Cell>, body: impl FnOnce() -> R) -> R {
     TASK.set(std::ptr::from_ref(task));
-    body();
+    let result = body();
     TASK.set(std::ptr::null());
+    result
 }
 
 /// The task in whose poll the calling thread is.

@@ -15,7 +15,7 @@ use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_workload::Scenario;
-use runyard_workload::scenario::TaskSpec;
+use runyard_workload::scenario::{Step, TaskSpec};
 use std::collections::BTreeSet;
 
 /// What a CPU does.
@@ -84,6 +84,8 @@ pub struct Ledger<'s> {
     parents: Vec<GroupId>,
     /// Whether a CPU was found idle that had switched to a task.
     idle_with_a_task: bool,
+    /// Who forks a task at the moment.
+    forker: Option<TaskId>,
 }
 
 impl<'s> Ledger<'s> {
@@ -126,6 +128,7 @@ impl<'s> Ledger<'s> {
             inherits: scenario.pi_enabled,
             parents: scenario.groups.iter().map(|group| group.parent).collect(),
             idle_with_a_task: false,
+            forker: None,
         }
     }
 
@@ -160,7 +163,10 @@ impl<'s> Ledger<'s> {
         match what {
             What::Spawn { task } => {
                 want(self.known(task).life == Life::Unborn, "a task is born once")?;
-                self.known(task).born = at;
+                let inherited = self.forker.take().map(|parent| self.known(parent).slack);
+                let known = self.known(task);
+                known.slack = known.spec.properties.slack.or(inherited).unwrap_or(known.slack);
+                known.born = at;
                 self.becomes(task, Life::Asleep);
             }
             What::Wake { task, since, .. } => {
@@ -193,6 +199,8 @@ impl<'s> Ledger<'s> {
                 self.turn(cpu, doing);
                 self.oracle.ends(task, &self.tasks[task.index()], at)?;
                 let allowed = self.known(task).enter_phase(phase as usize, cpu);
+                let begun = &self.known(task).spec.phases[phase as usize].steps[step as usize];
+                self.forker = matches!(begun, Step::Fork(_)).then_some(task);
                 want(allowed || !self.affinities_hold, "a task executes where it may")?;
                 self.oracle.begins(task, &self.tasks[task.index()], (phase, step), at)?;
             }

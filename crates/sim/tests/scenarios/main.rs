@@ -20,3 +20,4 @@ mod replay;
 mod rig;
 mod sharing;
 mod ticks;
+mod timers;

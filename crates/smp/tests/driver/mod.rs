@@ -21,6 +21,7 @@ use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
 use runyard_engine::task::{Change, Task, TaskId};
 use runyard_engine::throttle::Throttling;
 use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::Walk;
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
 use runyard_smp::groups::GroupSpec;
@@ -424,13 +425,22 @@ impl World {
         if !self.fx.throttlings.contains(&cpu) {
             self.queueing.switches(&self.machine, switched, &self.fx.moved);
         }
+        if running.is_none() {
+            self.walk(now, cpu, Walk::BeforeIdle);
+        }
     }
 
     /// Serves what is due on `cpu`.
     fn expire(&mut self, now: Time, cpu: CpuId) {
-        while let Some(expired) = self.machine.expire(now, cpu, &mut self.fx) {
+        let idle = self.cpus[cpu.index()].running.is_none();
+        self.walk(now, cpu, if idle { Walk::Idle } else { Walk::Busy });
+        self.timers.served(cpu, now);
+    }
+
+    fn walk(&mut self, now: Time, cpu: CpuId, walk: Walk) {
+        while let Some(expired) = self.machine.expire(now, cpu, walk, &mut self.fx) {
             match expired {
-                Expired::Timer(token) => self.timers.expires(cpu, now, token),
+                Expired::Timer(expiry) => self.timers.expires(cpu, now, expiry),
                 Expired::Tick => {
                     let idle = self.cpus[cpu.index()].running.is_none();
                     assert!(!idle, "an idle CPU does not tick");
@@ -438,7 +448,10 @@ impl World {
                 Expired::RtPeriod | Expired::Grant | Expired::Refill => {}
             }
         }
-        self.timers.served(cpu, now);
+        let greedy = self.machine.config().features.has(Feature::GreedyTimers);
+        if greedy && walk != Walk::Busy {
+            self.timers.none_open(cpu, now);
+        }
     }
 
     /// Lets time pass, with all interrupts and kicks in time.

@@ -1,10 +1,11 @@
-//! What a host knows of its timers: none expires before its window opens or after it was cancelled,
-//! and of two that are due the one whose window closes first is first.
+//! What a host knows of its timers: none expires before its window opens or after it was cancelled, of
+//! two that may be run the one whose window closes first is first, and an idle CPU leaves none whose
+//! window is open.
 
 use super::Payload;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::timer::{TimerId, Token, Window};
+use runyard_engine::timer::{Expiry, TimerId, Token, Window};
 use runyard_smp::machine::Machine;
 
 /// More timers make a life slower, not richer.
@@ -15,6 +16,8 @@ struct Armed {
     cpu: CpuId,
     id: TimerId,
     window: Window,
+    /// Zero if it expires once.
+    period: Nanos,
     token: Token,
 }
 
@@ -38,8 +41,12 @@ impl Timers {
         if self.armed.len() < MAX_TIMERS {
             let (window, token) = (window(now, bytes), Token(self.made));
             self.made += 1;
-            let id = machine.arm(cpu, window, token);
-            self.armed.push(Armed { cpu, id, window, token });
+            let period = if bytes[0] % 4 == 1 { super::span(bytes[1]) } else { Nanos::ZERO };
+            let id = match period {
+                Nanos::ZERO => machine.arm(cpu, window, token),
+                _ => machine.arm_periodic(cpu, window, period, token),
+            };
+            self.armed.push(Armed { cpu, id, window, period, token });
         }
     }
 
@@ -69,14 +76,32 @@ impl Timers {
     }
 
     /// The machine says that the timer of `token` has expired.
-    pub(super) fn expires(&mut self, cpu: CpuId, now: Time, token: Token) {
+    pub(super) fn expires(&mut self, cpu: CpuId, now: Time, expiry: Expiry) {
+        let Expiry { token, greedy, overruns } = expiry;
         let found = self.armed.iter().position(|timer| timer.token == token);
-        let timer = self.armed.swap_remove(found.expect("only an armed timer expires"));
+        let mut timer = self.armed.swap_remove(found.expect("only an armed timer expires"));
         assert_eq!(timer.cpu, cpu, "a timer expires where it was armed");
         assert!(timer.window.soft <= now, "{timer:?} expires before its window, at {now}");
-        let first = self.hard(cpu).min();
-        assert!(first.is_none_or(|hard| timer.window.hard <= hard), "{timer:?} was not first");
-        self.gone.push((timer.cpu, timer.id));
+        let others = self.armed.iter().filter(|other| other.cpu == cpu);
+        let mut rivals = others.filter(|other| !greedy || other.window.soft <= now);
+        let first = rivals.all(|other| timer.window.hard <= other.window.hard);
+        assert!(first, "{timer:?} was not first");
+        if timer.period == Nanos::ZERO {
+            assert_eq!(overruns, 0, "{timer:?} expires once");
+            return self.gone.push((timer.cpu, timer.id));
+        }
+        let later = Nanos(timer.period.0 * (overruns + 1));
+        let Window { soft, hard } = timer.window;
+        timer.window = Window { soft: soft + later, hard: hard + later };
+        let late = timer.window.soft.since(now) <= timer.period && timer.window.soft > now;
+        assert!(late, "{timer:?} expires next in the period after {now}");
+        self.armed.push(timer);
+    }
+
+    /// A greedy walk on `cpu` is over.
+    pub(super) fn none_open(&self, cpu: CpuId, now: Time) {
+        let open = |timer: &&Armed| timer.cpu == cpu && timer.window.soft <= now;
+        assert!(self.armed.iter().find(open).is_none(), "an open timer is left: {self:?}");
     }
 
     /// All that was due on `cpu` was served.

@@ -20,6 +20,7 @@ use runyard_engine::task::{Change, Task, TaskId};
 #[cfg(loom)]
 use runyard_engine::time::Nanos;
 use runyard_engine::time::Time;
+use runyard_engine::timer::Walk;
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
 use runyard_smp::groups::GroupSpec;
@@ -194,7 +195,7 @@ impl Cpu {
     /// Takes everything whose time has come by `now`; how many timers there were.
     pub fn expire(&mut self, now: Time) -> usize {
         self.now = now;
-        std::iter::from_fn(|| self.machine.expire(now, self.id, &mut self.asked))
+        std::iter::from_fn(|| self.machine.expire(now, self.id, Walk::Busy, &mut self.asked))
             .filter(|expired| matches!(expired, Expired::Timer(_)))
             .count()
     }

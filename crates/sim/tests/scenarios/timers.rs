@@ -1,0 +1,67 @@
+//! Timers with slack: when they are run on an idle CPU and on a busy one.
+
+use crate::rig::{Run, ms, us, world};
+use runyard_engine::event::What;
+use runyard_engine::time::Time;
+
+/// When timers were run that the regular walk would have left, and when all were.
+fn expiries(run: &Run) -> (Vec<Time>, Vec<Time>) {
+    let of = |greedy| run.times(|event| event.what == What::TimerExpired { greedy });
+    let (greedy, mut all) = (of(true), of(false));
+    all.extend(&greedy);
+    all.sort_unstable();
+    (greedy, all)
+}
+
+/// Three timers: `a`'s is open from 5 ms to 25 ms, behind the exact one of `b` at 10 ms and that of
+/// `c` at 20 ms, of which the latter is not open then.
+const HIDDEN: &str = "'a': {'timer_slack': 20000, 'loop': 1, 'sleep': 5000, 'run': 1},
+     'b': {'timer_slack': 0, 'loop': 1, 'sleep': 10000, 'run': 1},
+     'c': {'timer_slack': 0, 'loop': 1, 'sleep': 20000, 'run': 1}";
+
+#[test]
+fn an_idle_cpu_runs_what_is_open_behind_what_is_not() {
+    let run = world().run(HIDDEN);
+    run.is("a with b", expiries(&run), (vec![ms(10)], vec![ms(10), ms(10), ms(20)]));
+    let run = world().features("NO_GREEDY_TIMERS").run(HIDDEN);
+    run.is("a with c", expiries(&run), (vec![], vec![ms(10), ms(20), ms(20)]));
+}
+
+#[test]
+fn a_busy_cpu_walks_regularly() {
+    let run = world().run(&format!("'hog': {{'delay': 1, 'loop': 1, 'run': 30000}}, {HIDDEN}"));
+    run.is("behind the tick", expiries(&run), (vec![], vec![ms(10), ms(20), ms(25)]));
+}
+
+#[test]
+fn a_cpu_runs_what_is_open_before_it_goes_idle() {
+    let run = |features: &str| {
+        let tasks = "'other': {'timer_slack': 3000, 'loop': 1, 'sleep': 2000, 'run': 10},
+             'busy': {'timer_slack': 0, 'delay': 1, 'loop': 1, 'run': 4000, 'sleep': 10000}";
+        let machine = "'machine': {'cpus': 1, 'tick_hz': 100}";
+        world().features(features).run_text(&format!("{{{machine}, 'tasks': {{{tasks}}}}}"))
+    };
+    let expired = expiries(&run(""));
+    run("").is("when busy sleeps", expired, (vec![us(4_001)], vec![us(4_001), us(14_001)]));
+    let expired = expiries(&run("NO_GREEDY_TIMERS"));
+    run("").is("in an interrupt of its own", expired, (vec![], vec![ms(5), us(14_001)]));
+}
+
+#[test]
+fn an_exact_timer_is_never_postponed() {
+    let exact = "'exact': {'policy': 'SCHED_FIFO', 'loop': 20, 'sleep': 1700, 'run': 1}";
+    let lax = "'lax': {'instance': 8, 'timer_slack': 9000, 'loop': 9, 'run': 3, 'sleep': 1000}";
+    let alone = world().cpus(2).run(exact).at_step("exact", 1);
+    let beside = world().cpus(2).run(&format!("{exact}, {lax}"));
+    beside.holds(expiries(&beside).0.len() > 10, "there is much to run greedily");
+    beside.is("exact as alone", beside.at_step("exact", 1), alone);
+}
+
+#[test]
+fn a_child_has_the_slack_of_its_parent() {
+    let run = world().run(
+        "'parent': {'timer_slack': 700, 'loop': 1, 'fork': 'child'},
+         'child': {'instance': 0, 'loop': 1, 'sleep': 1000, 'run': 1}",
+    );
+    run.is("its window ends after 700 us", expiries(&run).1, [us(1_700)]);
+}
