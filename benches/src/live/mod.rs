@@ -2,6 +2,7 @@
 //! stands beside one of another day. `cargo run --release -p runyard-benches --bin live` prints
 //! the tables; `docs/performance.md` has the figures.
 
+mod accuracy;
 mod hog;
 pub(crate) mod host;
 mod limits;
@@ -11,11 +12,14 @@ pub(crate) mod rates;
 pub(crate) mod table;
 mod tasks;
 mod timer_ops;
+mod wakeups;
 
+pub use accuracy::Accuracy;
 pub use hog::BesideHog;
 pub use limits::{Held, Part};
 pub use probe::{Lateness, Percentiles};
 pub use rates::{Comparison, Peer};
+pub use wakeups::Wakeups;
 
 use serde::Serialize;
 use std::time::Duration;
@@ -54,6 +58,11 @@ pub enum Workload {
     /// A sleep is armed and cancelled, beside 10 to 1,000,000 others
     #[value(alias = "timers-ops")]
     TimersOps,
+    /// How late a periodic task is for its timer, beside cyclictest
+    #[value(alias = "timers-accuracy")]
+    TimersAccuracy,
+    /// How often 10,000 periodic tasks wake their process; takes a minute a round
+    Wakeups,
 }
 
 /// How long to measure.
@@ -83,6 +92,10 @@ pub struct Measured {
     pub preemption: Vec<Lateness>,
     /// How exactly limits hold.
     pub limits: Vec<Held>,
+    /// How late a periodic task is for its timer.
+    pub accuracy: Vec<Accuracy>,
+    /// How often periodic tasks wake their process.
+    pub wakeups: Vec<Wakeups>,
 }
 
 impl Default for Measured {
@@ -94,6 +107,8 @@ impl Default for Measured {
             lateness: Vec::new(),
             preemption: Vec::new(),
             limits: Vec::new(),
+            accuracy: Vec::new(),
+            wakeups: Vec::new(),
         }
     }
 }
@@ -120,6 +135,8 @@ impl Measured {
             Workload::PingpongHog => return self.beside_hog.extend(hog::measure(effort)),
             Workload::Probe => return self.lateness.extend(probe::measure(effort)),
             Workload::Limits => return self.limits.extend(limits::measure()),
+            Workload::TimersAccuracy => return self.accuracy.extend(accuracy::measure(effort)),
+            Workload::Wakeups => return self.wakeups.extend(wakeups::measure(effort)),
             Workload::TimersOps => return self.comparisons.extend(timer_ops::measure(effort)),
             Workload::Preemption => return self.preemption.extend(preemption::measure(effort)),
         };

@@ -25,20 +25,20 @@ use thread_priority::{
 };
 
 /// What the machine has, and the runtimes use.
-const WORKERS: usize = 2;
+pub(super) const WORKERS: usize = 2;
 /// Twice as many as there are CPUs: whoever is late waits for more than one of them.
 const HOGS: usize = 4;
 /// How long a hog computes before it lets others run.
 const POLL: Duration = Duration::from_millis(50);
 /// How often the probe runs.
-const PERIOD: Duration = Duration::from_millis(2);
+pub(super) const PERIOD: Duration = Duration::from_millis(2);
 /// Both hosts that have timer slack are asked for the least there is.
 const SLACK: Duration = Duration::from_nanos(1);
 /// A hog computes so many steps between two looks at the clock: it is stopped in its own code, as
 /// most code would be, not in the C library's.
 const STEPS: u32 = 2_000;
 /// The priority of probes that have one; nobody else here does.
-const PRIORITY: u8 = 50;
+pub(super) const PRIORITY: u8 = 50;
 
 /// Who the probe is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ async fn hog<H: Host>(stop: Arc<AtomicBool>) {
 }
 
 /// Runs `probe` beside the hogs.
-fn beside_hogs<H: Host, P>(host: &H, probe: P) -> P::Output
+pub(super) fn beside_hogs<H: Host, P>(host: &H, probe: P) -> P::Output
 where
     P: Future<Output: Send + 'static>,
 {
@@ -157,17 +157,19 @@ where
 }
 
 fn on_runyard(task: TaskBuilder, periods: usize) -> Vec<Duration> {
-    let probe = async move {
-        let interval = runyard::time::interval(PERIOD).slack(SLACK);
-        let mut interval = interval.missed_ticks(MissedTicks::Burst);
-        let mut lateness = Vec::with_capacity(periods);
-        for _ in 0..periods {
-            lateness.push(interval.tick().await.late);
-        }
-        lateness
-    };
-    let runtime = Runyard::start(WORKERS);
-    beside_hogs(&runtime, async { task.spawn(probe).await.expect("the probe does not panic") })
+    let (runtime, task) = (Runyard::start(WORKERS), task.slack(SLACK));
+    let probed = async { task.spawn(probe(periods)).await.expect("the probe does not panic") };
+    beside_hogs(&runtime, probed)
+}
+
+/// The lateness of each period of the calling task.
+pub(super) async fn probe(periods: usize) -> Vec<Duration> {
+    let mut interval = runyard::time::interval(PERIOD).missed_ticks(MissedTicks::Burst);
+    let mut lateness = Vec::with_capacity(periods);
+    for _ in 0..periods {
+        lateness.push(interval.tick().await.late);
+    }
+    lateness
 }
 
 fn on_tokio(periods: usize) -> Vec<Duration> {
@@ -187,6 +189,15 @@ fn on_tokio(periods: usize) -> Vec<Duration> {
 /// The same as kernel threads. `None` if the probe's thread was not permitted to `become` what it
 /// should.
 fn on_kernel_threads(become_it: fn() -> bool, periods: usize) -> Option<Vec<Duration>> {
+    // A thread of its own: what it becomes ends with it.
+    let probe = || become_it().then(|| kernel_probe(periods));
+    beside_threads(|| {
+        thread::scope(|scope| scope.spawn(probe).join().expect("the probe does not panic"))
+    })
+}
+
+/// Runs `probe` beside hogs that are kernel threads.
+pub(super) fn beside_threads<T>(probe: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..HOGS {
@@ -197,9 +208,7 @@ fn on_kernel_threads(become_it: fn() -> bool, periods: usize) -> Option<Vec<Dura
                 }
             });
         }
-        // A thread of its own: what it becomes ends with it.
-        let probe = scope.spawn(|| become_it().then(|| kernel_probe(periods)));
-        let result = probe.join().expect("the probe does not panic");
+        let result = probe();
         stop.store(true, Ordering::Relaxed);
         result
     })

@@ -1,6 +1,6 @@
 //! What was measured, as tables in plain ASCII.
 
-use super::{BesideHog, Comparison, Held, Lateness, Measured, Peer};
+use super::{Accuracy, BesideHog, Comparison, Held, Lateness, Measured, Peer, Wakeups};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 /// One table for each kind of figure of which there is some.
@@ -26,7 +26,33 @@ pub(crate) fn render(measured: &Measured) -> String {
         let head = ["limit", "polls", "charged", "in any second", "the tasks had", "in any second"];
         tables.push(table(head, measured.limits.iter().map(held)));
     }
+    if !measured.accuracy.is_empty() {
+        let head =
+            ["timer", "periods", "mean us", "p50 us", "p99 us", "p99.9 us", "max us", "p50", "p99"];
+        tables.push(table(head, measured.accuracy.iter().map(accuracy)));
+    }
+    if !measured.wakeups.is_empty() {
+        let head = ["10,000 periods of 100 ms", "periods /s", "wake-ups /s", "switches /s", "CPU"];
+        tables.push(table(head, measured.wakeups.iter().map(wakeups)));
+    }
     tables.join("\n")
+}
+
+/// The last two are over those of cyclictest.
+fn accuracy(row: &Accuracy) -> [String; 9] {
+    let [name, periods, mean, p50, p99, p999, max] = lateness(&row.lateness);
+    let ratio = |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+    [name, periods, mean, p50, p99, p999, max, ratio(row.p50_ratio), ratio(row.p99_ratio)]
+}
+
+fn wakeups(row: &Wakeups) -> [String; 5] {
+    [
+        row.side.to_owned(),
+        format!("{:.0}", row.periods_per_s),
+        format!("{:.0}", row.wakeups_per_s),
+        format!("{:.0}", row.switches_per_s),
+        format!("{:.1}%", row.cpu_percent),
+    ]
 }
 
 fn held(row: &Held) -> [String; 6] {

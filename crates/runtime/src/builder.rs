@@ -60,7 +60,7 @@ impl Task {
     /// Gives it another policy, wherever it is: one that runs and is less important now than
     /// somebody who waits loses its CPU.
     pub fn set_policy(&self, policy: Policy) {
-        task::without_preemption(|| lock(&self.cell.asked).policy = policy);
+        self.cell.ask(|asked| asked.policy = policy);
         self.change(Change { policy: Some(policy), ..Change::default() });
         task::without_preemption(|| self.cell.stands_differently());
         self.cell.tell_change();
@@ -78,15 +78,14 @@ impl Task {
     /// How much later than asked its timers may expire: none while it is real-time.
     #[must_use]
     pub fn slack(&self) -> Duration {
-        let slack = task::without_preemption(|| lock(&self.cell.asked).slack());
-        Duration::from_nanos(slack.0)
+        Duration::from_nanos(self.cell.slack().0)
     }
 
     /// How much later than asked its timers may expire, from the next one that it arms on, and those of
     /// the tasks that it spawns from now on. A real-time task has no slack, but keeps this for them and
     /// for when it is fair.
     pub fn set_slack(&self, slack: Duration) {
-        task::without_preemption(|| lock(&self.cell.asked).slack = nanos(slack));
+        self.cell.ask(|asked| asked.slack = nanos(slack));
         self.cell.shared.has_heirs.store(true, Ordering::Release);
     }
 
@@ -104,7 +103,7 @@ impl Task {
     /// task keeps the one that it has.
     pub fn set_latency_nice(&self, nice: LatencyNice) -> Result<(), LatencyNiceError> {
         let nice = allowed(&self.cell.shared, nice)?;
-        task::without_preemption(|| lock(&self.cell.asked).latency_nice = nice);
+        self.cell.ask(|asked| asked.latency_nice = nice);
         self.cell.shared.has_heirs.store(true, Ordering::Release);
         self.change(Change { latency_nice: Some(nice), ..Change::default() });
         self.cell.tell_change();
@@ -119,7 +118,7 @@ impl Task {
 
     /// Gives it a slice of its own, or takes it back: see [`TaskBuilder::slice`].
     pub fn set_slice(&self, slice: Option<Slice>) {
-        task::without_preemption(|| lock(&self.cell.asked).slice = slice);
+        self.cell.ask(|asked| asked.slice = slice);
         self.cell.shared.has_heirs.store(true, Ordering::Release);
         self.change(Change { slice: Some(slice), ..Change::default() });
     }

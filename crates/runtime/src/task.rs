@@ -96,6 +96,9 @@ pub(crate) struct Cell {
     pub(crate) name: Option<String>,
     pub(crate) control: Control,
     pub(crate) asked: Mutex<Asked>,
+    /// How much later than asked its timers may expire: what `asked` comes to, and changes with it, for
+    /// who arms them.
+    slack: AtomicU64,
     /// Its lock is held while the task changes groups.
     pub(crate) membership: Mutex<Membership>,
     pub(crate) inheritance: Mutex<Inheritance>,
@@ -116,6 +119,7 @@ impl Cell {
             id,
             name,
             control: Control::default(),
+            slack: AtomicU64::new(asked.slack().0),
             asked: Mutex::new(asked),
             membership: Mutex::default(),
             inheritance: Mutex::default(),
@@ -149,6 +153,7 @@ impl Cell {
         self.id = id;
         self.name = name;
         self.control = Control::default();
+        self.slack = AtomicU64::new(asked.slack().0);
         self.asked = Mutex::new(asked);
         self.membership = Mutex::default();
         self.inheritance = Mutex::default();
@@ -157,6 +162,19 @@ impl Cell {
         self.done = AtomicBool::new(false);
         self.aborted = AtomicBool::new(false);
         self.waker = Mutex::new(None);
+    }
+
+    /// Asks for something else.
+    pub(crate) fn ask(&self, change: impl FnOnce(&mut Asked)) {
+        without_preemption(|| {
+            let mut asked = lock(&self.asked);
+            change(&mut asked);
+            self.slack.store(asked.slack().0, Ordering::Relaxed);
+        });
+    }
+
+    pub(crate) fn slack(&self) -> Nanos {
+        Nanos(self.slack.load(Ordering::Relaxed))
     }
 
     /// Whether the future is gone, by its end or by being dropped.

@@ -11,8 +11,6 @@ pub use interval::{Interval, MissedTicks, Tick, interval};
 pub use timeout::{Elapsed, Timeout, timeout};
 
 use crate::os;
-use crate::primitives::{Arc, lock};
-use crate::task::{Cell, without_preemption};
 use crate::timers::{Alarm, Armed};
 use runyard_engine::attr::Attr;
 use runyard_engine::time::{Nanos, Time};
@@ -87,8 +85,7 @@ impl Future for Sleep {
 
 /// What the task allows in whose poll this is called.
 fn tasks_slack() -> Nanos {
-    let of = |cell: &Arc<Cell>| without_preemption(|| lock(&cell.asked).slack());
-    os::local::task(|task| task.map_or(Attr::DEFAULT_SLACK, of))
+    os::local::task(|task| task.map_or(Attr::DEFAULT_SLACK, |cell| cell.slack()))
 }
 
 pub(crate) fn nanos(span: Duration) -> Nanos {

@@ -1,0 +1,220 @@
+//! How often a process is woken that has thousands of periodic tasks, and what that costs it: each wake-up
+//! of a thread is one of an idle CPU, which somebody pays for in power, a switch and cold caches.
+//!
+//! The phases of the tasks are random, so that without slack hardly two of them share a moment. A wake-up
+//! is a voluntary context switch of any thread, by the kernel's count: who waited and goes on. Each side
+//! has the machine alone for its turn, and the same number of workers.
+
+use super::Effort;
+use super::host::{Host, Runyard, Tokio};
+use super::rates::median;
+use runyard::{Feature, Features, Runtime, Task};
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What the machine has, and the runtimes use.
+const WORKERS: usize = 2;
+/// As in the issue that asks for fewer wake-ups.
+const TASKS: u64 = 10_000;
+const PERIOD: Duration = Duration::from_millis(100);
+const SLACK: Duration = Duration::from_millis(10);
+/// How long is counted, after as long as it takes until every task has had its first period.
+const SPAN: Duration = Duration::from_secs(5);
+const BEGINS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Who has the tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Exact,
+    Default,
+    Slack,
+    Regular,
+    Mixed,
+    MixedRegular,
+    Tokio,
+}
+
+impl Side {
+    const ALL: [Side; 7] = [
+        Side::Exact,
+        Side::Default,
+        Side::Slack,
+        Side::Regular,
+        Side::Mixed,
+        Side::MixedRegular,
+        Side::Tokio,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Side::Exact => "runyard, exact",
+            Side::Default => "runyard, slack 50 us",
+            Side::Slack => "runyard, slack 10 ms",
+            Side::Regular => "runyard, slack 10 ms, NO_GREEDY_TIMERS",
+            Side::Mixed => "runyard, slack 10 ms, of one in 100 50 us",
+            Side::MixedRegular => "runyard, the same, NO_GREEDY_TIMERS",
+            Side::Tokio => "tokio, in ms",
+        }
+    }
+
+    /// The slack of the `nth` task.
+    fn slack(self, nth: u64) -> Duration {
+        match self {
+            Side::Exact | Side::Tokio => Duration::ZERO,
+            Side::Default => Duration::from_micros(50),
+            Side::Mixed | Side::MixedRegular if nth % 100 == 0 => Duration::from_micros(50),
+            Side::Slack | Side::Regular | Side::Mixed | Side::MixedRegular => SLACK,
+        }
+    }
+
+    fn features(self) -> Features {
+        let all = Features::default();
+        match self {
+            Side::Regular | Side::MixedRegular => all.without(Feature::GreedyTimers),
+            _ => all,
+        }
+    }
+}
+
+/// What periodic tasks cost their process.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Wakeups {
+    pub side: &'static str,
+    pub periods_per_s: f64,
+    pub wakeups_per_s: f64,
+    /// Involuntary ones as well.
+    pub switches_per_s: f64,
+    /// Of one CPU.
+    pub cpu_percent: f64,
+}
+
+/// Measures every side, in turns.
+pub(crate) fn measure(effort: &Effort) -> Vec<Wakeups> {
+    let mut all = Side::ALL.map(|_| Vec::new());
+    for _ in 0..effort.rounds {
+        for (side, turns) in Side::ALL.into_iter().zip(&mut all) {
+            turns.push(turn(side, TASKS, SPAN));
+        }
+    }
+    let middle = |turns: &[Wakeups], figure: fn(&Wakeups) -> f64| {
+        median(&mut turns.iter().map(figure).collect::<Vec<_>>())
+    };
+    let row = |turns: &Vec<Wakeups>| Wakeups {
+        side: turns[0].side,
+        periods_per_s: middle(turns, |it| it.periods_per_s),
+        wakeups_per_s: middle(turns, |it| it.wakeups_per_s),
+        switches_per_s: middle(turns, |it| it.switches_per_s),
+        cpu_percent: middle(turns, |it| it.cpu_percent),
+    };
+    all.iter().map(row).collect()
+}
+
+/// Counts of the process.
+struct Counts {
+    at: Instant,
+    cpu_time: Duration,
+    wakeups: u64,
+    involuntary: u64,
+}
+
+impl Counts {
+    fn now() -> Counts {
+        let spec = clock_gettime(ClockId::ProcessCPUTime);
+        let (mut wakeups, mut involuntary) = (0, 0);
+        let threads = fs::read_dir("/proc/self/task").expect("a process knows its threads");
+        for thread in threads {
+            let status = thread.expect("a thread has a name").path().join("status");
+            // One that ends meanwhile has none any more.
+            for line in fs::read_to_string(status).unwrap_or_default().lines() {
+                let count = |name| line.strip_prefix(name)?.trim().parse::<u64>().ok();
+                wakeups += count("voluntary_ctxt_switches:").unwrap_or(0);
+                involuntary += count("nonvoluntary_ctxt_switches:").unwrap_or(0);
+            }
+        }
+        let cpu_time = Duration::new(spec.tv_sec as u64, spec.tv_nsec as u32);
+        Counts { at: Instant::now(), cpu_time, wakeups, involuntary }
+    }
+}
+
+/// One side's turn with so many tasks, of which `span` is counted.
+fn turn(side: Side, tasks: u64, span: Duration) -> Wakeups {
+    let periods = Arc::new(AtomicU64::new(0));
+    let counted = |periods: &AtomicU64| {
+        thread::sleep(PERIOD + BEGINS_WITHIN);
+        let (before, began) = (Counts::now(), periods.load(Ordering::Relaxed));
+        thread::sleep(span);
+        let (after, ended) = (Counts::now(), periods.load(Ordering::Relaxed));
+        let seconds = (after.at - before.at).as_secs_f64();
+        let (woken, stopped) =
+            (after.wakeups - before.wakeups, after.involuntary - before.involuntary);
+        Wakeups {
+            side: side.name(),
+            periods_per_s: (ended - began) as f64 / seconds,
+            wakeups_per_s: woken as f64 / seconds,
+            switches_per_s: (woken + stopped) as f64 / seconds,
+            cpu_percent: (after.cpu_time - before.cpu_time).as_secs_f64() / seconds * 100.0,
+        }
+    };
+    if side == Side::Tokio {
+        let host = Tokio::start(WORKERS);
+        for nth in 0..tasks {
+            drop(host.spawn_from_outside(on_tokio(phase(nth), periods.clone())));
+        }
+        return counted(&periods);
+    }
+    let host = Runyard(Runtime::builder().workers(WORKERS).features(side.features()).build());
+    host.block_on(async {
+        for nth in 0..tasks {
+            let task = Task::builder().slack(side.slack(nth));
+            drop(task.spawn(on_runyard(phase(nth), periods.clone())));
+        }
+    });
+    counted(&periods)
+}
+
+async fn on_runyard(phase: Duration, periods: Arc<AtomicU64>) {
+    runyard::time::sleep(phase).await;
+    let mut interval = runyard::time::interval(PERIOD);
+    loop {
+        interval.tick().await;
+        periods.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+async fn on_tokio(phase: Duration, periods: Arc<AtomicU64>) {
+    tokio::time::sleep(phase).await;
+    let mut interval = tokio::time::interval_at(tokio::time::Instant::now() + PERIOD, PERIOD);
+    loop {
+        interval.tick().await;
+        periods.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// When the `nth` task begins: somewhere in the period, and the same on every side (Fibonacci hashing).
+fn phase(nth: u64) -> Duration {
+    let hash = nth.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // The order in which tasks begin is to be another than that in which they are made.
+    let hash = (hash ^ hash >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    Duration::from_nanos((hash >> 16) % PERIOD.as_nanos() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::within_time;
+
+    #[test]
+    fn every_side_has_its_periods() {
+        for side in Side::ALL {
+            let found = within_time(move || turn(side, 20, Duration::from_secs(1)));
+            assert!((100.0..=300.0).contains(&found.periods_per_s), "{found:?}");
+            assert!(found.wakeups_per_s > 0.0 && found.cpu_percent > 0.0, "{found:?}");
+        }
+    }
+}
