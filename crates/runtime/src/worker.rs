@@ -105,6 +105,8 @@ pub(crate) struct Worker {
     armed: AtomicU64,
     /// (o) Whether it is in a poll.
     in_poll: AtomicBool,
+    /// (o) Whether it serves timers, and schedules next.
+    serves: AtomicBool,
     /// (o) What that poll left to be looked at soon.
     later: AtomicU32,
     /// (o) Since when those could run whom this worker is waking; 0 for now.
@@ -131,6 +133,7 @@ impl Worker {
             cpu_timer: OnceLock::new(),
             armed: AtomicU64::new(UNSET),
             in_poll: AtomicBool::new(false),
+            serves: AtomicBool::new(false),
             later: AtomicU32::new(later::NOTHING),
             since: AtomicU64::new(0),
         })
@@ -225,7 +228,7 @@ impl Worker {
     /// Runs tasks until the slot goes to somebody else. `curr` is whom `prev` is about.
     fn run(&self, mut prev: Prev<Job>, mut curr: Option<TaskId>) {
         self.shared.slot(self.cpu()).take_pending();
-        let (mut over, mut walk) = (None, Walk::Busy);
+        let (mut over, mut idled) = (None, false);
         loop {
             if self.shared.is_over() {
                 return;
@@ -233,8 +236,7 @@ impl Worker {
             let cpu = self.cpu();
             self.shared.tell(cpu, || What::Overhead);
             let now = os::thread::now();
-            self.expire(cpu, now, walk);
-            walk = Walk::Busy;
+            self.expire(cpu, now, std::mem::take(&mut idled));
             let (released, next) = self.decide(now, prev, curr);
             match released {
                 Some((task, Released::Exited)) => {
@@ -245,7 +247,7 @@ impl Worker {
                 None => {}
             }
             let Some((id, Job { cell, todo })) = next else {
-                walk = self.idle(cpu);
+                idled = self.idle(cpu);
                 (prev, curr) = (Prev::Idle, None);
                 continue;
             };
@@ -463,18 +465,18 @@ impl Worker {
         self.shared.keep_spare(cpu, self.id);
         slot.resume(self.id, worker.id);
         worker.baton.grant();
+        self.arm_for_sleep(self.shared.machine.next_expiry(cpu));
     }
 
-    /// Serves what may expire by now, and if that is nothing waits until there is something to do. How
-    /// timers are to be looked at then: all whose windows are open, since the CPU is awake anyway.
-    fn idle(&self, cpu: CpuId) -> Walk {
-        if self.expire(cpu, os::thread::now(), Walk::BeforeIdle) {
-            // Somebody may have been woken; who was not is looked for once more.
-            return Walk::Busy;
+    /// Serves every timer whose window is open, and if there is none waits until there is something to do.
+    /// Whether it waited.
+    fn idle(&self, cpu: CpuId) -> bool {
+        let served = self.expire(cpu, os::thread::now(), true);
+        if !served {
+            self.shared.tell(cpu, || What::Idle);
+            self.wait(cpu);
         }
-        self.shared.tell(cpu, || What::Idle);
-        self.wait(cpu);
-        Walk::Idle
+        !served
     }
 
     fn wait(&self, cpu: CpuId) {
@@ -504,19 +506,22 @@ impl Worker {
         slot.leave(self.id);
     }
 
-    /// Serves the timers of `cpu` whose time has come, all in one visit: as `walk` says, which of a CPU
-    /// that was idle and has no interrupt is the greedy one alone. Whether there were any.
-    fn expire(&self, cpu: CpuId, now: Time, walk: Walk) -> bool {
+    /// Serves the timers of `cpu` whose time has come, all in one visit. Of one that is idle these are all
+    /// whose windows are open, whatever it was woken for: awake, it serves them for less than an interrupt
+    /// of their own would cost. Whether there were any.
+    fn expire(&self, cpu: CpuId, now: Time, idle: bool) -> bool {
         let shared = &self.shared;
         let due = shared.machine.next_expiry(cpu).is_some_and(|at| at <= now);
-        let walk = match walk {
-            Walk::Idle if !due => Walk::BeforeIdle,
-            Walk::Busy if !due => return false,
-            walk => walk,
+        let walk = match (idle, due) {
+            (false, false) => return false,
+            (false, true) => Walk::Busy,
+            (true, false) => Walk::BeforeIdle,
+            (true, true) => Walk::Idle,
         };
-        if due && walk != Walk::BeforeIdle {
+        if due {
             shared.tell(cpu, || What::TimerInterrupt);
         }
+        self.serves.store(true, Ordering::Relaxed);
         let mut any = false;
         while let Some(expired) = shared.machine.expire(now, cpu, walk, &mut Doorbells(shared)) {
             any = true;
@@ -524,6 +529,7 @@ impl Worker {
                 shared.fire(now, cpu, expiry);
             }
         }
+        self.serves.store(false, Ordering::Relaxed);
         any
     }
 
@@ -549,14 +555,14 @@ impl Worker {
         }
     }
 
-    /// Sets the timer for a worker that is about to sleep until then: for a tick later, when whoever is
-    /// woken will have run that long. A signal before that would only wake it; and now the call delays
-    /// nobody.
+    /// Sets the timer of a worker that has nothing to do until then: to the tick after that, to which
+    /// [`Worker::arm`] would set it when it polls whoever is woken. A signal before that would only wake
+    /// it, and the call takes longer than all else between a timer and its task, which nobody waits for
+    /// now. One who sleeps longer, as a spare may, is woken for nothing, once.
     fn arm_for_sleep(&self, until: Option<Time>) {
         let armed = Time(self.armed.load(Ordering::Relaxed));
-        let tick = self.shared.machine.config().tick;
-        match until {
-            Some(until) if armed <= until || armed > until + tick => self.set_timer(until + tick),
+        match until.map(|until| until.next_multiple(self.shared.machine.config().tick)) {
+            Some(tick) if armed != tick => self.set_timer(tick),
             None if armed > os::thread::now() => {
                 self.set_timer(Time::MAX);
                 self.armed.store(UNSET, Ordering::Relaxed);
@@ -592,8 +598,12 @@ impl Drop for Blocking<'_> {
     }
 }
 
-/// Asks the owner of a slot to schedule.
+/// Asks the owner of a slot to schedule, unless it is the caller who is going to.
 pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
+    let serves = |own: &Worker| own.serves.load(Ordering::Relaxed) && own.cpu() == cpu;
+    if shared.here(serves) == Some(true) {
+        return;
+    }
     let slot = shared.slot(cpu);
     match slot.request() {
         Ring::Nothing => {}

@@ -1,0 +1,434 @@
+//! What waits for time may rely on: never early, never woken by what was cancelled, never for ever; moments
+//! that are missed are counted; and an idle CPU that is awake serves every window that is open.
+
+mod common;
+
+use common::{ends, ms, spin, workers};
+use runyard::time::{Elapsed, Interval, MissedTicks, interval, sleep, timeout};
+use runyard::{Feature, Features, Observer, Runtime, Task, spawn, yield_now};
+use runyard_engine::event::{Event, What};
+use std::future::{pending, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Hears of timers.
+#[derive(Debug, Default)]
+struct Timers {
+    armed: AtomicUsize,
+    expired: AtomicUsize,
+    greedy: AtomicUsize,
+    cancelled: AtomicUsize,
+    /// Where one expired last.
+    cpu: AtomicUsize,
+}
+
+impl Observer for Timers {
+    fn event(&self, event: &Event) {
+        let count = |counter: &AtomicUsize| counter.fetch_add(1, Ordering::SeqCst);
+        match event.what {
+            What::TimerArmed => count(&self.armed),
+            What::TimerExpired { greedy } => {
+                self.cpu.store(event.cpu.index(), Ordering::SeqCst);
+                self.greedy.fetch_add(greedy.into(), Ordering::SeqCst);
+                count(&self.expired)
+            }
+            What::TimerCancelled => count(&self.cancelled),
+            _ => 0,
+        };
+    }
+}
+
+impl Timers {
+    /// A runtime whose timers are heard of.
+    fn of(workers: usize, features: Features) -> (Runtime, Arc<Timers>) {
+        let timers = Arc::new(Timers::default());
+        let builder = Runtime::builder().workers(workers).features(features);
+        (builder.observer(timers.clone()).build(), timers)
+    }
+
+    /// How many were armed, expired, of these greedily, and were cancelled.
+    fn counts(&self) -> [usize; 4] {
+        let counters = [&self.armed, &self.expired, &self.greedy, &self.cancelled];
+        counters.map(|counter| counter.load(Ordering::SeqCst))
+    }
+}
+
+#[test]
+fn nothing_comes_early_and_every_timer_expires_or_is_cancelled_once() {
+    let (runtime, timers) = Timers::of(2, Features::default());
+    runtime.block_on(async {
+        let tasks = (0..100_u64).map(|n| {
+            let slack = [0, 50, 3_000][n as usize % 3];
+            let task = Task::builder().slack(Duration::from_micros(slack));
+            task.spawn(async move {
+                for round in 0..5 {
+                    let span = Duration::from_micros((n * 37 + round * 1_003) % 4_000);
+                    let started = Instant::now();
+                    sleep(span).await;
+                    assert!(started.elapsed() >= span, "{:?} of {span:?}", started.elapsed());
+                    let late = timeout(span, sleep(HOUR)).await;
+                    assert_eq!(late, Err(Elapsed));
+                    assert!(started.elapsed() >= 2 * span, "{:?}", started.elapsed());
+                }
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+    });
+    drop(runtime);
+    let [armed, expired, _, cancelled] = timers.counts();
+    assert!(expired > 0 && cancelled > 0, "{timers:?}");
+    assert_eq!(armed, expired + cancelled, "{timers:?}");
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn who_drops_a_sleep_is_not_woken_by_it() {
+    workers(1).block_on(async {
+        let task = spawn(async {
+            let woken = Arc::new(Woken::default());
+            let waker = Waker::from(woken.clone());
+            for round in 0..500_u64 {
+                // Some are over when they are dropped, with slack some have not expired by then.
+                let slack = Duration::from_micros(round % 7 * 100);
+                let before = {
+                    let mut sleep = pin!(sleep(Duration::from_micros(1_000)).slack(slack));
+                    let _ = sleep.as_mut().poll(&mut Context::from_waker(&waker));
+                    spin(Duration::from_micros(980 + round % 50));
+                    &woken.0
+                };
+                let before = before.load(Ordering::SeqCst);
+                sleep(Duration::from_micros(200)).slack(Duration::ZERO).await;
+                assert_eq!(woken.0.load(Ordering::SeqCst), before, "in round {round}");
+            }
+            let in_time = woken.0.load(Ordering::SeqCst);
+            sleep(ms(5)).await;
+            assert_eq!(woken.0.load(Ordering::SeqCst), in_time);
+        });
+        task.await.unwrap();
+    });
+}
+
+#[test]
+fn a_task_that_is_aborted_in_its_sleep_leaves_no_timer() {
+    let (runtime, timers) = Timers::of(1, Features::default());
+    runtime.block_on(async {
+        let sleeps = spawn(sleep(HOUR));
+        let ticks = spawn(async { interval(HOUR).tick().await });
+        while timers.counts()[0] < 2 {
+            yield_now().await;
+            thread::sleep(ms(1));
+        }
+        sleeps.abort();
+        ticks.abort();
+        assert!(sleeps.await.is_err() && ticks.await.is_err());
+    });
+    assert_eq!(timers.counts(), [2, 0, 0, 2]);
+}
+
+#[test]
+fn a_future_that_is_ready_in_time_is_and_one_that_is_not_is_given_up() {
+    struct Dropped(Arc<AtomicBool>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    let (runtime, timers) = Timers::of(2, Features::default());
+    runtime.block_on(async {
+        let task = spawn(async {
+            assert_eq!(timeout(Duration::ZERO, async { 7 }).await, Ok(7), "it is asked first");
+            let soon = async {
+                sleep(ms(1)).await;
+                7
+            };
+            assert_eq!(timeout(HOUR, soon).slack(HOUR).await, Ok(7));
+            let given_up = Arc::new(AtomicBool::new(false));
+            let held = Dropped(given_up.clone());
+            let never = async {
+                let _held = held;
+                pending::<()>().await;
+            };
+            let started = Instant::now();
+            let late = timeout(ms(3), never).slack(Duration::ZERO).await;
+            assert_eq!(late.unwrap_err().to_string(), "the time was over first");
+            assert!(started.elapsed() >= ms(3));
+            assert!(given_up.load(Ordering::SeqCst), "what it has is dropped");
+        });
+        task.await.unwrap();
+    });
+    drop(runtime);
+    assert_eq!(timers.counts(), [3, 2, 0, 1], "that of the hour was cancelled");
+}
+
+const PERIOD: Duration = Duration::from_millis(2);
+
+/// Ticks so often, and keeps the CPU for ten periods each seventh time. How many moments passed.
+async fn ticks(mut every: Interval, times: u64) -> u64 {
+    let (made, mut passed) = (Instant::now(), 0);
+    for round in 0..times {
+        let before = made.elapsed();
+        let tick = every.tick().await;
+        passed += 1 + tick.overruns;
+        let over = |span: Duration| (span.as_nanos() / PERIOD.as_nanos()) as u64;
+        assert!(passed >= over(before), "{passed} when {before:?} had passed");
+        assert_eq!(tick.overruns, over(tick.late), "what is late by periods has missed them");
+        if round % 7 == 3 {
+            spin(PERIOD * 10);
+        }
+    }
+    passed
+}
+
+#[test]
+fn ticks_and_overruns_are_the_periods_that_passed() {
+    for slack in [Duration::ZERO, PERIOD / 2, PERIOD * 3] {
+        workers(2).block_on(async {
+            let began = Instant::now();
+            let passed = spawn(ticks(interval(PERIOD).slack(slack), 30)).await.unwrap();
+            assert!(began.elapsed() >= PERIOD * passed as u32, "none is told of before it comes");
+            assert!(passed >= 30 + 4 * 9, "{passed}: what was missed is counted");
+        });
+    }
+}
+
+#[test]
+fn a_burst_catches_up_and_misses_none() {
+    workers(1).block_on(async {
+        let task = spawn(async {
+            let mut every = interval(PERIOD).missed_ticks(MissedTicks::Burst);
+            let began = Instant::now();
+            spin(PERIOD * 10);
+            let mut ticks = 0_u32;
+            loop {
+                let tick = every.tick().await;
+                ticks += 1;
+                assert_eq!(tick.overruns, 0);
+                assert!(began.elapsed() >= PERIOD * ticks);
+                if tick.late < PERIOD {
+                    break;
+                }
+            }
+            assert!(ticks >= 10, "{ticks} of ten that were behind");
+        });
+        task.await.unwrap();
+    });
+}
+
+#[test]
+fn after_a_delay_the_next_is_a_period_away() {
+    workers(1).block_on(async {
+        let task = spawn(async {
+            let mut every = interval(PERIOD).missed_ticks(MissedTicks::Delay);
+            for _ in 0..3 {
+                spin(PERIOD * 10);
+                let before = Instant::now();
+                let tick = every.tick().await;
+                assert!(tick.overruns >= 9 && tick.late >= PERIOD * 9, "{tick:?}");
+                every.tick().await;
+                assert!(before.elapsed() >= PERIOD, "{:?}", before.elapsed());
+            }
+        });
+        task.await.unwrap();
+    });
+}
+
+#[test]
+fn an_interval_that_nobody_awaits_lets_the_cpu_sleep() {
+    let (runtime, timers) = Timers::of(1, Features::default());
+    runtime.block_on(async {
+        let task = spawn(async {
+            let mut every = interval(PERIOD);
+            every.tick().await;
+            sleep(PERIOD * 20).slack(Duration::ZERO).await;
+            let missed = every.tick().await;
+            assert!(missed.overruns >= 15, "{missed:?}");
+            every.tick().await;
+        });
+        task.await.unwrap();
+    });
+    drop(runtime);
+    let [armed, expired, _, cancelled] = timers.counts();
+    // A tick, one that nobody awaited, the sleep, and at the end perhaps the same.
+    assert!((3..=5).contains(&expired), "{timers:?}");
+    assert_eq!(armed, expired + cancelled, "{timers:?}");
+}
+
+#[test]
+fn an_interval_follows_its_task_to_another_cpu() {
+    let (runtime, timers) = Timers::of(2, Features::default());
+    let heard = timers.clone();
+    runtime.block_on(async {
+        let task = Task::builder().affinity([0]).spawn(async move {
+            let mut every = interval(PERIOD);
+            let mut cpus = Vec::new();
+            for cpu in [0, 1, 0] {
+                Task::current().set_affinity([cpu]);
+                yield_now().await;
+                // The first waits for the timer where it is brought to, the second comes from there.
+                every.tick().await;
+                while every.tick().await.overruns > 0 {}
+                cpus.push(heard.cpu.load(Ordering::SeqCst));
+            }
+            cpus
+        });
+        assert_eq!(task.await.unwrap(), [0, 1, 0]);
+    });
+}
+
+/// How much later than asked the timers of the calling task may expire.
+fn mine() -> Duration {
+    Task::current().slack()
+}
+
+#[test]
+fn a_spawned_task_inherits_slack_unless_it_asks_or_its_spawner_resets() {
+    const DEFAULT: Duration = Duration::from_micros(50);
+    let (seven, three) = (ms(7), ms(3));
+    workers(2).block_on(async {
+        assert_eq!(spawn(async { mine() }).await.unwrap(), DEFAULT);
+        let rt = Task::builder().fifo(3).spawn(async {
+            let below = spawn(async { mine() });
+            (mine(), below.await.unwrap())
+        });
+        assert_eq!(rt.await.unwrap(), (Duration::ZERO, DEFAULT), "it passes on what it would have");
+        let spawner = Task::builder().slack(seven).spawn(async move {
+            assert_eq!(mine(), seven);
+            let below = spawn(async { spawn(async { mine() }).await.unwrap() });
+            assert_eq!(below.await.unwrap(), seven, "by a child");
+            let rt = Task::builder().fifo(3).spawn(async { mine() });
+            assert_eq!(rt.await.unwrap(), Duration::ZERO, "real-time tasks have none");
+            let own = Task::builder().slack(Duration::ZERO).spawn(async { mine() });
+            assert_eq!(own.await.unwrap(), Duration::ZERO, "it asks for its own");
+            Task::current().set_slack(three);
+            assert_eq!(spawn(async { mine() }).await.unwrap(), three, "what it has by then");
+        });
+        spawner.await.unwrap();
+        let resets = Task::builder().slack(seven).reset_on_fork();
+        let below = resets.spawn(async { spawn(async { mine() }).await.unwrap() });
+        assert_eq!(below.await.unwrap(), DEFAULT);
+    });
+}
+
+#[test]
+fn an_exact_timer_is_not_postponed_by_the_slack_of_another() {
+    for features in [Features::default(), Features::default().without(Feature::GreedyTimers)] {
+        ends(move || {
+            let (runtime, _) = Timers::of(1, features);
+            runtime.block_on(async {
+                let slow = Task::builder().slack(HOUR);
+                let slow = slow.spawn(async { timeout(ms(1), sleep(HOUR)).slack(HOUR).await });
+                sleep(ms(2)).slack(Duration::ZERO).await;
+                spawn(sleep(ms(5)).slack(Duration::ZERO)).await.unwrap();
+                slow.abort();
+            });
+        });
+    }
+}
+
+/// A task whose window is open, and hidden behind a timer of which the window is not: the regular walk does
+/// not come to it.
+async fn hidden() -> runyard::JoinHandle<()> {
+    let window = spawn(sleep(ms(1)).slack(2 * HOUR));
+    drop(spawn(sleep(HOUR).slack(Duration::ZERO)));
+    window
+}
+
+/// Wakes the worker from outside, when it has been idle and windows have opened.
+fn wake(runtime: &Runtime) {
+    thread::sleep(ms(20));
+    runtime.block_on(runtime.spawn(async {})).unwrap();
+}
+
+#[test]
+fn a_cpu_that_is_woken_for_another_reason_serves_every_open_window() {
+    ends(|| {
+        let (runtime, timers) = Timers::of(1, Features::default());
+        let window = runtime.block_on(hidden());
+        wake(&runtime);
+        runtime.block_on(window).unwrap();
+        assert_eq!(timers.counts()[1..3], [1, 1], "it was served greedily");
+    });
+}
+
+#[test]
+fn a_timer_of_an_idle_cpu_serves_every_open_window() {
+    ends(|| {
+        let (runtime, timers) = Timers::of(1, Features::default());
+        runtime.block_on(async {
+            let window = hidden().await;
+            spawn(sleep(ms(10)).slack(Duration::ZERO)).await.unwrap();
+            window.await.unwrap();
+        });
+        assert_eq!(timers.counts()[1..3], [2, 1], "one of the two was served greedily");
+    });
+}
+
+#[test]
+fn without_the_feature_a_window_behind_a_closed_one_stays() {
+    let features = Features::default().without(Feature::GreedyTimers);
+    let (runtime, timers) = Timers::of(1, features);
+    let window = runtime.block_on(hidden());
+    wake(&runtime);
+    wake(&runtime);
+    assert!(!window.is_finished(), "it waits for its interrupt");
+    assert_eq!(timers.counts()[2], 0);
+}
+
+#[test]
+fn a_timer_of_a_more_important_task_stops_who_keeps_the_cpu() {
+    // The hog's only poll ends when the other has slept for the last time.
+    ends(|| {
+        workers(1).block_on(async {
+            let over = Arc::new(AtomicBool::new(false));
+            let ends = over.clone();
+            let hog = spawn(async move { while !ends.load(Ordering::SeqCst) {} });
+            let important = Task::builder().fifo(9).spawn(async move {
+                let mut every = interval(PERIOD);
+                for _ in 0..10 {
+                    sleep(ms(1)).slack(ms(1)).await;
+                    every.tick().await;
+                }
+                over.store(true, Ordering::SeqCst);
+            });
+            important.await.unwrap();
+            hog.await.unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_sleep_wakes_who_polled_it_last() {
+    workers(1).block_on(async {
+        let task = spawn(async {
+            let mut sleep = pin!(sleep(ms(5)).slack(Duration::ZERO));
+            let before = Arc::new(Woken::default());
+            let waker = Waker::from(before.clone());
+            assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            // Polled once more, by the task itself, which waits for nothing else.
+            poll_fn(|cx| match sleep.as_mut().poll(cx) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(()) => Poll::Ready(()),
+            })
+            .await;
+            assert_eq!(before.0.load(Ordering::SeqCst), 0);
+        });
+        task.await.unwrap();
+    });
+}
