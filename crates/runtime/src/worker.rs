@@ -511,7 +511,8 @@ impl Worker {
     /// of their own would cost. Whether there were any.
     fn expire(&self, cpu: CpuId, now: Time, idle: bool) -> bool {
         let shared = &self.shared;
-        let due = shared.machine.next_expiry(cpu).is_some_and(|at| at <= now);
+        let Some(next) = shared.machine.next_expiry(cpu) else { return false };
+        let due = next <= now;
         let walk = match (idle, due) {
             (false, false) => return false,
             (false, true) => Walk::Busy,

@@ -1,17 +1,18 @@
 //! What waits for time may rely on: never early, never woken by what was cancelled, never for ever; moments
 //! that are missed are counted; and an idle CPU that is awake serves every window that is open.
 
+#[expect(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use common::{ends, ms, spin, workers};
 use runyard::time::{Elapsed, Interval, MissedTicks, interval, sleep, timeout};
 use runyard::{Feature, Features, Observer, Runtime, Task, spawn, yield_now};
 use runyard_engine::event::{Event, What};
-use std::future::{pending, poll_fn};
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -415,20 +416,16 @@ fn a_timer_of_a_more_important_task_stops_who_keeps_the_cpu() {
 
 #[test]
 fn a_sleep_wakes_who_polled_it_last() {
-    workers(1).block_on(async {
-        let task = spawn(async {
+    ends(|| {
+        let task = async {
             let mut sleep = pin!(sleep(ms(5)).slack(Duration::ZERO));
             let before = Arc::new(Woken::default());
             let waker = Waker::from(before.clone());
             assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-            // Polled once more, by the task itself, which waits for nothing else.
-            poll_fn(|cx| match sleep.as_mut().poll(cx) {
-                Poll::Pending => Poll::Pending,
-                Poll::Ready(()) => Poll::Ready(()),
-            })
-            .await;
+            sleep.await;
             assert_eq!(before.0.load(Ordering::SeqCst), 0);
-        });
-        task.await.unwrap();
+        };
+        let runtime = workers(1);
+        runtime.block_on(runtime.spawn(task)).unwrap();
     });
 }
