@@ -67,7 +67,9 @@ impl Side {
         match self {
             Side::Exact | Side::Tokio => Duration::ZERO,
             Side::Default => Duration::from_micros(50),
-            Side::Mixed | Side::MixedRegular if nth % 100 == 0 => Duration::from_micros(50),
+            Side::Mixed | Side::MixedRegular if nth.is_multiple_of(100) => {
+                Duration::from_micros(50)
+            }
             Side::Slack | Side::Regular | Side::Mixed | Side::MixedRegular => SLACK,
         }
     }

@@ -541,9 +541,11 @@ impl Worker {
         let machine = &self.shared.machine;
         let due = machine.next_expiry(self.cpu()).unwrap_or(Time::MAX);
         let armed = Time(self.armed.load(Ordering::Relaxed));
-        let late = due < armed || armed <= now;
+        let tick = machine.config().tick;
+        // It may have been set to a moment that is far away, and its timer be gone since.
+        let late = due < armed || armed <= now || armed > now + tick;
         if late {
-            self.set_timer(due.min(now.next_multiple(machine.config().tick)));
+            self.set_timer(due.min(now.next_multiple(tick)));
         }
     }
 
