@@ -2,7 +2,7 @@
 //!
 //! Most timers are timeouts, cancelled before they expire: here each is when as many others were
 //! armed after it. The rest expire: the first is taken, another armed. Each is for any moment of the
-//! next second, with slack as a mixed process has it: none, 50 us, or 10 ms.
+//! next second, with slack as a mixed process has it (none, 50 us, or 10 ms), or all with the same.
 //!
 //! The same on other queues: one of the same deadlines without soft expiries, one in a `BTreeMap`, and
 //! tokio's wheel, as far as one gets at it: a `Sleep` that is polled once, and dropped.
@@ -11,7 +11,7 @@ use crate::rig::Clock;
 use crate::{Operation, Runner};
 use runyard_engine::deadlines::{Deadline, Deadlines};
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::timer::{TimerId, TimerQueue, Token, Window};
+use runyard_engine::timer::{Expiry, TimerId, TimerQueue, Token, Window};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
@@ -25,7 +25,9 @@ const ARMED: [usize; 4] = [10, 1_000, 100_000, 1_000_000];
 const HORIZON: Nanos = Nanos::from_secs(1);
 
 /// What slack timers have, in turn.
-const SLACKS: [Nanos; 3] = [Nanos::ZERO, Nanos::from_micros(50), Nanos::from_millis(10)];
+type Slacks = &'static [Nanos];
+const MIXED: Slacks = &[Nanos::ZERO, Nanos::from_micros(50), Nanos::from_millis(10)];
+const UNIFORM: Slacks = &[Nanos::from_micros(50)];
 
 /// A queue of timers.
 trait Queue: Default + 'static {
@@ -68,17 +70,35 @@ struct Plain {
 }
 
 struct PlainTimer {
+    hard: Time,
+    period: Nanos,
     token: Token,
     generation: u32,
     place: u32,
 }
 
 impl Plain {
-    fn remove(&mut self, slot: u32) -> Token {
+    fn remove(&mut self, slot: u32) {
         let Plain { timers, by_hard, .. } = self;
-        let PlainTimer { token, place, .. } = timers.remove(slot as usize);
+        let PlainTimer { place, .. } = timers.remove(slot as usize);
         by_hard.remove(place, |slot, place| timers[slot as usize].place = place);
-        token
+    }
+
+    fn take_expired(&mut self, now: Time) -> Option<Expiry> {
+        let (_, slot) = self.by_hard.first().filter(|(deadline, _)| deadline.at <= now)?;
+        let timer = &mut self.timers[slot as usize];
+        let PlainTimer { token, hard, period, place, .. } = *timer;
+        if period == Nanos::ZERO {
+            self.remove(slot);
+            return Some(Expiry { token, greedy: false, overruns: 0 });
+        }
+        let overruns = now.since(hard).0 / period.0;
+        timer.hard = hard + Nanos(period.0 * (overruns + 1));
+        let deadline = Deadline { at: timer.hard, nth: self.armed };
+        self.armed += 1;
+        let timers = &mut self.timers;
+        self.by_hard.change(place, deadline, |slot, place| timers[slot as usize].place = place);
+        Some(Expiry { token, greedy: false, overruns })
     }
 }
 
@@ -88,9 +108,11 @@ impl Queue for Plain {
     fn arm(&mut self, window: Window) -> (u32, u32) {
         let Plain { timers, by_hard, armed } = self;
         let generation = *armed as u32;
-        let slot = timers.insert(PlainTimer { token: Token(0), generation, place: 0 }) as u32;
-        let deadline = Deadline { at: window.hard, nth: *armed };
-        by_hard.insert(deadline, slot, |slot, place| timers[slot as usize].place = place);
+        let (hard, period, token) = (window.hard, Nanos::ZERO, Token(0));
+        let timer = PlainTimer { hard, period, token, generation, place: 0 };
+        let slot = timers.insert(timer) as u32;
+        let deadline = Deadline { at: hard, nth: *armed };
+        let _ = by_hard.insert(deadline, slot, |slot, place| timers[slot as usize].place = place);
         *armed += 1;
         (slot, generation)
     }
@@ -108,8 +130,7 @@ impl Queue for Plain {
     }
 
     fn take(&mut self, now: Time) -> bool {
-        let first = self.by_hard.first().filter(|(deadline, _)| deadline.at <= now);
-        first.is_some_and(|(_, slot)| self.remove(slot) == Token(0))
+        self.take_expired(now).is_some()
     }
 }
 
@@ -149,30 +170,32 @@ struct Timers<Q: Queue> {
     queue: Q,
     ids: VecDeque<Q::Id>,
     clock: Clock,
+    slacks: Slacks,
     armed: usize,
 }
 
 pub(crate) fn operations() -> Vec<Operation> {
     let mut operations = Vec::new();
     for armed in ARMED {
-        add::<TimerQueue>(&mut operations, "soft", armed);
-        add::<Plain>(&mut operations, "plain", armed);
-        add::<Tree>(&mut operations, "btree", armed);
+        add::<TimerQueue>(&mut operations, ("soft", MIXED), armed);
+        add::<TimerQueue>(&mut operations, ("soft-uniform", UNIFORM), armed);
+        add::<Plain>(&mut operations, ("plain", MIXED), armed);
+        add::<Tree>(&mut operations, ("btree", MIXED), armed);
         let name = format!("timer/tokio/arm-cancel/{armed}");
         operations.push(Operation::new(name, move || sleeps(armed)));
     }
     operations
 }
 
-fn add<Q: Queue>(operations: &mut Vec<Operation>, queue: &str, armed: usize) {
+fn add<Q: Queue>(operations: &mut Vec<Operation>, (queue, slacks): (&str, Slacks), armed: usize) {
     let name = format!("timer/{queue}/arm-cancel/{armed}");
-    operations.push(Operation::new(name, move || cancellations::<Q>(armed)));
+    operations.push(Operation::new(name, move || cancellations::<Q>(slacks, armed)));
     let name = format!("timer/{queue}/arm-expire/{armed}");
-    operations.push(Operation::new(name, move || expiries::<Q>(armed)));
+    operations.push(Operation::new(name, move || expiries::<Q>(slacks, armed)));
 }
 
-fn cancellations<Q: Queue>(armed: usize) -> Runner {
-    let mut timers = Timers::<Q>::new(armed);
+fn cancellations<Q: Queue>(slacks: Slacks, armed: usize) -> Runner {
+    let mut timers = Timers::<Q>::new(slacks, armed);
     Box::new(move |times| {
         for _ in 0..times {
             let id = timers.arm();
@@ -183,8 +206,8 @@ fn cancellations<Q: Queue>(armed: usize) -> Runner {
     })
 }
 
-fn expiries<Q: Queue>(armed: usize) -> Runner {
-    let mut timers = Timers::<Q>::new(armed);
+fn expiries<Q: Queue>(slacks: Slacks, armed: usize) -> Runner {
+    let mut timers = Timers::<Q>::new(slacks, armed);
     Box::new(move |times| {
         for _ in 0..times {
             timers.clock.now = timers.queue.first();
@@ -195,9 +218,9 @@ fn expiries<Q: Queue>(armed: usize) -> Runner {
 }
 
 impl<Q: Queue> Timers<Q> {
-    fn new(armed: usize) -> Timers<Q> {
+    fn new(slacks: Slacks, armed: usize) -> Timers<Q> {
         let (queue, ids, clock) = (Q::default(), VecDeque::new(), Clock::default());
-        let mut timers = Timers { queue, ids, clock, armed: 0 };
+        let mut timers = Timers { queue, ids, clock, slacks, armed: 0 };
         for _ in 0..armed {
             let id = timers.arm();
             timers.ids.push_back(id);
@@ -208,7 +231,8 @@ impl<Q: Queue> Timers<Q> {
     fn arm(&mut self) -> Q::Id {
         let soft = self.clock.now + self.clock.below(HORIZON);
         self.armed += 1;
-        self.queue.arm(Window { soft, hard: soft + SLACKS[self.armed % SLACKS.len()] })
+        let slack = self.slacks[self.armed % self.slacks.len()];
+        self.queue.arm(Window { soft, hard: soft + slack })
     }
 }
 

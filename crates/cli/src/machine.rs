@@ -52,3 +52,16 @@ pub(crate) fn taken() -> Nanos {
     let stolen = number(&text("/proc/stat".into()), 8).unwrap_or(0);
     Nanos(waited.sum::<u64>() + stolen * STAT_UNIT.0)
 }
+
+/// How many times the threads of this process that there are gave up their CPU by themselves: each time
+/// there was nothing to do for one. Nothing, where the kernel does not say.
+pub(crate) fn voluntary_switches() -> Option<u64> {
+    let threads = std::fs::read_dir("/proc/self/task").ok()?;
+    let count = |thread: std::fs::DirEntry| {
+        let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        line.trim().parse::<u64>().ok()
+    };
+    // One that has ended meanwhile has no file.
+    threads.flatten().filter_map(count).reduce(|sum, more| sum + more)
+}

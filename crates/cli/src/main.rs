@@ -5,6 +5,7 @@
 
 mod compare;
 mod figure;
+mod greedy_timers;
 mod hard_limits;
 mod idle_balance;
 mod import;

@@ -5,6 +5,7 @@
 //! no bound, and cannot fail.
 
 use crate::Failure;
+use crate::greedy_timers;
 use crate::hard_limits;
 use crate::idle_balance;
 use crate::latency_nice;
@@ -26,7 +27,8 @@ pub(crate) struct Arguments {
     host: Option<Host>,
     /// More runs, each with its own seed, none of which may fail: of rt-migrate as many as the
     /// original on `sim` and 20 on `live`, of idle-balance 20, of latency-nice 20 times as many, of
-    /// hard-limits 10.
+    /// hard-limits 10; of greedy-timers on `sim` as long as the original's, and with other guesses of
+    /// what it does not say, on `live` 5.
     #[arg(long)]
     soak: bool,
     /// Print the claims as JSON on standard output, and nothing else there.
@@ -43,6 +45,7 @@ enum Name {
     IdleBalance,
     LatencyNice,
     HardLimits,
+    GreedyTimers,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -64,8 +67,13 @@ type Run = fn(bool) -> Result<Reproduced, Failure>;
 
 impl Name {
     /// All experiments, in the order of their documents, which is the one they run in.
-    const ALL: [Name; 4] =
-        [Name::RtMigrate, Name::IdleBalance, Name::LatencyNice, Name::HardLimits];
+    const ALL: [Name; 5] = [
+        Name::RtMigrate,
+        Name::IdleBalance,
+        Name::LatencyNice,
+        Name::HardLimits,
+        Name::GreedyTimers,
+    ];
 
     /// How it is run on a host.
     fn on(self, host: Host) -> Run {
@@ -78,6 +86,8 @@ impl Name {
             (Name::LatencyNice, Host::Live) => latency_nice::real,
             (Name::HardLimits, Host::Sim) => hard_limits::simulated,
             (Name::HardLimits, Host::Live) => hard_limits::real,
+            (Name::GreedyTimers, Host::Sim) => greedy_timers::simulated,
+            (Name::GreedyTimers, Host::Live) => greedy_timers::real,
         }
     }
 }

@@ -28,6 +28,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.check_rt();
         self.check_fair();
         self.check_limits();
+        self.check_timers();
     }
 
     fn check_curr(&self) {

@@ -32,7 +32,7 @@ impl Deadline {
     pub const NEVER: Deadline = Deadline { at: Time::MAX, nth: u64::MAX };
 
     /// In one word, as two comparisons in one.
-    fn key(self) -> u128 {
+    pub(crate) fn key(self) -> u128 {
         u128::from(self.at.0) << 64 | u128::from(self.nth)
     }
 }
@@ -63,17 +63,25 @@ impl Deadlines {
         self.entries.is_empty()
     }
 
-    /// Adds a deadline; says where entries are now. Allocates, if there never were as many.
-    pub fn insert(&mut self, deadline: Deadline, owner: u32, moved: impl FnMut(u32, Place)) {
+    /// Adds a deadline; says where entries are now, and whether it is the first. Allocates, if there
+    /// never were as many.
+    #[inline(always)]
+    pub fn insert(
+        &mut self,
+        deadline: Deadline,
+        owner: u32,
+        moved: impl FnMut(u32, Place),
+    ) -> bool {
         let entry = Entry { deadline, owner };
         self.entries.push(entry);
-        self.rise(self.entries.len() - 1, entry, moved);
+        self.rise(self.entries.len() - 1, entry, moved) == 0
     }
 
     /// Removes the entry at a place; says where others are now.
     ///
     /// # Panics
     /// If there is none.
+    #[inline(always)]
     pub fn remove(&mut self, place: Place, moved: impl FnMut(u32, Place)) {
         let at = place as usize;
         let last = self.entries.pop().expect("somebody is there");
@@ -122,16 +130,19 @@ impl Deadlines {
     }
 
     /// Puts an entry at or near a place that is free for it.
+    #[inline(always)]
     fn put(&mut self, at: usize, entry: Entry, moved: impl FnMut(u32, Place)) {
         let parent = at.wrapping_sub(1) / ARITY;
         if at > 0 && entry.deadline.key() < self.entries[parent].deadline.key() {
-            self.rise(at, entry, moved);
+            let _ = self.rise(at, entry, moved);
         } else {
             self.sink(at, entry, moved);
         }
     }
 
-    fn rise(&mut self, mut at: usize, entry: Entry, mut moved: impl FnMut(u32, Place)) {
+    /// Puts an entry where it belongs, between a place that is free and the root; where that is.
+    #[inline(always)]
+    fn rise(&mut self, mut at: usize, entry: Entry, mut moved: impl FnMut(u32, Place)) -> usize {
         while at > 0 {
             let parent = (at - 1) / ARITY;
             let above = self.entries[parent];
@@ -144,15 +155,22 @@ impl Deadlines {
         }
         self.entries[at] = entry;
         moved(entry.owner, at as Place);
+        at
     }
 
+    /// The same, between a place that is free and the leaves.
     fn sink(&mut self, mut at: usize, entry: Entry, mut moved: impl FnMut(u32, Place)) {
         loop {
             let begin = ARITY * at + 1;
             let end = (begin + ARITY).min(self.entries.len());
             let Some(children) = self.entries.get(begin..end) else { break };
-            let key = |&(_, child): &(usize, &Entry)| child.deadline.key();
-            let Some((nth, &first)) = children.iter().enumerate().min_by_key(key) else { break };
+            let Some(&(mut first)) = children.first() else { break };
+            let mut nth = 0;
+            for (other, &child) in children.iter().enumerate().skip(1) {
+                if child.deadline.key() < first.deadline.key() {
+                    (first, nth) = (child, other);
+                }
+            }
             if entry.deadline.key() <= first.deadline.key() {
                 break;
             }

@@ -230,6 +230,16 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.limits.grow(len, groups, self.groups.count());
     }
 
+    pub(crate) fn check_timers(&self) {
+        self.timers.check();
+    }
+
+    /// The first hard expiry of a timer of this CPU; later than any time if it has none.
+    #[must_use]
+    pub fn first_timer(&self) -> Time {
+        self.timers.first()
+    }
+
     /// The timers of this CPU.
     pub fn timers(&mut self) -> &mut TimerQueue {
         &mut self.timers

@@ -87,6 +87,7 @@ struct Timer {
     period: Nanos,
     token: Token,
     generation: u32,
+    class: u8,
     place: Place,
 }
 
@@ -98,8 +99,8 @@ struct Class {
     most_slack: Nanos,
 }
 
-/// As many as there are lengths of a binary number; the two longest share one.
-const CLASSES: usize = 64;
+/// As many as a number of nanoseconds can have binary digits.
+const CLASSES: usize = u64::BITS as usize;
 
 /// The timers of one CPU.
 #[derive(Debug)]
@@ -109,7 +110,7 @@ pub struct TimerQueue {
     /// A bit for each class in which there are timers.
     used: u64,
     /// The first hard expiry, and in which class it is.
-    first: (Deadline, usize),
+    first: (Deadline, u8),
     /// Orders timers of the same hard expiry by arming.
     armed: u64,
 }
@@ -151,14 +152,16 @@ impl TimerQueue {
         self.arm_each(window, period, token)
     }
 
+    #[inline(always)]
     fn arm_each(&mut self, window: Window, period: Nanos, token: Token) -> TimerId {
-        assert!(window.soft <= window.hard, "a window ends after it begins: {window:?}");
+        assert!(window.soft <= window.hard, "a window ends after it begins");
         if self.timers.is_full() {
             self.reserve((self.timers.capacity() * 2).max(8));
         }
-        let generation = self.armed as u32;
-        let slot = self.timers.insert(Timer { window, period, token, generation, place: 0 });
-        self.enqueue(slot, window);
+        let (generation, class) = (self.armed as u32, class_of(window));
+        let timer = Timer { window, period, token, generation, class, place: 0 };
+        let slot = self.timers.insert(timer);
+        self.enqueue(slot, class, window);
         TimerId { slot, generation }
     }
 
@@ -167,7 +170,7 @@ impl TimerQueue {
     /// # Panics
     /// If the window ends before it begins.
     pub fn change(&mut self, id: TimerId, window: Window) -> bool {
-        assert!(window.soft <= window.hard, "a window ends after it begins: {window:?}");
+        assert!(window.soft <= window.hard, "a window ends after it begins");
         let queued = self.is_queued(id);
         if queued {
             self.requeue(id.slot, window);
@@ -179,8 +182,7 @@ impl TimerQueue {
     pub fn cancel(&mut self, id: TimerId) -> bool {
         let queued = self.is_queued(id);
         if queued {
-            self.dequeue(id.slot);
-            self.timers.remove(id.slot);
+            self.remove(id.slot);
         }
         queued
     }
@@ -199,7 +201,7 @@ impl TimerQueue {
     /// One step of the regular walk: takes the timer with the first hard expiry if its soft expiry has
     /// come.
     pub fn take_expired(&mut self, now: Time) -> Option<Expiry> {
-        let (_, slot) = self.classes[self.first.1].by_hard.first()?;
+        let (_, slot) = self.classes[usize::from(self.first.1)].by_hard.first()?;
         let open = self.timer(slot).window.soft <= now;
         open.then(|| self.take(slot, now, false))
     }
@@ -212,8 +214,8 @@ impl TimerQueue {
     }
 
     fn first_open(&self, now: Time) -> Option<Index> {
-        let of_class = |nth: usize| {
-            let Class { by_hard, most_slack } = &self.classes[nth];
+        let of_class = |nth: u8| {
+            let Class { by_hard, most_slack } = &self.classes[usize::from(nth)];
             by_hard.find(now + *most_slack, |slot| self.timer(slot).window.soft <= now)
         };
         let first = used(self.used).filter_map(of_class).min_by_key(|&(deadline, _)| deadline);
@@ -244,7 +246,8 @@ impl TimerQueue {
                 let timer = self.timers.get(slot).expect("a queued timer exists");
                 assert_eq!(deadline.at, timer.window.hard, "ordered by hard expiry");
                 assert_eq!(place, timer.place, "a timer knows its place");
-                assert_eq!(nth, class_of(timer.window), "a timer is in its class");
+                assert_eq!(nth, usize::from(timer.class), "a timer is in its class");
+                assert_eq!(timer.class, class_of(timer.window), "its class is that of its slack");
                 assert!(timer.window.slack() <= *most_slack, "the longest slack is known");
                 first = first.min(deadline);
                 queued += 1;
@@ -254,6 +257,7 @@ impl TimerQueue {
         assert_eq!(first, self.first.0, "the first is known");
     }
 
+    #[inline(always)]
     fn take(&mut self, slot: Index, now: Time, greedy: bool) -> Expiry {
         let Timer { window, period, token, .. } = *self.timer(slot);
         let mut overruns = 0;
@@ -261,30 +265,36 @@ impl TimerQueue {
             overruns = now.since(window.soft).0 / period.0;
             self.requeue(slot, window.later(Nanos(period.0.saturating_mul(overruns + 1))));
         } else {
-            self.dequeue(slot);
-            self.timers.remove(slot);
+            self.remove(slot);
         }
         Expiry { token, greedy, overruns }
     }
 
+    #[inline(never)]
     fn requeue(&mut self, slot: Index, window: Window) {
         let timer = self.timer_mut(slot);
-        let (old, place) = (std::mem::replace(&mut timer.window, window), timer.place);
-        let nth = class_of(window);
-        if nth != class_of(old) {
-            self.leave(class_of(old), place);
-            return self.enqueue(slot, window);
+        timer.window = window;
+        let (nth, place) = (class_of(window), timer.place);
+        let old = std::mem::replace(&mut timer.class, nth);
+        if nth != old {
+            self.leave(old, place);
+            return self.enqueue_in(slot, nth, window);
         }
         let deadline = self.next_deadline(window);
         let TimerQueue { timers, classes, .. } = self;
-        let class = &mut classes[nth];
+        let class = &mut classes[usize::from(nth)];
         class.most_slack = class.most_slack.max(window.slack());
         class.by_hard.change(place, deadline, |slot, place| place_of(timers, slot, place));
         if place == 0 && nth == self.first.1 {
             self.renew_first();
-        } else if deadline < self.first.0 {
-            self.first = (deadline, nth);
+        } else {
+            self.note_first(deadline, nth);
         }
+    }
+
+    #[inline(never)]
+    fn enqueue_in(&mut self, slot: Index, nth: u8, window: Window) {
+        self.enqueue(slot, nth, window);
     }
 
     fn next_deadline(&mut self, window: Window) -> Deadline {
@@ -292,44 +302,67 @@ impl TimerQueue {
         Deadline { at: window.hard, nth: self.armed - 1 }
     }
 
-    fn enqueue(&mut self, slot: Index, window: Window) {
-        let (deadline, nth) = (self.next_deadline(window), class_of(window));
+    #[inline(always)]
+    fn enqueue(&mut self, slot: Index, nth: u8, window: Window) {
+        let deadline = self.next_deadline(window);
         let TimerQueue { timers, classes, .. } = self;
-        let class = &mut classes[nth];
-        class.most_slack = class.most_slack.max(window.slack());
-        class.by_hard.insert(deadline, slot, |slot, place| place_of(timers, slot, place));
-        self.used |= 1 << nth;
-        if deadline < self.first.0 {
+        let class = &mut classes[usize::from(nth)];
+        if window.slack() > class.most_slack {
+            class.most_slack = window.slack();
+        }
+        let moved = |slot, place| place_of(timers, slot, place);
+        if class.by_hard.insert(deadline, slot, moved) {
+            self.used |= 1 << nth;
+            self.note_first(deadline, nth);
+        }
+    }
+
+    fn note_first(&mut self, deadline: Deadline, nth: u8) {
+        if deadline.key() < self.first.0.key() {
             self.first = (deadline, nth);
         }
     }
 
-    fn dequeue(&mut self, slot: Index) {
-        let Timer { window, place, .. } = *self.timer(slot);
-        self.leave(class_of(window), place);
+    #[inline(always)]
+    fn remove(&mut self, slot: Index) {
+        let Timer { class, place, .. } = self.timers.remove(slot);
+        self.leave(class, place);
     }
 
-    fn leave(&mut self, nth: usize, place: Place) {
+    #[inline(always)]
+    fn leave(&mut self, nth: u8, place: Place) {
         let TimerQueue { timers, classes, .. } = self;
-        let class = &mut classes[nth];
+        let class = &mut classes[usize::from(nth)];
         class.by_hard.remove(place, |slot, place| place_of(timers, slot, place));
+        if place == 0 {
+            self.lost_first(nth);
+        }
+    }
+
+    fn lost_first(&mut self, nth: u8) {
+        let class = &mut self.classes[usize::from(nth)];
         if class.by_hard.is_empty() {
             class.most_slack = Nanos::ZERO;
             self.used &= !(1 << nth);
         }
-        if place == 0 && nth == self.first.1 {
-            self.renew_first();
+        let others = self.used & !(1 << nth);
+        match self.classes[usize::from(nth)].by_hard.first() {
+            Some((deadline, _)) if others == 0 => self.first = (deadline, nth),
+            _ if nth == self.first.1 => self.renew_first(),
+            _ => {}
         }
     }
 
     fn renew_first(&mut self) {
-        self.first = (Deadline::NEVER, 0);
+        let mut first = (Deadline::NEVER, 0);
         for nth in used(self.used) {
-            let (deadline, _) = self.classes[nth].by_hard.first().expect("the class is used");
-            if deadline < self.first.0 {
-                self.first = (deadline, nth);
+            let class = &self.classes[usize::from(nth)];
+            let (deadline, _) = class.by_hard.first().expect("the class is used");
+            if deadline.key() < first.0.key() {
+                first = (deadline, nth);
             }
         }
+        self.first = first;
     }
 
     fn timer(&self, slot: Index) -> &Timer {
@@ -341,16 +374,16 @@ impl TimerQueue {
     }
 }
 
-/// Timers whose slack has as many binary digits are in one class.
-fn class_of(window: Window) -> usize {
-    let digits = u64::BITS - window.slack().0.leading_zeros();
-    (digits as usize).min(CLASSES - 1)
+/// Timers whose slack has as many binary digits are in one class, and those without any are with those
+/// that have 1 ns.
+fn class_of(window: Window) -> u8 {
+    (window.slack().0 | 1).ilog2() as u8
 }
 
 /// The numbers of the bits that are set.
-fn used(mut bits: u64) -> impl Iterator<Item = usize> {
+fn used(mut bits: u64) -> impl Iterator<Item = u8> {
     std::iter::from_fn(move || {
-        let nth = (bits != 0).then_some(bits.trailing_zeros() as usize);
+        let nth = (bits != 0).then_some(bits.trailing_zeros() as u8);
         bits &= bits.wrapping_sub(1);
         nth
     })

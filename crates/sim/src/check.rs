@@ -13,7 +13,7 @@ use crate::sim::{Observer, Sim};
 use runyard_engine::attr::{GroupId, RtPrio};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
-use runyard_engine::run_queue::Importance;
+use runyard_engine::run_queue::{Importance, RunQueue};
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::throttle::LATEST_REFILL;
 use runyard_engine::time::{Nanos, Time};
@@ -174,6 +174,8 @@ impl<O: Observer> Sim<'_, O> {
             let overdue = |&expiry: &Time| expiry + late < self.now;
             let overdue = self.machine.next_expiry(cpu.id).filter(overdue);
             assert_eq!(overdue, None, "CPU {at} takes its interrupts in time");
+            let first = self.machine.inspect(cpu.id, RunQueue::first_timer);
+            assert!(cpu.programmed <= first, "CPU {at} is interrupted for its first timer");
             let throttled =
                 self.machine.inspect(cpu.id, |rq| rq.load().level == Importance::Closed);
             if cpu.doing == Doing::Idle && cpu.is_settled() && queued > 0 && !throttled {

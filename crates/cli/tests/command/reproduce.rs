@@ -203,6 +203,55 @@ fn hard_limits_say_the_same_with_another_number_of_threads() {
     assert_eq!(again.out, hard_limits().out);
 }
 
+/// What `reproduce greedy-timers --host sim --json --out` said, and the text that it wrote, once for all
+/// tests.
+fn greedy_timers() -> &'static (Said, String) {
+    static REPRODUCED: OnceLock<(Said, String)> = OnceLock::new();
+    REPRODUCED.get_or_init(|| {
+        let folder = folder().join("out/greedy-timers");
+        let _ = std::fs::remove_dir_all(&folder);
+        let path = folder.to_str().unwrap();
+        let arguments = ["reproduce", "greedy-timers", "--host", "sim", "--json", "--out", path];
+        let said = call(&arguments);
+        (said, std::fs::read_to_string(folder.join("greedy-timers-sim.txt")).unwrap())
+    })
+}
+
+#[test]
+fn greedy_timers_hold_beside_their_published_figures() {
+    let (said, text) = greedy_timers();
+    let claims = claims_of("greedy-timers", &said.out);
+    let failed = claims.iter().filter(|claim| *claim.at("holds") != Json::Bool(true)).count();
+    assert_eq!(failed, 0, "{text}");
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    let figures = |before, after| {
+        let claim = published(&claims, before, after);
+        (claim.number("before"), claim.number("after"))
+    };
+    let (before, after) = figures(24_510.0, 13_042.0);
+    assert!(after <= 0.7 * before, "much slack: {before} {after}");
+    let (before, after) = figures(20_568.0, 17_954.0);
+    assert!((before / 1.1..before * 1.1).contains(&after), "little slack: {before} {after}");
+    let (before, after) = figures(938.0, 973.0);
+    assert_eq!(before, after, "no CPU is ever idle");
+}
+
+#[test]
+fn greedy_timers_show_deviations_and_what_was_assumed() {
+    let text = &greedy_timers().1;
+    assert!(text.starts_with("greedy-timers on sim: "), "{text}");
+    for shown in ["24510 +-2.4%", "assumed: 80 daemons", "interrupts of the busy CPU"] {
+        assert!(text.contains(shown), "{shown}: {text}");
+    }
+}
+
+#[test]
+fn greedy_timers_say_the_same_with_another_number_of_threads() {
+    let mut command = command(&["reproduce", "greedy-timers", "--host", "sim", "--json"]);
+    let again: Said = command.env("RAYON_NUM_THREADS", "1").output().unwrap().into();
+    assert_eq!(again.out, greedy_timers().0.out);
+}
+
 /// However busy the machine is: nobody has much more than its limit, of which two hogs would have the
 /// sixfold, and everybody something. How near to it is a claim, which a busy machine may break.
 #[test]
@@ -214,6 +263,23 @@ fn no_limit_is_exceeded_on_real_cpus() {
     let limited = claims.iter().filter(|it| it.text("what").ends_with("of its limit"));
     let used: Vec<_> = limited.map(|it| it.number("after")).collect();
     assert!(used.len() == 2 && used.iter().all(|it| (1.0..=120.0).contains(it)), "{used:?}");
+}
+
+/// However busy the machine is: no timer comes early, none is lost, and each task has its rounds.
+#[test]
+fn timers_are_neither_early_nor_lost_on_real_cpus() {
+    let said = call(&["reproduce", "greedy-timers", "--host", "live", "--json"]);
+    assert!(matches!(said.code, Some(0 | 1)), "{}", said.err);
+    let claims = Json::read(&said.out);
+    let claims = claims.at("experiments.0").list("claims").to_vec();
+    let of = |unit: &str| {
+        let of = claims.iter().filter(|it| it.text("unit") == unit);
+        of.flat_map(|it| [it.number("before"), it.number("after")]).collect::<Vec<_>>()
+    };
+    assert_eq!(of("timers"), [0.0, 0.0]);
+    let rounds = of("rounds");
+    assert_eq!(rounds[..2], [0.0, 0.0]);
+    assert!(rounds[2..].iter().all(|&fewest| fewest > 0.0), "{rounds:?}");
 }
 
 #[test]
@@ -232,7 +298,8 @@ fn it_says_the_same_again() {
 #[test]
 fn an_unknown_experiment_is_refused_before_any_is_run() {
     let said = call(&["reproduce", "rt-migrate", "no-such"]).misused();
-    let experiments = ["rt-migrate", "idle-balance", "latency-nice", "hard-limits"];
+    let experiments =
+        ["rt-migrate", "idle-balance", "latency-nice", "hard-limits", "greedy-timers"];
     let known = experiments.iter().all(|name| said.contains(name));
     assert!(said.contains("no-such") && known, "{said}");
 }

@@ -5,6 +5,7 @@ use runyard_engine::attr::{Attr, GroupId};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::{Importance, Resched};
+use runyard_engine::throttle::LATEST_REFILL;
 
 /// Without these a real-time task may wait although a CPU does something less important.
 pub(super) const NEEDED: [Feature; 3] =
@@ -50,8 +51,10 @@ impl World {
         for cpu in self.all() {
             self.check_cpu(cpu);
         }
-        let overdue = |cpu| self.machine.next_expiry(cpu).is_some_and(|at| at <= self.now);
-        for group in (1..4).map(GroupId).filter(|_| !self.all().any(overdue)) {
+        // CPUs look for a new period's budget in turn.
+        let soon = self.now + LATEST_REFILL;
+        let looks = |cpu| self.machine.next_expiry(cpu).is_some_and(|at| at <= soon);
+        for group in (1..4).map(GroupId).filter(|_| !self.all().any(looks)) {
             let stranded = self.machine.waits_in_vain(self.now, group);
             assert_eq!(stranded, None, "{group:?} waits with budget left");
         }
