@@ -276,8 +276,8 @@ impl TaskBuilder {
         self
     }
 
-    /// Tasks that it spawns inherit nothing of it but its task group: they begin with latency nice 0, a
-    /// timer slack of 50 us and without a slice of their own, unless they ask for others.
+    /// Tasks that it spawns inherit nothing of it but its task group and its timer slack: they begin with
+    /// latency nice 0 and without a slice of their own, unless they ask for others.
     #[must_use]
     pub fn reset_on_fork(mut self) -> TaskBuilder {
         self.reset_on_fork = true;
@@ -330,8 +330,11 @@ impl TaskBuilder {
         let mut attr = Attr::normal(shared.all().clone());
         attr.policy = self.policy.unwrap_or(attr.policy);
         let spawner = spawner(shared);
-        if let Some(Asked { latency_nice, slice, slack, .. }) = inherited(spawner.as_deref()) {
-            attr = Attr { latency_nice, slice, slack, ..attr };
+        if let Some(asked) = asked_of(spawner.as_deref()) {
+            attr.slack = asked.slack;
+            if !asked.reset_on_fork {
+                (attr.latency_nice, attr.slice) = (asked.latency_nice, asked.slice);
+            }
         }
         attr.slack = self.slack.map_or(attr.slack, nanos);
         if let Some(nice) = self.latency_nice {
@@ -359,10 +362,9 @@ fn spawner(shared: &Arc<Shared>) -> Option<Arc<Cell>> {
     has_heirs.then(current_cell).flatten().filter(|cell| Arc::ptr_eq(&cell.shared, shared))
 }
 
-/// What was asked for the task that spawns another now, if that one inherits anything.
-fn inherited(spawner: Option<&Cell>) -> Option<Asked> {
-    let asked = spawner.map(|cell| task::without_preemption(|| *lock(&cell.asked)));
-    asked.filter(|asked| !asked.reset_on_fork)
+/// What was asked for the task that spawns another now.
+fn asked_of(spawner: Option<&Cell>) -> Option<Asked> {
+    spawner.map(|cell| task::without_preemption(|| *lock(&cell.asked)))
 }
 
 /// The group of a task that is spawned now, unless it is told another.

@@ -65,8 +65,9 @@ enum Parking {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) policy: Policy,
-    /// These three are what tasks inherit that it spawns, unless it resets on fork.
+    /// Tasks inherit it that it spawns.
     pub(crate) slack: Nanos,
+    /// These two as well, unless it resets on fork.
     pub(crate) latency_nice: LatencyNice,
     pub(crate) slice: Option<Slice>,
     pub(crate) reset_on_fork: bool,
