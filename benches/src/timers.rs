@@ -181,6 +181,8 @@ pub(crate) fn operations() -> Vec<Operation> {
         add::<TimerQueue>(&mut operations, ("soft-uniform", UNIFORM), armed);
         add::<Plain>(&mut operations, ("plain", MIXED), armed);
         add::<Tree>(&mut operations, ("btree", MIXED), armed);
+        let name = format!("timer/soft/arm-walk/{armed}");
+        operations.push(Operation::new(name, move || walks(armed)));
         let name = format!("timer/tokio/arm-cancel/{armed}");
         operations.push(Operation::new(name, move || sleeps(armed)));
     }
@@ -212,6 +214,20 @@ fn expiries<Q: Queue>(slacks: Slacks, armed: usize) -> Runner {
         for _ in 0..times {
             timers.clock.now = timers.queue.first();
             assert!(timers.queue.take(timers.clock.now), "a timer expires when its window closes");
+            timers.arm();
+        }
+    })
+}
+
+/// An idle CPU walks as often as a timer opens on average, and each that it takes is armed again.
+fn walks(armed: usize) -> Runner {
+    let mut timers = Timers::<TimerQueue>::new(MIXED, armed);
+    let between = Nanos(HORIZON.0 / armed as u64);
+    Box::new(move |times| {
+        for _ in 0..times {
+            while timers.queue.take_open(timers.clock.now).is_none() {
+                timers.clock.after(between);
+            }
             timers.arm();
         }
     })
