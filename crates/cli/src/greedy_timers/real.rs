@@ -1,8 +1,8 @@
 //! Timers with slack on this machine's CPUs, on the runtime: 2,000 tasks that a timer wakes ten times a
 //! second, beside one task for each CPU that computes for 4 ms and sleeps for 1 ms.
 //!
-//! What the walk saves is wake-ups of the process: its threads that wait give up their CPU by themselves,
-//! which the kernel counts. What is claimed is what a machine keeps that others use too: an order, that
+//! Three settings: no slack, slack and the regular walk alone, slack and the greedy walk. What both save is
+//! wake-ups of the process: its threads that wait give up their CPU by themselves, which the kernel counts. What is claimed is what a machine keeps that others use too: an order, that
 //! no timer comes before its time, that none is lost, and that all tasks are served. How many wake-ups
 //! there are and how late tasks are is shown.
 
@@ -11,8 +11,8 @@ use crate::figure::{Figure, percent};
 use crate::reproduce::Reproduced;
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
 use crate::{machine, output};
-use runyard::{JoinHandle, Observer, Runtime, Task};
-use runyard_engine::event::{Event, What};
+use runyard::{Feature, Features, JoinHandle, Observer, Runtime, Task};
+use runyard_engine::event::{Event, Left, What};
 use runyard_report::{Claim, Experiment, Verdict};
 use std::hint::spin_loop;
 use std::thread;
@@ -33,28 +33,38 @@ const SPAN: Duration = Duration::from_secs(3);
 /// How many runs `--soak` asks for.
 const SOAK_RUNS: u64 = 5;
 
-/// The slack of the tasks that are woken: none, and the document's.
-const SLACKS: [Duration; 2] = [Duration::ZERO, Duration::from_millis(10)];
+/// The document's.
+const SLACK: Duration = Duration::from_millis(10);
+
+/// The slack of the tasks that are woken, and whether the greedy walk is on.
+const SETTINGS: [(Duration, bool); 3] = [(Duration::ZERO, true), (SLACK, false), (SLACK, true)];
+
+/// Their places.
+const EXACT: usize = 0;
+const REGULAR: usize = 1;
+const GREEDY: usize = 2;
+
+/// What came of a run of each.
+type Runs = [Measured; 3];
 
 /// Once on this machine, or with `soak` several times: of each figure, the worst.
 pub(crate) fn real(soak: bool) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus(None)?.len();
     let runs = if soak { SOAK_RUNS } else { 1 };
-    let bar = output::bar("runs", runs * SLACKS.len() as u64);
-    let run = |slack| {
-        let measured = Measured::of(slack, cpus);
+    let bar = output::bar("runs", runs * SETTINGS.len() as u64);
+    let run = |(slack, greedy)| {
+        let measured = Measured::of(slack, greedy, cpus);
         bar.inc(1);
         measured
     };
-    let measured: Vec<_> = (0..runs).map(|_| SLACKS.map(run)).collect();
+    let measured: Vec<_> = (0..runs).map(|_| SETTINGS.map(run)).collect();
     bar.finish_and_clear();
     let (name, host) = ("greedy-timers".to_owned(), "live".to_owned());
     let experiment = Experiment { name, host, claims: claims(&measured) };
     let text = format!(
-        "greedy-timers on live: {TASKS} tasks that are woken every {} ms, without slack and then with {} ms, \
-         beside a cycle of {} ms busy and {} ms idle on each of {cpus} CPUs\n\n{}\n",
+        "greedy-timers on live: {TASKS} tasks that are woken every {} ms, beside a cycle of {} ms busy and {} ms \
+         idle on each of {cpus} CPUs\n\n{}\n",
         PERIOD.as_millis(),
-        SLACKS[1].as_millis(),
         BUSY.as_millis(),
         IDLE.as_millis(),
         experiment.table()
@@ -72,6 +82,8 @@ struct Measured {
     expired: usize,
     greedy: usize,
     cancelled: usize,
+    /// How many times a task lost its CPU to one that woke up.
+    preemptions: usize,
 }
 
 /// What the tasks that are woken saw, each or all together.
@@ -92,9 +104,12 @@ impl Default for Rounds {
 }
 
 impl Measured {
-    fn of(slack: Duration, cpus: usize) -> Measured {
+    fn of(slack: Duration, greedy: bool, cpus: usize) -> Measured {
         let heard = Arc::new(Heard::default());
-        let runtime = Runtime::builder().workers(cpus).observer(heard.clone()).build();
+        let all = Features::default();
+        let features = if greedy { all } else { all.without(Feature::GreedyTimers) };
+        let builder = Runtime::builder().workers(cpus).features(features);
+        let runtime = builder.observer(heard.clone()).build();
         let over = Arc::new(AtomicBool::new(false));
         let (sleepers, cycles) = runtime.block_on(async {
             let cycles = (0..cpus).map(|_| Task::builder().spawn(cycle(over.clone())));
@@ -124,6 +139,7 @@ impl Measured {
             expired: read(&heard.expired),
             greedy: read(&heard.greedy),
             cancelled: read(&heard.cancelled),
+            preemptions: read(&heard.preemptions),
         }
     }
 }
@@ -177,6 +193,7 @@ struct Heard {
     expired: AtomicUsize,
     greedy: AtomicUsize,
     cancelled: AtomicUsize,
+    preemptions: AtomicUsize,
 }
 
 impl Observer for Heard {
@@ -193,66 +210,62 @@ impl Observer for Heard {
                 }
             }
             What::TimerCancelled => add(&self.cancelled),
+            What::Switch { prev: Some((prev, Left::Preempted)), next } if next != Some(prev) => {
+                add(&self.preemptions);
+            }
             _ => {}
         }
     }
 }
 
-/// Of several runs, without slack and with it.
-fn claims(runs: &[[Measured; 2]]) -> Vec<Claim> {
+/// Of several runs of all settings.
+fn claims(runs: &[Runs]) -> Vec<Claim> {
     let claim = |what: &str, unit: &'static str, [before, after]: [Option<f64>; 2], verdict| {
         Figure { what, unit, before: None, after: None }.claim(before, after, verdict)
     };
-    let each = |of: fn(&Measured) -> u64, worst: fn(u64, u64) -> u64| {
-        [0, 1].map(|at| runs.iter().map(|run| of(&run[at])).reduce(worst).map(|it| it as f64))
-    };
-    let all = |so: fn(&Measured) -> bool| Verdict::of(runs.iter().flatten().all(so));
-    let switches = |at: usize| -> Option<f64> {
+    let all = || runs.iter().flatten();
+    let most = |of: fn(&Measured) -> u64| [None, all().map(of).max().map(|most| most as f64)];
+    let none = |[_, most]: [Option<f64>; 2]| Verdict::of(most == Some(0.0));
+    let fewest = all().map(|run| run.tasks.fewest).min();
+    let early = most(|run| run.tasks.early);
+    let lost = most(|run| run.armed.abs_diff(run.expired + run.cancelled) as u64);
+    let switches = |at: usize| {
         let sum: Option<u64> = runs.iter().map(|run| run[at].switches).sum();
         sum.map(|sum| (sum as f64 / (SPAN.as_secs_f64() * runs.len() as f64)).round())
     };
-    let switches = [switches(0), switches(1)];
-    let fewer = match switches {
-        [Some(exact), Some(slack)] => Verdict::of(slack < exact),
+    let (exact, slack) = ([EXACT, GREEDY].map(switches), [REGULAR, GREEDY].map(switches));
+    let fewer = |figures: [Option<f64>; 2]| match figures {
+        [Some(before), Some(after)] => Verdict::of(after < before),
         _ => Verdict::Shown,
     };
-    let millis = |latest: Duration| (latest.as_secs_f64() * 1e4).round() / 10.0;
-    let latest = [0, 1].map(|at| runs.iter().map(|run| run[at].tasks.latest).max().map(millis));
-    let greedy = |at: usize| {
-        let [greedy, expired] = [|it: &Measured| it.greedy, |it: &Measured| it.expired]
-            .map(|of| runs.iter().map(|run| of(&run[at])).sum::<usize>());
-        Some(percent(greedy as f64 / expired.max(1) as f64))
+    let latest = |at: usize| {
+        let latest = runs.iter().map(|run| run[at].tasks.latest).max();
+        latest.map(|latest| (latest.as_secs_f64() * 1e4).round() / 10.0)
     };
+    let greedy = |at: usize| {
+        let of = |of: fn(&Measured) -> usize| runs.iter().map(|run| of(&run[at])).sum::<usize>();
+        Some(percent(of(|run| run.greedy) as f64 / of(|run| run.expired).max(1) as f64))
+    };
+    let preemptions = |at: usize| {
+        let sum: usize = runs.iter().map(|run| run[at].preemptions).sum();
+        Some((sum as f64 / ((SETTLE + SPAN).as_secs_f64() * runs.len() as f64)).round())
+    };
+    let walks = [REGULAR, GREEDY];
     vec![
-        claim("wake-ups of the process", "1/s", switches, fewer),
-        claim(
-            "rounds that began before they were due",
-            "rounds",
-            each(|run| run.tasks.early, u64::max),
-            all(|run| run.tasks.early == 0),
-        ),
-        claim(
-            "timers that neither expired nor were cancelled",
-            "timers",
-            each(|run| run.lost() as u64, u64::max),
-            all(|run| run.lost() == 0),
-        ),
+        claim("no slack, then 10 ms: wake-ups of the process", "1/s", exact, fewer(exact)),
+        claim("10 ms, the walks: wake-ups of the process", "1/s", slack, Verdict::Shown),
+        claim("10 ms, the walks: run greedily", "%", walks.map(greedy), Verdict::Shown),
+        claim("10 ms, the walks: preemptions", "1/s", walks.map(preemptions), Verdict::Shown),
+        claim("10 ms, the walks: latest round", "ms", walks.map(latest), Verdict::Shown),
+        claim("rounds that began before they were due", "rounds", early, none(early)),
+        claim("timers that neither expired nor were cancelled", "timers", lost, none(lost)),
         claim(
             "rounds of the task that had the fewest",
             "rounds",
-            each(|run| run.tasks.fewest, u64::min),
-            all(|run| run.tasks.fewest > 0),
+            [None, fewest.map(|fewest| fewest as f64)],
+            Verdict::of(fewest > Some(0)),
         ),
-        claim("latest round", "ms", latest, Verdict::Shown),
-        claim("run greedily", "%", [greedy(0), greedy(1)], Verdict::Shown),
     ]
-}
-
-impl Measured {
-    /// Timers of which nothing was heard but that they were armed; all are over.
-    fn lost(&self) -> usize {
-        self.armed.abs_diff(self.expired + self.cancelled)
-    }
 }
 
 #[cfg(test)]
@@ -262,42 +275,51 @@ mod tests {
     /// A run with so many wake-ups, in which all is as it must be.
     fn run(switches: u64) -> Measured {
         let tasks = Rounds { fewest: 35, early: 0, latest: Duration::from_micros(1_234) };
-        let (armed, expired, greedy, cancelled) = (70, 69, 23, 1);
-        Measured { switches: Some(switches), tasks, armed, expired, greedy, cancelled }
+        let (armed, expired, greedy, cancelled, preemptions) = (70, 69, 23, 1, 5);
+        Measured { switches: Some(switches), tasks, armed, expired, greedy, cancelled, preemptions }
     }
 
+    const LOST: &str = "timers that neither expired nor were cancelled";
+
     /// Which claims fail.
-    fn failed(runs: &[[Measured; 2]]) -> Vec<String> {
+    fn failed(runs: &[Runs]) -> Vec<String> {
         let failed = claims(runs).into_iter().filter(|claim| !claim.verdict.holds());
         failed.map(|claim| claim.what).collect()
     }
 
     #[test]
     fn what_is_claimed_is_what_a_busy_machine_keeps() {
-        let good = run(90_000);
-        assert_eq!(failed(&[[good, run(3_000)]]), [""; 0]);
-        assert_eq!(failed(&[[good, good]]), ["wake-ups of the process"]);
-        let early = Measured { tasks: Rounds { early: 1, ..good.tasks }, ..run(1) };
-        assert_eq!(failed(&[[good, early]]), ["rounds that began before they were due"]);
-        let lost = Measured { expired: 68, ..run(1) };
-        assert_eq!(failed(&[[good, lost]]), ["timers that neither expired nor were cancelled"]);
-        let starved = Measured { tasks: Rounds { fewest: 0, ..good.tasks }, ..run(1) };
-        assert_eq!(failed(&[[good, starved]]), ["rounds of the task that had the fewest"]);
+        let (exact, slack) = (run(90_000), run(3_000));
+        assert_eq!(failed(&[[exact, slack, slack]]), [""; 0]);
+        let wakeups = "no slack, then 10 ms: wake-ups of the process";
+        assert_eq!(failed(&[[exact, exact, exact]]), [wakeups]);
+        let early = Measured { tasks: Rounds { early: 1, ..exact.tasks }, ..slack };
+        assert_eq!(failed(&[[exact, early, slack]]), ["rounds that began before they were due"]);
+        let lost = Measured { expired: 68, ..slack };
+        assert_eq!(failed(&[[exact, slack, lost]]), [LOST]);
+        let starved = Measured { tasks: Rounds { fewest: 0, ..exact.tasks }, ..slack };
+        assert_eq!(failed(&[[exact, slack, starved]]), ["rounds of the task that had the fewest"]);
     }
 
     #[test]
     fn one_bad_run_of_several_fails() {
-        let (good, early) = ([run(9), run(1)], [run(9), Measured { expired: 1, ..run(1) }]);
-        assert_eq!(
-            failed(&[good, early, good]),
-            ["timers that neither expired nor were cancelled"]
-        );
+        let good = [run(9), run(5), run(1)];
+        let bad = [run(9), run(5), Measured { expired: 1, ..run(1) }];
+        assert_eq!(failed(&[good, bad, good]), [LOST]);
     }
 
     #[test]
     fn what_the_kernel_does_not_tell_is_not_claimed() {
         let silent = Measured { switches: None, ..run(0) };
-        assert_eq!(failed(&[[silent, silent]]), [""; 0]);
-        assert_eq!(claims(&[[silent, silent]])[0].after, None);
+        assert_eq!(failed(&[[silent; 3]]), [""; 0]);
+        assert_eq!(claims(&[[silent; 3]])[0].after, None);
+    }
+
+    #[test]
+    fn the_share_of_the_greedy_walk_is_of_what_expired() {
+        let regular = Measured { greedy: 0, ..run(5) };
+        let claims = claims(&[[run(9), regular, run(1)]]);
+        let share = claims.iter().find(|claim| claim.unit == "%").unwrap();
+        assert_eq!((share.before, share.after), (Some(0.0), Some(33.33)));
     }
 }

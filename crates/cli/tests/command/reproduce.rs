@@ -274,12 +274,11 @@ fn timers_are_neither_early_nor_lost_on_real_cpus() {
     let claims = claims.at("experiments.0").list("claims").to_vec();
     let of = |unit: &str| {
         let of = claims.iter().filter(|it| it.text("unit") == unit);
-        of.flat_map(|it| [it.number("before"), it.number("after")]).collect::<Vec<_>>()
+        of.map(|it| it.number("after")).collect::<Vec<_>>()
     };
-    assert_eq!(of("timers"), [0.0, 0.0]);
+    assert_eq!(of("timers"), [0.0]);
     let rounds = of("rounds");
-    assert_eq!(rounds[..2], [0.0, 0.0]);
-    assert!(rounds[2..].iter().all(|&fewest| fewest > 0.0), "{rounds:?}");
+    assert!(rounds[0] == 0.0 && rounds[1] > 0.0, "{rounds:?}");
 }
 
 #[test]
