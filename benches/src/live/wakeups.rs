@@ -153,8 +153,9 @@ fn turn(side: Side, tasks: u64, span: Duration) -> Wakeups {
         thread::sleep(span);
         let (after, ended) = (Counts::now(), periods.load(Ordering::Relaxed));
         let seconds = (after.at - before.at).as_secs_f64();
-        let (woken, stopped) =
-            (after.wakeups - before.wakeups, after.involuntary - before.involuntary);
+        // A thread that ends meanwhile, of somebody else's, takes its counts with it.
+        let woken = after.wakeups.saturating_sub(before.wakeups);
+        let stopped = after.involuntary.saturating_sub(before.involuntary);
         Wakeups {
             side: side.name(),
             periods_per_s: (ended - began) as f64 / seconds,

@@ -378,7 +378,7 @@ fn latency_nice_and_slice_hold_until_a_phase_says_otherwise() {
 }
 
 #[test]
-fn a_forked_task_inherits_latency_nice_and_slice_unless_one_of_the_two_says_otherwise() {
+fn a_forked_task_inherits_slack_and_latency_nice_and_slice_unless_one_of_the_two_says_otherwise() {
     let scenario = tasks(
         "'parent': {'slice': 300, 'latency_nice': 3, 'run': 1}, \
          'resets': {'reset_on_fork': true, 'run': 1}, 'plain': {'reset_on_fork': false, 'run': 1}, \
@@ -397,8 +397,9 @@ fn a_forked_task_inherits_latency_nice_and_slice_unless_one_of_the_two_says_othe
     let forked = |task: &TaskSpec, by: &TaskSpec| {
         let attr = task.forked_attr(&all, by, &asked);
         let first = task.first_attr(&all);
-        let inherited = Attr { latency_nice: attr.latency_nice, slice: attr.slice, ..first };
-        assert_eq!(attr, inherited, "nothing else is inherited");
+        let Attr { latency_nice, slice, .. } = attr;
+        let inherited = Attr { latency_nice, slice, slack: asked.slack, ..first };
+        assert_eq!(attr, inherited, "nothing else is inherited, and slack by all");
         (attr.latency_nice.get(), attr.slice.map(|slice| slice.get().0 / 1_000))
     };
     assert_eq!(forked(plain, parent), (-7, Some(500)), "what was asked for the parent last");

@@ -180,8 +180,10 @@ fn the_machine_is_the_one_that_it_runs_on() {
 
 #[test]
 fn what_a_host_cannot_do_is_refused_or_said() {
+    let refused = run("linux", ENDS, &["--feature", "NO_RT_PUSH"]).refused();
+    assert!(refused.contains("--feature"), "the kernel has its own: {refused}");
+    run("live", ENDS, &["--feature", "NO_SUCH"]).misused();
     for host in HOSTS {
-        assert!(run(host, ENDS, &["--feature", "NO_RT_PUSH"]).refused().contains("--feature"));
         assert!(run(host, "{\"tasks\": {", &[]).refused().starts_with("-:1:"), "{host}");
         call(&[host, "-", "--check"]).misused();
         let grouped = r#"{"groups": {"/web": {}}, "global": {"pi_enabled": true},
