@@ -43,6 +43,14 @@ struct Entry {
     owner: u32,
 }
 
+/// What [`Deadlines::find`] looks for, and has found.
+struct Search<'a, F> {
+    last: Time,
+    accepts: &'a mut F,
+    best: Option<Entry>,
+    beyond: Time,
+}
+
 /// Deadlines, each with an owner that has a number.
 #[derive(Debug, Default)]
 pub struct Deadlines {
@@ -99,34 +107,42 @@ impl Deadlines {
         self.put(at, entry, moved);
     }
 
-    /// The first owner, by deadline, that `accepts`, of those with deadlines until `last`.
-    #[must_use]
-    pub fn find(&self, last: Time, accepts: impl Fn(u32) -> bool) -> Option<(Deadline, u32)> {
-        let mut best = None;
-        self.search(0, last, &accepts, &mut best);
-        best.map(|entry: Entry| (entry.deadline, entry.owner))
+    /// The first owner, by deadline, that `accepts`, of those with deadlines until `last`. If there is
+    /// none: the first deadline after `last`.
+    pub fn find(
+        &self,
+        last: Time,
+        mut accepts: impl FnMut(u32) -> bool,
+    ) -> Result<(Deadline, u32), Time> {
+        let mut search = Search { last, accepts: &mut accepts, best: None, beyond: Time::MAX };
+        self.search(0, &mut search);
+        search.best.map(|entry| (entry.deadline, entry.owner)).ok_or(search.beyond)
     }
 
     /// As deep as the heap is, which is logarithmic.
-    fn search(
-        &self,
-        at: usize,
-        last: Time,
-        accepts: &impl Fn(u32) -> bool,
-        best: &mut Option<Entry>,
-    ) {
+    fn search<F: FnMut(u32) -> bool>(&self, at: usize, search: &mut Search<'_, F>) {
         let Some(&entry) = self.entries.get(at) else { return };
-        let later = best.is_some_and(|best| best.deadline.key() < entry.deadline.key());
-        if entry.deadline.at > last || later {
-            return;
+        let later = search.best.is_some_and(|best| best.deadline.key() < entry.deadline.key());
+        if entry.deadline.at > search.last {
+            search.beyond = search.beyond.min(entry.deadline.at);
+        } else if !later && (search.accepts)(entry.owner) {
+            search.best = Some(entry);
+        } else if !later {
+            for child in ARITY * at + 1..=ARITY * at + ARITY {
+                self.search(child, search);
+            }
         }
-        if accepts(entry.owner) {
-            *best = Some(entry);
-            return;
-        }
-        for child in ARITY * at + 1..=ARITY * at + ARITY {
-            self.search(child, last, accepts, best);
-        }
+    }
+
+    /// Whose the deadlines are, in no particular order.
+    pub fn owners(&self) -> impl Iterator<Item = u32> {
+        self.entries.iter().map(|entry| entry.owner)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// Puts an entry at or near a place that is free for it.

@@ -10,7 +10,7 @@
 //! Timers whose slack is of the same order of magnitude are queued together. Among timers of one slack
 //! the first hard expiry is the first soft one too: nothing is hidden, and the greedy walk looks at the
 //! head alone. Where slacks differ by less than two times it looks past those that close before the
-//! longest of them would have.
+//! longest of them would have, and having found nothing it knows when to look again.
 //!
 //! Invariants: a timer is never taken before its soft expiry; a cancelled timer is never taken; each
 //! is taken once, or once for each of its periods; of two timers that a walk may take, the one with the
@@ -92,21 +92,76 @@ struct Timer {
 }
 
 /// Timers whose slack is less than two times that of each other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Class {
     by_hard: Deadlines,
-    /// No timer that was queued since there was none has a longer one.
+    /// None of them has a longer one.
     most_slack: Nanos,
+    /// None of them opens before this.
+    opens_at: Time,
+    /// How many timers of the whole queue had been armed when that longest slack was last looked for.
+    looked: u64,
 }
 
-/// As many as a number of nanoseconds can have binary digits.
-const CLASSES: usize = u64::BITS as usize;
+impl Default for Class {
+    fn default() -> Class {
+        let (most_slack, opens_at) = (Nanos::ZERO, Time::MAX);
+        Class { by_hard: Deadlines::default(), most_slack, opens_at, looked: 0 }
+    }
+}
+
+impl Class {
+    #[inline(always)]
+    fn admit(&mut self, window: Window) {
+        if window.slack() > self.most_slack {
+            self.most_slack = window.slack();
+        }
+        if window.soft < self.opens_at {
+            self.opens_at = window.soft;
+        }
+    }
+
+    /// The first that is open. Where none is it is known afterwards when to look again.
+    fn first_open(
+        &mut self,
+        timers: &Slots<Timer>,
+        armed: u64,
+        now: Time,
+    ) -> Option<(Deadline, Index)> {
+        if self.opens_at > now {
+            return None;
+        }
+        let (mut closed, mut opens_at) = (0, Time::MAX);
+        let found = self.by_hard.find(now + self.most_slack, |slot| {
+            let soft = window_of(timers, slot).soft;
+            if soft > now {
+                closed += 1;
+                opens_at = opens_at.min(soft);
+            }
+            soft <= now
+        });
+        if let Err(beyond) = found {
+            self.opens_at = opens_at.min(Time(beyond.0.saturating_sub(self.most_slack.0)));
+        }
+        // The one with the longest slack may be gone long since. To find out is to look at each, which is
+        // not done again before as many were armed.
+        if closed > FEW && armed - self.looked >= self.by_hard.len() as u64 {
+            let slacks = self.by_hard.owners().map(|slot| window_of(timers, slot).slack());
+            (self.most_slack, self.looked) = (slacks.max().unwrap_or_default(), armed);
+        }
+        found.ok()
+    }
+}
+
+/// So many closed timers may lie before the first open one without anybody asking why.
+const FEW: u32 = 32;
 
 /// The timers of one CPU.
 #[derive(Debug)]
 pub struct TimerQueue {
     timers: Slots<Timer>,
-    classes: Box<[Class; CLASSES]>,
+    /// As many as were ever used: at most as a number of nanoseconds can have binary digits.
+    classes: Vec<Class>,
     /// A bit for each class in which there are timers.
     used: u64,
     /// The first hard expiry, and in which class it is.
@@ -119,7 +174,7 @@ impl Default for TimerQueue {
     fn default() -> TimerQueue {
         TimerQueue {
             timers: Slots::new(),
-            classes: Box::new(std::array::from_fn(|_| Class::default())),
+            classes: Vec::new(),
             used: 0,
             first: (Deadline::NEVER, 0),
             armed: 0,
@@ -201,7 +256,7 @@ impl TimerQueue {
     /// One step of the regular walk: takes the timer with the first hard expiry if its soft expiry has
     /// come.
     pub fn take_expired(&mut self, now: Time) -> Option<Expiry> {
-        let (_, slot) = self.classes[usize::from(self.first.1)].by_hard.first()?;
+        let (_, slot) = self.classes.get(usize::from(self.first.1))?.by_hard.first()?;
         let open = self.timer(slot).window.soft <= now;
         open.then(|| self.take(slot, now, false))
     }
@@ -213,11 +268,9 @@ impl TimerQueue {
         Some(self.take(slot, now, true))
     }
 
-    fn first_open(&self, now: Time) -> Option<Index> {
-        let of_class = |nth: u8| {
-            let Class { by_hard, most_slack } = &self.classes[usize::from(nth)];
-            by_hard.find(now + *most_slack, |slot| self.timer(slot).window.soft <= now)
-        };
+    fn first_open(&mut self, now: Time) -> Option<Index> {
+        let TimerQueue { timers, classes, armed, .. } = self;
+        let of_class = |nth: u8| classes[usize::from(nth)].first_open(timers, *armed, now);
         let first = used(self.used).filter_map(of_class).min_by_key(|&(deadline, _)| deadline);
         first.map(|(_, slot)| slot)
     }
@@ -240,7 +293,8 @@ impl TimerQueue {
     /// If it is broken.
     pub fn check(&self) {
         let (mut queued, mut first) = (0, Deadline::NEVER);
-        for (nth, Class { by_hard, most_slack }) in self.classes.iter().enumerate() {
+        for (nth, class) in self.classes.iter().enumerate() {
+            let Class { by_hard, most_slack, opens_at, .. } = class;
             assert_eq!(by_hard.is_empty(), self.used >> nth & 1 == 0, "used classes are known");
             by_hard.check(|deadline, slot, place| {
                 let timer = self.timers.get(slot).expect("a queued timer exists");
@@ -249,6 +303,7 @@ impl TimerQueue {
                 assert_eq!(nth, usize::from(timer.class), "a timer is in its class");
                 assert_eq!(timer.class, class_of(timer.window), "its class is that of its slack");
                 assert!(timer.window.slack() <= *most_slack, "the longest slack is known");
+                assert!(timer.window.soft >= *opens_at, "it is known before when none opens");
                 first = first.min(deadline);
                 queued += 1;
             });
@@ -283,7 +338,7 @@ impl TimerQueue {
         let deadline = self.next_deadline(window);
         let TimerQueue { timers, classes, .. } = self;
         let class = &mut classes[usize::from(nth)];
-        class.most_slack = class.most_slack.max(window.slack());
+        class.admit(window);
         class.by_hard.change(place, deadline, |slot, place| place_of(timers, slot, place));
         if place == 0 && nth == self.first.1 {
             self.renew_first();
@@ -306,10 +361,11 @@ impl TimerQueue {
     fn enqueue(&mut self, slot: Index, nth: u8, window: Window) {
         let deadline = self.next_deadline(window);
         let TimerQueue { timers, classes, .. } = self;
-        let class = &mut classes[usize::from(nth)];
-        if window.slack() > class.most_slack {
-            class.most_slack = window.slack();
+        if usize::from(nth) >= classes.len() {
+            add_classes(classes, nth);
         }
+        let class = &mut classes[usize::from(nth)];
+        class.admit(window);
         let moved = |slot, place| place_of(timers, slot, place);
         if class.by_hard.insert(deadline, slot, moved) {
             self.used |= 1 << nth;
@@ -342,7 +398,7 @@ impl TimerQueue {
     fn lost_first(&mut self, nth: u8) {
         let class = &mut self.classes[usize::from(nth)];
         if class.by_hard.is_empty() {
-            class.most_slack = Nanos::ZERO;
+            (class.most_slack, class.opens_at) = (Nanos::ZERO, Time::MAX);
             self.used &= !(1 << nth);
         }
         let others = self.used & !(1 << nth);
@@ -387,6 +443,15 @@ fn used(mut bits: u64) -> impl Iterator<Item = u8> {
         bits &= bits.wrapping_sub(1);
         nth
     })
+}
+
+#[cold]
+fn add_classes(classes: &mut Vec<Class>, until: u8) {
+    classes.resize_with(usize::from(until) + 1, Class::default);
+}
+
+fn window_of(timers: &Slots<Timer>, slot: Index) -> Window {
+    timers.get(slot).expect("a queued timer exists").window
 }
 
 fn place_of(timers: &mut Slots<Timer>, slot: Index, place: Place) {
@@ -445,6 +510,28 @@ mod tests {
         assert!(!queue.cancel(late) && !queue.change(late, window(9, 9)), "the place is another's");
         assert!(queue.change(again, window(5, 7)));
         assert_eq!((queue.first(), queue.len()), (Time(7), 1));
+    }
+
+    #[test]
+    fn a_look_in_vain_finds_out_when_to_look_again_and_who_is_gone() {
+        let mut queue = TimerQueue::default();
+        let longest = queue.arm(window(0, 16), Token(0));
+        for soft in 100..200 {
+            queue.arm(window(soft, soft + 9), Token(soft));
+        }
+        assert!(queue.cancel(longest));
+        let class = usize::from(class_of(window(0, 9)));
+        assert_eq!(class, usize::from(class_of(window(0, 15))), "they are queued together");
+        queue.arm(window(100, 115), Token(1));
+        assert_eq!(queue.classes[class].most_slack, Nanos(15));
+        assert_eq!(greedy_walk(&mut queue, 99), []);
+        assert_eq!(queue.classes[class].opens_at, Time(100));
+        assert_eq!(greedy_walk(&mut queue, 100), [100, 1]);
+        for soft in 200..300 {
+            queue.arm(window(200, 209), Token(soft));
+        }
+        assert_eq!(greedy_walk(&mut queue, 199).len(), 99);
+        assert_eq!(queue.classes[class].most_slack, Nanos(9), "that of 15 is gone");
     }
 
     #[test]
