@@ -53,7 +53,7 @@ pub enum Walk {
     Busy,
     /// It was interrupted while idle: the regular walk, then the greedy one.
     Idle,
-    /// It is about to go idle, or was woken for another reason: the greedy walk.
+    /// It is about to go idle: the greedy walk.
     BeforeIdle,
 }
 

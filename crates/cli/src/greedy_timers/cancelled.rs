@@ -168,8 +168,9 @@ pub(super) fn claims(rows: &[Row]) -> Vec<Claim> {
     };
     let interrupts = |both: Both| [both.regular, both.greedy].map(|it| Some(it.interrupts()));
     let all = |so: fn(&Row) -> bool| Verdict::of(rows.iter().all(so));
+    // Where slacks differ it is so in this model, but need not be.
     let never_more: fn(&Row) -> bool =
-        |row| row.before.iter().chain(&row.inside).all(|both| both.saved() >= 0);
+        |row| row.slack.mixed || row.before.iter().chain(&row.inside).all(|both| both.saved() >= 0);
     let unblocked = mixed.before[half].saved() > mixed.before[none].saved();
     let needless =
         [same.inside[half].regular, same.inside[half].greedy].map(|it| Some(it.needless));
