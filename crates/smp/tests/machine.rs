@@ -9,6 +9,7 @@ use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Sli
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
+use runyard_engine::limit::Limit;
 use runyard_engine::run_queue::Expired;
 use runyard_engine::task::{Change, Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
@@ -653,4 +654,33 @@ fn a_request_for_a_task_that_is_over_is_nobodys() {
     let next = stage.spawn(normal(), &[0]);
     stage.set_policy(over, fifo(50));
     assert_eq!(stage.find(next, |task| task.attr().policy), Some((0, normal())));
+}
+
+/// Budget that was given back goes to one CPU at a time, if it is little; and to the next, if whom it was
+/// for leaves before their turn.
+#[test]
+fn budget_goes_on_if_whom_it_was_for_leaves() {
+    const GROUP: GroupId = GroupId(1);
+    let elsewhere = Change { affinity: Some(cpus(&[3])), ..Change::default() };
+    let others = Change { group: Some(GroupId::ROOT), ..Change::default() };
+    for change in [elsewhere, others] {
+        let mut stage = Stage::new(4, &[Feature::LoadBalance]);
+        let limit = Limit::new(Nanos::from_millis(1), Limit::PERIOD, Nanos::ZERO, false).unwrap();
+        let machine = &stage.world.machine;
+        machine.set_limit(Time(1_000), GROUP, Some(limit), &mut driver::Asked::default());
+        stage.spawn_in(GROUP, normal(), &[2]);
+        let waiting = [0, 1].map(|cpu| stage.spawn_in(GROUP, normal(), &[cpu]));
+        stage.world.live_for(Nanos::from_micros(300));
+        stage.hogs(&[0, 1, 3]);
+        let claims = |stage: &Stage| {
+            [0, 1].map(|cpu| stage.world.machine.inspect(CpuId(cpu), |rq| rq.has_claim(GROUP)))
+        };
+        assert_eq!(claims(&stage), [false, false], "the two have used what there was");
+        stage.world.now = stage.world.now + Nanos::from_micros(50);
+        stage.leave(2, How::Blocks);
+        stage.world.settle();
+        assert_eq!(claims(&stage), [true, false], "some 150 us are worth telling one CPU");
+        stage.change(waiting[0], change);
+        assert!(claims(&stage)[1], "who left does not use them");
+    }
 }
