@@ -1,8 +1,9 @@
 //! Waiting for time to pass, with slack.
 //!
-//! All of it is the engine's timers: nothing comes before its time, a wait that was dropped wakes nobody,
-//! and each comes by its slack later at the most while the CPU is awake. Who sleeps on an idle machine with
-//! a slack of milliseconds shares one wake-up with all whose windows are open by then.
+//! All of it is the engine's timers: nothing comes before its time, a wait that was dropped wakes nobody
+//! (but once, if it expires as it is dropped), and each comes by its slack later at the most while the CPU
+//! is awake. Who sleeps on an idle machine with a slack of milliseconds shares one wake-up with all whose
+//! windows are open by then.
 
 mod interval;
 mod timeout;
@@ -59,6 +60,8 @@ impl Sleep {
 
     fn poll_until(&mut self, cx: &Context<'_>) -> Poll<()> {
         let looks = std::mem::replace(&mut self.looks, true);
+        // One of another runtime, which may be over, would wake nobody.
+        drop(self.armed.take_if(|armed| !armed.is_current()));
         // One that has expired wakes nobody any more.
         let waits = (!looks || os::thread::now() < self.at)
             && self.armed.as_ref().is_none_or(|armed| armed.wakes(self.at, cx.waker()));

@@ -3,7 +3,8 @@
 //! The engine's queue of a CPU says when a timer expires, a table beside it whom that wakes. Both are
 //! changed with the table's lock, which comes before the run queue's. A place in the table is named by
 //! the timer's token, with a generation: what has expired and is not yet served may be cancelled, and
-//! then wakes nobody, whoever has the place by then.
+//! then wakes nobody, whoever has the place by then. The token says as well whether the timer is
+//! periodic, which is in the queue again by then.
 //!
 //! A periodic timer stays armed while its task does something else. If it expires again before the task
 //! waits for it, it lapses: nobody is there to be woken, and the CPU is not to be. The task, which reads
@@ -39,12 +40,18 @@ pub(crate) struct Table {
 struct Waiter {
     generation: u32,
     timer: TimerId,
-    is_periodic: bool,
     /// When they asked to be woken.
     due: Time,
     /// Nobody, while the task of a periodic timer does something else.
     waker: Option<Waker>,
 }
+
+/// The latest at which a window begins or ends, 292 years after the machine's start: one that ended at
+/// [`Time::MAX`] would be none to the engine, and the tick after that is no time.
+const LAST: Time = Time(i64::MAX as u64);
+
+/// Of a token: the timer is periodic. Below it is the place in the table, above the generation.
+const PERIODIC: u64 = 1 << (u32::BITS - 1);
 
 /// What is asked of a timer.
 #[derive(Clone, Copy, Debug)]
@@ -82,15 +89,23 @@ enum Served {
     Nothing,
 }
 
+fn is_periodic(Token(token): Token) -> bool {
+    token & PERIODIC != 0
+}
+
+fn place(Token(token): Token) -> usize {
+    (token % PERIODIC) as usize
+}
+
 impl Table {
-    fn at(&mut self, Token(token): Token) -> Option<&mut Waiter> {
-        let waiter = self.waiters.get_mut(token as u32 as usize)?;
-        (waiter.generation == (token >> u32::BITS) as u32).then_some(waiter)
+    fn at(&mut self, token: Token) -> Option<&mut Waiter> {
+        let waiter = self.waiters.get_mut(place(token))?;
+        (waiter.generation == (token.0 >> u32::BITS) as u32).then_some(waiter)
     }
 
     fn remove(&mut self, token: Token) -> Option<Waiter> {
         self.at(token)?;
-        Some(self.waiters.remove(token.0 as u32 as usize))
+        Some(self.waiters.remove(place(token)))
     }
 
     /// Whose time has come by the timer of `token`.
@@ -103,7 +118,7 @@ impl Table {
         match waiter.waker.take() {
             None => Served::Lapses,
             Some(waker) => {
-                if !waiter.is_periodic {
+                if !is_periodic(token) {
                     self.remove(token);
                 }
                 Served::Wakes(waker, due)
@@ -120,7 +135,7 @@ impl Shared {
     /// Arms a timer on the CPU of the calling worker, or on the first.
     fn arm(&self, alarm: Alarm, waker: Waker) -> (CpuId, Token) {
         let cpu = self.here(Worker::cpu).unwrap_or_default();
-        let window = Window { soft: alarm.at, hard: alarm.at + alarm.slack };
+        let window = Window { soft: alarm.at.min(LAST), hard: (alarm.at + alarm.slack).min(LAST) };
         let token = self.enter(cpu, window, alarm.period, waker);
         self.tell(cpu, || What::TimerArmed);
         let looks = self.here(|worker| {
@@ -140,14 +155,15 @@ impl Shared {
         table.generation = table.generation.wrapping_add(1);
         let generation = table.generation;
         let entry = table.waiters.vacant_entry();
-        let token = Token(u64::from(generation) << u32::BITS | entry.key() as u64);
+        let place = entry.key() as u64;
+        assert!(place < PERIODIC, "fewer timers fit into memory");
+        let repeats = if period.is_some() { PERIODIC } else { 0 };
+        let token = Token(u64::from(generation) << u32::BITS | repeats | place);
         let timer = match period {
             Some(period) => self.machine.arm_periodic(cpu, window, period, token),
             None => self.machine.arm(cpu, window, token),
         };
-        let is_periodic = period.is_some();
-        let waker = Some(waker);
-        entry.insert(Waiter { generation, timer, is_periodic, due: window.soft, waker });
+        entry.insert(Waiter { generation, timer, due: window.soft, waker: Some(waker) });
         token
     }
 
@@ -161,9 +177,9 @@ impl Shared {
         if let Some(waiter) = &lapsed {
             self.machine.cancel(cpu, waiter.timer);
         }
-        let goes_on = table.at(token).is_some();
         drop(table);
-        if goes_on || lapsed.is_some() {
+        // Also if it was cancelled since it expired, which is told by who did it.
+        if is_periodic(token) {
             self.tell(cpu, || What::TimerArmed);
         }
         if lapsed.is_some() {
@@ -202,16 +218,18 @@ impl Armed {
         Armed { host, cpu, token }
     }
 
-    /// Whether it is one of the calling code's runtime, and on the CPU on which that runs, if it runs on
-    /// one.
-    pub(crate) fn is_near(&self) -> bool {
-        let shared = self.host.shared();
-        let is_current = match &self.host {
+    /// Whether it is one of the calling code's runtime.
+    pub(crate) fn is_current(&self) -> bool {
+        match &self.host {
             Host::Task(cell) => is_current(&cell.shared),
             Host::Runtime(shared) => is_current(shared),
-        };
-        is_current
-            && without_preemption(|| shared.here(Worker::cpu)).is_none_or(|cpu| cpu == self.cpu)
+        }
+    }
+
+    /// The same, and on the CPU on which that code runs, if it runs on one.
+    pub(crate) fn is_near(&self) -> bool {
+        let here = || without_preemption(|| self.host.shared().here(Worker::cpu));
+        self.is_current() && here().is_none_or(|cpu| cpu == self.cpu)
     }
 
     /// Wakes `waker` from now on, when it expires and `due` has come. `false` if it has expired for the

@@ -469,17 +469,17 @@ impl Worker {
     }
 
     /// Serves every timer whose window is open, and if there is none waits until there is something to do.
-    /// Whether it waited.
+    /// Whether it waited, and was not asked for: it is still idle then.
     fn idle(&self, cpu: CpuId) -> bool {
-        let served = self.expire(cpu, os::thread::now(), true);
-        if !served {
-            self.shared.tell(cpu, || What::Idle);
-            self.wait(cpu);
+        if self.expire(cpu, os::thread::now(), true) {
+            return false;
         }
-        !served
+        self.shared.tell(cpu, || What::Idle);
+        !self.wait(cpu)
     }
 
-    fn wait(&self, cpu: CpuId) {
+    /// Waits until somebody asks for this worker, or a timer is due. Whether somebody did.
+    fn wait(&self, cpu: CpuId) -> bool {
         let slot = self.shared.slot(cpu);
         let started = os::thread::now();
         let mut now = started;
@@ -487,7 +487,7 @@ impl Worker {
             for _ in 0..SPINS_PER_READ {
                 if slot.is_pending() || self.shared.is_over() {
                     slot.take_pending();
-                    return;
+                    return true;
                 }
                 std::hint::spin_loop();
             }
@@ -495,7 +495,7 @@ impl Worker {
             std::thread::yield_now();
             now = os::thread::now();
             if self.shared.machine.next_expiry(cpu).is_some_and(|at| at <= now) {
-                return;
+                return false;
             }
         }
         if let Some(bed) = slot.fall_asleep() {
@@ -503,12 +503,13 @@ impl Worker {
             self.arm_for_sleep(until);
             os::futex::wait(&slot.bed, bed, until);
         }
-        slot.leave(self.id);
+        slot.leave(self.id).is_some_and(|asked| asked)
     }
 
     /// Serves the timers of `cpu` whose time has come, all in one visit. Of one that is idle these are all
-    /// whose windows are open, whatever it was woken for: awake, it serves them for less than an interrupt
-    /// of their own would cost. Whether there were any.
+    /// whose windows are open: awake, it serves them for less than an interrupt of their own would cost.
+    /// But none of these goes before a task: if somebody asks for the worker, what is left is served
+    /// before it waits the next time. Whether there were any.
     fn expire(&self, cpu: CpuId, now: Time, idle: bool) -> bool {
         let shared = &self.shared;
         let Some(next) = shared.machine.next_expiry(cpu) else { return false };
@@ -526,8 +527,12 @@ impl Worker {
         let mut any = false;
         while let Some(expired) = shared.machine.expire(now, cpu, walk, &mut Doorbells(shared)) {
             any = true;
-            if let Expired::Timer(expiry) = expired {
-                shared.fire(now, cpu, expiry);
+            let Expired::Timer(expiry) = expired else { continue };
+            shared.fire(now, cpu, expiry);
+            if expiry.greedy && shared.slot(cpu).is_pending() {
+                // It schedules next.
+                shared.slot(cpu).take_pending();
+                break;
             }
         }
         self.serves.store(false, Ordering::Relaxed);

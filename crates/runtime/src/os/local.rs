@@ -7,6 +7,8 @@ use crate::primitives::Arc;
 use crate::task;
 use crate::worker::Worker;
 use std::cell::Cell;
+use std::ptr;
+use std::thread::LocalKey;
 
 thread_local! {
     static WORKER: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
@@ -29,9 +31,7 @@ pub(crate) fn handling(body: impl FnOnce()) {
 
 /// Makes the calling thread `worker` while `body` runs.
 pub(crate) fn with_worker(worker: &Arc<Worker>, body: impl FnOnce()) {
-    WORKER.set(Arc::as_ptr(worker));
-    body();
-    WORKER.set(std::ptr::null());
+    pointing(&WORKER, &**worker, body);
 }
 
 /// The calling thread's worker, if it is one. May be called in a signal handler.
@@ -49,23 +49,53 @@ pub(crate) fn section<R, F: FnOnce() -> R>(section: F, on_worker: fn(&Worker, F)
 
 fn with<R>(body: impl FnOnce(Option<&Worker>) -> R) -> R {
     let worker = WORKER.get();
-    // SAFETY: the pointer is set only while `with_worker` borrows the `Arc` on this thread, and is
-    // read on this thread only, so what it points to is alive for as long as `body` runs.
+    // SAFETY: the pointer is set only while `with_worker` borrows the worker on this thread, also if it
+    // panics, and is read on this thread only, so what it points to is alive for as long as `body` runs.
     body(unsafe { worker.as_ref() })
 }
 
 /// Puts the calling thread in a poll of `task` while `body` runs.
 pub(crate) fn with_task<R>(task: &Arc<task::Cell>, body: impl FnOnce() -> R) -> R {
-    TASK.set(std::ptr::from_ref(task));
-    let result = body();
-    TASK.set(std::ptr::null());
-    result
+    pointing(&TASK, task, body)
+}
+
+/// Makes a word of the calling thread point to `what` while `body` runs, and no longer if it panics.
+fn pointing<T, R>(
+    word: &'static LocalKey<Cell<*const T>>,
+    what: &T,
+    body: impl FnOnce() -> R,
+) -> R {
+    struct End<T: 'static>(&'static LocalKey<Cell<*const T>>);
+    impl<T> Drop for End<T> {
+        fn drop(&mut self) {
+            self.0.set(ptr::null());
+        }
+    }
+    word.set(what);
+    let _end = End(word);
+    body()
 }
 
 /// The task in whose poll the calling thread is.
 pub(crate) fn task<R>(body: impl FnOnce(Option<&Arc<task::Cell>>) -> R) -> R {
     let task = TASK.get();
-    // SAFETY: the pointer is set only while `with_task` borrows the `Arc` on this thread, and is read
-    // on this thread only, so what it points to is alive for as long as `body` runs.
+    // SAFETY: the pointer is set only while `with_task` borrows the `Arc` on this thread, also if it panics,
+    // and is read on this thread only, so what it points to is alive for as long as `body` runs.
     body(unsafe { task.as_ref() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    thread_local! {
+        static WORD: Cell<*const u32> = const { Cell::new(ptr::null()) };
+    }
+
+    #[test]
+    fn a_word_points_nowhere_after_a_panic() {
+        let panics = || pointing(&WORD, &7, || assert!(WORD.get().is_null(), "it is set"));
+        assert!(std::panic::catch_unwind(panics).is_err());
+        assert!(WORD.get().is_null());
+    }
 }

@@ -22,8 +22,8 @@ pub enum MissedTicks {
     /// They come at once, one after the other, until none is behind: for who has to do something as often
     /// as the clock says. None is ever missed.
     Burst,
-    /// They are over, and the next is a period from now: at least that long lies between two, but for the
-    /// slack.
+    /// Who is later than the slack allows has the next a period from then: at least that long lies between
+    /// two, but for the slack.
     Delay,
 }
 
@@ -39,8 +39,8 @@ pub struct Tick {
 /// Moments at equal distances.
 ///
 /// They are one periodic timer of the engine, which stays armed; it is cancelled when this is dropped, and
-/// lapses when it expires unawaited twice. It is on the CPU of the task that waits: where the task waits
-/// elsewhere than the last time, the timer follows it.
+/// lapses the first time that it expires after a tick with nobody waiting. It is on the CPU of the task that
+/// waits: where the task waits elsewhere than the last time, the timer follows it.
 #[derive(Debug)]
 pub struct Interval {
     next: Time,
@@ -101,7 +101,7 @@ impl Interval {
         if now >= self.next {
             return Poll::Ready(self.take(now));
         }
-        let slack = self.slack.unwrap_or_else(tasks_slack);
+        let slack = self.allowed();
         let stays = self.armed.as_ref().is_some_and(|(armed, with)| {
             *with == slack && armed.is_near() && armed.wakes(self.next, cx.waker())
         });
@@ -113,13 +113,18 @@ impl Interval {
         Poll::Pending
     }
 
+    /// How much later than asked a moment may be.
+    fn allowed(&self) -> Nanos {
+        self.slack.unwrap_or_else(tasks_slack)
+    }
+
     /// The moment that has come by now, and those that are missed.
     fn take(&mut self, now: Time) -> Tick {
         let late = now.since(self.next);
         let behind = late.0 / self.period.0;
         let (next, overruns) = match self.missed {
             MissedTicks::Burst => (self.next + self.period, 0),
-            MissedTicks::Delay if behind > 0 => {
+            MissedTicks::Delay if behind > 0 || late > self.allowed() => {
                 // The timer's moments are others from now on.
                 self.armed = None;
                 (now + self.period, behind)

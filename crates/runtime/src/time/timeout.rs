@@ -33,6 +33,9 @@ pin_project_lite::pin_project! {
 /// Waits for `future`, which has `span` from now. It is asked first: one that is ready is in time, whatever
 /// the clock says, and the timer is not even armed. It is dropped with what this returns.
 ///
+/// A timeout of 1 ms or more does not look at the clock when it is first polled: a future that takes longer
+/// than that in its own first poll may be asked once more before it is given up.
+///
 /// ```
 /// use runyard::{Runtime, time};
 /// use std::{future::pending, time::Duration};
