@@ -5,7 +5,7 @@
 //! and only an expiry goes from the root down, over half as many levels as a binary heap has. Whoever
 //! owns an entry is told where it is, so that it is removed without a search.
 //!
-//! Rejected, with figures in `docs/design/timers.md`: the leftist heaps of [`crate::heap`], whose nodes
+//! Rejected, with figures in `docs/design/timers.md`: the leftist heaps of the run queue, whose nodes
 //! lie anywhere; balanced trees, which pay for an order that nobody walks.
 //!
 //! Invariants ([`Deadlines::check`]): no entry is due before its parent; owners know their places.
