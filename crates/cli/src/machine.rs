@@ -59,9 +59,14 @@ pub(crate) fn voluntary_switches() -> Option<u64> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?;
     let count = |thread: std::fs::DirEntry| {
         let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-        line.trim().parse::<u64>().ok()
+        number_of(&status, "voluntary_ctxt_switches")
     };
     // One that has ended meanwhile has no file.
     threads.flatten().filter_map(count).reduce(|sum, more| sum + more)
+}
+
+/// The number behind `name` and a colon at the beginning of a line, as the kernel tells of threads.
+pub(crate) fn number_of(text: &str, name: &str) -> Option<u64> {
+    let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
+    pairs.find(|(key, _)| key.trim() == name)?.1.trim().parse().ok()
 }

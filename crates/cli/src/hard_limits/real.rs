@@ -6,7 +6,7 @@
 //! CPUs, as in the idle-balance experiment. How near a group comes to its limit is claimed with a bound
 //! that a busy machine keeps, which may stop a worker for whole periods; the figure itself is shown.
 //!
-//! There is no "before": the runtime runs with all features as they are.
+//! There is no "before": the runtime runs with the features as they are by default.
 
 use super::exact::{HELD, Held, WINDOW, scenario_of};
 use super::meter::{Meter, Used};

@@ -9,7 +9,7 @@
 //! How evenly soakers share is shown only: on the runtime a CPU with one task has no tick, so that
 //! one soaker may have a CPU to itself while another waits on the normal task's.
 //!
-//! There is no "before": the runtime runs with all features as they are.
+//! There is no "before": the runtime runs with the features as they are by default.
 
 use super::case::{Case, Light};
 use super::mpstat::{Mpstat, Rows, Window};

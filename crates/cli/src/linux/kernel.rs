@@ -7,6 +7,7 @@
 //! kernel among those who lose their CPU, so that the preemptions of a task that yields are unknown.
 
 use super::cgroup::{Stat, Tree, home};
+use crate::machine::number_of;
 use crate::output;
 use crate::play::{Diary, cpu_time};
 use crate::sync::OnceLock;
@@ -65,9 +66,9 @@ impl Counts {
         });
         Counts {
             wait: stat.split_whitespace().nth(1).and_then(|wait| wait.parse().ok()),
-            voluntary: count(&status, "voluntary_ctxt_switches"),
-            involuntary: count(&status, "nonvoluntary_ctxt_switches"),
-            migrations: count(&sched, "se.nr_migrations"),
+            voluntary: number_of(&status, "voluntary_ctxt_switches"),
+            involuntary: number_of(&status, "nonvoluntary_ctxt_switches"),
+            migrations: number_of(&sched, "se.nr_migrations"),
         }
     }
 
@@ -88,12 +89,6 @@ impl Counts {
             diary,
         }
     }
-}
-
-/// The number behind `name` and a colon at the beginning of a line.
-fn count(text: &str, name: &str) -> Option<u64> {
-    let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
-    pairs.find(|(key, _)| key.trim() == name)?.1.trim().parse().ok()
 }
 
 /// What of the machine the tasks of a run have.
@@ -191,7 +186,7 @@ mod tests {
 
     /// The slice of the calling thread in nanoseconds, if the kernel says it.
     fn slice_ns() -> Option<u64> {
-        count(&std::fs::read_to_string("/proc/thread-self/sched").ok()?, "se.slice")
+        number_of(&std::fs::read_to_string("/proc/thread-self/sched").ok()?, "se.slice")
     }
 
     #[test]
