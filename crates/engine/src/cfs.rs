@@ -146,12 +146,18 @@ impl<P, G: Groups> RunQueue<P, G> {
         if unfair { first } else { second }
     }
 
-    /// Whether a woken entity preempts the one that runs (`wakeup_preempt_entity`).
+    /// Whether a woken entity preempts the one that runs (`wakeup_preempt_entity`). One that is hardly
+    /// ahead is let go on, so that it gets something done between two switches; but not an
+    /// [exhausted](RunQueue::is_exhausted) group.
     pub(crate) fn preempts_cfs(&self, curr: Index, woken: Index) -> bool {
         let (entity, least) = (self.entity(curr), self.config.min_granularity.0);
         let owed = self.queue(entity.parent).owed == Some(curr);
-        let verdict = self.verdict(entity, self.entity(woken));
-        verdict == Verdict::Preempts && !(owed && entity.ran_since_pick() < least)
+        let preempts = match self.verdict(entity, self.entity(woken)) {
+            Verdict::Preempts => true,
+            Verdict::Tie => self.is_exhausted(curr),
+            Verdict::Stays => false,
+        };
+        preempts && !(owed && entity.ran_since_pick() < least)
     }
 
     fn verdict(&self, curr: &Entity, other: &Entity) -> Verdict {

@@ -148,9 +148,11 @@ pub(crate) struct FairQueue {
 
 /// A group on this CPU.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct GroupQueue {
-    pub(crate) group: GroupId,
+    /// First, as in a task: see [`RunQueue::entity`].
     pub(crate) entity: Entity,
+    pub(crate) group: GroupId,
     pub(crate) lag: Lag,
     pub(crate) queue: FairQueue,
     /// What this CPU adds to the group's load.

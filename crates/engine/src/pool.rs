@@ -43,6 +43,9 @@ pub struct Grant {
     pub(crate) until: Time,
     /// Each CPU's own part of the runtime of a period.
     pub(crate) part: Nanos,
+    /// The group counts as exhausted until then: the end of the period after the last in which it was
+    /// throttled.
+    pub(crate) exhausted_until: Time,
     /// Of which pool of the group it is.
     epoch: u32,
 }
@@ -59,8 +62,14 @@ impl Grant {
     }
 
     /// Of a group whose limit is being taken away: all that is asked for.
-    pub const UNLIMITED: Grant =
-        Grant { drawn: 0, left: i64::MAX / 2, until: Time::MAX, part: Nanos::MAX, epoch: 0 };
+    pub const UNLIMITED: Grant = Grant {
+        drawn: 0,
+        left: i64::MAX / 2,
+        until: Time::MAX,
+        part: Nanos::MAX,
+        exhausted_until: Time::ZERO,
+        epoch: 0,
+    };
 
     /// What was drawn.
     #[must_use]
@@ -99,6 +108,8 @@ pub struct Pool {
     /// In this period somebody drew or wanted to; was throttled.
     active: bool,
     was_throttled: bool,
+    /// See [`Grant::exhausted_until`].
+    exhausted_until: Time,
     usage: Usage,
     /// What CPUs hold now.
     held: i64,
@@ -133,6 +144,7 @@ impl Pool {
             first,
             active: false,
             was_throttled: false,
+            exhausted_until: Time::ZERO,
             usage: Usage::default(),
             granted: full.into(),
             used: 0,
@@ -170,11 +182,21 @@ impl Pool {
     pub fn draw(&mut self, now: Time, cpu: CpuId, waits: bool) -> Grant {
         self.refill(now);
         self.active = true;
-        let (until, of_cpu) = (self.period_end, self.part.of_cpu);
-        let mut grant = Grant { drawn: 0, left: 0, until, part: of_cpu, epoch: self.epoch };
+        let until = self.period_end;
         if self.left <= 0 {
-            self.was_throttled |= waits;
             self.note_throttled(cpu, waits);
+            self.was_throttled |= waits;
+            self.note_exhausted();
+        }
+        let mut grant = Grant {
+            drawn: 0,
+            left: 0,
+            until,
+            part: self.part.of_cpu,
+            exhausted_until: self.exhausted_until,
+            epoch: self.epoch,
+        };
+        if self.left <= 0 {
             return grant;
         }
         let (least, rest) = (MIN_GRANT.0.cast_signed(), until.since(now).0.cast_signed());
@@ -310,6 +332,13 @@ impl Pool {
         self.drawn = 0;
         self.was_throttled = waiting && self.left <= 0;
         self.active = self.was_throttled;
+        self.note_exhausted();
+    }
+
+    fn note_exhausted(&mut self) {
+        if self.was_throttled {
+            self.exhausted_until = self.period_end + self.limit.period();
+        }
     }
 }
 
@@ -389,6 +418,27 @@ mod tests {
         assert_eq!(pool.first_throttled(), None);
         let usage = pool.usage(Time(MS));
         assert_eq!((usage.nr_periods, usage.nr_throttled), (1, 1));
+    }
+
+    #[test]
+    fn a_group_is_exhausted_until_the_end_of_the_period_after() {
+        let mut pool = pool(10, 0);
+        let until = |pool: &mut Pool, ms, waits| {
+            pool.draw(Time(ms * MS), CpuId(0), waits).exhausted_until.0 / MS
+        };
+        drain(&mut pool, 0);
+        assert_eq!(until(&mut pool, 20, false), 0, "nobody was throttled");
+        assert_eq!(until(&mut pool, 30, true), 200);
+        assert_eq!(until(&mut pool, 199, true), 200, "nor was anybody in this one");
+        drain(&mut pool, 250 * MS);
+        assert_eq!(until(&mut pool, 250, true), 400);
+        // A debt of three quotas: who waits for it does so through the next periods too.
+        let mut grant = pool.draw(Time(300 * MS), CpuId(0), false);
+        grant.charge(Nanos(40 * MS));
+        let _ = pool.give_back(Time(300 * MS), grant);
+        assert_eq!(until(&mut pool, 310, true), 500);
+        pool.refill(Time(410 * MS));
+        assert_eq!(pool.exhausted_until, Time(600 * MS));
     }
 
     #[test]

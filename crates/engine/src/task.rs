@@ -46,7 +46,10 @@ impl Slot {
 
 /// What is scheduled. `P` is what the host needs to run it; it is here except while the task runs.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Task<P> {
+    /// First, as in a group: see [`RunQueue::entity`](crate::run_queue::RunQueue).
+    pub(crate) fair: Entity,
     /// Its name for ever.
     pub id: TaskId,
     /// The host's part; absent while the task runs.
@@ -60,7 +63,6 @@ pub struct Task<P> {
     pub(crate) cpu: CpuId,
     /// Until when it ran; `None` if it never did.
     pub(crate) ran_until: Option<Time>,
-    pub(crate) fair: Entity,
     /// Where it stands against the others of its fair queue while it is in none.
     pub(crate) lag: Lag,
     /// How much of its SCHED_RR slice is used.

@@ -426,6 +426,14 @@ impl<P, G: Groups> RunQueue<P, G> {
         grant.usable(now)
     }
 
+    /// Whether an entity that runs is a group that was throttled in this period or the last: it has more
+    /// work than budget, so how much it gets done does not depend on when it runs.
+    pub(crate) fn is_exhausted(&self, at: Index) -> bool {
+        let Member::Group(group) = self.member(at) else { return false };
+        let grant = group.budget.and_then(|budget| budget.grant);
+        grant.is_some_and(|grant| self.clock < grant.exhausted_until)
+    }
+
     fn return_grant(&mut self, at: Index) {
         let (group, now, cpu) = (self.group(at).group, self.clock, self.cpu);
         let Some(grant) = self.budget_mut(at).grant.take() else { return };

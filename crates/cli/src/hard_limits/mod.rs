@@ -2,7 +2,7 @@
 //! do not concern, and what they give whom they do.
 //!
 //! The document's tables are the first half ([`founding`]). It has no figures for what a limit is for, so
-//! the second half is what a user asks of it ([`exact`]). All of them are simulated; what fits any machine
+//! the second half is what a user asks of it: that it is kept ([`exact`]), and protects ([`tenants`]). All of them are simulated; what fits any machine
 //! is asked of the runtime too ([`mod@real`]). What the kernel's own limits do on the CPUs that there are,
 //! beside the simulated ones, is in `docs/fidelity.md`.
 
@@ -11,6 +11,7 @@ mod founding;
 mod meter;
 mod real;
 mod setting;
+mod tenants;
 
 use crate::Failure;
 use crate::figure::Figure;
@@ -20,7 +21,7 @@ use exact::{CASES, Pair};
 use founding::{ROWS, Took};
 use meter::Used;
 use rayon::prelude::*;
-use runyard_report::{Claim, Experiment, Verdict};
+use runyard_report::{Claim, Experiment, Histogram, Verdict};
 use setting::Setting;
 
 /// How many runs `--soak` asks for, each of everything.
@@ -34,12 +35,15 @@ struct Measured {
     /// Of [`CASES`].
     exact: Vec<Pair>,
     below: Used,
+    /// Of [`tenants::CASES`], in [`tenants::RUNS`].
+    tenants: Vec<[Histogram; 3]>,
 }
 
 /// In virtual time, with hard limits and without; with `soak` with several seeds.
 pub(crate) fn simulated(soak: bool) -> Result<Reproduced, Failure> {
     let seeds = if soak { SOAK_RUNS } else { 1 };
     let runs = Setting::ALL.len() * ROWS.len() + 2 * CASES.len() + 1;
+    let runs = runs + tenants::RUNS.len() * tenants::CASES.len();
     let bar = output::bar("runs", seeds * runs as u64);
     let measured: Result<Vec<_>, _> =
         (1..=seeds).map(|seed| Measured::of(seed, || bar.inc(1))).collect();
@@ -87,13 +91,22 @@ impl Measured {
         let exact: Result<Vec<_>, _> =
             CASES.par_iter().with_max_len(1).map(|case| case.pair(seed, &done)).collect();
         let below = exact::below(seed).inspect(|_| done())?;
-        Ok(Measured { founding: founding?, exact: exact?, below })
+        let runs = |case: &tenants::Case| -> Result<[Histogram; 3], Failure> {
+            let run = |run: &tenants::Run| case.run(*run, seed).inspect(|_| done());
+            let runs: Result<Vec<_>, _> = tenants::RUNS.par_iter().map(run).collect();
+            Ok(runs?.try_into().expect("as many as there are runs"))
+        };
+        let tenants: Result<Vec<_>, _> =
+            tenants::CASES.par_iter().with_max_len(1).map(runs).collect();
+        Ok(Measured { founding: founding?, exact: exact?, below, tenants: tenants? })
     }
 
     fn claims(&self) -> Vec<Claim> {
         let rows = ROWS.iter().zip(&self.founding).flat_map(|(row, runs)| row.claims(runs));
         let cases = CASES.iter().zip(&self.exact).flat_map(|(case, pair)| case.claims(pair));
-        rows.chain(cases).chain(exact::below_claims(&self.below)).collect()
+        let tenants = tenants::CASES.into_iter().zip(&self.tenants);
+        let tenants = tenants.map(|(case, runs)| case.claim(runs));
+        rows.chain(cases).chain(exact::below_claims(&self.below)).chain(tenants).collect()
     }
 }
 
@@ -124,6 +137,7 @@ mod tests {
             founding: vec![[took.clone(), took.clone(), took]; ROWS.len()],
             exact: vec![Pair::default(); CASES.len()],
             below: Used::default(),
+            tenants: vec![Default::default(); tenants::CASES.len()],
         }
     }
 }

@@ -260,6 +260,44 @@ fn a_group_that_comes_back_has_no_advantage() {
     }
 }
 
+/// A task that computes for 100 us and sleeps for 400, in rounds.
+const SLEEPER: &str = "'loop': -1, 'timer_slack': 0, 'run': 100, 'sleep': 400";
+
+/// When each round of such a task ended, and for how long others ran in it while it would have.
+fn waits(run: &Run, name: &str) -> Vec<(Time, Nanos)> {
+    let done = run.at_step(name, 1);
+    done.windows(2).map(|two| (two[1], Nanos(two[1].since(two[0]).0 - 500_000))).collect()
+}
+
+/// Who is hardly behind a running task lets it go on for a while, but not one of a group that was
+/// throttled in this period or the last: it will be again, however often it is preempted until then.
+#[test]
+fn an_exhausted_group_keeps_nobody_waiting_who_wakes_up() {
+    let of = |limit, hog| {
+        let groups = format!("'/a': {{'runtime': {limit}}}");
+        let tasks = format!("'hog': {{'group': '/a', 'loop': -1, {hog}}}, 'w': {{{SLEEPER}}}");
+        run(world().millis(2_000), &groups, &tasks)
+    };
+    let below = of(20_000, "'run': 10000, 'sleep': 90000");
+    below.is("throttled", below.outcome.limits[&GroupId(1)].usage.nr_throttled, 0);
+    let waited = waits(&below, "w").into_iter().filter(|&(_, wait)| wait > Nanos::ZERO).count();
+    below.holds(waited >= 20, &format!("w waits {waited} times"));
+    let beyond = of(10_000, "'run': 10000");
+    let first = beyond.times(|event| event.what == What::Throttled { group: GroupId(1) })[0];
+    for (at, wait) in waits(&beyond, "w") {
+        let fine = at <= first || wait == Nanos::ZERO;
+        beyond.holds(fine, &format!("w waits for {wait} at {at}"));
+    }
+}
+
+/// Its own tasks preempt as those of any other, or a group of short ones would not get what it has.
+#[test]
+fn an_exhausted_group_of_short_tasks_gets_what_it_was_given() {
+    let tasks = hogs("hog", 1, "/") + &format!("'w': {{'group': '/a', {SLEEPER}}}");
+    let run = run(world().millis(2_000), "'/a': {'runtime': 15000}", &tasks);
+    near(&run, "w", 15.0);
+}
+
 /// A real-time task that runs alone on its CPU is held from the moment on at which its group, or the
 /// one above, gets a limit.
 #[test]
