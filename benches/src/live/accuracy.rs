@@ -1,6 +1,10 @@
 //! How late a periodic task is for its timer, beside `cyclictest` (rt-tests), which measures the same of a
 //! kernel thread with SCHED_FIFO: on an idle machine, and beside tasks or threads that keep all CPUs.
 //!
+//! cyclictest keeps idle CPUs from every idle state, unless it is to spare the battery (`--laptop`). So do
+//! our turns beside it; and an idle machine that is let sleep has rows of its own. (Once ours did not ask for
+//! it: who of the two was later was then a question of idle states.)
+//!
 //! Each is beside hogs of its own kind: ours are tasks of the runtime, of which the probe stops one each
 //! time; cyclictest's are threads with SCHED_OTHER. Periods and their number are the same, turns are
 //! interleaved. cyclictest tells whole microseconds, of which the middle is taken.
@@ -10,7 +14,7 @@ use super::probe::{
     Lateness, PERIOD, PRIORITY, WORKERS, beside_hogs, beside_threads, percentiles, probe,
 };
 use crate::live::host::{Host, Runyard};
-use runyard::{Task, TaskBuilder};
+use runyard::{Runtime, Task, TaskBuilder};
 use serde::Serialize;
 use std::process::Command;
 use std::time::Duration;
@@ -18,7 +22,11 @@ use std::time::Duration;
 /// What is around the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Around {
-    Nothing,
+    /// CPUs that are kept from idle states.
+    Idle,
+    /// CPUs that enter idle states.
+    IdleStates,
+    /// CPUs that are busy.
     Hogs,
 }
 
@@ -31,10 +39,13 @@ enum Probe {
 }
 
 /// What is measured of whom; the first of each kind is what the others are compared with.
-const ROWS: [(Around, Probe, &str); 6] = [
-    (Around::Nothing, Probe::Cyclictest, "idle: cyclictest, SCHED_FIFO"),
-    (Around::Nothing, Probe::Fifo, "idle: runyard, FIFO"),
-    (Around::Nothing, Probe::Fair, "idle: runyard, fair, no slack"),
+const ROWS: [(Around, Probe, &str); 9] = [
+    (Around::Idle, Probe::Cyclictest, "idle: cyclictest, SCHED_FIFO"),
+    (Around::Idle, Probe::Fifo, "idle: runyard, FIFO"),
+    (Around::Idle, Probe::Fair, "idle: runyard, fair, no slack"),
+    (Around::IdleStates, Probe::Cyclictest, "idle states: cyclictest --laptop"),
+    (Around::IdleStates, Probe::Fifo, "idle states: runyard, FIFO"),
+    (Around::IdleStates, Probe::Fair, "idle states: runyard, fair, no slack"),
     (Around::Hogs, Probe::Cyclictest, "hogs: cyclictest, SCHED_FIFO"),
     (Around::Hogs, Probe::Fifo, "hogs: runyard, FIFO"),
     (Around::Hogs, Probe::Fair, "hogs: runyard, fair, no slack"),
@@ -79,29 +90,34 @@ pub(crate) fn measure(effort: &Effort) -> Vec<Accuracy> {
 
 fn lateness(around: Around, probe: Probe, periods: usize) -> Option<Vec<Duration>> {
     match (probe, around) {
-        (Probe::Cyclictest, Around::Nothing) => cyclictest(periods),
-        (Probe::Cyclictest, Around::Hogs) => beside_threads(|| cyclictest(periods)),
+        (Probe::Cyclictest, Around::Idle) => cyclictest(periods, &[]),
+        (Probe::Cyclictest, Around::IdleStates) => cyclictest(periods, &["--laptop"]),
+        (Probe::Cyclictest, Around::Hogs) => beside_threads(|| cyclictest(periods, &[])),
         (Probe::Fifo, _) => Some(on_runyard(around, Task::builder().fifo(PRIORITY), periods)),
         (Probe::Fair, _) => Some(on_runyard(around, Task::builder(), periods)),
     }
 }
 
 fn on_runyard(around: Around, task: TaskBuilder, periods: usize) -> Vec<Duration> {
-    let runtime = Runyard::start(WORKERS);
+    let builder = Runtime::builder().workers(WORKERS);
+    let runtime = Runyard(match around {
+        Around::Idle | Around::Hogs => builder.cpu_latency(Duration::ZERO).build(),
+        Around::IdleStates => builder.build(),
+    });
     let task = task.slack(Duration::ZERO);
     let probed = async { task.spawn(probe(periods)).await.expect("the probe does not panic") };
     match around {
-        Around::Nothing => runtime.block_on(probed),
+        Around::Idle | Around::IdleStates => runtime.block_on(probed),
         Around::Hogs => beside_hogs(&runtime, probed),
     }
 }
 
 /// `None` if it is not there, or not permitted to be SCHED_FIFO.
-fn cyclictest(periods: usize) -> Option<Vec<Duration>> {
+fn cyclictest(periods: usize, more: &[&str]) -> Option<Vec<Duration>> {
     let (period, loops) = (PERIOD.as_micros().to_string(), periods.to_string());
     let (priority, most) = (PRIORITY.to_string(), MOST_MICROS.to_string());
     let arguments = ["-q", "-m", "-p", &priority, "-i", &period, "-l", &loops, "-h", &most];
-    let output = Command::new("cyclictest").args(arguments).output().ok()?;
+    let output = Command::new("cyclictest").args(arguments).args(more).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let found = histogram(&text);
     (output.status.success() && !found.is_empty()).then_some(found)

@@ -29,6 +29,7 @@
 //!   to that task. [`without_preemption`] spares short sections the trouble. [`sync::Mutex`] lends who
 //!   has it the priority of who waits.
 //! * A [`Group`] of tasks can be held to so much CPU time ([`Limit`]), whatever its polls are like.
+//! * A CPU that idles deeply comes back late, by tens of microseconds: [`Builder::cpu_latency`].
 //! * A thread that a task makes inherits the worker's one CPU and its blocked signals.
 //! * Linux only; where the kernel refuses what preemption needs, polls end by themselves.
 
@@ -39,6 +40,8 @@ struct Readme;
 
 #[cfg(not(loom))]
 mod builder;
+#[cfg(not(loom))]
+mod cpu_latency;
 #[cfg(not(loom))]
 mod group;
 mod handoff;

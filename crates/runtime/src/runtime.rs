@@ -1,6 +1,7 @@
 //! A runtime, how it is made, and which one the calling code belongs to.
 
 use crate::builder::Task;
+use crate::cpu_latency;
 use crate::group::GroupBuilder;
 use crate::observe::Observer;
 use crate::os;
@@ -10,6 +11,7 @@ use crate::task::JoinHandle;
 use runyard_engine::attr::LatencyNice;
 use runyard_engine::features::Features;
 use std::cell::RefCell;
+use std::fs::File;
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
@@ -21,6 +23,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Runtime {
     shared: Arc<Shared>,
+    /// Open as long as idle CPUs are to come back in time.
+    cpu_latency: Option<File>,
 }
 
 /// How many task groups there is room for, if not said: a machine of a kernel has some hundred, most of
@@ -33,6 +37,7 @@ pub struct Builder {
     workers: Option<usize>,
     pub(crate) signal: i32,
     preempt: bool,
+    cpu_latency: Option<Duration>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) lowest_latency_nice: LatencyNice,
     pub(crate) max_groups: usize,
@@ -45,6 +50,7 @@ impl Default for Builder {
             workers: None,
             signal: libc::SIGURG,
             preempt: true,
+            cpu_latency: None,
             observer: None,
             lowest_latency_nice: LatencyNice::MIN,
             max_groups: MAX_GROUPS,
@@ -73,6 +79,28 @@ impl Builder {
     #[must_use]
     pub fn preempt(mut self, preempt: bool) -> Builder {
         self.preempt = preempt;
+        self
+    }
+
+    /// The longest that an idle CPU may take to come back; what the machine does by itself if not said.
+    /// Zero keeps CPUs from every idle state: what they wake up for is as early as on busy ones.
+    ///
+    /// This is the kernel's CPU latency QoS, which `cyclictest` asks for too, always zero. A request
+    /// holds on the whole machine, on CPUs of others too, until the last task of the runtime has ended;
+    /// it costs energy, and what an idle CPU leaves to its siblings or its host. It needs the permission
+    /// to write `/dev/cpu_dma_latency`, which usually root has. The kernel counts whole microseconds;
+    /// what is less counts as zero.
+    ///
+    /// ```
+    /// use runyard::{Runtime, spawn};
+    /// use std::time::Duration;
+    ///
+    /// let runtime = Runtime::builder().cpu_latency(Duration::from_micros(20)).build();
+    /// assert_eq!(runtime.block_on(async { spawn(async { 7 }).await.unwrap() }), 7);
+    /// ```
+    #[must_use]
+    pub fn cpu_latency(mut self, longest: Duration) -> Builder {
+        self.cpu_latency = Some(longest);
         self
     }
 
@@ -119,7 +147,8 @@ impl Builder {
     }
 
     /// Starts the threads. Where the operating system refuses what preemption needs, it says so on
-    /// standard error, once, and tasks keep their CPU until their next await.
+    /// standard error, once, and tasks keep their CPU until their next await. So it does where a [CPU
+    /// latency](Builder::cpu_latency) is refused, and CPUs idle as they would.
     ///
     /// # Panics
     /// If the operating system makes no threads.
@@ -131,9 +160,10 @@ impl Builder {
         }
         cpus.truncate(self.workers.unwrap_or(usize::MAX).max(1));
         let preempts = self.preempt && may_preempt(self.signal, cpus[0]);
+        let cpu_latency = self.cpu_latency.and_then(cpu_latency::ask);
         let shared = Arc::new(Shared::new(cpus, preempts, self));
         shared.start();
-        Runtime { shared }
+        Runtime { shared, cpu_latency }
     }
 }
 
@@ -212,11 +242,15 @@ impl Default for Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        let shared = self.shared.clone();
+        let (shared, cpu_latency) = (self.shared.clone(), self.cpu_latency.take());
+        let end = move || {
+            shared.shut_down();
+            drop(cpu_latency);
+        };
         match self.shared.here(|_| ()) {
             // A task of its own cannot wait for itself.
-            Some(()) => drop(thread::spawn(move || shared.shut_down())),
-            None => shared.shut_down(),
+            Some(()) => drop(thread::spawn(end)),
+            None => end(),
         }
     }
 }
