@@ -115,6 +115,10 @@ impl Group {
             let bells = &mut Doorbells(shared);
             shared.machine.set_limit(os::thread::now(), self.id(), new, bells);
         });
+        // Who is held back now may have what others wait for.
+        for cell in shared.cells() {
+            without_preemption(|| cell.stands_differently());
+        }
         Ok(())
     }
 

@@ -82,7 +82,7 @@ impl fmt::Debug for Core {
 /// What a task inherits, and for what it waits.
 #[derive(Debug, Default)]
 pub(crate) struct Inheritance {
-    /// What those who wait for each mutex lend that it has.
+    /// What those who wait lend, for each mutex that it has and somebody waits for: nothing, maybe.
     lent: Vec<(Arc<Core>, Lent)>,
     waits: Vec<Wait>,
     /// All that together, as the engine knows it.
@@ -90,12 +90,10 @@ pub(crate) struct Inheritance {
 }
 
 impl Inheritance {
-    /// Those who wait for `core` lend so much from now on.
-    fn set(&mut self, core: &Arc<Core>, lent: Lent) {
+    /// Those who wait for `core` lend so much from now on; `None` if nobody does, or another has it.
+    fn set(&mut self, core: &Arc<Core>, lent: Option<Lent>) {
         self.lent.retain(|(of, _)| !Arc::ptr_eq(of, core));
-        if lent != Lent::default() {
-            self.lent.push((core.clone(), lent));
-        }
+        self.lent.extend(lent.map(|lent| (core.clone(), lent)));
     }
 
     /// Tells the engine what the task inherits in all, if that has changed; then it lends something else
@@ -125,7 +123,7 @@ impl Cell {
         Waiter { prio: own.max(total.boost), group: total.group.unwrap_or(self.group_id()) }
     }
 
-    /// Its policy or its group is another: it lends and inherits something else.
+    /// Its policy, its group, or the limit of a group is another: it lends and inherits something else.
     pub(crate) fn stands_differently(&self) {
         let (has, waits) = {
             let inheritance = lock(&self.inheritance);
@@ -162,7 +160,7 @@ impl Core {
     #[must_use]
     fn lend(self: &Arc<Core>, queue: QueueGuard<'_, WaitQueue>) -> Vec<Wait> {
         let Some(holder) = queue.holder.clone() else { return Vec::new() };
-        let lent = queue.lent_to(&holder);
+        let lent = queue.iter().next().map(|_| queue.lent_to(&holder));
         let mut inheritance = lock(&holder.inheritance);
         inheritance.set(self, lent);
         drop(queue);
@@ -207,7 +205,7 @@ impl Core {
         let mut walks = Vec::new();
         if let Some(old) = old {
             let mut inheritance = lock(&old.inheritance);
-            inheritance.set(self, Lent::default());
+            inheritance.set(self, None);
             walks = inheritance.tell(&old);
         }
         if let Some((ticket, Waits { cell: Some(cell), .. })) = &next {

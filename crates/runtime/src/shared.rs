@@ -524,6 +524,16 @@ impl Shared {
         lock(&self.parts[place.part()]).live.get(place.key()).cloned()
     }
 
+    /// The cells of the live tasks, in each part as it is when that is looked at.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = Arc<Cell>> {
+        self.parts.iter().flat_map(|part| {
+            without_preemption(|| {
+                let part = lock(part);
+                part.live.iter().map(|(_, cell)| cell.clone()).collect::<Vec<_>>()
+            })
+        })
+    }
+
     /// A task is over. Keeps its box and its cell for the next one, if there is room. In a worker's
     /// own code.
     pub(crate) fn ended(&self, mut task: TaskOf<Job>, cell: Arc<Cell>) {
@@ -571,12 +581,7 @@ impl Shared {
         without_preemption(|| {
             self.machine.lift_limits(os::thread::now(), &mut Doorbells(self));
         });
-        for part in &self.parts {
-            let cells: Vec<_> = without_preemption(|| {
-                lock(part).live.iter().map(|(_, cell)| cell.clone()).collect()
-            });
-            cells.iter().for_each(|cell| cell.abort());
-        }
+        self.cells().for_each(|cell| cell.abort());
         while self.nr_live.load(Ordering::SeqCst) > 0 {
             thread::park();
         }

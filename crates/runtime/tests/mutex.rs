@@ -287,6 +287,66 @@ fn who_is_out_of_budget_gives_it_back_all_the_same() {
     });
 }
 
+/// Somebody waits for one who has budget, until the group of that one gets a limit, or until it is brought
+/// to a group that has one. Who waits is a task, or a thread that is none.
+#[test]
+fn who_is_out_of_budget_later_gives_it_back_all_the_same() {
+    for (moves, is_task) in [(false, true), (true, true), (false, false), (true, false)] {
+        ends(move || becomes_out_of_budget(moves, is_task));
+    }
+}
+
+fn becomes_out_of_budget(moves: bool, is_task: bool) {
+    let runtime = workers(2);
+    let group = runtime.group("throttled").create().unwrap();
+    let mutex = Arc::new(Mutex::new(0));
+    let [holds, waits, goes_on] = [(); 3].map(|()| Flag::default());
+    let builder = if moves { Task::builder() } else { Task::builder().group(&group) };
+    let task = start(&runtime, builder, {
+        let (mutex, holds, goes_on) = (mutex.clone(), holds.clone(), goes_on.clone());
+        async move {
+            let mut guard = mutex.lock().await;
+            holds.set();
+            while !goes_on.is_set() {
+                yield_now().await;
+            }
+            // In its budget this takes most of a minute.
+            let begin = cpu_time();
+            while cpu_time() - begin < ms(50) {}
+            *guard += 1;
+        }
+    });
+    holds.wait();
+    let waiting = waits.clone();
+    let waiter = async move {
+        let mut lock = pin!(mutex.lock());
+        let polled = |cx: &mut std::task::Context<'_>| {
+            let polled = lock.as_mut().poll(cx);
+            waiting.set();
+            polled.map(|guard| *guard)
+        };
+        poll_fn(polled).await
+    };
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| match is_task {
+            true => runtime.block_on(async { spawn(waiter).await.unwrap() }),
+            false => runtime.block_on(waiter),
+        });
+        waits.wait();
+        group.set_limit(Limit::new(ms(1), Duration::from_secs(1))).unwrap();
+        if moves {
+            task.task().set_group(&group);
+        }
+        goes_on.set();
+        let begin = Instant::now();
+        assert_eq!(waiter.join().unwrap(), 1);
+        let took = begin.elapsed();
+        assert!(took < Duration::from_secs(30), "{took:?}: {moves}, {is_task}");
+    });
+    group.set_limit(None).unwrap();
+    runtime.block_on(task).unwrap();
+}
+
 #[test]
 fn a_panic_gives_it_back() {
     ends(|| {
