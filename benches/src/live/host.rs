@@ -37,6 +37,15 @@ pub(crate) trait Host: Sized + 'static {
 
     /// Waits for `span`.
     fn sleep(span: Duration) -> Self::Sleep;
+
+    /// A mutual exclusion of the runtime's own.
+    type Mutex: Default + Send + Sync + 'static;
+
+    /// Locks it, counts, and gives it back, after `holding` was ready; what is counted then.
+    fn count(
+        mutex: &Self::Mutex,
+        holding: impl Future<Output = ()> + Send,
+    ) -> impl Future<Output = usize> + Send;
 }
 
 /// This project.
@@ -77,6 +86,15 @@ impl Host for Runyard {
 
     fn sleep(span: Duration) -> runyard::time::Sleep {
         runyard::time::sleep(span)
+    }
+
+    type Mutex = runyard::sync::Mutex<usize>;
+
+    async fn count(mutex: &Self::Mutex, holding: impl Future<Output = ()> + Send) -> usize {
+        let mut counted = mutex.lock().await;
+        holding.await;
+        *counted += 1;
+        *counted
     }
 }
 
@@ -121,5 +139,14 @@ impl Host for Tokio {
 
     fn sleep(span: Duration) -> tokio::time::Sleep {
         tokio::time::sleep(span)
+    }
+
+    type Mutex = tokio::sync::Mutex<usize>;
+
+    async fn count(mutex: &Self::Mutex, holding: impl Future<Output = ()> + Send) -> usize {
+        let mut counted = mutex.lock().await;
+        holding.await;
+        *counted += 1;
+        *counted
     }
 }

@@ -43,6 +43,10 @@ pub enum Workload {
     SpawnManyRemoteBusy1,
     /// 1,000 such tasks while the workers are kept busy by chains of tasks
     SpawnManyRemoteBusy2,
+    /// A task locks a mutex of the runtime's own again and again
+    LockAlone,
+    /// Eight tasks want one such mutex 1,000 times each, and yield while they have it
+    LockCrowd,
     /// Two tasks pass a token to and fro on two workers
     Pair,
     /// The same pair, beside two kernel threads that park and unpark
@@ -131,6 +135,8 @@ impl Measured {
                 ("spawn_many_remote_busy2", Bench::SpawnManyRemoteBusy2, Peer::Tokio)
             }
             Workload::Pair => ("pair", Bench::Pair, Peer::Tokio),
+            Workload::LockAlone => ("lock_alone", Bench::LockAlone, Peer::Tokio),
+            Workload::LockCrowd => ("lock_crowd", Bench::LockCrowd, Peer::Tokio),
             Workload::Kernel => ("kernel", Bench::Pair, Peer::Kernel),
             Workload::PingpongHog => return self.beside_hog.extend(hog::measure(effort)),
             Workload::Probe => return self.lateness.extend(probe::measure(effort)),

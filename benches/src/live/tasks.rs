@@ -34,6 +34,10 @@ pub(crate) enum Bench {
     SpawnManyRemoteBusy2,
     /// Two tasks that pass a token through two channels. An operation is a round trip.
     Pair,
+    /// A task that locks a mutex which nobody else wants. An operation is to have had it.
+    LockAlone,
+    /// Tasks that want one mutex, and each yields while it has it. An operation is to have had it.
+    LockCrowd,
 }
 
 /// How much of everything an iteration has.
@@ -47,11 +51,13 @@ pub(crate) struct Sizes {
     pub(crate) yielders: usize,
     pub(crate) yields: usize,
     pub(crate) round_trips: usize,
+    pub(crate) crowd: usize,
+    pub(crate) locks: usize,
 }
 
 impl Sizes {
     /// tokio's, with as many workers as the machines have CPUs on which this is compared, and so
-    /// many round trips that starting the two tasks costs nothing.
+    /// many round trips and locks that starting the tasks costs nothing.
     pub(crate) const FULL: Sizes = Sizes {
         workers: 2,
         spawns: 10_000,
@@ -61,6 +67,8 @@ impl Sizes {
         yielders: 200,
         yields: 1_000,
         round_trips: 10_000,
+        crowd: 8,
+        locks: 1_000,
     };
 }
 
@@ -104,6 +112,8 @@ impl<H: Host> Prepared<H> {
             }
             Bench::SpawnManyRemoteBusy2 => spawn_many_remote(host, sizes.spawns_beside_chains),
             Bench::Pair => round_trips(host, sizes.round_trips),
+            Bench::LockAlone => lock_alone(host, sizes.crowd * sizes.locks),
+            Bench::LockCrowd => lock_crowd(host, sizes.crowd, sizes.locks),
         }
     }
 
@@ -263,6 +273,40 @@ fn round_trips<H: Host>(host: &H, times: usize) -> usize {
     })
 }
 
+fn lock_alone<H: Host>(host: &H, times: usize) -> usize {
+    let task = host.spawn_from_outside(async move {
+        let mutex = H::Mutex::default();
+        let mut counted = 0;
+        for _ in 0..times {
+            counted = H::count(&mutex, async {}).await;
+        }
+        counted
+    });
+    host.block_on(task).expect("nothing panics")
+}
+
+fn lock_crowd<H: Host>(host: &H, tasks: usize, times: usize) -> usize {
+    let mutex = Arc::new(H::Mutex::default());
+    let tasks = (0..tasks).map(|_| {
+        let mutex = mutex.clone();
+        host.spawn_from_outside(async move {
+            let mut counted = 0;
+            for _ in 0..times {
+                counted = H::count(&mutex, H::yield_now()).await;
+            }
+            counted
+        })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    host.block_on(async {
+        let mut most = 0;
+        for task in tasks {
+            most = most.max(task.await.expect("nothing panics"));
+        }
+        most
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::host::{Runyard, Tokio};
@@ -279,6 +323,8 @@ mod tests {
         yielders: 7,
         yields: 19,
         round_trips: 17,
+        crowd: 5,
+        locks: 13,
     };
 
     fn counts(bench: Bench, expected: usize) {
@@ -330,5 +376,11 @@ mod tests {
     #[test]
     fn the_pair_makes_every_round_trip() {
         counts(Bench::Pair, TINY.round_trips);
+    }
+
+    #[test]
+    fn every_lock_is_counted() {
+        counts(Bench::LockAlone, TINY.crowd * TINY.locks);
+        counts(Bench::LockCrowd, TINY.crowd * TINY.locks);
     }
 }
