@@ -464,7 +464,7 @@ impl<W: Controlled> Machine<W> {
         kick_if(news.resched, cpu, fx);
     }
 
-    /// Calls `look` with the run queue of `cpu`, for checks.
+    /// Calls `look` with the run queue of `cpu`.
     pub fn inspect<R>(&self, cpu: CpuId, look: impl FnOnce(&Queue<W>) -> R) -> R {
         look(&lock(&self.cpus[cpu.index()].queue).rq)
     }
