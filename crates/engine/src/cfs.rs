@@ -22,7 +22,8 @@ use crate::features::Feature;
 use crate::group::Groups;
 use crate::heap::Index;
 use crate::run_queue::RunQueue;
-use crate::time::{Nanos, VTime};
+use crate::task::Task;
+use crate::time::{Nanos, Time, VTime};
 
 /// A sleep after which the signed difference of two virtual times may have wrapped.
 const LONG_SLEEP: Nanos = Nanos((1 << 63) / 1024);
@@ -42,14 +43,14 @@ impl<P, G: Groups> RunQueue<P, G> {
     pub(crate) fn place(&self, level: Option<Index>, at: Index, lag: Lag) -> VTime {
         let clock = self.queue(level).clock;
         match lag {
-            Lag::New => {
+            Lag::New { lead } => {
                 let (entity, queue) = (self.entity(at), self.queue(level));
                 if queue.nr_tasks == queue.nr_idle_tasks && !self.is_idle_entity(at) {
                     // Nobody is here whom it would rob of anything.
-                    return clock;
+                    return clock.after(lead);
                 }
                 let debit = entity.virtual_span(self.slice(level, entity, 1));
-                clock.after(debit.min(self.most_debit(entity)))
+                clock.after(debit.min(self.most_debit(entity)).max(lead))
             }
             Lag::Moving { lead } => clock.after(lead.cast_unsigned()),
             Lag::Asleep { vruntime, queue, lead, since } => {
@@ -78,6 +79,24 @@ impl<P, G: Groups> RunQueue<P, G> {
         offset.checked_sub(self.wakeup_granularity(entity) + 1).unwrap_or(u64::MAX)
     }
 
+    /// A latency-sensitive task is forked by who runs here, and begins no less far ahead of the clock than
+    /// that is (`task_fork_fair`). So a chain of tasks, each of which forks the next, is to the others as
+    /// one that goes on: what they are spared of the [debit](RunQueue::most_debit) of who is new, they owe.
+    pub fn fork(&self, now: Time, child: &mut Task<P>) {
+        if self.is_eevdf() || !self.has(Feature::LatencyNice) {
+            return;
+        }
+        let parent = self.curr.filter(|&curr| self.task(curr).rt_prio().is_none());
+        let Some(at) = parent else { return };
+        if self.task(at).queue_group() == child.queue_group() {
+            let entity = self.entity(at);
+            let uncharged = entity.virtual_span(now.since(self.charged).0);
+            let vruntime = entity.vruntime.after(uncharged);
+            let clock = self.clock_beside(entity.parent, Some(vruntime));
+            child.lag = Lag::New { lead: vruntime.diff(clock).max(0).cast_unsigned() };
+        }
+    }
+
     /// Where a group that slept long starts on the clock of a queue.
     pub(crate) fn credited(&self, level: Option<Index>, group: crate::attr::GroupId) -> VTime {
         self.queue(level).clock.before(self.credit(self.groups.is_idle(group)))
@@ -90,16 +109,20 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     /// The clock follows the least vruntime among running and waiting members, never backwards.
     pub(crate) fn advance_clock(&mut self, level: Option<Index>) {
+        let curr = self.queue(level).curr.map(|at| self.entity(at).vruntime);
+        self.queue_mut(level).clock = self.clock_beside(level, curr);
+    }
+
+    /// The clock of a queue whose running member has this vruntime.
+    fn clock_beside(&self, level: Option<Index>, curr: Option<VTime>) -> VTime {
         let queue = self.queue(level);
         let first = queue.waiting.first().map(|at| self.fair.forest.key(at).0);
-        let curr = queue.curr.map(|at| self.entity(at).vruntime);
         let least = match (first, curr) {
             (Some(a), Some(b)) => a.min(b),
             (Some(one), None) | (None, Some(one)) => one,
-            (None, None) => return,
+            (None, None) => return queue.clock,
         };
-        let queue = self.queue_mut(level);
-        queue.clock = queue.clock.max(least);
+        queue.clock.max(least)
     }
 
     /// Who is next: the first, unless it yielded, or a sensitive one that it would not preempt

@@ -76,7 +76,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         queue.look_at_clock();
         let (clock, load) = (queue.clock, i128::from(queue.load));
         let lead = match lag {
-            Lag::New => 0,
+            Lag::New { .. } => 0,
             Lag::Moving { lead } => lead,
             Lag::Asleep { lead, since, .. } => worked_off(lead, slept(since)),
         };
@@ -90,7 +90,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         let vruntime = clock.after((lead as i64).cast_unsigned());
         let due = match lag {
             // Who competes already is more important than who comes (`PLACE_DEADLINE_INITIAL`).
-            Lag::New => slice / 2,
+            Lag::New { .. } => slice / 2,
             // What it asked for before it left is due when it was (`PLACE_REL_DEADLINE`).
             Lag::Moving { .. } => {
                 let due = entity.deadline.diff(entity.vruntime);
@@ -116,7 +116,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// Whether a group that is empty owes anything, so that its queue cannot be forgotten.
     pub(crate) fn owes(&self, lag: Lag) -> bool {
         match lag {
-            Lag::New | Lag::Moving { .. } => false,
+            Lag::New { .. } | Lag::Moving { .. } => false,
             Lag::Asleep { lead, since, .. } => worked_off(lead, self.clock.since(since).0) > 0,
         }
     }

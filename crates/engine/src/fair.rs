@@ -81,8 +81,8 @@ impl Entity {
 /// Where an entity stands while it is in no queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Lag {
-    /// It never ran.
-    New,
+    /// It never ran. Who forked it was so far ahead of the clock, as in [`Lag::Moving`].
+    New { lead: u64 },
     /// It left to sleep. The lead is that of [`Lag::Moving`].
     Asleep { vruntime: VTime, queue: QueueName, lead: i64, since: Time },
     /// It is on its way to another queue, so far ahead of the clock of the one it left: in CFS in
@@ -95,7 +95,8 @@ impl Lag {
     pub(crate) fn in_another_queue(self) -> Lag {
         match self {
             Lag::Asleep { lead, .. } => Lag::Moving { lead: lead.max(0) },
-            lag @ (Lag::New | Lag::Moving { .. }) => lag,
+            Lag::New { .. } => Lag::New { lead: 0 },
+            lag @ Lag::Moving { .. } => lag,
         }
     }
 }
@@ -225,7 +226,7 @@ impl GroupQueue {
         GroupQueue {
             group: GroupId::ROOT,
             entity: Entity::new(crate::attr::Weight::NICE_0, LatencyNice::ZERO),
-            lag: Lag::New,
+            lag: Lag::New { lead: 0 },
             queue: FairQueue::default(),
             contribution: 0,
             budget: None,

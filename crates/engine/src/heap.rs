@@ -132,34 +132,53 @@ impl<K: Ord + Copy + Default> Forest<K> {
     }
 
     /// Joins two heaps given by their roots along their right spines; returns the new root.
-    fn meld(&mut self, mut a: Index, mut b: Index) -> Index {
-        let (mut root, mut tail) = (NIL, NIL);
-        while a != NIL && b != NIL {
-            if self.node(b).key < self.node(a).key {
-                std::mem::swap(&mut a, &mut b);
-            }
-            self.hang(&mut root, tail, a);
-            (tail, a) = (a, self.node(a).right);
+    fn meld(&mut self, a: Index, b: Index) -> Index {
+        if a == NIL || b == NIL {
+            return if a == NIL { b } else { a };
         }
-        let rest = if a == NIL { b } else { a };
-        if rest != NIL {
-            self.hang(&mut root, tail, rest);
-        }
-        while tail != NIL {
-            self.mend(tail);
-            tail = self.node(tail).parent;
-        }
-        root
+        let (tail, rest) = self.interleave(a, b);
+        self.lean(tail, rest)
     }
 
-    /// Makes `child` the right child of `tail`, or the root if there is no tail yet.
-    fn hang(&mut self, root: &mut Index, tail: Index, child: Index) {
-        self.nodes[child as usize].parent = tail;
-        if tail == NIL {
-            *root = child;
-        } else {
-            self.nodes[tail as usize].right = child;
+    /// Links the right spines of two heaps by their parents, as far as both go: the last node, and the
+    /// heap that is to be below it.
+    fn interleave(&mut self, mut a: Index, mut b: Index) -> (Index, Index) {
+        let mut tail = NIL;
+        let (mut key, mut other) = (self.node(a).key, self.node(b).key);
+        loop {
+            if other < key {
+                std::mem::swap(&mut a, &mut b);
+                std::mem::swap(&mut key, &mut other);
+            }
+            let node = &mut self.nodes[a as usize];
+            node.parent = tail;
+            (tail, a) = (a, node.right);
+            if a == NIL {
+                return (tail, b);
+            }
+            key = self.node(a).key;
         }
+    }
+
+    /// From `at` upwards makes `child`, and each node in turn, a child of the one above it, on the side
+    /// where the rank rule wants it; returns the root.
+    fn lean(&mut self, mut at: Index, mut child: Index) -> Index {
+        let below = &mut self.nodes[child as usize];
+        below.parent = at;
+        let mut rank = below.rank;
+        while at != NIL {
+            let left = self.node(at).left;
+            let high = self.rank(left);
+            let node = &mut self.nodes[at as usize];
+            if high < rank {
+                (node.left, node.right) = (child, left);
+            } else {
+                node.right = child;
+            }
+            node.rank = high.min(rank) + 1;
+            (rank, child, at) = (node.rank, at, node.parent);
+        }
+        child
     }
 
     /// Restores the rank rule at one node; says whether its rank changed.

@@ -96,7 +96,7 @@ impl<P> Task<P> {
             cpu: CpuId::default(),
             ran_until: None,
             fair,
-            lag: Lag::New,
+            lag: Lag::New { lead: 0 },
             rr_used: Nanos::ZERO,
             runtime: Nanos::ZERO,
         }

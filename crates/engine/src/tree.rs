@@ -178,7 +178,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         };
         let place = match *lag {
             Lag::Asleep { lead, since, .. } => entity.vruntime.min(by_time(lead, since)),
-            Lag::New | Lag::Moving { .. } => entity.vruntime,
+            Lag::New { .. } | Lag::Moving { .. } => entity.vruntime,
         };
         place > start
     }
@@ -216,7 +216,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         let mut entity = Entity::new(weight, latency_nice);
         entity.parent = parent;
         let lag = match self.is_eevdf() {
-            true => Lag::New,
+            true => Lag::New { lead: 0 },
             false => {
                 entity.vruntime = self.credited(parent, group);
                 let (queue, since) = (self.queue_name(parent), self.clock);

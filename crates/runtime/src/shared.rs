@@ -479,6 +479,9 @@ impl Shared {
         without_preemption(|| {
             let now = os::thread::now();
             task.set_cpu(self.here(Worker::cpu).unwrap_or_default());
+            if let Some(cpu) = self.here(Worker::cpu_of_poll).flatten() {
+                self.machine.fork(now, &mut task, cpu);
+            }
             self.tell(task.cpu(), || What::Spawn { task: id });
             self.tell_wake(&task, now);
             self.queue(now, task, true);

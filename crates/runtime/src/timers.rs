@@ -246,7 +246,8 @@ impl Armed {
                 })
             })
         };
-        match ask(None) {
+        // A periodic timer that is waited for again has mostly expired, and has no waker.
+        match ask(is_periodic(self.token).then(|| waker.clone())) {
             Some((false, _)) => ask(Some(waker.clone())).is_some(),
             known => known.is_some(),
         }

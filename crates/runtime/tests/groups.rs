@@ -106,6 +106,9 @@ fn a_limit_holds_however_long_polls_are_while_others_go_on() {
                 assert!(used <= most, "polls of {poll:?}: {used:?} of {most:?}");
                 let usage = group.usage();
                 assert!(usage.nr_throttled > 0 && usage.throttled > ms(100), "{usage:?}");
+                // Nor has it less: in each of these periods it used up all that it has.
+                let least = QUOTA * (usage.nr_throttled as u32 - 1);
+                assert!(usage.used >= least, "polls of {poll:?}: less than {least:?}: {usage:?}");
                 assert!(usage.used >= used / 2, "{usage:?}");
                 assert!(others.used() > Duration::ZERO && others.used() > used, "the others go on");
                 assert_eq!(usage.held_by.map(|by| by.path()), Some("/limited".to_owned()));

@@ -29,8 +29,10 @@ pub(crate) enum Home {
     At(CpuId, Slot),
 }
 
-/// A task's control cell.
+/// A task's control cell. In the order of the source: what everybody looks at comes before what hardly
+/// anybody does.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Control {
     /// A [`Home`] in a word.
     home: AtomicU64,

@@ -323,6 +323,14 @@ impl<W: Controlled> Machine<W> {
     ) -> Option<Expired> {
         let mut locked = lock(&self.cpus[cpu.index()].queue);
         let expired = locked.rq.expire(now, walk)?;
+        if let Expired::Timer(_) = expired {
+            // That of the host is the only change.
+            self.say_expiry(cpu, &mut locked);
+            let resched = locked.rq.resched();
+            drop(locked);
+            kick_if(resched, cpu, fx);
+            return Some(expired);
+        }
         let mut balances = false;
         if expired == Expired::Tick {
             self.hints.say_times(cpu, &locked.rq);
@@ -330,12 +338,10 @@ impl<W: Controlled> Machine<W> {
         }
         let news = self.told(cpu, &mut locked, fx);
         drop(locked);
-        match expired {
-            Expired::Tick => self.balance_tick(now, cpu, balances, fx),
-            Expired::RtPeriod | Expired::Grant | Expired::Refill => {
-                self.look(now, cpu, news, fx);
-            }
-            Expired::Timer(_) => {}
+        if expired == Expired::Tick {
+            self.balance_tick(now, cpu, balances, fx);
+        } else {
+            self.look(now, cpu, news, fx);
         }
         kick_if(news.resched, cpu, fx);
         Some(expired)
@@ -464,7 +470,7 @@ impl<W: Controlled> Machine<W> {
         kick_if(news.resched, cpu, fx);
     }
 
-    /// Calls `look` with the run queue of `cpu`, for checks.
+    /// Calls `look` with the run queue of `cpu`.
     pub fn inspect<R>(&self, cpu: CpuId, look: impl FnOnce(&Queue<W>) -> R) -> R {
         look(&lock(&self.cpus[cpu.index()].queue).rq)
     }

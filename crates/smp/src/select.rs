@@ -8,7 +8,7 @@
 //! not: it would wait there while others idle (`fd54d81c2c0e` of Linux, Feb 2026).
 
 use crate::machine::{Controlled, Effects, Machine, Moving, TaskOf, apply_pending};
-use runyard_engine::attr::{Attr, Policy, RtPrio};
+use runyard_engine::attr::{Attr, LatencyNice, Policy, RtPrio};
 use runyard_engine::balance::{Measure, Seen, power_of_cpu};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
@@ -99,6 +99,14 @@ impl<W: Controlled> Machine<W> {
         let from = task.cpu();
         self.arrive(now, Moving::new(task, from, to, Enqueue::Woken), fx);
         to
+    }
+
+    /// A new task is forked by who runs on `cpu`: before [`Machine::spawn`] or [`Machine::spawn_sync`]. Says
+    /// what is [held against it](runyard_engine::run_queue::RunQueue::fork).
+    pub fn fork(&self, now: Time, child: &mut TaskOf<W>, cpu: CpuId) {
+        if child.attr().latency_nice < LatencyNice::ZERO {
+            self.inspect(cpu, |rq| rq.fork(now, child));
+        }
     }
 
     /// Makes a new task runnable, which is forked on the CPU that its [`Task::set_cpu`] names; tells
