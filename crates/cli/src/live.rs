@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let host = &arguments.host;
-    let cpus = machine::cpus(host.cpus)?.len();
+    let cpus = host.cpus_here()?.len();
     let parsed = host.read_on(cpus)?;
     machine::warn(&parsed.scenario, "live");
     let outputs = Outputs::open(host)?;

@@ -2,9 +2,11 @@
 
 use crate::Failure;
 use crate::log::LogFolder;
+use crate::machine;
 use crate::page::PageOptions;
 use crate::trace::TraceOptions;
 use clap::Args;
+use runyard_engine::cpu::MAX_CPUS;
 use runyard_engine::features::Switched;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
@@ -18,12 +20,12 @@ pub(crate) struct HostOptions {
     /// A file in rt-app's language, or `-` for standard input.
     pub(crate) scenario: String,
     /// How many CPUs the machine has.
-    #[arg(long, value_name = "N")]
-    pub(crate) cpus: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = cpus)]
+    cpus: Option<usize>,
     /// How the CPUs are grouped: NODESxCORES or NODESxCORESxTHREADS.
     #[arg(long, value_name = "SHAPE")]
     topology: Option<Topology>,
-    /// Turns a feature on, or off with NO_ before its name. Repeatable.
+    /// Turns a feature on, or off with NO_ before its name; sim and live only. Repeatable.
     #[arg(long, value_name = "[NO_]NAME")]
     feature: Vec<Switched>,
     /// What all random draws follow from.
@@ -53,6 +55,19 @@ impl HostOptions {
     /// Reads the scenario for a machine that has so many CPUs, whatever it says itself.
     pub(crate) fn read_on(&self, cpus: usize) -> Result<Parsed, Failure> {
         self.read_for(Some(cpus))
+    }
+
+    /// The CPUs of this machine that the run uses; a topology has as many.
+    pub(crate) fn cpus_here(&self) -> Result<Vec<usize>, Failure> {
+        let cpus = machine::cpus(self.cpus)?;
+        let here = cpus.len();
+        match self.topology.filter(|shape| shape.cpus() != here) {
+            None => Ok(cpus),
+            Some(shape) => Err(Failure::input(format_args!(
+                "--topology {shape}: {} CPUs, but the run has {here}",
+                shape.cpus()
+            ))),
+        }
     }
 
     /// Whether features are switched.
@@ -104,6 +119,12 @@ pub(crate) fn text(file: &str) -> Result<String, Failure> {
         let column = String::from_utf8_lossy(&valid[start..]).chars().count() + 1;
         Failure::input(format_args!("{file}:{line}:{column}: not UTF-8"))
     })
+}
+
+/// Reads a number of CPUs that a machine can have.
+fn cpus(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=MAX_CPUS).contains(number));
+    number.ok_or_else(|| format!("a machine has 1 to {MAX_CPUS} CPUs"))
 }
 
 /// Reads `10s`, `250ms`, `5us`, `2m`.

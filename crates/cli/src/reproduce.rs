@@ -13,8 +13,9 @@ use crate::output;
 use crate::rt_migrate;
 use clap::{Args, ValueEnum};
 use runyard_report::{Claims, Experiment};
-use std::io::Write as _;
-use std::path::PathBuf;
+use rustix::fs::{Access, access};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 /// The arguments of `runyard reproduce`.
 #[derive(Debug, Args)]
@@ -98,6 +99,9 @@ impl Host {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(folder) = &arguments.out {
+        prepare(folder).map_err(|error| refused(folder, &error))?;
+    }
     let wanted = &arguments.experiments;
     let mut reproduced = Vec::new();
     for name in Name::ALL.iter().filter(|name| wanted.is_empty() || wanted.contains(name)) {
@@ -120,8 +124,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     if let Some(folder) = &arguments.out {
-        write(folder, &reproduced)
-            .map_err(|error| Failure::Refused(format!("{}: {error}", folder.display())))?;
+        write(folder, &reproduced).map_err(|error| refused(folder, &error))?;
     }
     let claims = Claims::new(reproduced.into_iter().map(|one| one.experiment).collect());
     if arguments.json {
@@ -134,8 +137,17 @@ fn json(claims: &Claims) -> String {
     serde_json::to_string_pretty(claims).expect("claims are plain data") + "\n"
 }
 
-fn write(folder: &std::path::Path, reproduced: &[Reproduced]) -> std::io::Result<()> {
+fn refused(folder: &Path, error: &io::Error) -> Failure {
+    Failure::Refused(format!("{}: {error}", folder.display()))
+}
+
+/// Makes sure, before anything runs, that there is a folder and that files can be made in it.
+fn prepare(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
+    Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
+fn write(folder: &Path, reproduced: &[Reproduced]) -> io::Result<()> {
     for Reproduced { experiment, text } in reproduced {
         std::fs::write(folder.join(format!("{}-{}.txt", experiment.name, experiment.host)), text)?;
     }

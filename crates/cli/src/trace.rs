@@ -16,7 +16,8 @@ const PIECE: usize = 1 << 16;
 /// Where a trace goes, if anywhere.
 #[derive(Debug, Args)]
 pub(crate) struct TraceOptions {
-    /// Write a trace of the run: FILE.pftrace for Perfetto, FILE.txt in the text of ftrace.
+    /// Write a trace of the run: FILE.pftrace for Perfetto, FILE.txt in the text of ftrace; sim
+    /// and live only.
     #[arg(long, value_name = "FILE", value_parser = TraceFile::named)]
     trace: Option<TraceFile>,
 }

@@ -91,16 +91,20 @@ const DOCUMENTS: Trial = Trial {
 };
 
 /// All of them, from small to large.
-const TRIALS: [Trial; 9] = [
+const TRIALS: [Trial; 13] = [
     ALONE,
     DOCUMENTS,
     also(16, 3, Light::Policy, Without::Worse),
     also(16, 5, Light::Policy, Without::Worse),
     also(16, 1, Light::Group, Without::Worse),
     also(64, 1, Light::Policy, Without::Worse),
+    also(64, 3, Light::Policy, Without::Worse),
     also(64, 5, Light::Policy, Without::Worse),
+    also(64, 1, Light::Group, Without::Worse),
     also(256, 1, Light::Policy, Without::NotAsGood),
+    also(256, 3, Light::Policy, Without::Worse),
     also(256, 5, Light::Policy, Without::Worse),
+    also(256, 1, Light::Group, Without::NotAsGood),
 ];
 
 /// A case that the document does not have. A tick is simulated for each busy CPU, so that a second

@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             "--trace: what the kernel does is traced by `perf sched record`",
         ));
     }
-    let cpus = machine::cpus(host.cpus)?;
+    let cpus = host.cpus_here()?;
     let parsed = host.read_on(cpus.len())?;
     machine::warn(&parsed.scenario, "linux");
     if asks_latency_nice(&parsed.scenario) {

@@ -172,9 +172,13 @@ fn the_machine_is_the_one_that_it_runs_on() {
         assert!(line.starts_with("-:1:"), "{host}: {line}");
         let one = report(host, ENDS, &["--cpus", "1"]);
         assert_eq!(one.number("machine.cpus"), 1.0);
-        run(host, ENDS, &["--cpus", "0"]).refused();
+        run(host, ENDS, &["--cpus", "0"]).misused();
         assert!(run(host, ENDS, &["--cpus", "60000"]).refused().contains("60000"));
-        run(host, ENDS, &["--topology", "64x64x16"]).refused();
+        let line = run(host, ENDS, &["--topology", "64x64x16"]).refused();
+        assert!(line.starts_with("--topology 64x64x16: 65536 CPUs, "), "{host}: {line}");
+        let line = run(host, ENDS, &["--cpus", "1", "--topology", "1x2"]).refused();
+        assert!(line.starts_with("--topology 1x2: 2 CPUs, but the run has 1"), "{host}: {line}");
+        run(host, ENDS, &["--cpus", "1", "--topology", "1x1"]).done();
     }
 }
 

@@ -304,12 +304,14 @@ fn an_unknown_experiment_is_refused_before_any_is_run() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_said_in_one_line() {
+fn a_folder_that_cannot_be_made_is_said_in_one_line_before_anything_runs() {
     let in_the_way = crate::rig::file("in-the-way", "");
-    let arguments = ["reproduce", "rt-migrate", "--host", "sim", "--json", "--out", &in_the_way];
-    let said = call(&arguments);
-    assert!(matches!(said.code, Some(2 | 3)), "{said:?}");
-    assert!(said.err.lines().count() == 1 && said.err.contains("in-the-way"), "{}", said.err);
+    for form in [&[][..], &["--json"]] {
+        let arguments = ["reproduce", "rt-migrate", "--host", "sim", "--out", &in_the_way];
+        let said = call(&[&arguments, form].concat());
+        assert_eq!((said.code, said.out.as_str()), (Some(3), ""), "{said:?}");
+        assert!(said.err.lines().count() == 1 && said.err.contains("in-the-way"), "{}", said.err);
+    }
 }
 
 /// What `reproduce --host live --json --out` said, where nothing else is on the path, and the texts
