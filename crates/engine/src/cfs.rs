@@ -81,7 +81,7 @@ impl<P, G: Groups> RunQueue<P, G> {
 
     /// A latency-sensitive task is forked by who runs here, and begins no less far ahead of the clock than
     /// that is (`task_fork_fair`). So a chain of tasks, each of which forks the next, is to the others as
-    /// one that goes on: what they are spared of the [debit](RunQueue::most_debit) of who is new, they owe.
+    /// one that goes on: what they are spared of the debit of who is new, they owe.
     pub fn fork(&self, now: Time, child: &mut Task<P>) {
         if self.is_eevdf() || !self.has(Feature::LatencyNice) {
             return;
