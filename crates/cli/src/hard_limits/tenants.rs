@@ -118,14 +118,16 @@ impl Case {
         let p99 = |took: &Histogram| took.quantile(990).unwrap_or_default().0 as f64;
         let ratio = |took| (p99(took) / p99(alone).max(1.0) * 100.0).round() / 100.0;
         let (before, after) = (ratio(unlimited), ratio(limited));
-        let holds = match self.claimed {
-            Claimed::HardlyMoves => after <= 1.2,
-            Claimed::Halved => after <= before / 2.0,
+        let (claimed, holds) = match self.claimed {
+            Claimed::HardlyMoves => ("at most 1.2", after <= 1.2),
+            Claimed::Halved => ("at most half of before", after <= before / 2.0),
         };
         let Case { cpus, load, .. } = self;
-        let what =
-            format!("{cpus} CPUs, {load} % busy, a tenth for who abuses them: p99 of the others");
-        let figure = Figure { what: &what, unit: "times without him", before: None, after: None };
+        let what = format!(
+            "{cpus} CPUs, {load} % busy, and one who takes a tenth: p99 of the others, {claimed}"
+        );
+        let figure =
+            Figure { what: &what, unit: "times without that one", before: None, after: None };
         figure.claim(Some(before), Some(after), Verdict::of(alone.count() > 0 && holds))
     }
 }

@@ -2,8 +2,10 @@
 
 use crate::rig::{Run, World, ms, world};
 use runyard_engine::attr::GroupId;
-use runyard_engine::event::What;
+use runyard_engine::event::{Event, What};
 use runyard_engine::time::{Nanos, Time};
+use runyard_sim::{Options, Sim};
+use runyard_workload::{Overrides, parse};
 
 /// `tasks` in these groups.
 #[track_caller]
@@ -216,6 +218,31 @@ fn groups_come_back_one_after_the_other() {
     run.holds(back.len() > 800, "they come back each period");
     let together = back.chunk_by(|a, b| a == b).map(<[Time]>::len).max();
     run.is("at one instant", together, Some(1));
+}
+
+/// Nor do a thousand, on more CPUs. Nothing else is checked here: there would be too much of it.
+#[test]
+fn a_thousand_groups_come_back_one_after_the_other() {
+    let group = |n| format!("'/g{n}': {{'runtime': 1000}}");
+    let groups: Vec<_> = (0..1_000).map(group).collect();
+    let hog = |n| hogs(&format!("h{n}"), 1, &format!("/g{n}"));
+    let tasks: Vec<_> = (0..1_000).map(hog).collect();
+    let text = format!(
+        "{{'machine': {{'cpus': 16}}, 'global': {{'duration': 1}}, 'groups': {{{}}}, 'tasks': {{{}}}}}",
+        groups.join(","),
+        tasks.concat()
+    );
+    let parsed = parse("thousand", &text.replace('\'', "\""), &Overrides::default()).unwrap();
+    let mut back = Vec::new();
+    let observer = |event: &Event| {
+        if matches!(event.what, What::Unthrottled { .. }) {
+            back.push(event.at);
+        }
+    };
+    Sim::new(&parsed.scenario, Options::default(), observer).unwrap().run();
+    assert!(back.len() > 8_000, "they come back each period: {}", back.len());
+    let together = back.chunk_by(|a, b| a == b).map(<[Time]>::len).max();
+    assert_eq!(together, Some(1), "at one instant");
 }
 
 /// A mutex that somebody outside waits for is given back by who is out of budget, on credit.
