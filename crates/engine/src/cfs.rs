@@ -16,7 +16,7 @@
 //!
 //! Invariants: a queue's clock never runs back; in the second heap is nobody who is not sensitive.
 
-use crate::attr::{LatencyNice, Policy};
+use crate::attr::{LatencyNice, Policy, Weight};
 use crate::fair::{Entity, Lag};
 use crate::features::Feature;
 use crate::group::Groups;
@@ -45,12 +45,13 @@ impl<P, G: Groups> RunQueue<P, G> {
         match lag {
             Lag::New { lead } => {
                 let (entity, queue) = (self.entity(at), self.queue(level));
+                let clock = clock.after(entity.virtual_span(lead));
                 if queue.nr_tasks == queue.nr_idle_tasks && !self.is_idle_entity(at) {
                     // Nobody is here whom it would rob of anything.
-                    return clock.after(lead);
+                    return clock;
                 }
                 let debit = entity.virtual_span(self.slice(level, entity, 1));
-                clock.after(debit.min(self.most_debit(entity)).max(lead))
+                clock.after(debit.min(self.most_debit(entity)))
             }
             Lag::Moving { lead } => clock.after(lead.cast_unsigned()),
             Lag::Asleep { vruntime, queue, lead, since } => {
@@ -79,9 +80,11 @@ impl<P, G: Groups> RunQueue<P, G> {
         offset.checked_sub(self.wakeup_granularity(entity) + 1).unwrap_or(u64::MAX)
     }
 
-    /// A latency-sensitive task is forked by who runs here, and begins no less far ahead of the clock than
-    /// that is (`task_fork_fair`). So a chain of tasks, each of which forks the next, is to the others as
-    /// one that goes on: what they are spared of the debit of who is new, they owe.
+    /// A latency-sensitive task is forked by who runs here, and owes what that is ahead of the clock besides
+    /// its own debit. Else a chain of tasks, each of which forks the next, would owe no more than its last.
+    ///
+    /// The kernel's newcomers owe the one or the other, whichever is more (`task_fork_fair`), and no less
+    /// debit where they are sensitive.
     pub fn fork(&self, now: Time, child: &mut Task<P>) {
         if self.is_eevdf() || !self.has(Feature::LatencyNice) {
             return;
@@ -93,7 +96,9 @@ impl<P, G: Groups> RunQueue<P, G> {
             let uncharged = entity.virtual_span(now.since(self.charged).0);
             let vruntime = entity.vruntime.after(uncharged);
             let clock = self.clock_beside(entity.parent, Some(vruntime));
-            child.lag = Lag::New { lead: vruntime.diff(clock).max(0).cast_unsigned() };
+            let lead = u128::from(vruntime.diff(clock).max(0).cast_unsigned());
+            let work = lead * u128::from(entity.weight) / u128::from(Weight::NICE_0.get());
+            child.lag = Lag::New { lead: work as u64 };
         }
     }
 

@@ -81,7 +81,7 @@ impl Entity {
 /// Where an entity stands while it is in no queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Lag {
-    /// It never ran. Who forked it was so far ahead of the clock, as in [`Lag::Moving`].
+    /// It never ran. Who forked it was ahead of the clock by as much CPU time.
     New { lead: u64 },
     /// It left to sleep. The lead is that of [`Lag::Moving`].
     Asleep { vruntime: VTime, queue: QueueName, lead: i64, since: Time },

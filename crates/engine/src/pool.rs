@@ -332,6 +332,9 @@ impl Pool {
         self.drawn = 0;
         self.was_throttled = waiting && self.left <= 0;
         self.active = self.was_throttled;
+        if waiting {
+            self.exhausted_until = self.period_end;
+        }
         self.note_exhausted();
     }
 

@@ -90,6 +90,13 @@ pub(crate) struct Inheritance {
 }
 
 impl Inheritance {
+    /// Somebody waits for `core`.
+    fn note(&mut self, core: &Arc<Core>) {
+        if !self.lent.iter().any(|(of, _)| Arc::ptr_eq(of, core)) {
+            self.lent.push((core.clone(), Lent::default()));
+        }
+    }
+
     /// Those who wait for `core` lend so much from now on; `None` if nobody does, or another has it.
     fn set(&mut self, core: &Arc<Core>, lent: Option<Lent>) {
         self.lent.retain(|(of, _)| !Arc::ptr_eq(of, core));
@@ -160,7 +167,12 @@ impl Core {
     #[must_use]
     fn lend(self: &Arc<Core>, queue: QueueGuard<'_, WaitQueue>) -> Vec<Wait> {
         let Some(holder) = queue.holder.clone() else { return Vec::new() };
-        let lent = queue.iter().next().map(|_| queue.lent_to(&holder));
+        let is_wanted = queue.iter().next().is_some();
+        if is_wanted {
+            // Who changes groups or limits from now on comes here after this, and finds the queue locked.
+            lock(&holder.inheritance).note(self);
+        }
+        let lent = is_wanted.then(|| queue.lent_to(&holder));
         let mut inheritance = lock(&holder.inheritance);
         inheritance.set(self, lent);
         drop(queue);

@@ -530,10 +530,19 @@ impl Shared {
     /// The cells of the live tasks, in each part as it is when that is looked at.
     pub(crate) fn cells(&self) -> impl Iterator<Item = Arc<Cell>> {
         self.parts.iter().flat_map(|part| {
-            without_preemption(|| {
+            let mut cells = Vec::new();
+            // The allocator is not called with the lock.
+            while !without_preemption(|| {
                 let part = lock(part);
-                part.live.iter().map(|(_, cell)| cell.clone()).collect::<Vec<_>>()
-            })
+                let has_room = part.live.len() <= cells.capacity();
+                if has_room {
+                    cells.extend(part.live.iter().map(|(_, cell)| cell.clone()));
+                }
+                has_room
+            }) {
+                cells.reserve((2 * cells.capacity()).max(64));
+            }
+            cells
         })
     }
 

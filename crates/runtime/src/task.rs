@@ -88,7 +88,7 @@ impl Asked {
 /// What a task shares with its wakers and handles.
 ///
 /// In the order of the source: what every wake-up and poll looks at lies together behind the reference
-/// counts, within the length of two cache lines. With thousands of tasks each line is a miss.
+/// counts. With thousands of tasks each line is a miss.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Cell {

@@ -204,17 +204,50 @@ fn sensitive_newcomers_without_end_starve_nobody() {
 /// A chain of them, each of which starts the next, has no more than one that stays.
 #[test]
 fn a_chain_of_sensitive_newcomers_has_the_share_of_one_task() {
-    for (cpus, chains, run) in [(1, 1, 290), (1, 2, 290), (1, 3, 700), (1, 1, 5_000), (2, 4, 290)] {
+    let last = |run: u64| format!("'run': {run}, 'fork': 'chain'");
+    let first = |run: u64| format!("'fork': 'chain', 'run': {run}");
+    for (cpus, chains, link) in [
+        (1, 1, last(290)),
+        (1, 2, last(290)),
+        (1, 3, last(700)),
+        (1, 1, last(5_000)),
+        (2, 4, last(290)),
+        (1, 1, first(290)),
+        (1, 2, first(290)),
+        (2, 4, first(290)),
+        (1, 1, "'run': 20, 'fork': 'chain', 'run1': 270".to_owned()),
+    ] {
         let ran = world().cpus(cpus).millis(2_000).run(&format!(
             "'hog': {{'instance': {cpus}, 'run': 1000}},
-             'chain': {{'instance': {chains}, 'loop': 1, 'latency_nice': -20, 'run': {run},
-                       'fork': 'chain'}}"
+             'chain': {{'instance': {chains}, 'loop': 1, 'latency_nice': -20, {link}}}"
         ));
         let hogs = ran.outcome.tasks.iter().filter(|task| task.thread == "hog");
         let share: f64 = hogs.map(|hog| ran.share(&hog.name, Nanos::from_secs(2))).sum();
         let fair = 100.0 * (cpus * cpus) as f64 / (cpus + chains) as f64;
-        ran.holds(share >= 0.9 * fair, &format!("{cpus}, {chains}: {share} %, of {fair}"));
+        ran.holds(share >= 0.9 * fair, &format!("{cpus}, {chains}, {link}: {share} %, of {fair}"));
     }
+}
+
+/// One that somebody of little weight starts does not wait for that.
+#[test]
+fn a_sensitive_newcomer_does_not_wait_for_the_weight_of_who_starts_it() {
+    let waits = |latency_nice: i64| {
+        let run = world().millis(4_000).run(&format!(
+            "'hog': {{'instance': 2, 'run': 1000}},
+             'asks': {{'priority': 19, 'run': 1000, 'fork': 'request', 'sem_wait': 'done'}},
+             'request': {{'instance': 0, 'loop': 1, 'latency_nice': {latency_nice}, 'run': 300,
+                         'sem_post': 'done'}}"
+        ));
+        let requests = run.outcome.tasks.iter().filter(|task| task.thread == "request");
+        let forks = run.at_step("asks", 1);
+        let starts =
+            requests.filter_map(|task| run.stretches(&task.name).first().map(|it| it.from));
+        let waits = starts.zip(forks).map(|(start, fork)| start.since(fork));
+        (waits.max().unwrap_or_default(), run)
+    };
+    let (normal, _) = waits(0);
+    let (sensitive, run) = waits(-20);
+    run.holds(sensitive <= normal, &format!("{sensitive}, of latency nice 0 {normal}"));
 }
 
 /// A sliver of the CPU between two newcomers is no turn.
@@ -226,6 +259,7 @@ fn sensitive_newcomers_with_gaps_leave_turns() {
                   'sleep': 10},
          'request': {'instance': 0, 'loop': 1, 'latency_nice': -20, 'run': 290, 'sem_post': 'done'}",
     );
+    // A min_granularity after each latency period is a ninth.
     let share = run.share("hog", Nanos::from_secs(1));
     run.holds(share > 9.0, &format!("{share} %"));
 }
