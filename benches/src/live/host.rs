@@ -4,6 +4,7 @@
 
 use std::fmt::Debug;
 use std::future::Future;
+use std::ops::DerefMut;
 use std::time::Duration;
 
 /// A runtime. Its threads end when it is dropped.
@@ -41,11 +42,10 @@ pub(crate) trait Host: Sized + 'static {
     /// A mutual exclusion of the runtime's own.
     type Mutex: Default + Send + Sync + 'static;
 
-    /// Locks it, counts, and gives it back, after `holding` was ready; what is counted then.
-    fn count(
+    /// Waits for the caller's turn to have what it guards.
+    fn lock(
         mutex: &Self::Mutex,
-        holding: impl Future<Output = ()> + Send,
-    ) -> impl Future<Output = usize> + Send;
+    ) -> impl Future<Output = impl DerefMut<Target = usize> + Send> + Send;
 }
 
 /// This project.
@@ -90,11 +90,8 @@ impl Host for Runyard {
 
     type Mutex = runyard::sync::Mutex<usize>;
 
-    async fn count(mutex: &Self::Mutex, holding: impl Future<Output = ()> + Send) -> usize {
-        let mut counted = mutex.lock().await;
-        holding.await;
-        *counted += 1;
-        *counted
+    async fn lock(mutex: &Self::Mutex) -> impl DerefMut<Target = usize> + Send {
+        mutex.lock().await
     }
 }
 
@@ -143,10 +140,7 @@ impl Host for Tokio {
 
     type Mutex = tokio::sync::Mutex<usize>;
 
-    async fn count(mutex: &Self::Mutex, holding: impl Future<Output = ()> + Send) -> usize {
-        let mut counted = mutex.lock().await;
-        holding.await;
-        *counted += 1;
-        *counted
+    async fn lock(mutex: &Self::Mutex) -> impl DerefMut<Target = usize> + Send {
+        mutex.lock().await
     }
 }

@@ -273,12 +273,20 @@ fn round_trips<H: Host>(host: &H, times: usize) -> usize {
     })
 }
 
+/// Locks it, counts, and gives it back after `holding` was ready; what is counted then.
+async fn count<H: Host>(mutex: &H::Mutex, holding: impl Future<Output = ()> + Send) -> usize {
+    let mut counted = H::lock(mutex).await;
+    holding.await;
+    *counted += 1;
+    *counted
+}
+
 fn lock_alone<H: Host>(host: &H, times: usize) -> usize {
     let task = host.spawn_from_outside(async move {
         let mutex = H::Mutex::default();
         let mut counted = 0;
         for _ in 0..times {
-            counted = H::count(&mutex, async {}).await;
+            counted = count::<H>(&mutex, async {}).await;
         }
         counted
     });
@@ -292,7 +300,7 @@ fn lock_crowd<H: Host>(host: &H, tasks: usize, times: usize) -> usize {
         host.spawn_from_outside(async move {
             let mut counted = 0;
             for _ in 0..times {
-                counted = H::count(&mutex, H::yield_now()).await;
+                counted = count::<H>(&mutex, H::yield_now()).await;
             }
             counted
         })

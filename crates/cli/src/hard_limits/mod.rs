@@ -2,9 +2,9 @@
 //! do not concern, and what they give whom they do.
 //!
 //! The document's tables are the first half ([`founding`]). It has no figures for what a limit is for, so
-//! the second half is what a user asks of it: that it is kept ([`exact`]), and protects ([`tenants`]). All of them are simulated; what fits any machine
-//! is asked of the runtime too ([`mod@real`]). What the kernel's own limits do on the CPUs that there are,
-//! beside the simulated ones, is in `docs/fidelity.md`.
+//! the second half is what a user asks of it: that it is kept ([`exact`]), and protects ([`tenants`]). All of
+//! them are simulated; what fits any machine is asked of the runtime too ([`mod@real`]). What the kernel's own
+//! limits do on the CPUs that there are, beside the simulated ones, is in `docs/fidelity.md`.
 
 mod exact;
 mod founding;
@@ -42,8 +42,8 @@ struct Measured {
 /// In virtual time, with hard limits and without; with `soak` with several seeds.
 pub(crate) fn simulated(soak: bool) -> Result<Reproduced, Failure> {
     let seeds = if soak { SOAK_RUNS } else { 1 };
-    let runs = Setting::ALL.len() * ROWS.len() + 2 * CASES.len() + 1;
-    let runs = runs + tenants::RUNS.len() * tenants::CASES.len();
+    let of_tenants = tenants::RUNS.len() * tenants::CASES.len();
+    let runs = Setting::ALL.len() * ROWS.len() + 2 * CASES.len() + 1 + of_tenants;
     let bar = output::bar("runs", seeds * runs as u64);
     let measured: Result<Vec<_>, _> =
         (1..=seeds).map(|seed| Measured::of(seed, || bar.inc(1))).collect();
