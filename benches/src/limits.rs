@@ -80,7 +80,7 @@ fn attr_of(id: u32, groups: u32) -> Attr {
 
 fn switches((features, limit): (Features, Option<Limit>), groups: u32, cause: Cause) -> Runner {
     let attrs = (0..QUEUED).map(move |id| attr_of(id, groups));
-    switch::in_machine(machine(features, groups, limit), attrs, cause)
+    switch::in_machine(machine(features, groups, limit), attrs, (features, cause))
 }
 
 /// A CPU whose only tasks are those of one group.

@@ -1,9 +1,9 @@
 //! What the operations are made on: machines, tasks, and a clock that is told how far to go.
 
-use runyard_engine::attr::{Attr, LatencyNice, Nice, Policy, RtPrio};
+use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
-use runyard_engine::features::Features;
+use runyard_engine::features::{Feature, Features, Switched};
 use runyard_engine::run_queue::Prev;
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
@@ -73,6 +73,19 @@ pub(crate) fn machine_with(
 ) -> Machine<Work<()>> {
     let groups = [&[GroupSpec::ROOT], groups].concat();
     Machine::new(config(cpus, features), &groups).expect("the configuration is valid")
+}
+
+/// All features, and the fair class in the order of EEVDF.
+pub(crate) fn eevdf() -> Features {
+    let mut features = Features::default();
+    features.set(Switched { feature: Feature::Eevdf, on: true });
+    features
+}
+
+/// Two groups below the root and one below each of those; and in which of the lower ones a task is.
+pub(crate) fn nested(task: u32) -> (GroupId, [GroupSpec; 4]) {
+    let below = |parent| GroupSpec { parent: GroupId(parent), ..GroupSpec::ROOT };
+    (GroupId(3 + task % 2), [below(0), below(0), below(1), below(2)])
 }
 
 /// SCHED_FIFO with this priority.
