@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{fidelity, fuzz, instructions, models, replay, rt_app, traces, workspace};
+use xtask::{fidelity, fuzz, instructions, models, replay, rt_app, same, traces, workspace};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Steps of the checks that need more than one command line")]
@@ -33,6 +33,8 @@ enum Command {
     Replay,
     /// Run rt-app's tutorials by rt-app and by every host, and compare their logs
     RtApp(rt_app::Options),
+    /// Run all scenarios and random ones here and at another commit, and compare every byte
+    Same(same::Options),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Traces => traces::run(),
         Command::Replay => replay::run(),
         Command::RtApp(options) => rt_app::run(&options),
+        Command::Same(options) => same::run(&options),
     };
     report(outcome)
 }
