@@ -8,7 +8,7 @@ use crate::Operation;
 use crate::throughput::{RUN_US, Simulation, periodic};
 use clap::ValueEnum;
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
 use runyard_workload::Scenario;
 use runyard_workload::scenario::GroupSpec;

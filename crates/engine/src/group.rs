@@ -2,12 +2,12 @@
 //!
 //! A group has a queue on each CPU where it has members, and an entity that stands for that queue
 //! in the parent's. The entity's weight is the group's share of that CPU, which depends on the
-//! group's load everywhere: the one number here that all CPUs write.
+//! group's load everywhere: the one number here that all CPUs write. The budget of a limit is what all
+//! CPUs share as well: its pool.
 
 use crate::attr::{GroupId, LatencyNice, Weight};
 use crate::cpu::CpuId;
-use crate::pool::Grant;
-use crate::time::Time;
+use crate::limits::pool::Pool;
 
 /// The task groups of a machine, as its run queues see them. The machine shares one among them.
 pub trait Groups {
@@ -49,6 +49,14 @@ pub trait Groups {
         idle
     }
 
+    /// Replaces what one CPU contributes to the load of `group` and returns the load over all
+    /// CPUs, the new contribution included.
+    fn exchange_load(&self, group: GroupId, old: u64, new: u64) -> u64;
+}
+
+/// The limits of a machine's task groups, as its run queues see them. Here a CPU leaves what is its own:
+/// the machine has a lock for each pool.
+pub trait Pools: Groups {
     /// Whether the group itself has a limit.
     fn has_limit(&self, group: GroupId) -> bool {
         let _ = group;
@@ -61,35 +69,21 @@ pub trait Groups {
         false
     }
 
-    /// [`Pool::draw`](crate::pool::Pool::draw) from the pool of a group with a limit.
-    fn draw(&self, group: GroupId, now: Time, cpu: CpuId, waits: bool) -> Grant {
-        unreachable!("{group:?} has no limit at {now} for {cpu}, {waits}")
-    }
-
-    /// [`Pool::give_back`](crate::pool::Pool::give_back) to the pool from which `cpu` drew.
-    fn give_back(&self, group: GroupId, now: Time, cpu: CpuId, grant: Grant) -> Option<CpuId> {
-        unreachable!("{group:?} has no limit at {now} for {cpu}, {grant:?}")
-    }
-
-    /// [`Pool::who_waits`](crate::pool::Pool::who_waits) of the pool from which `cpu` draws.
-    fn who_waits(&self, group: GroupId, now: Time, cpu: CpuId, told: u32) -> Option<CpuId> {
-        unreachable!("{group:?} has no limit at {now} for {cpu}, {told}")
-    }
-
-    /// [`Pool::forget`](crate::pool::Pool::forget).
-    fn forget(&self, group: GroupId, cpu: CpuId) {
+    /// Calls `act` with the pool from which `cpu` draws the budget of `group`; `None` if there is no
+    /// limit any more. `act` is short and calls nothing that could wait.
+    fn with_pool<R>(
+        &self,
+        group: GroupId,
+        cpu: CpuId,
+        act: impl FnOnce(&mut Pool) -> R,
+    ) -> Option<R> {
+        let _ = act;
         unreachable!("{group:?} has no limit for {cpu}")
     }
-
-    /// [`Pool::next_refill`](crate::pool::Pool::next_refill) of the pool from which `cpu` draws.
-    fn next_refill(&self, group: GroupId, now: Time, cpu: CpuId) -> Option<Time> {
-        unreachable!("{group:?} has no limit at {now} for {cpu}")
-    }
-
-    /// Replaces what one CPU contributes to the load of `group` and returns the load over all
-    /// CPUs, the new contribution included.
-    fn exchange_load(&self, group: GroupId, old: u64, new: u64) -> u64;
 }
+
+/// No group has a limit.
+impl Pools for () {}
 
 /// No group but the root.
 impl Groups for () {

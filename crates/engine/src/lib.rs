@@ -14,34 +14,23 @@
 
 pub mod attr;
 pub mod balance;
-mod cfs;
-mod change;
-mod check;
 pub mod config;
 pub mod cpu;
 pub mod deadlines;
-mod eevdf;
+mod ensure;
 pub mod event;
 mod fair;
 pub mod features;
 pub mod group;
 mod heap;
 pub mod inherit;
-pub mod limit;
+pub mod limits;
 mod list;
-pub mod pool;
 pub mod power;
-mod pull;
 mod rt;
 pub mod run_queue;
 mod slots;
 pub mod task;
-pub mod throttle;
 pub mod time;
 pub mod timer;
 pub mod topology;
-mod tree;
-mod waiting;
-
-pub use change::Changed;
-pub use pull::{FairPull, MAX_LOOKED_AT, Stays};

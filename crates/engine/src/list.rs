@@ -82,6 +82,23 @@ impl Links {
         self.0[at as usize].prev = OUT;
     }
 
+    /// Makes the first of a list its last, and gives it.
+    ///
+    /// # Panics
+    /// If the list is empty.
+    #[inline]
+    pub(crate) fn rotate(&mut self, list: &mut List) -> Index {
+        let List { head, tail } = *list;
+        let second = self.0[head as usize].next;
+        if second != NIL {
+            self.0[second as usize].prev = NIL;
+            self.0[tail as usize].next = head;
+            self.0[head as usize] = Link { prev: tail, next: NIL };
+            *list = List { head: second, tail: head };
+        }
+        head
+    }
+
     pub(crate) fn iter(&self, list: List) -> impl Iterator<Item = Index> + '_ {
         let some = |at: Index| (at != NIL).then_some(at);
         std::iter::successors(some(list.head), move |&at| some(self.0[at as usize].next))

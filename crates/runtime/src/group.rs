@@ -15,7 +15,7 @@ use crate::primitives::{Arc, Mutex, Ordering, lock};
 use crate::shared::{Doorbells, Shared};
 use crate::task::{Cell, without_preemption};
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
-use runyard_engine::limit::BadLimit;
+use runyard_engine::limits::BadLimit;
 use runyard_engine::task::Change;
 use runyard_engine::time::Nanos;
 use runyard_smp::groups::{GroupSpec, TooManyGroups};

@@ -28,7 +28,7 @@ use crate::task::{Cell, without_preemption};
 use crate::turns::{Joined, Queue, Taker, Ticket, Turns};
 use crate::worker::Worker;
 use runyard_engine::attr::GroupId;
-use runyard_engine::group::Groups;
+use runyard_engine::group::Pools;
 use runyard_engine::inherit::{Lent, Waiter};
 use std::fmt;
 use std::future::Future;

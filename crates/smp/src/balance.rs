@@ -24,10 +24,10 @@ use runyard_engine::balance::{
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::Enqueue;
+use runyard_engine::run_queue::{FairPull, MAX_LOOKED_AT, NotPulled};
 use runyard_engine::task::Task;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::{Level, Topology};
-use runyard_engine::{FairPull, MAX_LOOKED_AT, Stays};
 use std::cmp::Reverse;
 
 /// How many CPUs a search asks at each level.
@@ -475,10 +475,10 @@ impl<W: Controlled> Machine<W> {
                 let tries = pass.domain.cache_nice_tries + 1;
                 self.with_balance(cpu, |it| it.of(level).failed = tries);
             }
-            Err(Stays::Pinned) => {
+            Err(NotPulled::Pinned) => {
                 self.note(site, Outcome::Pinned);
             }
-            Err(Stays::Nobody | Stays::NotNow) => {}
+            Err(NotPulled::Nobody | NotPulled::NotNow) => {}
         }
     }
 
@@ -503,9 +503,9 @@ impl<W: Controlled> Machine<W> {
             };
             match self.pull_fair(site, from, imbalance, fx) {
                 Ok(moved) => return Outcome::Moved(moved),
-                Err(Stays::Pinned) if tried.add(from) => {}
-                Err(Stays::Pinned) => return Outcome::Pinned,
-                Err(Stays::Nobody | Stays::NotNow) => {
+                Err(NotPulled::Pinned) if tried.add(from) => {}
+                Err(NotPulled::Pinned) => return Outcome::Pinned,
+                Err(NotPulled::Nobody | NotPulled::NotNow) => {
                     return Outcome::Failed(from, imbalance.measure(site.pass.measure));
                 }
             }
@@ -561,7 +561,7 @@ impl<W: Controlled> Machine<W> {
         from: CpuId,
         imbalance: Imbalance,
         fx: &mut impl Effects<W>,
-    ) -> Result<u32, Stays> {
+    ) -> Result<u32, NotPulled> {
         let failed = self.with_balance(cpu, |balance| balance.of(level).failed);
         let (mut left, most) = match imbalance {
             Imbalance::Load(load) if pass.moment == Moment::NewlyIdle => (load, 1),
@@ -593,7 +593,7 @@ impl<W: Controlled> Machine<W> {
         from: CpuId,
         pull: FairPull,
         fx: &mut impl Effects<W>,
-    ) -> Result<u64, Stays> {
+    ) -> Result<u64, NotPulled> {
         let (taken, resched) =
             self.take(from, fx, |rq| rq.detach_fair(now, pull).inspect(|(task, _)| leaves(task)));
         kick_if(resched, from, fx);

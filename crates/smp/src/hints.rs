@@ -12,9 +12,9 @@ use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use runyard_engine::attr::RtPrio;
 use runyard_engine::balance::{Measure, Seen};
 use runyard_engine::cpu::CpuId;
-use runyard_engine::group::Groups;
+use runyard_engine::group::Pools;
 use runyard_engine::power::Taken;
-use runyard_engine::run_queue::{CpuLoad, Importance, RunQueue};
+use runyard_engine::run_queue::{CpuLoad, Importance, RunQueue, TimeTaken};
 use runyard_engine::task::Task;
 use runyard_engine::time::Time;
 
@@ -93,7 +93,7 @@ impl Spoken {
         masks: 0,
     };
 
-    pub(crate) fn of<P, G: Groups>(rq: &RunQueue<P, G>) -> Spoken {
+    pub(crate) fn of<P, G: Pools>(rq: &RunQueue<P, G>) -> Spoken {
         let load = rq.load();
         let pinned = |curr: &Task<_>| curr.rt_prio().is_some() && curr.attr().affinity.len() == 1;
         let waits = load.nr_fair > 0 && load.nr_running > 1;
@@ -176,8 +176,8 @@ impl Hints {
     }
 
     /// Publishes what takes time to change.
-    pub(crate) fn say_times<P, G: Groups>(&self, cpu: CpuId, rq: &RunQueue<P, G>) {
-        let (rt, normal) = rq.taken();
+    pub(crate) fn say_times<P, G: Pools>(&self, cpu: CpuId, rq: &RunQueue<P, G>) {
+        let TimeTaken { by_rt: rt, by_normal: normal } = rq.taken();
         let own = self.of(cpu);
         own.taken[0].store(rt.to_bits(), Ordering::Release);
         own.taken[1].store(normal.to_bits(), Ordering::Release);

@@ -10,8 +10,8 @@ use crate::groups::{GroupSpec, TooManyGroups};
 use crate::machine::{Controlled, Effects, Machine, kick_if};
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::group::Groups;
-use runyard_engine::limit::{Limit, Usage, UsageOnCpu};
+use runyard_engine::group::Pools;
+use runyard_engine::limits::{Limit, Usage, UsageOnCpu};
 use runyard_engine::run_queue::RunQueue;
 use runyard_engine::time::{Nanos, Time};
 
@@ -74,7 +74,7 @@ impl<W: Controlled> Machine<W> {
 
     /// The groups, as run queues see them.
     #[must_use]
-    pub fn groups(&self) -> &impl Groups {
+    pub fn groups(&self) -> &impl Pools {
         &*self.groups
     }
 

@@ -29,11 +29,11 @@ use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
 use runyard_engine::group::Groups;
+use runyard_engine::limits::Throttling;
 use runyard_engine::run_queue::{
     Enqueue, Expired, Importance, Prev, Released, Resched, RunQueue, Switch,
 };
 use runyard_engine::task::{Change, Task};
-use runyard_engine::throttle::Throttling;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{TimerId, Token, Walk, Window};
 use runyard_engine::topology::Level;

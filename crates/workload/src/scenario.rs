@@ -7,7 +7,7 @@ use crate::draw::Draw;
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Slice, Weight};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::features::Features;
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
 

@@ -10,7 +10,7 @@ use crate::Failure;
 use crate::figure::{Figure, percent};
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use runyard_engine::features::{Feature, Features};
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::{Claim, Verdict};
 use runyard_sim::{Options, Sim};

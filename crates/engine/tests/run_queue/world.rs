@@ -6,13 +6,13 @@ use runyard_engine::balance::Measure;
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
-use runyard_engine::group::Groups;
+use runyard_engine::group::{Groups, Pools};
 use runyard_engine::run_queue::{Enqueue, Expired, Prev, Released, Resched, RunQueue, Switch};
-use runyard_engine::task::{Change, Slot, Task, TaskId};
+use runyard_engine::run_queue::{FairPull, NotPulled};
+use runyard_engine::task::{Change, QueueIndex, Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Walk;
 use runyard_engine::topology::Topology;
-use runyard_engine::{FairPull, Stays};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -46,6 +46,8 @@ impl Tree {
         above
     }
 }
+
+impl Pools for Tree {}
 
 impl Groups for Tree {
     fn count(&self) -> usize {
@@ -263,7 +265,7 @@ impl World {
         }
     }
 
-    pub fn nth(&self, nth: u32) -> Option<Slot> {
+    pub fn nth(&self, nth: u32) -> Option<QueueIndex> {
         let slots: Vec<_> = self.rq.tasks().map(|(slot, _)| slot).collect();
         (!slots.is_empty()).then(|| slots[nth as usize % slots.len()])
     }
@@ -386,9 +388,9 @@ impl World {
                 assert!(may.contains(&task.id) && load / 2 <= max_load, "{task:?} fits");
                 self.away.push(task);
             }
-            Err(Stays::Nobody) => assert!(none, "somebody is counted and waits"),
-            Err(Stays::Pinned) => assert!(may.is_empty() && !none, "somebody may go"),
-            Err(Stays::NotNow) => assert!(!may.is_empty(), "nobody was too heavy"),
+            Err(NotPulled::Nobody) => assert!(none, "somebody is counted and waits"),
+            Err(NotPulled::Pinned) => assert!(may.is_empty() && !none, "somebody may go"),
+            Err(NotPulled::NotNow) => assert!(!may.is_empty(), "nobody was too heavy"),
         }
     }
 
@@ -400,7 +402,7 @@ impl World {
         match self.rq.give_curr(self.now, CpuId(1), measure) {
             Ok(resched) => assert!(goes && resched == Resched::Yes),
             Err(stays) => {
-                assert!(!goes || stays == Stays::NotNow && self.asked_for == self.running);
+                assert!(!goes || stays == NotPulled::NotNow && self.asked_for == self.running);
             }
         }
         if goes {

@@ -16,10 +16,10 @@ use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Sli
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::{self, Feature, Features};
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
+use runyard_engine::limits::Throttling;
 use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
 use runyard_engine::task::{Change, Task, TaskId};
-use runyard_engine::throttle::Throttling;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Walk;
 use runyard_engine::topology::Topology;

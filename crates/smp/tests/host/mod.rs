@@ -14,7 +14,7 @@ use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Features;
 #[cfg(loom)]
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use runyard_engine::run_queue::{Expired, Importance, Prev, Released, Resched, Switch};
 use runyard_engine::task::{Change, Task, TaskId};
 #[cfg(loom)]

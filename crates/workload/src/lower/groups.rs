@@ -9,7 +9,7 @@ use crate::diagnostic::{Fault, quoted};
 use crate::json::{MAX_DEPTH, Member, Node};
 use crate::scenario::GroupSpec;
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use std::collections::BTreeMap;
 
 /// What the object of a listed group asks for it.

@@ -1,7 +1,7 @@
 //! The hard limit of a task group, and what it comes to over time.
 //!
 //! A group may use `runtime` of CPU time in each `period`, over all CPUs or, `per_cpu`, on each one;
-//! of what it leaves, `burst` at the most is carried over. [`Pool`](crate::pool::Pool) keeps the account.
+//! of what it leaves, `burst` at the most is carried over. [`Pool`](crate::limits::pool::Pool) keeps the account.
 
 use crate::time::Nanos;
 use std::fmt;

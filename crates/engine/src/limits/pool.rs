@@ -21,7 +21,7 @@
 //! and debts.
 
 use crate::cpu::CpuId;
-use crate::limit::{Limit, Usage};
+use crate::limits::limit::{Limit, Usage};
 use crate::time::{Nanos, Time};
 
 /// What a CPU draws at a time, at the most: what one CPU may have in hand while another waits

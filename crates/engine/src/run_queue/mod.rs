@@ -9,27 +9,38 @@
 //!
 //! Invariants: [`RunQueue::check`].
 
-use crate::attr::{GroupId, RtPrio, Weight};
+mod change;
+mod check;
+mod give;
+#[cfg(test)]
+mod tests;
+mod throttle;
+
+pub use change::Changed;
+pub use give::{FairPull, MAX_LOOKED_AT, NotPulled};
+
+use crate::attr::{GroupId, Policy, RtPrio, Weight};
 use crate::config::Config;
 use crate::cpu::CpuId;
-use crate::fair::{Entity, Fair, GroupQueue};
+use crate::fair::Fair;
+use crate::fair::entity::{Now, QueueId};
+use crate::fair::tree::Member;
 use crate::features::Feature;
-use crate::group::Groups;
+use crate::group::Pools;
 use crate::heap::Index;
-use crate::list::{End, Links};
+use crate::limits::grants::Limits;
+use crate::list::End;
 use crate::power::Taken;
-use crate::rt::Rt;
+use crate::rt::{Rt, RtTask};
 use crate::slots::Slots;
-use crate::task::{Slot, Task, TaskId};
-use crate::throttle::Limits;
+use crate::task::{QueueIndex, Task, TaskId};
 use crate::time::{Nanos, Time};
 use crate::timer::{Expiry, TimerQueue, Walk};
-use std::mem::offset_of;
 use std::sync::Arc;
 
 /// Between two ticks of a task that is alone on a CPU of a tickless machine, for its CPU to balance:
 /// the shortest interval in which a busy CPU does.
-const ALONE: Nanos = Nanos::from_millis(64);
+const SOLO_BALANCE_INTERVAL: Nanos = Nanos::from_millis(64);
 
 /// Whether the CPU must call [`RunQueue::schedule`].
 #[must_use]
@@ -152,89 +163,88 @@ pub enum Importance {
     Closed,
 }
 
-/// What has a place in a queue.
+/// What has an index in a run queue.
 #[derive(Debug)]
-pub(crate) enum Member<P> {
+enum Place<P> {
     Task(Box<Task<P>>),
-    Group(Box<GroupQueue>),
+    /// The entity of a group, which is with the fair class.
+    Group,
 }
-
-const _: () = assert!(offset_of!(Task<()>, fair) == offset_of!(GroupQueue, entity));
 
 /// One CPU's queues. See the module's documentation.
 #[derive(Debug)]
 pub struct RunQueue<P, G> {
-    pub(crate) cpu: CpuId,
-    pub(crate) config: Arc<Config>,
-    pub(crate) groups: Arc<G>,
-    pub(crate) online: bool,
-    pub(crate) clock: Time,
-    pub(crate) members: Slots<Member<P>>,
-    /// Who runs. It stays in its class's queue.
-    pub(crate) curr: Option<Index>,
+    cpu: CpuId,
+    config: Arc<Config>,
+    groups: Arc<G>,
+    online: bool,
+    clock: Time,
+    places: Slots<Place<P>>,
+    /// The running task. It stays in its class's queue.
+    curr: Option<Index>,
     /// Until when `curr` was charged.
-    pub(crate) charged: Time,
-    pub(crate) resched: bool,
-    /// To whom the running task goes at the next switch.
-    pub(crate) given: Option<CpuId>,
-    /// The time that real-time tasks took lately, and that they and normal tasks took.
-    taken: (Taken, Taken),
+    charged: Time,
+    resched: bool,
+    /// The CPU that gets the running task at the next switch.
+    given: Option<CpuId>,
+    taken: TimeTaken,
     /// Since when the CPU is idle, if it is.
     idle_since: Option<Time>,
-    /// How long it is idle at a time: a decaying average over the last eight times or so.
+    /// How long it is idle at a time: a moving average in which each time has the weight of an eighth.
     avg_idle: Nanos,
-    /// The next tick; there is one while somebody runs. On a tickless CPU with one
-    /// task it has no meaning.
-    pub(crate) tick_at: Option<Time>,
-    /// Of the lists of real-time tasks and of the list of fair ones: a task is in one of them.
-    pub(crate) links: Links,
-    pub(crate) rt: Rt,
-    pub(crate) fair: Fair,
-    pub(crate) limits: Limits,
+    /// The next tick; there is one while a task runs. On a tickless CPU with one task it has no
+    /// meaning.
+    tick_at: Option<Time>,
+    rt: Rt,
+    fair: Fair,
+    limits: Limits,
     timers: TimerQueue,
 }
 
-impl<P, G: Groups> RunQueue<P, G> {
+/// The CPU time that was taken lately from less important tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeTaken {
+    /// By real-time tasks.
+    pub by_rt: Taken,
+    /// By these and by fair tasks that are not of the SCHED_IDLE class.
+    pub by_normal: Taken,
+}
+
+impl<P, G: Pools> RunQueue<P, G> {
     /// An idle CPU. It is online.
     #[must_use]
     pub fn new(cpu: CpuId, config: Arc<Config>, groups: Arc<G>) -> RunQueue<P, G> {
-        RunQueue {
+        let mut rq = RunQueue {
             cpu,
             groups,
             online: true,
             clock: Time::ZERO,
-            members: Slots::new(),
+            places: Slots::new(),
             curr: None,
             charged: Time::ZERO,
             resched: false,
             given: None,
-            taken: (Taken::default(), Taken::default()),
+            taken: TimeTaken::default(),
             idle_since: Some(Time::ZERO),
             avg_idle: Nanos(2 * config.migration_cost.0),
             tick_at: None,
-            links: Links::default(),
             rt: Rt::default(),
-            fair: Fair::new(),
+            fair: Fair::new(cpu, config.features.has(Feature::Eevdf)),
             limits: Limits::new(),
             timers: TimerQueue::default(),
             config,
-        }
+        };
+        rq.reserve(0);
+        rq
     }
 
     /// Makes room for `len` tasks and group queues. Beyond the room, entering a queue allocates.
     pub fn reserve(&mut self, len: usize) {
-        self.members.grow(len);
-        self.links.grow(len);
-        self.rt.pushable_links.grow(len);
-        self.fair.forest.grow(len);
-        self.fair.urgent_forest.grow(len);
         let groups = len.min(self.groups.count());
-        self.fair.reserve_groups(groups);
-        self.limits.grow(len, groups, self.groups.count());
-    }
-
-    pub(crate) fn check_timers(&self) {
-        self.timers.check();
+        self.places.grow(len);
+        self.rt.grow(len);
+        self.fair.grow(len, groups);
+        self.limits.grow(self.fair.tree.nr_queues(), self.groups.count());
     }
 
     /// The first hard expiry of a timer of this CPU; later than any time if it has none.
@@ -271,18 +281,18 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.cpu
     }
 
-    /// The task at `slot`.
+    /// The task at `at`.
     #[must_use]
-    pub fn get(&self, slot: Slot) -> Option<&Task<P>> {
-        match self.members.get(slot.0)? {
-            Member::Task(task) => Some(task),
-            Member::Group(_) => None,
+    pub fn get(&self, at: QueueIndex) -> Option<&Task<P>> {
+        match self.places.get(at.0)? {
+            Place::Task(task) => Some(task),
+            Place::Group => None,
         }
     }
 
     /// What this CPU contributes to the load of each group that has a queue here.
     pub fn group_loads(&self) -> impl Iterator<Item = (GroupId, u64)> {
-        self.fair.group_queues.iter().map(|&(id, at)| (id, self.group(at).contribution))
+        self.fair.group_queues().map(|(id, queue)| (id, self.fair.tree.queue(queue).contribution))
     }
 
     /// The task that runs.
@@ -291,11 +301,11 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.curr.map(|at| self.task(at))
     }
 
-    /// Who is in the queue, the running task included, in no particular order.
-    pub fn tasks(&self) -> impl Iterator<Item = (Slot, &Task<P>)> {
-        self.members.iter().filter_map(|(at, member)| match member {
-            Member::Task(task) => Some((Slot(at), &**task)),
-            Member::Group(_) => None,
+    /// The tasks in the queue, the running one included, in no particular order.
+    pub fn tasks(&self) -> impl Iterator<Item = (QueueIndex, &Task<P>)> {
+        self.places.iter().filter_map(|(at, place)| match place {
+            Place::Task(task) => Some((QueueIndex(at), &**task)),
+            Place::Group => None,
         })
     }
 
@@ -309,8 +319,8 @@ impl<P, G: Groups> RunQueue<P, G> {
         now: Time,
         mut task: Box<Task<P>>,
         why: Enqueue,
-    ) -> Result<(Slot, Resched), Box<Task<P>>> {
-        let busy = task.rt_prio() <= self.rt.queue.highest() || self.rt.is_throttled();
+    ) -> Result<(QueueIndex, Resched), Box<Task<P>>> {
+        let busy = task.rt_prio() <= self.rt.highest() || self.rt.is_throttled();
         let late = why == Enqueue::Pushed && busy;
         if !self.online || !task.attr.affinity.contains(self.cpu) || late {
             return Err(task);
@@ -320,27 +330,27 @@ impl<P, G: Groups> RunQueue<P, G> {
         if self.config.tickless && self.nr_running() == 1 && self.curr.is_some() {
             self.tick_at = Some(self.clock.next_multiple(self.config.tick));
         }
-        let at = self.add_member(Member::Task(task));
+        let at = self.add_place(Place::Task(task));
         self.enqueue(at, End::Tail);
         self.preempt_for(at);
-        Ok((Slot(at), self.resched()))
+        Ok((QueueIndex(at), self.resched()))
     }
 
-    /// Takes a waiting task out. `None` if no task is at `slot`, or it runs.
-    pub fn detach(&mut self, now: Time, slot: Slot) -> Option<Box<Task<P>>> {
-        let waits = matches!(self.members.get(slot.0), Some(Member::Task(_)));
-        if !waits || self.curr == Some(slot.0) {
+    /// Takes a waiting task out. `None` if no task is at `at`, or it runs.
+    pub fn detach(&mut self, now: Time, at: QueueIndex) -> Option<Box<Task<P>>> {
+        let waits = matches!(self.places.get(at.0), Some(Place::Task(_)));
+        if !waits || self.curr == Some(at.0) {
             return None;
         }
         self.advance(now);
-        self.dequeue(slot.0, false);
+        self.dequeue(at.0, false);
         self.preempt_for_loss();
-        Some(self.remove_task(slot.0))
+        Some(self.remove_task(at.0))
     }
 
-    /// The time that real-time tasks took of this CPU lately, and that they and normal tasks took.
+    /// The time that was taken of this CPU lately.
     #[must_use]
-    pub fn taken(&self) -> (Taken, Taken) {
+    pub fn taken(&self) -> TimeTaken {
         self.taken
     }
 
@@ -376,7 +386,7 @@ impl<P, G: Groups> RunQueue<P, G> {
             (Prev::Yielded(payload), Some(at)) => {
                 let rt = self.task(at).rt_prio().is_some();
                 if rt {
-                    self.requeue_rt(at, End::Tail);
+                    self.rt.requeue(self.rt_task(at), End::Tail);
                 }
                 let evicted = self.put_prev(at, payload);
                 yielded = (!rt && evicted.is_none()).then_some(at);
@@ -412,7 +422,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// A step of the regular walk, of which what the CPU has of its own is a part: none of that has
     /// any slack.
     fn expire_first(&mut self, now: Time) -> Option<Expired> {
-        let own = [(self.next_tick(), Expired::Tick), (self.rt.period_end, Expired::RtPeriod)];
+        let own = [(self.next_tick(), Expired::Tick), (self.rt.period_end(), Expired::RtPeriod)];
         let own = own.into_iter().filter_map(|(at, what)| Some((at?, what)));
         let first = own.min_by_key(|&(at, _)| at);
         let limits = self.limits.next();
@@ -441,7 +451,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         Some(what)
     }
 
-    /// On a tickless machine who runs alone is left alone for [`ALONE`] at a time, or for ever if
+    /// On a tickless machine who runs alone is left alone for [`SOLO_BALANCE_INTERVAL`] at a time, or for ever if
     /// there is no other CPU.
     fn next_tick(&self) -> Option<Time> {
         let at = self.tick_at?;
@@ -449,7 +459,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         match self.config.topology.cpus() {
             _ if !alone => Some(at),
             1 => None,
-            _ => Some(Time(at.0.next_multiple_of(ALONE.0))),
+            _ => Some(Time(at.0.next_multiple_of(SOLO_BALANCE_INTERVAL.0))),
         }
     }
 
@@ -457,7 +467,7 @@ impl<P, G: Groups> RunQueue<P, G> {
     #[must_use]
     pub fn next_expiry(&self) -> Option<Time> {
         let at = |at: Option<Time>| at.unwrap_or(Time::MAX);
-        let own = at(self.next_tick()).min(at(self.rt.period_end)).min(self.limits.next());
+        let own = at(self.next_tick()).min(at(self.rt.period_end())).min(self.limits.next());
         let first = own.min(self.timers.first());
         (first < Time::MAX).then_some(first)
     }
@@ -472,13 +482,19 @@ impl<P, G: Groups> RunQueue<P, G> {
     }
 
     /// Takes over other numbers, at once for those who wait: those of the fair class follow the
-    /// machine. The topology and the features stay. Allocates.
+    /// machine. The topology and the features stay.
     pub fn set_config(&mut self, now: Time, config: Arc<Config>) {
         self.advance(now);
         self.config = config;
-        match self.is_eevdf() {
-            true => self.renew_longest_slices(),
-            false => self.renew_offsets(),
+        let now = Now { clock: self.clock, config: &self.config };
+        for (at, place) in self.places.iter() {
+            match place {
+                Place::Group => self.fair.renew(now, at, None),
+                Place::Task(task) if task.rt_prio().is_none() => {
+                    self.fair.renew(now, at, Some(task.ask()));
+                }
+                Place::Task(_) => {}
+            }
         }
     }
 
@@ -486,14 +502,14 @@ impl<P, G: Groups> RunQueue<P, G> {
     pub fn evict(&mut self, now: Time) -> Option<Box<Task<P>>> {
         assert!(!self.online, "an online CPU keeps its tasks");
         let curr = self.curr;
-        let slot = self.tasks().map(|(slot, _)| slot).find(|slot| Some(slot.0) != curr)?;
-        self.detach(now, slot)
+        let at = self.tasks().map(|(at, _)| at).find(|at| Some(at.0) != curr)?;
+        self.detach(now, at)
     }
 
     /// Who could run: a CPU that has real-time tasks without budget has room for others.
-    pub(crate) fn nr_running(&self) -> u32 {
-        let rt = if self.rt.is_throttled() { 0 } else { self.rt.nr };
-        rt + self.fair.root.nr_tasks
+    fn nr_running(&self) -> u32 {
+        let rt = if self.rt.is_throttled() { 0 } else { self.rt.nr() };
+        rt + self.fair.root().nr_tasks
     }
 
     /// The snapshot that others decide on.
@@ -502,29 +518,30 @@ impl<P, G: Groups> RunQueue<P, G> {
     pub fn load(&self) -> CpuLoad {
         let throttled = self.rt.is_throttled();
         let closed = !self.online || throttled;
-        let level = match self.rt.queue.highest() {
+        let level = match self.rt.highest() {
             _ if closed => Importance::Closed,
             Some(prio) => Importance::Rt(prio),
             None => Importance::Normal,
         };
-        let (nr_fair, nr_idle) = (self.fair.root.nr_tasks, self.fair.root.nr_idle_tasks);
-        let nr_running = if throttled { nr_fair } else { self.rt.nr + nr_fair };
-        let idle_is_heavy = self.fair.idle_load > u64::from(nr_idle * Weight::IDLE.get());
+        let root = self.fair.root();
+        let (nr_fair, nr_idle) = (root.nr_tasks, root.nr_idle_tasks);
+        let nr_running = if throttled { nr_fair } else { self.rt.nr() + nr_fair };
+        let idle_is_heavy = self.fair.idle_load() > u64::from(nr_idle * Weight::IDLE.get());
         let others = nr_running - nr_idle + u32::from(idle_is_heavy);
         CpuLoad {
             level,
-            pushable: self.rt.pushable.highest().filter(|_| !closed),
+            pushable: self.rt.best_pushable().filter(|_| !closed),
             nr_running,
             nr_fair,
             nr_idle,
             idle_is_heavy,
             pressed: nr_fair > nr_idle && others > 1,
-            load: self.fair.root.load,
+            load: root.load,
         }
     }
 
     /// The queue's clock and the account of who runs are as of `now`.
-    pub(crate) fn advance(&mut self, now: Time) {
+    fn advance(&mut self, now: Time) {
         self.clock = self.clock.max(now);
         let Some(curr) = self.curr else { return };
         let span = self.clock.since(self.charged);
@@ -536,17 +553,21 @@ impl<P, G: Groups> RunQueue<P, G> {
         let task = self.task_mut(curr);
         task.runtime += span;
         task.ran_until = Some(clock);
-        let rt = task.rt_prio().is_some();
-        self.charge_payers(span);
+        let (rt, turns) = (task.rt_prio().is_some(), task.attr.policy.is_round_robin());
+        if rt && turns {
+            task.rr_used += span;
+        }
+        self.limits.charge(span);
         if rt {
-            self.taken.0.add(clock, span);
-            self.taken.1.add(clock, span);
-            self.charge_rt(curr, span);
+            self.taken.by_rt.add(clock, span);
+            self.taken.by_normal.add(clock, span);
+            let throttles = self.rt.charge(span, &self.config);
+            self.resched_if(throttles);
         } else {
-            if !self.is_idle_class(curr) {
-                self.taken.1.add(clock, span);
+            if !self.fair.is_idle_class(curr) {
+                self.taken.by_normal.add(clock, span);
             }
-            self.charge_fair(curr, span);
+            self.fair.charge(curr, span);
         }
     }
 
@@ -556,19 +577,44 @@ impl<P, G: Groups> RunQueue<P, G> {
         if self.task(curr).rt_prio().is_some() {
             self.tick_rt(curr);
         } else {
-            self.update_shares(curr);
-            let over = self.fair_turn_is_over(curr);
+            let (fair, now, groups) = self.fair_here();
+            fair.update_shares(now, groups, curr);
+            let over = fair.turn_is_over(now, curr);
             self.resched_if(over);
         }
         self.reap_one();
     }
 
-    pub(crate) fn resched_if(&mut self, due: bool) {
+    /// A SCHED_RR task whose slice is over goes to the tail if another has its priority.
+    fn tick_rt(&mut self, curr: Index) {
+        let slice = self.config.rr_slice;
+        let task = self.task_mut(curr);
+        let (true, Some(prio)) = (task.attr.policy.is_round_robin(), task.rt_prio()) else {
+            return;
+        };
+        if task.rr_used < slice {
+            return;
+        }
+        task.rr_used = Nanos::ZERO;
+        if self.rt.is_shared(prio) {
+            self.rt.requeue(self.rt_task(curr), End::Tail);
+            self.resched_if(true);
+        }
+    }
+
+    /// A period of the real-time budget ended, perhaps several.
+    fn end_rt_period(&mut self, now: Time) {
+        let running = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_some());
+        let back = self.rt.end_period(now, running, &self.config);
+        self.resched_if(back);
+    }
+
+    fn resched_if(&mut self, due: bool) {
         self.resched |= due;
     }
 
     /// Asks for a switch if the arrival at `at` should run instead of who does.
-    pub(crate) fn preempt_for(&mut self, at: Index) {
+    fn preempt_for(&mut self, at: Index) {
         if self.is_stopped(at) {
             return;
         }
@@ -585,6 +631,40 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.resched_if(due);
     }
 
+    /// Whether a woken fair task preempts the running fair one (`check_preempt_wakeup`), whose turn
+    /// is over then.
+    ///
+    /// What is idle is preempted by what is not, and never the other way round. As in 6.1 that is
+    /// asked twice: of the tasks, whatever their groups and the features; then, for a SCHED_OTHER
+    /// task and under `WAKEUP_PREEMPTION`, of the entities that compete in one queue.
+    fn preempts_on_wakeup(&mut self, curr: Index, woken: Index) -> bool {
+        let [running, arrival] = [curr, woken].map(|at| self.task(at).attr.policy);
+        if running == Policy::Idle && arrival != Policy::Idle {
+            self.fair.end_turns(curr);
+            return true;
+        }
+        let refuses = matches!(arrival, Policy::Batch(_) | Policy::Idle);
+        if refuses || !self.has(Feature::WakeupPreemption) {
+            return false;
+        }
+        let (fair, now, _) = self.fair_here();
+        fair.preempts(now, curr, woken)
+    }
+
+    /// Whether something real-time should run instead of `curr`, or `curr` is to be throttled.
+    fn rt_wants_switch(&self, curr: Index) -> bool {
+        let running = self.task(curr).rt_prio();
+        let throttled = running.is_some() && self.rt.is_throttled();
+        throttled || self.rt.best() > running
+    }
+
+    /// After a task left or lost its boost: it may have been what kept the others from being
+    /// throttled.
+    fn preempt_for_loss(&mut self) {
+        let due = self.curr.is_some_and(|curr| self.rt_wants_switch(curr));
+        self.resched_if(due);
+    }
+
     /// The running task goes back among those who wait, or out if it may not wait here.
     fn put_prev(&mut self, at: Index, payload: P) -> Option<(Box<Task<P>>, Released)> {
         let task = self.task_mut(at);
@@ -595,29 +675,34 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
         self.curr = None;
         if rt {
-            self.update_pushable(at, self.rt.curr_end);
+            self.rt.put_prev(self.rt_task(at));
         } else {
             self.put_prev_fair(at);
         }
         None
     }
 
-    pub(crate) fn release(&mut self, at: Index, asleep: bool) -> Box<Task<P>> {
+    fn put_prev_fair(&mut self, at: Index) {
+        let (fair, now, _) = self.fair_here();
+        fair.put_prev(now, at);
+    }
+
+    fn release(&mut self, at: Index, asleep: bool) -> Box<Task<P>> {
         self.dequeue(at, asleep);
         self.curr = None;
         self.remove_task(at)
     }
 
     fn pick(&mut self, yielded: Option<Index>) -> Option<Index> {
-        // Who waits on a CPU that is offline is about to be evicted.
+        // The tasks that wait on a CPU that is offline are about to be evicted.
         let next = match self.online {
-            true => self.pick_who_is_paid_for(yielded),
+            true => self.pick_with_budget(yielded),
             false => {
-                self.dismiss_payers();
+                self.limits.dismiss_payers();
                 None
             }
         };
-        self.settle();
+        self.return_grants();
         self.curr = next;
         self.charged = self.clock;
         let Some(at) = next else {
@@ -629,7 +714,7 @@ impl<P, G: Groups> RunQueue<P, G> {
             self.note_idle(self.clock.since(since));
         }
         if self.task(at).rt_prio().is_some() {
-            self.set_curr_rt(at);
+            self.rt.set_curr(self.rt_task(at), self.clock, &self.config);
         }
         if self.tick_at.is_none() {
             self.tick_at = Some(self.clock.next_multiple(self.config.tick));
@@ -637,18 +722,24 @@ impl<P, G: Groups> RunQueue<P, G> {
         next
     }
 
-    /// The first whose groups have budget for it; those that have none are throttled.
-    fn pick_who_is_paid_for(&mut self, yielded: Option<Index>) -> Option<Index> {
+    /// The first task for which its groups have budget; those that have none are throttled.
+    fn pick_with_budget(&mut self, yielded: Option<Index>) -> Option<Index> {
         let mut yielded = yielded;
-        self.dismiss_payers();
+        self.limits.dismiss_payers();
         loop {
-            let at = self.pick_rt().or_else(|| self.pick_fair(yielded.take()))?;
+            let at = match self.rt.pick() {
+                Some(at) => at,
+                None => {
+                    let (fair, now, _) = self.fair_here();
+                    fair.pick(now, yielded.take())?
+                }
+            };
             let Err(group) = self.charge_to_groups(at, true) else { return Some(at) };
-            self.dismiss_payers();
+            self.limits.dismiss_payers();
             if self.task(at).rt_prio().is_none() {
                 self.put_prev_fair(at);
             }
-            self.throttle(group);
+            self.throttle(group.0);
         }
     }
 
@@ -658,94 +749,126 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.avg_idle = Nanos(old - old / 8 + span.0.min(most) / 8);
     }
 
-    pub(crate) fn enqueue(&mut self, at: Index, end: End) {
-        if self.task(at).rt_prio().is_none() {
-            self.enqueue_fair(at);
+    fn enqueue(&mut self, at: Index, end: End) {
+        let task = self.task(at);
+        if task.rt_prio().is_none() {
+            let queue = self.group_queue(task.queue_group());
+            let now = Now { clock: self.clock, config: &self.config };
+            if let Some(Place::Task(task)) = self.places.get(at) {
+                let comes = (task.ask(), &task.standing);
+                self.fair.enqueue(now, &*self.groups, Member { queue, at }, comes);
+            }
         } else if self.is_stopped(at) {
-            self.stop_one_rt(at);
+            self.rt.stop(at);
         } else {
-            self.enqueue_rt(at, end);
+            self.rt.enqueue(self.rt_task(at), end);
         }
     }
 
-    pub(crate) fn dequeue(&mut self, at: Index, asleep: bool) {
+    fn dequeue(&mut self, at: Index, asleep: bool) {
         if self.task(at).rt_prio().is_none() {
             self.dequeue_fair(at, asleep);
         } else if self.is_stopped(at) {
-            self.release_one_rt(at);
+            self.rt.release(at);
         } else {
-            self.dequeue_rt(at);
+            self.rt.dequeue(self.rt_task(at));
         }
     }
 
-    pub(crate) fn add_member(&mut self, member: Member<P>) -> Index {
-        if self.members.is_full() {
-            self.reserve((self.members.capacity() * 2).max(8));
-        }
-        self.members.insert(member)
+    fn dequeue_fair(&mut self, at: Index, asleep: bool) {
+        let (fair, now, groups) = self.fair_here();
+        let standing = fair.dequeue(now, groups, at, asleep);
+        self.task_mut(at).standing = standing;
     }
 
-    pub(crate) fn remove_task(&mut self, at: Index) -> Box<Task<P>> {
+    /// Where a task that the running one forks starts: a latency-sensitive one may owe a part of what
+    /// its parent is ahead.
+    pub fn fork(&self, now: Time, child: &mut Task<P>) {
+        let parent = self.curr.filter(|&curr| self.task(curr).rt_prio().is_none());
+        let Some(at) = parent else { return };
+        if self.task(at).queue_group() == child.queue_group() {
+            let here = Now { clock: self.clock, config: &self.config };
+            child.standing = self.fair.forked(here, at, now.since(self.charged));
+        }
+    }
+
+    /// The queue of `group` on this CPU, made if need be.
+    fn group_queue(&mut self, group: GroupId) -> QueueId {
+        if let Some(id) = self.fair.queue_of(group) {
+            return id;
+        }
+        self.reap_one();
+        let parent = self.group_queue(self.groups.parent(group));
+        let at = self.add_place(Place::Group);
+        let (fair, now, groups) = self.fair_here();
+        let id = fair.add_queue(now, groups, (group, parent), at);
+        self.limits.grow(self.fair.tree.nr_queues(), 0);
+        self.limits.set(id, self.groups.has_limit(group));
+        id
+    }
+
+    /// Forgets one empty group queue that would be placed no differently if it were made anew.
+    fn reap_one(&mut self) {
+        let now = Now { clock: self.clock, config: &self.config };
+        let rests = |id| self.limits.is_at_rest(self.clock, id);
+        if let Some(id) = self.fair.next_to_reap(now, rests) {
+            self.remove_queue(id);
+        }
+    }
+
+    fn remove_queue(&mut self, id: QueueId) {
+        let at = self.fair.remove_queue(id);
+        self.places.remove(at);
+    }
+
+    /// The fair class, with what its verbs need.
+    fn fair_here(&mut self) -> (&mut Fair, Now<'_>, &G) {
+        let now = Now { clock: self.clock, config: &self.config };
+        (&mut self.fair, now, &*self.groups)
+    }
+
+    /// What the real-time class must know of a task.
+    fn rt_task(&self, at: Index) -> RtTask {
+        let task = self.task(at);
+        RtTask {
+            at,
+            prio: task.rt_prio().expect("it is real-time"),
+            boosted: task.boost.is_some(),
+            migratory: task.is_migratory(),
+            running: self.curr == Some(at),
+        }
+    }
+
+    fn add_place(&mut self, place: Place<P>) -> Index {
+        if self.places.is_full() {
+            self.reserve((self.places.capacity() * 2).max(8));
+        }
+        self.places.insert(place)
+    }
+
+    fn remove_task(&mut self, at: Index) -> Box<Task<P>> {
         self.pass_on();
-        match self.members.remove(at) {
-            Member::Task(task) => task,
-            Member::Group(group) => unreachable!("{:?} is no task", group.group),
+        match self.places.remove(at) {
+            Place::Task(task) => task,
+            Place::Group => unreachable!("a group is at {at}"),
         }
     }
 
-    pub(crate) fn has(&self, feature: Feature) -> bool {
+    fn has(&self, feature: Feature) -> bool {
         self.config.features.has(feature)
     }
 
-    pub(crate) fn member(&self, at: Index) -> &Member<P> {
-        self.members.get(at).expect("an index names a member")
-    }
-
-    pub(crate) fn member_mut(&mut self, at: Index) -> &mut Member<P> {
-        self.members.get_mut(at).expect("an index names a member")
-    }
-
-    pub(crate) fn task(&self, at: Index) -> &Task<P> {
-        match self.member(at) {
-            Member::Task(task) => task,
-            Member::Group(group) => unreachable!("{:?} is no task", group.group),
+    fn task(&self, at: Index) -> &Task<P> {
+        match self.places.get(at) {
+            Some(Place::Task(task)) => task,
+            Some(Place::Group) | None => unreachable!("no task is at {at}"),
         }
     }
 
-    pub(crate) fn task_mut(&mut self, at: Index) -> &mut Task<P> {
-        match self.member_mut(at) {
-            Member::Task(task) => task,
-            Member::Group(group) => unreachable!("{:?} is no task", group.group),
-        }
-    }
-
-    pub(crate) fn group(&self, at: Index) -> &GroupQueue {
-        match self.member(at) {
-            Member::Group(group) => group,
-            Member::Task(task) => unreachable!("{} is no group", task.id),
-        }
-    }
-
-    pub(crate) fn group_mut(&mut self, at: Index) -> &mut GroupQueue {
-        match self.member_mut(at) {
-            Member::Group(group) => group,
-            Member::Task(task) => unreachable!("{} is no group", task.id),
-        }
-    }
-
-    /// What competes. It stands at the same place in a task and in a group, so that nobody has to ask which
-    /// it is: a fiftieth of a switch.
-    pub(crate) fn entity(&self, at: Index) -> &Entity {
-        match self.member(at) {
-            Member::Task(task) => &task.fair,
-            Member::Group(group) => &group.entity,
-        }
-    }
-
-    pub(crate) fn entity_mut(&mut self, at: Index) -> &mut Entity {
-        match self.member_mut(at) {
-            Member::Task(task) => &mut task.fair,
-            Member::Group(group) => &mut group.entity,
+    fn task_mut(&mut self, at: Index) -> &mut Task<P> {
+        match self.places.get_mut(at) {
+            Some(Place::Task(task)) => task,
+            Some(Place::Group) | None => unreachable!("no task is at {at}"),
         }
     }
 }

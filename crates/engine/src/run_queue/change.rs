@@ -5,11 +5,11 @@
 //! that one which becomes less important goes to the head of its new list.
 
 use crate::attr::Policy;
-use crate::group::Groups;
+use crate::group::Pools;
 use crate::heap::Index;
 use crate::list::End;
 use crate::run_queue::{Resched, RunQueue};
-use crate::task::{Change, Slot, Task};
+use crate::task::{Change, QueueIndex, Task};
 use crate::time::Time;
 
 /// What was done to a task in a queue.
@@ -22,15 +22,15 @@ pub struct Changed<P> {
     pub evicted: Option<Box<Task<P>>>,
 }
 
-impl<P, G: Groups> RunQueue<P, G> {
+impl<P, G: Pools> RunQueue<P, G> {
     /// Changes a task that is here. A task that becomes less important goes to the head of its new
     /// list, as the kernel and, for inherited priorities, POSIX have it; else it goes to the tail.
     ///
     /// # Panics
-    /// If no task is at `slot`.
-    pub fn change(&mut self, now: Time, slot: Slot, change: Change) -> Changed<P> {
+    /// If no task is at `at`.
+    pub fn change(&mut self, now: Time, at: QueueIndex, change: Change) -> Changed<P> {
         self.advance(now);
-        let at = slot.0;
+        let at = at.0;
         let running = self.curr == Some(at);
         let before = self.task(at).rt_prio();
         let requeue = change.moves_in_queue();
@@ -38,7 +38,10 @@ impl<P, G: Groups> RunQueue<P, G> {
         if requeue {
             self.requeue(at, change);
         } else if before.is_none() && change.reorders() {
-            self.reorder_fair(at, change);
+            self.task_mut(at).apply(change);
+            let ask = self.task(at).ask();
+            let (fair, now, _) = self.fair_here();
+            fair.reask(now, at, ask);
         } else {
             self.task_mut(at).apply(change);
         }
@@ -46,7 +49,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         let allowed = task.attr.affinity.contains(self.cpu);
         let after = task.rt_prio();
         if after.is_some() && !self.is_stopped(at) {
-            self.update_pushable(at, End::Tail);
+            self.rt.update_pushable(self.rt_task(at), End::Tail);
         }
         if running && regroups {
             self.renew_payers();
@@ -86,10 +89,9 @@ impl<P, G: Groups> RunQueue<P, G> {
         }
         let stops = !running && (self.is_stopped(at) || self.is_group_stopped(group));
         if before.is_some() && before == after && !stops {
-            let boosted = |task: &Task<P>| u32::from(task.boost.is_some());
-            let old = boosted(self.task(at));
+            let was_boosted = self.task(at).boost.is_some();
             self.task_mut(at).apply(change);
-            self.rt.nr_boosted = self.rt.nr_boosted - old + boosted(self.task(at));
+            self.rt.reboost(was_boosted, self.task(at).boost.is_some());
             return;
         }
         if running && before.is_none() {
@@ -100,8 +102,8 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.enqueue(at, if after < before { End::Head } else { End::Tail });
         match after {
             _ if !running => {}
-            Some(_) => self.set_curr_rt(at),
-            None => self.set_curr_fair(at),
+            Some(_) => self.rt.set_curr(self.rt_task(at), self.clock, &self.config),
+            None => self.fair.set_curr(at),
         }
     }
 }
