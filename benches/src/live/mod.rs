@@ -3,6 +3,7 @@
 //! the tables; `docs/performance.md` has the figures.
 
 mod accuracy;
+mod floor;
 mod hog;
 pub(crate) mod host;
 mod limits;
