@@ -3,7 +3,7 @@
 //!
 //! An experiment is a folder. Its function `simulated` runs it in virtual time. Its function `live`
 //! runs it on this machine's CPUs, on the runtime, and where that compares something also as kernel
-//! threads. Either returns [claims](Experiment) and a text for a person ([`Reproduced`]).
+//! threads. Both return [claims](Experiment) and a text for a person ([`Reproduced`]).
 //!
 //! Speed is no claim: a time on real CPUs is shown beside the figure that it is to be compared with,
 //! has no bound, and cannot fail.

@@ -56,6 +56,9 @@ const GREEDY: usize = 2;
 type Runs = [SettingRun; 3];
 
 /// Once on this machine, or in a soak several times: of each figure, the worst.
+///
+/// # Errors
+/// If the machine refuses something.
 pub fn live(length: Length) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?.len();
     let runs = length.pick(1, SOAK_RUNS);

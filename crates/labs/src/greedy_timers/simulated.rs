@@ -50,6 +50,9 @@ const PUBLISHED: [Published; 4] = [
 
 /// In virtual time, without the greedy walk and with it: five seeds of each case, in a soak as long as
 /// the document's, and with other guesses of what it does not say.
+///
+/// # Errors
+/// If the simulator refuses a scenario, which would be a mistake in the experiment.
 pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
     let seconds = length.pick(SECONDS, SOAK_SECONDS);
     let guesses = length.pick(0, guesses::RUNS);

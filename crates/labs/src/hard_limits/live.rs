@@ -38,6 +38,9 @@ const LEAST_REST: f64 = 95.0;
 const SOAK_RUNS: u64 = 5;
 
 /// Once on this machine, or in a soak several times: of each figure, the worst.
+///
+/// # Errors
+/// If the machine refuses something.
 pub fn live(length: Length) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?.len();
     let runs = length.pick(1, SOAK_RUNS);

@@ -49,6 +49,9 @@ const LEAST_SOAKED: f64 = 95.0;
 const SOAK_RUNS: u64 = 20;
 
 /// Once on this machine, or in a soak 20 times: of each figure, the worst.
+///
+/// # Errors
+/// If the machine refuses something.
 pub fn live(length: Length) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?.len();
     let cores = u32::try_from(cpus).map_err(Failure::input)?;

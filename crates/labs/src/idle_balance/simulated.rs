@@ -103,6 +103,9 @@ const fn also(cpus: u32, normal: u32, light: Light, without: Without) -> Trial {
 
 /// In virtual time, with the balancer and without: each trial once, and in a soak the document's
 /// 20 times.
+///
+/// # Errors
+/// If the simulator refuses a scenario, which would be a mistake in the experiment.
 pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
     let soaked = length.pick(0, SOAK_RUNS);
     let bar = progress::bar("runs", 2 * (TRIALS.len() as u64 + soaked));

@@ -46,6 +46,9 @@ const LOOPS: u32 = 80;
 const SOAK_RUNS: u64 = 20;
 
 /// Once on this machine, or in a soak 20 times.
+///
+/// # Errors
+/// If the machine refuses something.
 pub fn live(length: Length) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?;
     let runs = length.pick(1, SOAK_RUNS);

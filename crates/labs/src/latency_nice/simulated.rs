@@ -32,6 +32,9 @@ struct SimulatedFigures {
 }
 
 /// In virtual time, with latency nice and without; in a soak more often.
+///
+/// # Errors
+/// If the simulator refuses a scenario, which would be a mistake in the experiment.
 pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
     let seeds = length.pick(SEEDS, SOAK_SEEDS);
     let measured = SimulatedFigures::of(seeds)?;

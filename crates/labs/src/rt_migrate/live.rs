@@ -46,6 +46,9 @@ const ROUNDS_OF_ORIGINAL: u32 = 25;
 const GOAL: f64 = 1.5;
 
 /// Once on this machine, or in a soak 20 times.
+///
+/// # Errors
+/// If the machine refuses something.
 pub fn live(length: Length) -> Result<Reproduced, Failure> {
     let mut cpus = machine::cpus()?;
     cpus.truncate(MOST_CPUS);

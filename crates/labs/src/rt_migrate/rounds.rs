@@ -10,7 +10,7 @@ use runyard_workload::{Overrides, Scenario};
 use std::fmt::Write as _;
 
 /// The scenario: a parent, then the threads from the least to the most important.
-pub(super) const SCENARIO: &str = include_str!("../../../../scenarios/rt-migrate.json");
+const SCENARIO: &str = include_str!("../../../../scenarios/rt-migrate.json");
 pub(super) const PARENT: TaskId = TaskId(0);
 
 /// The steps of the parent and of a thread at which something is noted.
@@ -34,7 +34,7 @@ pub(super) const MAX_LATE: Nanos = Nanos::from_millis(1);
 pub(super) const MOST_CPUS: usize = 99 - 3;
 
 /// Of how many threads a round is shown; with more it does not fit into a line.
-pub(super) const THREADS_SHOWN: usize = 12;
+const THREADS_SHOWN: usize = 12;
 
 /// What one thread did in one round, in time since the release.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,7 +117,7 @@ pub(super) fn example(title: &str, numbered: Option<&(usize, Round)>) -> String 
 }
 
 /// A round as the original prints it, with CPU time instead of loops.
-pub(super) fn as_printed(number: usize, round: &Round) -> String {
+fn as_printed(number: usize, round: &Round) -> String {
     let row = |of: fn(&Lap) -> Nanos| {
         let mut cells = String::new();
         for lap in round.iter().take(THREADS_SHOWN) {

@@ -25,6 +25,9 @@ const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
 
 /// In virtual time, with the balancing and without: 20 runs, or in a soak as many as the document
 /// reports.
+///
+/// # Errors
+/// If the simulator refuses a scenario, which would be a mistake in the experiment.
 pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
     let features = Features::default();
     let passive = features.without(Feature::RtPush).without(Feature::RtPull);
