@@ -145,18 +145,8 @@ impl Sensitive {
     }
 }
 
-/// Who is sensitive, and the policy of each task by its number.
-pub(crate) type Mix = (Sensitive, fn(u32) -> Policy);
-
 pub(crate) fn nice_0(_: u32) -> Policy {
     Policy::Normal(Nice::default())
-}
-
-/// Every fourth task has nice 5.
-#[cfg(test)]
-pub(crate) fn of_two_weights(task: u32) -> Policy {
-    let nice = if task % 4 == 3 { 5 } else { 0 };
-    Policy::Normal(Nice::new(nice).expect("a nice value is in -20..=19"))
 }
 
 /// A CPU of a machine: what it runs is here, as with any host.

@@ -11,7 +11,6 @@
 mod account;
 mod balance;
 mod change;
-mod claims;
 mod collect;
 mod groups;
 mod histogram;
@@ -29,7 +28,6 @@ mod units;
 pub use account::{CpuTotals, TaskTotals};
 pub use balance::{BalanceReport, BalanceTotals};
 pub use change::Changes;
-pub use claims::{Claim, Claims, Experiment, Verdict};
 pub use collect::{Collector, Counts, Totals};
 pub use groups::{GroupCpuReport, GroupInfo, GroupReport, GroupUsage, LimitReport, group_reports};
 pub use histogram::Histogram;
@@ -39,6 +37,6 @@ pub use report::{
 };
 pub use series::{CpuHistory, Distribution, HistoryReport, distributions};
 pub use stretches::Stretches;
-pub use text::{Checks, render};
+pub use text::{Checks, render, table};
 pub use timeline::{Names, timeline};
 pub use trace::TraceForm;

@@ -335,8 +335,9 @@ fn verdict(report: &Report, checks: Checks) -> String {
     text
 }
 
-/// An empty table whose first `left` columns are text, the others numbers.
-pub(crate) fn table(header: &[&str], left: usize) -> Table {
+/// An empty table with these titles, whose first `left` columns are text, the others numbers.
+#[must_use]
+pub fn table(header: &[&str], left: usize) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(

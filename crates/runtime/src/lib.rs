@@ -104,13 +104,6 @@ pub mod sync {
     pub use crate::mutex::{Lock, Mutex, MutexGuard};
 }
 
-/// What benchmarks compare preemption with, and what tests disturb it with. No part of the interface.
-#[cfg(not(loom))]
-#[doc(hidden)]
-pub mod floor {
-    pub use crate::os::floor::{Way, handoffs, ring_everybody};
-}
-
 /// What `runyard linux` asks the kernel for its threads. No part of the interface.
 #[cfg(not(loom))]
 #[doc(hidden)]

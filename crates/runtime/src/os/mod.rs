@@ -4,7 +4,6 @@
 //! calls, never the allocator, never a lock, and it keeps errno.
 
 pub(crate) mod alloc;
-pub(crate) mod floor;
 pub(crate) mod futex;
 pub(crate) mod local;
 pub(crate) mod locked;
