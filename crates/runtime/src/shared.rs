@@ -379,12 +379,11 @@ impl Shared {
     /// Brings a task to a run queue: to the caller's, if the caller is in a poll there and both are
     /// fair. It waits for the end of that poll then, though not for long.
     fn queue(&self, now: Time, task: TaskOf<Job>, is_new: bool) {
-        let fair = task.rt_prio().is_none();
-        let poll = fair.then(|| self.here(Worker::cpu_of_poll).flatten()).flatten();
+        let poll = self.here(Worker::cpu_of_poll).flatten();
         let bells = &mut Doorbells(self);
-        let Some(own) = poll else {
+        let Some(own) = poll.filter(|_| task.rt_prio().is_none()) else {
             match is_new {
-                true => self.machine.spawn(now, task, bells),
+                true => self.machine.spawn(now, task, poll, bells),
                 false => {
                     let waker = self.here(|worker| worker.owns().then(|| worker.cpu()));
                     self.machine.wake(now, task, waker.flatten(), bells)
@@ -479,9 +478,6 @@ impl Shared {
         without_preemption(|| {
             let now = os::thread::now();
             task.set_cpu(self.here(Worker::cpu).unwrap_or_default());
-            if let Some(cpu) = self.here(Worker::cpu_of_poll).flatten() {
-                self.machine.fork(now, &mut task, cpu);
-            }
             self.tell(task.cpu(), || What::Spawn { task: id });
             self.tell_wake(&task, now);
             self.queue(now, task, true);

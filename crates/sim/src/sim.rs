@@ -379,12 +379,8 @@ impl<'s, O: Observer> Sim<'s, O> {
     pub(crate) fn begin(&mut self, on: Option<CpuId>, task: TaskId, since: Time) {
         let program = &mut self.tasks[task.index()];
         program.started = true;
-        let mut parked = program.parked.take().expect("a task that has not begun is parked");
-        parked.set_cpu(on.unwrap_or(FIRST_CPU));
-        if let Some(on) = on {
-            self.machine.fork(self.now, &mut parked, on);
-        }
-        let cpu = self.machine.spawn(self.now, parked, &mut self.fx);
+        let parked = program.parked.take().expect("a task that has not begun is parked");
+        let cpu = self.machine.spawn(self.now, parked, on, &mut self.fx);
         let by = on.and_then(|on| self.cpus[on.index()].task());
         self.tell(cpu, What::Wake { task, since, by });
         let here = std::mem::replace(&mut self.here, on);

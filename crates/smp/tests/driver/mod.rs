@@ -364,8 +364,7 @@ impl World {
         let id = TaskId(self.tasks.len() as u32);
         let control = Arc::new(Control::default());
         let work = Work { control: control.clone(), work: id };
-        let mut task = Task::new(id, attr.clone(), work);
-        task.set_cpu(near);
+        let task = Task::new(id, attr.clone(), work);
         let (parked, boost) = (None, None);
         self.tasks.push(Known {
             control,
@@ -375,7 +374,7 @@ impl World {
             boost,
             homeless: false,
         });
-        self.machine.spawn(now, task, &mut self.fx);
+        self.machine.spawn(now, task, Some(near), &mut self.fx);
         self.queueing.enters(id);
     }
 
