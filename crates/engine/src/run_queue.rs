@@ -12,6 +12,7 @@
 use crate::attr::{GroupId, RtPrio, Weight};
 use crate::config::Config;
 use crate::cpu::CpuId;
+use crate::event::Left;
 use crate::fair::{Entity, Fair, GroupQueue};
 use crate::features::Feature;
 use crate::group::Groups;
@@ -66,6 +67,20 @@ pub enum Prev<P> {
     Exited,
     /// There was none.
     Idle,
+}
+
+impl<P> Prev<P> {
+    /// The same for reports; `None` if there was no task.
+    #[must_use]
+    pub fn left(&self) -> Option<Left> {
+        match self {
+            Prev::Preempted(_) => Some(Left::Preempted),
+            Prev::Yielded(_) => Some(Left::Yielded),
+            Prev::Blocked(_) => Some(Left::Blocked),
+            Prev::Exited => Some(Left::Exited),
+            Prev::Idle => None,
+        }
+    }
 }
 
 /// Why a task left its queue at a switch.

@@ -19,7 +19,7 @@ use crate::shared::{Doorbells, Shared};
 use crate::task::{Cell, Job, Todo};
 use async_task::Runnable;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::event::{self, What};
+use runyard_engine::event::What;
 use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
@@ -59,9 +59,6 @@ mod later {
     /// Somebody waits who should preempt.
     pub(super) const KICK: u32 = 2;
 }
-
-/// What a decision comes to: who was released, and who is next.
-type Decision = (Option<(TaskOf<Job>, Released)>, Option<(TaskId, Job)>);
 
 /// One kernel thread.
 ///
@@ -213,8 +210,9 @@ impl Worker {
                 let worker = shared.worker(worker).expect(ALIVE);
                 let job = worker.put_away();
                 let curr = Some(job.cell.id);
-                let (task, next) = self.decide(os::thread::now(), Prev::Blocked(job), curr);
-                let (task, _) = task.expect("a blocked task is released");
+                let Switch { next, released } =
+                    self.decide(os::thread::now(), Prev::Blocked(job), curr);
+                let (task, _) = released.expect("a blocked task is released");
                 *lock(&worker.in_kernel) = Some(task);
                 worker.stop_when_it_runs();
                 match next {
@@ -237,7 +235,7 @@ impl Worker {
             self.shared.tell(cpu, || What::Overhead);
             let now = os::thread::now();
             self.expire(cpu, now, std::mem::take(&mut idled));
-            let (released, next) = self.decide(now, prev, curr);
+            let Switch { next, released } = self.decide(now, prev, curr);
             match released {
                 Some((task, Released::Exited)) => {
                     let cell = over.take().expect("its poll has just ended");
@@ -261,22 +259,15 @@ impl Worker {
         }
     }
 
-    /// Schedules the own CPU: who left it for good or for now, and who has it from now on.
-    fn decide(&self, now: Time, prev: Prev<Job>, curr: Option<TaskId>) -> Decision {
+    /// Schedules the own CPU. `curr` is the task that `prev` is about.
+    fn decide(&self, now: Time, prev: Prev<Job>, curr: Option<TaskId>) -> Switch<Job> {
         let cpu = self.cpu();
-        let how = match prev {
-            Prev::Idle => None,
-            Prev::Preempted(_) => Some(event::Left::Preempted),
-            Prev::Yielded(_) => Some(event::Left::Yielded),
-            Prev::Blocked(_) => Some(event::Left::Blocked),
-            Prev::Exited => Some(event::Left::Exited),
-        };
-        let Switch { next, released } =
-            self.shared.machine.schedule(now, cpu, prev, &mut Doorbells(&self.shared));
-        let id = next.as_ref().map(|&(id, _)| id);
-        self.shared.tell(cpu, || What::Switch { prev: curr.zip(how), next: id });
+        let left = curr.zip(prev.left());
+        let switch = self.shared.machine.schedule(now, cpu, prev, &mut Doorbells(&self.shared));
+        let next = switch.next.as_ref().map(|&(id, _)| id);
+        self.shared.tell(cpu, || What::Switch { prev: left, next });
         self.shared.tell_throttling(cpu);
-        (released, next)
+        switch
     }
 
     /// Polls a task, and tells what became of it; its cell, if it is over. When this returns the

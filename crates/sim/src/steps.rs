@@ -8,7 +8,8 @@ use crate::program::{Birth, Todo, Waiting};
 use crate::sim::{Observer, Sim};
 use runyard_engine::attr::RtPrio;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::event::{Left, What};
+use runyard_engine::event::What;
+use runyard_engine::run_queue::Prev;
 use runyard_engine::task::{Change, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{Token, Window};
@@ -63,7 +64,7 @@ impl<O: Observer> Sim<'_, O> {
             }
             // Before it blocks it wakes those whom it has to, and may be woken itself meanwhile.
             if self.tasks[task.index()].waiting != Waiting::Nothing {
-                return self.leave(cpu, Left::Blocked);
+                return self.leave(cpu, Prev::Blocked);
             }
             self.tasks[task.index()].owed = false;
             let program = &mut self.tasks[task.index()];
@@ -81,7 +82,7 @@ impl<O: Observer> Sim<'_, O> {
             match then {
                 Then::GoOn => {}
                 Then::Block(waiting) => self.tasks[task.index()].waiting = waiting,
-                Then::Yield => return self.leave(cpu, Left::Yielded),
+                Then::Yield => return self.leave(cpu, Prev::Yielded),
                 Then::Exit => return self.exit(cpu, task),
             }
         }
@@ -248,7 +249,7 @@ impl<O: Observer> Sim<'_, O> {
     fn exit(&mut self, cpu: CpuId, task: TaskId) {
         self.tasks[task.index()].done = true;
         self.alive -= 1;
-        self.leave(cpu, Left::Exited);
+        self.leave(cpu, |_| Prev::Exited);
     }
 
     fn sample(&mut self, task: TaskId, draw: Draw) -> Nanos {
