@@ -39,6 +39,8 @@ pub(crate) struct Rt {
     /// CPU time used against the budget; falls by the budget each period.
     pub(crate) used: Nanos,
     pub(crate) throttled: bool,
+    /// What the host knows of [`Rt::is_throttled`].
+    told: bool,
     /// The end of the running period; there is one while anything runs or was used.
     pub(crate) period_end: Option<Time>,
 }
@@ -108,10 +110,16 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.rt.queue.first().filter(|_| !self.rt.is_throttled())
     }
 
-    /// Whether real-time tasks wait here for their budget.
-    #[must_use]
-    pub fn is_rt_throttled(&self) -> bool {
-        self.rt.is_throttled()
+    /// Notes for the host that real-time tasks wait for their budget from now on, or do not any more:
+    /// as far as this CPU has acted on it, by a decision or at the end of a walk of its timers. Between
+    /// two of these an inherited priority may come and go.
+    #[inline]
+    pub(crate) fn note_rt_throttling(&mut self) {
+        let throttled = self.rt.is_throttled();
+        if throttled != self.rt.told {
+            self.rt.told = throttled;
+            self.limits.note_rt(throttled);
+        }
     }
 
     /// Whether something real-time should run instead of `curr`, or `curr` is to be throttled.

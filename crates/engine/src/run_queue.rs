@@ -384,6 +384,7 @@ impl<P, G: Groups> RunQueue<P, G> {
             (Prev::Idle, None) => None,
             (Prev::Preempted(payload), Some(at)) => {
                 if !self.resched {
+                    self.note_rt_throttling();
                     return Switch { next: Some((self.task(at).id, payload)), released: None };
                 }
                 self.put_prev(at, payload).or_else(|| self.give(at, given?))
@@ -410,6 +411,7 @@ impl<P, G: Groups> RunQueue<P, G> {
             let task = self.task_mut(at);
             (task.id, task.payload.take().expect("a waiting task has its payload"))
         });
+        self.note_rt_throttling();
         Switch { next, released }
     }
 
@@ -417,11 +419,15 @@ impl<P, G: Groups> RunQueue<P, G> {
     /// does the scheduler's part of it. Ask [`RunQueue::resched`] after the last. Without
     /// [`Feature::GreedyTimers`] there is the regular walk alone.
     pub fn expire(&mut self, now: Time, walk: Walk) -> Option<Expired> {
-        let first = if walk == Walk::BeforeIdle { None } else { self.expire_first(now) };
-        if first.is_some() || walk == Walk::Busy || !self.has(Feature::GreedyTimers) {
-            return first;
+        let regular = walk != Walk::BeforeIdle;
+        let mut expired = if regular { self.expire_first(now) } else { None };
+        if expired.is_none() && walk != Walk::Busy && self.has(Feature::GreedyTimers) {
+            expired = self.timers.take_open(now).map(Expired::Timer);
         }
-        self.timers.take_open(now).map(Expired::Timer)
+        if expired.is_none() && regular {
+            self.note_rt_throttling();
+        }
+        expired
     }
 
     /// A step of the regular walk, of which what the CPU has of its own is a part: none of that has

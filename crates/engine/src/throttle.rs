@@ -21,6 +21,7 @@
 
 use crate::attr::GroupId;
 use crate::cpu::CpuId;
+use crate::event::{Throttled, Throttling};
 use crate::fair::Fair;
 use crate::group::Groups;
 use crate::heap::{Forest, Heap, Index};
@@ -66,15 +67,6 @@ struct Payer {
     at: Index,
     /// It stops the task when it has nothing left.
     holds_back: bool,
-}
-
-/// What came of limits since the host last asked: for accounts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Throttling {
-    /// Which group.
-    pub group: GroupId,
-    /// Whether it is throttled now, or is not any more.
-    pub begins: bool,
 }
 
 /// The limits of the groups on one CPU.
@@ -136,7 +128,8 @@ impl Limits {
         self.usage.reserve(all.saturating_sub(self.usage.len()));
         self.refilled.reserve(groups.saturating_sub(self.refilled.len()));
         self.told.reserve(groups.saturating_sub(self.told.len()));
-        self.throttlings.reserve((2 * groups).saturating_sub(self.throttlings.len()));
+        // A beginning and an end for each group, and one of the two for the real-time tasks.
+        self.throttlings.reserve((2 * groups + 1).saturating_sub(self.throttlings.len()));
     }
 
     /// When something is to be done here; later than any time if never.
@@ -158,6 +151,13 @@ impl Limits {
 
     fn note(&mut self, throttling: Throttling) {
         self.throttlings.push(throttling);
+        self.has_news = true;
+    }
+
+    /// Before what is noted of groups: the budget of real-time tasks is used up before a group is asked
+    /// for its own.
+    pub(crate) fn note_rt(&mut self, begins: bool) {
+        self.throttlings.insert(0, Throttling { what: Throttled::RealTime, begins });
         self.has_news = true;
     }
 
@@ -242,8 +242,8 @@ impl<P, G: Groups> RunQueue<P, G> {
         news
     }
 
-    /// Gives what came of limits, in the order in which it came. To be called after each call that changes
-    /// the queue.
+    /// Tells what was throttled since it was last called, and what is not any more, in order. To be called
+    /// after each call that changes the queue, and after [`RunQueue::expire`] gave `None`.
     pub fn drain_throttlings(&mut self, mut tell: impl FnMut(Throttling)) {
         self.limits.throttlings.drain(..).for_each(&mut tell);
         self.limits.renew_news();
@@ -520,7 +520,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.limits.nr_throttled += 1;
         self.set_aside(at, true);
         self.limits.usage(group).nr_throttled += 1;
-        self.limits.note(Throttling { group, begins: true });
+        self.limits.note(Throttling { what: Throttled::Group(group), begins: true });
         self.await_refill(at);
         self.stop_rt();
     }
@@ -564,7 +564,7 @@ impl<P, G: Groups> RunQueue<P, G> {
         self.limits.renew_next();
         self.limits.nr_throttled -= 1;
         self.limits.usage(group).throttled += now.since(since);
-        self.limits.note(Throttling { group, begins: false });
+        self.limits.note(Throttling { what: Throttled::Group(group), begins: false });
         self.groups.forget(group, self.cpu);
         if self.group(at).queue.nr > 0 {
             let (counts, level) = (self.counts_above(at), self.group(at).entity.parent);

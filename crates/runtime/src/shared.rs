@@ -16,13 +16,12 @@ use crate::runtime::{Builder, Entered};
 use crate::task::{Asked, Cell, Guarded, Job, JoinHandle, Todo, without_preemption};
 use crate::timers;
 use crate::worker::{Worker, ring};
-use runyard_engine::attr::{Attr, GroupId, LatencyNice};
+use runyard_engine::attr::{Attr, LatencyNice};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
-use runyard_engine::event::{Event, What};
+use runyard_engine::event::{Event, Throttling, What};
 use runyard_engine::limit::BadLimit;
 use runyard_engine::task::{Change, TaskId};
-use runyard_engine::throttle::Throttling;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
@@ -73,10 +72,8 @@ pub(crate) struct Shared {
     /// Whether foreign code is stopped.
     pub(crate) preempts: bool,
     observer: Option<Arc<dyn Observer>>,
-    /// For each CPU, whether the observer knows its real-time tasks to be throttled.
-    throttled: Box<[AtomicBool]>,
-    /// For each CPU, what limits did to task groups there and the observer does not know yet: at most
-    /// one thing for each group.
+    /// For each CPU, what is throttled there or not any more and the observer does not know yet: at most
+    /// one entry for each task group, and one for the real-time tasks.
     throttlings: Box<[Mutex<Vec<Throttling>>]>,
     /// How much CPU time there is in a second.
     pub(crate) capacity: Nanos,
@@ -199,7 +196,8 @@ impl Shared {
         let machine = Machine::with_room(config, &[GroupSpec::ROOT], max_groups);
         let machine = machine.expect("the defaults fit together");
         machine.reserve(FIRST_ROOM + max_groups);
-        let noted = || Vec::with_capacity(if builder.observer.is_some() { max_groups } else { 0 });
+        let most = if builder.observer.is_some() { max_groups + 1 } else { 0 };
+        let noted = || Vec::with_capacity(most);
         let throttlings = topology.iter().map(|_| Mutex::new(noted())).collect();
         let cpus = topology.iter();
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -221,7 +219,6 @@ impl Shared {
             has_heirs: AtomicBool::new(false),
             preempts,
             observer: builder.observer,
-            throttled: topology.iter().map(|_| AtomicBool::new(false)).collect(),
             throttlings,
             capacity: limit::capacity(topology.cpus(), quota::of_this_process()),
             max_groups,
@@ -603,8 +600,8 @@ impl Shared {
         }
     }
 
-    /// Tells the observer, if there is one, which task groups wait for budget on `cpu`, and whether its
-    /// real-time tasks do, if that has changed. For the owner of the slot.
+    /// Tells the observer, if there is one, what is throttled on `cpu` and was not before, and the
+    /// reverse. For the owner of the slot.
     pub(crate) fn tell_throttling(&self, cpu: CpuId) {
         if self.observer.is_none() {
             return;
@@ -613,23 +610,19 @@ impl Shared {
             let mut noted = lock(&self.throttlings[cpu.index()]);
             (!noted.is_empty()).then(|| noted.remove(0))
         };
-        while let Some(Throttling { group, begins }) = first() {
-            self.tell(cpu, || throttling(group, begins));
-        }
-        let throttled = self.machine.is_closed(cpu);
-        if throttled != self.throttled[cpu.index()].swap(throttled, Ordering::Relaxed) {
-            self.tell(cpu, || throttling(GroupId::ROOT, throttled));
+        while let Some(throttling) = first() {
+            self.tell(cpu, || throttling.into());
         }
     }
 
-    /// A task group was throttled on `cpu`, or is not any more. The lock of the run queue is held: the
-    /// owner of the slot tells of it later, if it is still so.
+    /// Something is throttled on `cpu`, or is not any more. The lock of the run queue is held: the owner
+    /// of the slot tells of it later, if it is still so.
     fn note_throttling(&self, cpu: CpuId, throttling: Throttling) {
         if self.observer.is_none() {
             return;
         }
         let mut noted = lock(&self.throttlings[cpu.index()]);
-        match noted.iter().position(|before| before.group == throttling.group) {
+        match noted.iter().position(|before| before.what == throttling.what) {
             Some(at) => drop(noted.remove(at)),
             None => noted.push(throttling),
         }
@@ -659,13 +652,6 @@ impl Shared {
         for part in &self.parts {
             drop(std::mem::take(&mut lock(part).boxes));
         }
-    }
-}
-
-fn throttling(group: GroupId, begins: bool) -> What {
-    match begins {
-        true => What::Throttled { group },
-        false => What::Unthrottled { group },
     }
 }
 

@@ -9,11 +9,10 @@ use crate::calendar::Due;
 use crate::cpu::Doing;
 use crate::program::{Todo, Waiting};
 use crate::sim::{Observer, Sim};
-use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
 use runyard_engine::features::Feature;
-use runyard_engine::run_queue::{Expired, Prev, RunQueue};
+use runyard_engine::run_queue::{Expired, Prev};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{Expiry, Walk};
@@ -48,7 +47,6 @@ impl<O: Observer> Sim<'_, O> {
         let mut cost = self.woken_up(cpu) + self.costs.timer_interrupt(cpu);
         cost += self.walk(cpu, if idle { Walk::Idle } else { Walk::Busy });
         self.carry_out();
-        self.tell_throttling(cpu, self.cpus[cpu.index()].task());
         self.here = None;
         self.spend(cpu, cost);
     }
@@ -86,24 +84,6 @@ impl<O: Observer> Sim<'_, O> {
             self.spend(cpu, cost);
         }
         some
-    }
-
-    /// Tells whether the real-time tasks of `cpu` wait for their budget, if that has changed. It is
-    /// used up only where a real-time task was `charged`.
-    fn tell_throttling(&mut self, cpu: CpuId, charged: Option<TaskId>) {
-        let rt = charged.is_some_and(|task| self.tasks[task.index()].rt_prio().is_some());
-        if !rt && !self.cpus[cpu.index()].throttled {
-            return;
-        }
-        let throttled = self.machine.inspect(cpu, RunQueue::is_rt_throttled);
-        if throttled != std::mem::replace(&mut self.cpus[cpu.index()].throttled, throttled) {
-            let group = GroupId::ROOT;
-            let what = match throttled {
-                true => What::Throttled { group },
-                false => What::Unthrottled { group },
-            };
-            self.tell(cpu, what);
-        }
     }
 
     /// Another CPU's request to reschedule arrives.
@@ -195,7 +175,6 @@ impl<O: Observer> Sim<'_, O> {
         let next = switch.next.as_ref().map(|&(task, _)| task);
         self.cpus[cpu.index()].curr = switch.next;
         self.tell(cpu, What::Switch { prev: left, next });
-        self.tell_throttling(cpu, curr);
         self.carry_out();
         self.here = None;
         self.program_timer(cpu);

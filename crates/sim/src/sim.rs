@@ -20,10 +20,9 @@ use runyard_engine::attr::{GroupId, LatencyNice, Policy};
 use runyard_engine::balance::Balanced;
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::CpuId;
-use runyard_engine::event::{Event, What};
+use runyard_engine::event::{Event, Throttling, What};
 use runyard_engine::limit::{Limit, Usage, UsageOnCpu};
 use runyard_engine::task::{Task, TaskId};
-use runyard_engine::throttle::Throttling;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::groups::GroupSpec;
 use runyard_smp::machine::{Effects, Machine, Moving, Work};
@@ -425,9 +424,8 @@ impl<'s, O: Observer> Sim<'s, O> {
         }
         let Asked { mut kicks, mut moving, mut silent, mut balanced, mut throttlings, hold_back } =
             std::mem::take(&mut self.fx);
-        for (cpu, Throttling { group, begins }) in throttlings.drain(..) {
-            let what = if begins { What::Throttled { group } } else { What::Unthrottled { group } };
-            self.tell(cpu, what);
+        for (cpu, throttling) in throttlings.drain(..) {
+            self.tell(cpu, throttling.into());
         }
         for (cpu, balanced) in balanced.drain(..) {
             self.tell(cpu, What::Balanced(balanced));

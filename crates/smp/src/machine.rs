@@ -27,13 +27,13 @@ use runyard_engine::attr::RtPrio;
 use runyard_engine::balance::{Balanced, Domain};
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::event::Throttling;
 use runyard_engine::features::Feature;
 use runyard_engine::group::Groups;
 use runyard_engine::run_queue::{
     Enqueue, Expired, Importance, Prev, Released, Resched, RunQueue, Switch,
 };
 use runyard_engine::task::{Change, Task};
-use runyard_engine::throttle::Throttling;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{TimerId, Token, Walk, Window};
 use runyard_engine::topology::Level;
@@ -109,8 +109,8 @@ pub trait Effects<W> {
         let _ = (cpu, balanced);
     }
 
-    /// A task group was throttled on `cpu`, or is not any more. For accounts; nothing is to be done, and
-    /// the run queue's lock is held.
+    /// A task group is throttled on `cpu` from now on, or all real-time tasks are; or they are not any
+    /// more. For accounts; nothing is to be done, and the run queue's lock is held.
     fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
         let _ = (cpu, throttling);
     }
@@ -322,7 +322,10 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) -> Option<Expired> {
         let mut locked = lock(&self.cpus[cpu.index()].queue);
-        let expired = locked.rq.expire(now, walk)?;
+        let Some(expired) = locked.rq.expire(now, walk) else {
+            tell_throttlings(cpu, &mut locked.rq, fx);
+            return None;
+        };
         if let Expired::Timer(_) = expired {
             // That of the host is the only change.
             self.say_expiry(cpu, &mut locked);
@@ -351,13 +354,6 @@ impl<W: Controlled> Machine<W> {
     #[must_use]
     pub fn next_expiry(&self, cpu: CpuId) -> Option<Time> {
         self.hints.next_expiry(cpu)
-    }
-
-    /// Whether `cpu` runs no real-time task, being out of service or throttled, as far as is known
-    /// without locks.
-    #[must_use]
-    pub fn is_closed(&self, cpu: CpuId) -> bool {
-        self.hints.levels.of(cpu).level == Importance::Closed
     }
 
     /// Whether somebody waits for `cpu`, as far as is known without its lock.
@@ -653,9 +649,7 @@ impl<W: Controlled> Machine<W> {
 
     /// After a run queue was changed: publishes it, unless the host will do so later.
     fn told(&self, cpu: CpuId, locked: &mut Locked<W>, fx: &mut impl Effects<W>) -> News {
-        if locked.rq.has_news() {
-            locked.rq.drain_throttlings(|throttling| fx.throttling(cpu, throttling));
-        }
+        tell_throttlings(cpu, &mut locked.rq, fx);
         if locked.held_back.is_some() || fx.hold_back(cpu) {
             self.say_expiry(cpu, locked);
             let (resched, level) = (locked.rq.resched(), locked.rq.load().level);
@@ -752,6 +746,13 @@ impl<W: Controlled> Machine<W> {
 pub(crate) fn kick_if<W>(resched: Resched, cpu: CpuId, fx: &mut impl Effects<W>) {
     if resched == Resched::Yes {
         fx.kick(cpu);
+    }
+}
+
+/// Tells the host what is throttled on `cpu` since it was last told, or not any more.
+fn tell_throttlings<W: Controlled>(cpu: CpuId, rq: &mut Queue<W>, fx: &mut impl Effects<W>) {
+    if rq.has_news() {
+        rq.drain_throttlings(|throttling| fx.throttling(cpu, throttling));
     }
 }
 
