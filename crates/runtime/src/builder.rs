@@ -78,14 +78,14 @@ impl Task {
     /// How much later than asked its timers may expire: none while it is real-time.
     #[must_use]
     pub fn slack(&self) -> Duration {
-        Duration::from_nanos(self.cell.slack().0)
+        Duration::from_nanos(self.cell.slack.of_timers().0)
     }
 
     /// How much later than asked its timers may expire, from the next one that it arms on, and those of
     /// the tasks that it spawns from now on. A real-time task has no slack, but keeps this for them and
     /// for when it is fair.
     pub fn set_slack(&self, slack: Duration) {
-        self.cell.ask(|asked| asked.slack = nanos(slack));
+        self.cell.slack.ask(nanos(slack));
         self.cell.shared.has_heirs.store(true, Ordering::Release);
     }
 
@@ -330,13 +330,13 @@ impl TaskBuilder {
         let mut attr = Attr::normal(shared.all().clone());
         attr.policy = self.policy.unwrap_or(attr.policy);
         let spawner = spawner(shared);
-        if let Some(asked) = asked_of(spawner.as_deref()) {
-            attr.slack = asked.slack;
-            if !asked.reset_on_fork {
-                (attr.latency_nice, attr.slice) = (asked.latency_nice, asked.slice);
-            }
+        if let Some(asked) = asked_of(spawner.as_deref())
+            && !asked.reset_on_fork
+        {
+            (attr.latency_nice, attr.slice) = (asked.latency_nice, asked.slice);
         }
-        attr.slack = self.slack.map_or(attr.slack, nanos);
+        let inherited = spawner.as_ref().map_or(Attr::DEFAULT_SLACK, |cell| cell.slack.asked());
+        let slack = self.slack.map_or(inherited, nanos);
         if let Some(nice) = self.latency_nice {
             attr.latency_nice = allowed(shared, nice).unwrap_or_else(|error| panic!("{error}"));
         }
@@ -351,7 +351,7 @@ impl TaskBuilder {
             attr.affinity = shared.cpus_among(cpus);
         }
         let (reset_on_fork, name) = (self.reset_on_fork, self.name);
-        shared.spawn(future, Birth { attr, reset_on_fork, group, name })
+        shared.spawn(future, Birth { attr, slack, reset_on_fork, group, name })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::primitives::{
 };
 use crate::quota;
 use crate::runtime::{Builder, Entered};
-use crate::task::{Asked, Cell, Guarded, Job, JoinHandle, Todo, without_preemption};
+use crate::task::{Asked, Cell, Guarded, Job, JoinHandle, NewCell, Todo, without_preemption};
 use crate::timers;
 use crate::worker::{Worker, ring};
 use runyard_engine::attr::{Attr, LatencyNice};
@@ -101,6 +101,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) struct Birth {
     pub(crate) attr: Attr,
+    pub(crate) slack: Nanos,
     pub(crate) reset_on_fork: bool,
     pub(crate) group: Option<Group>,
     pub(crate) name: Option<String>,
@@ -446,8 +447,9 @@ impl Shared {
         F::Output: Send + 'static,
     {
         let id = TaskId(self.next_task.fetch_add(1, Ordering::Relaxed));
-        let Birth { attr, reset_on_fork, group, name } = birth;
-        let (used, cell) = self.enroll(id, name, Asked::new(&attr, reset_on_fork));
+        let Birth { attr, slack, reset_on_fork, group, name } = birth;
+        let asked = Asked::new(&attr, reset_on_fork);
+        let (used, cell) = self.enroll(NewCell { id, name, asked, slack });
         if let Some(group) = group {
             without_preemption(|| *lock(&cell.membership) = Membership::of(group));
         }
@@ -489,12 +491,7 @@ impl Shared {
 
     /// Puts a new task among the live ones, where there is room for it on every CPU: its cell, and
     /// the box of one that is over, if there is one.
-    fn enroll(
-        self: &Arc<Shared>,
-        id: TaskId,
-        name: Option<String>,
-        asked: Asked,
-    ) -> (Option<TaskOf<Job>>, Arc<Cell>) {
+    fn enroll(self: &Arc<Shared>, new: NewCell) -> (Option<TaskOf<Job>>, Arc<Cell>) {
         without_preemption(|| {
             let live = self.nr_live.fetch_add(1, Ordering::SeqCst) + 1;
             if live > self.room.load(Ordering::Acquire) {
@@ -504,7 +501,7 @@ impl Shared {
             let nth = self.part();
             let mut used = lock(&self.parts[nth]).boxes.pop();
             let old = used.as_mut().and_then(|used| used.payload.take()).map(|job| job.cell);
-            let cell = Cell::renewed(old, self, id, name, asked);
+            let cell = Cell::renewed(old, self, new);
             let place = Place::new(nth, lock(&self.parts[nth]).live.insert(cell.clone()));
             cell.place.store(place.0, Ordering::Release);
             if self.closed.load(Ordering::SeqCst) {
