@@ -16,7 +16,7 @@ use runyard_report::{
     Checks, Collector, GroupInfo, GroupUsage, Report, RunInfo, Stretches, Totals, render,
 };
 use runyard_workload::Scenario;
-use runyard_workload::scenario::GroupSpec;
+use runyard_workload::scenario::TaskGroup;
 use std::io::Write;
 
 /// Where the results of a run go.
@@ -102,10 +102,10 @@ pub(crate) fn groups(
     scenario: &Scenario,
     usage: impl Fn(GroupId) -> Option<GroupUsage>,
 ) -> Vec<GroupInfo> {
-    let group = |(id, group): (GroupId, &GroupSpec)| GroupInfo {
+    let group = |(id, group): (GroupId, &TaskGroup)| GroupInfo {
         path: group.path.clone(),
-        parent: (group.path != "/").then_some(group.parent),
-        limit: group.limit,
+        parent: (group.path != "/").then_some(group.spec.parent),
+        limit: group.spec.limit,
         usage: usage(id),
     };
     (0..).map(GroupId).zip(&scenario.groups).map(group).collect()

@@ -24,7 +24,6 @@ use runyard_engine::event::{Event, Throttling, What};
 use runyard_engine::limit::{Limit, Usage, UsageOnCpu};
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
-use runyard_smp::groups::GroupSpec;
 use runyard_smp::machine::{Effects, Machine, Moving, Work};
 use runyard_workload::draw::{Stream, stream};
 use runyard_workload::log::{Log, Row};
@@ -221,14 +220,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         config.features = scenario.features;
         config.tick = Nanos(1_000_000_000 / u64::from(scenario.machine.tick_hz));
         let topology = config.topology;
-        let group = |group: &runyard_workload::scenario::GroupSpec| GroupSpec {
-            parent: group.parent,
-            weight: group.weight,
-            idle: group.idle,
-            latency_nice: group.latency_nice,
-            limit: group.limit,
-        };
-        let groups: Vec<_> = scenario.groups.iter().map(group).collect();
+        let groups: Vec<_> = scenario.groups.iter().map(|group| group.spec).collect();
         let mut sim = Sim {
             scenario,
             machine: Machine::new(config, &groups)?,

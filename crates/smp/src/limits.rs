@@ -6,11 +6,11 @@
 //! told to each CPU in turn. Until a CPU has heard of it, what it holds of the old limit is not worth
 //! anything in the new pool, and it draws from that.
 
-use crate::groups::{GroupSpec, TooManyGroups};
+use crate::groups::TooManyGroups;
 use crate::machine::{Controlled, Effects, Machine, kick_if};
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::group::Groups;
+use runyard_engine::group::{GroupSpec, Groups};
 use runyard_engine::limit::{Limit, Usage, UsageOnCpu};
 use runyard_engine::run_queue::RunQueue;
 use runyard_engine::time::{Nanos, Time};

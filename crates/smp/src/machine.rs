@@ -20,7 +20,7 @@
 
 use crate::balance::Balance;
 use crate::control::{Control, Home};
-use crate::groups::{GroupSpec, GroupTable};
+use crate::groups::GroupTable;
 use crate::hints::{Hints, Spoken};
 use crate::sync::{Arc, Mutex, lock};
 use runyard_engine::attr::RtPrio;
@@ -29,7 +29,7 @@ use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::Throttling;
 use runyard_engine::features::Feature;
-use runyard_engine::group::Groups;
+use runyard_engine::group::{GroupSpec, Groups};
 use runyard_engine::run_queue::{
     Enqueue, Expired, Importance, Prev, Released, Resched, RunQueue, Switch,
 };

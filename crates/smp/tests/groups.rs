@@ -4,6 +4,7 @@
 use runyard_engine::attr::{Attr, GroupId, Weight};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::group::GroupSpec;
 use runyard_engine::limit::Limit;
 use runyard_engine::run_queue::{Prev, Switch};
 use runyard_engine::task::{Change, Task, TaskId};
@@ -11,7 +12,7 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Walk;
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
-use runyard_smp::groups::{GroupSpec, TooManyGroups};
+use runyard_smp::groups::TooManyGroups;
 use runyard_smp::machine::{Effects, Machine, Work};
 use std::sync::Arc;
 

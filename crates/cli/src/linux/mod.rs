@@ -72,13 +72,13 @@ fn asks_latency_nice(scenario: &Scenario) -> bool {
         asks(&task.properties) || task.phases.iter().any(|phase| asks(&phase.properties))
     };
     scenario.tasks.iter().any(task)
-        || scenario.groups.iter().any(|group| group.latency_nice != LatencyNice::ZERO)
+        || scenario.groups.iter().any(|group| group.spec.latency_nice != LatencyNice::ZERO)
 }
 
 /// The kernel's groups for a scenario that has some, or says why they have no effect.
 fn groups_for(scenario: &Scenario, cpus: usize) -> Option<Tree> {
     let wanted = (scenario.groups.len() > 1).then_some(&scenario.groups)?;
-    if wanted.iter().any(|group| group.limit.is_some_and(|limit| limit.is_per_cpu())) {
+    if wanted.iter().any(|group| group.spec.limit.is_some_and(|limit| limit.is_per_cpu())) {
         output::say("warning: linux limits all CPUs together, `per_cpu` or not");
     }
     Tree::make(wanted, cpus).inspect_err(|why| machine::warn_of_groups("linux", why)).ok()
