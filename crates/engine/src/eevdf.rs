@@ -313,7 +313,7 @@ mod tests {
     use crate::cpu::{CpuId, CpuSet};
     use crate::features::{Feature, Switched};
     use crate::run_queue::{Enqueue, Prev, Resched, Switch};
-    use crate::task::{Change, Slot, Task, TaskId};
+    use crate::task::{Change, Slot, Task, TaskId, Update};
     use crate::time::{Nanos, Time};
     use crate::timer::Walk;
     use crate::topology::Topology;
@@ -470,7 +470,7 @@ mod tests {
                     2 => asleep.pop().into_iter().for_each(|task| lone.offer(task)),
                     3 => {
                         let latency_nice = LatencyNice::new(value);
-                        let change = Change { latency_nice, slice: Some(None), ..Change::default() };
+                        let change = Change { latency_nice, slice: Update::Clear, ..Change::default() };
                         let _ = lone.rq.change(lone.now, Slot(lone.at_any(span)), change);
                     }
                     4 => {

@@ -9,7 +9,7 @@ use crate::task::{self, Asked, Cell, JoinHandle};
 use crate::time::nanos;
 use crate::worker::Worker;
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
-use runyard_engine::task::{Change, TaskId};
+use runyard_engine::task::{Change, TaskId, Update};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -120,7 +120,7 @@ impl Task {
     pub fn set_slice(&self, slice: Option<Slice>) {
         self.cell.ask(|asked| asked.slice = slice);
         self.cell.shared.has_heirs.store(true, Ordering::Release);
-        self.change(Change { slice: Some(slice), ..Change::default() });
+        self.change(Change { slice: slice.into(), ..Change::default() });
     }
 
     /// The task group that was asked for it last, if any.
@@ -201,7 +201,8 @@ pub struct TaskBuilder {
     latency_nice: Option<LatencyNice>,
     slice: Option<Slice>,
     reset_on_fork: bool,
-    group: Option<Option<Group>>,
+    /// Kept is the group of the task that spawns it.
+    group: Update<Group>,
     name: Option<String>,
 }
 
@@ -287,7 +288,7 @@ impl TaskBuilder {
     /// The task group that it is in, or none. That of the task that spawns it if not said.
     #[must_use]
     pub fn group<'a>(mut self, group: impl Into<Option<&'a Group>>) -> TaskBuilder {
-        self.group = Some(group.into().cloned());
+        self.group = group.into().cloned().into();
         self
     }
 
@@ -341,7 +342,10 @@ impl TaskBuilder {
             attr.latency_nice = allowed(shared, nice).unwrap_or_else(|error| panic!("{error}"));
         }
         attr.slice = self.slice.or(attr.slice);
-        let group = self.group.unwrap_or_else(|| group_of(spawner.as_deref()));
+        let group = match self.group {
+            Update::Keep => group_of(spawner.as_deref()),
+            asked => asked.applied_to(None),
+        };
         assert_same_runtime(group.as_ref(), shared);
         attr.group = group.as_ref().map_or(GroupId::ROOT, Group::id);
         if (self.latency_nice, self.slice, self.slack) != (None, None, None) {

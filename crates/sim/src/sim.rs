@@ -258,9 +258,9 @@ impl<'s, O: Observer> Sim<'s, O> {
         let names = |task: &Program<'_>| Simulated {
             name: task.name.clone(),
             thread: task.spec.name.clone(),
-            policy: task.first.0,
-            group: task.first.1,
-            latency_nice: task.first.2,
+            policy: task.began.policy,
+            group: task.began.group,
+            latency_nice: task.began.latency_nice,
         };
         Outcome {
             end: self.now,

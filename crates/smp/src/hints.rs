@@ -68,9 +68,10 @@ struct CpuHints {
     counts: AtomicU64,
     /// Sum of the weights of the fair entities.
     load: AtomicU64,
-    /// [`Taken`] by real-time tasks, and by them and normal ones; as of the last tick or switch to
-    /// idle.
-    taken: [AtomicU64; 2],
+    /// [`Taken`] by real-time tasks, as of the last tick or switch to idle.
+    taken_by_rt: AtomicU64,
+    /// The same by them and normal ones.
+    taken_by_normal: AtomicU64,
     /// Since when it is idle.
     idle_since: AtomicU64,
 }
@@ -128,7 +129,8 @@ impl Hints {
             next_expiry: word(NEVER),
             counts: word(0),
             load: word(0),
-            taken: [word(0), word(0)],
+            taken_by_rt: word(0),
+            taken_by_normal: word(0),
             idle_since: word(NEVER),
         };
         Hints {
@@ -179,8 +181,8 @@ impl Hints {
     pub(crate) fn say_times<P, G: Groups>(&self, cpu: CpuId, rq: &RunQueue<P, G>) {
         let (rt, normal) = rq.taken();
         let own = self.of(cpu);
-        own.taken[0].store(rt.to_bits(), Ordering::Release);
-        own.taken[1].store(normal.to_bits(), Ordering::Release);
+        own.taken_by_rt.store(rt.to_bits(), Ordering::Release);
+        own.taken_by_normal.store(normal.to_bits(), Ordering::Release);
         own.idle_since.store(rq.idle_since().map_or(NEVER, |at| at.0), Ordering::Release);
     }
 
@@ -226,9 +228,9 @@ impl Hints {
         let left =
             |taken: &AtomicU64| Taken::from_bits(taken.load(Ordering::Acquire)).left(now, full);
         match measure {
-            Measure::Idle => Seen { idle_power: left(&own.taken[1]), ..seen },
+            Measure::Idle => Seen { idle_power: left(&own.taken_by_normal), ..seen },
             Measure::All | Measure::Normal => {
-                Seen { load: self.load(cpu), power: left(&own.taken[0]), ..seen }
+                Seen { load: self.load(cpu), power: left(&own.taken_by_rt), ..seen }
             }
         }
     }

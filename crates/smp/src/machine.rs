@@ -33,7 +33,7 @@ use runyard_engine::group::{GroupSpec, Groups};
 use runyard_engine::run_queue::{
     Enqueue, Expired, Importance, Prev, Released, Resched, RunQueue, Switch,
 };
-use runyard_engine::task::{Change, Task};
+use runyard_engine::task::{Change, Slot, Task};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{TimerId, Token, Walk, Window};
 use runyard_engine::topology::Level;
@@ -176,6 +176,18 @@ pub(crate) struct Landed {
     pub(crate) on: CpuId,
     /// What that means for the others, if the task is real-time.
     news: Option<News>,
+}
+
+/// What came of a request at the run queue where its task was seen.
+#[derive(Debug)]
+enum Visit<W> {
+    /// The task has left, and is to be looked for again.
+    Missed,
+    /// It was carried out, here or by whoever brought the task; or the task is over.
+    Done {
+        /// The task, if it may not stay here.
+        evicted: Option<TaskOf<W>>,
+    },
 }
 
 impl<W: Controlled> Machine<W> {
@@ -386,24 +398,9 @@ impl<W: Controlled> Machine<W> {
     pub fn change(&self, now: Time, cell: &Control, change: Change, fx: &mut impl Effects<W>) {
         cell.ask(change);
         while let Home::At(cpu, slot) = cell.home() {
-            let (done, news) = self.with(cpu, fx, |rq| {
-                if cell.home() != Home::At(cpu, slot) {
-                    return None;
-                }
-                if rq.get(slot).is_none_or(|task| !cell.is_of(task.id)) {
-                    // The task is over.
-                    return Some(None);
-                }
-                Some(cell.take().map(|change| {
-                    let changed = rq.change(now, slot, change);
-                    if changed.evicted.is_some() {
-                        cell.set_home(Home::Away);
-                    }
-                    changed
-                }))
-            });
-            let Some(changed) = done else { continue };
-            if let Some(task) = changed.and_then(|changed| changed.evicted) {
+            let (visit, news) = self.with(cpu, fx, |rq| visit(rq, now, cell, slot));
+            let Visit::Done { evicted } = visit else { continue };
+            if let Some(task) = evicted {
                 self.send_away(now, task, cpu, fx);
             }
             kick_if(news.resched, cpu, fx);
@@ -747,6 +744,17 @@ pub(crate) fn kick_if<W>(resched: Resched, cpu: CpuId, fx: &mut impl Effects<W>)
     if resched == Resched::Yes {
         fx.kick(cpu);
     }
+}
+
+/// Carries out what was asked of the task that `cell` belongs to, if it is at `slot` still.
+fn visit<W: Controlled>(rq: &mut Queue<W>, now: Time, cell: &Control, slot: Slot) -> Visit<W> {
+    if cell.home() != Home::At(rq.cpu(), slot) {
+        return Visit::Missed;
+    }
+    let lives = rq.get(slot).is_some_and(|task| cell.is_of(task.id));
+    let change = if lives { cell.take() } else { None };
+    let evicted = change.and_then(|change| rq.change(now, slot, change).evicted);
+    Visit::Done { evicted: evicted.inspect(leaves) }
 }
 
 /// Tells the host what is throttled on `cpu` since it was last told, or not any more.

@@ -482,8 +482,8 @@ impl World {
         known.asked.group = change.group.unwrap_or(known.asked.group);
         known.asked.slack = change.slack.unwrap_or(known.asked.slack);
         known.asked.latency_nice = change.latency_nice.unwrap_or(known.asked.latency_nice);
-        known.asked.slice = change.slice.unwrap_or(known.asked.slice);
-        known.boost = change.boost.unwrap_or(known.boost);
+        known.asked.slice = change.slice.applied_to(known.asked.slice);
+        known.boost = change.boost.applied_to(known.boost);
         if let Some(affinity) = &change.affinity {
             (known.asked.affinity, known.homeless) = (affinity.clone(), false);
         }
@@ -495,12 +495,12 @@ impl World {
         match what % 10 {
             0 | 1 => Change { affinity: Some(affinity(&self.machine, value)), ..none },
             2 | 3 => Change { policy: Some(policy(value)), ..none },
-            4 if value >= 0x80 => Change { inherited_group: Some(above(value)), ..none },
+            4 if value >= 0x80 => Change { inherited_group: above(value).into(), ..none },
             4 => Change { group: Some(GroupId((value % 4).into())), ..none },
-            5 => Change { boost: Some(RtPrio::new((value % 8).into())), ..none },
+            5 => Change { boost: RtPrio::new((value % 8).into()).into(), ..none },
             6 => Change { slack: Some(Nanos(value.into())), ..none },
             7 => Change { latency_nice: Some(latency_nice(value)), ..none },
-            8 => Change { slice: Some(slice(value)), ..none },
+            8 => Change { slice: slice(value).into(), ..none },
             _ => Change {
                 affinity: Some(affinity(&self.machine, value.rotate_left(3))),
                 policy: Some(policy(value)),
