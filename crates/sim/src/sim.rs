@@ -320,7 +320,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             Due::Arrive(number) => self.arrive(number),
             Due::Publish(cpu) => {
                 self.cpus[cpu.index()].silent = false;
-                self.machine.publish(self.now, cpu, &mut self.fx);
+                self.machine.publish_held_back(self.now, cpu, &mut self.fx);
                 self.carry_out();
             }
             Due::Start(task) => self.begin(None, task, self.now),

@@ -33,7 +33,7 @@ struct Seeker<'a> {
     weight: u64,
     /// Whether it counts as SCHED_IDLE, by its policy or by a group above it.
     sched_idle: bool,
-    /// The CPU on which it is woken, which is awake whatever it said last.
+    /// The CPU on which it is woken, which is awake whatever it published last.
     waker: Option<CpuId>,
 }
 
@@ -181,8 +181,8 @@ impl<W: Controlled> Machine<W> {
             let mut idle = self.hints.idle.ring(&task.attr().affinity, node, last);
             return idle.next().unwrap_or(last);
         }
-        let there = self.hints.levels.of(last);
-        let busy = match there.level {
+        let there = self.hints.cpupri.of(last);
+        let busy = match there.importance {
             Importance::Rt(running) => there.pinned || running >= prio,
             Importance::Closed => true,
             Importance::Normal => false,
@@ -236,7 +236,7 @@ impl<W: Controlled> Machine<W> {
     /// Whether a fair task may wait on `waker`, where nobody is but the fair task that wakes it.
     pub(crate) fn suits(&self, task: &Task<W>, waker: CpuId) -> bool {
         let alone = || self.hints.counts(waker).nr_fair == 1;
-        let normal = || self.hints.levels.of(waker).level == Importance::Normal;
+        let normal = || self.hints.cpupri.of(waker).importance == Importance::Normal;
         task.rt_prio().is_none() && task.attr().affinity.contains(waker) && alone() && normal()
     }
 

@@ -533,10 +533,10 @@ impl World {
 
     fn publish(&mut self, now: Time, at: usize) {
         let cpu = self.silent.swap_remove(at);
-        self.machine.publish(now, cpu, &mut self.fx);
+        self.machine.publish_held_back(now, cpu, &mut self.fx);
     }
 
-    /// Everything that this host owes: what moves arrives, what was held back is said, who was
+    /// Everything that this host owes: what moves arrives, what was held back is published, who was
     /// kicked schedules. Then all laws hold.
     pub fn settle(&mut self) {
         (self.fx.slowly, self.fx.silently) = (false, false);
