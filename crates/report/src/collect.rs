@@ -115,8 +115,8 @@ impl Collector {
             }
             history.reach(now);
         }
-        self.cpus.iter_mut().for_each(|cpu| cpu.settle(now));
-        self.tasks.iter_mut().for_each(|task| task.settle(now));
+        self.cpus.iter_mut().for_each(|cpu| cpu.close_stretch(now));
+        self.tasks.iter_mut().for_each(|task| task.close_stretch(now));
         if cfg!(debug_assertions) {
             self.check();
         }

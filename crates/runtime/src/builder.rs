@@ -4,7 +4,7 @@ use crate::group::Group;
 use crate::os;
 use crate::primitives::{Arc, Ordering, lock};
 use crate::runtime::current;
-use crate::shared::{Birth, Shared};
+use crate::shared::{NewTask, Shared};
 use crate::task::{self, Asked, Cell, JoinHandle};
 use crate::time::nanos;
 use crate::worker::Worker;
@@ -355,7 +355,7 @@ impl TaskBuilder {
             attr.affinity = shared.cpus_among(cpus);
         }
         let (reset_on_fork, name) = (self.reset_on_fork, self.name);
-        shared.spawn(future, Birth { attr, slack, reset_on_fork, group, name })
+        shared.spawn(future, NewTask { attr, slack, reset_on_fork, group, name })
     }
 }
 

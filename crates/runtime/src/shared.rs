@@ -97,9 +97,9 @@ pub(crate) struct Shared {
     growing: Mutex<()>,
 }
 
-/// What a new task is born with.
+/// What is asked for a task that is spawned.
 #[derive(Debug)]
-pub(crate) struct Birth {
+pub(crate) struct NewTask {
     pub(crate) attr: Attr,
     pub(crate) slack: Nanos,
     pub(crate) reset_on_fork: bool,
@@ -146,10 +146,10 @@ impl Drop for Fatal {
     }
 }
 
-/// What the machine asks for, done at once.
-pub(crate) struct Doorbells<'a>(pub(crate) &'a Shared);
+/// What the machine asks for: a CPU that is to switch is kicked at once.
+pub(crate) struct KickNow<'a>(pub(crate) &'a Shared);
 
-impl Effects<Job> for Doorbells<'_> {
+impl Effects<Job> for KickNow<'_> {
     fn kick(&mut self, cpu: CpuId) {
         ring(self.0, cpu);
     }
@@ -159,15 +159,15 @@ impl Effects<Job> for Doorbells<'_> {
     }
 }
 
-/// As [`Doorbells`], but the CPU of the calling worker, which is in a poll that probably ends soon,
-/// has time until then.
-struct Gently<'a> {
+/// As [`KickNow`], but the CPU of the calling worker, which is in a poll that probably ends soon,
+/// is not kicked before that.
+struct DeferOwnKick<'a> {
     shared: &'a Shared,
     own: CpuId,
     kicked: bool,
 }
 
-impl Effects<Job> for Gently<'_> {
+impl Effects<Job> for DeferOwnKick<'_> {
     fn kick(&mut self, cpu: CpuId) {
         if cpu == self.own {
             self.kicked = true;
@@ -359,8 +359,8 @@ impl Shared {
         self.machine.config().topology.iter().any(|cpu| self.machine.is_wanted(cpu))
     }
 
-    /// A task blocks.
-    pub(crate) fn settle(&self, task: TaskOf<Job>) {
+    /// Parks a task that has blocked, or wakes it if it was woken meanwhile.
+    pub(crate) fn park_blocked(&self, task: TaskOf<Job>) {
         let cell = &task.payload.as_ref().expect("a blocked task has its payload").cell;
         let cell = cell.clone();
         if let Some((task, since)) = cell.park(task) {
@@ -378,25 +378,25 @@ impl Shared {
     /// fair. It waits for the end of that poll then, though not for long.
     fn queue(&self, now: Time, task: TaskOf<Job>, is_new: bool) {
         let poll = self.here(Worker::cpu_of_poll).flatten();
-        let bells = &mut Doorbells(self);
+        let fx = &mut KickNow(self);
         let Some(own) = poll.filter(|_| task.rt_prio().is_none()) else {
             match is_new {
-                true => self.machine.spawn(now, task, poll, bells),
+                true => self.machine.spawn(now, task, poll, fx),
                 false => {
                     let waker = self.here(|worker| worker.owns().then(|| worker.cpu()));
-                    self.machine.wake(now, task, waker.flatten(), bells)
+                    self.machine.wake(now, task, waker.flatten(), fx)
                 }
             };
             return;
         };
-        let gently = &mut Gently { shared: self, own, kicked: false };
+        let fx = &mut DeferOwnKick { shared: self, own, kicked: false };
         let to = match is_new {
-            true => self.machine.spawn_sync(now, task, own, gently),
-            false => self.machine.wake_sync(now, task, own, gently),
+            true => self.machine.spawn_sync(now, task, own, fx),
+            false => self.machine.wake_sync(now, task, own, fx),
         };
-        if gently.kicked || to == own {
+        if fx.kicked || to == own {
             let owns = self.here(|worker| {
-                worker.look_soon(now, gently.kicked);
+                worker.look_soon(now, fx.kicked);
                 worker.owns()
             });
             if owns != Some(true) {
@@ -425,7 +425,7 @@ impl Shared {
 
     /// Carries out a request for the task that `control` belongs to.
     pub(crate) fn change(&self, control: &Control, change: Change) {
-        self.machine.change(os::thread::now(), control, change, &mut Doorbells(self));
+        self.machine.change(os::thread::now(), control, change, &mut KickNow(self));
     }
 
     /// Those of `cpus` that this runtime has.
@@ -441,13 +441,13 @@ impl Shared {
         here
     }
 
-    pub(crate) fn spawn<F>(self: &Arc<Shared>, future: F, birth: Birth) -> JoinHandle<F::Output>
+    pub(crate) fn spawn<F>(self: &Arc<Shared>, future: F, new: NewTask) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
         let id = TaskId(self.next_task.fetch_add(1, Ordering::Relaxed));
-        let Birth { attr, slack, reset_on_fork, group, name } = birth;
+        let NewTask { attr, slack, reset_on_fork, group, name } = new;
         let asked = Asked::new(&attr, reset_on_fork);
         let (used, cell) = self.enroll(NewCell { id, name, asked, slack });
         if let Some(group) = group {
@@ -581,7 +581,7 @@ impl Shared {
         self.closed.store(true, Ordering::SeqCst);
         // Who waits for budget is to end too.
         without_preemption(|| {
-            self.machine.lift_limits(os::thread::now(), &mut Doorbells(self));
+            self.machine.lift_limits(os::thread::now(), &mut KickNow(self));
         });
         self.cells().for_each(|cell| cell.abort());
         while self.nr_live.load(Ordering::SeqCst) > 0 {

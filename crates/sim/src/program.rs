@@ -101,7 +101,7 @@ pub(crate) struct StepsAtOnce {
 
 /// What a [`Program`] is made of.
 #[derive(Debug)]
-pub(crate) struct Birth {
+pub(crate) struct NewProgram {
     pub(crate) id: SpecId,
     pub(crate) name: String,
     pub(crate) attr: Attr,
@@ -110,8 +110,8 @@ pub(crate) struct Birth {
 }
 
 impl<'s> Program<'s> {
-    pub(crate) fn new(scenario: &'s Scenario, birth: Birth) -> Program<'s> {
-        let Birth { id, name, attr, delay, draws } = birth;
+    pub(crate) fn new(scenario: &'s Scenario, new: NewProgram) -> Program<'s> {
+        let NewProgram { id, name, attr, delay, draws } = new;
         Program {
             spec: &scenario.tasks[id.0 as usize],
             name,

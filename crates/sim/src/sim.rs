@@ -15,7 +15,7 @@ use crate::calendar::{Calendar, Due};
 use crate::check::Violation;
 use crate::cost::CostModel;
 use crate::cpu::Cpu;
-use crate::program::{Birth, FIRST_CPU, Program};
+use crate::program::{FIRST_CPU, NewProgram, Program};
 use runyard_engine::attr::{GroupId, LatencyNice, Policy};
 use runyard_engine::balance::Balanced;
 use runyard_engine::config::{BadConfig, Config};
@@ -336,7 +336,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             let spec = &self.scenario.tasks[id.0 as usize];
             let (delay, attr) =
                 (spec.delay.sample(&mut draws), spec.first_attr(self.machine.all()));
-            let task = self.create(Birth { id, name, attr, delay, draws });
+            let task = self.create(NewProgram { id, name, attr, delay, draws });
             self.calendar.enter(Time::ZERO + delay, Due::Start(task));
         }
         for Hotplug { at, cpu, online } in self.options.hotplug.clone() {
@@ -353,10 +353,10 @@ impl<'s, O: Observer> Sim<'s, O> {
     }
 
     /// A task that has not begun.
-    pub(crate) fn create(&mut self, birth: Birth) -> TaskId {
+    pub(crate) fn create(&mut self, new: NewProgram) -> TaskId {
         let task = TaskId(self.tasks.len() as u32);
-        let attr = birth.attr.clone();
-        let mut program = Program::new(self.scenario, birth);
+        let attr = new.attr.clone();
+        let mut program = Program::new(self.scenario, new);
         let work = Work { control: program.control.clone(), work: () };
         program.parked = Some(Task::new(task, attr, work));
         program.log = self.options.log.then(|| Box::new(Log::new(task, self.scenario)));

@@ -4,7 +4,7 @@
 //! scheduler that the waker's CPU does one after the other; between two, the waker can lose its CPU.
 
 use crate::calendar::Due;
-use crate::program::{Birth, StepsAtOnce, Todo, Waiting, Wakeup};
+use crate::program::{NewProgram, StepsAtOnce, Todo, Waiting, Wakeup};
 use crate::sim::{Observer, Sim};
 use runyard_engine::attr::RtPrio;
 use runyard_engine::cpu::CpuId;
@@ -207,7 +207,7 @@ impl<O: Observer> Sim<'_, O> {
         let begin = Time::ZERO + delay;
         let parent = &self.tasks[task.index()];
         let attr = forked.forked_attr(self.machine.all(), parent.spec, &parent.attr);
-        let child = self.create(Birth { id: spec, name, attr, delay, draws });
+        let child = self.create(NewProgram { id: spec, name, attr, delay, draws });
         if begin > self.now {
             self.calendar.enter(begin, Due::Start(child));
         } else {

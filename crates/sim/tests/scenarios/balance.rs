@@ -165,8 +165,9 @@ fn the_first_cpu_of_a_full_node_balances_for_it() {
     let run = on_shape(world().millis(2_000), "2x2", "", "'a': {'instance': 8, 'run': 1000}");
     let mut by = std::collections::BTreeSet::new();
     for event in &run.events {
-        if let What::Balanced(Balanced { level: Level::Machine, idle_kind: IdleKind::Busy, .. }) =
-            event.what
+        if let What::Balanced(Balanced {
+            level: Level::Machine, idle_kind: IdleKind::Busy, ..
+        }) = event.what
         {
             by.insert(event.cpu.0);
         }
