@@ -9,7 +9,7 @@ use crate::throughput::{RUN_US, Simulation, periodic};
 use clap::ValueEnum;
 use runyard_engine::attr::GroupId;
 use runyard_engine::group::GroupSpec;
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
 use runyard_workload::Scenario;
 use runyard_workload::scenario::TaskGroup;

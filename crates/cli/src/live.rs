@@ -17,7 +17,7 @@ use runyard::{Group, JoinHandle, Limit, Observer, Runtime, Task};
 use runyard_engine::attr::{Attr, GroupId, Weight};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
-use runyard_engine::limit::{Usage, UsageOnCpu};
+use runyard_engine::limits::{Usage, UsageOnCpu};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::{Checks, Collector, GroupUsage, RunInfo, TaskInfo};
@@ -149,7 +149,7 @@ fn create(runtime: &Runtime, scenario: &Scenario) -> Result<Vec<Option<Group>>, 
     Ok(groups)
 }
 
-fn limit(limit: runyard_engine::limit::Limit) -> Limit {
+fn limit(limit: runyard_engine::limits::Limit) -> Limit {
     let span = |span: Nanos| Duration::from_nanos(span.0);
     let new = Limit::new(span(limit.runtime()), span(limit.period())).burst(span(limit.burst()));
     if limit.is_per_cpu() { new.per_cpu() } else { new }

@@ -6,7 +6,7 @@
 use crate::report::Figure;
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::limit::{Limit, Usage, UsageOnCpu};
+use runyard_engine::limits::{Limit, Usage, UsageOnCpu};
 use runyard_engine::time::Nanos;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;

@@ -16,7 +16,7 @@ use crate::shared::{KickNow, Shared};
 use crate::task::{Cell, without_preemption};
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use runyard_engine::group::GroupSpec;
-use runyard_engine::limit::BadLimit;
+use runyard_engine::limits::BadLimit;
 use runyard_engine::task::Change;
 use runyard_engine::time::Nanos;
 use runyard_smp::groups::TooManyGroups;

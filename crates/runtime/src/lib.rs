@@ -94,7 +94,7 @@ pub use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio, Slice};
 #[cfg(not(loom))]
 pub use runyard_engine::features::{Feature, Features};
 #[cfg(not(loom))]
-pub use runyard_engine::limit::BadLimit;
+pub use runyard_engine::limits::BadLimit;
 #[cfg(not(loom))]
 pub use task::{JoinError, JoinHandle};
 

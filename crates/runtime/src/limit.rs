@@ -1,7 +1,7 @@
 //! Limits of task groups as users say them, and what they come to on this machine.
 
 use crate::time::nanos;
-use runyard_engine::limit::{self, BadLimit};
+use runyard_engine::limits::{self, BadLimit};
 use runyard_engine::time::Nanos;
 use std::time::Duration;
 

@@ -21,7 +21,7 @@ use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::{Event, Throttling, What};
 use runyard_engine::group::GroupSpec;
-use runyard_engine::limit::BadLimit;
+use runyard_engine::limits::BadLimit;
 use runyard_engine::task::{Change, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
@@ -626,7 +626,7 @@ impl Shared {
     }
 
     /// What a limit comes to here.
-    pub(crate) fn limit_of(&self, limit: Limit) -> Result<runyard_engine::limit::Limit, BadLimit> {
+    pub(crate) fn limit_of(&self, limit: Limit) -> Result<runyard_engine::limits::Limit, BadLimit> {
         limit.of(self.capacity, self.slots.len())
     }
 

@@ -15,7 +15,7 @@ use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::{Importance, RunQueue};
 use runyard_engine::task::{Task, TaskId};
-use runyard_engine::throttle::LATEST_REFILL;
+use runyard_engine::limits::LATEST_REFILL;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Window;
 

@@ -21,7 +21,7 @@ use runyard_engine::balance::Balanced;
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Throttling, What};
-use runyard_engine::limit::{Limit, Usage, UsageOnCpu};
+use runyard_engine::limits::{Limit, Usage, UsageOnCpu};
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::{Effects, Machine, Moving, Work};

@@ -11,7 +11,7 @@ use crate::machine::{Controlled, Effects, Machine, kick_if};
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::group::{GroupSpec, Groups};
-use runyard_engine::limit::{Limit, Usage, UsageOnCpu};
+use runyard_engine::limits::{Limit, Usage, UsageOnCpu};
 use runyard_engine::run_queue::RunQueue;
 use runyard_engine::time::{Nanos, Time};
 

@@ -3,7 +3,7 @@
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice, Weight};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{

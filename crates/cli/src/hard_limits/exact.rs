@@ -11,7 +11,7 @@ use crate::figure::{Figure, percent};
 use runyard_engine::attr::GroupId;
 use runyard_engine::features::{Feature, Features};
 use runyard_engine::group::GroupSpec;
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::{Claim, Verdict};
 use runyard_sim::{Options, Sim};

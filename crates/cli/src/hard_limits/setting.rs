@@ -1,7 +1,7 @@
 //! The columns of the document's tables, and its limit.
 
 use runyard_engine::features::{Feature, Features};
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
 use runyard_workload::{Overrides, Scenario, parse};
 

@@ -11,7 +11,7 @@ use crate::figure::Figure;
 use runyard_engine::attr::GroupId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::features::{Feature, Features};
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;

@@ -24,7 +24,7 @@
 
 use crate::output;
 use runyard_engine::attr::{Attr, GroupId, Weight};
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
 use runyard_report::Figure;
 use runyard_workload::scenario::TaskGroup;

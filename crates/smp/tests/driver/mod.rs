@@ -18,7 +18,7 @@ use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::Throttling;
 use runyard_engine::features::{self, Feature, Features};
 use runyard_engine::group::GroupSpec;
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
 use runyard_engine::task::{Change, Task, TaskId};
 use runyard_engine::time::{Nanos, Time};

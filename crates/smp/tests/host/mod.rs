@@ -15,7 +15,7 @@ use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Features;
 use runyard_engine::group::GroupSpec;
 #[cfg(loom)]
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use runyard_engine::run_queue::{Expired, Importance, Prev, Released, Resched, Switch};
 use runyard_engine::task::{Change, Task, TaskId};
 #[cfg(loom)]
