@@ -13,9 +13,9 @@ use crate::sim::{Observer, Sim};
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
+use runyard_engine::limits::LATEST_REFILL;
 use runyard_engine::run_queue::{Importance, RunQueue};
 use runyard_engine::task::{Task, TaskId};
-use runyard_engine::limits::LATEST_REFILL;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Window;
 

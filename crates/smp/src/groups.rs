@@ -16,8 +16,8 @@ use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex, Ordering, l
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::group::{GroupSpec, Groups};
-use runyard_engine::limits::{Limit, Usage};
 use runyard_engine::limits::pool::{Grant, Part, Pool};
+use runyard_engine::limits::{Limit, Usage};
 use runyard_engine::time::{Nanos, Time};
 use std::fmt;
 
