@@ -15,11 +15,11 @@ use crate::{Operation, Runner};
 use runyard_engine::attr::{Attr, GroupId};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::{Feature, Features};
+use runyard_engine::group::GroupSpec;
 use runyard_engine::limits::Limit;
 use runyard_engine::run_queue::Resched;
 use runyard_engine::time::Nanos;
 use runyard_engine::timer::Walk;
-use runyard_smp::groups::GroupSpec;
 use runyard_smp::machine::Machine;
 
 /// The CPUs of the machine, and the one on which everything happens.

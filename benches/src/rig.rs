@@ -4,12 +4,12 @@ use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::{Feature, Features, Switched};
+use runyard_engine::group::GroupSpec;
 use runyard_engine::run_queue::Prev;
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
-use runyard_smp::groups::GroupSpec;
 use runyard_smp::machine::{Effects, Machine, TaskOf, Work};
 use std::sync::Arc;
 

@@ -34,14 +34,14 @@ pub enum Measure {
     Idle,
 }
 
-/// When a CPU balances.
+/// What a CPU does when it balances (`cpu_idle_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Moment {
-    /// From time to time at a tick, having something to do (`CPU_NOT_IDLE`).
+pub enum IdleKind {
+    /// It runs a task, and balances from time to time at a tick (`CPU_NOT_IDLE`).
     Busy,
-    /// From time to time, having nothing to do (`CPU_IDLE`).
+    /// It idles, and balances from time to time (`CPU_IDLE`).
     Idle,
-    /// About to have nothing to do (`CPU_NEWLY_IDLE`).
+    /// It is about to idle (`CPU_NEWLY_IDLE`).
     NewlyIdle,
 }
 
@@ -50,8 +50,8 @@ pub enum Moment {
 pub struct Balanced {
     /// At which level.
     pub level: Level,
-    /// When.
-    pub moment: Moment,
+    /// In which of these cases.
+    pub idle_kind: IdleKind,
     /// What it counted.
     pub measure: Measure,
     /// What came of it.
@@ -294,8 +294,8 @@ fn rounded(power: u64) -> u64 {
 pub struct Pass {
     /// What it counts.
     pub measure: Measure,
-    /// When.
-    pub moment: Moment,
+    /// In which of these cases.
+    pub idle_kind: IdleKind,
     /// The level's numbers.
     pub domain: Domain,
 }
@@ -324,7 +324,7 @@ impl Imbalance {
 
 /// What a pass decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict<Id> {
+pub enum BalanceVerdict<Id> {
     /// Nothing is to be done.
     Balanced,
     /// So much is to be pulled from the CPU group.
@@ -380,13 +380,13 @@ impl<Id: Copy> Survey<Id> {
 
     /// What to do.
     #[must_use]
-    pub fn decide(&self) -> Verdict<Id> {
-        let Some((id, busiest)) = &self.busiest else { return Verdict::Balanced };
+    pub fn decide(&self) -> BalanceVerdict<Id> {
+        let Some((id, busiest)) = &self.busiest else { return BalanceVerdict::Balanced };
         let imbalance = match self.pass.by_load_alone() {
             true => self.imbalance_of_loads(busiest),
             false => self.imbalance_by_room(busiest),
         };
-        imbalance.map_or(Verdict::Balanced, |imbalance| Verdict::Pull(*id, imbalance))
+        imbalance.map_or(BalanceVerdict::Balanced, |imbalance| BalanceVerdict::Pull(*id, imbalance))
     }
 
     fn is_candidate(&self, group: &CpuGroup) -> bool {
@@ -435,9 +435,9 @@ impl<Id: Copy> Survey<Id> {
         let (local, pass) = (&self.local, self.pass);
         let (own, most, all) =
             (local.avg_load(), busiest.avg_load(), average(self.load, self.power));
-        let enough = match pass.moment {
-            Moment::Idle => local.idle > busiest.idle + 1 || busiest.nr > busiest.cpus,
-            Moment::Busy | Moment::NewlyIdle => 100 * most > pass.domain.imbalance_pct * own,
+        let enough = match pass.idle_kind {
+            IdleKind::Idle => local.idle > busiest.idle + 1 || busiest.nr > busiest.cpus,
+            IdleKind::Busy | IdleKind::NewlyIdle => 100 * most > pass.domain.imbalance_pct * own,
         };
         if own >= most || own >= all || !enough {
             return None;
@@ -525,12 +525,12 @@ mod tests {
         group
     }
 
-    fn pass(level: Level, measure: Measure, moment: Moment) -> Pass {
-        Pass { measure, moment, domain: Domain::of(level, TOPOLOGY.parse().unwrap()) }
+    fn pass(level: Level, measure: Measure, idle_kind: IdleKind) -> Pass {
+        Pass { measure, idle_kind, domain: Domain::of(level, TOPOLOGY.parse().unwrap()) }
     }
 
     /// What the first of `groups` decides.
-    fn decide(pass: Pass, groups: &[&[Seen]]) -> Verdict<usize> {
+    fn decide(pass: Pass, groups: &[&[Seen]]) -> BalanceVerdict<usize> {
         let mut survey = Survey::new(pass, group(groups[0], pass.measure));
         for (nth, cpus) in groups.iter().enumerate().skip(1) {
             survey.add(nth, group(cpus, pass.measure));
@@ -541,28 +541,28 @@ mod tests {
     /// The founding failure step by step, with the numbers that 2.6.35 has for it.
     #[test]
     fn by_weights_the_node_of_a_normal_task_loses_all_others() {
-        let pass = pass(Level::Machine, Measure::All, Moment::Busy);
+        let pass = pass(Level::Machine, Measure::All, IdleKind::Busy);
         let full = [cpu(0, 1); 4];
         let first = [cpu(1, 1), cpu(0, 1), cpu(0, 1), cpu(0, 1)];
         // 259 a CPU there, 3 elsewhere, 67 on average: a node may take 4 x 64.
         let verdict = decide(pass, &[&full, &full, &first, &full]);
-        assert_eq!(verdict, Verdict::Pull(2, Imbalance::Load(256)));
+        assert_eq!(verdict, BalanceVerdict::Pull(2, Imbalance::Load(256)));
         // The SCHED_IDLE task that waits goes; then the running ones are what there is.
         let then = [cpu(1, 0), cpu(0, 1), cpu(0, 1), cpu(0, 1)];
         let imbalance = Imbalance::Load(258);
-        assert_eq!(decide(pass, &[&full, &full, &then, &full]), Verdict::Pull(2, imbalance));
+        assert_eq!(decide(pass, &[&full, &full, &then, &full]), BalanceVerdict::Pull(2, imbalance));
         let rank = |seen| queue_rank(seen, Measure::All, imbalance);
         assert_eq!((rank(cpu(1, 0)), rank(cpu(0, 1))), (None, Some(3)));
         // In the end its CPUs are idle and take nothing, since their own node is the heaviest.
         let last = [cpu(1, 0), cpu(0, 0), cpu(0, 0), cpu(0, 0)];
         let crowded = [cpu(0, 2), cpu(0, 1), cpu(0, 1), cpu(0, 1)];
-        for moment in [Moment::Idle, Moment::NewlyIdle] {
-            let pass = Pass { moment, ..pass };
-            assert_eq!(decide(pass, &[&last, &crowded, &crowded, &full]), Verdict::Balanced);
+        for idle_kind in [IdleKind::Idle, IdleKind::NewlyIdle] {
+            let pass = Pass { idle_kind, ..pass };
+            assert_eq!(decide(pass, &[&last, &crowded, &crowded, &full]), BalanceVerdict::Balanced);
         }
-        let normal = Pass { measure: Measure::Idle, moment: Moment::Idle, ..pass };
+        let normal = Pass { measure: Measure::Idle, idle_kind: IdleKind::Idle, ..pass };
         let verdict = decide(normal, &[&last, &crowded, &crowded, &full]);
-        assert_eq!(verdict, Verdict::Pull(1, Imbalance::Waiting));
+        assert_eq!(verdict, BalanceVerdict::Pull(1, Imbalance::Waiting));
     }
 
     /// All domains of two CPU groups of two CPUs with up to two normal and two SCHED_IDLE tasks
@@ -578,15 +578,15 @@ mod tests {
     fn room_is_for_whoever_waits() {
         for [local, other] in domains() {
             for measure in [Measure::Normal, Measure::Idle] {
-                for moment in [Moment::Busy, Moment::Idle] {
-                    let verdict = decide(pass(Level::Node, measure, moment), &[&local, &other]);
+                for idle_kind in [IdleKind::Busy, IdleKind::Idle] {
+                    let verdict = decide(pass(Level::Node, measure, idle_kind), &[&local, &other]);
                     let room = |group: [Seen; 2]| group.iter().any(|cpu| cpu.is_free(measure));
                     let waits = other.iter().any(|cpu| cpu.waits(measure));
                     let case = format!("{measure:?}: {local:?} {other:?}: {verdict:?}");
-                    let waiting = verdict == Verdict::Pull(1, Imbalance::Waiting);
+                    let waiting = verdict == BalanceVerdict::Pull(1, Imbalance::Waiting);
                     assert_eq!(waiting, room(local) && waits, "{case}");
                     let full = !room(local) && other.iter().all(|cpu| cpu.is_free(measure));
-                    assert!(!full || verdict == Verdict::Balanced, "{case}");
+                    assert!(!full || verdict == BalanceVerdict::Balanced, "{case}");
                 }
             }
         }
@@ -597,15 +597,18 @@ mod tests {
     fn loads_are_pulled_downwards() {
         for [local, other] in domains() {
             for measure in [Measure::Normal, Measure::Idle] {
-                let pass = pass(Level::Node, measure, Moment::Busy);
+                let pass = pass(Level::Node, measure, IdleKind::Busy);
                 let verdict = decide(pass, &[&local, &other]);
                 let [own, theirs] = [local, other].map(|cpus| group(&cpus, measure));
-                if let Verdict::Pull(_, Imbalance::Load(load)) = verdict {
+                if let BalanceVerdict::Pull(_, Imbalance::Load(load)) = verdict {
                     assert!(load > 0 && own.avg_load() < theirs.avg_load(), "{local:?} {other:?}");
                 }
                 let equal = decide(pass, &[&local, &local]);
                 let room = local.iter().any(|cpu| cpu.is_free(measure));
-                assert!(room || equal == Verdict::Balanced, "{measure:?} {local:?}: {equal:?}");
+                assert!(
+                    room || equal == BalanceVerdict::Balanced,
+                    "{measure:?} {local:?}: {equal:?}"
+                );
             }
         }
     }
@@ -616,9 +619,9 @@ mod tests {
         assert!(soaker.is_free(Measure::Normal) && !soaker.is_free(Measure::Idle));
         assert!(!both.waits(Measure::Normal) && both.waits(Measure::Idle));
         assert!(alone.is_free(Measure::Normal) && alone.is_free(Measure::Idle));
-        let pass = pass(Level::Node, Measure::Normal, Moment::Busy);
+        let pass = pass(Level::Node, Measure::Normal, IdleKind::Busy);
         let verdict = decide(pass, &[&[soaker], &[cpu(2, 0)]]);
-        assert_eq!(verdict, Verdict::Pull(1, Imbalance::Waiting));
+        assert_eq!(verdict, BalanceVerdict::Pull(1, Imbalance::Waiting));
         assert_eq!(queue_rank(both, Measure::Normal, Imbalance::Waiting), None);
         // But not if its only SCHED_IDLE tasks are in a group of normal weight.
         assert!(!Seen { idle_is_heavy: true, ..soaker }.is_free(Measure::Normal));
@@ -628,28 +631,30 @@ mod tests {
     /// sent behind a normal one.
     #[test]
     fn idle_load_is_by_what_normal_tasks_leave() {
-        let pass = pass(Level::Node, Measure::Idle, Moment::Busy);
+        let pass = pass(Level::Node, Measure::Idle, IdleKind::Busy);
         let pulls = |local, other| match decide(pass, &[&[local], &[other]]) {
-            Verdict::Pull(_, Imbalance::Load(load)) => load >= IDLE_TASK_LOAD / 2,
+            BalanceVerdict::Pull(_, Imbalance::Load(load)) => load >= IDLE_TASK_LOAD / 2,
             verdict => panic!("{verdict:?} though neither has room"),
         };
         assert!(pulls(cpu(0, 1), cpu(1, 1)));
-        assert_eq!(decide(pass, &[&[cpu(1, 0)], &[cpu(0, 2)]]), Verdict::Balanced);
+        assert_eq!(decide(pass, &[&[cpu(1, 0)], &[cpu(0, 2)]]), BalanceVerdict::Balanced);
         // Of three on two CPUs one may change places after failures, for which half of it must fit.
         let small = decide(pass, &[&[cpu(0, 1)], &[cpu(0, 2)]]);
-        assert!(matches!(small, Verdict::Pull(_, Imbalance::Load(load)) if load < IDLE_TASK_LOAD));
+        assert!(
+            matches!(small, BalanceVerdict::Pull(_, Imbalance::Load(load)) if load < IDLE_TASK_LOAD)
+        );
     }
 
     #[test]
     fn cpu_groups_with_nobody_waiting_are_evened_out_by_idle_cpus() {
-        let pass = pass(Level::Machine, Measure::Normal, Moment::Idle);
+        let pass = pass(Level::Machine, Measure::Normal, IdleKind::Idle);
         let (idle, one) = ([cpu(0, 0); 4], [cpu(1, 0); 4]);
         let two = [cpu(1, 0), cpu(0, 1), cpu(0, 0), cpu(0, 0)];
-        assert_eq!(decide(pass, &[&idle, &one]), Verdict::Pull(1, Imbalance::Any));
-        assert_eq!(decide(pass, &[&idle, &two]), Verdict::Pull(1, Imbalance::Any));
-        assert_eq!(decide(pass, &[&two, &idle]), Verdict::Balanced);
+        assert_eq!(decide(pass, &[&idle, &one]), BalanceVerdict::Pull(1, Imbalance::Any));
+        assert_eq!(decide(pass, &[&idle, &two]), BalanceVerdict::Pull(1, Imbalance::Any));
+        assert_eq!(decide(pass, &[&two, &idle]), BalanceVerdict::Balanced);
         let lone = [cpu(1, 0), cpu(0, 0), cpu(0, 0), cpu(0, 0)];
-        assert_eq!(decide(pass, &[&idle, &lone]), Verdict::Balanced);
+        assert_eq!(decide(pass, &[&idle, &lone]), BalanceVerdict::Balanced);
     }
 
     #[test]

@@ -106,6 +106,37 @@ pub enum What {
     },
 }
 
+/// What a run queue tells of throttling, as it happens on its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Throttling {
+    /// What is concerned.
+    pub what: Throttled,
+    /// Whether it is throttled from now on, or is not any more.
+    pub begins: bool,
+}
+
+/// What is throttled on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Throttled {
+    /// All real-time tasks of the CPU, by the budget that they share (RT throttling).
+    RealTime,
+    /// The tasks of a group, by its limit or that of a group above it.
+    Group(GroupId),
+}
+
+impl From<Throttling> for What {
+    fn from(Throttling { what, begins }: Throttling) -> What {
+        let group = match what {
+            Throttled::RealTime => GroupId::ROOT,
+            Throttled::Group(group) => group,
+        };
+        match begins {
+            true => What::Throttled { group },
+            false => What::Unthrottled { group },
+        }
+    }
+}
+
 /// How a task left its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {

@@ -56,7 +56,7 @@ impl Lent {
     #[must_use]
     pub fn change(self) -> Change {
         let Lent { boost, group } = self;
-        Change { boost: Some(boost), inherited_group: Some(group), ..Change::default() }
+        Change { boost: boost.into(), inherited_group: group.into(), ..Change::default() }
     }
 }
 
@@ -143,6 +143,6 @@ mod tests {
         let two = Lent::default().also_from(of(50, 0), GroupId(4), &tree);
         let both = one.and(two, &tree);
         assert_eq!((both.boost, both.group), (RtPrio::new(50), Some(GroupId(0))));
-        assert_eq!(both.change().boost, Some(RtPrio::new(50)));
+        assert_eq!(both.change().boost, RtPrio::new(50).into());
     }
 }

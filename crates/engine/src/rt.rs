@@ -55,6 +55,8 @@ pub(crate) struct Rt {
     /// CPU time used against the budget; falls by the budget each period.
     used: Nanos,
     throttled: bool,
+    /// What the host knows of [`Rt::is_throttled`].
+    told: bool,
     /// The end of the running period; there is one while anything runs or was used.
     period_end: Option<Time>,
 }
@@ -94,6 +96,14 @@ impl Rt {
     #[inline]
     pub(crate) fn best_pushable(&self) -> Option<RtPrio> {
         self.pushable.highest()
+    }
+
+    /// Whether tasks wait for their budget, if that is other than when this was last asked: for
+    /// [`RunQueue::note_rt_throttling`](crate::run_queue::RunQueue).
+    #[inline]
+    pub(crate) fn take_throttling(&mut self) -> Option<bool> {
+        let throttled = self.is_throttled();
+        (std::mem::replace(&mut self.told, throttled) != throttled).then_some(throttled)
     }
 
     /// When the running period of the budget ends, if one runs.

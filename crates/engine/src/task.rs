@@ -155,14 +155,14 @@ impl<P> Task<P> {
         }
         let before = self.queue_group();
         self.attr.group = change.group.unwrap_or(self.attr.group);
-        self.inherited_group = change.inherited_group.unwrap_or(self.inherited_group);
+        self.inherited_group = change.inherited_group.applied_to(self.inherited_group);
         if self.queue_group() != before {
             self.standing = self.standing.in_another_queue();
         }
         self.attr.slack = change.slack.unwrap_or(self.attr.slack);
         self.attr.latency_nice = change.latency_nice.unwrap_or(self.attr.latency_nice);
-        self.attr.slice = change.slice.unwrap_or(self.attr.slice);
-        self.boost = change.boost.unwrap_or(self.boost);
+        self.attr.slice = change.slice.applied_to(self.attr.slice);
+        self.boost = change.boost.applied_to(self.boost);
     }
 }
 
@@ -179,14 +179,56 @@ pub struct Change {
     pub slack: Option<Nanos>,
     /// Another latency nice value.
     pub latency_nice: Option<LatencyNice>,
-    /// Another slice; `Some(None)` for what its latency nice makes of it.
-    pub slice: Option<Option<Slice>>,
-    /// The best real-time priority among those who wait for the task; `Some(None)` for nobody.
-    pub boost: Option<Option<RtPrio>>,
+    /// Another slice; without one it has what its latency nice makes of it.
+    pub slice: Update<Slice>,
+    /// The best real-time priority among those who wait for the task; none if nobody does.
+    pub boost: Update<RtPrio>,
     /// The lowest group in which both the task is and somebody who waits for what it holds:
     /// it competes there, and no limit of a group below holds it back, though it pays for what it
-    /// uses. `Some(None)` for its own.
-    pub inherited_group: Option<Option<GroupId>>,
+    /// uses. Without one it competes in its own.
+    pub inherited_group: Update<GroupId>,
+}
+
+/// What is asked of something that a task may have or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Update<T> {
+    /// Nothing: it stays as it is.
+    #[default]
+    Keep,
+    /// The task has none from then on.
+    Clear,
+    /// The task has this one from then on.
+    Set(T),
+}
+
+impl<T> Update<T> {
+    /// Whether anything is asked.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        !matches!(self, Update::Keep)
+    }
+
+    /// What the task has afterwards, if it had `old`.
+    #[must_use]
+    pub fn applied_to(self, old: Option<T>) -> Option<T> {
+        match self {
+            Update::Keep => old,
+            Update::Clear => None,
+            Update::Set(new) => Some(new),
+        }
+    }
+
+    /// Both requests, of which the later wins.
+    fn then(self, later: Update<T>) -> Update<T> {
+        if later.is_asked() { later } else { self }
+    }
+}
+
+/// To have exactly that.
+impl<T> From<Option<T>> for Update<T> {
+    fn from(wanted: Option<T>) -> Update<T> {
+        wanted.map_or(Update::Clear, Update::Set)
+    }
 }
 
 impl Change {
@@ -194,13 +236,13 @@ impl Change {
     pub(crate) fn moves_in_queue(&self) -> bool {
         self.policy.is_some()
             || self.group.is_some()
-            || self.boost.is_some()
-            || self.inherited_group.is_some()
+            || self.boost.is_asked()
+            || self.inherited_group.is_asked()
     }
 
     /// Whether a fair task may have another place in the queue where it is with it.
     pub(crate) fn reorders(&self) -> bool {
-        self.latency_nice.is_some() || self.slice.is_some()
+        self.latency_nice.is_some() || self.slice.is_asked()
     }
 
     /// Adds a later request; its parts win.
@@ -210,8 +252,8 @@ impl Change {
         self.group = later.group.or(self.group);
         self.slack = later.slack.or(self.slack);
         self.latency_nice = later.latency_nice.or(self.latency_nice);
-        self.slice = later.slice.or(self.slice);
-        self.boost = later.boost.or(self.boost);
-        self.inherited_group = later.inherited_group.or(self.inherited_group);
+        self.slice = self.slice.then(later.slice);
+        self.boost = self.boost.then(later.boost);
+        self.inherited_group = self.inherited_group.then(later.inherited_group);
     }
 }

@@ -145,7 +145,7 @@ impl Class {
         }
         // The one with the longest slack may be gone long since. To find out is to look at each, which is
         // not done again before as many were armed.
-        if closed > FEW && armed - self.looked >= self.by_hard.len() as u64 {
+        if closed > RESCAN_AFTER && armed - self.looked >= self.by_hard.len() as u64 {
             let slacks = self.by_hard.owners().map(|slot| window_of(timers, slot).slack());
             (self.most_slack, self.looked) = (slacks.max().unwrap_or_default(), armed);
         }
@@ -153,8 +153,8 @@ impl Class {
     }
 }
 
-/// So many closed timers may lie before the first open one without anybody asking why.
-const FEW: u32 = 32;
+/// After passing so many closed timers on the way to an open one, the longest slack is looked for again.
+const RESCAN_AFTER: u32 = 32;
 
 /// The timers of one CPU.
 #[derive(Debug)]

@@ -33,5 +33,5 @@ fn asks_latency_nice(scenario: &Scenario) -> bool {
         asks(&task.properties) || task.phases.iter().any(|phase| asks(&phase.properties))
     };
     scenario.tasks.iter().any(task)
-        || scenario.groups.iter().any(|group| group.latency_nice != LatencyNice::ZERO)
+        || scenario.groups.iter().any(|group| group.spec.latency_nice != LatencyNice::ZERO)
 }

@@ -19,6 +19,7 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_report::{GroupUsage, RunInfo, TaskInfo};
 use runyard_workload::Scenario;
 use runyard_workload::log::Row;
+use runyard_workload::scenario::TaskGroup;
 use std::fmt::Debug;
 use std::future::Future;
 use std::task::Waker;
@@ -144,8 +145,8 @@ fn live(
 /// The task groups of a scenario, in its order, in which the root is none.
 fn create(runtime: &Runtime, scenario: &Scenario) -> Result<Vec<Option<Group>>, Failure> {
     let mut groups: Vec<Option<Group>> = vec![None];
-    for (id, spec) in scenario.groups.iter().enumerate().skip(1) {
-        let name = spec.path.rsplit('/').next().unwrap_or_default();
+    for (id, TaskGroup { path, spec }) in scenario.groups.iter().enumerate().skip(1) {
+        let name = path.rsplit('/').next().unwrap_or_default();
         let builder = match &groups[spec.parent.index()] {
             Some(parent) => parent.group(name),
             None => runtime.group(name),
@@ -155,7 +156,7 @@ fn create(runtime: &Runtime, scenario: &Scenario) -> Result<Vec<Option<Group>>, 
             .latency_nice(spec.latency_nice.get())
             .limit(spec.limit.map(limit));
         let group = if spec.idle { builder.idle() } else { builder }.create();
-        let group = group.map_err(|why| Failure::Refused(format!("live: {}: {why}", spec.path)))?;
+        let group = group.map_err(|why| Failure::Refused(format!("live: {path}: {why}")))?;
         assert_eq!(group.id().index(), id, "the runtime numbers groups as they come");
         groups.push(Some(group));
     }

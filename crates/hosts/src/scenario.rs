@@ -4,7 +4,7 @@ use runyard_engine::attr::GroupId;
 use runyard_engine::features::{Feature, Features};
 use runyard_report::{GroupInfo, GroupUsage};
 use runyard_workload::Scenario;
-use runyard_workload::scenario::GroupSpec;
+use runyard_workload::scenario::TaskGroup;
 
 /// The task groups of a scenario as reports have them. `usage` says what the limit of a group did,
 /// in total and on each CPU.
@@ -12,10 +12,10 @@ pub fn groups(
     scenario: &Scenario,
     usage: impl Fn(GroupId) -> Option<GroupUsage>,
 ) -> Vec<GroupInfo> {
-    let group = |(id, group): (GroupId, &GroupSpec)| GroupInfo {
+    let group = |(id, group): (GroupId, &TaskGroup)| GroupInfo {
         path: group.path.clone(),
-        parent: (group.path != "/").then_some(group.parent),
-        limit: group.limit,
+        parent: (group.path != "/").then_some(group.spec.parent),
+        limit: group.spec.limit,
         usage: usage(id),
     };
     (0..).map(GroupId).zip(&scenario.groups).map(group).collect()

@@ -20,10 +20,10 @@ use crate::shared::Shared;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Nanos;
 
-/// Between two looks while somebody runs.
-const LOOK: Nanos = Nanos::from_millis(1);
-/// And while nobody does.
-const REST: Nanos = Nanos::from_millis(100);
+/// Between two looks of the keeper while a task runs.
+const BUSY_INTERVAL: Nanos = Nanos::from_millis(1);
+/// Between two looks while none does.
+const IDLE_INTERVAL: Nanos = Nanos::from_millis(100);
 
 /// Where the keeper and the maker wait.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ pub(crate) fn make(shared: &Arc<Shared>) {
                 shared.signal
             );
         }
-        let until = os::thread::now() + REST;
+        let until = os::thread::now() + IDLE_INTERVAL;
         os::futex::wait(&shared.keeper.orders, orders, Some(until));
     }
 }
@@ -95,7 +95,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         for worker in shared.workers() {
             busy |= worker.ask_if_it_wants();
         }
-        let until = os::thread::now() + if busy { LOOK } else { REST };
+        let until = os::thread::now() + if busy { BUSY_INTERVAL } else { IDLE_INTERVAL };
         os::futex::wait(&shared.keeper.calls, calls, Some(until));
     }
 }

@@ -15,38 +15,11 @@
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use runyard_engine::cpu::CpuId;
-use runyard_engine::group::{Groups, Pools};
+use runyard_engine::group::{GroupSpec, Groups, Pools};
 use runyard_engine::limits::pool::{Part, Pool};
 use runyard_engine::limits::{Limit, Usage};
 use runyard_engine::time::{Nanos, Time};
 use std::fmt;
-
-/// What a machine is told of a task group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupSpec {
-    /// Its parent, which comes before it; the root is its own.
-    pub parent: GroupId,
-    /// Its share among its siblings. Of an idle group it is [`Weight::IDLE`], whatever stands here,
-    /// as setting `cpu.idle` forces it in the kernel (`sched_group_set_idle`).
-    pub weight: Weight,
-    /// Whether it is idle ([`Groups::is_idle`]). The root is not.
-    pub idle: bool,
-    /// How soon its tasks want to run beside its siblings ([`Groups::latency_nice`]). The root's is 0.
-    pub latency_nice: LatencyNice,
-    /// What it may use at the most. The root has no limit.
-    pub limit: Option<Limit>,
-}
-
-impl GroupSpec {
-    /// The root, which is always the first.
-    pub const ROOT: GroupSpec = GroupSpec {
-        parent: GroupId::ROOT,
-        weight: Weight::NICE_0,
-        idle: false,
-        latency_nice: LatencyNice::ZERO,
-        limit: None,
-    };
-}
 
 /// There is no room for another group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,6 +15,7 @@
 use crate::attr::GroupId;
 use crate::cpu::CpuId;
 use crate::ensure::ensure;
+use crate::event::{Throttled, Throttling};
 use crate::fair::entity::QueueId;
 use crate::fair::tree::Tree;
 use crate::group::Pools;
@@ -98,15 +99,6 @@ struct Payer {
     holds_back: bool,
 }
 
-/// A group is throttled on a CPU from now on, or is not any more: for accounts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Throttling {
-    /// Which group.
-    pub group: GroupId,
-    /// Whether it is throttled now, or is not any more.
-    pub begins: bool,
-}
-
 /// A picked task is below a group that has nothing left: the outermost of those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exhausted(pub(crate) QueueId);
@@ -170,7 +162,8 @@ impl Limits {
         self.usage.reserve(all.saturating_sub(self.usage.len()));
         self.refilled.reserve(queues.saturating_sub(self.refilled.len()));
         self.refill_notices.reserve(queues.saturating_sub(self.refill_notices.len()));
-        self.throttlings.reserve((2 * queues).saturating_sub(self.throttlings.len()));
+        // A beginning and an end for each group, and one of the two for the real-time tasks.
+        self.throttlings.reserve((2 * queues + 1).saturating_sub(self.throttlings.len()));
     }
 
     /// When something is to be done here; later than any time if never.
@@ -197,6 +190,13 @@ impl Limits {
 
     fn note(&mut self, throttling: Throttling) {
         self.throttlings.push(throttling);
+        self.has_news = true;
+    }
+
+    /// Before what is noted of groups: the budget of real-time tasks is used up before a group is asked
+    /// for its own.
+    pub(crate) fn note_rt(&mut self, begins: bool) {
+        self.throttlings.insert(0, Throttling { what: Throttled::RealTime, begins });
         self.has_news = true;
     }
 
@@ -501,7 +501,7 @@ impl Limits {
     pub(crate) fn throttle(&mut self, here: &Here<impl Pools>, queue: QueueId, group: GroupId) {
         self.budget_mut(queue).throttled = Some(here.now);
         self.usage_mut(group).nr_throttled += 1;
-        self.note(Throttling { group, begins: true });
+        self.note(Throttling { what: Throttled::Group(group), begins: true });
         self.await_refill(here, queue, group);
     }
 
@@ -530,7 +530,7 @@ impl Limits {
         self.forest.remove(&mut self.throttled, queue.to_bits());
         self.renew_next();
         self.usage_mut(group).throttled += here.now.since(since);
-        self.note(Throttling { group, begins: false });
+        self.note(Throttling { what: Throttled::Group(group), begins: false });
         here.forget(group);
     }
 

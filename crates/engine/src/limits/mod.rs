@@ -5,5 +5,5 @@ pub(crate) mod grants;
 mod limit;
 pub mod pool;
 
-pub use grants::{LATEST_REFILL, Throttling};
+pub use grants::LATEST_REFILL;
 pub use limit::{BadLimit, Limit, Usage, UsageOnCpu};

@@ -34,7 +34,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let running = self.curr == Some(at);
         let before = self.task(at).rt_prio();
         let requeue = change.moves_in_queue();
-        let regroups = change.group.is_some() || change.inherited_group.is_some();
+        let regroups = change.group.is_some() || change.inherited_group.is_asked();
         if requeue {
             self.requeue(at, change);
         } else if before.is_none() && change.reorders() {
@@ -79,9 +79,9 @@ impl<P, G: Pools> RunQueue<P, G> {
         let after = change
             .policy
             .map_or(task.attr.policy.rt_prio(), Policy::rt_prio)
-            .max(change.boost.unwrap_or(task.boost));
+            .max(change.boost.applied_to(task.boost));
         let (old, inherited) = (task.attr.group, task.inherited_group);
-        let group = change.inherited_group.unwrap_or(inherited).or(change.group).unwrap_or(old);
+        let group = change.inherited_group.applied_to(inherited).or(change.group).unwrap_or(old);
         let regroups = group != task.queue_group();
         if running && regroups {
             // Who is throttled where it comes to waits again from the next pick on.

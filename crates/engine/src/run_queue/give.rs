@@ -42,12 +42,6 @@ pub enum NotPulled {
 pub const MAX_LOOKED_AT: u32 = 32;
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// Whether real-time tasks wait here for their budget.
-    #[must_use]
-    pub fn is_rt_throttled(&self) -> bool {
-        self.rt.is_throttled()
-    }
-
     /// After the wake-up of a task as important as the running one: makes way for it if only the
     /// running one can go elsewhere. `elsewhere` says whether a task could start on another CPU.
     pub fn make_way(&mut self, at: QueueIndex, elsewhere: impl Fn(&Task<P>) -> bool) -> Resched {

@@ -22,6 +22,7 @@ pub use give::{FairPull, MAX_LOOKED_AT, NotPulled};
 use crate::attr::{GroupId, Policy, RtPrio, Weight};
 use crate::config::Config;
 use crate::cpu::CpuId;
+use crate::event::Left;
 use crate::fair::Fair;
 use crate::fair::entity::{Now, QueueId};
 use crate::fair::tree::Member;
@@ -77,6 +78,20 @@ pub enum Prev<P> {
     Exited,
     /// There was none.
     Idle,
+}
+
+impl<P> Prev<P> {
+    /// The same for reports; `None` if there was no task.
+    #[must_use]
+    pub fn left(&self) -> Option<Left> {
+        match self {
+            Prev::Preempted(_) => Some(Left::Preempted),
+            Prev::Yielded(_) => Some(Left::Yielded),
+            Prev::Blocked(_) => Some(Left::Blocked),
+            Prev::Exited => Some(Left::Exited),
+            Prev::Idle => None,
+        }
+    }
 }
 
 /// Why a task left its queue at a switch.
@@ -379,6 +394,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             (Prev::Idle, None) => None,
             (Prev::Preempted(payload), Some(at)) => {
                 if !self.resched {
+                    self.note_rt_throttling();
                     return Switch { next: Some((self.task(at).id, payload)), released: None };
                 }
                 self.put_prev(at, payload).or_else(|| self.give(at, given?))
@@ -405,6 +421,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             let task = self.task_mut(at);
             (task.id, task.payload.take().expect("a waiting task has its payload"))
         });
+        self.note_rt_throttling();
         Switch { next, released }
     }
 
@@ -412,11 +429,15 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// does the scheduler's part of it. Ask [`RunQueue::resched`] after the last. Without
     /// [`Feature::GreedyTimers`] there is the regular walk alone.
     pub fn expire(&mut self, now: Time, walk: Walk) -> Option<Expired> {
-        let first = if walk == Walk::BeforeIdle { None } else { self.expire_first(now) };
-        if first.is_some() || walk == Walk::Busy || !self.has(Feature::GreedyTimers) {
-            return first;
+        let regular = walk != Walk::BeforeIdle;
+        let mut expired = if regular { self.expire_first(now) } else { None };
+        if expired.is_none() && walk != Walk::Busy && self.has(Feature::GreedyTimers) {
+            expired = self.timers.take_open(now).map(Expired::Timer);
         }
-        self.timers.take_open(now).map(Expired::Timer)
+        if expired.is_none() && regular {
+            self.note_rt_throttling();
+        }
+        expired
     }
 
     /// A step of the regular walk, of which what the CPU has of its own is a part: none of that has
@@ -851,6 +872,16 @@ impl<P, G: Pools> RunQueue<P, G> {
         match self.places.remove(at) {
             Place::Task(task) => task,
             Place::Group => unreachable!("a group is at {at}"),
+        }
+    }
+
+    /// Notes for the host that real-time tasks wait for their budget from now on, or do not any more:
+    /// as far as this CPU has acted on it, by a decision or at the end of a walk of its timers. Between
+    /// two of these an inherited priority may come and go.
+    #[inline]
+    fn note_rt_throttling(&mut self) {
+        if let Some(begins) = self.rt.take_throttling() {
+            self.limits.note_rt(begins);
         }
     }
 

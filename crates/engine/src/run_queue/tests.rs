@@ -8,7 +8,7 @@ use crate::fair::eevdf::{Eevdf, Turn};
 use crate::fair::entity::Entity;
 use crate::fair::order::QueueOrder;
 use crate::features::Switched;
-use crate::task::{Change, QueueIndex};
+use crate::task::{Change, QueueIndex, Update};
 use crate::topology::Topology;
 use proptest::prelude::*;
 
@@ -182,7 +182,7 @@ proptest! {
                 2 => asleep.pop().into_iter().for_each(|task| lone.offer(task)),
                 3 => {
                     let latency_nice = LatencyNice::new(value);
-                    let change = Change { latency_nice, slice: Some(None), ..Change::default() };
+                    let change = Change { latency_nice, slice: Update::Clear, ..Change::default() };
                     let _ = lone.rq.change(lone.now, QueueIndex(lone.at_any(span)), change);
                 }
                 4 => {

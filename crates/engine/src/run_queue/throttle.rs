@@ -16,12 +16,13 @@
 
 use crate::attr::GroupId;
 use crate::cpu::CpuId;
+use crate::event::Throttling;
 use crate::fair::entity::QueueId;
 use crate::fair::tree::Tree;
 use crate::group::Pools;
 use crate::heap::Index;
+use crate::limits::UsageOnCpu;
 use crate::limits::grants::{Exhausted, Here, Limits};
-use crate::limits::{Throttling, UsageOnCpu};
 use crate::list::End;
 use crate::run_queue::{Expired, Resched, RunQueue};
 use crate::task::{QueueIndex, Task};
@@ -71,8 +72,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.limits.take_refilled()
     }
 
-    /// Gives what came of limits, in the order in which it came. To be called after each call that changes
-    /// the queue.
+    /// Tells what was throttled since it was last called, and what is not any more, in order. To be called
+    /// after each call that changes the queue, and after [`RunQueue::expire`] gave `None`.
     pub fn drain_throttlings(&mut self, tell: impl FnMut(Throttling)) {
         self.limits.drain_throttlings(tell);
     }

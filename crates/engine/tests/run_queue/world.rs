@@ -224,7 +224,7 @@ impl World {
                     policy,
                     affinity: bits.map(cpus),
                     group: group.map(GroupId),
-                    boost: boost.map(|level| RtPrio::new(level.into())),
+                    boost: boost.map(|level| RtPrio::new(level.into()).into()).unwrap_or_default(),
                     ..Change::default()
                 };
                 if let Some(slot) = self.nth(nth) {
@@ -236,7 +236,7 @@ impl World {
                 let slice = slice.and_then(|us| Slice::new(Nanos::from_micros(us.into())));
                 let change = Change {
                     latency_nice: LatencyNice::new(latency_nice),
-                    slice: Some(slice),
+                    slice: slice.into(),
                     ..Change::default()
                 };
                 if let Some(slot) = self.nth(nth) {

@@ -27,7 +27,7 @@ use runyard_engine::attr::{Attr, GroupId, Weight};
 use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
 use runyard_report::Figure;
-use runyard_workload::scenario::GroupSpec;
+use runyard_workload::scenario::TaskGroup;
 use rustix::thread::gettid;
 use std::fs;
 use std::io::ErrorKind;
@@ -72,7 +72,7 @@ enum Version {
 impl Tree {
     /// The control groups for these groups, or why there are none.
     /// `cpus` is the number of the run's CPUs.
-    pub(super) fn make(groups: &[GroupSpec], cpus: usize) -> Result<Tree, String> {
+    pub(super) fn make(groups: &[TaskGroup], cpus: usize) -> Result<Tree, String> {
         let (version, base) = base(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?)
             .ok_or("no control groups with CPU weights are mounted")?;
         Tree::below(version, base, groups, cpus)
@@ -81,7 +81,7 @@ impl Tree {
     fn below(
         version: Version,
         base: PathBuf,
-        groups: &[GroupSpec],
+        groups: &[TaskGroup],
         cpus: usize,
     ) -> Result<Tree, String> {
         let mut tree = Tree { version, base, cpus, groups: Vec::new(), switched_on: false };
@@ -98,9 +98,9 @@ impl Tree {
     }
 
     /// Adds a group. What there is of the tree after a failure is removed with it.
-    fn add(&mut self, group: &GroupSpec) -> Result<(), String> {
+    fn add(&mut self, group: &TaskGroup) -> Result<(), String> {
         let is_root = self.groups.is_empty();
-        let parent = if is_root { &self.base } else { &self.groups[group.parent.index()] };
+        let parent = if is_root { &self.base } else { &self.groups[group.spec.parent.index()] };
         let folder = parent.join(folder_name(group, self.groups.len()));
         fs::create_dir(&folder).map_err(|error| refused(&folder, &error))?;
         let parent = parent.clone();
@@ -116,7 +116,7 @@ impl Tree {
         }
         let weight = self.version.weight(group);
         write(&folder.join(weight.0), &weight.1)?;
-        group.limit.map_or(Ok(()), |limit| self.limit(&group.path, &folder, &limit))
+        group.spec.limit.map_or(Ok(()), |limit| self.limit(&group.path, &folder, &limit))
     }
 
     /// Limits a new group.
@@ -186,12 +186,12 @@ struct Setting {
 
 impl Version {
     /// What to write where, for a group to have the weight that the scenario says.
-    fn weight(self, group: &GroupSpec) -> (&'static str, String) {
-        if group.idle {
+    fn weight(self, group: &TaskGroup) -> (&'static str, String) {
+        if group.spec.idle {
             // Its weight is the kernel's affair, which refuses another.
             return ("cpu.idle", "1".to_owned());
         }
-        let weight = u64::from(group.weight.get());
+        let weight = u64::from(group.spec.weight.get());
         match self {
             Version::First => ("cpu.shares", weight.to_string()),
             Version::Second => {
@@ -334,7 +334,7 @@ fn unescaped(path: &str) -> String {
 
 /// The root is named by the process. The others are named by number, so that no name can be one of
 /// the kernel's files, or too long, or lead elsewhere.
-fn folder_name(group: &GroupSpec, number: usize) -> String {
+fn folder_name(group: &TaskGroup, number: usize) -> String {
     if number == 0 {
         return format!("{ROOT_PREFIX}{}", std::process::id());
     }
@@ -373,6 +373,7 @@ mod tests {
     use super::*;
     use runyard_engine::attr::{Policy, RtPrio};
     use runyard_engine::cpu::CpuSet;
+    use runyard_engine::group::GroupSpec;
 
     const FIRST: &str = "\
 31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
@@ -384,17 +385,10 @@ mod tests {
 30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate
 ";
 
-    fn group(path: &str, parent: u32, weight: i64) -> GroupSpec {
-        let weight = Weight::new(weight).expect("a weight");
-        let latency_nice = runyard_engine::attr::LatencyNice::ZERO;
-        GroupSpec {
-            path: path.to_owned(),
-            parent: GroupId(parent),
-            weight,
-            idle: false,
-            latency_nice,
-            limit: None,
-        }
+    fn group(path: &str, parent: u32, weight: i64) -> TaskGroup {
+        let (parent, weight) = (GroupId(parent), Weight::new(weight).expect("a weight"));
+        let spec = GroupSpec { parent, weight, ..GroupSpec::ROOT };
+        TaskGroup { path: path.to_owned(), spec }
     }
 
     /// A folder of its own for a test, in which nothing is the kernel's.
@@ -501,7 +495,7 @@ mod tests {
     fn what_is_written_is_what_each_version_wants() {
         let mut groups = [group("/", 0, 1024), group("/web", 0, 512), group("/web/api", 1, 1536)];
         let [runtime, period, burst] = [30, 50, 10].map(Nanos::from_millis);
-        groups[1].limit = Limit::new(runtime, period, burst, false).ok();
+        groups[1].spec.limit = Limit::new(runtime, period, burst, false).ok();
         let rt = Policy::Fifo(RtPrio::MAX);
         let fair = Attr { group: GroupId(2), ..Attr::normal(CpuSet::first(1)) };
         for (version, members) in [(Version::First, "tasks"), (Version::Second, "cgroup.threads")] {
@@ -571,7 +565,7 @@ mod tests {
         let mut tree =
             Tree { version: Version::First, base, cpus: 1, groups: Vec::new(), switched_on: false };
         for (at, group) in groups.iter().enumerate() {
-            let parent = if at == 0 { &tree.base } else { &tree.groups[group.parent.index()] };
+            let parent = if at == 0 { &tree.base } else { &tree.groups[group.spec.parent.index()] };
             let folder = parent.join(folder_name(group, at));
             fs::create_dir(&folder).unwrap();
             tree.groups.push(folder);

@@ -40,7 +40,7 @@ impl Ground {
 
 fn groups(scenario: &Scenario, cpus: usize) -> Option<Tree> {
     let wanted = (scenario.groups.len() > 1).then_some(&scenario.groups)?;
-    if wanted.iter().any(|group| group.limit.is_some_and(|limit| limit.is_per_cpu())) {
+    if wanted.iter().any(|group| group.spec.limit.is_some_and(|limit| limit.is_per_cpu())) {
         say("warning: linux limits all CPUs together, `per_cpu` or not");
     }
     let refused = |why: &String| {

@@ -8,15 +8,16 @@ use super::meter::{Meter, Used, Window};
 use super::setting::LIMITED;
 use crate::claims::{Claim, ClaimVerdict};
 use crate::figure::{Figure, percent};
-use runyard_engine::attr::{GroupId, LatencyNice, Weight};
+use runyard_engine::attr::GroupId;
 use runyard_engine::features::{Feature, Features};
+use runyard_engine::group::GroupSpec;
 use runyard_engine::limits::Limit;
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::Failure;
 use runyard_sim::{Options, Sim};
 use runyard_workload::Scenario;
 use runyard_workload::draw::Draw;
-use runyard_workload::scenario::{GroupSpec, Step, TaskSpec, TimerMode, TimerRef};
+use runyard_workload::scenario::{Step, TaskGroup, TaskSpec, TimerMode, TimerRef};
 
 /// How far from what is due a figure may be, as a part of that.
 const MAX_DIFFERENCE: f64 = 0.01;
@@ -240,14 +241,8 @@ fn scenario(cpus: u32, groups: &[Group]) -> Result<Scenario, Failure> {
     for group in groups {
         let id = GroupId(scenario.groups.len() as u32);
         let parent = group.parent.map_or(GroupId::ROOT, |at| GroupId((LIMITED + at) as u32));
-        scenario.groups.push(GroupSpec {
-            path: group.path.to_owned(),
-            parent,
-            weight: Weight::NICE_0,
-            idle: false,
-            latency_nice: LatencyNice::ZERO,
-            limit: group.limit.map(Part::limit),
-        });
+        let spec = GroupSpec { parent, limit: group.limit.map(Part::limit), ..GroupSpec::ROOT };
+        scenario.groups.push(TaskGroup { path: group.path.to_owned(), spec });
         let mut hog = hog.clone();
         (hog.name, hog.instances) = (format!("hog-of-{}", scenario.tasks.len()), group.hogs);
         hog.properties.group = Some(id);
@@ -286,7 +281,7 @@ const BELOW: Part = Part { runtime: 530_000, period: 100_000, per_cpu: false };
 pub(super) fn below(seed: u64) -> Result<Used, Failure> {
     let ms = Nanos::from_millis;
     let mut scenario = founding::hogs(24, 48)?;
-    scenario.groups[LIMITED].limit = Some(BELOW.limit());
+    scenario.groups[LIMITED].spec.limit = Some(BELOW.limit());
     let task: &mut TaskSpec = &mut scenario.tasks[0];
     task.delay = Draw::Uniform(Nanos::ZERO, ms(10));
     let timer = Step::Timer {
@@ -394,7 +389,7 @@ mod tests {
             let scenario = case.scenario().unwrap();
             for group in &scenario.groups[LIMITED..] {
                 let (parent, _) = group.path.rsplit_once('/').unwrap();
-                let above = &scenario.groups[group.parent.index()].path;
+                let above = &scenario.groups[group.spec.parent.index()].path;
                 assert_eq!(above.trim_end_matches('/'), parent, "{}", case.name);
             }
         }

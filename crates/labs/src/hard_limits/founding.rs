@@ -330,7 +330,7 @@ mod tests {
             let group = Some(GroupId(LIMITED as u32));
             assert!(scenario.tasks.iter().all(|task| task.properties.group == group), "{row:?}");
             assert_eq!(scenario.machine.topology.cpus(), CPUS as usize);
-            assert_eq!(scenario.groups[LIMITED].limit, Some(setting::documents()));
+            assert_eq!(scenario.groups[LIMITED].spec.limit, Some(setting::documents()));
         }
     }
 

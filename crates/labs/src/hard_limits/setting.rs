@@ -38,7 +38,7 @@ impl Setting {
             Setting::Limited => (all, Some(documents())),
         };
         scenario.features = features;
-        scenario.groups[LIMITED].limit = limit;
+        scenario.groups[LIMITED].spec.limit = limit;
     }
 }
 

@@ -104,7 +104,7 @@ impl Case {
         scenario.machine.topology = Topology::flat(self.cpus).map_err(Failure::input)?;
         let runtime = Nanos(Limit::PERIOD.0 * u64::from(self.cpus) / PARTS);
         let limit = Limit::new(runtime, Limit::PERIOD, Nanos::ZERO, false);
-        scenario.groups[ABUSER.index()].limit = limit.ok();
+        scenario.groups[ABUSER.index()].spec.limit = limit.ok();
         scenario.tasks[ABUSE].instances = HOGS * self.cpus;
         // Of each tenant, so that all together ask for that much.
         let busy = f64::from(self.cpus) * self.load / 100.0;
@@ -192,7 +192,7 @@ mod tests {
     fn the_abuser_has_a_tenth_and_the_others_ask_for_their_load() {
         for case in CASES {
             let scenario = case.scenario().unwrap();
-            let limit = scenario.groups[ABUSER.index()].limit.unwrap();
+            let limit = scenario.groups[ABUSER.index()].spec.limit.unwrap();
             assert_eq!(scenario.groups[ABUSER.index()].path, "/abuser");
             let tenth = f64::from(case.cpus) / 10.0;
             assert_eq!(limit.runtime().0 as f64 / limit.period().0 as f64, tenth);

@@ -1,14 +1,15 @@
 //! The machines and tasks of the experiment, each a variant of one scenario, and how they are run.
 
 use super::mpstat::{Mpstat, Rows, Window};
-use runyard_engine::attr::{GroupId, LatencyNice, Nice, Policy, Weight};
+use runyard_engine::attr::{GroupId, Nice, Policy, Weight};
 use runyard_engine::features::{Feature, Features};
+use runyard_engine::group::GroupSpec;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
 use runyard_hosts::Failure;
 use runyard_sim::{Options, Sim};
-use runyard_workload::scenario::GroupSpec;
+use runyard_workload::scenario::TaskGroup;
 use runyard_workload::{Overrides, Scenario};
 
 /// The scenario: the soakers, one for each CPU, and the normal task.
@@ -133,14 +134,8 @@ fn in_groups(scenario: &mut Scenario) {
     for (task, path, weight) in [(SOAKER, "/soakers", weight), (NORMAL, "/normal", Weight::NICE_0)]
     {
         let group = GroupId(scenario.groups.len() as u32);
-        scenario.groups.push(GroupSpec {
-            path: path.to_owned(),
-            parent: GroupId::ROOT,
-            weight,
-            idle: false,
-            latency_nice: LatencyNice::ZERO,
-            limit: None,
-        });
+        let spec = GroupSpec { weight, ..GroupSpec::ROOT };
+        scenario.groups.push(TaskGroup { path: path.to_owned(), spec });
         let properties = &mut scenario.tasks[task].properties;
         properties.group = Some(group);
         properties.policy = Some(Policy::Normal(Nice::default()));
@@ -186,7 +181,7 @@ mod tests {
         let of = |task: usize| {
             let properties = &scenario.tasks[task].properties;
             let group = &scenario.groups[properties.group.unwrap().index()];
-            (properties.policy.unwrap(), &*group.path, group.weight.get())
+            (properties.policy.unwrap(), &*group.path, group.spec.weight.get())
         };
         let normal = Policy::Normal(Nice::default());
         assert_eq!(of(SOAKER), (normal, "/soakers", 2));

@@ -46,7 +46,7 @@ fn shipped() -> Scenario {
 /// The frames of the run that follows from `seed`, with this latency nice of the app's group.
 pub(super) fn run(latency_nice: LatencyNice, seed: u64) -> Result<Rounds, Failure> {
     let mut scenario = shipped();
-    scenario.groups[FRAMES].latency_nice = latency_nice;
+    scenario.groups[FRAMES].spec.latency_nice = latency_nice;
     let rounds = Rounds::new(PERIOD, WITHIN, Time::ZERO);
     let rounds = simulate(&scenario, seed, COMPOSER, vec![rounds])?;
     Ok(Rounds::sum(rounds).expect("there is a composer"))

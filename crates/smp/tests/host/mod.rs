@@ -13,6 +13,7 @@ use runyard_engine::balance::{Balanced, Found};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Features;
+use runyard_engine::group::GroupSpec;
 #[cfg(loom)]
 use runyard_engine::limits::Limit;
 use runyard_engine::run_queue::{Expired, Importance, Prev, Released, Resched, Switch};
@@ -23,7 +24,6 @@ use runyard_engine::time::Time;
 use runyard_engine::timer::Walk;
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
-use runyard_smp::groups::GroupSpec;
 use runyard_smp::machine::{Effects, Machine, Moving, TaskOf, Work};
 #[cfg(shuttle)]
 use shuttle::{sync::Mutex, thread};
