@@ -1,8 +1,9 @@
 //! The command at another commit and at the working tree, built alike and fast.
 //!
 //! What they decide does not depend on how they are optimised, so link-time optimisation, which
-//! takes minutes, is left out. Both are built into one folder, so that the crates of others are
-//! compiled once. The command of a commit is kept under the commit's name and built only once.
+//! takes minutes, is left out. The command of a commit is kept under the commit's name and built only
+//! once. Each of the two trees has a build folder of its own: cargo names a crate of a workspace by its path
+//! in the workspace and compares times, so in one folder it would take the other tree's crates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ pub fn both(rev: &str, folder: &Path) -> Outcome<Programs> {
     if !before.exists() {
         build_commit(rev, folder, &before)?;
     }
-    build(root(), folder, &after)?;
+    build(root(), &folder.join("build-working"), &after)?;
     Ok(Programs { before, after })
 }
 
@@ -45,22 +46,21 @@ fn build_commit(rev: &str, folder: &Path, to: &Path) -> Outcome {
         workspace::run(program("git").args(remove).arg(&tree))?;
     }
     workspace::run(program("git").args(add).arg(&tree).arg(rev))?;
-    let built = build(&tree, folder, to);
+    let built = build(&tree, &folder.join("build-commit"), to);
     workspace::run(program("git").args(remove).arg(&tree))?;
     built
 }
 
-/// Builds the command of the workspace at `tree` and keeps it as `to`.
-fn build(tree: &Path, folder: &Path, to: &Path) -> Outcome {
-    let target = folder.join("build");
+/// Builds the command of the workspace at `tree` in the folder `target` and keeps it as `to`.
+fn build(tree: &Path, target: &Path, to: &Path) -> Outcome {
     let mut command = cargo();
     command.current_dir(tree).args(["build", "--release", "--quiet", "--package", "runyard-cli"]);
-    command.env("CARGO_TARGET_DIR", &target);
+    command.env("CARGO_TARGET_DIR", target);
     command.env("CARGO_PROFILE_RELEASE_LTO", "off");
     command.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     command.env("CARGO_PROFILE_RELEASE_DEBUG", "none");
     workspace::run(&mut command)?;
-    fs::create_dir_all(to.parent().unwrap_or(folder))?;
+    fs::create_dir_all(to.parent().expect("a command is in a folder"))?;
     // A rename, so that what is there is never half a program.
     let new = to.with_extension("new");
     fs::copy(target.join("release").join("runyard"), &new)?;
