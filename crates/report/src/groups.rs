@@ -3,7 +3,7 @@
 //! What was executed follows from the events. What a limit did does not, since a budget is drawn
 //! without a word about it: the host hands over what the scheduler counted ([`Usage`]).
 
-use crate::report::Figure;
+use crate::figure::Figure;
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::limits::{Limit, Usage, UsageOnCpu};

@@ -12,6 +12,7 @@ mod account;
 mod balance;
 mod change;
 mod collect;
+mod figure;
 mod groups;
 mod histogram;
 mod history;
@@ -29,11 +30,12 @@ pub use account::{CpuTotals, TaskTotals};
 pub use balance::{BalanceReport, BalanceTotals};
 pub use change::Changes;
 pub use collect::{Collector, Counts, Totals};
+pub use figure::{Figure, LatencyReport};
 pub use groups::{GroupCpuReport, GroupInfo, GroupReport, GroupUsage, LimitReport, group_reports};
 pub use histogram::Histogram;
 pub use report::{
-    CpuReport, EngineReport, Figure, LatencyReport, MachineReport, Report, RunInfo, SCHEMA,
-    TaskInfo, TaskReport, TimersReport, Violation,
+    CpuReport, EngineReport, MachineReport, Report, RunInfo, SCHEMA, TaskInfo, TaskReport,
+    TimersReport, Violation,
 };
 pub use series::{CpuHistory, Distribution, HistoryReport, distributions};
 pub use stretches::Stretches;
