@@ -18,8 +18,8 @@
 use crate::attr::RtPrio;
 use crate::config::Config;
 use crate::ensure::ensure;
-use crate::heap::Index;
-use crate::list::{End, Links, List, PrioLists};
+use crate::store::heap::Index;
+use crate::store::list::{End, Links, List, PrioLists};
 use crate::time::{Nanos, Time};
 use std::fmt::Display;
 

@@ -4,7 +4,7 @@
 use crate::attr::{Attr, GroupId, LatencyNice, Policy, RtPrio, Slice};
 use crate::cpu::CpuId;
 use crate::fair::entity::{Ask, Standing};
-use crate::heap::Index;
+use crate::store::heap::Index;
 use crate::time::{Nanos, Time};
 use std::fmt;
 

@@ -9,11 +9,11 @@
 
 use crate::machine::{Controlled, Effects, Machine, Moving, TaskOf, apply_pending};
 use runyard_engine::attr::{Attr, LatencyNice, Policy, RtPrio};
+use runyard_engine::balance::power::FULL_POWER;
 use runyard_engine::balance::{Measure, Seen, power_of_cpu};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
 use runyard_engine::group::Groups;
-use runyard_engine::power::FULL_POWER;
 use runyard_engine::run_queue::{Enqueue, Importance};
 use runyard_engine::task::Task;
 use runyard_engine::time::Time;

@@ -23,7 +23,7 @@ use crate::fair::entity::{Ask, Entity, Lag, Now, QueueId, Standing};
 use crate::fair::order::QueueOrder;
 use crate::fair::tree::{Member, Tree};
 use crate::features::Feature;
-use crate::heap::Index;
+use crate::store::heap::Index;
 use crate::time::{Nanos, Time, VTime};
 use std::fmt::Display;
 

@@ -5,7 +5,7 @@ use crate::fair::entity::{Now, QueueId};
 use crate::fair::order::QueueOrder;
 use crate::fair::tree::Counts;
 use crate::fair::{Fair, Order};
-use crate::heap::Index;
+use crate::store::heap::Index;
 use std::fmt::Display;
 
 impl Fair {

@@ -25,7 +25,7 @@ use crate::ensure::ensure;
 use crate::fair::entity::{Ask, Entity, Lag, Now, QueueId, Standing};
 use crate::fair::order::QueueOrder;
 use crate::fair::tree::{Member, Queue, Tree};
-use crate::heap::Index;
+use crate::store::heap::Index;
 use crate::time::{Nanos, VTime};
 use std::fmt::Display;
 

@@ -2,7 +2,7 @@
 //!
 //! All queues of a CPU share the nodes, so whatever queue an entity joins, its nodes are there.
 
-use crate::heap::{Forest, Heap, Index};
+use crate::store::heap::{Forest, Heap, Index};
 use crate::time::VTime;
 
 /// The key of a heap, a virtual time; of equals the one that came first is first.

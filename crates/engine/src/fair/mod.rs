@@ -43,8 +43,8 @@ use crate::fair::entity::{Ask, Entity, Now, QueueId, Standing};
 use crate::fair::order::QueueOrder;
 use crate::fair::tree::{Counts, Member, Queue, Tree};
 use crate::group::Groups;
-use crate::heap::Index;
-use crate::list::{Links, List};
+use crate::store::heap::Index;
+use crate::store::list::{Links, List};
 use crate::time::Nanos;
 
 /// The order of the queues, with what it keeps.

@@ -6,7 +6,7 @@
 use crate::config::Config;
 use crate::fair::entity::{Ask, Now, QueueId, Standing};
 use crate::fair::tree::{Member, Tree};
-use crate::heap::Index;
+use crate::store::heap::Index;
 use crate::time::Nanos;
 use std::fmt::Display;
 

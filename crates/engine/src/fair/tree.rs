@@ -10,7 +10,7 @@ use crate::attr::GroupId;
 use crate::cpu::CpuId;
 use crate::fair::entity::{Entity, QueueId, QueueName, Standing};
 use crate::fair::heaps::{Heaps, Waiting};
-use crate::heap::Index;
+use crate::store::heap::Index;
 use crate::time::{Time, VTime};
 
 /// The queue of the root or of a group on one CPU.

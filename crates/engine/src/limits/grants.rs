@@ -19,9 +19,9 @@ use crate::event::{Throttled, Throttling};
 use crate::fair::entity::QueueId;
 use crate::fair::tree::Tree;
 use crate::group::Pools;
-use crate::heap::{Forest, Heap};
 use crate::limits::limit::UsageOnCpu;
 use crate::limits::pool::Grant;
+use crate::store::heap::{Forest, Heap};
 use crate::time::{Nanos, Time};
 use std::fmt::Display;
 

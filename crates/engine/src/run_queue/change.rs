@@ -6,9 +6,9 @@
 
 use crate::attr::Policy;
 use crate::group::Pools;
-use crate::heap::Index;
-use crate::list::End;
 use crate::run_queue::{Resched, RunQueue};
+use crate::store::heap::Index;
+use crate::store::list::End;
 use crate::task::{Change, QueueIndex, Task};
 use crate::time::Time;
 

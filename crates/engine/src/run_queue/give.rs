@@ -8,9 +8,9 @@ use crate::balance::{IDLE_TASK_LOAD, Measure};
 use crate::cpu::CpuId;
 use crate::features::Feature;
 use crate::group::Pools;
-use crate::heap::Index;
-use crate::list::End;
 use crate::run_queue::{Released, Resched, RunQueue};
+use crate::store::heap::Index;
+use crate::store::list::End;
 use crate::task::{QueueIndex, Task};
 use crate::time::Time;
 

@@ -20,11 +20,11 @@ use crate::event::Throttling;
 use crate::fair::entity::QueueId;
 use crate::fair::tree::Tree;
 use crate::group::Pools;
-use crate::heap::Index;
 use crate::limits::UsageOnCpu;
 use crate::limits::grants::{Exhausted, Here, Limits};
-use crate::list::End;
 use crate::run_queue::{Expired, Resched, RunQueue};
+use crate::store::heap::Index;
+use crate::store::list::End;
 use crate::task::{QueueIndex, Task};
 use crate::time::{Nanos, Time};
 

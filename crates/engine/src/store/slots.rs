@@ -1,6 +1,6 @@
 //! Numbered places for things that come and go; a place keeps its number while it is taken.
 
-use crate::heap::Index;
+use crate::store::heap::Index;
 
 /// An arena. Taking and freeing places never allocates while there is room.
 #[derive(Debug)]

@@ -18,8 +18,10 @@
 //!
 //! Integers only. Loads are sums of weights, powers of [`FULL_POWER`] a CPU.
 
+pub mod power;
+
+use crate::balance::power::FULL_POWER;
 use crate::features::{Feature, Features};
-use crate::power::FULL_POWER;
 use crate::time::Nanos;
 use crate::topology::{Level, Topology};
 

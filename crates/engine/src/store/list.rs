@@ -9,7 +9,7 @@
 //! exactly where a list has members.
 
 use crate::attr::RtPrio;
-use crate::heap::Index;
+use crate::store::heap::Index;
 
 const NIL: Index = Index::MAX;
 /// In `prev`: the member is in no list.

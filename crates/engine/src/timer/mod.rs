@@ -16,10 +16,12 @@
 //! is taken once, or once for each of its periods; of two timers that a walk may take, the one with the
 //! earlier hard expiry is taken first.
 
-use crate::deadlines::{Deadline, Deadlines, Place};
-use crate::heap::Index;
-use crate::slots::Slots;
+pub mod deadlines;
+
+use crate::store::heap::Index;
+use crate::store::slots::Slots;
 use crate::time::{Nanos, Time};
+use crate::timer::deadlines::{Deadline, Deadlines, Place};
 
 /// When a timer may expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
