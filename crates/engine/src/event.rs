@@ -8,6 +8,7 @@
 use crate::attr::{GroupId, LatencyNice, Policy};
 use crate::balance::Balanced;
 use crate::cpu::CpuId;
+use crate::limits::{Throttled, Throttling};
 use crate::task::TaskId;
 use crate::time::Time;
 
@@ -104,24 +105,6 @@ pub enum What {
         /// Which step of the phase.
         step: u32,
     },
-}
-
-/// What a run queue tells of throttling, as it happens on its CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Throttling {
-    /// What is concerned.
-    pub what: Throttled,
-    /// Whether it is throttled from now on, or is not any more.
-    pub begins: bool,
-}
-
-/// What is throttled on a CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Throttled {
-    /// All real-time tasks of the CPU, by the budget that they share (RT throttling).
-    RealTime,
-    /// The tasks of a group, by its limit or that of a group above it.
-    Group(GroupId),
 }
 
 impl From<Throttling> for What {

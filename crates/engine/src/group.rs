@@ -6,36 +6,6 @@
 //! CPUs share as well: its pool.
 
 use crate::attr::{GroupId, LatencyNice, Weight};
-use crate::cpu::CpuId;
-use crate::limits::Limit;
-use crate::limits::pool::Pool;
-
-/// What is asked for a task group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupSpec {
-    /// Its parent, which comes before it where groups are listed; the root is its own.
-    pub parent: GroupId,
-    /// Its share among its siblings. Of an idle group it is [`Weight::IDLE`], whatever stands here,
-    /// as setting `cpu.idle` forces it in the kernel (`sched_group_set_idle`).
-    pub weight: Weight,
-    /// Whether it is idle ([`Groups::is_idle`]). The root is not.
-    pub idle: bool,
-    /// How soon its tasks want to run beside its siblings ([`Groups::latency_nice`]). The root's is 0.
-    pub latency_nice: LatencyNice,
-    /// What it may use at the most. The root has no limit.
-    pub limit: Option<Limit>,
-}
-
-impl GroupSpec {
-    /// The root, which is always the first; and a group below it for which nothing is asked.
-    pub const ROOT: GroupSpec = GroupSpec {
-        parent: GroupId::ROOT,
-        weight: Weight::NICE_0,
-        idle: false,
-        latency_nice: LatencyNice::ZERO,
-        limit: None,
-    };
-}
 
 /// The task groups of a machine, as its run queues see them. The machine shares one among them.
 pub trait Groups {
@@ -81,37 +51,6 @@ pub trait Groups {
     /// CPUs, the new contribution included.
     fn exchange_load(&self, group: GroupId, old: u64, new: u64) -> u64;
 }
-
-/// The limits of a machine's task groups, as its run queues see them. Here a CPU leaves what is its own:
-/// the machine has a lock for each pool.
-pub trait Pools: Groups {
-    /// Whether the group itself has a limit.
-    fn has_limit(&self, group: GroupId) -> bool {
-        let _ = group;
-        false
-    }
-
-    /// Whether the group or one above it has a limit.
-    fn is_limited(&self, group: GroupId) -> bool {
-        let _ = group;
-        false
-    }
-
-    /// Calls `act` with the pool from which `cpu` draws the budget of `group`; `None` if there is no
-    /// limit any more. `act` is short and calls nothing that could wait.
-    fn with_pool<R>(
-        &self,
-        group: GroupId,
-        cpu: CpuId,
-        act: impl FnOnce(&mut Pool) -> R,
-    ) -> Option<R> {
-        let _ = act;
-        unreachable!("{group:?} has no limit for {cpu}")
-    }
-}
-
-/// No group has a limit.
-impl Pools for () {}
 
 /// No group but the root.
 impl Groups for () {

@@ -5,7 +5,7 @@
 //! are not inherited, as in the kernel.
 
 use crate::attr::{GroupId, RtPrio};
-use crate::group::Pools;
+use crate::limits::Pools;
 use crate::task::Change;
 use std::iter::successors;
 

@@ -5,7 +5,7 @@
 //!
 //! - [`run_queue::RunQueue`] is one CPU: its tasks, its timers, its choice of who runs.
 //! - [`task::Task`] is an owned box; it is in exactly one run queue or with its host.
-//! - [`attr`], [`features`], [`config`] and [`topology`] say what is asked for.
+//! - [`attr`], [`spec`], [`features`], [`config`] and [`topology`] say what is asked for.
 //! - [`inherit`] says what waiters lend to whom they wait for.
 //! - [`balance`] chooses between CPUs, from snapshots.
 //! - [`event`] is what hosts tell of what happened, for reports and checks.
@@ -25,6 +25,7 @@ pub mod inherit;
 pub mod limits;
 mod rt;
 pub mod run_queue;
+pub mod spec;
 mod store;
 pub mod task;
 pub mod time;

@@ -15,9 +15,11 @@
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use runyard_engine::cpu::CpuId;
-use runyard_engine::group::{GroupSpec, Groups, Pools};
+use runyard_engine::group::Groups;
+use runyard_engine::limits::Pools;
 use runyard_engine::limits::pool::{Part, Pool};
 use runyard_engine::limits::{Limit, Usage};
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::{Nanos, Time};
 use std::fmt;
 

@@ -13,7 +13,7 @@ use runyard_engine::attr::RtPrio;
 use runyard_engine::balance::power::Taken;
 use runyard_engine::balance::{Measure, Seen};
 use runyard_engine::cpu::CpuId;
-use runyard_engine::group::Pools;
+use runyard_engine::limits::Pools;
 use runyard_engine::run_queue::{CpuLoad, Importance, RunQueue, TimeTaken};
 use runyard_engine::task::Task;
 use runyard_engine::time::Time;

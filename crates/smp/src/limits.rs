@@ -10,9 +10,10 @@ use crate::groups::TooManyGroups;
 use crate::machine::{Controlled, Effects, Machine, kick_if};
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::group::{GroupSpec, Pools};
+use runyard_engine::limits::Pools;
 use runyard_engine::limits::{Limit, Usage, UsageOnCpu};
 use runyard_engine::run_queue::RunQueue;
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::{Nanos, Time};
 
 impl<W: Controlled> Machine<W> {

@@ -30,12 +30,13 @@ use runyard_engine::attr::RtPrio;
 use runyard_engine::balance::{Balanced, Domain};
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::{CpuId, CpuSet};
-use runyard_engine::event::Throttling;
 use runyard_engine::features::Feature;
-use runyard_engine::group::{GroupSpec, Groups};
+use runyard_engine::group::Groups;
+use runyard_engine::limits::Throttling;
 use runyard_engine::run_queue::{
     Enqueue, Expired, Importance, Prev, Released, Resched, RunQueue, Switch,
 };
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::{Change, QueueIndex, Task};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{TimerId, Token, Walk, Window};

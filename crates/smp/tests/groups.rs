@@ -4,9 +4,9 @@
 use runyard_engine::attr::{Attr, GroupId, Weight};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
-use runyard_engine::group::GroupSpec;
 use runyard_engine::limits::Limit;
 use runyard_engine::run_queue::{Prev, Switch};
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::{Change, Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Walk;

@@ -7,7 +7,7 @@ use crate::draw::Draw;
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Slice};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::features::Features;
-use runyard_engine::group::GroupSpec;
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
 

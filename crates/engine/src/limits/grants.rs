@@ -15,12 +15,12 @@
 use crate::attr::GroupId;
 use crate::cpu::CpuId;
 use crate::ensure::ensure;
-use crate::event::{Throttled, Throttling};
 use crate::fair::entity::QueueId;
 use crate::fair::tree::Tree;
-use crate::group::Pools;
+use crate::limits::Pools;
 use crate::limits::limit::UsageOnCpu;
 use crate::limits::pool::Grant;
+use crate::limits::{Throttled, Throttling};
 use crate::store::heap::{Forest, Heap};
 use crate::time::{Nanos, Time};
 use std::fmt::Display;

@@ -5,7 +5,7 @@
 //! that one which becomes less important goes to the head of its new list.
 
 use crate::attr::Policy;
-use crate::group::Pools;
+use crate::limits::Pools;
 use crate::run_queue::{Resched, RunQueue};
 use crate::store::heap::Index;
 use crate::store::list::End;

@@ -6,7 +6,7 @@
 
 use crate::ensure::ensure;
 use crate::fair::entity::Now;
-use crate::group::Pools;
+use crate::limits::Pools;
 use crate::run_queue::RunQueue;
 use crate::task::Task;
 use std::fmt;

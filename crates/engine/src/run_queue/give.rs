@@ -7,7 +7,7 @@ use crate::attr::RtPrio;
 use crate::balance::{IDLE_TASK_LOAD, Measure};
 use crate::cpu::CpuId;
 use crate::features::Feature;
-use crate::group::Pools;
+use crate::limits::Pools;
 use crate::run_queue::{Released, Resched, RunQueue};
 use crate::store::heap::Index;
 use crate::store::list::End;

@@ -28,7 +28,7 @@ use crate::fair::Fair;
 use crate::fair::entity::{Now, QueueId};
 use crate::fair::tree::Member;
 use crate::features::Feature;
-use crate::group::Pools;
+use crate::limits::Pools;
 use crate::limits::grants::Limits;
 use crate::rt::{Rt, RtTask};
 use crate::store::heap::Index;

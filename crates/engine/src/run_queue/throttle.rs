@@ -16,10 +16,10 @@
 
 use crate::attr::GroupId;
 use crate::cpu::CpuId;
-use crate::event::Throttling;
 use crate::fair::entity::QueueId;
 use crate::fair::tree::Tree;
-use crate::group::Pools;
+use crate::limits::Pools;
+use crate::limits::Throttling;
 use crate::limits::UsageOnCpu;
 use crate::limits::grants::{Exhausted, Here, Limits};
 use crate::run_queue::{Expired, Resched, RunQueue};

@@ -373,7 +373,7 @@ mod tests {
     use super::*;
     use runyard_engine::attr::{Policy, RtPrio};
     use runyard_engine::cpu::CpuSet;
-    use runyard_engine::group::GroupSpec;
+    use runyard_engine::spec::GroupSpec;
 
     const FIRST: &str = "\
 31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755

@@ -3,7 +3,7 @@
 use super::mpstat::{Mpstat, Rows, Window};
 use runyard_engine::attr::{GroupId, Nice, Policy, Weight};
 use runyard_engine::features::{Feature, Features};
-use runyard_engine::group::GroupSpec;
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;

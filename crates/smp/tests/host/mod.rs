@@ -13,10 +13,10 @@ use runyard_engine::balance::{Balanced, Found};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Features;
-use runyard_engine::group::GroupSpec;
 #[cfg(loom)]
 use runyard_engine::limits::Limit;
 use runyard_engine::run_queue::{Expired, Importance, Prev, Released, Resched, Switch};
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::{Change, Task, TaskId};
 #[cfg(loom)]
 use runyard_engine::time::Nanos;

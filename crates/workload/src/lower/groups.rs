@@ -9,7 +9,7 @@ use crate::diagnostic::{Fault, quoted};
 use crate::json::{MAX_DEPTH, Member, Node};
 use crate::scenario::TaskGroup;
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
-use runyard_engine::group::GroupSpec;
+use runyard_engine::spec::GroupSpec;
 use std::collections::BTreeMap;
 
 /// The groups of a scenario, as they become known.
