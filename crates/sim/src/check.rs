@@ -7,9 +7,9 @@
 //! What was decided but has not taken effect yet does not count against anybody: a CPU is compared
 //! when its kicks have arrived, nothing is on its way to it, and what it has to say is known.
 
-use crate::cpu::Doing;
+use crate::cpu::{Doing, Waste};
 use crate::program::Waiting;
-use crate::sim::{Observer, Sim};
+use crate::sim::{Observer, Sim, Violation};
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
@@ -27,30 +27,12 @@ const MAX_VIOLATIONS: usize = 16;
 /// that finds none looks again after 4 ms.
 const IDLE_WHILE_WAITING: Nanos = Nanos::from_millis(20);
 
-/// A CPU idles, and somebody waits elsewhere that may run there, this task the last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Waste {
-    task: TaskId,
-    since: Time,
-}
-
 /// A fair task that waits, and where it may run.
 struct Waiter {
     task: TaskId,
     /// It waits for tasks of its kind.
     normal: bool,
     cpus: CpuSet,
-}
-
-/// An invariant that did not hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Its name.
-    pub invariant: &'static str,
-    /// When.
-    pub at: Time,
-    /// What was wrong.
-    pub what: String,
 }
 
 impl<O: Observer> Sim<'_, O> {

@@ -1,6 +1,5 @@
 //! A simulated CPU: what it does at the moment, and until when.
 
-use crate::check::Waste;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
@@ -21,6 +20,13 @@ pub(crate) enum Doing {
     Exec(Time),
     /// Between two stretches, for no time.
     Between,
+}
+
+/// A CPU idles, and somebody waits elsewhere that may run there, this task the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waste {
+    pub(crate) task: TaskId,
+    pub(crate) since: Time,
 }
 
 #[derive(Debug)]

@@ -14,5 +14,4 @@ mod program;
 pub mod sim;
 mod steps;
 
-pub use check::Violation;
-pub use sim::{Hotplug, Limited, Observer, Options, Outcome, Relimit, Sim, Simulated};
+pub use sim::{Hotplug, Limited, Observer, Options, Outcome, Relimit, Sim, Simulated, Violation};

@@ -12,7 +12,6 @@
 //! who runs first does not change how long anybody works.
 
 use crate::calendar::{Calendar, Due};
-use crate::check::Violation;
 use crate::cost::CostModel;
 use crate::cpu::Cpu;
 use crate::program::{FIRST_CPU, NewProgram, Program};
@@ -82,6 +81,17 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     /// What limits did to the groups that have one.
     pub limits: BTreeMap<GroupId, Limited>,
+}
+
+/// An invariant that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Its name.
+    pub invariant: &'static str,
+    /// When.
+    pub at: Time,
+    /// What was wrong.
+    pub what: String,
 }
 
 /// What its limit did to a group.

@@ -15,11 +15,13 @@
 //! grow with the machine but for the words of a mask. A task that could not be given is not the next one
 //! that is looked at, so none is left out for ever.
 
-use crate::machine::{Controlled, Effects, Machine, Moving, kick_if, mark_away};
+use crate::host::{Controlled, Effects, Moving, kick_if, mark_away};
+use crate::machine::Machine;
+use crate::progress::{LEVELS, Outcome};
 use crate::sync::Ordering;
 use runyard_engine::balance::{
     BalanceVerdict, Balanced, CpuGroup, Domain, Found, IdleKind, Imbalance, MAX_INTERVAL_PER_CPU,
-    MAX_PINNED_INTERVAL, Measure, Pass, Survey, power_of_cpu, queue_rank,
+    Measure, Pass, Survey, power_of_cpu, queue_rank,
 };
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
@@ -27,7 +29,7 @@ use runyard_engine::run_queue::Enqueue;
 use runyard_engine::run_queue::{FairPull, MAX_LOOKED_AT, NotPulled};
 use runyard_engine::task::Task;
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::topology::{Level, Topology};
+use runyard_engine::topology::Level;
 use std::cmp::Reverse;
 
 /// How many CPUs a search asks at each level.
@@ -46,30 +48,6 @@ const MAX_GIVE_AWAY_ROUNDS: u32 = 8;
 
 /// Of how many CPUs with nothing but pinned tasks a pass finds out.
 const MAX_TRIED: usize = 4;
-
-/// How many levels there are at most.
-const LEVELS: usize = 3;
-
-/// (l) When a CPU balances next.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Balance {
-    levels: [Progress; LEVELS],
-    /// When a level may be due for a busy CPU, at a tick.
-    next_balance: Time,
-    /// When a CPU tries again to give tasks away that wait.
-    next_give_away: Time,
-    /// When a CPU that becomes idle searches again.
-    next_search: Time,
-}
-
-/// How a level goes for one CPU.
-#[derive(Clone, Copy, Debug)]
-struct Progress {
-    last: Time,
-    interval: Nanos,
-    /// Passes without success in sequence.
-    failed: u32,
-}
 
 /// The domains, by the places of their first CPUs, that one idle CPU after the other found in balance.
 #[derive(Clone, Copy, Debug, Default)]
@@ -111,17 +89,6 @@ impl Site {
     }
 }
 
-/// What came of a pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Balanced,
-    Moved(u32),
-    /// What should be moved may not run here.
-    Pinned,
-    /// Something should be moved and could not, from this CPU.
-    Failed(CpuId, Measure),
-}
-
 /// CPUs from which nothing can be pulled, in one pass.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tried([Option<CpuId>; MAX_TRIED]);
@@ -139,61 +106,6 @@ impl Tried {
     fn add(&mut self, cpu: CpuId) -> bool {
         let free = self.0.iter_mut().find(|tried| tried.is_none());
         free.map(|tried| *tried = Some(cpu)).is_some()
-    }
-}
-
-impl Outcome {
-    fn found(self) -> Found {
-        match self {
-            Outcome::Balanced => Found::Balance,
-            Outcome::Moved(tasks) => Found::Tasks(tasks),
-            Outcome::Pinned => Found::Pinned,
-            Outcome::Failed(..) => Found::Nothing,
-        }
-    }
-}
-
-impl Balance {
-    pub(crate) fn new(topology: Topology) -> Balance {
-        let progress = |level| {
-            let interval = Domain::of(level, topology).min_interval;
-            Progress { last: Time::ZERO, interval, failed: 0 }
-        };
-        let levels = [Level::Smt, Level::Node, Level::Machine].map(progress);
-        let [next_balance, next_give_away, next_search] = [Time::ZERO; 3];
-        Balance { levels, next_balance, next_give_away, next_search }
-    }
-
-    /// Whether something may be due at this tick of a busy CPU.
-    pub(crate) fn is_due(&self, now: Time) -> bool {
-        self.next_balance <= now
-    }
-
-    fn of(&mut self, level: Level) -> &mut Progress {
-        &mut self.levels[level as usize]
-    }
-}
-
-impl Progress {
-    /// What a pass means for the next ones; whether a running task is to be taken.
-    fn note(&mut self, outcome: Outcome, domain: Domain) -> bool {
-        let longer = Nanos(self.interval.0 * 2);
-        match outcome {
-            Outcome::Moved(_) => (self.failed, self.interval) = (0, domain.min_interval),
-            Outcome::Balanced if self.interval < domain.max_interval => {
-                (self.failed, self.interval) = (0, longer);
-            }
-            Outcome::Balanced => self.failed = 0,
-            Outcome::Pinned => {
-                self.failed = 0;
-                self.interval = longer.min(MAX_PINNED_INTERVAL);
-            }
-            Outcome::Failed(..) => {
-                self.failed += 1;
-                self.interval = domain.min_interval;
-            }
-        }
-        self.failed > domain.cache_nice_tries + 2
     }
 }
 

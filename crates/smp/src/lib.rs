@@ -4,13 +4,22 @@
 //! runtime from many. The locks in here are the only ones of the scheduler.
 
 mod balance;
+mod carry;
+mod change;
+mod check;
 pub mod control;
 mod cpupri;
+mod expire;
 pub mod groups;
 mod hints;
+mod host;
+mod hotplug;
 mod limits;
 pub mod machine;
 mod mask;
+mod progress;
+mod react;
 mod rt;
+mod schedule;
 mod select;
 mod sync;

@@ -7,7 +7,8 @@
 //! anything in the new pool, and it draws from that.
 
 use crate::groups::TooManyGroups;
-use crate::machine::{Controlled, Effects, Machine, kick_if};
+use crate::host::{Controlled, Effects, kick_if};
+use crate::machine::Machine;
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::limits::Pools;

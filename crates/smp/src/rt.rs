@@ -5,7 +5,8 @@
 //! becomes less important pulls. Both are needed, since either may decide on hints that the other
 //! is just changing: see *publish, then look* in [`crate::machine`].
 
-use crate::machine::{Controlled, Effects, Machine, Moving, kick_if, mark_away};
+use crate::host::{Controlled, Effects, Moving, kick_if, mark_away};
+use crate::machine::Machine;
 use crate::mask::Mask;
 use crate::sync::{Ordering, fence};
 use runyard_engine::attr::RtPrio;

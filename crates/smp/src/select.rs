@@ -7,7 +7,8 @@
 //! SCHED_IDLE itself, what has nothing but such tasks (`sched_idle_cpu`). To one that does it is
 //! not: it would wait there while others idle (`fd54d81c2c0e` of Linux, Feb 2026).
 
-use crate::machine::{Controlled, Effects, Machine, Moving, TaskOf, apply_pending};
+use crate::host::{Controlled, Effects, Moving, TaskOf, apply_pending};
+use crate::machine::Machine;
 use runyard_engine::attr::{Attr, LatencyNice, Policy, RtPrio};
 use runyard_engine::balance::power::FULL_POWER;
 use runyard_engine::balance::{Measure, Seen, power_of_cpu};
@@ -145,6 +146,12 @@ impl<W: Controlled> Machine<W> {
         if child.attr().latency_nice < LatencyNice::ZERO {
             self.inspect(parent, |rq| rq.fork(now, child));
         }
+    }
+
+    /// Whether somebody waits for `cpu`, as far as is known without its lock.
+    #[must_use]
+    pub fn is_wanted(&self, cpu: CpuId) -> bool {
+        self.hints.overloaded.contains(cpu) || self.hints.pushable.contains(cpu)
     }
 
     /// An idle CPU that could take somebody from `cpu`, as far as is known without locks.

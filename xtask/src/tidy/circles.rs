@@ -16,8 +16,6 @@ use super::tree::Tree;
 /// is held to it, a new one too; one that has no circle any more has to leave.
 const NOT_YET: &[(&str, &str)] = &[
     ("runtime", "its files have no folders yet that say what is below what"),
-    ("sim", "what its checks find is used by what they check"),
-    ("smp", "the machine and its balancer share their state"),
     ("workload", "threads and their events are read by methods of one type in three files"),
 ];
 

@@ -1,0 +1,168 @@
+//! Tasks on their way between run queues: offered, refused and sent elsewhere, until a CPU takes them.
+//!
+//! The rule is *offer, may be refused* of [`crate::machine`].
+
+use crate::control::Home;
+use crate::host::{
+    Controlled, Effects, Moving, TaskOf, apply_pending, control, kick_if, mark_away,
+};
+use crate::machine::{Delta, Machine, Queue};
+use runyard_engine::attr::RtPrio;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::features::Feature;
+use runyard_engine::run_queue::{Enqueue, Importance};
+use runyard_engine::task::{Change, Task};
+use runyard_engine::time::Time;
+
+/// How often a task is offered to CPUs that may refuse it before it goes back.
+const MAX_REFUSALS: u8 = 3;
+
+/// A task arrived at a CPU, which took it.
+#[must_use]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Landed {
+    pub(crate) on: CpuId,
+    /// What that means for the others, if the task is real-time.
+    delta: Option<Delta>,
+}
+
+impl<W: Controlled> Machine<W> {
+    /// Brings a carried task to the run queue that it was sent to.
+    pub fn arrive(&self, now: Time, moving: Moving<W>, fx: &mut impl Effects<W>) {
+        match self.land(now, moving, fx) {
+            Ok(landed) => self.after_landing(now, landed, fx),
+            Err(refused) => self.migrate(now, refused, fx),
+        }
+    }
+
+    /// Sends a task that cannot stay at `from` to a CPU that takes it.
+    pub(crate) fn migrate_away(
+        &self,
+        now: Time,
+        mut task: TaskOf<W>,
+        from: CpuId,
+        fx: &mut impl Effects<W>,
+    ) {
+        apply_pending(&mut task);
+        let to = self.select_cpu(now, &task, None);
+        self.migrate(now, Moving::new(task, from, to, Enqueue::Moved), fx);
+    }
+
+    /// Sends a task on its way, again and again until a CPU takes it or the host carries it.
+    pub(crate) fn migrate(&self, now: Time, moving: Moving<W>, fx: &mut impl Effects<W>) {
+        if let Some(landed) = self.land_somewhere(now, moving, fx) {
+            self.after_landing(now, landed, fx);
+        }
+    }
+
+    /// As [`Machine::migrate`], but the caller is to call [`Machine::after_landing`].
+    pub(crate) fn land_somewhere(
+        &self,
+        now: Time,
+        moving: Moving<W>,
+        fx: &mut impl Effects<W>,
+    ) -> Option<Landed> {
+        let mut next = fx.carry(moving);
+        loop {
+            match self.land(now, next?, fx) {
+                Ok(landed) => return Some(landed),
+                Err(refused) => next = fx.carry(refused),
+            }
+        }
+    }
+
+    /// Reacts to the arrival of a real-time task.
+    pub(crate) fn after_landing(&self, now: Time, landed: Landed, fx: &mut impl Effects<W>) {
+        if let Landed { on, delta: Some(delta) } = landed {
+            self.react(now, on, delta, fx);
+        }
+    }
+
+    /// Offers a task to the CPU it was sent to; if that refuses, says where it is to go instead.
+    fn land(
+        &self,
+        now: Time,
+        mut moving: Moving<W>,
+        fx: &mut impl Effects<W>,
+    ) -> Result<Landed, Moving<W>> {
+        apply_pending(&mut moving.task);
+        let Moving { task, to, from, why, refusals, pulled } = moving;
+        let (offered, delta) = self.with(to, fx, |rq| self.offer(rq, now, task, why));
+        kick_if(delta.resched, to, fx);
+        if pulled.is_some_and(|prio| delta.importance < Importance::Rt(prio)) {
+            // It was changed on its way, or may not run here any more.
+            self.pull(now, to, fx);
+        }
+        match offered {
+            Ok(prio) => Ok(Landed { on: to, delta: prio.map(|_| delta) }),
+            Err(task) => {
+                if delta.held_back {
+                    // Else the task would be sent here for ever.
+                    self.publish_held_back(now, to, fx);
+                }
+                let (refusals, pulled) = (refusals + 1, None);
+                Err(self.elsewhere(Moving { task, to, from, why, refusals, pulled }))
+            }
+        }
+    }
+
+    /// Offers a task under the lock, and carries out what was asked of it meanwhile. Gives it back
+    /// if it may not stay, else tells its real-time priority.
+    fn offer(
+        &self,
+        rq: &mut Queue<W>,
+        now: Time,
+        task: TaskOf<W>,
+        why: Enqueue,
+    ) -> Result<Option<RtPrio>, TaskOf<W>> {
+        let id = task.id;
+        let (slot, _) = rq.offer(now, task, why)?;
+        let cell = rq.get(slot).and_then(control).expect("an offered task waits here");
+        // Nothing else would tell that somebody forgot to say so: see `control`.
+        debug_assert_eq!(cell.home(), Home::Away, "{id} was in no run queue");
+        cell.enter(id, Home::At(rq.cpu(), slot));
+        if cell.was_asked_meanwhile()
+            && let Some(change) = cell.take()
+            && let Some(task) = rq.change(now, slot, change).evicted
+        {
+            mark_away(&task);
+            return Err(task);
+        }
+        let prio = rq.get(slot).and_then(Task::rt_prio);
+        if prio.is_some() && why == Enqueue::Woken && self.has(Feature::RtPush) {
+            let cpu = rq.cpu();
+            let _ = rq.make_way(slot, |task| {
+                task.rt_prio().is_some_and(|prio| self.find_lowest(task, prio, cpu).is_some())
+            });
+        }
+        Ok(prio)
+    }
+
+    /// Where a refused task goes: while it may be refused, where it is important enough; then back.
+    fn elsewhere(&self, mut moving: Moving<W>) -> Moving<W> {
+        let task = &moving.task;
+        let target = task.rt_prio().and_then(|prio| self.find_lowest(task, prio, moving.from));
+        if let Some(to) = target
+            && moving.refusals < MAX_REFUSALS
+        {
+            (moving.to, moving.why) = (to, Enqueue::Pushed);
+            return moving;
+        }
+        moving.why = Enqueue::Moved;
+        let affinity = &task.attr().affinity;
+        let usable = |cpu| affinity.contains(cpu) && self.hints.online.contains(cpu);
+        let n = self.cpus.len();
+        let first = self.hints.online.ring(affinity, 0..n, CpuId(0)).next();
+        match Some(moving.from).filter(|&from| usable(from) && from != moving.to).or(first) {
+            Some(to) => moving.to = to,
+            None => {
+                // None of its CPUs is online: as the kernel, run it anywhere rather than never.
+                let change = Change { affinity: Some(self.all.clone()), ..Change::default() };
+                moving.task.apply(change);
+                let first = self.hints.online.ring(&self.all, 0..n, CpuId(0)).next();
+                moving.to = first.expect("a machine keeps a CPU online");
+            }
+        }
+        moving
+    }
+}

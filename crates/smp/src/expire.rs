@@ -1,0 +1,82 @@
+//! What is due on a CPU: its tick, its part of limits, and the timers of hosts.
+
+use crate::host::{Controlled, Effects, kick_if};
+use crate::machine::{Machine, Queue, tell_throttlings};
+use crate::sync::lock;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::run_queue::Expired;
+use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::{TimerId, Token, Walk, Window};
+
+impl<W: Controlled> Machine<W> {
+    /// Takes the next thing whose time has come on `cpu`, doing the scheduler's part of it: call
+    /// it until it gives `None`. A due reschedule is a kick.
+    pub fn expire(
+        &self,
+        now: Time,
+        cpu: CpuId,
+        walk: Walk,
+        fx: &mut impl Effects<W>,
+    ) -> Option<Expired> {
+        let mut locked = lock(&self.cpus[cpu.index()].queue);
+        let Some(expired) = locked.rq.expire(now, walk) else {
+            tell_throttlings(cpu, &mut locked.rq, fx);
+            return None;
+        };
+        if let Expired::Timer(_) = expired {
+            // That of the host is the only change.
+            self.publish_expiry(cpu, &mut locked);
+            let resched = locked.rq.resched();
+            drop(locked);
+            kick_if(resched, cpu, fx);
+            return Some(expired);
+        }
+        let mut balances = false;
+        if expired == Expired::Tick {
+            self.hints.publish_times(cpu, &locked.rq);
+            balances = locked.balance.is_due(now);
+        }
+        let delta = self.publish_after(cpu, &mut locked, fx);
+        drop(locked);
+        if expired == Expired::Tick {
+            self.balance_tick(now, cpu, balances, fx);
+        } else {
+            self.react(now, cpu, delta, fx);
+        }
+        kick_if(delta.resched, cpu, fx);
+        Some(expired)
+    }
+
+    /// When the next timer interrupt of `cpu` must come.
+    #[must_use]
+    pub fn next_expiry(&self, cpu: CpuId) -> Option<Time> {
+        self.hints.next_expiry(cpu)
+    }
+
+    /// Arms a timer on `cpu`.
+    pub fn arm(&self, cpu: CpuId, window: Window, token: Token) -> TimerId {
+        self.with_timers(cpu, |rq| rq.timers().arm(window, token))
+    }
+
+    /// Arms a timer on `cpu` that expires in each `period` until it is cancelled.
+    pub fn arm_periodic(&self, cpu: CpuId, window: Window, period: Nanos, token: Token) -> TimerId {
+        self.with_timers(cpu, |rq| rq.timers().arm_periodic(window, period, token))
+    }
+
+    /// Changes the window of a timer of `cpu`; `false` if it was taken before.
+    pub fn rearm(&self, cpu: CpuId, timer: TimerId, window: Window) -> bool {
+        self.with_timers(cpu, |rq| rq.timers().change(timer, window))
+    }
+
+    /// Cancels a timer of `cpu`, from anywhere; `false` if it was taken before.
+    pub fn cancel(&self, cpu: CpuId, timer: TimerId) -> bool {
+        self.with_timers(cpu, |rq| rq.timers().cancel(timer))
+    }
+
+    fn with_timers<R>(&self, cpu: CpuId, f: impl FnOnce(&mut Queue<W>) -> R) -> R {
+        let mut locked = lock(&self.cpus[cpu.index()].queue);
+        let result = f(&mut locked.rq);
+        self.publish_expiry(cpu, &mut locked);
+        result
+    }
+}

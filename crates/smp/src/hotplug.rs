@@ -1,0 +1,53 @@
+//! CPUs that leave service, and come back into it.
+
+use crate::host::{Controlled, Effects, kick_if, mark_away};
+use crate::machine::Machine;
+use crate::sync::Arc;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::time::Time;
+
+impl<W: Controlled> Machine<W> {
+    /// Takes `cpu` out of service: its tasks go elsewhere, its timers stay and are served.
+    /// The machine must keep another CPU.
+    pub fn offline(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        self.hints.online.set(cpu, false);
+        let (resched, _) = self.with(cpu, fx, |rq| rq.set_online(now, false));
+        kick_if(resched, cpu, fx);
+        self.rescale(now, fx);
+        loop {
+            let (task, _) = self.with(cpu, fx, |rq| rq.evict(now).inspect(mark_away));
+            let Some(task) = task else { return };
+            self.migrate_away(now, task, cpu, fx);
+        }
+    }
+
+    /// Takes `cpu` into service again.
+    pub fn online(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        let (_, delta) = self.with(cpu, fx, |rq| rq.set_online(now, true));
+        // Not before: who reads this and is refused all the same would try for ever.
+        self.hints.online.set(cpu, true);
+        self.react(now, cpu, delta, fx);
+        fx.kick(cpu);
+        self.rescale(now, fx);
+    }
+
+    /// The fair class's spans, with them the offsets of latency nice, and the parts of limits follow the
+    /// CPUs that are online. Of two of these at a time the last to come looks at all CPUs again.
+    fn rescale(&self, now: Time, fx: &mut impl Effects<W>) {
+        self.groups.rescale(now, || self.nr_online());
+        let config = self.config.with_online(self.nr_online());
+        let known = |cpu| self.inspect(cpu, |rq| rq.config() == &config);
+        if self.config.topology.iter().all(known) {
+            return;
+        }
+        let config = Arc::new(config);
+        for cpu in self.config.topology.iter() {
+            let (_, delta) = self.with(cpu, fx, |rq| rq.set_config(now, Arc::clone(&config)));
+            kick_if(delta.resched, cpu, fx);
+        }
+    }
+
+    pub(crate) fn nr_online(&self) -> usize {
+        self.hints.online.count(&self.all, 0..self.cpus.len())
+    }
+}

@@ -1,0 +1,51 @@
+//! What follows from a change of a run queue, after it is published: the second half of *publish, then
+//! look* in [`crate::machine`].
+
+use crate::host::{Controlled, Effects, kick_if};
+use crate::machine::{Delta, Machine};
+use crate::sync::lock;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::features::Feature;
+use runyard_engine::time::Time;
+
+impl<W: Controlled> Machine<W> {
+    /// Publishes what `cpu` held back, and reacts to it.
+    pub fn publish_held_back(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        let delta = {
+            let mut locked = lock(&self.cpus[cpu.index()].queue);
+            self.publish(cpu, &mut locked)
+        };
+        self.react(now, cpu, delta, fx);
+        kick_if(delta.resched, cpu, fx);
+    }
+
+    /// After what `delta` says was published: acts on what the other side of publish-then-look may have
+    /// missed. Tells whether there was a cause to push or pull.
+    #[inline]
+    pub(crate) fn react(
+        &self,
+        now: Time,
+        cpu: CpuId,
+        delta: Delta,
+        fx: &mut impl Effects<W>,
+    ) -> bool {
+        let has_cause = delta.lowered || delta.pushable || delta.refilled;
+        has_cause && self.push_and_pull(now, cpu, delta, fx)
+    }
+
+    #[inline(never)]
+    fn push_and_pull(&self, now: Time, cpu: CpuId, delta: Delta, fx: &mut impl Effects<W>) -> bool {
+        let pull = delta.lowered && self.has(Feature::RtPull);
+        let push = delta.pushable && self.has(Feature::RtPush);
+        if pull {
+            self.pull(now, cpu, fx);
+        }
+        if push {
+            self.push(now, cpu, fx);
+        }
+        if delta.refilled {
+            self.refill_others(now, cpu, fx);
+        }
+        pull || push
+    }
+}

@@ -1,0 +1,66 @@
+//! What a CPU runs next.
+//!
+//! Its run queue decides that. What is here sees to what leaves the queue meanwhile, and to work for a CPU
+//! that would be idle, until nothing more changes.
+
+use crate::control::Home;
+use crate::host::{Controlled, Effects, Moving, control};
+use crate::machine::Machine;
+use crate::sync::lock;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::features::Feature;
+use runyard_engine::run_queue::{Enqueue, Prev, Released, Resched, Switch};
+use runyard_engine::time::Time;
+
+impl<W: Controlled> Machine<W> {
+    /// Decides what `cpu` runs next and hands over what left it for good; a task that may not stay
+    /// on this CPU is sent on. An idle CPU looks for work before it goes idle.
+    pub fn schedule(
+        &self,
+        now: Time,
+        cpu: CpuId,
+        prev: Prev<W>,
+        fx: &mut impl Effects<W>,
+    ) -> Switch<W> {
+        let newly = !matches!(prev, Prev::Idle);
+        let mut prev = prev;
+        let mut kept = None;
+        loop {
+            let (Switch { next, released }, delta) = self.with(cpu, fx, |rq| {
+                let switch = rq.schedule(now, prev);
+                if let Some((task, _)) = &switch.released {
+                    control(task).into_iter().for_each(|cell| cell.set_home(Home::Away));
+                }
+                switch
+            });
+            let mut reacted = false;
+            match released {
+                Some((task, Released::Evicted)) => {
+                    reacted = true;
+                    self.migrate_away(now, task, cpu, fx);
+                }
+                Some((task, Released::MoveTo(to))) => {
+                    reacted = true;
+                    self.migrate(now, Moving::new(task, cpu, to, Enqueue::Moved), fx);
+                }
+                Some(gone) => kept = Some(gone),
+                None => {}
+            }
+            reacted |= self.react(now, cpu, delta, fx);
+            if next.is_none() && self.has(Feature::LoadBalance) {
+                reacted |= self.balance_without_work(now, cpu, newly, fx);
+            }
+            // That may have brought a task here that goes first.
+            if reacted && self.resched(cpu) == Resched::Yes {
+                prev = next.map_or(Prev::Idle, |(_, payload)| Prev::Preempted(payload));
+                continue;
+            }
+            return Switch { next, released: kept };
+        }
+    }
+
+    /// Whether `cpu` should call [`Machine::schedule`].
+    pub fn resched(&self, cpu: CpuId) -> Resched {
+        lock(&self.cpus[cpu.index()].queue).rq.resched()
+    }
+}
