@@ -11,6 +11,8 @@ use super::rates::median;
 use runyard::{Feature, Features, Runtime, Task};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,26 +123,48 @@ pub(crate) fn measure(effort: &Effort) -> Vec<Wakeups> {
 struct Counts {
     at: Instant,
     cpu_time: Duration,
-    wakeups: u64,
+    /// Of each thread, by its name in `/proc`.
+    threads: BTreeMap<OsString, Switches>,
+}
+
+/// Context switches of a thread.
+#[derive(Clone, Copy, Default)]
+struct Switches {
+    /// It waited.
+    voluntary: u64,
+    /// Another thread had its CPU.
     involuntary: u64,
 }
 
 impl Counts {
     fn now() -> Counts {
         let spec = clock_gettime(ClockId::ProcessCPUTime);
-        let (mut wakeups, mut involuntary) = (0, 0);
         let threads = fs::read_dir("/proc/self/task").expect("a process knows its threads");
-        for thread in threads {
-            let status = thread.expect("a thread has a name").path().join("status");
-            // One that ends meanwhile has none any more.
-            for line in fs::read_to_string(status).unwrap_or_default().lines() {
-                let count = |name| line.strip_prefix(name)?.trim().parse::<u64>().ok();
-                wakeups += count("voluntary_ctxt_switches:").unwrap_or(0);
-                involuntary += count("nonvoluntary_ctxt_switches:").unwrap_or(0);
-            }
-        }
+        let threads = threads.map(|thread| {
+            let thread = thread.expect("a thread has a name");
+            // One that ends meanwhile has no status any more.
+            let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+            let count = |name| {
+                let line = status.lines().find_map(|line| line.strip_prefix(name));
+                line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+            };
+            let voluntary = count("voluntary_ctxt_switches:");
+            let involuntary = count("nonvoluntary_ctxt_switches:");
+            (thread.file_name(), Switches { voluntary, involuntary })
+        });
         let cpu_time = Duration::new(spec.tv_sec as u64, spec.tv_nsec as u32);
-        Counts { at: Instant::now(), cpu_time, wakeups, involuntary }
+        Counts { at: Instant::now(), cpu_time, threads: threads.collect() }
+    }
+
+    /// The switches since `before` of the threads that are still there.
+    fn switches_since(&self, before: &Counts) -> Switches {
+        self.threads.iter().fold(Switches::default(), |sum, (name, now)| {
+            let was = before.threads.get(name).copied().unwrap_or_default();
+            Switches {
+                voluntary: sum.voluntary + now.voluntary.saturating_sub(was.voluntary),
+                involuntary: sum.involuntary + now.involuntary.saturating_sub(was.involuntary),
+            }
+        })
     }
 }
 
@@ -153,14 +177,12 @@ fn turn(side: Side, tasks: u64, span: Duration) -> Wakeups {
         thread::sleep(span);
         let (after, ended) = (Counts::now(), periods.load(Ordering::Relaxed));
         let seconds = (after.at - before.at).as_secs_f64();
-        // A thread that ends meanwhile, of somebody else's, takes its counts with it.
-        let woken = after.wakeups.saturating_sub(before.wakeups);
-        let stopped = after.involuntary.saturating_sub(before.involuntary);
+        let Switches { voluntary, involuntary } = after.switches_since(&before);
         Wakeups {
             side: side.name(),
             periods_per_s: (ended - began) as f64 / seconds,
-            wakeups_per_s: woken as f64 / seconds,
-            switches_per_s: (woken + stopped) as f64 / seconds,
+            wakeups_per_s: voluntary as f64 / seconds,
+            switches_per_s: (voluntary + involuntary) as f64 / seconds,
             cpu_percent: (after.cpu_time - before.cpu_time).as_secs_f64() / seconds * 100.0,
         }
     };
