@@ -102,6 +102,9 @@ impl Rt {
     /// [`RunQueue::note_rt_throttling`](crate::run_queue::RunQueue).
     #[inline]
     pub(crate) fn take_throttling(&mut self) -> Option<bool> {
+        if !self.throttled && !self.told {
+            return None;
+        }
         let throttled = self.is_throttled();
         (std::mem::replace(&mut self.told, throttled) != throttled).then_some(throttled)
     }

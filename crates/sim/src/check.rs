@@ -159,7 +159,7 @@ impl<O: Observer> Sim<'_, O> {
             let first = self.machine.inspect(cpu.id, RunQueue::first_timer);
             assert!(cpu.programmed <= first, "CPU {at} is interrupted for its first timer");
             let throttled =
-                self.machine.inspect(cpu.id, |rq| rq.load().level == Importance::Closed);
+                self.machine.inspect(cpu.id, |rq| rq.load().importance == Importance::Closed);
             if cpu.doing == Doing::Idle && cpu.is_settled() && queued > 0 && !throttled {
                 let what = format!("CPU {at} idles while {queued} tasks wait there");
                 self.violate("work-conservation", what);
@@ -173,7 +173,7 @@ impl<O: Observer> Sim<'_, O> {
         let mut found = None;
         for cpu in self.cpus.iter().filter(|cpu| cpu.is_settled()) {
             self.machine.inspect(cpu.id, |rq| {
-                if rq.load().level == Importance::Closed {
+                if rq.load().importance == Importance::Closed {
                     return;
                 }
                 let curr = rq.curr().map(|task| task.id);
@@ -199,7 +199,7 @@ impl<O: Observer> Sim<'_, O> {
 
     /// How important the task is that a CPU runs; `None` if it is unsettled or takes no real-time task.
     fn settled_importance(&self, cpu: CpuId) -> Option<Importance> {
-        let open = self.machine.inspect(cpu, |rq| rq.load().level != Importance::Closed);
+        let open = self.machine.inspect(cpu, |rq| rq.load().importance != Importance::Closed);
         let settled = open && self.cpus[cpu.index()].is_settled();
         settled.then(|| {
             let prio = self.machine.inspect(cpu, |rq| rq.curr().and_then(Task::rt_prio));

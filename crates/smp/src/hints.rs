@@ -80,7 +80,7 @@ impl Snapshot {
     /// That of every CPU until it publishes for the first time.
     pub(crate) const NOTHING: Snapshot = Snapshot {
         load: CpuLoad {
-            level: Importance::Closed,
+            importance: Importance::Closed,
             pushable: None,
             nr_running: 0,
             nr_fair: 0,
@@ -150,9 +150,9 @@ impl Hints {
     /// Publishes what has changed since this CPU published `old`.
     pub(crate) fn publish(&self, cpu: CpuId, old: Snapshot, new: Snapshot) {
         let (load, was, own) = (new.load, old.load, self.of(cpu));
-        if (load.level, new.pinned) != (was.level, old.pinned) {
-            let published = Published { importance: load.level, pinned: new.pinned };
-            self.cpupri.set(cpu, was.level, published);
+        if (load.importance, new.pinned) != (was.importance, old.pinned) {
+            let published = Published { importance: load.importance, pinned: new.pinned };
+            self.cpupri.set(cpu, was.importance, published);
         }
         if load.pushable != was.pushable {
             own.pushable.store(load.pushable.map_or(0, RtPrio::get), Ordering::Release);
@@ -244,9 +244,12 @@ impl Hints {
     /// # Panics
     /// If they do not.
     pub(crate) fn check(&self, cpu: CpuId, last: Snapshot, picture: &impl std::fmt::Display) {
-        let closed = last.load.level == Importance::Closed;
+        let closed = last.load.importance == Importance::Closed;
         let seen = self.cpupri.of(cpu);
-        assert_eq!(seen.importance, last.load.level, "CPU {cpu} has its importance\n{picture}");
+        assert_eq!(
+            seen.importance, last.load.importance,
+            "CPU {cpu} has its importance\n{picture}"
+        );
         // Of a closed CPU nobody sees what runs there.
         assert!(closed || seen.pinned == last.pinned, "CPU {cpu} is pinned or not\n{picture}");
         let is_in = |nth: usize| last.masks >> nth & 1 == 1;

@@ -201,7 +201,7 @@ impl<W: Controlled> Machine<W> {
         tell_throttlings(cpu, &mut locked.rq, fx);
         if locked.held_back.is_some() || fx.hold_back(cpu) {
             self.publish_expiry(cpu, locked);
-            let (resched, importance) = (locked.rq.resched(), locked.rq.load().level);
+            let (resched, importance) = (locked.rq.resched(), locked.rq.load().importance);
             locked.held_back = locked.held_back.max(Some(importance));
             let refilled = locked.rq.has_news();
             let (lowered, pushable) = (false, false);
@@ -232,12 +232,12 @@ impl<W: Controlled> Machine<W> {
         }
         let (load, was) = (new.load, old.load);
         // For what it had meanwhile it may have passed over others.
-        let highest = locked.held_back.take().max(Some(was.level));
+        let highest = locked.held_back.take().max(Some(was.importance));
         Delta {
             resched: locked.rq.resched(),
-            importance: load.level,
+            importance: load.importance,
             held_back: false,
-            lowered: Some(load.level) < highest,
+            lowered: Some(load.importance) < highest,
             pushable: load.pushable.is_some(),
             refilled: locked.rq.has_news(),
         }

@@ -32,15 +32,20 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// does the scheduler's part of it. Ask [`RunQueue::resched`] after the last. Without
     /// [`Feature::GreedyTimers`] there is the regular walk alone.
     pub fn expire(&mut self, now: Time, walk: Walk) -> Option<Expired> {
-        let regular = walk != Walk::BeforeIdle;
-        let mut expired = if regular { self.expire_first(now) } else { None };
-        if expired.is_none() && walk != Walk::Busy && self.has(Feature::GreedyTimers) {
-            expired = self.timers.take_open(now).map(Expired::Timer);
+        let first = if walk == Walk::BeforeIdle { None } else { self.expire_first(now) };
+        if first.is_some() {
+            return first;
         }
-        if expired.is_none() && regular {
+        if walk != Walk::Busy
+            && self.has(Feature::GreedyTimers)
+            && let Some(open) = self.timers.take_open(now)
+        {
+            return Some(Expired::Timer(open));
+        }
+        if walk != Walk::BeforeIdle {
             self.note_rt_throttling();
         }
-        expired
+        None
     }
 
     /// A step of the regular walk, of which what the CPU has of its own is a part: none of that has

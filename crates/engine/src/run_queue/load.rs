@@ -8,7 +8,7 @@ use crate::run_queue::RunQueue;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuLoad {
     /// What is most important here.
-    pub level: Importance,
+    pub importance: Importance,
     /// The most important task that waits and could go elsewhere.
     pub pushable: Option<RtPrio>,
     /// Tasks that have the budget to run, the running one included.
@@ -61,7 +61,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub fn load(&self) -> CpuLoad {
         let throttled = self.rt.is_throttled();
         let closed = !self.online || throttled;
-        let level = match self.rt.highest() {
+        let importance = match self.rt.highest() {
             _ if closed => Importance::Closed,
             Some(prio) => Importance::Rt(prio),
             None => Importance::Normal,
@@ -72,7 +72,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let idle_is_heavy = self.fair.idle_load() > u64::from(nr_idle * Weight::IDLE.get());
         let others = nr_running - nr_idle + u32::from(idle_is_heavy);
         CpuLoad {
-            level,
+            importance,
             pushable: self.rt.best_pushable().filter(|_| !closed),
             nr_running,
             nr_fair,

@@ -67,7 +67,7 @@ impl World {
     fn check_cpu(&self, cpu: CpuId) {
         self.machine.inspect(cpu, |rq| {
             assert_eq!(rq.resched(), Resched::No, "all kicks were served\n{rq}");
-            let throttled = rq.is_online() && rq.load().level == Importance::Closed;
+            let throttled = rq.is_online() && rq.load().importance == Importance::Closed;
             let idle = rq.curr().is_none() && rq.competing().count() > 0;
             assert!(!idle || throttled, "CPU {cpu} idles\n{rq}");
             for (_, task) in rq.tasks() {
@@ -86,8 +86,8 @@ impl World {
 
     /// No CPU on which a waiting real-time task may run does anything less important.
     fn check_priorities(&self) {
-        let level = |cpu| self.machine.inspect(cpu, |rq| rq.load().level);
-        let levels: Vec<_> = self.all().map(level).collect();
+        let importance = |cpu| self.machine.inspect(cpu, |rq| rq.load().importance);
+        let levels: Vec<_> = self.all().map(importance).collect();
         for cpu in self.all().filter(|cpu| levels[cpu.index()] != Importance::Closed) {
             let running = self.cpus[cpu.index()].running.as_ref().map(|&(id, _)| id);
             self.machine.inspect(cpu, |rq| {
