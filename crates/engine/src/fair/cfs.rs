@@ -310,16 +310,18 @@ impl Cfs {
 
     /// Whether the tick ends the turn of a running entity that has competitors.
     fn is_over(&self, tree: &Tree, now: Now, member: Member) -> bool {
-        let Member { queue: id, at } = member;
-        let (entity, ran) = (tree.entity(at), self.ran[at as usize]);
+        let ran = self.ran[member.at as usize];
         let slice = slice(tree, now, member, Counted::Queued);
-        if ran > slice {
-            return true;
-        }
-        if ran < now.config.min_granularity.0 {
-            return false;
-        }
-        let queue = tree.queue(id);
+        let some = ran >= now.config.min_granularity.0;
+        ran > slice || some && self.is_too_far_ahead(tree, now, member, slice)
+    }
+
+    /// Whether a running entity makes way within its slice, as it is ahead of the first of those that
+    /// wait.
+    #[inline(never)]
+    fn is_too_far_ahead(&self, tree: &Tree, now: Now, member: Member, slice: u64) -> bool {
+        let Member { queue: id, at } = member;
+        let (entity, queue) = (tree.entity(at), tree.queue(id));
         let Some(first) = queue.waiting.all.first() else { return false };
         // One that came while nobody was to preempt it.
         let owed = self.turns[id.index()].owed == Some(at);

@@ -51,36 +51,30 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// A step of the regular walk, of which what the CPU has of its own is a part: none of that has
     /// any slack.
     fn expire_first(&mut self, now: Time) -> Option<Expired> {
-        let own = [(self.next_tick(), Expired::Tick), (self.rt.period_end(), Expired::RtPeriod)];
-        let own = own.into_iter().filter_map(|(at, what)| Some((at?, what)));
-        let first = own.min_by_key(|&(at, _)| at);
-        let limits = self.limits.next();
-        if limits <= now
-            && first.is_none_or(|(at, _)| limits <= at)
-            && limits <= self.timers.first()
-        {
+        let or_never = |at: Option<Time>| at.unwrap_or(Time::MAX);
+        let (tick, period) = (or_never(self.next_tick()), or_never(self.rt.period_end()));
+        let (limits, timer) = (self.limits.next(), self.timers.first());
+        let first = tick.min(period);
+        if limits <= now && limits <= first && limits <= timer {
             self.advance(now);
             return Some(self.end_grant_or_wait(now));
         }
-        let first = first.filter(|&(at, _)| at <= self.timers.first());
-        let Some((at, what)) = first else {
+        if timer < first {
             return self.timers.take_expired(now).map(Expired::Timer);
-        };
-        if at > now {
+        }
+        if first > now {
             return None;
         }
         self.advance(now);
-        match what {
-            Expired::Tick => self.tick(),
-            Expired::RtPeriod => self.end_rt_period(now),
-            Expired::Grant | Expired::Refill | Expired::Timer(_) => {
-                unreachable!("these were served above")
-            }
+        if tick <= period {
+            self.tick();
+            return Some(Expired::Tick);
         }
-        Some(what)
+        self.end_rt_period(now);
+        Some(Expired::RtPeriod)
     }
 
-    /// On a tickless machine who runs alone is left alone for [`SOLO_BALANCE_INTERVAL`] at a time, or for ever if
+    /// On a tickless machine a task that runs alone is left alone for [`SOLO_BALANCE_INTERVAL`] at a time, or for ever if
     /// there is no other CPU.
     fn next_tick(&self) -> Option<Time> {
         let at = self.tick_at?;
