@@ -109,6 +109,7 @@ pub mod sync {
 #[doc(hidden)]
 pub mod floor {
     pub use crate::os::floor::{Way, handoffs, ring_everybody};
+    pub use crate::os::trial::OneLock;
 }
 
 /// What `runyard linux` asks the kernel for its threads. No part of the interface.

@@ -11,3 +11,4 @@ pub(crate) mod locked;
 pub(crate) mod signal;
 pub(crate) mod thread;
 pub(crate) mod timer;
+pub(crate) mod trial;
