@@ -59,7 +59,7 @@ impl Engine {
         let task = |id| {
             let plain = attr(policy(id), CpuSet::only(HERE));
             let attr = Attr { latency_nice: sensitive.latency_nice(id), ..plain };
-            Some(Task::new(TaskId(id), attr, ()))
+            Some(Task::new(TaskId(id.into()), attr, ()))
         };
         let config = Arc::new(config(1, features));
         Engine {
@@ -95,6 +95,6 @@ impl Host for Engine {
             let id = task.id.0 as usize;
             self.tasks[id] = Some(task);
         }
-        switch.next.expect("somebody waits").0.0
+        switch.next.expect("somebody waits").0.index() as u32
     }
 }

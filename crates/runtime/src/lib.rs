@@ -33,6 +33,9 @@
 //! * A thread that a task makes inherits the worker's one CPU and its blocked signals.
 //! * Linux only; where the kernel refuses what preemption needs, polls end by themselves.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("runyard needs Linux: it stops threads by its signals, timers and futexes");
+
 /// The programs of the README compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
@@ -44,7 +47,11 @@ mod builder;
 mod cpu_latency;
 #[cfg(not(loom))]
 mod group;
+#[cfg(not(loom))]
+mod guards;
 mod handoff;
+#[cfg(not(loom))]
+mod harmless;
 #[cfg(not(loom))]
 mod keeper;
 #[cfg(not(loom))]

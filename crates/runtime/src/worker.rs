@@ -111,6 +111,10 @@ pub(crate) struct Worker {
     later: AtomicU32,
     /// (o) Since when those could run whom this worker is waking; 0 for now.
     since: AtomicU64,
+    /// (o) How many mutexes this poll took, less those that it gave back.
+    guards: AtomicI32,
+    /// (o) Whether it is in a blocking section, deaf to our signal.
+    deaf: AtomicBool,
 }
 
 impl Worker {
@@ -136,6 +140,8 @@ impl Worker {
             serves: AtomicBool::new(false),
             later: AtomicU32::new(later::NOTHING),
             since: AtomicU64::new(0),
+            guards: AtomicI32::new(0),
+            deaf: AtomicBool::new(false),
         })
     }
 
@@ -300,6 +306,9 @@ impl Worker {
             self.in_poll.store(true, Ordering::Relaxed);
             os::local::with_task(&cell, || runnable.run());
             self.in_poll.store(false, Ordering::Relaxed);
+            if cell.is_done() {
+                cell.note_over();
+            }
             None
         } else {
             Some(runnable)
@@ -309,6 +318,11 @@ impl Worker {
             self.come_back();
         }
         self.polling.store(u64::MAX, Ordering::Relaxed);
+        let guards = self.guards.load(Ordering::Relaxed);
+        if guards != 0 {
+            self.guards.store(0, Ordering::Relaxed);
+            cell.guards.add(guards);
+        }
         if !self.running.load(Ordering::Acquire) {
             assert!(self.shared.is_over(), "it runs whose poll it was");
             return (Prev::Idle, None);
@@ -344,6 +358,16 @@ impl Worker {
     pub(crate) fn place_of_poll(&self) -> Option<(u16, u64)> {
         let place = self.polling.load(Ordering::Relaxed);
         (place < u64::MAX).then_some((self.shared.number, place))
+    }
+
+    /// Counts mutexes that the task at a place of a runtime takes or gives back, if this thread is in
+    /// its poll.
+    pub(crate) fn count_guard(&self, of: (u16, u64), more: i32) -> bool {
+        let is_in_poll = self.place_of_poll() == Some(of);
+        if is_in_poll {
+            self.guards.store(self.guards.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        }
+        is_in_poll
     }
 
     /// The CPU on which this thread is in a poll.
@@ -425,8 +449,11 @@ impl Worker {
         self.set_off(self.off.load(Ordering::Relaxed) + 1);
         let alone = self.off.load(Ordering::Relaxed) == 1;
         let given = alone && self.owns() && self.shared.take_slot(self.cpu(), self.id);
-        let _end = Blocking { worker: self, given };
-        os::signal::listen_to_nothing();
+        let is_outermost = !self.deaf.swap(true, Ordering::Relaxed);
+        let _end = Blocking { worker: self, given, is_outermost };
+        if is_outermost {
+            os::signal::listen_to_nothing();
+        }
         section()
     }
 
@@ -591,12 +618,17 @@ impl Worker {
 struct Blocking<'a> {
     worker: &'a Worker,
     given: bool,
+    /// One in another is as deaf as that, and does not end its deafness.
+    is_outermost: bool,
 }
 
 impl Drop for Blocking<'_> {
     fn drop(&mut self) {
         let worker = self.worker;
-        os::signal::listen_only_to(worker.shared.signal);
+        if self.is_outermost {
+            worker.deaf.store(false, Ordering::Relaxed);
+            os::signal::listen_only_to(worker.shared.signal);
+        }
         if self.given {
             worker.come_back();
             worker.arm(os::thread::now());

@@ -90,7 +90,7 @@ impl Measured {
         scenario.duration = Some(WINDOW.end().since(Time::ZERO));
         let ear = Ear {
             mpstat: Mpstat::new(WINDOW, cpus, cpus + 1),
-            normal: TaskId(case.cpus()),
+            normal: TaskId(case.cpus().into()),
             woken: None,
             start: None,
         };
@@ -100,7 +100,7 @@ impl Measured {
         let plan = Plan { scenario, seed, watch: None, log: false };
         let names = live::heard(plan, cpus, ear.clone())?;
         let (wall, used) = (begun.elapsed(), process() - used);
-        let told = (0..=case.cpus()).map(TaskId);
+        let told = (0..=u64::from(case.cpus())).map(TaskId);
         assert!(names.into_iter().eq(told), "both count tasks in the order of the file");
         let Ear { mpstat, start, .. } = lock(&ear).clone();
         let (rows, mut soakers) = mpstat.finish();

@@ -25,7 +25,7 @@ fn what_is_finished_has_its_result() {
         let task = handle.task().clone();
         let by_task = nth % 2 == 0;
         while !(if by_task { task.is_finished() } else { handle.is_finished() }) {
-            std::hint::spin_loop();
+            thread::yield_now();
         }
         match handle.now_or_never() {
             Some(result) => assert_eq!(result.unwrap(), nth),
