@@ -146,7 +146,8 @@ fn handle(handler: usize) -> usize {
 
 /// Gives a thread another policy; `false` if that is refused.
 fn be(thread: Tid, policy: i32) -> bool {
-    let param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: a sched_param of zeros is one, of priority 0; some C libraries have more fields in it.
+    let param: libc::sched_param = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel reads one sched_param.
     unsafe { libc::sched_setscheduler(thread.0, policy, &raw const param) == 0 }
 }

@@ -4,6 +4,7 @@
 //! calls, never the allocator, never a lock, and it keeps errno.
 
 pub(crate) mod alloc;
+mod code;
 pub(crate) mod floor;
 pub(crate) mod futex;
 pub(crate) mod local;
