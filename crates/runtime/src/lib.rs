@@ -68,6 +68,8 @@ mod primitives;
 #[cfg(not(loom))]
 mod quota;
 #[cfg(not(loom))]
+mod rescue;
+#[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
 mod shared;

@@ -36,7 +36,7 @@ use std::thread::{self, Thread};
 
 /// The most kernel threads that a runtime makes: its workers, and one for each task that was
 /// stopped in the middle of a poll.
-const MAX_WORKERS: usize = 4_096;
+pub(crate) const MAX_WORKERS: usize = 4_096;
 
 /// How many boxes of tasks that are over each CPU keeps: as many as it may have used since a burst
 /// of spawns began.
@@ -257,6 +257,8 @@ impl Shared {
             };
             lock(&self.threads).push(serve("runyard-keeper", keeper::run));
             *lock(&self.maker) = Some(serve("runyard-maker", keeper::make));
+            // A thread that starts allocates. Before the first task may be stopped both are beyond that.
+            self.keeper.wait_until_both_watch();
         }
     }
 
@@ -287,11 +289,11 @@ impl Shared {
         let thread = thread::Builder::new().name(format!("runyard-{cpu}"));
         assert!(place.set(Arc::downgrade(&worker)).is_ok(), "a place is used once");
         self.nr_workers.store(nth + 1, Ordering::Release);
-        let shared = self.clone();
+        let (shared, lives) = (self.clone(), worker.clone());
         let spawned = thread.spawn(move || {
             let _fatal = Fatal;
             let _context = Entered::enter(&shared);
-            worker.live(owns);
+            lives.live(owns);
         });
         // Of a worker that owns nothing one can do without.
         let thread = match owns {
@@ -299,6 +301,7 @@ impl Shared {
             false => spawned.ok()?,
         };
         lock(&self.threads).push(thread);
+        worker.wait_until_ready();
         Some(id)
     }
 
@@ -377,6 +380,28 @@ impl Shared {
     pub(crate) fn wake(&self, now: Time, task: TaskOf<Job>, since: Time) {
         self.tell_wake(&task, since);
         self.queue(now, task, false);
+    }
+
+    /// As [`Shared::wake`], without a word to the observer, who may have to wait for a lock: it hears of it
+    /// when the task is next.
+    pub(crate) fn wake_quietly(&self, now: Time, task: TaskOf<Job>) {
+        if self.observer.is_some() {
+            task.payload
+                .iter()
+                .for_each(|job| job.cell.woken_quietly.store(now.0, Ordering::Relaxed));
+        }
+        self.queue(now, task, false);
+    }
+
+    /// Tells of a wake-up of `cell` that nobody told of.
+    pub(crate) fn tell_of_quiet_wake(&self, cpu: CpuId, cell: &Cell) {
+        if self.observer.is_some() {
+            let since = cell.woken_quietly.swap(0, Ordering::Relaxed);
+            if since > 0 {
+                let since = self.told(Time(since));
+                self.tell(cpu, || What::Wake { task: cell.id, since, by: None });
+            }
+        }
     }
 
     /// Brings a task to a run queue: to the caller's, if the caller is in a poll there and both are

@@ -117,6 +117,8 @@ pub(crate) struct Cell {
     pub(crate) membership: Mutex<Membership>,
     pub(crate) inheritance: Mutex<Inheritance>,
     pub(crate) guards: Guards,
+    /// Since when it could run, if the observer does not know that it was woken; else 0.
+    pub(crate) woken_quietly: AtomicU64,
     /// Wakes the task to be aborted. There while the future is: the future drops it.
     waker: Mutex<Option<Waker>>,
     pub(crate) name: Option<String>,
@@ -135,6 +137,7 @@ impl Cell {
             membership: Mutex::default(),
             inheritance: Mutex::default(),
             guards: Guards::default(),
+            woken_quietly: AtomicU64::new(0),
             parking: Mutex::default(),
             noted: AtomicBool::new(false),
             done: AtomicBool::new(false),
@@ -171,6 +174,7 @@ impl Cell {
         self.membership = Mutex::default();
         self.inheritance = Mutex::default();
         self.guards = Guards::default();
+        self.woken_quietly = AtomicU64::new(0);
         self.parking = Mutex::default();
         self.noted = AtomicBool::new(false);
         self.done = AtomicBool::new(false);
