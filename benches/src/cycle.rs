@@ -1,13 +1,20 @@
 //! A workload like hackbench's on one CPU: tasks that wait for each other's messages. Who has the CPU
 //! runs and blocks; every fourth time it wakes up four before, by each of which it is preempted or not.
 //!
-//! Whoever can do that is a [`Host`]: the engine, and the models of its orders, which are given the
-//! same turns by the same seed. A fifth of the wake-ups preempt while nobody is sensitive, a quarter
-//! if one task in eight is.
+//! A fifth of the wake-ups preempt while nobody is sensitive, a quarter if one task in eight is.
 
 use crate::Runner;
-use crate::rig::Clock;
-use runyard_engine::time::Nanos;
+use crate::rig::{Clock, Sensitive, attr, config, nice_0};
+use runyard_engine::attr::Attr;
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::features::Features;
+use runyard_engine::run_queue::{Enqueue, Prev, Resched, RunQueue};
+use runyard_engine::task::{Task, TaskId};
+use runyard_engine::time::{Nanos, Time};
+use std::sync::Arc;
+
+/// The CPU on which everything happens.
+const HERE: CpuId = CpuId(0);
 
 /// For how long a task runs, at the most, before the next one wakes up or it blocks itself: half of
 /// the wake-up granularity. With less fewer wake-ups preempt, with more the second order decides less.
@@ -19,36 +26,15 @@ const BURST: u32 = 4;
 /// Turns of each task after which what new tasks paid for is forgotten.
 const TURNS_TO_SETTLE: u32 = 16;
 
-/// A CPU and its fair tasks, who are numbered from 0.
-pub(crate) trait Host: 'static {
-    /// The running task, if there is one, ran so long.
-    fn run(&mut self, span: Nanos);
-
-    /// A task wakes up, or comes for the first time; whether it preempts who runs.
-    fn wake(&mut self, task: u32) -> bool;
-
-    /// Who runs was preempted or blocks, if anybody ran; who runs now.
-    fn switch(&mut self, why: Why) -> u32;
-}
-
 /// Why somebody else runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+enum Why {
     Preempted,
     Blocked,
 }
 
-/// What a turn was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Turn {
-    /// By how many wake-ups.
-    pub(crate) preempted: u32,
-    pub(crate) blocked: u32,
-    pub(crate) next: u32,
-}
-
-pub(crate) struct Cycle<H> {
-    pub(crate) host: H,
+struct Cycle {
+    cpu: Cpu,
     curr: u32,
     asleep: Vec<u32>,
     /// With so many the next turn begins with wake-ups.
@@ -56,15 +42,16 @@ pub(crate) struct Cycle<H> {
     clock: Clock,
 }
 
-impl<H: Host> Cycle<H> {
+impl Cycle {
     /// So many tasks are queued at the least, who runs included, and as many sleep at the most.
-    pub(crate) fn new(mut host: H, queued: u32) -> Cycle<H> {
+    fn new(queued: u32, features: Features, sensitive: Sensitive) -> Cycle {
+        let mut cpu = Cpu::new(queued, features, sensitive);
         for task in 0..2 * queued {
-            host.wake(task);
+            cpu.wake(task);
         }
-        let curr = host.switch(Why::Preempted);
+        let curr = cpu.switch(Why::Preempted);
         let mut cycle = Cycle {
-            host,
+            cpu,
             curr,
             asleep: Vec::new(),
             most_asleep: queued as usize,
@@ -73,13 +60,13 @@ impl<H: Host> Cycle<H> {
         for _ in 0..queued {
             cycle.stint();
             cycle.asleep.push(cycle.curr);
-            cycle.curr = cycle.host.switch(Why::Blocked);
+            cycle.curr = cycle.cpu.switch(Why::Blocked);
         }
         cycle
     }
 
-    /// One task blocks, and over four turns as many wake up.
-    pub(crate) fn turn(&mut self) -> Turn {
+    /// One task blocks, and over four turns as many wake up; how many wake-ups preempted.
+    fn turn(&mut self) -> u32 {
         let mut preempted = 0;
         if self.asleep.len() >= self.most_asleep {
             for _ in 0..BURST {
@@ -89,31 +76,31 @@ impl<H: Host> Cycle<H> {
         self.stint();
         let blocked = self.curr;
         self.asleep.push(blocked);
-        self.curr = self.host.switch(Why::Blocked);
+        self.curr = self.cpu.switch(Why::Blocked);
         assert_ne!(self.curr, blocked, "who sleeps does not run");
-        Turn { preempted, blocked, next: self.curr }
+        preempted
     }
 
     /// The running task wakes up another; whether that preempts it.
     fn wake_one(&mut self) -> bool {
         self.stint();
         let nth = self.clock.below(Nanos(self.asleep.len() as u64)).0 as usize;
-        let preempts = self.host.wake(self.asleep.swap_remove(nth));
+        let preempts = self.cpu.wake(self.asleep.swap_remove(nth));
         if preempts {
-            self.curr = self.host.switch(Why::Preempted);
+            self.curr = self.cpu.switch(Why::Preempted);
         }
         preempts
     }
 
     fn stint(&mut self) {
         let span = self.clock.below(STINT);
-        self.host.run(span);
+        self.cpu.run(span);
     }
 }
 
 /// What is measured: turns, after those at the beginning.
-pub(crate) fn turns<H: Host>(host: H, queued: u32) -> Runner {
-    let mut cycle = Cycle::new(host, queued);
+pub(crate) fn turns(queued: u32, features: Features, sensitive: Sensitive) -> Runner {
+    let mut cycle = Cycle::new(queued, features, sensitive);
     for _ in 0..TURNS_TO_SETTLE * queued {
         cycle.turn();
     }
@@ -122,4 +109,77 @@ pub(crate) fn turns<H: Host>(host: H, queued: u32) -> Runner {
             cycle.turn();
         }
     })
+}
+
+/// A run queue with its tasks, which are numbered from 0. Those that sleep are in `tasks`.
+struct Cpu {
+    rq: RunQueue<(), ()>,
+    tasks: Vec<Option<Box<Task<()>>>>,
+    now: Time,
+}
+
+impl Cpu {
+    /// With room for so many queued tasks and as many that sleep.
+    fn new(queued: u32, features: Features, sensitive: Sensitive) -> Cpu {
+        let task = |id| {
+            let plain = attr(nice_0(id), CpuSet::only(HERE));
+            let attr = Attr { latency_nice: sensitive.latency_nice(id), ..plain };
+            Some(Task::new(TaskId(id.into()), attr, ()))
+        };
+        let config = Arc::new(config(1, features));
+        Cpu {
+            rq: RunQueue::new(HERE, config, Arc::new(())),
+            tasks: (0..2 * queued).map(task).collect(),
+            now: Time::ZERO,
+        }
+    }
+
+    /// The running task, if there is one, ran so long.
+    fn run(&mut self, span: Nanos) {
+        self.now = self.now + span;
+    }
+
+    /// A task wakes up, or comes for the first time; whether it preempts the running task.
+    fn wake(&mut self, task: u32) -> bool {
+        let woken = self.tasks[task as usize].take().expect("it sleeps");
+        let was_idle = self.rq.curr().is_none();
+        match self.rq.offer(self.now, woken, Enqueue::Woken) {
+            Ok((_, resched)) => resched == Resched::Yes && !was_idle,
+            Err(_) => unreachable!("the CPU takes tasks"),
+        }
+    }
+
+    /// The running task, if there is one, was preempted or blocks; the task that runs now.
+    fn switch(&mut self, why: Why) -> u32 {
+        let prev = match (self.rq.curr(), why) {
+            (None, _) => Prev::Idle,
+            (Some(_), Why::Preempted) => Prev::Preempted(()),
+            (Some(_), Why::Blocked) => Prev::Blocked(()),
+        };
+        let switch = self.rq.schedule(self.now, prev);
+        if let Some((task, _)) = switch.released {
+            let id = task.id.0 as usize;
+            self.tasks[id] = Some(task);
+        }
+        switch.next.expect("somebody waits").0.index() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each task has some tens of turns.
+    const TURNS: u32 = 20_000;
+
+    #[test]
+    fn a_fifth_of_the_wake_ups_preempts_and_a_quarter_if_some_tasks_are_sensitive() {
+        let percent = |sensitive| {
+            let mut cycle = Cycle::new(64, Features::default(), sensitive);
+            (0..TURNS).map(|_| cycle.turn()).sum::<u32>() * 100 / TURNS
+        };
+        let [nobody, one_in_eight] = [Sensitive::Nobody, Sensitive::OneInEight].map(percent);
+        assert!((18..=22).contains(&nobody), "{nobody} %");
+        assert!((23..=27).contains(&one_in_eight), "{one_in_eight} %");
+    }
 }

@@ -7,11 +7,12 @@
 use crate::Operation;
 use crate::throughput::{RUN_US, Simulation, periodic};
 use clap::ValueEnum;
-use runyard_engine::attr::{GroupId, LatencyNice, Weight};
-use runyard_engine::limit::Limit;
+use runyard_engine::attr::GroupId;
+use runyard_engine::limits::Limit;
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::Nanos;
 use runyard_workload::Scenario;
-use runyard_workload::scenario::GroupSpec;
+use runyard_workload::scenario::TaskGroup;
 use rustix::time::{ClockId, clock_gettime};
 
 /// The machine, and its tasks.
@@ -97,14 +98,8 @@ fn deal_out(scenario: &mut Scenario, groups: u32, room: Room) {
         task.name = format!("periodic-{nth}");
         task.instances = (TASKS - nth).div_ceil(groups);
         task.properties.group = Some(GroupId(1 + nth));
-        scenario.groups.push(GroupSpec {
-            path: format!("/{nth}"),
-            parent: GroupId::ROOT,
-            weight: Weight::NICE_0,
-            idle: false,
-            latency_nice: LatencyNice::ZERO,
-            limit: limit(task.instances, room),
-        });
+        let spec = GroupSpec { limit: limit(task.instances, room), ..GroupSpec::ROOT };
+        scenario.groups.push(TaskGroup { path: format!("/{nth}"), spec });
         scenario.tasks.push(task);
     }
 }

@@ -4,22 +4,15 @@
 //! eighth task or everybody at -20.
 
 use crate::Operation;
-use crate::cycle::{self, Host, Why};
-use crate::rig::{Mix, Sensitive, attr, config, nice_0};
+use crate::cycle;
+use crate::rig::Sensitive;
 use crate::switch::{self, Cause, Tasks};
-use runyard_engine::attr::{Attr, Nice, Policy};
-use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::attr::{Nice, Policy};
 use runyard_engine::features::{Feature, Features};
-use runyard_engine::run_queue::{Enqueue, Prev, Resched, RunQueue};
-use runyard_engine::task::{Task, TaskId};
-use runyard_engine::time::{Nanos, Time};
-use std::sync::Arc;
+use runyard_engine::time::Nanos;
 
 /// Tasks in the queue, the running one included.
 const QUEUED: u32 = 64;
-
-/// The CPU on which everything happens.
-const HERE: CpuId = CpuId(0);
 
 pub(crate) fn operations() -> Vec<Operation> {
     let all = Features::default();
@@ -30,9 +23,7 @@ pub(crate) fn operations() -> Vec<Operation> {
     let mut operations = Vec::new();
     for (word, features, sensitive) in [off].into_iter().chain(on) {
         let name = format!("latency/hackbench/{word}/{QUEUED}");
-        operations.push(Operation::new(name, move || {
-            cycle::turns(Engine::new(QUEUED, features, (sensitive, nice_0)), QUEUED)
-        }));
+        operations.push(Operation::new(name, move || cycle::turns(QUEUED, features, sensitive)));
         for (cause_word, cause) in causes {
             if sensitive != Sensitive::Nobody && matches!(cause, Cause::Yield) {
                 // Who goes first by its offset is ahead of the others, and may go on though it yields.
@@ -44,57 +35,4 @@ pub(crate) fn operations() -> Vec<Operation> {
         }
     }
     operations
-}
-
-/// A run queue with its tasks, of which those that sleep are here.
-pub(crate) struct Engine {
-    rq: RunQueue<(), ()>,
-    tasks: Vec<Option<Box<Task<()>>>>,
-    now: Time,
-}
-
-impl Engine {
-    /// With room for so many queued tasks and as many that sleep.
-    pub(crate) fn new(queued: u32, features: Features, (sensitive, policy): Mix) -> Engine {
-        let task = |id| {
-            let plain = attr(policy(id), CpuSet::only(HERE));
-            let attr = Attr { latency_nice: sensitive.latency_nice(id), ..plain };
-            Some(Task::new(TaskId(id.into()), attr, ()))
-        };
-        let config = Arc::new(config(1, features));
-        Engine {
-            rq: RunQueue::new(HERE, config, Arc::new(())),
-            tasks: (0..2 * queued).map(task).collect(),
-            now: Time::ZERO,
-        }
-    }
-}
-
-impl Host for Engine {
-    fn run(&mut self, span: Nanos) {
-        self.now = self.now + span;
-    }
-
-    fn wake(&mut self, task: u32) -> bool {
-        let woken = self.tasks[task as usize].take().expect("it sleeps");
-        let was_idle = self.rq.curr().is_none();
-        match self.rq.offer(self.now, woken, Enqueue::Woken) {
-            Ok((_, resched)) => resched == Resched::Yes && !was_idle,
-            Err(_) => unreachable!("the CPU takes tasks"),
-        }
-    }
-
-    fn switch(&mut self, why: Why) -> u32 {
-        let prev = match (self.rq.curr(), why) {
-            (None, _) => Prev::Idle,
-            (Some(_), Why::Preempted) => Prev::Preempted(()),
-            (Some(_), Why::Blocked) => Prev::Blocked(()),
-        };
-        let switch = self.rq.schedule(self.now, prev);
-        if let Some((task, _)) = switch.released {
-            let id = task.id.0 as usize;
-            self.tasks[id] = Some(task);
-        }
-        switch.next.expect("somebody waits").0.index() as u32
-    }
 }

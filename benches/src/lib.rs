@@ -10,10 +10,9 @@
 //! did not move anybody, would measure something else.
 //!
 //! [`live`] and [`open_loop`] are apart: whole workloads on threads of this machine, beside the same
-//! on a peer. So is [`borrowing`], which counts what two rules take, by models of them.
+//! on a peer.
 
 mod balance;
-pub mod borrowing;
 mod cycle;
 mod fair;
 pub mod group_scale;
@@ -21,7 +20,6 @@ mod latency;
 mod limits;
 pub mod live;
 pub mod open_loop;
-mod ordering;
 mod rig;
 mod switch;
 pub mod throughput;
@@ -74,7 +72,6 @@ pub fn operations() -> Vec<Operation> {
         group_scale::operations(),
         latency::operations(),
         limits::operations(),
-        ordering::operations(),
         timers::operations(),
         throughput::operations(),
     ]

@@ -15,11 +15,11 @@ use crate::{Operation, Runner};
 use runyard_engine::attr::{Attr, GroupId};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::{Feature, Features};
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use runyard_engine::run_queue::Resched;
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::Nanos;
 use runyard_engine::timer::Walk;
-use runyard_smp::groups::GroupSpec;
 use runyard_smp::machine::Machine;
 
 /// The CPUs of the machine, and the one on which everything happens.
@@ -80,7 +80,7 @@ fn attr_of(id: u32, groups: u32) -> Attr {
 
 fn switches((features, limit): (Features, Option<Limit>), groups: u32, cause: Cause) -> Runner {
     let attrs = (0..QUEUED).map(move |id| attr_of(id, groups));
-    switch::in_machine(machine(features, groups, limit), attrs, cause)
+    switch::in_machine(machine(features, groups, limit), attrs, (features, cause))
 }
 
 /// A CPU whose only tasks are those of one group.

@@ -1,15 +1,15 @@
 //! What the operations are made on: machines, tasks, and a clock that is told how far to go.
 
-use runyard_engine::attr::{Attr, LatencyNice, Nice, Policy, RtPrio};
+use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
-use runyard_engine::features::Features;
+use runyard_engine::features::{Feature, Features, Switched};
 use runyard_engine::run_queue::Prev;
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
-use runyard_smp::groups::GroupSpec;
 use runyard_smp::machine::{Effects, Machine, TaskOf, Work};
 use std::sync::Arc;
 
@@ -75,6 +75,19 @@ pub(crate) fn machine_with(
     Machine::new(config(cpus, features), &groups).expect("the configuration is valid")
 }
 
+/// All features, and the fair class in the order of EEVDF.
+pub(crate) fn eevdf() -> Features {
+    let mut features = Features::default();
+    features.set(Switched { feature: Feature::Eevdf, on: true });
+    features
+}
+
+/// Two groups below the root and one below each of those; and in which of the lower ones a task is.
+pub(crate) fn nested(task: u32) -> (GroupId, [GroupSpec; 4]) {
+    let below = |parent| GroupSpec { parent: GroupId(parent), ..GroupSpec::ROOT };
+    (GroupId(3 + task % 2), [below(0), below(0), below(1), below(2)])
+}
+
 /// SCHED_FIFO with this priority.
 pub(crate) fn fifo(prio: i64) -> Policy {
     Policy::Fifo(rt_prio(prio))
@@ -132,18 +145,8 @@ impl Sensitive {
     }
 }
 
-/// Who is sensitive, and the policy of each task by its number.
-pub(crate) type Mix = (Sensitive, fn(u32) -> Policy);
-
 pub(crate) fn nice_0(_: u32) -> Policy {
     Policy::Normal(Nice::default())
-}
-
-/// Every fourth task has nice 5.
-#[cfg(test)]
-pub(crate) fn of_two_weights(task: u32) -> Policy {
-    let nice = if task % 4 == 3 { 5 } else { 0 };
-    Policy::Normal(Nice::new(nice).expect("a nice value is in -20..=19"))
 }
 
 /// A CPU of a machine: what it runs is here, as with any host.

@@ -5,7 +5,10 @@
 //! place. At a tick the account, the end of the turn and balancing come on top. The machine has 16
 //! CPUs of which the others are idle and stay so, since nobody hears their kicks.
 
-use crate::rig::{Clock, Payload, Quiet, Sensitive, attr, config, fifo, machine, rr, task};
+use crate::rig::{
+    Clock, Payload, Quiet, Sensitive, attr, config, eevdf, fifo, machine, machine_with, nested, rr,
+    task,
+};
 use crate::{Operation, Runner};
 use runyard_engine::attr::{Attr, Nice, Policy};
 use runyard_engine::cpu::{CpuId, CpuSet};
@@ -73,6 +76,7 @@ pub(crate) fn operations() -> Vec<Operation> {
     let others = [
         ("without-rt-balancing", all.without(Feature::RtPush).without(Feature::RtPull)),
         ("without-latency-nice", all.without(Feature::LatencyNice)),
+        ("with-eevdf", eevdf()),
     ];
     let fair = Policy::Normal(Nice::default());
     let sensitive = Sensitive::Nobody;
@@ -91,6 +95,15 @@ pub(crate) fn operations() -> Vec<Operation> {
             let name = format!("switch/machine-{other}/{word}/{TYPICAL}");
             operations.push(one_of_many(name, tasks, (features, cause)));
         }
+        for (order, features) in [("cfs", all), ("eevdf", eevdf())] {
+            let name = format!("switch/machine-in-groups/{order}/{word}/{TYPICAL}");
+            operations.push(in_groups(name, tasks, (features, cause)));
+        }
+        operations.push(engine(
+            format!("switch/engine-with-eevdf/{word}/{TYPICAL}"),
+            tasks,
+            (eevdf(), cause),
+        ));
     }
     for number in QUEUED {
         let turn = Cause::Tick(config(1, all).rr_slice);
@@ -127,12 +140,23 @@ pub(crate) fn engine(
     tasks: Tasks,
     (features, cause): (Features, Cause),
 ) -> Operation {
-    Operation::new(name, move || switches(Engine::new(tasks, features), tasks.number, cause))
+    Operation::new(name, move || {
+        switches(Engine::new(tasks, features), tasks.number, (features, cause))
+    })
 }
 
 fn one_of_many(name: String, tasks: Tasks, (features, cause): (Features, Cause)) -> Operation {
     Operation::new(name, move || {
-        in_machine(machine(CPUS, features), (0..tasks.number).map(|id| tasks.attr(id)), cause)
+        let attrs = (0..tasks.number).map(|id| tasks.attr(id));
+        in_machine(machine(CPUS, features), attrs, (features, cause))
+    })
+}
+
+/// The tasks are spread over two groups of two levels.
+fn in_groups(name: String, tasks: Tasks, (features, cause): (Features, Cause)) -> Operation {
+    Operation::new(name, move || {
+        let attrs = (0..tasks.number).map(|id| Attr { group: nested(id).0, ..tasks.attr(id) });
+        in_machine(machine_with(CPUS, features, &nested(0).1), attrs, (features, cause))
     })
 }
 
@@ -140,17 +164,18 @@ fn one_of_many(name: String, tasks: Tasks, (features, cause): (Features, Cause))
 pub(crate) fn in_machine(
     machine: Machine<Payload>,
     attrs: impl ExactSizeIterator<Item = Attr>,
-    cause: Cause,
+    why: (Features, Cause),
 ) -> Runner {
     let number = attrs.len() as u32;
     for (id, attr) in (0_u32..).zip(attrs) {
         machine.wake(Time::ZERO, task(id, attr, HERE), None, &mut Quiet);
     }
-    switches(OneOfMany(machine), number, cause)
+    switches(OneOfMany(machine), number, why)
 }
 
-/// Each time another task gets the CPU, for another reason than that one became runnable.
-fn switches<H: Host>(host: H, tasks: u32, cause: Cause) -> Runner {
+/// Each time another task gets the CPU, for another reason than that one became runnable. Under EEVDF
+/// a task that is owed a slice may go on after its turn.
+fn switches<H: Host>(host: H, tasks: u32, (features, cause): (Features, Cause)) -> Runner {
     let mut switching = Switching { host, cause, clock: Clock::default(), curr: None };
     switching.curr = switching.host.switch(Time::ZERO, Prev::Idle);
     for _ in 0..TURNS_TO_SETTLE * tasks {
@@ -160,7 +185,8 @@ fn switches<H: Host>(host: H, tasks: u32, cause: Cause) -> Runner {
         for _ in 0..times {
             let before = switching.runs();
             switching.switch();
-            assert_ne!(switching.runs(), before, "another task's turn");
+            let other = switching.runs() != before || features.has(Feature::Eevdf);
+            assert!(other, "another task's turn");
         }
     })
 }

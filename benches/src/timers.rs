@@ -9,8 +9,8 @@
 
 use crate::rig::Clock;
 use crate::{Operation, Runner};
-use runyard_engine::deadlines::{Deadline, Deadlines};
 use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::deadlines::{Deadline, Deadlines};
 use runyard_engine::timer::{Expiry, TimerId, TimerQueue, Token, Window};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,9 +1,9 @@
 //! A task wakes up, gets its CPU, runs and blocks again: what an event costs that somebody waits
 //! for. On a CPU that is idle, and on one that has others to run, which is preempted twice.
 
-use crate::rig::{Clock, Quiet, Seat, attr, fifo, machine, task};
+use crate::rig::{Clock, Quiet, Seat, attr, eevdf, fifo, machine_with, nested, task};
 use crate::{Operation, Runner};
-use runyard_engine::attr::{Nice, Policy};
+use runyard_engine::attr::{Attr, GroupId, Nice, Policy};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::{Feature, Features};
 use runyard_engine::task::TaskId;
@@ -30,30 +30,44 @@ pub(crate) fn operations() -> Vec<Operation> {
     let all = Features::default();
     let operation = |others: u32, (word, policy): (&str, Policy)| {
         Operation::new(format!("wake-switch-block/{word}/{others}-others"), move || {
-            round_trips(others, policy, all)
+            round_trips(others, policy, (all, false))
         })
     };
     let without = all.without(Feature::LatencyNice);
     let most = OTHERS[OTHERS.len() - 1];
     let name = format!("wake-switch-block/fair-without-latency-nice/{most}-others");
-    let switched_off = Operation::new(name, move || round_trips(most, policies[0].1, without));
+    let more = [
+        (name, most, (without, false)),
+        (format!("wake-switch-block/fair-in-groups/cfs/{most}-others"), most, (all, true)),
+        ("wake-switch-block/fair-in-groups/eevdf/1-others".to_owned(), 1, (eevdf(), true)),
+        ("wake-switch-block/fair-with-eevdf/1-others".to_owned(), 1, (eevdf(), false)),
+    ];
+    let more = more.into_iter().map(|(name, others, how)| {
+        Operation::new(name, move || round_trips(others, policies[0].1, how))
+    });
     let operations = policies
         .into_iter()
         .flat_map(|policy| OTHERS.into_iter().map(move |others| operation(others, policy)));
-    operations.chain([switched_off]).collect()
+    operations.chain(more).collect()
 }
 
-fn round_trips(others: u32, policy: Policy, features: Features) -> Runner {
-    let machine = machine(1, features);
+/// With these features; the tasks are in a group below another, or not. Under EEVDF a
+/// woken task surely preempts one SCHED_IDLE task, so there is that one other.
+fn round_trips(others: u32, policy: Policy, (features, grouped): (Features, bool)) -> Runner {
+    let groups = nested(0).1;
+    let machine = machine_with(1, features, if grouped { &groups } else { &[] });
+    let eevdf = features.has(Feature::Eevdf);
+    let other = if eevdf { Policy::Idle } else { Policy::Normal(Nice::default()) };
+    let group = if grouped { nested(0).0 } else { GroupId::ROOT };
+    let attr = |policy| Attr { group, ..attr(policy, CpuSet::only(HERE)) };
     let (mut here, mut clock) = (Seat::idle(HERE), Clock::default());
     // The first round trip is that of a new task, which has no claim to preempt anybody.
-    let new = task(SLEEPER.0, attr(policy, CpuSet::only(HERE)), HERE);
+    let new = task(SLEEPER.0, attr(policy), HERE);
     machine.wake(Time::ZERO, new, None, &mut Quiet);
     here.switch_to(&machine, clock.now, SLEEPER);
     let mut asleep = Some(here.block(&machine, clock.after(STINT)));
-    let normal = attr(Policy::Normal(Nice::default()), CpuSet::only(HERE));
     for id in 1..=others {
-        machine.wake(clock.now, task(id, normal.clone(), HERE), None, &mut Quiet);
+        machine.wake(clock.now, task(id, attr(other), HERE), None, &mut Quiet);
     }
     here.switch(&machine, clock.now);
     Box::new(move |times| {

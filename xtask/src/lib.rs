@@ -14,6 +14,7 @@ mod limits;
 pub mod models;
 pub mod replay;
 pub mod rt_app;
+pub mod same;
 mod selftests;
 pub mod tidy;
 pub mod traces;

@@ -1,11 +1,11 @@
 //! `cargo xtask`: the steps of the checks that need more than one command line.
 //!
-//! A step that is one command stands in `.ci/run`; a rule about the tree is a test, not a command.
+//! A step that is one command stands in `.ci/run`. A rule about the tree is a test; `tidy` runs those.
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{fidelity, fuzz, instructions, models, replay, rt_app, traces, workspace};
+use xtask::{fidelity, fuzz, instructions, models, replay, rt_app, same, tidy, traces, workspace};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Steps of the checks that need more than one command line")]
@@ -27,12 +27,16 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Compare the simulator with the kernel of this machine
     Fidelity(fidelity::Options),
+    /// Hold the tree to its own rules, as tests
+    Tidy(tidy::Options),
     /// Decode traces with Perfetto's own protocol buffers and compare them with their reports
     Traces,
     /// Record workloads here, import and replay them, and compare
     Replay,
     /// Run rt-app's tutorials by rt-app and by every host, and compare their logs
     RtApp(rt_app::Options),
+    /// Run all scenarios and random ones here and at another commit, and compare every byte
+    Same(same::Options),
 }
 
 fn main() -> ExitCode {
@@ -41,9 +45,11 @@ fn main() -> ExitCode {
         Command::Instructions(options) => instructions::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Fidelity(options) => fidelity::run(&options),
+        Command::Tidy(options) => tidy::run(&options),
         Command::Traces => traces::run(),
         Command::Replay => replay::run(),
         Command::RtApp(options) => rt_app::run(&options),
+        Command::Same(options) => same::run(&options),
     };
     report(outcome)
 }

@@ -1,7 +1,7 @@
 //! Holds the tree to the rules of `xtask::tidy`, one test a rule.
 
 use xtask::tidy::tree::Tree;
-use xtask::tidy::{Rule, Violation, arrows, documents, source, words};
+use xtask::tidy::{Rule, Violation, arrows, circles, documents, source, words};
 use xtask::workspace::{metadata, root};
 
 /// Fails with a line for each violation.
@@ -20,6 +20,11 @@ fn hold(rule: Rule) {
 fn dependencies_follow_the_arrows() {
     let metadata = metadata().expect("cargo knows the workspace");
     none_of(&arrows::dependencies_follow_the_arrows(&arrows::packages(&metadata, root())));
+}
+
+#[test]
+fn no_files_use_each_other_in_a_circle() {
+    hold(circles::no_files_use_each_other_in_a_circle);
 }
 
 #[test]

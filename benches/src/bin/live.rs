@@ -1,7 +1,7 @@
 //! The live runtime beside its peers, as tables or as JSON.
 
 use clap::{Parser, ValueEnum};
-use runyard_benches::live::{Effort, Measured, Workload};
+use runyard_benches::live::{Effort, LiveFigures, Workload};
 use std::time::Duration;
 
 /// Measure the live runtime and its peers in turns, in this process
@@ -48,7 +48,7 @@ fn main() {
         none if none.is_empty() => Workload::value_variants().to_vec(),
         some => some,
     };
-    let mut measured = Measured::default();
+    let mut measured = LiveFigures::default();
     for workload in workloads {
         let name = workload.to_possible_value().expect("every workload has a name");
         eprintln!("{} ...", name.get_name());

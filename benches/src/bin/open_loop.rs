@@ -2,7 +2,7 @@
 
 use clap::{Parser, ValueEnum};
 use runyard::Allocator;
-use runyard_benches::open_loop::{Effort, Measured, Mix, Side};
+use runyard_benches::open_loop::{Effort, Mix, OpenLoopFigures, Side};
 
 /// Requests are started by one thread and end on others, and nobody is to be stopped in between
 /// with the allocator's lock.
@@ -53,7 +53,7 @@ fn main() {
     loads.sort_unstable_by(f64::total_cmp);
     let effort = Effort { loads, seconds: arguments.seconds, rounds: arguments.rounds };
     let sides = all_if_none(arguments.sides);
-    let mut measured = Measured::on_two_cpus();
+    let mut measured = OpenLoopFigures::on_two_cpus();
     for mix in all_if_none(arguments.mixes) {
         measured.add(mix, &sides, &effort, |load, side| eprintln!("{mix:?} {side:?} {load} ..."));
     }

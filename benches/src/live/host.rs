@@ -52,95 +52,74 @@ pub(crate) trait Host: Sized + 'static {
 #[derive(Debug)]
 pub(crate) struct Runyard(pub(crate) runyard::Runtime);
 
-impl Host for Runyard {
-    type Error = runyard::JoinError;
-    type Join<T: Send + 'static> = runyard::JoinHandle<T>;
-
-    fn start(workers: usize) -> Runyard {
-        Runyard(runyard::Runtime::builder().workers(workers).build())
-    }
-
-    fn spawn_from_outside<F>(&self, future: F) -> Self::Join<F::Output>
-    where
-        F: Future<Output: Send + 'static> + Send + 'static,
-    {
-        self.0.spawn(future)
-    }
-
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.0.block_on(future)
-    }
-
-    fn spawn<F>(future: F) -> Self::Join<F::Output>
-    where
-        F: Future<Output: Send + 'static> + Send + 'static,
-    {
-        runyard::spawn(future)
-    }
-
-    fn yield_now() -> impl Future<Output = ()> + Send {
-        runyard::yield_now()
-    }
-
-    type Sleep = runyard::time::Sleep;
-
-    fn sleep(span: Duration) -> runyard::time::Sleep {
-        runyard::time::sleep(span)
-    }
-
-    type Mutex = runyard::sync::Mutex<usize>;
-
-    async fn lock(mutex: &Self::Mutex) -> impl DerefMut<Target = usize> + Send {
-        mutex.lock().await
-    }
-}
-
 /// The runtime that most Rust programs use. Its I/O driver is not compiled in, so that its workers
 /// park on a futex, as ours do, not in epoll.
 #[derive(Debug)]
 pub(crate) struct Tokio(pub(crate) tokio::runtime::Runtime);
 
-impl Host for Tokio {
-    type Error = tokio::task::JoinError;
-    type Join<T: Send + 'static> = tokio::task::JoinHandle<T>;
+/// Makes a runtime a [`Host`]. Both have the same names for the same things: they differ in how they
+/// are built, and in the modules where the names are.
+macro_rules! host {
+    ($host:ident, $build:ident, $tasks:path, $time:path, $sync:path) => {
+        const _: () = {
+            use $sync as sync;
+            use $tasks as tasks;
+            use $time as time;
 
-    fn start(workers: usize) -> Tokio {
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let runtime = builder.worker_threads(workers).enable_all().build();
-        Tokio(runtime.expect("threads can be made"))
-    }
+            impl Host for $host {
+                type Error = tasks::JoinError;
+                type Join<T: Send + 'static> = tasks::JoinHandle<T>;
 
-    fn spawn_from_outside<F>(&self, future: F) -> Self::Join<F::Output>
-    where
-        F: Future<Output: Send + 'static> + Send + 'static,
-    {
-        self.0.spawn(future)
-    }
+                fn start(workers: usize) -> $host {
+                    $host($build(workers))
+                }
 
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.0.block_on(future)
-    }
+                fn spawn_from_outside<F>(&self, future: F) -> Self::Join<F::Output>
+                where
+                    F: Future<Output: Send + 'static> + Send + 'static,
+                {
+                    self.0.spawn(future)
+                }
 
-    fn spawn<F>(future: F) -> Self::Join<F::Output>
-    where
-        F: Future<Output: Send + 'static> + Send + 'static,
-    {
-        tokio::spawn(future)
-    }
+                fn block_on<F: Future>(&self, future: F) -> F::Output {
+                    self.0.block_on(future)
+                }
 
-    fn yield_now() -> impl Future<Output = ()> + Send {
-        tokio::task::yield_now()
-    }
+                fn spawn<F>(future: F) -> Self::Join<F::Output>
+                where
+                    F: Future<Output: Send + 'static> + Send + 'static,
+                {
+                    tasks::spawn(future)
+                }
 
-    type Sleep = tokio::time::Sleep;
+                fn yield_now() -> impl Future<Output = ()> + Send {
+                    tasks::yield_now()
+                }
 
-    fn sleep(span: Duration) -> tokio::time::Sleep {
-        tokio::time::sleep(span)
-    }
+                type Sleep = time::Sleep;
 
-    type Mutex = tokio::sync::Mutex<usize>;
+                fn sleep(span: Duration) -> time::Sleep {
+                    time::sleep(span)
+                }
 
-    async fn lock(mutex: &Self::Mutex) -> impl DerefMut<Target = usize> + Send {
-        mutex.lock().await
-    }
+                type Mutex = sync::Mutex<usize>;
+
+                async fn lock(mutex: &Self::Mutex) -> impl DerefMut<Target = usize> + Send {
+                    mutex.lock().await
+                }
+            }
+        };
+    };
+}
+host!(Runyard, build_runyard, runyard, runyard::time, runyard::sync);
+host!(Tokio, build_tokio, tokio::task, tokio::time, tokio::sync);
+
+fn build_runyard(workers: usize) -> runyard::Runtime {
+    runyard::Runtime::builder().workers(workers).build()
+}
+
+fn build_tokio(workers: usize) -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(workers).enable_all().build();
+    runtime.expect("threads can be made")
 }

@@ -3,6 +3,7 @@
 //! the tables; `docs/performance.md` has the figures.
 
 mod accuracy;
+mod floor;
 mod hog;
 pub(crate) mod host;
 mod limits;
@@ -84,7 +85,7 @@ pub struct Effort {
 
 /// What was measured.
 #[derive(Clone, Debug, Serialize)]
-pub struct Measured {
+pub struct LiveFigures {
     schema: &'static str,
     /// The cost of an operation, ours and a peer's.
     pub comparisons: Vec<Comparison>,
@@ -102,9 +103,9 @@ pub struct Measured {
     pub wakeups: Vec<Wakeups>,
 }
 
-impl Default for Measured {
-    fn default() -> Measured {
-        Measured {
+impl Default for LiveFigures {
+    fn default() -> LiveFigures {
+        LiveFigures {
             schema: "runyard.live-benches/1",
             comparisons: Vec::new(),
             beside_hog: Vec::new(),
@@ -117,7 +118,7 @@ impl Default for Measured {
     }
 }
 
-impl Measured {
+impl LiveFigures {
     /// Measures a workload.
     pub fn add(&mut self, workload: Workload, effort: &Effort) {
         let (name, bench, peer) = match workload {

@@ -6,8 +6,8 @@
 //! CPU, wakes a FIFO task. So the runtime's figure has its own decision in it.
 
 use super::Effort;
+use super::floor::{Cpus, Way, handoffs};
 use super::probe::{Lateness, percentiles};
-use runyard::floor::{Way, handoffs};
 use runyard::{Runtime, Task, spawn};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::future::poll_fn;
@@ -25,13 +25,12 @@ const PAUSE: Duration = Duration::from_micros(137);
 pub(crate) fn measure(effort: &Effort) -> Vec<Lateness> {
     let allowed = sched_getaffinity(None).expect("a thread has an affinity");
     let cpus: Vec<_> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
-    let &[cpu, from, ..] = &cpus[..] else { return Vec::new() };
-    let count = effort.periods.max(1);
+    let &[here, from, ..] = &cpus[..] else { return Vec::new() };
+    let (cpus, count) = (Cpus { here, from }, effort.periods.max(1));
     let mut spans = [const { Some(Vec::new()) }; 3];
     for _ in 0..effort.rounds {
         for (way, spans) in [Way::Signal, Way::Priority].into_iter().zip(&mut spans) {
-            let round = on_its_own_thread(move || handoffs(way, cpu, from, count).ok());
-            let round = round.map(|spans| spans.into_iter().map(|n| Duration::from_nanos(n.0)));
+            let round = on_its_own_thread(move || handoffs(way, cpus, count).ok());
             *spans = spans.take().zip(round).map(|(mut all, round)| {
                 all.extend(round);
                 all

@@ -1,10 +1,10 @@
 //! What was measured, as tables in plain ASCII.
 
-use super::{Accuracy, BesideHog, Comparison, Held, Lateness, Measured, Peer, Wakeups};
+use super::{Accuracy, BesideHog, Comparison, Held, Lateness, LiveFigures, Peer, Wakeups};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 /// One table for each kind of figure of which there is some.
-pub(crate) fn render(measured: &Measured) -> String {
+pub(crate) fn render(measured: &LiveFigures) -> String {
     let mut tables = Vec::new();
     if !measured.comparisons.is_empty() {
         let head = ["workload", "peer", "runyard ns/op", "peer ns/op", "ratio", "least..greatest"];
@@ -150,7 +150,7 @@ mod tests {
             p999_ns: 4_400,
             max_ns: 5_500,
         };
-        let measured = Measured {
+        let measured = LiveFigures {
             comparisons: vec![Comparison {
                 workload: "yield_many",
                 peer: Peer::Tokio,
@@ -170,7 +170,7 @@ mod tests {
                 Lateness { probe: "tokio", figures: Some(figures) },
                 Lateness { probe: "kernel thread, SCHED_FIFO", figures: None },
             ],
-            ..Measured::default()
+            ..LiveFigures::default()
         };
         let text = render(&measured);
         let words: Vec<Vec<_>> = text.lines().map(|l| l.split_whitespace().collect()).collect();

@@ -104,7 +104,7 @@ pub struct Effort {
 
 /// What was measured.
 #[derive(Clone, Debug, Serialize)]
-pub struct Measured {
+pub struct OpenLoopFigures {
     schema: &'static str,
     /// What a service time of a microsecond was taken to be, in steps of the computation.
     steps_per_us: f64,
@@ -153,14 +153,14 @@ pub struct Highest {
     pub loads: [Option<f64>; GOALS.len()],
 }
 
-impl Measured {
+impl OpenLoopFigures {
     /// Nothing yet, on a machine that is as fast as it is found to be now. From here on the calling
     /// thread, and who is started by it, has two CPUs.
     ///
     /// # Panics
     /// If there is only one.
     #[must_use]
-    pub fn on_two_cpus() -> Measured {
+    pub fn on_two_cpus() -> OpenLoopFigures {
         let allowed = sched_getaffinity(None).expect("a thread has an affinity");
         let mut own = CpuSet::new();
         let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
@@ -168,7 +168,7 @@ impl Measured {
         assert_eq!(own.count() as usize, CPUS, "the benchmark needs {CPUS} CPUs");
         sched_setaffinity(None, &own).expect("these are allowed");
         let steps_per_us = Spin::calibrate().steps_per_us;
-        Measured { schema: "runyard.open-loop/1", steps_per_us, points: Vec::new() }
+        OpenLoopFigures { schema: "runyard.open-loop/1", steps_per_us, points: Vec::new() }
     }
 
     /// Measures some sides under all loads of a mix; `next` hears of each point before.
@@ -216,7 +216,7 @@ impl Measured {
         #[derive(Serialize)]
         struct Whole<'a> {
             #[serde(flatten)]
-            measured: &'a Measured,
+            measured: &'a OpenLoopFigures,
             goals: [Goal; GOALS.len()],
             highest: Vec<Highest>,
         }
@@ -311,11 +311,11 @@ mod tests {
         Round { achieved, all: slowdowns, short: slowdowns }
     }
 
-    fn measured(points: &[(f64, Round)]) -> Measured {
+    fn measured(points: &[(f64, Round)]) -> OpenLoopFigures {
         let point =
             |&(load, round)| Point { mix: Mix::B1, side: Side::Tokio, load, rounds: vec![round] };
         let points = points.iter().map(point).collect();
-        Measured { schema: "", steps_per_us: 1.0, points }
+        OpenLoopFigures { schema: "", steps_per_us: 1.0, points }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! What was measured, as tables in plain ASCII.
 
-use super::{GOALS, Goal, Highest, Measured, Point, Quantile};
+use super::{GOALS, Goal, Highest, OpenLoopFigures, Point, Quantile};
 use crate::live::table::table;
 use clap::ValueEnum;
 
 /// Every point, then how far each side can be loaded.
-pub(crate) fn render(measured: &Measured) -> String {
+pub(crate) fn render(measured: &OpenLoopFigures) -> String {
     let head = [
         "mix",
         "side",

@@ -1,10 +1,11 @@
 //! `runyard compare`: two saved reports, before and after.
 
-use crate::Failure;
+use crate::exit::Done;
 use crate::options;
 use crate::output;
 use crate::page::PageOptions;
 use clap::Args;
+use runyard_hosts::Failure;
 use runyard_report::html::{self, Run};
 use runyard_report::{Changes, Report, SCHEMA};
 use std::io::Write;
@@ -20,7 +21,7 @@ pub(crate) struct Arguments {
     page: PageOptions,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let Arguments { before, after, page } = arguments;
     if before == "-" && after == "-" {
         return Err(Failure::input("-: standard input is one report, not two"));
@@ -31,7 +32,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::report(|out| out.write_all(changes.render().as_bytes()))?;
     let run = |report| Run { report, stretches: None };
     let both = || html::comparison(run(&before), run(&after));
-    page.map_or(Ok(()), |page| page.write(|out| out.write_all(both().as_bytes())))
+    if let Some(page) = page {
+        page.write(|out| out.write_all(both().as_bytes()))?;
+    }
+    Ok(Done::Well)
 }
 
 fn read(file: &str) -> Result<Report, Failure> {

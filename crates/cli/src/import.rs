@@ -1,9 +1,11 @@
 //! `runyard import`: a recording of a real machine as a scenario.
 
-use crate::Failure;
+use crate::exit::Done;
 use crate::options;
 use crate::output::{self, OutFile};
 use clap::Args;
+use runyard_hosts::Failure;
+use runyard_hosts::stderr::say;
 use runyard_workload::import::{Imported, Statistics, import};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -21,33 +23,33 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let file = &arguments.file;
     // The kernel takes any bytes for a task's name.
     let imported =
         import(file, &String::from_utf8_lossy(&options::bytes(file)?)).map_err(Failure::input)?;
     tell(&imported);
     match &arguments.out {
-        None => output::report(|out| out.write_all(imported.scenario.as_bytes())),
+        None => output::report(|out| out.write_all(imported.scenario.as_bytes()))?,
         Some(file) => {
             file.open()?.write(|out| out.write_all(imported.scenario.as_bytes()))?;
-            match arguments.json {
-                true => output::report(|out| writeln!(out, "{:#}", figures(&imported))),
-                false => Ok(()),
+            if arguments.json {
+                output::report(|out| writeln!(out, "{:#}", figures(&imported)))?;
             }
         }
     }
+    Ok(Done::Well)
 }
 
 /// Says what was odd about the recording, and how large it was.
 fn tell(imported: &Imported) {
     for warning in &imported.warnings {
-        output::say(format_args!("skipped: {warning}"));
+        say(format_args!("skipped: {warning}"));
     }
     let Statistics { events, skipped, lost, missed, cpus, span, .. } = imported.statistics;
     let warn = |number: u64, what: &str| {
         if number > 0 {
-            output::say(format_args!("warning: {number} {what}"));
+            say(format_args!("warning: {number} {what}"));
         }
     };
     warn(skipped, "lines make no sense and were skipped");
@@ -56,7 +58,7 @@ fn tell(imported: &Imported) {
     let deadline = imported.statistics.deadline_tasks;
     warn(deadline.into(), "tasks of the deadline policy became SCHED_FIFO of priority 99");
     let (tasks, millis) = (imported.tasks.len(), span.0 / 1_000_000);
-    output::say(format_args!("{events} events in {millis} ms; tasks: {tasks}; CPUs: {cpus}"));
+    say(format_args!("{events} events in {millis} ms; tasks: {tasks}; CPUs: {cpus}"));
 }
 
 /// What was recorded, with the names that a report has for it.

@@ -1,31 +1,21 @@
 //! `runyard live`: a scenario on the runyard runtime, on this machine's CPUs, in this process.
 //!
-//! Each task is a task of the runtime, with the policy, the CPUs, the timer slack, the latency nice, the
-//! slice and the task group of the scenario's. The report is made from the runtime's events, like a simulation's. The run begins
-//! with the first task; what the runtime says of the time before it, or after the run's end, does
-//! not count.
+//! The report is made from the runtime's events, like a simulation's.
 
-use crate::Failure;
-use crate::machine;
+use crate::exit::Done;
+use crate::log::Log;
 use crate::options::HostOptions;
-use crate::outputs::{self, Ended, Outputs};
-use crate::play::{Birth, Diary, Plan, Section, Stage, World, play};
-use crate::sync::{Arc, Mutex, OnceLock, lock};
+use crate::outputs::{Ended, Outputs};
 use crate::trace::Kept;
 use clap::Args;
-use runyard::{Group, JoinHandle, Limit, Observer, Runtime, Task};
-use runyard_engine::attr::{Attr, GroupId, Weight};
-use runyard_engine::cpu::CpuId;
-use runyard_engine::event::{Event, What};
-use runyard_engine::limit::{Usage, UsageOnCpu};
-use runyard_engine::task::TaskId;
-use runyard_engine::time::{Nanos, Time};
-use runyard_report::{Checks, Collector, GroupUsage, RunInfo, TaskInfo};
-use runyard_workload::Scenario;
-use std::fmt::Debug;
-use std::future::Future;
-use std::task::Waker;
-use std::time::{Duration, Instant};
+use runyard_engine::event::Event;
+use runyard_engine::time::Nanos;
+use runyard_hosts::live::{self, EventSink};
+use runyard_hosts::play::Plan;
+use runyard_hosts::sync::{Arc, Mutex, lock};
+use runyard_hosts::{Failure, ignored};
+use runyard_report::{Checks, Collector, RunInfo};
+use std::time::Instant;
 
 /// The arguments of `runyard live`.
 #[derive(Debug, Args)]
@@ -34,293 +24,37 @@ pub(crate) struct Arguments {
     host: HostOptions,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let host = &arguments.host;
     let cpus = host.cpus_here()?.len();
     let parsed = host.read_on(cpus)?;
-    machine::warn(&parsed.scenario, "live");
+    ignored::warn_on_live(&parsed.scenario);
     let outputs = Outputs::open(host)?;
-    let heard = Heard { accounts: outputs.collector(), kept: outputs.kept() };
-    let heard = Arc::new(Mutex::new(heard));
+    let events = Events { accounts: outputs.collector(), kept: outputs.kept() };
+    let events = Arc::new(Mutex::new(events));
     let started = Instant::now();
     let log = host.log.is_some();
     let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
-    let Over { world, tasks, usage } = perform(plan, cpus, heard.clone())?;
+    let over = live::run(plan, cpus, events.clone())?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
-    let (accounts, kept) = std::mem::take(&mut *lock(&heard)).finish();
-    let (end, totals) = (world.ended(), accounts.finish(world.ended()));
-    let info =
-        RunInfo { scenario: host.name(), seed: host.seed, wall, ..info(&world, &tasks, &usage) };
+    let (accounts, kept) = std::mem::take(&mut *lock(&events)).finish();
+    let (end, totals) = (over.ended(), accounts.finish(over.ended()));
+    let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..over.info() };
     let ended = Ended { info, totals, end, kept };
-    outputs.finish(ended, Checks::NotDone, |folder, _| world.write_log(folder))
-}
-
-/// Runs `plan` for those who watch it.
-pub(crate) fn watched(plan: Plan, cpus: usize) -> Result<(), Failure> {
-    perform(plan, cpus, Arc::new(Mutex::new(Heard::default()))).map(|_| ())
-}
-
-/// Runs `plan` for somebody who hears what happens; what the runtime calls each of its tasks.
-pub(crate) fn heard<H: Hear + 'static>(
-    plan: Plan,
-    cpus: usize,
-    ear: Arc<Mutex<H>>,
-) -> Result<Vec<TaskId>, Failure> {
-    perform(plan, cpus, ear).map(|over| over.tasks)
-}
-
-/// Who hears what happens in a run, from its beginning to its end.
-pub(crate) trait Hear: Debug + Send {
-    /// Takes the next event. Its time counts from the beginning of the run.
-    fn event(&mut self, event: &Event);
-}
-
-/// A run that is over.
-struct Over {
-    world: Arc<World>,
-    /// What the runtime calls each task.
-    tasks: Vec<TaskId>,
-    /// What limits did to each task group.
-    usage: Vec<GroupUsage>,
-}
-
-/// Runs `plan` to its end on so many CPUs. What happens is `heard`.
-fn perform(plan: Plan, cpus: usize, heard: Arc<Mutex<dyn Hear>>) -> Result<Over, Failure> {
-    let (world, births) = World::new(plan, cpus, Unstopped);
-    let log = Arc::new(Log { world: world.clone(), begin: OnceLock::new(), heard });
-    let (tasks, usage) = live(&world, births, &log, cpus)?;
-    match world.refused() {
-        None => Ok(Over { world, tasks, usage }),
-        Some(why) => Err(Failure::Refused(format!("live: {why}"))),
-    }
-}
-
-fn live(
-    world: &Arc<World>,
-    births: Vec<Birth>,
-    log: &Arc<Log>,
-    cpus: usize,
-) -> Result<(Vec<TaskId>, Vec<GroupUsage>), Failure> {
-    let below_root = world.scenario.groups.len() - 1;
-    let runtime = Runtime::builder()
-        .workers(cpus)
-        .max_groups(below_root)
-        .features(world.scenario.features)
-        .observer(log.clone())
-        .build();
-    let groups = create(&runtime, &world.scenario)?;
-    let (world, log, handles) = (world.clone(), log.clone(), Mutex::default());
-    let tasks = Tasks(Arc::new(Crew { world: world.clone(), log, handles, groups }));
-    runtime.block_on(async {
-        if let Err(why) = births.into_iter().try_for_each(|birth| tasks.start(birth)) {
-            world.refuse(why);
-        }
-    });
-    world.wait(|| tasks.now());
-    let usage =
-        tasks.0.groups.iter().map(|group| group.as_ref().map_or_else(Default::default, used));
-    let usage = usage.collect();
-    // Nobody is to wait for budget when the run is over.
-    for group in tasks.0.groups.iter().flatten() {
-        group.set_limit(None).expect("no limit is one");
-    }
-    Ok((runtime.block_on(tasks.0.join()), usage))
-}
-
-/// The task groups of a scenario, in its order, in which the root is none.
-fn create(runtime: &Runtime, scenario: &Scenario) -> Result<Vec<Option<Group>>, Failure> {
-    let mut groups: Vec<Option<Group>> = vec![None];
-    for (id, spec) in scenario.groups.iter().enumerate().skip(1) {
-        let name = spec.path.rsplit('/').next().unwrap_or_default();
-        let builder = match &groups[spec.parent.index()] {
-            Some(parent) => parent.group(name),
-            None => runtime.group(name),
-        };
-        let builder = builder
-            .weight(if spec.idle { Weight::NICE_0 } else { spec.weight }.get())
-            .latency_nice(spec.latency_nice.get())
-            .limit(spec.limit.map(limit));
-        let group = if spec.idle { builder.idle() } else { builder }.create();
-        let group = group.map_err(|why| Failure::Refused(format!("live: {}: {why}", spec.path)))?;
-        assert_eq!(group.id().index(), id, "the runtime numbers groups as they come");
-        groups.push(Some(group));
-    }
-    Ok(groups)
-}
-
-fn limit(limit: runyard_engine::limit::Limit) -> Limit {
-    let span = |span: Nanos| Duration::from_nanos(span.0);
-    let new = Limit::new(span(limit.runtime()), span(limit.period())).burst(span(limit.burst()));
-    if limit.is_per_cpu() { new.per_cpu() } else { new }
-}
-
-/// What the limit of a group did to it so far.
-fn used(group: &Group) -> GroupUsage {
-    let span = |span: Duration| Nanos(span.as_nanos() as u64);
-    let usage = group.usage();
-    let all = Usage {
-        nr_periods: usage.nr_periods,
-        nr_throttled: usage.nr_throttled,
-        throttled: span(usage.throttled),
-        nr_bursts: usage.nr_bursts,
-        burst: span(usage.burst),
-        borrowed: span(usage.borrowed),
-    };
-    let there = usage.cpus.into_iter().map(|there| {
-        let on = UsageOnCpu {
-            used: span(there.used),
-            nr_throttled: there.nr_throttled,
-            throttled: span(there.throttled),
-            borrowed: span(there.borrowed),
-        };
-        (CpuId::at(there.cpu), on)
-    });
-    (all, there.collect())
-}
-
-/// What the runtime's events do not tell: what the scenario calls its tasks, and what limits did.
-fn info(world: &World, names: &[TaskId], usage: &[GroupUsage]) -> RunInfo {
-    let tasks = world.known().into_iter().zip(names).map(|(known, &id)| TaskInfo {
-        id,
-        name: known.name,
-        thread: known.thread,
-        policy: known.policy,
-        latency_nice: known.latency_nice.get().into(),
-        group: known.group,
-    });
-    RunInfo {
-        host: "live".to_owned(),
-        features: outputs::names(&world.scenario.features),
-        cpus: world.all().len(),
-        tasks: tasks.collect(),
-        groups: outputs::groups(&world.scenario, |group| usage.get(group.index()).cloned()),
-        ..RunInfo::default()
-    }
-}
-
-/// The runtime as the host of tasks.
-#[derive(Clone)]
-struct Tasks(Arc<Crew>);
-
-struct Crew {
-    world: Arc<World>,
-    log: Arc<Log>,
-    handles: Mutex<Vec<(TaskId, JoinHandle<Diary>)>>,
-    /// By their numbers, which are the scenario's; the root is none.
-    groups: Vec<Option<Group>>,
-}
-
-impl Stage for Tasks {
-    fn now(&self) -> Time {
-        let begin = self.0.log.begin.get();
-        Time(begin.map_or(0, |&(begin, _)| begin.elapsed().as_nanos() as u64))
-    }
-
-    fn sleep_until(&self, at: Time, _: Nanos) -> impl Future<Output = ()> + Send {
-        let (begin, _) = *self.0.log.begin.get().expect("a task runs: the run has begun");
-        runyard::time::sleep_until(begin + Duration::from_nanos(at.0))
-    }
-
-    fn yield_now(&self) -> impl Future<Output = ()> + Send {
-        runyard::yield_now()
-    }
-
-    fn apply(&self, new: &Attr, old: &Attr) -> Result<(), String> {
-        let task = Task::current();
-        if new.policy != old.policy {
-            task.set_policy(new.policy);
-        }
-        if new.affinity != old.affinity {
-            task.set_affinity(new.affinity.iter().map(CpuId::index));
-        }
-        if new.slack != old.slack {
-            task.set_slack(Duration::from_nanos(new.slack.0));
-        }
-        if new.slice != old.slice {
-            task.set_slice(new.slice);
-        }
-        if new.group != old.group {
-            task.set_group(self.0.group(new.group));
-        }
-        match new.latency_nice == old.latency_nice {
-            true => Ok(()),
-            false => task.set_latency_nice(new.latency_nice).map_err(|why| why.to_string()),
-        }
-    }
-
-    fn start(&self, birth: Birth) -> Result<(), String> {
-        let builder = Task::builder()
-            .name(birth.name.clone())
-            .policy(birth.attr.policy)
-            .affinity(birth.attr.affinity.iter().map(CpuId::index))
-            .slack(Duration::from_nanos(birth.attr.slack.0))
-            .latency_nice(birth.attr.latency_nice.get())
-            .group(self.0.group(birth.attr.group))
-            // What a forked task inherits is settled by now: the runtime is to add nothing.
-            .reset_on_fork();
-        let builder = match birth.attr.slice {
-            Some(slice) => builder.slice(Duration::from_nanos(slice.get().0)),
-            None => builder,
-        };
-        let task = birth.task;
-        let handle = builder.spawn(play(self.clone(), self.0.world.clone(), birth));
-        let mut made = Some((task, handle));
-        Unstopped.run(&mut || lock(&self.0.handles).extend(made.take()));
-        Ok(())
-    }
-}
-
-impl Crew {
-    fn group(&self, group: GroupId) -> Option<&Group> {
-        self.groups[group.index()].as_ref()
-    }
-
-    /// Waits for all tasks, those that are forked meanwhile included. What the runtime calls each,
-    /// in the order of the world's.
-    async fn join(&self) -> Vec<TaskId> {
-        let mut names = Vec::new();
-        while let Some((task, handle)) = { lock(&self.handles).pop() } {
-            names.resize(names.len().max(task.index() + 1), TaskId(0));
-            names[task.index()] = handle.id();
-            handle.await.expect("the tasks of a scenario do not panic");
-        }
-        names
-    }
-}
-
-/// Where a task is not to be stopped: it has a lock that others want.
-#[derive(Debug)]
-struct Unstopped;
-
-impl Section for Unstopped {
-    fn run(&self, access: &mut dyn FnMut()) {
-        runyard::without_preemption(access);
-    }
-
-    /// The waker's step is over, but not its poll.
-    fn wake(&self, woken: Vec<Waker>) {
-        runyard::wake_at_once(|| woken.into_iter().for_each(Waker::wake));
-    }
-}
-
-/// Takes the runtime's events, while the run lasts.
-#[derive(Debug)]
-struct Log {
-    world: Arc<World>,
-    /// When the first task came into being, on both clocks: here, and in the events.
-    begin: OnceLock<(Instant, Time)>,
-    heard: Arc<Mutex<dyn Hear>>,
+    let log = Log::new(over.scenario(), over.take_rows());
+    outputs.finish(ended, Checks::NotDone, log)?;
+    Ok(Done::Well)
 }
 
 /// What becomes of the events: they are accounted for at once, unless a trace is wanted. Then they
 /// are kept, and accounted for in the order in which the trace has them.
 #[derive(Debug, Default)]
-struct Heard {
+struct Events {
     accounts: Collector,
     kept: Option<Kept>,
 }
 
-impl Hear for Heard {
+impl EventSink for Events {
     fn event(&mut self, event: &Event) {
         match &mut self.kept {
             None => self.accounts.event(event),
@@ -329,30 +63,11 @@ impl Hear for Heard {
     }
 }
 
-impl Heard {
+impl Events {
     /// The accounts, and what was kept in order of time.
     fn finish(mut self) -> (Collector, Option<Kept>) {
         let kept = self.kept.map(Kept::in_order);
         kept.iter().flat_map(Kept::iter).for_each(|event| self.accounts.event(event));
         (self.accounts, kept)
-    }
-}
-
-impl Observer for Log {
-    fn event(&self, event: &Event) {
-        if let What::Spawn { .. } = event.what {
-            self.begin.get_or_init(|| (Instant::now(), event.at));
-        }
-        let Some(&(_, zero)) = self.begin.get() else { return };
-        let told = |at: Time| Time(at.0.saturating_sub(zero.0));
-        let (at, cpu) = (told(event.at), event.cpu);
-        if self.world.is_over(at) {
-            return;
-        }
-        let what = match event.what {
-            What::Wake { task, since, by } => What::Wake { task, since: told(since), by },
-            what => what,
-        };
-        lock(&self.heard).event(&Event { at, cpu, what });
     }
 }

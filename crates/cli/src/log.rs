@@ -3,8 +3,9 @@
 //! Until then the rows are in memory, 64 bytes each: a host must not write files while it says
 //! how late its tasks are.
 
-use crate::Failure;
 use crate::output::OutFile;
+use runyard_hosts::Failure;
+use runyard_report::Report;
 use runyard_workload::Scenario;
 use runyard_workload::log::{HEADER, Row};
 use rustix::fs::{Access, access};
@@ -15,6 +16,20 @@ use std::path::PathBuf;
 
 /// How much of a task's name goes into that of its file; the kernel takes 255 bytes for all of it.
 const NAME_BYTES: usize = 200;
+
+/// What is to be in the files.
+#[derive(Debug)]
+pub(crate) struct Log<'s> {
+    scenario: &'s Scenario,
+    rows: Vec<Row>,
+}
+
+impl Log<'_> {
+    /// The rows of all tasks of a run of `scenario`, in any order; empty, where no log is wanted.
+    pub(crate) fn new(scenario: &Scenario, rows: Vec<Row>) -> Log<'_> {
+        Log { scenario, rows }
+    }
+}
 
 /// A folder that takes the files of a log.
 #[derive(Clone, Debug)]
@@ -34,21 +49,17 @@ impl LogFolder {
             .map_err(|error| Failure::Refused(format!("{}: {error}", self.0.display())))
     }
 
-    /// Writes the rows of all tasks, whose names these are in the order of their numbers.
-    pub(crate) fn write(
-        &self,
-        scenario: &Scenario,
-        names: impl Iterator<Item = String>,
-        mut rows: Vec<Row>,
-    ) -> Result<(), Failure> {
+    /// Writes a file for each task of the report, in the order of which the tasks are numbered.
+    pub(crate) fn write(&self, log: Log<'_>, report: &Report) -> Result<(), Failure> {
+        let Log { scenario, mut rows } = log;
         rows.sort_by_key(|row| row.task.index());
         let mut rest = &rows[..];
         let mut used = BTreeSet::new();
-        for (at, name) in names.enumerate() {
+        for (at, task) in report.tasks.iter().enumerate() {
             let own = rest.partition_point(|row| row.task.index() == at);
             let (rows, others) = rest.split_at(own);
             rest = others;
-            let path = self.0.join(file_name(&scenario.log.basename, &name, at, &mut used));
+            let path = self.0.join(file_name(&scenario.log.basename, &task.name, at, &mut used));
             OutFile::from(path.into_os_string()).open()?.write(|out| {
                 writeln!(out, "{HEADER}")?;
                 rows.iter().try_for_each(|row| writeln!(out, "{row}"))

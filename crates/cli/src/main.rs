@@ -1,33 +1,25 @@
 //! The `runyard` command: reads its arguments, calls one subcommand, and says how it went.
 //!
-//! Exit codes: 0 done; 1 it ran, but a claim or an invariant failed; 2 bad input or usage; 3 the
-//! host refused. Reports go to standard output, everything else to standard error.
+//! What a subcommand does is done by libraries: the simulator, the hosts with real CPUs, the
+//! experiments, the reports. Here are the arguments, the files and the exit code. Reports go to
+//! standard output, everything else to standard error.
 
 mod compare;
-mod figure;
-mod greedy_timers;
-mod hard_limits;
-mod idle_balance;
+mod exit;
 mod import;
-mod latency_nice;
 mod linux;
 mod live;
 mod log;
-mod machine;
 mod options;
 mod output;
 mod outputs;
 mod page;
-mod play;
 mod record;
 mod reproduce;
-mod rt_migrate;
 mod sim;
-mod sync;
 mod trace;
 
 use clap::{Parser, Subcommand};
-use std::fmt::Display;
 use std::process::ExitCode;
 
 /// `live` stops tasks anywhere but in here.
@@ -58,42 +50,13 @@ enum Command {
     Import(import::Arguments),
 }
 
-/// Why the command did not do what it was asked for.
-#[derive(Debug, PartialEq, Eq)]
-enum Failure {
-    /// It ran, and something that must hold does not. What is said about it was said.
-    Broken,
-    /// The input or the usage is wrong.
-    Input(String),
-    /// The host does not let it.
-    Refused(String),
-}
-
-impl Failure {
-    fn input(what: impl Display) -> Failure {
-        Failure::Input(what.to_string())
-    }
-}
-
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    exit::code(match Cli::parse().command {
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Live(arguments) => live::run(&arguments),
         Command::Linux(arguments) => linux::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Broken) => ExitCode::from(1),
-        Err(Failure::Input(what)) => {
-            output::say(what);
-            ExitCode::from(2)
-        }
-        Err(Failure::Refused(what)) => {
-            output::say(what);
-            ExitCode::from(3)
-        }
-    }
+    })
 }

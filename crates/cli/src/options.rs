@@ -1,8 +1,6 @@
 //! What the hosts have in common on the command line: the scenario and what replaces parts of it.
 
-use crate::Failure;
 use crate::log::LogFolder;
-use crate::machine;
 use crate::page::PageOptions;
 use crate::trace::TraceOptions;
 use clap::Args;
@@ -10,6 +8,8 @@ use runyard_engine::cpu::MAX_CPUS;
 use runyard_engine::features::Switched;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
+use runyard_hosts::stderr::say;
+use runyard_hosts::{Failure, machine};
 use runyard_workload::{Overrides, Parsed};
 use std::io::Read;
 use std::path::Path;
@@ -59,7 +59,14 @@ impl HostOptions {
 
     /// The CPUs of this machine that the run uses; a topology has as many.
     pub(crate) fn cpus_here(&self) -> Result<Vec<usize>, Failure> {
-        let cpus = machine::cpus(self.cpus)?;
+        let mut cpus = machine::cpus()?;
+        let there = cpus.len();
+        if let Some(wanted) = self.cpus.filter(|&wanted| wanted > there) {
+            return Err(Failure::input(format_args!(
+                "--cpus {wanted}: there are {there} CPUs here"
+            )));
+        }
+        cpus.truncate(self.cpus.unwrap_or(there));
         let here = cpus.len();
         match self.topology.filter(|shape| shape.cpus() != here) {
             None => Ok(cpus),
@@ -86,7 +93,7 @@ impl HostOptions {
         let parsed =
             runyard_workload::parse(&self.scenario, &text, &over).map_err(Failure::input)?;
         for warning in &parsed.warnings {
-            crate::output::say(format_args!("warning: {warning}"));
+            say(format_args!("warning: {warning}"));
         }
         Ok(parsed)
     }

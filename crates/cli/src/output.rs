@@ -1,13 +1,10 @@
-//! What is printed: reports on standard output, everything else on standard error; and the files that
-//! a run writes when it is over.
+//! Reports on standard output, and the files that a run writes when it is over.
 //!
 //! A reader that stops reading has what it wanted. What cannot be written otherwise is a refusal of
-//! the host; a message that cannot be written is not worth failing for.
+//! the host.
 
-use crate::Failure;
-use indicatif::{ProgressBar, ProgressStyle};
+use runyard_hosts::Failure;
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -78,16 +75,4 @@ pub(crate) fn report(
         }
         _ => Ok(()),
     }
-}
-
-/// Says something on standard error.
-pub(crate) fn say(what: impl Display) {
-    let _ = writeln!(io::stderr(), "{what}");
-}
-
-/// Progress over so many of `what`, on standard error if a person looks at it.
-pub(crate) fn bar(what: &str, number: u64) -> ProgressBar {
-    let template = format!("{{wide_bar}} {{pos}} of {{len}} {what}, {{eta}} left");
-    let style = ProgressStyle::with_template(&template).expect("the template is right");
-    ProgressBar::new(number).with_style(style)
 }

@@ -3,20 +3,14 @@
 //! The files are opened before the run, so that no run is lost to a mistake in a name. The report
 //! comes first when the run is over: a disk that is full costs what was to be on it.
 
-use crate::Failure;
-use crate::log::LogFolder;
+use crate::log::Log;
 use crate::options::HostOptions;
 use crate::output::{self, OpenFile};
 use crate::trace::{Kept, Tracing};
-use runyard_engine::attr::GroupId;
-use runyard_engine::features::{Feature, Features};
 use runyard_engine::time::Time;
+use runyard_hosts::Failure;
 use runyard_report::html::{self, Run};
-use runyard_report::{
-    Checks, Collector, GroupInfo, GroupUsage, Report, RunInfo, Stretches, Totals, render,
-};
-use runyard_workload::Scenario;
-use runyard_workload::scenario::GroupSpec;
+use runyard_report::{Checks, Collector, Report, RunInfo, Stretches, Totals, render};
 use std::io::Write;
 
 /// Where the results of a run go.
@@ -59,13 +53,12 @@ impl<'h> Outputs<'h> {
         }
     }
 
-    /// Shows a run of which there are events. `log` writes its log into the folder for it, with the
-    /// names of the report.
+    /// Shows a run of which there are events.
     pub(crate) fn finish(
         mut self,
         ended: Ended,
         checks: Checks,
-        log: impl FnOnce(&LogFolder, &Report) -> Result<(), Failure>,
+        log: Log<'_>,
     ) -> Result<(), Failure> {
         let Ended { info, totals, end, kept } = ended;
         let stretches = Stretches::new(&totals, &info.tasks, info.cpus);
@@ -83,7 +76,7 @@ impl<'h> Outputs<'h> {
         report: &Report,
         stretches: Option<&Stretches>,
         checks: Checks,
-        log: impl FnOnce(&LogFolder, &Report) -> Result<(), Failure>,
+        log: Log<'_>,
     ) -> Result<(), Failure> {
         output::report(|out| match self.host.json {
             true => report.write_json(out),
@@ -92,27 +85,6 @@ impl<'h> Outputs<'h> {
         if let Some(page) = self.page {
             page.write(|out| out.write_all(html::page(Run { report, stretches }).as_bytes()))?;
         }
-        self.host.log.as_ref().map_or(Ok(()), |folder| log(folder, report))
+        self.host.log.as_ref().map_or(Ok(()), |folder| folder.write(log, report))
     }
-}
-
-/// The task groups of a scenario as reports have them, with what their limits did: all in all and
-/// on each CPU, as `usage` says of each.
-pub(crate) fn groups(
-    scenario: &Scenario,
-    usage: impl Fn(GroupId) -> Option<GroupUsage>,
-) -> Vec<GroupInfo> {
-    let group = |(id, group): (GroupId, &GroupSpec)| GroupInfo {
-        path: group.path.clone(),
-        parent: (group.path != "/").then_some(group.parent),
-        limit: group.limit,
-        usage: usage(id),
-    };
-    (0..).map(GroupId).zip(&scenario.groups).map(group).collect()
-}
-
-/// The names of the features that are on.
-pub(crate) fn names(features: &Features) -> Vec<String> {
-    let on = |feature: &&Feature| features.has(**feature);
-    Feature::ALL.iter().filter(on).map(|feature| feature.name().to_owned()).collect()
 }

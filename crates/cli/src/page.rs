@@ -1,8 +1,8 @@
 //! `--html FILE`: the page of a run, or of two.
 
-use crate::Failure;
 use crate::output::{OpenFile, OutFile};
 use clap::Args;
+use runyard_hosts::Failure;
 
 /// Where the page goes, if anywhere.
 #[derive(Debug, Args)]

@@ -1,18 +1,16 @@
 //! `runyard reproduce`: the founding experiments, before and after, beside the published figures.
 //!
 //! Each experiment gives [claims](Claims); what is printed and what is written as JSON are views of
-//! them. Speed is no claim: a time on real CPUs is shown beside what it is to be compared with, has
-//! no bound, and cannot fail.
+//! them.
 
-use crate::Failure;
-use crate::greedy_timers;
-use crate::hard_limits;
-use crate::idle_balance;
-use crate::latency_nice;
+use crate::exit::Done;
 use crate::output;
-use crate::rt_migrate;
 use clap::{Args, ValueEnum};
-use runyard_report::{Claims, Experiment};
+use runyard_hosts::Failure;
+use runyard_hosts::stderr::say;
+use runyard_labs::{
+    Claims, Length, Reproduced, greedy_timers, hard_limits, idle_balance, latency_nice, rt_migrate,
+};
 use rustix::fs::{Access, access};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -57,14 +55,8 @@ enum Host {
     Live,
 }
 
-/// An experiment that was run: its claims, and what a person wants to see.
-pub(crate) struct Reproduced {
-    pub(crate) experiment: Experiment,
-    pub(crate) text: String,
-}
-
-/// Runs an experiment, for longer if that is asked for.
-type Run = fn(bool) -> Result<Reproduced, Failure>;
+/// Runs an experiment.
+type Run = fn(Length) -> Result<Reproduced, Failure>;
 
 impl Name {
     /// All experiments, in the order of their documents, which is the one they run in.
@@ -80,15 +72,15 @@ impl Name {
     fn on(self, host: Host) -> Run {
         match (self, host) {
             (Name::RtMigrate, Host::Sim) => rt_migrate::simulated,
-            (Name::RtMigrate, Host::Live) => rt_migrate::real,
+            (Name::RtMigrate, Host::Live) => rt_migrate::live,
             (Name::IdleBalance, Host::Sim) => idle_balance::simulated,
-            (Name::IdleBalance, Host::Live) => idle_balance::real,
+            (Name::IdleBalance, Host::Live) => idle_balance::live,
             (Name::LatencyNice, Host::Sim) => latency_nice::simulated,
-            (Name::LatencyNice, Host::Live) => latency_nice::real,
+            (Name::LatencyNice, Host::Live) => latency_nice::live,
             (Name::HardLimits, Host::Sim) => hard_limits::simulated,
-            (Name::HardLimits, Host::Live) => hard_limits::real,
+            (Name::HardLimits, Host::Live) => hard_limits::live,
             (Name::GreedyTimers, Host::Sim) => greedy_timers::simulated,
-            (Name::GreedyTimers, Host::Live) => greedy_timers::real,
+            (Name::GreedyTimers, Host::Live) => greedy_timers::live,
         }
     }
 }
@@ -98,7 +90,8 @@ impl Host {
     const ALL: [Host; 2] = [Host::Sim, Host::Live];
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
+    let length = if arguments.soak { Length::Soak } else { Length::Short };
     if let Some(folder) = &arguments.out {
         prepare(folder).map_err(|error| refused(folder, &error))?;
     }
@@ -109,10 +102,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             if arguments.host.is_some_and(|only| only != host) {
                 continue;
             }
-            let one = match name.on(host)(arguments.soak) {
+            let one = match name.on(host)(length) {
                 // It does not exist here, and was not asked for by name.
                 Err(Failure::Refused(why)) if arguments.host.is_none() => {
-                    output::say(why);
+                    say(why);
                     continue;
                 }
                 one => one?,
@@ -130,7 +123,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         output::report(|out| out.write_all(json(&claims).as_bytes()))?;
     }
-    if claims.hold() { Ok(()) } else { Err(Failure::Broken) }
+    Ok(if claims.hold() { Done::Well } else { Done::Broken })
 }
 
 fn json(claims: &Claims) -> String {

@@ -1,15 +1,17 @@
 //! `runyard sim`: a scenario in virtual time.
 
-use crate::Failure;
+use crate::exit::Done;
+use crate::log::Log;
 use crate::options::HostOptions;
-use crate::output;
-use crate::outputs::{self, Ended, Outputs};
+use crate::outputs::{Ended, Outputs};
 use crate::record::Recorder;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use runyard_engine::attr::GroupId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
+use runyard_hosts::stderr::say;
+use runyard_hosts::{Failure, scenario};
 use runyard_report::{Checks, RunInfo, TaskInfo, Violation};
 use runyard_sim::{Limited, Options, Outcome, Sim};
 use runyard_workload::Scenario;
@@ -31,7 +33,7 @@ const EVENTS_BETWEEN_LOOKS: u32 = 1 << 14;
 /// A run that is over sooner than this shows no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let parsed = arguments.host.read()?;
     let scenario = &parsed.scenario;
     let (host, check) = (&arguments.host, arguments.check);
@@ -43,24 +45,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let outcome = simulate(scenario, options, &mut recorder)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
     if let Some(picture) = recorder.picture(&Names { scenario, outcome: &outcome }) {
-        output::say(picture);
+        say(picture);
     }
     let Recorder { accounts, kept, rows, .. } = recorder;
     let (end, totals) = (outcome.end, accounts.finish(outcome.end));
     let broken = !outcome.violations.is_empty();
     let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..info(scenario, outcome) };
     let checks = if check { Checks::Done } else { Checks::NotDone };
-    let shown = outputs.finish(Ended { info, totals, end, kept }, checks, |folder, report| {
-        let names = report.tasks.iter().map(|task| task.name.clone());
-        folder.write(scenario, names, rows)
-    });
+    let shown = outputs.finish(Ended { info, totals, end, kept }, checks, Log::new(scenario, rows));
     match shown {
         Err(Failure::Refused(what)) if broken => {
-            output::say(what);
-            Err(Failure::Broken)
+            say(what);
+            Ok(Done::Broken)
         }
-        Ok(()) if broken => Err(Failure::Broken),
-        shown => shown,
+        Ok(()) if broken => Ok(Done::Broken),
+        shown => shown.map(|()| Done::Well),
     }
 }
 
@@ -100,7 +99,7 @@ fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
         let limited: Limited = outcome.limits.get(&group).cloned().unwrap_or_default();
         Some((limited.usage, limited.on))
     };
-    let groups = outputs::groups(scenario, usage);
+    let groups = scenario::groups(scenario, usage);
     let tasks = outcome.tasks.into_iter().enumerate().map(|(id, task)| TaskInfo {
         id: TaskId(id as u64),
         name: task.name,
@@ -116,7 +115,7 @@ fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
     });
     RunInfo {
         host: "sim".to_owned(),
-        features: outputs::names(&scenario.features),
+        features: scenario::feature_names(&scenario.features),
         cpus: scenario.machine.topology.cpus(),
         tasks: tasks.collect(),
         groups,

@@ -2,11 +2,11 @@
 //!
 //! What is kept grows by pieces: no event waits until millions of earlier ones are somewhere else.
 
-use crate::Failure;
 use crate::output::{OpenFile, OutFile};
 use clap::Args;
 use runyard_engine::event::Event;
 use runyard_engine::time::Time;
+use runyard_hosts::Failure;
 use runyard_report::{RunInfo, TraceForm};
 use std::ffi::OsString;
 

@@ -138,7 +138,7 @@ impl Weight {
 
     /// The weight as a number.
     #[must_use]
-    pub fn get(self) -> u32 {
+    pub const fn get(self) -> u32 {
         self.0
     }
 }
@@ -159,6 +159,11 @@ pub enum Policy {
 }
 
 impl Policy {
+    /// Whether it is SCHED_RR.
+    pub(crate) fn is_round_robin(self) -> bool {
+        matches!(self, Policy::RoundRobin(_))
+    }
+
     /// The real-time priority, if this is a real-time policy.
     #[must_use]
     pub fn rt_prio(self) -> Option<RtPrio> {

@@ -130,6 +130,15 @@ impl Config {
         self.sleeper_credit(None).cast_signed() - self.min_granularity.0.cast_signed()
     }
 
+    /// How long an entity wants to run at a time in EEVDF: what it asked for, or what its latency nice
+    /// makes of it.
+    pub(crate) fn slice_for(&self, asked: Option<Slice>, latency_nice: LatencyNice) -> Slice {
+        asked.unwrap_or_else(|| match self.features.has(Feature::LatencyNice) {
+            true => self.slice(latency_nice),
+            false => self.slice(LatencyNice::ZERO),
+        })
+    }
+
     /// How long a task of this latency nice value wants to run at a time in EEVDF: the base slice,
     /// less by the weight of the nice value of that number, within what a task may ask for. This was
     /// the first mapping of Linux's EEVDF, before latency nice was left out of it (March 2023).

@@ -8,6 +8,7 @@
 use crate::attr::{GroupId, LatencyNice, Policy};
 use crate::balance::Balanced;
 use crate::cpu::CpuId;
+use crate::limits::{Throttled, Throttling};
 use crate::task::TaskId;
 use crate::time::Time;
 
@@ -104,6 +105,19 @@ pub enum What {
         /// Which step of the phase.
         step: u32,
     },
+}
+
+impl From<Throttling> for What {
+    fn from(Throttling { what, begins }: Throttling) -> What {
+        let group = match what {
+            Throttled::RealTime => GroupId::ROOT,
+            Throttled::Group(group) => group,
+        };
+        match begins {
+            true => What::Throttled { group },
+            false => What::Unthrottled { group },
+        }
+    }
 }
 
 /// How a task left its CPU.

@@ -2,12 +2,10 @@
 //!
 //! A group has a queue on each CPU where it has members, and an entity that stands for that queue
 //! in the parent's. The entity's weight is the group's share of that CPU, which depends on the
-//! group's load everywhere: the one number here that all CPUs write.
+//! group's load everywhere: the one number here that all CPUs write. The budget of a limit is what all
+//! CPUs share as well: its pool.
 
 use crate::attr::{GroupId, LatencyNice, Weight};
-use crate::cpu::CpuId;
-use crate::pool::Grant;
-use crate::time::Time;
 
 /// The task groups of a machine, as its run queues see them. The machine shares one among them.
 pub trait Groups {
@@ -47,43 +45,6 @@ pub trait Groups {
             group = self.parent(group);
         }
         idle
-    }
-
-    /// Whether the group itself has a limit.
-    fn has_limit(&self, group: GroupId) -> bool {
-        let _ = group;
-        false
-    }
-
-    /// Whether the group or one above it has a limit.
-    fn is_limited(&self, group: GroupId) -> bool {
-        let _ = group;
-        false
-    }
-
-    /// [`Pool::draw`](crate::pool::Pool::draw) from the pool of a group with a limit.
-    fn draw(&self, group: GroupId, now: Time, cpu: CpuId, waits: bool) -> Grant {
-        unreachable!("{group:?} has no limit at {now} for {cpu}, {waits}")
-    }
-
-    /// [`Pool::give_back`](crate::pool::Pool::give_back) to the pool from which `cpu` drew.
-    fn give_back(&self, group: GroupId, now: Time, cpu: CpuId, grant: Grant) -> Option<CpuId> {
-        unreachable!("{group:?} has no limit at {now} for {cpu}, {grant:?}")
-    }
-
-    /// [`Pool::who_waits`](crate::pool::Pool::who_waits) of the pool from which `cpu` draws.
-    fn who_waits(&self, group: GroupId, now: Time, cpu: CpuId, told: u32) -> Option<CpuId> {
-        unreachable!("{group:?} has no limit at {now} for {cpu}, {told}")
-    }
-
-    /// [`Pool::forget`](crate::pool::Pool::forget).
-    fn forget(&self, group: GroupId, cpu: CpuId) {
-        unreachable!("{group:?} has no limit for {cpu}")
-    }
-
-    /// [`Pool::next_refill`](crate::pool::Pool::next_refill) of the pool from which `cpu` draws.
-    fn next_refill(&self, group: GroupId, now: Time, cpu: CpuId) -> Option<Time> {
-        unreachable!("{group:?} has no limit at {now} for {cpu}")
     }
 
     /// Replaces what one CPU contributes to the load of `group` and returns the load over all

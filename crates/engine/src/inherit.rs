@@ -5,7 +5,7 @@
 //! are not inherited, as in the kernel.
 
 use crate::attr::{GroupId, RtPrio};
-use crate::group::Groups;
+use crate::limits::Pools;
 use crate::task::Change;
 use std::iter::successors;
 
@@ -31,7 +31,7 @@ pub struct Waiter {
 impl Lent {
     /// What a task of group `own` inherits from `waiter` as well.
     #[must_use]
-    pub fn also_from(self, waiter: Waiter, own: GroupId, groups: &impl Groups) -> Lent {
+    pub fn also_from(self, waiter: Waiter, own: GroupId, groups: &impl Pools) -> Lent {
         let outside = |&group: &GroupId| !is_at_or_below(waiter.group, group, groups);
         let below = lineage(own, groups).take_while(outside);
         let held = below.into_iter().any(|group| groups.has_limit(group));
@@ -43,7 +43,7 @@ impl Lent {
 
     /// Both: what a task inherits that holds several things.
     #[must_use]
-    pub fn and(self, other: Lent, groups: &impl Groups) -> Lent {
+    pub fn and(self, other: Lent, groups: &impl Pools) -> Lent {
         let group = match (self.group, other.group) {
             // Both are above the task, so one is above the other.
             (Some(a), Some(b)) => Some(if is_at_or_below(a, b, groups) { b } else { a }),
@@ -56,16 +56,16 @@ impl Lent {
     #[must_use]
     pub fn change(self) -> Change {
         let Lent { boost, group } = self;
-        Change { boost: Some(boost), inherited_group: Some(group), ..Change::default() }
+        Change { boost: boost.into(), inherited_group: group.into(), ..Change::default() }
     }
 }
 
-fn is_at_or_below(group: GroupId, above: GroupId, groups: &impl Groups) -> bool {
+fn is_at_or_below(group: GroupId, above: GroupId, groups: &impl Pools) -> bool {
     lineage(group, groups).any(|group| group == above)
 }
 
 /// A group and those above it, up to the root.
-fn lineage(group: GroupId, groups: &impl Groups) -> impl Iterator<Item = GroupId> {
+fn lineage(group: GroupId, groups: &impl Pools) -> impl Iterator<Item = GroupId> {
     let above = |&group: &GroupId| (group != GroupId::ROOT).then(|| groups.parent(group));
     successors(Some(group), above)
 }
@@ -74,6 +74,7 @@ fn lineage(group: GroupId, groups: &impl Groups) -> impl Iterator<Item = GroupId
 mod tests {
     use super::*;
     use crate::attr::{LatencyNice, Weight};
+    use crate::group::Groups;
 
     /// The root, 1 below it, 2 and 3 below 1, 4 below 2; some with a limit.
     struct Tree(Vec<u32>);
@@ -99,12 +100,14 @@ mod tests {
             false
         }
 
-        fn has_limit(&self, group: GroupId) -> bool {
-            self.0.contains(&group.0)
-        }
-
         fn exchange_load(&self, _: GroupId, _: u64, _: u64) -> u64 {
             0
+        }
+    }
+
+    impl Pools for Tree {
+        fn has_limit(&self, group: GroupId) -> bool {
+            self.0.contains(&group.0)
         }
     }
 
@@ -140,6 +143,6 @@ mod tests {
         let two = Lent::default().also_from(of(50, 0), GroupId(4), &tree);
         let both = one.and(two, &tree);
         assert_eq!((both.boost, both.group), (RtPrio::new(50), Some(GroupId(0))));
-        assert_eq!(both.change().boost, Some(RtPrio::new(50)));
+        assert_eq!(both.change().boost, RtPrio::new(50).into());
     }
 }

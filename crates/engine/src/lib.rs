@@ -5,7 +5,7 @@
 //!
 //! - [`run_queue::RunQueue`] is one CPU: its tasks, its timers, its choice of who runs.
 //! - [`task::Task`] is an owned box; it is in exactly one run queue or with its host.
-//! - [`attr`], [`features`], [`config`] and [`topology`] say what is asked for.
+//! - [`attr`], [`spec`], [`features`], [`config`] and [`topology`] say what is asked for.
 //! - [`inherit`] says what waiters lend to whom they wait for.
 //! - [`balance`] chooses between CPUs, from snapshots.
 //! - [`event`] is what hosts tell of what happened, for reports and checks.
@@ -14,34 +14,20 @@
 
 pub mod attr;
 pub mod balance;
-mod cfs;
-mod change;
-mod check;
 pub mod config;
 pub mod cpu;
-pub mod deadlines;
-mod eevdf;
+mod ensure;
 pub mod event;
 mod fair;
 pub mod features;
 pub mod group;
-mod heap;
 pub mod inherit;
-pub mod limit;
-mod list;
-pub mod pool;
-pub mod power;
-mod pull;
+pub mod limits;
 mod rt;
 pub mod run_queue;
-mod slots;
+pub mod spec;
+mod store;
 pub mod task;
-pub mod throttle;
 pub mod time;
 pub mod timer;
 pub mod topology;
-mod tree;
-mod waiting;
-
-pub use change::Changed;
-pub use pull::{FairPull, MAX_LOOKED_AT, Stays};

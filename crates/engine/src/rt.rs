@@ -3,242 +3,280 @@
 //! A list for each priority; the running task stays at its place in its list, so that a preempted
 //! task keeps the head without anything being done, and a yielding or expired one goes to the
 //! tail. Beside it the *pushable* tasks: queued, not running, allowed on more than one CPU. A CPU
-//! with pushable tasks is overloaded and says so; how tasks then move is the machine's affair
-//! ([`RunQueue::take_pushable`], [`RunQueue::take_pullable`] only choose and let go).
+//! with pushable tasks is overloaded and says so; how tasks then move is the machine's affair.
 //!
 //! Throttling as in Linux through 6.11: real-time tasks may use `rt_runtime` of each `rt_period`
 //! on a CPU, then they wait, unless one of them holds what somebody else waits for. While it
-//! throttles, a CPU neither takes nor gives real-time tasks. The limits of task groups hold real-time
-//! tasks as they hold fair ones (`throttle.rs`).
+//! throttles, a CPU neither takes nor gives real-time tasks. Tasks below a throttled group wait in a
+//! list of their own, with those of no priority.
 //!
-//! Invariants ([`RunQueue::check`]): a task is pushable exactly when it is queued, real-time, not
+//! Nothing here knows a task's payload: what the class must know of a task comes as an [`RtTask`].
+//!
+//! Invariants ([`Rt::check`]): a task is pushable exactly when it is queued, real-time, not
 //! running and allowed on more than one CPU; counts equal those counted afresh.
 
-use crate::attr::{Policy, RtPrio};
-use crate::cpu::CpuId;
-use crate::features::Feature;
-use crate::group::Groups;
-use crate::heap::Index;
-use crate::list::{End, Links, PrioLists};
-use crate::run_queue::{Resched, RunQueue};
-use crate::task::{Slot, Task};
+use crate::attr::RtPrio;
+use crate::config::Config;
+use crate::ensure::ensure;
+use crate::store::heap::Index;
+use crate::store::list::{End, Links, List, PrioLists};
 use crate::time::{Nanos, Time};
+use std::fmt::Display;
 
-/// The real-time part of a run queue.
+/// What the class must know of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RtTask {
+    pub(crate) at: Index,
+    pub(crate) prio: RtPrio,
+    /// Its priority, or a part of it, is inherited.
+    pub(crate) boosted: bool,
+    /// It may run on more than one CPU.
+    pub(crate) migratory: bool,
+    pub(crate) running: bool,
+}
+
+/// The real-time tasks of one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Rt {
-    /// Every real-time task of this CPU, the running one included.
-    pub(crate) queue: PrioLists,
-    pub(crate) pushable: PrioLists,
-    pub(crate) pushable_links: Links,
+    /// Of the lists of priorities and of the stopped tasks: a task is in one of them.
+    links: Links,
+    /// Every task that may run, the running one included.
+    queue: PrioLists,
+    pushable: PrioLists,
+    pushable_links: Links,
     /// Where the running task stands among its equals: at the head, unless it was sent to the tail.
-    pub(crate) curr_end: End,
+    curr_end: End,
     /// Tasks whose priority is inherited: they are never throttled.
-    pub(crate) nr_boosted: u32,
-    pub(crate) nr: u32,
+    nr_boosted: u32,
+    nr: u32,
+    /// Tasks that wait below a throttled group.
+    stopped: List,
+    nr_stopped: u32,
     /// CPU time used against the budget; falls by the budget each period.
-    pub(crate) used: Nanos,
-    pub(crate) throttled: bool,
+    used: Nanos,
+    throttled: bool,
+    /// What the host knows of [`Rt::is_throttled`].
+    told: bool,
     /// The end of the running period; there is one while anything runs or was used.
-    pub(crate) period_end: Option<Time>,
+    period_end: Option<Time>,
 }
 
 impl Rt {
-    /// Whether real-time tasks wait for their budget.
+    /// Makes room for the indices `0..len`. Allocates.
+    pub(crate) fn grow(&mut self, len: usize) {
+        self.links.grow(len);
+        self.pushable_links.grow(len);
+    }
+
+    /// Whether the tasks wait for their budget.
+    #[inline]
     pub(crate) fn is_throttled(&self) -> bool {
         self.throttled && self.nr_boosted == 0
     }
-}
 
-impl<P, G: Groups> RunQueue<P, G> {
-    pub(crate) fn enqueue_rt(&mut self, at: Index, end: End) {
-        let task = self.task(at);
-        let prio = task.rt_prio().expect("only real-time tasks are queued here");
-        self.rt.nr_boosted += u32::from(task.boost.is_some());
-        self.rt.nr += 1;
-        self.rt.queue.insert(&mut self.links, prio, (at, end));
-        self.update_pushable(at, end);
+    /// The tasks that may run but for the budget.
+    #[inline]
+    pub(crate) fn nr(&self) -> u32 {
+        self.nr
     }
 
-    /// A real-time task is picked: it is not pushable while it runs, and a period of the budget
-    /// begins if none runs.
-    pub(crate) fn set_curr_rt(&mut self, at: Index) {
-        self.update_pushable(at, End::Head);
-        self.rt.curr_end = End::Head;
-        if self.config.rt_runtime.is_some() && self.rt.period_end.is_none() {
-            self.rt.period_end = Some(self.clock + self.config.rt_period);
+    /// The best priority of those tasks.
+    #[inline]
+    pub(crate) fn highest(&self) -> Option<RtPrio> {
+        self.queue.highest()
+    }
+
+    /// The best priority of a task that may run.
+    #[inline]
+    pub(crate) fn best(&self) -> Option<RtPrio> {
+        self.queue.highest().filter(|_| !self.is_throttled())
+    }
+
+    /// The best priority of a task that could go elsewhere.
+    #[inline]
+    pub(crate) fn best_pushable(&self) -> Option<RtPrio> {
+        self.pushable.highest()
+    }
+
+    /// Whether tasks wait for their budget, if that is other than when this was last asked: for
+    /// [`RunQueue::note_rt_throttling`](crate::run_queue::RunQueue).
+    #[inline]
+    pub(crate) fn take_throttling(&mut self) -> Option<bool> {
+        let throttled = self.is_throttled();
+        (std::mem::replace(&mut self.told, throttled) != throttled).then_some(throttled)
+    }
+
+    /// When the running period of the budget ends, if one runs.
+    pub(crate) fn period_end(&self) -> Option<Time> {
+        self.period_end
+    }
+
+    /// Whether a task is in a list of this class.
+    pub(crate) fn contains(&self, at: Index) -> bool {
+        self.links.contains(at)
+    }
+
+    pub(crate) fn enqueue(&mut self, task: RtTask, end: End) {
+        self.nr_boosted += u32::from(task.boosted);
+        self.nr += 1;
+        self.queue.insert(&mut self.links, task.prio, (task.at, end));
+        self.update_pushable(task, end);
+    }
+
+    pub(crate) fn dequeue(&mut self, task: RtTask) {
+        self.nr_boosted -= u32::from(task.boosted);
+        self.nr -= 1;
+        self.queue.remove(&mut self.links, task.prio, task.at);
+        if self.pushable_links.contains(task.at) {
+            self.pushable.remove(&mut self.pushable_links, task.prio, task.at);
         }
     }
 
-    pub(crate) fn dequeue_rt(&mut self, at: Index) {
-        let task = self.task(at);
-        let prio = task.rt_prio().expect("only real-time tasks are queued here");
-        self.rt.nr_boosted -= u32::from(task.boost.is_some());
-        self.rt.nr -= 1;
-        self.rt.queue.remove(&mut self.links, prio, at);
-        if self.rt.pushable_links.contains(at) {
-            self.rt.pushable.remove(&mut self.rt.pushable_links, prio, at);
+    /// A task is picked: it is not pushable while it runs, and a period of the budget begins if none
+    /// runs.
+    pub(crate) fn set_curr(&mut self, task: RtTask, now: Time, config: &Config) {
+        self.update_pushable(task, End::Head);
+        self.curr_end = End::Head;
+        if config.rt_runtime.is_some() && self.period_end.is_none() {
+            self.period_end = Some(now + config.rt_period);
         }
     }
 
-    /// Makes `at` pushable or not, as its affinity and `curr` say.
-    pub(crate) fn update_pushable(&mut self, at: Index, end: End) {
-        let task = self.task(at);
-        let prio = task.rt_prio().expect("only real-time tasks are pushable");
-        let should = task.is_migratory() && self.curr != Some(at) && !self.is_stopped(at);
-        let (lists, links) = (&mut self.rt.pushable, &mut self.rt.pushable_links);
-        match (should, links.contains(at)) {
-            (true, false) => lists.insert(links, prio, (at, end)),
-            (false, true) => lists.remove(links, prio, at),
+    /// The task that ran waits from now on, at its place.
+    pub(crate) fn put_prev(&mut self, task: RtTask) {
+        self.update_pushable(task, self.curr_end);
+    }
+
+    /// Makes a task pushable or not, as its affinity says and whether it runs.
+    pub(crate) fn update_pushable(&mut self, task: RtTask, end: End) {
+        let should = task.migratory && !task.running;
+        let (lists, links) = (&mut self.pushable, &mut self.pushable_links);
+        match (should, links.contains(task.at)) {
+            (true, false) => lists.insert(links, task.prio, (task.at, end)),
+            (false, true) => lists.remove(links, task.prio, task.at),
             (true, true) | (false, false) => {}
         }
     }
 
     /// The task goes before or behind its equals.
-    pub(crate) fn requeue_rt(&mut self, at: Index, end: End) {
-        self.dequeue_rt(at);
-        self.enqueue_rt(at, end);
-        if self.curr == Some(at) {
-            self.rt.curr_end = end;
+    pub(crate) fn requeue(&mut self, task: RtTask, end: End) {
+        self.dequeue(task);
+        self.enqueue(task, end);
+        if task.running {
+            self.curr_end = end;
         }
     }
 
-    /// The most important real-time task, unless they wait for their budget.
-    pub(crate) fn pick_rt(&self) -> Option<Index> {
-        self.rt.queue.first().filter(|_| !self.rt.is_throttled())
+    /// A queued task's priority is inherited from now on, or not any more; it stays the same.
+    pub(crate) fn reboost(&mut self, was: bool, is: bool) {
+        self.nr_boosted = self.nr_boosted - u32::from(was) + u32::from(is);
     }
 
-    /// Whether real-time tasks wait here for their budget.
-    #[must_use]
-    pub fn is_rt_throttled(&self) -> bool {
-        self.rt.is_throttled()
+    /// Whether another task has this priority.
+    pub(crate) fn is_shared(&self, prio: RtPrio) -> bool {
+        self.queue.is_shared(prio)
     }
 
-    /// Whether something real-time should run instead of `curr`, or `curr` is to be throttled.
-    pub(crate) fn rt_wants_switch(&self, curr: Index) -> bool {
-        let running = self.task(curr).rt_prio();
-        let throttled = running.is_some() && self.rt.is_throttled();
-        let best = self.pick_rt().and_then(|at| self.task(at).rt_prio());
-        throttled || best > running
+    /// The most important task, unless they wait for their budget.
+    #[inline]
+    pub(crate) fn pick(&self) -> Option<Index> {
+        self.queue.first().filter(|_| !self.is_throttled())
     }
 
-    /// Charges the running real-time task's slice and the CPU's budget.
-    pub(crate) fn charge_rt(&mut self, curr: Index, span: Nanos) {
-        let task = self.task_mut(curr);
-        if matches!(task.attr.policy, Policy::RoundRobin(_)) {
-            task.rr_used += span;
+    /// The pushable tasks, most important first.
+    pub(crate) fn pushable(&self) -> impl Iterator<Item = Index> {
+        self.pushable.iter(&self.pushable_links)
+    }
+
+    /// Charges the CPU's budget. Says whether its tasks are to wait now.
+    pub(crate) fn charge(&mut self, span: Nanos, config: &Config) -> bool {
+        let Some(runtime) = config.rt_runtime else { return false };
+        self.used += span;
+        if self.used <= runtime || self.throttled {
+            return false;
         }
-        let Some(runtime) = self.config.rt_runtime else { return };
-        self.rt.used += span;
-        if self.rt.used > runtime && !self.rt.throttled {
-            self.rt.throttled = true;
-            self.resched_if(self.rt.is_throttled());
-        }
+        self.throttled = true;
+        self.is_throttled()
     }
 
-    /// A SCHED_RR task whose slice is over goes to the tail if somebody shares its priority.
-    pub(crate) fn tick_rt(&mut self, curr: Index) {
-        let slice = self.config.rr_slice;
-        let task = self.task_mut(curr);
-        let (Policy::RoundRobin(_), Some(prio)) = (task.attr.policy, task.rt_prio()) else {
-            return;
-        };
-        if task.rr_used < slice {
-            return;
-        }
-        task.rr_used = Nanos::ZERO;
-        if self.rt.queue.is_shared(prio) {
-            self.requeue_rt(curr, End::Tail);
-            self.resched_if(true);
-        }
-    }
-
-    /// A period ended, perhaps several: the budget is there again.
-    pub(crate) fn end_rt_period(&mut self, now: Time) {
-        let (Some(end), Some(runtime)) = (self.rt.period_end, self.config.rt_runtime) else {
+    /// A period ended, perhaps several: the budget is there again. Says whether tasks may run again
+    /// that could not.
+    pub(crate) fn end_period(&mut self, now: Time, running: bool, config: &Config) -> bool {
+        let (Some(end), Some(runtime)) = (self.period_end, config.rt_runtime) else {
             unreachable!("the period ends only where there is a budget");
         };
-        let periods = now.since(end).0 / self.config.rt_period.0 + 1;
-        self.rt.used = self.rt.used.saturating_sub(Nanos(runtime.0.saturating_mul(periods)));
-        if self.rt.throttled && self.rt.used < runtime {
-            self.rt.throttled = false;
-            self.resched_if(!self.rt.queue.is_empty());
+        let periods = now.since(end).0 / config.rt_period.0 + 1;
+        self.used = self.used.saturating_sub(Nanos(runtime.0.saturating_mul(periods)));
+        let back = self.throttled && self.used < runtime;
+        if back {
+            self.throttled = false;
         }
-        let running = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_some());
-        let active = self.rt.used > Nanos::ZERO || running;
-        self.rt.period_end = active.then(|| Time(end.0 + periods * self.config.rt_period.0));
+        let active = self.used > Nanos::ZERO || running;
+        self.period_end = active.then(|| Time(end.0 + periods * config.rt_period.0));
+        back && !self.queue.is_empty()
     }
 
-    /// After the wake-up of a task as important as the running one: makes way for it if only the
-    /// running one can go elsewhere. `elsewhere` says whether a task could start on another CPU.
-    pub fn make_way(&mut self, slot: Slot, elsewhere: impl Fn(&Task<P>) -> bool) -> Resched {
-        let (Some(curr), woken) = (self.curr, slot.0) else { return Resched::No };
-        let equals = self.task(curr).rt_prio() == self.task(woken).rt_prio();
-        let movable = |at: Index| self.task(at).is_migratory() && elsewhere(self.task(at));
-        if self.resched || !equals || !movable(curr) || movable(woken) || self.is_stopped(woken) {
-            return Resched::No;
-        }
-        self.requeue_rt(woken, End::Head);
-        self.resched_if(true);
-        Resched::Yes
+    /// A task below a throttled group enters the list of those.
+    pub(crate) fn stop(&mut self, at: Index) {
+        self.nr_stopped += 1;
+        self.links.push_back(&mut self.stopped, at);
     }
 
-    /// Lets go of the most important waiting real-time task that `choose` has a CPU for. The walk
-    /// ends at tasks no more important than `floor`, what the least important CPU runs.
-    pub fn take_pushable(
-        &mut self,
-        floor: Option<RtPrio>,
-        mut choose: impl FnMut(&Task<P>) -> Option<CpuId>,
-    ) -> Option<(Box<Task<P>>, CpuId)> {
-        let running = self.curr.map(|at| self.task(at).rt_prio());
-        let walk = if self.has(Feature::RtPushPastStuck) { usize::MAX } else { 1 };
-        let head = self.rt.pushable.first()?;
-        if self.rt.is_throttled() {
-            return None;
-        }
-        if running.is_none_or(|curr| self.task(head).rt_prio() > curr) {
-            // It is about to run here.
-            self.resched = true;
-            return None;
-        }
-        let (at, to) = self
-            .rt
-            .pushable
-            .iter(&self.rt.pushable_links)
-            .take(walk)
-            .take_while(|&at| self.task(at).rt_prio() > floor)
-            .find_map(|at| Some((at, choose(self.task(at))?)))?;
-        Some((self.let_go(at), to))
+    /// The opposite of [`Rt::stop`].
+    pub(crate) fn release(&mut self, at: Index) {
+        self.nr_stopped -= 1;
+        self.links.remove(&mut self.stopped, at);
     }
 
-    /// Lets go of the most important waiting real-time task that may run on `to` and is more
-    /// important than `above`, unless it is about to preempt here.
-    pub fn take_pullable(&mut self, to: CpuId, above: Option<RtPrio>) -> Option<Box<Task<P>>> {
-        if self.rt.is_throttled() {
-            return None;
+    /// How many tasks wait below throttled groups.
+    pub(crate) fn nr_stopped(&self) -> u32 {
+        self.nr_stopped
+    }
+
+    /// The task that waits below a throttled group for longest.
+    pub(crate) fn first_stopped(&self) -> Option<Index> {
+        self.links.iter(self.stopped).next()
+    }
+
+    /// The most important of the tasks that may run but for the budget.
+    pub(crate) fn first(&self) -> Option<Index> {
+        self.queue.first()
+    }
+
+    /// The next of those after one of priority `prio`.
+    pub(crate) fn after(&self, at: Index, prio: RtPrio) -> Option<Index> {
+        self.queue.after(&self.links, at, prio)
+    }
+
+    /// Asserts the invariants of the class; `task` tells of each task what there is to know, and whether
+    /// it is below a throttled group.
+    ///
+    /// # Panics
+    /// If one does not hold, with `picture`.
+    pub(crate) fn check(&self, task: impl Fn(Index) -> (RtTask, bool), picture: &dyn Display) {
+        let (mut nr, mut boosted, mut stopped) = (0, 0, 0);
+        self.queue.check(&self.links, |at, prio| {
+            let (task, _) = task(at);
+            ensure!(picture, task.prio == prio, "{at} is in the list of {prio:?}");
+            nr += 1;
+            boosted += u32::from(task.boosted);
+            let pushable = task.migratory && !task.running;
+            let listed = self.pushable_links.contains(at);
+            ensure!(picture, pushable == listed, "{at} is pushable: {pushable}");
+        });
+        ensure!(picture, (self.nr, self.nr_boosted) == (nr, boosted), "{nr} rt, {boosted} boosted");
+        self.pushable.check(&self.pushable_links, |at, prio| {
+            ensure!(picture, task(at).0.prio == prio, "{at} is in the pushable list of {prio:?}");
+        });
+        for at in self.links.iter(self.stopped) {
+            stopped += 1;
+            ensure!(picture, task(at).1, "{at} is below a throttled group");
         }
-        let running = self.curr.and_then(|at| self.task(at).rt_prio());
-        let at = self
-            .rt
-            .pushable
-            .iter(&self.rt.pushable_links)
-            .take_while(|&at| self.task(at).rt_prio() > above)
-            .find(|&at| {
-                self.task(at).attr.affinity.contains(to) && self.task(at).rt_prio() <= running
-            })?;
-        Some(self.let_go(at))
+        ensure!(picture, stopped == self.nr_stopped, "{stopped} stopped real-time tasks");
     }
 
-    fn let_go(&mut self, at: Index) -> Box<Task<P>> {
-        self.dequeue_rt(at);
-        self.preempt_for_loss();
-        self.remove_task(at)
-    }
-
-    /// After a task left or lost its boost: it may have been what kept the others from being
-    /// throttled.
-    pub(crate) fn preempt_for_loss(&mut self) {
-        let due = self.curr.is_some_and(|curr| self.rt_wants_switch(curr));
-        self.resched_if(due);
+    /// Whether a period of the budget must run while nothing runs.
+    pub(crate) fn is_budget_used(&self) -> bool {
+        self.used > Nanos::ZERO
     }
 }

@@ -1,10 +1,10 @@
 //! A task: what is scheduled. An owned box that moves: it is in exactly one run queue, or with its
 //! host. No flag says where it is; who has the box knows.
 
-use crate::attr::{Attr, GroupId, LatencyNice, RtPrio, Slice};
+use crate::attr::{Attr, GroupId, LatencyNice, Policy, RtPrio, Slice};
 use crate::cpu::CpuId;
-use crate::fair::{Entity, Lag};
-use crate::heap::Index;
+use crate::fair::entity::{Ask, Standing};
+use crate::store::heap::Index;
 use crate::time::{Nanos, Time};
 use std::fmt;
 
@@ -28,28 +28,25 @@ impl fmt::Display for TaskId {
 
 /// A place in one run queue. It stays a task's as long as the task stays in that queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Slot(pub(crate) Index);
+pub struct QueueIndex(pub(crate) Index);
 
-impl Slot {
+impl QueueIndex {
     /// The place as a number, for a host that must keep it in a word.
     #[must_use]
     pub fn to_bits(self) -> u32 {
         self.0
     }
 
-    /// The place that [`Slot::to_bits`] gave.
+    /// The place that [`QueueIndex::to_bits`] gave.
     #[must_use]
-    pub fn from_bits(bits: u32) -> Slot {
-        Slot(bits)
+    pub fn from_bits(bits: u32) -> QueueIndex {
+        QueueIndex(bits)
     }
 }
 
 /// What is scheduled. `P` is what the host needs to run it; it is here except while the task runs.
 #[derive(Debug)]
-#[repr(C)]
 pub struct Task<P> {
-    /// First, as in a group: see [`RunQueue::entity`](crate::run_queue::RunQueue).
-    pub(crate) fair: Entity,
     /// Its name for ever.
     pub id: TaskId,
     /// The host's part; absent while the task runs.
@@ -64,7 +61,7 @@ pub struct Task<P> {
     /// Until when it ran; `None` if it never did.
     pub(crate) ran_until: Option<Time>,
     /// Where it stands against the others of its fair queue while it is in none.
-    pub(crate) lag: Lag,
+    pub(crate) standing: Standing,
     /// How much of its SCHED_RR slice is used.
     pub(crate) rr_used: Nanos,
     /// CPU time that it was charged in its life.
@@ -86,7 +83,6 @@ impl<P> Task<P> {
     }
 
     fn fresh(id: TaskId, attr: Attr, payload: P) -> Task<P> {
-        let fair = Entity::new(attr.policy.weight(), attr.latency_nice);
         Task {
             id,
             payload: Some(payload),
@@ -95,8 +91,7 @@ impl<P> Task<P> {
             inherited_group: None,
             cpu: CpuId::default(),
             ran_until: None,
-            fair,
-            lag: Lag::New { lead: 0 },
+            standing: Standing::new(0),
             rr_used: Nanos::ZERO,
             runtime: Nanos::ZERO,
         }
@@ -137,6 +132,13 @@ impl<P> Task<P> {
         self.runtime
     }
 
+    /// What it asks of the fair class.
+    pub(crate) fn ask(&self) -> Ask {
+        let Attr { policy, latency_nice, slice, .. } = self.attr;
+        let weight = policy.weight().get();
+        Ask { weight, latency_nice, slice, idle: policy == Policy::Idle }
+    }
+
     /// Whether it could run anywhere else than where it is; only then is it ever pushed or pulled.
     pub(crate) fn is_migratory(&self) -> bool {
         self.attr.affinity.len() > 1
@@ -146,7 +148,6 @@ impl<P> Task<P> {
     pub fn apply(&mut self, change: Change) {
         if let Some(policy) = change.policy {
             self.attr.policy = policy;
-            self.fair.weight = policy.weight().get();
             self.rr_used = Nanos::ZERO;
         }
         if let Some(affinity) = change.affinity {
@@ -154,15 +155,14 @@ impl<P> Task<P> {
         }
         let before = self.queue_group();
         self.attr.group = change.group.unwrap_or(self.attr.group);
-        self.inherited_group = change.inherited_group.unwrap_or(self.inherited_group);
+        self.inherited_group = change.inherited_group.applied_to(self.inherited_group);
         if self.queue_group() != before {
-            self.lag = self.lag.in_another_queue();
+            self.standing = self.standing.in_another_queue();
         }
         self.attr.slack = change.slack.unwrap_or(self.attr.slack);
         self.attr.latency_nice = change.latency_nice.unwrap_or(self.attr.latency_nice);
-        self.fair.latency_nice = self.attr.latency_nice;
-        self.attr.slice = change.slice.unwrap_or(self.attr.slice);
-        self.boost = change.boost.unwrap_or(self.boost);
+        self.attr.slice = change.slice.applied_to(self.attr.slice);
+        self.boost = change.boost.applied_to(self.boost);
     }
 }
 
@@ -179,14 +179,56 @@ pub struct Change {
     pub slack: Option<Nanos>,
     /// Another latency nice value.
     pub latency_nice: Option<LatencyNice>,
-    /// Another slice; `Some(None)` for what its latency nice makes of it.
-    pub slice: Option<Option<Slice>>,
-    /// The best real-time priority among those who wait for the task; `Some(None)` for nobody.
-    pub boost: Option<Option<RtPrio>>,
+    /// Another slice; without one it has what its latency nice makes of it.
+    pub slice: Update<Slice>,
+    /// The best real-time priority among those who wait for the task; none if nobody does.
+    pub boost: Update<RtPrio>,
     /// The lowest group in which both the task is and somebody who waits for what it holds:
     /// it competes there, and no limit of a group below holds it back, though it pays for what it
-    /// uses. `Some(None)` for its own.
-    pub inherited_group: Option<Option<GroupId>>,
+    /// uses. Without one it competes in its own.
+    pub inherited_group: Update<GroupId>,
+}
+
+/// What is asked of something that a task may have or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Update<T> {
+    /// Nothing: it stays as it is.
+    #[default]
+    Keep,
+    /// The task has none from then on.
+    Clear,
+    /// The task has this one from then on.
+    Set(T),
+}
+
+impl<T> Update<T> {
+    /// Whether anything is asked.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        !matches!(self, Update::Keep)
+    }
+
+    /// What the task has afterwards, if it had `old`.
+    #[must_use]
+    pub fn applied_to(self, old: Option<T>) -> Option<T> {
+        match self {
+            Update::Keep => old,
+            Update::Clear => None,
+            Update::Set(new) => Some(new),
+        }
+    }
+
+    /// Both requests, of which the later wins.
+    fn then(self, later: Update<T>) -> Update<T> {
+        if later.is_asked() { later } else { self }
+    }
+}
+
+/// To have exactly that.
+impl<T> From<Option<T>> for Update<T> {
+    fn from(wanted: Option<T>) -> Update<T> {
+        wanted.map_or(Update::Clear, Update::Set)
+    }
 }
 
 impl Change {
@@ -194,13 +236,13 @@ impl Change {
     pub(crate) fn moves_in_queue(&self) -> bool {
         self.policy.is_some()
             || self.group.is_some()
-            || self.boost.is_some()
-            || self.inherited_group.is_some()
+            || self.boost.is_asked()
+            || self.inherited_group.is_asked()
     }
 
     /// Whether a fair task may have another place in the queue where it is with it.
     pub(crate) fn reorders(&self) -> bool {
-        self.latency_nice.is_some() || self.slice.is_some()
+        self.latency_nice.is_some() || self.slice.is_asked()
     }
 
     /// Adds a later request; its parts win.
@@ -210,8 +252,8 @@ impl Change {
         self.group = later.group.or(self.group);
         self.slack = later.slack.or(self.slack);
         self.latency_nice = later.latency_nice.or(self.latency_nice);
-        self.slice = later.slice.or(self.slice);
-        self.boost = later.boost.or(self.boost);
-        self.inherited_group = later.inherited_group.or(self.inherited_group);
+        self.slice = self.slice.then(later.slice);
+        self.boost = self.boost.then(later.boost);
+        self.inherited_group = self.inherited_group.then(later.inherited_group);
     }
 }

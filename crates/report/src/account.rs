@@ -1,8 +1,8 @@
 //! The accounts of one CPU and of one task: what it is doing, since when, and how long it did what.
 //!
-//! An account is settled ([`CpuAccount::settle`], [`TaskAccount::settle`]) whenever what it counts
-//! changes: the span since the last settlement goes to what was done until now. So the parts of an
-//! account always sum to the time between its begin and its last settlement.
+//! A stretch of an account is closed ([`CpuAccount::close_stretch`], [`TaskAccount::close_stretch`])
+//! whenever what it counts changes: the span since the last one goes to what was done until now. So the
+//! parts of an account always sum to the time between its begin and the end of its last closed stretch.
 //!
 //! # A task
 //! Between its spawn and its exit a task is *asleep*, *queued* or *on a CPU*:
@@ -149,7 +149,7 @@ impl CpuAccount {
         self.doing
     }
 
-    /// When it began to do that, or was last settled.
+    /// When it began to do that, or its last stretch was closed.
     pub(crate) fn since(&self) -> Time {
         self.since
     }
@@ -161,12 +161,12 @@ impl CpuAccount {
     /// From `now` on the CPU does `doing`; answers what it did until now.
     #[inline]
     pub(crate) fn turn_to(&mut self, doing: Doing, now: Time) -> Doing {
-        self.settle(now);
+        self.close_stretch(now);
         std::mem::replace(&mut self.doing, doing)
     }
 
     #[inline]
-    pub(crate) fn settle(&mut self, now: Time) {
+    pub(crate) fn close_stretch(&mut self, now: Time) {
         let span = now.since(self.since);
         let part = match self.doing {
             Doing::Idle => &mut self.totals.idle,
@@ -181,7 +181,7 @@ impl CpuAccount {
         self.since = now;
     }
 
-    /// The time for which the CPU has been executing a task and that is not settled yet.
+    /// How long the open stretch is by now, if the CPU executes a task in it.
     pub(crate) fn open_execution(&self, now: Time) -> Nanos {
         match self.doing {
             Doing::Exec { .. } => now.since(self.since),
@@ -291,7 +291,7 @@ impl TaskAccount {
 
     /// The task is in `group` from now on.
     pub(crate) fn join(&mut self, group: GroupId, now: Time) -> Option<(GroupId, Nanos)> {
-        self.settle(now);
+        self.close_stretch(now);
         let runtime = self.totals.runtime;
         let first = self.moved.map_or(runtime, |moved| moved.first);
         let share = self.moved.map(|moved| (moved.group, runtime - moved.before));
@@ -311,12 +311,12 @@ impl TaskAccount {
 
     #[inline]
     fn enter(&mut self, state: State, now: Time) {
-        self.settle(now);
+        self.close_stretch(now);
         self.state = state;
     }
 
     #[inline]
-    pub(crate) fn settle(&mut self, now: Time) {
+    pub(crate) fn close_stretch(&mut self, now: Time) {
         let span = now.since(self.since);
         match self.state {
             State::Asleep => self.totals.sleep += span,
@@ -327,7 +327,7 @@ impl TaskAccount {
         self.since = now;
     }
 
-    /// The CPU that executes the task, and for how long since the last settlement.
+    /// The CPU that executes the task, and for how long since its last stretch was closed.
     pub(crate) fn open_execution(&self, now: Time) -> Option<(CpuId, Nanos)> {
         match self.state {
             State::OnCpu { cpu, executing: true, .. } => Some((cpu, now.since(self.since))),

@@ -5,7 +5,7 @@
 //! `NO_IDLE_LOAD_BALANCE`, and where a CPU only looks for anybody who waits, one measure stands for
 //! all tasks; and a pass that compares normal ones may move others. Who went where is in a trace.
 
-use runyard_engine::balance::{Balanced, Found, Moment};
+use runyard_engine::balance::{Balanced, Found, IdleKind};
 use runyard_engine::topology::Level;
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 const LEVELS: [(Level, &str); 3] =
     [(Level::Smt, "smt"), (Level::Node, "node"), (Level::Machine, "machine")];
 /// The same for the moments.
-const MOMENTS: [(Moment, &str); 3] =
-    [(Moment::Busy, "busy"), (Moment::Idle, "idle"), (Moment::NewlyIdle, "newly_idle")];
+const IDLE_KINDS: [(IdleKind, &str); 3] =
+    [(IdleKind::Busy, "busy"), (IdleKind::Idle, "idle"), (IdleKind::NewlyIdle, "newly_idle")];
 
 /// What came of the passes at one level and moment. With `IDLE_LOAD_BALANCE` a CPU may make two
 /// passes at a time, one for each measure.
@@ -57,11 +57,11 @@ pub struct BalanceReport {
 
 /// The accounts of a machine's balancing, by level and moment.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Balances([[BalanceTotals; MOMENTS.len()]; LEVELS.len()]);
+pub(crate) struct Balances([[BalanceTotals; IDLE_KINDS.len()]; LEVELS.len()]);
 
 impl Balances {
-    pub(crate) fn add(&mut self, Balanced { level, moment, found, .. }: Balanced) {
-        let totals = &mut self.0[level as usize][moment as usize];
+    pub(crate) fn add(&mut self, Balanced { level, idle_kind, found, .. }: Balanced) {
+        let totals = &mut self.0[level as usize][idle_kind as usize];
         match found {
             Found::Balance => totals.balanced += 1,
             Found::Pinned => totals.pinned += 1,
@@ -75,18 +75,18 @@ impl Balances {
         }
     }
 
-    pub(crate) fn of(&self, level: Level, moment: Moment) -> BalanceTotals {
-        self.0[level as usize][moment as usize]
+    pub(crate) fn of(&self, level: Level, idle_kind: IdleKind) -> BalanceTotals {
+        self.0[level as usize][idle_kind as usize]
     }
 
     /// A row for each level and moment with a pass, in their order.
     pub(crate) fn rows(&self) -> Vec<BalanceReport> {
         let mut rows = Vec::new();
         for (level, level_name) in LEVELS {
-            for (moment, moment_name) in MOMENTS {
-                let totals = self.of(level, moment);
+            for (idle_kind, moment) in IDLE_KINDS {
+                let totals = self.of(level, idle_kind);
                 if totals.passes() > 0 {
-                    rows.push(BalanceReport::new(level_name, moment_name, totals));
+                    rows.push(BalanceReport::new(level_name, moment, totals));
                 }
             }
         }

@@ -4,8 +4,9 @@
 //! against nothing.
 
 use crate::balance::BalanceReport;
+use crate::figure::{Figure, LatencyReport};
 use crate::groups::LimitReport;
-use crate::report::{Figure, LatencyReport, Report};
+use crate::report::Report;
 use crate::text::{self, counted, shortened};
 use crate::units::{UNKNOWN, count_cell, percent_cell, ratio_cell, span_cell};
 use std::collections::BTreeMap;

@@ -22,7 +22,7 @@ use crate::account::{CpuAccount, CpuTotals, Doing, TaskAccount, TaskTotals};
 use crate::balance::{BalanceReport, BalanceTotals, Balances};
 use crate::history::History;
 use runyard_engine::attr::{GroupId, Policy};
-use runyard_engine::balance::Moment;
+use runyard_engine::balance::IdleKind;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
@@ -115,8 +115,8 @@ impl Collector {
             }
             history.reach(now);
         }
-        self.cpus.iter_mut().for_each(|cpu| cpu.settle(now));
-        self.tasks.iter_mut().for_each(|task| task.settle(now));
+        self.cpus.iter_mut().for_each(|cpu| cpu.close_stretch(now));
+        self.tasks.iter_mut().for_each(|task| task.close_stretch(now));
         if cfg!(debug_assertions) {
             self.check();
         }
@@ -269,10 +269,10 @@ impl Totals {
         self.0.counts
     }
 
-    /// What came of balancing at `level` and `moment`.
+    /// What came of balancing at `level`, by CPUs that were as busy or idle as that.
     #[must_use]
-    pub fn balance(&self, level: Level, moment: Moment) -> BalanceTotals {
-        self.0.balances.of(level, moment)
+    pub fn balance(&self, level: Level, idle_kind: IdleKind) -> BalanceTotals {
+        self.0.balances.of(level, idle_kind)
     }
 
     /// What came of balancing, wherever there was a pass.

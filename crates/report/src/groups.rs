@@ -3,10 +3,10 @@
 //! What was executed follows from the events. What a limit did does not, since a budget is drawn
 //! without a word about it: the host hands over what the scheduler counted ([`Usage`]).
 
-use crate::report::Figure;
+use crate::figure::Figure;
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::limit::{Limit, Usage, UsageOnCpu};
+use runyard_engine::limits::{Limit, Usage, UsageOnCpu};
 use runyard_engine::time::Nanos;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;

@@ -1,7 +1,7 @@
 //! The wake-up latencies of one task: count, minimum, maximum and mean exactly, percentiles within
 //! 1 %, in at most 4 KiB and in none at all before the first sample.
 //!
-//! Up to [`FEW`] samples are kept as they are: a run may have a million tasks that wake up a few
+//! Up to [`EXACT_SAMPLES`] samples are kept as they are: a run may have a million tasks that wake up a few
 //! times each. From then on they are counted in buckets whose size grows with their value.
 //!
 //! **Error.** A bucket starts at `low`, ends before `low + 2 * (low / 100) + 1` and is represented
@@ -23,7 +23,7 @@ use std::fmt;
 
 /// How many samples are kept as they are, in 2 KiB. A `Vec` of them never has room for more than
 /// twice as many, so they too stay within 4 KiB however it grows.
-const FEW: usize = 256;
+const EXACT_SAMPLES: usize = 256;
 
 /// The number of buckets: 1326 that reach from 0 ns to beyond one hour, and the open last one.
 const BUCKETS: usize = 1327;
@@ -106,7 +106,7 @@ impl Histogram {
         self.min = self.min.min(value.0);
         self.max = self.max.max(value.0);
         match &mut self.samples {
-            Samples::Few(few) if few.len() < FEW => few.push(value.0),
+            Samples::Few(few) if few.len() < EXACT_SAMPLES => few.push(value.0),
             Samples::Few(few) => {
                 let mut buckets = Buckets::of(few);
                 buckets.add(bucket_of(value.0));
@@ -397,7 +397,7 @@ mod tests {
         let long = of((0..1000).map(|_| HOUR.0).chain([week - 1, week]));
         assert_eq!(long.quantile(1000), Some(Nanos(week)));
         assert!(long.quantile(500).unwrap().0.abs_diff(HOUR.0) * 100 <= HOUR.0);
-        assert_eq!(of([u64::MAX; FEW + 1]).quantile(1), Some(Nanos(u64::MAX)));
+        assert_eq!(of([u64::MAX; EXACT_SAMPLES + 1]).quantile(1), Some(Nanos(u64::MAX)));
     }
 
     #[test]
@@ -436,8 +436,8 @@ mod tests {
         });
         let value = prop_oneof![value, Just(0), 900_000..1_100_000_u64].boxed();
         prop_oneof![
-            prop::collection::vec(value.clone(), 1..FEW + 2),
-            prop::collection::vec(value, 1..4 * FEW),
+            prop::collection::vec(value.clone(), 1..EXACT_SAMPLES + 2),
+            prop::collection::vec(value, 1..4 * EXACT_SAMPLES),
         ]
     }
 
@@ -489,7 +489,7 @@ mod tests {
             for permille in [at, 0, 500, 900, 990, 999, 1000] {
                 let (want, got) = (exact(&values, permille), histogram.quantile(permille).unwrap());
                 prop_assert!(got.0.abs_diff(want) * 100 <= want, "p{permille}: {got:?} for {want}");
-                prop_assert!(count > FEW as u64 || got.0 == want, "few samples are exact");
+                prop_assert!(count > EXACT_SAMPLES as u64 || got.0 == want, "few samples are exact");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What the CPUs did when: how the totals of a run came about, in bounded memory.
 //!
-//! Two things are kept, both from what the accounts settle ([`History::add`]), so their sums are
-//! the accounts':
+//! Two things are kept, both from the stretches that the accounts close ([`History::add`]), so their
+//! sums are the accounts':
 //! * *steps*: the time that each kind of work took in each of at most [`STEPS`] equal spans of the
 //!   run, for the machine and for the busy time of its first [`LANES`] CPUs. When the run outgrows
 //!   them, the spans become twice as wide and neighbours are added up. A width is a power of two,

@@ -11,8 +11,8 @@
 mod account;
 mod balance;
 mod change;
-mod claims;
 mod collect;
+mod figure;
 mod groups;
 mod histogram;
 mod history;
@@ -29,16 +29,16 @@ mod units;
 pub use account::{CpuTotals, TaskTotals};
 pub use balance::{BalanceReport, BalanceTotals};
 pub use change::Changes;
-pub use claims::{Claim, Claims, Experiment, Verdict};
 pub use collect::{Collector, Counts, Totals};
+pub use figure::{Figure, LatencyReport};
 pub use groups::{GroupCpuReport, GroupInfo, GroupReport, GroupUsage, LimitReport, group_reports};
 pub use histogram::Histogram;
 pub use report::{
-    CpuReport, EngineReport, Figure, LatencyReport, MachineReport, Report, RunInfo, SCHEMA,
-    TaskInfo, TaskReport, TimersReport, Violation,
+    CpuReport, EngineReport, MachineReport, Report, RunInfo, SCHEMA, TaskInfo, TaskReport,
+    TimersReport, Violation,
 };
 pub use series::{CpuHistory, Distribution, HistoryReport, distributions};
 pub use stretches::Stretches;
-pub use text::{Checks, render};
+pub use text::{Checks, render, table};
 pub use timeline::{Names, timeline};
 pub use trace::TraceForm;

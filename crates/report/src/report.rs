@@ -8,8 +8,8 @@
 use crate::account::TaskTotals;
 use crate::balance::BalanceReport;
 use crate::collect::{Counts, Totals};
+use crate::figure::{Figure, LatencyReport, sum};
 use crate::groups::{GroupInfo, GroupReport, group_reports};
-use crate::histogram::Histogram;
 use crate::json::{self, Rows};
 use crate::series::{Distribution, HistoryReport, distributions};
 use runyard_engine::attr::{GroupId, Policy};
@@ -21,9 +21,6 @@ use std::io;
 
 /// The name and version of the report's form.
 pub const SCHEMA: &str = "runyard.report/1";
-
-/// A count, or a span in nanoseconds; `None` if the host cannot know it.
-pub type Figure = Option<u64>;
 
 /// What a host knows about a run besides its events.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -191,28 +188,6 @@ pub struct TaskReport {
     pub thread: String,
 }
 
-/// Spans of time: exact count, minimum, mean and maximum; percentiles within 1 %. All but the
-/// count are `None` if it is 0.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LatencyReport {
-    /// How many there were.
-    pub count: Figure,
-    /// The shortest.
-    pub min_ns: Figure,
-    /// The mean, rounded down.
-    pub mean_ns: Figure,
-    /// What half of them did not exceed.
-    pub p50_ns: Figure,
-    /// What 90 % of them did not exceed.
-    pub p90_ns: Figure,
-    /// What 99 % of them did not exceed.
-    pub p99_ns: Figure,
-    /// What 99.9 % of them did not exceed.
-    pub p999_ns: Figure,
-    /// The longest.
-    pub max_ns: Figure,
-}
-
 /// Timers other than the ticks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimersReport {
@@ -299,24 +274,6 @@ impl Report {
     }
 }
 
-impl LatencyReport {
-    /// The figures of `latencies`.
-    #[must_use]
-    pub fn new(latencies: &Histogram) -> LatencyReport {
-        let figure = |span: Option<Nanos>| span.map(|span| span.0);
-        LatencyReport {
-            count: Some(latencies.count()),
-            min_ns: figure(latencies.min()),
-            mean_ns: figure(latencies.mean()),
-            p50_ns: figure(latencies.quantile(500)),
-            p90_ns: figure(latencies.quantile(900)),
-            p99_ns: figure(latencies.quantile(990)),
-            p999_ns: figure(latencies.quantile(999)),
-            max_ns: figure(latencies.max()),
-        }
-    }
-}
-
 impl From<Counts> for TimersReport {
     fn from(counts: Counts) -> TimersReport {
         TimersReport {
@@ -326,11 +283,6 @@ impl From<Counts> for TimersReport {
             cancelled: Some(counts.timers_cancelled),
         }
     }
-}
-
-/// The sum of a figure over `rows`; `None` if it is unknown for one of them.
-pub(crate) fn sum<T>(rows: &[T], figure: impl FnMut(&T) -> Figure) -> Figure {
-    rows.iter().map(figure).sum()
 }
 
 fn cpu_reports(cpus: usize, totals: &Totals) -> Vec<CpuReport> {

@@ -1,9 +1,9 @@
 //! What of a report is drawn and not only read: the machine's time in steps, and distributions of
 //! wake-up latencies. A saved report has them, so a chart can be made of it later.
 
+use crate::figure::LatencyReport;
 use crate::histogram::Histogram;
 use crate::history::{History, LANES};
-use crate::report::LatencyReport;
 use runyard_engine::time::Nanos;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,16 +1,14 @@
 //! A report as text for people: the machine in tables like `mpstat`'s, the tasks, the task
-//! groups and what their limits did, what came of balancing if somebody was moved or should have been, then what the checks found. Plain ASCII that
-//! fits into 110 columns as long as the figures are ordinary.
+//! groups and what their limits did, what came of balancing if somebody was moved or should have been,
+//! then what the checks found. Plain ASCII that fits into 110 columns as long as the figures are ordinary.
 //!
 //! Long lists are cut to their busiest rows, which stay in the report's order; a line says how many
 //! are left out.
 
 use crate::balance::BalanceReport;
+use crate::figure::{Figure, LatencyReport, sum};
 use crate::groups::{GroupReport, LimitReport};
-use crate::report::{
-    CpuReport, EngineReport, Figure, LatencyReport, Report, TaskReport, TimersReport, Violation,
-    sum,
-};
+use crate::report::{CpuReport, EngineReport, Report, TaskReport, TimersReport, Violation};
 use crate::units::{UNKNOWN, count, count_cell, percent_cell, rate_cell, span, span_cell};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use runyard_engine::features::{Feature, Features};
@@ -335,8 +333,9 @@ fn verdict(report: &Report, checks: Checks) -> String {
     text
 }
 
-/// An empty table whose first `left` columns are text, the others numbers.
-pub(crate) fn table(header: &[&str], left: usize) -> Table {
+/// An empty table with these titles, whose first `left` columns are text, the others numbers.
+#[must_use]
+pub fn table(header: &[&str], left: usize) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(

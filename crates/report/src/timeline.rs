@@ -10,7 +10,7 @@
 use crate::text::{printable, wrap};
 use crate::units::{count, span};
 use runyard_engine::attr::GroupId;
-use runyard_engine::balance::{Balanced, Found, Measure, Moment};
+use runyard_engine::balance::{Balanced, Found, IdleKind, Measure};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
@@ -294,7 +294,7 @@ fn in_words(what: &What, at: Time, names: &dyn Names) -> String {
     }
 }
 
-fn in_words_balanced(Balanced { level, moment, measure, found }: Balanced) -> String {
+fn in_words_balanced(Balanced { level, idle_kind, measure, found }: Balanced) -> String {
     let whose = match measure {
         Measure::All => "tasks",
         Measure::Normal => "normal tasks",
@@ -305,10 +305,10 @@ fn in_words_balanced(Balanced { level, moment, measure, found }: Balanced) -> St
         Level::Node => "node",
         Level::Machine => "machine",
     };
-    let when = match moment {
-        Moment::Busy => "",
-        Moment::Idle => ", being idle",
-        Moment::NewlyIdle => ", about to be idle",
+    let when = match idle_kind {
+        IdleKind::Busy => "",
+        IdleKind::Idle => ", being idle",
+        IdleKind::NewlyIdle => ", about to be idle",
     };
     let what = match found {
         Found::Balance => "nothing to do".to_owned(),

@@ -1,7 +1,7 @@
 //! What came of balancing: counted by level and moment, and where it is shown.
 
 use proptest::prelude::*;
-use runyard_engine::balance::{Balanced, Found, Measure, Moment};
+use runyard_engine::balance::{Balanced, Found, IdleKind, Measure};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::time::Time;
@@ -12,21 +12,21 @@ use runyard_report::{
 };
 
 const LEVELS: [Level; 3] = [Level::Smt, Level::Node, Level::Machine];
-const MOMENTS: [Moment; 3] = [Moment::Busy, Moment::Idle, Moment::NewlyIdle];
+const IDLE_KINDS: [IdleKind; 3] = [IdleKind::Busy, IdleKind::Idle, IdleKind::NewlyIdle];
 const MEASURES: [Measure; 3] = [Measure::All, Measure::Normal, Measure::Idle];
 
 /// The totals of a run in which CPUs balanced so, one after the other.
-fn totals_of(told: &[(Level, Moment, Measure, Found)]) -> Totals {
+fn totals_of(told: &[(Level, IdleKind, Measure, Found)]) -> Totals {
     let mut collector = Collector::default();
-    for (at, &(level, moment, measure, found)) in (0..).zip(told) {
-        let what = What::Balanced(Balanced { level, moment, measure, found });
+    for (at, &(level, idle_kind, measure, found)) in (0..).zip(told) {
+        let what = What::Balanced(Balanced { level, idle_kind, measure, found });
         collector.event(&Event { at: Time(at), cpu: CpuId(at as u16 % 4), what });
         collector.check();
     }
     collector.finish(Time(1_000))
 }
 
-fn report(told: &[(Level, Moment, Measure, Found)]) -> Report {
+fn report(told: &[(Level, IdleKind, Measure, Found)]) -> Report {
     let info = RunInfo { scenario: "s".to_owned(), host: "sim".to_owned(), ..RunInfo::default() };
     Report::new(info, &totals_of(told))
 }
@@ -35,14 +35,14 @@ fn report(told: &[(Level, Moment, Measure, Found)]) -> Report {
 fn some() -> Report {
     let (all, normal, idle) = (Measure::All, Measure::Normal, Measure::Idle);
     report(&[
-        (Level::Machine, Moment::NewlyIdle, all, Found::Nothing),
-        (Level::Machine, Moment::Busy, normal, Found::Nothing),
-        (Level::Machine, Moment::Busy, normal, Found::Running),
-        (Level::Node, Moment::Busy, normal, Found::Balance),
-        (Level::Node, Moment::Busy, idle, Found::Tasks(3)),
-        (Level::Node, Moment::Busy, normal, Found::Tasks(2)),
-        (Level::Node, Moment::Idle, all, Found::Pinned),
-        (Level::Machine, Moment::NewlyIdle, all, Found::Tasks(1_000)),
+        (Level::Machine, IdleKind::NewlyIdle, all, Found::Nothing),
+        (Level::Machine, IdleKind::Busy, normal, Found::Nothing),
+        (Level::Machine, IdleKind::Busy, normal, Found::Running),
+        (Level::Node, IdleKind::Busy, normal, Found::Balance),
+        (Level::Node, IdleKind::Busy, idle, Found::Tasks(3)),
+        (Level::Node, IdleKind::Busy, normal, Found::Tasks(2)),
+        (Level::Node, IdleKind::Idle, all, Found::Pinned),
+        (Level::Machine, IdleKind::NewlyIdle, all, Found::Tasks(1_000)),
     ])
 }
 
@@ -71,7 +71,7 @@ fn rows_are_by_level_then_moment_and_only_where_somebody_balanced() {
 fn each_level_and_moment_has_its_name() {
     let told: Vec<_> = LEVELS
         .iter()
-        .flat_map(|&level| MOMENTS.map(|moment| (level, moment, Measure::All, Found::Balance)))
+        .flat_map(|&level| IDLE_KINDS.map(|kind| (level, kind, Measure::All, Found::Balance)))
         .collect();
     let rows = report(&told).balance;
     let named: Vec<_> = rows.iter().map(|it| (it.level.as_str(), it.moment.as_str())).collect();
@@ -107,7 +107,7 @@ machine  newly idle       2         0       0       1  1,000      0
 #[test]
 fn the_text_is_silent_where_nobody_was_to_be_moved() {
     let shown = |found| {
-        let told = [(Level::Node, Moment::Busy, Measure::Normal, found)];
+        let told = [(Level::Node, IdleKind::Busy, Measure::Normal, found)];
         render(&report(&told), Checks::NotDone).contains("\nbalance ")
     };
     let all = [Found::Balance, Found::Pinned, Found::Nothing, Found::Tasks(1)];
@@ -137,15 +137,15 @@ fn compared(before: &Report, after: &Report) -> Vec<String> {
 #[test]
 fn compare_tells_how_many_were_moved_if_that_differs() {
     let told = [
-        (Level::Node, Moment::Busy, Measure::All, Found::Tasks(2)),
-        (Level::Machine, Moment::Busy, Measure::All, Found::Tasks(1)),
+        (Level::Node, IdleKind::Busy, Measure::All, Found::Tasks(2)),
+        (Level::Machine, IdleKind::Busy, Measure::All, Found::Tasks(1)),
     ];
     let (few, many, none) = (report(&told), some(), report(&[]));
     let expected = ["moved by balance 3 1,005 335", "taken by balance 0 1 -"];
     assert_eq!(compared(&few, &many), expected);
     assert_eq!(compared(&many, &many), [""; 0]);
     assert_eq!(compared(&few, &none), ["moved by balance 3 - -"], "it may be an older report");
-    let still = report(&[(Level::Node, Moment::Busy, Measure::All, Found::Balance)]);
+    let still = report(&[(Level::Node, IdleKind::Busy, Measure::All, Found::Balance)]);
     assert_eq!(compared(&still, &none), [""; 0], "nobody was moved in either");
 }
 
@@ -159,9 +159,9 @@ fn any_found() -> impl Strategy<Value = Found> {
     ]
 }
 
-fn any_told() -> impl Strategy<Value = (Level, Moment, Measure, Found)> {
-    let (level, moment) = (prop::sample::select(&LEVELS[..]), prop::sample::select(&MOMENTS[..]));
-    (level, moment, prop::sample::select(&MEASURES[..]), any_found())
+fn any_told() -> impl Strategy<Value = (Level, IdleKind, Measure, Found)> {
+    let (level, kind) = (prop::sample::select(&LEVELS[..]), prop::sample::select(&IDLE_KINDS[..]));
+    (level, kind, prop::sample::select(&MEASURES[..]), any_found())
 }
 
 proptest! {
@@ -171,8 +171,8 @@ proptest! {
     ) {
         let (totals, mut rows) = (totals_of(&told), report(&told).balance.into_iter().peekable());
         for level in LEVELS {
-            for moment in MOMENTS {
-                let of: Vec<_> = told.iter().filter(|it| (it.0, it.1) == (level, moment)).collect();
+            for kind in IDLE_KINDS {
+                let of: Vec<_> = told.iter().filter(|it| (it.0, it.1) == (level, kind)).collect();
                 let number = |is: fn(Found) -> bool| of.iter().filter(|it| is(it.3)).count() as u64;
                 let expected = BalanceTotals {
                     balanced: number(|found| found == Found::Balance),
@@ -185,7 +185,7 @@ proptest! {
                     }).sum(),
                     taken: number(|found| found == Found::Running),
                 };
-                prop_assert_eq!(totals.balance(level, moment), expected);
+                prop_assert_eq!(totals.balance(level, kind), expected);
                 let passes = number(|found| found != Found::Running);
                 prop_assert_eq!(expected.passes(), passes);
                 if passes > 0 {

@@ -2,7 +2,7 @@
 
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::limit::{Limit, Usage, UsageOnCpu};
+use runyard_engine::limits::{Limit, Usage, UsageOnCpu};
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::html::{self, Run};
 use runyard_report::{

@@ -36,8 +36,8 @@ static ALLOCATOR: Allocator = Allocator::system();
 /// Which part of all CPUs the requests ask for: a service that has to be quick is seldom fuller.
 const LOAD: f64 = 0.45;
 /// What a request computes, on average and at most.
-const MEAN: Duration = Duration::from_micros(300);
-const MOST: Duration = Duration::from_millis(3);
+const MEAN_COST: Duration = Duration::from_micros(300);
+const MAX_COST: Duration = Duration::from_millis(3);
 /// For how long a request computes before it lets others run.
 const POLL: Duration = Duration::from_micros(200);
 /// Between two looks of a request at its clock, in steps of a hash: some 10 us.
@@ -235,7 +235,7 @@ struct Draws {
 
 impl Draws {
     fn new(seed: u64, cpus: usize) -> Draws {
-        let pause = MEAN.div_f64(LOAD * cpus as f64);
+        let pause = MEAN_COST.div_f64(LOAD * cpus as f64);
         Draws { random: Pcg64Mcg::seed_from_u64(seed), pause }
     }
 
@@ -244,7 +244,7 @@ impl Draws {
     }
 
     fn work(&mut self) -> Duration {
-        self.exponential(MEAN).min(MOST)
+        self.exponential(MEAN_COST).min(MAX_COST)
     }
 
     fn exponential(&mut self, mean: Duration) -> Duration {

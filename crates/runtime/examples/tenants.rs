@@ -50,8 +50,8 @@ static OVER: AtomicBool = AtomicBool::new(false);
 /// Tenants that behave, how often each asks in a second, and for what, on average and at the most.
 const GOOD: usize = 3;
 const RATE: f64 = 150.0;
-const MEAN: Duration = Duration::from_micros(300);
-const MOST: Duration = Duration::from_millis(3);
+const MEAN_COST: Duration = Duration::from_micros(300);
+const MAX_COST: Duration = Duration::from_millis(3);
 /// The one that does not.
 const ABUSER: usize = GOOD;
 const ABUSES: f64 = 20.0;
@@ -264,7 +264,8 @@ impl Load {
             let mut at = 0.0;
             while at < self.seconds {
                 at += exponential(1.0 / rate);
-                let cost = Duration::from_secs_f64(exponential(MEAN.as_secs_f64())).min(MOST);
+                let cost =
+                    Duration::from_secs_f64(exponential(MEAN_COST.as_secs_f64())).min(MAX_COST);
                 let cost = if tenant == ABUSER { ABUSE } else { cost };
                 all.push(Arrival { at: Duration::from_secs_f64(at), tenant, cost });
             }

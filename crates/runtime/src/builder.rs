@@ -4,12 +4,12 @@ use crate::group::Group;
 use crate::os;
 use crate::primitives::{Arc, Ordering, lock};
 use crate::runtime::current;
-use crate::shared::{Birth, Shared};
+use crate::shared::{NewTask, Shared};
 use crate::task::{self, Asked, Cell, JoinHandle};
 use crate::time::nanos;
 use crate::worker::Worker;
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
-use runyard_engine::task::{Change, TaskId};
+use runyard_engine::task::{Change, TaskId, Update};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -78,14 +78,14 @@ impl Task {
     /// How much later than asked its timers may expire: none while it is real-time.
     #[must_use]
     pub fn slack(&self) -> Duration {
-        Duration::from_nanos(self.cell.slack().0)
+        Duration::from_nanos(self.cell.slack.of_timers().0)
     }
 
     /// How much later than asked its timers may expire, from the next one that it arms on, and those of
     /// the tasks that it spawns from now on. A real-time task has no slack, but keeps this for them and
     /// for when it is fair.
     pub fn set_slack(&self, slack: Duration) {
-        self.cell.ask(|asked| asked.slack = nanos(slack));
+        self.cell.slack.ask(nanos(slack));
         self.cell.shared.has_heirs.store(true, Ordering::Release);
     }
 
@@ -120,7 +120,7 @@ impl Task {
     pub fn set_slice(&self, slice: Option<Slice>) {
         self.cell.ask(|asked| asked.slice = slice);
         self.cell.shared.has_heirs.store(true, Ordering::Release);
-        self.change(Change { slice: Some(slice), ..Change::default() });
+        self.change(Change { slice: slice.into(), ..Change::default() });
     }
 
     /// The task group that was asked for it last, if any.
@@ -201,7 +201,8 @@ pub struct TaskBuilder {
     latency_nice: Option<LatencyNice>,
     slice: Option<Slice>,
     reset_on_fork: bool,
-    group: Option<Option<Group>>,
+    /// Kept is the group of the task that spawns it.
+    group: Update<Group>,
     name: Option<String>,
 }
 
@@ -287,7 +288,7 @@ impl TaskBuilder {
     /// The task group that it is in, or none. That of the task that spawns it if not said.
     #[must_use]
     pub fn group<'a>(mut self, group: impl Into<Option<&'a Group>>) -> TaskBuilder {
-        self.group = Some(group.into().cloned());
+        self.group = group.into().cloned().into();
         self
     }
 
@@ -330,18 +331,21 @@ impl TaskBuilder {
         let mut attr = Attr::normal(shared.all().clone());
         attr.policy = self.policy.unwrap_or(attr.policy);
         let spawner = spawner(shared);
-        if let Some(asked) = asked_of(spawner.as_deref()) {
-            attr.slack = asked.slack;
-            if !asked.reset_on_fork {
-                (attr.latency_nice, attr.slice) = (asked.latency_nice, asked.slice);
-            }
+        if let Some(asked) = asked_of(spawner.as_deref())
+            && !asked.reset_on_fork
+        {
+            (attr.latency_nice, attr.slice) = (asked.latency_nice, asked.slice);
         }
-        attr.slack = self.slack.map_or(attr.slack, nanos);
+        let inherited = spawner.as_ref().map_or(Attr::DEFAULT_SLACK, |cell| cell.slack.asked());
+        let slack = self.slack.map_or(inherited, nanos);
         if let Some(nice) = self.latency_nice {
             attr.latency_nice = allowed(shared, nice).unwrap_or_else(|error| panic!("{error}"));
         }
         attr.slice = self.slice.or(attr.slice);
-        let group = self.group.unwrap_or_else(|| group_of(spawner.as_deref()));
+        let group = match self.group {
+            Update::Keep => group_of(spawner.as_deref()),
+            asked => asked.applied_to(None),
+        };
         assert_same_runtime(group.as_ref(), shared);
         attr.group = group.as_ref().map_or(GroupId::ROOT, Group::id);
         if (self.latency_nice, self.slice, self.slack) != (None, None, None) {
@@ -351,7 +355,7 @@ impl TaskBuilder {
             attr.affinity = shared.cpus_among(cpus);
         }
         let (reset_on_fork, name) = (self.reset_on_fork, self.name);
-        shared.spawn(future, Birth { attr, reset_on_fork, group, name })
+        shared.spawn(future, NewTask { attr, slack, reset_on_fork, group, name })
     }
 }
 

@@ -12,13 +12,14 @@ use crate::builder::LatencyNiceError;
 use crate::limit::Limit;
 use crate::os;
 use crate::primitives::{Arc, Mutex, Ordering, lock};
-use crate::shared::{Doorbells, Shared};
+use crate::shared::{KickNow, Shared};
 use crate::task::{Cell, without_preemption};
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
-use runyard_engine::limit::BadLimit;
+use runyard_engine::limits::BadLimit;
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::Change;
 use runyard_engine::time::Nanos;
-use runyard_smp::groups::{GroupSpec, TooManyGroups};
+use runyard_smp::groups::TooManyGroups;
 use std::fmt;
 use std::iter::successors;
 use std::time::Duration;
@@ -112,8 +113,8 @@ impl Group {
         without_preemption(|| {
             let mut asked = lock(&self.inner.limit);
             *asked = limit;
-            let bells = &mut Doorbells(shared);
-            shared.machine.set_limit(os::thread::now(), self.id(), new, bells);
+            let fx = &mut KickNow(shared);
+            shared.machine.set_limit(os::thread::now(), self.id(), new, fx);
         });
         // Who is held back now may have what others wait for.
         for cell in shared.cells() {
@@ -180,8 +181,8 @@ impl Group {
 impl Drop for Inner {
     fn drop(&mut self) {
         without_preemption(|| {
-            let bells = &mut Doorbells(&self.shared);
-            self.shared.machine.remove_group(os::thread::now(), self.id, bells);
+            let fx = &mut KickNow(&self.shared);
+            self.shared.machine.remove_group(os::thread::now(), self.id, fx);
         });
     }
 }

@@ -23,10 +23,10 @@ use crate::shared::{MAX_WORKERS, Shared};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Nanos;
 
-/// Between two looks while somebody runs.
-const LOOK: Nanos = Nanos::from_millis(1);
-/// And while nobody does.
-const REST: Nanos = Nanos::from_millis(100);
+/// Between two looks of the keeper while a task runs.
+const BUSY_INTERVAL: Nanos = Nanos::from_millis(1);
+/// Between two looks while none does.
+const IDLE_INTERVAL: Nanos = Nanos::from_millis(100);
 
 /// Where the keeper and the maker wait.
 #[derive(Debug)]
@@ -140,7 +140,8 @@ pub(crate) fn make(shared: &Arc<Shared>) {
             );
         }
         keeper.maker.store(0, Ordering::SeqCst);
-        os::futex::wait(&keeper.orders, orders, Some(os::thread::now() + REST));
+        let until = os::thread::now() + IDLE_INTERVAL;
+        os::futex::wait(&keeper.orders, orders, Some(until));
     }
 }
 
@@ -166,7 +167,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
             busy = true;
             rescue.at_look(shared, maker.looks);
         }
-        let until = os::thread::now() + if busy { LOOK } else { REST };
+        let until = os::thread::now() + if busy { BUSY_INTERVAL } else { IDLE_INTERVAL };
         os::futex::wait(&shared.keeper.calls, calls, Some(until));
     }
 }

@@ -103,7 +103,7 @@ pub use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio, Slice};
 #[cfg(not(loom))]
 pub use runyard_engine::features::{Feature, Features};
 #[cfg(not(loom))]
-pub use runyard_engine::limit::BadLimit;
+pub use runyard_engine::limits::BadLimit;
 #[cfg(not(loom))]
 pub use task::{JoinError, JoinHandle};
 
@@ -113,11 +113,10 @@ pub mod sync {
     pub use crate::mutex::{Lock, Mutex, MutexGuard};
 }
 
-/// What benchmarks compare preemption with, and what tests disturb it with. No part of the interface.
+/// What tests disturb the runtime with. No part of the interface.
 #[cfg(not(loom))]
 #[doc(hidden)]
-pub mod floor {
-    pub use crate::os::floor::{Way, handoffs, ring_everybody};
+pub mod trial {
     pub use crate::os::trial::OneLock;
 }
 

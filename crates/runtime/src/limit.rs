@@ -1,7 +1,7 @@
 //! Limits of task groups as users say them, and what they come to on this machine.
 
 use crate::time::nanos;
-use runyard_engine::limit::{self, BadLimit};
+use runyard_engine::limits::{self, BadLimit};
 use runyard_engine::time::Nanos;
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl Limit {
     #[must_use]
     pub fn percent_of_machine(percent: f64) -> Limit {
         let amount = Amount::PercentOfMachine(percent);
-        Limit { amount, period: limit::Limit::PERIOD, burst: Nanos::ZERO, per_cpu: false }
+        Limit { amount, period: limits::Limit::PERIOD, burst: Nanos::ZERO, per_cpu: false }
     }
 
     /// Another period. A short one lets nobody wait for long, and costs more interrupts.
@@ -66,7 +66,7 @@ impl Limit {
     }
 
     /// What it comes to in a runtime of `cpus` that may use so much CPU time in each second.
-    pub(crate) fn of(self, capacity: Nanos, cpus: usize) -> Result<limit::Limit, BadLimit> {
+    pub(crate) fn of(self, capacity: Nanos, cpus: usize) -> Result<limits::Limit, BadLimit> {
         let Limit { amount, period, burst, per_cpu } = self;
         let parts = if per_cpu { cpus as u64 } else { 1 };
         let runtime = match amount {
@@ -77,7 +77,7 @@ impl Limit {
                 Nanos((all * percent / 100.0 / parts as f64).round() as u64)
             }
         };
-        limit::Limit::new(runtime, period, burst, per_cpu)
+        limits::Limit::new(runtime, period, burst, per_cpu)
     }
 }
 

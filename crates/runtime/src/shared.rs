@@ -15,20 +15,20 @@ use crate::primitives::{
 };
 use crate::quota;
 use crate::runtime::{Builder, Entered};
-use crate::task::{Asked, Cell, Guarded, Job, JoinHandle, Todo, without_preemption};
+use crate::task::{Asked, Cell, Guarded, Job, JoinHandle, NewCell, Todo, without_preemption};
 use crate::timers;
 use crate::worker::{Worker, ring};
-use runyard_engine::attr::{Attr, GroupId, LatencyNice};
+use runyard_engine::attr::{Attr, LatencyNice};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::{Event, What};
-use runyard_engine::limit::BadLimit;
+use runyard_engine::limits::BadLimit;
+use runyard_engine::limits::Throttling;
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::{Change, TaskId};
-use runyard_engine::throttle::Throttling;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
-use runyard_smp::groups::GroupSpec;
 use runyard_smp::machine::{Effects, Machine, TaskOf};
 use slab::Slab;
 use std::future::Future;
@@ -75,10 +75,8 @@ pub(crate) struct Shared {
     /// Whether foreign code is stopped.
     pub(crate) preempts: bool,
     observer: Option<Arc<dyn Observer>>,
-    /// For each CPU, whether the observer knows its real-time tasks to be throttled.
-    throttled: Box<[AtomicBool]>,
-    /// For each CPU, what limits did to task groups there and the observer does not know yet: at most
-    /// one thing for each group.
+    /// For each CPU, what is throttled there or not any more and the observer does not know yet: at most
+    /// one entry for each task group, and one for the real-time tasks.
     throttlings: Box<[Mutex<Vec<Throttling>>]>,
     /// How much CPU time there is in a second.
     pub(crate) capacity: Nanos,
@@ -102,10 +100,11 @@ pub(crate) struct Shared {
     growing: Mutex<()>,
 }
 
-/// What a new task is born with.
+/// What is asked for a task that is spawned.
 #[derive(Debug)]
-pub(crate) struct Birth {
+pub(crate) struct NewTask {
     pub(crate) attr: Attr,
+    pub(crate) slack: Nanos,
     pub(crate) reset_on_fork: bool,
     pub(crate) group: Option<Group>,
     pub(crate) name: Option<String>,
@@ -150,10 +149,10 @@ impl Drop for Fatal {
     }
 }
 
-/// What the machine asks for, done at once.
-pub(crate) struct Doorbells<'a>(pub(crate) &'a Shared);
+/// What the machine asks for: a CPU that is to switch is kicked at once.
+pub(crate) struct KickNow<'a>(pub(crate) &'a Shared);
 
-impl Effects<Job> for Doorbells<'_> {
+impl Effects<Job> for KickNow<'_> {
     fn kick(&mut self, cpu: CpuId) {
         ring(self.0, cpu);
     }
@@ -163,15 +162,15 @@ impl Effects<Job> for Doorbells<'_> {
     }
 }
 
-/// As [`Doorbells`], but the CPU of the calling worker, which is in a poll that probably ends soon,
-/// has time until then.
-struct Gently<'a> {
+/// As [`KickNow`], but the CPU of the calling worker, which is in a poll that probably ends soon,
+/// is not kicked before that.
+struct DeferOwnKick<'a> {
     shared: &'a Shared,
     own: CpuId,
     kicked: bool,
 }
 
-impl Effects<Job> for Gently<'_> {
+impl Effects<Job> for DeferOwnKick<'_> {
     fn kick(&mut self, cpu: CpuId) {
         if cpu == self.own {
             self.kicked = true;
@@ -201,7 +200,8 @@ impl Shared {
         let machine = Machine::with_room(config, &[GroupSpec::ROOT], max_groups);
         let machine = machine.expect("the defaults fit together");
         machine.reserve(FIRST_ROOM + max_groups);
-        let noted = || Vec::with_capacity(if builder.observer.is_some() { max_groups } else { 0 });
+        let most = if builder.observer.is_some() { max_groups + 1 } else { 0 };
+        let noted = || Vec::with_capacity(most);
         let throttlings = topology.iter().map(|_| Mutex::new(noted())).collect();
         let cpus = topology.iter();
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -223,7 +223,6 @@ impl Shared {
             has_heirs: AtomicBool::new(false),
             preempts,
             observer: builder.observer,
-            throttled: topology.iter().map(|_| AtomicBool::new(false)).collect(),
             throttlings,
             capacity: limit::capacity(topology.cpus(), quota::of_this_process()),
             max_groups,
@@ -367,8 +366,8 @@ impl Shared {
         self.machine.config().topology.iter().any(|cpu| self.machine.is_wanted(cpu))
     }
 
-    /// A task blocks.
-    pub(crate) fn settle(&self, task: TaskOf<Job>) {
+    /// Parks a task that has blocked, or wakes it if it was woken meanwhile.
+    pub(crate) fn park_blocked(&self, task: TaskOf<Job>) {
         let cell = &task.payload.as_ref().expect("a blocked task has its payload").cell;
         let cell = cell.clone();
         if let Some((task, since)) = cell.park(task) {
@@ -407,27 +406,26 @@ impl Shared {
     /// Brings a task to a run queue: to the caller's, if the caller is in a poll there and both are
     /// fair. It waits for the end of that poll then, though not for long.
     fn queue(&self, now: Time, task: TaskOf<Job>, is_new: bool) {
-        let fair = task.rt_prio().is_none();
-        let poll = fair.then(|| self.here(Worker::cpu_of_poll).flatten()).flatten();
-        let bells = &mut Doorbells(self);
-        let Some(own) = poll else {
+        let poll = self.here(Worker::cpu_of_poll).flatten();
+        let fx = &mut KickNow(self);
+        let Some(own) = poll.filter(|_| task.rt_prio().is_none()) else {
             match is_new {
-                true => self.machine.spawn(now, task, bells),
+                true => self.machine.spawn(now, task, poll, fx),
                 false => {
                     let waker = self.here(|worker| worker.owns().then(|| worker.cpu()));
-                    self.machine.wake(now, task, waker.flatten(), bells)
+                    self.machine.wake(now, task, waker.flatten(), fx)
                 }
             };
             return;
         };
-        let gently = &mut Gently { shared: self, own, kicked: false };
+        let fx = &mut DeferOwnKick { shared: self, own, kicked: false };
         let to = match is_new {
-            true => self.machine.spawn_sync(now, task, own, gently),
-            false => self.machine.wake_sync(now, task, own, gently),
+            true => self.machine.spawn_sync(now, task, own, fx),
+            false => self.machine.wake_sync(now, task, own, fx),
         };
-        if gently.kicked || to == own {
+        if fx.kicked || to == own {
             let owns = self.here(|worker| {
-                worker.look_soon(now, gently.kicked);
+                worker.look_soon(now, fx.kicked);
                 worker.owns()
             });
             if owns != Some(true) {
@@ -456,7 +454,7 @@ impl Shared {
 
     /// Carries out a request for the task that `control` belongs to.
     pub(crate) fn change(&self, control: &Control, change: Change) {
-        self.machine.change(os::thread::now(), control, change, &mut Doorbells(self));
+        self.machine.change(os::thread::now(), control, change, &mut KickNow(self));
     }
 
     /// Those of `cpus` that this runtime has.
@@ -472,14 +470,15 @@ impl Shared {
         here
     }
 
-    pub(crate) fn spawn<F>(self: &Arc<Shared>, future: F, birth: Birth) -> JoinHandle<F::Output>
+    pub(crate) fn spawn<F>(self: &Arc<Shared>, future: F, new: NewTask) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
         let id = TaskId(self.next_task.fetch_add(1, Ordering::Relaxed));
-        let Birth { attr, reset_on_fork, group, name } = birth;
-        let (used, cell) = self.enroll(id, name, Asked::new(&attr, reset_on_fork));
+        let NewTask { attr, slack, reset_on_fork, group, name } = new;
+        let asked = Asked::new(&attr, reset_on_fork);
+        let (used, cell) = self.enroll(NewCell { id, name, asked, slack });
         if let Some(group) = group {
             without_preemption(|| *lock(&cell.membership) = Membership::of(group));
         }
@@ -507,9 +506,6 @@ impl Shared {
         without_preemption(|| {
             let now = os::thread::now();
             task.set_cpu(self.here(Worker::cpu).unwrap_or_default());
-            if let Some(cpu) = self.here(Worker::cpu_of_poll).flatten() {
-                self.machine.fork(now, &mut task, cpu);
-            }
             self.tell(task.cpu(), || What::Spawn { task: id });
             self.tell_wake(&task, now);
             self.queue(now, task, true);
@@ -524,12 +520,7 @@ impl Shared {
 
     /// Puts a new task among the live ones, where there is room for it on every CPU: its cell, and
     /// the box of one that is over, if there is one.
-    fn enroll(
-        self: &Arc<Shared>,
-        id: TaskId,
-        name: Option<String>,
-        asked: Asked,
-    ) -> (Option<TaskOf<Job>>, Arc<Cell>) {
+    fn enroll(self: &Arc<Shared>, new: NewCell) -> (Option<TaskOf<Job>>, Arc<Cell>) {
         without_preemption(|| {
             let live = self.nr_live.fetch_add(1, Ordering::SeqCst) + 1;
             if live > self.room.load(Ordering::Acquire) {
@@ -539,9 +530,9 @@ impl Shared {
             let nth = self.part();
             let mut used = lock(&self.parts[nth]).boxes.pop();
             let old = used.as_mut().and_then(|used| used.payload.take()).map(|job| job.cell);
-            let cell = Cell::renewed(old, self, id, name, asked);
-            let place =
-                Place::new(nth, lock(&self.parts[nth]).live.insert(Live::Task(cell.clone())));
+            let cell = Cell::renewed(old, self, new);
+            let live = lock(&self.parts[nth]).live.insert(Live::Task(cell.clone()));
+            let place = Place::new(nth, live);
             cell.place.store(place.0, Ordering::Release);
             if self.closed.load(Ordering::SeqCst) {
                 cell.abort();
@@ -633,7 +624,7 @@ impl Shared {
         self.closed.store(true, Ordering::SeqCst);
         // Who waits for budget is to end too.
         without_preemption(|| {
-            self.machine.lift_limits(os::thread::now(), &mut Doorbells(self));
+            self.machine.lift_limits(os::thread::now(), &mut KickNow(self));
         });
         self.cells().for_each(|cell| cell.abort());
         while self.nr_live.load(Ordering::SeqCst) > 0 {
@@ -650,8 +641,8 @@ impl Shared {
         }
     }
 
-    /// Tells the observer, if there is one, which task groups wait for budget on `cpu`, and whether its
-    /// real-time tasks do, if that has changed. For the owner of the slot.
+    /// Tells the observer, if there is one, what is throttled on `cpu` and was not before, and the
+    /// reverse. For the owner of the slot.
     pub(crate) fn tell_throttling(&self, cpu: CpuId) {
         if self.observer.is_none() {
             return;
@@ -660,30 +651,26 @@ impl Shared {
             let mut noted = lock(&self.throttlings[cpu.index()]);
             (!noted.is_empty()).then(|| noted.remove(0))
         };
-        while let Some(Throttling { group, begins }) = first() {
-            self.tell(cpu, || throttling(group, begins));
-        }
-        let throttled = self.machine.is_closed(cpu);
-        if throttled != self.throttled[cpu.index()].swap(throttled, Ordering::Relaxed) {
-            self.tell(cpu, || throttling(GroupId::ROOT, throttled));
+        while let Some(throttling) = first() {
+            self.tell(cpu, || throttling.into());
         }
     }
 
-    /// A task group was throttled on `cpu`, or is not any more. The lock of the run queue is held: the
-    /// owner of the slot tells of it later, if it is still so.
+    /// Something is throttled on `cpu`, or is not any more. The lock of the run queue is held: the owner
+    /// of the slot tells of it later, if it is still so.
     fn note_throttling(&self, cpu: CpuId, throttling: Throttling) {
         if self.observer.is_none() {
             return;
         }
         let mut noted = lock(&self.throttlings[cpu.index()]);
-        match noted.iter().position(|before| before.group == throttling.group) {
+        match noted.iter().position(|before| before.what == throttling.what) {
             Some(at) => drop(noted.remove(at)),
             None => noted.push(throttling),
         }
     }
 
     /// What a limit comes to here.
-    pub(crate) fn limit_of(&self, limit: Limit) -> Result<runyard_engine::limit::Limit, BadLimit> {
+    pub(crate) fn limit_of(&self, limit: Limit) -> Result<runyard_engine::limits::Limit, BadLimit> {
         limit.of(self.capacity, self.slots.len())
     }
 
@@ -707,13 +694,6 @@ impl Shared {
         for part in &self.parts {
             drop(std::mem::take(&mut lock(part).boxes));
         }
-    }
-}
-
-fn throttling(group: GroupId, begins: bool) -> What {
-    match begins {
-        true => What::Throttled { group },
-        false => What::Unthrottled { group },
     }
 }
 

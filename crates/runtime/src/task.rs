@@ -63,13 +63,11 @@ enum Parking {
     Note(Runnable, Time),
 }
 
-/// What was asked for a task last.
+/// What was asked for a task last, but for its [`Slack`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) policy: Policy,
-    /// Tasks inherit it that it spawns.
-    pub(crate) slack: Nanos,
-    /// These two as well, unless it resets on fork.
+    /// Tasks inherit these two that it spawns, unless it resets on fork.
     pub(crate) latency_nice: LatencyNice,
     pub(crate) slice: Option<Slice>,
     pub(crate) reset_on_fork: bool,
@@ -77,14 +75,62 @@ pub(crate) struct Asked {
 
 impl Asked {
     pub(crate) fn new(attr: &Attr, reset_on_fork: bool) -> Asked {
-        let Attr { policy, slack, latency_nice, slice, .. } = *attr;
-        Asked { policy, slack, latency_nice, slice, reset_on_fork }
+        let Attr { policy, latency_nice, slice, .. } = *attr;
+        Asked { policy, latency_nice, slice, reset_on_fork }
+    }
+}
+
+/// How much later than asked the timers of a task may expire, and whether it is real-time: then they may
+/// not at all, but the task keeps its slack for the tasks that it spawns and for when it is fair. In one
+/// word, since each timer that is armed asks for it. The run queues have no use for it, so the
+/// [`Attr`] that they know does not follow.
+#[derive(Debug)]
+pub(crate) struct Slack(AtomicU64);
+
+impl Slack {
+    /// Above the slack, which is 292 years at the most.
+    const REAL_TIME: u64 = 1 << 63;
+
+    fn new(asked: Nanos, policy: Policy) -> Slack {
+        let slack = Slack(AtomicU64::new(0));
+        slack.ask(asked);
+        slack.follow(policy);
+        slack
     }
 
-    /// How much later than asked the task's timers may expire; real-time tasks have no slack.
-    pub(crate) fn slack(self) -> Nanos {
-        if self.policy.rt_prio().is_some() { Nanos::ZERO } else { self.slack }
+    /// That of the task's timers.
+    pub(crate) fn of_timers(&self) -> Nanos {
+        let word = self.0.load(Ordering::Relaxed);
+        if word & Slack::REAL_TIME == 0 { Nanos(word) } else { Nanos::ZERO }
     }
+
+    /// What was asked for last: tasks inherit it that the task spawns.
+    pub(crate) fn asked(&self) -> Nanos {
+        Nanos(self.0.load(Ordering::Relaxed) & !Slack::REAL_TIME)
+    }
+
+    pub(crate) fn ask(&self, slack: Nanos) {
+        let asked = slack.0.min(!Slack::REAL_TIME);
+        let with = |word: u64| Some(word & Slack::REAL_TIME | asked);
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with);
+    }
+
+    /// The task has this policy from now on.
+    fn follow(&self, policy: Policy) {
+        match policy.rt_prio() {
+            Some(_) => self.0.fetch_or(Slack::REAL_TIME, Ordering::Relaxed),
+            None => self.0.fetch_and(!Slack::REAL_TIME, Ordering::Relaxed),
+        };
+    }
+}
+
+/// What the cell of a new task is made of.
+#[derive(Debug)]
+pub(crate) struct NewCell {
+    pub(crate) id: TaskId,
+    pub(crate) name: Option<String>,
+    pub(crate) asked: Asked,
+    pub(crate) slack: Nanos,
 }
 
 /// What a task shares with its wakers and handles.
@@ -108,9 +154,7 @@ pub(crate) struct Cell {
     pub(crate) shared: Arc<Shared>,
     /// Its place among the runtime's live tasks.
     pub(crate) place: AtomicU64,
-    /// How much later than asked its timers may expire: what `asked` comes to, and changes with it, for
-    /// who arms them.
-    slack: AtomicU64,
+    pub(crate) slack: Slack,
     pub(crate) control: Control,
     pub(crate) asked: Mutex<Asked>,
     /// Its lock is held while the task changes groups.
@@ -125,14 +169,14 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    pub(crate) fn new(shared: Arc<Shared>, id: TaskId, name: Option<String>, asked: Asked) -> Cell {
+    fn new(shared: Arc<Shared>, NewCell { id, name, asked, slack }: NewCell) -> Cell {
         Cell {
             shared,
             place: AtomicU64::new(0),
             id,
             name,
             control: Control::default(),
-            slack: AtomicU64::new(asked.slack().0),
+            slack: Slack::new(slack, asked.policy),
             asked: Mutex::new(asked),
             membership: Mutex::default(),
             inheritance: Mutex::default(),
@@ -148,28 +192,22 @@ impl Cell {
     }
 
     /// A new task's cell: an old one that nobody knows any more, if there is one.
-    pub(crate) fn renewed(
-        old: Option<Arc<Cell>>,
-        shared: &Arc<Shared>,
-        id: TaskId,
-        name: Option<String>,
-        asked: Asked,
-    ) -> Arc<Cell> {
+    pub(crate) fn renewed(old: Option<Arc<Cell>>, shared: &Arc<Shared>, new: NewCell) -> Arc<Cell> {
         if let Some(mut old) = old
             && let Some(cell) = Arc::get_mut(&mut old)
         {
-            cell.renew(id, name, asked);
+            cell.renew(new);
             return old;
         }
-        Arc::new(Cell::new(shared.clone(), id, name, asked))
+        Arc::new(Cell::new(shared.clone(), new))
     }
 
     /// As [`Cell::new`], in the same runtime.
-    fn renew(&mut self, id: TaskId, name: Option<String>, asked: Asked) {
+    fn renew(&mut self, NewCell { id, name, asked, slack }: NewCell) {
         self.id = id;
         self.name = name;
         self.control = Control::default();
-        self.slack = AtomicU64::new(asked.slack().0);
+        self.slack = Slack::new(slack, asked.policy);
         self.asked = Mutex::new(asked);
         self.membership = Mutex::default();
         self.inheritance = Mutex::default();
@@ -188,12 +226,8 @@ impl Cell {
         without_preemption(|| {
             let mut asked = lock(&self.asked);
             change(&mut asked);
-            self.slack.store(asked.slack().0, Ordering::Relaxed);
+            self.slack.follow(asked.policy);
         });
-    }
-
-    pub(crate) fn slack(&self) -> Nanos {
-        Nanos(self.slack.load(Ordering::Relaxed))
     }
 
     /// Whether the future is gone, by its end or by being dropped.

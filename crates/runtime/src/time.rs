@@ -88,7 +88,7 @@ impl Future for Sleep {
 
 /// What the task allows in whose poll this is called.
 fn tasks_slack() -> Nanos {
-    os::local::task(|task| task.map_or(Attr::DEFAULT_SLACK, |cell| cell.slack()))
+    os::local::task(|task| task.map_or(Attr::DEFAULT_SLACK, |cell| cell.slack.of_timers()))
 }
 
 pub(crate) fn nanos(span: Duration) -> Nanos {

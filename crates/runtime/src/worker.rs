@@ -1,8 +1,8 @@
 //! Kernel threads that run tasks: the scheduling loop. What the doorbell does to it: [`stop`].
 //!
-//! A worker owns a slot while it runs tasks ([`crate::handoff`]). Foreign code runs with `off` at
-//! zero and may be stopped at any instruction; the runtime's own code runs with `off` above zero
-//! and is never stopped, only told (H3). A task that was stopped keeps its thread: its job is now
+//! A worker owns a slot while it runs tasks ([`crate::handoff`]). Foreign code runs with
+//! `preempt_count` at zero and may be stopped at any instruction; the runtime's own code runs with it
+//! above zero and is never stopped, only told (H3). A task that was stopped keeps its thread: its job is now
 //! to resume that worker, and it is scheduled like any other.
 
 mod stop;
@@ -15,11 +15,11 @@ use crate::primitives::{
     Arc, AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, compiler_fence,
     lock,
 };
-use crate::shared::{Doorbells, Shared};
+use crate::shared::{KickNow, Shared};
 use crate::task::{Cell, Job, Todo};
 use async_task::Runnable;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::event::{self, What};
+use runyard_engine::event::What;
 use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
@@ -37,7 +37,7 @@ const SPINS_PER_READ: u32 = 16;
 /// How long a task that was woken or spawned by one in a poll waits for that poll to end, while
 /// another CPU is idle or it should preempt: long beside most polls and what a signal costs (5 us,
 /// at most once in so long), short beside what people notice.
-const SOON: Nanos = Nanos::from_micros(200);
+const POLL_GRACE: Nanos = Nanos::from_micros(200);
 
 /// As a moment that is over, a timer that is not set is due to be.
 const UNSET: u64 = 0;
@@ -53,9 +53,6 @@ mod later {
     /// Somebody waits who should preempt.
     pub(super) const KICK: u32 = 2;
 }
-
-/// What a decision comes to: who was released, and who is next.
-type Decision = (Option<(TaskOf<Job>, Released)>, Option<(TaskId, Job)>);
 
 /// The engine's part of a task that blocks in the kernel.
 #[derive(Debug, Default)]
@@ -84,7 +81,7 @@ pub(crate) struct Worker {
     /// (a) The slot that it owns, or owned last: written by who gives it one.
     slot: AtomicU32,
     /// (o) Above zero: not to be stopped.
-    off: AtomicU32,
+    preempt_count: AtomicU32,
     /// (o) How often it was let go on at an unsafe point.
     graces: AtomicU32,
     /// (o) What CPU time it had used the last time.
@@ -135,7 +132,7 @@ impl Worker {
             tid: AtomicI32::new(0),
             is_ready: AtomicU32::new(0),
             slot: AtomicU32::new(slot.0.into()),
-            off: AtomicU32::new(1),
+            preempt_count: AtomicU32::new(1),
             graces: AtomicU32::new(0),
             used: AtomicU64::new(0),
             stopped: AtomicU64::new(0),
@@ -240,8 +237,9 @@ impl Worker {
                 let worker = shared.worker(worker).expect(ALIVE);
                 let job = worker.put_away();
                 let curr = Some(job.cell.id);
-                let (task, next) = self.decide(os::thread::now(), Prev::Blocked(job), curr);
-                let (task, _) = task.expect("a blocked task is released");
+                let Switch { next, released } =
+                    self.decide(os::thread::now(), Prev::Blocked(job), curr);
+                let (task, _) = released.expect("a blocked task is released");
                 worker.leave_in_kernel(task);
                 match next {
                     Some((id, job)) => (Prev::Preempted(job), Some(id)),
@@ -263,13 +261,13 @@ impl Worker {
             self.shared.tell(cpu, || What::Overhead);
             let now = os::thread::now();
             self.expire(cpu, now, std::mem::take(&mut idled));
-            let (released, next) = self.decide(now, prev, curr);
+            let Switch { next, released } = self.decide(now, prev, curr);
             match released {
                 Some((task, Released::Exited)) => {
                     let cell = over.take().expect("its poll has just ended");
                     self.shared.ended(task, cell);
                 }
-                Some((task, _)) => self.shared.settle(task),
+                Some((task, _)) => self.shared.park_blocked(task),
                 None => {}
             }
             let Some((id, Job { cell, todo })) = next else {
@@ -287,23 +285,17 @@ impl Worker {
         }
     }
 
-    /// Schedules the own CPU: who left it for good or for now, and who has it from now on.
-    fn decide(&self, now: Time, prev: Prev<Job>, curr: Option<TaskId>) -> Decision {
+    /// Schedules the own CPU. `curr` is the task that `prev` is about.
+    fn decide(&self, now: Time, prev: Prev<Job>, curr: Option<TaskId>) -> Switch<Job> {
         let cpu = self.cpu();
-        let how = match prev {
-            Prev::Idle => None,
-            Prev::Preempted(_) => Some(event::Left::Preempted),
-            Prev::Yielded(_) => Some(event::Left::Yielded),
-            Prev::Blocked(_) => Some(event::Left::Blocked),
-            Prev::Exited => Some(event::Left::Exited),
-        };
-        let Switch { next, released } =
-            self.shared.machine.schedule(now, cpu, prev, &mut Doorbells(&self.shared));
-        next.iter().for_each(|(_, job)| self.shared.tell_of_quiet_wake(cpu, &job.cell));
-        let id = next.as_ref().map(|&(id, _)| id);
-        self.shared.tell(cpu, || What::Switch { prev: curr.zip(how), next: id });
+        let left = curr.zip(prev.left());
+        let switch = self.shared.machine.schedule(now, cpu, prev, &mut KickNow(&self.shared));
+        let next_job = switch.next.iter();
+        next_job.for_each(|(_, job)| self.shared.tell_of_quiet_wake(cpu, &job.cell));
+        let next = switch.next.as_ref().map(|&(id, _)| id);
+        self.shared.tell(cpu, || What::Switch { prev: left, next });
         self.shared.tell_throttling(cpu);
-        (released, next)
+        switch
     }
 
     /// Polls a task, and tells what became of it; its cell, if it is over. When this returns the
@@ -321,8 +313,8 @@ impl Worker {
         let slot = self.shared.slot(self.cpu());
         let entered = slot.enter(self.id);
         self.arm(now);
-        self.set_off(0);
-        // A signal that came while `off` was set left its mark.
+        self.set_preempt_count(0);
+        // A signal that came while the count was above zero left its mark.
         let left = if entered && !slot.calls(self.id) {
             self.in_poll.store(true, Ordering::Relaxed);
             os::local::with_task(&cell, || runnable.run());
@@ -334,7 +326,7 @@ impl Worker {
         } else {
             Some(runnable)
         };
-        self.set_off(1);
+        self.set_preempt_count(1);
         while self.shared.slot(self.cpu()).leave(self.id).is_none() && !self.shared.is_over() {
             self.come_back();
         }
@@ -401,8 +393,8 @@ impl Worker {
         let what = if kicked { later::KICK } else { later::WAITER };
         self.later.fetch_max(what, Ordering::Relaxed);
         let armed = Time(self.armed.load(Ordering::Relaxed));
-        if armed <= now || armed > now + SOON {
-            self.set_timer(now + SOON);
+        if armed <= now || armed > now + POLL_GRACE {
+            self.set_timer(now + POLL_GRACE);
         }
     }
 
@@ -433,9 +425,9 @@ impl Worker {
         self.since.store(0, Ordering::Relaxed);
     }
 
-    fn set_off(&self, off: u32) {
+    fn set_preempt_count(&self, count: u32) {
         compiler_fence(Ordering::SeqCst);
-        self.off.store(off, Ordering::Relaxed);
+        self.preempt_count.store(count, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
     }
 
@@ -469,8 +461,8 @@ impl Worker {
     /// Runs `section`, which is going to block in the kernel, without the slot, and queues for one
     /// after it. With the slot, if it cannot be given away.
     pub(crate) fn blocking<R>(&self, section: impl FnOnce() -> R) -> R {
-        self.set_off(self.off.load(Ordering::Relaxed) + 1);
-        let alone = self.off.load(Ordering::Relaxed) == 1;
+        self.set_preempt_count(self.preempt_count.load(Ordering::Relaxed) + 1);
+        let alone = self.preempt_count.load(Ordering::Relaxed) == 1;
         let given = alone && self.owns() && self.shared.take_slot(self.cpu(), self.id);
         let is_outermost = !self.deaf.swap(true, Ordering::Relaxed);
         let _end = Blocking { worker: self, given, is_outermost };
@@ -586,7 +578,7 @@ impl Worker {
         }
         self.serves.store(true, Ordering::Relaxed);
         let mut any = false;
-        while let Some(expired) = shared.machine.expire(now, cpu, walk, &mut Doorbells(shared)) {
+        while let Some(expired) = shared.machine.expire(now, cpu, walk, &mut KickNow(shared)) {
             any = true;
             let Expired::Timer(expiry) = expired else { continue };
             shared.fire(now, cpu, expiry);

@@ -12,7 +12,7 @@ use runyard::{Task, spawn, time};
 use std::time::{Duration, Instant};
 
 #[global_allocator]
-static ALLOCATOR: runyard::floor::OneLock = runyard::floor::OneLock::new();
+static ALLOCATOR: runyard::trial::OneLock = runyard::trial::OneLock::new();
 
 /// Seen failing: no end, as a worker freed what was over while a stopped task had the lock.
 #[test]

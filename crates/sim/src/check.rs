@@ -10,12 +10,12 @@
 use crate::cpu::Doing;
 use crate::program::Waiting;
 use crate::sim::{Observer, Sim};
-use runyard_engine::attr::{GroupId, RtPrio};
+use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
+use runyard_engine::limits::LATEST_REFILL;
 use runyard_engine::run_queue::{Importance, RunQueue};
 use runyard_engine::task::{Task, TaskId};
-use runyard_engine::throttle::LATEST_REFILL;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Window;
 
@@ -187,7 +187,7 @@ impl<O: Observer> Sim<'_, O> {
 
     /// No CPU in a waiting real-time task's affinity runs anything less important.
     fn check_rt_affinity(&mut self) {
-        let running: Vec<_> = self.cpus.iter().map(|cpu| self.settled_level(cpu.id)).collect();
+        let running: Vec<_> = self.cpus.iter().map(|cpu| self.settled_importance(cpu.id)).collect();
         let mut found = None;
         for cpu in self.cpus.iter().filter(|cpu| cpu.is_settled()) {
             self.machine.inspect(cpu.id, |rq| {
@@ -197,8 +197,8 @@ impl<O: Observer> Sim<'_, O> {
                 let curr = rq.curr().map(|task| task.id);
                 for (_, task) in rq.competing().filter(|(_, task)| Some(task.id) != curr) {
                     let Some(prio) = task.rt_prio() else { continue };
-                    let beaten =
-                        |cpu: &CpuId| running[cpu.index()].is_some_and(|run| run < Some(prio));
+                    let prio = Importance::Rt(prio);
+                    let beaten = |cpu: &CpuId| running[cpu.index()].is_some_and(|run| run < prio);
                     if let Some(on) = task.attr().affinity.iter().find(beaten) {
                         found = Some((task.id, cpu.id, on));
                     }
@@ -215,11 +215,14 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// The real-time priority that a CPU runs at; `None` if it is unsettled or takes none.
-    fn settled_level(&self, cpu: CpuId) -> Option<Option<RtPrio>> {
+    /// How important the task is that a CPU runs; `None` if it is unsettled or takes no real-time task.
+    fn settled_importance(&self, cpu: CpuId) -> Option<Importance> {
         let open = self.machine.inspect(cpu, |rq| rq.load().level != Importance::Closed);
         let settled = open && self.cpus[cpu.index()].is_settled();
-        settled.then(|| self.machine.inspect(cpu, |rq| rq.curr().and_then(Task::rt_prio)))
+        settled.then(|| {
+            let prio = self.machine.inspect(cpu, |rq| rq.curr().and_then(Task::rt_prio));
+            prio.map_or(Importance::Normal, Importance::Rt)
+        })
     }
 
     /// A timer is run within its window.

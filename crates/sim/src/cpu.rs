@@ -37,8 +37,6 @@ pub(crate) struct Cpu {
     pub(crate) inbound: u32,
     /// What this CPU has to say is held back.
     pub(crate) silent: bool,
-    /// Its real-time tasks wait for their budget, as was told.
-    pub(crate) throttled: bool,
     /// For when the timer hardware is set.
     pub(crate) programmed: Time,
     /// When it will interrupt, which may be later.
@@ -58,7 +56,6 @@ impl Cpu {
             kick_in_flight: false,
             inbound: 0,
             silent: false,
-            throttled: false,
             programmed: Time::MAX,
             interrupt_at: Time::MAX,
             waste: None,

@@ -9,11 +9,10 @@ use crate::calendar::Due;
 use crate::cpu::Doing;
 use crate::program::{Todo, Waiting};
 use crate::sim::{Observer, Sim};
-use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::event::{Left, What};
+use runyard_engine::event::What;
 use runyard_engine::features::Feature;
-use runyard_engine::run_queue::{Expired, Prev, RunQueue};
+use runyard_engine::run_queue::{Expired, Prev};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{Expiry, Walk};
@@ -48,7 +47,6 @@ impl<O: Observer> Sim<'_, O> {
         let mut cost = self.woken_up(cpu) + self.costs.timer_interrupt(cpu);
         cost += self.walk(cpu, if idle { Walk::Idle } else { Walk::Busy });
         self.carry_out();
-        self.tell_throttling(cpu, self.cpus[cpu.index()].task());
         self.here = None;
         self.spend(cpu, cost);
     }
@@ -86,24 +84,6 @@ impl<O: Observer> Sim<'_, O> {
             self.spend(cpu, cost);
         }
         some
-    }
-
-    /// Tells whether the real-time tasks of `cpu` wait for their budget, if that has changed. It is
-    /// used up only where a real-time task was `charged`.
-    fn tell_throttling(&mut self, cpu: CpuId, charged: Option<TaskId>) {
-        let rt = charged.is_some_and(|task| self.tasks[task.index()].rt_prio().is_some());
-        if !rt && !self.cpus[cpu.index()].throttled {
-            return;
-        }
-        let throttled = self.machine.inspect(cpu, RunQueue::is_rt_throttled);
-        if throttled != std::mem::replace(&mut self.cpus[cpu.index()].throttled, throttled) {
-            let group = GroupId::ROOT;
-            let what = match throttled {
-                true => What::Throttled { group },
-                false => What::Unthrottled { group },
-            };
-            self.tell(cpu, what);
-        }
     }
 
     /// Another CPU's request to reschedule arrives.
@@ -169,29 +149,23 @@ impl<O: Observer> Sim<'_, O> {
     pub(crate) fn reschedule(&mut self, cpu: CpuId) {
         let curr = self.cpus[cpu.index()].curr.take();
         match curr {
-            Some((task, work)) => {
-                self.switch(cpu, Some((task, Left::Preempted)), Prev::Preempted(work));
-            }
+            Some((task, work)) => self.switch(cpu, Some(task), Prev::Preempted(work)),
             None => self.switch(cpu, None, Prev::Idle),
         }
     }
 
-    /// Switches, because the running task leaves.
-    pub(crate) fn leave(&mut self, cpu: CpuId, how: Left) {
+    /// Switches, because the running task leaves, as `how` has it.
+    pub(crate) fn leave(&mut self, cpu: CpuId, how: impl FnOnce(Work<()>) -> Prev<Work<()>>) {
         let (task, work) = self.cpus[cpu.index()].curr.take().expect("a task leaves its CPU");
-        let prev = match how {
-            Left::Preempted => Prev::Preempted(work),
-            Left::Yielded => Prev::Yielded(work),
-            Left::Blocked => Prev::Blocked(work),
-            Left::Exited => Prev::Exited,
-        };
-        self.switch(cpu, Some((task, how)), prev);
+        self.switch(cpu, Some(task), how(work));
     }
 
-    fn switch(&mut self, cpu: CpuId, prev: Option<(TaskId, Left)>, how: Prev<Work<()>>) {
+    /// `curr` is the task that `prev` is about.
+    fn switch(&mut self, cpu: CpuId, curr: Option<TaskId>, prev: Prev<Work<()>>) {
         self.here = Some(cpu);
         self.cpus[cpu.index()].resched = false;
-        let switch = self.machine.schedule(self.now, cpu, how, &mut self.fx);
+        let left = curr.zip(prev.left());
+        let switch = self.machine.schedule(self.now, cpu, prev, &mut self.fx);
         if let Some((parked, _)) = switch.released {
             let program = &mut self.tasks[parked.id.index()];
             if !program.done {
@@ -200,12 +174,11 @@ impl<O: Observer> Sim<'_, O> {
         }
         let next = switch.next.as_ref().map(|&(task, _)| task);
         self.cpus[cpu.index()].curr = switch.next;
-        self.tell(cpu, What::Switch { prev, next });
-        self.tell_throttling(cpu, prev.map(|(task, _)| task));
+        self.tell(cpu, What::Switch { prev: left, next });
         self.carry_out();
         self.here = None;
         self.program_timer(cpu);
-        let changed = next.is_some() && next != prev.map(|(task, _)| task);
+        let changed = next.is_some() && next != curr;
         let cost = if changed { self.costs.context_switch(cpu) } else { Nanos::ZERO };
         self.spend(cpu, cost);
     }

@@ -49,8 +49,7 @@ pub(crate) struct Program<'s> {
     pub(crate) parked: Option<TaskOf<Work<()>>>,
     /// What was asked of the engine for it last.
     pub(crate) attr: Attr,
-    /// The policy, the task group and the latency nice with which it began.
-    pub(crate) first: (Policy, GroupId, LatencyNice),
+    pub(crate) began: Began,
     /// What those who wait for its mutexes lend it, if those inherit.
     pub(crate) lent: Lent,
     /// It gave a mutex back: its donors may be fewer.
@@ -59,8 +58,8 @@ pub(crate) struct Program<'s> {
     pub(crate) waiting: Waiting,
     /// Somebody chose to wake it and will come to do so.
     pub(crate) owed: bool,
-    /// Whom it has still to wake, and since when they could run.
-    pub(crate) wakes: VecDeque<(TaskId, Time)>,
+    /// What it has still to wake.
+    pub(crate) wakes: VecDeque<Wakeup>,
     /// Mutexes that it holds.
     pub(crate) holds: Vec<ObjectId>,
     /// When its own periodic timers are due next.
@@ -71,16 +70,38 @@ pub(crate) struct Program<'s> {
     pub(crate) timer_zero: Time,
     pub(crate) done: bool,
     pub(crate) draws: Pcg64Mcg,
-    /// An instant, and how many steps were taken at it.
-    pub(crate) steps_at: (Time, u32),
+    pub(crate) steps: StepsAtOnce,
     pub(crate) cursor: Cursor,
     /// What its log says of the round that it is in, if one is asked for.
     pub(crate) log: Option<Box<Log>>,
 }
 
+/// What was asked for a task when it began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Began {
+    pub(crate) policy: Policy,
+    pub(crate) group: GroupId,
+    pub(crate) latency_nice: LatencyNice,
+}
+
+/// A task that another one is to wake.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wakeup {
+    pub(crate) task: TaskId,
+    /// Since when it could run.
+    pub(crate) since: Time,
+}
+
+/// How many steps a task took at an instant, the last one at which it took any.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StepsAtOnce {
+    pub(crate) at: Time,
+    pub(crate) count: u32,
+}
+
 /// What a [`Program`] is made of.
 #[derive(Debug)]
-pub(crate) struct Birth {
+pub(crate) struct NewProgram {
     pub(crate) id: SpecId,
     pub(crate) name: String,
     pub(crate) attr: Attr,
@@ -89,14 +110,18 @@ pub(crate) struct Birth {
 }
 
 impl<'s> Program<'s> {
-    pub(crate) fn new(scenario: &'s Scenario, birth: Birth) -> Program<'s> {
-        let Birth { id, name, attr, delay, draws } = birth;
+    pub(crate) fn new(scenario: &'s Scenario, new: NewProgram) -> Program<'s> {
+        let NewProgram { id, name, attr, delay, draws } = new;
         Program {
             spec: &scenario.tasks[id.0 as usize],
             name,
             control: Arc::new(Control::default()),
             parked: None,
-            first: (attr.policy, attr.group, attr.latency_nice),
+            began: Began {
+                policy: attr.policy,
+                group: attr.group,
+                latency_nice: attr.latency_nice,
+            },
             attr,
             lent: Lent::default(),
             donors_left: false,
@@ -110,7 +135,7 @@ impl<'s> Program<'s> {
             timer_zero: Time::ZERO + delay,
             done: false,
             draws,
-            steps_at: (Time::ZERO, 0),
+            steps: StepsAtOnce::default(),
             cursor: Cursor::default(),
             log: None,
         }

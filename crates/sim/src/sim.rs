@@ -15,17 +15,16 @@ use crate::calendar::{Calendar, Due};
 use crate::check::Violation;
 use crate::cost::CostModel;
 use crate::cpu::Cpu;
-use crate::program::{Birth, FIRST_CPU, Program};
+use crate::program::{FIRST_CPU, NewProgram, Program};
 use runyard_engine::attr::{GroupId, LatencyNice, Policy};
 use runyard_engine::balance::Balanced;
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
-use runyard_engine::limit::{Limit, Usage, UsageOnCpu};
+use runyard_engine::limits::Throttling;
+use runyard_engine::limits::{Limit, Usage, UsageOnCpu};
 use runyard_engine::task::{Task, TaskId};
-use runyard_engine::throttle::Throttling;
 use runyard_engine::time::{Nanos, Time};
-use runyard_smp::groups::GroupSpec;
 use runyard_smp::machine::{Effects, Machine, Moving, Work};
 use runyard_workload::draw::{Stream, stream};
 use runyard_workload::log::{Log, Row};
@@ -222,14 +221,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         config.features = scenario.features;
         config.tick = Nanos(1_000_000_000 / u64::from(scenario.machine.tick_hz));
         let topology = config.topology;
-        let group = |group: &runyard_workload::scenario::GroupSpec| GroupSpec {
-            parent: group.parent,
-            weight: group.weight,
-            idle: group.idle,
-            latency_nice: group.latency_nice,
-            limit: group.limit,
-        };
-        let groups: Vec<_> = scenario.groups.iter().map(group).collect();
+        let groups: Vec<_> = scenario.groups.iter().map(|group| group.spec).collect();
         let mut sim = Sim {
             scenario,
             machine: Machine::new(config, &groups)?,
@@ -267,9 +259,9 @@ impl<'s, O: Observer> Sim<'s, O> {
         let names = |task: &Program<'_>| Simulated {
             name: task.name.clone(),
             thread: task.spec.name.clone(),
-            policy: task.first.0,
-            group: task.first.1,
-            latency_nice: task.first.2,
+            policy: task.began.policy,
+            group: task.began.group,
+            latency_nice: task.began.latency_nice,
         };
         Outcome {
             end: self.now,
@@ -329,7 +321,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             Due::Arrive(number) => self.arrive(number),
             Due::Publish(cpu) => {
                 self.cpus[cpu.index()].silent = false;
-                self.machine.publish(self.now, cpu, &mut self.fx);
+                self.machine.publish_held_back(self.now, cpu, &mut self.fx);
                 self.carry_out();
             }
             Due::Start(task) => self.begin(None, task, self.now),
@@ -345,7 +337,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             let spec = &self.scenario.tasks[id.0 as usize];
             let (delay, attr) =
                 (spec.delay.sample(&mut draws), spec.first_attr(self.machine.all()));
-            let task = self.create(Birth { id, name, attr, delay, draws });
+            let task = self.create(NewProgram { id, name, attr, delay, draws });
             self.calendar.enter(Time::ZERO + delay, Due::Start(task));
         }
         for Hotplug { at, cpu, online } in self.options.hotplug.clone() {
@@ -362,10 +354,10 @@ impl<'s, O: Observer> Sim<'s, O> {
     }
 
     /// A task that has not begun.
-    pub(crate) fn create(&mut self, birth: Birth) -> TaskId {
+    pub(crate) fn create(&mut self, new: NewProgram) -> TaskId {
         let task = TaskId(self.tasks.len() as u64);
-        let attr = birth.attr.clone();
-        let mut program = Program::new(self.scenario, birth);
+        let attr = new.attr.clone();
+        let mut program = Program::new(self.scenario, new);
         let work = Work { control: program.control.clone(), work: () };
         program.parked = Some(Task::new(task, attr, work));
         program.log = self.options.log.then(|| Box::new(Log::new(task, self.scenario)));
@@ -379,12 +371,8 @@ impl<'s, O: Observer> Sim<'s, O> {
     pub(crate) fn begin(&mut self, on: Option<CpuId>, task: TaskId, since: Time) {
         let program = &mut self.tasks[task.index()];
         program.started = true;
-        let mut parked = program.parked.take().expect("a task that has not begun is parked");
-        parked.set_cpu(on.unwrap_or(FIRST_CPU));
-        if let Some(on) = on {
-            self.machine.fork(self.now, &mut parked, on);
-        }
-        let cpu = self.machine.spawn(self.now, parked, &mut self.fx);
+        let parked = program.parked.take().expect("a task that has not begun is parked");
+        let cpu = self.machine.spawn(self.now, parked, on, &mut self.fx);
         let by = on.and_then(|on| self.cpus[on.index()].task());
         self.tell(cpu, What::Wake { task, since, by });
         let here = std::mem::replace(&mut self.here, on);
@@ -429,9 +417,8 @@ impl<'s, O: Observer> Sim<'s, O> {
         }
         let Asked { mut kicks, mut moving, mut silent, mut balanced, mut throttlings, hold_back } =
             std::mem::take(&mut self.fx);
-        for (cpu, Throttling { group, begins }) in throttlings.drain(..) {
-            let what = if begins { What::Throttled { group } } else { What::Unthrottled { group } };
-            self.tell(cpu, what);
+        for (cpu, throttling) in throttlings.drain(..) {
+            self.tell(cpu, throttling.into());
         }
         for (cpu, balanced) in balanced.drain(..) {
             self.tell(cpu, What::Balanced(balanced));

@@ -4,12 +4,13 @@
 //! scheduler that the waker's CPU does one after the other; between two, the waker can lose its CPU.
 
 use crate::calendar::Due;
-use crate::program::{Birth, Todo, Waiting};
+use crate::program::{NewProgram, StepsAtOnce, Todo, Waiting, Wakeup};
 use crate::sim::{Observer, Sim};
 use runyard_engine::attr::RtPrio;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::event::{Left, What};
-use runyard_engine::task::{Change, TaskId};
+use runyard_engine::event::What;
+use runyard_engine::run_queue::Prev;
+use runyard_engine::task::{Change, TaskId, Update};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{Token, Window};
 use runyard_workload::cursor::{Next, Period};
@@ -51,8 +52,8 @@ impl<O: Observer> Sim<'_, O> {
             if self.tasks[task.index()].todo != Todo::Nothing || self.cpus[cpu.index()].resched {
                 return self.go_on(cpu);
             }
-            if let Some((woken, since)) = self.tasks[task.index()].wakes.pop_front() {
-                self.wake_or_begin(cpu, woken, since);
+            if let Some(wakeup) = self.tasks[task.index()].wakes.pop_front() {
+                self.wake_or_begin(cpu, wakeup);
                 let cost = self.costs.wakeup(cpu);
                 return self.spend(cpu, cost);
             }
@@ -63,7 +64,7 @@ impl<O: Observer> Sim<'_, O> {
             }
             // Before it blocks it wakes those whom it has to, and may be woken itself meanwhile.
             if self.tasks[task.index()].waiting != Waiting::Nothing {
-                return self.leave(cpu, Left::Blocked);
+                return self.leave(cpu, Prev::Blocked);
             }
             self.tasks[task.index()].owed = false;
             let program = &mut self.tasks[task.index()];
@@ -81,7 +82,7 @@ impl<O: Observer> Sim<'_, O> {
             match then {
                 Then::GoOn => {}
                 Then::Block(waiting) => self.tasks[task.index()].waiting = waiting,
-                Then::Yield => return self.leave(cpu, Left::Yielded),
+                Then::Yield => return self.leave(cpu, Prev::Yielded),
                 Then::Exit => return self.exit(cpu, task),
             }
         }
@@ -154,7 +155,7 @@ impl<O: Observer> Sim<'_, O> {
             group: (new.group != old.group).then_some(new.group),
             slack: (new.slack != old.slack).then_some(new.slack),
             latency_nice: (new.latency_nice != old.latency_nice).then_some(new.latency_nice),
-            slice: (new.slice != old.slice).then_some(new.slice),
+            slice: if new.slice == old.slice { Update::Keep } else { new.slice.into() },
             ..Change::default()
         };
         let (policy, group, latency_nice) = (new.policy, new.group, new.latency_nice);
@@ -188,7 +189,7 @@ impl<O: Observer> Sim<'_, O> {
     pub(crate) fn wake_later(&mut self, waker: TaskId, woken: TaskId) {
         let program = &mut self.tasks[woken.index()];
         (program.waiting, program.owed) = (Waiting::Nothing, true);
-        self.tasks[waker.index()].wakes.push_back((woken, self.now));
+        self.tasks[waker.index()].wakes.push_back(Wakeup { task: woken, since: self.now });
     }
 
     /// A new task, which begins at once, or when its delay since the start of the run is over.
@@ -206,7 +207,7 @@ impl<O: Observer> Sim<'_, O> {
         let begin = Time::ZERO + delay;
         let parent = &self.tasks[task.index()];
         let attr = forked.forked_attr(self.machine.all(), parent.spec, &parent.attr);
-        let child = self.create(Birth { id: spec, name, attr, delay, draws });
+        let child = self.create(NewProgram { id: spec, name, attr, delay, draws });
         if begin > self.now {
             self.calendar.enter(begin, Due::Start(child));
         } else {
@@ -220,10 +221,9 @@ impl<O: Observer> Sim<'_, O> {
     fn makes_progress(&mut self, task: TaskId) -> bool {
         let now = self.now;
         let program = &mut self.tasks[task.index()];
-        let (since, steps) = &mut program.steps_at;
-        *steps = if *since == now { *steps + 1 } else { 0 };
-        *since = now;
-        let stuck = *steps > MAX_STEPS_AT_ONCE;
+        let count = if program.steps.at == now { program.steps.count + 1 } else { 0 };
+        program.steps = StepsAtOnce { at: now, count };
+        let stuck = count > MAX_STEPS_AT_ONCE;
         if stuck {
             let what = format!("{} took {MAX_STEPS_AT_ONCE} steps at one instant", program.name);
             self.stop("progress", what);
@@ -232,7 +232,7 @@ impl<O: Observer> Sim<'_, O> {
     }
 
     /// Wakes a task, or begins it if it was forked just now.
-    fn wake_or_begin(&mut self, cpu: CpuId, task: TaskId, since: Time) {
+    fn wake_or_begin(&mut self, cpu: CpuId, Wakeup { task, since }: Wakeup) {
         let program = &mut self.tasks[task.index()];
         if !std::mem::take(&mut program.owed) {
             return;
@@ -248,7 +248,7 @@ impl<O: Observer> Sim<'_, O> {
     fn exit(&mut self, cpu: CpuId, task: TaskId) {
         self.tasks[task.index()].done = true;
         self.alive -= 1;
-        self.leave(cpu, Left::Exited);
+        self.leave(cpu, |_| Prev::Exited);
     }
 
     fn sample(&mut self, task: TaskId, draw: Draw) -> Nanos {

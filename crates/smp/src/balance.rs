@@ -1,7 +1,7 @@
-//! Balancing of fair tasks over the levels of the topology: who looks when, and does what
+//! Balancing of fair tasks over the levels of the topology: which CPU balances when, and does what
 //! [`runyard_engine::balance`] chose. It never moves a real-time task.
 //!
-//! Moments, nearest level first in each:
+//! A CPU balances in three cases ([`IdleKind`]), the nearest level first in each:
 //!
 //! - *At a tick*, from time to time, a busy CPU balances for its CPU group (`rebalance_domains`).
 //! - *Newly idle*, a CPU looks for one task before it goes idle.
@@ -15,19 +15,19 @@
 //! grow with the machine but for the words of a mask. A task that could not be given is not the next one
 //! that is looked at, so none is left out for ever.
 
-use crate::machine::{Controlled, Effects, Machine, Moving, kick_if, leaves};
+use crate::machine::{Controlled, Effects, Machine, Moving, kick_if, mark_away};
 use crate::sync::Ordering;
 use runyard_engine::balance::{
-    Balanced, CpuGroup, Domain, Found, Imbalance, MAX_INTERVAL_PER_CPU, MAX_PINNED_INTERVAL,
-    Measure, Moment, Pass, Survey, Verdict, power_of_cpu, queue_rank,
+    BalanceVerdict, Balanced, CpuGroup, Domain, Found, IdleKind, Imbalance, MAX_INTERVAL_PER_CPU,
+    MAX_PINNED_INTERVAL, Measure, Pass, Survey, power_of_cpu, queue_rank,
 };
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::Enqueue;
+use runyard_engine::run_queue::{FairPull, MAX_LOOKED_AT, NotPulled};
 use runyard_engine::task::Task;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::{Level, Topology};
-use runyard_engine::{FairPull, MAX_LOOKED_AT, Stays};
 use std::cmp::Reverse;
 
 /// How many CPUs a search asks at each level.
@@ -40,9 +40,9 @@ const IDLE_BALANCE_INTERVAL: Nanos = Nanos::from_millis(4);
 /// How many tasks are moved in a pass at most (`sched_nr_migrate`).
 const MAX_MOVED: u32 = 32;
 
-/// How many times in sequence a CPU looks at some of its waiting tasks to give one away, so that its
+/// In how many rounds in sequence a CPU tries some of its waiting tasks to give one away, so that its
 /// lock is not held for long.
-const MAX_LOOKS: u32 = 8;
+const MAX_GIVE_AWAY_ROUNDS: u32 = 8;
 
 /// Of how many CPUs with nothing but pinned tasks a pass finds out.
 const MAX_TRIED: usize = 4;
@@ -54,10 +54,10 @@ const LEVELS: usize = 3;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Balance {
     levels: [Progress; LEVELS],
-    /// When a busy CPU looks at the above again, at a tick.
-    next_look: Time,
-    /// When a CPU looks again for where to send tasks that wait.
-    next_help: Time,
+    /// When a level may be due for a busy CPU, at a tick.
+    next_balance: Time,
+    /// When a CPU tries again to give tasks away that wait.
+    next_give_away: Time,
     /// When a CPU that becomes idle searches again.
     next_search: Time,
 }
@@ -81,6 +81,14 @@ impl Known {
     }
 }
 
+/// A CPU that balances now.
+#[derive(Clone, Copy, Debug)]
+struct Balancer {
+    now: Time,
+    cpu: CpuId,
+    idle_kind: IdleKind,
+}
+
 /// A pass of one CPU at one level.
 #[derive(Clone, Copy, Debug)]
 struct Site {
@@ -97,9 +105,9 @@ impl Site {
         Site { pass: Pass { measure, ..self.pass }, ..self }
     }
 
-    fn tell<W>(self, fx: &mut impl Effects<W>, found: Found) {
-        let Pass { measure, moment, .. } = self.pass;
-        fx.balanced(self.cpu, Balanced { level: self.level, moment, measure, found });
+    fn report<W>(self, fx: &mut impl Effects<W>, found: Found) {
+        let Pass { measure, idle_kind, .. } = self.pass;
+        fx.balanced(self.cpu, Balanced { level: self.level, idle_kind, measure, found });
     }
 }
 
@@ -152,13 +160,13 @@ impl Balance {
             Progress { last: Time::ZERO, interval, failed: 0 }
         };
         let levels = [Level::Smt, Level::Node, Level::Machine].map(progress);
-        let [next_look, next_help, next_search] = [Time::ZERO; 3];
-        Balance { levels, next_look, next_help, next_search }
+        let [next_balance, next_give_away, next_search] = [Time::ZERO; 3];
+        Balance { levels, next_balance, next_give_away, next_search }
     }
 
     /// Whether something may be due at this tick of a busy CPU.
-    pub(crate) fn looks(&self, now: Time) -> bool {
-        self.next_look <= now
+    pub(crate) fn is_due(&self, now: Time) -> bool {
+        self.next_balance <= now
     }
 
     fn of(&mut self, level: Level) -> &mut Progress {
@@ -212,27 +220,28 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// What a busy CPU does for balance at a tick; `looks`, whether a pass may be due.
+    /// What a busy CPU does for balance at a tick; `is_due`, whether a pass may be.
     pub(crate) fn balance_tick(
         &self,
         now: Time,
         cpu: CpuId,
-        looks: bool,
+        is_due: bool,
         fx: &mut impl Effects<W>,
     ) {
         if !self.has(Feature::LoadBalance) {
             return;
         }
-        if looks {
-            self.rebalance(now, (cpu, Moment::Busy), &mut Known::default(), fx);
+        if is_due {
+            let balancer = Balancer { now, cpu, idle_kind: IdleKind::Busy };
+            self.rebalance_domains(balancer, &mut Known::default(), fx);
         }
         let gives = self.has(Feature::IdleLoadBalance);
         let waits = self.hints.overloaded.contains(cpu);
         if waits && gives {
             self.give_away(now, cpu, fx);
         }
-        if waits && !gives || looks && self.is_crowded(cpu) {
-            self.kick_an_idle_cpu(now, cpu, fx);
+        if waits && !gives || is_due && self.is_crowded(cpu) {
+            self.kick_idle_balancer(now, cpu, fx);
         }
     }
 
@@ -243,10 +252,10 @@ impl<W: Controlled> Machine<W> {
             return false;
         }
         if self.has(Feature::IdleLoadBalance) {
-            return self.search(now, cpu, fx);
+            return self.search_overloaded(now, cpu, fx);
         }
         self.domains.iter().any(|&(level, domain)| {
-            let pass = Pass { measure: Measure::All, moment: Moment::NewlyIdle, domain };
+            let pass = Pass { measure: Measure::All, idle_kind: IdleKind::NewlyIdle, domain };
             let site = Site { now, cpu, level, pass, spares: false };
             matches!(self.pass(site, fx), Outcome::Moved(_))
         })
@@ -256,36 +265,39 @@ impl<W: Controlled> Machine<W> {
     fn balance_idle_cpus(&self, now: Time, own: CpuId, fx: &mut impl Effects<W>) -> bool {
         let mut known = Known::default();
         let mut idle = self.hints.idle.ring(&self.all, 0..self.cpus.len(), own);
-        idle.any(|cpu| self.rebalance(now, (cpu, Moment::Idle), &mut known, fx) && cpu == own)
+        idle.any(|cpu| {
+            let balancer = Balancer { now, cpu, idle_kind: IdleKind::Idle };
+            self.rebalance_domains(balancer, &mut known, fx) && cpu == own
+        })
     }
 
     /// Sends a task that waits on `cpu` to a CPU that could run it at once: one that is idle, the
     /// nearest; or, if it is not of the SCHED_IDLE class, one that has only tasks of that.
     fn give_away(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         let soaks = self.hints.pressed.contains(cpu) && !self.hints.sched_idle.is_empty();
-        let due = || self.with_balance(cpu, |balance| balance.next_help) <= now;
+        let due = || self.with_balance(cpu, |balance| balance.next_give_away) <= now;
         if self.hints.idle.is_empty() && !soaks || !due() {
             return;
         }
         let waiting = self.hints.counts(cpu).nr_fair;
-        let level = (0..waiting.div_ceil(MAX_LOOKED_AT).min(MAX_LOOKS)).find_map(|_| {
+        let level = (0..waiting.div_ceil(MAX_LOOKED_AT).min(MAX_GIVE_AWAY_ROUNDS)).find_map(|_| {
             let mut level = None;
-            let (given, resched) = self.take(cpu, fx, |rq| {
+            let (given, resched) = self.detach(cpu, fx, |rq| {
                 let given = rq.give_fair(now, |task, idle_class| {
                     let (to, near) = self.find_room(now, cpu, task, idle_class)?;
                     level = Some(near);
                     Some(to)
                 });
-                given.inspect(|(task, _)| leaves(task))
+                given.inspect(|(task, _)| mark_away(task))
             });
             kick_if(resched, cpu, fx);
             let (task, to) = given?;
-            self.send(now, Moving::new(task, cpu, to, Enqueue::Moved), fx);
+            self.migrate(now, Moving::new(task, cpu, to, Enqueue::Moved), fx);
             level
         });
         let wait = if level.is_some() { Nanos::ZERO } else { IDLE_BALANCE_INTERVAL };
-        self.with_balance(cpu, |balance| balance.next_help = now + wait);
-        self.tell_search(cpu, Moment::Busy, level, fx);
+        self.with_balance(cpu, |balance| balance.next_give_away = now + wait);
+        self.report_search(cpu, IdleKind::Busy, level, fx);
     }
 
     /// Where a fair task that waits on `cpu` could run at once, and how near that is.
@@ -315,23 +327,23 @@ impl<W: Controlled> Machine<W> {
     /// Takes one task that waits anywhere for a CPU that is about to idle; of the nearest from one
     /// with many. Says whether there is one. After a search in vain there is none for some time: who
     /// waits by then is given away at a tick.
-    fn search(&self, now: Time, to: CpuId, fx: &mut impl Effects<W>) -> bool {
+    fn search_overloaded(&self, now: Time, to: CpuId, fx: &mut impl Effects<W>) -> bool {
         if now < self.with_balance(to, |balance| balance.next_search) {
             return false;
         }
         let pull = FairPull { to, measure: Measure::All, max_load: u64::MAX, hot: false };
-        let found = self.ask(to, |from| self.fetch(now, from, pull, fx).is_ok());
+        let found = self.try_overloaded(to, |from| self.pull_one(now, from, pull, fx).is_ok());
         if found.is_none() {
             let next = now + IDLE_BALANCE_INTERVAL;
             self.with_balance(to, |balance| balance.next_search = next);
         }
-        self.tell_search(to, Moment::NewlyIdle, found, fx);
+        self.report_search(to, IdleKind::NewlyIdle, found, fx);
         found.is_some()
     }
 
-    /// Asks CPUs that have tasks waiting, nearest level first, until one agrees, and tells the level: of
-    /// the nearest few that with most tasks, then the others of them.
-    fn ask(&self, cpu: CpuId, mut agrees: impl FnMut(CpuId) -> bool) -> Option<Level> {
+    /// Tries CPUs that have tasks waiting, nearest level first, until one gives a task, and tells the
+    /// level: of the nearest few that with most tasks, then the others of them.
+    fn try_overloaded(&self, cpu: CpuId, mut gives: impl FnMut(CpuId) -> bool) -> Option<Level> {
         let found = self.domains.iter().find(|&&(level, _)| {
             let span = self.config.topology.span(cpu, level);
             let some = || {
@@ -340,44 +352,42 @@ impl<W: Controlled> Machine<W> {
             };
             let tasks = |it: CpuId| self.hints.counts(it).nr_fair;
             let most = some().max_by_key(|&it| (tasks(it), Reverse(it)));
-            most.is_some_and(|most| {
-                agrees(most) || some().filter(|&it| it != most).any(&mut agrees)
-            })
+            most.is_some_and(|most| gives(most) || some().filter(|&it| it != most).any(&mut gives))
         });
         found.map(|&(level, _)| level)
     }
 
-    /// Tells of a search; one that found nobody came to the widest level.
-    fn tell_search(
+    /// Reports a search; one in vain came to the widest level.
+    fn report_search(
         &self,
         cpu: CpuId,
-        moment: Moment,
+        idle_kind: IdleKind,
         level: Option<Level>,
         fx: &mut impl Effects<W>,
     ) {
         let measure = Measure::All;
         let found = level.map_or(Found::Nothing, |_| Found::Tasks(1));
         if let Some(level) = level.or(self.domains.last().map(|&(level, _)| level)) {
-            fx.balanced(cpu, Balanced { level, moment, measure, found });
+            fx.balanced(cpu, Balanced { level, idle_kind, measure, found });
         }
     }
 
-    /// Balances `cpu` at each level that is due and not known to be in balance, as long as it is the
-    /// one to do it for its CPU group. Says whether something was moved to it.
-    fn rebalance(
+    /// Balances a CPU at each level that is due and not known to be in balance, as long as it is the
+    /// one to do it for its CPU group. Tells whether something was moved to it.
+    fn rebalance_domains(
         &self,
-        now: Time,
-        (cpu, mut moment): (CpuId, Moment),
+        balancer: Balancer,
         known: &mut Known,
         fx: &mut impl Effects<W>,
     ) -> bool {
+        let Balancer { now, cpu, mut idle_kind } = balancer;
         let mut moved = false;
-        let due = self.due_levels(now, cpu, moment);
-        let spares = moment == Moment::Idle && self.sleeps_deep(now, cpu);
+        let due = self.due_levels(balancer);
+        let spares = idle_kind == IdleKind::Idle && self.sleeps_deep(now, cpu);
         for &(level, domain) in self.domains.iter().filter(|(level, _)| due[*level as usize]) {
-            let pass = Pass { measure: Measure::All, moment, domain };
+            let pass = Pass { measure: Measure::All, idle_kind, domain };
             let site = Site { now, cpu, level, pass, spares };
-            if !self.is_designated(cpu, level) {
+            if !self.should_balance(cpu, level) {
                 self.note(site, Outcome::Balanced);
                 break;
             }
@@ -387,9 +397,9 @@ impl<W: Controlled> Machine<W> {
                 continue;
             }
             match self.balance_level(site, fx) {
-                Outcome::Moved(_) => (moved, moment) = (true, Moment::Busy),
+                Outcome::Moved(_) => (moved, idle_kind) = (true, IdleKind::Busy),
                 // Another idle CPU compares the same CPU groups, unless they are of several CPUs.
-                Outcome::Balanced if !domain.spreads && moment == Moment::Idle => {
+                Outcome::Balanced if !domain.spreads && idle_kind == IdleKind::Idle => {
                     known.0[level as usize] = Some(span);
                 }
                 _ => {}
@@ -399,29 +409,29 @@ impl<W: Controlled> Machine<W> {
     }
 
     /// The levels whose time has come, which begins anew.
-    fn due_levels(&self, now: Time, cpu: CpuId, moment: Moment) -> [bool; LEVELS] {
+    fn due_levels(&self, Balancer { now, cpu, idle_kind }: Balancer) -> [bool; LEVELS] {
         let most = Nanos(MAX_INTERVAL_PER_CPU.0 * self.cpus.len() as u64);
         self.with_balance(cpu, |balance| {
-            let (mut due, mut next_look) = ([false; LEVELS], Time::MAX);
+            let (mut due, mut next_balance) = ([false; LEVELS], Time::MAX);
             for &(level, domain) in &self.domains {
                 let progress = balance.of(level);
-                let factor = if moment == Moment::Busy { domain.busy_factor } else { 1 };
+                let factor = if idle_kind == IdleKind::Busy { domain.busy_factor } else { 1 };
                 let interval = Nanos(progress.interval.0 * factor).min(most).max(self.config.tick);
                 if progress.last + interval <= now {
                     progress.last = now;
                     due[level as usize] = true;
                 }
                 let crowded = if domain.spreads { IDLE_BALANCE_INTERVAL } else { interval };
-                next_look = next_look.min(progress.last + interval).min(now + crowded);
+                next_balance = next_balance.min(progress.last + interval).min(now + crowded);
             }
-            balance.next_look = next_look;
+            balance.next_balance = next_balance;
             due
         })
     }
 
     /// Whether `cpu` balances for its CPU group: its first idle CPU does, or one with SCHED_IDLE
     /// tasks only, or its first.
-    fn is_designated(&self, cpu: CpuId, level: Level) -> bool {
+    fn should_balance(&self, cpu: CpuId, level: Level) -> bool {
         let group = self.config.topology.group(cpu, level);
         let (hints, first) = (&self.hints, CpuId::at(group.start));
         let mut who = hints.idle.ring(&self.all, group.clone(), first).next();
@@ -451,7 +461,7 @@ impl<W: Controlled> Machine<W> {
         if let Outcome::Failed(from, measure @ Measure::All) = outcome
             && takes_running
         {
-            self.take_running(site, from, measure, fx);
+            self.active_balance(site, from, measure, fx);
         }
         outcome
     }
@@ -459,40 +469,40 @@ impl<W: Controlled> Machine<W> {
     fn note(&self, site: Site, outcome: Outcome) -> bool {
         self.with_balance(site.cpu, |balance| {
             // The next pass may be due sooner than it was.
-            balance.next_look = Time::ZERO;
+            balance.next_balance = Time::ZERO;
             balance.of(site.level).note(outcome, site.pass.domain)
         })
     }
 
-    /// Active balance: has the running task of `from` preempted and sent here.
-    fn take_running(&self, site: Site, from: CpuId, measure: Measure, fx: &mut impl Effects<W>) {
+    /// Has the running task of `from` preempted and sent here (`active_load_balance_cpu_stop`).
+    fn active_balance(&self, site: Site, from: CpuId, measure: Measure, fx: &mut impl Effects<W>) {
         let Site { now, cpu, level, pass, .. } = site;
-        let (given, _) = self.take(from, fx, |rq| rq.give_curr(now, cpu, measure));
+        let (given, _) = self.detach(from, fx, |rq| rq.give_curr(now, cpu, measure));
         match given {
             Ok(resched) => {
                 kick_if(resched, from, fx);
-                site.tell(fx, Found::Running);
+                site.report(fx, Found::Running);
                 let tries = pass.domain.cache_nice_tries + 1;
                 self.with_balance(cpu, |it| it.of(level).failed = tries);
             }
-            Err(Stays::Pinned) => {
+            Err(NotPulled::Pinned) => {
                 self.note(site, Outcome::Pinned);
             }
-            Err(Stays::Nobody | Stays::NotNow) => {}
+            Err(NotPulled::Nobody | NotPulled::NotNow) => {}
         }
     }
 
     /// Compares the CPU groups of a level, and pulls from the busiest what is too much there.
     fn pass(&self, site: Site, fx: &mut impl Effects<W>) -> Outcome {
         let outcome = self.compare(site, fx);
-        site.tell(fx, outcome.found());
+        site.report(fx, outcome.found());
         outcome
     }
 
     fn compare(&self, site: Site, fx: &mut impl Effects<W>) -> Outcome {
         let mut tried = Tried::default();
         loop {
-            let Verdict::Pull(first, imbalance) = self.survey(site, &tried) else {
+            let BalanceVerdict::Pull(first, imbalance) = self.survey(site, &tried) else {
                 return if tried.is_empty() { Outcome::Balanced } else { Outcome::Pinned };
             };
             if site.spares && imbalance == Imbalance::Any {
@@ -503,9 +513,9 @@ impl<W: Controlled> Machine<W> {
             };
             match self.pull_fair(site, from, imbalance, fx) {
                 Ok(moved) => return Outcome::Moved(moved),
-                Err(Stays::Pinned) if tried.add(from) => {}
-                Err(Stays::Pinned) => return Outcome::Pinned,
-                Err(Stays::Nobody | Stays::NotNow) => {
+                Err(NotPulled::Pinned) if tried.add(from) => {}
+                Err(NotPulled::Pinned) => return Outcome::Pinned,
+                Err(NotPulled::Nobody | NotPulled::NotNow) => {
                     return Outcome::Failed(from, imbalance.measure(site.pass.measure));
                 }
             }
@@ -513,7 +523,7 @@ impl<W: Controlled> Machine<W> {
     }
 
     /// What to pull from which CPU group, which is named by the place of its first CPU.
-    fn survey(&self, site: Site, tried: &Tried) -> Verdict<usize> {
+    fn survey(&self, site: Site, tried: &Tried) -> BalanceVerdict<usize> {
         let Site { now, cpu, level, pass, .. } = site;
         let topology = self.config.topology;
         let (size, span) = (topology.group_size(level), topology.span(cpu, level));
@@ -561,10 +571,10 @@ impl<W: Controlled> Machine<W> {
         from: CpuId,
         imbalance: Imbalance,
         fx: &mut impl Effects<W>,
-    ) -> Result<u32, Stays> {
+    ) -> Result<u32, NotPulled> {
         let failed = self.with_balance(cpu, |balance| balance.of(level).failed);
         let (mut left, most) = match imbalance {
-            Imbalance::Load(load) if pass.moment == Moment::NewlyIdle => (load, 1),
+            Imbalance::Load(load) if pass.idle_kind == IdleKind::NewlyIdle => (load, 1),
             Imbalance::Load(load) => (load, MAX_MOVED),
             Imbalance::Waiting | Imbalance::Any => (u64::MAX, 1),
         };
@@ -576,7 +586,7 @@ impl<W: Controlled> Machine<W> {
         let measure = imbalance.measure(pass.measure);
         let mut moved = 0;
         while moved < most && left > 0 {
-            match self.fetch(now, from, FairPull { to: cpu, measure, max_load: left, hot }, fx) {
+            match self.pull_one(now, from, FairPull { to: cpu, measure, max_load: left, hot }, fx) {
                 Ok(load) => left = left.saturating_sub(load.max(1)),
                 Err(stays) if moved == 0 => return Err(stays),
                 Err(_) => break,
@@ -587,23 +597,23 @@ impl<W: Controlled> Machine<W> {
     }
 
     /// Takes one waiting task from `from`; the load that went.
-    fn fetch(
+    fn pull_one(
         &self,
         now: Time,
         from: CpuId,
         pull: FairPull,
         fx: &mut impl Effects<W>,
-    ) -> Result<u64, Stays> {
-        let (taken, resched) =
-            self.take(from, fx, |rq| rq.detach_fair(now, pull).inspect(|(task, _)| leaves(task)));
+    ) -> Result<u64, NotPulled> {
+        let (taken, resched) = self
+            .detach(from, fx, |rq| rq.detach_fair(now, pull).inspect(|(task, _)| mark_away(task)));
         kick_if(resched, from, fx);
         let (task, load) = taken?;
-        self.send(now, Moving::new(task, from, pull.to, Enqueue::Moved), fx);
+        self.migrate(now, Moving::new(task, from, pull.to, Enqueue::Moved), fx);
         Ok(load)
     }
 
     /// An idle CPU has no tick: a busy one sees for it that it could help, unless somebody did lately.
-    fn kick_an_idle_cpu(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+    fn kick_idle_balancer(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         let next = &self.hints.next_idle_balance;
         if now.0 < next.load(Ordering::Acquire) {
             return;

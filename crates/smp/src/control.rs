@@ -18,7 +18,7 @@
 
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence, lock};
 use runyard_engine::cpu::CpuId;
-use runyard_engine::task::{Change, Slot, TaskId};
+use runyard_engine::task::{Change, QueueIndex, TaskId};
 
 /// Where a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) enum Home {
     /// Blocked, or on its way between run queues: with its host.
     Away,
     /// In a run queue, waiting or running.
-    At(CpuId, Slot),
+    At(CpuId, QueueIndex),
 }
 
 /// A task's control cell. In the order of the source: what everybody looks at comes before what hardly
@@ -116,7 +116,7 @@ impl Home {
     fn from_bits(bits: u64) -> Home {
         match bits {
             Home::AWAY => Home::Away,
-            bits => Home::At(CpuId((bits >> 32) as u16), Slot::from_bits(bits as u32)),
+            bits => Home::At(CpuId((bits >> 32) as u16), QueueIndex::from_bits(bits as u32)),
         }
     }
 }

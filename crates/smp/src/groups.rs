@@ -16,37 +16,12 @@ use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex, Ordering, l
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::group::Groups;
-use runyard_engine::limit::{Limit, Usage};
-use runyard_engine::pool::{Grant, Part, Pool};
+use runyard_engine::limits::Pools;
+use runyard_engine::limits::pool::{Part, Pool};
+use runyard_engine::limits::{Limit, Usage};
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::{Nanos, Time};
 use std::fmt;
-
-/// What a machine is told of a task group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupSpec {
-    /// Its parent, which comes before it; the root is its own.
-    pub parent: GroupId,
-    /// Its share among its siblings. Of an idle group it is [`Weight::IDLE`], whatever stands here,
-    /// as setting `cpu.idle` forces it in the kernel (`sched_group_set_idle`).
-    pub weight: Weight,
-    /// Whether it is idle ([`Groups::is_idle`]). The root is not.
-    pub idle: bool,
-    /// How soon its tasks want to run beside its siblings ([`Groups::latency_nice`]). The root's is 0.
-    pub latency_nice: LatencyNice,
-    /// What it may use at the most. The root has no limit.
-    pub limit: Option<Limit>,
-}
-
-impl GroupSpec {
-    /// The root, which is always the first.
-    pub const ROOT: GroupSpec = GroupSpec {
-        parent: GroupId::ROOT,
-        weight: Weight::NICE_0,
-        idle: false,
-        latency_nice: LatencyNice::ZERO,
-        limit: None,
-    };
-}
 
 /// There is no room for another group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -351,17 +326,6 @@ impl GroupTable {
     fn group(&self, group: GroupId) -> &Group {
         &self.groups[group.index()]
     }
-
-    fn with_pool<R>(
-        &self,
-        group: GroupId,
-        cpu: CpuId,
-        f: impl FnOnce(&mut Pool) -> R,
-    ) -> Option<R> {
-        let mut pools = lock(&self.group(group).pools);
-        let at = if self.shared { 0 } else { cpu.index() };
-        pools.get_mut(at).map(f)
-    }
 }
 
 /// By how much the periods of a group begin later than those of others with the same limit, at most a
@@ -371,6 +335,27 @@ fn stagger(group: GroupId, limit: Limit) -> Nanos {
     const GOLDEN: u32 = 0x9E37_79B9;
     let fraction = u64::from(group.0.wrapping_mul(GOLDEN));
     Nanos(((limit.period().0 / 16) * (fraction >> 16)) >> 16)
+}
+
+impl Pools for GroupTable {
+    fn has_limit(&self, group: GroupId) -> bool {
+        self.bits(group) & OWN != 0
+    }
+
+    fn is_limited(&self, group: GroupId) -> bool {
+        self.bits(group) != 0
+    }
+
+    fn with_pool<R>(
+        &self,
+        group: GroupId,
+        cpu: CpuId,
+        act: impl FnOnce(&mut Pool) -> R,
+    ) -> Option<R> {
+        let mut pools = lock(&self.group(group).pools);
+        let at = if self.shared { 0 } else { cpu.index() };
+        pools.get_mut(at).map(act)
+    }
 }
 
 impl Groups for GroupTable {
@@ -394,35 +379,6 @@ impl Groups for GroupTable {
     fn latency_nice(&self, group: GroupId) -> LatencyNice {
         let value = self.group(group).latency_nice.load(Ordering::Relaxed).cast_signed();
         LatencyNice::new(value.into()).expect("it was a latency nice value")
-    }
-
-    fn has_limit(&self, group: GroupId) -> bool {
-        self.bits(group) & OWN != 0
-    }
-
-    fn is_limited(&self, group: GroupId) -> bool {
-        self.bits(group) != 0
-    }
-
-    fn draw(&self, group: GroupId, now: Time, cpu: CpuId, waits: bool) -> Grant {
-        let drawn = self.with_pool(group, cpu, |pool| pool.draw(now, cpu, waits));
-        drawn.unwrap_or(Grant::UNLIMITED)
-    }
-
-    fn give_back(&self, group: GroupId, now: Time, cpu: CpuId, grant: Grant) -> Option<CpuId> {
-        self.with_pool(group, cpu, |pool| pool.give_back(now, grant)).flatten()
-    }
-
-    fn who_waits(&self, group: GroupId, now: Time, cpu: CpuId, told: u32) -> Option<CpuId> {
-        self.with_pool(group, cpu, |pool| pool.who_waits(now, told)).flatten()
-    }
-
-    fn forget(&self, group: GroupId, cpu: CpuId) {
-        self.with_pool(group, cpu, |pool| pool.forget(cpu));
-    }
-
-    fn next_refill(&self, group: GroupId, now: Time, cpu: CpuId) -> Option<Time> {
-        self.with_pool(group, cpu, |pool| pool.next_refill(now)).flatten()
     }
 
     fn exchange_load(&self, group: GroupId, old: u64, new: u64) -> u64 {

@@ -1,29 +1,29 @@
 //! What CPUs tell each other without locks.
 //!
-//! Each CPU says what it is with its run-queue lock held; others read it without, late. Hints choose
-//! whom to ask, and never decide alone.
+//! Each CPU publishes what it is with its run-queue lock held; others read it without, late. Hints
+//! choose which CPU to ask, and never decide alone.
 //!
 //! Legend of access: (q) written with the CPU's run-queue lock held, read without; (a) written by
-//! anybody, one access at a time. All (q) where nothing is said.
+//! anybody, one access at a time. All (q) where neither stands.
 
-use crate::levels::{Levels, Said};
+use crate::cpupri::{CpuPri, Published};
 use crate::mask::Mask;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use runyard_engine::attr::RtPrio;
+use runyard_engine::balance::power::Taken;
 use runyard_engine::balance::{Measure, Seen};
 use runyard_engine::cpu::CpuId;
-use runyard_engine::group::Groups;
-use runyard_engine::power::Taken;
-use runyard_engine::run_queue::{CpuLoad, Importance, RunQueue};
+use runyard_engine::limits::Pools;
+use runyard_engine::run_queue::{CpuLoad, Importance, RunQueue, TimeTaken};
 use runyard_engine::task::Task;
 use runyard_engine::time::Time;
 
 /// In a word: never.
 const NEVER: u64 = u64::MAX;
 
-/// What a CPU says of itself.
+/// What a CPU publishes of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spoken {
+pub(crate) struct Snapshot {
     pub(crate) load: CpuLoad,
     /// The running real-time task is allowed on this CPU only.
     pub(crate) pinned: bool,
@@ -33,10 +33,10 @@ pub(crate) struct Spoken {
     masks: u8,
 }
 
-/// What CPUs say of themselves.
+/// What CPUs publish of themselves.
 #[derive(Debug)]
 pub(crate) struct Hints {
-    pub(crate) levels: Levels,
+    pub(crate) cpupri: CpuPri,
     /// Has real-time tasks to give away (`rto_mask`).
     pub(crate) pushable: Mask,
     /// Is online and has no task at all.
@@ -68,16 +68,17 @@ struct CpuHints {
     counts: AtomicU64,
     /// Sum of the weights of the fair entities.
     load: AtomicU64,
-    /// [`Taken`] by real-time tasks, and by them and normal ones; as of the last tick or switch to
-    /// idle.
-    taken: [AtomicU64; 2],
+    /// [`Taken`] by real-time tasks, as of the last tick or switch to idle.
+    taken_by_rt: AtomicU64,
+    /// The same by them and normal ones.
+    taken_by_normal: AtomicU64,
     /// Since when it is idle.
     idle_since: AtomicU64,
 }
 
-impl Spoken {
-    /// What every CPU says at first: nothing, until it was published once.
-    pub(crate) const NOTHING: Spoken = Spoken {
+impl Snapshot {
+    /// That of every CPU until it publishes for the first time.
+    pub(crate) const NOTHING: Snapshot = Snapshot {
         load: CpuLoad {
             level: Importance::Closed,
             pushable: None,
@@ -93,7 +94,7 @@ impl Spoken {
         masks: 0,
     };
 
-    pub(crate) fn of<P, G: Groups>(rq: &RunQueue<P, G>) -> Spoken {
+    pub(crate) fn of<P, G: Pools>(rq: &RunQueue<P, G>) -> Snapshot {
         let load = rq.load();
         let pinned = |curr: &Task<_>| curr.rt_prio().is_some() && curr.attr().affinity.len() == 1;
         let waits = load.nr_fair > 0 && load.nr_running > 1;
@@ -102,7 +103,7 @@ impl Spoken {
         let bits = masks.into_iter().enumerate();
         let masks = bits.fold(0, |all, (nth, is_in)| all | u8::from(is_in) << nth);
         let pinned = rq.curr().is_some_and(pinned);
-        Spoken { load, pinned, counts: counts(load), masks }
+        Snapshot { load, pinned, counts: counts(load), masks }
     }
 
     /// Whether the CPU is online and has no task.
@@ -128,11 +129,12 @@ impl Hints {
             next_expiry: word(NEVER),
             counts: word(0),
             load: word(0),
-            taken: [word(0), word(0)],
+            taken_by_rt: word(0),
+            taken_by_normal: word(0),
             idle_since: word(NEVER),
         };
         Hints {
-            levels: Levels::new(cpus),
+            cpupri: CpuPri::new(cpus),
             pushable: mask(),
             idle: mask(),
             sched_idle: mask(),
@@ -145,12 +147,12 @@ impl Hints {
         }
     }
 
-    /// Publishes what has changed since this CPU said `old`.
-    pub(crate) fn say(&self, cpu: CpuId, old: Spoken, new: Spoken) {
+    /// Publishes what has changed since this CPU published `old`.
+    pub(crate) fn publish(&self, cpu: CpuId, old: Snapshot, new: Snapshot) {
         let (load, was, own) = (new.load, old.load, self.of(cpu));
         if (load.level, new.pinned) != (was.level, old.pinned) {
-            let said = Said { level: load.level, pinned: new.pinned };
-            self.levels.set(cpu, was.level, said);
+            let published = Published { importance: load.level, pinned: new.pinned };
+            self.cpupri.set(cpu, was.level, published);
         }
         if load.pushable != was.pushable {
             own.pushable.store(load.pushable.map_or(0, RtPrio::get), Ordering::Release);
@@ -176,16 +178,16 @@ impl Hints {
     }
 
     /// Publishes what takes time to change.
-    pub(crate) fn say_times<P, G: Groups>(&self, cpu: CpuId, rq: &RunQueue<P, G>) {
-        let (rt, normal) = rq.taken();
+    pub(crate) fn publish_times<P, G: Pools>(&self, cpu: CpuId, rq: &RunQueue<P, G>) {
+        let TimeTaken { by_rt: rt, by_normal: normal } = rq.taken();
         let own = self.of(cpu);
-        own.taken[0].store(rt.to_bits(), Ordering::Release);
-        own.taken[1].store(normal.to_bits(), Ordering::Release);
+        own.taken_by_rt.store(rt.to_bits(), Ordering::Release);
+        own.taken_by_normal.store(normal.to_bits(), Ordering::Release);
         own.idle_since.store(rq.idle_since().map_or(NEVER, |at| at.0), Ordering::Release);
     }
 
     /// Publishes when the next timer interrupt must come.
-    pub(crate) fn say_expiry(&self, cpu: CpuId, at: Option<Time>) {
+    pub(crate) fn publish_expiry(&self, cpu: CpuId, at: Option<Time>) {
         self.of(cpu).next_expiry.store(at.map_or(NEVER, |at| at.0), Ordering::Release);
     }
 
@@ -226,9 +228,9 @@ impl Hints {
         let left =
             |taken: &AtomicU64| Taken::from_bits(taken.load(Ordering::Acquire)).left(now, full);
         match measure {
-            Measure::Idle => Seen { idle_power: left(&own.taken[1]), ..seen },
+            Measure::Idle => Seen { idle_power: left(&own.taken_by_normal), ..seen },
             Measure::All | Measure::Normal => {
-                Seen { load: self.load(cpu), power: left(&own.taken[0]), ..seen }
+                Seen { load: self.load(cpu), power: left(&own.taken_by_rt), ..seen }
             }
         }
     }
@@ -237,25 +239,25 @@ impl Hints {
         &self.cpus[cpu.index()]
     }
 
-    /// Asserts that the others have heard what `cpu` said.
+    /// Asserts that the others see what `cpu` published last.
     ///
     /// # Panics
-    /// If they have not.
-    pub(crate) fn check(&self, cpu: CpuId, said: Spoken, picture: &impl std::fmt::Display) {
-        let closed = said.load.level == Importance::Closed;
-        let level = self.levels.of(cpu);
-        assert_eq!(level.level, said.load.level, "CPU {cpu} is in its level\n{picture}");
-        // A closed CPU is in no level, and says nothing of who runs there.
-        assert!(closed || level.pinned == said.pinned, "CPU {cpu} is pinned or not\n{picture}");
-        let said_in = |nth: usize| said.masks >> nth & 1 == 1;
-        let masks = self.masks().into_iter().enumerate().map(|(nth, mask)| (mask, said_in(nth)));
-        let masks = masks.chain([(&self.pushable, said.load.pushable.is_some())]);
+    /// If they do not.
+    pub(crate) fn check(&self, cpu: CpuId, last: Snapshot, picture: &impl std::fmt::Display) {
+        let closed = last.load.level == Importance::Closed;
+        let seen = self.cpupri.of(cpu);
+        assert_eq!(seen.importance, last.load.level, "CPU {cpu} has its importance\n{picture}");
+        // Of a closed CPU nobody sees what runs there.
+        assert!(closed || seen.pinned == last.pinned, "CPU {cpu} is pinned or not\n{picture}");
+        let is_in = |nth: usize| last.masks >> nth & 1 == 1;
+        let masks = self.masks().into_iter().enumerate().map(|(nth, mask)| (mask, is_in(nth)));
+        let masks = masks.chain([(&self.pushable, last.load.pushable.is_some())]);
         for (nth, (mask, expected)) in masks.enumerate() {
             assert_eq!(mask.contains(cpu), expected, "CPU {cpu}, mask {nth}\n{picture}");
         }
-        let heard =
+        let seen =
             (self.of(cpu).counts.load(Ordering::Acquire), self.load(cpu), self.pushable(cpu));
-        let expected = (counts(said.load), said.load.load, said.load.pushable);
-        assert_eq!(heard, expected, "the numbers of CPU {cpu} are what it said\n{picture}");
+        let expected = (counts(last.load), last.load.load, last.load.pushable);
+        assert_eq!(seen, expected, "the numbers of CPU {cpu} are what it published\n{picture}");
     }
 }

@@ -5,9 +5,9 @@
 
 mod balance;
 pub mod control;
+mod cpupri;
 pub mod groups;
 mod hints;
-mod levels;
 mod limits;
 pub mod machine;
 mod mask;

@@ -6,13 +6,14 @@
 //! told to each CPU in turn. Until a CPU has heard of it, what it holds of the old limit is not worth
 //! anything in the new pool, and it draws from that.
 
-use crate::groups::{GroupSpec, TooManyGroups};
+use crate::groups::TooManyGroups;
 use crate::machine::{Controlled, Effects, Machine, kick_if};
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::group::Groups;
-use runyard_engine::limit::{Limit, Usage, UsageOnCpu};
+use runyard_engine::limits::Pools;
+use runyard_engine::limits::{Limit, Usage, UsageOnCpu};
 use runyard_engine::run_queue::RunQueue;
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::{Nanos, Time};
 
 impl<W: Controlled> Machine<W> {
@@ -42,14 +43,14 @@ impl<W: Controlled> Machine<W> {
         self.groups.set_limit(now, group, limit, || self.nr_online());
         for cpu in self.config.topology.iter() {
             let before = self.next_expiry(cpu);
-            let (_, news) = self.with(cpu, fx, |rq| rq.renew_limit(now, group));
+            let (_, delta) = self.with(cpu, fx, |rq| rq.renew_limit(now, group));
             let at = |time: Option<Time>| time.unwrap_or(Time::MAX);
             if at(self.next_expiry(cpu)) < at(before) {
                 // It must set its timer anew.
                 fx.kick(cpu);
             }
-            kick_if(news.resched, cpu, fx);
-            self.look(now, cpu, news, fx);
+            kick_if(delta.resched, cpu, fx);
+            self.react(now, cpu, delta, fx);
         }
     }
 
@@ -74,7 +75,7 @@ impl<W: Controlled> Machine<W> {
 
     /// The groups, as run queues see them.
     #[must_use]
-    pub fn groups(&self) -> &impl Groups {
+    pub fn groups(&self) -> &impl Pools {
         &*self.groups
     }
 
@@ -136,9 +137,9 @@ impl<W: Controlled> Machine<W> {
             let (mut next, mut told) = (Some(waiting), 0);
             while let Some(waiting) = next {
                 told += 1;
-                let (then, news) = self.with(waiting, fx, |rq| rq.refill(now, group, told));
-                kick_if(news.resched, waiting, fx);
-                self.look(now, waiting, news, fx);
+                let (then, delta) = self.with(waiting, fx, |rq| rq.refill(now, group, told));
+                kick_if(delta.resched, waiting, fx);
+                self.react(now, waiting, delta, fx);
                 next = then;
             }
         }

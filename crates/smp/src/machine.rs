@@ -1,14 +1,17 @@
 //! The machine: one lock for each CPU's run queue, and what CPUs tell each other without locks.
 //!
-//! One run-queue lock is held at a time, always, and in it at most the lock of one group's pool: there
-//! is no lock order to get wrong, and a host may be preempted between any two. So a task that changes CPU is between queues for a moment,
-//! owned by who carries it, seen by nobody; and what a CPU knows of another is stale. The rules
-//! that make this enough:
+//! One run-queue lock is held at a time, always. Under it at most one other is taken, a leaf: that of
+//! a task's control cell, of a group's pools, or of the host's in an effect that says so. So there is
+//! no order between CPUs to get wrong, and a host may be preempted between any two. A task that changes
+//! CPU is between queues for a moment, owned by the call that carries it, seen by nobody; and what a
+//! CPU knows of another is stale. The rules that make this enough:
 //!
-//! - **Publish, then look.** A CPU that has a real-time task to give away says so, fences, and looks
-//!   for a CPU that runs something less important (`Machine::push`). A CPU that comes to run
-//!   something less important says so, fences, and looks for CPUs that have something to give away
-//!   (`Machine::pull`). Whoever's fence is second sees the other; both may act.
+//! - **Publish, then look.** A CPU that has a real-time task to give away publishes that, fences, and
+//!   looks for a CPU that runs something less important (`Machine::push`). A CPU that comes to run
+//!   something less important publishes that, fences, and looks for CPUs that have something to give
+//!   away (`Machine::pull`). Of two fences the second sees the other CPU; both may act. So every change
+//!   of a run queue is published before its lock is released (`Machine::with`), and its caller reacts
+//!   after that (`Machine::react`).
 //! - **Offer, may be refused.** A choice made on stale hints is checked under the lock of the CPU
 //!   that was chosen. A task that is refused is sent elsewhere, at most `MAX_REFUSALS` times;
 //!   then it goes back to where it came from, which looks once more.
@@ -20,8 +23,8 @@
 
 use crate::balance::Balance;
 use crate::control::{Control, Home};
-use crate::groups::{GroupSpec, GroupTable};
-use crate::hints::{Hints, Spoken};
+use crate::groups::GroupTable;
+use crate::hints::{Hints, Snapshot};
 use crate::sync::{Arc, Mutex, lock};
 use runyard_engine::attr::RtPrio;
 use runyard_engine::balance::{Balanced, Domain};
@@ -29,11 +32,12 @@ use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
 use runyard_engine::group::Groups;
+use runyard_engine::limits::Throttling;
 use runyard_engine::run_queue::{
     Enqueue, Expired, Importance, Prev, Released, Resched, RunQueue, Switch,
 };
-use runyard_engine::task::{Change, Task};
-use runyard_engine::throttle::Throttling;
+use runyard_engine::spec::GroupSpec;
+use runyard_engine::task::{Change, QueueIndex, Task};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{TimerId, Token, Walk, Window};
 use runyard_engine::topology::Level;
@@ -104,18 +108,18 @@ pub trait Effects<W> {
         Some(moving)
     }
 
-    /// `cpu` looked whether others have too much. For accounts; nothing is to be done.
+    /// `cpu` compared itself with others, or searched them for tasks. For accounts; nothing is to be done.
     fn balanced(&mut self, cpu: CpuId, balanced: Balanced) {
         let _ = (cpu, balanced);
     }
 
-    /// A task group was throttled on `cpu`, or is not any more. For accounts; nothing is to be done, and
-    /// the run queue's lock is held.
+    /// A task group is throttled on `cpu` from now on, or all real-time tasks are; or they are not any
+    /// more. For accounts; nothing is to be done, and the run queue's lock is held.
     fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
         let _ = (cpu, throttling);
     }
 
-    /// Whether the host will call [`Machine::publish`] for `cpu` later, instead of this call now.
+    /// Whether `cpu` publishes nothing now: the host will call [`Machine::publish_held_back`] later.
     /// Only simulators do that, to make others decide on stale hints.
     fn hold_back(&mut self, cpu: CpuId) -> bool {
         let _ = cpu;
@@ -146,20 +150,21 @@ pub(crate) struct Cpu<W> {
 #[derive(Debug)]
 struct Locked<W> {
     rq: Queue<W>,
-    /// What this CPU last said of itself.
-    said: Spoken,
-    said_expiry: Option<Time>,
-    /// It says nothing until [`Machine::publish`]; then, the highest level since it last spoke.
+    /// What this CPU published last.
+    published: Snapshot,
+    published_expiry: Option<Time>,
+    /// It publishes nothing until [`Machine::publish_held_back`]: the most important thing that it had
+    /// since it last did.
     held_back: Option<Importance>,
     balance: Balance,
 }
 
-/// What a change of a run queue means for the other CPUs.
+/// What a change of a run queue means for its CPU and the others.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct News {
+pub(crate) struct Delta {
     pub(crate) resched: Resched,
-    level: Importance,
-    /// The others have not heard of it yet.
+    importance: Importance,
+    /// It is not published yet.
     held_back: bool,
     /// The most important thing here is less important than before, or than it was meanwhile.
     lowered: bool,
@@ -169,13 +174,25 @@ pub(crate) struct News {
     refilled: bool,
 }
 
-/// A task that a CPU took.
+/// A task arrived at a CPU, which took it.
 #[must_use]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Landed {
     pub(crate) on: CpuId,
     /// What that means for the others, if the task is real-time.
-    news: Option<News>,
+    delta: Option<Delta>,
+}
+
+/// What came of a request at the run queue where its task was seen.
+#[derive(Debug)]
+enum Visit<W> {
+    /// The task has left, and is to be reacted for again.
+    Missed,
+    /// It was carried out, here or by whoever brought the task; or the task is over.
+    Done {
+        /// The task, if it may not stay here.
+        evicted: Option<TaskOf<W>>,
+    },
 }
 
 impl<W: Controlled> Machine<W> {
@@ -213,8 +230,8 @@ impl<W: Controlled> Machine<W> {
         let cpu = |cpu| Cpu {
             queue: Mutex::new(Locked {
                 rq: RunQueue::new(cpu, config.clone(), groups.clone()),
-                said: Spoken::NOTHING,
-                said_expiry: None,
+                published: Snapshot::NOTHING,
+                published_expiry: None,
                 held_back: None,
                 balance: Balance::new(config.topology),
             }),
@@ -227,8 +244,8 @@ impl<W: Controlled> Machine<W> {
         for cpu in machine.config.topology.iter() {
             machine.hints.online.set(cpu, true);
             let mut locked = lock(&machine.cpus[cpu.index()].queue);
-            machine.say(cpu, &mut locked);
-            machine.hints.say_times(cpu, &locked.rq);
+            machine.publish(cpu, &mut locked);
+            machine.hints.publish_times(cpu, &locked.rq);
         }
         Ok(machine)
     }
@@ -256,8 +273,8 @@ impl<W: Controlled> Machine<W> {
     /// Brings a carried task to the run queue that it was sent to.
     pub fn arrive(&self, now: Time, moving: Moving<W>, fx: &mut impl Effects<W>) {
         match self.land(now, moving, fx) {
-            Ok(landed) => self.look_at(now, landed, fx),
-            Err(refused) => self.send(now, refused, fx),
+            Ok(landed) => self.after_landing(now, landed, fx),
+            Err(refused) => self.migrate(now, refused, fx),
         }
     }
 
@@ -274,32 +291,32 @@ impl<W: Controlled> Machine<W> {
         let mut prev = prev;
         let mut kept = None;
         loop {
-            let (Switch { next, released }, news) = self.with(cpu, fx, |rq| {
+            let (Switch { next, released }, delta) = self.with(cpu, fx, |rq| {
                 let switch = rq.schedule(now, prev);
                 if let Some((task, _)) = &switch.released {
                     control(task).into_iter().for_each(|cell| cell.set_home(Home::Away));
                 }
                 switch
             });
-            let mut looked = false;
+            let mut reacted = false;
             match released {
                 Some((task, Released::Evicted)) => {
-                    looked = true;
-                    self.send_away(now, task, cpu, fx);
+                    reacted = true;
+                    self.migrate_away(now, task, cpu, fx);
                 }
                 Some((task, Released::MoveTo(to))) => {
-                    looked = true;
-                    self.send(now, Moving::new(task, cpu, to, Enqueue::Moved), fx);
+                    reacted = true;
+                    self.migrate(now, Moving::new(task, cpu, to, Enqueue::Moved), fx);
                 }
                 Some(gone) => kept = Some(gone),
                 None => {}
             }
-            looked |= self.look(now, cpu, news, fx);
+            reacted |= self.react(now, cpu, delta, fx);
             if next.is_none() && self.has(Feature::LoadBalance) {
-                looked |= self.balance_without_work(now, cpu, newly, fx);
+                reacted |= self.balance_without_work(now, cpu, newly, fx);
             }
-            // Looking may have brought a task here that goes first.
-            if looked && self.resched(cpu) == Resched::Yes {
+            // That may have brought a task here that goes first.
+            if reacted && self.resched(cpu) == Resched::Yes {
                 prev = next.map_or(Prev::Idle, |(_, payload)| Prev::Preempted(payload));
                 continue;
             }
@@ -322,10 +339,13 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) -> Option<Expired> {
         let mut locked = lock(&self.cpus[cpu.index()].queue);
-        let expired = locked.rq.expire(now, walk)?;
+        let Some(expired) = locked.rq.expire(now, walk) else {
+            tell_throttlings(cpu, &mut locked.rq, fx);
+            return None;
+        };
         if let Expired::Timer(_) = expired {
             // That of the host is the only change.
-            self.say_expiry(cpu, &mut locked);
+            self.publish_expiry(cpu, &mut locked);
             let resched = locked.rq.resched();
             drop(locked);
             kick_if(resched, cpu, fx);
@@ -333,17 +353,17 @@ impl<W: Controlled> Machine<W> {
         }
         let mut balances = false;
         if expired == Expired::Tick {
-            self.hints.say_times(cpu, &locked.rq);
-            balances = locked.balance.looks(now);
+            self.hints.publish_times(cpu, &locked.rq);
+            balances = locked.balance.is_due(now);
         }
-        let news = self.told(cpu, &mut locked, fx);
+        let delta = self.publish_after(cpu, &mut locked, fx);
         drop(locked);
         if expired == Expired::Tick {
             self.balance_tick(now, cpu, balances, fx);
         } else {
-            self.look(now, cpu, news, fx);
+            self.react(now, cpu, delta, fx);
         }
-        kick_if(news.resched, cpu, fx);
+        kick_if(delta.resched, cpu, fx);
         Some(expired)
     }
 
@@ -351,13 +371,6 @@ impl<W: Controlled> Machine<W> {
     #[must_use]
     pub fn next_expiry(&self, cpu: CpuId) -> Option<Time> {
         self.hints.next_expiry(cpu)
-    }
-
-    /// Whether `cpu` runs no real-time task, being out of service or throttled, as far as is known
-    /// without locks.
-    #[must_use]
-    pub fn is_closed(&self, cpu: CpuId) -> bool {
-        self.hints.levels.of(cpu).level == Importance::Closed
     }
 
     /// Whether somebody waits for `cpu`, as far as is known without its lock.
@@ -390,28 +403,13 @@ impl<W: Controlled> Machine<W> {
     pub fn change(&self, now: Time, cell: &Control, change: Change, fx: &mut impl Effects<W>) {
         cell.ask(change);
         while let Home::At(cpu, slot) = cell.home() {
-            let (done, news) = self.with(cpu, fx, |rq| {
-                if cell.home() != Home::At(cpu, slot) {
-                    return None;
-                }
-                if rq.get(slot).is_none_or(|task| !cell.is_of(task.id)) {
-                    // The task is over.
-                    return Some(None);
-                }
-                Some(cell.take().map(|change| {
-                    let changed = rq.change(now, slot, change);
-                    if changed.evicted.is_some() {
-                        cell.set_home(Home::Away);
-                    }
-                    changed
-                }))
-            });
-            let Some(changed) = done else { continue };
-            if let Some(task) = changed.and_then(|changed| changed.evicted) {
-                self.send_away(now, task, cpu, fx);
+            let (visit, delta) = self.with(cpu, fx, |rq| visit(rq, now, cell, slot));
+            let Visit::Done { evicted } = visit else { continue };
+            if let Some(task) = evicted {
+                self.migrate_away(now, task, cpu, fx);
             }
-            kick_if(news.resched, cpu, fx);
-            self.look(now, cpu, news, fx);
+            kick_if(delta.resched, cpu, fx);
+            self.react(now, cpu, delta, fx);
             return;
         }
     }
@@ -424,18 +422,18 @@ impl<W: Controlled> Machine<W> {
         kick_if(resched, cpu, fx);
         self.rescale(now, fx);
         loop {
-            let (task, _) = self.with(cpu, fx, |rq| rq.evict(now).inspect(leaves));
+            let (task, _) = self.with(cpu, fx, |rq| rq.evict(now).inspect(mark_away));
             let Some(task) = task else { return };
-            self.send_away(now, task, cpu, fx);
+            self.migrate_away(now, task, cpu, fx);
         }
     }
 
     /// Takes `cpu` into service again.
     pub fn online(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        let (_, news) = self.with(cpu, fx, |rq| rq.set_online(now, true));
+        let (_, delta) = self.with(cpu, fx, |rq| rq.set_online(now, true));
         // Not before: who reads this and is refused all the same would try for ever.
         self.hints.online.set(cpu, true);
-        self.look(now, cpu, news, fx);
+        self.react(now, cpu, delta, fx);
         fx.kick(cpu);
         self.rescale(now, fx);
     }
@@ -451,8 +449,8 @@ impl<W: Controlled> Machine<W> {
         }
         let config = Arc::new(config);
         for cpu in self.config.topology.iter() {
-            let (_, news) = self.with(cpu, fx, |rq| rq.set_config(now, Arc::clone(&config)));
-            kick_if(news.resched, cpu, fx);
+            let (_, delta) = self.with(cpu, fx, |rq| rq.set_config(now, Arc::clone(&config)));
+            kick_if(delta.resched, cpu, fx);
         }
     }
 
@@ -460,37 +458,37 @@ impl<W: Controlled> Machine<W> {
         self.hints.online.count(&self.all, 0..self.cpus.len())
     }
 
-    /// Says what was held back for `cpu`, and looks.
-    pub fn publish(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
-        let news = {
+    /// Publishes what `cpu` held back, and reacts to it.
+    pub fn publish_held_back(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        let delta = {
             let mut locked = lock(&self.cpus[cpu.index()].queue);
-            self.say(cpu, &mut locked)
+            self.publish(cpu, &mut locked)
         };
-        self.look(now, cpu, news, fx);
-        kick_if(news.resched, cpu, fx);
+        self.react(now, cpu, delta, fx);
+        kick_if(delta.resched, cpu, fx);
     }
 
-    /// Calls `look` with the run queue of `cpu`.
-    pub fn inspect<R>(&self, cpu: CpuId, look: impl FnOnce(&Queue<W>) -> R) -> R {
-        look(&lock(&self.cpus[cpu.index()].queue).rq)
+    /// Calls `ask` with the run queue of `cpu`.
+    pub fn inspect<R>(&self, cpu: CpuId, ask: impl FnOnce(&Queue<W>) -> R) -> R {
+        ask(&lock(&self.cpus[cpu.index()].queue).rq)
     }
 
     /// Sends a task that cannot stay at `from` to a CPU that takes it.
-    fn send_away(&self, now: Time, mut task: TaskOf<W>, from: CpuId, fx: &mut impl Effects<W>) {
+    fn migrate_away(&self, now: Time, mut task: TaskOf<W>, from: CpuId, fx: &mut impl Effects<W>) {
         apply_pending(&mut task);
         let to = self.select_cpu(now, &task, None);
-        self.send(now, Moving::new(task, from, to, Enqueue::Moved), fx);
+        self.migrate(now, Moving::new(task, from, to, Enqueue::Moved), fx);
     }
 
     /// Sends a task on its way, again and again until a CPU takes it or the host carries it.
-    pub(crate) fn send(&self, now: Time, moving: Moving<W>, fx: &mut impl Effects<W>) {
-        if let Some(landed) = self.carry(now, moving, fx) {
-            self.look_at(now, landed, fx);
+    pub(crate) fn migrate(&self, now: Time, moving: Moving<W>, fx: &mut impl Effects<W>) {
+        if let Some(landed) = self.land_somewhere(now, moving, fx) {
+            self.after_landing(now, landed, fx);
         }
     }
 
-    /// As [`Machine::send`], but leaves it to the caller to look from where the task is now.
-    pub(crate) fn carry(
+    /// As [`Machine::migrate`], but the caller is to call [`Machine::after_landing`].
+    pub(crate) fn land_somewhere(
         &self,
         now: Time,
         moving: Moving<W>,
@@ -505,10 +503,10 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    /// Acts on what the arrival of a real-time task means.
-    pub(crate) fn look_at(&self, now: Time, landed: Landed, fx: &mut impl Effects<W>) {
-        if let Landed { on, news: Some(news) } = landed {
-            self.look(now, on, news, fx);
+    /// Reacts to the arrival of a real-time task.
+    pub(crate) fn after_landing(&self, now: Time, landed: Landed, fx: &mut impl Effects<W>) {
+        if let Landed { on, delta: Some(delta) } = landed {
+            self.react(now, on, delta, fx);
         }
     }
 
@@ -521,18 +519,18 @@ impl<W: Controlled> Machine<W> {
     ) -> Result<Landed, Moving<W>> {
         apply_pending(&mut moving.task);
         let Moving { task, to, from, why, refusals, pulled } = moving;
-        let (offered, news) = self.with(to, fx, |rq| self.offer(rq, now, task, why));
-        kick_if(news.resched, to, fx);
-        if pulled.is_some_and(|prio| news.level < Importance::Rt(prio)) {
+        let (offered, delta) = self.with(to, fx, |rq| self.offer(rq, now, task, why));
+        kick_if(delta.resched, to, fx);
+        if pulled.is_some_and(|prio| delta.importance < Importance::Rt(prio)) {
             // It was changed on its way, or may not run here any more.
             self.pull(now, to, fx);
         }
         match offered {
-            Ok(prio) => Ok(Landed { on: to, news: prio.map(|_| news) }),
+            Ok(prio) => Ok(Landed { on: to, delta: prio.map(|_| delta) }),
             Err(task) => {
-                if news.held_back {
-                    // Who was refused knows better now; else it would be sent here for ever.
-                    self.publish(now, to, fx);
+                if delta.held_back {
+                    // Else the task would be sent here for ever.
+                    self.publish_held_back(now, to, fx);
                 }
                 let (refusals, pulled) = (refusals + 1, None);
                 Err(self.elsewhere(Moving { task, to, from, why, refusals, pulled }))
@@ -559,7 +557,7 @@ impl<W: Controlled> Machine<W> {
             && let Some(change) = cell.take()
             && let Some(task) = rq.change(now, slot, change).evicted
         {
-            leaves(&task);
+            mark_away(&task);
             return Err(task);
         }
         let prio = rq.get(slot).and_then(Task::rt_prio);
@@ -600,25 +598,31 @@ impl<W: Controlled> Machine<W> {
         moving
     }
 
-    /// Acts on what the other side of publish-then-look may have missed. Says whether it did
-    /// anything at all.
+    /// After what `delta` says was published: acts on what the other side of publish-then-look may have
+    /// missed. Tells whether there was a cause to push or pull.
     #[inline]
-    pub(crate) fn look(&self, now: Time, cpu: CpuId, news: News, fx: &mut impl Effects<W>) -> bool {
-        let some = news.lowered || news.pushable || news.refilled;
-        some && self.look_further(now, cpu, news, fx)
+    pub(crate) fn react(
+        &self,
+        now: Time,
+        cpu: CpuId,
+        delta: Delta,
+        fx: &mut impl Effects<W>,
+    ) -> bool {
+        let has_cause = delta.lowered || delta.pushable || delta.refilled;
+        has_cause && self.push_and_pull(now, cpu, delta, fx)
     }
 
     #[inline(never)]
-    fn look_further(&self, now: Time, cpu: CpuId, news: News, fx: &mut impl Effects<W>) -> bool {
-        let pull = news.lowered && self.has(Feature::RtPull);
-        let push = news.pushable && self.has(Feature::RtPush);
+    fn push_and_pull(&self, now: Time, cpu: CpuId, delta: Delta, fx: &mut impl Effects<W>) -> bool {
+        let pull = delta.lowered && self.has(Feature::RtPull);
+        let push = delta.pushable && self.has(Feature::RtPush);
         if pull {
             self.pull(now, cpu, fx);
         }
         if push {
             self.push(now, cpu, fx);
         }
-        if news.refilled {
+        if delta.refilled {
             self.refill_others(now, cpu, fx);
         }
         pull || push
@@ -635,64 +639,63 @@ impl<W: Controlled> Machine<W> {
     fn with_timers<R>(&self, cpu: CpuId, f: impl FnOnce(&mut Queue<W>) -> R) -> R {
         let mut locked = lock(&self.cpus[cpu.index()].queue);
         let result = f(&mut locked.rq);
-        self.say_expiry(cpu, &mut locked);
+        self.publish_expiry(cpu, &mut locked);
         result
     }
 
-    /// Does something to a run queue under its lock, and says what it means to the others.
+    /// Does something to a run queue under its lock, and publishes what that changed. The caller is to
+    /// [react](Machine::react).
     pub(crate) fn with<R>(
         &self,
         cpu: CpuId,
         fx: &mut impl Effects<W>,
         f: impl FnOnce(&mut Queue<W>) -> R,
-    ) -> (R, News) {
+    ) -> (R, Delta) {
         let mut locked = lock(&self.cpus[cpu.index()].queue);
         let result = f(&mut locked.rq);
-        (result, self.told(cpu, &mut locked, fx))
+        (result, self.publish_after(cpu, &mut locked, fx))
     }
 
-    /// After a run queue was changed: publishes it, unless the host will do so later.
-    fn told(&self, cpu: CpuId, locked: &mut Locked<W>, fx: &mut impl Effects<W>) -> News {
-        if locked.rq.has_news() {
-            locked.rq.drain_throttlings(|throttling| fx.throttling(cpu, throttling));
-        }
+    /// After a change of a run queue: publishes it, unless the host will have that done later.
+    fn publish_after(&self, cpu: CpuId, locked: &mut Locked<W>, fx: &mut impl Effects<W>) -> Delta {
+        tell_throttlings(cpu, &mut locked.rq, fx);
         if locked.held_back.is_some() || fx.hold_back(cpu) {
-            self.say_expiry(cpu, locked);
-            let (resched, level) = (locked.rq.resched(), locked.rq.load().level);
-            locked.held_back = locked.held_back.max(Some(level));
+            self.publish_expiry(cpu, locked);
+            let (resched, importance) = (locked.rq.resched(), locked.rq.load().level);
+            locked.held_back = locked.held_back.max(Some(importance));
             let refilled = locked.rq.has_news();
             let (lowered, pushable) = (false, false);
-            return News { resched, level, held_back: true, lowered, pushable, refilled };
+            return Delta { resched, importance, held_back: true, lowered, pushable, refilled };
         }
-        self.say(cpu, locked)
+        self.publish(cpu, locked)
     }
 
     /// As [`Machine::with`], for what takes a task out.
-    pub(crate) fn take<R>(
+    pub(crate) fn detach<R>(
         &self,
         cpu: CpuId,
         fx: &mut impl Effects<W>,
         f: impl FnOnce(&mut Queue<W>) -> R,
     ) -> (R, Resched) {
-        let (result, news) = self.with(cpu, fx, f);
-        (result, news.resched)
+        let (result, delta) = self.with(cpu, fx, f);
+        (result, delta.resched)
     }
 
-    /// Publishes what has changed since this CPU last spoke.
-    fn say(&self, cpu: CpuId, locked: &mut Locked<W>) -> News {
-        self.say_expiry(cpu, locked);
-        let new = Spoken::of(&locked.rq);
-        let old = std::mem::replace(&mut locked.said, new);
-        self.hints.say(cpu, old, new);
+    /// Publishes what has changed since this CPU last did.
+    fn publish(&self, cpu: CpuId, locked: &mut Locked<W>) -> Delta {
+        self.publish_expiry(cpu, locked);
+        let new = Snapshot::of(&locked.rq);
+        let old = std::mem::replace(&mut locked.published, new);
+        self.hints.publish(cpu, old, new);
         if new.is_idle() != old.is_idle() {
-            self.hints.say_times(cpu, &locked.rq);
+            self.hints.publish_times(cpu, &locked.rq);
         }
         let (load, was) = (new.load, old.load);
         // For what it had meanwhile it may have passed over others.
         let highest = locked.held_back.take().max(Some(was.level));
-        News {
+        Delta {
             resched: locked.rq.resched(),
-            level: load.level,
+            importance: load.level,
             held_back: false,
             lowered: Some(load.level) < highest,
             pushable: load.pushable.is_some(),
@@ -700,10 +703,10 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
-    fn say_expiry(&self, cpu: CpuId, locked: &mut Locked<W>) {
+    fn publish_expiry(&self, cpu: CpuId, locked: &mut Locked<W>) {
         let at = locked.rq.next_expiry();
-        if at != std::mem::replace(&mut locked.said_expiry, at) {
-            self.hints.say_expiry(cpu, at);
+        if at != std::mem::replace(&mut locked.published_expiry, at) {
+            self.hints.publish_expiry(cpu, at);
         }
     }
 
@@ -742,9 +745,9 @@ impl<W: Controlled> Machine<W> {
         if locked.held_back.is_some() {
             return;
         }
-        let said = Spoken::of(&locked.rq);
-        assert_eq!(locked.said, said, "CPU {cpu} has said what it is\n{}", locked.rq);
-        self.hints.check(cpu, said, &locked.rq);
+        let is = Snapshot::of(&locked.rq);
+        assert_eq!(locked.published, is, "CPU {cpu} has published what it is\n{}", locked.rq);
+        self.hints.check(cpu, is, &locked.rq);
     }
 }
 
@@ -755,13 +758,31 @@ pub(crate) fn kick_if<W>(resched: Resched, cpu: CpuId, fx: &mut impl Effects<W>)
     }
 }
 
+/// Carries out what was asked of the task that `cell` belongs to, if it is at `at` still.
+fn visit<W: Controlled>(rq: &mut Queue<W>, now: Time, cell: &Control, at: QueueIndex) -> Visit<W> {
+    if cell.home() != Home::At(rq.cpu(), at) {
+        return Visit::Missed;
+    }
+    let lives = rq.get(at).is_some_and(|task| cell.is_of(task.id));
+    let change = if lives { cell.take() } else { None };
+    let evicted = change.and_then(|change| rq.change(now, at, change).evicted);
+    Visit::Done { evicted: evicted.inspect(mark_away) }
+}
+
+/// Tells the host what is throttled on `cpu` since it was last told, or not any more.
+fn tell_throttlings<W: Controlled>(cpu: CpuId, rq: &mut Queue<W>, fx: &mut impl Effects<W>) {
+    if rq.has_news() {
+        rq.drain_throttlings(|throttling| fx.throttling(cpu, throttling));
+    }
+}
+
 /// The task's control cell; a running task's is with its host.
 fn control<W: Controlled>(task: &Task<W>) -> Option<&Control> {
     task.payload.as_ref().map(Controlled::control)
 }
 
-/// Says that the task is in no run queue. The caller holds the lock of the one it left.
-pub(crate) fn leaves<W: Controlled>(task: &TaskOf<W>) {
+/// The task is in no run queue from now on. The caller holds the lock of the one it left.
+pub(crate) fn mark_away<W: Controlled>(task: &TaskOf<W>) {
     control(task).expect("a task that leaves has its payload").set_home(Home::Away);
 }
 

@@ -5,7 +5,7 @@
 //! becomes less important pulls. Both are needed, since either may decide on hints that the other
 //! is just changing: see *publish, then look* in [`crate::machine`].
 
-use crate::machine::{Controlled, Effects, Machine, Moving, kick_if, leaves};
+use crate::machine::{Controlled, Effects, Machine, Moving, kick_if, mark_away};
 use crate::mask::Mask;
 use crate::sync::{Ordering, fence};
 use runyard_engine::attr::RtPrio;
@@ -36,8 +36,8 @@ impl<W: Controlled> Machine<W> {
             }
             None
         };
-        // A CPU may leave the level at which it was seen; those of the next are still there.
-        self.hints.levels.below(prio, affinity).find_map(nearest)
+        // A CPU may leave the mask in which it was seen; those of the next are still there.
+        self.hints.cpupri.below(prio, affinity).find_map(nearest)
     }
 
     /// Gives away the waiting real-time tasks of `cpu` that could run elsewhere now.
@@ -50,27 +50,27 @@ impl<W: Controlled> Machine<W> {
         let rounds = 2 * self.cpus.len() + 8;
         for _ in 0..rounds {
             fence(Ordering::SeqCst);
-            let floor = match self.hints.levels.lowest() {
+            let floor = match self.hints.cpupri.lowest() {
                 Importance::Normal => None,
                 Importance::Rt(prio) => Some(prio),
                 Importance::Closed => return,
             };
-            let (pushed, resched) = self.take(cpu, fx, |rq| {
+            let (pushed, resched) = self.detach(cpu, fx, |rq| {
                 rq.take_pushable(floor, |task| {
                     let prio = task.rt_prio().expect("only real-time tasks are pushable");
                     self.find_lowest(task, prio, cpu).filter(|&to| to != cpu)
                 })
-                .inspect(|(task, _)| leaves(task))
+                .inspect(|(task, _)| mark_away(task))
             });
             let Some((task, to)) = pushed else {
                 kick_if(resched, cpu, fx);
                 return;
             };
             let moving = Moving::new(task, cpu, to, Enqueue::Pushed);
-            if let Some(landed) = self.carry(now, moving, fx)
+            if let Some(landed) = self.land_somewhere(now, moving, fx)
                 && landed.on != cpu
             {
-                self.look_at(now, landed, fx);
+                self.after_landing(now, landed, fx);
             }
         }
         fx.kick(cpu);
@@ -80,7 +80,7 @@ impl<W: Controlled> Machine<W> {
     /// from each CPU that has any the best, if it is better than the last.
     pub(crate) fn pull(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
         fence(Ordering::SeqCst);
-        let mut best = match self.hints.levels.of(cpu).level {
+        let mut best = match self.hints.cpupri.of(cpu).importance {
             Importance::Normal => None,
             Importance::Rt(prio) => Some(prio),
             Importance::Closed => return,
@@ -91,13 +91,13 @@ impl<W: Controlled> Machine<W> {
                 continue;
             }
             let (pulled, resched) =
-                self.take(from, fx, |rq| rq.take_pullable(cpu, best).inspect(leaves));
+                self.detach(from, fx, |rq| rq.take_pullable(cpu, best).inspect(mark_away));
             kick_if(resched, from, fx);
             if let Some(task) = pulled {
                 best = task.rt_prio();
                 let mut moving = Moving::new(task, from, cpu, Enqueue::Pushed);
                 moving.pulled = best;
-                self.send(now, moving, fx);
+                self.migrate(now, moving, fx);
             }
         }
     }

@@ -9,11 +9,11 @@
 
 use crate::machine::{Controlled, Effects, Machine, Moving, TaskOf, apply_pending};
 use runyard_engine::attr::{Attr, LatencyNice, Policy, RtPrio};
+use runyard_engine::balance::power::FULL_POWER;
 use runyard_engine::balance::{Measure, Seen, power_of_cpu};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
 use runyard_engine::group::Groups;
-use runyard_engine::power::FULL_POWER;
 use runyard_engine::run_queue::{Enqueue, Importance};
 use runyard_engine::task::Task;
 use runyard_engine::time::Time;
@@ -33,7 +33,7 @@ struct Seeker<'a> {
     weight: u64,
     /// Whether it counts as SCHED_IDLE, by its policy or by a group above it.
     sched_idle: bool,
-    /// The CPU on which it is woken, which is awake whatever it said last.
+    /// The CPU on which it is woken, which is awake whatever it published last.
     waker: Option<CpuId>,
 }
 
@@ -44,13 +44,11 @@ impl<W: Controlled> Machine<W> {
     pub fn wake(
         &self,
         now: Time,
-        mut task: TaskOf<W>,
+        task: TaskOf<W>,
         waker: Option<CpuId>,
         fx: &mut impl Effects<W>,
     ) -> CpuId {
-        apply_pending(&mut task);
-        let to = self.select_cpu(now, &task, waker);
-        self.place(now, task, to, fx)
+        self.wake_where(now, task, |task| self.select_cpu(now, task, waker), fx)
     }
 
     /// As [`Machine::wake`], by a task that runs on `waker` and is about to block (`WF_SYNC` of the
@@ -60,38 +58,26 @@ impl<W: Controlled> Machine<W> {
     pub fn wake_sync(
         &self,
         now: Time,
-        mut task: TaskOf<W>,
+        task: TaskOf<W>,
         waker: CpuId,
         fx: &mut impl Effects<W>,
     ) -> CpuId {
-        apply_pending(&mut task);
-        let to = match self.suits(&task, waker) {
+        let select = |task: &Task<W>| match self.suits(task, waker) {
             true => waker,
-            false => self.select_cpu(now, &task, None),
+            false => self.select_cpu(now, task, None),
         };
-        self.place(now, task, to, fx)
+        self.wake_where(now, task, select, fx)
     }
 
-    /// As [`Machine::wake_sync`], for a new task: to a free CPU if there is one and somebody waits on
-    /// `waker` already, else near who spawns it. An idle CPU takes its part later.
-    pub fn spawn_sync(
+    fn wake_where(
         &self,
         now: Time,
         mut task: TaskOf<W>,
-        waker: CpuId,
+        select: impl FnOnce(&Task<W>) -> CpuId,
         fx: &mut impl Effects<W>,
     ) -> CpuId {
-        let seeker = self.seeker(now, &task, Some(waker));
-        let (hints, all) = (&self.hints, 0..self.cpus.len());
-        let idle = || hints.idle.ring(seeker.affinity, all.clone(), waker).next();
-        let takes = || self.takes_sched_idle(seeker).then_some(&hints.sched_idle);
-        let other = || takes()?.ring(seeker.affinity, all.clone(), waker).next();
-        let free = || idle().or_else(other);
-        let to = match self.suits(&task, waker) {
-            true => waker,
-            false => free().unwrap_or_else(|| self.usable_or_any(&task, waker)),
-        };
-        task.set_cpu(to);
+        apply_pending(&mut task);
+        let to = select(&task);
         self.place(now, task, to, fx)
     }
 
@@ -101,18 +87,20 @@ impl<W: Controlled> Machine<W> {
         to
     }
 
-    /// A new task is forked by who runs on `cpu`: before [`Machine::spawn`] or [`Machine::spawn_sync`]. Says
-    /// what is [held against it](runyard_engine::run_queue::RunQueue::fork).
-    pub fn fork(&self, now: Time, child: &mut TaskOf<W>, cpu: CpuId) {
-        if child.attr().latency_nice < LatencyNice::ZERO {
-            self.inspect(cpu, |rq| rq.fork(now, child));
-        }
-    }
-
-    /// Makes a new task runnable, which is forked on the CPU that its [`Task::set_cpu`] names; tells
-    /// where.
-    pub fn spawn(&self, now: Time, mut task: TaskOf<W>, fx: &mut impl Effects<W>) -> CpuId {
+    /// Makes a new task runnable, and tells on which CPU unless that refuses it. `parent` is the CPU
+    /// on which the task runs that forks it: the new task starts near that. `None` if no task of the
+    /// machine forks it: then it starts near the CPU that its [`Task::set_cpu`] names.
+    pub fn spawn(
+        &self,
+        now: Time,
+        mut task: TaskOf<W>,
+        parent: Option<CpuId>,
+        fx: &mut impl Effects<W>,
+    ) -> CpuId {
         apply_pending(&mut task);
+        if let Some(parent) = parent {
+            self.fork(now, &mut task, parent);
+        }
         let from = self.usable_or_any(&task, task.cpu());
         if task.rt_prio().is_some() {
             // From there it goes on as if it woke up.
@@ -122,6 +110,41 @@ impl<W: Controlled> Machine<W> {
         let to = self.select_cpu_for_new(self.seeker(now, &task, None), from);
         task.set_cpu(to);
         self.place(now, task, to, fx)
+    }
+
+    /// As [`Machine::spawn`], by a task that runs on `parent` and is about to block: to a free CPU if
+    /// there is one and tasks wait on `parent` already, else near its parent. An idle CPU takes its
+    /// part later.
+    pub fn spawn_sync(
+        &self,
+        now: Time,
+        mut task: TaskOf<W>,
+        parent: CpuId,
+        fx: &mut impl Effects<W>,
+    ) -> CpuId {
+        apply_pending(&mut task);
+        self.fork(now, &mut task, parent);
+        let seeker = self.seeker(now, &task, Some(parent));
+        let (hints, all) = (&self.hints, 0..self.cpus.len());
+        let idle = || hints.idle.ring(seeker.affinity, all.clone(), parent).next();
+        let takes = || self.takes_sched_idle(seeker).then_some(&hints.sched_idle);
+        let other = || takes()?.ring(seeker.affinity, all.clone(), parent).next();
+        let free = || idle().or_else(other);
+        let to = match self.suits(&task, parent) {
+            true => parent,
+            false => free().unwrap_or_else(|| self.usable_or_any(&task, parent)),
+        };
+        task.set_cpu(to);
+        self.place(now, task, to, fx)
+    }
+
+    /// The task that runs on `parent` forks a new one. How far the parent is ahead of the others is
+    /// [held against](runyard_engine::run_queue::RunQueue::fork) a latency-sensitive child.
+    fn fork(&self, now: Time, child: &mut TaskOf<W>, parent: CpuId) {
+        child.set_cpu(parent);
+        if child.attr().latency_nice < LatencyNice::ZERO {
+            self.inspect(parent, |rq| rq.fork(now, child));
+        }
     }
 
     /// An idle CPU that could take somebody from `cpu`, as far as is known without locks.
@@ -158,8 +181,8 @@ impl<W: Controlled> Machine<W> {
             let mut idle = self.hints.idle.ring(&task.attr().affinity, node, last);
             return idle.next().unwrap_or(last);
         }
-        let there = self.hints.levels.of(last);
-        let busy = match there.level {
+        let there = self.hints.cpupri.of(last);
+        let busy = match there.importance {
             Importance::Rt(running) => there.pinned || running >= prio,
             Importance::Closed => true,
             Importance::Normal => false,
@@ -213,7 +236,7 @@ impl<W: Controlled> Machine<W> {
     /// Whether a fair task may wait on `waker`, where nobody is but the fair task that wakes it.
     pub(crate) fn suits(&self, task: &Task<W>, waker: CpuId) -> bool {
         let alone = || self.hints.counts(waker).nr_fair == 1;
-        let normal = || self.hints.levels.of(waker).level == Importance::Normal;
+        let normal = || self.hints.cpupri.of(waker).importance == Importance::Normal;
         task.rt_prio().is_none() && task.attr().affinity.contains(waker) && alone() && normal()
     }
 

@@ -4,14 +4,15 @@
 use runyard_engine::attr::{Attr, GroupId, Weight};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use runyard_engine::run_queue::{Prev, Switch};
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::{Change, Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Walk;
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
-use runyard_smp::groups::{GroupSpec, TooManyGroups};
+use runyard_smp::groups::TooManyGroups;
 use runyard_smp::machine::{Effects, Machine, Work};
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ impl Yard {
         let work = Work { control: control.clone(), work: () };
         let attr = Attr { group, ..Attr::normal(CpuSet::only(CPU)) };
         let task = Task::new(TaskId(id.into()), attr, work);
-        self.machine.spawn(self.now, task, &mut Deaf);
+        self.machine.spawn(self.now, task, None, &mut Deaf);
         control
     }
 

@@ -9,9 +9,9 @@ use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Sli
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use runyard_engine::run_queue::Expired;
-use runyard_engine::task::{Change, Task, TaskId};
+use runyard_engine::task::{Change, Task, TaskId, Update};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::{Expiry, Token, Walk, Window};
 use runyard_engine::topology::Topology;
@@ -585,7 +585,7 @@ fn a_task_has_the_latency_nice_and_the_slice_that_were_asked_for_it_last_whereve
     let asks = |nice| (LatencyNice::new(nice).unwrap(), Slice::new(Nanos::from_millis(5)));
     let change = |(nice, slice)| Change {
         latency_nice: Some(nice),
-        slice: Some(slice),
+        slice: Update::from(slice),
         ..Change::default()
     };
     let has = |task: &Task<driver::Payload>| (task.attr().latency_nice, task.attr().slice);
@@ -625,7 +625,7 @@ fn what_is_asked_twice_of_a_task_that_sleeps_is_what_was_asked_last() {
     let nice = |nice| Change { latency_nice: LatencyNice::new(nice), ..Change::default() };
     let slice = Slice::new(Nanos::from_micros(700));
     stage.change(task, nice(-5));
-    stage.change(task, Change { slice: Some(slice), ..Change::default() });
+    stage.change(task, Change { slice: slice.into(), ..Change::default() });
     stage.change(task, nice(7));
     stage.wake(task);
     let has = stage.find(task, |task| (task.attr().latency_nice, task.attr().slice));

@@ -4,10 +4,10 @@
 //! [`crate::parse`].
 
 use crate::draw::Draw;
-use runyard_engine::attr::{Attr, GroupId, LatencyNice, Slice, Weight};
+use runyard_engine::attr::{Attr, GroupId, LatencyNice, Slice};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::features::Features;
-use runyard_engine::limit::Limit;
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
 
@@ -25,7 +25,7 @@ pub struct Scenario {
     /// The switches of the engine.
     pub features: Features,
     /// Task groups by [`GroupId`]; the first is `/`.
-    pub groups: Vec<GroupSpec>,
+    pub groups: Vec<TaskGroup>,
     /// Tasks in file order, those of `instance` 0 (templates for `fork`) included.
     pub tasks: Vec<TaskSpec>,
     /// The names behind the ids in [`Step`], and what must be known about each object.
@@ -137,19 +137,11 @@ impl Costs {
 
 /// A task group of the scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupSpec {
+pub struct TaskGroup {
     /// Its path, `/web/api`.
     pub path: String,
-    /// Its parent; the root is its own parent.
-    pub parent: GroupId,
-    /// Its share among its siblings; [`Weight::IDLE`] of an idle group.
-    pub weight: Weight,
-    /// Whether its tasks are as SCHED_IDLE ones to those who are not in it (`cpu.idle`).
-    pub idle: bool,
-    /// How soon its tasks want to run beside its siblings' (`cpu.latency.nice`).
-    pub latency_nice: LatencyNice,
-    /// What it may use at the most (`cpu.max`).
-    pub limit: Option<Limit>,
+    /// What is asked for it.
+    pub spec: GroupSpec,
 }
 
 /// A thread object of the scenario: a program and who runs it.

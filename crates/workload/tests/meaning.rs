@@ -3,7 +3,7 @@
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice, Weight};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{
@@ -417,8 +417,10 @@ fn groups_have_a_latency_nice_idle_ones_too() {
          '/a': {'latency_nice': -20}, '/b': {'idle': true, 'latency_nice': 19}, \
          '/c': {'weight': 7, 'latency_nice': 1}, '/d': {}}}";
     let groups = parsed(text).scenario.groups;
-    let shown: Vec<_> =
-        groups.iter().map(|g| (&*g.path, g.weight.get(), g.idle, g.latency_nice.get())).collect();
+    let shown: Vec<_> = groups
+        .iter()
+        .map(|g| (&*g.path, g.spec.weight.get(), g.spec.idle, g.spec.latency_nice.get()))
+        .collect();
     let expected = [
         ("/", 1024, false, 0),
         ("/a", 1024, false, -20),
@@ -435,7 +437,7 @@ fn limit(keys: &str) -> (Option<Limit>, Vec<String>) {
     let text =
         format!("{{'tasks': {{'a': {{'loop': 1, 'run': 1}}}}, 'groups': {{'/web': {{{keys}}}}}}}");
     let Parsed { scenario, warnings, .. } = parsed(&text);
-    (scenario.groups[1].limit, warnings.iter().map(ToString::to_string).collect())
+    (scenario.groups[1].spec.limit, warnings.iter().map(ToString::to_string).collect())
 }
 
 #[test]
@@ -476,7 +478,7 @@ fn a_child_may_ask_for_more_than_its_parent() {
     let text = "{'tasks': {'a': {'loop': 1, 'run': 1}}, 'groups': {\
          '/a': {'runtime': 20000}, '/a/b': {'runtime': 50000}, '/a/c': {}}}";
     let groups = parsed(text).scenario.groups;
-    let runtimes = groups.iter().map(|group| Some(group.limit?.runtime().0));
+    let runtimes = groups.iter().map(|group| Some(group.spec.limit?.runtime().0));
     let expected = [None, Some(20_000_000), Some(50_000_000), None];
     assert_eq!(runtimes.collect::<Vec<_>>(), expected);
 }
@@ -486,7 +488,8 @@ fn parents_come_first_whatever_the_order_of_the_file() {
     let text = "{'tasks': {'a': {'loop': 1, 'run': 1}}, 'groups': {'/b/c': {'weight': 2}, \
          '/a': {}, '/': {}, '/b': {'weight': 262144}}}";
     let groups = parsed(text).scenario.groups;
-    let shown: Vec<_> = groups.iter().map(|g| (&*g.path, g.parent.0, g.weight.get())).collect();
+    let shown: Vec<_> =
+        groups.iter().map(|g| (&*g.path, g.spec.parent.0, g.spec.weight.get())).collect();
     let expected = [("/", 0, 1024), ("/b", 0, 262_144), ("/b/c", 1, 2), ("/a", 0, 1024)];
     assert_eq!(shown, expected);
 }
@@ -496,7 +499,8 @@ fn an_idle_group_has_the_weight_of_sched_idle() {
     let text = "{'tasks': {'a': {'loop': 1, 'run': 1}}, 'groups': {'/a': {'idle': true}, \
          '/a/b': {'weight': 9, 'idle': false}}}";
     let groups = parsed(text).scenario.groups;
-    let shown: Vec<_> = groups.iter().map(|g| (&*g.path, g.weight.get(), g.idle)).collect();
+    let shown: Vec<_> =
+        groups.iter().map(|g| (&*g.path, g.spec.weight.get(), g.spec.idle)).collect();
     assert_eq!(shown, [("/", 1024, false), ("/a", 3, true), ("/a/b", 9, false)]);
 }
 
@@ -507,9 +511,9 @@ fn taskgroup_creates_its_group_and_group_names_one() {
              'p': {'run': 1}, 'q': {'taskgroup': '/web', 'run': 1}, 'r': {'taskgroup': '', 'run': 1}, \
              's': {'group': '/web', 'policy': 'SCHED_RR', 'run': 1}, 't': {'group': '/', 'run': 1}}}}}";
     let scenario = parsed(text).scenario;
-    let paths: Vec<_> = scenario.groups.iter().map(|g| (&*g.path, g.parent.0)).collect();
+    let paths: Vec<_> = scenario.groups.iter().map(|g| (&*g.path, g.spec.parent.0)).collect();
     assert_eq!(paths, [("/", 0), ("/web", 0), ("/db", 0), ("/db/log", 2)]);
-    assert_eq!(scenario.groups[2].weight, Weight::NICE_0);
+    assert_eq!(scenario.groups[2].spec.weight, Weight::NICE_0);
     let task = &scenario.tasks[0];
     let groups: Vec<_> = task.phases.iter().map(|phase| phase.properties.group).collect();
     let (web, root) = (Some(GroupId(1)), Some(GroupId::ROOT));

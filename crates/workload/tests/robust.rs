@@ -105,7 +105,10 @@ fn sound(scenario: &Scenario) {
     let cpus = scenario.machine.topology.cpus();
     assert!(scenario.tasks.iter().any(|task| task.instances > 0));
     for (at, group) in scenario.groups.iter().enumerate() {
-        assert!(group.parent.index() < at || at == GroupId::ROOT.index(), "parents come first");
+        assert!(
+            group.spec.parent.index() < at || at == GroupId::ROOT.index(),
+            "parents come first"
+        );
     }
     for task in &scenario.tasks {
         assert!(!task.phases.is_empty() && task.properties.policy.is_some());

@@ -76,7 +76,7 @@ fn idle_balance_is_a_soaker_for_each_cpu_and_a_normal_task_that_comes_later() {
 fn touch_latency_is_a_way_of_eight_tasks_and_eight_that_are_in_its_way() {
     let scenario = shipped("touch-latency.json");
     assert_eq!(scenario.machine.topology.cpus(), 8);
-    let groups = scenario.groups.iter().map(|group| (&*group.path, group.latency_nice.get()));
+    let groups = scenario.groups.iter().map(|group| (&*group.path, group.spec.latency_nice.get()));
     assert_eq!(groups.collect::<Vec<_>>(), [("/", 0), ("/frames", -20)]);
     let (way, others) = scenario.tasks.split_at(8);
     for (at, task) in way.iter().enumerate() {

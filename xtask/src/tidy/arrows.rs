@@ -1,8 +1,9 @@
 //! The arrows between the crates.
 //!
 //! `engine <- smp <- {sim, runtime}`; `workload` and `report` know the engine at most; `sim` and
-//! `runtime` never know each other; the programs are on top, and nobody depends on a program. A
-//! crate that the table does not name fails: its place is decided before its code is.
+//! `runtime` never know each other. `hosts` plays scenarios on the runtime, `labs` runs experiments
+//! on `sim` and `hosts`. The programs are on top, and nobody depends on a program. A crate that the
+//! table does not name fails: its place is decided before its code is.
 //!
 //! Dependencies of tests and examples may go to any crate of the same layer or a lower one, since
 //! they bind no user; but not to a program, and not between the two hosts: what compares them
@@ -25,7 +26,7 @@ struct Place {
 }
 
 /// The layer that nobody depends on.
-const PROGRAM: u8 = 3;
+const PROGRAM: u8 = 5;
 
 const ENGINE: &str = "crates/engine";
 const SMP: &str = "crates/smp";
@@ -33,10 +34,12 @@ const WORKLOAD: &str = "crates/workload";
 const REPORT: &str = "crates/report";
 const SIM: &str = "crates/sim";
 const RUNTIME: &str = "crates/runtime";
-const LIBRARIES: &[&str] = &[ENGINE, SMP, WORKLOAD, REPORT, SIM, RUNTIME];
+const HOSTS: &str = "crates/hosts";
+const LABS: &str = "crates/labs";
+const LIBRARIES: &[&str] = &[ENGINE, SMP, WORKLOAD, REPORT, SIM, RUNTIME, HOSTS, LABS];
 
-/// The two hosts, which never know each other.
-const HOSTS: &[&str] = &[SIM, RUNTIME];
+/// Simulator and runtime, which never know each other.
+const APART: &[&str] = &[SIM, RUNTIME];
 
 const PLACES: &[Place] = &[
     Place { folder: ENGINE, layer: 0, uses: &[] },
@@ -45,6 +48,8 @@ const PLACES: &[Place] = &[
     Place { folder: REPORT, layer: 1, uses: &[ENGINE] },
     Place { folder: SIM, layer: 2, uses: &[ENGINE, SMP, WORKLOAD] },
     Place { folder: RUNTIME, layer: 2, uses: &[ENGINE, SMP] },
+    Place { folder: HOSTS, layer: 3, uses: &[ENGINE, SMP, WORKLOAD, REPORT, RUNTIME] },
+    Place { folder: LABS, layer: 4, uses: &[ENGINE, SMP, WORKLOAD, REPORT, SIM, RUNTIME, HOSTS] },
     Place { folder: "crates/cli", layer: PROGRAM, uses: LIBRARIES },
     Place { folder: "benches", layer: PROGRAM, uses: LIBRARIES },
     Place { folder: "examples", layer: PROGRAM, uses: LIBRARIES },
@@ -130,7 +135,7 @@ fn fault(package: &Package, from: &Place, arrow: &Arrow) -> Option<Violation> {
 
 fn may_test_with(from: &Place, to: &Place) -> bool {
     let between_hosts =
-        from.folder != to.folder && HOSTS.contains(&from.folder) && HOSTS.contains(&to.folder);
+        from.folder != to.folder && APART.contains(&from.folder) && APART.contains(&to.folder);
     to.layer < PROGRAM && to.layer <= from.layer && !between_hosts
 }
 
@@ -167,6 +172,9 @@ mod tests {
         assert_eq!(places_of(ENGINE, SMP, false), ["crates/engine/Cargo.toml:4"]);
         assert_eq!(places_of(REPORT, WORKLOAD, false), ["crates/report/Cargo.toml:4"]);
         assert_eq!(places_of(RUNTIME, WORKLOAD, false), ["crates/runtime/Cargo.toml:4"]);
+        assert!(places_of(LABS, HOSTS, false).is_empty());
+        assert_eq!(places_of(HOSTS, LABS, false), ["crates/hosts/Cargo.toml:4"]);
+        assert_eq!(places_of(HOSTS, SIM, false), ["crates/hosts/Cargo.toml:4"]);
     }
 
     #[test]

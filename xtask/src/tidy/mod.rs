@@ -6,16 +6,39 @@
 //! of functions are left to rustfmt and clippy.
 
 pub mod arrows;
+pub mod circles;
 pub mod documents;
 pub mod markdown;
+pub mod modules;
 pub mod rust;
+pub mod scan;
 pub mod source;
 pub mod tree;
 pub mod words;
 
 use std::fmt;
 
+use clap::Args;
+
+use crate::workspace::{self, Outcome, cargo, root};
 use tree::{File, Tree};
+
+/// What to hold the tree to.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Only show the circles of files in all crates, also in those of which they are known
+    #[arg(long)]
+    pub circles: bool,
+}
+
+/// Runs the rules as the tests that they are, or shows the circles.
+pub fn run(options: &Options) -> Outcome {
+    if options.circles {
+        print!("{}", circles::shown(&Tree::read(root())?));
+        return Ok(());
+    }
+    workspace::run(cargo().args(["test", "--package", "xtask", "--test", "tidy"]))
+}
 
 /// A rule over the files of the tree.
 pub type Rule = fn(&Tree) -> Vec<Violation>;

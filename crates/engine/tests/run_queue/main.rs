@@ -4,12 +4,12 @@
 mod world;
 
 use proptest::prelude::*;
-use runyard_engine::FairPull;
 use runyard_engine::attr::{Attr, Nice, Policy, RtPrio};
 use runyard_engine::balance::Measure;
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::{Feature, Switched};
+use runyard_engine::run_queue::FairPull;
 use runyard_engine::run_queue::{Enqueue, Expired, Prev, Resched, RunQueue};
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};

@@ -7,12 +7,13 @@ use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
 use runyard_engine::group::Groups;
+use runyard_engine::limits::Pools;
 use runyard_engine::run_queue::{Enqueue, Expired, Prev, Released, Resched, RunQueue, Switch};
-use runyard_engine::task::{Change, Slot, Task, TaskId};
+use runyard_engine::run_queue::{FairPull, NotPulled};
+use runyard_engine::task::{Change, QueueIndex, Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Walk;
 use runyard_engine::topology::Topology;
-use runyard_engine::{FairPull, Stays};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -46,6 +47,8 @@ impl Tree {
         above
     }
 }
+
+impl Pools for Tree {}
 
 impl Groups for Tree {
     fn count(&self) -> usize {
@@ -222,7 +225,7 @@ impl World {
                     policy,
                     affinity: bits.map(cpus),
                     group: group.map(GroupId),
-                    boost: boost.map(|level| RtPrio::new(level.into())),
+                    boost: boost.map(|level| RtPrio::new(level.into()).into()).unwrap_or_default(),
                     ..Change::default()
                 };
                 if let Some(slot) = self.nth(nth) {
@@ -234,7 +237,7 @@ impl World {
                 let slice = slice.and_then(|us| Slice::new(Nanos::from_micros(us.into())));
                 let change = Change {
                     latency_nice: LatencyNice::new(latency_nice),
-                    slice: Some(slice),
+                    slice: slice.into(),
                     ..Change::default()
                 };
                 if let Some(slot) = self.nth(nth) {
@@ -263,7 +266,7 @@ impl World {
         }
     }
 
-    pub fn nth(&self, nth: u32) -> Option<Slot> {
+    pub fn nth(&self, nth: u32) -> Option<QueueIndex> {
         let slots: Vec<_> = self.rq.tasks().map(|(slot, _)| slot).collect();
         (!slots.is_empty()).then(|| slots[nth as usize % slots.len()])
     }
@@ -386,9 +389,9 @@ impl World {
                 assert!(may.contains(&task.id) && load / 2 <= max_load, "{task:?} fits");
                 self.away.push(task);
             }
-            Err(Stays::Nobody) => assert!(none, "somebody is counted and waits"),
-            Err(Stays::Pinned) => assert!(may.is_empty() && !none, "somebody may go"),
-            Err(Stays::NotNow) => assert!(!may.is_empty(), "nobody was too heavy"),
+            Err(NotPulled::Nobody) => assert!(none, "somebody is counted and waits"),
+            Err(NotPulled::Pinned) => assert!(may.is_empty() && !none, "somebody may go"),
+            Err(NotPulled::NotNow) => assert!(!may.is_empty(), "nobody was too heavy"),
         }
     }
 
@@ -400,7 +403,7 @@ impl World {
         match self.rq.give_curr(self.now, CpuId(1), measure) {
             Ok(resched) => assert!(goes && resched == Resched::Yes),
             Err(stays) => {
-                assert!(!goes || stays == Stays::NotNow && self.asked_for == self.running);
+                assert!(!goes || stays == NotPulled::NotNow && self.asked_for == self.running);
             }
         }
         if goes {

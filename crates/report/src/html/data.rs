@@ -1,7 +1,8 @@
 //! The figures that a page's script draws, as JSON within the page.
 
-use super::Run;
-use crate::report::{Figure, Report};
+use super::run::Run;
+use crate::figure::Figure;
+use crate::report::Report;
 use crate::series::{Distribution, HistoryReport};
 use crate::stretches::Stretches;
 use crate::text::busiest;

@@ -12,26 +12,18 @@
 //! document, through `json` into a script element, and the script shows it as text.
 
 mod data;
+mod run;
 mod tables;
 
+pub use run::Run;
+
 use crate::change::Changes;
-use crate::report::Report;
-use crate::stretches::Stretches;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 /// Apache ECharts; `README.md` beside it says which.
 const LIBRARY: &str = include_str!("../../vendor/echarts/echarts.min.js");
-
-/// A run, as a page shows it.
-#[derive(Clone, Copy, Debug)]
-pub struct Run<'a> {
-    /// What it came to.
-    pub report: &'a Report,
-    /// Who had the CPUs at its beginning; a saved report does not say that.
-    pub stretches: Option<&'a Stretches>,
-}
 
 /// The page of one run.
 #[must_use]

@@ -1,11 +1,12 @@
 //! The document of a page: what was run, the figures, the tables, and the places for charts.
 
-use super::Run;
 use super::data::drawn_latencies;
+use super::run::Run;
 use crate::balance::BalanceReport;
 use crate::change::{Change, Changes, Row, Unit, heaviest};
+use crate::figure::{Figure, LatencyReport};
 use crate::groups::GroupReport;
-use crate::report::{Figure, LatencyReport, Report, TaskReport};
+use crate::report::{Report, TaskReport};
 use crate::series::Distribution;
 use crate::text::{busiest, counted, cpu_cell, limit, printable, ran_without};
 use crate::units::{UNKNOWN, count, count_cell, percent_cell, rate_cell, span, span_cell};

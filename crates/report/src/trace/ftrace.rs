@@ -6,8 +6,8 @@
 //! task is to blame is shown as an interrupt's (`h` in the third flag). Throttled times are counters,
 //! as trace markers.
 
-use super::Pen;
 use super::cast::{Cast, DEFAULT_PRIO, tid};
+use super::pen::Pen;
 use super::scene::{Scene, Scheduled};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::Left;

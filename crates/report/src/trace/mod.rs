@@ -14,15 +14,16 @@
 
 mod cast;
 mod ftrace;
+mod pen;
 mod perfetto;
 mod scene;
 mod schema;
 
 use crate::report::RunInfo;
 use cast::Cast;
-use runyard_engine::event::{Event, What};
+use pen::tell;
+use runyard_engine::event::Event;
 use runyard_engine::time::Time;
-use scene::{Scene, Scheduled};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -65,38 +66,6 @@ impl TraceForm {
     }
 }
 
-/// Who writes a trace in some form.
-trait Pen {
-    /// The tasks that it writes of.
-    fn cast(&mut self) -> &mut Cast;
-
-    /// What happened at `now`; `scene` is how all is after the event that it follows from.
-    fn tell(&mut self, now: Time, scene: &Scene, scheduled: Scheduled) -> io::Result<()>;
-
-    /// The run ended at `now`, with everybody where `scene` has them.
-    fn end(self, now: Time, scene: &Scene) -> io::Result<()>;
-}
-
-fn tell<'e>(
-    mut pen: impl Pen,
-    events: impl IntoIterator<Item = &'e Event>,
-    end: Time,
-) -> io::Result<()> {
-    let (mut scene, mut told) = (Scene::default(), Vec::new());
-    let mut last = Time::ZERO;
-    for event in events {
-        last = event.at;
-        if let What::Changed { task, policy, .. } = event.what {
-            pen.cast().change(task, policy);
-        }
-        scene.enter(event, &mut told);
-        for scheduled in told.drain(..) {
-            pen.tell(event.at, &scene, scheduled)?;
-        }
-    }
-    pen.end(end.max(last), &scene)
-}
-
 #[cfg(test)]
 mod tests {
     use super::schema::{Data, Kind, Trace};
@@ -105,6 +74,7 @@ mod tests {
     use prost::Message;
     use runyard_engine::attr::GroupId;
     use runyard_engine::cpu::CpuId;
+    use runyard_engine::event::What;
     use std::collections::BTreeMap;
 
     /// `/a` and `/a/b` in it are throttled on CPU 0, one within the other's time, `/a/b` and `/c|d`

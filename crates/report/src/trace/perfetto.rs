@@ -6,8 +6,8 @@
 //! Rejected: ftrace events in protocol buffers, which Perfetto decodes by the version of the
 //! kernel and calls unstable; a crate with all of Perfetto's messages, which builds for a minute.
 
-use super::Pen;
 use super::cast::{Cast, tid};
+use super::pen::Pen;
 use super::scene::{Scene, Scheduled};
 use super::schema::{
     Data, Kind, Process, ProcessTree, State, TaskState, Thread, ThreadDescriptor, Trace,

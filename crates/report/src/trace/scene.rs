@@ -2,7 +2,7 @@
 //! woken.
 //!
 //! Rules, for events that race as those of real CPUs do:
-//! * A wake-up of a task that has a CPU is told when the task has blocked, if it does. Told of a
+//! * A wake-up of a task that has a CPU is changes when the task has blocked, if it does. Told of a
 //!   task that waits already, it means nothing.
 //! * A CPU has at most one task, a task at most one CPU: who is switched to while another CPU has
 //!   it leaves that one first, and who executes without having been switched to is switched to.
@@ -81,29 +81,29 @@ impl Scene {
         self.cpus.get(cpu.index()).and_then(|cpu| cpu.curr)
     }
 
-    /// What `event` comes to is appended to `told`.
-    pub(super) fn enter(&mut self, event: &Event, told: &mut Vec<Scheduled>) {
+    /// What `event` comes to is appended to `changes`.
+    pub(super) fn enter(&mut self, event: &Event, changes: &mut Vec<Scheduled>) {
         let cpu = event.cpu;
         match event.what {
-            What::Spawn { task } => self.born(task, told),
-            What::Wake { task, by, .. } => self.wake(task, by, cpu, told),
-            What::Switch { prev, next } => self.switch(cpu, prev, next, told),
+            What::Spawn { task } => self.born(task, changes),
+            What::Wake { task, by, .. } => self.wake(task, by, cpu, changes),
+            What::Switch { prev, next } => self.switch(cpu, prev, next, changes),
             What::Exec { task, .. } => {
                 let had = self.cpu(cpu).curr;
                 if had != Some(task) {
-                    self.switch(cpu, had.map(|had| (had, Left::Preempted)), Some(task), told);
+                    self.switch(cpu, had.map(|had| (had, Left::Preempted)), Some(task), changes);
                 }
-                self.overhead(cpu, false, told);
+                self.overhead(cpu, false, changes);
             }
-            What::Overhead => self.overhead(cpu, true, told),
-            What::Idle => self.overhead(cpu, false, told),
+            What::Overhead => self.overhead(cpu, true, changes),
+            What::Idle => self.overhead(cpu, false, changes),
             What::Throttled { group } => {
-                told.push(Scheduled::Throttling { cpu, group, begins: true });
+                changes.push(Scheduled::Throttling { cpu, group, begins: true });
             }
             What::Unthrottled { group } => {
-                told.push(Scheduled::Throttling { cpu, group, begins: false });
+                changes.push(Scheduled::Throttling { cpu, group, begins: false });
             }
-            What::TimerExpired { greedy } => told.push(Scheduled::Expired { cpu, greedy }),
+            What::TimerExpired { greedy } => changes.push(Scheduled::Expired { cpu, greedy }),
             What::TimerInterrupt
             | What::TimerArmed
             | What::TimerCancelled
@@ -113,20 +113,20 @@ impl Scene {
         }
     }
 
-    fn born(&mut self, task: TaskId, told: &mut Vec<Scheduled>) {
+    fn born(&mut self, task: TaskId, changes: &mut Vec<Scheduled>) {
         let life = self.life(task);
         if *life == Life::Unborn {
             *life = Life::Asleep { new: true };
-            told.push(Scheduled::Born(task));
+            changes.push(Scheduled::Born(task));
         }
     }
 
-    fn wake(&mut self, task: TaskId, by: Option<TaskId>, cpu: CpuId, told: &mut Vec<Scheduled>) {
-        self.born(task, told);
+    fn wake(&mut self, task: TaskId, by: Option<TaskId>, cpu: CpuId, changes: &mut Vec<Scheduled>) {
+        self.born(task, changes);
         let life = self.life(task);
         match life {
             Life::Asleep { new } => {
-                told.push(Scheduled::Woken { task, by, cpu, new: *new });
+                changes.push(Scheduled::Woken { task, by, cpu, new: *new });
                 *life = Life::Waits;
             }
             Life::Has { woken, .. } => *woken = woken.or(Some(by)),
@@ -139,7 +139,7 @@ impl Scene {
         cpu: CpuId,
         prev: Option<(TaskId, Left)>,
         next: Option<TaskId>,
-        told: &mut Vec<Scheduled>,
+        changes: &mut Vec<Scheduled>,
     ) {
         let had = self.cpu(cpu).curr;
         let stays = had.is_some() && had == next;
@@ -153,11 +153,11 @@ impl Scene {
         // Who had the CPU and is not named has left it somehow.
         let prev = leaves.or(had.map(|task| (task, Left::Preempted)));
         if let Some(next) = next {
-            self.come(next, cpu, told);
+            self.come(next, cpu, changes);
         }
-        told.push(Scheduled::Switched { cpu, prev, next });
+        changes.push(Scheduled::Switched { cpu, prev, next });
         if prev.is_some() {
-            self.overhead(cpu, true, told);
+            self.overhead(cpu, true, changes);
         }
         let early = prev.and_then(|(task, left)| Some((task, self.leave(task, left)?)));
         self.cpu(cpu).curr = next;
@@ -165,21 +165,21 @@ impl Scene {
             *self.life(next) = Life::Has { cpu, woken: None };
         }
         if let Some((task, by)) = early.filter(|&(task, _)| next != Some(task)) {
-            self.wake(task, by, cpu, told);
+            self.wake(task, by, cpu, changes);
         }
     }
 
     /// `task` is about to be switched to, from wherever it is.
-    fn come(&mut self, task: TaskId, to: CpuId, told: &mut Vec<Scheduled>) {
+    fn come(&mut self, task: TaskId, to: CpuId, changes: &mut Vec<Scheduled>) {
         match *self.life(task) {
             Life::Has { cpu, .. } if cpu != to => {
                 let prev = Some((task, Left::Preempted));
-                told.push(Scheduled::Switched { cpu, prev, next: None });
-                self.overhead(cpu, true, told);
+                changes.push(Scheduled::Switched { cpu, prev, next: None });
+                self.overhead(cpu, true, changes);
                 self.cpu(cpu).curr = None;
                 *self.life(task) = Life::Waits;
             }
-            Life::Unborn | Life::Asleep { .. } => self.wake(task, None, to, told),
+            Life::Unborn | Life::Asleep { .. } => self.wake(task, None, to, changes),
             Life::Has { .. } | Life::Waits | Life::Gone => {}
         }
     }
@@ -196,9 +196,9 @@ impl Scene {
         woken.filter(|_| left == Left::Blocked)
     }
 
-    fn overhead(&mut self, cpu: CpuId, begins: bool, told: &mut Vec<Scheduled>) {
+    fn overhead(&mut self, cpu: CpuId, begins: bool, changes: &mut Vec<Scheduled>) {
         if std::mem::replace(&mut self.cpu(cpu).overhead, begins) != begins {
-            told.push(Scheduled::Overhead { cpu, begins });
+            changes.push(Scheduled::Overhead { cpu, begins });
         }
     }
 
@@ -227,11 +227,11 @@ mod tests {
     const C1: CpuId = CpuId(1);
 
     fn told(events: &[(CpuId, What)]) -> Vec<Scheduled> {
-        let (mut scene, mut told) = (Scene::default(), Vec::new());
+        let (mut scene, mut changes) = (Scene::default(), Vec::new());
         for &(cpu, what) in events {
-            scene.enter(&Event { at: Time::ZERO, cpu, what }, &mut told);
+            scene.enter(&Event { at: Time::ZERO, cpu, what }, &mut changes);
         }
-        told
+        changes
     }
 
     fn wake(task: TaskId, by: Option<TaskId>) -> What {

@@ -5,7 +5,6 @@
 
 pub(crate) mod alloc;
 mod code;
-pub(crate) mod floor;
 pub(crate) mod futex;
 pub(crate) mod local;
 pub(crate) mod locked;

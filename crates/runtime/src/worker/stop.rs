@@ -25,19 +25,19 @@ const UNSCHEDULED_GRACE: Nanos = Nanos::from_micros(50);
 impl Worker {
     /// Runs `section` without being stopped in it; acts at its end on what came meanwhile.
     pub(crate) fn without_preemption<R>(&self, section: impl FnOnce() -> R) -> R {
-        self.set_off(self.off.load(Ordering::Relaxed) + 1);
+        self.set_preempt_count(self.preempt_count.load(Ordering::Relaxed) + 1);
         let _end = Unstopped(self);
         section()
     }
 
     pub(super) fn end_section(&self) {
-        let off = self.off.load(Ordering::Relaxed) - 1;
-        // Parking is the runtime's own code: a signal in the middle of it must find `off` set.
+        let count = self.preempt_count.load(Ordering::Relaxed) - 1;
+        // Parking is the runtime's own code: a signal in the middle of it must find the count above zero.
         // Who panics holds locks that others need (H5): it is asked again.
-        let answers = off == 0 && !std::thread::panicking();
+        let answers = count == 0 && !std::thread::panicking();
         while answers && self.is_called() && self.answer() {}
-        self.set_off(off);
-        if off == 0 && self.is_called() {
+        self.set_preempt_count(count);
+        if count == 0 && self.is_called() {
             // A signal came too early, or there is no spare.
             self.ring_again(NO_SPARE_RETRY);
         }
@@ -50,7 +50,7 @@ impl Worker {
     /// The doorbell was rung. Runs in the signal handler.
     pub(crate) fn rung(&self, at_unsafe_point: bool) {
         let slot = self.shared.slot(self.cpu());
-        if self.off.load(Ordering::Relaxed) > 0 {
+        if self.preempt_count.load(Ordering::Relaxed) > 0 {
             if !slot.belongs_to(self.id) {
                 // It goes on without a slot: asked again when it has used some more CPU time.
                 self.stop_when_it_runs();

@@ -4,7 +4,7 @@
 use crate::rig::{Run, World, ms, world};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use runyard_engine::balance::{Balanced, Moment};
+use runyard_engine::balance::{Balanced, IdleKind};
 use runyard_engine::event::What;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Level;
@@ -165,8 +165,9 @@ fn the_first_cpu_of_a_full_node_balances_for_it() {
     let run = on_shape(world().millis(2_000), "2x2", "", "'a': {'instance': 8, 'run': 1000}");
     let mut by = std::collections::BTreeSet::new();
     for event in &run.events {
-        if let What::Balanced(Balanced { level: Level::Machine, moment: Moment::Busy, .. }) =
-            event.what
+        if let What::Balanced(Balanced {
+            level: Level::Machine, idle_kind: IdleKind::Busy, ..
+        }) = event.what
         {
             by.insert(event.cpu.0);
         }
@@ -286,7 +287,7 @@ fn who_is_busy_again_soon_does_not_search() {
         let run = on_shape(world().millis(500), "1x2", "", &tasks);
         let newly = |event: &_| {
             let &runyard_engine::event::Event { cpu, what, .. } = event;
-            let newly = matches!(what, What::Balanced(it) if it.moment == Moment::NewlyIdle);
+            let newly = matches!(what, What::Balanced(it) if it.idle_kind == IdleKind::NewlyIdle);
             newly && cpu.0 == 1
         };
         run.times(newly).len()

@@ -1,6 +1,7 @@
 //! Priority inheritance: what it bounds, through chains, and when it ends.
 
 use crate::rig::{Run, World, on, us, world};
+use runyard_engine::event::What;
 
 /// `low` takes the mutex, `high` wants it, `medium` has nothing to do with it.
 const INVERSION: &str = "
@@ -115,4 +116,6 @@ fn what_was_used_while_boosted_counts_afterwards() {
     // Of 2 s that began at 1 ms, 1.9 s are the budget: the rest is missing from the third.
     let high = run.at_step("high", 1)[0];
     run.holds((us(2_001_000)..us(2_002_000)).contains(&high), "high waits for the third period");
+    let told = run.times(|event| matches!(event.what, What::Throttled { .. }));
+    run.is("from the end of the boost on, as is told", told, [us(2_000_000)]);
 }

@@ -126,7 +126,7 @@ impl<'s> Ledger<'s> {
             oracle: Oracle::of(scenario, outcome.tasks.len()),
             affinities_hold: !run.hotplug,
             inherits: scenario.pi_enabled,
-            parents: scenario.groups.iter().map(|group| group.parent).collect(),
+            parents: scenario.groups.iter().map(|group| group.spec.parent).collect(),
             idle_with_a_task: false,
             forker: None,
         }

@@ -4,8 +4,8 @@ use super::{Op, World};
 use runyard_engine::attr::{Attr, GroupId};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
+use runyard_engine::limits::LATEST_REFILL;
 use runyard_engine::run_queue::{Importance, Resched};
-use runyard_engine::throttle::LATEST_REFILL;
 
 /// Without these a real-time task may wait although a CPU does something less important.
 pub(super) const NEEDED: [Feature; 3] =

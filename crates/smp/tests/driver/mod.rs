@@ -16,15 +16,15 @@ use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Sli
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::{self, Feature, Features};
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
+use runyard_engine::limits::Throttling;
 use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::{Change, Task, TaskId};
-use runyard_engine::throttle::Throttling;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Walk;
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
-use runyard_smp::groups::GroupSpec;
 use runyard_smp::machine::{Effects, Machine, Moving, TaskOf, Work};
 use std::sync::Arc;
 use timers::Timers;
@@ -364,8 +364,7 @@ impl World {
         let id = TaskId(self.tasks.len() as u64);
         let control = Arc::new(Control::default());
         let work = Work { control: control.clone(), work: id };
-        let mut task = Task::new(id, attr.clone(), work);
-        task.set_cpu(near);
+        let task = Task::new(id, attr.clone(), work);
         let (parked, boost) = (None, None);
         self.tasks.push(Known {
             control,
@@ -375,7 +374,7 @@ impl World {
             boost,
             homeless: false,
         });
-        self.machine.spawn(now, task, &mut self.fx);
+        self.machine.spawn(now, task, Some(near), &mut self.fx);
         self.queueing.enters(id);
     }
 
@@ -483,8 +482,8 @@ impl World {
         known.asked.group = change.group.unwrap_or(known.asked.group);
         known.asked.slack = change.slack.unwrap_or(known.asked.slack);
         known.asked.latency_nice = change.latency_nice.unwrap_or(known.asked.latency_nice);
-        known.asked.slice = change.slice.unwrap_or(known.asked.slice);
-        known.boost = change.boost.unwrap_or(known.boost);
+        known.asked.slice = change.slice.applied_to(known.asked.slice);
+        known.boost = change.boost.applied_to(known.boost);
         if let Some(affinity) = &change.affinity {
             (known.asked.affinity, known.homeless) = (affinity.clone(), false);
         }
@@ -496,12 +495,12 @@ impl World {
         match what % 10 {
             0 | 1 => Change { affinity: Some(affinity(&self.machine, value)), ..none },
             2 | 3 => Change { policy: Some(policy(value)), ..none },
-            4 if value >= 0x80 => Change { inherited_group: Some(above(value)), ..none },
+            4 if value >= 0x80 => Change { inherited_group: above(value).into(), ..none },
             4 => Change { group: Some(GroupId((value % 4).into())), ..none },
-            5 => Change { boost: Some(RtPrio::new((value % 8).into())), ..none },
+            5 => Change { boost: RtPrio::new((value % 8).into()).into(), ..none },
             6 => Change { slack: Some(Nanos(value.into())), ..none },
             7 => Change { latency_nice: Some(latency_nice(value)), ..none },
-            8 => Change { slice: Some(slice(value)), ..none },
+            8 => Change { slice: slice(value).into(), ..none },
             _ => Change {
                 affinity: Some(affinity(&self.machine, value.rotate_left(3))),
                 policy: Some(policy(value)),
@@ -534,10 +533,10 @@ impl World {
 
     fn publish(&mut self, now: Time, at: usize) {
         let cpu = self.silent.swap_remove(at);
-        self.machine.publish(now, cpu, &mut self.fx);
+        self.machine.publish_held_back(now, cpu, &mut self.fx);
     }
 
-    /// Everything that this host owes: what moves arrives, what was held back is said, who was
+    /// Everything that this host owes: what moves arrives, what was held back is published, who was
     /// kicked schedules. Then all laws hold.
     pub fn settle(&mut self) {
         (self.fx.slowly, self.fx.silently) = (false, false);

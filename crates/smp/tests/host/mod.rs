@@ -14,8 +14,9 @@ use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Features;
 #[cfg(loom)]
-use runyard_engine::limit::Limit;
+use runyard_engine::limits::Limit;
 use runyard_engine::run_queue::{Expired, Importance, Prev, Released, Resched, Switch};
+use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::{Change, Task, TaskId};
 #[cfg(loom)]
 use runyard_engine::time::Nanos;
@@ -23,7 +24,6 @@ use runyard_engine::time::Time;
 use runyard_engine::timer::Walk;
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
-use runyard_smp::groups::GroupSpec;
 use runyard_smp::machine::{Effects, Machine, Moving, TaskOf, Work};
 #[cfg(shuttle)]
 use shuttle::{sync::Mutex, thread};
@@ -308,7 +308,7 @@ impl Bench {
     }
 
     fn make(&mut self, policy: Policy, affinity: &[u16]) -> (TaskOf<Work<Job>>, Handle) {
-        let id = TaskId(self.tasks.len() as u32);
+        let id = TaskId(self.tasks.len() as u64);
         let slot = Arc::new(Mutex::new(Slot::Awake));
         let control = Arc::new(Control::default());
         let work = Work { control: control.clone(), work: Job { slot: slot.clone() } };

@@ -7,35 +7,14 @@ use super::limits::{self, LimitKeys};
 use super::{Warnings, policy};
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{MAX_DEPTH, Member, Node};
-use crate::scenario::GroupSpec;
+use crate::scenario::TaskGroup;
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
-use runyard_engine::limit::Limit;
+use runyard_engine::spec::GroupSpec;
 use std::collections::BTreeMap;
-
-/// What the object of a listed group asks for it.
-#[derive(Clone, Copy)]
-struct Listed {
-    weight: Weight,
-    idle: bool,
-    latency_nice: LatencyNice,
-    limit: Option<Limit>,
-}
-
-impl Listed {
-    /// A group of which nothing is said.
-    const UNASKED: Listed = Listed {
-        weight: Weight::NICE_0,
-        idle: false,
-        latency_nice: LatencyNice::ZERO,
-        limit: None,
-    };
-    /// The kernel forces this weight when `cpu.idle` is set (`sched_group_set_idle`).
-    const IDLE: Listed = Listed { weight: Weight::IDLE, idle: true, ..Listed::UNASKED };
-}
 
 /// The groups of a scenario, as they become known.
 pub(super) struct Groups {
-    specs: Vec<GroupSpec>,
+    known: Vec<TaskGroup>,
     by_path: BTreeMap<String, GroupId>,
     /// How many of them the section lists, the root included; they are the first ones.
     listed: usize,
@@ -47,11 +26,9 @@ impl Groups {
         section: Option<Node<'_>>,
         warnings: &mut Warnings,
     ) -> Result<Groups, Fault> {
-        let Listed { weight, idle, latency_nice, limit } = Listed::UNASKED;
-        let (path, parent) = ("/".to_owned(), GroupId::ROOT);
-        let root = GroupSpec { path, parent, weight, idle, latency_nice, limit };
+        let root = TaskGroup { path: "/".to_owned(), spec: GroupSpec::ROOT };
         let by_path = BTreeMap::from([(root.path.clone(), GroupId::ROOT)]);
-        let mut groups = Groups { specs: vec![root], by_path, listed: 1 };
+        let mut groups = Groups { known: vec![root], by_path, listed: 1 };
         let members = section.map(Node::object).transpose()?.unwrap_or_default();
         let mut asked = BTreeMap::new();
         for &member in &members {
@@ -61,7 +38,7 @@ impl Groups {
         for member in &members {
             groups.list(*member, &asked)?;
         }
-        groups.listed = groups.specs.len();
+        groups.listed = groups.known.len();
         Ok(groups)
     }
 
@@ -86,19 +63,19 @@ impl Groups {
         for path in lineage(path) {
             parent = match self.by_path.get(path) {
                 Some(&group) => group,
-                None => self.add(path, parent, Listed::UNASKED),
+                None => self.add(path, parent, GroupSpec::ROOT),
             };
         }
         Ok(Some(parent))
     }
 
     /// All groups, by [`GroupId`].
-    pub(super) fn into_specs(self) -> Vec<GroupSpec> {
-        self.specs
+    pub(super) fn into_all(self) -> Vec<TaskGroup> {
+        self.known
     }
 
     /// Adds a listed group, after those of its parents that are listed further down.
-    fn list(&mut self, member: Member<'_>, asked: &BTreeMap<&str, Listed>) -> Result<(), Fault> {
+    fn list(&mut self, member: Member<'_>, asked: &BTreeMap<&str, GroupSpec>) -> Result<(), Fault> {
         let mut parent = GroupId::ROOT;
         for path in lineage(member.key) {
             parent = match (self.by_path.get(path), asked.get(path)) {
@@ -113,12 +90,10 @@ impl Groups {
         Ok(())
     }
 
-    fn add(&mut self, path: &str, parent: GroupId, asked: Listed) -> GroupId {
-        let id = GroupId(super::objects::number(self.specs.len()));
+    fn add(&mut self, path: &str, parent: GroupId, asked: GroupSpec) -> GroupId {
+        let id = GroupId(super::objects::number(self.known.len()));
         self.by_path.insert(path.to_owned(), id);
-        let Listed { weight, idle, latency_nice, limit } = asked;
-        let path = path.to_owned();
-        self.specs.push(GroupSpec { path, parent, weight, idle, latency_nice, limit });
+        self.known.push(TaskGroup { path: path.to_owned(), spec: GroupSpec { parent, ..asked } });
         id
     }
 }
@@ -145,10 +120,10 @@ fn check_path(path: &str, at: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What the object of a listed group gives it. An idle group takes no weight: the kernel refuses to
+/// What the object of a listed group asks for it; its path names its parent. An idle group takes no weight: the kernel refuses to
 /// write one (`sched_group_set_shares`).
-fn listed(group: Member<'_>, warnings: &mut Warnings) -> Result<Listed, Fault> {
-    let (mut weight, mut idle, mut latency) = (None, false, LatencyNice::ZERO);
+fn listed(group: Member<'_>, warnings: &mut Warnings) -> Result<GroupSpec, Fault> {
+    let (mut weight, mut idle, mut latency_nice) = (None, false, LatencyNice::ZERO);
     let mut limit = LimitKeys::default();
     for member in group.value.object()? {
         match member.key {
@@ -164,7 +139,7 @@ fn listed(group: Member<'_>, warnings: &mut Warnings) -> Result<Listed, Fault> {
                 weight = Some((member.at, member.value.checked("a weight", range, Weight::new)?));
             }
             "idle" => idle = member.value.boolean()?,
-            "latency_nice" => latency = policy::latency_nice(member.value)?,
+            "latency_nice" => latency_nice = policy::latency_nice(member.value)?,
             "runtime" => limit.runtime = Some((member.value, limits::runtime(member.value)?)),
             "period" => limit.period = Some((member.value, limits::span(member.value)?)),
             "burst" => limit.burst = Some((member, limits::span(member.value)?)),
@@ -173,15 +148,14 @@ fn listed(group: Member<'_>, warnings: &mut Warnings) -> Result<Listed, Fault> {
         }
     }
     let limit = limit.limit(warnings)?;
-    match (idle, weight) {
+    let weight = match (idle, weight) {
         (true, Some((at, _))) => {
             let what = format!("an idle task group takes no weight: it is {}", Weight::IDLE.get());
-            Err(Fault::new(at, what))
+            return Err(Fault::new(at, what));
         }
-        (true, None) => Ok(Listed { latency_nice: latency, limit, ..Listed::IDLE }),
-        (false, weight) => {
-            let weight = weight.map_or(Weight::NICE_0, |(_, weight)| weight);
-            Ok(Listed { weight, idle, latency_nice: latency, limit })
-        }
-    }
+        // The kernel forces it when `cpu.idle` is set (`sched_group_set_idle`).
+        (true, None) => Weight::IDLE,
+        (false, weight) => weight.map_or(Weight::NICE_0, |(_, weight)| weight),
+    };
+    Ok(GroupSpec { weight, idle, latency_nice, limit, ..GroupSpec::ROOT })
 }

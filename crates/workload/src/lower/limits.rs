@@ -7,7 +7,7 @@
 use super::Warnings;
 use crate::diagnostic::Fault;
 use crate::json::{Member, Node};
-use runyard_engine::limit::{BadLimit, Limit};
+use runyard_engine::limits::{BadLimit, Limit};
 use runyard_engine::time::Nanos;
 
 /// The runtime of a group that has no limit (`cpu.cfs_quota_us`).

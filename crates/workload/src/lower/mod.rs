@@ -55,7 +55,7 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
         log: global.log,
         machine,
         features,
-        groups: context.groups.into_specs(),
+        groups: context.groups.into_all(),
         tasks: tasks.into_iter().map(|task| task.spec).collect(),
         objects,
     };

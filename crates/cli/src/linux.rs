@@ -1,0 +1,48 @@
+//! `runyard linux`: a scenario as kernel threads under the machine's own scheduler.
+
+use crate::exit::Done;
+use crate::log::Log;
+use crate::options::HostOptions;
+use crate::outputs::Outputs;
+use clap::Args;
+use runyard_engine::time::Nanos;
+use runyard_hosts::linux::{self, Ground};
+use runyard_hosts::play::Plan;
+use runyard_hosts::{Failure, ignored};
+use runyard_report::{Checks, EngineReport};
+use std::time::Instant;
+
+/// The arguments of `runyard linux`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    host: HostOptions,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
+    let host = &arguments.host;
+    if host.has_features() {
+        return Err(Failure::input("--feature: linux runs under the kernel's own scheduler"));
+    }
+    if host.trace.asked() {
+        return Err(Failure::input(
+            "--trace: what the kernel does is traced by `perf sched record`",
+        ));
+    }
+    let cpus = host.cpus_here()?;
+    let parsed = host.read_on(cpus.len())?;
+    ignored::warn_on_linux(&parsed.scenario);
+    let outputs = Outputs::open(host)?;
+    let ground = Ground::with_groups(cpus, &parsed.scenario);
+    let started = Instant::now();
+    let log = host.log.is_some();
+    let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
+    let over = linux::run(plan, ground)?;
+    let wall = Nanos(started.elapsed().as_nanos() as u64);
+    let mut report = over.report();
+    (report.scenario, report.seed) = (host.name(), host.seed);
+    report.engine = EngineReport { wall_ns: Some(wall.0), ..EngineReport::default() };
+    let log = Log::new(over.scenario(), over.take_rows());
+    outputs.show(&report, None, Checks::NotDone, log)?;
+    Ok(Done::Well)
+}

@@ -1,0 +1,673 @@
+//! Balancing of fair tasks as choices over snapshots: which CPU group is the busiest, how much is
+//! to be pulled from it, and from which of its CPUs. Who takes the snapshots, and does it, is the
+//! machine.
+//!
+//! A *domain* is the CPUs that balance at a [`Level`]: it consists of *CPU groups*, which are the
+//! domains below. A CPU pulls to itself, on behalf of its own (local) CPU group. There is one path,
+//! that of Linux 2.6.35 (`find_busiest_group`, `fix_small_imbalance`, `find_busiest_queue`):
+//! survey the CPU groups, choose the busiest, compute an imbalance, choose a queue. What a CPU
+//! group's load and power are is a [`Measure`]:
+//!
+//! - `NO_IDLE_LOAD_BALANCE`: one measure of all tasks, and loads decide always. With weights that
+//!   nobody can serve, the heaviest task's neighbours end idle: the founding document's failure.
+//! - `IDLE_LOAD_BALANCE`: two measures. Normal tasks, to which a CPU with nothing but SCHED_IDLE
+//!   tasks is free; and SCHED_IDLE tasks, whose load is their number by the power that normal tasks
+//!   leave (the founding document's metric, which is the same formula). In each, loads are compared
+//!   only where neither side has room; a CPU group with room takes who waits, whatever weighs what
+//!   (the rework of Linux 5.5).
+//!
+//! Integers only. Loads are sums of weights, powers of [`FULL_POWER`] a CPU.
+
+pub mod power;
+
+use crate::balance::power::FULL_POWER;
+use crate::features::{Feature, Features};
+use crate::time::Nanos;
+use crate::topology::{Level, Topology};
+
+/// Which tasks a balancing pass counts, and moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Measure {
+    /// All tasks, by weight.
+    All,
+    /// All but those of SCHED_IDLE and of idle task groups, by weight.
+    Normal,
+    /// Those of SCHED_IDLE and of idle task groups, by number.
+    Idle,
+}
+
+/// What a CPU does when it balances (`cpu_idle_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum IdleKind {
+    /// It runs a task, and balances from time to time at a tick (`CPU_NOT_IDLE`).
+    Busy,
+    /// It idles, and balances from time to time (`CPU_IDLE`).
+    Idle,
+    /// It is about to idle (`CPU_NEWLY_IDLE`).
+    NewlyIdle,
+}
+
+/// What a CPU found and did when it balanced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Balanced {
+    /// At which level.
+    pub level: Level,
+    /// In which of these cases.
+    pub idle_kind: IdleKind,
+    /// What it counted.
+    pub measure: Measure,
+    /// What came of it.
+    pub found: Found,
+}
+
+/// What came of a balancing pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Found {
+    /// Nothing was to be done.
+    Balance,
+    /// What should be moved may not run on this CPU.
+    Pinned,
+    /// What should be moved was too heavy, had run a moment ago, or was running.
+    Nothing,
+    /// So many waiting tasks were moved.
+    Tasks(u32),
+    /// After failures, a running task is to be preempted and moved. It follows the pass that found
+    /// nothing, and is no pass of its own.
+    Running,
+}
+
+/// How a level balances. Linux 2.6.35, `SD_SIBLING_INIT`, `SD_MC_INIT` and `SD_NODE_INIT`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Domain {
+    /// Between two passes of an idle CPU, at first and after success.
+    pub min_interval: Nanos,
+    /// The same after many passes that found nothing to do.
+    pub max_interval: Nanos,
+    /// How many times as long a busy CPU waits.
+    pub busy_factor: u64,
+    /// How many per cent of the own load another must have to be worth a pass.
+    pub imbalance_pct: u64,
+    /// After how many failures tasks are taken that ran a moment ago; three more, and a running
+    /// task is taken.
+    pub cache_nice_tries: u32,
+    /// SCHED_IDLE tasks are balanced by a measure of their own (`SD_IDLE_LOAD_BALANCE`). The
+    /// founding document leaves hardware threads out: what is left of a thread depends on what its
+    /// sibling does, which no average knows.
+    pub idle_measure: bool,
+    /// The CPU groups would rather have one task each than one of them two (`SD_PREFER_SIBLING` of
+    /// the level below).
+    pub spreads: bool,
+}
+
+/// What a power of `smt_gain` is: that of a core with two threads, in per cent of one with one
+/// (1178 of 1024, `init_sched_groups_power`).
+const SMT_POWER: u64 = 1_178;
+
+/// How long a busy CPU waits at most between two passes, for each CPU of the machine
+/// (`HZ * nr_cpus / 10` ticks).
+pub const MAX_INTERVAL_PER_CPU: Nanos = Nanos::from_millis(100);
+
+/// An interval after which a pass that found only pinned tasks is not put off further
+/// (`MAX_PINNED_INTERVAL`).
+pub const MAX_PINNED_INTERVAL: Nanos = Nanos::from_millis(512);
+
+impl Domain {
+    /// How `level` balances on a machine of this shape.
+    #[must_use]
+    pub fn of(level: Level, topology: Topology) -> Domain {
+        let (ms, spreads) = (Nanos::from_millis, topology.group_size(level) > 1);
+        let (intervals, busy_factor, imbalance_pct, cache_nice_tries) = match level {
+            Level::Smt => ((1, 2), 64, 110, 0),
+            Level::Node => ((1, 4), 64, 125, 1),
+            Level::Machine => ((8, 32), 32, 125, 2),
+        };
+        Domain {
+            min_interval: ms(intervals.0),
+            max_interval: ms(intervals.1),
+            busy_factor,
+            imbalance_pct,
+            cache_nice_tries,
+            idle_measure: level != Level::Smt,
+            spreads,
+        }
+    }
+}
+
+/// The power of one CPU of this machine if nothing is taken from it.
+#[must_use]
+pub fn power_of_cpu(topology: Topology) -> u64 {
+    match topology.threads() {
+        1 => FULL_POWER,
+        threads => SMT_POWER / threads as u64,
+    }
+}
+
+/// What a balancing CPU sees of another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Tasks of fair policies.
+    pub nr_fair: u32,
+    /// Those of them that are SCHED_IDLE or in idle task groups.
+    pub nr_idle: u32,
+    /// They stand in the way of normal ones ([`crate::run_queue::CpuLoad::idle_is_heavy`]).
+    pub idle_is_heavy: bool,
+    /// Real-time tasks.
+    pub nr_rt: u32,
+    /// The weights of the fair entities.
+    pub load: u64,
+    /// The power that real-time tasks leave.
+    pub power: u64,
+    /// The power that real-time and normal tasks leave.
+    pub idle_power: u64,
+}
+
+/// The same in terms of a measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Measured {
+    nr: u64,
+    load: u64,
+    power: u64,
+    /// A task of the measure could start at once.
+    free: bool,
+    /// A task of the measure waits.
+    waits: bool,
+    idle: bool,
+}
+
+/// The load of a SCHED_IDLE task in its own measure: finer than its weight, 3, so that ratios of
+/// small numbers of tasks differ.
+pub(crate) const IDLE_TASK_LOAD: u64 = 3 * 1_024;
+
+impl Seen {
+    fn measured(self, measure: Measure) -> Measured {
+        let running = u64::from(self.nr_fair + self.nr_rt);
+        let (nr, some) = match measure {
+            Measure::All => (running, self.nr_fair),
+            Measure::Normal => {
+                let normal = self.nr_fair - self.nr_idle;
+                (u64::from(normal + self.nr_rt + u32::from(self.idle_is_heavy)), normal)
+            }
+            Measure::Idle => (u64::from(self.nr_idle), self.nr_idle),
+        };
+        let (load, power) = match measure {
+            Measure::All | Measure::Normal => (self.load, self.power),
+            Measure::Idle => (nr * IDLE_TASK_LOAD, self.idle_power),
+        };
+        // SCHED_IDLE tasks stand in nobody's way unless they are heavy, everybody stands in theirs.
+        let before = if measure == Measure::Normal { nr } else { running };
+        let (free, waits) = (before == 0, some > 0 && before > 1);
+        Measured { nr, load, power: power.max(1), free, waits, idle: running == 0 }
+    }
+
+    /// Whether a task of the measure waits here.
+    #[must_use]
+    pub fn waits(self, measure: Measure) -> bool {
+        self.measured(measure).waits
+    }
+
+    /// Whether a task of the measure could start here at once.
+    #[must_use]
+    pub fn is_free(self, measure: Measure) -> bool {
+        self.measured(measure).free
+    }
+}
+
+/// A CPU group, summed up over its CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuGroup {
+    cpus: u64,
+    nr: u64,
+    load: u64,
+    power: u64,
+    /// How many of its CPUs are free, have somebody waiting, are idle.
+    free: u64,
+    waiting: u64,
+    idle: u64,
+    /// The largest and the smallest load of its CPUs.
+    loads: Option<(u64, u64)>,
+}
+
+/// What a CPU group is, from the best to the worst (`group_type` of 5.5 and later).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    HasSpare,
+    FullyBusy,
+    /// There is room, and somebody waits all the same: affinities keep its own CPUs from it.
+    Imbalanced,
+    Overloaded,
+}
+
+impl CpuGroup {
+    /// Adds one of its CPUs.
+    pub fn add(&mut self, seen: Seen, measure: Measure) {
+        let Measured { nr, load, power, free, waits, idle } = seen.measured(measure);
+        self.cpus += 1;
+        self.nr += nr;
+        self.load += load;
+        self.power += power;
+        self.free += u64::from(free);
+        self.waiting += u64::from(waits);
+        self.idle += u64::from(idle);
+        let (most, least) = self.loads.unwrap_or((load, load));
+        self.loads = Some((most.max(load), least.min(load)));
+    }
+
+    /// Load by power, in loads of a CPU of full power.
+    fn avg_load(&self) -> u64 {
+        average(self.load, self.power)
+    }
+
+    /// For how many tasks there is a CPU.
+    fn capacity(&self) -> u64 {
+        rounded(self.power).max(1)
+    }
+
+    fn load_per_task(&self) -> u64 {
+        self.load / self.nr.max(1)
+    }
+
+    /// Whether its CPUs are loaded so unevenly that it should be looked at (`group_imb`).
+    fn is_uneven(&self) -> bool {
+        let (most, least) = self.loads.unwrap_or_default();
+        self.nr > 0 && self.cpus > 1 && most - least > 2 * self.load_per_task()
+    }
+
+    fn kind(&self) -> Kind {
+        match (self.waiting > 0, self.free > 0) {
+            (true, _) if self.nr > self.capacity() => Kind::Overloaded,
+            (true, true) => Kind::Imbalanced,
+            (true, false) => Kind::Overloaded,
+            (false, true) => Kind::HasSpare,
+            (false, false) => Kind::FullyBusy,
+        }
+    }
+}
+
+fn average(load: u64, power: u64) -> u64 {
+    load.saturating_mul(FULL_POWER) / power.max(1)
+}
+
+fn rounded(power: u64) -> u64 {
+    (power + FULL_POWER / 2) / FULL_POWER
+}
+
+/// How a pass compares CPU groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// What it counts.
+    pub measure: Measure,
+    /// In which of these cases.
+    pub idle_kind: IdleKind,
+    /// The level's numbers.
+    pub domain: Domain,
+}
+
+/// How much is to be pulled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Imbalance {
+    /// Tasks of this load in all; one counts as fitting if half of it does.
+    Load(u64),
+    /// One task that waits, however heavy: there is room for it.
+    Waiting,
+    /// One task, running if none waits: there are CPU groups with less to do.
+    Any,
+}
+
+impl Imbalance {
+    /// Which tasks are to be pulled in a pass that counts `measure`.
+    #[must_use]
+    pub fn measure(self, measure: Measure) -> Measure {
+        match self {
+            Imbalance::Any => Measure::All,
+            Imbalance::Load(_) | Imbalance::Waiting => measure,
+        }
+    }
+}
+
+/// What a pass decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BalanceVerdict<Id> {
+    /// Nothing is to be done.
+    Balanced,
+    /// So much is to be pulled from the CPU group.
+    Pull(Id, Imbalance),
+}
+
+/// A domain as one CPU sees it: the CPU groups that were surveyed, of which the local one, the
+/// busiest other one and the sum are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Survey<Id> {
+    pass: Pass,
+    local: CpuGroup,
+    busiest: Option<(Id, CpuGroup)>,
+    load: u64,
+    power: u64,
+}
+
+impl Pass {
+    /// Whether loads decide though there may be room: Linux 2.6.35.
+    fn by_load_alone(self) -> bool {
+        self.measure == Measure::All
+    }
+
+    /// The measures of a level, in order.
+    pub fn measures(features: Features, domain: Domain) -> impl Iterator<Item = Measure> {
+        let measures: &[Measure] =
+            match (features.has(Feature::IdleLoadBalance), domain.idle_measure) {
+                (false, _) => &[Measure::All],
+                (true, true) => &[Measure::Normal, Measure::Idle],
+                (true, false) => &[Measure::Normal],
+            };
+        measures.iter().copied()
+    }
+}
+
+impl<Id: Copy> Survey<Id> {
+    /// A survey that begins with the local CPU group.
+    #[must_use]
+    pub fn new(pass: Pass, local: CpuGroup) -> Survey<Id> {
+        Survey { pass, local, busiest: None, load: local.load, power: local.power }
+    }
+
+    /// Adds another CPU group. Of equal ones the first stays the busiest.
+    pub fn add(&mut self, id: Id, group: CpuGroup) {
+        self.load += group.load;
+        self.power += group.power;
+        if self.is_candidate(&group)
+            && self.busiest.is_none_or(|(_, busiest)| self.rank(&group) > self.rank(&busiest))
+        {
+            self.busiest = Some((id, group));
+        }
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn decide(&self) -> BalanceVerdict<Id> {
+        let Some((id, busiest)) = &self.busiest else { return BalanceVerdict::Balanced };
+        let imbalance = match self.pass.by_load_alone() {
+            true => self.imbalance_of_loads(busiest),
+            false => self.imbalance_by_room(busiest),
+        };
+        imbalance.map_or(BalanceVerdict::Balanced, |imbalance| BalanceVerdict::Pull(*id, imbalance))
+    }
+
+    fn is_candidate(&self, group: &CpuGroup) -> bool {
+        if self.pass.by_load_alone() {
+            group.nr > self.capacity(group) || group.is_uneven()
+        } else {
+            group.nr > 0
+        }
+    }
+
+    fn rank(&self, group: &CpuGroup) -> (Kind, u64, u64) {
+        if self.pass.by_load_alone() {
+            return (Kind::Overloaded, group.avg_load(), 0);
+        }
+        let kind = group.kind();
+        let busy = group.cpus - group.idle;
+        match kind {
+            Kind::HasSpare | Kind::FullyBusy => (Kind::HasSpare, busy, group.nr),
+            Kind::Imbalanced | Kind::Overloaded => (kind, group.avg_load(), group.nr),
+        }
+    }
+
+    fn capacity(&self, group: &CpuGroup) -> u64 {
+        let capacity = group.capacity();
+        if self.pass.domain.spreads { capacity.min(1) } else { capacity }
+    }
+
+    /// Loads count only where neither side has room.
+    fn imbalance_by_room(&self, busiest: &CpuGroup) -> Option<Imbalance> {
+        let local = &self.local;
+        match (local.free > 0, busiest.kind()) {
+            (true, Kind::Overloaded | Kind::Imbalanced) => Some(Imbalance::Waiting),
+            (true, Kind::FullyBusy | Kind::HasSpare) => {
+                let spread = self.pass.domain.spreads
+                    && self.pass.measure == Measure::Normal
+                    && busiest.cpus - busiest.idle > 1
+                    && local.idle > busiest.idle + 1;
+                spread.then_some(Imbalance::Any)
+            }
+            (false, Kind::Overloaded) => self.imbalance_of_loads(busiest),
+            (false, _) => None,
+        }
+    }
+
+    fn imbalance_of_loads(&self, busiest: &CpuGroup) -> Option<Imbalance> {
+        let (local, pass) = (&self.local, self.pass);
+        let (own, most, all) =
+            (local.avg_load(), busiest.avg_load(), average(self.load, self.power));
+        let enough = match pass.idle_kind {
+            IdleKind::Idle => local.idle > busiest.idle + 1 || busiest.nr > busiest.cpus,
+            IdleKind::Busy | IdleKind::NewlyIdle => 100 * most > pass.domain.imbalance_pct * own,
+        };
+        if own >= most || own >= all || !enough {
+            return None;
+        }
+        let small = self.small_imbalance(busiest);
+        if most <= all {
+            return small;
+        }
+        let over = (busiest.nr.saturating_sub(self.capacity(busiest))) * FULL_POWER;
+        let over = if busiest.is_uneven() { u64::MAX } else { average(over, busiest.power) };
+        let (give, take) = ((most - all).min(over), all - own);
+        let imbalance =
+            give.saturating_mul(busiest.power).min(take.saturating_mul(local.power)) / FULL_POWER;
+        if imbalance < busiest.load_per_task() {
+            let some = imbalance > 0 && (pass.by_load_alone() || self.may_swap(busiest));
+            return small.or(some.then_some(Imbalance::Load(imbalance)));
+        }
+        // Tasks of groups that weigh less than they are many add nothing each.
+        Some(Imbalance::Load(imbalance.max(1)))
+    }
+
+    /// Whether a whole task makes the local CPU group no worse than the busiest would be with one more:
+    /// then it may have it after failures, and it is others' turn to share. Who is left next to nothing
+    /// by more important tasks must not.
+    fn may_swap(&self, busiest: &CpuGroup) -> bool {
+        let task = busiest.load_per_task();
+        let joined = average(self.local.load + task, self.local.power);
+        joined <= busiest.avg_load().saturating_add(average(task, busiest.power))
+    }
+
+    /// One task, though there is less to even out. Linux 2.6.35 (`fix_small_imbalance`, its first
+    /// rule) is easily content; here the task must be better off: what it joins, itself included,
+    /// is less than what it leaves.
+    fn small_imbalance(&self, busiest: &CpuGroup) -> Option<Imbalance> {
+        let (local, task) = (&self.local, busiest.load_per_task().max(1));
+        if !self.pass.by_load_alone() {
+            let joined = average(local.load + task, local.power);
+            return (joined < busiest.avg_load()).then_some(Imbalance::Load(task));
+        }
+        let lighter_here = local.nr > 0 && task > local.load_per_task();
+        let scaled = average(task, busiest.power);
+        let gain = busiest.avg_load() - local.avg_load();
+        (lighter_here || gain >= scaled).then_some(Imbalance::Load(task))
+    }
+}
+
+/// Whether the queue of a CPU of the busiest CPU group is one to pull from, and how busy it is
+/// (`find_busiest_queue`).
+#[must_use]
+pub fn queue_rank(seen: Seen, measure: Measure, imbalance: Imbalance) -> Option<u64> {
+    let it = seen.measured(measure);
+    let wanted = match imbalance {
+        Imbalance::Load(load) if measure == Measure::All => {
+            let lone_and_heavy = rounded(it.power) > 0 && it.nr == 1 && it.load > load;
+            it.nr > 0 && !lone_and_heavy
+        }
+        Imbalance::Load(_) | Imbalance::Waiting => it.waits,
+        Imbalance::Any => seen.nr_fair > 0,
+    };
+    wanted.then(|| average(it.load, it.power))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOPOLOGY: &str = "4x4";
+
+    /// A CPU of full power with so many nice 0 and SCHED_IDLE tasks. Normal tasks leave nothing.
+    fn cpu(normal: u32, idle: u32) -> Seen {
+        Seen {
+            nr_fair: normal + idle,
+            nr_idle: idle,
+            idle_is_heavy: false,
+            nr_rt: 0,
+            load: u64::from(1_024 * normal + 3 * idle),
+            power: FULL_POWER,
+            idle_power: if normal == 0 { FULL_POWER } else { 0 },
+        }
+    }
+
+    fn group(cpus: &[Seen], measure: Measure) -> CpuGroup {
+        let mut group = CpuGroup::default();
+        cpus.iter().for_each(|&cpu| group.add(cpu, measure));
+        group
+    }
+
+    fn pass(level: Level, measure: Measure, idle_kind: IdleKind) -> Pass {
+        Pass { measure, idle_kind, domain: Domain::of(level, TOPOLOGY.parse().unwrap()) }
+    }
+
+    /// What the first of `groups` decides.
+    fn decide(pass: Pass, groups: &[&[Seen]]) -> BalanceVerdict<usize> {
+        let mut survey = Survey::new(pass, group(groups[0], pass.measure));
+        for (nth, cpus) in groups.iter().enumerate().skip(1) {
+            survey.add(nth, group(cpus, pass.measure));
+        }
+        survey.decide()
+    }
+
+    /// The founding failure step by step, with the numbers that 2.6.35 has for it.
+    #[test]
+    fn by_weights_the_node_of_a_normal_task_loses_all_others() {
+        let pass = pass(Level::Machine, Measure::All, IdleKind::Busy);
+        let full = [cpu(0, 1); 4];
+        let first = [cpu(1, 1), cpu(0, 1), cpu(0, 1), cpu(0, 1)];
+        // 259 a CPU there, 3 elsewhere, 67 on average: a node may take 4 x 64.
+        let verdict = decide(pass, &[&full, &full, &first, &full]);
+        assert_eq!(verdict, BalanceVerdict::Pull(2, Imbalance::Load(256)));
+        // The SCHED_IDLE task that waits goes; then the running ones are what there is.
+        let then = [cpu(1, 0), cpu(0, 1), cpu(0, 1), cpu(0, 1)];
+        let imbalance = Imbalance::Load(258);
+        assert_eq!(decide(pass, &[&full, &full, &then, &full]), BalanceVerdict::Pull(2, imbalance));
+        let rank = |seen| queue_rank(seen, Measure::All, imbalance);
+        assert_eq!((rank(cpu(1, 0)), rank(cpu(0, 1))), (None, Some(3)));
+        // In the end its CPUs are idle and take nothing, since their own node is the heaviest.
+        let last = [cpu(1, 0), cpu(0, 0), cpu(0, 0), cpu(0, 0)];
+        let crowded = [cpu(0, 2), cpu(0, 1), cpu(0, 1), cpu(0, 1)];
+        for idle_kind in [IdleKind::Idle, IdleKind::NewlyIdle] {
+            let pass = Pass { idle_kind, ..pass };
+            assert_eq!(decide(pass, &[&last, &crowded, &crowded, &full]), BalanceVerdict::Balanced);
+        }
+        let normal = Pass { measure: Measure::Idle, idle_kind: IdleKind::Idle, ..pass };
+        let verdict = decide(normal, &[&last, &crowded, &crowded, &full]);
+        assert_eq!(verdict, BalanceVerdict::Pull(1, Imbalance::Waiting));
+    }
+
+    /// All domains of two CPU groups of two CPUs with up to two normal and two SCHED_IDLE tasks
+    /// each.
+    fn domains() -> impl Iterator<Item = [[Seen; 2]; 2]> {
+        let states = || (0..9).map(|nth| cpu(nth / 3, nth % 3));
+        let groups = move || states().flat_map(move |a| states().map(move |b| [a, b]));
+        groups().flat_map(move |local| groups().map(move |other| [local, other]))
+    }
+
+    /// A CPU group with room takes who waits in another, and none without room takes from one with.
+    #[test]
+    fn room_is_for_whoever_waits() {
+        for [local, other] in domains() {
+            for measure in [Measure::Normal, Measure::Idle] {
+                for idle_kind in [IdleKind::Busy, IdleKind::Idle] {
+                    let verdict = decide(pass(Level::Node, measure, idle_kind), &[&local, &other]);
+                    let room = |group: [Seen; 2]| group.iter().any(|cpu| cpu.is_free(measure));
+                    let waits = other.iter().any(|cpu| cpu.waits(measure));
+                    let case = format!("{measure:?}: {local:?} {other:?}: {verdict:?}");
+                    let waiting = verdict == BalanceVerdict::Pull(1, Imbalance::Waiting);
+                    assert_eq!(waiting, room(local) && waits, "{case}");
+                    let full = !room(local) && other.iter().all(|cpu| cpu.is_free(measure));
+                    assert!(!full || verdict == BalanceVerdict::Balanced, "{case}");
+                }
+            }
+        }
+    }
+
+    /// By load a task goes down, or to where it is as well off: never up, however small the gain.
+    #[test]
+    fn loads_are_pulled_downwards() {
+        for [local, other] in domains() {
+            for measure in [Measure::Normal, Measure::Idle] {
+                let pass = pass(Level::Node, measure, IdleKind::Busy);
+                let verdict = decide(pass, &[&local, &other]);
+                let [own, theirs] = [local, other].map(|cpus| group(&cpus, measure));
+                if let BalanceVerdict::Pull(_, Imbalance::Load(load)) = verdict {
+                    assert!(load > 0 && own.avg_load() < theirs.avg_load(), "{local:?} {other:?}");
+                }
+                let equal = decide(pass, &[&local, &local]);
+                let room = local.iter().any(|cpu| cpu.is_free(measure));
+                assert!(
+                    room || equal == BalanceVerdict::Balanced,
+                    "{measure:?} {local:?}: {equal:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn to_a_normal_task_a_cpu_with_sched_idle_work_is_free() {
+        let [soaker, both, alone] = [cpu(0, 3), cpu(1, 1), cpu(0, 0)];
+        assert!(soaker.is_free(Measure::Normal) && !soaker.is_free(Measure::Idle));
+        assert!(!both.waits(Measure::Normal) && both.waits(Measure::Idle));
+        assert!(alone.is_free(Measure::Normal) && alone.is_free(Measure::Idle));
+        let pass = pass(Level::Node, Measure::Normal, IdleKind::Busy);
+        let verdict = decide(pass, &[&[soaker], &[cpu(2, 0)]]);
+        assert_eq!(verdict, BalanceVerdict::Pull(1, Imbalance::Waiting));
+        assert_eq!(queue_rank(both, Measure::Normal, Imbalance::Waiting), None);
+        // But not if its only SCHED_IDLE tasks are in a group of normal weight.
+        assert!(!Seen { idle_is_heavy: true, ..soaker }.is_free(Measure::Normal));
+    }
+
+    /// A SCHED_IDLE task behind a normal one is better off with another of its kind; but nobody is
+    /// sent behind a normal one.
+    #[test]
+    fn idle_load_is_by_what_normal_tasks_leave() {
+        let pass = pass(Level::Node, Measure::Idle, IdleKind::Busy);
+        let pulls = |local, other| match decide(pass, &[&[local], &[other]]) {
+            BalanceVerdict::Pull(_, Imbalance::Load(load)) => load >= IDLE_TASK_LOAD / 2,
+            verdict => panic!("{verdict:?} though neither has room"),
+        };
+        assert!(pulls(cpu(0, 1), cpu(1, 1)));
+        assert_eq!(decide(pass, &[&[cpu(1, 0)], &[cpu(0, 2)]]), BalanceVerdict::Balanced);
+        // Of three on two CPUs one may change places after failures, for which half of it must fit.
+        let small = decide(pass, &[&[cpu(0, 1)], &[cpu(0, 2)]]);
+        assert!(
+            matches!(small, BalanceVerdict::Pull(_, Imbalance::Load(load)) if load < IDLE_TASK_LOAD)
+        );
+    }
+
+    #[test]
+    fn cpu_groups_with_nobody_waiting_are_evened_out_by_idle_cpus() {
+        let pass = pass(Level::Machine, Measure::Normal, IdleKind::Idle);
+        let (idle, one) = ([cpu(0, 0); 4], [cpu(1, 0); 4]);
+        let two = [cpu(1, 0), cpu(0, 1), cpu(0, 0), cpu(0, 0)];
+        assert_eq!(decide(pass, &[&idle, &one]), BalanceVerdict::Pull(1, Imbalance::Any));
+        assert_eq!(decide(pass, &[&idle, &two]), BalanceVerdict::Pull(1, Imbalance::Any));
+        assert_eq!(decide(pass, &[&two, &idle]), BalanceVerdict::Balanced);
+        let lone = [cpu(1, 0), cpu(0, 0), cpu(0, 0), cpu(0, 0)];
+        assert_eq!(decide(pass, &[&idle, &lone]), BalanceVerdict::Balanced);
+    }
+
+    #[test]
+    fn threads_of_a_core_have_less_power_each_and_levels_their_own_pace() {
+        let smt: Topology = "2x2x2".parse().unwrap();
+        assert_eq!(power_of_cpu(smt), 589);
+        assert_eq!(power_of_cpu(TOPOLOGY.parse().unwrap()), FULL_POWER);
+        let domain = |level| Domain::of(level, smt);
+        assert!(domain(Level::Node).spreads && domain(Level::Machine).spreads);
+        assert!(!domain(Level::Smt).spreads && !domain(Level::Smt).idle_measure);
+        let busy = |level| domain(level).min_interval.0 * domain(level).busy_factor;
+        assert!(busy(Level::Smt) <= busy(Level::Node) && busy(Level::Node) < busy(Level::Machine));
+    }
+}

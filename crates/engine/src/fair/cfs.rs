@@ -1,0 +1,610 @@
+//! The order of a fair queue in CFS as of Linux 6.1, with latency nice as in the founding document
+//! (patch set v12, Feb 2023).
+//!
+//! The member with the smallest vruntime is next. A sleeper that wakes on the queue it left is placed
+//! as in the kernel, by its absolute vruntime; one that wakes elsewhere is placed by the distance it
+//! had, less the time it slept. The kernel reads the old queue's clock for that, which may by then
+//! have advanced less than time; both answers lie between the credit behind the clock and the
+//! distance it had, which is about a slice at the most.
+//!
+//! Latency nice moves the margins of preemption by an *offset*, which is never kept but made of the
+//! configuration of the moment. An entity with a negative one is *sensitive*, and for one
+//! `min_granularity` after a wake-up stands in a second heap, by vruntime and offset: it goes before
+//! the first of the queue if it would not be preempted by it. A crowd of them could keep that one from
+//! the CPU for ever, since each newcomer starts near the clock. So the first is passed over for one
+//! `latency` at the most, and then has a `min_granularity` that no wake-up takes from it.
+//!
+//! Invariants: a queue's clock never runs back; in the second heap is nobody who is not sensitive.
+
+use crate::attr::{LatencyNice, Policy, Weight};
+use crate::config::Config;
+use crate::ensure::ensure;
+use crate::fair::entity::{Ask, Entity, Lag, Now, QueueId, Standing};
+use crate::fair::order::QueueOrder;
+use crate::fair::tree::{Member, Tree};
+use crate::features::Feature;
+use crate::store::heap::Index;
+use crate::time::{Nanos, Time, VTime};
+use std::fmt::Display;
+
+/// A sleep after which the signed difference of two virtual times may have wrapped.
+const LONG_SLEEP: Nanos = Nanos((1 << 63) / 1024);
+
+/// What the vruntimes of the running entity and of a newcomer say of a preemption
+/// (`wakeup_preempt_entity`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Margin {
+    /// The running one is not ahead of the newcomer, by what they want of each other.
+    Stays,
+    /// It is, but not by the wake-up granularity.
+    Tie,
+    Preempts,
+}
+
+/// What CFS keeps beside the tree.
+#[derive(Debug, Default)]
+pub(crate) struct Cfs {
+    /// CPU time of each entity since it was picked last.
+    ran: Vec<u64>,
+    /// By queue.
+    turns: Vec<Turns>,
+}
+
+/// How a queue is just to the first of its members beside sensitive ones.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turns {
+    /// Since when sensitive ones go before the first of those that wait.
+    passed_over: Option<Time>,
+    /// The entity that got its turn since that had been so for too long.
+    owed: Option<Index>,
+}
+
+impl QueueOrder for Cfs {
+    fn grow(&mut self, entities: usize, queues: usize) {
+        self.ran.resize(entities.max(self.ran.len()), 0);
+        self.turns.resize(queues.max(self.turns.len()), Turns::default());
+    }
+
+    #[inline]
+    fn heed(&mut self, _: Index, _: Ask, _: &Config) {}
+
+    /// As one that slept long.
+    fn found(&mut self, tree: &mut Tree, now: Now, at: Index) -> Standing {
+        let Entity { parent, own, idle, .. } = *tree.entity(at);
+        self.turns[own.index()] = Turns::default();
+        let vruntime = credited(tree, now, parent, idle);
+        tree.entity_mut(at).vruntime = vruntime;
+        let lag = Lag::Asleep { vruntime, queue: tree.name(parent), lead: 0, since: now.clock };
+        Standing { lag, ..Standing::new(0) }
+    }
+
+    fn attach(&mut self, tree: &mut Tree, now: Now, member: Member, standing: &Standing) {
+        let Member { queue, at } = member;
+        let vruntime = place(tree, now, member, &standing.lag);
+        tree.admit(queue, at, vruntime);
+        self.ran[at as usize] = standing.ran;
+        let woken = matches!(standing.lag, Lag::Asleep { .. });
+        self.insert(tree, now, member, woken);
+    }
+
+    fn detach(&mut self, tree: &mut Tree, now: Now, member: Member, asleep: bool) -> Standing {
+        let Member { queue, at } = member;
+        let Entity { vruntime, latency_nice, .. } = *tree.entity(at);
+        let lead = vruntime.diff(tree.queue(queue).clock);
+        tree.dismiss(queue, at);
+        let turns = &mut self.turns[queue.index()];
+        let rest = tree.queue_mut(queue);
+        if rest.nr == 0 {
+            *turns = Turns::default();
+        }
+        if rest.curr == Some(at) {
+            rest.curr = None;
+            if latency_nice >= LatencyNice::ZERO {
+                // It had the CPU for as long as it wanted it.
+                turns.passed_over = None;
+            }
+        } else {
+            tree.remove(queue, at);
+        }
+        let lag = match asleep {
+            true => Lag::Asleep { vruntime, queue: tree.name(queue), lead, since: now.clock },
+            false => Lag::Moving { lead },
+        };
+        advance_clock(tree, queue);
+        Standing { lag, ran: self.ran[at as usize], due: 0 }
+    }
+
+    #[inline]
+    fn charge(&mut self, tree: &mut Tree, member: Member, span: Nanos) {
+        let Member { queue, at } = member;
+        let entity = tree.entity_mut(at);
+        entity.vruntime = entity.vruntime.after(entity.virtual_span(span.0));
+        let vruntime = entity.vruntime;
+        self.ran[at as usize] += span.0;
+        tree.queue_mut(queue).clock = clock_beside(tree, queue, Some(vruntime));
+    }
+
+    #[inline]
+    fn put_back(&mut self, tree: &mut Tree, now: Now, member: Member) {
+        tree.queue_mut(member.queue).curr = None;
+        self.insert(tree, now, member, false);
+    }
+
+    #[inline]
+    fn set_curr(&mut self, tree: &mut Tree, member: Member) {
+        let Member { queue, at } = member;
+        tree.remove(queue, at);
+        tree.queue_mut(queue).curr = Some(at);
+        self.ran[at as usize] = 0;
+    }
+
+    /// The first, unless it yielded, or a sensitive one that it would not preempt
+    /// (`pick_next_entity`), unless it was passed over for such for too long.
+    #[inline]
+    fn choose(&mut self, tree: &mut Tree, now: Now, id: QueueId, yielded: Option<Index>) -> Index {
+        let queue = tree.queue(id);
+        let first = queue.waiting.all.first().expect("a queue that is picked from has members");
+        let chosen = match tree.is_above(first, yielded) {
+            true => instead_of(tree, now, id, first),
+            false => first,
+        };
+        let Turns { passed_over, owed } = self.turns[id.index()];
+        if (passed_over, owed, queue.waiting.urgent.first()) == (None, None, None) {
+            return chosen;
+        }
+        self.choose_beside_sensitive(tree, now, (id, chosen), yielded)
+    }
+
+    /// `check_preempt_tick`. An entity that has the CPU at a tick has had its turn if it is not sensitive
+    /// and ran for long enough: nobody is passed over then.
+    fn turn_is_over(&mut self, tree: &Tree, now: Now, member: Member) -> bool {
+        let Member { queue, at } = member;
+        let ran = self.ran[at as usize];
+        let served = tree.entity(at).latency_nice >= LatencyNice::ZERO
+            && ran >= now.config.min_granularity.0;
+        let turns = &mut self.turns[queue.index()];
+        if served && turns.passed_over.is_some() {
+            turns.passed_over = None;
+        }
+        tree.queue(queue).nr > 1 && self.is_over(tree, now, member)
+    }
+
+    /// `wakeup_preempt_entity`. An entity that is hardly ahead is let go on, so that it gets something
+    /// done between two switches; but not a group that is
+    /// [exhausted](crate::fair::tree::Queue::exhausted_until).
+    fn preempts(&mut self, tree: &mut Tree, now: Now, curr: Index, woken: Index) -> bool {
+        let (entity, least) = (tree.entity(curr), now.config.min_granularity.0);
+        let owed = self.turns[entity.parent.index()].owed == Some(curr);
+        let preempts = match margin(now, entity, tree.entity(woken)) {
+            Margin::Preempts => true,
+            Margin::Tie => !entity.is_task() && now.clock < tree.queue(entity.own).exhausted_until,
+            Margin::Stays => false,
+        };
+        preempts && !(owed && self.ran[curr as usize] < least)
+    }
+
+    fn end_turn(&mut self, _: &Tree, _: Index) {}
+
+    fn postpone(&mut self, _: &mut Tree, _: Index) {}
+
+    fn reweight(&mut self, tree: &mut Tree, _: Now, at: Index, weight: u32) {
+        tree.reweight(at, weight);
+    }
+
+    fn reask(&mut self, tree: &mut Tree, now: Now, at: Index, ask: Ask) {
+        let queue = tree.entity(at).parent;
+        let waits = tree.waits(at);
+        let was_urgent = waits && tree.heaps.is_urgent(at);
+        if waits {
+            tree.remove(queue, at);
+        }
+        tree.entity_mut(at).latency_nice = ask.latency_nice;
+        if waits {
+            self.insert(tree, now, Member { queue, at }, was_urgent);
+        }
+    }
+
+    /// Puts the sensitive ones where the offsets of another configuration have them.
+    fn renew(&mut self, tree: &mut Tree, now: Now, at: Index) {
+        if tree.heaps.is_urgent(at) {
+            let queue = tree.entity(at).parent;
+            tree.remove_urgent(queue, at);
+            tree.insert_urgent(queue, at, sensitive_key(now, tree.entity(at)));
+        }
+    }
+
+    /// Whether it would be placed no further back if its queue were made anew. Where the clock of its
+    /// parent stands still, as nobody is there, a lead is worked off by time, as that of a task that wakes
+    /// elsewhere.
+    fn is_at_rest(&self, tree: &Tree, now: Now, at: Index) -> bool {
+        let Entity { parent, own, vruntime, idle, .. } = *tree.entity(at);
+        let by_time = |lead: i64, since| {
+            let left = lead.saturating_sub_unsigned(now.clock.since(since).0);
+            tree.queue(parent).clock.after(left.cast_unsigned())
+        };
+        let place = match tree.queue(own).standing.lag {
+            Lag::Asleep { lead, since, .. } => vruntime.min(by_time(lead, since)),
+            Lag::New { .. } | Lag::Moving { .. } => vruntime,
+        };
+        place <= credited(tree, now, parent, idle)
+    }
+
+    /// A latency-sensitive task owes what the task that forks it is ahead of the clock besides its own
+    /// debit. Else a chain of tasks, each of which forks the next, would owe no more than its last.
+    ///
+    /// The kernel's newcomers owe the one or the other, whichever is more (`task_fork_fair`), and no less
+    /// debit where they are sensitive.
+    fn lead_of_child(&self, tree: &Tree, now: Now, parent: Index, uncharged: Nanos) -> u64 {
+        if !now.config.features.has(Feature::LatencyNice) {
+            return 0;
+        }
+        let entity = tree.entity(parent);
+        let vruntime = entity.vruntime.after(entity.virtual_span(uncharged.0));
+        let clock = clock_beside(tree, entity.parent, Some(vruntime));
+        let lead = u128::from(vruntime.diff(clock).max(0).cast_unsigned());
+        (lead * u128::from(entity.weight) / u128::from(Weight::NICE_0.get())) as u64
+    }
+
+    fn check(&self, tree: &Tree, now: Now, id: QueueId, picture: &dyn Display) {
+        tree.heaps.check(&tree.queue(id).waiting, |at, key, urgent| {
+            let entity = tree.entity(at);
+            if !urgent {
+                ensure!(picture, key == entity.vruntime, "{at} is in the order of vruntimes");
+                return;
+            }
+            let offset = now.config.latency_offset(entity.latency_nice);
+            let place = sensitive_key(now, entity);
+            ensure!(picture, offset < 0 && key == place, "{at} is in the order of sensitive ones");
+            ensure!(picture, tree.heaps.waits_with_all(at), "{at} is in both heaps");
+        });
+    }
+}
+
+impl Cfs {
+    /// Puts an entity among those that wait. A sensitive one goes first after a wake-up, and again if it
+    /// had not a first `min_granularity` then: not in whatever it does later.
+    #[inline(always)]
+    fn insert(&self, tree: &mut Tree, now: Now, member: Member, woken: bool) {
+        let Member { queue, at } = member;
+        let Entity { vruntime, latency_nice, .. } = *tree.entity(at);
+        tree.insert(queue, at, vruntime);
+        if latency_nice < LatencyNice::ZERO {
+            self.insert_sensitive(tree, now, member, woken);
+        }
+    }
+
+    /// The first of a queue without the sensitive ones, or one of those that goes before it, if the first
+    /// was not passed over for such for too long.
+    #[inline(never)]
+    fn choose_beside_sensitive(
+        &mut self,
+        tree: &Tree,
+        now: Now,
+        (id, chosen): (QueueId, Index),
+        yielded: Option<Index>,
+    ) -> Index {
+        let since = self.turns[id.index()].passed_over;
+        let overdue = since.is_some_and(|since| now.clock.since(since) >= now.config.latency);
+        let goes_first = |at: &Index| !overdue && goes_before(tree, now, (*at, chosen), yielded);
+        let sensitive = tree.queue(id).waiting.urgent.first().filter(goes_first);
+        // One that is both sensitive and first takes nothing from others, and ends nothing.
+        let is_sensitive = tree.heaps.is_urgent(chosen);
+        let turns = &mut self.turns[id.index()];
+        // Until it has had its turn: a sliver now and then, where none of them waits, is none.
+        turns.passed_over = match sensitive {
+            Some(_) => since.or(Some(now.clock)),
+            None => since.filter(|_| !overdue || is_sensitive),
+        };
+        turns.owed = Some(chosen).filter(|_| overdue && !is_sensitive);
+        sensitive.unwrap_or(chosen)
+    }
+
+    #[cold]
+    fn insert_sensitive(&self, tree: &mut Tree, now: Now, member: Member, woken: bool) {
+        let Member { queue, at } = member;
+        let first = woken || self.ran[at as usize] < now.config.min_granularity.0;
+        if first && now.config.features.has(Feature::LatencyNice) {
+            tree.insert_urgent(queue, at, sensitive_key(now, tree.entity(at)));
+        }
+    }
+
+    /// Whether the tick ends the turn of a running entity that has competitors.
+    fn is_over(&self, tree: &Tree, now: Now, member: Member) -> bool {
+        let Member { queue: id, at } = member;
+        let (entity, ran) = (tree.entity(at), self.ran[at as usize]);
+        let slice = slice(tree, now, member, Counted::Queued);
+        if ran > slice {
+            return true;
+        }
+        if ran < now.config.min_granularity.0 {
+            return false;
+        }
+        let queue = tree.queue(id);
+        let Some(first) = queue.waiting.all.first() else { return false };
+        // One that came while nobody was to preempt it.
+        let owed = self.turns[id.index()].owed == Some(at);
+        let refused = queue.waiting.urgent.first().filter(|_| owed);
+        if refused.is_some_and(|sensitive| goes_before(tree, now, (sensitive, at), None)) {
+            return true;
+        }
+        let first = tree.entity(first);
+        let ahead = entity.vruntime.diff(first.vruntime);
+        if !now.config.features.has(Feature::LatencyNice) {
+            return ahead > slice.cast_signed();
+        }
+        ahead >= relative_offset(now, entity, first)
+            && ahead > slice.cast_signed().min(now.config.latency_max())
+    }
+}
+
+/// Where a newcomer starts on a queue's virtual clock (`place_entity`).
+fn place(tree: &Tree, now: Now, member: Member, lag: &Lag) -> VTime {
+    let Member { queue: id, at } = member;
+    let (entity, queue) = (tree.entity(at), tree.queue(id));
+    let clock = queue.clock;
+    match *lag {
+        Lag::New { lead } => {
+            let clock = clock.after(entity.virtual_span(lead));
+            if queue.nr_tasks == queue.nr_idle_tasks && !entity.idle {
+                // Nobody is here whom it would rob of anything.
+                return clock;
+            }
+            let debit = entity.virtual_span(slice(tree, now, member, Counted::Coming));
+            clock.after(debit.min(most_debit(now, entity)))
+        }
+        Lag::Moving { lead } => clock.after(lead.cast_unsigned()),
+        Lag::Asleep { vruntime, queue, lead, since } => {
+            let floor = clock.before(credit(now, entity.idle));
+            let slept = now.clock.since(since);
+            if slept >= LONG_SLEEP {
+                floor
+            } else if queue == tree.name(id) {
+                vruntime.max(floor)
+            } else {
+                clock.after(lead.saturating_sub_unsigned(slept.0).cast_unsigned()).max(floor)
+            }
+        }
+    }
+}
+
+/// With how much debit at the most a newcomer of latency nice -20 preempts an equal that has the
+/// clock's vruntime: one that is started for a request shall wait as little as one that is woken for
+/// it. A sensitive one owes no more; one that weighs so little that it would not preempt anyhow owes
+/// as all do.
+fn most_debit(now: Now, entity: &Entity) -> u64 {
+    let heeded = now.config.features.has(Feature::LatencyNice);
+    if entity.latency_nice >= LatencyNice::ZERO || !heeded {
+        return u64::MAX;
+    }
+    let offset = now.config.latency_offset(LatencyNice::MIN).unsigned_abs();
+    offset.checked_sub(wakeup_granularity(now, entity) + 1).unwrap_or(u64::MAX)
+}
+
+/// Where an entity that slept long starts on the clock of a queue.
+fn credited(tree: &Tree, now: Now, id: QueueId, idle: bool) -> VTime {
+    tree.queue(id).clock.before(credit(now, idle))
+}
+
+/// How much of the virtual time it slept a waking entity is credited (`place_entity`).
+fn credit(now: Now, idle: bool) -> u64 {
+    now.config.sleeper_credit(idle.then_some(Policy::Idle))
+}
+
+/// The clock follows the least vruntime among running and waiting members, never backwards.
+#[inline]
+fn advance_clock(tree: &mut Tree, id: QueueId) {
+    let curr = tree.queue(id).curr.map(|at| tree.entity(at).vruntime);
+    tree.queue_mut(id).clock = clock_beside(tree, id, curr);
+}
+
+/// The clock of a queue whose running member has this vruntime.
+#[inline]
+fn clock_beside(tree: &Tree, id: QueueId, curr: Option<VTime>) -> VTime {
+    let queue = tree.queue(id);
+    let first = queue.waiting.all.first().map(|at| tree.heaps.key(at));
+    let least = match (first, curr) {
+        (Some(a), Some(b)) => a.min(b),
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) => return queue.clock,
+    };
+    queue.clock.max(least)
+}
+
+/// Whether a sensitive entity is not preempted by the one that is next without it.
+fn goes_before(
+    tree: &Tree,
+    now: Now,
+    (sensitive, next): (Index, Index),
+    yielded: Option<Index>,
+) -> bool {
+    let other = sensitive != next && !tree.is_above(sensitive, yielded);
+    other && margin(now, tree.entity(sensitive), tree.entity(next)) != Margin::Preempts
+}
+
+/// The second of the queue, if it is not unfair to the first, which yielded.
+#[inline(never)]
+fn instead_of(tree: &Tree, now: Now, id: QueueId, first: Index) -> Index {
+    let Some(second) = tree.heaps.second(&tree.queue(id).waiting) else { return first };
+    let unfair = margin(now, tree.entity(second), tree.entity(first)) == Margin::Preempts;
+    if unfair { first } else { second }
+}
+
+fn margin(now: Now, curr: &Entity, other: &Entity) -> Margin {
+    let ahead = curr.vruntime.diff(other.vruntime);
+    let granularity = wakeup_granularity(now, other).cast_signed();
+    let (least, most) = match now.config.features.has(Feature::LatencyNice) {
+        false => (0, granularity),
+        true => {
+            let offset = relative_offset(now, curr, other);
+            // Else one of little weight could never preempt: a sleeper is credited no more.
+            (offset, offset.saturating_add(granularity).min(now.config.latency_max()))
+        }
+    };
+    match ahead {
+        _ if ahead < least => Margin::Stays,
+        _ if ahead > most => Margin::Preempts,
+        _ => Margin::Tie,
+    }
+}
+
+/// By how much more the running entity may be ahead of the other, or must be less. Two that can
+/// wait are not compared: none shall preempt the other because that cares even less.
+fn relative_offset(now: Now, curr: &Entity, other: &Entity) -> i64 {
+    let zero = LatencyNice::ZERO;
+    let (ours, theirs) = (other.latency_nice, curr.latency_nice);
+    if ours == zero && theirs >= zero {
+        return 0;
+    }
+    let mut offset = now.config.latency_offset(ours);
+    if ours < zero || theirs < zero {
+        offset -= now.config.latency_offset(theirs);
+    }
+    offset.min(now.config.latency_max())
+}
+
+/// Where a sensitive entity stands among those, by the offset of the configuration of the moment.
+fn sensitive_key(now: Now, entity: &Entity) -> VTime {
+    let Entity { vruntime, latency_nice, .. } = *entity;
+    vruntime.after(now.config.latency_offset(latency_nice).cast_unsigned())
+}
+
+/// Whether the queues already count an entity.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    Queued,
+    Coming,
+}
+
+/// How long the entity may run in its turn (`sched_slice`).
+fn slice(tree: &Tree, now: Now, member: Member, counted: Counted) -> u64 {
+    let Member { queue: mut id, mut at } = member;
+    let mut queued = counted == Counted::Queued;
+    let tasks = u64::from(tree.root().nr_tasks + u32::from(!queued));
+    let least = now.config.min_granularity.0;
+    let mut slice = now.config.latency.0.max(tasks * least);
+    loop {
+        let weight = u64::from(tree.entity(at).weight);
+        let queue = tree.queue(id);
+        let load = queue.load + if queued { 0 } else { weight };
+        slice = slice * weight / load.max(1);
+        let Some(above) = queue.entity else { break };
+        (id, at, queued) = (tree.entity(above).parent, above, tree.is_attached(above));
+    }
+    slice.max(least)
+}
+
+fn wakeup_granularity(now: Now, entity: &Entity) -> u64 {
+    entity.virtual_span(now.config.wakeup_granularity.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attr::Nice;
+    use crate::cpu::CpuId;
+    use crate::fair::Fair;
+    use crate::topology::Topology;
+
+    const MS: i64 = 1_000_000;
+
+    fn ask(nice: i64, latency_nice: i64) -> Ask {
+        let weight = Nice::new(nice).unwrap().weight().get();
+        let latency_nice = LatencyNice::new(latency_nice).unwrap();
+        Ask { weight, latency_nice, slice: None, idle: false }
+    }
+
+    fn eight() -> Config {
+        Config::new(Topology::flat(8).unwrap())
+    }
+
+    /// How far the running entity must be ahead to be preempted, and at least not to stay for sure,
+    /// as nice and latency nice values have it.
+    fn margins(config: &Config, woken: (i64, i64), curr: (i64, i64)) -> (i64, i64) {
+        let entity = |(nice, latency_nice): (i64, i64), vruntime: i64| {
+            let vruntime = VTime(1 << 40).after(vruntime.cast_unsigned());
+            let entity = Entity::new(ask(nice, latency_nice), QueueId::ROOT);
+            Entity { vruntime, ..entity }
+        };
+        let now = Now { clock: Time(0), config };
+        let margin = |ahead| margin(now, &entity(curr, ahead), &entity(woken, 0));
+        let first = |is: &dyn Fn(Margin) -> bool| {
+            let (mut low, mut high) = (-100 * MS, 1_000 * MS);
+            while high - low > 1 {
+                let middle = low + (high - low) / 2;
+                if is(margin(middle)) { high = middle } else { low = middle }
+            }
+            high
+        };
+        (first(&|it| it == Margin::Preempts), first(&|it| it != Margin::Stays))
+    }
+
+    /// The examples of the founding patch set, on eight CPUs: the offset at -20 is -12 ms, the cap 9.
+    #[test]
+    fn a_wake_up_preempts_by_what_both_want() {
+        let config = eight();
+        let table = [
+            ((0, 0), (0, 0), (4 * MS, 0), "as ever"),
+            ((0, -20), (0, 0), (-8 * MS, -12 * MS), "even if it is 8 ms ahead"),
+            ((0, 0), (0, -20), (9 * MS, 9 * MS), "it can wait longer"),
+            ((0, -20), (0, -20), (4 * MS, 0), "equals"),
+            ((0, -20), (0, -10), (-2 * MS, -6 * MS), "by the difference"),
+            ((0, 19), (0, 0), (9 * MS, 9 * MS), "it cares less"),
+            ((0, 10), (0, 19), (9 * MS, 6 * MS), "who cares even less makes no way for it"),
+            ((0, 19), (0, -20), (9 * MS, 9 * MS), "never more than the cap"),
+        ];
+        for (woken, curr, (preempts, ties), why) in table {
+            assert_eq!(margins(&config, woken, curr), (preempts + 1, ties), "{why}");
+        }
+    }
+
+    /// A sleeper is credited 12 ms at the most: who needs more never preempts (patch 1).
+    #[test]
+    fn no_weight_keeps_a_sleeper_from_preempting() {
+        let without = eight().features.without(Feature::LatencyNice);
+        let (before, after) = (Config { features: without, ..eight() }, eight());
+        for (nice, then, now) in [
+            (-20, 46, 46),
+            (0, 4_000, 4_000),
+            (3, 7_787, 7_787),
+            (5, 12_226, 9_000),
+            (10, 37_236, 9_000),
+            (19, 273_066, 9_000),
+        ] {
+            let micros = |config| margins(config, (nice, 0), (0, 0)).0 / 1_000;
+            assert!((micros(&before) - then).abs() <= then / 50 + 1, "{nice}: {}", micros(&before));
+            assert!((micros(&after) - now).abs() <= now / 50 + 1, "{nice}: {}", micros(&after));
+        }
+    }
+
+    /// Whether the tick ends the turn of a task that ran 4 ms and is so far ahead of the first of
+    /// `others`; theirs and its latency nice.
+    fn is_over(features: &str, (others, theirs): (u32, i64), ours: i64, ahead: i64) -> bool {
+        let mut config = eight();
+        features.split_whitespace().for_each(|it| config.features.set(it.parse().unwrap()));
+        let mut fair = Fair::new(CpuId(0), false);
+        fair.grow(16, 0);
+        let now = Now { clock: Time(0), config: &config };
+        for (at, value) in (0..).zip([ours].into_iter().chain((0..others).map(|_| theirs))) {
+            let member = Member { queue: QueueId::ROOT, at };
+            fair.enqueue(now, &(), member, (ask(0, value), &Standing::new(0)));
+            if at == 0 {
+                assert_eq!(fair.pick(now, None), Some(0));
+            }
+        }
+        fair.charge(0, Nanos::from_millis(4));
+        let first = fair.root().waiting.all.first().unwrap();
+        let vruntime = fair.tree.entity(first).vruntime.after(ahead.cast_unsigned());
+        fair.tree.entity_mut(0).vruntime = vruntime;
+        fair.turn_is_over(now, 0)
+    }
+
+    #[test]
+    fn a_tick_ends_a_turn_by_what_both_want() {
+        // Of two each has a slice of 12 ms; of eleven, 3 ms, which it had then.
+        assert!(!is_over("", (1, 0), 0, 8 * MS) && is_over("", (1, 0), 0, 10 * MS));
+        assert!(!is_over("NO_LATENCY_NICE", (1, 0), 0, 10 * MS), "no cap");
+        // Of five, 4.8 ms.
+        assert!(is_over("", (4, 0), 0, 5 * MS) && !is_over("", (4, 0), -20, 5 * MS));
+        assert!(!is_over("", (4, 0), -20, 8 * MS) && is_over("", (4, 0), -20, 10 * MS));
+    }
+}

@@ -1,0 +1,94 @@
+//! The invariants of the fair class, each counted afresh.
+
+use crate::ensure::ensure;
+use crate::fair::entity::{Now, QueueId};
+use crate::fair::order::QueueOrder;
+use crate::fair::tree::Counts;
+use crate::fair::{Fair, Order};
+use crate::store::heap::Index;
+use std::fmt::Display;
+
+impl Fair {
+    /// Asserts every invariant of the class.
+    ///
+    /// # Panics
+    /// If one does not hold, with `picture`.
+    pub(crate) fn check(&self, now: Now, picture: &dyn Display) {
+        self.check_queue(now, QueueId::ROOT, picture);
+        let mut throttled = 0;
+        for &(group, id) in &self.group_queues {
+            let queue = self.tree.queue(id);
+            ensure!(picture, queue.group == group, "{group:?} is listed under its name");
+            let contributes = queue.contribution == queue.load;
+            ensure!(picture, contributes, "{group:?} contributes its load");
+            let attached = self.tree.is_attached(queue.entity.expect("a group has an entity"));
+            let competes = queue.nr > 0 && !queue.throttled;
+            ensure!(picture, attached == competes, "{group:?} is in a queue: {attached}");
+            throttled += u32::from(queue.throttled);
+            self.check_queue(now, id, picture);
+        }
+        ensure!(picture, throttled == self.nr_throttled, "{throttled} groups are throttled");
+        let names = self.group_queues.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        ensure!(picture, names, "group queues are in order");
+        self.check_lists(picture);
+        let mut idle_load = 0;
+        let root = self.root();
+        root.curr.into_iter().for_each(|at| idle_load += self.tree.idle_weight(at));
+        for at in self.tree.heaps.iter(&root.waiting) {
+            idle_load += self.tree.idle_weight(at);
+        }
+        ensure!(picture, idle_load == self.idle_load, "the idle class weighs {idle_load}");
+    }
+
+    fn check_lists(&self, picture: &dyn Display) {
+        let competing = || self.lists.links.iter(self.lists.competing);
+        let aside = || self.lists.links.iter(self.lists.aside);
+        let (listed, tasks) = (competing().count(), self.root().nr_tasks as usize);
+        ensure!(picture, listed == tasks, "{listed} fair tasks are {tasks}");
+        let is_stopped = |at: Index| self.is_below_throttled(self.tree.entity(at).parent);
+        let apart = competing().all(|at| !is_stopped(at)) && aside().all(is_stopped);
+        ensure!(picture, apart, "who is below a throttled group is listed apart");
+        let idle = competing().filter(|&at| self.is_idle_class(at)).count();
+        let counted = self.root().nr_idle_tasks as usize;
+        ensure!(picture, idle == counted, "{idle} fair tasks of the idle class are {counted}");
+    }
+
+    fn check_queue(&self, now: Now, id: QueueId, picture: &dyn Display) {
+        let queue = self.tree.queue(id);
+        let (mut nr, mut load) = (0, 0);
+        let mut tasks = Counts { nr: 0, nr_idle: 0 };
+        let mut count = |at: Index| {
+            let entity = self.tree.entity(at);
+            ensure!(picture, entity.parent == id, "entity {at} knows its queue");
+            nr += 1;
+            load += u64::from(entity.weight);
+            let below = match entity.is_task() {
+                true => Counts { nr: 1, nr_idle: entity.idle.into() },
+                false => self.tree.queue(entity.own).all_above(),
+            };
+            ensure!(picture, below.nr > 0, "a queued entity has tasks");
+            tasks.nr += below.nr;
+            tasks.nr_idle += below.nr_idle;
+        };
+        queue.curr.into_iter().for_each(&mut count);
+        self.tree.heaps.iter(&queue.waiting).for_each(&mut count);
+        let counted = (nr, load, tasks.nr, tasks.nr_idle);
+        let kept = (queue.nr, queue.load, queue.nr_tasks, queue.nr_idle_tasks);
+        ensure!(picture, counted == kept, "queue {id:?} counts {kept:?}, has {counted:?}");
+        let is_child = |&&(_, child): &&(_, QueueId)| {
+            let at = self.tree.queue(child).entity.expect("a group has an entity");
+            self.tree.entity(at).parent == id
+        };
+        let children = self.group_queues.iter().filter(is_child).count() as u32;
+        ensure!(picture, queue.children == children, "queue {id:?} knows its {children} children");
+        match &self.order {
+            Order::Cfs(order) => order.check(&self.tree, now, id, picture),
+            Order::Eevdf(order) => order.check(&self.tree, now, id, picture),
+        }
+    }
+
+    /// Whether a task is in a list, for checks.
+    pub(crate) fn is_listed(&self, at: Index) -> bool {
+        self.lists.links.contains(at)
+    }
+}

@@ -1,0 +1,607 @@
+//! The fair class: task groups as a tree of queues, whatever their order.
+//!
+//! Each queue has a virtual clock. A member's vruntime is the CPU time it got divided by its
+//! weight. A member is an *entity*: a task, or the queue of a group on this CPU, which stands in its
+//! parent's queue with the group's share as its weight. The running task and the groups above it are
+//! each `curr` of their queue, outside its heaps.
+//!
+//! Which member of a queue is next, which preempts which, and where a newcomer starts is for one of
+//! two orders: that of Linux 6.1 with latency nice (`cfs.rs`), and under `EEVDF` that of 6.12
+//! (`eevdf.rs`). `order.rs` lists what is asked of them.
+//!
+//! Nothing here knows a task's payload, a limit, or another CPU. A task is an index, and what it asks
+//! for is copied into its entity. Off a queue, a vruntime means nothing by itself: a task takes a
+//! [`Standing`] along.
+//!
+//! A task that enters joins the queue of its group, and the group joins its parent's if the task is
+//! the first of its own; one that leaves takes every queue that it leaves empty out of its parent's. On
+//! the way up each queue counts it, up to the root's or to a throttled group's, above which nobody
+//! knows of it.
+//!
+//! A group's queue is made when its first member comes to this CPU and stays after the last left
+//! until its entity would be placed the same if it were made anew ([`Fair::next_to_reap`]).
+//!
+//! Left out: next, last and skip buddies but for `yield` (they serve cache affinity), PELT (a group's
+//! share follows the instantaneous load of its queues instead of their average).
+//!
+//! Invariants ([`Fair::check`]): counts, loads and heaps equal those counted afresh; a group's
+//! entity is queued exactly while its queue has members, and is not throttled.
+
+mod cfs;
+mod check;
+pub(crate) mod eevdf;
+pub(crate) mod entity;
+mod heaps;
+pub(crate) mod order;
+pub(crate) mod tree;
+
+use crate::attr::GroupId;
+use crate::cpu::CpuId;
+use crate::fair::cfs::Cfs;
+use crate::fair::eevdf::Eevdf;
+use crate::fair::entity::{Ask, Entity, Now, QueueId, Standing};
+use crate::fair::order::QueueOrder;
+use crate::fair::tree::{Counts, Member, Queue, Tree};
+use crate::group::Groups;
+use crate::store::heap::Index;
+use crate::store::list::{Links, List};
+use crate::time::Nanos;
+
+/// The order of the queues, with what it keeps.
+#[derive(Debug)]
+pub(crate) enum Order {
+    Cfs(Cfs),
+    Eevdf(Eevdf),
+}
+
+/// The one place where it is asked which order that is.
+macro_rules! by_order {
+    ($order:expr, $it:ident => $does:expr) => {
+        match $order {
+            Order::Cfs($it) => $does,
+            Order::Eevdf($it) => $does,
+        }
+    };
+}
+
+/// The fair tasks of one CPU.
+#[derive(Debug)]
+pub(crate) struct Fair {
+    pub(crate) tree: Tree,
+    pub(crate) order: Order,
+    lists: Lists,
+    /// What those entities of the root's queue weigh that have SCHED_IDLE tasks only.
+    idle_load: u64,
+    /// The queues of groups that exist, in order of group.
+    group_queues: Vec<(GroupId, QueueId)>,
+    nr_throttled: u32,
+    reap_cursor: usize,
+}
+
+/// The queued and running tasks, in the order in which balance looks at them.
+#[derive(Debug, Default)]
+struct Lists {
+    links: Links,
+    /// Those that compete; the one that balance looked at last, or that came last, is last.
+    competing: List,
+    /// Those below throttled groups, which are not among the others.
+    aside: List,
+}
+
+impl Lists {
+    fn put(&mut self, at: Index, aside: bool) {
+        let list = if aside { &mut self.aside } else { &mut self.competing };
+        self.links.push_back(list, at);
+    }
+
+    fn remove(&mut self, at: Index, aside: bool) {
+        let list = if aside { &mut self.aside } else { &mut self.competing };
+        self.links.remove(list, at);
+    }
+
+    /// Puts the tasks of a queue, and of those below it that compete in it, on the list of those that
+    /// balance does not see, or on the other. None of them runs.
+    fn set_aside(&mut self, tree: &Tree, id: QueueId, aside: bool) {
+        for at in tree.heaps.iter(&tree.queue(id).waiting) {
+            let entity = tree.entity(at);
+            if entity.is_task() {
+                self.remove(at, !aside);
+                self.put(at, aside);
+            } else {
+                self.set_aside(tree, entity.own, aside);
+            }
+        }
+    }
+}
+
+impl Fair {
+    pub(crate) fn new(cpu: CpuId, eevdf: bool) -> Fair {
+        let mut fair = Fair {
+            tree: Tree::new(cpu),
+            order: match eevdf {
+                true => Order::Eevdf(Eevdf::default()),
+                false => Order::Cfs(Cfs::default()),
+            },
+            lists: Lists::default(),
+            idle_load: 0,
+            group_queues: Vec::new(),
+            nr_throttled: 0,
+            reap_cursor: 0,
+        };
+        fair.grow(0, 0);
+        fair
+    }
+
+    /// Makes room for the indices `0..len`, and for `groups` queues of groups. Allocates.
+    pub(crate) fn grow(&mut self, len: usize, groups: usize) {
+        self.tree.grow(len, groups);
+        self.lists.links.grow(len);
+        let queues = self.tree.nr_queues();
+        by_order!(&mut self.order, order => order.grow(len, queues));
+        self.group_queues.reserve(groups.saturating_sub(self.group_queues.len()));
+    }
+
+    /// The queue of the root: what all fair tasks of the CPU come to.
+    #[inline]
+    pub(crate) fn root(&self) -> &Queue {
+        self.tree.root()
+    }
+
+    /// What those entities of the root's queue weigh that have SCHED_IDLE tasks only.
+    pub(crate) fn idle_load(&self) -> u64 {
+        self.idle_load
+    }
+
+    /// The queues of groups that exist, in order of group.
+    pub(crate) fn group_queues(&self) -> impl Iterator<Item = (GroupId, QueueId)> {
+        self.group_queues.iter().copied()
+    }
+
+    /// The queue of a group on this CPU, if there is one.
+    pub(crate) fn queue_of(&self, group: GroupId) -> Option<QueueId> {
+        if group == GroupId::ROOT {
+            return Some(QueueId::ROOT);
+        }
+        let found = self.group_queues.binary_search_by_key(&group, |&(id, _)| id);
+        found.ok().map(|found| self.group_queues[found].1)
+    }
+
+    /// Makes the queue of `group`, whose entity stands at `at` below `parent`. Allocates if there is no
+    /// room.
+    pub(crate) fn add_queue(
+        &mut self,
+        now: Now,
+        groups: &impl Groups,
+        (group, parent): (GroupId, QueueId),
+        at: Index,
+    ) -> QueueId {
+        let ask = Ask {
+            weight: groups.weight(group).get(),
+            latency_nice: groups.latency_nice(group),
+            slice: None,
+            idle: groups.is_idle(group),
+        };
+        let id = self.tree.add_queue(at, group, Entity::new(ask, parent));
+        let queues = self.tree.nr_queues();
+        let standing = by_order!(&mut self.order, order => {
+            order.grow(0, queues);
+            order.heed(at, ask, now.config);
+            order.found(&mut self.tree, now, at)
+        });
+        let queue = self.tree.queue_mut(id);
+        queue.standing = standing;
+        queue.counts_as_idle = groups.counts_as_idle(group);
+        let place = self.group_queues.partition_point(|&(id, _)| id < group);
+        self.group_queues.insert(place, (group, id));
+        id
+    }
+
+    /// Forgets an empty queue; gives the index that its entity had.
+    pub(crate) fn remove_queue(&mut self, id: QueueId) -> Index {
+        let nth = self.group_queues.iter().position(|&(_, queue)| queue == id);
+        self.group_queues.remove(nth.expect("a group queue is listed"));
+        self.tree.remove_queue(id)
+    }
+
+    /// The next empty queue in turn, if it can be forgotten: `rests` says that of its limit.
+    pub(crate) fn next_to_reap(
+        &mut self,
+        now: Now,
+        rests: impl Fn(QueueId) -> bool,
+    ) -> Option<QueueId> {
+        let Some(&(_, id)) = self.group_queues.get(self.reap_cursor) else {
+            self.reap_cursor = 0;
+            return None;
+        };
+        let queue = self.tree.queue(id);
+        let at = queue.entity.expect("a group has an entity");
+        let empty = queue.nr == 0 && queue.children == 0;
+        let order = &self.order;
+        let reap =
+            empty && rests(id) && by_order!(order, order => order.is_at_rest(&self.tree, now, at));
+        self.reap_cursor += usize::from(!reap);
+        reap.then_some(id)
+    }
+
+    /// A task enters the queue `home` and waits there.
+    pub(crate) fn enqueue(
+        &mut self,
+        now: Now,
+        groups: &impl Groups,
+        member: Member,
+        (ask, standing): (Ask, &Standing),
+    ) {
+        let Member { queue: home, at } = member;
+        self.lists.put(at, self.is_below_throttled(home));
+        *self.tree.entity_mut(at) = Entity::new(ask, home);
+        by_order!(&mut self.order, order => {
+            order.heed(at, ask, now.config);
+            order.attach(&mut self.tree, now, member, standing);
+        });
+        self.count(now, groups, member, Counts { nr: 1, nr_idle: u32::from(ask.idle) });
+    }
+
+    /// Takes a task out of its queue and out of every group queue that it leaves empty. If it ran,
+    /// the groups above it that stay go back among those that wait.
+    pub(crate) fn dequeue(
+        &mut self,
+        now: Now,
+        groups: &impl Groups,
+        at: Index,
+        asleep: bool,
+    ) -> Standing {
+        let member = Member::of(&self.tree, at);
+        let counts = Counts { nr: 1, nr_idle: self.tree.entity(at).idle.into() };
+        self.lists.remove(at, self.is_below_throttled(member.queue));
+        self.leave(now, groups, member, (counts, asleep))
+    }
+
+    /// A newcomer to a queue is counted there and above, with the tasks that it counts for, and the
+    /// groups above it that had nobody enter theirs. What is throttled stays out.
+    #[inline]
+    fn count(&mut self, now: Now, groups: &impl Groups, newcomer: Member, counts: Counts) {
+        if newcomer.queue == QueueId::ROOT {
+            self.tree.root_mut().add(counts);
+            self.idle_load += self.tree.idle_weight(newcomer.at);
+        } else {
+            self.count_below(now, groups, newcomer.queue, counts);
+        }
+    }
+
+    #[inline(never)]
+    fn count_below(&mut self, now: Now, groups: &impl Groups, id: QueueId, counts: Counts) {
+        let (mut id, mut counts, mut arriving) = (id, counts, true);
+        let top = self.tree.top_of(id);
+        let before = self.tree.idle_weight(top);
+        loop {
+            let queue = self.tree.queue_mut(id);
+            queue.add(counts);
+            let Some(above) = queue.entity else { break };
+            arriving &= queue.nr == 1;
+            // What the group is says something to those above it only.
+            counts = queue.counts_above(counts);
+            let throttled = queue.throttled;
+            self.update_share(now, groups, id);
+            if throttled {
+                return;
+            }
+            if arriving {
+                self.attach_group(now, id);
+            }
+            id = self.tree.entity(above).parent;
+        }
+        self.note_idle_load(before, top);
+    }
+
+    /// The entity of a group enters the queue of its parent.
+    #[inline(never)]
+    fn attach_group(&mut self, now: Now, id: QueueId) {
+        let queue = self.tree.queue(id);
+        let (at, standing) = (queue.entity.expect("the root stays"), queue.standing);
+        let member = Member::of(&self.tree, at);
+        by_order!(&mut self.order, order => order.attach(&mut self.tree, now, member, &standing));
+    }
+
+    /// An entity leaves its queue, and the groups above it that are left empty leave theirs.
+    #[inline]
+    fn leave(
+        &mut self,
+        now: Now,
+        groups: &impl Groups,
+        member: Member,
+        (counts, asleep): (Counts, bool),
+    ) -> Standing {
+        if member.queue != QueueId::ROOT {
+            return self.leave_below(now, groups, member, (counts, asleep));
+        }
+        self.idle_load -= self.tree.idle_weight(member.at);
+        self.tree.root_mut().subtract(counts);
+        self.detach(now, member, asleep)
+    }
+
+    #[inline(never)]
+    fn leave_below(
+        &mut self,
+        now: Now,
+        groups: &impl Groups,
+        member: Member,
+        (counts, asleep): (Counts, bool),
+    ) -> Standing {
+        let Member { queue: mut id, at } = member;
+        let is_task = self.tree.entity(at).is_task();
+        let running = self.tree.queue(id).curr == Some(at);
+        let top = self.tree.top_of(id);
+        let before = self.tree.idle_weight(top);
+        let standing = self.detach(now, member, asleep);
+        let (mut counts, mut leaving) = (counts, true);
+        loop {
+            let queue = self.tree.queue_mut(id);
+            queue.subtract(counts);
+            let Some(above) = queue.entity else { break };
+            leaving &= queue.nr == 0;
+            counts = queue.counts_above(counts);
+            let throttled = queue.throttled;
+            self.update_share(now, groups, id);
+            if throttled {
+                return standing;
+            }
+            let member = Member::of(&self.tree, above);
+            if leaving {
+                // Groups that are left empty sleep, unless it is a throttled one that leaves them.
+                self.tree.queue_mut(id).standing = self.detach(now, member, asleep || is_task);
+            } else if running && self.tree.queue(member.queue).curr == Some(above) {
+                by_order!(&mut self.order, order => order.put_back(&mut self.tree, now, member));
+            }
+            id = member.queue;
+        }
+        self.note_idle_load(before, top);
+        standing
+    }
+
+    #[inline]
+    fn detach(&mut self, now: Now, member: Member, asleep: bool) -> Standing {
+        by_order!(&mut self.order, order => order.detach(&mut self.tree, now, member, asleep))
+    }
+
+    /// Takes a group that has nothing left of its budget out of its parent's queue. Nobody of it runs.
+    pub(crate) fn throttle(&mut self, now: Now, groups: &impl Groups, id: QueueId) {
+        let queue = self.tree.queue(id);
+        let (at, counts) = (queue.entity.expect("the root has no limit"), queue.all_above());
+        if queue.nr > 0 {
+            let member = Member::of(&self.tree, at);
+            self.tree.queue_mut(id).standing = self.leave(now, groups, member, (counts, false));
+        }
+        self.tree.queue_mut(id).throttled = true;
+        self.nr_throttled += 1;
+        self.lists.set_aside(&self.tree, id, true);
+    }
+
+    /// The opposite of [`Fair::throttle`].
+    pub(crate) fn unthrottle(&mut self, now: Now, groups: &impl Groups, id: QueueId) {
+        self.nr_throttled -= 1;
+        let queue = self.tree.queue_mut(id);
+        queue.throttled = false;
+        let at = queue.entity.expect("the root has no limit");
+        let (nr, counts) = (queue.nr, queue.all_above());
+        if nr > 0 {
+            self.attach_group(now, id);
+            self.count(now, groups, Member::of(&self.tree, at), counts);
+        }
+        if !self.is_below_throttled(id) {
+            self.lists.set_aside(&self.tree, id, false);
+        }
+    }
+
+    /// Whether any group is throttled here.
+    #[inline]
+    pub(crate) fn is_any_throttled(&self) -> bool {
+        self.nr_throttled > 0
+    }
+
+    /// Whether a queue is that of a throttled group or below one.
+    #[inline]
+    pub(crate) fn is_below_throttled(&self, id: QueueId) -> bool {
+        self.nr_throttled > 0 && self.tree.lineage(id).any(|id| self.tree.queue(id).throttled)
+    }
+
+    /// Charges the running task and the groups above it.
+    #[inline]
+    pub(crate) fn charge(&mut self, curr: Index, span: Nanos) {
+        by_order!(&mut self.order, order => charge(order, &mut self.tree, curr, span));
+    }
+
+    /// The running task goes back among those that wait, and so do the groups above it.
+    #[inline]
+    pub(crate) fn put_prev(&mut self, now: Now, curr: Index) {
+        by_order!(&mut self.order, order => put_prev(order, &mut self.tree, now, curr));
+    }
+
+    /// The opposite of [`Fair::put_prev`], for a running task that became fair.
+    pub(crate) fn set_curr(&mut self, curr: Index) {
+        by_order!(&mut self.order, order => {
+            let mut next = Some(curr);
+            while let Some(at) = next {
+                let member = Member::of(&self.tree, at);
+                order.set_curr(&mut self.tree, member);
+                next = self.tree.queue(member.queue).entity;
+            }
+        });
+    }
+
+    /// Picks the next task and makes it and the groups above it `curr` of their queues. A task that
+    /// yielded is passed over if that is not unfair to it.
+    #[inline]
+    pub(crate) fn pick(&mut self, now: Now, yielded: Option<Index>) -> Option<Index> {
+        if self.tree.root().nr == 0 {
+            return None;
+        }
+        by_order!(&mut self.order, order => Some(pick(order, &mut self.tree, now, yielded)))
+    }
+
+    /// Whether the tick should end the turn of the running task.
+    pub(crate) fn turn_is_over(&mut self, now: Now, curr: Index) -> bool {
+        by_order!(&mut self.order, order => {
+            let mut next = Some(curr);
+            while let Some(at) = next {
+                let member = Member::of(&self.tree, at);
+                if order.turn_is_over(&self.tree, now, member) {
+                    return true;
+                }
+                next = self.tree.queue(member.queue).entity;
+            }
+            false
+        })
+    }
+
+    /// Whether a woken task preempts the running one, whose turn is over then: by which of the two
+    /// entities that compete in one queue is idle, and else by the order. What is idle is preempted by
+    /// what is not, and never the other way round.
+    pub(crate) fn preempts(&mut self, now: Now, curr: Index, woken: Index) -> bool {
+        let (curr, woken) = self.tree.matching_siblings(curr, woken);
+        let is_idle = |at: Index| self.tree.entity(at).idle;
+        let (curr_is_idle, woken_is_idle) = (is_idle(curr), is_idle(woken));
+        if curr_is_idle != woken_is_idle {
+            if curr_is_idle {
+                self.end_turns(curr);
+            }
+            return curr_is_idle;
+        }
+        by_order!(&mut self.order, order => order.preempts(&mut self.tree, now, curr, woken))
+    }
+
+    /// Ends the turns of an entity and of those above it: something that is not idle came.
+    pub(crate) fn end_turns(&mut self, at: Index) {
+        by_order!(&mut self.order, order => {
+            let mut next = Some(at);
+            while let Some(at) = next {
+                order.end_turn(&self.tree, at);
+                next = self.tree.above(at);
+            }
+        });
+    }
+
+    /// Changes what a task asks for where it is: its vruntime and its turn stay.
+    pub(crate) fn reask(&mut self, now: Now, at: Index, ask: Ask) {
+        by_order!(&mut self.order, order => order.reask(&mut self.tree, now, at, ask));
+    }
+
+    /// Where a task starts that is forked by the running task `parent`, which was not charged for the
+    /// last `uncharged` yet.
+    pub(crate) fn forked(&self, now: Now, parent: Index, uncharged: Nanos) -> Standing {
+        let order = &self.order;
+        Standing::new(by_order!(order, order => {
+            order.lead_of_child(&self.tree, now, parent, uncharged)
+        }))
+    }
+
+    /// Heeds another configuration for an entity, whose task asks for this; `None` for a group's.
+    pub(crate) fn renew(&mut self, now: Now, at: Index, ask: Option<Ask>) {
+        let latency_nice = self.tree.entity(at).latency_nice;
+        let of_group = || Ask { weight: 0, latency_nice, slice: None, idle: false };
+        let ask = ask.unwrap_or_else(of_group);
+        by_order!(&mut self.order, order => {
+            order.heed(at, ask, now.config);
+            order.renew(&mut self.tree, now, at);
+        });
+    }
+
+    /// Refreshes the shares of the groups above the running task.
+    pub(crate) fn update_shares(&mut self, now: Now, groups: &impl Groups, curr: Index) {
+        let mut id = self.tree.entity(curr).parent;
+        if id == QueueId::ROOT {
+            return;
+        }
+        let top = self.tree.top_of(id);
+        let before = self.tree.idle_weight(top);
+        while let Some(at) = self.tree.queue(id).entity {
+            self.update_share(now, groups, id);
+            id = self.tree.entity(at).parent;
+        }
+        self.note_idle_load(before, top);
+    }
+
+    /// Sets the weight of a group's entity to the group's share of this CPU (`calc_group_shares`).
+    #[inline(never)]
+    fn update_share(&mut self, now: Now, groups: &impl Groups, id: QueueId) {
+        let queue = self.tree.queue_mut(id);
+        let (group, load) = (queue.group, queue.load);
+        let total = groups.exchange_load(group, queue.contribution, load);
+        queue.contribution = load;
+        if queue.nr == 0 {
+            return;
+        }
+        let at = queue.entity.expect("the root has no share");
+        let most = u64::from(groups.weight(group).get());
+        let share = (most * load / total.max(load)).clamp(2.min(most), most) as u32;
+        if self.tree.entity(at).weight == share {
+            return;
+        }
+        if self.tree.is_attached(at) {
+            by_order!(&mut self.order, order => order.reweight(&mut self.tree, now, at, share));
+        } else {
+            self.tree.entity_mut(at).weight = share;
+        }
+    }
+
+    /// After one entity of the root's queue changed, which had added `before`.
+    fn note_idle_load(&mut self, before: u64, top: Index) {
+        self.idle_load = self.idle_load - before + self.tree.idle_weight(top);
+    }
+
+    /// The task that balance did not look at for longest, of which there is one.
+    #[inline]
+    pub(crate) fn look_at_next(&mut self) -> Index {
+        self.lists.links.rotate(&mut self.lists.competing)
+    }
+
+    /// Whether a task counts as SCHED_IDLE on this CPU, by its policy or by a group that it is below
+    /// ([`Groups::counts_as_idle`]).
+    pub(crate) fn is_idle_class(&self, at: Index) -> bool {
+        self.tree.is_idle_class(at)
+    }
+
+    /// What a task adds to the load of the CPU: its weight, scaled by the shares above it.
+    pub(crate) fn task_load(&self, at: Index) -> u64 {
+        self.tree.task_load(at)
+    }
+}
+
+// Each of these is made once for each order, so that neither pays for what the other needs.
+
+fn charge(order: &mut impl QueueOrder, tree: &mut Tree, curr: Index, span: Nanos) {
+    let mut at = curr;
+    loop {
+        let member = Member::of(tree, at);
+        order.charge(tree, member, span);
+        let Some(above) = tree.queue(member.queue).entity else { return };
+        at = above;
+    }
+}
+
+fn put_prev(order: &mut impl QueueOrder, tree: &mut Tree, now: Now, curr: Index) {
+    let mut at = curr;
+    loop {
+        let member = Member::of(tree, at);
+        debug_assert_eq!(tree.queue(member.queue).curr, Some(at), "it was running");
+        order.put_back(tree, now, member);
+        let Some(above) = tree.queue(member.queue).entity else { return };
+        at = above;
+    }
+}
+
+#[inline(never)]
+fn pick(order: &mut impl QueueOrder, tree: &mut Tree, now: Now, yielded: Option<Index>) -> Index {
+    if let Some(at) = yielded {
+        order.postpone(tree, at);
+    }
+    let mut queue = QueueId::ROOT;
+    loop {
+        let at = order.choose(tree, now, queue, yielded);
+        order.set_curr(tree, Member { queue, at });
+        let entity = tree.entity(at);
+        if entity.is_task() {
+            return at;
+        }
+        queue = entity.own;
+    }
+}

@@ -1,0 +1,554 @@
+//! What one CPU has drawn of the budgets of task groups, and which groups are throttled on it.
+//!
+//! The running task's *payers* are the groups at and above its own that have a limit: each has a grant
+//! of its pool and is charged for what the task uses. That is asked when a task is picked: if a group has
+//! nothing left, it is throttled here and another task is picked. A timer interrupt comes when the
+//! first of the grants is used up. A group that does not pay any more after a pick gives its grant back.
+//!
+//! A throttled group comes back when the pool has budget again: by a timer of this CPU, or because
+//! another CPU gave some back. What to throttle means for the tasks is for the run queue
+//! (`run_queue/throttle.rs`).
+//!
+//! Invariants ([`Limits::check`]): only payers hold grants; a throttled group is in the heap of those
+//! that wait for a refill.
+
+use crate::attr::GroupId;
+use crate::cpu::CpuId;
+use crate::ensure::ensure;
+use crate::fair::entity::QueueId;
+use crate::fair::tree::Tree;
+use crate::limits::Pools;
+use crate::limits::limit::UsageOnCpu;
+use crate::limits::pool::Grant;
+use crate::limits::{Throttled, Throttling};
+use crate::store::heap::{Forest, Heap};
+use crate::time::{Nanos, Time};
+use std::fmt::Display;
+
+/// CPUs look for a new period's budget one after the other, so that they do not meet at the pool: as far
+/// apart as one is there, and so many before they begin anew that the last comes 50 us late.
+const BETWEEN_REFILLS: Nanos = Nanos(200);
+const REFILLED_IN_TURN: u64 = 256;
+
+/// How much later than a period begins a CPU may look for its budget.
+pub const LATEST_REFILL: Nanos = Nanos(BETWEEN_REFILLS.0 * REFILLED_IN_TURN);
+
+/// Where and when, for what is asked of pools.
+#[derive(Debug)]
+pub(crate) struct Here<'a, G> {
+    pub(crate) now: Time,
+    pub(crate) cpu: CpuId,
+    pub(crate) pools: &'a G,
+}
+
+impl<G: Pools> Here<'_, G> {
+    fn draw(&self, group: GroupId, waits: bool) -> Grant {
+        let drawn =
+            self.pools.with_pool(group, self.cpu, |pool| pool.draw(self.now, self.cpu, waits));
+        drawn.unwrap_or(Grant::UNLIMITED)
+    }
+
+    fn give_back(&self, group: GroupId, grant: Grant) -> Option<CpuId> {
+        self.pools.with_pool(group, self.cpu, |pool| pool.give_back(self.now, grant)).flatten()
+    }
+
+    /// A CPU that waits for budget that there is, after so many that were told of it.
+    pub(crate) fn waiting(&self, group: GroupId, told: u32) -> Option<CpuId> {
+        self.pools.with_pool(group, self.cpu, |pool| pool.who_waits(self.now, told)).flatten()
+    }
+
+    /// This CPU does not wait for budget of a group any more.
+    pub(crate) fn forget(&self, group: GroupId) {
+        self.pools.with_pool(group, self.cpu, |pool| pool.forget(self.cpu));
+    }
+
+    /// When there is budget again; `None` if there is now.
+    pub(crate) fn next_refill(&self, group: GroupId) -> Option<Time> {
+        self.pools.with_pool(group, self.cpu, |pool| pool.next_refill(self.now)).flatten()
+    }
+}
+
+/// A group with a limit on this CPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct Budget {
+    /// What this CPU has of the pool while the group pays for the running task.
+    grant: Option<Grant>,
+    /// Since when the group is throttled here.
+    throttled: Option<Time>,
+    /// What was used here in the period of the last grant, and when that ends.
+    used: Nanos,
+    until: Time,
+    /// What was used since the last grant was drawn.
+    unsettled: Unsettled,
+}
+
+/// What was used of a grant, and is not in the group's account yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unsettled {
+    used: Nanos,
+    /// Beyond the CPU's own part of the runtime.
+    borrowed: Nanos,
+}
+
+/// A group that pays for the running task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Payer {
+    queue: QueueId,
+    group: GroupId,
+    /// It stops the task when it has nothing left.
+    holds_back: bool,
+}
+
+/// A picked task is below a group that has nothing left: the outermost of those.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exhausted(pub(crate) QueueId);
+
+/// The limits of the groups on one CPU.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    /// By queue; none of a group without a limit.
+    budgets: Vec<Option<Budget>>,
+    /// The groups that pay for the running task, from its own upwards; and that did before the pick.
+    payers: Vec<Payer>,
+    prev_payers: Vec<Payer>,
+    /// When the first grant of a payer is used up.
+    grant_ends: Option<Time>,
+    /// The earlier of that and of the first refill; later than any time if there is neither.
+    next: Time,
+    /// A group paid or was told of budget since the last pick.
+    grants_dirty: bool,
+    /// The throttled groups, by when there is budget.
+    throttled: Heap,
+    forest: Forest<(Time, u64)>,
+    arrivals: u64,
+    /// What groups used here and how they were throttled, by group; kept when their queues go.
+    usage: Vec<(GroupId, UsageOnCpu)>,
+    /// CPUs that wait for what was given back, and the groups; for the host's machine.
+    refilled: Vec<(CpuId, GroupId)>,
+    /// Groups of which another CPU said that there is budget, since the last pick.
+    refill_notices: Vec<GroupId>,
+    throttlings: Vec<Throttling>,
+    /// There is something in `refilled` or `throttlings`.
+    has_news: bool,
+}
+
+impl Limits {
+    pub(crate) fn new() -> Limits {
+        Limits {
+            budgets: Vec::new(),
+            payers: Vec::new(),
+            prev_payers: Vec::new(),
+            grant_ends: None,
+            next: Time::MAX,
+            grants_dirty: false,
+            throttled: Heap::default(),
+            forest: Forest::new(),
+            arrivals: 0,
+            usage: Vec::new(),
+            refilled: Vec::new(),
+            refill_notices: Vec::new(),
+            throttlings: Vec::new(),
+            has_news: false,
+        }
+    }
+
+    /// Makes room for so many queues, and for the accounts of `all` groups. Allocates.
+    pub(crate) fn grow(&mut self, queues: usize, all: usize) {
+        self.budgets.resize(queues.max(self.budgets.len()), None);
+        self.forest.grow(queues);
+        for list in [&mut self.payers, &mut self.prev_payers] {
+            list.reserve(queues.saturating_sub(list.len()));
+        }
+        self.usage.reserve(all.saturating_sub(self.usage.len()));
+        self.refilled.reserve(queues.saturating_sub(self.refilled.len()));
+        self.refill_notices.reserve(queues.saturating_sub(self.refill_notices.len()));
+        // A beginning and an end for each group, and one of the two for the real-time tasks.
+        self.throttlings.reserve((2 * queues + 1).saturating_sub(self.throttlings.len()));
+    }
+
+    /// When something is to be done here; later than any time if never.
+    #[inline]
+    pub(crate) fn next(&self) -> Time {
+        self.next
+    }
+
+    fn renew_next(&mut self) {
+        let refill = self.throttled.first().map(|at| self.forest.key(at).0);
+        let at = |time: Option<Time>| time.unwrap_or(Time::MAX);
+        self.next = at(refill).min(at(self.grant_ends));
+    }
+
+    fn set_grant_ends(&mut self, at: Option<Time>) {
+        self.grant_ends = at;
+        self.renew_next();
+    }
+
+    /// Whether what comes next is that a grant is used up.
+    pub(crate) fn grant_is_over(&self, now: Time) -> bool {
+        self.grant_ends.is_some_and(|at| at <= now)
+    }
+
+    fn note(&mut self, throttling: Throttling) {
+        self.throttlings.push(throttling);
+        self.has_news = true;
+    }
+
+    /// Before what is noted of groups: the budget of real-time tasks is used up before a group is asked
+    /// for its own.
+    pub(crate) fn note_rt(&mut self, begins: bool) {
+        self.throttlings.insert(0, Throttling { what: Throttled::RealTime, begins });
+        self.has_news = true;
+    }
+
+    fn renew_news(&mut self) {
+        self.has_news = !self.refilled.is_empty() || !self.throttlings.is_empty();
+    }
+
+    /// A CPU waits for what there is of a group's budget.
+    fn note_waiting(&mut self, waiting: Option<CpuId>, group: GroupId) {
+        let news = waiting.map(|waiting| (waiting, group));
+        let new = news.filter(|news| !self.refilled.contains(news));
+        self.refilled.extend(new);
+        self.renew_news();
+    }
+
+    fn usage_mut(&mut self, group: GroupId) -> &mut UsageOnCpu {
+        let at = match self.usage.binary_search_by_key(&group, |&(id, _)| id) {
+            Ok(at) => at,
+            Err(at) => {
+                self.usage.insert(at, (group, UsageOnCpu::default()));
+                at
+            }
+        };
+        &mut self.usage[at].1
+    }
+
+    /// What a group, whose queue here is `queue` if it has one, used until `now`, and how it was
+    /// throttled.
+    pub(crate) fn usage(
+        &self,
+        now: Time,
+        group: GroupId,
+        queue: Option<QueueId>,
+    ) -> Option<UsageOnCpu> {
+        let known = self.usage.binary_search_by_key(&group, |&(id, _)| id);
+        let mut usage = known.ok().map(|at| self.usage[at].1);
+        if let Some(Budget { throttled, unsettled, .. }) = queue.and_then(|id| self.find(id)) {
+            let usage = usage.get_or_insert_default();
+            usage.throttled += throttled.map_or(Nanos::ZERO, |since| now.since(since));
+            usage.used += unsettled.used;
+            usage.borrowed += unsettled.borrowed;
+        }
+        usage.filter(|usage| *usage != UsageOnCpu::default())
+    }
+
+    /// What was drawn for a queue and not given back.
+    pub(crate) fn held(&self, queue: QueueId) -> Nanos {
+        let grant = self.find(queue).and_then(|budget| budget.grant);
+        grant.map_or(Nanos::ZERO, |grant| grant.drawn())
+    }
+
+    /// What was used of that, and is not in the pool's account yet.
+    pub(crate) fn in_use(&self, queue: QueueId) -> Nanos {
+        self.find(queue).map_or(Nanos::ZERO, |budget| budget.unsettled.used)
+    }
+
+    /// Whether a queue's group has a limit, and no grant of it.
+    pub(crate) fn is_without_grant(&self, queue: QueueId) -> bool {
+        self.find(queue).is_some_and(|budget| budget.grant.is_none())
+    }
+
+    /// Whether a queue's group has a limit.
+    pub(crate) fn has_budget(&self, queue: QueueId) -> bool {
+        self.find(queue).is_some()
+    }
+
+    /// Whether nothing is lost if a queue's budget is forgotten.
+    pub(crate) fn is_at_rest(&self, now: Time, queue: QueueId) -> bool {
+        self.find(queue).is_none_or(|budget| {
+            budget.grant.is_none() && budget.throttled.is_none() && budget.until <= now
+        })
+    }
+
+    fn find(&self, queue: QueueId) -> Option<&Budget> {
+        self.budgets.get(queue.index())?.as_ref()
+    }
+
+    fn budget(&self, queue: QueueId) -> &Budget {
+        self.find(queue).expect("the group has a limit")
+    }
+
+    fn budget_mut(&mut self, queue: QueueId) -> &mut Budget {
+        self.budgets[queue.index()].as_mut().expect("the group has a limit")
+    }
+
+    /// A queue begins anew with a limit, or without one.
+    pub(crate) fn set(&mut self, queue: QueueId, limited: bool) {
+        self.budgets[queue.index()] = limited.then(Budget::default);
+        self.prev_payers.retain(|payer| payer.queue != queue);
+    }
+
+    /// What a group used here, and that it was throttled, does not count any more.
+    pub(crate) fn forget(&mut self, group: GroupId) {
+        self.usage.retain(|&(id, _)| id != group);
+    }
+
+    /// Whether there is anything for [`Limits::take_refilled`] or [`Limits::drain_throttlings`].
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.has_news
+    }
+
+    pub(crate) fn take_refilled(&mut self) -> Option<(CpuId, GroupId)> {
+        let news = self.refilled.pop();
+        self.renew_news();
+        news
+    }
+
+    pub(crate) fn drain_throttlings(&mut self, tell: impl FnMut(Throttling)) {
+        self.throttlings.drain(..).for_each(tell);
+        self.renew_news();
+    }
+
+    /// Another CPU said that there is budget for a group.
+    pub(crate) fn notice_refill(&mut self, group: GroupId) {
+        if !self.refill_notices.contains(&group) {
+            self.refill_notices.push(group);
+        }
+        self.grants_dirty = true;
+    }
+
+    /// A task that waited left without a pick: what this CPU was told of and did not draw may be for
+    /// others.
+    #[inline]
+    pub(crate) fn pass_on(&mut self, here: &Here<impl Pools>) {
+        if !self.refill_notices.is_empty() {
+            self.pass_on_each(here);
+        }
+    }
+
+    #[inline(never)]
+    fn pass_on_each(&mut self, here: &Here<impl Pools>) {
+        for nth in 0..self.refill_notices.len() {
+            let group = self.refill_notices[nth];
+            self.note_waiting(here.waiting(group, 0), group);
+        }
+    }
+
+    /// Before a pick: nobody runs, so nobody pays.
+    #[inline]
+    pub(crate) fn dismiss_payers(&mut self) {
+        if !self.payers.is_empty() {
+            self.dismiss_each_payer();
+        }
+    }
+
+    #[inline(never)]
+    fn dismiss_each_payer(&mut self) {
+        self.grants_dirty = true;
+        self.set_grant_ends(None);
+        let Limits { payers, prev_payers, .. } = self;
+        for payer in payers.drain(..) {
+            if !prev_payers.iter().any(|known| known.queue == payer.queue) {
+                prev_payers.push(payer);
+            }
+        }
+    }
+
+    /// The groups with limits at and above the queue `own` of a picked task have what it will use, and
+    /// pay for it; those below `competes`, where it competes, do not hold it back. If one has nothing left
+    /// and `waits`, this CPU is noted as one that waits for more.
+    ///
+    /// # Errors
+    /// The outermost group that has nothing left.
+    pub(crate) fn call_payers(
+        &mut self,
+        here: &Here<impl Pools>,
+        tree: &mut Tree,
+        (own, competes): (QueueId, Option<QueueId>),
+        waits: bool,
+    ) -> Result<(), Exhausted> {
+        let mut holds_back = false;
+        for queue in tree.lineage(own) {
+            holds_back |= Some(queue) == competes;
+            if self.find(queue).is_some() {
+                let group = tree.queue(queue).group;
+                self.payers.push(Payer { queue, group, holds_back });
+            }
+        }
+        let mut least = Nanos::MAX;
+        let mut stopped = Ok(());
+        for nth in (0..self.payers.len()).rev() {
+            let payer = self.payers[nth];
+            let usable = self.draw(here, tree, payer, waits && payer.holds_back);
+            if payer.holds_back {
+                least = least.min(usable);
+                if usable == Nanos::ZERO {
+                    stopped = stopped.and(Err(Exhausted(payer.queue)));
+                    if waits {
+                        return stopped;
+                    }
+                }
+            }
+        }
+        self.set_grant_ends((least < Nanos::MAX).then(|| here.now + least));
+        stopped
+    }
+
+    /// Sees to it that a payer has a grant, and tells what it has to use. If it has none left and
+    /// `waits`, this CPU is noted as one that waits for more.
+    fn draw(
+        &mut self,
+        here: &Here<impl Pools>,
+        tree: &mut Tree,
+        Payer { queue, group, .. }: Payer,
+        waits: bool,
+    ) -> Nanos {
+        if let Some(grant) = self.budget(queue).grant {
+            if grant.usable(here.now) > Nanos::ZERO {
+                return grant.usable(here.now);
+            }
+            self.return_grant(here, tree, queue);
+        }
+        let grant = here.draw(group, waits);
+        self.budget_mut(queue).grant = Some(grant);
+        tree.queue_mut(queue).exhausted_until = grant.exhausted_until;
+        grant.usable(here.now)
+    }
+
+    /// Gives back what is left of a grant, if there is one.
+    pub(crate) fn return_grant(
+        &mut self,
+        here: &Here<impl Pools>,
+        tree: &mut Tree,
+        queue: QueueId,
+    ) {
+        let Some(grant) = self.budget_mut(queue).grant.take() else { return };
+        let rest = tree.queue_mut(queue);
+        rest.exhausted_until = Time::ZERO;
+        let group = rest.group;
+        let Unsettled { used, borrowed } = std::mem::take(&mut self.budget_mut(queue).unsettled);
+        if used > Nanos::ZERO {
+            let usage = self.usage_mut(group);
+            usage.used += used;
+            usage.borrowed += borrowed;
+        }
+        let waiting = here.give_back(group, grant);
+        self.note_waiting(waiting, group);
+    }
+
+    /// After a pick: a group that does not pay any more gives back what is left, and what this CPU was
+    /// told of and did not draw is for the next that waits.
+    #[inline]
+    pub(crate) fn return_grants(&mut self, here: &Here<impl Pools>, tree: &mut Tree) {
+        if std::mem::take(&mut self.grants_dirty) {
+            self.return_all_grants(here, tree);
+        }
+    }
+
+    #[inline(never)]
+    fn return_all_grants(&mut self, here: &Here<impl Pools>, tree: &mut Tree) {
+        self.pass_on(here);
+        self.refill_notices.clear();
+        while let Some(Payer { queue, .. }) = self.prev_payers.pop() {
+            if !self.payers.iter().any(|payer| payer.queue == queue) {
+                self.return_grant(here, tree, queue);
+            }
+        }
+    }
+
+    /// Charges the payers for what the running task used.
+    #[inline]
+    pub(crate) fn charge(&mut self, span: Nanos) {
+        if !self.payers.is_empty() {
+            self.charge_each_payer(span);
+        }
+    }
+
+    #[inline(never)]
+    fn charge_each_payer(&mut self, span: Nanos) {
+        for nth in 0..self.payers.len() {
+            let queue = self.payers[nth].queue;
+            let budget = self.budget_mut(queue);
+            let grant = budget.grant.as_mut().expect("a payer has a grant");
+            grant.charge(span);
+            let (part, until) = (grant.part, grant.until);
+            let before = if budget.until == until { budget.used } else { Nanos::ZERO };
+            (budget.used, budget.until) = (before + span, until);
+            let borrowed = (before + span).max(part) - before.max(part);
+            budget.unsettled.used += span;
+            budget.unsettled.borrowed += borrowed;
+        }
+    }
+
+    /// A grant is used up: the payers draw another. Says whether the task leaves because one of them
+    /// has nothing left.
+    pub(crate) fn end_grant(&mut self, here: &Here<impl Pools>, tree: &mut Tree) -> bool {
+        let mut least = Nanos::MAX;
+        for nth in 0..self.payers.len() {
+            let payer = self.payers[nth];
+            let usable = self.draw(here, tree, payer, false);
+            if payer.holds_back {
+                least = least.min(usable);
+            }
+        }
+        let some = least > Nanos::ZERO && least < Nanos::MAX;
+        self.set_grant_ends(some.then(|| here.now + least));
+        least == Nanos::ZERO
+    }
+
+    /// A group that has nothing left waits for its pool from now on.
+    pub(crate) fn throttle(&mut self, here: &Here<impl Pools>, queue: QueueId, group: GroupId) {
+        self.budget_mut(queue).throttled = Some(here.now);
+        self.usage_mut(group).nr_throttled += 1;
+        self.note(Throttling { what: Throttled::Group(group), begins: true });
+        self.await_refill(here, queue, group);
+    }
+
+    fn await_refill(&mut self, here: &Here<impl Pools>, queue: QueueId, group: GroupId) {
+        let turn = Nanos(u64::from(here.cpu.0) % REFILLED_IN_TURN * BETWEEN_REFILLS.0);
+        let when = here.next_refill(group).map_or(here.now, |at| at + turn);
+        self.arrivals += 1;
+        self.forest.insert(&mut self.throttled, queue.to_bits(), (when, self.arrivals));
+        self.renew_next();
+    }
+
+    /// The first of the throttled groups, by when there is budget.
+    pub(crate) fn first_throttled(&self) -> Option<QueueId> {
+        self.throttled.first().map(QueueId::from_bits)
+    }
+
+    /// The time of a throttled group came, but there is nothing for it yet.
+    pub(crate) fn wait_on(&mut self, here: &Here<impl Pools>, queue: QueueId, group: GroupId) {
+        self.forest.remove(&mut self.throttled, queue.to_bits());
+        self.await_refill(here, queue, group);
+    }
+
+    /// A throttled group does not wait any more.
+    pub(crate) fn unthrottle(&mut self, here: &Here<impl Pools>, queue: QueueId, group: GroupId) {
+        let since = self.budget_mut(queue).throttled.take().expect("it is throttled");
+        self.forest.remove(&mut self.throttled, queue.to_bits());
+        self.renew_next();
+        self.usage_mut(group).throttled += here.now.since(since);
+        self.note(Throttling { what: Throttled::Group(group), begins: false });
+        here.forget(group);
+    }
+
+    /// Asserts what this file promises of a group's queue.
+    ///
+    /// # Panics
+    /// If it does not hold, with `picture`.
+    pub(crate) fn check(&self, tree: &Tree, queue: QueueId, picture: &dyn Display) {
+        let group = tree.queue(queue).group;
+        let (throttled, pays) = match self.find(queue) {
+            Some(budget) => (budget.throttled.is_some(), budget.grant.is_some()),
+            None => (false, false),
+        };
+        let is = tree.queue(queue).throttled;
+        ensure!(picture, is == throttled, "the queue of {group:?} is throttled: {is}");
+        let waits = self.forest.contains(queue.to_bits());
+        ensure!(picture, is == waits, "{group:?} waits for a refill: {waits}");
+        let payer = self.payers.iter().any(|payer| payer.queue == queue);
+        ensure!(picture, pays == payer, "who pays has a grant: {group:?}");
+    }
+}

@@ -1,0 +1,130 @@
+//! The hard limit of a task group, and what it comes to over time.
+//!
+//! A group may use `runtime` of CPU time in each `period`, over all CPUs or, `per_cpu`, on each one;
+//! of what it leaves, `burst` at the most is carried over. [`Pool`](crate::limits::pool::Pool) keeps the account.
+
+use crate::time::Nanos;
+use std::fmt;
+
+/// What a task group may use at the most (`cpu.max`, `cpu.max.burst`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    runtime: Nanos,
+    period: Nanos,
+    burst: Nanos,
+    per_cpu: bool,
+}
+
+/// Why that is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadLimit {
+    /// The period is outside [`Limit::PERIODS`].
+    Period,
+    /// The runtime is less than [`Limit::MIN_RUNTIME`], or more than 65,536 CPUs have in a period.
+    Runtime,
+    /// The burst is more than the runtime.
+    Burst,
+}
+
+impl fmt::Display for BadLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BadLimit::Period => "the period of a limit is from 1 ms to 1 s",
+            BadLimit::Runtime => {
+                "the runtime of a limit is 1 ms at least, and no more than 65,536 periods"
+            }
+            BadLimit::Burst => "the burst of a limit is no more than its runtime",
+        })
+    }
+}
+
+impl std::error::Error for BadLimit {}
+
+impl Limit {
+    /// The period where none is given (`default_cfs_period`).
+    pub const PERIOD: Nanos = Nanos::from_millis(100);
+    /// The shortest and the longest period (`min_cfs_quota_period`, `max_cfs_quota_period`).
+    pub const PERIODS: std::ops::RangeInclusive<Nanos> =
+        Nanos::from_millis(1)..=Nanos::from_secs(1);
+    /// The least runtime (`min_cfs_quota_period`).
+    pub const MIN_RUNTIME: Nanos = Nanos::from_millis(1);
+    /// How many CPUs a machine may have.
+    const MAX_CPUS: u64 = 65_536;
+
+    /// `runtime` per `period` over all CPUs or on each.
+    ///
+    /// # Errors
+    /// If the kernel would refuse it too.
+    pub fn new(
+        runtime: Nanos,
+        period: Nanos,
+        burst: Nanos,
+        per_cpu: bool,
+    ) -> Result<Limit, BadLimit> {
+        if !Limit::PERIODS.contains(&period) {
+            return Err(BadLimit::Period);
+        }
+        let most = Nanos(period.0 * Limit::MAX_CPUS);
+        if !(Limit::MIN_RUNTIME..=most).contains(&runtime) {
+            return Err(BadLimit::Runtime);
+        }
+        if burst > runtime {
+            return Err(BadLimit::Burst);
+        }
+        Ok(Limit { runtime, period, burst, per_cpu })
+    }
+
+    /// CPU time in a period.
+    #[must_use]
+    pub fn runtime(&self) -> Nanos {
+        self.runtime
+    }
+
+    /// The window of the limit.
+    #[must_use]
+    pub fn period(&self) -> Nanos {
+        self.period
+    }
+
+    /// What may be carried over from one period to the next.
+    #[must_use]
+    pub fn burst(&self) -> Nanos {
+        self.burst
+    }
+
+    /// Whether each CPU has a budget of its own, as in the founding document.
+    #[must_use]
+    pub fn is_per_cpu(&self) -> bool {
+        self.per_cpu
+    }
+}
+
+/// What a limit did to a group (`cpu.stat`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Periods in which the group drew of its budget or wanted to.
+    pub nr_periods: u64,
+    /// Those of them in which it was throttled on some CPU.
+    pub nr_throttled: u64,
+    /// How long it was throttled, summed over CPUs.
+    pub throttled: Nanos,
+    /// Periods in which it used more than its quota, of what it had carried over.
+    pub nr_bursts: u64,
+    /// What it used beyond its quota in them.
+    pub burst: Nanos,
+    /// What CPUs used beyond their own parts of the runtime.
+    pub borrowed: Nanos,
+}
+
+/// What a limit did to a group on one CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UsageOnCpu {
+    /// What it used there: who drew the budget.
+    pub used: Nanos,
+    /// How often it was throttled there.
+    pub nr_throttled: u64,
+    /// How long it was throttled there.
+    pub throttled: Nanos,
+    /// What it used beyond the CPU's own part of the runtime of each period.
+    pub borrowed: Nanos,
+}

@@ -1,0 +1,118 @@
+//! The structural invariants of a run queue, each counted afresh; and its picture.
+//!
+//! [`RunQueue::check`] is called after every event where correctness is proven (simulator, property
+//! tests, fuzzer). It costs as much as the queue is long. What fails is a bug here, never bad
+//! input, so it panics, with the queue drawn in the message.
+
+use crate::ensure::ensure;
+use crate::fair::entity::Now;
+use crate::limits::Pools;
+use crate::run_queue::RunQueue;
+use crate::task::Task;
+use std::fmt;
+
+impl<P, G: Pools> RunQueue<P, G> {
+    /// Asserts every structural invariant.
+    ///
+    /// # Panics
+    /// If one does not hold, with a picture of the queue.
+    pub fn check(&self) {
+        self.check_curr();
+        self.rt.check(|at| (self.rt_task(at), self.is_stopped(at)), self);
+        self.check_class_order();
+        self.fair.check(Now { clock: self.clock, config: &self.config }, self);
+        for (_, queue) in self.fair.group_queues() {
+            self.limits.check(&self.fair.tree, queue, self);
+        }
+        let below = self.curr.is_some_and(|curr| self.is_stopped(curr));
+        ensure!(self, !below || self.resched, "who runs is not below a throttled group");
+        self.timers.check();
+    }
+
+    fn check_curr(&self) {
+        let mut tasks = 0;
+        for (at, task) in self.tasks().map(|(at, task)| (at.0, task)) {
+            let out_of_budget = task.rt_prio().is_some() && self.rt.is_throttled();
+            tasks += u32::from(!self.is_stopped(at) && !out_of_budget);
+            let runs = self.curr == Some(at);
+            ensure!(
+                self,
+                task.payload.is_none() == runs,
+                "{} has its payload iff it waits",
+                task.id
+            );
+            ensure!(self, task.cpu == self.cpu, "{} knows where it is", task.id);
+            let fair = task.rt_prio().is_none();
+            let listed = (self.fair.is_listed(at), self.rt.contains(at));
+            ensure!(self, listed == (fair, !fair), "{} is in a list of its class", task.id);
+            let queued = self.fair.tree.waits(at);
+            ensure!(self, queued == (fair && !runs), "{} is in a heap iff it waits, fair", task.id);
+            let current = fair && self.fair.tree.queue_of(at).curr == Some(at);
+            ensure!(
+                self,
+                current == (fair && runs),
+                "{} is curr of its queue iff it runs",
+                task.id
+            );
+            let here = task.attr.affinity.contains(self.cpu) && self.online;
+            ensure!(self, here || runs && self.resched || !self.online, "{} may be here", task.id);
+        }
+        // With this a SCHED_RR slice is overrun by a tick at the most.
+        let tick = self.tick_at.map(|at| at <= self.clock + self.config.tick);
+        ensure!(self, tick == self.curr.map(|_| true), "a busy CPU ticks: {:?}", self.tick_at);
+        let load = self.load();
+        ensure!(self, load.nr_running == tasks, "{} tasks are {tasks}", load.nr_running);
+    }
+
+    fn check_class_order(&self) {
+        // Class order: while something real-time may run, nothing less important does.
+        let running = self.curr.and_then(|at| self.task(at).rt_prio());
+        let best = self.rt.best();
+        let may_run = running.is_none() || !self.rt.is_throttled();
+        ensure!(self, self.resched || may_run, "{running:?} runs without a budget");
+        ensure!(self, self.resched || running >= best, "{best:?} waits while {running:?} runs");
+        let budget = self.config.rt_runtime.is_some();
+        let period = self.rt.period_end().is_some();
+        let active = running.is_some() || self.rt.is_budget_used();
+        ensure!(self, period || !budget || !active, "a period runs while the budget is used");
+    }
+}
+
+/// The picture: a line for the CPU, one for each task.
+impl<P, G: Pools> fmt::Display for RunQueue<P, G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let off = if self.is_online() { "" } else { " offline" };
+        let throttled = if self.rt.is_throttled() { " rt-throttled" } else { "" };
+        writeln!(
+            f,
+            "CPU {}{off}{throttled} at {}, resched: {}, virtual clock {}",
+            self.cpu,
+            self.clock,
+            self.resched,
+            self.fair.root().clock.0
+        )?;
+        for (at, task) in self.tasks() {
+            let state = if self.curr == Some(at.0) { "runs " } else { "waits" };
+            write!(f, "  {state} {}", Line(task))?;
+            if task.rt_prio().is_none() {
+                let entity = self.fair.tree.entity(at.0);
+                write!(f, ", vruntime {}, weight {}", entity.vruntime.0, entity.weight)?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+struct Line<'a, P>(&'a Task<P>);
+
+impl<P> fmt::Display for Line<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Task { id, attr, .. } = self.0;
+        write!(f, "{id} {} {}", attr.policy, attr.policy.priority())?;
+        if let Some(boost) = self.0.boost {
+            write!(f, " boosted to {}", boost.get())?;
+        }
+        write!(f, ", CPUs {}, group {}", attr.affinity, attr.group.0)
+    }
+}

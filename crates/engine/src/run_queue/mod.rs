@@ -1,0 +1,905 @@
+//! One CPU's tasks: who runs, who waits, and which of them is next.
+//!
+//! A state machine: methods take the time and return what the host must do, and the compiler sees
+//! to it that the host does. Nothing here knows another CPU. State changes never switch; they ask
+//! for [`RunQueue::schedule`] by [`Resched::Yes`], and that acts once.
+//!
+//! The clock of a queue never runs back, whatever order the host's calls come in: a caller reads
+//! the time before it takes the queue's lock.
+//!
+//! Invariants: [`RunQueue::check`].
+
+mod change;
+mod check;
+mod give;
+#[cfg(test)]
+mod tests;
+mod throttle;
+
+pub use change::Changed;
+pub use give::{FairPull, MAX_LOOKED_AT, NotPulled};
+
+use crate::attr::{GroupId, Policy, RtPrio, Weight};
+use crate::balance::power::Taken;
+use crate::config::Config;
+use crate::cpu::CpuId;
+use crate::event::Left;
+use crate::fair::Fair;
+use crate::fair::entity::{Now, QueueId};
+use crate::fair::tree::Member;
+use crate::features::Feature;
+use crate::limits::Pools;
+use crate::limits::grants::Limits;
+use crate::rt::{Rt, RtTask};
+use crate::store::heap::Index;
+use crate::store::list::End;
+use crate::store::slots::Slots;
+use crate::task::{QueueIndex, Task, TaskId};
+use crate::time::{Nanos, Time};
+use crate::timer::{Expiry, TimerQueue, Walk};
+use std::sync::Arc;
+
+/// Between two ticks of a task that is alone on a CPU of a tickless machine, for its CPU to balance:
+/// the shortest interval in which a busy CPU does.
+const SOLO_BALANCE_INTERVAL: Nanos = Nanos::from_millis(64);
+
+/// Whether the CPU must call [`RunQueue::schedule`].
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resched {
+    /// It may go on.
+    No,
+    /// As soon as it can.
+    Yes,
+}
+
+/// Why a task enters a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enqueue {
+    /// It was blocked, or is new.
+    Woken,
+    /// It waited on another CPU and was chosen for this one because it is important enough here:
+    /// refused if that is no longer true.
+    Pushed,
+    /// It waited on another CPU.
+    Moved,
+}
+
+/// What happened to the task that had the CPU.
+#[derive(Debug)]
+pub enum Prev<P> {
+    /// It wants to go on.
+    Preempted(P),
+    /// It wants to go on, but others may go first.
+    Yielded(P),
+    /// It waits for something; the host gets it back.
+    Blocked(P),
+    /// It is over; the host gets it back without its payload.
+    Exited,
+    /// There was none.
+    Idle,
+}
+
+impl<P> Prev<P> {
+    /// The same for reports; `None` if there was no task.
+    #[must_use]
+    pub fn left(&self) -> Option<Left> {
+        match self {
+            Prev::Preempted(_) => Some(Left::Preempted),
+            Prev::Yielded(_) => Some(Left::Yielded),
+            Prev::Blocked(_) => Some(Left::Blocked),
+            Prev::Exited => Some(Left::Exited),
+            Prev::Idle => None,
+        }
+    }
+}
+
+/// Why a task left its queue at a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// It waits for something.
+    Blocked,
+    /// It is over.
+    Exited,
+    /// It may not stay on this CPU, and must be offered to another.
+    Evicted,
+    /// The CPU asked for it, and is to be offered it.
+    MoveTo(CpuId),
+}
+
+/// What a switch decided. A lost one is a lost task, so it must be used. The host runs `next`, and owns what was released.
+#[must_use]
+#[derive(Debug)]
+pub struct Switch<P> {
+    /// Who has the CPU now; `None` for idle.
+    pub next: Option<(TaskId, P)>,
+    /// Who left this queue.
+    pub released: Option<(Box<Task<P>>, Released)>,
+}
+
+/// Something whose time has come on this CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expired {
+    /// The scheduler's tick.
+    Tick,
+    /// The end of a period of the real-time budget.
+    RtPeriod,
+    /// What the running task's groups drew of their budgets is used up.
+    Grant,
+    /// A throttled group may have budget again.
+    Refill,
+    /// A timer of the host.
+    Timer(Expiry),
+}
+
+/// What the others decide on. A snapshot: stale as soon as it is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuLoad {
+    /// What is most important here.
+    pub level: Importance,
+    /// The most important task that waits and could go elsewhere.
+    pub pushable: Option<RtPrio>,
+    /// Tasks that have the budget to run, the running one included.
+    pub nr_running: u32,
+    /// Fair tasks, the running one included.
+    pub nr_fair: u32,
+    /// Those of them that are SCHED_IDLE or below a group that is as good as that
+    /// ([`Groups::counts_as_idle`]); the kernel's `idle_h_nr_running` of a CPU.
+    pub nr_idle: u32,
+    /// They weigh more than SCHED_IDLE tasks, by a group: who is none of them waits for them as for
+    /// anybody.
+    pub idle_is_heavy: bool,
+    /// A fair task that is none of them waits for another such or for heavy ones, and would not where
+    /// nobody is but light ones. (For the turn of a light one it waits rarely, and anywhere.)
+    pub pressed: bool,
+    /// The sum of the fair entities' weights.
+    pub load: u64,
+}
+
+impl CpuLoad {
+    /// Whether there are SCHED_IDLE tasks here and nobody else, so that a normal task would run at
+    /// once and nearly always (`sched_idle_cpu`). Unlike the kernel's, this looks at their weight as
+    /// well: SCHED_IDLE tasks alone in a group of normal weight stand in the way as any do.
+    #[must_use]
+    pub fn is_sched_idle(&self) -> bool {
+        self.nr_idle > 0 && self.nr_idle == self.nr_running && !self.idle_is_heavy
+    }
+}
+
+/// How important the work of a CPU is, from the point of view of a real-time task that looks for
+/// one: it may go where it is more important than that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Importance {
+    /// Nothing real-time.
+    Normal,
+    /// A real-time task runs or waits.
+    Rt(RtPrio),
+    /// Takes no real-time task: offline, or its real-time tasks wait for their budget.
+    Closed,
+}
+
+/// What has an index in a run queue.
+#[derive(Debug)]
+enum Place<P> {
+    Task(Box<Task<P>>),
+    /// The entity of a group, which is with the fair class.
+    Group,
+}
+
+/// One CPU's queues. See the module's documentation.
+#[derive(Debug)]
+pub struct RunQueue<P, G> {
+    cpu: CpuId,
+    config: Arc<Config>,
+    groups: Arc<G>,
+    online: bool,
+    clock: Time,
+    places: Slots<Place<P>>,
+    /// The running task. It stays in its class's queue.
+    curr: Option<Index>,
+    /// Until when `curr` was charged.
+    charged: Time,
+    resched: bool,
+    /// The CPU that gets the running task at the next switch.
+    given: Option<CpuId>,
+    taken: TimeTaken,
+    /// Since when the CPU is idle, if it is.
+    idle_since: Option<Time>,
+    /// How long it is idle at a time: a moving average in which each time has the weight of an eighth.
+    avg_idle: Nanos,
+    /// The next tick; there is one while a task runs. On a tickless CPU with one task it has no
+    /// meaning.
+    tick_at: Option<Time>,
+    rt: Rt,
+    fair: Fair,
+    limits: Limits,
+    timers: TimerQueue,
+}
+
+/// The CPU time that was taken lately from less important tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeTaken {
+    /// By real-time tasks.
+    pub by_rt: Taken,
+    /// By these and by fair tasks that are not of the SCHED_IDLE class.
+    pub by_normal: Taken,
+}
+
+impl<P, G: Pools> RunQueue<P, G> {
+    /// An idle CPU. It is online.
+    #[must_use]
+    pub fn new(cpu: CpuId, config: Arc<Config>, groups: Arc<G>) -> RunQueue<P, G> {
+        let mut rq = RunQueue {
+            cpu,
+            groups,
+            online: true,
+            clock: Time::ZERO,
+            places: Slots::new(),
+            curr: None,
+            charged: Time::ZERO,
+            resched: false,
+            given: None,
+            taken: TimeTaken::default(),
+            idle_since: Some(Time::ZERO),
+            avg_idle: Nanos(2 * config.migration_cost.0),
+            tick_at: None,
+            rt: Rt::default(),
+            fair: Fair::new(cpu, config.features.has(Feature::Eevdf)),
+            limits: Limits::new(),
+            timers: TimerQueue::default(),
+            config,
+        };
+        rq.reserve(0);
+        rq
+    }
+
+    /// Makes room for `len` tasks and group queues. Beyond the room, entering a queue allocates.
+    pub fn reserve(&mut self, len: usize) {
+        let groups = len.min(self.groups.count());
+        self.places.grow(len);
+        self.rt.grow(len);
+        self.fair.grow(len, groups);
+        self.limits.grow(self.fair.tree.nr_queues(), self.groups.count());
+    }
+
+    /// The first hard expiry of a timer of this CPU; later than any time if it has none.
+    #[must_use]
+    pub fn first_timer(&self) -> Time {
+        self.timers.first()
+    }
+
+    /// The timers of this CPU.
+    pub fn timers(&mut self) -> &mut TimerQueue {
+        &mut self.timers
+    }
+
+    /// Whether a switch is due.
+    pub fn resched(&self) -> Resched {
+        if self.resched { Resched::Yes } else { Resched::No }
+    }
+
+    /// The numbers that it goes by.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Whether the CPU takes tasks.
+    #[must_use]
+    pub fn is_online(&self) -> bool {
+        self.online
+    }
+
+    /// Which CPU this is.
+    #[must_use]
+    pub fn cpu(&self) -> CpuId {
+        self.cpu
+    }
+
+    /// The task at `at`.
+    #[must_use]
+    pub fn get(&self, at: QueueIndex) -> Option<&Task<P>> {
+        match self.places.get(at.0)? {
+            Place::Task(task) => Some(task),
+            Place::Group => None,
+        }
+    }
+
+    /// What this CPU contributes to the load of each group that has a queue here.
+    pub fn group_loads(&self) -> impl Iterator<Item = (GroupId, u64)> {
+        self.fair.group_queues().map(|(id, queue)| (id, self.fair.tree.queue(queue).contribution))
+    }
+
+    /// The task that runs.
+    #[must_use]
+    pub fn curr(&self) -> Option<&Task<P>> {
+        self.curr.map(|at| self.task(at))
+    }
+
+    /// The tasks in the queue, the running one included, in no particular order.
+    pub fn tasks(&self) -> impl Iterator<Item = (QueueIndex, &Task<P>)> {
+        self.places.iter().filter_map(|(at, place)| match place {
+            Place::Task(task) => Some((QueueIndex(at), &**task)),
+            Place::Group => None,
+        })
+    }
+
+    /// Takes a task in, or gives it back: a CPU that is offline or outside the task's affinity
+    /// takes none, and a pushed task that came too late is not taken.
+    ///
+    /// # Errors
+    /// The task.
+    pub fn offer(
+        &mut self,
+        now: Time,
+        mut task: Box<Task<P>>,
+        why: Enqueue,
+    ) -> Result<(QueueIndex, Resched), Box<Task<P>>> {
+        let busy = task.rt_prio() <= self.rt.highest() || self.rt.is_throttled();
+        let late = why == Enqueue::Pushed && busy;
+        if !self.online || !task.attr.affinity.contains(self.cpu) || late {
+            return Err(task);
+        }
+        self.advance(now);
+        task.cpu = self.cpu;
+        if self.config.tickless && self.nr_running() == 1 && self.curr.is_some() {
+            self.tick_at = Some(self.clock.next_multiple(self.config.tick));
+        }
+        let at = self.add_place(Place::Task(task));
+        self.enqueue(at, End::Tail);
+        self.preempt_for(at);
+        Ok((QueueIndex(at), self.resched()))
+    }
+
+    /// Takes a waiting task out. `None` if no task is at `at`, or it runs.
+    pub fn detach(&mut self, now: Time, at: QueueIndex) -> Option<Box<Task<P>>> {
+        let waits = matches!(self.places.get(at.0), Some(Place::Task(_)));
+        if !waits || self.curr == Some(at.0) {
+            return None;
+        }
+        self.advance(now);
+        self.dequeue(at.0, false);
+        self.preempt_for_loss();
+        Some(self.remove_task(at.0))
+    }
+
+    /// The time that was taken of this CPU lately.
+    #[must_use]
+    pub fn taken(&self) -> TimeTaken {
+        self.taken
+    }
+
+    /// Since when the CPU is idle, if it is.
+    #[must_use]
+    pub fn idle_since(&self) -> Option<Time> {
+        self.idle_since
+    }
+
+    /// How long the CPU is idle at a time, on average of late (`avg_idle`).
+    #[must_use]
+    pub fn avg_idle(&self) -> Nanos {
+        self.avg_idle
+    }
+
+    /// Decides who runs, after telling what became of who did. A preempted task for whose
+    /// preemption there is no cause goes on.
+    ///
+    /// # Panics
+    /// If `prev` does not fit what runs here.
+    pub fn schedule(&mut self, now: Time, prev: Prev<P>) -> Switch<P> {
+        self.advance(now);
+        let given = self.given.take();
+        let mut yielded = None;
+        let released = match (prev, self.curr) {
+            (Prev::Idle, None) => None,
+            (Prev::Preempted(payload), Some(at)) => {
+                if !self.resched {
+                    self.note_rt_throttling();
+                    return Switch { next: Some((self.task(at).id, payload)), released: None };
+                }
+                self.put_prev(at, payload).or_else(|| self.give(at, given?))
+            }
+            (Prev::Yielded(payload), Some(at)) => {
+                let rt = self.task(at).rt_prio().is_some();
+                if rt {
+                    self.rt.requeue(self.rt_task(at), End::Tail);
+                }
+                let evicted = self.put_prev(at, payload);
+                yielded = (!rt && evicted.is_none()).then_some(at);
+                evicted
+            }
+            (Prev::Blocked(payload), Some(at)) => {
+                self.task_mut(at).payload = Some(payload);
+                Some((self.release(at, true), Released::Blocked))
+            }
+            (Prev::Exited, Some(at)) => Some((self.release(at, false), Released::Exited)),
+            (_, curr) => panic!("CPU {} does not run what left it: {curr:?}", self.cpu),
+        };
+        self.resched = false;
+        let next = self.pick(yielded);
+        let next = next.map(|at| {
+            let task = self.task_mut(at);
+            (task.id, task.payload.take().expect("a waiting task has its payload"))
+        });
+        self.note_rt_throttling();
+        Switch { next, released }
+    }
+
+    /// Takes the next thing whose time has come, as a walk of [`TimerQueue`] orders them, and
+    /// does the scheduler's part of it. Ask [`RunQueue::resched`] after the last. Without
+    /// [`Feature::GreedyTimers`] there is the regular walk alone.
+    pub fn expire(&mut self, now: Time, walk: Walk) -> Option<Expired> {
+        let regular = walk != Walk::BeforeIdle;
+        let mut expired = if regular { self.expire_first(now) } else { None };
+        if expired.is_none() && walk != Walk::Busy && self.has(Feature::GreedyTimers) {
+            expired = self.timers.take_open(now).map(Expired::Timer);
+        }
+        if expired.is_none() && regular {
+            self.note_rt_throttling();
+        }
+        expired
+    }
+
+    /// A step of the regular walk, of which what the CPU has of its own is a part: none of that has
+    /// any slack.
+    fn expire_first(&mut self, now: Time) -> Option<Expired> {
+        let own = [(self.next_tick(), Expired::Tick), (self.rt.period_end(), Expired::RtPeriod)];
+        let own = own.into_iter().filter_map(|(at, what)| Some((at?, what)));
+        let first = own.min_by_key(|&(at, _)| at);
+        let limits = self.limits.next();
+        if limits <= now
+            && first.is_none_or(|(at, _)| limits <= at)
+            && limits <= self.timers.first()
+        {
+            self.advance(now);
+            return Some(self.end_grant_or_wait(now));
+        }
+        let first = first.filter(|&(at, _)| at <= self.timers.first());
+        let Some((at, what)) = first else {
+            return self.timers.take_expired(now).map(Expired::Timer);
+        };
+        if at > now {
+            return None;
+        }
+        self.advance(now);
+        match what {
+            Expired::Tick => self.tick(),
+            Expired::RtPeriod => self.end_rt_period(now),
+            Expired::Grant | Expired::Refill | Expired::Timer(_) => {
+                unreachable!("these were served above")
+            }
+        }
+        Some(what)
+    }
+
+    /// On a tickless machine who runs alone is left alone for [`SOLO_BALANCE_INTERVAL`] at a time, or for ever if
+    /// there is no other CPU.
+    fn next_tick(&self) -> Option<Time> {
+        let at = self.tick_at?;
+        let alone = self.config.tickless && self.nr_running() <= 1;
+        match self.config.topology.cpus() {
+            _ if !alone => Some(at),
+            1 => None,
+            _ => Some(Time(at.0.next_multiple_of(SOLO_BALANCE_INTERVAL.0))),
+        }
+    }
+
+    /// When this CPU's next timer interrupt must come: the first hard expiry.
+    #[must_use]
+    pub fn next_expiry(&self) -> Option<Time> {
+        let at = |at: Option<Time>| at.unwrap_or(Time::MAX);
+        let own = at(self.next_tick()).min(at(self.rt.period_end())).min(self.limits.next());
+        let first = own.min(self.timers.first());
+        (first < Time::MAX).then_some(first)
+    }
+
+    /// Takes the CPU out of service or back into it. Its waiting tasks are to be taken out one by
+    /// one with [`RunQueue::evict`]; the running one leaves at the next switch.
+    pub fn set_online(&mut self, now: Time, online: bool) -> Resched {
+        self.advance(now);
+        self.online = online;
+        self.resched_if(!online && self.curr.is_some());
+        self.resched()
+    }
+
+    /// Takes over other numbers, at once for those who wait: those of the fair class follow the
+    /// machine. The topology and the features stay.
+    pub fn set_config(&mut self, now: Time, config: Arc<Config>) {
+        self.advance(now);
+        self.config = config;
+        let now = Now { clock: self.clock, config: &self.config };
+        for (at, place) in self.places.iter() {
+            match place {
+                Place::Group => self.fair.renew(now, at, None),
+                Place::Task(task) if task.rt_prio().is_none() => {
+                    self.fair.renew(now, at, Some(task.ask()));
+                }
+                Place::Task(_) => {}
+            }
+        }
+    }
+
+    /// Takes any waiting task out of a CPU that is offline.
+    pub fn evict(&mut self, now: Time) -> Option<Box<Task<P>>> {
+        assert!(!self.online, "an online CPU keeps its tasks");
+        let curr = self.curr;
+        let at = self.tasks().map(|(at, _)| at).find(|at| Some(at.0) != curr)?;
+        self.detach(now, at)
+    }
+
+    /// Who could run: a CPU that has real-time tasks without budget has room for others.
+    fn nr_running(&self) -> u32 {
+        let rt = if self.rt.is_throttled() { 0 } else { self.rt.nr() };
+        rt + self.fair.root().nr_tasks
+    }
+
+    /// The snapshot that others decide on.
+    #[inline]
+    #[must_use]
+    pub fn load(&self) -> CpuLoad {
+        let throttled = self.rt.is_throttled();
+        let closed = !self.online || throttled;
+        let level = match self.rt.highest() {
+            _ if closed => Importance::Closed,
+            Some(prio) => Importance::Rt(prio),
+            None => Importance::Normal,
+        };
+        let root = self.fair.root();
+        let (nr_fair, nr_idle) = (root.nr_tasks, root.nr_idle_tasks);
+        let nr_running = if throttled { nr_fair } else { self.rt.nr() + nr_fair };
+        let idle_is_heavy = self.fair.idle_load() > u64::from(nr_idle * Weight::IDLE.get());
+        let others = nr_running - nr_idle + u32::from(idle_is_heavy);
+        CpuLoad {
+            level,
+            pushable: self.rt.best_pushable().filter(|_| !closed),
+            nr_running,
+            nr_fair,
+            nr_idle,
+            idle_is_heavy,
+            pressed: nr_fair > nr_idle && others > 1,
+            load: root.load,
+        }
+    }
+
+    /// The queue's clock and the account of who runs are as of `now`.
+    fn advance(&mut self, now: Time) {
+        self.clock = self.clock.max(now);
+        let Some(curr) = self.curr else { return };
+        let span = self.clock.since(self.charged);
+        self.charged = self.clock;
+        if span == Nanos::ZERO {
+            return;
+        }
+        let clock = self.clock;
+        let task = self.task_mut(curr);
+        task.runtime += span;
+        task.ran_until = Some(clock);
+        let (rt, turns) = (task.rt_prio().is_some(), task.attr.policy.is_round_robin());
+        if rt && turns {
+            task.rr_used += span;
+        }
+        self.limits.charge(span);
+        if rt {
+            self.taken.by_rt.add(clock, span);
+            self.taken.by_normal.add(clock, span);
+            let throttles = self.rt.charge(span, &self.config);
+            self.resched_if(throttles);
+        } else {
+            if !self.fair.is_idle_class(curr) {
+                self.taken.by_normal.add(clock, span);
+            }
+            self.fair.charge(curr, span);
+        }
+    }
+
+    fn tick(&mut self) {
+        let curr = self.curr.expect("an idle CPU has no tick");
+        self.tick_at = Some(self.clock.next_multiple(self.config.tick));
+        if self.task(curr).rt_prio().is_some() {
+            self.tick_rt(curr);
+        } else {
+            let (fair, now, groups) = self.fair_here();
+            fair.update_shares(now, groups, curr);
+            let over = fair.turn_is_over(now, curr);
+            self.resched_if(over);
+        }
+        self.reap_one();
+    }
+
+    /// A SCHED_RR task whose slice is over goes to the tail if another has its priority.
+    fn tick_rt(&mut self, curr: Index) {
+        let slice = self.config.rr_slice;
+        let task = self.task_mut(curr);
+        let (true, Some(prio)) = (task.attr.policy.is_round_robin(), task.rt_prio()) else {
+            return;
+        };
+        if task.rr_used < slice {
+            return;
+        }
+        task.rr_used = Nanos::ZERO;
+        if self.rt.is_shared(prio) {
+            self.rt.requeue(self.rt_task(curr), End::Tail);
+            self.resched_if(true);
+        }
+    }
+
+    /// A period of the real-time budget ended, perhaps several.
+    fn end_rt_period(&mut self, now: Time) {
+        let running = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_some());
+        let back = self.rt.end_period(now, running, &self.config);
+        self.resched_if(back);
+    }
+
+    fn resched_if(&mut self, due: bool) {
+        self.resched |= due;
+    }
+
+    /// Asks for a switch if the arrival at `at` should run instead of who does.
+    fn preempt_for(&mut self, at: Index) {
+        if self.is_stopped(at) {
+            return;
+        }
+        let Some(curr) = self.curr else {
+            self.resched = true;
+            return;
+        };
+        let (arrival, running) = (self.task(at).rt_prio(), self.task(curr).rt_prio());
+        let due = match (arrival, running) {
+            (Some(_), _) => self.rt_wants_switch(curr),
+            (None, Some(_)) => false,
+            (None, None) => self.preempts_on_wakeup(curr, at),
+        };
+        self.resched_if(due);
+    }
+
+    /// Whether a woken fair task preempts the running fair one (`check_preempt_wakeup`), whose turn
+    /// is over then.
+    ///
+    /// What is idle is preempted by what is not, and never the other way round. As in 6.1 that is
+    /// asked twice: of the tasks, whatever their groups and the features; then, for a SCHED_OTHER
+    /// task and under `WAKEUP_PREEMPTION`, of the entities that compete in one queue.
+    fn preempts_on_wakeup(&mut self, curr: Index, woken: Index) -> bool {
+        let [running, arrival] = [curr, woken].map(|at| self.task(at).attr.policy);
+        if running == Policy::Idle && arrival != Policy::Idle {
+            self.fair.end_turns(curr);
+            return true;
+        }
+        let refuses = matches!(arrival, Policy::Batch(_) | Policy::Idle);
+        if refuses || !self.has(Feature::WakeupPreemption) {
+            return false;
+        }
+        let (fair, now, _) = self.fair_here();
+        fair.preempts(now, curr, woken)
+    }
+
+    /// Whether something real-time should run instead of `curr`, or `curr` is to be throttled.
+    fn rt_wants_switch(&self, curr: Index) -> bool {
+        let running = self.task(curr).rt_prio();
+        let throttled = running.is_some() && self.rt.is_throttled();
+        throttled || self.rt.best() > running
+    }
+
+    /// After a task left or lost its boost: it may have been what kept the others from being
+    /// throttled.
+    fn preempt_for_loss(&mut self) {
+        let due = self.curr.is_some_and(|curr| self.rt_wants_switch(curr));
+        self.resched_if(due);
+    }
+
+    /// The running task goes back among those who wait, or out if it may not wait here.
+    fn put_prev(&mut self, at: Index, payload: P) -> Option<(Box<Task<P>>, Released)> {
+        let task = self.task_mut(at);
+        task.payload = Some(payload);
+        let rt = task.rt_prio().is_some();
+        if !self.online || !self.task(at).attr.affinity.contains(self.cpu) {
+            return Some((self.release(at, false), Released::Evicted));
+        }
+        self.curr = None;
+        if rt {
+            self.rt.put_prev(self.rt_task(at));
+        } else {
+            self.put_prev_fair(at);
+        }
+        None
+    }
+
+    fn put_prev_fair(&mut self, at: Index) {
+        let (fair, now, _) = self.fair_here();
+        fair.put_prev(now, at);
+    }
+
+    fn release(&mut self, at: Index, asleep: bool) -> Box<Task<P>> {
+        self.dequeue(at, asleep);
+        self.curr = None;
+        self.remove_task(at)
+    }
+
+    fn pick(&mut self, yielded: Option<Index>) -> Option<Index> {
+        // The tasks that wait on a CPU that is offline are about to be evicted.
+        let next = match self.online {
+            true => self.pick_with_budget(yielded),
+            false => {
+                self.limits.dismiss_payers();
+                None
+            }
+        };
+        self.return_grants();
+        self.curr = next;
+        self.charged = self.clock;
+        let Some(at) = next else {
+            self.tick_at = None;
+            self.idle_since = self.idle_since.or(Some(self.clock));
+            return None;
+        };
+        if let Some(since) = self.idle_since.take() {
+            self.note_idle(self.clock.since(since));
+        }
+        if self.task(at).rt_prio().is_some() {
+            self.rt.set_curr(self.rt_task(at), self.clock, &self.config);
+        }
+        if self.tick_at.is_none() {
+            self.tick_at = Some(self.clock.next_multiple(self.config.tick));
+        }
+        next
+    }
+
+    /// The first task for which its groups have budget; those that have none are throttled.
+    fn pick_with_budget(&mut self, yielded: Option<Index>) -> Option<Index> {
+        let mut yielded = yielded;
+        self.limits.dismiss_payers();
+        loop {
+            let at = match self.rt.pick() {
+                Some(at) => at,
+                None => {
+                    let (fair, now, _) = self.fair_here();
+                    fair.pick(now, yielded.take())?
+                }
+            };
+            let Err(group) = self.charge_to_groups(at, true) else { return Some(at) };
+            self.limits.dismiss_payers();
+            if self.task(at).rt_prio().is_none() {
+                self.put_prev_fair(at);
+            }
+            self.throttle(group.0);
+        }
+    }
+
+    /// The kernel's average: each time counts for an eighth, as twice `migration_cost` at the most.
+    fn note_idle(&mut self, span: Nanos) {
+        let (old, most) = (self.avg_idle.0, 2 * self.config.migration_cost.0);
+        self.avg_idle = Nanos(old - old / 8 + span.0.min(most) / 8);
+    }
+
+    fn enqueue(&mut self, at: Index, end: End) {
+        let task = self.task(at);
+        if task.rt_prio().is_none() {
+            let queue = self.group_queue(task.queue_group());
+            let now = Now { clock: self.clock, config: &self.config };
+            if let Some(Place::Task(task)) = self.places.get(at) {
+                let comes = (task.ask(), &task.standing);
+                self.fair.enqueue(now, &*self.groups, Member { queue, at }, comes);
+            }
+        } else if self.is_stopped(at) {
+            self.rt.stop(at);
+        } else {
+            self.rt.enqueue(self.rt_task(at), end);
+        }
+    }
+
+    fn dequeue(&mut self, at: Index, asleep: bool) {
+        if self.task(at).rt_prio().is_none() {
+            self.dequeue_fair(at, asleep);
+        } else if self.is_stopped(at) {
+            self.rt.release(at);
+        } else {
+            self.rt.dequeue(self.rt_task(at));
+        }
+    }
+
+    fn dequeue_fair(&mut self, at: Index, asleep: bool) {
+        let (fair, now, groups) = self.fair_here();
+        let standing = fair.dequeue(now, groups, at, asleep);
+        self.task_mut(at).standing = standing;
+    }
+
+    /// Where a task that the running one forks starts: a latency-sensitive one may owe a part of what
+    /// its parent is ahead.
+    pub fn fork(&self, now: Time, child: &mut Task<P>) {
+        let parent = self.curr.filter(|&curr| self.task(curr).rt_prio().is_none());
+        let Some(at) = parent else { return };
+        if self.task(at).queue_group() == child.queue_group() {
+            let here = Now { clock: self.clock, config: &self.config };
+            child.standing = self.fair.forked(here, at, now.since(self.charged));
+        }
+    }
+
+    /// The queue of `group` on this CPU, made if need be.
+    fn group_queue(&mut self, group: GroupId) -> QueueId {
+        if let Some(id) = self.fair.queue_of(group) {
+            return id;
+        }
+        self.reap_one();
+        let parent = self.group_queue(self.groups.parent(group));
+        let at = self.add_place(Place::Group);
+        let (fair, now, groups) = self.fair_here();
+        let id = fair.add_queue(now, groups, (group, parent), at);
+        self.limits.grow(self.fair.tree.nr_queues(), 0);
+        self.limits.set(id, self.groups.has_limit(group));
+        id
+    }
+
+    /// Forgets one empty group queue that would be placed no differently if it were made anew.
+    fn reap_one(&mut self) {
+        let now = Now { clock: self.clock, config: &self.config };
+        let rests = |id| self.limits.is_at_rest(self.clock, id);
+        if let Some(id) = self.fair.next_to_reap(now, rests) {
+            self.remove_queue(id);
+        }
+    }
+
+    fn remove_queue(&mut self, id: QueueId) {
+        let at = self.fair.remove_queue(id);
+        self.places.remove(at);
+    }
+
+    /// The fair class, with what its verbs need.
+    fn fair_here(&mut self) -> (&mut Fair, Now<'_>, &G) {
+        let now = Now { clock: self.clock, config: &self.config };
+        (&mut self.fair, now, &*self.groups)
+    }
+
+    /// What the real-time class must know of a task.
+    fn rt_task(&self, at: Index) -> RtTask {
+        let task = self.task(at);
+        RtTask {
+            at,
+            prio: task.rt_prio().expect("it is real-time"),
+            boosted: task.boost.is_some(),
+            migratory: task.is_migratory(),
+            running: self.curr == Some(at),
+        }
+    }
+
+    fn add_place(&mut self, place: Place<P>) -> Index {
+        if self.places.is_full() {
+            self.reserve((self.places.capacity() * 2).max(8));
+        }
+        self.places.insert(place)
+    }
+
+    fn remove_task(&mut self, at: Index) -> Box<Task<P>> {
+        self.pass_on();
+        match self.places.remove(at) {
+            Place::Task(task) => task,
+            Place::Group => unreachable!("a group is at {at}"),
+        }
+    }
+
+    /// Notes for the host that real-time tasks wait for their budget from now on, or do not any more:
+    /// as far as this CPU has acted on it, by a decision or at the end of a walk of its timers. Between
+    /// two of these an inherited priority may come and go.
+    #[inline]
+    fn note_rt_throttling(&mut self) {
+        if let Some(begins) = self.rt.take_throttling() {
+            self.limits.note_rt(begins);
+        }
+    }
+
+    fn has(&self, feature: Feature) -> bool {
+        self.config.features.has(feature)
+    }
+
+    fn task(&self, at: Index) -> &Task<P> {
+        match self.places.get(at) {
+            Some(Place::Task(task)) => task,
+            Some(Place::Group) | None => unreachable!("no task is at {at}"),
+        }
+    }
+
+    fn task_mut(&mut self, at: Index) -> &mut Task<P> {
+        match self.places.get_mut(at) {
+            Some(Place::Task(task)) => task,
+            Some(Place::Group) | None => unreachable!("no task is at {at}"),
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Task groups held to their limits on one CPU.
+//!
+//! To throttle a group is to take its entity out of its parent's queue with all that it counts for, and
+//! its real-time tasks out of their lists. Tasks that wake, leave or move do so in its queue, and
+//! what is above does not hear of it. What a group is ahead or behind of others, in vruntime, it still
+//! is when it comes back: it is neither paid nor fined for having waited.
+//!
+//! A task that somebody outside waits for competes in the group that the two have in common
+//! ([`Change::inherited_group`](crate::task::Change::inherited_group)): the groups below pay for what
+//! it uses, but none of them holds it back.
+//!
+//! When a group pays and for what it waits is told in `limits/grants.rs`.
+//!
+//! Invariants ([`RunQueue::check`]): the running task is not below a throttled group, or leaves at
+//! once; a throttled group's entity is in no queue; its real-time tasks are in no priority list.
+
+use crate::attr::GroupId;
+use crate::cpu::CpuId;
+use crate::fair::entity::QueueId;
+use crate::fair::tree::Tree;
+use crate::limits::Pools;
+use crate::limits::Throttling;
+use crate::limits::UsageOnCpu;
+use crate::limits::grants::{Exhausted, Here, Limits};
+use crate::run_queue::{Expired, Resched, RunQueue};
+use crate::store::heap::Index;
+use crate::store::list::End;
+use crate::task::{QueueIndex, Task};
+use crate::time::{Nanos, Time};
+
+impl<P, G: Pools> RunQueue<P, G> {
+    /// What a group with a limit used on this CPU, and how it was throttled, until `now`.
+    #[must_use]
+    pub fn usage(&self, now: Time, group: GroupId) -> Option<UsageOnCpu> {
+        self.limits.usage(now, group, self.fair.queue_of(group))
+    }
+
+    /// What this CPU drew of a group's pool and did not give back.
+    #[must_use]
+    pub fn held(&self, group: GroupId) -> Nanos {
+        self.fair.queue_of(group).map_or(Nanos::ZERO, |id| self.limits.held(id))
+    }
+
+    /// What was used of that, and is not in the pool's account yet.
+    #[must_use]
+    pub fn in_use(&self, group: GroupId) -> Nanos {
+        self.fair.queue_of(group).map_or(Nanos::ZERO, |id| self.limits.in_use(id))
+    }
+
+    /// Whether tasks of a group with a limit compete here that will draw from its pool when their turn
+    /// comes: for checks.
+    #[must_use]
+    pub fn has_claim(&self, group: GroupId) -> bool {
+        let above = |id: GroupId| {
+            let parent = |&id: &GroupId| (id != GroupId::ROOT).then(|| self.groups.parent(id));
+            std::iter::successors(Some(id), parent)
+        };
+        let free = self.fair.queue_of(group).is_some_and(|id| self.limits.is_without_grant(id));
+        free && self.competing().any(|(_, task)| above(task.queue_group()).any(|id| id == group))
+    }
+
+    /// Whether there is anything for [`RunQueue::take_refilled`] or [`RunQueue::drain_throttlings`].
+    #[inline]
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        self.limits.has_news()
+    }
+
+    /// Takes a CPU that waits for budget which this one gave back, and the group. To be called until
+    /// it gives `None`, after each call that may switch.
+    pub fn take_refilled(&mut self) -> Option<(CpuId, GroupId)> {
+        self.limits.take_refilled()
+    }
+
+    /// Tells what was throttled since it was last called, and what is not any more, in order. To be called
+    /// after each call that changes the queue, and after [`RunQueue::expire`] gave `None`.
+    pub fn drain_throttlings(&mut self, tell: impl FnMut(Throttling)) {
+        self.limits.drain_throttlings(tell);
+    }
+
+    /// The tasks in the queue that compete: [`RunQueue::tasks`] without those below throttled groups.
+    pub fn competing(&self) -> impl Iterator<Item = (QueueIndex, &Task<P>)> {
+        self.tasks().filter(|(at, _)| !self.is_stopped(at.0))
+    }
+
+    /// There is budget for a group that may be throttled here; this CPU is one of so many that were told
+    /// of it. Gives the next that waits for it and is worth telling, if this one will not pick at once:
+    /// one that does looks for the next itself.
+    pub fn refill(&mut self, now: Time, group: GroupId, told: u32) -> Option<CpuId> {
+        self.advance(now);
+        let waited = self.fair.queue_of(group).filter(|&id| self.fair.tree.queue(id).throttled);
+        match waited {
+            Some(id) => self.unthrottle(id),
+            None => self.here().forget(group),
+        }
+        if waited.is_some() || self.resched {
+            self.limits.notice_refill(group);
+        }
+        if self.resched { None } else { Here { now, ..self.here() }.waiting(group, told) }
+    }
+
+    /// The limit of a group changed: what this CPU had of the old one has lapsed, and nobody is
+    /// throttled by it.
+    pub fn renew_limit(&mut self, now: Time, group: GroupId) -> Resched {
+        self.advance(now);
+        // A real-time task may have run without a queue of its group.
+        self.limits.dismiss_payers();
+        if let Some(id) = self.fair.queue_of(group) {
+            if self.fair.tree.queue(id).throttled {
+                self.unthrottle(id);
+            }
+            if self.limits.has_budget(id) {
+                // It may be of the new pool already.
+                let (limits, tree, here) = self.limits_here();
+                limits.return_grant(&here, tree, id);
+            }
+            self.limits.set(id, self.groups.has_limit(group));
+        }
+        self.renew_payers();
+        self.resched()
+    }
+
+    /// Forgets a group in which nobody is any more, and none of whose children has a queue here.
+    ///
+    /// # Panics
+    /// If a task of it is here.
+    pub fn forget_group(&mut self, now: Time, group: GroupId) {
+        self.advance(now);
+        if let Some(id) = self.fair.queue_of(group) {
+            if self.fair.tree.queue(id).throttled {
+                self.unthrottle(id);
+            }
+            self.remove_queue(id);
+        }
+        self.limits.forget(group);
+    }
+
+    /// Makes the payers of the running task those that it has now.
+    pub(super) fn renew_payers(&mut self) {
+        self.limits.dismiss_payers();
+        let stopped = self.curr.is_some_and(|curr| self.charge_to_groups(curr, false).is_err());
+        self.resched_if(stopped);
+        self.return_grants();
+    }
+
+    /// The groups with limits above a picked task have what it will use, and pay for it. If one has
+    /// nothing left and `waits`, this CPU is noted as one that waits for more.
+    ///
+    /// # Errors
+    /// The outermost group that has nothing left.
+    #[inline]
+    pub(super) fn charge_to_groups(&mut self, picked: Index, waits: bool) -> Result<(), Exhausted> {
+        let own = self.task(picked).attr.group;
+        let limited = own != GroupId::ROOT && self.groups.is_limited(own);
+        if limited { self.charge_to_limited(picked, waits) } else { Ok(()) }
+    }
+
+    #[inline(never)]
+    fn charge_to_limited(&mut self, picked: Index, waits: bool) -> Result<(), Exhausted> {
+        let task = self.task(picked);
+        let (own, group) = (task.attr.group, task.queue_group());
+        let own = self.group_queue(own);
+        let competes = self.fair.queue_of(group);
+        let (limits, tree, here) = self.limits_here();
+        limits.call_payers(&here, tree, (own, competes), waits)
+    }
+
+    /// After a pick: grants that are not needed go back to their pools.
+    #[inline]
+    pub(super) fn return_grants(&mut self) {
+        let (limits, tree, here) = self.limits_here();
+        limits.return_grants(&here, tree);
+    }
+
+    /// A task that waited left without a pick.
+    #[inline]
+    pub(super) fn pass_on(&mut self) {
+        let (limits, _, here) = self.limits_here();
+        limits.pass_on(&here);
+    }
+
+    /// A group that has nothing left waits for its pool. Nobody runs.
+    #[inline(never)]
+    pub(super) fn throttle(&mut self, id: QueueId) {
+        debug_assert_eq!(self.curr, None, "the running task is put back first");
+        let (limits, tree, here) = self.limits_here();
+        limits.return_grant(&here, tree, id);
+        let group = tree.queue(id).group;
+        let (fair, now, groups) = self.fair_here();
+        fair.throttle(now, groups, id);
+        let (limits, _, here) = self.limits_here();
+        limits.throttle(&here, id, group);
+        self.stop_rt();
+    }
+
+    fn unthrottle(&mut self, id: QueueId) {
+        let (limits, tree, here) = self.limits_here();
+        limits.unthrottle(&here, id, tree.queue(id).group);
+        let (fair, now, groups) = self.fair_here();
+        fair.unthrottle(now, groups, id);
+        self.start_rt();
+        let wanted = self.curr.map_or(self.nr_running() > 0, |curr| self.rt_wants_switch(curr));
+        self.resched_if(wanted);
+    }
+
+    /// The time of [`Limits::next`] has come: a grant is used up, or a throttled group may have budget.
+    pub(super) fn end_grant_or_wait(&mut self, now: Time) -> Expired {
+        if self.limits.grant_is_over(now) {
+            let (limits, tree, here) = self.limits_here();
+            let leaves = limits.end_grant(&here, tree);
+            self.resched_if(leaves);
+            return Expired::Grant;
+        }
+        self.end_wait();
+        Expired::Refill
+    }
+
+    /// The time of the first throttled group has come: it is back if others left anything for it.
+    fn end_wait(&mut self) {
+        let (limits, tree, here) = self.limits_here();
+        let id = limits.first_throttled().expect("a group waits for a refill");
+        let group = tree.queue(id).group;
+        if here.next_refill(group).is_none() {
+            self.unthrottle(id);
+        } else {
+            limits.wait_on(&here, id, group);
+        }
+    }
+
+    /// Takes the real-time tasks below throttled groups out of their lists.
+    fn stop_rt(&mut self) {
+        let mut next = self.rt.first();
+        while let Some(at) = next {
+            let task = self.rt_task(at);
+            next = self.rt.after(at, task.prio);
+            if self.is_stopped(at) {
+                self.rt.dequeue(task);
+                self.rt.stop(at);
+            }
+        }
+    }
+
+    /// Puts those back that are below none any more.
+    fn start_rt(&mut self) {
+        for _ in 0..self.rt.nr_stopped() {
+            let at = self.rt.first_stopped().expect("as many as are counted");
+            self.rt.release(at);
+            if self.is_stopped(at) {
+                self.rt.stop(at);
+            } else {
+                self.rt.enqueue(self.rt_task(at), End::Tail);
+            }
+        }
+    }
+
+    /// Whether a task is below a throttled group.
+    #[inline]
+    pub(super) fn is_stopped(&self, at: Index) -> bool {
+        self.fair.is_any_throttled() && self.is_group_stopped(self.task(at).queue_group())
+    }
+
+    /// Whether a group is throttled or below a throttled one.
+    pub(super) fn is_group_stopped(&self, mut group: GroupId) -> bool {
+        if !self.fair.is_any_throttled() {
+            return false;
+        }
+        while group != GroupId::ROOT {
+            if let Some(id) = self.fair.queue_of(group) {
+                return self.fair.is_below_throttled(id);
+            }
+            group = self.groups.parent(group);
+        }
+        false
+    }
+
+    /// Lets whatever group is throttled above `group` compete again, until it is picked.
+    pub(super) fn unthrottle_above(&mut self, group: GroupId) {
+        let mut id = self.group_queue(group);
+        while let Some(at) = self.fair.tree.queue(id).entity {
+            if self.fair.tree.queue(id).throttled {
+                self.unthrottle(id);
+            }
+            id = self.fair.tree.entity(at).parent;
+        }
+    }
+
+    /// The limits, with what their verbs need.
+    fn limits_here(&mut self) -> (&mut Limits, &mut Tree, Here<'_, G>) {
+        let here = Here { now: self.clock, cpu: self.cpu, pools: &*self.groups };
+        (&mut self.limits, &mut self.fair.tree, here)
+    }
+
+    fn here(&self) -> Here<'_, G> {
+        Here { now: self.clock, cpu: self.cpu, pools: &*self.groups }
+    }
+}

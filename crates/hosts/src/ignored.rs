@@ -1,0 +1,37 @@
+//! What a scenario asks for and a host with real CPUs does not have: said before the run, which
+//! then goes on without it.
+
+use crate::stderr::say;
+use runyard_engine::attr::LatencyNice;
+use runyard_workload::Scenario;
+use runyard_workload::scenario::{Properties, TaskSpec};
+
+/// Says which parts of `scenario` have no effect on the runtime.
+pub fn warn_on_live(scenario: &Scenario) {
+    warn_of_inheritance(scenario, "live");
+}
+
+/// Says which parts of `scenario` have no effect on kernel threads. The task groups say so
+/// themselves, where the kernel makes none.
+pub fn warn_on_linux(scenario: &Scenario) {
+    warn_of_inheritance(scenario, "linux");
+    if asks_latency_nice(scenario) {
+        say("warning: linux has no latency nice: it runs as if none was asked for");
+    }
+}
+
+fn warn_of_inheritance(scenario: &Scenario, host: &str) {
+    if scenario.pi_enabled {
+        say(format_args!("warning: {host} inherits no priorities: pi_enabled is off"));
+    }
+}
+
+/// Whether a task or a group of the scenario asks for a latency nice.
+fn asks_latency_nice(scenario: &Scenario) -> bool {
+    let asks = |properties: &Properties| properties.latency_nice.is_some();
+    let task = |task: &TaskSpec| {
+        asks(&task.properties) || task.phases.iter().any(|phase| asks(&phase.properties))
+    };
+    scenario.tasks.iter().any(task)
+        || scenario.groups.iter().any(|group| group.spec.latency_nice != LatencyNice::ZERO)
+}

@@ -1,0 +1,21 @@
+//! The hosts that play scenarios on this machine's CPUs.
+//!
+//! [`live`] plays a scenario on the runyard runtime, in this process. [`linux`] plays it as kernel
+//! threads under the kernel's own scheduler. Both share one interpreter of the tasks' programs
+//! ([`play`]); they differ in the clock, the sleeps and the scheduler that they ask for policies.
+//!
+//! Arrows between the files go down: the two hosts know the interpreter, and the interpreter knows
+//! neither. A host returns a [`Failure`] where the input is wrong or the machine refuses.
+
+pub mod clock;
+mod failure;
+pub mod ignored;
+pub mod linux;
+pub mod live;
+pub mod machine;
+pub mod play;
+pub mod scenario;
+pub mod stderr;
+pub mod sync;
+
+pub use failure::Failure;

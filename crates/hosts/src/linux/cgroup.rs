@@ -1,0 +1,578 @@
+//! The task groups of a scenario as control groups of the kernel.
+//!
+//! The kernel gives the control of CPU time to one hierarchy, of either version of its interface:
+//! the second (`cgroup2`), or a first one that is mounted with the option `cpu`. There, below the
+//! group of the command, stands a group `runyard-PID`, which is the scenario's `/`: what else runs
+//! on the machine competes with the run as a whole, and the tasks in `/` compete with the groups
+//! below it, as they do in the scenario. It is made for a scenario that has groups, and removed with
+//! the last thread of the run; a run that is killed leaves it, empty.
+//!
+//! Members are single threads. In the second version that takes *threaded* groups, in the domain
+//! that the command is in: its own group becomes the root of that domain for as long as they are
+//! there ([cgroup-v2](https://docs.kernel.org/admin-guide/cgroup-v2.html#threads)).
+//!
+//! A real-time task stays in the command's own group: to real-time scheduling groups mean nothing,
+//! but for kernels with `RT_GROUP_SCHED`, whose groups have no time for such tasks unless they are
+//! given some, and refuse them.
+//!
+//! A group's limit is the kernel's quota. The first version refuses one that is more than what a
+//! group above has, which comes to the same as none: then the group is left without. What the kernel
+//! counts of a limit is in each group's `cpu.stat`.
+//!
+//! A task moves itself. What that takes, some tens of microseconds, is before the beginning of the
+//! run, or at the beginning of a phase that is in another group than the one before.
+
+use crate::stderr::say;
+use runyard_engine::attr::{Attr, GroupId, Weight};
+use runyard_engine::limits::Limit;
+use runyard_engine::time::Nanos;
+use runyard_report::Figure;
+use runyard_workload::scenario::TaskGroup;
+use rustix::thread::gettid;
+use std::fs;
+use std::io::ErrorKind;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long to try to remove a group. A thread has ended for those who wait for it before it has
+/// left its group.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What of a group's name is in its folder's: characters that mean nothing to a file system, and
+/// no more of them than a person needs.
+const NAME_CHARS: usize = 40;
+
+/// The weight that the second version gives a group that was not given one, and what it takes.
+const SECOND_WEIGHT: u64 = 100;
+const SECOND_WEIGHTS: RangeInclusive<u64> = 1..=10_000;
+
+/// The groups of a run, which are removed with this.
+#[derive(Debug)]
+pub(super) struct Tree {
+    version: Version,
+    /// The group of the command.
+    base: PathBuf,
+    /// How many CPUs the run has.
+    cpus: usize,
+    /// The groups of the scenario, by [`GroupId`]. Each stands behind its parent.
+    groups: Vec<PathBuf>,
+    /// Whether the children of the command's group have CPU weights because of this.
+    switched_on: bool,
+}
+
+/// The version of the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    First,
+    Second,
+}
+
+impl Tree {
+    /// The control groups for these groups, or why there are none.
+    /// `cpus` is the number of the run's CPUs.
+    pub(super) fn make(groups: &[TaskGroup], cpus: usize) -> Result<Tree, String> {
+        let (version, base) = base(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?)
+            .ok_or("no control groups with CPU weights are mounted")?;
+        Tree::below(version, base, groups, cpus)
+    }
+
+    fn below(
+        version: Version,
+        base: PathBuf,
+        groups: &[TaskGroup],
+        cpus: usize,
+    ) -> Result<Tree, String> {
+        let mut tree = Tree { version, base, cpus, groups: Vec::new(), switched_on: false };
+        if version == Version::Second {
+            let controllers = read(tree.base.join("cgroup.controllers"))?;
+            if !has_word(&controllers, "cpu") {
+                return Err(format!("{} has no CPU weights to give", tree.base.display()));
+            }
+            let enabled = read(tree.base.join("cgroup.subtree_control"))?;
+            tree.switched_on = !has_word(&enabled, "cpu");
+        }
+        groups.iter().try_for_each(|group| tree.add(group))?;
+        Ok(tree)
+    }
+
+    /// Adds a group. What there is of the tree after a failure is removed with it.
+    fn add(&mut self, group: &TaskGroup) -> Result<(), String> {
+        let is_root = self.groups.is_empty();
+        let parent = if is_root { &self.base } else { &self.groups[group.spec.parent.index()] };
+        let folder = parent.join(folder_name(group, self.groups.len()));
+        fs::create_dir(&folder).map_err(|error| refused(&folder, &error))?;
+        let parent = parent.clone();
+        self.groups.push(folder.clone());
+        if self.version == Version::Second {
+            // A group's children have to be of its domain before it may have weights for them
+            // beside tasks of its own.
+            write(&folder.join("cgroup.type"), "threaded")?;
+            write(&parent.join("cgroup.subtree_control"), "+cpu")?;
+        }
+        if is_root {
+            return Ok(());
+        }
+        let weight = self.version.weight(group);
+        write(&folder.join(weight.0), &weight.1)?;
+        group.spec.limit.map_or(Ok(()), |limit| self.limit(&group.path, &folder, &limit))
+    }
+
+    /// Limits a new group.
+    fn limit(&self, path: &str, folder: &Path, limit: &Limit) -> Result<(), String> {
+        for Setting { file, value, refusal } in self.version.limit(limit, self.cpus) {
+            let file = folder.join(file);
+            match (fs::write(&file, &value), refusal) {
+                (Ok(()), _) => {}
+                (Err(error), Some((kind, means))) if error.kind() == kind => {
+                    say(format_args!("warning: linux: {path} {means}"));
+                }
+                (Err(error), _) => return Err(format!("{value} to {}", refused(&file, &error))),
+            }
+        }
+        Ok(())
+    }
+
+    /// What the kernel counted of the limits of the groups, by [`GroupId`].
+    pub(super) fn stats(&self) -> Vec<Stat> {
+        let stat = |folder: &PathBuf| {
+            Stat::read(&fs::read_to_string(folder.join("cpu.stat")).unwrap_or_default())
+        };
+        self.groups.iter().map(stat).collect()
+    }
+
+    /// Moves the calling thread to the group in which a task is that has this `attr`.
+    pub(super) fn enter(&self, attr: &Attr) -> Result<(), String> {
+        let folder = home(attr).map_or(&self.base, |group| &self.groups[group.index()]);
+        let members = match self.version {
+            Version::First => "tasks",
+            Version::Second => "cgroup.threads",
+        };
+        write(&folder.join(members), &gettid().as_raw_nonzero().to_string())
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        let remove = |folder: &PathBuf| {
+            loop {
+                let removed = fs::remove_dir(folder).map_err(|error| error.kind());
+                if removed != Err(ErrorKind::ResourceBusy) || Instant::now() >= deadline {
+                    return removed.is_ok();
+                }
+                std::thread::sleep(PAUSE);
+            }
+        };
+        if let Some(left) = self.groups.iter().rev().find(|folder| !remove(folder)) {
+            say(format_args!("warning: {} cannot be removed", left.display()));
+        }
+        // Another run's groups go on to need it: then it stays.
+        if self.switched_on && !has_other_runs(&self.base) {
+            let _ = write(&self.base.join("cgroup.subtree_control"), "-cpu");
+        }
+    }
+}
+
+/// Something to be written for a limit.
+#[derive(Debug, PartialEq, Eq)]
+struct Setting {
+    file: &'static str,
+    value: String,
+    /// The error that may come of it without harm, and what it means for the group.
+    refusal: Option<(ErrorKind, &'static str)>,
+}
+
+impl Version {
+    /// What to write where, for a group to have the weight that the scenario says.
+    fn weight(self, group: &TaskGroup) -> (&'static str, String) {
+        if group.spec.idle {
+            // Its weight is the kernel's affair, which refuses another.
+            return ("cpu.idle", "1".to_owned());
+        }
+        let weight = u64::from(group.spec.weight.get());
+        match self {
+            Version::First => ("cpu.shares", weight.to_string()),
+            Version::Second => {
+                let normal = u64::from(Weight::NICE_0.get());
+                let nearest = (weight * SECOND_WEIGHT + normal / 2) / normal;
+                let weight = nearest.clamp(*SECOND_WEIGHTS.start(), *SECOND_WEIGHTS.end());
+                ("cpu.weight", weight.to_string())
+            }
+        }
+    }
+
+    /// What to write where, for a group to have this limit on so many CPUs. The kernel limits all
+    /// of them together.
+    fn limit(self, limit: &Limit, cpus: usize) -> Vec<Setting> {
+        let shares = if limit.is_per_cpu() { cpus.max(1) as u64 } else { 1 };
+        let micros = |span: Nanos| span.0.saturating_mul(shares) / 1_000;
+        let (runtime, burst) = (micros(limit.runtime()), micros(limit.burst()));
+        let period = limit.period().0 / 1_000;
+        let setting = |file, value, refusal| Setting { file, value, refusal };
+        let (mut settings, burst_file) = match self {
+            Version::First => (
+                vec![
+                    setting("cpu.cfs_period_us", period.to_string(), None),
+                    setting("cpu.cfs_quota_us", runtime.to_string(), Some(MORE_THAN_ABOVE)),
+                ],
+                "cpu.cfs_burst_us",
+            ),
+            Version::Second => {
+                (vec![setting("cpu.max", format!("{runtime} {period}"), None)], "cpu.max.burst")
+            }
+        };
+        if burst > 0 {
+            settings.push(setting(burst_file, burst.to_string(), Some(NO_BURST)));
+        }
+        settings
+    }
+}
+
+/// The first version wants every limit to be within those above it, of other runs' groups too.
+const MORE_THAN_ABOVE: (ErrorKind, &str) = (
+    ErrorKind::InvalidInput,
+    "asks for more than a group above it has: it has no limit of its own, and is held by that",
+);
+/// A kernel older than Linux 5.14 has no such file, and nobody may make one.
+const NO_BURST: (ErrorKind, &str) =
+    (ErrorKind::PermissionDenied, "carries nothing over: this kernel knows no burst");
+
+/// What the kernel counted of a group's limit; `None` where it does not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) nr_periods: Figure,
+    pub(super) nr_throttled: Figure,
+    pub(super) throttled_ns: Figure,
+    pub(super) nr_bursts: Figure,
+    pub(super) burst_ns: Figure,
+}
+
+impl Stat {
+    /// The first version counts in nanoseconds, the second in microseconds.
+    fn read(text: &str) -> Stat {
+        let figure = |name: &str| {
+            let mut pairs = text.lines().filter_map(|line| line.split_once(' '));
+            pairs.find(|&(key, _)| key == name)?.1.trim().parse::<u64>().ok()
+        };
+        let span = |first, second| {
+            figure(first).or_else(|| figure(second).map(|us| us.saturating_mul(1_000)))
+        };
+        Stat {
+            nr_periods: figure("nr_periods"),
+            nr_throttled: figure("nr_throttled"),
+            throttled_ns: span("throttled_time", "throttled_usec"),
+            nr_bursts: figure("nr_bursts"),
+            burst_ns: span("burst_time", "burst_usec"),
+        }
+    }
+}
+
+/// The group of the tree in which a task is that has this `attr`; `None` is the command's own.
+pub(super) fn home(attr: &Attr) -> Option<GroupId> {
+    attr.policy.rt_prio().is_none().then_some(attr.group)
+}
+
+/// Where the command's own group is in the hierarchy that has the CPU, from what the kernel says of
+/// the process's mounts and of its groups.
+fn base(mounts: &str, groups: &str) -> Option<(Version, PathBuf)> {
+    let mounts: Vec<_> = mounts.lines().filter_map(Mount::read).collect();
+    let first = |mount: &&Mount| mount.kind == "cgroup" && mount.has_option("cpu");
+    let (version, mount) = match mounts.iter().find(first) {
+        Some(mount) => (Version::First, mount),
+        None => (Version::Second, mounts.iter().find(|mount| mount.kind == "cgroup2")?),
+    };
+    // NUMBER:CONTROLLERS:PATH, without controllers in the second version.
+    let own = groups.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let it = match version {
+            Version::First => controllers.split(',').any(|name| name == "cpu"),
+            Version::Second => controllers.is_empty(),
+        };
+        it.then_some(path)
+    })?;
+    // In a container the mount may begin further down than the paths of groups do.
+    let below = Path::new(own).strip_prefix(&mount.root).ok();
+    let below = below.filter(|path| path.is_relative()).unwrap_or(Path::new(""));
+    Some((version, if below == Path::new("") { mount.at.clone() } else { mount.at.join(below) }))
+}
+
+/// A line of [mountinfo](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html).
+#[derive(Debug, PartialEq, Eq)]
+struct Mount<'a> {
+    /// What of the file system is mounted, and where.
+    root: String,
+    at: PathBuf,
+    kind: &'a str,
+    options: &'a str,
+}
+
+impl Mount<'_> {
+    fn read(line: &str) -> Option<Mount<'_>> {
+        let (mount, system) = line.split_once(" - ")?;
+        let mut mount = mount.split(' ').skip(3).map(unescaped);
+        let mut system = system.split(' ');
+        Some(Mount {
+            root: mount.next()?,
+            at: mount.next()?.into(),
+            kind: system.next()?,
+            options: system.nth(1)?,
+        })
+    }
+
+    fn has_option(&self, name: &str) -> bool {
+        self.options.split(',').any(|option| option == name)
+    }
+}
+
+/// A path of mountinfo, in which a blank is `\040`; and three other characters are written so.
+fn unescaped(path: &str) -> String {
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    escapes.iter().fold(path.to_owned(), |path, (code, text)| path.replace(code, text))
+}
+
+/// The root is named by the process. The others are named by number, so that no name can be one of
+/// the kernel's files, or too long, or lead elsewhere.
+fn folder_name(group: &TaskGroup, number: usize) -> String {
+    if number == 0 {
+        return format!("{ROOT_PREFIX}{}", std::process::id());
+    }
+    let name = group.path.rsplit('/').next().unwrap_or_default();
+    let plain = |c: &char| c.is_ascii_alphanumeric() || "-_".contains(*c);
+    let name: String = name.chars().filter(plain).take(NAME_CHARS).collect();
+    format!("{number}-{name}")
+}
+
+/// What the names of the runs' roots begin with.
+const ROOT_PREFIX: &str = "runyard-";
+
+fn has_other_runs(base: &Path) -> bool {
+    let entries = fs::read_dir(base).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with(ROOT_PREFIX))
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    text.split_whitespace().any(|found| found == word)
+}
+
+fn read(file: impl AsRef<Path>) -> Result<String, String> {
+    fs::read_to_string(&file).map_err(|error| refused(file.as_ref(), &error))
+}
+
+fn write(file: &Path, value: &str) -> Result<(), String> {
+    fs::write(file, value).map_err(|error| format!("{value} to {}", refused(file, &error)))
+}
+
+fn refused(file: &Path, why: &std::io::Error) -> String {
+    format!("{}: {why}", file.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runyard_engine::attr::{Policy, RtPrio};
+    use runyard_engine::cpu::CpuSet;
+    use runyard_engine::spec::GroupSpec;
+
+    const FIRST: &str = "\
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
+34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
+    const SECOND: &str = "\
+30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate
+";
+
+    fn group(path: &str, parent: u32, weight: i64) -> TaskGroup {
+        let (parent, weight) = (GroupId(parent), Weight::new(weight).expect("a weight"));
+        let spec = GroupSpec { parent, weight, ..GroupSpec::ROOT };
+        TaskGroup { path: path.to_owned(), spec }
+    }
+
+    /// A folder of its own for a test, in which nothing is the kernel's.
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("cgroup-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder).expect("a folder for files");
+        folder
+    }
+
+    #[test]
+    fn the_groups_are_made_where_the_cpu_is_controlled() {
+        let at = |version, path: &str| Some((version, PathBuf::from(path)));
+        let own = "4:cpuset:/\n1:cpu,cpuacct:/\n0::/\n";
+        assert_eq!(base(FIRST, own), at(Version::First, "/sys/fs/cgroup/cpu,cpuacct"));
+        let own = "4:cpuset:/\n1:cpu,cpuacct:/a/b\n0::/c\n";
+        assert_eq!(base(FIRST, own), at(Version::First, "/sys/fs/cgroup/cpu,cpuacct/a/b"));
+        let own = "0::/user.slice/session-1.scope\n";
+        let below = "/sys/fs/cgroup/user.slice/session-1.scope";
+        assert_eq!(base(SECOND, own), at(Version::Second, below));
+        let named = "32 31 0:29 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=cpu\n";
+        assert_eq!(base(named, "1:name=cpu:/\n"), None, "a name is no controller");
+        assert_eq!(base("", own), None);
+        assert_eq!(base(SECOND, ""), None);
+    }
+
+    #[test]
+    fn a_mount_may_begin_below_the_root() {
+        let mounts = "32 31 0:29 /pod/7 /my\\040groups rw - cgroup cgroup rw,cpu\n";
+        let at = |own| base(mounts, own).expect("a place").1;
+        assert_eq!(at("1:cpu:/pod/7\n"), Path::new("/my groups"));
+        assert_eq!(at("1:cpu:/pod/7/a\n"), Path::new("/my groups/a"));
+        assert_eq!(at("1:cpu:/elsewhere\n"), Path::new("/my groups"));
+    }
+
+    #[test]
+    fn weights_are_the_kernels_of_either_version() {
+        let set = |version: Version, weight| version.weight(&group("/a", 0, weight));
+        assert_eq!(set(Version::First, 512), ("cpu.shares", "512".to_owned()));
+        for (weight, second) in [
+            (512, "50"),
+            (1024, "100"),
+            (1536, "150"),
+            (10_240, "1000"),
+            (2, "1"),
+            (262_144, "10000"),
+        ] {
+            assert_eq!(set(Version::Second, weight), ("cpu.weight", second.to_owned()));
+        }
+    }
+
+    #[test]
+    fn limits_are_the_kernels_of_either_version() {
+        let micros = Nanos::from_micros;
+        let limit = |runtime, burst, per_cpu| {
+            let limit = Limit::new(micros(runtime), micros(50_000), micros(burst), per_cpu);
+            limit.expect("a limit")
+        };
+        let written = |version: Version, limit, cpus| -> Vec<_> {
+            let settings = version.limit(&limit, cpus).into_iter();
+            settings.map(|setting| format!("{} {}", setting.file, setting.value)).collect()
+        };
+        let (first, second) = (Version::First, Version::Second);
+        let plain = limit(20_000, 0, false);
+        let quota = ["cpu.cfs_period_us 50000", "cpu.cfs_quota_us 20000"];
+        assert_eq!(written(first, plain, 4), quota);
+        assert_eq!(written(second, plain, 4), ["cpu.max 20000 50000"]);
+        let burst = limit(1_500, 250, true);
+        let quota = ["cpu.cfs_period_us 50000", "cpu.cfs_quota_us 6000", "cpu.cfs_burst_us 1000"];
+        assert_eq!(written(first, burst, 4), quota);
+        assert_eq!(written(second, burst, 4), ["cpu.max 6000 50000", "cpu.max.burst 1000"]);
+    }
+
+    #[test]
+    fn what_the_kernel_counts_is_in_nanoseconds() {
+        let all = Stat {
+            nr_periods: Some(7),
+            nr_throttled: Some(3),
+            throttled_ns: Some(5_000),
+            nr_bursts: Some(1),
+            burst_ns: Some(2_000),
+        };
+        let first = "nr_periods 7\nnr_throttled 3\nthrottled_time 5000\nnr_bursts 1\n\
+                     burst_time 2000\n";
+        assert_eq!(Stat::read(first), all);
+        let second = "usage_usec 99\nnr_periods 7\nnr_throttled 3\nthrottled_usec 5\n\
+                      nr_bursts 1\nburst_usec 2\n";
+        assert_eq!(Stat::read(second), all);
+        let old = Stat { nr_bursts: None, burst_ns: None, ..all };
+        assert_eq!(Stat::read("nr_periods 7\nnr_throttled 3\nthrottled_time 5000\n"), old);
+        assert_eq!(Stat::read("usage_usec 99\n"), Stat::default());
+    }
+
+    #[test]
+    fn no_name_leads_out_of_the_tree() {
+        let name = |path: &str| folder_name(&group(path, 0, 1024), 3);
+        assert_eq!(name("/web/api"), "3-api");
+        assert_eq!(name("/web/.."), "3-");
+        assert_eq!(name("/cpu.shares"), "3-cpushares");
+        assert_eq!(name(&format!("/{}", "x".repeat(500))).len(), 2 + NAME_CHARS);
+    }
+
+    #[test]
+    fn what_is_written_is_what_each_version_wants() {
+        let mut groups = [group("/", 0, 1024), group("/web", 0, 512), group("/web/api", 1, 1536)];
+        let [runtime, period, burst] = [30, 50, 10].map(Nanos::from_millis);
+        groups[1].spec.limit = Limit::new(runtime, period, burst, false).ok();
+        let rt = Policy::Fifo(RtPrio::MAX);
+        let fair = Attr { group: GroupId(2), ..Attr::normal(CpuSet::first(1)) };
+        for (version, members) in [(Version::First, "tasks"), (Version::Second, "cgroup.threads")] {
+            let base = folder(members);
+            fs::write(base.join("cgroup.controllers"), "cpuset cpu io\n").unwrap();
+            fs::write(base.join("cgroup.subtree_control"), "io\n").unwrap();
+            let tree = Tree::below(version, base.clone(), &groups, 1).unwrap();
+            let root = base.join(format!("runyard-{}", std::process::id()));
+            let (web, api) = (root.join("1-web"), root.join("1-web/2-api"));
+            let said = |folder: &Path, file: &str| fs::read_to_string(folder.join(file)).ok();
+            match version {
+                Version::First => {
+                    assert_eq!(said(&web, "cpu.shares").as_deref(), Some("512"));
+                    assert_eq!(said(&api, "cpu.shares").as_deref(), Some("1536"));
+                    assert_eq!(said(&root, "cpu.shares"), None, "it competes as anything else");
+                    assert_eq!(said(&base, "cgroup.subtree_control").as_deref(), Some("io\n"));
+                    assert_eq!(said(&web, "cpu.cfs_quota_us").as_deref(), Some("30000"));
+                    assert_eq!(said(&web, "cpu.cfs_burst_us").as_deref(), Some("10000"));
+                    assert_eq!(said(&api, "cpu.cfs_quota_us"), None, "it has no limit");
+                }
+                Version::Second => {
+                    assert_eq!(said(&web, "cpu.weight").as_deref(), Some("50"));
+                    assert_eq!(said(&api, "cpu.weight").as_deref(), Some("150"));
+                    assert_eq!(said(&web, "cpu.max").as_deref(), Some("30000 50000"));
+                    assert_eq!(said(&web, "cpu.max.burst").as_deref(), Some("10000"));
+                    assert_eq!(said(&api, "cpu.max"), None, "it has no limit");
+                    for made in [&root, &web, &api] {
+                        assert_eq!(said(made, "cgroup.type").as_deref(), Some("threaded"));
+                        let parent = made.parent().unwrap();
+                        assert_eq!(said(parent, "cgroup.subtree_control").as_deref(), Some("+cpu"));
+                    }
+                }
+            }
+            fs::write(web.join("cpu.stat"), "nr_periods 4\nnr_throttled 2\n").unwrap();
+            let counted = Stat { nr_periods: Some(4), nr_throttled: Some(2), ..Stat::default() };
+            assert_eq!(tree.stats(), [Stat::default(), counted, Stat::default()]);
+            let own = gettid().as_raw_nonzero().to_string();
+            tree.enter(&fair).unwrap();
+            assert_eq!(said(&api, members).as_deref(), Some(own.as_str()));
+            assert_eq!(said(&base, members), None);
+            tree.enter(&Attr { policy: rt, ..fair.clone() }).unwrap();
+            assert_eq!(said(&base, members).as_deref(), Some(own.as_str()), "it is real-time");
+            // These are folders with files in them, which stay.
+            std::mem::forget(tree);
+            fs::remove_dir_all(base).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_said() {
+        let base = folder("nothing");
+        let why = Tree::below(Version::Second, base.clone(), &[], 1).unwrap_err();
+        assert!(why.contains("cgroup.controllers: "), "{why}");
+        fs::write(base.join("cgroup.controllers"), "cpuset io\n").unwrap();
+        let why = Tree::below(Version::Second, base.clone(), &[], 1).unwrap_err();
+        assert!(why.ends_with(" has no CPU weights to give"), "{why}");
+        let root = [group("/", 0, 1024)];
+        let why = Tree::below(Version::First, base.join("gone"), &root, 1).unwrap_err();
+        assert!(why.contains("runyard-"), "{why}");
+        fs::remove_dir_all(base).unwrap();
+    }
+
+    #[test]
+    fn the_tree_is_removed_from_the_leaves() {
+        let base = folder("leaves");
+        let groups = [group("/", 0, 1024), group("/web", 0, 512), group("/web/api", 1, 1536)];
+        let mut tree =
+            Tree { version: Version::First, base, cpus: 1, groups: Vec::new(), switched_on: false };
+        for (at, group) in groups.iter().enumerate() {
+            let parent = if at == 0 { &tree.base } else { &tree.groups[group.spec.parent.index()] };
+            let folder = parent.join(folder_name(group, at));
+            fs::create_dir(&folder).unwrap();
+            tree.groups.push(folder);
+        }
+        let base = tree.base.clone();
+        drop(tree);
+        assert_eq!(fs::read_dir(&base).unwrap().count(), 0);
+        fs::remove_dir(base).unwrap();
+    }
+}

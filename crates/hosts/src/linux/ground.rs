@@ -1,0 +1,50 @@
+//! What of the machine a run on kernel threads has: its CPUs, and control groups where it wants some.
+
+use super::cgroup::Tree;
+use crate::stderr::say;
+use crate::sync::OnceLock;
+use runyard_workload::Scenario;
+
+/// What of the machine the tasks of a run have.
+#[derive(Debug)]
+pub struct Ground {
+    /// The machine's numbers of the run's CPUs.
+    pub(super) cpus: Vec<usize>,
+    /// The groups of the run, if the kernel makes any.
+    pub(super) groups: Option<Tree>,
+    /// Set when it was said that the kernel takes no slices.
+    said_no_slices: OnceLock<()>,
+}
+
+impl Ground {
+    /// These CPUs, by the machine's numbers, and no groups: all tasks are in the process's own.
+    #[must_use]
+    pub fn new(cpus: Vec<usize>) -> Ground {
+        Ground { cpus, groups: None, said_no_slices: OnceLock::new() }
+    }
+
+    /// These CPUs, and the kernel's groups for a scenario that has some. Where the kernel makes none,
+    /// that is said, and the run has none.
+    #[must_use]
+    pub fn with_groups(cpus: Vec<usize>, scenario: &Scenario) -> Ground {
+        let groups = groups(scenario, cpus.len());
+        Ground { groups, ..Ground::new(cpus) }
+    }
+
+    pub(super) fn say_that_slices_are_refused(&self) {
+        self.said_no_slices.get_or_init(|| {
+            say("warning: the kernel takes no slices: linux runs as if none was asked for");
+        });
+    }
+}
+
+fn groups(scenario: &Scenario, cpus: usize) -> Option<Tree> {
+    let wanted = (scenario.groups.len() > 1).then_some(&scenario.groups)?;
+    if wanted.iter().any(|group| group.spec.limit.is_some_and(|limit| limit.is_per_cpu())) {
+        say("warning: linux limits all CPUs together, `per_cpu` or not");
+    }
+    let refused = |why: &String| {
+        say(format_args!("warning: linux makes no task groups, all tasks are in /: {why}"));
+    };
+    Tree::make(wanted, cpus).inspect_err(refused).ok()
+}

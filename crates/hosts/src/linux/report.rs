@@ -1,0 +1,135 @@
+//! The report of a run, from what the kernel says of the tasks' threads and groups.
+
+use super::cgroup::Stat;
+use super::kernel::{Figures, Outcome};
+use crate::play::{Known, World};
+use crate::scenario;
+use runyard_engine::attr::GroupId;
+use runyard_engine::time::Nanos;
+use runyard_report::{
+    CpuReport, Figure, GroupReport, LatencyReport, MachineReport, Report, SCHEMA, TaskReport,
+    TimersReport, distributions, group_reports,
+};
+
+/// What became of a run.
+pub(super) fn report(world: &World, outcome: &Outcome) -> Report {
+    let Outcome { end, figures, limits } = outcome;
+    let (end, grouped) = (*end, limits.is_some());
+    let nothing = Figures::default();
+    let mut in_groups = vec![Nanos::ZERO; world.scenario.groups.len()];
+    let task = |(at, known): (usize, Known)| {
+        let did = figures.get(at).unwrap_or(&nothing);
+        let life = known.life.1.min(end).since(known.life.0.min(end));
+        let runtime = did.runtime.min(life);
+        let group = if grouped { known.group } else { GroupId::ROOT };
+        let moves = did.stats.moves.iter().filter(|_| grouped);
+        let spans = moves.map(|&(to, at)| (to, at.saturating_sub(did.stats.cpu_at_start)));
+        add_stays(&mut in_groups, group, spans, runtime);
+        let wait = did.wait.map(|wait| wait.min(life - runtime));
+        TaskReport {
+            name: known.name,
+            policy: known.policy.to_string(),
+            priority: known.policy.priority(),
+            latency_nice: None,
+            group: world.scenario.groups[group.index()].path.clone(),
+            runtime_ns: Some(runtime.0),
+            wait_ns: wait.map(|wait| wait.0),
+            sleep_ns: wait.map(|wait| (life - runtime - wait).0),
+            wakeups: Some(did.stats.latency.count()),
+            switches: did.switches,
+            preemptions: did.preemptions,
+            migrations: did.migrations,
+            wakeup_latency: LatencyReport::new(&did.stats.latency),
+            thread: known.thread,
+        }
+    };
+    let known = world.known();
+    let latency = |at| figures.get(at).map(|did: &Figures| &did.stats.latency);
+    let latencies =
+        distributions(known.iter().enumerate().map(|(at, it)| (it.thread.as_str(), latency(at))));
+    let tasks: Vec<_> = known.into_iter().enumerate().map(task).collect();
+    let sum = |figure: fn(&TaskReport) -> Figure| tasks.iter().map(figure).sum::<Figure>();
+    let cpus = world.all().len();
+    Report {
+        schema: SCHEMA.to_owned(),
+        host: "linux".to_owned(),
+        duration_ns: end.0,
+        machine: MachineReport {
+            cpus,
+            switches: sum(|task| task.switches),
+            preemptions: sum(|task| task.preemptions),
+            migrations: sum(|task| task.migrations),
+            ..MachineReport::default()
+        },
+        cpus: (0..cpus).map(unknown_cpu).collect(),
+        groups: groups(world, &in_groups, limits.as_deref()),
+        timers: TimersReport {
+            armed: Some(figures.iter().map(|did| did.stats.timers.0).sum()),
+            expired: Some(figures.iter().map(|did| did.stats.timers.1).sum()),
+            ..TimersReport::default()
+        },
+        tasks,
+        latencies,
+        ..Report::default()
+    }
+}
+
+/// A CPU of which this host knows nothing but that it is there.
+fn unknown_cpu(cpu: usize) -> CpuReport {
+    CpuReport { cpu, ..CpuReport::default() }
+}
+
+/// Adds the `runtime` of a task to the groups in which it ran: the `first`, and those to which it
+/// went when it had run for so long.
+fn add_stays(
+    in_groups: &mut [Nanos],
+    first: GroupId,
+    moves: impl Iterator<Item = (GroupId, Nanos)>,
+    runtime: Nanos,
+) {
+    let (mut group, mut counted) = (first, Nanos::ZERO);
+    for (to, at) in moves {
+        // What it ran is cut off at the end of the run, its moves are not.
+        let at = at.clamp(counted, runtime);
+        in_groups[group.index()] += at - counted;
+        (group, counted) = (to, at);
+    }
+    in_groups[group.index()] += runtime - counted;
+}
+
+/// The groups, in each of which tasks ran for so long, with what the kernel says of their limits.
+/// Where all tasks are in `/`, nothing is known of the others.
+fn groups(world: &World, in_groups: &[Nanos], limits: Option<&[Stat]>) -> Vec<GroupReport> {
+    let infos = scenario::groups(&world.scenario, |_| None);
+    let mut groups = group_reports(&infos, in_groups, world.all().len());
+    for (at, group) in groups.iter_mut().enumerate() {
+        match limits.map(|limits| limits[at]) {
+            Some(Stat { nr_periods, nr_throttled, throttled_ns, nr_bursts, burst_ns }) => {
+                (group.nr_periods, group.nr_throttled) = (nr_periods, nr_throttled);
+                group.throttled_ns = throttled_ns;
+                (group.nr_bursts, group.burst_ns) = (nr_bursts, burst_ns);
+            }
+            None if at == GroupId::ROOT.index() => {}
+            None => group.runtime_ns = None,
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_task_ran_is_its_groups_by_turns() {
+        let ran = |moves: &[(u32, u64)], runtime| {
+            let mut in_groups = [Nanos::ZERO; 3];
+            let moves = moves.iter().map(|&(to, at)| (GroupId(to), Nanos(at)));
+            add_stays(&mut in_groups, GroupId(1), moves, Nanos(runtime));
+            in_groups.map(|span| span.0)
+        };
+        assert_eq!(ran(&[], 10), [0, 10, 0]);
+        assert_eq!(ran(&[(2, 3), (0, 4), (2, 5)], 10), [1, 3, 6]);
+        assert_eq!(ran(&[(2, 3), (0, 40)], 10), [0, 3, 7], "it is cut off at the end");
+    }
+}

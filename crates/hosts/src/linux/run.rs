@@ -1,0 +1,53 @@
+//! A run from its beginning to its end.
+
+use super::ground::Ground;
+use super::inherit::Lock;
+use super::kernel::Outcome;
+use super::{report, thread};
+use crate::failure::Failure;
+use crate::play::{Plan, World};
+use crate::sync::Arc;
+use runyard_report::Report;
+use runyard_workload::Scenario;
+use runyard_workload::log::Row;
+
+/// A run on kernel threads that is over.
+#[derive(Debug)]
+pub struct LinuxRun {
+    world: Arc<World>,
+    outcome: Outcome,
+}
+
+/// Plays `plan` to its end on what it has of the machine.
+///
+/// # Errors
+/// If the kernel refuses what a task asks for, as a policy for which there is no permission.
+pub fn run(plan: Plan, ground: Ground) -> Result<LinuxRun, Failure> {
+    let (world, tasks) = World::new(plan, ground.cpus.len(), Lock::default());
+    let outcome = thread::run(&world, tasks, ground);
+    match world.refused() {
+        None => Ok(LinuxRun { world, outcome }),
+        Some(why) => Err(Failure::Refused(format!("linux: {why}"))),
+    }
+}
+
+impl LinuxRun {
+    /// What was run.
+    #[must_use]
+    pub fn scenario(&self) -> &Scenario {
+        &self.world.scenario
+    }
+
+    /// What became of the run. The report has no name of the scenario, no seed and no time on the
+    /// wall yet.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        report::report(&self.world, &self.outcome)
+    }
+
+    /// Takes the logs of the tasks, if the plan asked for some.
+    #[must_use]
+    pub fn take_rows(&self) -> Vec<Row> {
+        self.world.take_rows()
+    }
+}

@@ -1,0 +1,20 @@
+//! A scenario on real CPUs: one interpreter of the tasks' programs for every host that has a clock
+//! on the wall.
+//!
+//! A task is the future of `play`. A host is a `Stage`: it has the clock, the sleeps, and the
+//! scheduler that is asked for policies. What tasks share is the `World`'s. Work is spinning: CPU
+//! time until the thread's own CPU clock has advanced by so much, which stands still while the
+//! thread is preempted, on either host.
+//!
+//! The end of the run is known to all tasks: none sleeps or spins beyond it, and who waits for
+//! another is woken then.
+
+mod player;
+mod spin;
+mod stage;
+mod world;
+
+pub(crate) use player::{TaskStats, play};
+pub(crate) use stage::Stage;
+pub(crate) use world::{Known, NewTask, Section, World};
+pub use world::{Plan, Watch};

@@ -1,0 +1,257 @@
+//! The interpreter: a task's program, step by step, to its end or to the end of the run.
+
+use super::spin;
+use super::stage::Stage;
+use super::world::{NewTask, World};
+use crate::clock::cpu_time;
+use crate::sync::Arc;
+use rand_pcg::Pcg64Mcg;
+use runyard_engine::attr::{Attr, GroupId};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_report::Histogram;
+use runyard_workload::cursor::{Cursor, Next, Period};
+use runyard_workload::draw::Draw;
+use runyard_workload::log::{Log, Row};
+use runyard_workload::scenario::{Phase, SpecId, Step, TaskSpec, TimerRef};
+
+/// What a task saw of itself.
+#[derive(Debug, Default)]
+pub(crate) struct TaskStats {
+    /// How many times it was woken up, its start being one, and how much later it went on.
+    pub(crate) latency: Histogram,
+    /// How many times it asked to be woken by a timer, and was.
+    pub(crate) timers: (u64, u64),
+    /// How many times it yielded.
+    pub(crate) yields: u64,
+    /// Its thread's CPU time when it began.
+    pub(crate) cpu_at_start: Nanos,
+    /// The task groups that it went to, and its thread's CPU time when it did.
+    pub(crate) moves: Vec<(GroupId, Nanos)>,
+}
+
+/// Runs the program of one task to its end, or to the end of the run.
+pub(crate) async fn play<S: Stage>(stage: S, world: Arc<World>, new: NewTask) -> TaskStats {
+    let task = new.task;
+    let mut player = Player::new(stage, world, new);
+    let ended = player.begin().await && player.run().await;
+    let rows = std::mem::take(&mut player.rows);
+    player.world.leave(task, player.stage.now(), ended, rows);
+    player.stats
+}
+
+/// What became of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    GoOn,
+    /// The program or the run is over.
+    Stop,
+}
+
+struct Player<S> {
+    stage: S,
+    world: Arc<World>,
+    task: TaskId,
+    spec: SpecId,
+    begin: Time,
+    timer_zero: Time,
+    /// When its own periodic timers are due next.
+    timers: Vec<Option<Time>>,
+    attr: Attr,
+    draws: Pcg64Mcg,
+    /// Its log, if one is asked for, and the rounds that are over.
+    log: Option<Log>,
+    rows: Vec<Row>,
+    stats: TaskStats,
+}
+
+impl<S: Stage> Player<S> {
+    fn new(stage: S, world: Arc<World>, new: NewTask) -> Player<S> {
+        let NewTask { task, spec, begin, timer_zero, attr, draws, .. } = new;
+        let (timers, rows, stats) = (Vec::new(), Vec::new(), TaskStats::default());
+        let log = world.log.then(|| Log::new(task, &world.scenario));
+        Player {
+            stage,
+            world,
+            task,
+            spec,
+            begin,
+            timer_zero,
+            timers,
+            attr,
+            draws,
+            log,
+            rows,
+            stats,
+        }
+    }
+
+    /// Waits for its start; `false` if the run is over before.
+    async fn begin(&mut self) -> bool {
+        let begin = self.begin.min(self.world.end());
+        self.stage.sleep_until(begin, self.slack()).await;
+        self.stats.cpu_at_start = cpu_time();
+        let starts = self.begin < self.world.end();
+        if starts {
+            self.went_on(self.begin);
+        }
+        starts && !self.is_over()
+    }
+
+    /// Whether the program came to its end.
+    async fn run(&mut self) -> bool {
+        let world = self.world.clone();
+        let spec = world.spec(self.spec);
+        let mut cursor = Cursor::default();
+        while !self.is_over() {
+            let next = cursor.go_on(spec);
+            if let Some(log) = &mut self.log {
+                let ended = log.comes_to(&next, cursor.place(), self.stage.now());
+                self.rows.extend(ended);
+            }
+            let then = match next {
+                Next::Phase(phase) => self.begin_phase(spec, phase),
+                Next::Step(step) => {
+                    if let Some(watch) = world.watch() {
+                        watch.step(self.task, cursor.place().step - 1, self.stage.now());
+                    }
+                    self.take_step(step).await
+                }
+                Next::End => Then::Stop,
+            };
+            if then == Then::Stop {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Applies the properties of a phase, those that are others than before.
+    fn begin_phase(&mut self, spec: &TaskSpec, phase: &Phase) -> Then {
+        let new = spec.attr_in(phase, &self.attr, self.world.all());
+        if new == self.attr {
+            return Then::GoOn;
+        }
+        self.world.set_prio(self.task, new.policy.rt_prio());
+        let applied = self.stage.apply(&new, &self.attr);
+        if new.group != self.attr.group {
+            self.stats.moves.push((new.group, cpu_time()));
+        }
+        self.attr = new;
+        self.unless_refused(applied)
+    }
+
+    async fn take_step(&mut self, step: &Step) -> Then {
+        match *step {
+            Step::Run(draw) => {
+                let span = self.run_of(draw);
+                spin::work(&self.stage, &self.world, span);
+            }
+            Step::Runtime(draw) => {
+                let until = self.stage.now() + self.run_of(draw);
+                spin::until(&self.stage, &self.world, until);
+            }
+            Step::Memory(span) => spin::work(&self.stage, &self.world, span),
+            Step::Sleep(draw) => {
+                let at = self.stage.now() + draw.sample(&mut self.draws);
+                self.sleep_until(at).await;
+            }
+            Step::Timer { timer, period, mode } => {
+                let (span, now) = (period.sample(&mut self.draws), self.stage.now());
+                let zero = self.timer_zero;
+                let next = self.with_period(timer, |last| {
+                    let next = Period::after(last.unwrap_or(zero), span, mode, now);
+                    *last = Some(next.kept);
+                    next
+                });
+                if let Some(log) = &mut self.log {
+                    log.timer(span, next);
+                }
+                if !next.missed {
+                    self.sleep_until(next.due).await;
+                }
+            }
+            Step::Yield => {
+                self.stats.yields += 1;
+                self.stage.yield_now().await;
+            }
+            Step::Exit => return Then::Stop,
+            Step::Fork(spec) => {
+                let forked = self.world.fork(spec, (self.spec, &self.attr), self.stage.now());
+                let started = forked.and_then(|new| {
+                    let task = new.task;
+                    self.stage.start(new).inspect_err(|_| self.world.unborn(task))
+                });
+                return self.unless_refused(started);
+            }
+            ref shared => {
+                let now = self.stage.now();
+                let waits = self.world.take_shared_step(self.task, shared, now);
+                if let Some(told) = waits
+                    && let Some(since) = told.await
+                {
+                    self.went_on(since);
+                }
+            }
+        }
+        Then::GoOn
+    }
+
+    /// How long a `run` or a `runtime` that begins is to take.
+    fn run_of(&mut self, draw: Draw) -> Nanos {
+        let span = draw.sample(&mut self.draws);
+        if let Some(log) = &mut self.log {
+            log.run(span);
+        }
+        span
+    }
+
+    async fn sleep_until(&mut self, at: Time) {
+        self.stats.timers.0 += 1;
+        self.stage.sleep_until(at.min(self.world.end()), self.slack()).await;
+        if at < self.world.end() {
+            self.stats.timers.1 += 1;
+            self.went_on(at);
+        }
+    }
+
+    /// Changes the beginning of a timer's current period.
+    fn with_period<T>(
+        &mut self,
+        timer: TimerRef,
+        change: impl FnOnce(&mut Option<Time>) -> T,
+    ) -> T {
+        match timer {
+            TimerRef::Shared(id) => self.world.with_period(id, change),
+            TimerRef::Unique(nth) => {
+                let nth = nth as usize;
+                self.timers.resize(self.timers.len().max(nth + 1), None);
+                change(&mut self.timers[nth])
+            }
+        }
+    }
+
+    fn unless_refused(&self, what: Result<(), String>) -> Then {
+        match what {
+            Ok(()) => Then::GoOn,
+            Err(why) => {
+                self.world.refuse(why);
+                Then::Stop
+            }
+        }
+    }
+
+    /// It executes again, which it could have done since `since`.
+    fn went_on(&mut self, since: Time) {
+        let late = self.stage.now().since(since.min(self.stage.now()));
+        self.stats.latency.record(late);
+    }
+
+    fn slack(&self) -> Nanos {
+        if self.attr.policy.rt_prio().is_some() { Nanos::ZERO } else { self.attr.slack }
+    }
+
+    fn is_over(&self) -> bool {
+        self.world.is_over(self.stage.now())
+    }
+}

@@ -1,0 +1,425 @@
+//! What the tasks of a run share: the scenario's objects, who waits, and whether the run is over.
+//!
+//! One lock, held for microseconds and never across an await, a wake-up, or anything else that can
+//! block; all accesses of tasks go through [`World::with_shared`], within the host's [`Section`]. The
+//! wakers that a step has to call are collected under the lock and called without it.
+//!
+//! A task that waits is `Waiting` in the shared state; its waker there is set by the [`Told`] that it
+//! awaits. Whoever wakes it makes it `Woken`, notes when, and takes the waker: so a wake-up before
+//! the await is not lost, and one is told once.
+//!
+//! A run without a duration ends with its last task, or when every task waits for another: nobody
+//! is left who could wake them.
+
+use crate::sync::{Arc, AtomicBool, Changed, Mutex, Ordering, lock};
+use rand_pcg::Pcg64Mcg;
+use runyard_engine::attr::{Attr, GroupId, LatencyNice, Policy, RtPrio};
+use runyard_engine::cpu::CpuSet;
+use runyard_engine::task::TaskId;
+use runyard_engine::time::Time;
+use runyard_workload::Scenario;
+use runyard_workload::draw::{Stream, stream};
+use runyard_workload::log::Row;
+use runyard_workload::objects::{Objects, Sharing};
+use runyard_workload::scenario::{ObjectId, SpecId, Step, TaskSpec};
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// How many tasks there may be, those that are forked included; as many as in a scenario.
+const MAX_TASKS: usize = 1_000_000;
+
+/// How a host keeps a task that has the lock of the world from being stopped for long with it.
+pub(crate) trait Section: Debug + Send + Sync {
+    /// Runs `access`.
+    fn run(&self, access: &mut dyn FnMut());
+
+    /// Wakes these: none of them waits until the waker, too, waits for something.
+    fn wake(&self, woken: Vec<Waker>) {
+        woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The tasks, and what they share.
+    pub scenario: Scenario,
+    /// All random draws follow from this.
+    pub seed: u64,
+    /// Is told of every step, if there is one.
+    pub watch: Option<Arc<dyn Watch>>,
+    /// Whether the tasks keep logs.
+    pub log: bool,
+}
+
+/// Sees tasks take their steps. It is called by the task, which can be stopped in the call: what
+/// one task's call locks, no other's may.
+pub trait Watch: Debug + Send + Sync {
+    /// `task` takes the step of this number in its phase.
+    fn step(&self, task: TaskId, step: usize, now: Time);
+}
+
+/// A run, as its tasks and its host see it.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) scenario: Scenario,
+    seed: u64,
+    watch: Option<Arc<dyn Watch>>,
+    pub(crate) log: bool,
+    all: CpuSet,
+    /// Set once, when nobody is to go on; a task sees it at its next step at the latest.
+    over: AtomicBool,
+    shared: Mutex<SharedState>,
+    section: Box<dyn Section>,
+    /// The host waits here for the end.
+    ended: Changed,
+}
+
+/// What a task is born with.
+#[derive(Clone, Debug)]
+pub(crate) struct NewTask {
+    pub(crate) task: TaskId,
+    pub(crate) spec: SpecId,
+    pub(crate) name: String,
+    pub(crate) attr: Attr,
+    /// When it is to begin.
+    pub(crate) begin: Time,
+    /// Where its periodic timers start: its delay after the run's start.
+    pub(crate) timer_zero: Time,
+    pub(crate) draws: Pcg64Mcg,
+}
+
+/// What is known of a task, in the order of the report.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) name: String,
+    /// The thread object whose program it runs.
+    pub(crate) thread: String,
+    /// The policy, the task group and the latency nice with which it began.
+    pub(crate) policy: Policy,
+    pub(crate) group: GroupId,
+    pub(crate) latency_nice: LatencyNice,
+    /// When it came into being, and when it was over.
+    pub(crate) life: (Time, Time),
+    prio: Option<RtPrio>,
+    state: State,
+}
+
+/// Whether a task waits for another.
+#[derive(Clone, Debug)]
+enum State {
+    Awake,
+    /// It waits, and this is how to wake it, once it has said so.
+    Waiting(Option<Waker>),
+    /// It waited until then.
+    Woken(Time),
+}
+
+#[derive(Debug)]
+struct SharedState {
+    objects: Objects,
+    tasks: Vec<Known>,
+    /// How many forks each thread object has had.
+    forks: Vec<u32>,
+    /// How many tasks are not over, and how many of them wait for another.
+    alive: usize,
+    waiting: usize,
+    /// What the host was refused first.
+    refused: Option<String>,
+    /// When the step is taken that the state is locked for, and whom it wakes.
+    now: Time,
+    wakers: Vec<Waker>,
+    /// When a task last did something that concerns others; its end is that too.
+    latest: Time,
+    /// The logs of the tasks that are over.
+    logs: Vec<Vec<Row>>,
+}
+
+impl World {
+    /// A world with the tasks that exist from the start, on CPUs `0..cpus`.
+    pub(crate) fn new(
+        plan: Plan,
+        cpus: usize,
+        section: impl Section + 'static,
+    ) -> (Arc<World>, Vec<NewTask>) {
+        let Plan { scenario, seed, watch, log } = plan;
+        let shared = SharedState {
+            objects: Objects::new(&scenario.objects),
+            tasks: Vec::new(),
+            forks: vec![0; scenario.tasks.len()],
+            alive: 0,
+            waiting: 0,
+            refused: None,
+            now: Time::ZERO,
+            wakers: Vec::new(),
+            latest: Time::ZERO,
+            logs: Vec::new(),
+        };
+        let world = World {
+            scenario,
+            seed,
+            watch,
+            log,
+            all: CpuSet::first(cpus),
+            over: AtomicBool::new(false),
+            shared: Mutex::new(shared),
+            section: Box::new(section),
+            ended: Changed::default(),
+        };
+        let instance = |(id, nth, name): (SpecId, u32, String)| {
+            let attr = world.spec(id).first_attr(&world.all);
+            let draws = (Stream::Task(id, nth), Time::ZERO);
+            world.create(&mut lock(&world.shared), (id, name, attr), draws)
+        };
+        let tasks = world.scenario.instances().map(instance).collect();
+        (Arc::new(world), tasks)
+    }
+
+    /// A thread object.
+    pub(crate) fn spec(&self, id: SpecId) -> &TaskSpec {
+        &self.scenario.tasks[id.0 as usize]
+    }
+
+    /// All CPUs of the run.
+    pub(crate) fn all(&self) -> &CpuSet {
+        &self.all
+    }
+
+    /// Who is told of every step.
+    pub(crate) fn watch(&self) -> Option<&dyn Watch> {
+        self.watch.as_deref()
+    }
+
+    /// When the run ends at the latest.
+    pub(crate) fn end(&self) -> Time {
+        self.scenario.duration.map_or(Time::MAX, |duration| Time::ZERO + duration)
+    }
+
+    pub(crate) fn is_over(&self, now: Time) -> bool {
+        now >= self.end() || self.over.load(Ordering::Acquire)
+    }
+
+    /// Takes a step of `task` that concerns others. What it has to await, if it has to wait.
+    pub(crate) fn take_shared_step(
+        self: &Arc<World>,
+        task: TaskId,
+        step: &Step,
+        now: Time,
+    ) -> Option<Told> {
+        self.with_shared(|shared| {
+            shared.now = now;
+            shared.latest = shared.latest.max(now);
+            shared.take_shared_step(task, step)?;
+            shared.tasks[task.index()].state = State::Waiting(None);
+            shared.waiting += 1;
+            Some(Told { world: self.clone(), task })
+        })
+    }
+
+    /// Changes the beginning of the current period of a shared timer.
+    pub(crate) fn with_period<T>(
+        &self,
+        timer: ObjectId,
+        change: impl FnOnce(&mut Option<Time>) -> T,
+    ) -> T {
+        self.with_shared(|shared| change(shared.objects.period_mut(timer)))
+    }
+
+    pub(crate) fn set_prio(&self, task: TaskId, prio: Option<RtPrio>) {
+        self.with_shared(|shared| shared.tasks[task.index()].prio = prio);
+    }
+
+    /// A new task, which begins at once, or when its delay since the start of the run is over. It is
+    /// forked by a task that runs the program of `parent`, and for which `asked` was asked last.
+    pub(crate) fn fork(
+        &self,
+        id: SpecId,
+        (parent, asked): (SpecId, &Attr),
+        now: Time,
+    ) -> Result<NewTask, String> {
+        self.with_shared(|shared| {
+            if shared.tasks.len() >= MAX_TASKS {
+                return Err(format!("{MAX_TASKS} tasks exist, and one more is forked"));
+            }
+            let nth = shared.forks[id.0 as usize];
+            shared.forks[id.0 as usize] += 1;
+            let name = format!("{}-{nth:04}", self.spec(id).name);
+            let attr = self.spec(id).forked_attr(&self.all, self.spec(parent), asked);
+            Ok(self.create(shared, (id, name, attr), (Stream::Fork(id, nth), now)))
+        })
+    }
+
+    fn create(
+        &self,
+        shared: &mut SharedState,
+        (id, name, attr): (SpecId, String, Attr),
+        (draws, now): (Stream, Time),
+    ) -> NewTask {
+        let task = TaskId(shared.tasks.len() as u64);
+        let spec = self.spec(id);
+        let mut draws = stream(self.seed, draws);
+        let timer_zero = Time::ZERO + spec.delay.sample(&mut draws);
+        shared.tasks.push(Known {
+            name: name.clone(),
+            thread: spec.name.clone(),
+            policy: attr.policy,
+            group: attr.group,
+            latency_nice: attr.latency_nice,
+            life: (now, Time::MAX),
+            prio: attr.policy.rt_prio(),
+            state: State::Awake,
+        });
+        shared.alive += 1;
+        let begin = timer_zero.max(now);
+        NewTask { task, spec: id, name, attr, begin, timer_zero, draws }
+    }
+
+    /// A task is over: its program `ended`, or the run did before. These are its rounds.
+    pub(crate) fn leave(&self, task: TaskId, now: Time, ended: bool, rows: Vec<Row>) {
+        self.with_shared(|shared| {
+            shared.alive -= 1;
+            shared.logs.push(rows);
+            if ended {
+                shared.tasks[task.index()].life.1 = now;
+                shared.latest = shared.latest.max(now);
+            }
+        });
+    }
+
+    /// A task that was to start did not.
+    pub(crate) fn unborn(&self, task: TaskId) {
+        self.leave(task, Time::ZERO, false, Vec::new());
+    }
+
+    /// The host was refused something: the run is over.
+    pub(crate) fn refuse(&self, why: String) {
+        self.with_shared(|shared| _ = shared.refused.get_or_insert(why));
+        self.finish();
+    }
+
+    /// What the host was refused, if it was.
+    pub(crate) fn refused(&self) -> Option<String> {
+        self.with_shared(|shared| shared.refused.clone())
+    }
+
+    /// When the run ended: as said, or when nobody could go on.
+    pub(crate) fn ended(&self) -> Time {
+        self.with_shared(|shared| if self.end() < Time::MAX { self.end() } else { shared.latest })
+    }
+
+    /// What is known of all tasks by now.
+    pub(crate) fn known(&self) -> Vec<Known> {
+        self.with_shared(|shared| shared.tasks.clone())
+    }
+
+    /// Takes the logs of a run that is over, one task's after the other's.
+    pub(crate) fn take_rows(&self) -> Vec<Row> {
+        let logs = self.with_shared(|shared| std::mem::take(&mut shared.logs));
+        logs.into_iter().flatten().collect()
+    }
+
+    /// Waits for the end of the run, and sees to it that no task goes on after it.
+    pub(crate) fn wait(&self, now: impl Fn() -> Time) {
+        let mut shared = lock(&self.shared);
+        while !self.is_over(now()) && (shared.alive > 0 || self.end() < Time::MAX) {
+            shared = if self.end() < Time::MAX {
+                let left = Duration::from_nanos(self.end().since(now().min(self.end())).0);
+                self.ended.wait_for(shared, left)
+            } else {
+                self.ended.wait(shared)
+            };
+        }
+        drop(shared);
+        self.finish();
+    }
+
+    /// The run is over for whoever still waits.
+    pub(crate) fn finish(&self) {
+        self.over.store(true, Ordering::Release);
+        self.with_shared(|shared| {
+            for task in &mut shared.tasks {
+                if let State::Waiting(waker) = &mut task.state {
+                    shared.wakers.extend(waker.take());
+                }
+            }
+        });
+        self.ended.tell_all();
+    }
+
+    /// All that is done with what tasks share is done here.
+    fn with_shared<T>(&self, access: impl FnOnce(&mut SharedState) -> T) -> T {
+        let mut access = Some(access);
+        let mut result = None;
+        self.section.run(&mut || {
+            let Some(access) = access.take() else { return };
+            let mut shared = lock(&self.shared);
+            let value = access(&mut shared);
+            let stuck = self.end() == Time::MAX && shared.alive == shared.waiting;
+            result = Some((value, stuck, std::mem::take(&mut shared.wakers)));
+        });
+        let (value, stuck, wakers) = result.expect("a section runs what it is given");
+        if !wakers.is_empty() {
+            self.section.wake(wakers);
+        }
+        if stuck && !self.over.load(Ordering::Acquire) {
+            self.finish();
+        }
+        value
+    }
+}
+
+impl Sharing for SharedState {
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    fn objects_mut(&mut self) -> &mut Objects {
+        &mut self.objects
+    }
+
+    fn rt_prio(&self, task: TaskId) -> Option<RtPrio> {
+        self.tasks[task.index()].prio
+    }
+
+    fn wake(&mut self, _: TaskId, woken: TaskId) {
+        let woken = &mut self.tasks[woken.index()].state;
+        let State::Waiting(waker) = std::mem::replace(woken, State::Woken(self.now)) else {
+            unreachable!("who is to be woken waits");
+        };
+        self.wakers.extend(waker);
+        self.waiting -= 1;
+    }
+}
+
+/// Is ready when the task is woken by another, with when that was; with `None` if the run is over.
+#[derive(Debug)]
+pub(crate) struct Told {
+    world: Arc<World>,
+    task: TaskId,
+}
+
+impl Future for Told {
+    type Output = Option<Time>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Time>> {
+        self.world.with_shared(|shared| {
+            let state = &mut shared.tasks[self.task.index()].state;
+            match state {
+                State::Woken(since) => {
+                    let since = *since;
+                    *state = State::Awake;
+                    Poll::Ready(Some(since))
+                }
+                State::Waiting(_) if self.world.over.load(Ordering::Acquire) => Poll::Ready(None),
+                State::Waiting(waker) => {
+                    *waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+                State::Awake => unreachable!("a task that awaits waits"),
+            }
+        })
+    }
+}

@@ -1,0 +1,452 @@
+//! Timers that are cancelled in time: does the greedy walk save wake-ups then, or cost some?
+//!
+//! A model of the queue of one CPU, which is the engine's own, and of nothing else: no tick, no task. The
+//! CPU is busy and idle in turn, whatever its timers do; timers are armed at random moments. What is
+//! counted is what either walk asks of the CPU: interrupts while it is busy, interrupts of its sleep, and
+//! timers that are run.
+//!
+//! The document hopes that a timer which keeps others waiting "could be deleted before it expires". But
+//! one that is run early can no longer be cancelled itself: it is *needless* if it would have been before
+//! it closed. So it matters when timers are cancelled:
+//! * *before* they open, like timeouts of what succeeds soon: no walk ever runs them;
+//! * *inside* their windows, like timeouts of what takes a little longer than thought.
+//!
+//! Where slacks are equal, an interrupt takes all that is open, so that the interrupts are the fewest
+//! that hit all windows; the greedy walk leaves fewer windows to be hit, and cannot need more. Where
+//! slacks differ that is measured, not proven.
+
+use crate::claims::{Claim, ClaimVerdict};
+use crate::figure::Figure;
+use rayon::prelude::*;
+use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::{TimerId, TimerQueue, Token, Window};
+use runyard_workload::draw::{Draw, Stream, below, stream};
+use std::fmt::Write as _;
+
+/// How long the CPU is busy and idle: the cycle of the document's tasks.
+const BUSY: Draw = Draw::Uniform(Nanos::from_micros(3_900), Nanos::from_micros(4_100));
+const IDLE: Draw = Draw::Exponential(Nanos::from_millis(1));
+
+/// How many timers are armed, how long after one another, and how soon they open.
+const TIMERS: usize = 10_000;
+const APART: Draw = Draw::Exponential(Nanos::from_millis(2));
+const AHEAD: Draw = Draw::Uniform(Nanos::from_millis(1), Nanos::from_millis(20));
+
+/// The slack of every other timer where slacks differ.
+const LITTLE: Nanos = Nanos::from_micros(50);
+
+/// What is armed with which slack, all the same or every other timer with [`LITTLE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slack {
+    most: Nanos,
+    mixed: bool,
+}
+
+const SLACKS: [Slack; 7] = [
+    Slack { most: LITTLE, mixed: false },
+    Slack { most: Nanos::from_millis(1), mixed: false },
+    SAME,
+    Slack { most: Nanos::from_millis(100), mixed: false },
+    Slack { most: Nanos::from_millis(1), mixed: true },
+    MIXED,
+    Slack { most: Nanos::from_millis(100), mixed: true },
+];
+
+/// The document's much slack, of all timers and of half of them.
+const SAME: Slack = Slack { most: Nanos::from_millis(10), mixed: false };
+const MIXED: Slack = Slack { most: Nanos::from_millis(10), mixed: true };
+
+/// How many timers are cancelled that are shown, in per cent.
+const SHARES: [u64; 6] = [0, 10, 25, 50, 75, 90];
+const HALF: u64 = 50;
+
+/// Between the shares at which it is tried whether the walk pays.
+const STEP: usize = 5;
+
+/// When the timers are cancelled that are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    Before,
+    Inside,
+}
+
+/// How the timers of a run are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Setting {
+    slack: Slack,
+    when: When,
+    /// How many are cancelled, in per cent.
+    share: u64,
+}
+
+/// What came of one kind of slack.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    slack: Slack,
+    /// At each of [`SHARES`], of timers cancelled before they open, and inside their windows.
+    before: Vec<Both>,
+    inside: Vec<Both>,
+    /// How many are cancelled inside at the least for more to run needlessly than interrupts are saved.
+    dear: Option<u64>,
+}
+
+/// What the walks made of the same timers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Both {
+    regular: Tally,
+    greedy: Tally,
+}
+
+/// What a walk came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    /// Interrupts of a busy CPU, and of an idle one.
+    busy: u64,
+    idle: u64,
+    /// Timers that were run though they would have been cancelled before they closed.
+    needless: u64,
+    /// All that were run.
+    run: u64,
+}
+
+/// All rows, on all cores.
+pub(super) fn rows() -> Vec<Row> {
+    SLACKS.into_par_iter().map(Row::of).collect()
+}
+
+/// Two tables of them.
+pub(super) fn text(rows: &[Row]) -> String {
+    let mut text = format!(
+        "a model of one CPU, 4 ms busy and 1 ms idle, with {TIMERS} timers of which some are cancelled\n\
+         before they open: interrupts of the busy CPU + of the idle one, regular > greedy walk\n{:24}",
+        ""
+    );
+    let shown = [0, 3, 5];
+    for share in shown.map(|at| SHARES[at]) {
+        let _ = write!(text, "{:>28}", format!("{share} % cancelled"));
+    }
+    for row in rows {
+        let _ = write!(text, "\n{:24}", row.slack.name());
+        for both in shown.map(|at| row.before[at]) {
+            let Both { regular, greedy } = both;
+            let cell =
+                format!("{}+{} > {}+{}", regular.busy, regular.idle, greedy.busy, greedy.idle);
+            let _ = write!(text, "{cell:>28}");
+        }
+    }
+    let _ = write!(
+        text,
+        "\n\ninside their windows: interrupts that the greedy walk saves / timers that it alone runs \
+         needlessly\n{:24}",
+        ""
+    );
+    for share in SHARES {
+        let _ = write!(text, "{:>13}", format!("{share} %"));
+    }
+    text += "    costs more\n";
+    for row in rows {
+        let _ = write!(text, "{:24}", row.slack.name());
+        for both in &row.inside {
+            let _ = write!(text, "{:>13}", format!("{} / {}", both.saved(), both.needless()));
+        }
+        let dear = row.dear.map_or("never".to_owned(), |share| format!("from {share} %"));
+        let _ = writeln!(text, "    {dear}");
+    }
+    text
+}
+
+/// What holds of them.
+pub(super) fn claims(rows: &[Row]) -> Vec<Claim> {
+    let [same, mixed] = [SAME, MIXED]
+        .map(|slack| rows.iter().find(|row| row.slack == slack).expect("it is among the slacks"));
+    let at = |share| SHARES.iter().position(|&it| it == share).expect("it is shown");
+    let (none, half) = (at(0), at(HALF));
+    let claim = |what: &str, unit: &'static str, figures: [Option<u64>; 2], verdict| {
+        let what = format!("one CPU, {what}");
+        let [before, after] = figures.map(|figure| figure.map(|figure| figure as f64));
+        Figure { what: &what, unit, before: None, after: None }.claim(before, after, verdict)
+    };
+    let interrupts = |both: Both| [both.regular, both.greedy].map(|it| Some(it.interrupts()));
+    let all = |so: fn(&Row) -> bool| ClaimVerdict::of(rows.iter().all(so));
+    // Where slacks differ it is so in this model, but need not be.
+    let never_more: fn(&Row) -> bool =
+        |row| row.slack.mixed || row.before.iter().chain(&row.inside).all(|both| both.saved() >= 0);
+    let unblocked = mixed.before[half].saved() > mixed.before[none].saved();
+    let needless =
+        [same.inside[half].regular, same.inside[half].greedy].map(|it| Some(it.needless));
+    vec![
+        claim(
+            "slack 10 ms, none cancelled",
+            "interrupts",
+            interrupts(same.before[none]),
+            all(never_more),
+        ),
+        claim(
+            "slack 10 ms or 50 us, half cancelled before",
+            "interrupts",
+            interrupts(mixed.before[half]),
+            ClaimVerdict::of(unblocked),
+        ),
+        claim(
+            "slack 10 ms, half cancelled inside",
+            "interrupts",
+            interrupts(same.inside[half]),
+            all(never_more),
+        ),
+        claim(
+            "slack 10 ms, half cancelled inside",
+            "needless timers",
+            needless,
+            ClaimVerdict::Shown,
+        ),
+        claim(
+            "slack 10 ms: cancelled inside, from which more is needless than saved",
+            "%",
+            [None, same.dear],
+            ClaimVerdict::Shown,
+        ),
+    ]
+}
+
+impl Slack {
+    fn name(self) -> String {
+        let most = match self.most.0 {
+            span if span < 1_000_000 => format!("{} us", span / 1_000),
+            span => format!("{} ms", span / 1_000_000),
+        };
+        let or = if self.mixed { " or 50 us" } else { "" };
+        format!("slack {most}{or}")
+    }
+}
+
+impl Row {
+    fn of(slack: Slack) -> Row {
+        let run = |when, share| Setting { slack, when, share }.run(1);
+        let all = |when| SHARES.iter().map(|&share| run(when, share)).collect();
+        let pays = |both: Both| both.needless() <= both.saved();
+        let dear = (0..=100).step_by(STEP).skip(1).find(|&share| !pays(run(When::Inside, share)));
+        Row { slack, before: all(When::Before), inside: all(When::Inside), dear }
+    }
+}
+
+impl Both {
+    /// Interrupts that only the regular walk needs.
+    fn saved(self) -> i64 {
+        self.regular.interrupts() as i64 - self.greedy.interrupts() as i64
+    }
+
+    /// Timers that only the greedy walk runs needlessly.
+    fn needless(self) -> i64 {
+        self.greedy.needless as i64 - self.regular.needless as i64
+    }
+}
+
+impl Tally {
+    fn interrupts(self) -> u64 {
+        self.busy + self.idle
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Timer {
+    window: Window,
+    cancelled: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Happens {
+    Arm(usize),
+    Cancel(usize),
+    Idle,
+    Busy,
+}
+
+/// What happens to the queue whichever walk there is.
+#[derive(Clone, Debug)]
+struct Trace {
+    timers: Vec<Timer>,
+    events: Vec<(Time, Happens)>,
+}
+
+impl Setting {
+    fn trace(self, seed: u64) -> Trace {
+        let mut draws = stream(seed, Stream::Order);
+        let (mut timers, mut events) = (Vec::new(), Vec::new());
+        let mut now = Time::ZERO;
+        for nth in 0..TIMERS {
+            now = now + APART.sample(&mut draws);
+            let soft = now + AHEAD.sample(&mut draws);
+            let little = self.slack.mixed && nth % 2 == 1;
+            let slack = if little { LITTLE } else { self.slack.most };
+            // Both are drawn whatever becomes of them: a share moves nothing else.
+            let (chance, part) = (below(&mut draws, 100), below(&mut draws, slack.0));
+            let early = below(&mut draws, soft.since(now).0);
+            let at = match self.when {
+                When::Before => now + Nanos(early),
+                When::Inside => soft + Nanos(part),
+            };
+            let cancelled = (chance < self.share).then_some(at);
+            timers.push(Timer { window: Window { soft, hard: soft + slack }, cancelled });
+            events.push((now, Happens::Arm(nth)));
+            events.extend(cancelled.map(|at| (at, Happens::Cancel(nth))));
+        }
+        let mut turn = Time::ZERO;
+        while turn < now {
+            turn = turn + BUSY.sample(&mut draws);
+            events.push((turn, Happens::Idle));
+            turn = turn + IDLE.sample(&mut draws);
+            events.push((turn, Happens::Busy));
+        }
+        events.sort_by_key(|&(at, _)| at);
+        Trace { timers, events }
+    }
+
+    fn run(self, seed: u64) -> Both {
+        let trace = self.trace(seed);
+        let [regular, greedy] = [false, true].map(|greedy| Cpu::new(&trace, greedy).run());
+        Both { regular, greedy }
+    }
+}
+
+struct Cpu<'t> {
+    trace: &'t Trace,
+    greedy: bool,
+    queue: TimerQueue,
+    ids: Vec<Option<TimerId>>,
+    is_idle: bool,
+    tally: Tally,
+}
+
+impl Cpu<'_> {
+    fn new(trace: &Trace, greedy: bool) -> Cpu<'_> {
+        let ids = vec![None; trace.timers.len()];
+        Cpu {
+            trace,
+            greedy,
+            queue: TimerQueue::default(),
+            ids,
+            is_idle: false,
+            tally: Tally::default(),
+        }
+    }
+
+    fn run(mut self) -> Tally {
+        for &(at, what) in &self.trace.events {
+            while self.queue.first() < at {
+                self.interrupt(self.queue.first());
+            }
+            match what {
+                Happens::Arm(nth) => {
+                    let window = self.trace.timers[nth].window;
+                    self.ids[nth] = Some(self.queue.arm(window, Token(nth as u64)));
+                }
+                Happens::Cancel(nth) => {
+                    let id = self.ids[nth].expect("it was armed before");
+                    self.queue.cancel(id);
+                }
+                Happens::Busy => self.is_idle = false,
+                Happens::Idle => {
+                    self.is_idle = true;
+                    self.walk(at, false);
+                }
+            }
+        }
+        self.tally
+    }
+
+    fn interrupt(&mut self, now: Time) {
+        match self.is_idle {
+            true => self.tally.idle += 1,
+            false => self.tally.busy += 1,
+        }
+        self.walk(now, true);
+    }
+
+    /// The walk of an interrupt, or that of a CPU that goes idle, of which the regular one has none.
+    fn walk(&mut self, now: Time, interrupted: bool) {
+        while let Some(expiry) = interrupted.then(|| self.queue.take_expired(now)).flatten() {
+            self.count(expiry.token);
+        }
+        while let Some(expiry) =
+            (self.greedy && self.is_idle).then(|| self.queue.take_open(now)).flatten()
+        {
+            self.count(expiry.token);
+        }
+    }
+
+    fn count(&mut self, token: Token) {
+        self.tally.run += 1;
+        let timer = &self.trace.timers[token.0 as usize];
+        self.tally.needless += u64::from(timer.cancelled.is_some());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn us(us: u64) -> Time {
+        Time::ZERO + Nanos::from_micros(us)
+    }
+
+    /// A timer that is armed at once, and cancelled at `cancelled` if at all.
+    fn timer(soft: u64, hard: u64, cancelled: Option<u64>) -> Timer {
+        let window = Window { soft: us(soft), hard: us(hard) };
+        Timer { window, cancelled: cancelled.map(us) }
+    }
+
+    /// What both walks make of these, on a CPU that is busy until it is idle from one to another.
+    fn walked(timers: &[Timer], idle: (u64, u64)) -> Both {
+        let armed = (0..timers.len()).map(|nth| (us(0), Happens::Arm(nth)));
+        let cancelled = timers.iter().enumerate();
+        let cancelled = cancelled
+            .filter_map(|(nth, timer)| timer.cancelled.map(|at| (at, Happens::Cancel(nth))));
+        let turns = [(us(idle.0), Happens::Idle), (us(idle.1), Happens::Busy)];
+        let end = [(us(1_000_000), Happens::Busy)];
+        let mut events: Vec<_> = armed.chain(cancelled).chain(turns).chain(end).collect();
+        events.sort_by_key(|&(at, _)| at);
+        let trace = Trace { timers: timers.to_vec(), events };
+        let [regular, greedy] = [false, true].map(|greedy| Cpu::new(&trace, greedy).run());
+        Both { regular, greedy }
+    }
+
+    #[test]
+    fn what_is_open_when_the_cpu_goes_idle_interrupts_nobody() {
+        let both = walked(&[timer(10, 60, None)], (20, 30));
+        assert_eq!(both.regular, Tally { busy: 1, run: 1, ..Tally::default() });
+        assert_eq!(both.greedy, Tally { run: 1, ..Tally::default() });
+    }
+
+    #[test]
+    fn what_waits_behind_a_timer_that_is_cancelled_interrupts_for_itself() {
+        // The second hides the third from the regular walk at 25.
+        let timers = [timer(22, 25, None), timer(40, 41, Some(30)), timer(21, 90, None)];
+        let both = walked(&timers, (20, 50));
+        assert_eq!((both.regular.idle, both.regular.busy), (1, 1));
+        assert_eq!((both.greedy.idle, both.greedy.busy), (1, 0));
+    }
+
+    #[test]
+    fn what_is_run_early_cannot_be_cancelled() {
+        let both = walked(&[timer(10, 60, Some(40))], (20, 30));
+        assert_eq!(both.regular, Tally::default());
+        assert_eq!(both.greedy, Tally { run: 1, needless: 1, ..Tally::default() });
+    }
+
+    #[test]
+    fn with_one_slack_there_are_never_more_interrupts() {
+        for slack in SLACKS.into_iter().filter(|slack| !slack.mixed) {
+            for (seed, share) in (1..).zip(SHARES) {
+                let both = Setting { slack, when: When::Inside, share }.run(seed);
+                assert!(both.saved() >= 0, "{slack:?}, {share} %, seed {seed}: {both:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_claimed_holds() {
+        let rows = rows();
+        let claims = claims(&rows);
+        assert!(claims.iter().all(|claim| claim.verdict.holds()), "{}", text(&rows));
+    }
+}

@@ -1,0 +1,402 @@
+//! The document's four cases, each a variant of one scenario, and how they are run.
+//!
+//! What is known of its machine is 16 logical CPUs, how busy they were, the cycle of its 16 tasks, and the
+//! slack. What is assumed:
+//! * Two sockets of four cores with two threads each, and a tick of 1 ms.
+//! * The cycle is 4 ms of computing, give or take 2.5 %, and `usleep(1000)` with the slack of 50 us in
+//!   every case: with one of 10 ms the CPUs would be a third busy, not four fifths.
+//! * The daemons are 80, eight of each of ten periods from 100 ms to 6.3 s, and compute for 100 us at a
+//!   time on average: 212 wake-ups a second. Their number is fitted to the migrations of case 1 before:
+//!   a timer that expires on a busy CPU moves its task whenever another CPU of the socket is idle.
+//! * They wait as daemons do, in `poll` or `epoll_wait`, where the kernel makes the slack at least a
+//!   thousandth of the timeout (`select_estimate_accuracy`, since 2.6.28).
+
+use super::spread::Spread;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::event::{Event, What};
+use runyard_engine::features::{Feature, Features};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_engine::topology::Topology;
+use runyard_hosts::Failure;
+use runyard_sim::{Observer, Options, Sim};
+use runyard_workload::draw::Draw;
+use runyard_workload::scenario::{Step, TaskSpec};
+use runyard_workload::{Overrides, Scenario, parse};
+
+/// The scenario, as case 2 is: cycles, hogs of which there are none, and daemons.
+const SCENARIO: &str = include_str!("../../../../scenarios/greedy-timers.json");
+const CYCLE: usize = 0;
+const HOG: usize = 1;
+const DAEMONS: usize = 2;
+
+/// How many tasks compute, one for each CPU.
+const BUSY: u32 = 16;
+
+/// A run before anything is counted: the tasks begin together on one CPU, and spread.
+const SETTLE: Nanos = Nanos::from_secs(2);
+
+/// As many as the document's (`perf stat -r 5`).
+pub(super) const SEEDS: u64 = 5;
+
+/// What the document's migrations are counted in.
+pub(super) const MINUTE: f64 = 60.0;
+
+/// The kernel's slack, unless one is asked for.
+pub(super) const DEFAULT_SLACK: Nanos = Nanos::from_micros(50);
+
+/// The other one.
+pub(super) const MUCH_SLACK: Nanos = Nanos::from_millis(10);
+
+/// `poll` makes the slack at least this part of the timeout.
+const POLL_ACCURACY: u64 = 1_000;
+
+/// What the CPUs are busy with besides the daemons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Load {
+    Nothing,
+    Cycles,
+    Hogs,
+}
+
+/// A load, and the daemons beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Case {
+    pub(super) load: Load,
+    /// Of the daemons' timers, at least.
+    pub(super) slack: Nanos,
+    /// What is not known of the document's machine.
+    pub(super) guess: Guess,
+}
+
+/// What the document does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Guess {
+    /// Daemons of each period.
+    pub(super) daemons: u32,
+    /// All periods are divided by this.
+    pub(super) hurry: u64,
+    /// What a daemon computes at a time, on average.
+    pub(super) work: Nanos,
+    /// Of the cycles' timers.
+    pub(super) cycle_slack: Nanos,
+    /// By how much a cycle's computing differs from 4 ms at most.
+    pub(super) uneven: Nanos,
+    /// Whether the daemons wait in `poll`.
+    pub(super) poll: bool,
+    pub(super) tick_hz: u32,
+    /// Nodes, cores of each, threads of each.
+    pub(super) topology: (u32, u32, u32),
+}
+
+impl Guess {
+    /// What the shipped scenario has.
+    pub(super) const SHIPPED: Guess = Guess {
+        daemons: 8,
+        hurry: 1,
+        work: Nanos::from_micros(100),
+        cycle_slack: DEFAULT_SLACK,
+        uneven: Nanos::from_micros(100),
+        poll: true,
+        tick_hz: 1_000,
+        topology: (2, 4, 2),
+    };
+}
+
+impl Case {
+    /// The document's, by their numbers there.
+    pub(super) const DOCUMENTS: [Case; 4] = [
+        Case::of(Load::Nothing, DEFAULT_SLACK),
+        Case::of(Load::Cycles, DEFAULT_SLACK),
+        Case::of(Load::Cycles, MUCH_SLACK),
+        Case::of(Load::Hogs, DEFAULT_SLACK),
+    ];
+
+    const fn of(load: Load, slack: Nanos) -> Case {
+        Case { load, slack, guess: Guess::SHIPPED }
+    }
+
+    /// What is told of it in each claim.
+    pub(super) fn name(self) -> &'static str {
+        match (self.load, self.slack == MUCH_SLACK) {
+            (Load::Nothing, _) => "0: daemons alone",
+            (Load::Cycles, false) => "1: cycles, slack 50 us",
+            (Load::Cycles, true) => "2: cycles, slack 10 ms",
+            (Load::Hogs, _) => "3: hogs",
+        }
+    }
+
+    /// All seeds, each for so many seconds, without the greedy walk; then with it.
+    pub(super) fn pair(self, seconds: u64, done: impl Fn() + Sync) -> Result<Pair, Failure> {
+        let all = Features::default();
+        let runs = |features: Features| -> Result<Vec<Counted>, Failure> {
+            let run = |seed| self.run(features, seed, seconds).inspect(|_| done());
+            (1..=SEEDS).map(run).collect()
+        };
+        let (before, after) =
+            rayon::join(|| runs(all.without(Feature::GreedyTimers)), || runs(all));
+        Ok(Pair { before: Runs(before?), after: Runs(after?) })
+    }
+
+    fn run(self, features: Features, seed: u64, seconds: u64) -> Result<Counted, Failure> {
+        let mut scenario = self.scenario()?;
+        scenario.features = features;
+        scenario.duration = Some(SETTLE + Nanos::from_secs(seconds));
+        let busy = scenario.tasks[CYCLE].instances + scenario.tasks[HOG].instances;
+        let mut counter = TimerCounter {
+            first_daemon: busy as usize,
+            last: Vec::new(),
+            idle: vec![Some(Time::ZERO); scenario.machine.topology.cpus()],
+            greedy: None,
+            counted: Counted { seconds, ..Counted::default() },
+        };
+        let options = Options { seed, ..Options::default() };
+        let outcome = Sim::new(&scenario, options, &mut counter).map_err(Failure::input)?.run();
+        Ok(counter.finish(outcome.end))
+    }
+
+    fn scenario(self) -> Result<Scenario, Failure> {
+        let Case { load, slack, guess } = self;
+        let mut scenario = shipped();
+        let (nodes, cores, threads) = guess.topology;
+        scenario.machine.topology = Topology::new(nodes, cores, threads).map_err(Failure::input)?;
+        scenario.machine.tick_hz = guess.tick_hz;
+        let cycle = &mut scenario.tasks[CYCLE];
+        cycle.instances = if load == Load::Cycles { BUSY } else { 0 };
+        cycle.properties.slack = Some(guess.cycle_slack);
+        if let [Step::Run(Draw::Uniform(least, most)), _] = &mut cycle.phases[0].steps[..] {
+            let mean = Nanos((least.0 + most.0) / 2);
+            (*least, *most) = (mean - guess.uneven, mean + guess.uneven);
+        }
+        scenario.tasks[HOG].instances = if load == Load::Hogs { BUSY } else { 0 };
+        for daemon in &mut scenario.tasks[DAEMONS..] {
+            guess.apply(daemon, slack);
+        }
+        Ok(scenario)
+    }
+}
+
+impl Guess {
+    fn apply(self, daemon: &mut TaskSpec, slack: Nanos) {
+        daemon.instances = self.daemons;
+        let [Step::Run(work), Step::Sleep(Draw::Fixed(period))] = &mut daemon.phases[0].steps[..]
+        else {
+            unreachable!("a daemon computes and sleeps");
+        };
+        *work = Draw::Exponential(self.work);
+        *period = Nanos(period.0 / self.hurry);
+        daemon.delay = Draw::Uniform(Nanos::ZERO, *period);
+        let least = if self.poll { Nanos(period.0 / POLL_ACCURACY) } else { Nanos::ZERO };
+        daemon.properties.slack = Some(slack.max(least));
+    }
+}
+
+/// The scenario as it is shipped.
+fn shipped() -> Scenario {
+    let parsed = parse("greedy-timers.json", SCENARIO, &Overrides::default());
+    parsed.expect("the scenario that comes with the program is right").scenario
+}
+
+/// Without the greedy walk and with it.
+#[derive(Clone, Debug)]
+pub(super) struct Pair {
+    pub(super) before: Runs,
+    pub(super) after: Runs,
+}
+
+/// Runs of one case that differ in their seeds.
+#[derive(Clone, Debug)]
+pub(super) struct Runs(pub(super) Vec<Counted>);
+
+/// What was counted in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Counted {
+    pub(super) seconds: u64,
+    pub(super) all: Kind,
+    pub(super) daemons: Kind,
+    /// Of all CPUs together.
+    pub(super) idle: Nanos,
+    /// Which part of the CPUs' time was not idle.
+    pub(super) busy: f64,
+}
+
+/// What was counted of some tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Kind {
+    /// How many times one first executed on another CPU than the last time.
+    pub(super) migrations: u64,
+    /// How many times one was woken up by its timer.
+    pub(super) timers: u64,
+    /// Those of them that the regular walk would have left.
+    pub(super) greedy: u64,
+}
+
+impl Runs {
+    /// Of a figure of each run.
+    pub(super) fn spread(&self, of: impl Fn(&Counted) -> f64) -> Spread {
+        Spread::of(&self.0.iter().map(of).collect::<Vec<_>>())
+    }
+
+    /// Migrations in a minute.
+    pub(super) fn migrations(&self) -> Spread {
+        self.spread(|run| run.a_minute(run.all.migrations))
+    }
+
+    /// Migrations for each timer that expired.
+    pub(super) fn by_timer(&self) -> Spread {
+        self.spread(|run| run.all.migrations as f64 / run.all.timers.max(1) as f64)
+    }
+
+    /// Which part of the timers of `kind` only the greedy walk ran.
+    pub(super) fn greedy(&self, kind: fn(&Counted) -> Kind) -> f64 {
+        self.spread(|run| kind(run).greedy as f64 / kind(run).timers.max(1) as f64).mean
+    }
+}
+
+impl Counted {
+    pub(super) fn a_minute(&self, count: u64) -> f64 {
+        count as f64 * MINUTE / self.seconds as f64
+    }
+}
+
+/// Counts from the events alone, from [`SETTLE`] on.
+struct TimerCounter {
+    first_daemon: usize,
+    /// Where each task executed last.
+    last: Vec<Option<CpuId>>,
+    /// Since when each CPU is idle.
+    idle: Vec<Option<Time>>,
+    /// A timer expired a moment ago, and which walk ran it; whose it was is told by the wake-up.
+    greedy: Option<bool>,
+    counted: Counted,
+}
+
+impl Observer for &mut TimerCounter {
+    fn event(&mut self, event: &Event) {
+        match event.what {
+            What::TimerExpired { greedy } => self.greedy = Some(greedy),
+            What::Wake { task, by: None, .. } => {
+                if let Some(greedy) = self.greedy.take() {
+                    self.count(task, event.at, |kind| {
+                        kind.timers += 1;
+                        kind.greedy += u64::from(greedy);
+                    });
+                }
+            }
+            What::Exec { task, .. } => {
+                self.end_idle(event.cpu, event.at);
+                if self.last.len() <= task.index() {
+                    self.last.resize(task.index() + 1, None);
+                }
+                let last = self.last[task.index()].replace(event.cpu);
+                if last.is_some_and(|last| last != event.cpu) {
+                    self.count(task, event.at, |kind| kind.migrations += 1);
+                }
+            }
+            What::Overhead => self.end_idle(event.cpu, event.at),
+            What::Idle => self.idle[event.cpu.index()] = Some(event.at),
+            _ => {}
+        }
+    }
+}
+
+impl TimerCounter {
+    fn count(&mut self, task: TaskId, at: Time, add: impl Fn(&mut Kind)) {
+        if at < Time::ZERO + SETTLE {
+            return;
+        }
+        add(&mut self.counted.all);
+        if task.index() >= self.first_daemon {
+            add(&mut self.counted.daemons);
+        }
+    }
+
+    fn end_idle(&mut self, cpu: CpuId, at: Time) {
+        if let Some(since) = self.idle[cpu.index()].take() {
+            let from = since.max(Time::ZERO + SETTLE);
+            self.counted.idle += at.max(from).since(from);
+        }
+    }
+
+    fn finish(mut self, end: Time) -> Counted {
+        let cpus = self.idle.len();
+        for cpu in (0..cpus).map(CpuId::at) {
+            self.end_idle(cpu, end);
+        }
+        let time = end.since(Time::ZERO + SETTLE).0 as f64 * cpus as f64;
+        self.counted.busy = 1.0 - self.counted.idle.0 as f64 / time;
+        self.counted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_scenario_is_case_2() {
+        let [_, _, case, _] = Case::DOCUMENTS;
+        let (shipped, made) = (shipped(), case.scenario().unwrap());
+        assert_eq!(format!("{made:?}"), format!("{shipped:?}"));
+    }
+
+    #[test]
+    fn the_cases_have_the_same_daemons() {
+        for case in Case::DOCUMENTS {
+            let scenario = case.scenario().unwrap();
+            let daemons = &scenario.tasks[DAEMONS..];
+            assert_eq!(daemons.iter().map(|daemon| daemon.instances).sum::<u32>(), 80);
+            let busy = scenario.tasks[..DAEMONS].iter().map(|task| task.instances).sum::<u32>();
+            assert_eq!(busy, if case.load == Load::Nothing { 0 } else { BUSY }, "{case:?}");
+            let slack = |at: usize| daemons[at].properties.slack.unwrap();
+            let most = Nanos::from_micros(6_300).max(case.slack);
+            assert_eq!((slack(0), slack(9)), (case.slack.max(Nanos::from_micros(100)), most));
+        }
+    }
+
+    #[test]
+    fn what_is_counted_is_who_expired_and_who_moved() {
+        let counted = Counted { seconds: 1, ..Counted::default() };
+        let idle = vec![Some(Time::ZERO); 2];
+        let mut counter =
+            TimerCounter { first_daemon: 1, last: Vec::new(), idle, greedy: None, counted };
+        let policy = runyard_engine::attr::Policy::Idle;
+        let begin = Time::ZERO + SETTLE;
+        let exec = |task| What::Exec { task: TaskId(task), policy };
+        let wake = |task| What::Wake { task: TaskId(task), since: begin, by: None };
+        let mut told = |ms, cpu, what| {
+            let at = begin + Nanos::from_millis(ms);
+            (&mut &mut counter).event(&Event { at, cpu: CpuId(cpu), what });
+        };
+        for (task, greedy) in [(0, false), (1, true), (1, false)] {
+            told(100, 0, What::TimerExpired { greedy });
+            told(100, 0, wake(task));
+        }
+        // Somebody else's doing.
+        told(100, 0, wake(1));
+        told(200, 0, exec(1));
+        told(300, 0, What::Idle);
+        told(300, 1, exec(1));
+        told(400, 1, exec(1));
+        told(500, 0, exec(0));
+        let Counted { all, daemons, busy, .. } = counter.finish(begin + Nanos::from_secs(1));
+        assert_eq!(all, Kind { migrations: 1, timers: 3, greedy: 1 });
+        assert_eq!(daemons, Kind { migrations: 1, timers: 2, greedy: 1 });
+        assert!((busy - 0.65).abs() < 1e-9, "{busy}");
+    }
+
+    #[test]
+    fn nothing_counts_before_the_tasks_have_spread() {
+        let mut counter = TimerCounter {
+            first_daemon: 0,
+            last: vec![Some(CpuId(1))],
+            idle: Vec::new(),
+            greedy: None,
+            counted: Counted::default(),
+        };
+        counter.count(TaskId(0), Time(SETTLE.0 - 1), |kind| kind.migrations += 1);
+        assert_eq!(counter.counted.all.migrations, 0);
+        counter.count(TaskId(0), Time(SETTLE.0), |kind| kind.migrations += 1);
+        assert_eq!(counter.counted.all.migrations, 1);
+    }
+}

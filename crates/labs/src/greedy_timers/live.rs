@@ -1,0 +1,350 @@
+//! Timers with slack on this machine's CPUs, on the runtime: 2,000 tasks that a timer wakes ten times a
+//! second, beside one task for each CPU that computes for 4 ms and sleeps for 1 ms.
+//!
+//! Three settings: no slack, slack and the regular walk alone, slack and the greedy walk. What both save is
+//! wake-ups of the process: its threads that wait give up their CPU by themselves, which the kernel counts.
+//! What is claimed is what a machine keeps that others use too: an order, that no timer comes before its
+//! time, that none is lost, and that all tasks are served. How many wake-ups there are and how late tasks
+//! are is shown.
+
+use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
+use crate::figure::{Figure, percent};
+use crate::length::Length;
+use crate::progress;
+use runyard::{Feature, Features, JoinHandle, Observer, Runtime, Task};
+use runyard_engine::event::{Event, Left, What};
+use runyard_hosts::Failure;
+use runyard_hosts::machine;
+use runyard_hosts::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
+use std::hint::spin_loop;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The tasks that are woken, and how often each of them.
+const TASKS: u32 = 2_000;
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// The cycle of the tasks that compute: the document's.
+const BUSY: Duration = Duration::from_millis(4);
+const IDLE: Duration = Duration::from_millis(1);
+
+/// How long each setting runs before anything is counted, and then: thirty rounds of each task.
+const SETTLE: Duration = Duration::from_millis(500);
+const SPAN: Duration = Duration::from_secs(3);
+
+/// Of these each task has at least so many, on a machine that is busy with others too.
+const FEWEST: u64 = 5;
+
+/// Who has not come back so long after the end was lost by its timer.
+const LOST: Duration = Duration::from_secs(30);
+
+/// How many runs `--soak` asks for.
+const SOAK_RUNS: u64 = 5;
+
+/// The document's.
+const SLACK: Duration = Duration::from_millis(10);
+
+/// The slack of the tasks that are woken, and whether the greedy walk is on.
+const SETTINGS: [(Duration, bool); 3] = [(Duration::ZERO, true), (SLACK, false), (SLACK, true)];
+
+/// Their places.
+const EXACT: usize = 0;
+const REGULAR: usize = 1;
+const GREEDY: usize = 2;
+
+/// What came of a run of each.
+type Runs = [SettingRun; 3];
+
+/// Once on this machine, or in a soak several times: of each figure, the worst.
+///
+/// # Errors
+/// If the machine refuses something.
+pub fn live(length: Length) -> Result<Reproduced, Failure> {
+    let cpus = machine::cpus()?.len();
+    let runs = length.pick(1, SOAK_RUNS);
+    let bar = progress::bar("runs", runs * SETTINGS.len() as u64);
+    let run = |(slack, greedy)| {
+        let measured = SettingRun::of(slack, greedy, cpus);
+        bar.inc(1);
+        measured
+    };
+    let measured: Vec<_> = (0..runs).map(|_| SETTINGS.map(run)).collect();
+    bar.finish_and_clear();
+    let (name, host) = ("greedy-timers".to_owned(), "live".to_owned());
+    let experiment = Experiment { name, host, claims: claims(&measured) };
+    let text = format!(
+        "greedy-timers on live: {TASKS} tasks that are woken every {} ms, beside a cycle of {} ms busy and {} ms \
+         idle on each of {cpus} CPUs\n\n{}\n",
+        PERIOD.as_millis(),
+        BUSY.as_millis(),
+        IDLE.as_millis(),
+        experiment.table()
+    );
+    Ok(Reproduced { experiment, text })
+}
+
+/// What came of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct SettingRun {
+    /// How many times a thread gave up its CPU by itself in [`SPAN`], if the kernel tells.
+    switches: Option<u64>,
+    tasks: Rounds,
+    /// How many tasks no timer woke any more.
+    lost: usize,
+    armed: usize,
+    expired: usize,
+    greedy: usize,
+    cancelled: usize,
+    /// How many times a task lost its CPU to one that woke up.
+    preemptions: usize,
+}
+
+/// What the tasks that are woken saw, each or all together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rounds {
+    /// Of the task that had the fewest.
+    fewest: u64,
+    /// How many of all began before they were due.
+    early: u64,
+    /// How late a round began at the worst.
+    latest: Duration,
+}
+
+impl Default for Rounds {
+    fn default() -> Rounds {
+        Rounds { fewest: u64::MAX, early: 0, latest: Duration::ZERO }
+    }
+}
+
+impl SettingRun {
+    fn of(slack: Duration, greedy: bool, cpus: usize) -> SettingRun {
+        let heard = Arc::new(Heard::default());
+        let all = Features::default();
+        let features = if greedy { all } else { all.without(Feature::GreedyTimers) };
+        let builder = Runtime::builder().workers(cpus).features(features);
+        let runtime = builder.observer(heard.clone()).build();
+        let over = Arc::new(AtomicBool::new(false));
+        let (sleepers, cycles) = runtime.block_on(async {
+            let cycles = (0..cpus).map(|_| Task::builder().spawn(cycle(over.clone())));
+            (sleepers(slack, &over), cycles.collect::<Vec<_>>())
+        });
+        thread::sleep(SETTLE);
+        let before = machine::voluntary_switches();
+        thread::sleep(SPAN);
+        let after = machine::voluntary_switches();
+        over.store(true, Ordering::Relaxed);
+        let end = Instant::now() + LOST;
+        let returns = || {
+            let cycles = cycles.iter().filter(|it| it.is_finished());
+            sleepers.iter().filter(|it| it.is_finished()).count() + cycles.count()
+        };
+        while returns() < sleepers.len() + cycles.len() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let lost = sleepers.len() + cycles.len() - returns();
+        let tasks = runtime.block_on(async {
+            let mut all = Rounds::default();
+            for sleeper in sleepers.into_iter().filter(JoinHandle::is_finished) {
+                all = all.and(sleeper.await.expect("none panics"));
+            }
+            all
+        });
+        drop(runtime);
+        let read = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
+        SettingRun {
+            switches: before.zip(after).map(|(before, after)| after.saturating_sub(before)),
+            tasks,
+            lost,
+            armed: read(&heard.armed),
+            expired: read(&heard.expired),
+            greedy: read(&heard.greedy),
+            cancelled: read(&heard.cancelled),
+            preemptions: read(&heard.preemptions),
+        }
+    }
+}
+
+fn sleepers(slack: Duration, over: &Arc<AtomicBool>) -> Vec<JoinHandle<Rounds>> {
+    // Their rounds are due at equal distances, the first after all of them have begun.
+    let begin = Instant::now() + PERIOD;
+    let due = |nth| begin + PERIOD * nth / TASKS;
+    let sleeper = |nth| Task::builder().slack(slack).spawn(sleeper(due(nth), over.clone()));
+    (0..TASKS).map(sleeper).collect()
+}
+
+/// Wakes up when it is due, until all is over.
+async fn sleeper(mut due: Instant, over: Arc<AtomicBool>) -> Rounds {
+    let mut rounds = Rounds { fewest: 0, ..Rounds::default() };
+    while !over.load(Ordering::Relaxed) {
+        runyard::time::sleep_until(due).await;
+        let now = Instant::now();
+        rounds.fewest += 1;
+        rounds.early += u64::from(now < due);
+        rounds.latest = rounds.latest.max(now.saturating_duration_since(due));
+        due += PERIOD;
+    }
+    rounds
+}
+
+async fn cycle(over: Arc<AtomicBool>) {
+    while !over.load(Ordering::Relaxed) {
+        let end = Instant::now() + BUSY;
+        while Instant::now() < end {
+            spin_loop();
+        }
+        runyard::time::sleep(IDLE).await;
+    }
+}
+
+impl Rounds {
+    fn and(self, other: Rounds) -> Rounds {
+        Rounds {
+            fewest: self.fewest.min(other.fewest),
+            early: self.early + other.early,
+            latest: self.latest.max(other.latest),
+        }
+    }
+}
+
+/// Counts what the runtime says of timers.
+#[derive(Debug, Default)]
+struct Heard {
+    armed: AtomicUsize,
+    expired: AtomicUsize,
+    greedy: AtomicUsize,
+    cancelled: AtomicUsize,
+    preemptions: AtomicUsize,
+}
+
+impl Observer for Heard {
+    fn event(&self, event: &Event) {
+        let add = |counter: &AtomicUsize| {
+            counter.fetch_add(1, Ordering::Relaxed);
+        };
+        match event.what {
+            What::TimerArmed => add(&self.armed),
+            What::TimerExpired { greedy } => {
+                add(&self.expired);
+                if greedy {
+                    add(&self.greedy);
+                }
+            }
+            What::TimerCancelled => add(&self.cancelled),
+            What::Switch { prev: Some((prev, Left::Preempted)), next } if next != Some(prev) => {
+                add(&self.preemptions);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Of several runs of all settings.
+fn claims(runs: &[Runs]) -> Vec<Claim> {
+    let claim = |what: &str, unit: &'static str, [before, after]: [Option<f64>; 2], verdict| {
+        Figure { what, unit, before: None, after: None }.claim(before, after, verdict)
+    };
+    let all = || runs.iter().flatten();
+    let most = |of: fn(&SettingRun) -> u64| [None, all().map(of).max().map(|most| most as f64)];
+    let none = |[_, most]: [Option<f64>; 2]| ClaimVerdict::of(most == Some(0.0));
+    let fewest = all().map(|run| run.tasks.fewest).min();
+    let early = most(|run| run.tasks.early);
+    let lost = most(|run| run.lost as u64);
+    let unknown = most(|run| run.armed.abs_diff(run.expired + run.cancelled) as u64);
+    let switches = |at: usize| {
+        let sum: Option<u64> = runs.iter().map(|run| run[at].switches).sum();
+        sum.map(|sum| (sum as f64 / (SPAN.as_secs_f64() * runs.len() as f64)).round())
+    };
+    let (exact, slack) = ([EXACT, GREEDY].map(switches), [REGULAR, GREEDY].map(switches));
+    let fewer = |figures: [Option<f64>; 2]| match figures {
+        [Some(before), Some(after)] => ClaimVerdict::of(after < before),
+        _ => ClaimVerdict::Shown,
+    };
+    let latest = |at: usize| {
+        let latest = runs.iter().map(|run| run[at].tasks.latest).max();
+        latest.map(|latest| (latest.as_secs_f64() * 1e4).round() / 10.0)
+    };
+    let greedy = |at: usize| {
+        let of = |of: fn(&SettingRun) -> usize| runs.iter().map(|run| of(&run[at])).sum::<usize>();
+        Some(percent(of(|run| run.greedy) as f64 / of(|run| run.expired).max(1) as f64))
+    };
+    let preemptions = |at: usize| {
+        let sum: usize = runs.iter().map(|run| run[at].preemptions).sum();
+        Some((sum as f64 / ((SETTLE + SPAN).as_secs_f64() * runs.len() as f64)).round())
+    };
+    let walks = [REGULAR, GREEDY];
+    vec![
+        claim("no slack, then 10 ms: wake-ups of the process", "1/s", exact, fewer(exact)),
+        claim("10 ms, the walks: wake-ups of the process", "1/s", slack, ClaimVerdict::Shown),
+        claim("10 ms, the walks: run greedily", "%", walks.map(greedy), ClaimVerdict::Shown),
+        claim("10 ms, the walks: preemptions", "1/s", walks.map(preemptions), ClaimVerdict::Shown),
+        claim("10 ms, the walks: latest round", "ms", walks.map(latest), ClaimVerdict::Shown),
+        claim("rounds that began before they were due", "rounds", early, none(early)),
+        claim("tasks that no timer woke any more", "tasks", lost, none(lost)),
+        claim("timers that neither expired nor were cancelled", "timers", unknown, none(unknown)),
+        claim(
+            "rounds of the task that had the fewest",
+            "rounds",
+            [None, fewest.map(|fewest| fewest as f64)],
+            ClaimVerdict::of(fewest >= Some(FEWEST)),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run with so many wake-ups, in which all is as it must be.
+    fn run(switches: u64) -> SettingRun {
+        let tasks = Rounds { fewest: 35, early: 0, latest: Duration::from_micros(1_234) };
+        let (armed, expired, greedy, cancelled, preemptions) = (70, 69, 23, 1, 5);
+        let (switches, lost) = (Some(switches), 0);
+        SettingRun { switches, tasks, lost, armed, expired, greedy, cancelled, preemptions }
+    }
+
+    const UNKNOWN: &str = "timers that neither expired nor were cancelled";
+
+    /// Which claims fail.
+    fn failed(runs: &[Runs]) -> Vec<String> {
+        let failed = claims(runs).into_iter().filter(|claim| !claim.verdict.holds());
+        failed.map(|claim| claim.what).collect()
+    }
+
+    #[test]
+    fn what_is_claimed_is_what_a_busy_machine_keeps() {
+        let (exact, slack) = (run(90_000), run(3_000));
+        assert_eq!(failed(&[[exact, slack, slack]]), [""; 0]);
+        let wakeups = "no slack, then 10 ms: wake-ups of the process";
+        assert_eq!(failed(&[[exact, exact, exact]]), [wakeups]);
+        let early = SettingRun { tasks: Rounds { early: 1, ..exact.tasks }, ..slack };
+        assert_eq!(failed(&[[exact, early, slack]]), ["rounds that began before they were due"]);
+        let unknown = SettingRun { expired: 68, ..slack };
+        assert_eq!(failed(&[[exact, slack, unknown]]), [UNKNOWN]);
+        let lost = SettingRun { lost: 1, ..slack };
+        assert_eq!(failed(&[[exact, slack, lost]]), ["tasks that no timer woke any more"]);
+        let starved = SettingRun { tasks: Rounds { fewest: 4, ..exact.tasks }, ..slack };
+        assert_eq!(failed(&[[exact, slack, starved]]), ["rounds of the task that had the fewest"]);
+    }
+
+    #[test]
+    fn one_bad_run_of_several_fails() {
+        let good = [run(9), run(5), run(1)];
+        let bad = [run(9), run(5), SettingRun { expired: 1, ..run(1) }];
+        assert_eq!(failed(&[good, bad, good]), [UNKNOWN]);
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_tell_is_not_claimed() {
+        let silent = SettingRun { switches: None, ..run(0) };
+        assert_eq!(failed(&[[silent; 3]]), [""; 0]);
+        assert_eq!(claims(&[[silent; 3]])[0].after, None);
+    }
+
+    #[test]
+    fn the_share_of_the_greedy_walk_is_of_what_expired() {
+        let regular = SettingRun { greedy: 0, ..run(5) };
+        let claims = claims(&[[run(9), regular, run(1)]]);
+        let share = claims.iter().find(|claim| claim.unit == "%").unwrap();
+        assert_eq!((share.before, share.after), (Some(0.0), Some(33.33)));
+    }
+}

@@ -1,0 +1,238 @@
+//! The experiment in virtual time: without the greedy walk and with it, and a model of timers that are
+//! cancelled.
+
+use super::case::{self, Case, Counted, Load, Pair, SEEDS};
+use super::{cancelled, guesses};
+use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
+use crate::figure::{Figure, percent};
+use crate::length::Length;
+use crate::progress;
+use rayon::prelude::*;
+use runyard_hosts::Failure;
+use std::fmt::Write as _;
+
+/// What is said of it wherever figures are.
+const ASSUMED: &str = "\
+assumed: 80 daemons, eight of each of ten periods from 100 ms to 6.3 s, that compute for 100 us at a time and
+wait in poll (slack at least a thousandth of the period); cycles of 4 ms +- 2.5 % and 1 ms, slack 50 us in
+every case; two sockets of four cores with two threads; a tick of 1 ms
+";
+
+/// How long each run is counted, in seconds, and with `--soak`: as long as the document's.
+const SECONDS: u64 = 10;
+const SOAK_SECONDS: u64 = 60;
+
+/// How busy the machine is at the most where there are daemons alone, in per cent.
+const MOST_BUSY: f64 = 0.5;
+
+/// What is left of the migrations with a slack of 10 ms: at the most. The document's are 0.53.
+const MOST_LEFT: f64 = 0.7;
+
+/// What is left of the migrations for each timer that expires: at the most.
+const MOST_LEFT_BY_TIMER: f64 = 0.5;
+
+/// What the document publishes of a case.
+#[derive(Clone, Copy, Debug)]
+struct Published {
+    /// Mean and deviation of the mean in per cent, before and after.
+    migrations: [(f64, f64); 2],
+    /// Which part of the timers only the greedy walk ran, in per cent.
+    greedy: Option<f64>,
+}
+
+/// In the order of [`Case::DOCUMENTS`].
+const PUBLISHED: [Published; 4] = [
+    Published { migrations: [(2_118.0, 7.851), (2_140.0, 7.278)], greedy: None },
+    Published { migrations: [(20_568.0, 2.210), (17_954.0, 1.459)], greedy: Some(10.0) },
+    Published { migrations: [(24_510.0, 2.431), (13_042.0, 3.721)], greedy: Some(86.0) },
+    Published { migrations: [(938.0, 13.147), (973.0, 7.746)], greedy: None },
+];
+
+/// In virtual time, without the greedy walk and with it: five seeds of each case, in a soak as long as
+/// the document's, and with other guesses of what it does not say.
+///
+/// # Errors
+/// If the simulator refuses a scenario, which would be a mistake in the experiment.
+pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
+    let seconds = length.pick(SECONDS, SOAK_SECONDS);
+    let guesses = length.pick(0, guesses::RUNS);
+    let bar = progress::bar("runs", 2 * SEEDS * Case::DOCUMENTS.len() as u64 + guesses);
+    let done = || bar.inc(1);
+    let pairs: Result<Vec<_>, _> =
+        Case::DOCUMENTS.par_iter().with_max_len(1).map(|case| case.pair(seconds, done)).collect();
+    let pairs = pairs?;
+    let guessed = match length {
+        Length::Short => String::new(),
+        Length::Soak => guesses::text(done)?,
+    };
+    bar.finish_and_clear();
+    let rows = cancelled::rows();
+
+    let cases = Case::DOCUMENTS.into_iter().zip(PUBLISHED).zip(&pairs);
+    let mut claims: Vec<_> =
+        cases.flat_map(|((case, published), pair)| claims(case, published, pair)).collect();
+    claims.extend(cancelled::claims(&rows));
+    let (name, host) = ("greedy-timers".to_owned(), "sim".to_owned());
+    let experiment = Experiment { name, host, claims };
+    let text = format!(
+        "greedy-timers on sim: 16 CPUs, NO_GREEDY_TIMERS and then GREEDY_TIMERS; {SEEDS} seeds, {seconds} s \
+         of each\n\n{}\n{}{ASSUMED}{guessed}\n{}\n",
+        experiment.table(),
+        deviations(&pairs),
+        cancelled::text(&rows),
+    );
+    Ok(Reproduced { experiment, text })
+}
+
+fn claims(case: Case, published: Published, pair: &Pair) -> Vec<Claim> {
+    let claim = |what: &str, unit: &'static str, published: [Option<f64>; 2], figures, verdict| {
+        let what = format!("{}: {what}", case.name());
+        let [before, after] = published;
+        let (measured, with): (Option<f64>, f64) = figures;
+        Figure { what: &what, unit, before, after }.claim(measured, Some(with), verdict)
+    };
+    let published_migrations = published.migrations.map(|(mean, _)| Some(mean));
+    let [before, after] = [&pair.before, &pair.after].map(|runs| runs.migrations().mean.round());
+    let mut claims = vec![claim(
+        "migrations",
+        "in 60 s",
+        published_migrations,
+        (Some(before), after),
+        ClaimVerdict::of(migrations_hold(case, pair)),
+    )];
+    if case.load == Load::Cycles {
+        let [before, after] = [&pair.before, &pair.after].map(|runs| runs.by_timer().mean);
+        let verdict = match case.slack == case::MUCH_SLACK {
+            true => ClaimVerdict::of(after <= MOST_LEFT_BY_TIMER * before),
+            false => ClaimVerdict::Shown,
+        };
+        let figures = (Some(percent(before)), percent(after));
+        claims.push(claim("migrations by timer wake-ups", "%", [None; 2], figures, verdict));
+    }
+    let busy = percent(pair.after.spread(|run| run.busy).mean);
+    let verdict = match case.load {
+        Load::Nothing => ClaimVerdict::of(busy < MOST_BUSY),
+        Load::Cycles | Load::Hogs => ClaimVerdict::Shown,
+    };
+    let before = percent(pair.before.spread(|run| run.busy).mean);
+    claims.push(claim("busy", "%", [None; 2], (Some(before), busy), verdict));
+    if let Some(greedy) = published.greedy {
+        let mut share = |what, published, kind: fn(&Counted) -> case::Kind| {
+            let figures = (None, percent(pair.after.greedy(kind)));
+            claims.push(claim(what, "%", [None, published], figures, ClaimVerdict::Shown));
+        };
+        share("of the daemons' timers greedily", Some(greedy), |run| run.daemons);
+        share("of all timers greedily", None, |run| run.all);
+    }
+    claims
+}
+
+/// Whether the greedy walk does to migrations what the document says.
+fn migrations_hold(case: Case, Pair { before, after }: &Pair) -> bool {
+    let (was, is) = (before.migrations(), after.migrations());
+    match (case.load, case.slack == case::MUCH_SLACK) {
+        (Load::Nothing, _) => (is.mean - was.mean).abs() <= was.noise(is),
+        (Load::Cycles, false) => is.mean - was.mean <= was.noise(is),
+        (Load::Cycles, true) => is.mean <= MOST_LEFT * was.mean,
+        // No CPU is ever idle: nothing at all is different.
+        (Load::Hogs, _) => before.0 == after.0,
+    }
+}
+
+/// The means of the migrations as `perf stat -r` prints them.
+fn deviations(pairs: &[Pair]) -> String {
+    let mut text = String::from(
+        "migrations in 60 s, +- the standard deviation of the mean in per cent (as perf stat -r)\n\
+         case                    published: before          after            here: before          \
+         after    of the daemons\n",
+    );
+    let figure = |(mean, percent): (f64, f64)| format!("{mean:.0} +-{percent:.1}%");
+    for ((case, published), pair) in Case::DOCUMENTS.into_iter().zip(PUBLISHED).zip(pairs) {
+        let [was, is] = published.migrations.map(figure);
+        let [before, after] = [&pair.before, &pair.after].map(|runs| {
+            let migrations = runs.migrations();
+            figure((migrations.mean, migrations.percent()))
+        });
+        let [own, own_after] = [&pair.before, &pair.after]
+            .map(|runs| runs.spread(|run| run.a_minute(run.daemons.migrations)).mean);
+        let name = case.name();
+        let _ = writeln!(
+            text,
+            "{name:22}  {was:>17}  {is:>13}  {before:>22}  {after:>13}    {own:.0}, {own_after:.0}"
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use case::{Kind, Runs};
+
+    /// Five runs of a minute with these migrations.
+    fn runs(migrations: [u64; 5]) -> Runs {
+        let run = |migrations| {
+            let all = Kind { migrations, timers: 100_000, greedy: 0 };
+            Counted { seconds: 60, all, ..Counted::default() }
+        };
+        Runs(migrations.map(run).to_vec())
+    }
+
+    /// Some with this mean, and a deviation of one per cent.
+    fn about(mean: u64) -> Runs {
+        let by = (mean as f64 * 0.01 * 5.0_f64.sqrt()).round() as u64;
+        runs([mean - by, mean + by, mean, mean - by, mean + by])
+    }
+
+    /// Which claims of a case fail.
+    fn failed(at: usize, before: Runs, after: Runs) -> Vec<String> {
+        let claims = claims(Case::DOCUMENTS[at], PUBLISHED[at], &Pair { before, after });
+        let failed = claims.into_iter().filter(|claim| !claim.verdict.holds());
+        failed.map(|claim| claim.what.rsplit(": ").next().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_daemons_alone_migrate_as_before() {
+        for after in [1_980, 2_000, 2_020] {
+            assert_eq!(failed(0, about(2_000), about(after)), [""; 0]);
+        }
+        for after in [1_900, 2_100] {
+            assert_eq!(failed(0, about(2_000), about(after)), ["migrations"]);
+        }
+    }
+
+    #[test]
+    fn little_slack_makes_nothing_worse() {
+        for (after, holds) in [(10_000, true), (20_200, true), (21_000, false)] {
+            assert_eq!(failed(1, about(20_000), about(after)).is_empty(), holds, "{after}");
+        }
+    }
+
+    #[test]
+    fn much_slack_helps_much() {
+        assert_eq!(failed(2, about(24_000), about(11_000)), [""; 0]);
+        let by_timer = "migrations by timer wake-ups";
+        assert_eq!(failed(2, about(24_000), about(13_000)), [by_timer]);
+        assert_eq!(failed(2, about(24_000), about(17_000)), ["migrations", by_timer]);
+    }
+
+    #[test]
+    fn where_no_cpu_is_ever_idle_nothing_differs() {
+        assert_eq!(failed(3, runs([1, 0, 0, 0, 2]), runs([1, 0, 0, 0, 2])), [""; 0]);
+        assert_eq!(failed(3, runs([1, 0, 0, 0, 2]), runs([1, 0, 0, 1, 2])), ["migrations"]);
+    }
+
+    #[test]
+    fn every_claim_has_a_name_of_its_own() {
+        let pair = Pair { before: about(1_000), after: about(1_000) };
+        let cases = Case::DOCUMENTS.into_iter().zip(PUBLISHED);
+        let mut names: Vec<_> = cases
+            .flat_map(|(case, published)| claims(case, published, &pair))
+            .map(|claim| claim.what)
+            .collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+}

@@ -1,0 +1,68 @@
+//! The mean of some runs and how much it is worth, as `perf stat -r` prints them.
+
+/// A mean, and the standard deviation of that mean: of the runs, by the root of their number. That is
+/// what `perf`'s "+-" is, in per cent of the mean (`stddev_stats`, `rel_stddev_stats`).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Spread {
+    pub(super) mean: f64,
+    pub(super) deviation: f64,
+}
+
+/// Two means are the same if they are no farther apart than so many times what their deviations come to
+/// together, as those of five runs of the same thing are in nine of ten cases...
+const DEVIATIONS: f64 = 2.0;
+
+/// ... nor than this part of the first, however much the runs differ among themselves.
+const MAX_NOISE: f64 = 0.1;
+
+impl Spread {
+    pub(super) fn of(values: &[f64]) -> Spread {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n.max(1.0);
+        if n < 2.0 {
+            return Spread { mean, deviation: 0.0 };
+        }
+        let variance =
+            values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / (n - 1.0);
+        Spread { mean, deviation: (variance / n).sqrt() }
+    }
+
+    /// The deviation in per cent of the mean.
+    pub(super) fn percent(self) -> f64 {
+        if self.mean == 0.0 { 0.0 } else { 100.0 * self.deviation / self.mean }
+    }
+
+    /// How far from this another mean may be that is the same.
+    pub(super) fn noise(self, other: Spread) -> f64 {
+        (DEVIATIONS * self.deviation.hypot(other.deviation)).min(MAX_NOISE * self.mean)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spread(values: &[f64]) -> Spread {
+        Spread::of(values)
+    }
+
+    #[test]
+    fn the_deviation_is_that_of_the_mean() {
+        let some = spread(&[98.0, 102.0, 98.0, 102.0]);
+        assert_eq!(some.mean, 100.0);
+        // The variance is 16 / 3, that of the mean a quarter of it.
+        assert!((some.deviation - (4.0_f64 / 3.0).sqrt()).abs() < 1e-12, "{some:?}");
+        assert!((some.percent() - some.deviation).abs() < 1e-12);
+        assert_eq!(spread(&[7.0]), Spread { mean: 7.0, deviation: 0.0 });
+        assert_eq!(spread(&[0.0, 0.0]).percent(), 0.0);
+    }
+
+    #[test]
+    fn noise_is_of_both_and_has_a_bound() {
+        let of = |deviation| Spread { mean: 100.0, deviation };
+        assert_eq!(of(3.0).noise(of(4.0)), 10.0);
+        assert_eq!(of(0.3).noise(of(0.4)), 1.0);
+        assert_eq!(of(30.0).noise(of(4.0)), 10.0);
+        assert_eq!(of(0.0).noise(of(0.0)), 0.0);
+    }
+}

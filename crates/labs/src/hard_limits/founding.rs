@@ -1,0 +1,346 @@
+//! The document's tables: hackbench, lat_ctx and kernbench, without hard limits, with them in a task
+//! group that has none, and with 450 ms of 500 ms on each CPU.
+//!
+//! What it publishes is that the three columns do not differ by more than its runs do (the standard
+//! deviation of a kernbench of 4.8 s is 0.29 s). Simulated runs have no such noise, so more is claimed:
+//! a group without a limit costs nothing, and one with the limit no more than the limit takes.
+//!
+//! What the workloads compute is fitted to the first column, as the machine is not known:
+//! * hackbench sends a fifth of the messages that the original sends, each for five times the work, 50
+//!   us for both ends, so that a run is as long beside the period of the limit;
+//! * lat_ctx goes through its working set for as long as the document says that a switch takes there;
+//! * kernbench is the shipped scenario, whose reading and linking are the difference between the times
+//!   with 12 and with 96 jobs. With as many jobs as there are files it takes as long as with 96.
+
+use super::meter::{Meter, Used, Window};
+use super::setting::{self, CPUS, LIMITED, PERIOD, Setting};
+use crate::claims::{Claim, ClaimVerdict};
+use crate::figure::Figure;
+use crate::latency_nice::hackbench::Hackbench;
+use runyard_engine::attr::GroupId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_engine::topology::Topology;
+use runyard_hosts::Failure;
+use runyard_sim::{Options, Sim};
+use runyard_workload::Scenario;
+use runyard_workload::draw::Draw;
+use runyard_workload::scenario::{ObjectId, Step, TaskSpec};
+
+const HOGS: &str = include_str!("../../../../scenarios/hard-limits.json");
+const KERNBENCH: &str = include_str!("../../../../scenarios/kernbench.json");
+
+/// How many messages a sender of hackbench writes to a receiver.
+const LOOPS: u32 = 20;
+
+/// What either end of a message computes.
+const WORK: Draw = Draw::Uniform(Nanos::from_micros(13), Nanos::from_micros(37));
+
+/// How often the token of lat_ctx is passed: seconds, at a third of a millisecond and more.
+const PASSES: u32 = 5_000;
+
+/// A token, in a pipe of Linux.
+const TOKEN: u64 = 1;
+const PIPE: u64 = 65_536;
+
+/// By how much of it a figure may differ that shall not: what the document's own noise exceeds.
+const MAX_DIFFERENCE: f64 = 0.01;
+
+/// A row of the document.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    workload: Workload,
+    /// In the order of [`Setting::ALL`], in the workload's unit.
+    published: [f64; 3],
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Workload {
+    Hackbench {
+        groups: u32,
+    },
+    /// lat_ctx. A working set of so many KB takes so many microseconds.
+    Ring {
+        kb: u32,
+        processes: u32,
+        work: f64,
+    },
+    Kernbench {
+        jobs: Jobs,
+    },
+}
+
+/// What `-j` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Jobs {
+    Most(u32),
+    Any,
+}
+
+/// All of them, in the document's order.
+pub(super) const ROWS: [Row; 13] = [
+    hackbench(10, [0.475, 0.384, 0.253]),
+    hackbench(20, [0.610, 0.670, 0.692]),
+    hackbench(50, [1.250, 1.201, 1.295]),
+    hackbench(100, [1.981, 2.174, 1.583]),
+    ring(1_024, 10, [315.87, 330.19, 317.04]),
+    ring(1_024, 100, [675.52, 699.90, 698.50]),
+    ring(1_024, 500, [775.01, 772.86, 772.30]),
+    ring(2_048, 10, [1_319.01, 1_332.16, 1_328.09]),
+    ring(2_048, 100, [1_400.77, 1_372.67, 1_382.27]),
+    ring(2_048, 500, [1_479.40, 1_524.57, 1_615.84]),
+    kernbench(Jobs::Most(12), [5.716, 6.06, 5.41]),
+    kernbench(Jobs::Most(96), [4.826, 4.776, 5.13]),
+    kernbench(Jobs::Any, [5.13, 5.062, 4.94]),
+];
+
+const fn hackbench(groups: u32, published: [f64; 3]) -> Row {
+    Row { workload: Workload::Hackbench { groups }, published }
+}
+
+const fn ring(kb: u32, processes: u32, published: [f64; 3]) -> Row {
+    let workload = Workload::Ring { kb, processes, work: published[0] };
+    Row { workload, published }
+}
+
+const fn kernbench(jobs: Jobs, published: [f64; 3]) -> Row {
+    Row { workload: Workload::Kernbench { jobs }, published }
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub(super) struct Took {
+    pub(super) time: Nanos,
+    pub(super) used: Used,
+}
+
+impl Row {
+    /// The run that follows from `seed`.
+    pub(super) fn run(&self, setting: Setting, seed: u64) -> Result<Took, Failure> {
+        let mut scenario = self.workload.scenario();
+        setting.apply(&mut scenario);
+        let mut meter = Meter::new(Window::ALL, PERIOD, CPUS);
+        let options = Options { seed, ..Options::default() };
+        let outcome = Sim::new(&scenario, options, &mut meter).map_err(Failure::input)?.run();
+        Ok(Took { time: outcome.end.since(Time::ZERO), used: meter.finish(outcome.end) })
+    }
+
+    /// Of runs in the order of [`Setting::ALL`].
+    pub(super) fn claims(&self, [off, unlimited, limited]: &[Took; 3]) -> [Claim; 2] {
+        let as_long = apart(off, unlimited) <= MAX_DIFFERENCE;
+        let within = if self.workload.needs_all_cpus() {
+            let earliest = setting::earliest(limited.used.total());
+            (earliest..=setting::latest(off.time)).contains(&limited.time)
+        } else {
+            apart(off, limited) <= MAX_DIFFERENCE
+        };
+        let [before, without, with] = self.published;
+        let (name, (what, unit)) = (self.workload.name(), self.workload.figure());
+        let claim = |of: &str, published, took: &Took, so| {
+            let what = format!("{name}, {of}: {what}");
+            let figure = Figure { what: &what, unit, before: Some(before), after: Some(published) };
+            let [before, after] = [off, took].map(|took| Some(self.workload.measure(took)));
+            figure.claim(before, after, ClaimVerdict::of(so))
+        };
+        [
+            claim("unlimited", without, unlimited, as_long),
+            claim("450 of 500 ms on each CPU", with, limited, within),
+        ]
+    }
+}
+
+/// By how much of the first two times differ.
+fn apart(a: &Took, b: &Took) -> f64 {
+    a.time.0.abs_diff(b.time.0) as f64 / a.time.0 as f64
+}
+
+impl Workload {
+    fn name(self) -> String {
+        match self {
+            Workload::Hackbench { groups } => format!("hackbench -pipe {groups}"),
+            Workload::Ring { kb, processes, .. } => format!("lat_ctx of {kb} KB, {processes}"),
+            Workload::Kernbench { jobs: Jobs::Most(jobs) } => format!("kernbench -j{jobs}"),
+            Workload::Kernbench { jobs: Jobs::Any } => "kernbench -j".to_owned(),
+        }
+    }
+
+    /// Whether it ever uses more than the 21.6 CPUs that the group's budget comes to.
+    fn needs_all_cpus(self) -> bool {
+        match self {
+            Workload::Hackbench { .. } => true,
+            // One of them computes at a time.
+            Workload::Ring { .. } => false,
+            // make is not among its jobs.
+            Workload::Kernbench { jobs: Jobs::Most(jobs) } => jobs + 1 > CPUS * 9 / 10,
+            Workload::Kernbench { jobs: Jobs::Any } => true,
+        }
+    }
+
+    fn figure(self) -> (&'static str, &'static str) {
+        match self {
+            Workload::Ring { .. } => ("a switch", "us"),
+            Workload::Hackbench { .. } | Workload::Kernbench { .. } => ("time", "s"),
+        }
+    }
+
+    /// As precisely as the document.
+    fn measure(self, took: &Took) -> f64 {
+        match self {
+            Workload::Ring { .. } => {
+                (took.time.0 as f64 / f64::from(PASSES) / 10.0).round() / 100.0
+            }
+            Workload::Hackbench { .. } | Workload::Kernbench { .. } => {
+                (took.time.0 as f64 / 1e6).round() / 1e3
+            }
+        }
+    }
+
+    /// All of its tasks are in the shipped scenarios' task group.
+    fn scenario(self) -> Scenario {
+        match self {
+            Workload::Hackbench { groups } => {
+                let mut scenario = empty();
+                Hackbench { groups, loops: Some(LOOPS) }.add_to(&mut scenario);
+                scenario.tasks.iter_mut().for_each(heavier);
+                scenario
+            }
+            Workload::Ring { processes, work, .. } => {
+                ring_of(processes, Nanos((work * 1e3).round() as u64))
+            }
+            Workload::Kernbench { jobs } => {
+                let mut scenario = setting::shipped("kernbench.json", KERNBENCH);
+                let make = &mut scenario.tasks[0].phases;
+                let files = make[2].loops;
+                make[0].loops = match jobs {
+                    Jobs::Most(jobs) => Some(jobs),
+                    Jobs::Any => files,
+                };
+                scenario
+            }
+        }
+    }
+}
+
+/// The machine and the task group, without a task and until all are done.
+fn empty() -> Scenario {
+    let mut scenario = setting::shipped("hard-limits.json", HOGS);
+    scenario.tasks.clear();
+    scenario.duration = None;
+    scenario
+}
+
+/// The scenario of `hogs` hogs of the group on a machine of `cpus`.
+pub(super) fn hogs(cpus: u32, hogs: u32) -> Result<Scenario, Failure> {
+    let mut scenario = setting::shipped("hard-limits.json", HOGS);
+    scenario.machine.topology = Topology::flat(cpus).map_err(Failure::input)?;
+    scenario.tasks[0].instances = hogs;
+    Ok(scenario)
+}
+
+/// A task of hackbench with the work of five.
+fn heavier(task: &mut TaskSpec) {
+    task.properties.group = Some(GroupId(LIMITED as u32));
+    for step in &mut task.phases[0].steps {
+        if let Step::Run(work) = step {
+            *work = WORK;
+        }
+    }
+}
+
+/// Processes that pass a token in a ring, each of which goes through its working set in between.
+fn ring_of(processes: u32, work: Nanos) -> Scenario {
+    let mut scenario = empty();
+    let template = setting::shipped("hard-limits.json", HOGS).tasks.remove(0);
+    scenario.objects.pipes = (0..processes).map(|nth| (format!("ring-{nth}"), PIPE)).collect();
+    for nth in 0..processes {
+        let mut task = template.clone();
+        (task.name, task.instances, task.loops) = (format!("process-{nth}"), 1, Some(1));
+        let send = Step::Send { pipe: ObjectId((nth + 1) % processes), bytes: TOKEN };
+        let recv = Step::Recv { pipe: ObjectId(nth), bytes: TOKEN };
+        let work = Step::Run(Draw::Fixed(work));
+        // The first has the token, and gets it back at the end of each round.
+        let steps = if nth == 0 { [work, send, recv] } else { [recv, work, send] };
+        (task.phases[0].steps, task.phases[0].loops) = (steps.into(), Some(PASSES / processes));
+        scenario.tasks.push(task);
+    }
+    scenario
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn took(ms: u64) -> Took {
+        Took { time: Nanos::from_millis(ms), used: Used::default() }
+    }
+
+    /// Which of the row's claims hold of such times, in ms.
+    fn hold(workload: Workload, times: [u64; 3]) -> [bool; 2] {
+        let row = Row { workload, published: [1.0; 3] };
+        row.claims(&times.map(took)).map(|claim| claim.verdict.holds())
+    }
+
+    const CPU_BOUND: Workload = Workload::Hackbench { groups: 10 };
+    const RING: Workload = Workload::Ring { kb: 1_024, processes: 10, work: 1.0 };
+
+    #[test]
+    fn a_group_without_a_limit_takes_as_long() {
+        for workload in [CPU_BOUND, RING] {
+            assert_eq!(hold(workload, [10_000, 10_100, 10_000]), [true, true]);
+            assert_eq!(hold(workload, [10_000, 10_101, 10_000]), [false, true]);
+            assert_eq!(hold(workload, [10_000, 9_899, 10_000]), [false, true]);
+        }
+    }
+
+    #[test]
+    fn a_limit_costs_who_needs_all_cpus_what_it_takes_and_others_nothing() {
+        // 9 s of nine tenths of the CPUs, and a period.
+        assert_eq!(hold(CPU_BOUND, [9_000, 9_000, 10_500]), [true, true]);
+        assert_eq!(hold(CPU_BOUND, [9_000, 9_000, 10_501]), [true, false]);
+        let few = Workload::Kernbench { jobs: Jobs::Most(12) };
+        for workload in [RING, few] {
+            assert_eq!(hold(workload, [9_000, 9_000, 9_091]), [true, false]);
+        }
+    }
+
+    #[test]
+    fn nobody_is_done_before_the_limit_allows_it() {
+        // All CPUs for a second, of which the group may have nine tenths.
+        let mut meter = Meter::new(Window::ALL, PERIOD, CPUS);
+        let hog = runyard_engine::event::What::Exec {
+            task: runyard_engine::task::TaskId(0),
+            policy: runyard_engine::attr::Policy::Idle,
+        };
+        for cpu in (0..CPUS as usize).map(runyard_engine::cpu::CpuId::at) {
+            let event = runyard_engine::event::Event { at: Time::ZERO, cpu, what: hog };
+            runyard_sim::Observer::event(&mut &mut meter, &event);
+        }
+        let used = meter.finish(Time(1_000_000_000));
+        let row = Row { workload: CPU_BOUND, published: [1.0; 3] };
+        let claims = |ms| {
+            let runs = [took(1_000), took(1_000), Took { used: used.clone(), ..took(ms) }];
+            row.claims(&runs).map(|claim| claim.verdict.holds())
+        };
+        assert_eq!([claims(1_099), claims(1_100)], [[true, false], [true, true]]);
+    }
+
+    #[test]
+    fn all_tasks_are_in_the_group() {
+        for row in ROWS {
+            let scenario = row.workload.scenario();
+            let group = Some(GroupId(LIMITED as u32));
+            assert!(scenario.tasks.iter().all(|task| task.properties.group == group), "{row:?}");
+            assert_eq!(scenario.machine.topology.cpus(), CPUS as usize);
+            assert_eq!(scenario.groups[LIMITED].spec.limit, Some(setting::documents()));
+        }
+    }
+
+    #[test]
+    fn a_token_is_passed_so_often_in_every_ring() {
+        for row in ROWS {
+            let Workload::Ring { processes, .. } = row.workload else { continue };
+            let scenario = row.workload.scenario();
+            let rounds: u32 = scenario.tasks.iter().map(|task| task.phases[0].loops.unwrap()).sum();
+            assert_eq!((rounds, scenario.objects.pipes.len()), (PASSES, processes as usize));
+        }
+    }
+}

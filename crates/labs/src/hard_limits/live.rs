@@ -1,0 +1,167 @@
+//! Limits on this machine's CPUs, on the runtime: two limited task groups, one of which is nested, beside
+//! a hog for each CPU that nothing limits.
+//!
+//! What is claimed is what holds whatever else the machine does: nobody is given more CPU time than its
+//! limit, and the rest goes to who is not limited. The time that is divided is that of the runtime's
+//! CPUs, as in the idle-balance experiment. How near a group comes to its limit is claimed with a bound
+//! that a busy machine keeps, which may stop a worker for whole periods; the figure itself is shown.
+//!
+//! There is no "before": the runtime runs with the features as they are by default.
+
+use super::exact::{HELD, Held, WINDOW, scenario_of};
+use super::meter::{Meter, Used};
+use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
+use crate::figure::{Figure, percent};
+use crate::length::Length;
+use crate::progress;
+use runyard_engine::event::Event;
+use runyard_engine::time::{Nanos, Time};
+use runyard_hosts::Failure;
+use runyard_hosts::live::{self, EventSink};
+use runyard_hosts::machine;
+use runyard_hosts::play::Plan;
+use runyard_hosts::sync::{Arc, Mutex, lock};
+use runyard_sim::Observer;
+
+/// What a group uses of its limit: at most, in per cent. The window begins and ends within a period of
+/// the group's own, so that ten seconds may have the budget of one more; and where the machine keeps a
+/// worker from its CPU at the end, a debt of that length is not repaid within the window.
+const MOST_OF_LIMIT: f64 = 105.0;
+
+/// At least. A machine that stops a worker for a period takes that from the group.
+const LEAST_OF_LIMIT: f64 = 90.0;
+
+/// What the unlimited have of the rest: at least, in per cent, by the same reason.
+const LEAST_REST: f64 = 95.0;
+
+/// How many runs `--soak` asks for.
+const SOAK_RUNS: u64 = 5;
+
+/// Once on this machine, or in a soak several times: of each figure, the worst.
+///
+/// # Errors
+/// If the machine refuses something.
+pub fn live(length: Length) -> Result<Reproduced, Failure> {
+    let cpus = machine::cpus()?.len();
+    let runs = length.pick(1, SOAK_RUNS);
+    let bar = progress::bar("runs", runs);
+    let used: Result<Vec<_>, _> =
+        (1..=runs).map(|seed| run(cpus, seed).inspect(|_| bar.inc(1))).collect();
+    bar.finish_and_clear();
+    let claims = used?.iter().flat_map(|used| claims(cpus, used)).collect();
+    let (name, host) = ("hard-limits".to_owned(), "live".to_owned());
+    let experiment = Experiment { name, host, claims: worst(claims) };
+    let text = format!(
+        "hard-limits on live: {cpus} CPUs with a hog each that is not limited, and hogs that are\n\n{}\n",
+        experiment.table()
+    );
+    Ok(Reproduced { experiment, text })
+}
+
+fn run(cpus: usize, seed: u64) -> Result<Used, Failure> {
+    let mut scenario = scenario_of(cpus as u32)?;
+    scenario.duration = Some(WINDOW.end.since(Time::ZERO));
+    let meter = Meter::new(WINDOW, Nanos::from_millis(100), cpus as u32);
+    let sink = Arc::new(Mutex::new(MeterSink(meter)));
+    let plan = Plan { scenario, seed, watch: None, log: false };
+    live::run(plan, cpus, sink.clone())?;
+    let MeterSink(meter) = lock(&sink).clone();
+    Ok(meter.finish(WINDOW.end))
+}
+
+#[derive(Clone, Debug)]
+struct MeterSink(Meter);
+
+impl EventSink for MeterSink {
+    fn event(&mut self, event: &Event) {
+        (&mut &mut self.0).event(event);
+    }
+}
+
+/// What a run says: of each group how much of its limit it used, and who had the rest.
+fn claims(cpus: usize, used: &Used) -> Vec<Claim> {
+    let seconds = WINDOW.end.since(WINDOW.from).0 as f64;
+    let claim = |what: &str, part: f64, least: f64, most: f64| {
+        let figure = percent(part);
+        let so = (least..=most).contains(&figure);
+        let figures = Figure { what, unit: "%", before: None, after: None };
+        figures.claim(None, Some(figure), ClaimVerdict::of(so))
+    };
+    let mut all = Vec::new();
+    let mut rest = cpus as f64;
+    for Held { what, tasks, due } in HELD {
+        let had = used.of(tasks).0 as f64 / seconds;
+        rest -= had;
+        all.push(claim(&format!("{what}: of its limit"), had / due, LEAST_OF_LIMIT, MOST_OF_LIMIT));
+    }
+    let limited = HELD.into_iter().map(|held| held.tasks.end).max().unwrap_or_default();
+    let others = used.of(limited..limited + cpus).0 as f64 / seconds;
+    all.push(claim("those without a limit: of the rest", others / rest, LEAST_REST, 100.1));
+    all
+}
+
+/// Of claims of the same name one that does not hold, or the last.
+fn worst(claims: Vec<Claim>) -> Vec<Claim> {
+    let mut kept: Vec<Claim> = Vec::new();
+    for claim in claims {
+        match kept.iter_mut().find(|known| known.what == claim.what) {
+            Some(known) if known.verdict.holds() => *known = claim,
+            Some(_) => {}
+            None => kept.push(claim),
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runyard_engine::attr::Policy;
+    use runyard_engine::cpu::CpuId;
+    use runyard_engine::event::What;
+    use runyard_engine::task::TaskId;
+
+    /// Each task has this part of the window, on a CPU of its own.
+    fn used(parts: [f64; 6]) -> Used {
+        let mut meter = Meter::new(WINDOW, Nanos::from_millis(100), 6);
+        let span = WINDOW.end.since(WINDOW.from).0 as f64;
+        for (at, part) in parts.into_iter().enumerate() {
+            let mut told = |at_time: Time, what| {
+                let event = Event { at: at_time, cpu: CpuId(at as u16), what };
+                (&mut &mut meter).event(&event);
+            };
+            let task = TaskId(at as u64);
+            told(WINDOW.from, What::Exec { task, policy: Policy::Idle });
+            told(WINDOW.from + Nanos((span * part) as u64), What::Idle);
+        }
+        meter.finish(WINDOW.end)
+    }
+
+    fn failed(parts: [f64; 6]) -> Vec<String> {
+        let failed = claims(2, &used(parts)).into_iter().filter(|claim| !claim.verdict.holds());
+        failed.map(|claim| claim.what).collect()
+    }
+
+    #[test]
+    fn what_is_claimed_is_who_has_the_cpus() {
+        assert_eq!(failed([0.15, 0.15, 0.1, 0.1, 0.75, 0.75]), [""; 0]);
+        assert_eq!(failed([0.2, 0.15, 0.1, 0.1, 0.72, 0.72]), ["30 of 100 ms: of its limit"]);
+        assert_eq!(
+            failed([0.15, 0.15, 0.05, 0.1, 0.77, 0.77]),
+            ["40 of 100 ms below 20: of its limit"]
+        );
+        assert_eq!(
+            failed([0.15, 0.15, 0.1, 0.1, 0.7, 0.7]),
+            ["those without a limit: of the rest"]
+        );
+    }
+
+    #[test]
+    fn one_bad_run_of_several_fails() {
+        let good = || claims(2, &used([0.15, 0.15, 0.1, 0.1, 0.75, 0.75]));
+        let bad = claims(2, &used([0.3, 0.15, 0.1, 0.1, 0.67, 0.67]));
+        let all = worst([good(), bad, good()].concat());
+        assert_eq!(all.iter().filter(|claim| !claim.verdict.holds()).count(), 1);
+        assert_eq!(all.len(), 3);
+    }
+}

@@ -1,0 +1,133 @@
+//! The experiments in virtual time: with hard limits and without.
+
+use super::exact::{self, CASES, Pair};
+use super::founding::{self, ROWS, Took};
+use super::meter::Used;
+use super::setting::Setting;
+use super::tenants;
+use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
+use crate::figure::Figure;
+use crate::length::Length;
+use crate::progress;
+use rayon::prelude::*;
+use runyard_hosts::Failure;
+use runyard_report::Histogram;
+
+/// How many runs `--soak` asks for, each of everything.
+const SOAK_RUNS: u64 = 10;
+
+/// Everything that follows from one seed.
+#[derive(Clone, Debug)]
+struct SeedResults {
+    /// Of [`ROWS`], in the order of [`Setting::ALL`].
+    founding: Vec<[Took; 3]>,
+    /// Of [`CASES`].
+    exact: Vec<Pair>,
+    below: Used,
+    /// Of [`tenants::CASES`], in [`tenants::RUNS`].
+    tenants: Vec<[Histogram; 3]>,
+}
+
+/// In virtual time, with hard limits and without; in a soak with several seeds.
+///
+/// # Errors
+/// If the simulator refuses a scenario, which would be a mistake in the experiment.
+pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
+    let seeds = length.pick(1, SOAK_RUNS);
+    let of_tenants = tenants::RUNS.len() * tenants::CASES.len();
+    let runs = Setting::ALL.len() * ROWS.len() + 2 * CASES.len() + 1 + of_tenants;
+    let bar = progress::bar("runs", seeds * runs as u64);
+    let measured: Result<Vec<_>, _> =
+        (1..=seeds).map(|seed| SeedResults::of(seed, || bar.inc(1))).collect();
+    bar.finish_and_clear();
+    let measured = measured?;
+
+    let mut claims = measured[0].claims();
+    if length == Length::Soak {
+        claims.push(soak_claim(&measured));
+    }
+    let (name, host) = ("hard-limits".to_owned(), "sim".to_owned());
+    let experiment = Experiment { name, host, claims };
+    let text = format!(
+        "hard-limits on sim: 24 CPUs unless said otherwise; NO_HARD_LIMITS and then HARD_LIMITS, where \
+         something is borrowed NO_RUNTIME_SHARE and then RUNTIME_SHARE\n\n{}\n",
+        experiment.table()
+    );
+    Ok(Reproduced { experiment, text })
+}
+
+/// In how many of several runs all holds.
+fn soak_claim(measured: &[SeedResults]) -> Claim {
+    let holds =
+        |measured: &&SeedResults| measured.claims().iter().all(|claim| claim.verdict.holds());
+    let good = measured.iter().filter(holds).count();
+    let what = "runs in which all of this holds";
+    Figure { what, unit: "runs", before: None, after: None }.claim(
+        None,
+        Some(good as f64),
+        ClaimVerdict::of(good == measured.len()),
+    )
+}
+
+impl SeedResults {
+    /// On all cores; `done` after each run.
+    fn of(seed: u64, done: impl Fn() + Sync) -> Result<SeedResults, Failure> {
+        let columns = |row: &founding::Row| -> Result<[Took; 3], Failure> {
+            let run = |setting: &Setting| row.run(*setting, seed).inspect(|_| done());
+            let runs: Result<Vec<_>, _> = Setting::ALL.par_iter().map(run).collect();
+            Ok(runs?.try_into().expect("as many as there are columns"))
+        };
+        let founding: Result<Vec<_>, _> = ROWS.par_iter().with_max_len(1).map(columns).collect();
+        let exact: Result<Vec<_>, _> =
+            CASES.par_iter().with_max_len(1).map(|case| case.pair(seed, &done)).collect();
+        let below = exact::below(seed).inspect(|_| done())?;
+        let runs = |case: &tenants::Case| -> Result<[Histogram; 3], Failure> {
+            let run = |run: &tenants::Run| case.run(*run, seed).inspect(|_| done());
+            let runs: Result<Vec<_>, _> = tenants::RUNS.par_iter().map(run).collect();
+            Ok(runs?.try_into().expect("as many as there are runs"))
+        };
+        let tenants: Result<Vec<_>, _> =
+            tenants::CASES.par_iter().with_max_len(1).map(runs).collect();
+        Ok(SeedResults { founding: founding?, exact: exact?, below, tenants: tenants? })
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let rows = ROWS.iter().zip(&self.founding).flat_map(|(row, runs)| row.claims(runs));
+        let cases = CASES.iter().zip(&self.exact).flat_map(|(case, pair)| case.claims(pair));
+        let tenants = tenants::CASES.into_iter().zip(&self.tenants);
+        let tenants = tenants.map(|(case, runs)| case.claim(runs));
+        rows.chain(cases).chain(exact::below_claims(&self.below)).chain(tenants).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_claim_has_a_name_of_its_own() {
+        let mut names: Vec<_> = measured().claims().into_iter().map(|claim| claim.what).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+
+    #[test]
+    fn one_bad_run_of_several_fails() {
+        // Nobody uses anything here.
+        let claim = soak_claim(&[measured(), measured()]);
+        assert_eq!((claim.after, claim.verdict), (Some(0.0), ClaimVerdict::Fails));
+    }
+
+    /// Runs in which nothing happens.
+    fn measured() -> SeedResults {
+        let took = Took { time: runyard_engine::time::Nanos(1), used: Used::default() };
+        SeedResults {
+            founding: vec![[took.clone(), took.clone(), took]; ROWS.len()],
+            exact: vec![Pair::default(); CASES.len()],
+            below: Used::default(),
+            tenants: vec![Default::default(); tenants::CASES.len()],
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The machines and tasks of the experiment, each a variant of one scenario, and how they are run.
+
+use super::mpstat::{Mpstat, Rows, Window};
+use runyard_engine::attr::{GroupId, Nice, Policy, Weight};
+use runyard_engine::features::{Feature, Features};
+use runyard_engine::spec::GroupSpec;
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_engine::topology::Topology;
+use runyard_hosts::Failure;
+use runyard_sim::{Options, Sim};
+use runyard_workload::scenario::TaskGroup;
+use runyard_workload::{Overrides, Scenario};
+
+/// The scenario: the soakers, one for each CPU, and the normal task.
+const SCENARIO: &str = include_str!("../../../../scenarios/idle-balance.json");
+const SOAKER: usize = 0;
+const NORMAL: usize = 1;
+
+/// When the last of the normal tasks has come, with any seed.
+const BEGUN: Nanos = Nanos::from_secs(1);
+
+/// How long the balancer has from then until seconds are counted. The document was measured minutes
+/// after the start; a balancer gives up on a CPU after some failures, and on a large machine it
+/// tries once in some seconds. With less, "before" would be better than it becomes.
+const SETTLE: Nanos = Nanos::from_secs(10);
+
+/// What the soakers' group weighs, over all CPUs: the least, as in the document.
+const SOAKERS_WEIGHT: i64 = 2;
+
+/// A machine, and how many normal tasks come to its soakers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Case {
+    pub(super) nodes: u32,
+    pub(super) cores: u32,
+    pub(super) normal: u32,
+    pub(super) light: Light,
+    /// How many seconds are counted.
+    pub(super) seconds: u32,
+}
+
+/// What makes the soakers weigh next to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Light {
+    /// They are SCHED_IDLE.
+    Policy,
+    /// They are normal tasks in a task group of weight 2; the others' has 1024.
+    Group,
+}
+
+/// What was measured of a case.
+#[derive(Clone, Debug)]
+pub(super) struct CaseShares {
+    pub(super) rows: Rows,
+    /// Of each normal task: which part of the time it executed.
+    pub(super) shares: Vec<f64>,
+}
+
+/// Without the balancer and with it.
+#[derive(Clone, Debug)]
+pub(super) struct Pair {
+    pub(super) before: CaseShares,
+    pub(super) after: CaseShares,
+}
+
+impl Case {
+    pub(super) fn cpus(&self) -> u32 {
+        self.nodes * self.cores
+    }
+
+    /// What is told of it in each claim.
+    pub(super) fn name(&self) -> String {
+        let cpus = self.cpus();
+        match (self.light, self.normal) {
+            (Light::Group, _) => {
+                format!(
+                    "{cpus} CPUs, groups of weight {SOAKERS_WEIGHT} and {}",
+                    Weight::NICE_0.get()
+                )
+            }
+            (Light::Policy, 0) => format!("{cpus} CPUs, no normal task"),
+            (Light::Policy, 1) => format!("{cpus} CPUs, 1 normal task"),
+            (Light::Policy, normal) => format!("{cpus} CPUs, {normal} normal tasks"),
+        }
+    }
+
+    /// The run that follows from `seed`, without the balancer and with it; `done` after each.
+    pub(super) fn pair(&self, seed: u64, done: impl Fn() + Sync) -> Result<Pair, Failure> {
+        let features = Features::default();
+        let run = |features| self.run(features, seed).inspect(|_| done());
+        let (before, after) =
+            rayon::join(|| run(features.without(Feature::IdleLoadBalance)), || run(features));
+        Ok(Pair { before: before?, after: after? })
+    }
+
+    fn run(&self, features: Features, seed: u64) -> Result<CaseShares, Failure> {
+        let scenario = self.scenario(features)?;
+        let window = self.window();
+        let tasks = (self.cpus() + self.normal) as usize;
+        let mut mpstat = Mpstat::new(window, self.cpus() as usize, tasks);
+        let options = Options { seed, ..Options::default() };
+        Sim::new(&scenario, options, &mut mpstat).map_err(Failure::input)?.run();
+        let (rows, runtimes) = mpstat.finish();
+        let share = |runtime: &Nanos| runtime.0 as f64 / window.span().0 as f64;
+        // Tasks are numbered in the order of the file.
+        let normal = TaskId(self.cpus().into()).index();
+        Ok(CaseShares { rows, shares: runtimes[normal..].iter().map(share).collect() })
+    }
+
+    fn window(&self) -> Window {
+        Window { from: Time::ZERO + BEGUN + SETTLE, seconds: self.seconds }
+    }
+
+    /// The scenario of this case, on any host.
+    pub(super) fn scenario(&self, features: Features) -> Result<Scenario, Failure> {
+        let mut scenario = shipped();
+        scenario.features = features;
+        scenario.machine.topology =
+            Topology::new(self.nodes, self.cores, 1).map_err(Failure::input)?;
+        scenario.duration = Some(self.window().end().since(Time::ZERO));
+        scenario.tasks[SOAKER].instances = self.cpus();
+        // Without an instance it is there to be forked, which nobody does.
+        scenario.tasks[NORMAL].instances = self.normal;
+        if self.light == Light::Group {
+            in_groups(&mut scenario);
+        }
+        Ok(scenario)
+    }
+}
+
+/// Tells soakers and normal tasks apart by their groups only.
+fn in_groups(scenario: &mut Scenario) {
+    let weight = Weight::new(SOAKERS_WEIGHT).expect("a group may weigh so little");
+    for (task, path, weight) in [(SOAKER, "/soakers", weight), (NORMAL, "/normal", Weight::NICE_0)]
+    {
+        let group = GroupId(scenario.groups.len() as u32);
+        let spec = GroupSpec { weight, ..GroupSpec::ROOT };
+        scenario.groups.push(TaskGroup { path: path.to_owned(), spec });
+        let properties = &mut scenario.tasks[task].properties;
+        properties.group = Some(group);
+        properties.policy = Some(Policy::Normal(Nice::default()));
+    }
+}
+
+/// The scenario as it is shipped: the document's own case.
+fn shipped() -> Scenario {
+    let parsed = runyard_workload::parse("idle-balance.json", SCENARIO, &Overrides::default());
+    parsed.expect("the scenario that comes with the program is right").scenario
+}
+
+impl CaseShares {
+    /// What the normal task with the least has of a CPU.
+    pub(super) fn least_share(&self) -> Option<f64> {
+        self.shares.iter().copied().min_by(f64::total_cmp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runyard_workload::draw::Draw;
+
+    const DOCUMENTS: Case =
+        Case { nodes: 4, cores: 4, normal: 1, light: Light::Policy, seconds: 10 };
+
+    fn small(light: Light) -> Case {
+        Case { nodes: 1, cores: 2, normal: 1, light, seconds: 1 }
+    }
+
+    #[test]
+    fn the_shipped_scenario_is_the_documents_case() {
+        let (shipped, made) = (shipped(), DOCUMENTS.scenario(Features::default()).unwrap());
+        assert_eq!(format!("{made:?}"), format!("{shipped:?}"));
+        let Draw::Uniform(_, latest) = shipped.tasks[NORMAL].delay else { panic!("a random one") };
+        assert_eq!(latest, BEGUN);
+    }
+
+    #[test]
+    fn in_groups_nothing_but_the_group_tells_soakers_from_normal_tasks() {
+        let scenario = small(Light::Group).scenario(Features::default()).unwrap();
+        let of = |task: usize| {
+            let properties = &scenario.tasks[task].properties;
+            let group = &scenario.groups[properties.group.unwrap().index()];
+            (properties.policy.unwrap(), &*group.path, group.spec.weight.get())
+        };
+        let normal = Policy::Normal(Nice::default());
+        assert_eq!(of(SOAKER), (normal, "/soakers", 2));
+        assert_eq!(of(NORMAL), (normal, "/normal", 1024));
+    }
+
+    #[test]
+    fn every_task_that_executes_is_in_the_rows() {
+        for light in [Light::Policy, Light::Group] {
+            let Pair { before, after } = small(light).pair(1, || ()).unwrap();
+            for measured in [before, after] {
+                let sum = measured.rows.sum();
+                let share = measured.least_share().unwrap();
+                assert_eq!(measured.shares.len(), 1);
+                match light {
+                    Light::Policy => {
+                        assert!(sum.idle_policy > Nanos::ZERO, "{sum:?}");
+                        assert_eq!(sum.normal.0, (share * 1e9).round() as u64);
+                    }
+                    Light::Group => assert_eq!(sum.idle_policy, Nanos::ZERO),
+                }
+                assert!(sum.interrupts > 1_000, "a busy CPU has a tick of 1 ms: {sum:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_run_again_and_another_gives_another() {
+        let rows = |seed| small(Light::Policy).pair(seed, || ()).unwrap().after.rows;
+        assert_eq!(rows(1), rows(1));
+        assert_ne!(rows(1), rows(2));
+    }
+}

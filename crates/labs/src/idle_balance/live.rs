@@ -1,0 +1,251 @@
+//! The experiment on this machine's CPUs, on the runtime: a soaker for each, and one normal task.
+//!
+//! What is claimed is what a scheduler owes whatever else the machine does: that it gives its CPUs
+//! away, and to whom. So the time that is divided is that of the runtime's CPUs, on which a task
+//! also executes while the machine has lent its worker's CPU to another process. The kernel's
+//! accounts of the process could not be used for that: what a busy machine keeps from it is missing
+//! there from one task or another. It is shown how much that was.
+//!
+//! How evenly soakers share is shown only: on the runtime a CPU with one task has no tick, so that
+//! one soaker may have a CPU to itself while another waits on the normal task's.
+//!
+//! There is no "before": the runtime runs with the features as they are by default.
+
+use super::case::{Case, Light};
+use super::mpstat::{Mpstat, Rows, Window};
+use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
+use crate::figure::{Figure, micros, percent};
+use crate::length::Length;
+use crate::progress;
+use runyard_engine::event::{Event, What};
+use runyard_engine::features::Features;
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_hosts::Failure;
+use runyard_hosts::clock::process_cpu_time;
+use runyard_hosts::live::{self, EventSink};
+use runyard_hosts::machine;
+use runyard_hosts::play::Plan;
+use runyard_hosts::sync::{Arc, Mutex, lock};
+use std::time::Instant;
+
+/// A second in which the normal task comes, one to settle, and those that are counted.
+const WINDOW: Window = Window { from: Time(2_000_000_000), seconds: 4 };
+
+/// What of the CPUs' time is not idle: at least, in per cent. None should be. But who goes idle
+/// looks for work with a thread of the machine's, which may have to wait for a CPU itself.
+const LEAST_BUSY: f64 = 99.0;
+
+/// What the normal task has of a CPU: at least, in per cent. The policy takes 0.3 from it for a
+/// soaker that waits there (3 of 1027), switches next to nothing; the machine may stretch a switch or
+/// a soaker's turn by whole turns of its own, some of which are within this.
+const LEAST_SHARE: f64 = 95.0;
+
+/// What the soakers have of all the other CPUs: at least, in per cent. The same bound from their
+/// side.
+const LEAST_SOAKED: f64 = 95.0;
+
+/// How many runs `--soak` asks for.
+const SOAK_RUNS: u64 = 20;
+
+/// Once on this machine, or in a soak 20 times: of each figure, the worst.
+///
+/// # Errors
+/// If the machine refuses something.
+pub fn live(length: Length) -> Result<Reproduced, Failure> {
+    let cpus = machine::cpus()?.len();
+    let cores = u32::try_from(cpus).map_err(Failure::input)?;
+    let case = Case { nodes: 1, cores, normal: 1, light: Light::Policy, seconds: WINDOW.seconds };
+    let runs = length.pick(1, SOAK_RUNS);
+    let bar = progress::bar("runs", runs);
+    let runs: Result<Vec<_>, _> =
+        (1..=runs).map(|seed| RunShares::of(&case, seed).inspect(|_| bar.inc(1))).collect();
+    bar.finish_and_clear();
+    let runs = runs?;
+    let (name, host) = ("idle-balance".to_owned(), "live".to_owned());
+    let experiment = Experiment { name, host, claims: claims(&case, &runs) };
+    let text = format!(
+        "idle-balance on live: a SCHED_IDLE task for each CPU, and a normal task that comes; none \
+         ever blocks\n\n{}\n{}\n{}\n",
+        experiment.table(),
+        case.name(),
+        runs[0].rows.text()
+    );
+    Ok(Reproduced { experiment, text })
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+struct RunShares {
+    rows: Rows,
+    /// What the normal task executed, and each soaker.
+    normal: Nanos,
+    soakers: Vec<Nanos>,
+    /// From the normal task's wake-up to its first instruction.
+    start: Option<Nanos>,
+    /// Which part of its CPUs the machine gave this process, over the whole run.
+    given: f64,
+}
+
+impl RunShares {
+    fn of(case: &Case, seed: u64) -> Result<RunShares, Failure> {
+        let cpus = case.cpus() as usize;
+        let mut scenario = case.scenario(Features::default())?;
+        scenario.duration = Some(WINDOW.end().since(Time::ZERO));
+        let sink = CpuSink {
+            mpstat: Mpstat::new(WINDOW, cpus, cpus + 1),
+            normal: TaskId(case.cpus().into()),
+            woken: None,
+            start: None,
+        };
+        let sink = Arc::new(Mutex::new(sink));
+        let (begun, used) = (Instant::now(), process_cpu_time());
+        let plan = Plan { scenario, seed, watch: None, log: false };
+        let over = live::run(plan, cpus, sink.clone())?;
+        let (wall, used) = (begun.elapsed(), process_cpu_time() - used);
+        let told = (0..=u64::from(case.cpus())).map(TaskId);
+        assert!(over.tasks().iter().copied().eq(told), "both count tasks in the order of the file");
+        let CpuSink { mpstat, start, .. } = lock(&sink).clone();
+        let (rows, mut soakers) = mpstat.finish();
+        let normal = soakers.pop().expect("the last is the normal task");
+        let given = used.0 as f64 / (wall.as_nanos() as f64 * cpus as f64);
+        Ok(RunShares { rows, normal, soakers, start, given })
+    }
+
+    /// What the normal task has of a CPU.
+    fn share(&self) -> f64 {
+        part(self.normal)
+    }
+
+    /// What the soakers have of the others; nothing, where there are none.
+    fn soaked(&self) -> Option<f64> {
+        let others = self.soakers.len() - 1;
+        let sum = self.soakers.iter().copied().map(part).sum::<f64>();
+        (others > 0).then(|| sum / others as f64)
+    }
+
+    /// What the soaker with the least has of a CPU.
+    fn least_soaker(&self) -> f64 {
+        self.soakers.iter().copied().map(part).fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// A time as a part of the window.
+fn part(time: Nanos) -> f64 {
+    time.0 as f64 / WINDOW.span().0 as f64
+}
+
+/// Takes what the CPUs do, and how the normal task starts.
+#[derive(Clone, Debug)]
+struct CpuSink {
+    mpstat: Mpstat,
+    normal: TaskId,
+    /// Since when it could run, if it does not yet.
+    woken: Option<Time>,
+    start: Option<Nanos>,
+}
+
+impl EventSink for CpuSink {
+    fn event(&mut self, event: &Event) {
+        match event.what {
+            // It comes into being, waits until it is due, and is woken again.
+            What::Wake { task, since, .. } if task == self.normal => self.woken = Some(since),
+            What::Exec { task, .. } if task == self.normal => {
+                let woken = self.woken.take();
+                self.start = woken.map(|since| event.at.since(since)).or(self.start);
+            }
+            _ => {}
+        }
+        self.mpstat.event(event);
+    }
+}
+
+/// Of each figure the worst of the runs.
+fn claims(case: &Case, runs: &[RunShares]) -> Vec<Claim> {
+    let claim = |what: &str, unit: &'static str, after: Option<f64>, verdict: ClaimVerdict| {
+        let what = format!("{}: {what}", case.name());
+        Figure { what: &what, unit, before: None, after: None }.claim(None, after, verdict)
+    };
+    let least = |of: fn(&RunShares) -> Option<f64>| {
+        let least = runs.iter().filter_map(of).min_by(f64::total_cmp);
+        least.map(percent)
+    };
+    let at_least = |what: &str, bound: f64, of: fn(&RunShares) -> Option<f64>| {
+        let least = least(of);
+        least.map(|least| claim(what, "%", Some(least), ClaimVerdict::of(least >= bound)))
+    };
+    let shown = |what: &str, of: fn(&RunShares) -> Option<f64>| {
+        Some(claim(what, "%", least(of), ClaimVerdict::Shown))
+    };
+    let start = runs.iter().filter_map(|run| run.start).max();
+    let start = start.map(micros);
+    let claims = [
+        at_least("busy", LEAST_BUSY, |run| Some(run.rows.sum().busy())),
+        at_least("its share of a CPU", LEAST_SHARE, |run| Some(run.share())),
+        at_least("the soakers' share of the other CPUs", LEAST_SOAKED, RunShares::soaked),
+        shown("least share of a soaker", |run| Some(run.least_soaker())),
+        Some(claim("its start after its wake-up", "us", start, ClaimVerdict::Shown)),
+        shown("CPU time that the machine gave", |run| Some(run.given)),
+    ];
+    claims.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::mpstat::Row;
+    use super::*;
+
+    const CASE: Case = Case { nodes: 1, cores: 2, normal: 1, light: Light::Policy, seconds: 4 };
+
+    /// A run on two CPUs, in per cent of one: idle, the normal task, the soakers.
+    fn run(idle: u64, normal: u64, soakers: [u64; 2]) -> RunShares {
+        let percent = |percent: u64| Nanos(WINDOW.span().0 / 100 * percent);
+        let second = Row {
+            idle: Nanos::from_millis(10 * idle),
+            normal: Nanos::from_millis(2_000 - 10 * idle),
+            ..Row::default()
+        };
+        RunShares {
+            rows: Rows::new(WINDOW, vec![second; WINDOW.seconds as usize]),
+            normal: percent(normal),
+            soakers: soakers.map(percent).to_vec(),
+            start: Some(Nanos(12_345)),
+            given: 0.5,
+        }
+    }
+
+    /// Which claims fail.
+    fn failed(runs: &[RunShares]) -> Vec<String> {
+        let claims = claims(&CASE, runs).into_iter();
+        let failed = claims.filter(|claim| !claim.verdict.holds());
+        failed.map(|claim| claim.what.split_once(": ").unwrap().1.to_owned()).collect()
+    }
+
+    #[test]
+    fn what_is_claimed_is_who_has_the_cpus() {
+        assert_eq!(failed(&[run(0, 99, [50, 50])]), [""; 0]);
+        assert_eq!(failed(&[run(3, 99, [48, 48])]), ["busy"]);
+        assert_eq!(failed(&[run(0, 94, [50, 50])]), ["its share of a CPU"]);
+        let wasted = failed(&[run(0, 99, [1, 93])]);
+        assert_eq!(wasted, ["the soakers' share of the other CPUs"]);
+    }
+
+    #[test]
+    fn one_bad_run_of_many_fails() {
+        let (good, bad) = (run(0, 99, [50, 50]), run(0, 60, [50, 90]));
+        assert_eq!(failed(&[good.clone(), bad, good]), ["its share of a CPU"]);
+    }
+
+    #[test]
+    fn where_the_normal_task_has_the_only_cpu_nothing_is_claimed_of_others() {
+        let alone = RunShares { soakers: vec![Nanos::ZERO], ..run(0, 99, [0, 0]) };
+        assert_eq!(failed(&[alone]), [""; 0]);
+    }
+
+    #[test]
+    fn times_are_shown() {
+        let claims = claims(&CASE, &[run(0, 99, [50, 50])]);
+        let start = claims.iter().find(|claim| claim.unit == "us").unwrap();
+        assert_eq!((start.after, start.verdict), (Some(12.3), ClaimVerdict::Shown));
+    }
+}

@@ -1,0 +1,307 @@
+//! The experiment in virtual time: with the balancer and without, on the document's machine and on
+//! others.
+
+use super::case::{Case, CaseShares, Light, Pair};
+use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
+use crate::figure::{Figure, percent};
+use crate::length::Length;
+use crate::progress;
+use rayon::prelude::*;
+use runyard_hosts::Failure;
+use std::fmt::Write as _;
+
+/// What of the CPU time is not idle with the balancer, and without any normal task: at least, in
+/// per cent. The document's 99.92 and 99.86 are its column %user; of what those lack, all but 0.01 is
+/// the kernel's own work, which is not idle here either.
+const LEAST_BUSY: f64 = 99.9;
+
+/// What a normal task has of a CPU with the balancer: at least, in per cent. A soaker that waits on
+/// its CPU takes 0.3 (3 of 1027), the tick another 0.15: there must be none.
+const LEAST_SHARE: f64 = 99.7;
+
+/// How busy the document's machine is without the balancer, in per cent: three of its 16 CPUs idle
+/// are 81.25; the document's own seconds are between 76.73 and 87.34, their average is 82.31.
+const DOCUMENTS_BEFORE: std::ops::RangeInclusive<f64> = 78.0..=88.0;
+
+/// How much busier other machines are with the balancer at least, in points of the percentage. Of
+/// 64 CPUs in nodes of four, three are 4.7.
+const POINTS_BETTER: f64 = 3.0;
+
+/// How many runs of the document's case `--soak` asks for.
+const SOAK_RUNS: u64 = 20;
+
+/// What is shown and written of a case.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    case: Case,
+    without: Without,
+    published: Option<Published>,
+}
+
+/// How busy the machine is without the balancer, if that is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Without {
+    /// As with it: nothing is out of balance.
+    Busy,
+    /// As the document's.
+    Documents,
+    /// Clearly less than with it.
+    Worse,
+    /// Less than with it: one node is not much of so large a machine.
+    NotAsGood,
+}
+
+/// What the document gives of its machine: before, after.
+#[derive(Clone, Copy, Debug)]
+struct Published {
+    busy: (f64, Option<f64>),
+    interrupts: (f64, Option<f64>),
+}
+
+/// The document's machine before its normal task came. Only the old kernel was measured so.
+const ALONE: Trial = Trial {
+    case: Case { nodes: 4, cores: 4, normal: 0, light: Light::Policy, seconds: 10 },
+    without: Without::Busy,
+    published: Some(Published { busy: (99.86, None), interrupts: (16_628.20, None) }),
+};
+
+/// The document's machine.
+const DOCUMENTS: Trial = Trial {
+    case: Case { normal: 1, ..ALONE.case },
+    without: Without::Documents,
+    published: Some(Published {
+        busy: (82.31, Some(99.92)),
+        interrupts: (14_699.10, Some(16_347.25)),
+    }),
+};
+
+/// All of them, from small to large.
+const TRIALS: [Trial; 13] = [
+    ALONE,
+    DOCUMENTS,
+    also(16, 3, Light::Policy, Without::Worse),
+    also(16, 5, Light::Policy, Without::Worse),
+    also(16, 1, Light::Group, Without::Worse),
+    also(64, 1, Light::Policy, Without::Worse),
+    also(64, 3, Light::Policy, Without::Worse),
+    also(64, 5, Light::Policy, Without::Worse),
+    also(64, 1, Light::Group, Without::Worse),
+    also(256, 1, Light::Policy, Without::NotAsGood),
+    also(256, 3, Light::Policy, Without::Worse),
+    also(256, 5, Light::Policy, Without::Worse),
+    also(256, 1, Light::Group, Without::NotAsGood),
+];
+
+/// A case that the document does not have. A tick is simulated for each busy CPU, so that a second
+/// of a large machine takes long; few are enough, for all are alike once the balancer is settled.
+const fn also(cpus: u32, normal: u32, light: Light, without: Without) -> Trial {
+    let cores = if cpus > 64 { 16 } else { 4 };
+    let seconds = if cpus > 16 { 5 } else { 10 };
+    let case = Case { nodes: cpus / cores, cores, normal, light, seconds };
+    Trial { case, without, published: None }
+}
+
+/// In virtual time, with the balancer and without: each trial once, and in a soak the document's
+/// 20 times.
+///
+/// # Errors
+/// If the simulator refuses a scenario, which would be a mistake in the experiment.
+pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
+    let soaked = length.pick(0, SOAK_RUNS);
+    let bar = progress::bar("runs", 2 * (TRIALS.len() as u64 + soaked));
+    let pair = |trial: &Trial, seed| trial.case.pair(seed, || bar.inc(1));
+    // The largest take the longest, so they begin first.
+    let pairs: Result<Vec<_>, _> =
+        TRIALS.par_iter().rev().with_max_len(1).map(|trial| pair(trial, 1)).collect();
+    let soak: Result<Vec<_>, _> =
+        (1..=soaked).into_par_iter().map(|seed| pair(&DOCUMENTS, seed)).collect();
+    bar.finish_and_clear();
+    let (mut pairs, soak) = (pairs?, soak?);
+    pairs.reverse();
+
+    let trials = || TRIALS.iter().zip(&pairs);
+    let mut claims: Vec<_> = trials().flat_map(|(trial, pair)| trial.claims(pair)).collect();
+    claims.extend(soak_claim(&soak));
+    let (name, host) = ("idle-balance".to_owned(), "sim".to_owned());
+    let experiment = Experiment { name, host, claims };
+    let shown = trials().find(|(trial, _)| trial.without == Without::Documents);
+    let (_, shown) = shown.expect("the document's case is among the trials");
+    let text = text(&experiment.table(), shown);
+    Ok(Reproduced { experiment, text })
+}
+
+fn text(table: &str, Pair { before, after }: &Pair) -> String {
+    let case = DOCUMENTS.case;
+    let mut text = format!(
+        "idle-balance on sim: a SCHED_IDLE task for each CPU, and normal tasks that come; none ever blocks\n\n\
+         {table}"
+    );
+    for (which, measured) in
+        [("before: NO_IDLE_LOAD_BALANCE", before), ("after: IDLE_LOAD_BALANCE", after)]
+    {
+        let _ = write!(text, "\n{which}, {}\n{}", case.name(), measured.rows.text());
+    }
+    text + "\n"
+}
+
+/// In how many of several runs of the document's case all holds.
+fn soak_claim(pairs: &[Pair]) -> Option<Claim> {
+    let holds = |pair: &&Pair| DOCUMENTS.claims(pair).iter().all(|claim| claim.verdict.holds());
+    let good = pairs.iter().filter(holds).count();
+    let what = format!("{}: runs in which all of this holds", DOCUMENTS.case.name());
+    let figure = Figure { what: &what, unit: "runs", before: None, after: None };
+    (!pairs.is_empty())
+        .then(|| figure.claim(None, Some(good as f64), ClaimVerdict::of(good == pairs.len())))
+}
+
+impl Trial {
+    fn claims(&self, pair: &Pair) -> Vec<Claim> {
+        let mut claims = vec![self.busy(pair)];
+        claims.extend(self.share(pair));
+        if self.published.is_some() {
+            claims.push(self.interrupts(pair));
+            claims.push(self.migrations(pair));
+        }
+        claims
+    }
+
+    fn busy(&self, Pair { before, after }: &Pair) -> Claim {
+        let busy = |measured: &CaseShares| percent(measured.rows.sum().busy());
+        let (before, after) = (busy(before), busy(after));
+        let as_it_was = match self.without {
+            Without::Busy => before >= LEAST_BUSY,
+            Without::Documents => DOCUMENTS_BEFORE.contains(&before),
+            Without::Worse => before <= after - POINTS_BETTER,
+            Without::NotAsGood => before < after,
+        };
+        let holds = ClaimVerdict::of(as_it_was && after >= LEAST_BUSY);
+        let published = self.published.map(|published| published.busy);
+        self.claim(("busy", "%"), published, (Some(before), Some(after)), holds)
+    }
+
+    /// None without a normal task.
+    fn share(&self, Pair { before, after }: &Pair) -> Option<Claim> {
+        let [before, after] = [before, after].map(|measured| measured.least_share().map(percent));
+        let holds = ClaimVerdict::of(after? >= LEAST_SHARE);
+        let what = if self.case.normal > 1 { "least share of a CPU" } else { "its share of a CPU" };
+        Some(self.claim((what, "%"), None, (before, after), holds))
+    }
+
+    /// The document's are those of all devices, these are timers' alone: there is no bound. What
+    /// can be compared is the difference, which is that of the ticks of CPUs that idle.
+    fn interrupts(&self, Pair { before, after }: &Pair) -> Claim {
+        let [before, after] = [before, after]
+            .map(|CaseShares { rows, .. }| Some(rows.per_second(rows.sum().interrupts)));
+        let published = self.published.map(|published| published.interrupts);
+        self.claim(("timer interrupts", "1/s"), published, (before, after), ClaimVerdict::Shown)
+    }
+
+    /// What the balance costs.
+    fn migrations(&self, Pair { before, after }: &Pair) -> Claim {
+        let [before, after] = [before, after]
+            .map(|CaseShares { rows, .. }| Some(rows.per_second(rows.sum().migrations)));
+        self.claim(("migrations", "1/s"), None, (before, after), ClaimVerdict::Shown)
+    }
+
+    fn claim(
+        &self,
+        (what, unit): (&str, &str),
+        published: Option<(f64, Option<f64>)>,
+        (before, after): (Option<f64>, Option<f64>),
+        verdict: ClaimVerdict,
+    ) -> Claim {
+        let what = format!("{}: {what}", self.case.name());
+        let published_after = published.and_then(|(_, after)| after);
+        let published_before = published.map(|(before, _)| before);
+        Figure { what: &what, unit, before: published_before, after: published_after }
+            .claim(before, after, verdict)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::idle_balance::mpstat::{Row, Rows, Window};
+    use runyard_engine::time::{Nanos, Time};
+
+    /// A second of a machine that is busy for `busy` per cent of its time, and normal tasks that
+    /// have these parts of a CPU.
+    fn measured(busy: f64, shares: &[f64]) -> CaseShares {
+        let busy = Nanos((busy * 1e7) as u64);
+        let row = Row {
+            idle_policy: busy,
+            idle: Nanos::from_secs(1) - busy,
+            interrupts: 1_000,
+            ..Row::default()
+        };
+        let window = Window { from: Time::ZERO, seconds: 1 };
+        CaseShares { rows: Rows::new(window, vec![row]), shares: shares.to_vec() }
+    }
+
+    fn pair(before: f64, after: f64, shares: &[f64]) -> Pair {
+        Pair { before: measured(before, shares), after: measured(after, shares) }
+    }
+
+    /// Which claims of the trial fail.
+    fn failed(trial: &Trial, pair: &Pair) -> Vec<String> {
+        let claims = trial.claims(pair).into_iter();
+        let failed = claims.filter(|claim| !claim.verdict.holds());
+        failed.map(|claim| claim.what.split_once(": ").unwrap().1.to_owned()).collect()
+    }
+
+    fn trial(name: &str) -> Trial {
+        let mut trials = TRIALS.into_iter();
+        trials.find(|trial| trial.case.name() == name).expect(name)
+    }
+
+    #[test]
+    fn what_the_document_measured_holds() {
+        assert_eq!(failed(&DOCUMENTS, &pair(82.31, 99.92, &[0.999])), [""; 0]);
+        // Without a normal task there is none to have a share.
+        assert_eq!(failed(&ALONE, &pair(99.95, 99.9, &[])), [""; 0]);
+        assert_eq!(failed(&ALONE, &pair(99.86, 99.9, &[])), ["busy"]);
+    }
+
+    #[test]
+    fn the_document_is_neither_exceeded_before_nor_missed_after() {
+        for (before, after) in [(77.99, 99.95), (88.01, 99.95), (82.31, 99.89), (100.0, 100.0)] {
+            assert_eq!(failed(&DOCUMENTS, &pair(before, after, &[0.999])), ["busy"]);
+        }
+        let slow = failed(&DOCUMENTS, &pair(82.31, 99.92, &[0.9969]));
+        assert_eq!(slow, ["its share of a CPU"]);
+    }
+
+    #[test]
+    fn other_machines_are_clearly_better_or_better() {
+        let several = trial("64 CPUs, 5 normal tasks");
+        assert_eq!(failed(&several, &pair(96.95, 99.95, &[0.999; 5])), [""; 0]);
+        assert_eq!(failed(&several, &pair(96.96, 99.95, &[0.999; 5])), ["busy"]);
+        let one_slow = [0.999, 0.999, 0.5, 0.999, 0.999];
+        assert_eq!(failed(&several, &pair(90.0, 99.95, &one_slow)), ["least share of a CPU"]);
+        let large = trial("256 CPUs, 1 normal task");
+        assert_eq!(failed(&large, &pair(99.94, 99.95, &[0.999])), [""; 0]);
+        assert_eq!(failed(&large, &pair(99.95, 99.95, &[0.999])), ["busy"]);
+    }
+
+    #[test]
+    fn every_claim_has_a_name_of_its_own() {
+        let claims = TRIALS.iter().flat_map(|trial| {
+            trial.claims(&pair(80.0, 100.0, &vec![0.999; trial.case.normal as usize]))
+        });
+        let mut names: Vec<_> = claims.map(|claim| claim.what).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+
+    #[test]
+    fn one_bad_seed_of_many_fails() {
+        let (good, bad) = (pair(82.31, 99.92, &[0.999]), pair(82.31, 99.8, &[0.999]));
+        let claim = soak_claim(&[good.clone(), good.clone()]).unwrap();
+        assert_eq!((claim.after, claim.verdict), (Some(2.0), ClaimVerdict::Holds));
+        let claim = soak_claim(&[good.clone(), bad, good]).unwrap();
+        assert_eq!((claim.after, claim.verdict), (Some(2.0), ClaimVerdict::Fails));
+        assert_eq!(soak_claim(&[]), None);
+    }
+}

@@ -1,0 +1,43 @@
+//! The scenario that all experiments but the frames are made from, and how one is simulated.
+
+use super::rounds::Rounds;
+use runyard_engine::attr::LatencyNice;
+use runyard_engine::event::{Event, What};
+use runyard_engine::task::TaskId;
+use runyard_hosts::Failure;
+use runyard_sim::{Options, Sim};
+use runyard_workload::{Overrides, Scenario, parse};
+
+/// The scenario: cyclictest, and what hackbench is made from.
+const SCENARIO: &str = include_str!("../../../../scenarios/latency-nice.json");
+pub(super) const CYCLICTEST: TaskId = TaskId(0);
+
+/// The scenario as it is shipped.
+pub(super) fn shipped() -> Scenario {
+    let parsed = parse("latency-nice.json", SCENARIO, &Overrides::default());
+    parsed.expect("the scenario that comes with the program is right").scenario
+}
+
+/// Runs `scenario` and sees what some of its tasks do, `first` and those after it.
+pub(super) fn simulate(
+    scenario: &Scenario,
+    seed: u64,
+    first: TaskId,
+    mut rounds: Vec<Rounds>,
+) -> Result<Vec<Rounds>, Failure> {
+    let observer = |event: &Event| {
+        if let What::Step { task, step, .. } = event.what
+            && let Some(nth) = task.index().checked_sub(first.index())
+            && let Some(rounds) = rounds.get_mut(nth)
+        {
+            rounds.step(step as usize, event.at);
+        }
+    };
+    let options = Options { seed, ..Options::default() };
+    Sim::new(scenario, options, observer).map_err(Failure::input)?.run();
+    Ok(rounds)
+}
+
+pub(super) fn latency_nice(value: i64) -> LatencyNice {
+    LatencyNice::new(value).expect("it is in range")
+}

@@ -1,0 +1,245 @@
+//! The experiments in virtual time: with latency nice and without.
+
+use super::rounds::Rounds;
+use super::shipped::latency_nice;
+use super::{audio, cyclictest, frames, throughput};
+use crate::claims::{Claim, Experiment, Reproduced};
+use crate::length::Length;
+use crate::progress;
+use rayon::prelude::*;
+use runyard_engine::attr::LatencyNice;
+use runyard_engine::features::{Feature, Features};
+use runyard_engine::time::Nanos;
+use runyard_hosts::Failure;
+use runyard_report::Histogram;
+
+/// How many runs of each experiment are counted together.
+const SEEDS: u64 = 2;
+
+/// And with `--soak`.
+const SOAK_SEEDS: u64 = 40;
+
+/// What was measured.
+#[derive(Clone, Debug)]
+struct SimulatedFigures {
+    /// At each of [`cyclictest::VALUES`].
+    cyclictest: [Histogram; 3],
+    /// At 0, and at -20.
+    frames: [Rounds; 2],
+    audio: [Rounds; 2],
+    /// With each of [`throughput::GROUPS`], without the feature and with it.
+    hackbench: Vec<[Nanos; 2]>,
+}
+
+/// In virtual time, with latency nice and without; in a soak more often.
+///
+/// # Errors
+/// If the simulator refuses a scenario, which would be a mistake in the experiment.
+pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
+    let seeds = length.pick(SEEDS, SOAK_SEEDS);
+    let measured = SimulatedFigures::of(seeds)?;
+    let (name, host) = ("latency-nice".to_owned(), "sim".to_owned());
+    let experiment = Experiment { name, host, claims: measured.claims() };
+    let latencies = cyclictest::VALUES.map(|value| format!("at latency nice {value}"));
+    let latencies: Vec<_> = latencies.into_iter().zip(measured.cyclictest.clone()).collect();
+    let text = format!(
+        "latency-nice on sim: 8 CPUs, latency nice 0 and then -20; hackbench alone: \
+         NO_LATENCY_NICE and then LATENCY_NICE; {seeds} runs of each\n\n{}\n{}\n",
+        experiment.table(),
+        cyclictest::text(&latencies)
+    );
+    Ok(Reproduced { experiment, text })
+}
+
+impl SimulatedFigures {
+    /// Runs with these many seeds, on all cores.
+    fn of(seeds: u64) -> Result<SimulatedFigures, Failure> {
+        let features = Features::default();
+        let without = features.without(Feature::LatencyNice);
+        let sizes = throughput::GROUPS.map(|groups| [(groups, without), (groups, features)]);
+        let both = [0, -20];
+        let runs = cyclictest::VALUES.len() + 2 * both.len() + sizes.as_flattened().len();
+        let bar = progress::bar("runs", seeds * runs as u64);
+        let counted = |value: i64, seed, run: fn(LatencyNice, u64) -> Result<Rounds, Failure>| {
+            run(latency_nice(value), seed).inspect(|_| bar.inc(1))
+        };
+
+        let latencies =
+            each(&cyclictest::VALUES, seeds, |value, seed| counted(value, seed, cyclictest::run))?;
+        let frames = each(&both, seeds, |value, seed| counted(value, seed, frames::run))?;
+        let audio = each(&both, seeds, |value, seed| counted(value, seed, audio::run))?;
+        let times = each(sizes.as_flattened(), seeds, |(groups, features), seed| {
+            throughput::run(groups, features, seed).inspect(|_| bar.inc(1))
+        })?;
+        bar.finish_and_clear();
+
+        let times: Vec<Nanos> = times.into_iter().map(total).collect();
+        Ok(SimulatedFigures {
+            cyclictest: sums(latencies).map(|rounds| rounds.latency),
+            frames: sums(frames),
+            audio: sums(audio),
+            hackbench: times.chunks(2).map(|pair| [pair[0], pair[1]]).collect(),
+        })
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let mut claims = cyclictest::claims(&self.cyclictest);
+        let [before, after] = &self.frames;
+        claims.push(frames::claim(before, after));
+        let [before, after] = &self.audio;
+        claims.push(audio::claim(before, after));
+        let sizes = throughput::GROUPS.into_iter().zip(&self.hackbench);
+        claims.extend(sizes.map(|(groups, &times)| throughput::claim(groups, times)));
+        claims
+    }
+}
+
+/// What comes of each of `cases` with each seed.
+fn each<C: Copy + Sync, M: Send>(
+    cases: &[C],
+    seeds: u64,
+    run: impl Fn(C, u64) -> Result<M, Failure> + Sync,
+) -> Result<Vec<Vec<M>>, Failure> {
+    let with_seeds = |&case: &C| -> Result<Vec<M>, Failure> {
+        (1..=seeds).into_par_iter().map(|seed| run(case, seed)).collect()
+    };
+    cases.par_iter().with_max_len(1).map(with_seeds).collect()
+}
+
+fn total(times: Vec<Nanos>) -> Nanos {
+    times.into_iter().fold(Nanos::ZERO, |sum, time| sum + time)
+}
+
+/// The runs of each case together.
+fn sums<const N: usize>(cases: Vec<Vec<Rounds>>) -> [Rounds; N] {
+    let sum = |runs| Rounds::sum(runs).expect("there is a seed");
+    let sums: Vec<_> = cases.into_iter().map(sum).collect();
+    sums.try_into().expect("as many as there are values")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::latency_nice::shipped::{CYCLICTEST, shipped, simulate};
+    use runyard_engine::time::Time;
+    use runyard_workload::Scenario;
+
+    /// What the four threads of cyclictest may come to: a mean and a 95th percentile, in us.
+    fn latencies(mean: u64, p95: u64) -> Histogram {
+        let mut histogram = Histogram::default();
+        let low = (mean * 100 - p95 * 6) / 94;
+        for nth in 0..100 {
+            histogram.record(Nanos::from_micros(if nth < 94 { low } else { p95 }));
+        }
+        histogram
+    }
+
+    /// So many rounds, of which so many were late.
+    fn rounds(done: u64, late: u64) -> Rounds {
+        let mut rounds = Rounds::new(Nanos::from_millis(1), Nanos::from_millis(1), Time::ZERO);
+        (rounds.done, rounds.late) = (done, late);
+        rounds
+    }
+
+    fn good() -> SimulatedFigures {
+        let time = Nanos::from_millis(1_000);
+        SimulatedFigures {
+            cyclictest: [latencies(1_397, 5_610), latencies(100, 138), latencies(1_400, 5_600)],
+            frames: [rounds(10_000, 500), rounds(10_000, 9)],
+            audio: [rounds(1_000, 50), rounds(1_000, 0)],
+            hackbench: vec![[time; 2]; throughput::GROUPS.len()],
+        }
+    }
+
+    /// Which claims fail.
+    fn failed(measured: &SimulatedFigures) -> Vec<String> {
+        let claims = measured.claims().into_iter();
+        let failed = claims.filter(|claim| !claim.verdict.holds());
+        failed.map(|claim| claim.what.split_once(": ").unwrap().1.to_owned()).collect()
+    }
+
+    #[test]
+    fn what_the_document_measured_holds() {
+        assert_eq!(failed(&good()), [""; 0]);
+    }
+
+    #[test]
+    fn who_is_sensitive_waits_clearly_less() {
+        let [zero, _, patient] = good().cyclictest;
+        let with = |sensitive| SimulatedFigures {
+            cyclictest: [zero.clone(), sensitive, patient.clone()],
+            ..good()
+        };
+        assert_eq!(failed(&with(latencies(230, 400))), ["mean latency"]);
+        assert_eq!(failed(&with(latencies(210, 900))), ["p95"]);
+        assert_eq!(failed(&with(zero.clone())), ["mean latency", "p95"]);
+    }
+
+    #[test]
+    fn who_can_wait_waits_no_less() {
+        let [zero, sensitive, _] = good().cyclictest;
+        let patient = latencies(1_000, 4_400);
+        let measured = SimulatedFigures { cyclictest: [zero, sensitive, patient], ..good() };
+        assert_eq!(failed(&measured), ["p95 at 0 and at 19"]);
+    }
+
+    #[test]
+    fn frames_are_missed_before_and_not_after() {
+        for frames in [
+            [rounds(10_000, 99), rounds(10_000, 0)],
+            [rounds(10_000, 500), rounds(10_000, 10)],
+            [rounds(10_000, 500), rounds(0, 0)],
+        ] {
+            assert_eq!(failed(&SimulatedFigures { frames, ..good() }), ["missed"]);
+        }
+    }
+
+    #[test]
+    fn one_underrun_after_is_one_too_many() {
+        for audio in [
+            [rounds(1_000, 0), rounds(1_000, 0)],
+            [rounds(1_000, 50), rounds(1_000, 1)],
+            [rounds(1_000, 50), rounds(0, 0)],
+        ] {
+            assert_eq!(failed(&SimulatedFigures { audio, ..good() }), ["underruns"]);
+        }
+    }
+
+    #[test]
+    fn hackbench_takes_as_long_to_one_per_cent() {
+        let with = |us| {
+            let mut hackbench = good().hackbench;
+            hackbench[2][1] = Nanos::from_micros(us);
+            failed(&SimulatedFigures { hackbench, ..good() })
+        };
+        assert_eq!([with(990_000), with(1_010_000)], [[""; 0], [""; 0]]);
+        assert_eq!([with(989_000), with(1_011_000)], [["time"], ["time"]]);
+    }
+
+    #[test]
+    fn every_claim_has_a_name_of_its_own() {
+        let claims = good().claims();
+        let names: std::collections::BTreeSet<_> = claims.iter().map(|claim| &claim.what).collect();
+        assert_eq!(names.len(), claims.len());
+    }
+
+    #[test]
+    fn the_shipped_scenario_has_the_parts_of_the_experiment() {
+        let shipped = shipped();
+        let made = cyclictest::scenario(latency_nice(-20), 1);
+        assert_eq!(format!("{:?}", made.tasks[0]), format!("{:?}", shipped.tasks[0]));
+        let tasks = |scenario: &Scenario| scenario.instances().count();
+        assert_eq!(tasks(&shipped), tasks(&cyclictest::scenario(latency_nice(0), 16)));
+    }
+
+    #[test]
+    fn who_is_watched_is_seen() {
+        let mut scenario = cyclictest::scenario(latency_nice(-20), 1);
+        scenario.duration = Some(Nanos::from_millis(20));
+        let threads = scenario.tasks[0].instances as usize;
+        let rounds = vec![Rounds::new(cyclictest::PERIOD, cyclictest::PERIOD, Time::ZERO); threads];
+        for rounds in simulate(&scenario, 1, CYCLICTEST, rounds).ok().unwrap() {
+            assert!(rounds.done > 15 && rounds.latency.count() > 15, "{rounds:?}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! hackbench alone: how long it takes, with latency nice that nobody uses and without.
+
+use super::hackbench::Hackbench;
+use super::shipped::shipped;
+use crate::claims::{Claim, ClaimVerdict};
+use crate::figure::Figure;
+use runyard_engine::event::Event;
+use runyard_engine::features::Features;
+use runyard_engine::time::{Nanos, Time};
+use runyard_hosts::Failure;
+use runyard_sim::{Options, Sim};
+use runyard_workload::Scenario;
+
+/// The numbers of groups that the document has.
+pub(super) const GROUPS: [u32; 4] = [1, 4, 8, 16];
+
+/// How many messages a sender writes to a receiver in one group; with more groups so many less,
+/// as the document's `-l (2560 / #grp)`.
+const LOOPS: u32 = 160;
+
+/// How much the time may differ, as a part of it: what the document's own differences stay below.
+const MAX_DIFFERENCE: f64 = 0.01;
+
+/// So many groups, and messages that are as many in all whatever that is.
+pub(super) fn size(groups: u32, loops: u32) -> Hackbench {
+    Hackbench { groups, loops: Some(loops / groups) }
+}
+
+pub(super) fn scenario(hackbench: Hackbench) -> Scenario {
+    let mut scenario = shipped();
+    (scenario.tasks, scenario.objects.pipes) = (Vec::new(), Vec::new());
+    scenario.duration = None;
+    hackbench.add_to(&mut scenario);
+    scenario
+}
+
+/// How long it takes in the run that follows from `seed`.
+pub(super) fn run(groups: u32, features: Features, seed: u64) -> Result<Nanos, Failure> {
+    let mut scenario = scenario(size(groups, LOOPS));
+    scenario.features = features;
+    let options = Options { seed, ..Options::default() };
+    let sim = Sim::new(&scenario, options, |_: &Event| ()).map_err(Failure::input)?;
+    Ok(sim.run().end.since(Time::ZERO))
+}
+
+pub(super) fn name(groups: u32) -> String {
+    let plural = if groups == 1 { "" } else { "s" };
+    format!("hackbench of {groups} group{plural}")
+}
+
+/// To a hundredth.
+pub(super) fn millis(time: Nanos) -> f64 {
+    (time.0 as f64 / 1e4).round() / 100.0
+}
+
+pub(super) fn claim(groups: u32, [without, with]: [Nanos; 2]) -> Claim {
+    let what = format!("{}, nobody sensitive: time", name(groups));
+    let [before, after] = [without, with].map(|time| Some(millis(time)));
+    let apart = with.0.abs_diff(without.0) as f64;
+    let as_long = ClaimVerdict::of(apart <= without.0 as f64 * MAX_DIFFERENCE);
+    Figure { what: &what, unit: "ms", before: None, after: None }.claim(before, after, as_long)
+}

@@ -1,0 +1,196 @@
+//! What the experiment is on every host: the scenario, the rule by which a round is judged, how
+//! rounds are shown, and the figures that the founding document has.
+
+use crate::claims::{Claim, Experiment};
+use crate::figure::Figure;
+use runyard_engine::attr::{Policy, RtPrio};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::Nanos;
+use runyard_workload::{Overrides, Scenario};
+use std::fmt::Write as _;
+
+/// The scenario: a parent, then the threads from the least to the most important.
+const SCENARIO: &str = include_str!("../../../../scenarios/rt-migrate.json");
+pub(super) const PARENT: TaskId = TaskId(0);
+
+/// The steps of the parent and of a thread at which something is noted.
+pub(super) const PREPARE: usize = 0;
+pub(super) const RELEASE: usize = 1;
+pub(super) const ENDED: usize = 3;
+pub(super) const START: usize = 1;
+pub(super) const END: usize = 2;
+
+/// How many rounds a run has.
+pub(super) const ROUNDS: u32 = 50;
+
+/// How many runs the founding document reports without a failure.
+pub(super) const PUBLISHED_RUNS: u64 = 6_500;
+
+/// How much later a thread may start or end than a less important one (`-m`).
+pub(super) const MAX_LATE: Nanos = Nanos::from_millis(1);
+
+/// On how many CPUs it runs at most: each has a priority, as have one more thread, the parent, and
+/// whoever is less important.
+pub(super) const MOST_CPUS: usize = 99 - 3;
+
+/// Of how many threads a round is shown; with more it does not fit into a line.
+const THREADS_SHOWN: usize = 12;
+
+/// What one thread did in one round, in time since the release.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lap {
+    pub(super) start: Nanos,
+    pub(super) end: Nanos,
+    pub(super) work: Nanos,
+}
+
+/// One release of all threads: their laps, from the least to the most important.
+pub(super) type Round = Vec<Lap>;
+
+/// The test's rule: no thread waited for a less important one. A late start is forgiven if the
+/// thread still did at least as much, began before the other ended, and ended not too long after.
+pub(super) fn passes(round: &[Lap]) -> bool {
+    round.windows(2).all(|pair| {
+        let [less, more] = [pair[0], pair[1]];
+        let late = more.start > less.start + MAX_LATE;
+        let made_up =
+            more.work >= less.work && more.start <= less.end && more.end <= less.end + MAX_LATE;
+        !late || made_up
+    })
+}
+
+/// When all threads but the least important started.
+pub(super) fn important_starts(rounds: &[Round]) -> impl Iterator<Item = Nanos> + '_ {
+    rounds.iter().flat_map(|round| round.iter().skip(1).map(|lap| lap.start))
+}
+
+/// When the least important thread started.
+pub(super) fn least_starts(rounds: &[Round]) -> impl Iterator<Item = Nanos> + '_ {
+    rounds.iter().map(|round| round[0].start)
+}
+
+/// The scenario as it is shipped: 4 CPUs and 5 threads.
+pub(super) fn shipped() -> Scenario {
+    let parsed = runyard_workload::parse("rt-migrate.json", SCENARIO, &Overrides::default());
+    parsed.expect("the scenario that comes with the program is right").scenario
+}
+
+/// The scenario with as many threads as one wants, and as many rounds: each thread is as the first,
+/// and more important by one; the parent is the most important.
+pub(super) fn scenario(threads: usize, rounds: u32) -> Scenario {
+    let mut scenario = shipped();
+    let (mut parent, least) = (scenario.tasks[PARENT.index()].clone(), scenario.tasks[1].clone());
+    let lowest = least.properties.policy.and_then(Policy::rt_prio).expect("a real-time thread");
+    let policy = |above: usize| {
+        let prio = RtPrio::new(i64::from(lowest.get()) + above as i64);
+        Some(Policy::Fifo(prio.expect("no more threads than there are priorities")))
+    };
+    parent.properties.policy = policy(threads);
+    scenario.tasks = vec![parent];
+    scenario.tasks.extend((0..threads).map(|nth| {
+        let mut thread = least.clone();
+        thread.name = format!("t{nth}");
+        thread.properties.policy = policy(nth);
+        thread
+    }));
+    for task in &mut scenario.tasks {
+        task.phases.iter_mut().for_each(|phase| phase.loops = Some(rounds));
+    }
+    scenario.objects.barriers.iter_mut().for_each(|(_, users)| *users = threads as u32 + 1);
+    scenario
+}
+
+/// What the rounds are, in a line.
+pub(super) fn title(host: &str, threads: usize) -> String {
+    let (cpus, most) = (threads - 1, threads + 1);
+    let plural = if cpus == 1 { "" } else { "s" };
+    format!(
+        "rt-migrate on {host}: {cpus} CPU{plural}, {threads} SCHED_FIFO threads of priorities 2 to {most}, \
+         released together {ROUNDS} times a run\n\n"
+    )
+}
+
+/// A round under its title.
+pub(super) fn example(title: &str, numbered: Option<&(usize, Round)>) -> String {
+    let Some((at, round)) = numbered else { return String::new() };
+    format!("\n{title}, us (the least important thread first)\n{}", as_printed(*at, round))
+}
+
+/// A round as the original prints it, with CPU time instead of loops.
+fn as_printed(number: usize, round: &Round) -> String {
+    let row = |of: fn(&Lap) -> Nanos| {
+        let mut cells = String::new();
+        for lap in round.iter().take(THREADS_SHOWN) {
+            let _ = write!(cells, "{:>8}", of(lap).0 / 1_000);
+        }
+        cells + if round.len() > THREADS_SHOWN { " ..." } else { "" }
+    };
+    let (starts, ends, work) = (row(|lap| lap.start), row(|lap| lap.end), row(|lap| lap.work));
+    format!("{number:>6}:{starts}\n   len:{ends}\n   CPU:{work}\n")
+}
+
+pub(super) const LATEST_IMPORTANT: Figure<'static> = Figure {
+    what: "latest start of a thread that is not the least important",
+    unit: "us",
+    before: Some(20_041.0),
+    after: Some(61.0),
+};
+
+pub(super) const LATEST_LEAST: Figure<'static> = Figure {
+    what: "latest start of the least important thread",
+    unit: "us",
+    before: None,
+    after: Some(20_060.0),
+};
+
+pub(super) const FAILED: Figure<'static> = Figure {
+    what: "rounds in which a thread waited for a less important one",
+    unit: "%",
+    before: None,
+    after: Some(0.0),
+};
+
+pub(super) const RUNS: Figure<'static> = Figure {
+    what: "runs of 50 rounds without a failure",
+    unit: "runs",
+    before: None,
+    after: Some(PUBLISHED_RUNS as f64),
+};
+
+/// The claims of the experiment on a host.
+pub(super) fn experiment(host: &str, claims: Vec<Claim>) -> Experiment {
+    Experiment { name: "rt-migrate".to_owned(), host: host.to_owned(), claims }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lap(start: u64, end: u64, work: u64) -> Lap {
+        let us = Nanos::from_micros;
+        Lap { start: us(start), end: us(end), work: us(work) }
+    }
+
+    #[test]
+    fn the_rule_is_the_tests_own() {
+        // The two rounds that the founding document shows as passed, and the one that failed.
+        let late_least = [(20_060, 40_060), (61, 20_061), (55, 20_055)];
+        let round: Vec<_> = late_least.iter().map(|&(s, e)| lap(s, e, 20_000)).collect();
+        assert!(passes(&round));
+        assert!(passes(&[lap(40, 20_040, 3), lap(46, 20_046, 20_000)]));
+        assert!(!passes(&[lap(33, 20_033, 20_000), lap(20_041, 40_041, 27_000)]));
+        // Late, but it did as much, began in time and ended in time.
+        assert!(passes(&[lap(10, 20_010, 100), lap(5_000, 21_000, 15_000)]));
+        assert!(!passes(&[lap(10, 20_010, 100), lap(5_000, 21_011, 15_000)]));
+    }
+
+    #[test]
+    fn the_shipped_scenario_is_one_of_any_number_of_threads() {
+        let (shipped, made) = (shipped(), scenario(5, ROUNDS));
+        assert_eq!(format!("{made:?}"), format!("{shipped:?}"));
+        let large = scenario(MOST_CPUS + 1, 3);
+        assert_eq!(large.tasks.len(), 98);
+        assert_eq!(large.tasks[97].properties.policy.unwrap().priority(), 98);
+        assert_eq!(large.tasks[0].properties.policy.unwrap().priority(), 99);
+    }
+}

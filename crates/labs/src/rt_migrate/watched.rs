@@ -1,0 +1,97 @@
+//! The laps of a run on real CPUs, as its tasks note them.
+//!
+//! What a task notes has a lock of its own, which nobody else takes while the run lasts: a task
+//! that is preempted with it is in nobody's way.
+
+use super::rounds::{END, ENDED, Lap, PARENT, PREPARE, RELEASE, ROUNDS, Round, START};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_hosts::clock::cpu_time;
+use runyard_hosts::machine;
+use runyard_hosts::play::Watch;
+use runyard_hosts::sync::{Mutex, lock};
+
+/// Notes the laps.
+#[derive(Debug)]
+pub(super) struct Watched {
+    parent: Mutex<Releases>,
+    threads: Vec<Mutex<Vec<Spin>>>,
+}
+
+/// What the parent notes.
+#[derive(Debug, Default)]
+struct Releases {
+    released: Vec<Time>,
+    /// What the machine had taken away when the round began, and what it took in each that ended.
+    before: Nanos,
+    taken: Vec<Nanos>,
+}
+
+/// What a thread notes in a round: instants, and its CPU time, which is that of its start until it
+/// ends.
+#[derive(Clone, Copy, Debug)]
+struct Spin {
+    start: Time,
+    end: Time,
+    work: Nanos,
+}
+
+impl Watched {
+    pub(super) fn new(threads: usize) -> Watched {
+        let spins = || Mutex::new(Vec::with_capacity(ROUNDS as usize));
+        Watched { parent: Mutex::default(), threads: (0..threads).map(|_| spins()).collect() }
+    }
+
+    /// The rounds, each with the time that the machine took away from it.
+    pub(super) fn rounds(&self) -> Vec<(Round, Nanos)> {
+        let parent = lock(&self.parent);
+        let threads: Vec<_> = self.threads.iter().map(lock).collect();
+        let round = |(nth, (&released, &taken)): (usize, (&Time, &Nanos))| {
+            let lap = |spins: &Vec<Spin>| {
+                let Spin { start, end, work } = spins[nth];
+                Lap { start: start.since(released), end: end.since(released), work }
+            };
+            (threads.iter().map(|spins| lap(spins)).collect(), taken)
+        };
+        parent.released.iter().zip(&parent.taken).enumerate().map(round).collect()
+    }
+
+    fn parent(&self, step: usize, now: Time) {
+        let mut parent = lock(&self.parent);
+        match step {
+            PREPARE => {
+                // The last round is over for all threads: now the kernel has counted what they
+                // waited, which it does when a wait ends.
+                let (now, before) = (machine::taken(), parent.before);
+                if let Some(last) = parent.taken.last_mut() {
+                    *last = now.saturating_sub(before);
+                }
+                parent.before = now;
+            }
+            RELEASE => parent.released.push(now),
+            ENDED => {
+                let taken = machine::taken().saturating_sub(parent.before);
+                parent.taken.push(taken);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Watch for Watched {
+    fn step(&self, task: TaskId, step: usize, now: Time) {
+        if task == PARENT {
+            return self.parent(step, now);
+        }
+        let mut spins = lock(&self.threads[task.index() - 1]);
+        match step {
+            START => spins.push(Spin { start: now, end: now, work: cpu_time() }),
+            END => {
+                if let Some(spin) = spins.last_mut() {
+                    (spin.end, spin.work) = (now, cpu_time().saturating_sub(spin.work));
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Random scenarios: whatever the language can ask of a scheduler, in small doses.
+//!
+//! The text is written here and not by a library, since the order of keys is the order of events,
+//! and a key may be repeated. No task blocks for ever: what it may wait for is done every few
+//! milliseconds by one of three tasks that all scenarios have.
+
+use std::fmt::Display;
+
+use rand_core::Rng;
+use rand_pcg::Pcg64Mcg;
+
+/// Features of which each scenario has some.
+const FEATURES: [&str; 12] = [
+    "NO_RT_PUSH",
+    "NO_RT_PULL",
+    "NO_RT_PUSH_PAST_STUCK",
+    "NO_LOAD_BALANCE",
+    "NO_IDLE_LOAD_BALANCE",
+    "POWER_SAVINGS",
+    "NO_WAKEUP_PREEMPTION",
+    "NO_GENTLE_FAIR_SLEEPERS",
+    "NO_LATENCY_NICE",
+    "NO_HARD_LIMITS",
+    "NO_RUNTIME_SHARE",
+    "NO_GREEDY_TIMERS",
+];
+
+/// How many of a hundred scenarios have each of [`FEATURES`].
+const FEATURE_PERCENT: u64 = 12;
+
+/// Topologies, each with its number of CPUs.
+const TOPOLOGIES: [(&str, u64); 8] = [
+    ("1x1", 1),
+    ("1x2", 2),
+    ("1x3", 3),
+    ("1x4", 4),
+    ("1x2x2", 4),
+    ("2x2x2", 8),
+    ("2x4", 8),
+    ("4x4", 16),
+];
+
+/// The paths that a scenario may have, parents first, so that any beginning is a forest.
+const GROUPS: [&str; 7] = ["/a", "/b", "/a/c", "/a/c/d", "/b/e", "/f", "/b/e/g"];
+
+const FAIR: [&str; 3] = ["SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE"];
+const REAL_TIME: [&str; 2] = ["SCHED_FIFO", "SCHED_RR"];
+
+/// The scenario number `index` of those that follow from `seed`.
+#[must_use]
+pub fn scenario(seed: u64, index: u64) -> String {
+    let (shape, cpus) = TOPOLOGIES[(index % TOPOLOGIES.len() as u64) as usize];
+    let mut dice = Dice(Pcg64Mcg::new((u128::from(seed) << 64) | u128::from(index)));
+    dice.warm_up();
+    let groups = dice.between(0, GROUPS.len() as u64) as usize;
+    let mut author = Author { dice, cpus, groups };
+    author.scenario(shape)
+}
+
+/// An object of the language: its members in their order, repeated ones too.
+#[derive(Default)]
+struct Object(Vec<String>);
+
+impl Object {
+    /// Adds a member whose value is JSON already.
+    fn set(&mut self, key: &str, value: impl Display) {
+        self.0.push(format!("{key:?}: {value}"));
+    }
+
+    fn text(&self) -> String {
+        format!("{{{}}}", self.0.join(", "))
+    }
+
+    /// With a line for each member.
+    fn lines(&self) -> String {
+        format!("{{\n  {}\n}}", self.0.join(",\n  "))
+    }
+}
+
+/// Random numbers.
+struct Dice(Pcg64Mcg);
+
+/// After so many draws, generators whose seeds differ in one bit have nothing in common.
+const WARM_UP: usize = 16;
+
+impl Dice {
+    fn warm_up(&mut self) {
+        for _ in 0..WARM_UP {
+            self.0.next_u64();
+        }
+    }
+
+    /// From `low` to `high`, both included. The bias does not matter here.
+    fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.0.next_u64() % (high - low + 1)
+    }
+
+    fn percent(&mut self, chance: u64) -> bool {
+        self.between(1, 100) <= chance
+    }
+
+    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.between(0, of.len() as u64 - 1) as usize]
+    }
+
+    /// A nice value or a latency nice value.
+    fn nice(&mut self) -> i64 {
+        self.between(0, 39) as i64 - 20
+    }
+
+    /// Microseconds, fixed or drawn, about `mean` of them.
+    fn span(&mut self, mean: u64) -> String {
+        let mean = self.between(mean / 4 + 1, mean * 2);
+        match self.between(0, 5) {
+            0 => format!(r#"{{"uniform": [{}, {mean}]}}"#, mean / 2),
+            1 => format!(r#"{{"exponential": {mean}}}"#),
+            2 => format!(r#"{{"normal": [{mean}, {}]}}"#, mean / 4),
+            _ => mean.to_string(),
+        }
+    }
+}
+
+struct Author {
+    dice: Dice,
+    cpus: u64,
+    /// How many of [`GROUPS`] there are.
+    groups: usize,
+}
+
+impl Author {
+    fn scenario(&mut self, shape: &str) -> String {
+        let mut all = Object::default();
+        all.set("machine", self.machine(shape));
+        let inherit = self.dice.percent(50);
+        all.set("global", format!(r#"{{"duration": 2, "pi_enabled": {inherit}}}"#));
+        all.set("features", self.features());
+        all.set("groups", self.all_groups());
+        all.set("tasks", self.tasks());
+        all.lines()
+    }
+
+    fn machine(&mut self, shape: &str) -> String {
+        let mut machine = Object::default();
+        machine.set("cpus", self.cpus);
+        machine.set("topology", format!("{shape:?}"));
+        machine.set("tick_hz", self.dice.pick(&["100", "250", "1000"]));
+        let mut costs = Object::default();
+        for cost in ["context_switch_ns", "migration_ns", "wakeup_ns", "idle_exit_ns", "jitter_ns"]
+        {
+            if self.dice.percent(25) {
+                costs.set(cost, self.dice.between(0, 5_000));
+            }
+        }
+        machine.set("costs", costs.text());
+        machine.text()
+    }
+
+    fn features(&mut self) -> String {
+        let some: Vec<_> = FEATURES.iter().filter(|_| self.dice.percent(FEATURE_PERCENT)).collect();
+        format!("{some:?}")
+    }
+
+    fn all_groups(&mut self) -> String {
+        let mut groups = Object::default();
+        for path in &GROUPS[..self.groups] {
+            groups.set(path, self.group());
+        }
+        groups.text()
+    }
+
+    fn group(&mut self) -> String {
+        let mut group = Object::default();
+        match self.dice.between(0, 4) {
+            0 => group.set("idle", true),
+            1 => {}
+            _ => group.set("weight", self.dice.pick(&["2", "100", "512", "1024", "3000", "20000"])),
+        }
+        if self.dice.percent(30) {
+            group.set("latency_nice", self.dice.nice());
+        }
+        if self.dice.percent(50) {
+            let period = self.dice.between(3, 120) * 1_000;
+            let runtime = self.dice.between(1_000, period / 3 * self.cpus.min(4));
+            group.set("period", period);
+            group.set("runtime", runtime);
+            if self.dice.percent(50) {
+                group.set("burst", self.dice.between(0, runtime));
+            }
+            if self.dice.percent(25) {
+                group.set("per_cpu", true);
+            }
+        }
+        group.text()
+    }
+
+    fn tasks(&mut self) -> String {
+        let mut tasks = Object::default();
+        for index in 0..self.dice.between(3, 8) {
+            tasks.set(&format!("t{index}"), self.task(index));
+        }
+        tasks.set("child", self.child());
+        tasks.set("bell", BELL);
+        tasks.set("fill", FILL);
+        tasks.set("drain", DRAIN);
+        format!("{{\n    {}\n  }}", tasks.0.join(",\n    "))
+    }
+
+    /// A thread of a few instances and phases, for ever.
+    fn task(&mut self, number: u64) -> String {
+        let mut task = Object::default();
+        task.set("instance", self.dice.between(1, 3));
+        if self.dice.percent(30) {
+            task.set("delay", self.dice.between(1, 300_000));
+        }
+        if self.dice.percent(20) {
+            task.set("reset_on_fork", true);
+        }
+        self.attributes(&mut task, 80);
+        let mut phases = Object::default();
+        for index in 0..self.dice.between(1, 4) {
+            let mut phase = Object::default();
+            phase.set("loop", self.dice.between(1, 12));
+            self.attributes(&mut phase, 25);
+            self.events(&mut phase);
+            if self.dice.percent(10) {
+                phase.set("barrier", format!(r#""t{number}p{index}""#));
+            }
+            phases.set(&format!("p{index}"), phase.text());
+        }
+        task.set("phases", phases.text());
+        task.text()
+    }
+
+    /// What only a fork begins: it takes what it inherits, or says otherwise, and ends.
+    fn child(&mut self) -> String {
+        let mut child = Object::default();
+        child.set("instance", 0);
+        child.set("loop", self.dice.between(1, 4));
+        self.attributes(&mut child, 40);
+        child.set("run", self.dice.span(800));
+        child.set("sleep", self.dice.span(1_500));
+        child.text()
+    }
+
+    /// What a thread or a phase is, each attribute with this chance.
+    fn attributes(&mut self, of: &mut Object, chance: u64) {
+        if self.dice.percent(chance) {
+            self.policy(of);
+        }
+        if self.groups > 0 && self.dice.percent(chance) {
+            let listed = &GROUPS[..self.groups];
+            let group = if self.dice.percent(10) { "/" } else { self.dice.pick(listed) };
+            of.set("group", format!("{group:?}"));
+        }
+        if self.dice.percent(chance / 3) {
+            let mask: Vec<_> = (0..self.cpus).filter(|_| self.dice.percent(50)).collect();
+            let mask = if mask.is_empty() { vec![0] } else { mask };
+            of.set("cpus", format!("{mask:?}"));
+        }
+        if self.dice.percent(chance / 2) {
+            of.set("latency_nice", self.dice.nice());
+        }
+        if self.dice.percent(chance / 4) {
+            of.set("slice", self.dice.between(100, 20_000));
+        }
+        if self.dice.percent(chance / 4) {
+            of.set("timer_slack", self.dice.between(0, 3_000));
+        }
+    }
+
+    fn policy(&mut self, of: &mut Object) {
+        let real_time = self.dice.percent(30);
+        let policy = self.dice.pick(if real_time { &REAL_TIME } else { &FAIR });
+        of.set("policy", format!("{policy:?}"));
+        match real_time {
+            true => of.set("priority", self.dice.between(1, 99)),
+            false => of.set("priority", self.dice.nice()),
+        }
+    }
+
+    /// Work first, so that no phase is without any; then some more of anything.
+    fn events(&mut self, of: &mut Object) {
+        of.set("run", self.dice.span(1_200));
+        for _ in 0..self.dice.between(0, 3) {
+            self.event(of);
+        }
+    }
+
+    fn event(&mut self, of: &mut Object) {
+        match self.dice.between(0, 18) {
+            0..=3 => of.set("sleep", self.dice.span(4_000)),
+            4..=6 => self.timer(of),
+            7..=9 => self.locked(of),
+            10 => of.set("yield", r#""""#),
+            11 => of.set("runtime", self.dice.span(2_000)),
+            12 => of.set("sem_wait", r#""s""#),
+            13 => of.set("sem_post", r#""s""#),
+            14 => of.set("recv", r#"{"ref": "pipe", "bytes": 3000}"#),
+            15 => of.set("send", r#"{"ref": "pipe", "bytes": 2000, "capacity": 9000}"#),
+            16 => of.set("suspend", r#""""#),
+            17 => of.set("resume", format!(r#""t{}""#, self.dice.between(0, 7))),
+            _ => {
+                of.set("sleep", self.dice.span(9_000));
+                of.set("fork", r#""child""#);
+            }
+        }
+    }
+
+    fn timer(&mut self, of: &mut Object) {
+        let period = self.dice.between(500, 12_000);
+        let name = self.dice.pick(&["unique", "unique1", "shared"]);
+        let mode = self.dice.pick(&["relative", "absolute"]);
+        of.set("timer", format!(r#"{{"ref": {name:?}, "period": {period}, "mode": {mode:?}}}"#));
+    }
+
+    /// One mutex or two, always in the same order, and perhaps a condition.
+    fn locked(&mut self, of: &mut Object) {
+        of.set("lock", r#""m""#);
+        of.set("run", self.dice.span(300));
+        if self.dice.percent(30) {
+            of.set("lock", r#""n""#);
+            of.set("run", self.dice.span(200));
+            of.set("unlock", r#""n""#);
+        }
+        if self.dice.percent(30) {
+            of.set("wait", r#"{"ref": "c", "mutex": "m"}"#);
+        }
+        of.set("unlock", r#""m""#);
+    }
+}
+
+/// Ends all waits for a condition, a semaphore or a resumption.
+const BELL: &str = r#"{"policy": "SCHED_FIFO", "timer": {"ref": "unique", "period": 3000},
+      "run": 20, "broad": "c", "sem_post": "s", "resume": "t0", "resume": "t1", "resume": "t2",
+      "resume": "t3", "resume": "t4", "resume": "t5", "resume": "t6", "resume": "t7"}"#;
+
+/// Ends the waits for an empty pipe.
+const FILL: &str = r#"{"sleep": 2000, "send": {"ref": "pipe", "bytes": 2000}}"#;
+
+/// Ends the waits for a full pipe.
+const DRAIN: &str = r#"{"sleep": 2000, "recv": {"ref": "pipe", "bytes": 2000}}"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenario_follows_from_its_seed_and_number() {
+        assert_eq!(scenario(1, 2), scenario(1, 2));
+        assert_ne!(scenario(1, 2), scenario(1, 2 + TOPOLOGIES.len() as u64));
+        assert_ne!(scenario(1, 2), scenario(2, 2));
+    }
+
+    #[test]
+    fn forty_scenarios_have_everything() {
+        let all: String = (0..40).map(|index| scenario(1, index)).collect();
+        let values = ["SCHED_BATCH", "SCHED_IDLE", "SCHED_RR", "per_cpu", "burst", "idle\": true"];
+        let events = ["fork", "suspend", "barrier", "sem_wait", "recv", "wait", "yield", "lock"];
+        let attributes = ["latency_nice", "slice", "timer_slack", "cpus", "group", "reset_on_fork"];
+        let words = values.iter().chain(&events).chain(&attributes).chain(&FEATURES);
+        for word in words.chain(&GROUPS) {
+            assert!(all.contains(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn an_object_keeps_the_order_of_its_members_and_repeats_them() {
+        let mut object = Object::default();
+        object.set("run", 2);
+        object.set("lock", "\"m\"");
+        object.set("run", 1);
+        assert_eq!(object.text(), r#"{"run": 2, "lock": "m", "run": 1}"#);
+    }
+}

@@ -1,0 +1,239 @@
+//! The arrows between the files and folders of a crate: no circle.
+//!
+//! Files that use each other in a circle cannot be understood one after the other, and none of them
+//! can be tested or moved alone. So the files and folders directly in a folder have an order in which
+//! each uses earlier ones only. A folder uses what the files in it use. The file of a module that has
+//! modules in other files (`mod.rs`) is one of the files of its folder: what it shares with them is in
+//! another file there, and it stands above them all.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::Violation;
+use super::modules::{self, Place, Use};
+use super::tree::Tree;
+
+/// The crates that are not held to the rule yet, each with the reason. A crate that is not named here
+/// is held to it, a new one too; one that has no circle any more has to leave.
+const NOT_YET: &[(&str, &str)] = &[
+    ("runtime", "its files have no folders yet that say what is below what"),
+    ("sim", "what its checks find is used by what they check"),
+    ("smp", "the machine and its balancer share their state"),
+    ("workload", "threads and their events are read by methods of one type in three files"),
+];
+
+/// Files and folders that use each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Circle {
+    /// Their names, in the order of the alphabet; a folder's has a slash at its end.
+    pub members: Vec<String>,
+    /// The fewest uses that lead from one of them back to it, each with the member that it leads to.
+    pub shortest: Vec<(Use, String)>,
+}
+
+/// No crate has files that use each other in a circle, but for those that are known to.
+#[must_use]
+pub fn no_files_use_each_other_in_a_circle(tree: &Tree) -> Vec<Violation> {
+    tree.crates().into_iter().flat_map(|name| violations(tree, name)).collect()
+}
+
+fn violations(tree: &Tree, name: &str) -> Vec<Violation> {
+    let found: Vec<_> = circles(tree, name).iter().map(Circle::violation).collect();
+    match (reason(name), found.is_empty()) {
+        (Some(_), false) => vec![],
+        (Some(_), true) => vec![Violation {
+            path: format!("crates/{name}/src"),
+            line: 1,
+            reason: format!(
+                "no circle is left: take `{name}` from the table of xtask/src/tidy/circles.rs"
+            ),
+        }],
+        (None, _) => found,
+    }
+}
+
+/// Why a crate is not held to the rule yet.
+fn reason(name: &str) -> Option<&'static str> {
+    NOT_YET.iter().find(|(known, _)| *known == name).map(|(_, reason)| *reason)
+}
+
+/// The circles of every crate, for a person.
+#[must_use]
+pub fn shown(tree: &Tree) -> String {
+    let mut shown = String::new();
+    for name in tree.crates() {
+        let circles = circles(tree, name);
+        let held = reason(name).map_or("held".into(), |reason| format!("not yet held: {reason}"));
+        shown += &format!("{name}: {} ({held})\n", circles.len());
+        for circle in circles {
+            shown += &format!("  {}\n", circle.violation());
+        }
+    }
+    shown
+}
+
+impl Circle {
+    fn violation(&self) -> Violation {
+        let Circle { members, shortest } = self;
+        let step = |(used, to): &(Use, String)| {
+            let Use { from, item, line, .. } = used;
+            format!("{}:{line} uses `{item}` of {to}", from.path)
+        };
+        let steps: Vec<_> = shortest.iter().map(step).collect();
+        let (count, members, steps) = (members.len(), members.join(", "), steps.join("; "));
+        let reason = format!("{count} in a circle ({members}); the shortest: {steps}");
+        let first = &shortest[0].0;
+        Violation { path: first.from.path.clone(), line: first.line, reason }
+    }
+}
+
+/// The circles of the crate `name`: in each folder at most one for each file or folder in it.
+#[must_use]
+pub fn circles(tree: &Tree, name: &str) -> Vec<Circle> {
+    let mut folders: BTreeMap<Vec<String>, Arrows> = BTreeMap::new();
+    for used in modules::uses(tree, name) {
+        let (from, to) = (&used.from.parts, &used.to.parts);
+        let depth = from.iter().zip(to).take_while(|(from, to)| from == to).count();
+        let ends = (member(&used.from, depth), member(&used.to, depth));
+        folders.entry(from[..depth].to_vec()).or_default().0.entry(ends).or_insert(used);
+    }
+    folders.values().flat_map(Arrows::circles).collect()
+}
+
+/// What a file is for the folder that is so deep: itself, or the folder that it is in.
+fn member(place: &Place, depth: usize) -> String {
+    let file = place.path.rsplit('/').next().unwrap_or_default();
+    match place.parts.len() == depth + 1 {
+        true => file.to_owned(),
+        false => format!("{}/", place.parts[depth]),
+    }
+}
+
+/// The members of one folder that use each other, each pair with the first use that there is.
+#[derive(Default)]
+struct Arrows(BTreeMap<(String, String), Use>);
+
+impl Arrows {
+    fn circles(&self) -> Vec<Circle> {
+        let mut circles: Vec<Circle> = Vec::new();
+        let names: BTreeSet<&str> = self.0.keys().map(|(from, _)| from.as_str()).collect();
+        for name in names {
+            if circles.iter().any(|circle| circle.members.iter().any(|member| member == name)) {
+                continue;
+            }
+            if let Some(circle) = self.circle(name) {
+                circles.push(circle);
+            }
+        }
+        circles
+    }
+
+    /// The circle that `name` is in, if it is in one.
+    fn circle(&self, name: &str) -> Option<Circle> {
+        let reached = self.ways(name);
+        let reaches_back = |other: &&str| self.ways(other).contains_key(name);
+        let members: Vec<&str> = reached.into_keys().filter(reaches_back).collect();
+        let around = members.iter().filter_map(|&member| self.ways(member).remove(member));
+        let shortest = around.min_by_key(Vec::len)?;
+        let step = |pair: &[&str]| {
+            let [from, to] = [pair[0], pair[1]].map(str::to_owned);
+            (self.0[&(from, to.clone())].clone(), to)
+        };
+        let shortest = shortest.windows(2).map(step).collect();
+        Some(Circle { members: members.into_iter().map(str::to_owned).collect(), shortest })
+    }
+
+    /// The shortest way from `start` to each member that it leads to, both ends included. `start`
+    /// itself is there if something leads back.
+    fn ways<'a>(&'a self, start: &'a str) -> BTreeMap<&'a str, Vec<&'a str>> {
+        let mut ways: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut open = VecDeque::from([vec![start]]);
+        while let Some(way) = open.pop_front() {
+            let last = way[way.len() - 1];
+            for (_, to) in self.0.keys().filter(|(from, _)| from == last) {
+                if !ways.contains_key(to.as_str()) {
+                    let longer = [&way[..], &[to]].concat();
+                    ways.insert(to, longer.clone());
+                    open.push_back(longer);
+                }
+            }
+        }
+        ways
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::places;
+
+    fn members(files: &[(&str, &str)]) -> Vec<Vec<String>> {
+        circles(&Tree::of(files), "a").into_iter().map(|circle| circle.members).collect()
+    }
+
+    #[test]
+    fn two_files_that_use_each_other_are_found() {
+        let files = [
+            ("crates/a/src/lib.rs", "mod one;\nmod two;\npub use one::One;"),
+            ("crates/a/src/one.rs", "//! One.\nuse crate::two::Two;"),
+            ("crates/a/src/two.rs", "use crate::One;"),
+        ];
+        assert_eq!(members(&files), [["one.rs", "two.rs"]]);
+        let rule = no_files_use_each_other_in_a_circle;
+        assert_eq!(places(rule, &files), ["crates/a/src/one.rs:2"]);
+        let reason = &rule(&Tree::of(&files))[0].reason;
+        let steps = "crates/a/src/one.rs:2 uses `Two` of two.rs; \
+                     crates/a/src/two.rs:1 uses `One` of one.rs";
+        assert!(reason.ends_with(steps), "{reason}");
+        assert!(members(&files[..2]).is_empty());
+    }
+
+    #[test]
+    fn the_shortest_way_around_is_shown() {
+        let files = [
+            ("crates/a/src/one.rs", "use crate::two::Two;"),
+            ("crates/a/src/two.rs", "use crate::three::Three;"),
+            ("crates/a/src/three.rs", "use crate::one::One;\nuse crate::two::Two;"),
+            ("crates/a/src/four.rs", "use crate::one::One;"),
+        ];
+        let found = circles(&Tree::of(&files), "a");
+        assert_eq!(found[0].members, ["one.rs", "three.rs", "two.rs"]);
+        let steps: Vec<_> = found[0].shortest.iter().map(|(_, to)| to.as_str()).collect();
+        assert_eq!((found.len(), steps), (1, vec!["two.rs", "three.rs"]));
+    }
+
+    #[test]
+    fn a_folder_counts_as_one_for_those_beside_it() {
+        let files = [
+            ("crates/a/src/main.rs", "mod one;\nmod two;\nfn main() { one::run() }"),
+            ("crates/a/src/one/mod.rs", "mod inner;\nuse inner::Inner;"),
+            ("crates/a/src/one/inner.rs", "use crate::two::Two;"),
+            ("crates/a/src/two.rs", "use crate::one::One;"),
+        ];
+        assert_eq!(members(&files), [["one/", "two.rs"]]);
+    }
+
+    #[test]
+    fn a_folder_has_circles_of_its_own() {
+        let files = [
+            ("crates/a/src/one/mod.rs", "mod inner;\nuse inner::Inner;\npub struct One;"),
+            ("crates/a/src/one/inner.rs", "use super::One;"),
+        ];
+        assert_eq!(members(&files), [["inner.rs", "mod.rs"]]);
+        let up = [
+            ("crates/a/src/main.rs", "mod one;\nfn main() { one::X }"),
+            ("crates/a/src/one.rs", "use crate::Y;"),
+        ];
+        assert_eq!(members(&up), [["main.rs", "one.rs"]]);
+    }
+
+    #[test]
+    fn a_crate_that_is_known_to_have_a_circle_has_one() {
+        let rule = no_files_use_each_other_in_a_circle;
+        for (name, _) in NOT_YET {
+            let paths = ["b", "c"].map(|file| format!("crates/{name}/src/{file}.rs"));
+            let files = [(&*paths[0], "use crate::c::C;"), (&*paths[1], "use crate::b::B;")];
+            assert!(places(rule, &files).is_empty(), "{name}");
+            assert_eq!(places(rule, &files[..1]), [format!("crates/{name}/src:1")]);
+        }
+    }
+}
