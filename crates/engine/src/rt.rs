@@ -8,7 +8,7 @@
 //! Throttling as in Linux through 6.11: real-time tasks may use `rt_runtime` of each `rt_period`
 //! on a CPU, then they wait, unless one of them holds what somebody else waits for. While it
 //! throttles, a CPU neither takes nor gives real-time tasks. Tasks below a throttled group wait in a
-//! list of their own, with those of no priority.
+//! list of their own: they are *set aside*.
 //!
 //! Nothing here knows a task's payload: what the class must know of a task comes as an [`RtTask`].
 //!
@@ -38,7 +38,7 @@ pub(crate) struct RtTask {
 /// The real-time tasks of one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Rt {
-    /// Of the lists of priorities and of the stopped tasks: a task is in one of them.
+    /// Of the lists of priorities and of the tasks set aside: a task is in one of them.
     links: Links,
     /// Every task that may run, the running one included.
     queue: PrioLists,
@@ -50,8 +50,8 @@ pub(crate) struct Rt {
     nr_boosted: u32,
     nr: u32,
     /// Tasks that wait below a throttled group.
-    stopped: List,
-    nr_stopped: u32,
+    set_aside: List,
+    nr_set_aside: u32,
     /// CPU time used against the budget; falls by the budget each period.
     used: Nanos,
     throttled: bool,
@@ -217,25 +217,25 @@ impl Rt {
     }
 
     /// A task below a throttled group enters the list of those.
-    pub(crate) fn stop(&mut self, at: Index) {
-        self.nr_stopped += 1;
-        self.links.push_back(&mut self.stopped, at);
+    pub(crate) fn set_aside(&mut self, at: Index) {
+        self.nr_set_aside += 1;
+        self.links.push_back(&mut self.set_aside, at);
     }
 
-    /// The opposite of [`Rt::stop`].
-    pub(crate) fn release(&mut self, at: Index) {
-        self.nr_stopped -= 1;
-        self.links.remove(&mut self.stopped, at);
+    /// The opposite of [`Rt::set_aside`].
+    pub(crate) fn bring_back(&mut self, at: Index) {
+        self.nr_set_aside -= 1;
+        self.links.remove(&mut self.set_aside, at);
     }
 
     /// How many tasks wait below throttled groups.
-    pub(crate) fn nr_stopped(&self) -> u32 {
-        self.nr_stopped
+    pub(crate) fn nr_set_aside(&self) -> u32 {
+        self.nr_set_aside
     }
 
     /// The task that waits below a throttled group for longest.
-    pub(crate) fn first_stopped(&self) -> Option<Index> {
-        self.links.iter(self.stopped).next()
+    pub(crate) fn first_set_aside(&self) -> Option<Index> {
+        self.links.iter(self.set_aside).next()
     }
 
     /// The most important of the tasks that may run but for the budget.
@@ -254,7 +254,7 @@ impl Rt {
     /// # Panics
     /// If one does not hold, with `picture`.
     pub(crate) fn check(&self, task: impl Fn(Index) -> (RtTask, bool), picture: &dyn Display) {
-        let (mut nr, mut boosted, mut stopped) = (0, 0, 0);
+        let (mut nr, mut boosted, mut aside) = (0, 0, 0);
         self.queue.check(&self.links, |at, prio| {
             let (task, _) = task(at);
             ensure!(picture, task.prio == prio, "{at} is in the list of {prio:?}");
@@ -268,11 +268,11 @@ impl Rt {
         self.pushable.check(&self.pushable_links, |at, prio| {
             ensure!(picture, task(at).0.prio == prio, "{at} is in the pushable list of {prio:?}");
         });
-        for at in self.links.iter(self.stopped) {
-            stopped += 1;
+        for at in self.links.iter(self.set_aside) {
+            aside += 1;
             ensure!(picture, task(at).1, "{at} is below a throttled group");
         }
-        ensure!(picture, stopped == self.nr_stopped, "{stopped} stopped real-time tasks");
+        ensure!(picture, aside == self.nr_set_aside, "{aside} real-time tasks are set aside");
     }
 
     /// Whether a period of the budget must run while nothing runs.

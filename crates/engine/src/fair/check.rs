@@ -42,11 +42,11 @@ impl Fair {
 
     fn check_lists(&self, picture: &dyn Display) {
         let competing = || self.lists.links.iter(self.lists.competing);
-        let aside = || self.lists.links.iter(self.lists.aside);
+        let aside = || self.lists.links.iter(self.lists.set_aside);
         let (listed, tasks) = (competing().count(), self.root().nr_tasks as usize);
         ensure!(picture, listed == tasks, "{listed} fair tasks are {tasks}");
-        let is_stopped = |at: Index| self.is_below_throttled(self.tree.entity(at).parent);
-        let apart = competing().all(|at| !is_stopped(at)) && aside().all(is_stopped);
+        let is_set_aside = |at: Index| self.is_below_throttled(self.tree.entity(at).parent);
+        let apart = competing().all(|at| !is_set_aside(at)) && aside().all(is_set_aside);
         ensure!(picture, apart, "who is below a throttled group is listed apart");
         let idle = competing().filter(|&at| self.is_idle_class(at)).count();
         let counted = self.root().nr_idle_tasks as usize;

@@ -85,17 +85,17 @@ struct Lists {
     /// Those that compete; the one that balance looked at last, or that came last, is last.
     competing: List,
     /// Those below throttled groups, which are not among the others.
-    aside: List,
+    set_aside: List,
 }
 
 impl Lists {
     fn put(&mut self, at: Index, aside: bool) {
-        let list = if aside { &mut self.aside } else { &mut self.competing };
+        let list = if aside { &mut self.set_aside } else { &mut self.competing };
         self.links.push_back(list, at);
     }
 
     fn remove(&mut self, at: Index, aside: bool) {
-        let list = if aside { &mut self.aside } else { &mut self.competing };
+        let list = if aside { &mut self.set_aside } else { &mut self.competing };
         self.links.remove(list, at);
     }
 

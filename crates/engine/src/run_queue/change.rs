@@ -48,7 +48,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let task = self.task(at);
         let allowed = task.attr.affinity.contains(self.cpu);
         let after = task.rt_prio();
-        if after.is_some() && !self.is_stopped(at) {
+        if after.is_some() && !self.is_set_aside(at) {
             self.rt.update_pushable(self.rt_task(at), End::Tail);
         }
         if running && regroups {
@@ -87,7 +87,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             // Who is throttled where it comes to waits again from the next pick on.
             self.unthrottle_above(group);
         }
-        let stops = !running && (self.is_stopped(at) || self.is_group_stopped(group));
+        let stops = !running && (self.is_set_aside(at) || self.is_group_set_aside(group));
         if before.is_some() && before == after && !stops {
             let was_boosted = self.task(at).boost.is_some();
             self.task_mut(at).apply(change);

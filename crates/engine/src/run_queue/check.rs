@@ -18,13 +18,13 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// If one does not hold, with a picture of the queue.
     pub fn check(&self) {
         self.check_curr();
-        self.rt.check(|at| (self.rt_task(at), self.is_stopped(at)), self);
+        self.rt.check(|at| (self.rt_task(at), self.is_set_aside(at)), self);
         self.check_class_order();
         self.fair.check(Now { clock: self.clock, config: &self.config }, self);
         for (_, queue) in self.fair.group_queues() {
             self.limits.check(&self.fair.tree, queue, self);
         }
-        let below = self.curr.is_some_and(|curr| self.is_stopped(curr));
+        let below = self.curr.is_some_and(|curr| self.is_set_aside(curr));
         ensure!(self, !below || self.resched, "who runs is not below a throttled group");
         self.timers.check();
     }
@@ -33,7 +33,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let mut tasks = 0;
         for (at, task) in self.tasks().map(|(at, task)| (at.0, task)) {
             let out_of_budget = task.rt_prio().is_some() && self.rt.is_throttled();
-            tasks += u32::from(!self.is_stopped(at) && !out_of_budget);
+            tasks += u32::from(!self.is_set_aside(at) && !out_of_budget);
             let runs = self.curr == Some(at);
             ensure!(
                 self,

@@ -48,7 +48,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let (Some(curr), woken) = (self.curr, at.0) else { return Resched::No };
         let equals = self.task(curr).rt_prio() == self.task(woken).rt_prio();
         let movable = |at: Index| self.task(at).is_migratory() && elsewhere(self.task(at));
-        if self.resched || !equals || !movable(curr) || movable(woken) || self.is_stopped(woken) {
+        if self.resched || !equals || !movable(curr) || movable(woken) || self.is_set_aside(woken) {
             return Resched::No;
         }
         self.rt.requeue(self.rt_task(woken), End::Head);

@@ -11,15 +11,19 @@
 
 mod change;
 mod check;
+mod expire;
 mod give;
+mod load;
 #[cfg(test)]
 mod tests;
 mod throttle;
 
 pub use change::Changed;
+pub use expire::Expired;
 pub use give::{FairPull, MAX_LOOKED_AT, NotPulled};
+pub use load::{CpuLoad, Importance};
 
-use crate::attr::{GroupId, Policy, RtPrio, Weight};
+use crate::attr::{GroupId, Policy};
 use crate::balance::power::Taken;
 use crate::config::Config;
 use crate::cpu::CpuId;
@@ -36,12 +40,8 @@ use crate::store::list::End;
 use crate::store::slots::Slots;
 use crate::task::{QueueIndex, Task, TaskId};
 use crate::time::{Nanos, Time};
-use crate::timer::{Expiry, TimerQueue, Walk};
+use crate::timer::TimerQueue;
 use std::sync::Arc;
-
-/// Between two ticks of a task that is alone on a CPU of a tickless machine, for its CPU to balance:
-/// the shortest interval in which a busy CPU does.
-const SOLO_BALANCE_INTERVAL: Nanos = Nanos::from_millis(64);
 
 /// Whether the CPU must call [`RunQueue::schedule`].
 #[must_use]
@@ -115,67 +115,6 @@ pub struct Switch<P> {
     pub next: Option<(TaskId, P)>,
     /// Who left this queue.
     pub released: Option<(Box<Task<P>>, Released)>,
-}
-
-/// Something whose time has come on this CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expired {
-    /// The scheduler's tick.
-    Tick,
-    /// The end of a period of the real-time budget.
-    RtPeriod,
-    /// What the running task's groups drew of their budgets is used up.
-    Grant,
-    /// A throttled group may have budget again.
-    Refill,
-    /// A timer of the host.
-    Timer(Expiry),
-}
-
-/// What the others decide on. A snapshot: stale as soon as it is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CpuLoad {
-    /// What is most important here.
-    pub level: Importance,
-    /// The most important task that waits and could go elsewhere.
-    pub pushable: Option<RtPrio>,
-    /// Tasks that have the budget to run, the running one included.
-    pub nr_running: u32,
-    /// Fair tasks, the running one included.
-    pub nr_fair: u32,
-    /// Those of them that are SCHED_IDLE or below a group that is as good as that
-    /// ([`Groups::counts_as_idle`]); the kernel's `idle_h_nr_running` of a CPU.
-    pub nr_idle: u32,
-    /// They weigh more than SCHED_IDLE tasks, by a group: who is none of them waits for them as for
-    /// anybody.
-    pub idle_is_heavy: bool,
-    /// A fair task that is none of them waits for another such or for heavy ones, and would not where
-    /// nobody is but light ones. (For the turn of a light one it waits rarely, and anywhere.)
-    pub pressed: bool,
-    /// The sum of the fair entities' weights.
-    pub load: u64,
-}
-
-impl CpuLoad {
-    /// Whether there are SCHED_IDLE tasks here and nobody else, so that a normal task would run at
-    /// once and nearly always (`sched_idle_cpu`). Unlike the kernel's, this looks at their weight as
-    /// well: SCHED_IDLE tasks alone in a group of normal weight stand in the way as any do.
-    #[must_use]
-    pub fn is_sched_idle(&self) -> bool {
-        self.nr_idle > 0 && self.nr_idle == self.nr_running && !self.idle_is_heavy
-    }
-}
-
-/// How important the work of a CPU is, from the point of view of a real-time task that looks for
-/// one: it may go where it is more important than that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Importance {
-    /// Nothing real-time.
-    Normal,
-    /// A real-time task runs or waits.
-    Rt(RtPrio),
-    /// Takes no real-time task: offline, or its real-time tasks wait for their budget.
-    Closed,
 }
 
 /// What has an index in a run queue.
@@ -425,74 +364,6 @@ impl<P, G: Pools> RunQueue<P, G> {
         Switch { next, released }
     }
 
-    /// Takes the next thing whose time has come, as a walk of [`TimerQueue`] orders them, and
-    /// does the scheduler's part of it. Ask [`RunQueue::resched`] after the last. Without
-    /// [`Feature::GreedyTimers`] there is the regular walk alone.
-    pub fn expire(&mut self, now: Time, walk: Walk) -> Option<Expired> {
-        let regular = walk != Walk::BeforeIdle;
-        let mut expired = if regular { self.expire_first(now) } else { None };
-        if expired.is_none() && walk != Walk::Busy && self.has(Feature::GreedyTimers) {
-            expired = self.timers.take_open(now).map(Expired::Timer);
-        }
-        if expired.is_none() && regular {
-            self.note_rt_throttling();
-        }
-        expired
-    }
-
-    /// A step of the regular walk, of which what the CPU has of its own is a part: none of that has
-    /// any slack.
-    fn expire_first(&mut self, now: Time) -> Option<Expired> {
-        let own = [(self.next_tick(), Expired::Tick), (self.rt.period_end(), Expired::RtPeriod)];
-        let own = own.into_iter().filter_map(|(at, what)| Some((at?, what)));
-        let first = own.min_by_key(|&(at, _)| at);
-        let limits = self.limits.next();
-        if limits <= now
-            && first.is_none_or(|(at, _)| limits <= at)
-            && limits <= self.timers.first()
-        {
-            self.advance(now);
-            return Some(self.end_grant_or_wait(now));
-        }
-        let first = first.filter(|&(at, _)| at <= self.timers.first());
-        let Some((at, what)) = first else {
-            return self.timers.take_expired(now).map(Expired::Timer);
-        };
-        if at > now {
-            return None;
-        }
-        self.advance(now);
-        match what {
-            Expired::Tick => self.tick(),
-            Expired::RtPeriod => self.end_rt_period(now),
-            Expired::Grant | Expired::Refill | Expired::Timer(_) => {
-                unreachable!("these were served above")
-            }
-        }
-        Some(what)
-    }
-
-    /// On a tickless machine who runs alone is left alone for [`SOLO_BALANCE_INTERVAL`] at a time, or for ever if
-    /// there is no other CPU.
-    fn next_tick(&self) -> Option<Time> {
-        let at = self.tick_at?;
-        let alone = self.config.tickless && self.nr_running() <= 1;
-        match self.config.topology.cpus() {
-            _ if !alone => Some(at),
-            1 => None,
-            _ => Some(Time(at.0.next_multiple_of(SOLO_BALANCE_INTERVAL.0))),
-        }
-    }
-
-    /// When this CPU's next timer interrupt must come: the first hard expiry.
-    #[must_use]
-    pub fn next_expiry(&self) -> Option<Time> {
-        let at = |at: Option<Time>| at.unwrap_or(Time::MAX);
-        let own = at(self.next_tick()).min(at(self.rt.period_end())).min(self.limits.next());
-        let first = own.min(self.timers.first());
-        (first < Time::MAX).then_some(first)
-    }
-
     /// Takes the CPU out of service or back into it. Its waiting tasks are to be taken out one by
     /// one with [`RunQueue::evict`]; the running one leaves at the next switch.
     pub fn set_online(&mut self, now: Time, online: bool) -> Resched {
@@ -527,40 +398,6 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.detach(now, at)
     }
 
-    /// Who could run: a CPU that has real-time tasks without budget has room for others.
-    fn nr_running(&self) -> u32 {
-        let rt = if self.rt.is_throttled() { 0 } else { self.rt.nr() };
-        rt + self.fair.root().nr_tasks
-    }
-
-    /// The snapshot that others decide on.
-    #[inline]
-    #[must_use]
-    pub fn load(&self) -> CpuLoad {
-        let throttled = self.rt.is_throttled();
-        let closed = !self.online || throttled;
-        let level = match self.rt.highest() {
-            _ if closed => Importance::Closed,
-            Some(prio) => Importance::Rt(prio),
-            None => Importance::Normal,
-        };
-        let root = self.fair.root();
-        let (nr_fair, nr_idle) = (root.nr_tasks, root.nr_idle_tasks);
-        let nr_running = if throttled { nr_fair } else { self.rt.nr() + nr_fair };
-        let idle_is_heavy = self.fair.idle_load() > u64::from(nr_idle * Weight::IDLE.get());
-        let others = nr_running - nr_idle + u32::from(idle_is_heavy);
-        CpuLoad {
-            level,
-            pushable: self.rt.best_pushable().filter(|_| !closed),
-            nr_running,
-            nr_fair,
-            nr_idle,
-            idle_is_heavy,
-            pressed: nr_fair > nr_idle && others > 1,
-            load: root.load,
-        }
-    }
-
     /// The queue's clock and the account of who runs are as of `now`.
     fn advance(&mut self, now: Time) {
         self.clock = self.clock.max(now);
@@ -592,51 +429,13 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    fn tick(&mut self) {
-        let curr = self.curr.expect("an idle CPU has no tick");
-        self.tick_at = Some(self.clock.next_multiple(self.config.tick));
-        if self.task(curr).rt_prio().is_some() {
-            self.tick_rt(curr);
-        } else {
-            let (fair, now, groups) = self.fair_here();
-            fair.update_shares(now, groups, curr);
-            let over = fair.turn_is_over(now, curr);
-            self.resched_if(over);
-        }
-        self.reap_one();
-    }
-
-    /// A SCHED_RR task whose slice is over goes to the tail if another has its priority.
-    fn tick_rt(&mut self, curr: Index) {
-        let slice = self.config.rr_slice;
-        let task = self.task_mut(curr);
-        let (true, Some(prio)) = (task.attr.policy.is_round_robin(), task.rt_prio()) else {
-            return;
-        };
-        if task.rr_used < slice {
-            return;
-        }
-        task.rr_used = Nanos::ZERO;
-        if self.rt.is_shared(prio) {
-            self.rt.requeue(self.rt_task(curr), End::Tail);
-            self.resched_if(true);
-        }
-    }
-
-    /// A period of the real-time budget ended, perhaps several.
-    fn end_rt_period(&mut self, now: Time) {
-        let running = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_some());
-        let back = self.rt.end_period(now, running, &self.config);
-        self.resched_if(back);
-    }
-
     fn resched_if(&mut self, due: bool) {
         self.resched |= due;
     }
 
     /// Asks for a switch if the arrival at `at` should run instead of who does.
     fn preempt_for(&mut self, at: Index) {
-        if self.is_stopped(at) {
+        if self.is_set_aside(at) {
             return;
         }
         let Some(curr) = self.curr else {
@@ -764,7 +563,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// The kernel's average: each time counts for an eighth, as twice `migration_cost` at the most.
+    /// Moving average, weight 1/8, samples capped at twice `migration_cost` (`update_avg`).
     fn note_idle(&mut self, span: Nanos) {
         let (old, most) = (self.avg_idle.0, 2 * self.config.migration_cost.0);
         self.avg_idle = Nanos(old - old / 8 + span.0.min(most) / 8);
@@ -779,8 +578,8 @@ impl<P, G: Pools> RunQueue<P, G> {
                 let comes = (task.ask(), &task.standing);
                 self.fair.enqueue(now, &*self.groups, Member { queue, at }, comes);
             }
-        } else if self.is_stopped(at) {
-            self.rt.stop(at);
+        } else if self.is_set_aside(at) {
+            self.rt.set_aside(at);
         } else {
             self.rt.enqueue(self.rt_task(at), end);
         }
@@ -789,8 +588,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     fn dequeue(&mut self, at: Index, asleep: bool) {
         if self.task(at).rt_prio().is_none() {
             self.dequeue_fair(at, asleep);
-        } else if self.is_stopped(at) {
-            self.rt.release(at);
+        } else if self.is_set_aside(at) {
+            self.rt.bring_back(at);
         } else {
             self.rt.dequeue(self.rt_task(at));
         }

@@ -9,6 +9,7 @@ use crate::fair::entity::Entity;
 use crate::fair::order::QueueOrder;
 use crate::features::Switched;
 use crate::task::{Change, QueueIndex, Update};
+use crate::timer::Walk;
 use crate::topology::Topology;
 use proptest::prelude::*;
 

@@ -80,7 +80,7 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// The tasks in the queue that compete: [`RunQueue::tasks`] without those below throttled groups.
     pub fn competing(&self) -> impl Iterator<Item = (QueueIndex, &Task<P>)> {
-        self.tasks().filter(|(at, _)| !self.is_stopped(at.0))
+        self.tasks().filter(|(at, _)| !self.is_set_aside(at.0))
     }
 
     /// There is budget for a group that may be throttled here; this CPU is one of so many that were told
@@ -190,7 +190,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         fair.throttle(now, groups, id);
         let (limits, _, here) = self.limits_here();
         limits.throttle(&here, id, group);
-        self.stop_rt();
+        self.set_rt_aside();
     }
 
     fn unthrottle(&mut self, id: QueueId) {
@@ -198,7 +198,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         limits.unthrottle(&here, id, tree.queue(id).group);
         let (fair, now, groups) = self.fair_here();
         fair.unthrottle(now, groups, id);
-        self.start_rt();
+        self.bring_rt_back();
         let wanted = self.curr.map_or(self.nr_running() > 0, |curr| self.rt_wants_switch(curr));
         self.resched_if(wanted);
     }
@@ -228,25 +228,25 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     /// Takes the real-time tasks below throttled groups out of their lists.
-    fn stop_rt(&mut self) {
+    fn set_rt_aside(&mut self) {
         let mut next = self.rt.first();
         while let Some(at) = next {
             let task = self.rt_task(at);
             next = self.rt.after(at, task.prio);
-            if self.is_stopped(at) {
+            if self.is_set_aside(at) {
                 self.rt.dequeue(task);
-                self.rt.stop(at);
+                self.rt.set_aside(at);
             }
         }
     }
 
     /// Puts those back that are below none any more.
-    fn start_rt(&mut self) {
-        for _ in 0..self.rt.nr_stopped() {
-            let at = self.rt.first_stopped().expect("as many as are counted");
-            self.rt.release(at);
-            if self.is_stopped(at) {
-                self.rt.stop(at);
+    fn bring_rt_back(&mut self) {
+        for _ in 0..self.rt.nr_set_aside() {
+            let at = self.rt.first_set_aside().expect("as many as are counted");
+            self.rt.bring_back(at);
+            if self.is_set_aside(at) {
+                self.rt.set_aside(at);
             } else {
                 self.rt.enqueue(self.rt_task(at), End::Tail);
             }
@@ -255,12 +255,12 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// Whether a task is below a throttled group.
     #[inline]
-    pub(super) fn is_stopped(&self, at: Index) -> bool {
-        self.fair.is_any_throttled() && self.is_group_stopped(self.task(at).queue_group())
+    pub(super) fn is_set_aside(&self, at: Index) -> bool {
+        self.fair.is_any_throttled() && self.is_group_set_aside(self.task(at).queue_group())
     }
 
     /// Whether a group is throttled or below a throttled one.
-    pub(super) fn is_group_stopped(&self, mut group: GroupId) -> bool {
+    pub(super) fn is_group_set_aside(&self, mut group: GroupId) -> bool {
         if !self.fair.is_any_throttled() {
             return false;
         }

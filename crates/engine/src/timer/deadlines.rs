@@ -23,7 +23,7 @@ pub type Place = u32;
 pub struct Deadline {
     /// When.
     pub at: Time,
-    /// The how-manieth was given.
+    /// Sequence number; breaks ties.
     pub nth: u64,
 }
 

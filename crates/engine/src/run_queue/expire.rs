@@ -1,0 +1,136 @@
+//! What happens on a CPU because its time has come: the tick, the end of a period or of a grant, a timer.
+
+use crate::features::Feature;
+use crate::limits::Pools;
+use crate::run_queue::RunQueue;
+use crate::store::heap::Index;
+use crate::store::list::End;
+use crate::time::{Nanos, Time};
+use crate::timer::{Expiry, Walk};
+
+/// Between two ticks of a task that is alone on a CPU of a tickless machine, for its CPU to balance:
+/// the shortest interval in which a busy CPU does.
+const SOLO_BALANCE_INTERVAL: Nanos = Nanos::from_millis(64);
+
+/// Something whose time has come on this CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expired {
+    /// The scheduler's tick.
+    Tick,
+    /// The end of a period of the real-time budget.
+    RtPeriod,
+    /// What the running task's groups drew of their budgets is used up.
+    Grant,
+    /// A throttled group may have budget again.
+    Refill,
+    /// A timer of the host.
+    Timer(Expiry),
+}
+
+impl<P, G: Pools> RunQueue<P, G> {
+    /// Takes the next thing whose time has come, as a walk of [`TimerQueue`] orders them, and
+    /// does the scheduler's part of it. Ask [`RunQueue::resched`] after the last. Without
+    /// [`Feature::GreedyTimers`] there is the regular walk alone.
+    pub fn expire(&mut self, now: Time, walk: Walk) -> Option<Expired> {
+        let regular = walk != Walk::BeforeIdle;
+        let mut expired = if regular { self.expire_first(now) } else { None };
+        if expired.is_none() && walk != Walk::Busy && self.has(Feature::GreedyTimers) {
+            expired = self.timers.take_open(now).map(Expired::Timer);
+        }
+        if expired.is_none() && regular {
+            self.note_rt_throttling();
+        }
+        expired
+    }
+
+    /// A step of the regular walk, of which what the CPU has of its own is a part: none of that has
+    /// any slack.
+    fn expire_first(&mut self, now: Time) -> Option<Expired> {
+        let own = [(self.next_tick(), Expired::Tick), (self.rt.period_end(), Expired::RtPeriod)];
+        let own = own.into_iter().filter_map(|(at, what)| Some((at?, what)));
+        let first = own.min_by_key(|&(at, _)| at);
+        let limits = self.limits.next();
+        if limits <= now
+            && first.is_none_or(|(at, _)| limits <= at)
+            && limits <= self.timers.first()
+        {
+            self.advance(now);
+            return Some(self.end_grant_or_wait(now));
+        }
+        let first = first.filter(|&(at, _)| at <= self.timers.first());
+        let Some((at, what)) = first else {
+            return self.timers.take_expired(now).map(Expired::Timer);
+        };
+        if at > now {
+            return None;
+        }
+        self.advance(now);
+        match what {
+            Expired::Tick => self.tick(),
+            Expired::RtPeriod => self.end_rt_period(now),
+            Expired::Grant | Expired::Refill | Expired::Timer(_) => {
+                unreachable!("these were served above")
+            }
+        }
+        Some(what)
+    }
+
+    /// On a tickless machine who runs alone is left alone for [`SOLO_BALANCE_INTERVAL`] at a time, or for ever if
+    /// there is no other CPU.
+    fn next_tick(&self) -> Option<Time> {
+        let at = self.tick_at?;
+        let alone = self.config.tickless && self.nr_running() <= 1;
+        match self.config.topology.cpus() {
+            _ if !alone => Some(at),
+            1 => None,
+            _ => Some(Time(at.0.next_multiple_of(SOLO_BALANCE_INTERVAL.0))),
+        }
+    }
+
+    /// When this CPU's next timer interrupt must come: the first hard expiry.
+    #[must_use]
+    pub fn next_expiry(&self) -> Option<Time> {
+        let at = |at: Option<Time>| at.unwrap_or(Time::MAX);
+        let own = at(self.next_tick()).min(at(self.rt.period_end())).min(self.limits.next());
+        let first = own.min(self.timers.first());
+        (first < Time::MAX).then_some(first)
+    }
+
+    fn tick(&mut self) {
+        let curr = self.curr.expect("an idle CPU has no tick");
+        self.tick_at = Some(self.clock.next_multiple(self.config.tick));
+        if self.task(curr).rt_prio().is_some() {
+            self.tick_rt(curr);
+        } else {
+            let (fair, now, groups) = self.fair_here();
+            fair.update_shares(now, groups, curr);
+            let over = fair.turn_is_over(now, curr);
+            self.resched_if(over);
+        }
+        self.reap_one();
+    }
+
+    /// A SCHED_RR task whose slice is over goes to the tail if another has its priority.
+    fn tick_rt(&mut self, curr: Index) {
+        let slice = self.config.rr_slice;
+        let task = self.task_mut(curr);
+        let (true, Some(prio)) = (task.attr.policy.is_round_robin(), task.rt_prio()) else {
+            return;
+        };
+        if task.rr_used < slice {
+            return;
+        }
+        task.rr_used = Nanos::ZERO;
+        if self.rt.is_shared(prio) {
+            self.rt.requeue(self.rt_task(curr), End::Tail);
+            self.resched_if(true);
+        }
+    }
+
+    /// A period of the real-time budget ended, perhaps several.
+    fn end_rt_period(&mut self, now: Time) {
+        let running = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_some());
+        let back = self.rt.end_period(now, running, &self.config);
+        self.resched_if(back);
+    }
+}
