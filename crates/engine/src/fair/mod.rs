@@ -440,17 +440,7 @@ impl Fair {
 
     /// Whether the tick should end the turn of the running task.
     pub(crate) fn turn_is_over(&mut self, now: Now, curr: Index) -> bool {
-        by_order!(&mut self.order, order => {
-            let mut next = Some(curr);
-            while let Some(at) = next {
-                let member = Member::of(&self.tree, at);
-                if order.turn_is_over(&self.tree, now, member) {
-                    return true;
-                }
-                next = self.tree.queue(member.queue).entity;
-            }
-            false
-        })
+        by_order!(&mut self.order, order => turn_is_over(order, &self.tree, now, curr))
     }
 
     /// Whether a woken task preempts the running one, whose turn is over then: by which of the two
@@ -603,5 +593,17 @@ fn pick(order: &mut impl QueueOrder, tree: &mut Tree, now: Now, yielded: Option<
             return at;
         }
         queue = entity.own;
+    }
+}
+
+fn turn_is_over(order: &mut impl QueueOrder, tree: &Tree, now: Now, curr: Index) -> bool {
+    let mut at = curr;
+    loop {
+        let member = Member::of(tree, at);
+        if order.turn_is_over(tree, now, member) {
+            return true;
+        }
+        let Some(above) = tree.queue(member.queue).entity else { return false };
+        at = above;
     }
 }
