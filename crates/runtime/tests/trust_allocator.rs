@@ -1,7 +1,6 @@
 //! Beside an allocator with a lock of its own nothing hangs, wherever its holder is stopped.
 
 #[path = "trust/child.rs"]
-#[expect(dead_code, reason = "other tests use the rest")]
 mod child;
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;

@@ -9,7 +9,5 @@
 mod common;
 
 mod child;
-mod leaks;
-mod limits;
 mod truths;
 mod waits;

