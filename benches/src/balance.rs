@@ -108,11 +108,11 @@ impl Full {
     fn new(cpus: u32) -> Full {
         let machine = machine(cpus, Features::default());
         let seats = (0..cpus as usize).map(|at| Seat::idle(CpuId::at(at))).collect();
-        let mut full = Full { machine, seats, clock: Clock::default(), mover: TaskId(cpus) };
+        let mut full = Full { machine, seats, clock: Clock::default(), mover: TaskId(cpus.into()) };
         for id in 0..cpus {
             let cpu = CpuId::at(id as usize);
             full.wake(task(id, attr(fifo(BOUND_PRIO), CpuSet::only(cpu)), cpu));
-            full.switch_to(cpu.index(), TaskId(id));
+            full.switch_to(cpu.index(), TaskId(id.into()));
         }
         full
     }

@@ -124,7 +124,7 @@ impl Cpu {
         let task = |id| {
             let plain = attr(nice_0(id), CpuSet::only(HERE));
             let attr = Attr { latency_nice: sensitive.latency_nice(id), ..plain };
-            Some(Task::new(TaskId(id), attr, ()))
+            Some(Task::new(TaskId(id.into()), attr, ()))
         };
         let config = Arc::new(config(1, features));
         Cpu {
@@ -161,7 +161,7 @@ impl Cpu {
             let id = task.id.0 as usize;
             self.tasks[id] = Some(task);
         }
-        switch.next.expect("somebody waits").0.0
+        switch.next.expect("somebody waits").0.index() as u32
     }
 }
 

@@ -66,7 +66,7 @@ impl World {
 
     fn start(&mut self, id: u32, on: CpuId) {
         self.wake(bound(id, on));
-        self.seats[on.index()].switch_to(&self.machine, self.clock.now, TaskId(id));
+        self.seats[on.index()].switch_to(&self.machine, self.clock.now, TaskId(id.into()));
     }
 
     fn wake(&self, task: TaskOf<Payload>) {

@@ -108,9 +108,9 @@ pub(crate) fn attr(policy: Policy, affinity: CpuSet) -> Attr {
 }
 
 /// A task that was on `cpu` last.
-pub(crate) fn task(id: u32, attr: Attr, cpu: CpuId) -> TaskOf<Work<()>> {
+pub(crate) fn task(id: impl Into<u64>, attr: Attr, cpu: CpuId) -> TaskOf<Work<()>> {
     let work = Work { control: Arc::new(Control::default()), work: () };
-    let mut task = Task::new(TaskId(id), attr, work);
+    let mut task = Task::new(TaskId(id.into()), attr, work);
     task.set_cpu(cpu);
     task
 }

@@ -167,7 +167,7 @@ pub(crate) fn in_machine(
     why: (Features, Cause),
 ) -> Runner {
     let number = attrs.len() as u32;
-    for (id, attr) in (0..).zip(attrs) {
+    for (id, attr) in (0_u32..).zip(attrs) {
         machine.wake(Time::ZERO, task(id, attr, HERE), None, &mut Quiet);
     }
     switches(OneOfMany(machine), number, why)
@@ -219,7 +219,7 @@ impl Engine {
         let config = Arc::new(config(1, features));
         let mut rq = RunQueue::new(HERE, config, Arc::new(()));
         for id in 0..tasks.number {
-            let task = Task::new(TaskId(id), tasks.attr(id), ());
+            let task = Task::new(TaskId(id.into()), tasks.attr(id), ());
             assert!(rq.offer(Time::ZERO, task, Enqueue::Woken).is_ok(), "the CPU takes tasks");
         }
         Engine(rq)

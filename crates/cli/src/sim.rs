@@ -101,7 +101,7 @@ fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
     };
     let groups = scenario::groups(scenario, usage);
     let tasks = outcome.tasks.into_iter().enumerate().map(|(id, task)| TaskInfo {
-        id: TaskId(id as u32),
+        id: TaskId(id as u64),
         name: task.name,
         thread: task.thread,
         policy: task.policy,

@@ -10,7 +10,7 @@ use std::fmt;
 
 /// A task for ever; never used again within a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TaskId(pub u32);
+pub struct TaskId(pub u64);
 
 impl TaskId {
     /// The place of this task in an array with one element for each task.

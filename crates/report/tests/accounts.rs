@@ -305,7 +305,7 @@ fn any_left() -> impl Strategy<Value = Left> {
 
 /// Any event of three CPUs and four tasks, however wrong, at any time.
 fn any_event() -> impl Strategy<Value = Event> {
-    let task = || (0..4_u32).prop_map(TaskId);
+    let task = || (0..4_u64).prop_map(TaskId);
     let policies = vec![normal(), Policy::Idle, Policy::Fifo(RtPrio::MIN)];
     let what = prop_oneof![
         task().prop_map(|task| What::Spawn { task }),
@@ -472,7 +472,7 @@ impl Machine {
 }
 
 fn id(task: usize) -> TaskId {
-    TaskId(u32::try_from(task).unwrap())
+    TaskId(u64::try_from(task).unwrap())
 }
 
 fn any_step() -> impl Strategy<Value = Step> {

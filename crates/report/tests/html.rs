@@ -22,7 +22,7 @@ fn run(tasks: &[String], cpus: u16, rounds: u64) -> (Report, Option<Stretches>) 
     let mut at = 0;
     for _ in 0..rounds {
         for (id, _) in (0..).map(TaskId).zip(tasks) {
-            let cpu = CpuId((id.0 % u32::from(cpus)) as u16);
+            let cpu = CpuId((id.0 % u64::from(cpus)) as u16);
             let policy = Policy::Normal(Nice::default());
             let mut tell = |at, what| collector.event(&Event { at: Time(at), cpu, what });
             tell(at, What::Wake { task: id, since: Time(at), by: None });

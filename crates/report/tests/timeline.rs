@@ -16,11 +16,11 @@ fn draw(events: &[(u64, u16, What)]) -> String {
     timeline(&events.iter().map(event).collect::<Vec<_>>(), &name)
 }
 
-fn exec(task: u32) -> What {
+fn exec(task: u64) -> What {
     What::Exec { task: TaskId(task), policy: Policy::Fifo(RtPrio::MAX) }
 }
 
-fn switch(prev: Option<(u32, Left)>, next: Option<u32>) -> What {
+fn switch(prev: Option<(u64, Left)>, next: Option<u64>) -> What {
     let prev = prev.map(|(task, left)| (TaskId(task), left));
     What::Switch { prev, next: next.map(TaskId) }
 }
@@ -158,7 +158,7 @@ fn a_cpu_did_before_what_it_goes_on_with() {
 fn too_many_cpus_tasks_and_events_are_left_out() {
     let mut events = Vec::new();
     for at in 0..40 {
-        let task = |n| TaskId(3 * u32::from(at) + n);
+        let task = |n| TaskId(3 * u64::from(at) + n);
         for n in 0..2 {
             events.push((0, at, What::Wake { task: task(n), since: Time(0), by: None }));
         }

@@ -146,10 +146,10 @@ impl Task {
         self.cell.abort();
     }
 
-    /// Whether the task is over.
+    /// Whether the task is over: then its result is there.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.cell.is_done()
+        self.cell.is_over()
     }
 
     fn change(&self, change: Change) {

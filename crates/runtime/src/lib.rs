@@ -33,6 +33,9 @@
 //! * A thread that a task makes inherits the worker's one CPU and its blocked signals.
 //! * Linux only; where the kernel refuses what preemption needs, polls end by themselves.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("runyard needs Linux: it stops threads by its signals, timers and futexes");
+
 /// The programs of the README compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
@@ -44,7 +47,11 @@ mod builder;
 mod cpu_latency;
 #[cfg(not(loom))]
 mod group;
+#[cfg(not(loom))]
+mod guards;
 mod handoff;
+#[cfg(not(loom))]
+mod harmless;
 #[cfg(not(loom))]
 mod keeper;
 #[cfg(not(loom))]
@@ -60,6 +67,8 @@ mod os;
 mod primitives;
 #[cfg(not(loom))]
 mod quota;
+#[cfg(not(loom))]
+mod rescue;
 #[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
@@ -102,6 +111,13 @@ pub use task::{JoinError, JoinHandle};
 #[cfg(not(loom))]
 pub mod sync {
     pub use crate::mutex::{Lock, Mutex, MutexGuard};
+}
+
+/// What tests disturb the runtime with. No part of the interface.
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub mod trial {
+    pub use crate::os::trial::OneLock;
 }
 
 /// What `runyard linux` asks the kernel for its threads. No part of the interface.

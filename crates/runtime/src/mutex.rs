@@ -19,6 +19,8 @@
 //! or one of another runtime, is not helped; and who sends a guard to another task is helped in its place.
 
 use crate::builder::{blocking, current_cell};
+use crate::guards;
+use crate::harmless::Bell;
 use crate::os;
 use crate::os::locked::{Held, Locked};
 use crate::primitives::{Arc, MutexGuard as QueueGuard, lock};
@@ -58,9 +60,16 @@ fn holder(taker: Taker, shared: &Shared) -> Option<Arc<Cell>> {
     ours.then(|| shared.cell_at(taker.0 & ((1 << RUNTIME) - 1))).flatten()
 }
 
+/// The task that takes a mutex has a guard more, or less.
+fn count(taker: Taker, more: i32) {
+    if taker != NO_TASK {
+        guards::count((taker.0 >> RUNTIME) as u16, taker.0 & ((1 << RUNTIME) - 1), more);
+    }
+}
+
 /// One that waits.
 struct Waits {
-    waker: Waker,
+    bell: Bell,
     /// None if it is no task.
     cell: Option<Arc<Cell>>,
 }
@@ -180,12 +189,13 @@ impl Core {
     }
 
     /// Takes the mutex, or waits for it.
-    fn join(self: &Arc<Core>, me: Taker, waker: Waker) -> Option<Ticket> {
+    fn join(self: &Arc<Core>, me: Taker, bell: Bell) -> Result<Ticket, Bell> {
         let cell = current_cell();
         let prio = cell.as_ref().and_then(|cell| cell.standing().prio);
-        let waits = Waits { waker, cell: cell.clone() };
-        let Joined::Waits(ticket, mut queue, taker) = self.0.join(me, prio, waits) else {
-            return None;
+        let waits = Waits { bell, cell: cell.clone() };
+        let (ticket, mut queue, taker) = match self.0.join(me, prio, waits) {
+            Joined::Waits(ticket, queue, taker) => (ticket, queue, taker),
+            Joined::Taken(waits) => return Err(waits.bell),
         };
         if let Some(cell) = &cell {
             lock(&cell.inheritance).waits.push((self.clone(), ticket));
@@ -195,22 +205,23 @@ impl Core {
             queue.holder = shared.and_then(|shared| holder(taker, &shared));
         }
         walk(self.lend(queue));
-        Some(ticket)
+        Ok(ticket)
     }
 
-    /// Whether the turn of one who waited has come; else it is woken by `waker` then.
-    fn has_come(&self, ticket: Ticket, waker: &Waker) -> bool {
+    /// Whether the turn of one who waited has come; else `bell` rings then, and is the one before.
+    fn has_come(&self, ticket: Ticket, bell: &mut Bell) -> bool {
         match self.0.queue().get_mut(ticket) {
             Some(waits) => {
-                waits.waker.clone_from(waker);
+                std::mem::swap(&mut waits.bell, bell);
                 false
             }
             None => true,
         }
     }
 
-    /// Who has it gives it to the next.
-    fn pass_on(self: &Arc<Core>) {
+    /// Who has it gives it to the next, whose bell has rung: also a foreign one, as who gives the mutex
+    /// back may be throttled as soon as its section is over.
+    fn pass_on(self: &Arc<Core>) -> Option<Bell> {
         let mut queue = self.0.queue();
         let old = queue.holder.take();
         let next = self.0.pass_on(&mut queue);
@@ -226,25 +237,26 @@ impl Core {
         }
         walks.extend(self.lend(queue));
         walk(walks);
-        if let Some((_, Waits { waker, .. })) = next {
-            waker.wake();
-        }
+        let bell = next.map(|(_, waits)| waits.bell);
+        bell.iter().for_each(Bell::ring);
+        bell
     }
 
-    /// Waits no longer. `false` if the turn has come.
-    fn leave(self: &Arc<Core>, ticket: Ticket) -> bool {
+    /// Waits no longer, and its bell; none if the turn has come.
+    fn leave(self: &Arc<Core>, ticket: Ticket) -> Option<Bell> {
         let mut queue = self.0.queue();
-        let Some(Waits { cell, .. }) = self.0.leave(&mut queue, ticket) else { return false };
+        let Waits { cell, bell } = self.0.leave(&mut queue, ticket)?;
         if let Some(cell) = cell {
             lock(&cell.inheritance).waits_no_more(self, ticket);
         }
         walk(self.lend(queue));
-        true
+        Some(bell)
     }
 
     fn release(self: &Arc<Core>, me: Taker) {
         if !self.0.free(me) {
-            without_preemption(|| self.pass_on());
+            // To drop a bell is foreign code.
+            drop(without_preemption(|| self.pass_on()));
         }
     }
 }
@@ -336,6 +348,7 @@ impl<T> Mutex<T> {
 
     fn guard(&self, taker: Taker) -> MutexGuard<'_, T> {
         let held = self.value.take().expect("one at a time has its turn");
+        count(taker, 1);
         MutexGuard { mutex: self, taker, held: Some(held) }
     }
 }
@@ -368,13 +381,19 @@ impl<'a, T> Future for Lock<'a, T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<MutexGuard<'a, T>> {
         let core = &self.mutex.core;
         let has_come = match self.ticket {
-            Some(ticket) => without_preemption(|| core.has_come(ticket, cx.waker())),
+            Some(ticket) => {
+                let mut bell = Bell::of(cx.waker());
+                without_preemption(|| core.has_come(ticket, &mut bell))
+            }
             None => {
                 let me = me();
-                let ticket = match core.0.take(me) {
-                    true => None,
-                    false => without_preemption(|| core.join(me, cx.waker().clone())),
+                let join = || {
+                    let bell = Bell::of(cx.waker());
+                    // A bell that was not needed goes after the section.
+                    let joined = without_preemption(|| core.join(me, bell));
+                    joined.ok()
                 };
+                let ticket = if core.0.take(me) { None } else { join() };
                 (self.taker, self.ticket) = (me, ticket);
                 ticket.is_none()
             }
@@ -391,7 +410,7 @@ impl<T> Drop for Lock<'_, T> {
     fn drop(&mut self) {
         let core = &self.mutex.core;
         if let Some(ticket) = self.ticket
-            && !without_preemption(|| core.leave(ticket))
+            && without_preemption(|| core.leave(ticket)).is_none()
         {
             core.release(self.taker);
         }
@@ -430,6 +449,7 @@ impl<T: fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
 impl<T> Drop for MutexGuard<'_, T> {
     fn drop(&mut self) {
         self.held = None;
+        count(self.taker, -1);
         self.mutex.core.release(self.taker);
     }
 }

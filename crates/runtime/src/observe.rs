@@ -13,6 +13,7 @@ use std::fmt::Debug;
 /// [`What::Wake`]: runyard_engine::event::What::Wake
 pub trait Observer: Debug + Send + Sync {
     /// Takes the next event. Called by workers, not in signal handlers, and by whoever wakes a
-    /// task; never while a lock of the runtime is held.
+    /// task; never while a lock of the runtime is held. If it panics, that event is lost to it, and
+    /// nothing else.
     fn event(&self, event: &Event);
 }

@@ -302,3 +302,18 @@ pub(crate) fn is_current(shared: &Arc<Shared>) -> bool {
 pub(crate) fn current_if_any() -> Option<Arc<Shared>> {
     CONTEXT.with_borrow(|stack| stack.last().cloned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::Ordering;
+
+    #[test]
+    fn a_number_of_a_task_never_comes_again() {
+        let runtime = Runtime::builder().workers(1).build();
+        let many = u64::from(u32::MAX) - 1;
+        runtime.shared.next_task.store(many, Ordering::Relaxed);
+        let ids: Vec<_> = (0..4).map(|_| runtime.spawn(async {}).id().0).collect();
+        assert_eq!(ids, [many, many + 1, many + 2, many + 3]);
+    }
+}

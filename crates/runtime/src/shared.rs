@@ -3,13 +3,15 @@
 
 use crate::builder::Task;
 use crate::group::{Group, Membership};
+use crate::guards::{self, Live};
 use crate::handoff::{Slot, WorkerId};
+use crate::harmless::harmless;
 use crate::keeper::{self, Keeper};
 use crate::limit::{self, Limit};
 use crate::observe::Observer;
 use crate::os;
 use crate::primitives::{
-    Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, OnceLock, Ordering, Weak, lock,
+    Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering, Weak, lock,
 };
 use crate::quota;
 use crate::runtime::{Builder, Entered};
@@ -34,7 +36,7 @@ use std::thread::{self, Thread};
 
 /// The most kernel threads that a runtime makes: its workers, and one for each task that was
 /// stopped in the middle of a poll.
-const MAX_WORKERS: usize = 4_096;
+pub(crate) const MAX_WORKERS: usize = 4_096;
 
 /// How many boxes of tasks that are over each CPU keeps: as many as it may have used since a burst
 /// of spawns began.
@@ -83,7 +85,7 @@ pub(crate) struct Shared {
     epoch: Time,
     /// Workers that were spares of some slot and are needed at none.
     pool: Mutex<Vec<WorkerId>>,
-    next_task: AtomicU32,
+    pub(crate) next_task: AtomicU64,
     /// All CPUs, a copy for each of them: it is counted who knows the set.
     all: Box<[CpuSet]>,
     /// The tasks that are not over, in as many parts as there are CPUs; and how many.
@@ -111,7 +113,7 @@ pub(crate) struct NewTask {
 /// Tasks that began on one CPU.
 #[derive(Debug, Default)]
 struct Part {
-    live: Slab<Arc<Cell>>,
+    live: Slab<Live>,
     /// Boxes of tasks that are over, with their cells: allocating them anew is what threads that
     /// spawn and run would meet at the allocator for.
     boxes: Vec<TaskOf<Job>>,
@@ -226,7 +228,7 @@ impl Shared {
             max_groups,
             epoch: os::thread::now(),
             pool: Mutex::new(Vec::new()),
-            next_task: AtomicU32::new(0),
+            next_task: AtomicU64::new(0),
             all: topology.iter().map(|_| topology.iter().collect()).collect(),
             parts: topology.iter().map(|_| Mutex::default()).collect(),
             nr_live: AtomicUsize::new(0),
@@ -239,6 +241,7 @@ impl Shared {
 
     /// Starts the first worker of each slot, a spare for each, and the keeper.
     pub(crate) fn start(self: &Arc<Shared>) {
+        guards::enlist(self);
         for cpu in self.machine.config().topology.iter() {
             self.add_worker(cpu, true);
         }
@@ -253,6 +256,8 @@ impl Shared {
             };
             lock(&self.threads).push(serve("runyard-keeper", keeper::run));
             *lock(&self.maker) = Some(serve("runyard-maker", keeper::make));
+            // A thread that starts allocates. Before the first task may be stopped both are beyond that.
+            self.keeper.wait_until_both_watch();
         }
     }
 
@@ -283,11 +288,11 @@ impl Shared {
         let thread = thread::Builder::new().name(format!("runyard-{cpu}"));
         assert!(place.set(Arc::downgrade(&worker)).is_ok(), "a place is used once");
         self.nr_workers.store(nth + 1, Ordering::Release);
-        let shared = self.clone();
+        let (shared, lives) = (self.clone(), worker.clone());
         let spawned = thread.spawn(move || {
             let _fatal = Fatal;
             let _context = Entered::enter(&shared);
-            worker.live(owns);
+            lives.live(owns);
         });
         // Of a worker that owns nothing one can do without.
         let thread = match owns {
@@ -295,6 +300,7 @@ impl Shared {
             false => spawned.ok()?,
         };
         lock(&self.threads).push(thread);
+        worker.wait_until_ready();
         Some(id)
     }
 
@@ -373,6 +379,28 @@ impl Shared {
     pub(crate) fn wake(&self, now: Time, task: TaskOf<Job>, since: Time) {
         self.tell_wake(&task, since);
         self.queue(now, task, false);
+    }
+
+    /// As [`Shared::wake`], without a word to the observer, who may have to wait for a lock: it hears of it
+    /// when the task is next.
+    pub(crate) fn wake_quietly(&self, now: Time, task: TaskOf<Job>) {
+        if self.observer.is_some() {
+            task.payload
+                .iter()
+                .for_each(|job| job.cell.woken_quietly.store(now.0, Ordering::Relaxed));
+        }
+        self.queue(now, task, false);
+    }
+
+    /// Tells of a wake-up of `cell` that nobody told of.
+    pub(crate) fn tell_of_quiet_wake(&self, cpu: CpuId, cell: &Cell) {
+        if self.observer.is_some() {
+            let since = cell.woken_quietly.swap(0, Ordering::Relaxed);
+            if since > 0 {
+                let since = self.told(Time(since));
+                self.tell(cpu, || What::Wake { task: cell.id, since, by: None });
+            }
+        }
     }
 
     /// Brings a task to a run queue: to the caller's, if the caller is in a poll there and both are
@@ -503,7 +531,8 @@ impl Shared {
             let mut used = lock(&self.parts[nth]).boxes.pop();
             let old = used.as_mut().and_then(|used| used.payload.take()).map(|job| job.cell);
             let cell = Cell::renewed(old, self, new);
-            let place = Place::new(nth, lock(&self.parts[nth]).live.insert(cell.clone()));
+            let live = lock(&self.parts[nth]).live.insert(Live::Task(cell.clone()));
+            let place = Place::new(nth, live);
             cell.place.store(place.0, Ordering::Release);
             if self.closed.load(Ordering::SeqCst) {
                 cell.abort();
@@ -515,7 +544,16 @@ impl Shared {
     /// The cell of a live task.
     pub(crate) fn cell_at(&self, place: u64) -> Option<Arc<Cell>> {
         let place = Place(place);
-        lock(&self.parts[place.part()]).live.get(place.key()).cloned()
+        lock(&self.parts[place.part()]).live.get(place.key()).and_then(Live::cell).cloned()
+    }
+
+    /// The task at a place takes a mutex, or somebody gives back what it took.
+    pub(crate) fn count_guard_at(&self, place: u64, more: i32) {
+        let place = Place(place);
+        let live = &mut lock(&self.parts[place.part()]).live;
+        if live.get_mut(place.key()).is_some_and(|live| live.count_guard(more)) {
+            live.remove(place.key());
+        }
     }
 
     /// The cells of the live tasks, in each part as it is when that is looked at.
@@ -527,7 +565,7 @@ impl Shared {
                 let part = lock(part);
                 let has_room = part.live.len() <= cells.capacity();
                 if has_room {
-                    cells.extend(part.live.iter().map(|(_, cell)| cell.clone()));
+                    cells.extend(part.live.iter().filter_map(|(_, live)| live.cell()).cloned());
                 }
                 has_room
             }) {
@@ -546,7 +584,11 @@ impl Shared {
         let place = Place(cell.place.load(Ordering::Acquire));
         task.payload = Some(Job { cell, todo: Todo::Nothing });
         let mut part = lock(&self.parts[place.part()]);
-        let _listed = part.live.remove(place.key());
+        // The cell's other owner is the box.
+        let is_free = part.live.get_mut(place.key()).is_some_and(Live::end);
+        if is_free {
+            part.live.remove(place.key());
+        }
         if part.boxes.len() < BOXES {
             part.boxes.push(task);
         }
@@ -594,7 +636,8 @@ impl Shared {
     pub(crate) fn tell(&self, cpu: CpuId, what: impl FnOnce() -> What) {
         if let Some(observer) = &self.observer {
             let at = self.told(os::thread::now());
-            observer.event(&Event { at, cpu, what: what() });
+            let event = Event { at, cpu, what: what() };
+            harmless(|| observer.event(&event));
         }
     }
 
@@ -632,6 +675,7 @@ impl Shared {
     }
 
     pub(crate) fn shut_down(&self) {
+        guards::delist(self);
         self.end_tasks();
         self.over.store(true, Ordering::Release);
         self.keeper.look();

@@ -6,6 +6,8 @@
 
 use crate::builder::Task;
 use crate::group::Membership;
+use crate::guards::Guards;
+use crate::harmless::{LastCareful, Outcome, harmless};
 use crate::mutex::Inheritance;
 use crate::os;
 use crate::primitives::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
@@ -141,7 +143,10 @@ pub(crate) struct Cell {
     parking: Mutex<Parking>,
     /// Whether `parking` may be a note.
     noted: AtomicBool,
+    /// The future is gone.
     done: AtomicBool,
+    /// And its result is there, if anybody wants it.
+    over: AtomicBool,
     aborted: AtomicBool,
     pub(crate) id: TaskId,
     /// The one reference that a task has to its runtime: all others go through here, as counting
@@ -155,6 +160,9 @@ pub(crate) struct Cell {
     /// Its lock is held while the task changes groups.
     pub(crate) membership: Mutex<Membership>,
     pub(crate) inheritance: Mutex<Inheritance>,
+    pub(crate) guards: Guards,
+    /// Since when it could run, if the observer does not know that it was woken; else 0.
+    pub(crate) woken_quietly: AtomicU64,
     /// Wakes the task to be aborted. There while the future is: the future drops it.
     waker: Mutex<Option<Waker>>,
     pub(crate) name: Option<String>,
@@ -172,9 +180,12 @@ impl Cell {
             asked: Mutex::new(asked),
             membership: Mutex::default(),
             inheritance: Mutex::default(),
+            guards: Guards::default(),
+            woken_quietly: AtomicU64::new(0),
             parking: Mutex::default(),
             noted: AtomicBool::new(false),
             done: AtomicBool::new(false),
+            over: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
             waker: Mutex::new(None),
         }
@@ -200,9 +211,12 @@ impl Cell {
         self.asked = Mutex::new(asked);
         self.membership = Mutex::default();
         self.inheritance = Mutex::default();
+        self.guards = Guards::default();
+        self.woken_quietly = AtomicU64::new(0);
         self.parking = Mutex::default();
         self.noted = AtomicBool::new(false);
         self.done = AtomicBool::new(false);
+        self.over = AtomicBool::new(false);
         self.aborted = AtomicBool::new(false);
         self.waker = Mutex::new(None);
     }
@@ -219,6 +233,16 @@ impl Cell {
     /// Whether the future is gone, by its end or by being dropped.
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire)
+    }
+
+    /// Whether the result of the task is there: it is some time after the future is gone.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// The result is there.
+    pub(crate) fn note_over(&self) {
+        self.over.store(true, Ordering::Release);
     }
 
     /// The wake-up that came during the poll.
@@ -283,6 +307,11 @@ impl Cell {
         without_preemption(|| *lock(&self.waker) = Some(waker));
     }
 
+    /// Whether this is the task's own waker, which calls nothing foreign.
+    pub(crate) fn is_woken_by(&self, waker: &Waker) -> bool {
+        without_preemption(|| lock(&self.waker).as_ref().is_some_and(|own| own.will_wake(waker)))
+    }
+
     /// Tells the observer, if there is one, that something else was asked for the task.
     pub(crate) fn tell_change(&self) {
         let shared = &self.shared;
@@ -343,13 +372,14 @@ impl std::error::Error for JoinError {}
 /// The result of a task, when it is there. Dropping the handle lets the task go on.
 #[derive(Debug)]
 pub struct JoinHandle<T> {
-    result: Option<async_task::FallibleTask<Result<T, JoinError>>>,
+    result: Option<async_task::FallibleTask<Outcome<T>>>,
     task: Task,
+    careful: LastCareful,
 }
 
 impl<T> JoinHandle<T> {
-    pub(crate) fn new(result: async_task::Task<Result<T, JoinError>>, task: Task) -> Self {
-        JoinHandle { result: Some(result.fallible()), task }
+    pub(crate) fn new(result: async_task::Task<Outcome<T>>, task: Task) -> Self {
+        JoinHandle { result: Some(result.fallible()), task, careful: LastCareful::default() }
     }
 
     /// The task, to ask and change it; outlives this handle.
@@ -369,10 +399,10 @@ impl<T> JoinHandle<T> {
         self.task.abort();
     }
 
-    /// Whether the task is over.
+    /// Whether the task is over: then its result is there, and this handle is ready.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.task.is_finished()
+        self.result.as_ref().is_none_or(async_task::FallibleTask::is_finished)
     }
 }
 
@@ -380,8 +410,13 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let result = self.result.as_mut().expect("a handle is polled until it is ready");
-        Pin::new(result).poll(cx).map(|result| result.unwrap_or(Err(JoinError::Cancelled)))
+        let JoinHandle { result, task, careful } = &mut *self;
+        let result = result.as_mut().expect("a handle is polled until it is ready");
+        let polled = Pin::new(result).poll(&mut Context::from_waker(careful.of(cx.waker())));
+        polled.map(|outcome| {
+            task.cell.note_over();
+            outcome.map_or(Err(JoinError::Cancelled), Outcome::take)
+        })
     }
 }
 
@@ -413,7 +448,7 @@ impl<F> Guarded<F> {
 }
 
 impl<F: Future> Future for Guarded<F> {
-    type Output = Result<F::Output, JoinError>;
+    type Output = Outcome<F::Output>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
@@ -429,7 +464,13 @@ impl<F: Future> Future for Guarded<F> {
         };
         // What the future has may panic as well when it is dropped.
         let dropped = catch_unwind(AssertUnwindSafe(|| this.future.set(None)));
-        Poll::Ready(dropped.map_or_else(|payload| Err(JoinError::Panicked(payload)), |()| ready))
+        Poll::Ready(Outcome::new(match dropped {
+            Ok(()) => ready,
+            Err(payload) => {
+                harmless(|| drop(ready));
+                Err(JoinError::Panicked(payload))
+            }
+        }))
     }
 }
 

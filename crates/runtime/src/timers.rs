@@ -14,6 +14,7 @@
 //! Invariants: nobody is woken before their time, or by a timer that was cancelled; an entry of the table
 //! has a timer in the queue, or one that has expired and is about to be served.
 
+use crate::harmless::Bell;
 use crate::os;
 use crate::primitives::{Arc, MutexGuard, lock};
 use crate::runtime::{current, is_current};
@@ -43,7 +44,7 @@ struct Waiter {
     /// When they asked to be woken.
     due: Time,
     /// Nobody, while the task of a periodic timer does something else.
-    waker: Option<Waker>,
+    bell: Option<Bell>,
 }
 
 /// The latest at which a window begins or ends, 292 years after the machine's start: one that ended at
@@ -82,7 +83,7 @@ pub(crate) struct Armed {
 /// What a timer that expired comes to.
 enum Served {
     /// Somebody is woken, who could have run since then.
-    Wakes(Waker, Time),
+    Wakes(Bell, Time),
     /// It is periodic, and nobody waits for it any more.
     Lapses,
     /// It was cancelled, or its task was there before.
@@ -115,13 +116,13 @@ impl Table {
             return Served::Nothing;
         }
         let due = waiter.due;
-        match waiter.waker.take() {
+        match waiter.bell.take() {
             None => Served::Lapses,
-            Some(waker) => {
+            Some(bell) => {
                 if !is_periodic(token) {
                     self.remove(token);
                 }
-                Served::Wakes(waker, due)
+                Served::Wakes(bell, due)
             }
         }
     }
@@ -133,10 +134,10 @@ impl Shared {
     }
 
     /// Arms a timer on the CPU of the calling worker, or on the first.
-    fn arm(&self, alarm: Alarm, waker: Waker) -> (CpuId, Token) {
+    fn arm(&self, alarm: Alarm, bell: Bell) -> (CpuId, Token) {
         let cpu = self.here(Worker::cpu).unwrap_or_default();
         let window = Window { soft: alarm.at.min(LAST), hard: (alarm.at + alarm.slack).min(LAST) };
-        let token = self.enter(cpu, window, alarm.period, waker);
+        let token = self.enter(cpu, window, alarm.period, bell);
         self.tell(cpu, || What::TimerArmed);
         let looks = self.here(|worker| {
             worker.arm_sooner();
@@ -150,7 +151,7 @@ impl Shared {
         (cpu, token)
     }
 
-    fn enter(&self, cpu: CpuId, window: Window, period: Option<Nanos>, waker: Waker) -> Token {
+    fn enter(&self, cpu: CpuId, window: Window, period: Option<Nanos>, bell: Bell) -> Token {
         let mut table = self.table(cpu);
         table.generation = table.generation.wrapping_add(1);
         let generation = table.generation;
@@ -163,7 +164,7 @@ impl Shared {
             Some(period) => self.machine.arm_periodic(cpu, window, period, token),
             None => self.machine.arm(cpu, window, token),
         };
-        entry.insert(Waiter { generation, timer, due: window.soft, waker: Some(waker) });
+        entry.insert(Waiter { generation, timer, due: window.soft, bell: Some(bell) });
         token
     }
 
@@ -185,8 +186,8 @@ impl Shared {
         if lapsed.is_some() {
             self.tell(cpu, || What::TimerCancelled);
         }
-        if let Served::Wakes(waker, due) = served {
-            os::local::worker(|worker| worker.wake_since(due, || waker.wake()));
+        if let Served::Wakes(bell, due) = served {
+            os::local::worker(|worker| worker.wake_since(due, || bell.ring()));
         }
     }
 }
@@ -213,8 +214,8 @@ impl Armed {
     /// If that belongs to no runtime.
     pub(crate) fn arm(alarm: Alarm, waker: &Waker) -> Armed {
         // Foreign code, which is not called with a lock.
-        let (host, waker) = (Host::current(), waker.clone());
-        let (cpu, token) = without_preemption(|| host.shared().arm(alarm, waker));
+        let (host, bell) = (Host::current(), Bell::of(waker));
+        let (cpu, token) = without_preemption(|| host.shared().arm(alarm, bell));
         Armed { host, cpu, token }
     }
 
@@ -235,20 +236,20 @@ impl Armed {
     /// Wakes `waker` from now on, when it expires and `due` has come. `false` if it has expired for the
     /// last time.
     pub(crate) fn wakes(&self, due: Time, waker: &Waker) -> bool {
-        let ask = |new: Option<Waker>| {
+        let ask = |new: Option<Bell>| {
             without_preemption(|| {
                 let mut table = self.host.shared().table(self.cpu);
                 let waiter = table.at(self.token)?;
                 waiter.due = due;
                 Some(match new {
-                    Some(new) => (true, waiter.waker.replace(new)),
-                    None => (waiter.waker.as_ref().is_some_and(|it| it.will_wake(waker)), None),
+                    Some(new) => (true, waiter.bell.replace(new)),
+                    None => (waiter.bell.as_ref().is_some_and(|it| it.will_wake(waker)), None),
                 })
             })
         };
         // A periodic timer that is waited for again has mostly expired, and has no waker.
-        match ask(is_periodic(self.token).then(|| waker.clone())) {
-            Some((false, _)) => ask(Some(waker.clone())).is_some(),
+        match ask(is_periodic(self.token).then(|| Bell::of(waker))) {
+            Some((false, _)) => ask(Some(Bell::of(waker))).is_some(),
             known => known.is_some(),
         }
     }

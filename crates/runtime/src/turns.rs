@@ -59,8 +59,8 @@ struct Waiting<W> {
 
 /// What came of wanting to have it.
 pub(crate) enum Joined<'a, W, H> {
-    /// It was free.
-    Taken,
+    /// It was free; what is known of who wanted it.
+    Taken(W),
     /// The queue with one more, and who has it.
     Waits(Ticket, MutexGuard<'a, Queue<W, H>>, Taker),
 }
@@ -94,7 +94,7 @@ impl<W, H> Turns<W, H> {
         let word = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, claimed);
         let word = word.unwrap_or_else(|_| unreachable!("there is always a next word"));
         if word == 0 {
-            return Joined::Taken;
+            return Joined::Taken(who);
         }
         let ticket = Ticket(queue.next);
         queue.next += 1;
@@ -165,7 +165,7 @@ mod tests {
                     assert_eq!(holder, Taker(1));
                     tickets.push(ticket);
                 }
-                Joined::Taken => unreachable!("somebody has it"),
+                Joined::Taken(_) => unreachable!("somebody has it"),
             }
         }
         let mut queue = turns.queue();

@@ -25,7 +25,6 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Walk;
 use runyard_smp::machine::TaskOf;
-use std::time::Duration;
 
 /// How long an idle worker looks before it sleeps. An idle virtual CPU takes 17-30 us to wake, a
 /// looking one next to nothing; this is what a wake-up costs, so looking costs at most twice the
@@ -39,11 +38,6 @@ const SPINS_PER_READ: u32 = 16;
 /// another CPU is idle or it should preempt: long beside most polls and what a signal costs (5 us,
 /// at most once in so long), short beside what people notice.
 const POLL_GRACE: Nanos = Nanos::from_micros(200);
-
-/// Between two looks of a worker whether the one that took its slot has put its task away; twice as
-/// long each time.
-const ASK_AGAIN: Duration = Duration::from_micros(20);
-const MAX_ASK_AGAIN: Duration = Duration::from_millis(1);
 
 /// As a moment that is over, a timer that is not set is due to be.
 const UNSET: u64 = 0;
@@ -60,6 +54,14 @@ mod later {
     pub(super) const KICK: u32 = 2;
 }
 
+/// The engine's part of a task that blocks in the kernel.
+#[derive(Debug, Default)]
+struct InKernel {
+    task: Option<TaskOf<Job>>,
+    /// Its thread has come back before that was here, and waits to be woken.
+    is_back: bool,
+}
+
 /// One kernel thread.
 ///
 /// Legend of access: `(c)` constant; `(o)` read and written by this thread only, in its handler too;
@@ -74,6 +76,8 @@ pub(crate) struct Worker {
     pub(crate) baton: Baton,
     /// (w) Once.
     tid: AtomicI32,
+    /// (w) Once, when it can run tasks: 1.
+    is_ready: AtomicU32,
     /// (a) The slot that it owns, or owned last: written by who gives it one.
     slot: AtomicU32,
     /// (o) Above zero: not to be stopped.
@@ -82,8 +86,13 @@ pub(crate) struct Worker {
     graces: AtomicU32,
     /// (o) What CPU time it had used the last time.
     used: AtomicU64,
-    /// (a) It was stopped at an unsafe point, and waits there; taken by who lets it go.
-    holds_something: AtomicBool,
+    /// (a) Since when it is stopped in the middle of foreign code, on the monotonic clock; 0 if it is not.
+    /// Taken by who lets it go.
+    pub(crate) stopped: AtomicU64,
+    /// (a) How much CPU time it may use without a slot: said by who lets it go.
+    pub(crate) grace: AtomicU64,
+    /// (o) Up to which of its CPU time it goes on without a slot.
+    goes_on_until: AtomicU64,
     /// (w) Whose poll it is in the middle of: the task's place among the live ones.
     polling: AtomicU64,
     /// (a) Whether it has the engine's part of that: it is neither stopped nor has lost its slot.
@@ -91,8 +100,8 @@ pub(crate) struct Worker {
     running: AtomicBool,
     /// (a) The engine's part of a task that blocks in the kernel on this thread: left by who took
     /// the slot, taken by this thread or the keeper.
-    in_kernel: Mutex<Option<TaskOf<Job>>>,
-    /// (w) It wants a slot again, and cannot ask for one itself.
+    in_kernel: Mutex<InKernel>,
+    /// (w) It wants a slot again, and cannot ask for one itself: the keeper does.
     wants_slot: AtomicBool,
     /// (c)
     timer: OnceLock<Option<Timer>>,
@@ -108,6 +117,10 @@ pub(crate) struct Worker {
     later: AtomicU32,
     /// (o) Since when those could run whom this worker is waking; 0 for now.
     since: AtomicU64,
+    /// (o) How many mutexes this poll took, less those that it gave back.
+    guards: AtomicI32,
+    /// (o) Whether it is in a blocking section, deaf to our signal.
+    deaf: AtomicBool,
 }
 
 impl Worker {
@@ -117,14 +130,17 @@ impl Worker {
             shared: shared.clone(),
             baton: Baton::new(),
             tid: AtomicI32::new(0),
+            is_ready: AtomicU32::new(0),
             slot: AtomicU32::new(slot.0.into()),
             preempt_count: AtomicU32::new(1),
             graces: AtomicU32::new(0),
             used: AtomicU64::new(0),
-            holds_something: AtomicBool::new(false),
+            stopped: AtomicU64::new(0),
+            grace: AtomicU64::new(0),
+            goes_on_until: AtomicU64::new(0),
             polling: AtomicU64::new(u64::MAX),
             running: AtomicBool::new(false),
-            in_kernel: Mutex::new(None),
+            in_kernel: Mutex::default(),
             wants_slot: AtomicBool::new(false),
             timer: OnceLock::new(),
             cpu_timer: OnceLock::new(),
@@ -133,6 +149,8 @@ impl Worker {
             serves: AtomicBool::new(false),
             later: AtomicU32::new(later::NOTHING),
             since: AtomicU64::new(0),
+            guards: AtomicI32::new(0),
+            deaf: AtomicBool::new(false),
         })
     }
 
@@ -154,6 +172,8 @@ impl Worker {
     pub(crate) fn live(self: &Arc<Worker>, owns: bool) {
         self.settle_in();
         os::local::with_worker(self, || {
+            self.is_ready.store(1, Ordering::SeqCst);
+            os::futex::wake(&self.is_ready);
             if owns {
                 self.run(Prev::Idle, None);
             }
@@ -179,6 +199,13 @@ impl Worker {
         };
         let _ = self.timer.set(timer(Clock::Monotonic));
         let _ = self.cpu_timer.set(timer(Clock::OwnCpuTime));
+    }
+
+    /// Waits until the thread of this worker is there: before that it cannot be seen to wait.
+    pub(crate) fn wait_until_ready(&self) {
+        while self.is_ready.load(Ordering::SeqCst) == 0 {
+            os::futex::wait(&self.is_ready, 0, None);
+        }
     }
 
     /// Binds this worker, which waits for it, to another slot.
@@ -213,8 +240,7 @@ impl Worker {
                 let Switch { next, released } =
                     self.decide(os::thread::now(), Prev::Blocked(job), curr);
                 let (task, _) = released.expect("a blocked task is released");
-                *lock(&worker.in_kernel) = Some(task);
-                worker.stop_when_it_runs();
+                worker.leave_in_kernel(task);
                 match next {
                     Some((id, job)) => (Prev::Preempted(job), Some(id)),
                     None => (Prev::Idle, None),
@@ -264,6 +290,8 @@ impl Worker {
         let cpu = self.cpu();
         let left = curr.zip(prev.left());
         let switch = self.shared.machine.schedule(now, cpu, prev, &mut KickNow(&self.shared));
+        let next_job = switch.next.iter();
+        next_job.for_each(|(_, job)| self.shared.tell_of_quiet_wake(cpu, &job.cell));
         let next = switch.next.as_ref().map(|&(id, _)| id);
         self.shared.tell(cpu, || What::Switch { prev: left, next });
         self.shared.tell_throttling(cpu);
@@ -291,6 +319,9 @@ impl Worker {
             self.in_poll.store(true, Ordering::Relaxed);
             os::local::with_task(&cell, || runnable.run());
             self.in_poll.store(false, Ordering::Relaxed);
+            if cell.is_done() {
+                cell.note_over();
+            }
             None
         } else {
             Some(runnable)
@@ -300,6 +331,11 @@ impl Worker {
             self.come_back();
         }
         self.polling.store(u64::MAX, Ordering::Relaxed);
+        let guards = self.guards.load(Ordering::Relaxed);
+        if guards != 0 {
+            self.guards.store(0, Ordering::Relaxed);
+            cell.guards.add(guards);
+        }
         if !self.running.load(Ordering::Acquire) {
             assert!(self.shared.is_over(), "it runs whose poll it was");
             return (Prev::Idle, None);
@@ -335,6 +371,16 @@ impl Worker {
     pub(crate) fn place_of_poll(&self) -> Option<(u16, u64)> {
         let place = self.polling.load(Ordering::Relaxed);
         (place < u64::MAX).then_some((self.shared.number, place))
+    }
+
+    /// Counts mutexes that the task at a place of a runtime takes or gives back, if this thread is in
+    /// its poll.
+    pub(crate) fn count_guard(&self, of: (u16, u64), more: i32) -> bool {
+        let is_in_poll = self.place_of_poll() == Some(of);
+        if is_in_poll {
+            self.guards.store(self.guards.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        }
+        is_in_poll
     }
 
     /// The CPU on which this thread is in a poll.
@@ -389,14 +435,16 @@ impl Worker {
     /// has the thread again: queues for a slot.
     fn come_back(&self) {
         self.baton.lay_down();
-        // Its task may be queued already, if it was let go.
-        let mut pause = ASK_AGAIN;
-        while !self.owns() && !self.shared.is_over() && !self.ask_for_slot() {
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(MAX_ASK_AGAIN);
-        }
+        // Whoever took the slot may not have put the task away yet. It is queued already if this thread was
+        // let go.
+        let mut in_kernel = lock(&self.in_kernel);
+        let task = in_kernel.task.take();
+        in_kernel.is_back = task.is_none();
+        drop(in_kernel);
+        task.into_iter().for_each(|task| self.wake_now(task));
         self.wait_to_own();
-        self.wants_slot.store(false, Ordering::SeqCst);
+        lock(&self.in_kernel).is_back = false;
+        self.want_slot(false);
     }
 
     /// Waits in the runtime's own code, having laid down the baton, until this worker owns a slot or
@@ -416,18 +464,26 @@ impl Worker {
         self.set_preempt_count(self.preempt_count.load(Ordering::Relaxed) + 1);
         let alone = self.preempt_count.load(Ordering::Relaxed) == 1;
         let given = alone && self.owns() && self.shared.take_slot(self.cpu(), self.id);
-        let _end = Blocking { worker: self, given };
-        os::signal::listen_to_nothing();
+        let is_outermost = !self.deaf.swap(true, Ordering::Relaxed);
+        let _end = Blocking { worker: self, given, is_outermost };
+        if is_outermost {
+            os::signal::listen_to_nothing();
+        }
         section()
     }
 
-    /// Makes the task of this thread runnable again; `false` if the one that took the slot has not
-    /// yet put the task away.
-    fn ask_for_slot(&self) -> bool {
-        let task = lock(&self.in_kernel).take();
-        let there = task.is_some();
-        task.into_iter().for_each(|task| self.wake_now(task));
-        there
+    /// The slot was taken from this worker, and its task blocks: it is left here until its thread runs
+    /// again, or woken if it does already.
+    fn leave_in_kernel(&self, task: TaskOf<Job>) {
+        let mut in_kernel = lock(&self.in_kernel);
+        let runs = in_kernel.is_back || self.wants_slot.load(Ordering::SeqCst);
+        if !runs {
+            in_kernel.task = Some(task);
+            drop(in_kernel);
+            return self.stop_when_it_runs();
+        }
+        drop(in_kernel);
+        self.wake_now(task);
     }
 
     fn wake_now(&self, task: TaskOf<Job>) {
@@ -435,15 +491,21 @@ impl Worker {
         self.shared.wake(now, task, now);
     }
 
-    /// Asks for a slot in the name of this thread, if it waits for one and cannot ask. Says whether
-    /// it waits.
-    pub(crate) fn ask_if_it_wants(&self) -> bool {
+    /// Asks for a slot in the name of this thread, if it waits for one and cannot ask. Calls nothing foreign.
+    pub(crate) fn ask_if_it_wants(&self) {
+        // Whoever has not yet put the task away sees then that it is wanted.
         let mut in_kernel = lock(&self.in_kernel);
-        let wants = self.wants_slot.load(Ordering::SeqCst);
-        let task = in_kernel.take_if(|_| wants);
+        let task = in_kernel.task.take_if(|_| self.wants_slot.load(Ordering::SeqCst));
         drop(in_kernel);
-        task.into_iter().for_each(|task| self.wake_now(task));
-        wants
+        task.into_iter().for_each(|task| self.shared.wake_quietly(os::thread::now(), task));
+    }
+
+    /// This thread wants a slot, and somebody has to ask for it; or no more. May be called in a signal
+    /// handler.
+    fn want_slot(&self, wants: bool) {
+        if self.wants_slot.swap(wants, Ordering::SeqCst) != wants {
+            self.shared.keeper.count_wanting(wants);
+        }
     }
 
     /// Gives the slot to a parked worker, which goes on with its task, and becomes a spare.
@@ -582,12 +644,17 @@ impl Worker {
 struct Blocking<'a> {
     worker: &'a Worker,
     given: bool,
+    /// One in another is as deaf as that, and does not end its deafness.
+    is_outermost: bool,
 }
 
 impl Drop for Blocking<'_> {
     fn drop(&mut self) {
         let worker = self.worker;
-        os::signal::listen_only_to(worker.shared.signal);
+        if self.is_outermost {
+            worker.deaf.store(false, Ordering::Relaxed);
+            os::signal::listen_only_to(worker.shared.signal);
+        }
         if self.given {
             worker.come_back();
             worker.arm(os::thread::now());

@@ -130,7 +130,7 @@ mod tests {
             let mut naive: Vec<u64> = Vec::new();
             for action in actions {
                 if let Some(at) = action {
-                    calendar.enter(Time(at), Due::Start(TaskId(at as u32)));
+                    calendar.enter(Time(at), Due::Start(TaskId(at)));
                     naive.push(at);
                 } else {
                     naive.sort_unstable_by(|a, b| b.cmp(a));
@@ -138,7 +138,7 @@ mod tests {
                     let next = calendar.next();
                     prop_assert_eq!(next.map(|(at, _)| at.0), expected);
                     if let Some((at, due)) = next {
-                        prop_assert_eq!(due, Due::Start(TaskId(at.0 as u32)));
+                        prop_assert_eq!(due, Due::Start(TaskId(at.0)));
                     }
                 }
             }

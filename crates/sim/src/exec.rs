@@ -57,7 +57,7 @@ impl<O: Observer> Sim<'_, O> {
         while let Some(expired) = self.machine.expire(self.now, cpu, walk, &mut self.fx) {
             self.carry_out();
             let Expired::Timer(Expiry { token, greedy, .. }) = expired else { continue };
-            let task = TaskId(token.0 as u32);
+            let task = TaskId(token.0);
             let Waiting::Timer(window) = self.tasks[task.index()].waiting else {
                 unreachable!("{task} waits for its timer");
             };

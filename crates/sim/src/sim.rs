@@ -365,7 +365,7 @@ impl<'s, O: Observer> Sim<'s, O> {
 
     /// A task that has not begun.
     pub(crate) fn create(&mut self, new: NewProgram) -> TaskId {
-        let task = TaskId(self.tasks.len() as u32);
+        let task = TaskId(self.tasks.len() as u64);
         let attr = new.attr.clone();
         let mut program = Program::new(self.scenario, new);
         let work = Work { control: program.control.clone(), work: () };
@@ -414,7 +414,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         // Who is held back, and by that keeps others waiting, may be another than before.
         for at in 0..self.tasks.len() {
             if !self.tasks[at].holds.is_empty() {
-                self.disinherit(TaskId(at as u32));
+                self.disinherit(TaskId(at as u64));
             }
         }
     }

@@ -16,7 +16,7 @@
 //! the request to who brings the task, as if it had found nothing. No model can tell the two apart;
 //! where the task enters the next run queue it is asserted.
 
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, fence, lock};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence, lock};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::{Change, QueueIndex, TaskId};
 
@@ -37,7 +37,7 @@ pub struct Control {
     /// A [`Home`] in a word.
     home: AtomicU64,
     /// The task, written with its first `home`.
-    task: AtomicU32,
+    task: AtomicU64,
     /// Whether `pending` may hold something.
     asked: AtomicBool,
     pending: Mutex<Change>,
@@ -47,7 +47,7 @@ impl Default for Control {
     fn default() -> Control {
         Control {
             home: AtomicU64::new(Home::Away.to_bits()),
-            task: AtomicU32::new(u32::MAX),
+            task: AtomicU64::new(u64::MAX),
             asked: AtomicBool::new(false),
             pending: Mutex::new(Change::default()),
         }

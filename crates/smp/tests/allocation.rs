@@ -97,7 +97,7 @@ fn task(id: u32) -> TaskOf<Work<()>> {
     let affinity = if id.is_multiple_of(3) { CpuSet::only(CpuId(1)) } else { CpuSet::first(CPUS) };
     let attr = Attr { policy, group: GroupId(id % 3), ..Attr::normal(affinity) };
     let work = Work { control: Arc::new(Control::default()), work: () };
-    Task::new(TaskId(id), attr, work)
+    Task::new(TaskId(id.into()), attr, work)
 }
 
 fn silently<T>(what: &str, call: impl FnOnce() -> T) -> T {

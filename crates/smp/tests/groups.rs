@@ -44,7 +44,7 @@ impl Yard {
         let control = Arc::new(Control::default());
         let work = Work { control: control.clone(), work: () };
         let attr = Attr { group, ..Attr::normal(CpuSet::only(CPU)) };
-        let task = Task::new(TaskId(id), attr, work);
+        let task = Task::new(TaskId(id.into()), attr, work);
         self.machine.spawn(self.now, task, None, &mut Deaf);
         control
     }

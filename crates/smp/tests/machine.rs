@@ -71,7 +71,7 @@ impl Stage {
         self.world.spawn(self.world.now, attr, CpuId(affinity[0]));
         self.world.settle();
         self.tasks += 1;
-        TaskId(self.tasks - 1)
+        TaskId(u64::from(self.tasks) - 1)
     }
 
     /// A new task on the first of these CPUs, whatever the others do.

@@ -28,8 +28,8 @@ pub enum Expired {
 }
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// Takes the next thing whose time has come, as a walk of [`TimerQueue`] orders them, and
-    /// does the scheduler's part of it. Ask [`RunQueue::resched`] after the last. Without
+    /// Takes the next thing whose time has come, as a walk of
+    /// [`TimerQueue`](crate::timer::TimerQueue) orders them, and does the scheduler's part of it. Ask [`RunQueue::resched`] after the last. Without
     /// [`Feature::GreedyTimers`] there is the regular walk alone.
     pub fn expire(&mut self, now: Time, walk: Walk) -> Option<Expired> {
         let first = if walk == Walk::BeforeIdle { None } else { self.expire_first(now) };
@@ -74,8 +74,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         Some(Expired::RtPeriod)
     }
 
-    /// On a tickless machine a task that runs alone is left alone for [`SOLO_BALANCE_INTERVAL`] at a time, or for ever if
-    /// there is no other CPU.
+    /// On a tickless machine a task that runs alone is left alone for [`SOLO_BALANCE_INTERVAL`] at a
+    /// time, or for ever if there is no other CPU.
     fn next_tick(&self) -> Option<Time> {
         let at = self.tick_at?;
         let alone = self.config.tickless && self.nr_running() <= 1;

@@ -16,7 +16,8 @@ pub struct CpuLoad {
     /// Fair tasks, the running one included.
     pub nr_fair: u32,
     /// Those of them that are SCHED_IDLE or below a group that is as good as that
-    /// ([`Groups::counts_as_idle`]); the kernel's `idle_h_nr_running` of a CPU.
+    /// ([`Groups::counts_as_idle`](crate::group::Groups::counts_as_idle)); the kernel's
+    /// `idle_h_nr_running` of a CPU.
     pub nr_idle: u32,
     /// A group gives these idle tasks normal weight, so normal tasks must wait for them.
     pub idle_is_heavy: bool,

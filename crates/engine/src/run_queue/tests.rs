@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 /// A CPU with fair tasks only, numbered from 0, which compute unless told otherwise.
 struct Lone {
-    rq: RunQueue<u32, ()>,
+    rq: RunQueue<u64, ()>,
     now: Time,
 }
 
@@ -34,12 +34,12 @@ impl Lone {
         lone
     }
 
-    fn offer(&mut self, task: Box<Task<u32>>) {
+    fn offer(&mut self, task: Box<Task<u64>>) {
         let _ = self.rq.offer(self.now, task, Enqueue::Woken).expect("it may run here");
         self.rq.check();
     }
 
-    fn at(&self, id: u32) -> Index {
+    fn at(&self, id: u64) -> Index {
         let mut tasks = self.rq.tasks();
         tasks.find(|(_, task)| task.id == TaskId(id)).expect("it is here").0.0
     }
@@ -65,7 +65,7 @@ impl Lone {
     }
 
     /// What the queue owes a task, in CPU time.
-    fn lag(&self, id: u32) -> i64 {
+    fn lag(&self, id: u64) -> i64 {
         let queue = self.rq.fair.root();
         let Entity { weight, vruntime, .. } = self.entity(self.at(id)).0;
         let owed = self.order().average(QueueId::ROOT).ahead;
@@ -93,7 +93,7 @@ impl Lone {
         eligible().filter(|(_, (_, it))| it.deadline == first).map(|&(id, _)| id).collect()
     }
 
-    fn switch(&mut self, how: fn(u32) -> Prev<u32>) -> Switch<u32> {
+    fn switch(&mut self, how: fn(u64) -> Prev<u64>) -> Switch<u64> {
         self.rq.advance(self.now);
         let prev = self.rq.curr().map_or(Prev::Idle, |task| how(task.id.0));
         let preempted = matches!(prev, Prev::Preempted(_) | Prev::Idle);
@@ -133,7 +133,7 @@ fn normal(nice: i64) -> Policy {
 }
 
 /// A task of a nice value that asked for a slice in microseconds.
-fn task(id: u32, nice: i64, slice: u64) -> Box<Task<u32>> {
+fn task(id: u64, nice: i64, slice: u64) -> Box<Task<u64>> {
     let slice = Slice::new(Nanos::from_micros(slice));
     let attr = Attr { policy: normal(nice), slice, ..Attr::normal(CpuSet::first(1)) };
     Task::new(TaskId(id), attr, id)
@@ -151,7 +151,7 @@ proptest! {
         let longest = tasks.iter().map(|&(_, slice)| slice * 1_000).max().unwrap();
         let most = (longest + tasks.len() as u64 * lone.rq.config.tick.0).cast_signed();
         lone.run(Nanos::from_secs(2), |lone| {
-            for id in 0..tasks.len() as u32 {
+            for id in 0..tasks.len() as u64 {
                 let lag = lone.lag(id);
                 assert!(lag.abs() <= most, "#{id} has a lag of {lag} of {most}\n{}", lone.rq);
             }
@@ -206,7 +206,7 @@ proptest! {
     ) {
         let mut lone = Lone::with(&tasks);
         lone.run(Nanos::from_micros(span), |_| {});
-        for id in 0..tasks.len() as u32 {
+        for id in 0..tasks.len() as u64 {
             let (at, lag) = (lone.at(id), lone.lag(id));
             let weight = lone.entity(at).0.weight;
             for &other in weights.iter().chain([&weight]) {

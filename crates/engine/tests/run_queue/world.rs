@@ -170,7 +170,7 @@ pub struct World {
     pub running: Option<TaskId>,
     /// Tasks that are blocked or elsewhere.
     pub away: Vec<Owned>,
-    pub made: u32,
+    pub made: u64,
     pub exited: usize,
     /// The running task, if CPU 1 asked for it.
     pub asked_for: Option<TaskId>,

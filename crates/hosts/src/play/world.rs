@@ -258,7 +258,7 @@ impl World {
         (id, name, attr): (SpecId, String, Attr),
         (draws, now): (Stream, Time),
     ) -> NewTask {
-        let task = TaskId(shared.tasks.len() as u32);
+        let task = TaskId(shared.tasks.len() as u64);
         let spec = self.spec(id);
         let mut draws = stream(self.seed, draws);
         let timer_zero = Time::ZERO + spec.delay.sample(&mut draws);

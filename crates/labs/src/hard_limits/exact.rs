@@ -332,7 +332,7 @@ mod tests {
         let mut meter = Meter::new(WINDOW, Nanos::from_micros(period), parts.len() as u32);
         for begin in (WINDOW.from.0..WINDOW.end.0).step_by(1_000_000) {
             for (nth, part) in parts.iter().enumerate() {
-                let (cpu, task) = (CpuId::at(nth), TaskId(nth as u32));
+                let (cpu, task) = (CpuId::at(nth), TaskId(nth as u64));
                 let exec = What::Exec { task, policy: Policy::Idle };
                 let mut tell = |at, what| {
                     runyard_sim::Observer::event(&mut &mut meter, &Event { at, cpu, what });

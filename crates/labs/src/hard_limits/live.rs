@@ -130,7 +130,7 @@ mod tests {
                 let event = Event { at: at_time, cpu: CpuId(at as u16), what };
                 (&mut &mut meter).event(&event);
             };
-            let task = TaskId(at as u32);
+            let task = TaskId(at as u64);
             told(WINDOW.from, What::Exec { task, policy: Policy::Idle });
             told(WINDOW.from + Nanos((span * part) as u64), What::Idle);
         }

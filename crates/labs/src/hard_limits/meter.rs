@@ -130,7 +130,7 @@ mod tests {
         meter.finish(Time(end * MS))
     }
 
-    fn exec(task: u32) -> What {
+    fn exec(task: u64) -> What {
         What::Exec { task: TaskId(task), policy: Policy::Idle }
     }
 

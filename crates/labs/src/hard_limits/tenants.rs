@@ -91,8 +91,11 @@ impl Case {
             Run::Limited => {}
         }
         let known: u32 = scenario.tasks.iter().map(|task| task.instances).sum();
-        let mut answers =
-            Answers { first: TaskId(known), open: BTreeMap::new(), took: Histogram::default() };
+        let mut answers = Answers {
+            first: TaskId(known.into()),
+            open: BTreeMap::new(),
+            took: Histogram::default(),
+        };
         let options = Options { seed, ..Options::default() };
         Sim::new(&scenario, options, &mut answers).map_err(Failure::input)?.run();
         Ok(answers.took)

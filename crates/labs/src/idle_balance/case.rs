@@ -103,7 +103,7 @@ impl Case {
         let (rows, runtimes) = mpstat.finish();
         let share = |runtime: &Nanos| runtime.0 as f64 / window.span().0 as f64;
         // Tasks are numbered in the order of the file.
-        let normal = TaskId(self.cpus()).index();
+        let normal = TaskId(self.cpus().into()).index();
         Ok(CaseShares { rows, shares: runtimes[normal..].iter().map(share).collect() })
     }
 

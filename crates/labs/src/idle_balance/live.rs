@@ -94,7 +94,7 @@ impl RunShares {
         scenario.duration = Some(WINDOW.end().since(Time::ZERO));
         let sink = CpuSink {
             mpstat: Mpstat::new(WINDOW, cpus, cpus + 1),
-            normal: TaskId(case.cpus()),
+            normal: TaskId(case.cpus().into()),
             woken: None,
             start: None,
         };
@@ -103,7 +103,7 @@ impl RunShares {
         let plan = Plan { scenario, seed, watch: None, log: false };
         let over = live::run(plan, cpus, sink.clone())?;
         let (wall, used) = (begun.elapsed(), process_cpu_time() - used);
-        let told = (0..=case.cpus()).map(TaskId);
+        let told = (0..=u64::from(case.cpus())).map(TaskId);
         assert!(over.tasks().iter().copied().eq(told), "both count tasks in the order of the file");
         let CpuSink { mpstat, start, .. } = lock(&sink).clone();
         let (rows, mut soakers) = mpstat.finish();

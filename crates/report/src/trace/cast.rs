@@ -93,7 +93,7 @@ impl Cast {
 
 /// The number of the thread that stands for a task.
 pub(super) fn tid(task: TaskId) -> i64 {
-    i64::from(task.0) + 1
+    task.0.cast_signed() + 1
 }
 
 fn process(group: GroupId) -> i32 {

@@ -58,7 +58,7 @@ impl Track {
             Track::SchedulerOf(cpu) => of(1, cpu),
             Track::TimersOf(cpu) => of(2, cpu),
             Track::ThrottledOn(cpu, group) => of(3, cpu) | (group.index() as u64) << 16,
-            Track::Task(task) => 4 << 56 | u64::from(task.0),
+            Track::Task(task) => 4 << 56 | task.0,
         }
     }
 

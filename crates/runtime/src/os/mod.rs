@@ -4,9 +4,11 @@
 //! calls, never the allocator, never a lock, and it keeps errno.
 
 pub(crate) mod alloc;
+mod code;
 pub(crate) mod futex;
 pub(crate) mod local;
 pub(crate) mod locked;
 pub(crate) mod signal;
 pub(crate) mod thread;
 pub(crate) mod timer;
+pub(crate) mod trial;

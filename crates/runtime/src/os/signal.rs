@@ -5,22 +5,12 @@
 //! faults (`sa_mask`, H9). The signal may come late, twice, or from somebody else: the handler looks at words that
 //! say what is wanted (H8).
 
-use crate::os::local;
 use crate::os::thread::Tid;
-use crate::primitives::{AtomicUsize, Once, Ordering};
-
-/// The libraries whose code may hold a lock that everybody needs: the allocator's, the loader's,
-/// which unwinding takes too (H4, H5).
-const LIBRARIES: [&str; 3] = ["/libc.so", "/ld-linux", "/libgcc_s"];
-
-/// Where the code of each begins and ends in memory.
-static CODE: [[AtomicUsize; 2]; LIBRARIES.len()] =
-    [const { [const { AtomicUsize::new(0) }; 2] }; LIBRARIES.len()];
+use crate::os::{code, local};
 
 /// Installs the handler for `signal`, once for the process; `false` if somebody else has one.
 pub(crate) fn install(signal: i32) -> bool {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(find_libraries);
+    code::find_libraries();
     // SAFETY: a sigaction of zeros is one, and every field that is read is set.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as *const () as usize;
@@ -96,7 +86,7 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     // SAFETY: as above.
     let saved = unsafe { *errno };
     // Who unwinds may hold the lock of standard error, or the loader's (H5). Reads words only.
-    let unsafe_point = is_in_library(context) || std::thread::panicking();
+    let unsafe_point = code::is_in_library(program_counter(context)) || std::thread::panicking();
     local::handling(|| {
         local::worker(|worker| worker.rung(unsafe_point));
     });
@@ -104,13 +94,6 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     unsafe {
         *errno = saved;
     }
-}
-
-fn is_in_library(context: *mut libc::c_void) -> bool {
-    let at = program_counter(context);
-    CODE.iter().any(|[begin, end]| {
-        (begin.load(Ordering::Relaxed)..end.load(Ordering::Relaxed)).contains(&at)
-    })
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -125,18 +108,4 @@ fn program_counter(context: *mut libc::c_void) -> usize {
     let context: *const libc::ucontext_t = context.cast();
     // SAFETY: the kernel passes the interrupted thread's context to a handler with SA_SIGINFO.
     unsafe { (*context).uc_mcontext.pc as usize }
-}
-
-/// Notes where the libraries are. In a program that has them inside itself there is nothing to
-/// note, and a stopped holder of such a lock is left to the keeper.
-fn find_libraries() {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    for (name, [begin, end]) in LIBRARIES.iter().zip(&CODE) {
-        let code = maps.lines().find(|line| line.contains(name) && line.contains(" r-xp "));
-        let range = code.and_then(|line| line.split(' ').next()?.split_once('-'));
-        let Some((low, high)) = range else { continue };
-        let address = |text| usize::from_str_radix(text, 16).unwrap_or(0);
-        begin.store(address(low), Ordering::Relaxed);
-        end.store(address(high), Ordering::Relaxed);
-    }
 }

@@ -57,6 +57,9 @@ impl Worker {
             }
             return slot.remember(self.id);
         }
+        if !slot.belongs_to(self.id) && self.goes_on() {
+            return;
+        }
         let now = os::thread::now();
         let due = self.shared.machine.next_expiry(self.cpu()).is_some_and(|at| at <= now);
         if !due && !slot.calls(self.id) && !self.has_left_a_kick() {
@@ -71,9 +74,7 @@ impl Worker {
         let blocks = at_unsafe_point && self.stands_still() && self.owns();
         // Who blocks loses its slot, and asks for one when it runs again.
         if !(blocks && self.shared.take_slot(self.cpu(), self.id)) {
-            self.holds_something.store(at_unsafe_point, Ordering::SeqCst);
             self.answer();
-            self.holds_something.store(false, Ordering::SeqCst);
         }
     }
 
@@ -107,7 +108,35 @@ impl Worker {
         used < LIBRARY_GRACE.0 / 2
     }
 
-    /// Does what is wanted of this worker. `false` if it could not, or nobody is stopped here.
+    /// Whether this thread, which was let go without a slot, may go on: until its grace is used up. One
+    /// that has hardly run since it was looked at the last time blocks: it is not to be interrupted again
+    /// before it runs.
+    fn goes_on(&self) -> bool {
+        let until = self.goes_on_until.load(Ordering::Relaxed);
+        let used = os::thread::own_cpu_time().0;
+        if used >= until {
+            return false;
+        }
+        if self.stands_still() {
+            self.stop_when_it_runs();
+        } else {
+            self.used.store(used, Ordering::Relaxed);
+            self.ring_again(Nanos(until - used).max(UNSCHEDULED_GRACE));
+        }
+        true
+    }
+
+    /// Goes on without a slot for as long as who let it go said.
+    fn go_on_without_slot(&self) {
+        let used = os::thread::own_cpu_time().0;
+        let grace = self.grace.load(Ordering::SeqCst);
+        self.used.store(used, Ordering::Relaxed);
+        self.goes_on_until.store(used + grace, Ordering::Relaxed);
+        self.ring_again(Nanos(grace));
+    }
+
+    /// Does what is wanted of this worker. `false` if it could not, or nobody is stopped here, or it goes
+    /// on all the same.
     fn answer(&self) -> bool {
         if self.shared.is_over() || !self.shared.preempts {
             return false;
@@ -116,7 +145,7 @@ impl Worker {
     }
 
     /// Hands the slot to a spare and waits to be resumed, again and again while it is wanted.
-    /// `false` if there is no spare.
+    /// `false` if there is no spare, or it was let go.
     fn park(&self) -> bool {
         loop {
             let slot = self.shared.slot(self.cpu());
@@ -135,43 +164,38 @@ impl Worker {
             if !slot.has_spare() {
                 self.shared.keeper.order();
             }
-            if !self.wait_for_slot() || self.shared.slot(self.cpu()).enter(self.id) {
+            if !self.wait_for_slot() {
+                return false;
+            }
+            if self.shared.slot(self.cpu()).enter(self.id) {
                 return true;
             }
         }
     }
 
     /// The slot was taken while this thread blocked in the kernel, and it goes on with foreign code:
-    /// waits for a slot, which the keeper asks for.
+    /// waits for a slot, which the keeper asks for. `false` if it was let go.
     fn park_without_slot(&self) -> bool {
         self.baton.lay_down();
-        self.wants_slot.store(true, Ordering::SeqCst);
-        self.shared.keeper.look();
-        !self.wait_for_slot() || self.shared.slot(self.cpu()).enter(self.id) || self.park()
+        self.want_slot(true);
+        self.wait_for_slot() && (self.shared.slot(self.cpu()).enter(self.id) || self.park())
     }
 
-    /// Waits, having laid down the baton, until this worker owns a slot. `false` if it goes on
-    /// without one.
+    /// Waits, having laid down the baton, until this worker owns a slot. `false` if it was let go, and goes
+    /// on without one: it may hold a lock that somebody waits for, wherever it was stopped.
     fn wait_for_slot(&self) -> bool {
         if !self.owns() {
+            self.stopped.store(os::thread::now().0, Ordering::SeqCst);
             self.baton.wait();
+            self.stopped.store(0, Ordering::SeqCst);
         }
-        self.wants_slot.store(false, Ordering::SeqCst);
+        self.want_slot(false);
         if self.owns() {
             self.arm(os::thread::now());
             return true;
         }
-        self.stop_when_it_runs();
+        self.go_on_without_slot();
         false
-    }
-
-    /// Lets this worker go on without a slot if it was stopped at an unsafe point: it may hold a
-    /// lock that a worker waits for. It stops again when it has used some CPU time; its task is
-    /// queued all the while, and may be resumed at any time.
-    pub(crate) fn let_go(&self) {
-        if self.holds_something.swap(false, Ordering::SeqCst) {
-            self.baton.grant();
-        }
     }
 
     fn ring_again(&self, after: Nanos) {

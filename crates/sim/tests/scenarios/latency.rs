@@ -405,7 +405,7 @@ impl Mix {
         let sim = Sim::new(&scenario, options, |event: &Event| accounts.event(event)).unwrap();
         let end = sim.run().end;
         let totals = accounts.finish(end);
-        (0..self.members.len() as u32)
+        (0..self.members.len() as u64)
             .map(|nth| totals.task(TaskId(nth)).map_or(Nanos::ZERO, |task| task.runtime))
             .collect()
     }

@@ -314,7 +314,7 @@ impl<'s> Ledger<'s> {
             run.holds(known.life != Life::Unborn, &format!("{name} was born"));
             let life = known.since.since(known.born);
             run.is(&format!("life of {name}"), known.runtime + known.wait + known.sleep, life);
-            let told = totals.task(TaskId(at as u32)).expect("a task with events has an account");
+            let told = totals.task(TaskId(at as u64)).expect("a task with events has an account");
             let told = (told.runtime, told.wait, told.sleep);
             run.is(&format!("account of {name}"), told, (known.runtime, known.wait, known.sleep));
             ran += known.runtime;

@@ -223,7 +223,7 @@ impl Run {
     #[track_caller]
     pub fn task(&self, name: &str) -> TaskId {
         let at = self.outcome.tasks.iter().position(|task| task.name == name);
-        TaskId(at.unwrap_or_else(|| panic!("no task is called {name}")) as u32)
+        TaskId(at.unwrap_or_else(|| panic!("no task is called {name}")) as u64)
     }
 
     /// When the task arrived at a step of its only or first phase, each time.

@@ -361,7 +361,7 @@ impl World {
         if alive == MAX_TASKS {
             return;
         }
-        let id = TaskId(self.tasks.len() as u32);
+        let id = TaskId(self.tasks.len() as u64);
         let control = Arc::new(Control::default());
         let work = Work { control: control.clone(), work: id };
         let task = Task::new(id, attr.clone(), work);
@@ -564,7 +564,7 @@ impl World {
 
     fn nth(&self, byte: u8, of: impl Fn(&Known) -> bool) -> Option<TaskId> {
         let some: Vec<_> = (0..self.tasks.len()).filter(|&at| of(&self.tasks[at])).collect();
-        nth(some.len(), byte).map(|at| TaskId(some[at] as u32))
+        nth(some.len(), byte).map(|at| TaskId(some[at] as u64))
     }
 }
 

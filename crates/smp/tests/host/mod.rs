@@ -308,7 +308,7 @@ impl Bench {
     }
 
     fn make(&mut self, policy: Policy, affinity: &[u16]) -> (TaskOf<Work<Job>>, Handle) {
-        let id = TaskId(self.tasks.len() as u32);
+        let id = TaskId(self.tasks.len() as u64);
         let slot = Arc::new(Mutex::new(Slot::Awake));
         let control = Arc::new(Control::default());
         let work = Work { control: control.clone(), work: Job { slot: slot.clone() } };

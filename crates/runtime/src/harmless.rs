@@ -1,0 +1,114 @@
+//! Foreign code that may panic where nobody could bear it: what a task returned and nobody takes, wakers,
+//! observers. The panic is reported by the hook, as every panic, and goes no further.
+
+use crate::os;
+use crate::primitives::Arc;
+use crate::task::JoinError;
+use std::fmt;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Wake, Waker};
+
+/// Calls what may panic.
+pub(crate) fn harmless(foreign: impl FnOnce()) {
+    let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) else { return };
+    // The payload is foreign as well. One that panics again is left where it is.
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        mem::forget(another);
+    }
+}
+
+/// What a task came to. Whoever drops it unseen is not harmed by its destructor.
+pub(crate) struct Outcome<T>(Option<Result<T, JoinError>>);
+
+impl<T> Outcome<T> {
+    pub(crate) fn new(result: Result<T, JoinError>) -> Outcome<T> {
+        Outcome(Some(result))
+    }
+
+    pub(crate) fn take(mut self) -> Result<T, JoinError> {
+        self.0.take().expect("a result is taken once")
+    }
+}
+
+impl<T> Drop for Outcome<T> {
+    fn drop(&mut self) {
+        if let Some(result) = self.0.take() {
+            harmless(|| drop(result));
+        }
+    }
+}
+
+impl<T> fmt::Debug for Outcome<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Outcome")
+    }
+}
+
+/// A foreign waker, to be woken and dropped in the runtime's own code.
+struct Careful(Option<Waker>);
+
+impl Careful {
+    fn wake_by(foreign: Waker) -> Waker {
+        Waker::from(Arc::new(Careful(Some(foreign))))
+    }
+}
+
+impl Wake for Careful {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        harmless(|| self.0.iter().for_each(Waker::wake_by_ref));
+    }
+}
+
+impl Drop for Careful {
+    fn drop(&mut self) {
+        harmless(|| drop(self.0.take()));
+    }
+}
+
+/// Whom to wake, without harm: a task by its own waker, others by one that is careful.
+#[derive(Debug)]
+pub(crate) struct Bell(Waker);
+
+impl Bell {
+    /// It clones a foreign waker and may allocate, so it is not called in the runtime's own code.
+    pub(crate) fn of(waker: &Waker) -> Bell {
+        let new = waker.clone();
+        Bell(if is_own(waker) { new } else { Careful::wake_by(new) })
+    }
+
+    pub(crate) fn ring(&self) {
+        self.0.wake_by_ref();
+    }
+
+    pub(crate) fn will_wake(&self, waker: &Waker) -> bool {
+        self.0.will_wake(waker)
+    }
+}
+
+/// Whether it is the waker of the task in whose poll this is called.
+fn is_own(waker: &Waker) -> bool {
+    os::local::task(|task| task.is_some_and(|cell| cell.is_woken_by(waker)))
+}
+
+/// The careful waker of a handle that is polled again and again.
+#[derive(Debug, Default)]
+pub(crate) struct LastCareful(Option<(Waker, Waker)>);
+
+impl LastCareful {
+    /// A waker that harms nobody, for one that may.
+    pub(crate) fn of<'a>(&'a mut self, waker: &'a Waker) -> &'a Waker {
+        if is_own(waker) {
+            return waker;
+        }
+        let known = self.0.as_ref().is_some_and(|(foreign, _)| foreign.will_wake(waker));
+        if !known {
+            self.0 = Some((waker.clone(), Careful::wake_by(waker.clone())));
+        }
+        &self.0.as_ref().expect("it was just set").1
+    }
+}

@@ -1,0 +1,77 @@
+//! Who waits in the kernel, where nobody can see for what, may wait for a lock that a stopped thread holds.
+//! Which one is not known, so stopped threads are let go on without a slot, whatever they were stopped in:
+//! in rounds.
+//!
+//! A round comes at the looks 1, 2, 4, 8, .. of one wait. The first lets those go who were stopped last, as
+//! the lock was free not long ago; each later round twice as many, for twice as long. So what is spent past
+//! all policies and limits is at most twice what the holder needs, for each that is stopped.
+
+use crate::handoff::WorkerId;
+use crate::primitives::Ordering;
+use crate::shared::Shared;
+use crate::worker::Worker;
+use runyard_engine::time::{Nanos, Time};
+
+/// How many are let go in the first round.
+const FIRST: usize = 8;
+
+/// How much CPU time each of them may use: long beside most critical sections.
+const FIRST_GRACE: Nanos = Nanos::from_micros(50);
+
+/// From this round on all have the same grace, 12.8 ms: whoever needs that long is no short section.
+const LAST_DOUBLING: u32 = 8;
+
+/// What a rescue remembers of stopped threads: when each was stopped, and its place in the table.
+#[derive(Debug)]
+pub(crate) struct Rescue {
+    /// Room for all: the keeper allocates nothing.
+    stopped: Vec<(Time, WorkerId)>,
+}
+
+impl Rescue {
+    /// With room for so many threads.
+    pub(crate) fn new(threads: usize) -> Rescue {
+        Rescue { stopped: Vec::with_capacity(threads) }
+    }
+
+    /// At a look at one that waits: whether it is time for a round, and that.
+    pub(crate) fn at_look(&mut self, shared: &Shared, look: u32) {
+        if look.is_power_of_two() {
+            self.round(shared, look.ilog2());
+        }
+    }
+
+    fn round(&mut self, shared: &Shared, nth: u32) {
+        self.stopped.clear();
+        let room = self.stopped.capacity();
+        let stopped = shared.workers().filter_map(|it| Some((it.stopped_since()?, it.id)));
+        self.stopped.extend(stopped.take(room));
+        let many = FIRST.checked_shl(nth).unwrap_or(usize::MAX);
+        let last_first = |(since, _): &(Time, WorkerId)| std::cmp::Reverse(*since);
+        if many < self.stopped.len() {
+            self.stopped.select_nth_unstable_by_key(many, last_first);
+            self.stopped.truncate(many);
+        }
+        let grace = Nanos(FIRST_GRACE.0 << nth.min(LAST_DOUBLING));
+        for &(_, id) in &self.stopped {
+            shared.worker(id).iter().for_each(|worker| worker.let_go(grace));
+        }
+    }
+}
+
+impl Worker {
+    /// Since when it is stopped in the middle of foreign code, if it is.
+    fn stopped_since(&self) -> Option<Time> {
+        let since = self.stopped.load(Ordering::SeqCst);
+        (since > 0).then_some(Time(since))
+    }
+
+    /// Lets this worker go on without a slot if it is stopped. It stops again when it has used so much CPU
+    /// time; its task is queued all the while, and may be resumed at any time.
+    fn let_go(&self, grace: Nanos) {
+        if self.stopped.swap(0, Ordering::SeqCst) > 0 {
+            self.grace.store(grace.0, Ordering::SeqCst);
+            self.baton.grant();
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What code that nobody prepared may expect: it hangs nothing, it inherits nothing, and the limits of
+//! the process are met with grace. One test for each finding of an attack on the runtime, named after
+//! what must hold.
+//!
+//! What may hang or end the process runs in a process of its own, with a time limit.
+
+#[path = "../common/mod.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod common;
+
+mod child;
+mod truths;
+mod waits;

@@ -1,0 +1,206 @@
+//! Whoever waits for a lock that a stopped task holds gets it.
+
+use crate::child::within;
+use crate::common::{ms, spin, workers};
+use futures_util::future::FutureExt;
+use runyard::{Runtime, Task, spawn, time};
+use runyard_engine::event::Event;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+/// A task that matters more than any other and comes often.
+fn ticker(runtime: &Runtime, every: Duration) -> Task {
+    let ticks = async move {
+        let mut interval = time::interval(every);
+        loop {
+            interval.tick().await;
+        }
+    };
+    runtime.block_on(async { Task::builder().fifo(99).spawn(ticks).task().clone() })
+}
+
+/// A waker that takes a lock before it wakes another.
+struct Locks {
+    lock: Arc<Mutex<u64>>,
+    inner: Waker,
+}
+
+impl Wake for Locks {
+    fn wake(self: Arc<Self>) {
+        *self.lock.lock().unwrap() += 1;
+        self.inner.wake_by_ref();
+    }
+}
+
+/// Seen failing: no end, as the worker waited in `fire` for the stopped task.
+#[test]
+fn a_waker_that_waits_for_a_stopped_tasks_lock_hangs_nobody() {
+    within(ms(20_000), "waits::a_waker_that_waits_for_a_stopped_tasks_lock_hangs_nobody", || {
+        let runtime = workers(1);
+        let ticker = ticker(&runtime, ms(1));
+        runtime.block_on(async {
+            let lock = Arc::new(Mutex::new(0));
+            let (theirs, over) = (lock.clone(), Arc::new(AtomicBool::new(false)));
+            let stop = over.clone();
+            // It has the lock nearly all the time, so that it is stopped with it.
+            let holder = spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    let guard = theirs.lock().unwrap();
+                    spin(ms(2));
+                    drop(guard);
+                    spin(Duration::from_micros(20));
+                }
+            });
+            let sleeper = Task::builder().fifo(50).spawn(async move {
+                for _ in 0..100 {
+                    let mut sleep = pin!(time::sleep(ms(1)));
+                    poll_fn(|cx| {
+                        let inner = cx.waker().clone();
+                        let locks = Waker::from(Arc::new(Locks { lock: lock.clone(), inner }));
+                        sleep.as_mut().poll(&mut Context::from_waker(&locks))
+                    })
+                    .await;
+                }
+            });
+            sleeper.await.unwrap();
+            over.store(true, Ordering::Relaxed);
+            holder.await.unwrap();
+        });
+        ticker.abort();
+    });
+}
+
+/// Seen failing: no end. The notifier of `Shared` takes a mutex of the standard library to wake.
+#[test]
+fn a_shared_future_of_futures_util_hangs_nobody() {
+    within(ms(30_000), "waits::a_shared_future_of_futures_util_hangs_nobody", || {
+        let runtime = workers(1);
+        let ticker = ticker(&runtime, Duration::from_micros(150));
+        runtime.block_on(async {
+            let end = Instant::now() + ms(5_000);
+            while Instant::now() < end {
+                let shared = time::sleep(Duration::from_micros(300)).boxed().shared();
+                let tasks = (0..16).map(|_| {
+                    let mut shared = shared.clone();
+                    spawn(async move {
+                        // Each poll takes the notifier's lock.
+                        poll_fn(|cx| {
+                            for _ in 0..200 {
+                                if shared.poll_unpin(cx).is_ready() {
+                                    return Poll::Ready(());
+                                }
+                            }
+                            Poll::Pending
+                        })
+                        .await;
+                    })
+                });
+                for task in tasks.collect::<Vec<_>>() {
+                    task.await.unwrap();
+                }
+            }
+        });
+        ticker.abort();
+    });
+}
+
+/// Keeps what it hears under a lock that others take too.
+#[derive(Debug, Default)]
+struct Keeps(Mutex<Vec<Event>>);
+
+impl runyard::Observer for Keeps {
+    fn event(&self, event: &Event) {
+        let mut kept = self.0.lock().unwrap();
+        kept.push(*event);
+        kept.truncate(1_000);
+    }
+}
+
+/// Seen failing: no end, as the worker waited in the observer for the stopped reader.
+#[test]
+fn an_observer_that_waits_for_a_stopped_tasks_lock_hangs_nobody() {
+    within(
+        ms(20_000),
+        "waits::an_observer_that_waits_for_a_stopped_tasks_lock_hangs_nobody",
+        || {
+            let keeps = Arc::new(Keeps::default());
+            let runtime = Runtime::builder().workers(1).observer(keeps.clone()).build();
+            let ticker = ticker(&runtime, ms(1));
+            runtime.block_on(async {
+                let reader = spawn(async move {
+                    let end = Instant::now() + ms(1_000);
+                    let mut seen = 0;
+                    while Instant::now() < end {
+                        let kept = keeps.0.lock().unwrap();
+                        spin(ms(2));
+                        seen += kept.len();
+                    }
+                    seen
+                });
+                assert!(reader.await.unwrap() > 0);
+            });
+            ticker.abort();
+        },
+    );
+}
+
+/// A waker that locks the mutex it waits for when it is dropped.
+struct LocksWhenDropped(Arc<runyard::sync::Mutex<u32>>);
+
+impl Wake for LocksWhenDropped {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for LocksWhenDropped {
+    fn drop(&mut self) {
+        let mut lock = pin!(self.0.lock());
+        let _ = lock.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    }
+}
+
+/// Seen failing: no end, as the mutex dropped wakers with its queue locked.
+#[test]
+fn a_mutex_drops_wakers_without_its_lock() {
+    within(ms(10_000), "waits::a_mutex_drops_wakers_without_its_lock", || {
+        let mutex = Arc::new(runyard::sync::Mutex::new(0));
+        let guard = mutex.try_lock().unwrap();
+        let mut lock = pin!(mutex.lock());
+        for _ in 0..2 {
+            let waker = Waker::from(Arc::new(LocksWhenDropped(mutex.clone())));
+            assert!(lock.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        drop(guard);
+    });
+}
+
+/// H30. A fair task that spins for what a stopped task has lets it run at the end of its slice.
+#[test]
+fn h30_who_spins_for_a_stopped_tasks_lock_gets_it() {
+    within(ms(20_000), "waits::h30_who_spins_for_a_stopped_tasks_lock_gets_it", || {
+        let runtime = workers(1);
+        let (held, had) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let tasks: Vec<_> = (0..4)
+            .map(|_| {
+                let (held, had) = (held.clone(), had.clone());
+                runtime.spawn(async move {
+                    for _ in 0..20 {
+                        while held.swap(true, Ordering::Acquire) {
+                            std::hint::spin_loop();
+                        }
+                        spin(ms(1));
+                        had.fetch_add(1, Ordering::Relaxed);
+                        held.store(false, Ordering::Release);
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            runtime.block_on(task).unwrap();
+        }
+        assert_eq!(had.load(Ordering::Relaxed), 80);
+    });
+}
