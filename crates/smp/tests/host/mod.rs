@@ -383,7 +383,7 @@ impl Bench {
     fn check_priorities(&self, cpus: &[Cpu]) {
         let machine = self.machine();
         let levels: Vec<_> =
-            cpus.iter().map(|cpu| machine.inspect(cpu.id, |rq| rq.load().level)).collect();
+            cpus.iter().map(|cpu| machine.inspect(cpu.id, |rq| rq.load().importance)).collect();
         for cpu in cpus {
             machine.inspect(cpu.id, |rq| {
                 let waits = |id| cpu.running() != Some(id);
