@@ -1,5 +1,5 @@
-//! Foreign code that may panic where nobody could bear it: what a task returned and nobody takes, wakers,
-//! observers. The panic is reported by the hook, as every panic, and goes no further.
+//! Foreign code that may panic while the runtime calls it: the destructor of a result that nobody takes, a
+//! waker, an observer. The panic hook reports the panic, as every panic, and the panic goes no further.
 
 use crate::os;
 use crate::primitives::Arc;
@@ -18,7 +18,7 @@ pub(crate) fn harmless(foreign: impl FnOnce()) {
     }
 }
 
-/// What a task came to. Whoever drops it unseen is not harmed by its destructor.
+/// The result of a task. A panic of its destructor harms nobody.
 pub(crate) struct Outcome<T>(Option<Result<T, JoinError>>);
 
 impl<T> Outcome<T> {
@@ -70,7 +70,7 @@ impl Drop for Careful {
     }
 }
 
-/// Whom to wake, without harm: a task by its own waker, others by one that is careful.
+/// Wakes without harm: a task by its own waker, any other by a careful one.
 #[derive(Debug)]
 pub(crate) struct Bell(Waker);
 

@@ -1,10 +1,12 @@
-//! Who waits in the kernel, where nobody can see for what, may wait for a lock that a stopped thread holds.
-//! Which one is not known, so stopped threads are let go on without a slot, whatever they were stopped in:
-//! in rounds.
+//! Stopped threads are let go on while another thread waits.
 //!
-//! A round comes at the looks 1, 2, 4, 8, .. of one wait. The first lets those go who were stopped last, as
-//! the lock was free not long ago; each later round twice as many, for twice as long. So what is spent past
-//! all policies and limits is at most twice what the holder needs, for each that is stopped.
+//! A worker that waits in the kernel may wait for a lock that a stopped thread holds. Nobody can see which
+//! lock that is. So stopped threads go on without a slot, in rounds, whatever code they were stopped in.
+//!
+//! A round comes at the looks 1, 2, 4, 8, .. of one wait. The first round lets those threads go that were
+//! stopped last, since the lock was free not long ago. Each later round lets twice as many go, for twice as
+//! long. So each stopped thread uses at most twice the CPU time that the holder needs, past all policies
+//! and limits.
 
 use crate::handoff::WorkerId;
 use crate::primitives::Ordering;
@@ -18,7 +20,7 @@ const FIRST: usize = 8;
 /// How much CPU time each of them may use: long beside most critical sections.
 const FIRST_GRACE: Nanos = Nanos::from_micros(50);
 
-/// From this round on all have the same grace, 12.8 ms: whoever needs that long is no short section.
+/// From this round on all have the same grace, 12.8 ms: a section that needs that long is not short.
 const LAST_DOUBLING: u32 = 8;
 
 /// What a rescue remembers of stopped threads: when each was stopped, and its place in the table.
