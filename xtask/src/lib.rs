@@ -8,6 +8,7 @@
 
 pub mod fidelity;
 pub mod figures;
+pub mod full;
 pub mod fuzz;
 pub mod instructions;
 mod limits;
@@ -16,6 +17,7 @@ pub mod replay;
 pub mod rt_app;
 pub mod same;
 mod selftests;
+pub mod siege;
 pub mod tidy;
 pub mod traces;
 pub mod workspace;

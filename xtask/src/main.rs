@@ -5,7 +5,10 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{fidelity, fuzz, instructions, models, replay, rt_app, same, tidy, traces, workspace};
+use xtask::{
+    fidelity, full, fuzz, instructions, models, replay, rt_app, same, siege, tidy, traces,
+    workspace,
+};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Steps of the checks that need more than one command line")]
@@ -25,6 +28,10 @@ enum Command {
     Instructions(instructions::Options),
     /// Fuzz the machine, guided by coverage, on the stable compiler
     Fuzz(fuzz::Options),
+    /// Stop other people's code inside tasks at random instants, with each allocator
+    Siege(siege::Options),
+    /// Run the checks that are too long for every change: more than an hour
+    Full(full::Options),
     /// Compare the simulator with the kernel of this machine
     Fidelity(fidelity::Options),
     /// Hold the tree to its own rules, as tests
@@ -44,6 +51,8 @@ fn main() -> ExitCode {
         Command::Models { checker } => models::run(checker),
         Command::Instructions(options) => instructions::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
+        Command::Siege(options) => siege::run(&options),
+        Command::Full(options) => full::run(&options),
         Command::Fidelity(options) => fidelity::run(&options),
         Command::Tidy(options) => tidy::run(&options),
         Command::Traces => traces::run(),

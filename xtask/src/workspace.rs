@@ -58,6 +58,13 @@ pub fn run(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("`{shown}` failed: {status}").into()) }
 }
 
+/// Comes to the end of all steps, also after one failed. What failed is one error.
+pub fn all<'a>(steps: impl Iterator<Item = (&'a str, Outcome)>) -> Outcome {
+    let failed = steps.filter_map(|(name, outcome)| Some(format!("{name}: {}", outcome.err()?)));
+    let failed: Vec<_> = failed.collect();
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\nerror: ").into()) }
+}
+
 /// Shows `command`, runs it to its end and reads what it says; what a failed one said is in the error.
 pub fn output(command: &mut Command) -> Outcome<Output> {
     let shown = show(command);
@@ -112,6 +119,18 @@ mod tests {
         assert!(error.starts_with("`false x` failed"), "{error}");
         let error = run(&mut program("no-such-program")).unwrap_err().to_string();
         assert!(error.starts_with("cannot run `no-such-program`"), "{error}");
+    }
+
+    #[test]
+    fn all_steps_run_after_one_failed() {
+        let mut ran = 0;
+        let mut step = |name| {
+            ran += 1;
+            (name, if name == "b" { Err("it broke".into()) } else { Ok(()) })
+        };
+        let error = all(["a", "b", "c"].into_iter().map(&mut step)).unwrap_err().to_string();
+        assert_eq!(error, "b: it broke");
+        assert_eq!(ran, 3);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The numbers of the policy, each with its source; checked once, when a machine is made.
 
 use crate::attr::{LatencyNice, Policy, Slice, Weight};
+use crate::cpu::CpuId;
 use crate::features::{Feature, Features};
-use crate::time::Nanos;
+use crate::time::{Nanos, Time};
 use crate::topology::Topology;
 use std::fmt;
 
@@ -15,6 +16,9 @@ pub struct Config {
     pub features: Features,
     /// Between two ticks of a busy CPU; 1 ms as with HZ=1000.
     pub tick: Nanos,
+    /// CPUs tick at different moments, so that they do not all meet at one lock: CPU n of N is later by n / N
+    /// of half a tick (the kernel's parameter `skew_tick`, which is off unless asked for).
+    pub skew_tick: bool,
     /// A CPU with one task has hardly any ticks (`CONFIG_NO_HZ_FULL`).
     pub tickless: bool,
     /// In this span each of up to eight fair tasks runs once (`sched_latency_ns`).
@@ -62,6 +66,7 @@ impl Config {
             topology,
             features: Features::default(),
             tick: Nanos::from_millis(1),
+            skew_tick: false,
             tickless: false,
             latency: Nanos(6_000_000 * factor),
             min_granularity: Nanos(750_000 * factor),
@@ -88,6 +93,29 @@ impl Config {
             base_slice: scaled(self.base_slice),
             ..self.clone()
         }
+    }
+
+    /// The first tick of a CPU that is later than `now`.
+    ///
+    /// ```
+    /// use runyard_engine::config::Config;
+    /// use runyard_engine::cpu::CpuId;
+    /// use runyard_engine::time::Time;
+    /// use runyard_engine::topology::Topology;
+    ///
+    /// let config = Config { skew_tick: true, ..Config::new(Topology::flat(4).unwrap()) };
+    /// let ticks = [0, 1, 2, 3].map(|cpu| config.next_tick(CpuId(cpu), Time(7_000_000)).0);
+    /// assert_eq!(ticks, [8_000_000, 7_125_000, 7_250_000, 7_375_000]);
+    /// ```
+    #[must_use]
+    pub fn next_tick(&self, cpu: CpuId, now: Time) -> Time {
+        if !self.skew_tick {
+            return now.next_multiple(self.tick);
+        }
+        // Less than a tick: what comes before the first one of this CPU is counted from the tick before.
+        let skew = Nanos(self.tick.0 / 2 / self.topology.cpus() as u64 * u64::from(cpu.0));
+        let early = Nanos(self.tick.0 - skew.0);
+        Time((now + early).next_multiple(self.tick).0 - early.0)
     }
 
     /// # Errors

@@ -68,6 +68,12 @@ impl Rt {
         self.pushable_links.grow(len);
     }
 
+    /// As [`Rt::grow`], to the room of another, of which the memory is used. Allocates nothing.
+    pub(crate) fn grow_into(&mut self, room: &mut Rt) {
+        self.links.grow_into(&mut room.links);
+        self.pushable_links.grow_into(&mut room.pushable_links);
+    }
+
     /// Whether the tasks wait for their budget.
     #[inline]
     pub(crate) fn is_throttled(&self) -> bool {

@@ -68,10 +68,15 @@ impl Task {
 
     /// Lets it run on these of the runtime's CPUs, counted from 0; it leaves another at once.
     ///
+    /// While it is polled its thread is bound to the CPUs of the machine behind these, unless they are all:
+    /// threads and programs that it starts inherit that. In a poll that goes on meanwhile the thread is bound
+    /// at once if the task asks for itself, else when it was stopped the next time.
+    ///
     /// # Panics
     /// If the runtime has none of them.
     pub fn set_affinity(&self, cpus: impl IntoIterator<Item = usize>) {
         let affinity = self.cell.shared.cpus_among(cpus);
+        self.cell.note_affinity(&affinity);
         self.change(Change { affinity: Some(affinity), ..Change::default() });
     }
 
@@ -238,7 +243,8 @@ impl TaskBuilder {
         self
     }
 
-    /// The runtime's CPUs on which it may run, counted from 0.
+    /// The runtime's CPUs on which it may run, counted from 0. While it is polled its thread is bound to the CPUs
+    /// of the machine behind these, unless they are all: threads and programs that it starts inherit that.
     #[must_use]
     pub fn affinity(mut self, cpus: impl IntoIterator<Item = usize>) -> TaskBuilder {
         self.cpus = Some(cpus.into_iter().collect());
@@ -351,11 +357,13 @@ impl TaskBuilder {
         if (self.latency_nice, self.slice, self.slack) != (None, None, None) {
             shared.has_heirs.store(true, Ordering::Release);
         }
+        let has_affinity = self.cpus.is_some();
         if let Some(cpus) = self.cpus {
             attr.affinity = shared.cpus_among(cpus);
         }
-        let (reset_on_fork, name) = (self.reset_on_fork, self.name);
-        shared.spawn(future, NewTask { attr, slack, reset_on_fork, group, name })
+        let (reset_on_fork, name, serves) = (self.reset_on_fork, self.name, false);
+        let new = NewTask { attr, slack, reset_on_fork, group, has_affinity, name, serves };
+        shared.spawn(future, new)
     }
 }
 
@@ -398,8 +406,9 @@ pub fn spawn_blocking<T: Send + 'static>(
     Task::builder().spawn_blocking(function)
 }
 
-/// Runs a function that is going to block, in a task: the CPU goes to others at once, and no signal
-/// interrupts what the function waits for. Without this the runtime finds out that the thread
+/// Runs a function that is going to block, in a task: the CPU goes to others at once, and the runtime sends
+/// no signal that could interrupt what the function waits for; only one that was on its way when the function
+/// began may still come. Without this the runtime finds out that the thread
 /// blocks after one to two milliseconds, and waits that the kernel does not restart after a signal
 /// (`nanosleep`, `poll`, `epoll_wait`, any with a timeout) may end early with `EINTR`.
 pub fn blocking<R>(function: impl FnOnce() -> R) -> R {

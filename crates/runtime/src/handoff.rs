@@ -6,8 +6,10 @@
 //! ```text
 //!  anybody   request: word |= PENDING; of what the word was before:
 //!                       FOREIGN -> signal the owner     ASLEEP -> wake the owner
+//!                       FOREIGN and DEAF -> nothing
 //!  owner     enter:   FOREIGN, unless PENDING;   fall asleep: ASLEEP, unless PENDING
 //!            leave:   neither, nor PENDING, unless the slot was taken; then it schedules
+//!            is deaf: DEAF;   hears again: not DEAF; then it looks for PENDING
 //!            in the handler, within a no-preempt section:  PENDING
 //!            in the handler or at the end of a no-preempt section, if PENDING:
 //!                     take a spare; lay down the own baton; word := spare; grant the spare's;
@@ -24,13 +26,13 @@
 //! there. (Rejected: the owner's doing in a word of its own, with a fence on either side. The
 //! keeper could then take a slot from a worker that had just left foreign code and did not know.)
 //!
-//! Whether a baton is granted is decided by its word alone, never by a wake-up or a signal: both
+//! Whether a [baton](crate::baton) is granted is decided by its word alone, never by a wake-up or a signal: both
 //! may come for no reason (H7, H8). All of it is atomics and futex calls: it runs in the handler.
 //!
 //! Invariants, modelled in loom: a slot has one owner; a worker that owns no slot runs no task; a
 //! request is consumed by whoever owns the slot next; no spare is taken twice.
 
-use crate::primitives::{AtomicU32, AtomicU64, Ordering, futex_wait, futex_wake};
+use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 
 /// The place of a worker in the runtime's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,8 @@ const PENDING: u64 = 1 << 63;
 const FOREIGN: u64 = 1 << 62;
 /// The owner waits to be woken.
 const ASLEEP: u64 = 1 << 61;
+/// The owner runs foreign code that no signal of ours is to interrupt, and looks when that is over.
+const DEAF: u64 = 1 << 60;
 
 /// What a requester must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +139,7 @@ impl Slot {
     /// Asks the owner to schedule.
     pub(crate) fn request(&self) -> Ring {
         let old = self.word.fetch_or(PENDING, Ordering::SeqCst);
-        match old & (PENDING | FOREIGN | ASLEEP) {
+        match old & (PENDING | FOREIGN | ASLEEP | DEAF) {
             FOREIGN => Ring::Signal(owner(old)),
             ASLEEP => {
                 self.bed.fetch_add(1, Ordering::SeqCst);
@@ -177,6 +181,17 @@ impl Slot {
         self.change(|word| (owner(word) == worker).then_some(word | FOREIGN));
     }
 
+    /// `worker` is not to be signalled until it hears again. Nothing, if it does not own the slot.
+    pub(crate) fn be_deaf(&self, worker: WorkerId) {
+        self.change(|word| (owner(word) == worker).then_some(word | DEAF));
+    }
+
+    /// `worker` may be signalled again, and is going to look whether it is called. Nothing, if it does not
+    /// own the slot.
+    pub(crate) fn hear_again(&self, worker: WorkerId) {
+        self.change(|word| (owner(word) == worker).then_some(word & !DEAF));
+    }
+
     /// The owner is about to sleep; what [`Slot::bed`] is until somebody wakes it. `None` if it must
     /// schedule first.
     pub(crate) fn fall_asleep(&self) -> Option<u32> {
@@ -212,8 +227,23 @@ impl Slot {
         })
     }
 
-    pub(crate) fn has_spare(&self) -> bool {
-        self.spares.iter().any(|place| place.load(Ordering::Acquire) != NOBODY)
+    /// As [`Slot::take_spare`], if more than `kept` wait here.
+    pub(crate) fn take_spare_beyond(&self, kept: usize) -> Option<WorkerId> {
+        self.has_spares(kept + 1).then(|| self.take_spare()).flatten()
+    }
+
+    /// How many spares wait here.
+    pub(crate) fn nr_spares(&self) -> usize {
+        self.waiting_spares().count()
+    }
+
+    /// Whether so many spares wait here, or more. Looks no further than that.
+    pub(crate) fn has_spares(&self, many: usize) -> bool {
+        self.waiting_spares().take(many).count() == many
+    }
+
+    fn waiting_spares(&self) -> impl Iterator<Item = &AtomicU32> {
+        self.spares.iter().filter(|place| place.load(Ordering::Acquire) != NOBODY)
     }
 
     /// The owner `from` gives the slot to a spare; `false` if it was taken from it meanwhile.
@@ -256,52 +286,10 @@ impl Slot {
     }
 }
 
-/// Whether a worker may run.
-#[derive(Debug)]
-pub(crate) struct Baton(AtomicU32);
-
-mod baton {
-    /// It waits: as a spare, or in the middle of a task.
-    pub(super) const WAITING: u32 = 0;
-    /// It may go on.
-    pub(super) const GRANTED: u32 = 1;
-    /// It may go on, and will never wait again: the runtime ends.
-    pub(super) const FREE: u32 = 2;
-}
-
-impl Baton {
-    pub(crate) fn new() -> Baton {
-        Baton(AtomicU32::new(baton::WAITING))
-    }
-
-    /// From now on, until it is granted, the worker waits. Before anybody can grant it.
-    pub(crate) fn lay_down(&self) {
-        let (old, new) = (baton::GRANTED, baton::WAITING);
-        let _ = self.0.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst);
-    }
-
-    /// The worker is not to wait any more.
-    pub(crate) fn free(&self) {
-        self.0.store(baton::FREE, Ordering::SeqCst);
-        futex_wake(&self.0);
-    }
-
-    pub(crate) fn grant(&self) {
-        let (old, new) = (baton::WAITING, baton::GRANTED);
-        let _ = self.0.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst);
-        futex_wake(&self.0);
-    }
-
-    pub(crate) fn wait(&self) {
-        while self.0.load(Ordering::SeqCst) == baton::WAITING {
-            futex_wait(&self.0, baton::WAITING);
-        }
-    }
-}
-
 #[cfg(all(test, loom))]
 mod models {
     use super::*;
+    use crate::baton::Baton;
     use crate::primitives::Arc;
     use loom::sync::atomic::AtomicBool;
     use loom::thread;
@@ -401,6 +389,21 @@ mod models {
             let ring = requester.join().unwrap();
             assert!(world.slot.is_pending());
             assert!(!entered || ring == Ring::Signal(T), "told if it did not see it");
+        });
+    }
+
+    #[test]
+    fn who_was_deaf_is_told_or_sees_it() {
+        loom::model(|| {
+            let world = World::new();
+            assert!(world.slot.enter(T));
+            world.slot.be_deaf(T);
+            let other = world.clone();
+            let requester = thread::spawn(move || other.request());
+            world.slot.hear_again(T);
+            let sees = world.slot.calls(T);
+            let ring = requester.join().unwrap();
+            assert!(sees || ring == Ring::Signal(T), "told if it did not see it");
         });
     }
 

@@ -3,7 +3,8 @@
 
 use crate::os;
 use crate::primitives::Arc;
-use crate::task::JoinError;
+use crate::runtime::Unpark;
+use crate::task::{Cell, JoinError};
 use std::fmt;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -45,12 +46,25 @@ impl<T> fmt::Debug for Outcome<T> {
     }
 }
 
-/// A foreign waker, to be woken and dropped in the runtime's own code.
-struct Careful(Option<Waker>);
+/// A foreign waker: a panic of it harms nobody.
+#[derive(Debug)]
+pub(crate) struct Careful(Option<Waker>);
 
 impl Careful {
+    pub(crate) fn new(foreign: Waker) -> Careful {
+        Careful(Some(foreign))
+    }
+
     fn wake_by(foreign: Waker) -> Waker {
-        Waker::from(Arc::new(Careful(Some(foreign))))
+        Waker::from(Arc::new(Careful::new(foreign)))
+    }
+
+    pub(crate) fn call(&self) {
+        harmless(|| self.0.iter().for_each(Waker::wake_by_ref));
+    }
+
+    pub(crate) fn will_wake(&self, waker: &Waker) -> bool {
+        self.0.as_ref().is_some_and(|foreign| foreign.will_wake(waker))
     }
 }
 
@@ -60,7 +74,7 @@ impl Wake for Careful {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        harmless(|| self.0.iter().for_each(Waker::wake_by_ref));
+        self.call();
     }
 }
 
@@ -70,29 +84,11 @@ impl Drop for Careful {
     }
 }
 
-/// Wakes without harm: a task by its own waker, any other by a careful one.
-#[derive(Debug)]
-pub(crate) struct Bell(Waker);
-
-impl Bell {
-    /// It clones a foreign waker and may allocate, so it is not called in the runtime's own code.
-    pub(crate) fn of(waker: &Waker) -> Bell {
-        let new = waker.clone();
-        Bell(if is_own(waker) { new } else { Careful::wake_by(new) })
-    }
-
-    pub(crate) fn ring(&self) {
-        self.0.wake_by_ref();
-    }
-
-    pub(crate) fn will_wake(&self, waker: &Waker) -> bool {
-        self.0.will_wake(waker)
-    }
-}
-
-/// Whether it is the waker of the task in whose poll this is called.
-fn is_own(waker: &Waker) -> bool {
-    os::local::task(|task| task.is_some_and(|cell| cell.is_woken_by(waker)))
+/// Whether it calls nothing foreign: the waker of the task in whose poll this is called, or of a thread that
+/// waits in the runtime's code.
+pub(crate) fn is_harmless(waker: &Waker) -> bool {
+    let is_own = |task: Option<&Arc<Cell>>| task.is_some_and(|cell| cell.is_woken_by(waker));
+    os::local::task(is_own) || Unpark::is_behind(waker)
 }
 
 /// The careful waker of a handle that is polled again and again.
@@ -102,7 +98,7 @@ pub(crate) struct LastCareful(Option<(Waker, Waker)>);
 impl LastCareful {
     /// A waker that harms nobody, for one that may.
     pub(crate) fn of<'a>(&'a mut self, waker: &'a Waker) -> &'a Waker {
-        if is_own(waker) {
+        if is_harmless(waker) {
             return waker;
         }
         let known = self.0.as_ref().is_some_and(|(foreign, _)| foreign.will_wake(waker));

@@ -41,10 +41,19 @@ compile_error!("runyard needs Linux: it stops threads by its signals, timers and
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+mod baton;
 #[cfg(not(loom))]
 mod builder;
 #[cfg(not(loom))]
+mod ceiling;
+#[cfg(not(loom))]
+mod cgroup;
+#[cfg(not(loom))]
 mod cpu_latency;
+#[cfg(not(loom))]
+mod errands;
+#[cfg(not(loom))]
+mod foreign;
 #[cfg(not(loom))]
 mod group;
 #[cfg(not(loom))]
@@ -52,10 +61,13 @@ mod guards;
 mod handoff;
 #[cfg(not(loom))]
 mod harmless;
+mod in_kernel;
 #[cfg(not(loom))]
 mod keeper;
 #[cfg(not(loom))]
 mod limit;
+#[cfg(not(loom))]
+mod maker;
 #[cfg(not(loom))]
 mod mutex;
 #[cfg(not(loom))]
@@ -63,6 +75,8 @@ mod observe;
 #[cfg(not(loom))]
 #[expect(unsafe_code, reason = "the only place of the project that has any")]
 mod os;
+#[cfg(not(loom))]
+mod places;
 #[path = "sync.rs"]
 mod primitives;
 #[cfg(not(loom))]
@@ -74,7 +88,13 @@ mod runtime;
 #[cfg(not(loom))]
 mod shared;
 #[cfg(not(loom))]
+mod siege;
+#[cfg(not(loom))]
+mod spares;
+#[cfg(not(loom))]
 mod task;
+#[cfg(not(loom))]
+mod threads;
 #[cfg(not(loom))]
 pub mod time;
 #[cfg(not(loom))]
@@ -117,7 +137,11 @@ pub mod sync {
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub mod trial {
-    pub use crate::os::trial::OneLock;
+    pub use crate::os::trial::{
+        COMPUTED, OneLock, Vectors, call_in_library, compute_before_exec, fork_and_compute,
+        handle_slowly, hold_in_vectors, interrupt_by, interruptions, is_handling, is_in_own_code,
+        ring, stack_left,
+    };
 }
 
 /// What `runyard linux` asks the kernel for its threads. No part of the interface.

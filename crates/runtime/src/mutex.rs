@@ -19,8 +19,8 @@
 //! or one of another runtime, is not helped; and who sends a guard to another task is helped in its place.
 
 use crate::builder::{blocking, current_cell};
+use crate::errands::Bell;
 use crate::guards;
-use crate::harmless::Bell;
 use crate::os;
 use crate::os::locked::{Held, Locked};
 use crate::primitives::{Arc, MutexGuard as QueueGuard, lock};
@@ -65,6 +65,16 @@ fn count(taker: Taker, more: i32) {
     if taker != NO_TASK {
         guards::count((taker.0 >> RUNTIME) as u16, taker.0 & ((1 << RUNTIME) - 1), more);
     }
+}
+
+/// What wakes one that waits. A foreign waker is called by a task of the runtime to which the calling code
+/// belongs, if that passes the mutex on; another runtime calls it after the section.
+fn bell_of(waker: &Waker) -> Bell {
+    let bell = Bell::of(waker);
+    if bell.is_foreign() {
+        current_if_any().iter().for_each(|shared| shared.provide_for(&bell));
+    }
+    bell
 }
 
 /// One that waits.
@@ -219,8 +229,8 @@ impl Core {
         }
     }
 
-    /// Who has it gives it to the next, whose bell has rung: also a foreign one, as who gives the mutex
-    /// back may be throttled as soon as its section is over.
+    /// Who has it gives it to the next, whose bell rings: a foreign one as an errand, since whoever gives the
+    /// mutex back may be throttled as soon as its section is over. What is left of the bell ends after that.
     fn pass_on(self: &Arc<Core>) -> Option<Bell> {
         let mut queue = self.0.queue();
         let old = queue.holder.take();
@@ -237,9 +247,7 @@ impl Core {
         }
         walks.extend(self.lend(queue));
         walk(walks);
-        let bell = next.map(|(_, waits)| waits.bell);
-        bell.iter().for_each(Bell::ring);
-        bell
+        next.and_then(|(_, waits)| waits.bell.ring(None))
     }
 
     /// Waits no longer, and its bell; none if the turn has come.
@@ -255,8 +263,8 @@ impl Core {
 
     fn release(self: &Arc<Core>, me: Taker) {
         if !self.0.free(me) {
-            // To drop a bell is foreign code.
-            drop(without_preemption(|| self.pass_on()));
+            let bell = without_preemption(|| self.pass_on());
+            bell.into_iter().for_each(Bell::end);
         }
     }
 }
@@ -320,7 +328,7 @@ impl<T> Mutex<T> {
         if let Some(guard) = self.try_lock() {
             return guard;
         }
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let waker = Unpark::this_thread();
         let mut lock = pin!(self.lock());
         loop {
             match lock.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -382,13 +390,13 @@ impl<'a, T> Future for Lock<'a, T> {
         let core = &self.mutex.core;
         let has_come = match self.ticket {
             Some(ticket) => {
-                let mut bell = Bell::of(cx.waker());
+                let mut bell = bell_of(cx.waker());
                 without_preemption(|| core.has_come(ticket, &mut bell))
             }
             None => {
                 let me = me();
                 let join = || {
-                    let bell = Bell::of(cx.waker());
+                    let bell = bell_of(cx.waker());
                     // A bell that was not needed goes after the section.
                     let joined = without_preemption(|| core.join(me, bell));
                     joined.ok()

@@ -4,67 +4,20 @@
 //! than the machine. It is read once, and what cannot be read is not heeded: without `/proc` or `/sys`,
 //! and on kernels without such quotas, there is none.
 
+use crate::cgroup::{Controller, levels, of_this_process as control_groups};
 use runyard_engine::time::Nanos;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// How much CPU time the process may use in a second, if that is limited.
 pub(crate) fn of_this_process() -> Option<Nanos> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let (groups, mounts) = control_groups()?;
     least(&groups, &mounts, |path| fs::read_to_string(path).ok())
 }
 
 /// The least quota of any control group that the process is in.
 fn least(groups: &str, mounts: &str, read: impl Fn(&Path) -> Option<String>) -> Option<Nanos> {
-    let places = groups.lines().filter_map(Membership::parse);
-    let levels = places.flat_map(|place| place.levels(mounts));
-    levels.filter_map(|level| quota_of(&level, &read)).min()
-}
-
-/// Where the process is in one hierarchy of control groups.
-#[derive(Clone, Copy, Debug)]
-struct Membership<'a> {
-    /// Of the second version.
-    unified: bool,
-    path: &'a Path,
-}
-
-impl<'a> Membership<'a> {
-    /// From a line of `/proc/self/cgroup`, `ID:CONTROLLERS:PATH`, if quotas of CPU time are there.
-    fn parse(line: &'a str) -> Option<Membership<'a>> {
-        let mut parts = line.splitn(3, ':');
-        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-        let unified = controllers.is_empty();
-        let has_cpu = unified || controllers.split(',').any(|name| name == "cpu");
-        has_cpu.then_some(Membership { unified, path: Path::new(path) })
-    }
-
-    /// The folders of the group and of those above it, as far as they are mounted here.
-    fn levels(self, mounts: &str) -> Vec<PathBuf> {
-        let Some((root, point)) = mounts.lines().find_map(|line| self.mounted(line)) else {
-            return Vec::new();
-        };
-        // In a name space of its own, or in a container, a group may be told by a path that is not
-        // below what is mounted; then what is mounted is all that can be read.
-        let below = self.path.strip_prefix(root).unwrap_or(Path::new(""));
-        below.ancestors().map(|level| point.join(level)).collect()
-    }
-
-    /// The root and the mount point of this hierarchy, if this line of `/proc/self/mountinfo` is its:
-    /// `ID PARENT DEVICE ROOT POINT OPTIONS [FIELD..] - TYPE SOURCE SUPER_OPTIONS`.
-    fn mounted(self, line: &str) -> Option<(&Path, PathBuf)> {
-        let (mount, kind) = line.split_once(" - ")?;
-        let mut mount = mount.split(' ').skip(3);
-        let (root, point) = (Path::new(mount.next()?), Path::new(mount.next()?));
-        let mut kind = kind.split(' ');
-        let (kind, options) = (kind.next()?, kind.nth(1)?);
-        let is_it = match self.unified {
-            true => kind == "cgroup2",
-            false => kind == "cgroup" && options.split(',').any(|name| name == "cpu"),
-        };
-        is_it.then(|| (root, point.to_path_buf()))
-    }
+    levels(Controller::Cpu, groups, mounts).filter_map(|level| quota_of(&level, &read)).min()
 }
 
 /// The quota of one control group, of either version, for a second.

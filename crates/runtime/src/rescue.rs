@@ -9,9 +9,7 @@
 //! and limits.
 
 use crate::handoff::WorkerId;
-use crate::primitives::Ordering;
 use crate::shared::Shared;
-use crate::worker::Worker;
 use runyard_engine::time::{Nanos, Time};
 
 /// How many are let go in the first round.
@@ -43,37 +41,38 @@ impl Rescue {
         }
     }
 
-    fn round(&mut self, shared: &Shared, nth: u32) {
-        self.stopped.clear();
+    /// The round of this number: lets stopped threads go.
+    pub(crate) fn round(&mut self, shared: &Shared, nth: u32) {
+        let stopped = shared
+            .threads
+            .workers()
+            .filter_map(|it| Some((Time(it.baton.stopped_since()?), it.id)));
         let room = self.stopped.capacity();
-        let stopped = shared.workers().filter_map(|it| Some((it.stopped_since()?, it.id)));
+        self.stopped.clear();
         self.stopped.extend(stopped.take(room));
-        let many = FIRST.checked_shl(nth).unwrap_or(usize::MAX);
         let last_first = |(since, _): &(Time, WorkerId)| std::cmp::Reverse(*since);
+        let (many, grace) = size_of_round(nth);
         if many < self.stopped.len() {
             self.stopped.select_nth_unstable_by_key(many, last_first);
             self.stopped.truncate(many);
         }
-        let grace = Nanos(FIRST_GRACE.0 << nth.min(LAST_DOUBLING));
         for &(_, id) in &self.stopped {
-            shared.worker(id).iter().for_each(|worker| worker.let_go(grace));
+            shared.worker(id).iter().for_each(|worker| {
+                worker.baton.let_go(grace.0);
+            });
         }
+    }
+
+    /// How much CPU time that round would use at the most.
+    pub(crate) fn cost(&self, shared: &Shared, nth: u32) -> Nanos {
+        let (many, grace) = size_of_round(nth);
+        let stopped = shared.keeper.nr_stopped();
+        Nanos(grace.0.saturating_mul(many.min(stopped) as u64))
     }
 }
 
-impl Worker {
-    /// Since when it is stopped in the middle of foreign code, if it is.
-    fn stopped_since(&self) -> Option<Time> {
-        let since = self.stopped.load(Ordering::SeqCst);
-        (since > 0).then_some(Time(since))
-    }
-
-    /// Lets this worker go on without a slot if it is stopped. It stops again when it has used so much CPU
-    /// time; its task is queued all the while, and may be resumed at any time.
-    fn let_go(&self, grace: Nanos) {
-        if self.stopped.swap(0, Ordering::SeqCst) > 0 {
-            self.grace.store(grace.0, Ordering::SeqCst);
-            self.baton.grant();
-        }
-    }
+/// How many threads a round lets go, and for how long.
+fn size_of_round(nth: u32) -> (usize, Nanos) {
+    let many = FIRST.checked_shl(nth).unwrap_or(usize::MAX);
+    (many, Nanos(FIRST_GRACE.0 << nth.min(LAST_DOUBLING)))
 }

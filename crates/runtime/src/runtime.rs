@@ -1,20 +1,23 @@
 //! A runtime, how it is made, and which one the calling code belongs to.
 
 use crate::builder::Task;
+use crate::ceiling;
 use crate::cpu_latency;
 use crate::group::GroupBuilder;
 use crate::observe::Observer;
 use crate::os;
-use crate::primitives::Arc;
+use crate::primitives::{Arc, OnceLock};
 use crate::shared::Shared;
 use crate::task::JoinHandle;
 use runyard_engine::attr::LatencyNice;
 use runyard_engine::features::Features;
 use std::cell::RefCell;
+use std::fmt;
 use std::fs::File;
 use std::future::Future;
 use std::pin::pin;
-use std::task::{Context, Poll, Wake, Waker};
+use std::ptr;
+use std::task::{Context, Poll, RawWakerVTable, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -34,27 +37,35 @@ const MAX_GROUPS: usize = 256;
 /// How a [`Runtime`] is made.
 #[derive(Clone, Debug)]
 pub struct Builder {
-    workers: Option<usize>,
+    pub(crate) workers: Option<usize>,
+    pub(crate) pins: bool,
     pub(crate) signal: i32,
     preempt: bool,
     cpu_latency: Option<Duration>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) lowest_latency_nice: LatencyNice,
     pub(crate) max_groups: usize,
+    max_threads: Option<usize>,
+    pub(crate) stack_size: Option<usize>,
     pub(crate) features: Features,
+    pub(crate) siege: Option<u64>,
 }
 
 impl Default for Builder {
     fn default() -> Builder {
         Builder {
             workers: None,
+            pins: false,
             signal: libc::SIGURG,
             preempt: true,
             cpu_latency: None,
             observer: None,
             lowest_latency_nice: LatencyNice::MIN,
             max_groups: MAX_GROUPS,
+            max_threads: None,
+            stack_size: None,
             features: Features::default(),
+            siege: None,
         }
     }
 }
@@ -64,6 +75,30 @@ impl Builder {
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Builder {
         self.workers = Some(workers);
+        self
+    }
+
+    /// Binds each worker to the CPU behind its slot; without this workers run where the process may, and
+    /// the kernel chooses. It may help where the process has its CPUs for itself. Where other processes
+    /// compute on the same CPUs, a bound worker waits for its CPU while others are idle.
+    ///
+    /// What a task starts inherits the one CPU: its threads, those of thread pools that libraries begin in it,
+    /// for as long as they live, and its programs. `std::thread::available_parallelism` is 1 in it.
+    ///
+    /// ```
+    /// use runyard::{Runtime, spawn};
+    /// use std::thread::available_parallelism;
+    ///
+    /// let cpus = |runtime: Runtime| {
+    ///     let task = async { available_parallelism().unwrap().get() };
+    ///     runtime.block_on(async { spawn(task).await.unwrap() })
+    /// };
+    /// assert_eq!(cpus(Runtime::new()), available_parallelism().unwrap().get());
+    /// assert_eq!(cpus(Runtime::builder().pin_workers(true).build()), 1);
+    /// ```
+    #[must_use]
+    pub fn pin_workers(mut self, pins: bool) -> Builder {
+        self.pins = pins;
         self
     }
 
@@ -131,6 +166,39 @@ impl Builder {
         self
     }
 
+    /// The most kernel threads that run tasks; if not said, what the system lets the process have, less a
+    /// tenth. Each task that is stopped in the middle of a poll keeps one, and so does each that blocks in
+    /// the kernel. At least three for each CPU are allowed, whatever is said.
+    ///
+    /// At the ceiling, and wherever the system refuses a thread, tasks whose last poll ended without blocking
+    /// go on, tasks that never began wait, and nothing is stopped until there are threads again. The runtime
+    /// says so once on standard error. Threads that nobody needed for a minute end.
+    ///
+    /// ```
+    /// use runyard::{Runtime, spawn};
+    ///
+    /// let runtime = Runtime::builder().workers(1).max_threads(64).stack_size(256 << 10).build();
+    /// assert_eq!(runtime.block_on(async { spawn(async { 7 }).await.unwrap() }), 7);
+    /// ```
+    #[must_use]
+    pub fn max_threads(mut self, threads: usize) -> Builder {
+        self.max_threads = Some(threads);
+        self
+    }
+
+    /// How many bytes the stack of each thread that runs tasks has; the standard library's default, which is
+    /// 2 MiB, if not said. The kernel provides memory for the part that was used.
+    #[must_use]
+    pub fn stack_size(mut self, bytes: usize) -> Builder {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// The most threads of a runtime with so many CPUs.
+    pub(crate) fn most_threads(&self, cpus: usize) -> usize {
+        self.max_threads.unwrap_or_else(ceiling::of_this_process).max(3 * cpus)
+    }
+
     /// Which of the scheduler's mechanisms are on; the defaults of [`Features`] if not said. Off, each is
     /// what a measurement compares with; nobody else needs to say anything, but who wants `EEVDF`.
     ///
@@ -146,40 +214,64 @@ impl Builder {
         self
     }
 
+    /// A mode for tests, no part of the interface: tasks are stopped at random instants, every 20 to 200 us
+    /// on each CPU, and have other attributes and CPUs for moments. The seed fixes what is drawn. A task
+    /// with CPUs of its own may lose that.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn siege(mut self, seed: u64) -> Builder {
+        self.siege = Some(seed);
+        self
+    }
+
     /// Starts the threads. Where the operating system refuses what preemption needs, it says so on
     /// standard error, once, and tasks keep their CPU until their next await. So it does where a [CPU
-    /// latency](Builder::cpu_latency) is refused, and CPUs idle as they would.
+    /// latency](Builder::cpu_latency) is refused, and CPUs idle as they would; and where it refuses to
+    /// [pin workers](Builder::pin_workers), which then run where the process may.
+    ///
+    /// Workers have the signal mask and the CPUs of the calling thread, and so has what tasks start; only
+    /// [the signal](Builder::signal) of the runtime they hear in any case.
     ///
     /// # Panics
-    /// If the operating system makes no threads.
+    /// If the operating system refuses a thread; those that were started have ended.
     #[must_use]
-    pub fn build(self) -> Runtime {
+    pub fn build(mut self) -> Runtime {
         let mut cpus = os::thread::allowed_cpus();
         if cpus.is_empty() {
             cpus = (0..thread::available_parallelism().map_or(1, usize::from)).collect();
         }
-        cpus.truncate(self.workers.unwrap_or(usize::MAX).max(1));
-        let preempts = self.preempt && may_preempt(self.signal, cpus[0]);
+        let ours = self.workers.unwrap_or(usize::MAX).clamp(1, cpus.len());
+        let preempts = self.preempt && may_preempt(self.signal, ours);
+        self.pins = self.pins && may_pin(cpus[0]);
         let cpu_latency = self.cpu_latency.and_then(cpu_latency::ask);
         let shared = Arc::new(Shared::new(cpus, preempts, self));
-        shared.start();
+        if let Err(refusal) = shared.start() {
+            panic!("a runtime cannot start: {refusal}");
+        }
         Runtime { shared, cpu_latency }
     }
 }
 
 /// Whether the operating system lets us stop threads. Says what it refuses.
-fn may_preempt(signal: i32, cpu: usize) -> bool {
+fn may_preempt(signal: i32, cpus: usize) -> bool {
     let refused = if !os::signal::install(signal) {
         "the signal is somebody else's"
-    } else if !os::timer::Timer::are_possible(signal) {
+    } else if !os::timer::Timer::are_possible(signal, 2 * cpus) {
         "the kernel makes no timers"
-    } else if !os::thread::may_pin(cpu) {
-        "the kernel does not bind threads to CPUs"
     } else {
         return true;
     };
     eprintln!("runyard: {refused}: long polls are not preempted (signal {signal})");
     false
+}
+
+/// Whether the operating system lets us bind threads to CPUs. Says if not.
+fn may_pin(cpu: usize) -> bool {
+    let may = os::thread::may_pin(cpu);
+    if !may {
+        eprintln!("runyard: the kernel does not bind threads to CPUs: workers are not pinned");
+    }
+    may
 }
 
 impl Runtime {
@@ -210,6 +302,16 @@ impl Runtime {
         GroupBuilder::new(&self.shared, name)
     }
 
+    /// What each slot and each worker does at the moment, for tests that hang; no part of the interface.
+    /// Nothing is locked for it, nor allocated.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    #[doc(hidden)]
+    pub fn picture(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.shared.picture(out)
+    }
+
     /// How much CPU time the runtime may use in a second: a second for each of its CPUs, or what the
     /// control groups of the process leave it, if that is less. Those were looked at once, when the
     /// runtime was made. What is said as a [part of the
@@ -222,7 +324,7 @@ impl Runtime {
     /// Runs a future on the calling thread until it is ready. Tasks are spawned from within it.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _context = Entered::enter(&self.shared);
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let waker = Unpark::this_thread();
         let mut cx = Context::from_waker(&waker);
         let mut future = pin!(future);
         loop {
@@ -256,7 +358,24 @@ impl Drop for Runtime {
 }
 
 /// Lets a thread go on that waits for something.
-pub(crate) struct Unpark(pub(crate) Thread);
+pub(crate) struct Unpark(Thread);
+
+/// What all wakers have in common that let a thread go on; there when the first of them is.
+static UNPARKS: OnceLock<&'static RawWakerVTable> = OnceLock::new();
+
+impl Unpark {
+    /// A waker for the calling thread.
+    pub(crate) fn this_thread() -> Waker {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        UNPARKS.get_or_init(|| waker.vtable());
+        waker
+    }
+
+    /// Whether it is a waker for a thread that waits so: another with the same functions does the same.
+    pub(crate) fn is_behind(waker: &Waker) -> bool {
+        UNPARKS.get().is_some_and(|&unparks| ptr::eq(unparks, waker.vtable()))
+    }
+}
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
@@ -307,6 +426,21 @@ pub(crate) fn current_if_any() -> Option<Arc<Shared>> {
 mod tests {
     use super::*;
     use crate::primitives::Ordering;
+    use runyard_engine::time::Time;
+
+    #[test]
+    fn h25_no_two_cpus_tick_at_once() {
+        let runtime = Runtime::new();
+        let config = runtime.shared.machine.config();
+        let ticks = |now| config.topology.iter().map(move |cpu| config.next_tick(cpu, now));
+        for now in [0, 1, 499_999, 500_000, 999_999, 7_654_321].map(Time) {
+            let mut all: Vec<_> = ticks(now).collect();
+            assert!(all.iter().all(|&tick| tick > now && tick <= now + config.tick), "{all:?}");
+            all.sort();
+            all.dedup();
+            assert_eq!(all.len(), config.topology.cpus());
+        }
+    }
 
     #[test]
     fn a_number_of_a_task_never_comes_again() {

@@ -2,20 +2,25 @@
 //! come, wake, and end.
 
 use crate::builder::Task;
+use crate::errands::Errands;
 use crate::group::{Group, Membership};
 use crate::guards::{self, Live};
 use crate::handoff::{Slot, WorkerId};
 use crate::harmless::harmless;
 use crate::keeper::{self, Keeper};
 use crate::limit::{self, Limit};
+use crate::maker::{self, Maker, Refusal};
 use crate::observe::Observer;
 use crate::os;
+use crate::places::{PlaceRoom, Places};
 use crate::primitives::{
-    Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering, Weak, lock,
+    Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering, lock,
 };
 use crate::quota;
-use crate::runtime::{Builder, Entered};
+use crate::runtime::Builder;
+use crate::siege;
 use crate::task::{Asked, Cell, Guarded, Job, JoinHandle, NewCell, Todo, without_preemption};
+use crate::threads::{self, Threads};
 use crate::timers;
 use crate::worker::{Worker, ring};
 use runyard_engine::attr::{Attr, LatencyNice};
@@ -30,13 +35,10 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
 use runyard_smp::control::Control;
 use runyard_smp::machine::{Effects, Machine, TaskOf};
-use slab::Slab;
+use std::collections::VecDeque;
+use std::fmt;
 use std::future::Future;
 use std::thread::{self, Thread};
-
-/// The most kernel threads that a runtime makes: its workers, and one for each task that was
-/// stopped in the middle of a poll.
-pub(crate) const MAX_WORKERS: usize = 4_096;
 
 /// How many boxes of tasks that are over each CPU keeps: as many as it may have used since a burst
 /// of spawns began.
@@ -54,19 +56,23 @@ pub(crate) struct Shared {
     /// Tells this process's runtimes apart: those of today at least.
     pub(crate) number: u16,
     pub(crate) machine: Machine<Job>,
-    slots: Box<[Slot]>,
-    /// Alive as long as their threads, which is until the end.
-    workers: Box<[OnceLock<Weak<Worker>>]>,
-    nr_workers: AtomicUsize,
-    /// The CPUs of this machine behind those of ours.
+    pub(crate) slots: Box<[Slot]>,
+    pub(crate) threads: Threads,
+    /// The CPUs of this machine on which the process may run: first those behind ours, in order.
     host_cpus: Vec<usize>,
+    /// Whether each worker is bound to the CPU behind its slot.
+    pins: bool,
     /// Who is to be woken by the timers of each CPU.
     pub(crate) timers: Box<[Mutex<timers::Table>]>,
+    pub(crate) errands: Errands,
     pub(crate) keeper: Keeper,
-    threads: Mutex<Vec<thread::JoinHandle<()>>>,
-    maker: Mutex<Option<thread::JoinHandle<()>>>,
+    pub(crate) maker: Maker,
+    /// The threads of the keeper and the maker.
+    servants: Mutex<Vec<thread::JoinHandle<()>>>,
     over: AtomicBool,
     pub(crate) signal: i32,
+    /// The seed of the siege, if this runtime is under one.
+    pub(crate) siege: Option<u64>,
     /// The lowest latency nice value that a task may ask for.
     pub(crate) lowest_latency_nice: LatencyNice,
     /// Whether any task was ever asked for a latency nice, a slice or a timer slack, or a task group was
@@ -83,21 +89,22 @@ pub(crate) struct Shared {
     max_groups: usize,
     /// From when the observer's times count.
     epoch: Time,
-    /// Workers that were spares of some slot and are needed at none.
-    pool: Mutex<Vec<WorkerId>>,
     pub(crate) next_task: AtomicU64,
     /// All CPUs, a copy for each of them: it is counted who knows the set.
     all: Box<[CpuSet]>,
     /// The tasks that are not over, in as many parts as there are CPUs; and how many.
     parts: Box<[Mutex<Part>]>,
     nr_live: AtomicUsize,
+    /// How many of them serve the others, and end after them.
+    nr_serving: AtomicUsize,
     /// No more tasks may come.
-    closed: AtomicBool,
+    pub(crate) closed: AtomicBool,
+    /// No more may come that serve others, of which none is left.
+    serves_nobody: AtomicBool,
     /// Who waits for the last of them to end.
     closer: OnceLock<Thread>,
-    /// For how many tasks there is room on every CPU; grown by one at a time.
+    /// For how many tasks there is room on every CPU.
     room: AtomicUsize,
-    growing: Mutex<()>,
 }
 
 /// What is asked for a task that is spawned.
@@ -107,16 +114,26 @@ pub(crate) struct NewTask {
     pub(crate) slack: Nanos,
     pub(crate) reset_on_fork: bool,
     pub(crate) group: Option<Group>,
+    /// Whether it asks for CPUs of its own.
+    pub(crate) has_affinity: bool,
     pub(crate) name: Option<String>,
+    /// It is of the runtime itself, serves other tasks, and ends after them.
+    pub(crate) serves: bool,
 }
 
 /// Tasks that began on one CPU.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Part {
-    live: Slab<Live>,
+    live: Places<Live>,
     /// Boxes of tasks that are over, with their cells: allocating them anew is what threads that
     /// spawn and run would meet at the allocator for.
     boxes: Vec<TaskOf<Job>>,
+}
+
+impl Default for Part {
+    fn default() -> Part {
+        Part { live: Places::default(), boxes: Vec::with_capacity(BOXES) }
+    }
 }
 
 /// The place of a task among the live ones: in which part, and where there.
@@ -134,18 +151,6 @@ impl Place {
 
     fn key(self) -> usize {
         self.0 as u32 as usize
-    }
-}
-
-/// Ends the process if the runtime's own code panics: its tasks would wait for ever for a worker
-/// that is gone. Panics of tasks are caught before.
-struct Fatal;
-
-impl Drop for Fatal {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            std::process::abort();
-        }
     }
 }
 
@@ -186,20 +191,25 @@ impl Effects<Job> for DeferOwnKick<'_> {
 
 impl Shared {
     pub(crate) fn new(host_cpus: Vec<usize>, preempts: bool, builder: Builder) -> Shared {
-        let topology = Topology::flat(host_cpus.len() as u32).expect("the kernel has fewer CPUs");
+        let cpus = builder.workers.unwrap_or(usize::MAX).clamp(1, host_cpus.len());
+        let topology = Topology::flat(cpus as u32).expect("the kernel has fewer CPUs");
         // A task takes along what it has in the caches of its CPU, which is little beside the wait
         // for the end of another's poll.
         let features = builder.features;
         let config = Config {
             features,
             tickless: true,
+            skew_tick: true,
             migration_cost: Nanos::ZERO,
             ..Config::new(topology)
         };
-        let max_groups = builder.max_groups;
+        let (most_threads, max_groups) =
+            (builder.most_threads(host_cpus.len()), builder.max_groups);
         let machine = Machine::with_room(config, &[GroupSpec::ROOT], max_groups);
         let machine = machine.expect("the defaults fit together");
         machine.reserve(FIRST_ROOM + max_groups);
+        let maker = Maker::default();
+        maker.reserve_lobby(&mut VecDeque::with_capacity(FIRST_ROOM));
         let most = if builder.observer.is_some() { max_groups + 1 } else { 0 };
         let noted = || Vec::with_capacity(most);
         let throttlings = topology.iter().map(|_| Mutex::new(noted())).collect();
@@ -210,15 +220,17 @@ impl Shared {
             number: number as u16,
             machine,
             slots: cpus.map(|cpu| Slot::new(WorkerId(cpu.0.into()))).collect(),
-            workers: (0..MAX_WORKERS).map(|_| OnceLock::new()).collect(),
-            nr_workers: AtomicUsize::new(0),
+            threads: Threads::new(most_threads, builder.stack_size),
             timers: topology.iter().map(|_| Mutex::default()).collect(),
             host_cpus,
+            pins: builder.pins,
+            errands: Errands::new(topology.cpus()),
             keeper: Keeper::new(),
-            threads: Mutex::new(Vec::new()),
-            maker: Mutex::new(None),
+            maker,
+            servants: Mutex::default(),
             over: AtomicBool::new(false),
             signal: builder.signal,
+            siege: builder.siege,
             lowest_latency_nice: builder.lowest_latency_nice,
             has_heirs: AtomicBool::new(false),
             preempts,
@@ -227,81 +239,62 @@ impl Shared {
             capacity: limit::capacity(topology.cpus(), quota::of_this_process()),
             max_groups,
             epoch: os::thread::now(),
-            pool: Mutex::new(Vec::new()),
             next_task: AtomicU64::new(0),
             all: topology.iter().map(|_| topology.iter().collect()).collect(),
             parts: topology.iter().map(|_| Mutex::default()).collect(),
             nr_live: AtomicUsize::new(0),
+            nr_serving: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            serves_nobody: AtomicBool::new(false),
             closer: OnceLock::new(),
             room: AtomicUsize::new(FIRST_ROOM),
-            growing: Mutex::new(()),
         }
     }
 
-    /// Starts the first worker of each slot, a spare for each, and the keeper.
-    pub(crate) fn start(self: &Arc<Shared>) {
+    /// Starts the first worker of each slot, its spares, the keeper and the maker.
+    ///
+    /// # Errors
+    /// What the system refuses; then no thread is left.
+    pub(crate) fn start(self: &Arc<Shared>) -> Result<(), Refusal> {
         guards::enlist(self);
+        let started = self.start_threads();
+        if started.is_err() {
+            self.shut_down();
+        }
+        started
+    }
+
+    fn start_threads(self: &Arc<Shared>) -> Result<(), Refusal> {
         for cpu in self.machine.config().topology.iter() {
-            self.add_worker(cpu, true);
+            self.start_worker(cpu, true)?;
         }
         if self.preempts {
             for cpu in self.machine.config().topology.iter() {
-                self.add_spare(cpu);
+                for _ in 0..maker::SPARES {
+                    let id = self.start_worker(cpu, false)?;
+                    self.keep_spare(cpu, id);
+                }
             }
-            let serve = |name: &str, body: fn(&Arc<Shared>)| {
-                let shared = self.clone();
-                let thread = thread::Builder::new().name(name.to_owned());
-                thread.spawn(move || body(&shared)).expect("a thread can be made")
-            };
-            lock(&self.threads).push(serve("runyard-keeper", keeper::run));
-            *lock(&self.maker) = Some(serve("runyard-maker", keeper::make));
+            self.start_servant("runyard-keeper", keeper::run)?;
+            self.start_servant("runyard-maker", maker::run)?;
+            if self.siege.is_some() {
+                self.start_servant("runyard-siege", siege::run)?;
+            }
             // A thread that starts allocates. Before the first task may be stopped both are beyond that.
             self.keeper.wait_until_both_watch();
         }
+        Ok(())
     }
 
-    /// A worker that waits at a slot until somebody there is preempted. `false` at the limit.
-    pub(crate) fn add_spare(self: &Arc<Shared>, cpu: CpuId) -> bool {
-        let pooled = lock(&self.pool).pop();
-        if let Some(id) = pooled {
-            self.worker(id).into_iter().for_each(|worker| worker.move_to(cpu));
-        }
-        let spare = pooled.or_else(|| self.add_worker(cpu, false));
-        spare.is_some_and(|id| self.keep_spare(cpu, id))
-    }
-
-    /// Leaves a worker that has nothing to do among the spares of a slot, or in the pool.
-    pub(crate) fn keep_spare(&self, cpu: CpuId, id: WorkerId) -> bool {
-        let kept = self.slot(cpu).put_spare(id);
-        if !kept {
-            lock(&self.pool).push(id);
-        }
-        kept
-    }
-
-    fn add_worker(self: &Arc<Shared>, cpu: CpuId, owns: bool) -> Option<WorkerId> {
-        let nth = self.nr_workers.load(Ordering::Acquire);
-        let place = self.workers.get(nth)?;
-        let id = WorkerId(nth as u32);
-        let worker = Worker::new(self, id, cpu);
-        let thread = thread::Builder::new().name(format!("runyard-{cpu}"));
-        assert!(place.set(Arc::downgrade(&worker)).is_ok(), "a place is used once");
-        self.nr_workers.store(nth + 1, Ordering::Release);
-        let (shared, lives) = (self.clone(), worker.clone());
-        let spawned = thread.spawn(move || {
-            let _fatal = Fatal;
-            let _context = Entered::enter(&shared);
-            lives.live(owns);
-        });
-        // Of a worker that owns nothing one can do without.
-        let thread = match owns {
-            true => spawned.expect("a thread can be made"),
-            false => spawned.ok()?,
-        };
-        lock(&self.threads).push(thread);
-        worker.wait_until_ready();
-        Some(id)
+    fn start_servant(
+        self: &Arc<Shared>,
+        name: &str,
+        body: fn(&Arc<Shared>),
+    ) -> Result<(), Refusal> {
+        let shared = self.clone();
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || body(&shared));
+        lock(&self.servants).push(thread.map_err(Refusal::Thread)?);
+        Ok(())
     }
 
     /// Asks the calling thread's worker, if it is one of this runtime's. May be called in a signal
@@ -316,11 +309,11 @@ impl Shared {
     pub(crate) fn take_slot(&self, cpu: CpuId, from: WorkerId) -> bool {
         let slot = self.slot(cpu);
         let Some(spare) = slot.take_spare() else {
-            self.keeper.order();
+            self.maker.order();
             return false;
         };
-        if !slot.has_spare() {
-            self.keeper.order();
+        if !slot.has_spares(maker::SPARES) {
+            self.maker.order();
         }
         let taken = slot.take_from(from, spare);
         if taken {
@@ -342,19 +335,45 @@ impl Shared {
         &self.slots[cpu.index()]
     }
 
-    /// A worker whose thread lives, which it does until the runtime ends. May be called in a signal
-    /// handler: that thread keeps it, so nothing is freed here.
+    /// As [`Threads::worker`].
     pub(crate) fn worker(&self, id: WorkerId) -> Option<Arc<Worker>> {
-        self.workers[id.0 as usize].get().expect("an id names a worker").upgrade()
+        self.threads.worker(id)
     }
 
-    pub(crate) fn workers(&self) -> impl Iterator<Item = Arc<Worker>> {
-        self.workers.iter().map_while(OnceLock::get).filter_map(Weak::upgrade)
-    }
-
-    /// Binds a worker's thread to the CPU behind a slot. A refusal costs precision, not sense.
+    /// Binds a worker's thread to the CPU behind a slot, if workers are to be bound. A refusal costs
+    /// precision, not sense.
     pub(crate) fn pin(&self, worker: &Worker, cpu: CpuId) {
-        os::thread::pin(worker.tid(), self.host_cpus[cpu.index()]);
+        if self.pins {
+            os::thread::bind(worker.tid(), [self.host_cpus[cpu.index()]]);
+        }
+    }
+
+    /// Binds a worker's thread to the CPUs behind these, or to all of the process; not if it is pinned, to one
+    /// of them.
+    pub(crate) fn bind(&self, worker: &Worker, cpus: Option<&CpuSet>) {
+        let behind = |cpu: CpuId| self.host_cpus[cpu.index()];
+        match cpus {
+            _ if self.pins => false,
+            Some(cpus) => os::thread::bind(worker.tid(), cpus.iter().map(behind)),
+            None => os::thread::bind(worker.tid(), self.host_cpus.iter().copied()),
+        };
+    }
+
+    /// What each slot and each worker does, as far as that is known without locks.
+    pub(crate) fn picture(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let nr_live = self.nr_live.load(Ordering::SeqCst);
+        let (scarce, waiting) = (self.maker.is_scarce(), self.maker.nr_in_lobby());
+        write!(out, "at {}: {nr_live} live tasks, ", os::thread::now().0)?;
+        writeln!(out, "{waiting} wait for threads, threads are scarce {scarce}")?;
+        for cpu in self.machine.config().topology.iter() {
+            let slot = self.slot(cpu);
+            let (WorkerId(owner), doing) = slot.doing();
+            let (asked, spare) = (slot.is_pending(), slot.has_spares(1));
+            let (waits, due) = (self.machine.is_wanted(cpu), self.machine.next_expiry(cpu));
+            write!(out, "cpu {cpu}: owner {owner}, doing {doing:?}, asked to schedule {asked}, ")?;
+            writeln!(out, "has a spare {spare}, somebody waits {waits}, next expiry {due:?}")?;
+        }
+        self.threads.workers().try_for_each(|worker| worker.picture(out))
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -476,11 +495,14 @@ impl Shared {
         F::Output: Send + 'static,
     {
         let id = TaskId(self.next_task.fetch_add(1, Ordering::Relaxed));
-        let NewTask { attr, slack, reset_on_fork, group, name } = new;
+        let NewTask { attr, slack, reset_on_fork, group, has_affinity, name, serves } = new;
         let asked = Asked::new(&attr, reset_on_fork);
-        let (used, cell) = self.enroll(NewCell { id, name, asked, slack });
+        let (used, cell) = self.enroll(NewCell { id, name, asked, slack, serves });
         if let Some(group) = group {
             without_preemption(|| *lock(&cell.membership) = Membership::of(group));
+        }
+        if has_affinity {
+            cell.note_affinity(&attr.affinity);
         }
         let guarded = Guarded::new(future, cell.clone());
         let woken = cell.clone();
@@ -519,32 +541,54 @@ impl Shared {
     }
 
     /// Puts a new task among the live ones, where there is room for it on every CPU: its cell, and
-    /// the box of one that is over, if there is one.
+    /// the box of one that is over, if there is one. Memory is taken and freed outside of sections.
     fn enroll(self: &Arc<Shared>, new: NewCell) -> (Option<TaskOf<Job>>, Arc<Cell>) {
-        without_preemption(|| {
-            let live = self.nr_live.fetch_add(1, Ordering::SeqCst) + 1;
-            if live > self.room.load(Ordering::Acquire) {
-                self.make_room(live);
-            }
-            // The allocator is not called with the lock, but for a part that grows.
-            let nth = self.part();
-            let mut used = lock(&self.parts[nth]).boxes.pop();
-            let old = used.as_mut().and_then(|used| used.payload.take()).map(|job| job.cell);
-            let cell = Cell::renewed(old, self, new);
-            let live = lock(&self.parts[nth]).live.insert(Live::Task(cell.clone()));
-            let place = Place::new(nth, live);
-            cell.place.store(place.0, Ordering::Release);
-            if self.closed.load(Ordering::SeqCst) {
-                cell.abort();
-            }
-            (used, cell)
-        })
+        if new.serves {
+            self.nr_serving.fetch_add(1, Ordering::SeqCst);
+        }
+        let live = self.nr_live.fetch_add(1, Ordering::SeqCst) + 1;
+        if live > self.room.load(Ordering::Acquire) {
+            self.make_room(live);
+        }
+        let mut used = without_preemption(|| lock(&self.parts[self.part()]).boxes.pop());
+        let old = used.as_mut().and_then(|used| used.payload.take()).map(|job| job.cell);
+        let cell = Cell::renewed(old, self, new);
+        let mut room = None;
+        while let Err(lacking) = without_preemption(|| self.enter(&cell, room.as_mut())) {
+            room = Some(PlaceRoom::new(lacking));
+        }
+        let ends = if cell.serves { &self.serves_nobody } else { &self.closed };
+        if ends.load(Ordering::SeqCst) {
+            cell.abort();
+        }
+        (used, cell)
+    }
+
+    /// Puts a cell among the live ones. If there is no room: how much there shall be.
+    fn enter(&self, cell: &Arc<Cell>, room: Option<&mut PlaceRoom<Live>>) -> Result<(), usize> {
+        let nth = self.part();
+        let live = &mut lock(&self.parts[nth]).live;
+        room.into_iter().for_each(|room| live.grow_into(room));
+        live.lacks().map_or(Ok(()), Err)?;
+        cell.place.store(Place::new(nth, live.next()).0, Ordering::Release);
+        live.insert(Live::Task(cell.clone()));
+        Ok(())
     }
 
     /// The cell of a live task.
     pub(crate) fn cell_at(&self, place: u64) -> Option<Arc<Cell>> {
         let place = Place(place);
         lock(&self.parts[place.part()]).live.get(place.key()).and_then(Live::cell).cloned()
+    }
+
+    /// The place of some live task, as `drawn` has it. Allocates nothing.
+    pub(crate) fn some_place(&self, drawn: u64) -> Option<u64> {
+        let (part, from) = (drawn as u32 as usize % self.parts.len(), (drawn >> 32) as usize);
+        let live = &lock(&self.parts[part]).live;
+        // New tasks have the lowest places that are free, or nearly so.
+        let bound = (2 * live.len()).max(1);
+        let mut near = (0..bound).map(|more| (from + more) % bound);
+        near.find(|&key| live.contains(key)).map(|key| Place::new(part, key).0)
     }
 
     /// The task at a place takes a mutex, or somebody gives back what it took.
@@ -565,7 +609,7 @@ impl Shared {
                 let part = lock(part);
                 let has_room = part.live.len() <= cells.capacity();
                 if has_room {
-                    cells.extend(part.live.iter().filter_map(|(_, live)| live.cell()).cloned());
+                    cells.extend(part.live.iter().filter_map(Live::cell).cloned());
                 }
                 has_room
             }) {
@@ -595,7 +639,7 @@ impl Shared {
         // Before anything is freed.
         drop(part);
         let live = self.nr_live.fetch_sub(1, Ordering::SeqCst) - 1;
-        if live == 0
+        if live <= self.nr_serving.load(Ordering::SeqCst)
             && self.closed.load(Ordering::SeqCst)
             && let Some(closer) = self.closer.get()
         {
@@ -603,13 +647,18 @@ impl Shared {
         }
     }
 
+    /// Makes room on each CPU for so many live tasks. Memory is taken and freed outside of sections; of two
+    /// who do this at once one does it in vain.
+    #[cold]
     fn make_room(&self, live: usize) {
-        let _one = lock(&self.growing);
-        if live > self.room.load(Ordering::Acquire) {
-            let room = live.next_power_of_two();
-            self.machine.reserve(room + self.max_groups);
-            self.room.store(room, Ordering::Release);
+        let len = live.next_power_of_two();
+        for cpu in self.machine.config().topology.iter() {
+            let mut room = self.machine.room(len + self.max_groups);
+            without_preemption(|| self.machine.reserve_in(cpu, &mut room));
         }
+        let mut lobby = VecDeque::with_capacity(len);
+        without_preemption(|| self.maker.reserve_lobby(&mut lobby));
+        self.room.fetch_max(len, Ordering::AcqRel);
     }
 
     /// The caller's CPU as an index; for who has none, one after the other.
@@ -626,10 +675,20 @@ impl Shared {
         without_preemption(|| {
             self.machine.lift_limits(os::thread::now(), &mut KickNow(self));
         });
-        self.cells().for_each(|cell| cell.abort());
-        while self.nr_live.load(Ordering::SeqCst) > 0 {
-            thread::park();
-        }
+        let abort = |serves| {
+            self.cells().filter(|cell| cell.serves == serves).for_each(|cell| cell.abort());
+        };
+        let wait_until_at_most = |serving: &dyn Fn() -> usize| {
+            while self.nr_live.load(Ordering::SeqCst) > serving() {
+                thread::park();
+            }
+        };
+        abort(false);
+        self.let_in(usize::MAX);
+        wait_until_at_most(&|| self.nr_serving.load(Ordering::SeqCst));
+        self.serves_nobody.store(true, Ordering::SeqCst);
+        abort(true);
+        wait_until_at_most(&|| 0);
     }
 
     /// Tells the observer, if there is one, what happens on `cpu` at this moment.
@@ -679,27 +738,21 @@ impl Shared {
         self.end_tasks();
         self.over.store(true, Ordering::Release);
         self.keeper.look();
-        self.keeper.order();
-        // First, as it makes workers.
-        lock(&self.maker).take().into_iter().for_each(join);
+        self.maker.call();
+        // First, as the maker starts workers.
+        let servants = std::mem::take(&mut *lock(&self.servants));
+        servants.into_iter().for_each(threads::join);
         for cpu in self.machine.config().topology.iter() {
             ring(self, cpu);
         }
-        for worker in self.workers() {
+        for worker in self.threads.workers() {
             worker.baton.free();
         }
-        let threads = std::mem::take(&mut *lock(&self.threads));
-        threads.into_iter().for_each(join);
+        self.threads.join();
+        self.errands.end();
         // They know the runtime.
         for part in &self.parts {
             drop(std::mem::take(&mut lock(part).boxes));
         }
-    }
-}
-
-/// Waits for a thread, unless it is this one: an observer may have the last handle of the runtime.
-fn join(thread: thread::JoinHandle<()>) {
-    if thread.thread().id() != thread::current().id() {
-        let _ = thread.join();
     }
 }

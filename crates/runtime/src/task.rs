@@ -15,6 +15,7 @@ use crate::shared::Shared;
 use crate::worker::Worker;
 use async_task::Runnable;
 use runyard_engine::attr::{Attr, LatencyNice, Policy, Slice};
+use runyard_engine::cpu::CpuSet;
 use runyard_engine::event::What;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
@@ -131,6 +132,7 @@ pub(crate) struct NewCell {
     pub(crate) name: Option<String>,
     pub(crate) asked: Asked,
     pub(crate) slack: Nanos,
+    pub(crate) serves: bool,
 }
 
 /// What a task shares with its wakers and handles.
@@ -148,6 +150,12 @@ pub(crate) struct Cell {
     /// And its result is there, if anybody wants it.
     over: AtomicBool,
     aborted: AtomicBool,
+    /// See [`Cell::is_light`].
+    light: AtomicBool,
+    /// Whether `affinity` is some.
+    has_affinity: AtomicBool,
+    /// It serves other tasks, and ends after them.
+    pub(crate) serves: bool,
     pub(crate) id: TaskId,
     /// The one reference that a task has to its runtime: all others go through here, as counting
     /// them is what CPUs would meet at.
@@ -163,16 +171,19 @@ pub(crate) struct Cell {
     pub(crate) guards: Guards,
     /// Since when it could run, if the observer does not know that it was woken; else 0.
     pub(crate) woken_quietly: AtomicU64,
+    /// The CPUs that it asked for last, if these are not all.
+    affinity: Mutex<Option<CpuSet>>,
     /// Wakes the task to be aborted. There while the future is: the future drops it.
     waker: Mutex<Option<Waker>>,
     pub(crate) name: Option<String>,
 }
 
 impl Cell {
-    fn new(shared: Arc<Shared>, NewCell { id, name, asked, slack }: NewCell) -> Cell {
+    fn new(shared: Arc<Shared>, NewCell { id, name, asked, slack, serves }: NewCell) -> Cell {
         Cell {
             shared,
             place: AtomicU64::new(0),
+            serves,
             id,
             name,
             control: Control::default(),
@@ -187,6 +198,9 @@ impl Cell {
             done: AtomicBool::new(false),
             over: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
+            light: AtomicBool::new(serves),
+            has_affinity: AtomicBool::new(false),
+            affinity: Mutex::new(None),
             waker: Mutex::new(None),
         }
     }
@@ -203,7 +217,8 @@ impl Cell {
     }
 
     /// As [`Cell::new`], in the same runtime.
-    fn renew(&mut self, NewCell { id, name, asked, slack }: NewCell) {
+    fn renew(&mut self, NewCell { id, name, asked, slack, serves }: NewCell) {
+        self.serves = serves;
         self.id = id;
         self.name = name;
         self.control = Control::default();
@@ -218,6 +233,9 @@ impl Cell {
         self.done = AtomicBool::new(false);
         self.over = AtomicBool::new(false);
         self.aborted = AtomicBool::new(false);
+        self.light = AtomicBool::new(serves);
+        self.has_affinity = AtomicBool::new(false);
+        self.affinity = Mutex::new(None);
         self.waker = Mutex::new(None);
     }
 
@@ -228,6 +246,26 @@ impl Cell {
             change(&mut asked);
             self.slack.follow(asked.policy);
         });
+    }
+
+    /// It is to run on these CPUs from now on: the calling thread is bound to them, if it is in its poll.
+    pub(crate) fn note_affinity(&self, cpus: &CpuSet) {
+        without_preemption(|| {
+            let own = Some(cpus).filter(|&cpus| cpus != self.shared.all());
+            self.has_affinity.store(own.is_some(), Ordering::Release);
+            *lock(&self.affinity) = own.cloned();
+            self.shared.here(|worker| worker.follow_affinity_of(self));
+        });
+    }
+
+    /// Whether it asked for CPUs that are not all.
+    pub(crate) fn has_affinity(&self) -> bool {
+        self.has_affinity.load(Ordering::Acquire)
+    }
+
+    /// The CPUs that it asked for last, if these are not all.
+    pub(crate) fn affinity(&self) -> Option<CpuSet> {
+        lock(&self.affinity).clone()
     }
 
     /// Whether the future is gone, by its end or by being dropped.
@@ -243,6 +281,19 @@ impl Cell {
     /// The result is there.
     pub(crate) fn note_over(&self) {
         self.over.store(true, Ordering::Release);
+    }
+
+    /// Whether its last poll ended without blocking. Of one that was never polled nothing is known, but of one
+    /// that serves others it is believed: they may have the threads for which it would wait.
+    pub(crate) fn is_light(&self) -> bool {
+        self.light.load(Ordering::Relaxed)
+    }
+
+    /// A poll ended: whether without blocking.
+    pub(crate) fn note_light(&self, light: bool) {
+        if self.is_light() != light {
+            self.light.store(light, Ordering::Relaxed);
+        }
     }
 
     /// The wake-up that came during the poll.

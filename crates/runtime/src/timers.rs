@@ -14,8 +14,9 @@
 //! Invariants: nobody is woken before their time, or by a timer that was cancelled; an entry of the table
 //! has a timer in the queue, or one that has expired and is about to be served.
 
-use crate::harmless::Bell;
+use crate::errands::Bell;
 use crate::os;
+use crate::places::{PlaceRoom, Places};
 use crate::primitives::{Arc, MutexGuard, lock};
 use crate::runtime::{current, is_current};
 use crate::shared::Shared;
@@ -24,14 +25,13 @@ use crate::worker::{Worker, ring};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::timer::{Expiry, TimerId, Token, Window};
-use slab::Slab;
+use runyard_engine::timer::{Expiry, Lack, TimerId, TimerRoom, Token, Window};
 use std::task::Waker;
 
 /// Who waits for the timers of one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    waiters: Slab<Waiter>,
+    waiters: Places<Waiter>,
     /// How many there ever were: tells those apart that have the same place.
     generation: u32,
 }
@@ -61,6 +61,19 @@ pub(crate) struct Alarm {
     pub(crate) slack: Nanos,
     /// Again and again, if there is one.
     pub(crate) period: Option<Nanos>,
+}
+
+impl Alarm {
+    fn window(self) -> Window {
+        Window { soft: self.at.min(LAST), hard: (self.at + self.slack).min(LAST) }
+    }
+}
+
+/// Where on a CPU there is no room for another timer, and how much there shall be.
+#[derive(Clone, Copy, Debug)]
+enum NoRoom {
+    OfTable(CpuId, usize),
+    OfQueue(CpuId, Lack),
 }
 
 /// By what a timer knows its runtime.
@@ -133,11 +146,11 @@ impl Shared {
         lock(&self.timers[cpu.index()])
     }
 
-    /// Arms a timer on the CPU of the calling worker, or on the first.
-    fn arm(&self, alarm: Alarm, bell: Bell) -> (CpuId, Token) {
+    /// Arms a timer on the CPU of the calling worker, or on the first. If there is no room: what is lacking.
+    fn arm(&self, alarm: Alarm, bell: &mut Option<Bell>) -> Result<(CpuId, Token), NoRoom> {
         let cpu = self.here(Worker::cpu).unwrap_or_default();
-        let window = Window { soft: alarm.at.min(LAST), hard: (alarm.at + alarm.slack).min(LAST) };
-        let token = self.enter(cpu, window, alarm.period, bell);
+        let window = alarm.window();
+        let token = self.enter_timer(cpu, window, alarm.period, bell)?;
         self.tell(cpu, || What::TimerArmed);
         let looks = self.here(|worker| {
             worker.arm_sooner();
@@ -148,24 +161,45 @@ impl Shared {
         if looks != Some(true) && is_first() {
             ring(self, cpu);
         }
-        (cpu, token)
+        Ok((cpu, token))
     }
 
-    fn enter(&self, cpu: CpuId, window: Window, period: Option<Nanos>, bell: Bell) -> Token {
+    fn enter_timer(
+        &self,
+        cpu: CpuId,
+        window: Window,
+        period: Option<Nanos>,
+        bell: &mut Option<Bell>,
+    ) -> Result<Token, NoRoom> {
         let mut table = self.table(cpu);
-        table.generation = table.generation.wrapping_add(1);
-        let generation = table.generation;
-        let entry = table.waiters.vacant_entry();
-        let place = entry.key() as u64;
+        if let Some(lacking) = table.waiters.lacks() {
+            return Err(NoRoom::OfTable(cpu, lacking));
+        }
+        let generation = table.generation.wrapping_add(1);
+        let place = table.waiters.next() as u64;
         assert!(place < PERIODIC, "fewer timers fit into memory");
         let repeats = if period.is_some() { PERIODIC } else { 0 };
         let token = Token(u64::from(generation) << u32::BITS | repeats | place);
-        let timer = match period {
-            Some(period) => self.machine.arm_periodic(cpu, window, period, token),
-            None => self.machine.arm(cpu, window, token),
-        };
-        entry.insert(Waiter { generation, timer, due: window.soft, bell: Some(bell) });
-        token
+        let timer = self.machine.arm_in_room(cpu, window, period, token);
+        let timer = timer.map_err(|lack| NoRoom::OfQueue(cpu, lack))?;
+        table.generation = generation;
+        table.waiters.insert(Waiter { generation, timer, due: window.soft, bell: bell.take() });
+        Ok(token)
+    }
+
+    /// Makes room for a timer. Memory is taken and freed outside of sections.
+    #[cold]
+    fn make_timer_room(&self, window: Window, lacking: NoRoom) {
+        match lacking {
+            NoRoom::OfTable(cpu, len) => {
+                let mut room = PlaceRoom::new(len);
+                without_preemption(|| self.table(cpu).waiters.grow_into(&mut room));
+            }
+            NoRoom::OfQueue(cpu, lack) => {
+                let mut room = TimerRoom::new(lack);
+                without_preemption(|| self.machine.reserve_timers_in(cpu, window, &mut room));
+            }
+        }
     }
 
     /// A timer of `cpu` expired.
@@ -187,17 +221,25 @@ impl Shared {
             self.tell(cpu, || What::TimerCancelled);
         }
         if let Served::Wakes(bell, due) = served {
-            os::local::worker(|worker| worker.wake_since(due, || bell.ring()));
+            // Whoever armed it has provided for a foreign one, of which nothing is left.
+            bell.ring(Some(due)).into_iter().for_each(Bell::end);
         }
     }
 }
 
 impl Host {
-    fn shared(&self) -> &Shared {
+    fn shared(&self) -> &Arc<Shared> {
         match self {
             Host::Task(cell) => &cell.shared,
             Host::Runtime(shared) => shared,
         }
+    }
+
+    /// What wakes by a timer of this runtime. It clones foreign wakers, which is not done with a lock.
+    fn bell_of(&self, waker: &Waker) -> Bell {
+        let bell = Bell::of(waker);
+        self.shared().provide_for(&bell);
+        bell
     }
 
     /// That of the calling code.
@@ -213,9 +255,14 @@ impl Armed {
     /// # Panics
     /// If that belongs to no runtime.
     pub(crate) fn arm(alarm: Alarm, waker: &Waker) -> Armed {
-        // Foreign code, which is not called with a lock.
-        let (host, bell) = (Host::current(), Bell::of(waker));
-        let (cpu, token) = without_preemption(|| host.shared().arm(alarm, bell));
+        let host = Host::current();
+        let mut bell = Some(host.bell_of(waker));
+        let (cpu, token) = loop {
+            match without_preemption(|| host.shared().arm(alarm, &mut bell)) {
+                Ok(armed) => break armed,
+                Err(lacking) => host.shared().make_timer_room(alarm.window(), lacking),
+            }
+        };
         Armed { host, cpu, token }
     }
 
@@ -248,8 +295,8 @@ impl Armed {
             })
         };
         // A periodic timer that is waited for again has mostly expired, and has no waker.
-        match ask(is_periodic(self.token).then(|| Bell::of(waker))) {
-            Some((false, _)) => ask(Some(Bell::of(waker))).is_some(),
+        match ask(is_periodic(self.token).then(|| self.host.bell_of(waker))) {
+            Some((false, _)) => ask(Some(self.host.bell_of(waker))).is_some(),
             known => known.is_some(),
         }
     }

@@ -1,24 +1,28 @@
-//! Kernel threads that run tasks: the scheduling loop. What the doorbell does to it: [`stop`].
+//! Kernel threads that run tasks: the scheduling loop. What the doorbell does to it: [`stop`]. What the kernel
+//! knows of the thread: [`thread`].
 //!
 //! A worker owns a slot while it runs tasks ([`crate::handoff`]). Foreign code runs with
 //! `preempt_count` at zero and may be stopped at any instruction; the runtime's own code runs with it
 //! above zero and is never stopped, only told (H3). A task that was stopped keeps its thread: its job is now
 //! to resume that worker, and it is scheduled like any other.
 
+mod picture;
 mod stop;
+mod thread;
 
-use crate::handoff::{Baton, Left, Ring, WorkerId};
+use crate::baton::Baton;
+use crate::handoff::{Left, Ring, WorkerId};
+use crate::in_kernel::InKernel;
 use crate::os;
 use crate::os::thread::Tid;
 use crate::os::timer::{Clock, Timer};
 use crate::primitives::{
-    Arc, AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, compiler_fence,
-    lock,
+    Arc, AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, compiler_fence, lock,
 };
 use crate::shared::{KickNow, Shared};
 use crate::task::{Cell, Job, Todo};
 use async_task::Runnable;
-use runyard_engine::cpu::CpuId;
+use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::What;
 use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
 use runyard_engine::task::TaskId;
@@ -54,12 +58,12 @@ mod later {
     pub(super) const KICK: u32 = 2;
 }
 
-/// The engine's part of a task that blocks in the kernel.
-#[derive(Debug, Default)]
-struct InKernel {
-    task: Option<TaskOf<Job>>,
-    /// Its thread has come back before that was here, and waits to be woken.
-    is_back: bool,
+/// Whether a thread can run tasks.
+mod ready {
+    pub(super) const NOT_YET: u32 = 0;
+    pub(super) const YES: u32 = 1;
+    /// The kernel makes no timer for it.
+    pub(super) const REFUSED: u32 = 2;
 }
 
 /// One kernel thread.
@@ -76,8 +80,10 @@ pub(crate) struct Worker {
     pub(crate) baton: Baton,
     /// (w) Once.
     tid: AtomicI32,
-    /// (w) Once, when it can run tasks: 1.
+    /// (w) One of [`ready`].
     is_ready: AtomicU32,
+    /// (a) Its thread is not needed any more, and is to end. Said to one that waits as a spare.
+    retires: AtomicBool,
     /// (a) The slot that it owns, or owned last: written by who gives it one.
     slot: AtomicU32,
     /// (o) Above zero: not to be stopped.
@@ -86,11 +92,6 @@ pub(crate) struct Worker {
     graces: AtomicU32,
     /// (o) What CPU time it had used the last time.
     used: AtomicU64,
-    /// (a) Since when it is stopped in the middle of foreign code, on the monotonic clock; 0 if it is not.
-    /// Taken by who lets it go.
-    pub(crate) stopped: AtomicU64,
-    /// (a) How much CPU time it may use without a slot: said by who lets it go.
-    pub(crate) grace: AtomicU64,
     /// (o) Up to which of its CPU time it goes on without a slot.
     goes_on_until: AtomicU64,
     /// (w) Whose poll it is in the middle of: the task's place among the live ones.
@@ -100,13 +101,13 @@ pub(crate) struct Worker {
     running: AtomicBool,
     /// (a) The engine's part of a task that blocks in the kernel on this thread: left by who took
     /// the slot, taken by this thread or the keeper.
-    in_kernel: Mutex<InKernel>,
-    /// (w) It wants a slot again, and cannot ask for one itself: the keeper does.
-    wants_slot: AtomicBool,
-    /// (c)
-    timer: OnceLock<Option<Timer>>,
-    /// (c) Set by who took the slot as well.
-    cpu_timer: OnceLock<Option<Timer>>,
+    in_kernel: InKernel<TaskOf<Job>>,
+    /// (a) Whether its slot was taken from it in this poll, as it blocked.
+    has_blocked: AtomicBool,
+    /// (o)
+    pub(super) timer: Timer,
+    /// (a) Made and set by who took the slot as well.
+    pub(super) cpu_timer: Timer,
     /// (o) To when `timer` is set, or was.
     armed: AtomicU64,
     /// (o) Whether it is in a poll.
@@ -119,8 +120,15 @@ pub(crate) struct Worker {
     since: AtomicU64,
     /// (o) How many mutexes this poll took, less those that it gave back.
     guards: AtomicI32,
-    /// (o) Whether it is in a blocking section, deaf to our signal.
+    /// (w) Whether it is in a blocking section, which no signal of ours is to interrupt.
     deaf: AtomicBool,
+    /// (o) To which signals the thread is deaf when it is in no handler, as far as is known.
+    deaf_to: AtomicU64,
+    /// (a) To which CPUs the thread is bound for the poll that it is in the middle of, if that task has an
+    /// affinity.
+    bound: Mutex<Option<CpuSet>>,
+    /// (a) Whether `bound` is some.
+    is_bound: AtomicBool,
 }
 
 impl Worker {
@@ -130,20 +138,19 @@ impl Worker {
             shared: shared.clone(),
             baton: Baton::new(),
             tid: AtomicI32::new(0),
-            is_ready: AtomicU32::new(0),
+            is_ready: AtomicU32::new(ready::NOT_YET),
+            retires: AtomicBool::new(false),
             slot: AtomicU32::new(slot.0.into()),
             preempt_count: AtomicU32::new(1),
             graces: AtomicU32::new(0),
             used: AtomicU64::new(0),
-            stopped: AtomicU64::new(0),
-            grace: AtomicU64::new(0),
             goes_on_until: AtomicU64::new(0),
             polling: AtomicU64::new(u64::MAX),
             running: AtomicBool::new(false),
-            in_kernel: Mutex::default(),
-            wants_slot: AtomicBool::new(false),
-            timer: OnceLock::new(),
-            cpu_timer: OnceLock::new(),
+            in_kernel: InKernel::new(),
+            has_blocked: AtomicBool::new(false),
+            timer: Timer::none(),
+            cpu_timer: Timer::none(),
             armed: AtomicU64::new(UNSET),
             in_poll: AtomicBool::new(false),
             serves: AtomicBool::new(false),
@@ -151,6 +158,9 @@ impl Worker {
             since: AtomicU64::new(0),
             guards: AtomicI32::new(0),
             deaf: AtomicBool::new(false),
+            deaf_to: AtomicU64::new(0),
+            bound: Mutex::new(None),
+            is_bound: AtomicBool::new(false),
         })
     }
 
@@ -167,48 +177,80 @@ impl Worker {
         self.shared.slot(self.cpu()).belongs_to(self.id)
     }
 
-    /// The thread: waits as a spare, runs tasks while it owns a slot, and so on until shutdown.
-    /// The first worker of a slot owns it from the start.
+    /// A thread is about to be started for this worker, which has none.
+    pub(crate) fn prepare(&self, cpu: CpuId) {
+        self.slot.store(cpu.0.into(), Ordering::Release);
+        self.baton.lay_down();
+        self.retires.store(false, Ordering::SeqCst);
+        self.is_ready.store(ready::NOT_YET, Ordering::SeqCst);
+    }
+
+    /// The thread: waits as a spare, runs tasks while it owns a slot, and so on until it retires or the
+    /// runtime ends. The first worker of a slot owns it from the start. A thread without a timer could not be
+    /// stopped, and runs nothing.
     pub(crate) fn live(self: &Arc<Worker>, owns: bool) {
-        self.settle_in();
-        os::local::with_worker(self, || {
-            self.is_ready.store(1, Ordering::SeqCst);
-            os::futex::wake(&self.is_ready);
-            if owns {
-                self.run(Prev::Idle, None);
-            }
-            loop {
-                self.wait_to_own();
-                if self.shared.is_over() {
-                    return;
-                }
-                let (prev, curr) = self.take_over();
-                self.run(prev, curr);
-            }
-        });
+        let settled = self.settle_in();
+        if settled {
+            os::local::with_worker(self, || self.work(owns));
+        } else {
+            self.is_ready(ready::REFUSED);
+        }
+        self.timer.delete();
+        self.cpu_timer.delete();
+        self.armed.store(UNSET, Ordering::Relaxed);
     }
 
-    fn settle_in(&self) {
-        let tid = os::thread::current();
-        self.tid.store(tid.0, Ordering::Release);
-        os::thread::be_exact();
-        self.shared.pin(self, self.cpu());
-        os::signal::listen_only_to(self.shared.signal);
-        let timer = |clock| {
-            self.shared.preempts.then(|| Timer::new(clock, tid, self.shared.signal)).flatten()
-        };
-        let _ = self.timer.set(timer(Clock::Monotonic));
-        let _ = self.cpu_timer.set(timer(Clock::OwnCpuTime));
-    }
-
-    /// Waits until the thread of this worker is there: before that it cannot be seen to wait.
-    pub(crate) fn wait_until_ready(&self) {
-        while self.is_ready.load(Ordering::SeqCst) == 0 {
-            os::futex::wait(&self.is_ready, 0, None);
+    fn work(self: &Arc<Worker>, owns: bool) {
+        self.is_ready(ready::YES);
+        if owns {
+            self.run(Prev::Idle, None);
+        }
+        loop {
+            self.wait_to_own();
+            if self.shared.is_over() || self.retires() {
+                return;
+            }
+            let (prev, curr) = self.take_over();
+            self.run(prev, curr);
         }
     }
 
-    /// Binds this worker, which waits for it, to another slot.
+    /// Whether the kernel gives the thread what it needs.
+    fn settle_in(&self) -> bool {
+        let tid = os::thread::current();
+        self.tid.store(tid.0, Ordering::Release);
+        self.shared.pin(self, self.cpu());
+        self.deaf_to.store(os::signal::listen_to(self.shared.signal), Ordering::Relaxed);
+        !self.shared.preempts || self.timer.make(Clock::Monotonic, tid, self.shared.signal)
+    }
+
+    fn is_ready(&self, ready: u32) {
+        self.is_ready.store(ready, Ordering::SeqCst);
+        os::futex::wake(&self.is_ready);
+    }
+
+    /// Waits until the thread of this worker is there: before that it cannot be seen to wait. `false` if the
+    /// kernel refuses what it needs; then the thread ends.
+    pub(crate) fn wait_until_ready(&self) -> bool {
+        loop {
+            match self.is_ready.load(Ordering::SeqCst) {
+                ready::NOT_YET => os::futex::wait(&self.is_ready, ready::NOT_YET, None),
+                ready => return ready == ready::YES,
+            }
+        }
+    }
+
+    /// Ends the thread of this worker, which waits as a spare and was taken from where it did.
+    pub(crate) fn retire(&self) {
+        self.retires.store(true, Ordering::SeqCst);
+        self.baton.grant();
+    }
+
+    fn retires(&self) -> bool {
+        self.retires.load(Ordering::SeqCst)
+    }
+
+    /// Brings this worker, which waits for it, to another slot.
     pub(crate) fn move_to(&self, cpu: CpuId) {
         if self.cpu() != cpu {
             self.shared.pin(self, cpu);
@@ -235,6 +277,7 @@ impl Worker {
             }
             Left::Lost(worker) => {
                 let worker = shared.worker(worker).expect(ALIVE);
+                worker.has_blocked.store(true, Ordering::Relaxed);
                 let job = worker.put_away();
                 let curr = Some(job.cell.id);
                 let Switch { next, released } =
@@ -252,7 +295,7 @@ impl Worker {
     /// Runs tasks until the slot goes to somebody else. `curr` is whom `prev` is about.
     fn run(&self, mut prev: Prev<Job>, mut curr: Option<TaskId>) {
         self.shared.slot(self.cpu()).take_pending();
-        let (mut over, mut idled) = (None, false);
+        let (mut over, mut idled, mut waits_for_threads) = (None, false, false);
         loop {
             if self.shared.is_over() {
                 return;
@@ -267,9 +310,11 @@ impl Worker {
                     let cell = over.take().expect("its poll has just ended");
                     self.shared.ended(task, cell);
                 }
+                Some((task, _)) if waits_for_threads => self.shared.wait_for_threads(task),
                 Some((task, _)) => self.shared.park_blocked(task),
                 None => {}
             }
+            waits_for_threads = false;
             let Some((id, Job { cell, todo })) = next else {
                 idled = self.idle(cpu);
                 (prev, curr) = (Prev::Idle, None);
@@ -278,8 +323,15 @@ impl Worker {
             curr = Some(id);
             self.shared.tell(cpu, || What::Exec { task: id, policy: lock(&cell.asked).policy });
             match todo {
-                Todo::Poll(runnable) => (prev, over) = self.poll(now, cell, runnable),
-                Todo::Resume(worker) => return self.resume(&worker),
+                Todo::Poll(_) if self.shared.must_wait(cpu, &cell) => {
+                    waits_for_threads = true;
+                    prev = Prev::Blocked(Job { cell, todo });
+                }
+                Todo::Poll(runnable) => {
+                    (prev, over) = self.poll(now, cell, runnable);
+                    self.shared.let_in_next(self.cpu());
+                }
+                Todo::Resume(worker) => return self.resume(&cell, &worker),
                 Todo::Nothing => unreachable!("a task that is picked has something to do"),
             }
         }
@@ -308,8 +360,10 @@ impl Worker {
     ) -> (Prev<Job>, Option<Arc<Cell>>) {
         self.graces.store(0, Ordering::Relaxed);
         self.later.store(later::NOTHING, Ordering::Relaxed);
+        self.has_blocked.store(false, Ordering::Relaxed);
         self.polling.store(cell.place.load(Ordering::Relaxed), Ordering::Relaxed);
         self.running.store(true, Ordering::Release);
+        self.bind_for(&cell);
         let slot = self.shared.slot(self.cpu());
         let entered = slot.enter(self.id);
         self.arm(now);
@@ -331,6 +385,10 @@ impl Worker {
             self.come_back();
         }
         self.polling.store(u64::MAX, Ordering::Relaxed);
+        if left.is_none() {
+            cell.note_light(!self.has_blocked.load(Ordering::Relaxed));
+        }
+        self.unbind();
         let guards = self.guards.load(Ordering::Relaxed);
         if guards != 0 {
             self.guards.store(0, Ordering::Relaxed);
@@ -437,53 +495,26 @@ impl Worker {
         self.baton.lay_down();
         // Whoever took the slot may not have put the task away yet. It is queued already if this thread was
         // let go.
-        let mut in_kernel = lock(&self.in_kernel);
-        let task = in_kernel.task.take();
-        in_kernel.is_back = task.is_none();
-        drop(in_kernel);
+        let task = self.in_kernel.come_back();
         task.into_iter().for_each(|task| self.wake_now(task));
         self.wait_to_own();
-        lock(&self.in_kernel).is_back = false;
+        self.in_kernel.owns_again();
         self.want_slot(false);
     }
 
-    /// Waits in the runtime's own code, having laid down the baton, until this worker owns a slot or
-    /// the runtime ends. The baton alone may be a late one, from when it was to be let go.
+    /// Waits in the runtime's own code, having laid down the baton, until this worker owns a slot, retires,
+    /// or the runtime ends.
     fn wait_to_own(&self) {
-        while !self.owns() && !self.shared.is_over() {
-            self.baton.wait();
-            if !self.owns() {
-                self.baton.lay_down();
-            }
-        }
-    }
-
-    /// Runs `section`, which is going to block in the kernel, without the slot, and queues for one
-    /// after it. With the slot, if it cannot be given away.
-    pub(crate) fn blocking<R>(&self, section: impl FnOnce() -> R) -> R {
-        self.set_preempt_count(self.preempt_count.load(Ordering::Relaxed) + 1);
-        let alone = self.preempt_count.load(Ordering::Relaxed) == 1;
-        let given = alone && self.owns() && self.shared.take_slot(self.cpu(), self.id);
-        let is_outermost = !self.deaf.swap(true, Ordering::Relaxed);
-        let _end = Blocking { worker: self, given, is_outermost };
-        if is_outermost {
-            os::signal::listen_to_nothing();
-        }
-        section()
+        self.baton.wait_until(|| self.owns() || self.shared.is_over() || self.retires());
     }
 
     /// The slot was taken from this worker, and its task blocks: it is left here until its thread runs
     /// again, or woken if it does already.
     fn leave_in_kernel(&self, task: TaskOf<Job>) {
-        let mut in_kernel = lock(&self.in_kernel);
-        let runs = in_kernel.is_back || self.wants_slot.load(Ordering::SeqCst);
-        if !runs {
-            in_kernel.task = Some(task);
-            drop(in_kernel);
-            return self.stop_when_it_runs();
+        match self.in_kernel.leave(task) {
+            None => self.stop_when_it_runs(),
+            Some(task) => self.wake_now(task),
         }
-        drop(in_kernel);
-        self.wake_now(task);
     }
 
     fn wake_now(&self, task: TaskOf<Job>) {
@@ -493,27 +524,25 @@ impl Worker {
 
     /// Asks for a slot in the name of this thread, if it waits for one and cannot ask. Calls nothing foreign.
     pub(crate) fn ask_if_it_wants(&self) {
-        // Whoever has not yet put the task away sees then that it is wanted.
-        let mut in_kernel = lock(&self.in_kernel);
-        let task = in_kernel.task.take_if(|_| self.wants_slot.load(Ordering::SeqCst));
-        drop(in_kernel);
+        let task = self.in_kernel.take_if_wanted();
         task.into_iter().for_each(|task| self.shared.wake_quietly(os::thread::now(), task));
     }
 
     /// This thread wants a slot, and somebody has to ask for it; or no more. May be called in a signal
     /// handler.
     fn want_slot(&self, wants: bool) {
-        if self.wants_slot.swap(wants, Ordering::SeqCst) != wants {
+        if self.in_kernel.want_slot(wants) {
             self.shared.keeper.count_wanting(wants);
         }
     }
 
-    /// Gives the slot to a parked worker, which goes on with its task, and becomes a spare.
-    fn resume(&self, worker: &Worker) {
+    /// Gives the slot to a parked worker, which goes on with the task of `cell`, and becomes a spare.
+    fn resume(&self, cell: &Cell, worker: &Worker) {
         let cpu = self.cpu();
         let slot = self.shared.slot(cpu);
         worker.running.store(true, Ordering::Release);
         worker.move_to(cpu);
+        worker.bind_for(cell);
         self.baton.lay_down();
         self.shared.keep_spare(cpu, self.id);
         slot.resume(self.id, worker.id);
@@ -554,7 +583,10 @@ impl Worker {
         if let Some(bed) = slot.fall_asleep() {
             let until = self.shared.machine.next_expiry(cpu);
             self.arm_for_sleep(until);
-            os::futex::wait(&slot.bed, bed, until);
+            match until {
+                Some(_) => os::thread::exactly(|| os::futex::wait(&slot.bed, bed, until)),
+                None => os::futex::wait(&slot.bed, bed, None),
+            }
         }
         slot.leave(self.id).is_some_and(|asked| asked)
     }
@@ -599,11 +631,11 @@ impl Worker {
         let machine = &self.shared.machine;
         let due = machine.next_expiry(self.cpu()).unwrap_or(Time::MAX);
         let armed = Time(self.armed.load(Ordering::Relaxed));
-        let tick = machine.config().tick;
+        let config = machine.config();
         // It may have been set to a moment that is far away, and its timer be gone since.
-        let late = due < armed || armed <= now || armed > now + tick;
+        let late = due < armed || armed <= now || armed > now + config.tick;
         if late {
-            self.set_timer(due.min(now.next_multiple(tick)));
+            self.set_timer(due.min(config.next_tick(self.cpu(), now)));
         }
     }
 
@@ -622,7 +654,8 @@ impl Worker {
     /// now. One who sleeps longer, as a spare may, is woken for nothing, once.
     fn arm_for_sleep(&self, until: Option<Time>) {
         let armed = Time(self.armed.load(Ordering::Relaxed));
-        match until.map(|until| until.next_multiple(self.shared.machine.config().tick)) {
+        let tick_after = |until| self.shared.machine.config().next_tick(self.cpu(), until);
+        match until.map(tick_after) {
             Some(tick) if armed != tick => self.set_timer(tick),
             None if armed > os::thread::now() => {
                 self.set_timer(Time::MAX);
@@ -633,34 +666,8 @@ impl Worker {
     }
 
     fn set_timer(&self, at: Time) {
-        if let Some(Some(timer)) = self.timer.get() {
-            self.armed.store(at.0, Ordering::Relaxed);
-            timer.set_at(at);
-        }
-    }
-}
-
-/// The end of a section that blocks, also if it panics.
-struct Blocking<'a> {
-    worker: &'a Worker,
-    given: bool,
-    /// One in another is as deaf as that, and does not end its deafness.
-    is_outermost: bool,
-}
-
-impl Drop for Blocking<'_> {
-    fn drop(&mut self) {
-        let worker = self.worker;
-        if self.is_outermost {
-            worker.deaf.store(false, Ordering::Relaxed);
-            os::signal::listen_only_to(worker.shared.signal);
-        }
-        if self.given {
-            worker.come_back();
-            worker.arm(os::thread::now());
-            worker.shared.slot(worker.cpu()).enter_all_the_same(worker.id);
-        }
-        worker.end_section();
+        self.armed.store(at.0, Ordering::Relaxed);
+        self.timer.set_at(at);
     }
 }
 

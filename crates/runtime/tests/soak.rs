@@ -10,7 +10,7 @@
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
 
-use common::{ms, spin, threads, under_a_storm, until, workers};
+use common::{cpus_of_two, ms, spin, threads, under_a_storm, until, workers};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use runyard::{
@@ -68,7 +68,8 @@ impl Drop for Alive {
     }
 }
 
-struct Draws(Pcg64Mcg);
+/// What is drawn, for a runtime with so many CPUs.
+struct Draws(Pcg64Mcg, u64);
 
 impl Draws {
     fn below(&mut self, bound: u64) -> u64 {
@@ -77,6 +78,10 @@ impl Draws {
 
     fn micros(&mut self, bound: u64) -> Duration {
         Duration::from_micros(self.below(bound))
+    }
+
+    fn cpu(&mut self) -> usize {
+        self.below(self.1) as usize
     }
 
     fn policy(&mut self) -> Policy {
@@ -94,13 +99,13 @@ impl Draws {
     fn builder(&mut self) -> TaskBuilder {
         let builder = Task::builder().policy(self.policy());
         match self.below(4) {
-            0 => builder.affinity([self.below(2) as usize]),
+            0 => builder.affinity([self.cpu()]),
             _ => builder,
         }
     }
 
     fn fork(&mut self) -> Draws {
-        Draws(Pcg64Mcg::seed_from_u64(self.0.next_u64()))
+        Draws(Pcg64Mcg::seed_from_u64(self.0.next_u64()), self.1)
     }
 }
 
@@ -122,7 +127,7 @@ async fn deeds(world: Arc<World>, mut draws: Draws, depth: u32) {
             7 => put(&world, &mut draws),
             8 => take(&world),
             9 => Task::current().set_policy(draws.policy()),
-            10 => Task::current().set_affinity([draws.below(2) as usize, draws.below(2) as usize]),
+            10 => Task::current().set_affinity([draws.cpu(), draws.cpu()]),
             11 => Task::current().set_group(world.group(&mut draws).as_ref()),
             12 => {
                 let mut counted = world.counted.lock().await;
@@ -288,13 +293,13 @@ fn everything_at_once() {
     }));
     let world = Arc::new(World::default());
     let end = Instant::now() + Duration::from_secs(seconds);
-    let runtime = workers(2);
+    let (runtime, cpus) = (workers(2), cpus_of_two() as u64);
     let soaked = || {
         runtime.block_on(async {
-            let draws = Draws(Pcg64Mcg::seed_from_u64(seed));
+            let draws = Draws(Pcg64Mcg::seed_from_u64(seed), cpus);
             let lives = spawn(soak(world.clone(), draws, end));
             let mut pings = 0;
-            let mut draws = Draws(Pcg64Mcg::seed_from_u64(!seed));
+            let mut draws = Draws(Pcg64Mcg::seed_from_u64(!seed), cpus);
             while Instant::now() < end {
                 regroup(&runtime, &world, &mut draws);
                 pings += spawn(ping_pong(100)).await.unwrap();

@@ -4,7 +4,7 @@
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
 
-use common::{ends, ms, spin, until, workers};
+use common::{cpus_of_two, ends, ms, spin, until, workers};
 use runyard::time::{Elapsed, Interval, MissedTicks, interval, sleep, timeout};
 use runyard::{Feature, Features, Observer, Runtime, Task, spawn, yield_now};
 use runyard_engine::event::{Event, What};
@@ -311,11 +311,12 @@ fn an_interval_follows_its_task_to_another_cpu() {
     ends(|| {
         let (runtime, timers) = Timers::of(2, Features::default());
         let heard = timers.clone();
+        let goes_to = [0, cpus_of_two() - 1, 0];
         runtime.block_on(async {
             let task = Task::builder().affinity([0]).spawn(async move {
                 let mut every = interval(PERIOD);
                 let mut cpus = Vec::new();
-                for cpu in [0, 1, 0] {
+                for cpu in goes_to {
                     Task::current().set_affinity([cpu]);
                     yield_now().await;
                     await_moment(&mut every).await;
@@ -323,7 +324,7 @@ fn an_interval_follows_its_task_to_another_cpu() {
                 }
                 cpus
             });
-            assert_eq!(task.await.unwrap(), [0, 1, 0]);
+            assert_eq!(task.await.unwrap(), goes_to);
         });
     });
 }
@@ -418,12 +419,20 @@ fn a_cpu_that_is_woken_for_another_reason_serves_every_open_window_after_that() 
     });
 }
 
-/// Asks another thread for something when it is first woken, and waits until that is done.
-struct Asks(Mutex<Option<(Sender<()>, Receiver<()>)>>);
+/// Asks another thread for something at the first greedy expiry, in the middle of the walk, and waits until that is
+/// done.
+#[derive(Debug)]
+struct Asks {
+    timers: Arc<Timers>,
+    ask: Mutex<Option<(Sender<()>, Receiver<()>)>>,
+}
 
-impl Wake for Asks {
-    fn wake(self: Arc<Self>) {
-        if let Some((ask, done)) = self.0.lock().unwrap().take() {
+impl Observer for Asks {
+    fn event(&self, event: &Event) {
+        self.timers.event(event);
+        if let What::TimerExpired { greedy: true } = event.what
+            && let Some((ask, done)) = self.ask.lock().unwrap().take()
+        {
             ask.send(()).unwrap();
             done.recv().unwrap();
         }
@@ -434,16 +443,17 @@ impl Wake for Asks {
 fn a_greedy_walk_stops_when_somebody_is_to_run() {
     const WINDOWS: usize = 20;
     ends(|| {
-        let (runtime, timers) = Timers::of(1, Features::default());
         let ((ask, asked), (does, done)) = (channel(), channel());
-        let waker = Waker::from(Arc::new(Asks(Mutex::new(Some((ask, done))))));
+        let timers = Arc::new(Timers::default());
+        let asks = Asks { timers: timers.clone(), ask: Mutex::new(Some((ask, done))) };
+        let runtime = Runtime::builder().workers(1).observer(Arc::new(asks)).build();
         let windows = runtime.spawn(async move {
             let windows = (0..WINDOWS).map(|_| Box::pin(sleep(ms(5)).slack(2 * HOUR)));
             let mut windows: Vec<_> = windows.collect();
             // Hides them from the regular walk.
             drop(spawn(sleep(HOUR).slack(Duration::ZERO)));
             for window in &mut windows {
-                assert!(window.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+                assert!(window.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
             }
             sleep(ms(50)).slack(Duration::ZERO).await;
             windows

@@ -6,7 +6,7 @@ use crate::sync::lock;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::run_queue::Expired;
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::timer::{TimerId, Token, Walk, Window};
+use runyard_engine::timer::{Lack, TimerId, TimerRoom, Token, Walk, Window};
 
 impl<W: Controlled> Machine<W> {
     /// Takes the next thing whose time has come on `cpu`, doing the scheduler's part of it: call
@@ -61,6 +61,30 @@ impl<W: Controlled> Machine<W> {
     /// Arms a timer on `cpu` that expires in each `period` until it is cancelled.
     pub fn arm_periodic(&self, cpu: CpuId, window: Window, period: Nanos, token: Token) -> TimerId {
         self.with_timers(cpu, |rq| rq.timers().arm_periodic(window, period, token))
+    }
+
+    /// Arms a timer on `cpu` that expires once or in each `period`, if there is room for it.
+    ///
+    /// # Errors
+    /// If there is none: nothing is allocated.
+    pub fn arm_in_room(
+        &self,
+        cpu: CpuId,
+        window: Window,
+        period: Option<Nanos>,
+        token: Token,
+    ) -> Result<TimerId, Lack> {
+        self.with_timers(cpu, |rq| match (rq.timers().lacks(window), period) {
+            (Some(lack), _) => Err(lack),
+            (None, None) => Ok(rq.timers().arm(window, token)),
+            (None, Some(period)) => Ok(rq.timers().arm_periodic(window, period, token)),
+        })
+    }
+
+    /// Makes room on `cpu` for timers with such a window, with memory that was taken before; the old memory is
+    /// left in `room`.
+    pub fn reserve_timers_in(&self, cpu: CpuId, window: Window, room: &mut TimerRoom) {
+        self.with_timers(cpu, |rq| rq.timers().reserve_in(window, room));
     }
 
     /// Changes the window of a timer of `cpu`; `false` if it was taken before.

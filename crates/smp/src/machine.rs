@@ -35,7 +35,7 @@ use runyard_engine::balance::Domain;
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
-use runyard_engine::run_queue::{Importance, Resched, RunQueue};
+use runyard_engine::run_queue::{Importance, Resched, Room, RunQueue};
 use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::Time;
 use runyard_engine::topology::Level;
@@ -163,6 +163,18 @@ impl<W: Controlled> Machine<W> {
         for cpu in &self.cpus {
             lock(&cpu.queue).rq.reserve(len);
         }
+    }
+
+    /// Memory with which there is room on one CPU for `len` tasks and group queues.
+    #[must_use]
+    pub fn room(&self, len: usize) -> Room<W> {
+        Room::new(len, self.has(Feature::Eevdf))
+    }
+
+    /// As [`Machine::reserve`] on one CPU, with memory that was taken before, without a lock; the old memory
+    /// is left in `room`.
+    pub fn reserve_in(&self, cpu: CpuId, room: &mut Room<W>) {
+        lock(&self.cpus[cpu.index()].queue).rq.reserve_in(room);
     }
 
     /// Calls `ask` with the run queue of `cpu`.

@@ -151,17 +151,16 @@ impl<W: Controlled> Machine<W> {
     /// Whether somebody waits for `cpu`, as far as is known without its lock.
     #[must_use]
     pub fn is_wanted(&self, cpu: CpuId) -> bool {
-        self.hints.overloaded.contains(cpu) || self.hints.pushable.contains(cpu)
+        let seen = self.hints.counts(cpu);
+        seen.nr_fair + seen.nr_rt > 1
     }
 
     /// An idle CPU that could take somebody from `cpu`, as far as is known without locks.
     #[must_use]
     pub fn idle_cpu_for(&self, cpu: CpuId) -> Option<CpuId> {
-        self.hints
-            .idle
-            .ring(&self.all, 0..self.cpus.len(), cpu)
-            .next()
-            .filter(|_| self.is_wanted(cpu))
+        let hints = &self.hints;
+        let gives = hints.overloaded.contains(cpu) || hints.pushable.contains(cpu);
+        hints.idle.ring(&self.all, 0..self.cpus.len(), cpu).next().filter(|_| gives)
     }
 
     /// Where a woken task goes, or one that may not stay where it is.

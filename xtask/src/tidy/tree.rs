@@ -11,7 +11,8 @@ use std::process::Command;
 use crate::workspace::Outcome;
 
 /// What is no source, by its path; `.gitignore` names the same.
-const OUTPUTS: &[&str] = &[".git", "target", "fuzz/target", "fuzz/corpus", "fuzz/artifacts"];
+const OUTPUTS: &[&str] =
+    &[".git", "target", "fuzz/target", "fuzz/corpus", "fuzz/artifacts", "siege/target"];
 
 /// One file.
 #[derive(Clone, Debug)]

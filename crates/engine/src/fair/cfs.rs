@@ -19,7 +19,7 @@
 use crate::attr::{LatencyNice, Policy, Weight};
 use crate::config::Config;
 use crate::ensure::ensure;
-use crate::fair::entity::{Ask, Entity, Lag, Now, QueueId, Standing};
+use crate::fair::entity::{Ask, ByQueue, Entity, Lag, Now, QueueId, Standing};
 use crate::fair::order::QueueOrder;
 use crate::fair::tree::{Member, Tree};
 use crate::features::Feature;
@@ -44,10 +44,7 @@ enum Margin {
 /// What CFS keeps beside the tree.
 #[derive(Debug, Default)]
 pub(crate) struct Cfs {
-    /// CPU time of each entity since it was picked last.
-    ran: Vec<u64>,
-    /// By queue.
-    turns: Vec<Turns>,
+    turns: ByQueue<Turns>,
 }
 
 /// How a queue is just to the first of its members beside sensitive ones.
@@ -60,9 +57,8 @@ struct Turns {
 }
 
 impl QueueOrder for Cfs {
-    fn grow(&mut self, entities: usize, queues: usize) {
-        self.ran.resize(entities.max(self.ran.len()), 0);
-        self.turns.resize(queues.max(self.turns.len()), Turns::default());
+    fn grow(&mut self, _: usize, queues: usize) {
+        self.turns.grow(queues, Turns::default);
     }
 
     #[inline]
@@ -71,7 +67,7 @@ impl QueueOrder for Cfs {
     /// As one that slept long.
     fn found(&mut self, tree: &mut Tree, now: Now, at: Index) -> Standing {
         let Entity { parent, own, idle, .. } = *tree.entity(at);
-        self.turns[own.index()] = Turns::default();
+        self.turns[own] = Turns::default();
         let vruntime = credited(tree, now, parent, idle);
         tree.entity_mut(at).vruntime = vruntime;
         let lag = Lag::Asleep { vruntime, queue: tree.name(parent), lead: 0, since: now.clock };
@@ -82,17 +78,17 @@ impl QueueOrder for Cfs {
         let Member { queue, at } = member;
         let vruntime = place(tree, now, member, &standing.lag);
         tree.admit(queue, at, vruntime);
-        self.ran[at as usize] = standing.ran;
+        tree.entity_mut(at).ran = standing.ran;
         let woken = matches!(standing.lag, Lag::Asleep { .. });
-        self.insert(tree, now, member, woken);
+        insert(tree, now, member, woken);
     }
 
     fn detach(&mut self, tree: &mut Tree, now: Now, member: Member, asleep: bool) -> Standing {
         let Member { queue, at } = member;
-        let Entity { vruntime, latency_nice, .. } = *tree.entity(at);
+        let Entity { vruntime, ran, latency_nice, .. } = *tree.entity(at);
         let lead = vruntime.diff(tree.queue(queue).clock);
         tree.dismiss(queue, at);
-        let turns = &mut self.turns[queue.index()];
+        let turns = &mut self.turns[queue];
         let rest = tree.queue_mut(queue);
         if rest.nr == 0 {
             *turns = Turns::default();
@@ -111,7 +107,7 @@ impl QueueOrder for Cfs {
             false => Lag::Moving { lead },
         };
         advance_clock(tree, queue);
-        Standing { lag, ran: self.ran[at as usize], due: 0 }
+        Standing { lag, ran, due: 0 }
     }
 
     #[inline]
@@ -119,15 +115,15 @@ impl QueueOrder for Cfs {
         let Member { queue, at } = member;
         let entity = tree.entity_mut(at);
         entity.vruntime = entity.vruntime.after(entity.virtual_span(span.0));
+        entity.ran += span.0;
         let vruntime = entity.vruntime;
-        self.ran[at as usize] += span.0;
         tree.queue_mut(queue).clock = clock_beside(tree, queue, Some(vruntime));
     }
 
     #[inline]
     fn put_back(&mut self, tree: &mut Tree, now: Now, member: Member) {
         tree.queue_mut(member.queue).curr = None;
-        self.insert(tree, now, member, false);
+        insert(tree, now, member, false);
     }
 
     #[inline]
@@ -135,7 +131,7 @@ impl QueueOrder for Cfs {
         let Member { queue, at } = member;
         tree.remove(queue, at);
         tree.queue_mut(queue).curr = Some(at);
-        self.ran[at as usize] = 0;
+        tree.entity_mut(at).ran = 0;
     }
 
     /// The first, unless it yielded, or a sensitive one that it would not preempt
@@ -148,7 +144,7 @@ impl QueueOrder for Cfs {
             true => instead_of(tree, now, id, first),
             false => first,
         };
-        let Turns { passed_over, owed } = self.turns[id.index()];
+        let Turns { passed_over, owed } = self.turns[id];
         if (passed_over, owed, queue.waiting.urgent.first()) == (None, None, None) {
             return chosen;
         }
@@ -159,10 +155,10 @@ impl QueueOrder for Cfs {
     /// and ran for long enough: nobody is passed over then.
     fn turn_is_over(&mut self, tree: &Tree, now: Now, member: Member) -> bool {
         let Member { queue, at } = member;
-        let ran = self.ran[at as usize];
+        let ran = tree.entity(at).ran;
         let served = tree.entity(at).latency_nice >= LatencyNice::ZERO
             && ran >= now.config.min_granularity.0;
-        let turns = &mut self.turns[queue.index()];
+        let turns = &mut self.turns[queue];
         if served && turns.passed_over.is_some() {
             turns.passed_over = None;
         }
@@ -174,13 +170,13 @@ impl QueueOrder for Cfs {
     /// [exhausted](crate::fair::tree::Queue::exhausted_until).
     fn preempts(&mut self, tree: &mut Tree, now: Now, curr: Index, woken: Index) -> bool {
         let (entity, least) = (tree.entity(curr), now.config.min_granularity.0);
-        let owed = self.turns[entity.parent.index()].owed == Some(curr);
+        let owed = self.turns[entity.parent].owed == Some(curr);
         let preempts = match margin(now, entity, tree.entity(woken)) {
             Margin::Preempts => true,
             Margin::Tie => !entity.is_task() && now.clock < tree.queue(entity.own).exhausted_until,
             Margin::Stays => false,
         };
-        preempts && !(owed && self.ran[curr as usize] < least)
+        preempts && !(owed && entity.ran < least)
     }
 
     fn end_turn(&mut self, _: &Tree, _: Index) {}
@@ -200,7 +196,7 @@ impl QueueOrder for Cfs {
         }
         tree.entity_mut(at).latency_nice = ask.latency_nice;
         if waits {
-            self.insert(tree, now, Member { queue, at }, was_urgent);
+            insert(tree, now, Member { queue, at }, was_urgent);
         }
     }
 
@@ -261,18 +257,6 @@ impl QueueOrder for Cfs {
 }
 
 impl Cfs {
-    /// Puts an entity among those that wait. A sensitive one goes first after a wake-up, and again if it
-    /// had not a first `min_granularity` then: not in whatever it does later.
-    #[inline(always)]
-    fn insert(&self, tree: &mut Tree, now: Now, member: Member, woken: bool) {
-        let Member { queue, at } = member;
-        let Entity { vruntime, latency_nice, .. } = *tree.entity(at);
-        tree.insert(queue, at, vruntime);
-        if latency_nice < LatencyNice::ZERO {
-            self.insert_sensitive(tree, now, member, woken);
-        }
-    }
-
     /// The first of a queue without the sensitive ones, or one of those that goes before it, if the first
     /// was not passed over for such for too long.
     #[inline(never)]
@@ -283,13 +267,13 @@ impl Cfs {
         (id, chosen): (QueueId, Index),
         yielded: Option<Index>,
     ) -> Index {
-        let since = self.turns[id.index()].passed_over;
+        let since = self.turns[id].passed_over;
         let overdue = since.is_some_and(|since| now.clock.since(since) >= now.config.latency);
         let goes_first = |at: &Index| !overdue && goes_before(tree, now, (*at, chosen), yielded);
         let sensitive = tree.queue(id).waiting.urgent.first().filter(goes_first);
         // One that is both sensitive and first takes nothing from others, and ends nothing.
         let is_sensitive = tree.heaps.is_urgent(chosen);
-        let turns = &mut self.turns[id.index()];
+        let turns = &mut self.turns[id];
         // Until it has had its turn: a sliver now and then, where none of them waits, is none.
         turns.passed_over = match sensitive {
             Some(_) => since.or(Some(now.clock)),
@@ -299,18 +283,9 @@ impl Cfs {
         sensitive.unwrap_or(chosen)
     }
 
-    #[cold]
-    fn insert_sensitive(&self, tree: &mut Tree, now: Now, member: Member, woken: bool) {
-        let Member { queue, at } = member;
-        let first = woken || self.ran[at as usize] < now.config.min_granularity.0;
-        if first && now.config.features.has(Feature::LatencyNice) {
-            tree.insert_urgent(queue, at, sensitive_key(now, tree.entity(at)));
-        }
-    }
-
     /// Whether the tick ends the turn of a running entity that has competitors.
     fn is_over(&self, tree: &Tree, now: Now, member: Member) -> bool {
-        let ran = self.ran[member.at as usize];
+        let ran = tree.entity(member.at).ran;
         let slice = slice(tree, now, member, Counted::Queued);
         let some = ran >= now.config.min_granularity.0;
         ran > slice || some && self.is_too_far_ahead(tree, now, member, slice)
@@ -324,7 +299,7 @@ impl Cfs {
         let (entity, queue) = (tree.entity(at), tree.queue(id));
         let Some(first) = queue.waiting.all.first() else { return false };
         // One that came while nobody was to preempt it.
-        let owed = self.turns[id.index()].owed == Some(at);
+        let owed = self.turns[id].owed == Some(at);
         let refused = queue.waiting.urgent.first().filter(|_| owed);
         if refused.is_some_and(|sensitive| goes_before(tree, now, (sensitive, at), None)) {
             return true;
@@ -336,6 +311,27 @@ impl Cfs {
         }
         ahead >= relative_offset(now, entity, first)
             && ahead > slice.cast_signed().min(now.config.latency_max())
+    }
+}
+
+/// Puts an entity among those that wait. A sensitive one goes first after a wake-up, and again if it
+/// had not a first `min_granularity` then: not in whatever it does later.
+#[inline(always)]
+fn insert(tree: &mut Tree, now: Now, member: Member, woken: bool) {
+    let Member { queue, at } = member;
+    let Entity { vruntime, latency_nice, .. } = *tree.entity(at);
+    tree.insert(queue, at, vruntime);
+    if latency_nice < LatencyNice::ZERO {
+        insert_sensitive(tree, now, member, woken);
+    }
+}
+
+#[cold]
+fn insert_sensitive(tree: &mut Tree, now: Now, member: Member, woken: bool) {
+    let Member { queue, at } = member;
+    let first = woken || tree.entity(at).ran < now.config.min_granularity.0;
+    if first && now.config.features.has(Feature::LatencyNice) {
+        tree.insert_urgent(queue, at, sensitive_key(now, tree.entity(at)));
     }
 }
 

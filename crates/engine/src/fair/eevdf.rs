@@ -22,10 +22,11 @@
 use crate::attr::Weight;
 use crate::config::Config;
 use crate::ensure::ensure;
-use crate::fair::entity::{Ask, Entity, Lag, Now, QueueId, Standing};
+use crate::fair::entity::{Ask, ByQueue, Entity, Lag, Now, QueueId, Standing};
 use crate::fair::order::QueueOrder;
 use crate::fair::tree::{Member, Queue, Tree};
 use crate::store::heap::Index;
+use crate::store::move_into;
 use crate::time::{Nanos, VTime};
 use std::fmt::Display;
 
@@ -35,7 +36,7 @@ pub(crate) struct Eevdf {
     /// By entity.
     turns: Vec<Turn>,
     /// By queue.
-    averages: Vec<Average>,
+    averages: ByQueue<Average>,
 }
 
 /// What an entity asked for.
@@ -60,10 +61,19 @@ pub(crate) struct Average {
     resumes: Option<Index>,
 }
 
+impl Eevdf {
+    /// Makes room for as many entities as another has room for, of which the memory is used. Allocates nothing.
+    pub(crate) fn grow_into(&mut self, room: &mut Eevdf) {
+        let len = room.turns.len();
+        move_into(&mut self.turns, &mut room.turns);
+        self.turns.resize(len.max(self.turns.len()), Turn::default());
+    }
+}
+
 impl QueueOrder for Eevdf {
     fn grow(&mut self, entities: usize, queues: usize) {
         self.turns.resize(entities.max(self.turns.len()), Turn::default());
-        self.averages.resize(queues.max(self.averages.len()), Average::default());
+        self.averages.grow(queues, Average::default);
     }
 
     fn heed(&mut self, at: Index, ask: Ask, config: &Config) {
@@ -72,7 +82,7 @@ impl QueueOrder for Eevdf {
     }
 
     fn found(&mut self, tree: &mut Tree, _: Now, at: Index) -> Standing {
-        self.averages[tree.entity(at).own.index()] = Average::default();
+        self.averages[tree.entity(at).own] = Average::default();
         Standing::new(0)
     }
 
@@ -117,7 +127,7 @@ impl QueueOrder for Eevdf {
             turn.deadline = entity.vruntime.after(entity.virtual_span(turn.slice));
         }
         let weight = entity.weight;
-        let average = &mut self.averages[queue.index()];
+        let average = &mut self.averages[queue];
         average.ahead += i128::from(weight) * i128::from(virtual_span);
         average.look(tree.queue_mut(queue));
     }
@@ -127,7 +137,7 @@ impl QueueOrder for Eevdf {
         let Member { queue, at } = member;
         tree.queue_mut(queue).curr = None;
         if tree.entity(at).vruntime < self.turns[at as usize].ends {
-            self.averages[queue.index()].resumes = Some(at);
+            self.averages[queue].resumes = Some(at);
         }
         self.insert(tree, member);
     }
@@ -138,7 +148,7 @@ impl QueueOrder for Eevdf {
         let Member { queue, at } = member;
         tree.remove(queue, at);
         tree.queue_mut(queue).curr = Some(at);
-        self.averages[queue.index()].resumes = None;
+        self.averages[queue].resumes = None;
         let entity = tree.entity(at);
         let turn = &mut self.turns[at as usize];
         turn.ends = turn.deadline.min(entity.vruntime.after(entity.virtual_span(turn.slice)));
@@ -148,7 +158,7 @@ impl QueueOrder for Eevdf {
     /// (`pick_eevdf`).
     #[inline]
     fn choose(&mut self, tree: &mut Tree, _: Now, id: QueueId, _: Option<Index>) -> Index {
-        let average = &self.averages[id.index()];
+        let average = &self.averages[id];
         let resumes = average
             .resumes
             .filter(|&at| average.is_eligible(tree.queue(id), tree.entity(at).vruntime));
@@ -166,7 +176,7 @@ impl QueueOrder for Eevdf {
     fn preempts(&mut self, tree: &mut Tree, _: Now, curr: Index, woken: Index) -> bool {
         let id = tree.entity(curr).parent;
         let running = tree.entity(curr);
-        let stands = self.averages[id.index()].is_eligible(tree.queue(id), running.vruntime);
+        let stands = self.averages[id].is_eligible(tree.queue(id), running.vruntime);
         let (turn, arriving) = (self.turns[curr as usize], self.turns[woken as usize]);
         let shorter = arriving.slice < turn.slice;
         let beats = !stands || arriving.deadline < turn.deadline;
@@ -256,7 +266,7 @@ impl QueueOrder for Eevdf {
     }
 
     fn check(&self, tree: &Tree, _: Now, id: QueueId, picture: &dyn Display) {
-        let (queue, average) = (tree.queue(id), &self.averages[id.index()]);
+        let (queue, average) = (tree.queue(id), &self.averages[id]);
         let (mut ahead, mut longest) = (0, 0);
         let mut count = |at: Index| {
             let Entity { weight, vruntime, .. } = *tree.entity(at);
@@ -312,7 +322,7 @@ impl Eevdf {
     /// How the members of a queue stand, for tests.
     #[cfg(test)]
     pub(crate) fn average(&self, id: QueueId) -> Average {
-        self.averages[id.index()]
+        self.averages[id]
     }
 
     /// Where a newcomer starts, and what its first deadline is (`place_entity`).
@@ -327,7 +337,7 @@ impl Eevdf {
         let entity = *tree.entity(at);
         let slice = entity.virtual_span(self.turns[at as usize].slice);
         let queue = tree.queue_mut(id);
-        self.averages[id.index()].look(queue);
+        self.averages[id].look(queue);
         let (clock, load) = (queue.clock, i128::from(queue.load));
         let lead = match standing.lag {
             Lag::New { .. } => 0,
@@ -357,7 +367,7 @@ impl Eevdf {
     /// it is owed no more, than the longest slice and a tick (`entity_lag`).
     fn lead(&mut self, tree: &mut Tree, now: Now, member: Member) -> i64 {
         let Member { queue: id, at } = member;
-        let average = &mut self.averages[id.index()];
+        let average = &mut self.averages[id];
         let queue = tree.queue_mut(id);
         average.look(queue);
         let clock = queue.clock;
@@ -369,19 +379,19 @@ impl Eevdf {
     }
 
     fn join(&mut self, tree: &Tree, member: Member) {
-        self.averages[member.queue.index()].ahead += ahead(tree, member);
+        self.averages[member.queue].ahead += ahead(tree, member);
         self.heed_slice(member);
     }
 
     /// The bound of lags follows what an entity asks for.
     fn heed_slice(&mut self, member: Member) {
         let slice = self.turns[member.at as usize].slice;
-        let average = &mut self.averages[member.queue.index()];
+        let average = &mut self.averages[member.queue];
         average.longest_slice = average.longest_slice.max(slice);
     }
 
     fn part(&mut self, tree: &Tree, member: Member) {
-        let average = &mut self.averages[member.queue.index()];
+        let average = &mut self.averages[member.queue];
         average.ahead -= ahead(tree, member);
         if tree.queue(member.queue).nr == 0 {
             average.longest_slice = 0;
@@ -390,7 +400,7 @@ impl Eevdf {
 
     /// The eligible one with the earliest deadline among those that wait.
     fn first_eligible(&mut self, tree: &mut Tree, id: QueueId) -> Option<Index> {
-        let average = self.averages[id.index()];
+        let average = self.averages[id];
         let is_due = |tree: &Tree, at: &Index| {
             average.is_eligible(tree.queue(id), tree.entity(*at).vruntime)
         };
@@ -413,7 +423,7 @@ impl Eevdf {
     fn insert(&mut self, tree: &mut Tree, member: Member) {
         let Member { queue: id, at } = member;
         let vruntime = tree.entity(at).vruntime;
-        if self.averages[id.index()].is_eligible(tree.queue(id), vruntime) {
+        if self.averages[id].is_eligible(tree.queue(id), vruntime) {
             tree.insert_urgent(id, at, self.turns[at as usize].deadline);
         } else {
             tree.insert(id, at, vruntime);
@@ -422,7 +432,7 @@ impl Eevdf {
 
     fn remove(&mut self, tree: &mut Tree, member: Member) {
         let Member { queue, at } = member;
-        let average = &mut self.averages[queue.index()];
+        let average = &mut self.averages[queue];
         average.resumes = average.resumes.filter(|&resumes| resumes != at);
         tree.remove(queue, at);
     }

@@ -4,6 +4,7 @@ use crate::attr::{LatencyNice, Slice, Weight};
 use crate::config::Config;
 use crate::cpu::CpuId;
 use crate::time::{Time, VTime};
+use std::ops::{Index, IndexMut};
 
 /// The instant of a call and the numbers that it goes by.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,57 @@ impl QueueId {
     }
 }
 
+/// One value for each queue of a CPU. The value of the root's queue is held in place, not behind a
+/// pointer: most tasks are members of no other queue.
+#[derive(Debug, Default)]
+pub(crate) struct ByQueue<T> {
+    root: T,
+    groups: Vec<T>,
+}
+
+impl<T> ByQueue<T> {
+    pub(crate) fn new(root: T) -> ByQueue<T> {
+        ByQueue { root, groups: Vec::new() }
+    }
+
+    /// For how many queues there is a value.
+    pub(crate) fn len(&self) -> usize {
+        1 + self.groups.len()
+    }
+
+    /// Adds the value of the next queue. Allocates.
+    pub(crate) fn push(&mut self, it: T) {
+        self.groups.push(it);
+    }
+
+    /// Makes room for the first `queues` of them. Allocates.
+    pub(crate) fn grow(&mut self, queues: usize, it: impl FnMut() -> T) {
+        self.groups.resize_with(queues.saturating_sub(1).max(self.groups.len()), it);
+    }
+}
+
+impl<T> Index<QueueId> for ByQueue<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, id: QueueId) -> &T {
+        match id {
+            QueueId::ROOT => &self.root,
+            QueueId(nth) => &self.groups[nth as usize - 1],
+        }
+    }
+}
+
+impl<T> IndexMut<QueueId> for ByQueue<T> {
+    #[inline]
+    fn index_mut(&mut self, id: QueueId) -> &mut T {
+        match id {
+            QueueId::ROOT => &mut self.root,
+            QueueId(nth) => &mut self.groups[nth as usize - 1],
+        }
+    }
+}
+
 /// What a task asks for, or what its group was given.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
@@ -57,6 +109,8 @@ pub(crate) struct Ask {
 pub(crate) struct Entity {
     /// CPU time that it had, divided by its weight. Of a task it has a meaning only in a queue.
     pub(crate) vruntime: VTime,
+    /// CPU time since it was picked last (CFS).
+    pub(crate) ran: u64,
     pub(crate) weight: u32,
     /// The queue that it competes in.
     pub(crate) parent: QueueId,
@@ -71,6 +125,7 @@ impl Entity {
     /// Nobody is here.
     pub(crate) const NONE: Entity = Entity {
         vruntime: VTime(0),
+        ran: 0,
         weight: 0,
         parent: QueueId::ROOT,
         own: QueueId::ROOT,

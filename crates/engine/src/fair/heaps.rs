@@ -39,6 +39,12 @@ impl Heaps {
         self.urgent.grow(len);
     }
 
+    /// As [`Heaps::grow`], to the room of others, of which the memory is used. Allocates nothing.
+    pub(crate) fn grow_into(&mut self, room: &mut Heaps) {
+        self.all.grow_into(&mut room.all);
+        self.urgent.grow_into(&mut room.urgent);
+    }
+
     #[inline]
     pub(crate) fn insert(&mut self, queue: &mut Waiting, at: Index, key: VTime) {
         let key = self.keyed(key);

@@ -141,6 +141,15 @@ impl Fair {
         self.group_queues.reserve(groups.saturating_sub(self.group_queues.len()));
     }
 
+    /// Makes room for as many indices as another has room for, of which the memory is used. Allocates nothing.
+    pub(crate) fn grow_into(&mut self, room: &mut Fair) {
+        self.tree.grow_into(&mut room.tree);
+        self.lists.links.grow_into(&mut room.lists.links);
+        if let (Order::Eevdf(order), Order::Eevdf(room)) = (&mut self.order, &mut room.order) {
+            order.grow_into(room);
+        }
+    }
+
     /// The queue of the root: what all fair tasks of the CPU come to.
     #[inline]
     pub(crate) fn root(&self) -> &Queue {

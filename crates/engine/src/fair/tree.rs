@@ -8,22 +8,27 @@
 
 use crate::attr::GroupId;
 use crate::cpu::CpuId;
-use crate::fair::entity::{Entity, QueueId, QueueName, Standing};
+use crate::fair::entity::{ByQueue, Entity, QueueId, QueueName, Standing};
 use crate::fair::heaps::{Heaps, Waiting};
 use crate::store::heap::Index;
+use crate::store::move_into;
 use crate::time::{Time, VTime};
 
 /// The queue of the root or of a group on one CPU.
+///
+/// A large simulated machine does not fit into a cache, so the fields that a switch among tasks of the
+/// root touches are side by side.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Queue {
-    pub(crate) waiting: Waiting,
-    /// Its member that runs, or is above the task that runs. It is in neither heap.
-    pub(crate) curr: Option<Index>,
     /// The virtual clock: in CFS that of the member that had least, never running back
     /// (`min_vruntime`); in EEVDF the average as of the last look.
     pub(crate) clock: VTime,
     /// The sum of the members' weights.
     pub(crate) load: u64,
+    pub(crate) waiting: Waiting,
+    /// Its member that runs, or is above the task that runs. It is in neither heap.
+    pub(crate) curr: Option<Index>,
     /// Members, `curr` included.
     pub(crate) nr: u32,
     /// Tasks in the queue and in all queues below it.
@@ -31,22 +36,22 @@ pub(crate) struct Queue {
     /// Those of them that are SCHED_IDLE, or in a queue below it whose group counts as that
     /// (`counts_as_idle`): what the queue's own group is says nothing here (`idle_h_nr_running`).
     pub(crate) nr_idle_tasks: u32,
-    epoch: u32,
     /// The entity that stands for it in the parent's queue; `None` for the root's.
     pub(crate) entity: Option<Index>,
-    pub(crate) group: GroupId,
+    epoch: u32,
+    /// It is out of its parent's queue with all that it counts for.
+    pub(crate) throttled: bool,
     /// To those above it all its tasks count as SCHED_IDLE ones
     /// ([`Groups::counts_as_idle`](crate::group::Groups::counts_as_idle)).
     pub(crate) counts_as_idle: bool,
-    /// Where its entity stands while that is in no queue.
-    pub(crate) standing: Standing,
+    pub(crate) group: GroupId,
     /// What this CPU adds to the group's load.
     pub(crate) contribution: u64,
-    /// It is out of its parent's queue with all that it counts for.
-    pub(crate) throttled: bool,
     /// Until then its group has more work than budget, so how much of it gets done does not depend on
     /// when it runs.
     pub(crate) exhausted_until: Time,
+    /// Where its entity stands while that is in no queue.
+    pub(crate) standing: Standing,
     /// Queues of this CPU whose parent this is, empty ones included.
     pub(crate) children: u32,
 }
@@ -123,8 +128,7 @@ pub(crate) struct Tree {
     cpu: CpuId,
     /// By index, as everywhere in the run queue; [`Entity::NONE`] or stale where none is.
     entities: Vec<Entity>,
-    /// By [`QueueId`]; the root's is the first.
-    queues: Vec<Queue>,
+    queues: ByQueue<Queue>,
     /// Queues that no group has.
     free: Vec<QueueId>,
     pub(crate) heaps: Heaps,
@@ -136,7 +140,7 @@ impl Tree {
         Tree {
             cpu,
             entities: Vec::new(),
-            queues: vec![Queue::new(GroupId::ROOT, 0)],
+            queues: ByQueue::new(Queue::new(GroupId::ROOT, 0)),
             free: Vec::new(),
             heaps: Heaps::new(),
             epochs: 0,
@@ -154,6 +158,14 @@ impl Tree {
         }
     }
 
+    /// Makes room for as many entities as another has room for, of which the memory is used. Allocates nothing.
+    pub(crate) fn grow_into(&mut self, room: &mut Tree) {
+        let len = room.entities.len();
+        move_into(&mut self.entities, &mut room.entities);
+        self.entities.resize(len.max(self.entities.len()), Entity::NONE);
+        self.heaps.grow_into(&mut room.heaps);
+    }
+
     /// How many queues there is room for.
     pub(crate) fn nr_queues(&self) -> usize {
         self.queues.len()
@@ -168,7 +180,7 @@ impl Tree {
         self.epochs += 1;
         self.queue_mut(entity.parent).children += 1;
         let queue = Queue { entity: Some(at), ..Queue::new(group, self.epochs) };
-        self.queues[id.index()] = queue;
+        self.queues[id] = queue;
         self.entities[at as usize] = Entity { own: id, ..entity };
         id
     }
@@ -199,20 +211,20 @@ impl Tree {
 
     #[inline]
     pub(crate) fn queue(&self, id: QueueId) -> &Queue {
-        &self.queues[id.index()]
+        &self.queues[id]
     }
 
     #[inline]
     pub(crate) fn queue_mut(&mut self, id: QueueId) -> &mut Queue {
-        &mut self.queues[id.index()]
+        &mut self.queues[id]
     }
 
     pub(crate) fn root(&self) -> &Queue {
-        &self.queues[0]
+        &self.queues[QueueId::ROOT]
     }
 
     pub(crate) fn root_mut(&mut self) -> &mut Queue {
-        &mut self.queues[0]
+        &mut self.queues[QueueId::ROOT]
     }
 
     /// The queue that an entity competes in.
@@ -312,20 +324,20 @@ impl Tree {
 
     #[inline]
     pub(crate) fn insert(&mut self, id: QueueId, at: Index, key: VTime) {
-        self.heaps.insert(&mut self.queues[id.index()].waiting, at, key);
+        self.heaps.insert(&mut self.queues[id].waiting, at, key);
     }
 
     pub(crate) fn insert_urgent(&mut self, id: QueueId, at: Index, key: VTime) {
-        self.heaps.insert_urgent(&mut self.queues[id.index()].waiting, at, key);
+        self.heaps.insert_urgent(&mut self.queues[id].waiting, at, key);
     }
 
     #[inline]
     pub(crate) fn remove(&mut self, id: QueueId, at: Index) {
-        self.heaps.remove(&mut self.queues[id.index()].waiting, at);
+        self.heaps.remove(&mut self.queues[id].waiting, at);
     }
 
     pub(crate) fn remove_urgent(&mut self, id: QueueId, at: Index) {
-        self.heaps.remove_urgent(&mut self.queues[id.index()].waiting, at);
+        self.heaps.remove_urgent(&mut self.queues[id].waiting, at);
     }
 
     /// What an entity of the root's queue adds to what the idle class weighs there.

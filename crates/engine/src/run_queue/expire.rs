@@ -97,7 +97,7 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     fn tick(&mut self) {
         let curr = self.curr.expect("an idle CPU has no tick");
-        self.tick_at = Some(self.clock.next_multiple(self.config.tick));
+        self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));
         if self.task(curr).rt_prio().is_some() {
             self.tick_rt(curr);
         } else {

@@ -14,9 +14,12 @@ mod check;
 mod expire;
 mod give;
 mod load;
+mod room;
 #[cfg(test)]
 mod tests;
 mod throttle;
+
+pub use room::Room;
 
 pub use change::Changed;
 pub use expire::Expired;
@@ -282,7 +285,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.advance(now);
         task.cpu = self.cpu;
         if self.config.tickless && self.nr_running() == 1 && self.curr.is_some() {
-            self.tick_at = Some(self.clock.next_multiple(self.config.tick));
+            self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));
         }
         let at = self.add_place(Place::Task(task));
         self.enqueue(at, End::Tail);
@@ -537,7 +540,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.rt.set_curr(self.rt_task(at), self.clock, &self.config);
         }
         if self.tick_at.is_none() {
-            self.tick_at = Some(self.clock.next_multiple(self.config.tick));
+            self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));
         }
         next
     }

@@ -13,6 +13,8 @@
 //! Invariants ([`Forest::check`]): a node is in at most one heap; no child orders before its
 //! parent; `rank` is one more than the right child's and the left child's is not smaller.
 
+use crate::store::move_into;
+
 /// The place of a node in the forest's array; the same number names the member everywhere.
 pub(crate) type Index = u32;
 
@@ -62,6 +64,13 @@ impl<K: Ord + Copy + Default> Forest<K> {
     pub(crate) fn grow(&mut self, len: usize) {
         let free = Node { key: K::default(), parent: NIL, left: NIL, right: NIL, rank: 0 };
         self.nodes.resize(len.max(self.nodes.len()), free);
+    }
+
+    /// As [`Forest::grow`], to the room of another, of which the memory is used. Allocates nothing.
+    pub(crate) fn grow_into(&mut self, room: &mut Forest<K>) {
+        let len = room.nodes.len();
+        move_into(&mut self.nodes, &mut room.nodes);
+        self.grow(len);
     }
 
     pub(crate) fn contains(&self, at: Index) -> bool {

@@ -10,6 +10,7 @@
 
 use crate::attr::RtPrio;
 use crate::store::heap::Index;
+use crate::store::move_into;
 
 const NIL: Index = Index::MAX;
 /// In `prev`: the member is in no list.
@@ -42,6 +43,13 @@ impl Links {
     /// Makes room for the members `0..len`. Allocates; nothing else here does.
     pub(crate) fn grow(&mut self, len: usize) {
         self.0.resize(len.max(self.0.len()), Link { prev: OUT, next: NIL });
+    }
+
+    /// As [`Links::grow`], to the room of others, of which the memory is used. Allocates nothing.
+    pub(crate) fn grow_into(&mut self, room: &mut Links) {
+        let len = room.0.len();
+        move_into(&mut self.0, &mut room.0);
+        self.grow(len);
     }
 
     pub(crate) fn contains(&self, at: Index) -> bool {

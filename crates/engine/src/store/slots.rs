@@ -1,6 +1,7 @@
 //! Numbered places for things that come and go; a place keeps its number while it is taken.
 
 use crate::store::heap::Index;
+use crate::store::move_into;
 
 /// An arena. Taking and freeing places never allocates while there is room.
 #[derive(Debug)]
@@ -22,6 +23,14 @@ impl<T> Slots<T> {
             self.free.reserve_exact(len - self.free.len());
             self.free.extend((old..len).rev().map(|at| at as Index));
         }
+    }
+
+    /// As [`Slots::grow`], to the room of another, of which the memory is used. Allocates nothing.
+    pub(crate) fn grow_into(&mut self, room: &mut Slots<T>) {
+        let len = room.capacity();
+        move_into(&mut self.places, &mut room.places);
+        move_into(&mut self.free, &mut room.free);
+        self.grow(len);
     }
 
     /// How many things there is room for.

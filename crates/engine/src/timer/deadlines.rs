@@ -10,6 +10,7 @@
 //!
 //! Invariants ([`Deadlines::check`]): no entry is due before its parent; owners know their places.
 
+use crate::store::move_into;
 use crate::time::Time;
 
 /// Children of a node.
@@ -69,6 +70,21 @@ impl Deadlines {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// None yet, with room for so many.
+    pub(crate) fn with_room(len: usize) -> Deadlines {
+        Deadlines { entries: Vec::with_capacity(len) }
+    }
+
+    /// Whether another can be added without memory being taken.
+    pub(crate) fn has_room(&self) -> bool {
+        self.entries.len() < self.entries.capacity()
+    }
+
+    /// Has the room of another from now on, if that is more, and leaves its own there. Allocates nothing.
+    pub(crate) fn grow_into(&mut self, room: &mut Deadlines) {
+        move_into(&mut self.entries, &mut room.entries);
     }
 
     /// Adds a deadline; says where entries are now, and whether it is the first. Allocates, if there

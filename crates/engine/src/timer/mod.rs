@@ -17,6 +17,9 @@
 //! earlier hard expiry is taken first.
 
 pub mod deadlines;
+mod room;
+
+pub use room::{Lack, TimerRoom};
 
 use crate::store::heap::Index;
 use crate::store::slots::Slots;
@@ -158,6 +161,9 @@ impl Class {
 /// After passing so many closed timers on the way to an open one, the longest slack is looked for again.
 const RESCAN_AFTER: u32 = 32;
 
+/// As many binary digits a number of nanoseconds can have.
+const CLASSES: usize = u64::BITS as usize;
+
 /// The timers of one CPU.
 #[derive(Debug)]
 pub struct TimerQueue {
@@ -176,7 +182,7 @@ impl Default for TimerQueue {
     fn default() -> TimerQueue {
         TimerQueue {
             timers: Slots::new(),
-            classes: Vec::new(),
+            classes: Vec::with_capacity(CLASSES),
             used: 0,
             first: (Deadline::NEVER, 0),
             armed: 0,

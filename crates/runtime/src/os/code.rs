@@ -108,12 +108,11 @@ unsafe extern "C" fn look_at(
     0
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_env = "gnu"))]
 mod tests {
     use super::*;
 
     #[test]
-    #[cfg(target_env = "gnu")]
     fn the_c_library_is_found_and_the_program_is_not() {
         find_libraries();
         assert!(is_in_library(libc::pthread_create as *const () as usize));

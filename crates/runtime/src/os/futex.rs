@@ -3,6 +3,9 @@
 use crate::primitives::AtomicU32;
 use runyard_engine::time::Time;
 
+/// The bit set of a wait of ours, by which it is told from others in `/proc`. To wake means any bit.
+pub(crate) const OURS: u32 = 0x5275_6e79;
+
 /// Waits until somebody wakes this word, unless it is not `expected` any more; until `deadline` on
 /// the monotonic clock at the latest. May return for no reason: callers look and wait again.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Time>) {
@@ -21,7 +24,7 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Time>) {
             expected,
             timeout,
             std::ptr::null::<u32>(),
-            libc::FUTEX_BITSET_MATCH_ANY,
+            OURS,
         );
     }
 }

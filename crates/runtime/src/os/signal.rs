@@ -4,6 +4,9 @@
 //! which does atomics and futex calls only (H1). While it runs every signal waits but those of
 //! faults (`sa_mask`, H9). The signal may come late, twice, or from somebody else: the handler looks at words that
 //! say what is wanted (H8).
+//!
+//! Workers hear every signal that the thread hears which built the runtime: the threads and programs that
+//! tasks start inherit that. So our signal may interrupt another handler.
 
 use crate::os::thread::Tid;
 use crate::os::{code, local};
@@ -46,24 +49,40 @@ pub(crate) fn ring(thread: Tid, signal: i32) {
     }
 }
 
-/// Makes the calling thread deaf to every signal but `signal` and those that its own mistakes
-/// raise: who handles other signals does it on a thread that is never parked (H9).
-pub(crate) fn listen_only_to(signal: i32) {
-    let mut deaf_to = all_but_faults();
-    // SAFETY: the sets are ours and initialised; the kernel only reads them.
+/// Signals of the kernel: number n is bit n - 1.
+pub(crate) type Signals = u64;
+
+/// Lets the calling thread hear `signal`. To which it is deaf then: to those that the thread was deaf to
+/// which made it.
+pub(crate) fn listen_to(signal: i32) -> Signals {
+    // SAFETY: a set of zeros is one; the kernel reads ours, and writes one to where one is.
     unsafe {
-        libc::sigdelset(&raw mut deaf_to, signal);
+        let mut heard: libc::sigset_t = std::mem::zeroed();
+        let mut deaf_to: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut heard);
+        libc::sigaddset(&raw mut heard, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const heard, std::ptr::null_mut());
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut deaf_to);
+        first_word(&raw const deaf_to)
+    }
+}
+
+/// Makes the calling thread deaf to all signals but those that its own mistakes raise.
+pub(crate) fn listen_to_nothing() {
+    let deaf_to = all_but_faults();
+    // SAFETY: the set is ours and initialised; the kernel only reads it.
+    unsafe {
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const deaf_to, std::ptr::null_mut());
     }
 }
 
-/// Makes the calling thread, which [`listen_only_to`] was called for, deaf to `signal` too.
-pub(crate) fn listen_to_nothing() {
-    let deaf_to = all_but_faults();
-    // SAFETY: as above.
-    unsafe {
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const deaf_to, std::ptr::null_mut());
-    }
+/// What the kernel knows of a set, which the C library has more room for.
+///
+/// # Safety
+/// The pointer is to a set that has at least this word.
+unsafe fn first_word(set: *const libc::sigset_t) -> Signals {
+    // SAFETY: the caller promises it; the set is aligned for words.
+    unsafe { set.cast::<Signals>().read() }
 }
 
 /// Every signal but those that a thread's own mistakes raise.
@@ -87,13 +106,22 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     let saved = unsafe { *errno };
     // Who unwinds may hold the lock of standard error, or the loader's (H5). Reads words only.
     let unsafe_point = code::is_in_library(program_counter(context)) || std::thread::panicking();
+    let deaf_to = deaf_to(context);
     local::handling(|| {
-        local::worker(|worker| worker.rung(unsafe_point));
+        local::worker(|worker| worker.rung(unsafe_point, deaf_to));
     });
     // SAFETY: as above.
     unsafe {
         *errno = saved;
     }
+}
+
+/// To which signals the interrupted code was deaf.
+fn deaf_to(context: *mut libc::c_void) -> Signals {
+    let context: *const libc::ucontext_t = context.cast();
+    // SAFETY: the kernel passes the interrupted thread's context to a handler with SA_SIGINFO, and writes
+    // the first word of this set.
+    unsafe { first_word(&raw const (*context).uc_sigmask) }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -28,13 +28,13 @@ pub(crate) fn allowed_cpus() -> Vec<usize> {
 
 /// Whether the kernel lets this process say where its threads run: tried on a thread of its own.
 pub(crate) fn may_pin(cpu: usize) -> bool {
-    std::thread::spawn(move || pin(current(), cpu)).join().unwrap_or(false)
+    std::thread::spawn(move || bind(current(), [cpu])).join().unwrap_or(false)
 }
 
-/// Lets a thread run on one CPU only; `false` if that is refused.
-pub(crate) fn pin(thread: Tid, cpu: usize) -> bool {
+/// Lets a thread run on these CPUs only; `false` if that is refused.
+pub(crate) fn bind(thread: Tid, cpus: impl IntoIterator<Item = usize>) -> bool {
     let mut bits = [0_u64; MASK_WORDS];
-    bits[cpu / 64] |= 1 << (cpu % 64);
+    cpus.into_iter().for_each(|cpu| bits[cpu / 64] |= 1 << (cpu % 64));
     // SAFETY: the kernel reads at most as many bytes as the array has.
     unsafe {
         libc::syscall(libc::SYS_sched_setaffinity, thread.0, size_of_val(&bits), bits.as_ptr()) == 0
@@ -44,12 +44,17 @@ pub(crate) fn pin(thread: Tid, cpu: usize) -> bool {
 /// As many CPUs as a machine of ours may have.
 const MASK_WORDS: usize = runyard_engine::cpu::MAX_CPUS / 64;
 
-/// Makes the waits of the calling thread as exact as the kernel can.
-pub(crate) fn be_exact() {
-    // SAFETY: the call takes a number only.
-    unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
-    }
+/// Waits, by `wait`, as exactly as the kernel can: with a timer slack of 1 ns. After that the calling thread has
+/// the slack again that it began with.
+pub(crate) fn exactly(wait: impl FnOnce()) {
+    // SAFETY: the calls take numbers only.
+    let set_slack = |nanos: libc::c_ulong| unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, nanos);
+    };
+    set_slack(1);
+    wait();
+    // Zero is what the thread had from whoever made it.
+    set_slack(0);
 }
 
 /// Asks the kernel for a slice of the calling thread, and says whether it has it now, as it has since
@@ -84,9 +89,12 @@ fn scheduling() -> Option<libc::sched_attr> {
 
 /// CPU time that a thread of this process has used. `None` if it is gone.
 pub(crate) fn cpu_time(thread: Tid) -> Option<Nanos> {
-    // The kernel's encoding of a thread's CPU clock: CPUCLOCK_SCHED of a thread.
-    let clock = !thread.0 << 3 | 6;
-    clock_time(clock).map(|at| Nanos(at.0))
+    clock_time(cpu_clock(thread)).map(|at| Nanos(at.0))
+}
+
+/// The clock of a thread's CPU time, in the kernel's encoding: `CPUCLOCK_SCHED` of one thread.
+pub(crate) fn cpu_clock(thread: Tid) -> libc::clockid_t {
+    !thread.0 << 3 | 6
 }
 
 /// CPU time that the calling thread has used. May be called in a signal handler.
@@ -95,20 +103,28 @@ pub(crate) fn own_cpu_time() -> Nanos {
 }
 
 /// Whether a thread of this process waits in the kernel for something; one that only waits for a
-/// CPU does not. Allocates nothing: a thread that waits may hold the allocator's lock.
-pub(crate) fn is_blocked(thread: Tid) -> bool {
+/// CPU does not. `None` if `/proc` does not say. Allocates nothing: a thread that waits may hold the
+/// allocator's lock.
+pub(crate) fn is_blocked(thread: Tid) -> Option<bool> {
     let mut path = [0; 64];
     let mut stat = [0; 128];
     let mut rest = &mut path[..];
-    let written = write!(rest, "/proc/self/task/{}/stat", thread.0).is_ok();
+    write!(rest, "/proc/self/task/{}/stat", thread.0).ok()?;
     let left = rest.len();
-    let path = std::str::from_utf8(&path[..path.len() - left]).unwrap_or_default();
-    let read = File::open(path).and_then(|mut file| file.read(&mut stat));
-    let stat = &stat[..read.unwrap_or(0)];
+    let path = std::str::from_utf8(&path[..path.len() - left]).ok()?;
+    let read = File::open(path).and_then(|mut file| file.read(&mut stat)).ok()?;
+    let stat = &stat[..read];
     // The state follows the name, which is in parentheses and may contain some.
-    let name_end = stat.iter().rposition(|&byte| byte == b')');
-    let state = name_end.and_then(|at| stat.get(at + 2));
-    written && matches!(state, Some(b'S' | b'D'))
+    let name_end = stat.iter().rposition(|&byte| byte == b')')?;
+    stat.get(name_end + 2).map(|state| matches!(state, b'S' | b'D'))
+}
+
+/// How many processes and threads the user may have, if that is limited (`RLIMIT_NPROC`).
+pub(crate) fn most_of_user() -> Option<usize> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes one rlimit to where one is.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &raw mut limit) } == 0;
+    (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur as usize)
 }
 
 /// The monotonic clock.

@@ -1,48 +1,81 @@
 //! A POSIX timer that interrupts one thread: when an instant comes, or when the thread has used so
 //! much CPU time.
+//!
+//! The calls are the kernel's own, not the C library's: a timer may be made in a signal handler.
 
-use crate::os::thread::Tid;
+use crate::os::thread::{Tid, cpu_clock};
+use crate::primitives::{AtomicI32, Ordering};
 use runyard_engine::time::{Nanos, Time};
 
-/// A timer of one thread, which the thread's signal announces.
+/// No timer of the kernel has this number.
+const NONE: i32 = -1;
+
+/// Room for one timer, which the thread's signal announces. Any thread may use it.
 #[derive(Debug)]
-pub(crate) struct Timer(libc::timer_t);
+pub(crate) struct Timer(AtomicI32);
 
-// SAFETY: the handle is the kernel's number of a timer of this process; any thread may use it.
-unsafe impl Send for Timer {}
-// SAFETY: as above; the kernel serialises what is done with it.
-unsafe impl Sync for Timer {}
-
-/// What a timer measures.
+/// The clock of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
-    /// The monotonic clock.
     Monotonic,
-    /// The CPU time of the calling thread, which makes the timer.
-    OwnCpuTime,
+    /// The CPU time of the thread that the timer interrupts.
+    CpuTime,
 }
 
 impl Timer {
-    /// Whether the kernel makes timers for this process (`RLIMIT_SIGPENDING`, seccomp).
-    pub(crate) fn are_possible(signal: i32) -> bool {
-        Timer::new(Clock::Monotonic, crate::os::thread::current(), signal).is_some()
+    /// Room without a timer: setting it does nothing.
+    pub(crate) fn none() -> Timer {
+        Timer(AtomicI32::new(NONE))
     }
 
-    /// A timer that sends `signal` to `thread`; `None` if the kernel refuses.
-    pub(crate) fn new(clock: Clock, thread: Tid, signal: i32) -> Option<Timer> {
+    /// Whether the kernel makes so many timers for this process now (`RLIMIT_SIGPENDING`, seccomp).
+    pub(crate) fn are_possible(signal: i32, many: usize) -> bool {
+        let timers: Vec<_> = (0..many).map(|_| Timer::none()).collect();
+        let here = crate::os::thread::current();
+        timers.iter().all(|timer| timer.make(Clock::Monotonic, here, signal))
+    }
+
+    /// Makes the timer, which sends `signal` to `thread`, unless it is there. `false` if the kernel
+    /// refuses. May be called in a signal handler.
+    pub(crate) fn make(&self, clock: Clock, thread: Tid, signal: i32) -> bool {
+        if self.is_there() {
+            return true;
+        }
         let clock = match clock {
             Clock::Monotonic => libc::CLOCK_MONOTONIC,
-            Clock::OwnCpuTime => libc::CLOCK_THREAD_CPUTIME_ID,
+            Clock::CpuTime => cpu_clock(thread),
         };
         // SAFETY: a sigevent of zeros is one, and the fields that the kernel reads are set below.
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_signo = signal;
         event.sigev_notify_thread_id = thread.0;
-        let mut timer = std::ptr::null_mut();
-        // SAFETY: the kernel reads one sigevent and writes one timer_t.
-        let result = unsafe { libc::timer_create(clock, &raw mut event, &raw mut timer) };
-        (result == 0).then_some(Timer(timer))
+        let mut timer: i32 = NONE;
+        // SAFETY: the kernel reads one sigevent, whose layout is the C library's, and writes one number.
+        let result = unsafe {
+            libc::syscall(libc::SYS_timer_create, clock, &raw const event, &raw mut timer)
+        };
+        if result != 0 {
+            return false;
+        }
+        let first = self.0.compare_exchange(NONE, timer, Ordering::AcqRel, Ordering::Relaxed);
+        if first.is_err() {
+            // Another thread made it meanwhile.
+            delete(timer);
+        }
+        true
+    }
+
+    pub(crate) fn is_there(&self) -> bool {
+        self.0.load(Ordering::Acquire) != NONE
+    }
+
+    /// Gives the timer back to the kernel.
+    pub(crate) fn delete(&self) {
+        match self.0.swap(NONE, Ordering::AcqRel) {
+            NONE => {}
+            timer => delete(timer),
+        }
     }
 
     /// Sets the timer to an instant. May be called in a signal handler.
@@ -55,25 +88,41 @@ impl Timer {
         self.set(0, span.0.max(1));
     }
 
+    /// Nothing more comes of it: a signal that it has sent is delivered before this returns, if it is the
+    /// calling thread's.
+    pub(crate) fn stop(&self) {
+        self.set(0, 0);
+    }
+
     fn set(&self, flags: i32, nanos: u64) {
+        let timer = self.0.load(Ordering::Acquire);
+        if timer == NONE {
+            return;
+        }
         let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let value = libc::timespec {
             tv_sec: (nanos / 1_000_000_000).cast_signed(),
             tv_nsec: (nanos % 1_000_000_000).cast_signed(),
         };
         let spec = libc::itimerspec { it_interval: zero, it_value: value };
-        // SAFETY: the timer exists as long as `self`; the kernel reads one itimerspec.
+        let nothing = std::ptr::null_mut::<libc::itimerspec>();
+        // SAFETY: the kernel reads one itimerspec. A timer that was given back meanwhile is refused; one
+        // of the same number interrupts a thread of this process once for nothing (H8).
         unsafe {
-            libc::timer_settime(self.0, flags, &raw const spec, std::ptr::null_mut());
+            libc::syscall(libc::SYS_timer_settime, timer, flags, &raw const spec, nothing);
         }
+    }
+}
+
+fn delete(timer: i32) {
+    // SAFETY: the call takes a number only.
+    unsafe {
+        libc::syscall(libc::SYS_timer_delete, timer);
     }
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // SAFETY: the timer exists, and nobody uses the handle after this.
-        unsafe {
-            libc::timer_delete(self.0);
-        }
+        self.delete();
     }
 }

@@ -4,7 +4,10 @@
 //! [`Worker::rung`] runs in the signal handler. It compares words, moves the slot, and waits.
 
 use super::{Worker, later, ring};
+use crate::maker;
 use crate::os;
+use crate::os::signal::Signals;
+use crate::os::timer::Clock;
 use crate::primitives::Ordering;
 use runyard_engine::time::Nanos;
 
@@ -22,12 +25,20 @@ const NO_SPARE_RETRY: Nanos = Nanos::from_micros(200);
 /// before it is stopped and asks for a slot.
 const UNSCHEDULED_GRACE: Nanos = Nanos::from_micros(50);
 
+/// How often a thread without a slot looks whether it has used that, if the kernel does not tell.
+const LOOK_WITHOUT_CPU_TIMER: Nanos = Nanos::from_millis(1);
+
 impl Worker {
     /// Runs `section` without being stopped in it; acts at its end on what came meanwhile.
     pub(crate) fn without_preemption<R>(&self, section: impl FnOnce() -> R) -> R {
         self.set_preempt_count(self.preempt_count.load(Ordering::Relaxed) + 1);
         let _end = Unstopped(self);
         section()
+    }
+
+    /// Whether this thread, which asks, is in the runtime's own code.
+    pub(crate) fn is_in_own_code(&self) -> bool {
+        self.preempt_count.load(Ordering::Relaxed) > 0
     }
 
     pub(super) fn end_section(&self) {
@@ -48,7 +59,9 @@ impl Worker {
     }
 
     /// The doorbell was rung. Runs in the signal handler.
-    pub(crate) fn rung(&self, at_unsafe_point: bool) {
+    /// `deaf_to` are the signals that could not have interrupted this thread.
+    pub(crate) fn rung(&self, at_unsafe_point: bool, deaf_to: Signals) {
+        self.shared.keeper.somebody_runs();
         let slot = self.shared.slot(self.cpu());
         if self.preempt_count.load(Ordering::Relaxed) > 0 {
             if !slot.belongs_to(self.id) {
@@ -67,15 +80,34 @@ impl Worker {
             self.graces.store(0, Ordering::Relaxed);
             return self.arm(now);
         }
+        let at_unsafe_point = self.is_in_a_handler(deaf_to) || at_unsafe_point;
         if at_unsafe_point && self.is_let_go_on() {
             return self.ring_again(LIBRARY_GRACE);
         }
+        let blocks = at_unsafe_point && self.stands_still();
+        if blocks && !self.owns() && self.graces.load(Ordering::Relaxed) < LIBRARY_GRACES {
+            // Or others have the CPU, on a busy machine: it is not to be stopped here for that.
+            self.graces.fetch_add(1, Ordering::Relaxed);
+            return self.stop_when_it_runs();
+        }
         self.graces.store(0, Ordering::Relaxed);
-        let blocks = at_unsafe_point && self.stands_still() && self.owns();
+        if !blocks {
+            // Handlers are shorter than that: a task has blocked signals on its thread.
+            self.deaf_to.store(deaf_to, Ordering::Relaxed);
+        }
         // Who blocks loses its slot, and asks for one when it runs again.
-        if !(blocks && self.shared.take_slot(self.cpu(), self.id)) {
+        if !(blocks && self.owns() && self.shared.take_slot(self.cpu(), self.id)) {
             self.answer();
         }
+    }
+
+    /// Whether the thread is in the handler of another signal, which may hold a lock or must not be entered
+    /// twice (H9): that is deaf to more than the thread.
+    fn is_in_a_handler(&self, deaf_to: Signals) -> bool {
+        // A handler hears nothing that its thread does not, so what is heard here the thread hears too.
+        let usual = self.deaf_to.load(Ordering::Relaxed) & deaf_to;
+        self.deaf_to.store(usual, Ordering::Relaxed);
+        deaf_to & !usual != 0
     }
 
     /// Looks at what the poll left to be looked at: tells an idle CPU that somebody waits here.
@@ -129,7 +161,7 @@ impl Worker {
     /// Goes on without a slot for as long as who let it go said.
     fn go_on_without_slot(&self) {
         let used = os::thread::own_cpu_time().0;
-        let grace = self.grace.load(Ordering::SeqCst);
+        let grace = self.baton.grace();
         self.used.store(used, Ordering::Relaxed);
         self.goes_on_until.store(used + grace, Ordering::Relaxed);
         self.ring_again(Nanos(grace));
@@ -149,9 +181,11 @@ impl Worker {
     fn park(&self) -> bool {
         loop {
             let slot = self.shared.slot(self.cpu());
-            let Some(spare) = slot.take_spare() else {
+            // The last one is kept for a task that blocks, if there are no more.
+            let kept = usize::from(self.shared.maker.is_scarce());
+            let Some(spare) = slot.take_spare_beyond(kept) else {
                 slot.enter_all_the_same(self.id);
-                self.shared.keeper.order();
+                self.shared.maker.order();
                 self.ring_again(NO_SPARE_RETRY);
                 return false;
             };
@@ -161,8 +195,8 @@ impl Worker {
                 return self.park_without_slot();
             }
             self.shared.grant(spare);
-            if !slot.has_spare() {
-                self.shared.keeper.order();
+            if !slot.has_spares(maker::SPARES) {
+                self.shared.maker.order();
             }
             if !self.wait_for_slot() {
                 return false;
@@ -184,13 +218,14 @@ impl Worker {
     /// Waits, having laid down the baton, until this worker owns a slot. `false` if it was let go, and goes
     /// on without one: it may hold a lock that somebody waits for, wherever it was stopped.
     fn wait_for_slot(&self) -> bool {
-        if !self.owns() {
-            self.stopped.store(os::thread::now().0, Ordering::SeqCst);
-            self.baton.wait();
-            self.stopped.store(0, Ordering::SeqCst);
-        }
+        let now = || {
+            self.shared.keeper.count_stopped(true);
+            os::thread::now().0
+        };
+        let goes_on = || self.shared.keeper.count_stopped(false);
+        let owns = self.baton.wait_for_slot(|| self.owns(), now, goes_on);
         self.want_slot(false);
-        if self.owns() {
+        if owns {
             self.arm(os::thread::now());
             return true;
         }
@@ -199,17 +234,25 @@ impl Worker {
     }
 
     fn ring_again(&self, after: Nanos) {
-        if let Some(Some(timer)) = self.timer.get() {
-            self.armed.store(super::UNSET, Ordering::Relaxed);
-            timer.set_after(after);
-        }
+        self.armed.store(super::UNSET, Ordering::Relaxed);
+        self.timer.set_after(after);
     }
 
-    /// After its slot was taken: stop it when it has used CPU time again.
+    /// After its slot was taken: stop it when it has used CPU time again. In a section that blocks it stops by
+    /// itself, at the end. Where the kernel refuses a timer for that, the thread looks now and then by the other
+    /// one.
     pub(crate) fn stop_when_it_runs(&self) {
-        if let Some(Some(timer)) = self.cpu_timer.get() {
-            timer.set_after(UNSCHEDULED_GRACE);
+        let (shared, tid) = (&self.shared, self.tid());
+        if !shared.preempts || self.deaf.load(Ordering::SeqCst) {
+            return;
         }
+        if self.cpu_timer.make(Clock::CpuTime, tid, shared.signal) {
+            return self.cpu_timer.set_after(UNSCHEDULED_GRACE);
+        }
+        let used = os::thread::cpu_time(tid).unwrap_or_default().0;
+        self.used.store(used, Ordering::Relaxed);
+        self.goes_on_until.store(used + UNSCHEDULED_GRACE.0, Ordering::Relaxed);
+        self.timer.set_after(LOOK_WITHOUT_CPU_TIMER);
     }
 }
 

@@ -1,9 +1,6 @@
 //! What the tests on real CPUs share.
 
-use nix::sys::signal::{SigEvent, SigevNotify, Signal};
-use nix::sys::time::TimeSpec;
-use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
-use nix::time::ClockId;
+use nix::sys::signal::Signal;
 use runyard::Runtime;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -17,20 +14,24 @@ pub fn workers(count: usize) -> Runtime {
     Runtime::builder().workers(count).build()
 }
 
+/// How many CPUs a runtime with two workers has here: one, if the process may run on no more. Not for a task
+/// with an affinity, of which the thread is bound.
+pub fn cpus_of_two() -> usize {
+    thread::available_parallelism().map_or(1, usize::from).min(2)
+}
+
 /// Rings every worker's bell again and again, for no reason, while `body` runs.
 pub fn under_a_storm<T>(body: impl FnOnce() -> T) -> T {
     let over = Arc::new(AtomicBool::new(false));
     let stop = over.clone();
     let storm = thread::spawn(move || {
-        let (mut rung, mut bells) = (0, Vec::new());
+        let mut rung = 0;
         while !stop.load(Ordering::Relaxed) {
             // Signals cost the disturbed some microseconds each: a fifth of their time at most.
             let started = Instant::now();
-            bells = ring_everybody();
-            rung += bells.len();
+            rung += signal_everybody(Signal::SIGURG);
             thread::sleep(started.elapsed() * 4 + Duration::from_micros(100));
         }
-        drop(bells);
         rung
     });
     let result = body();
@@ -39,25 +40,15 @@ pub fn under_a_storm<T>(body: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Rings the bell of every worker, keeper and maker of this process, for no reason: what a stale or
-/// foreign signal does. Each thread is sent its signal by a timer that expires at once. A signal on its
-/// way is gone when its timer is: the caller keeps the timers until the signals may have arrived.
-fn ring_everybody() -> Vec<Timer> {
+/// Sends a signal to each thread of this process whose name begins with `runyard-`. How many there were.
+pub fn signal_everybody(signal: Signal) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let ours = |path: &std::path::Path| {
         std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with("runyard-"))
     };
     let ours = tasks.filter(|task| ours(&task.path()));
     let tids = ours.filter_map(|task| task.file_name().to_str()?.parse().ok());
-    // A thread that is gone by now takes no signal.
-    tids.filter_map(|tid| ring(tid).ok()).collect()
-}
-
-fn ring(thread_id: i32) -> nix::Result<Timer> {
-    let notify = SigevNotify::SigevThreadId { signal: Signal::SIGURG, thread_id, si_value: 0 };
-    let mut bell = Timer::new(ClockId::CLOCK_MONOTONIC, SigEvent::new(notify))?;
-    bell.set(Expiration::OneShot(TimeSpec::new(0, 1)), TimerSetTimeFlags::empty())?;
-    Ok(bell)
+    tids.map(|tid| runyard::trial::ring(tid, signal as i32)).count()
 }
 
 /// Fails if `body` does not end, which is what a lost wake-up looks like.

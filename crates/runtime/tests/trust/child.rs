@@ -1,6 +1,7 @@
 //! A test in a process of its own: what hangs is ended and what dies is told, with what it said.
 
 use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -70,4 +71,11 @@ fn watch(mut child: Child, limit: Duration) -> End {
     };
     let said = readers.map(|reader| reader.join().unwrap()).concat();
     End { status, said }
+}
+
+impl End {
+    /// The signal that ended the process.
+    pub fn signal(&self) -> Option<i32> {
+        self.status.and_then(|status| status.signal())
+    }
 }

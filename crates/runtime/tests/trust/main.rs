@@ -9,5 +9,9 @@
 mod common;
 
 mod child;
+mod foreign_code;
+mod leaks;
+mod limits;
+mod machine;
 mod truths;
 mod waits;

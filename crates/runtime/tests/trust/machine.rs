@@ -1,0 +1,164 @@
+//! What the machine does to a thread that is stopped anywhere: its stack, its registers, its waits; and what
+//! is forked off it.
+
+use crate::child::within;
+use crate::common::{ms, signal_everybody, spin, under_a_storm, workers};
+use nix::sys::signal::Signal;
+use nix::time::ClockId;
+use runyard::trial;
+use runyard::{Runtime, blocking, spawn, time};
+use std::hint::black_box;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Words that differ from register to register, and from task to task.
+fn words(seed: u64) -> trial::Vectors {
+    std::array::from_fn(|nth| (seed << 32 | nth as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// About 100 microseconds.
+const ROUNDS: u64 = 200_000;
+
+/// Keeps the CPU for so long, all the time with these words in its vector registers.
+fn hold(seed: u64, span: Duration) {
+    let (words, began) = (words(seed), Instant::now());
+    while began.elapsed() < span {
+        assert!(trial::hold_in_vectors(&words, ROUNDS) == words, "registers have other values");
+    }
+}
+
+/// So much of a stack is left: a signal's frame has up to 12 KiB, and without optimisation the handler has some.
+const LEFT: usize = 32 << 10;
+
+/// Calls itself until so little is left of the stack, and computes there.
+fn at_the_end_of_the_stack(seed: u64) -> usize {
+    let frame = black_box([seed; 64]);
+    let left = trial::stack_left();
+    if left > LEFT {
+        return at_the_end_of_the_stack(seed).min(left) + frame[1] as usize - seed as usize;
+    }
+    hold(seed, ms(50));
+    left
+}
+
+#[test]
+fn h10_who_has_little_stack_left_is_stopped_there() {
+    within(ms(60_000), "machine::h10_who_has_little_stack_left_is_stopped_there", || {
+        let runtime = Runtime::builder().workers(1).stack_size(256 << 10).build();
+        under_a_storm(|| {
+            let tasks =
+                (0..6).map(|seed| runtime.spawn(async move { at_the_end_of_the_stack(seed) }));
+            for task in tasks.collect::<Vec<_>>() {
+                let left = runtime.block_on(task).unwrap();
+                assert!((LEFT - 4_096..=LEFT).contains(&left), "{left} bytes were left");
+            }
+        });
+    });
+}
+
+#[test]
+fn h11_vector_registers_outlive_a_stop() {
+    within(ms(60_000), "machine::h11_vector_registers_outlive_a_stop", || {
+        let runtime = workers(2);
+        under_a_storm(|| {
+            let tasks = (0..8).map(|seed| runtime.spawn(async move { hold(seed, ms(300)) }));
+            for task in tasks.collect::<Vec<_>>() {
+                runtime.block_on(task).unwrap();
+            }
+        });
+    });
+}
+
+/// The CPU time of the calling thread.
+fn used() -> Duration {
+    ClockId::CLOCK_THREAD_CPUTIME_ID.now().unwrap().into()
+}
+
+/// H14. What `io_uring` does to a thread that waits in our handler is to end its futex wait for no reason. A ring
+/// is refused in most containers, so a signal does that here: one that our handler hears while it waits, and
+/// that is handled without `SA_RESTART`.
+#[test]
+fn h14_who_is_stopped_goes_on_when_its_turn_comes_and_not_before() {
+    let name = "machine::h14_who_is_stopped_goes_on_when_its_turn_comes_and_not_before";
+    within(ms(60_000), name, || {
+        trial::interrupt_by(Signal::SIGTRAP as i32);
+        let runtime = workers(1);
+        let over = Arc::new(AtomicBool::new(false));
+        let stop = over.clone();
+        let interrupter = thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                // Those that are stopped hear it too: our handler does not block the signals of faults.
+                signal_everybody(Signal::SIGTRAP);
+                thread::sleep(ms(1));
+            }
+        });
+        let began = Instant::now();
+        let hogs = (0..4).map(|_| {
+            runtime.spawn(async {
+                let before = used();
+                spin(ms(500));
+                used() - before
+            })
+        });
+        let used = hogs.collect::<Vec<_>>().into_iter().map(|hog| runtime.block_on(hog).unwrap());
+        let used: Duration = used.sum();
+        let elapsed = began.elapsed();
+        // Two at a time would use twice the time of one CPU.
+        assert!(used < elapsed.mul_f64(1.2), "the one worker used {used:?} in {elapsed:?}");
+        over.store(true, Ordering::Relaxed);
+        interrupter.join().unwrap();
+        let times = trial::interruptions();
+        assert!(times > 100, "{times} interruptions");
+    });
+}
+
+#[test]
+fn h27_a_task_forks_and_its_child_computes() {
+    within(ms(60_000), "machine::h27_a_task_forks_and_its_child_computes", || {
+        let runtime = workers(2);
+        under_a_storm(|| {
+            let tasks = (0..4).map(|nth| {
+                runtime.spawn(async move {
+                    for _ in 0..10 {
+                        let fork = trial::fork_and_compute;
+                        let code = if nth % 2 == 0 { fork() } else { blocking(fork) };
+                        assert_eq!(code, Some(trial::COMPUTED));
+                        time::sleep(Duration::from_micros(100)).await;
+                    }
+                })
+            });
+            for task in tasks.collect::<Vec<_>>() {
+                runtime.block_on(task).unwrap();
+            }
+        });
+        runtime.block_on(async { spawn(async { spin(ms(3)) }).await.unwrap() });
+    });
+}
+
+#[test]
+fn h27_a_task_starts_programs_with_and_without_code_before() {
+    within(ms(60_000), "machine::h27_a_task_starts_programs_with_and_without_code_before", || {
+        let runtime = workers(2);
+        under_a_storm(|| {
+            let tasks = (0..4).map(|nth| {
+                runtime.spawn(async move {
+                    for _ in 0..10 {
+                        let mut command = Command::new("echo");
+                        if nth % 2 == 0 {
+                            trial::compute_before_exec(&mut command);
+                        }
+                        let output = command.arg("well").output().unwrap();
+                        assert!(output.status.success(), "{}", output.status);
+                        assert_eq!(output.stdout, b"well\n");
+                    }
+                })
+            });
+            for task in tasks.collect::<Vec<_>>() {
+                runtime.block_on(task).unwrap();
+            }
+        });
+    });
+}

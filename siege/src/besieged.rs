@@ -1,0 +1,130 @@
+//! The process that is besieged: acts of some seconds, in each of which some programs play their rounds at
+//! once in one runtime.
+
+use crate::Options;
+use crate::draws::Draws;
+use crate::programs::{PROGRAMS, is_on_purpose};
+use crate::supervisor::said;
+use crate::watchdog::{self, Progress, Scene};
+use runyard::{JoinHandle, Runtime, spawn};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How many programs play at once: enough to meet in all pairs in a few minutes, few enough for each to end
+/// many rounds in an act.
+const CAST: usize = 10;
+
+const ACT: Duration = Duration::from_secs(5);
+
+/// Whose draws are the order of the programs.
+const DIRECTOR: u64 = u64::MAX;
+
+/// Plays for as long as is asked. Wrong results end it, by the supervisor.
+#[must_use]
+pub fn run(options: &Options) -> ExitCode {
+    let scene = Arc::new(scene(options.seed).expect("standard output and error are there"));
+    quieten();
+    let runtime = Arc::new(Runtime::builder().siege(options.seed).build());
+    watchdog::start(&scene, &runtime);
+    let is_right = runtime.block_on(direct(&scene, options));
+    for (program, progress) in PROGRAMS.iter().zip(&scene.progress) {
+        let rounds = progress.rounds.load(Ordering::SeqCst);
+        if rounds > 0 {
+            eprintln!("{:>8} rounds of {}", rounds, program.name);
+        }
+    }
+    if !is_right {
+        scene.say(said::FAILED);
+        // Tasks of the program may wait for ever: the supervisor ends the process.
+        loop {
+            std::thread::park();
+        }
+    }
+    drop(runtime);
+    scene.say(said::DONE);
+    ExitCode::SUCCESS
+}
+
+/// Keeps where the supervisor listens, and lets standard output go to nowhere.
+fn scene(seed: u64) -> std::io::Result<Scene> {
+    let line = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
+    let error = File::from(std::io::stderr().as_fd().try_clone_to_owned()?);
+    rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
+    let progress = PROGRAMS.iter().map(|_| Progress::default()).collect();
+    Ok(Scene { progress, line, error, seed })
+}
+
+/// Says nothing of panics on purpose.
+fn quieten() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !is_on_purpose(info.payload()) {
+            usual(info);
+        }
+    }));
+}
+
+/// Plays act after act. Whether all results were right.
+async fn direct(scene: &Arc<Scene>, options: &Options) -> bool {
+    let mut draws = Draws::new(options.seed, DIRECTOR);
+    let end = Instant::now() + Duration::from_secs(options.seconds);
+    let is_asked = |nth: &usize| {
+        let name = PROGRAMS[*nth].name;
+        options.only.is_empty() || options.only.iter().any(|only| only == name)
+    };
+    let asked: Vec<_> = (0..PROGRAMS.len()).filter(is_asked).collect();
+    let mut waiting = Vec::new();
+    while Instant::now() < end {
+        if waiting.is_empty() {
+            waiting.clone_from(&asked);
+            draws.shuffle(&mut waiting);
+        }
+        let until = end.min(Instant::now() + ACT);
+        let cast = waiting.split_off(waiting.len().saturating_sub(CAST));
+        let names: Vec<_> = cast.iter().map(|&nth| PROGRAMS[nth].name).collect();
+        let rounds = play_all(scene, cast, until).await;
+        match rounds {
+            Some(rounds) => eprintln!("{rounds:>8} rounds: {}", names.join(", ")),
+            None => return false,
+        }
+    }
+    true
+}
+
+/// Plays an act, and counts its rounds; nothing if a result was wrong.
+async fn play_all(scene: &Arc<Scene>, cast: Vec<usize>, until: Instant) -> Option<u64> {
+    let begin = |nth| (nth, spawn(play(scene.clone(), nth, until)));
+    let playing: Vec<(usize, JoinHandle<u64>)> = cast.into_iter().map(begin).collect();
+    let mut sum = 0;
+    for (nth, program) in playing {
+        match program.await {
+            Ok(rounds) => sum += rounds,
+            Err(error) => {
+                let (name, seed) = (PROGRAMS[nth].name, scene.seed);
+                let round = scene.progress[nth].rounds.load(Ordering::SeqCst);
+                eprintln!("siege: program {name} failed in round {round}, seed {seed}: {error}");
+                return None;
+            }
+        }
+    }
+    Some(sum)
+}
+
+/// Plays rounds of one program, each with draws of its own.
+async fn play(scene: Arc<Scene>, nth: usize, until: Instant) -> u64 {
+    let progress = &scene.progress[nth];
+    progress.plays.store(true, Ordering::SeqCst);
+    let before = progress.rounds.load(Ordering::SeqCst);
+    let mut now = before;
+    while Instant::now() < until {
+        let draws = Draws::new(scene.seed, (nth as u64) << 32 | now);
+        (PROGRAMS[nth].round)(draws).await;
+        now = progress.rounds.fetch_add(1, Ordering::SeqCst) + 1;
+    }
+    progress.plays.store(false, Ordering::SeqCst);
+    now - before
+}

@@ -1,0 +1,8 @@
+//! The siege with the runtime's allocator, in which nobody is stopped.
+
+#[global_allocator]
+static ALLOCATOR: runyard::Allocator = runyard::Allocator::system();
+
+fn main() -> std::process::ExitCode {
+    runyard_siege::main()
+}

@@ -1,0 +1,80 @@
+//! The programs: small uses of other people's code inside tasks, each of which checks its results.
+
+mod channels;
+mod compute;
+mod concurrent;
+mod futures;
+mod locks;
+mod log;
+mod pools;
+mod process;
+mod sql;
+mod threads;
+mod tls;
+
+pub use threads::is_on_purpose;
+
+use crate::draws::Draws;
+use std::future::Future;
+use std::pin::Pin;
+
+/// The work of a round. It panics if a result is wrong.
+pub type Round = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A program: what it is called, and what a round of it does.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// A round lasts some milliseconds on a quiet machine.
+    pub round: fn(Draws) -> Round,
+}
+
+/// Declares a program by the async function that is a round of it.
+macro_rules! program {
+    ($family:ident :: $round:ident) => {
+        Program { name: stringify!($round), round: |draws| Box::pin($family::$round(draws)) }
+    };
+}
+
+/// All of them.
+pub const PROGRAMS: &[Program] = &[
+    program!(futures::shared),
+    program!(futures::unordered),
+    program!(channels::tokio_mpsc),
+    program!(channels::tokio_broadcast),
+    program!(channels::tokio_oneshot),
+    program!(channels::async_channels),
+    program!(channels::flume_channels),
+    program!(locks::tokio_mutex),
+    program!(locks::tokio_notify),
+    program!(locks::events),
+    program!(locks::parking),
+    program!(locks::dash),
+    program!(concurrent::channel),
+    program!(concurrent::epochs),
+    program!(concurrent::deques),
+    program!(pools::global_pool),
+    program!(pools::own_pool),
+    program!(log::lines),
+    program!(compute::patterns),
+    program!(compute::json),
+    program!(compute::compression),
+    program!(sql::own_database),
+    program!(sql::shared_database),
+    program!(tls::handshake),
+    program!(process::children),
+    program!(process::names),
+    program!(threads::destructors),
+    program!(threads::panics),
+    program!(threads::libraries),
+];
+
+/// Waits for all of these tasks; a panic of one is a panic here.
+async fn all<T>(tasks: impl IntoIterator<Item = runyard::JoinHandle<T>>) -> Vec<T> {
+    let mut results = Vec::new();
+    for task in tasks {
+        results.push(task.await.unwrap_or_else(|error| panic!("a task of the round: {error}")));
+    }
+    results
+}

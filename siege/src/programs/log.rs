@@ -1,0 +1,57 @@
+//! tracing: a subscriber that locks standard output for each line. The siege's standard output is
+//! `/dev/null`.
+
+use super::all;
+use crate::draws::Draws;
+use runyard::{spawn, yield_now};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tracing::field::{Field, Visit};
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// What the layer saw: the sums of all fields `number`.
+static SEEN: AtomicU64 = AtomicU64::new(0);
+
+/// Adds up the numbers of all events.
+struct Sum;
+
+impl<S: tracing::Subscriber> Layer<S> for Sum {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        event.record(&mut Sum);
+    }
+}
+
+impl Visit for Sum {
+    fn record_u64(&mut self, _: &Field, value: u64) {
+        SEEN.fetch_add(value, Ordering::SeqCst);
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
+}
+
+/// Lines within spans; every number is seen once.
+pub async fn lines(mut draws: Draws) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| tracing_subscriber::registry().with(fmt::layer()).with(Sum).init());
+    let (tasks, many) = (draws.within(1, 6), draws.within(1, 60));
+    let before = SEEN.load(Ordering::SeqCst);
+    let tell = |nth: u64| {
+        spawn(async move {
+            for number in 0..many {
+                {
+                    let _span = tracing::info_span!("task", nth).entered();
+                    tracing::info!(number, "a line of some length, as programs write them");
+                    println!("a line of its own {number}");
+                }
+                if number % 8 == 0 {
+                    yield_now().await;
+                }
+            }
+        })
+    };
+    all((0..tasks).map(tell).collect::<Vec<_>>()).await;
+    let seen = SEEN.load(Ordering::SeqCst) - before;
+    assert_eq!(seen, tasks * (0..many).sum::<u64>(), "the subscriber sees each event once");
+}

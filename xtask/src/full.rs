@@ -1,0 +1,63 @@
+//! `cargo xtask full`: the checks that take too long for every change: a siege of an hour, with each
+//! allocator, long searches, the founding experiments on real CPUs, and the tests of the runtime where the system
+//! gives it little.
+//!
+//! It does not repeat what `.ci/run` does. Its times are for a machine that does nothing else.
+
+use clap::Args;
+
+use crate::workspace::{self, Outcome, cargo};
+use crate::{fuzz, siege};
+
+/// How long to fuzz, and how long the soak of the runtime lasts: ten minutes each.
+const LONG: u64 = 600;
+
+/// How long, and from which seed.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// For how long to besiege, over all allocators
+    #[arg(long, default_value_t = 60, value_name = "N")]
+    pub minutes: u64,
+    /// Fixes what is drawn
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u32,
+}
+
+/// Runs all of them, also after one failed.
+pub fn run(options: &Options) -> Outcome {
+    let &Options { minutes, seed } = options;
+    let besiege = || {
+        siege::run(&siege::Options { minutes, seed: seed.into(), allocator: None, only: vec![] })
+    };
+    let search = || fuzz::run(&fuzz::Options { seconds: LONG, seed, input: None });
+    let checks: [(&str, &dyn Fn() -> Outcome); 6] = [
+        ("siege", &besiege),
+        ("fuzz", &search),
+        ("soak", &|| soak(seed)),
+        ("reproduce", &reproduce),
+        ("one-cpu", &|| suite(&["taskset", "-c", "0"], &[])),
+        // One test at a time: two have more threads than that.
+        ("few-threads", &|| suite(&["prlimit", "--nproc=64"], &["--test-threads=1"])),
+    ];
+    workspace::all(checks.into_iter().map(|(name, check)| (name, check())))
+}
+
+fn soak(seed: u32) -> Outcome {
+    let mut command = cargo();
+    command.args(["test", "-p", "runyard", "--test", "soak"]);
+    command.env("RUNYARD_SOAK_SECONDS", LONG.to_string());
+    workspace::run(command.env("RUNYARD_SOAK_SEED", seed.to_string()))
+}
+
+/// The tests of the runtime, by a command that gives them less than there is. The kernel does not hold root to
+/// the limit of threads, but the runtime keeps to it.
+fn suite(within: &[&str], arguments: &[&str]) -> Outcome {
+    workspace::run(cargo().args(["test", "-p", "runyard", "--no-run"]))?;
+    let mut command = workspace::program(within[0]);
+    command.args(&within[1..]).arg(cargo().get_program());
+    workspace::run(command.args(["test", "-p", "runyard", "--tests", "--"]).args(arguments))
+}
+
+fn reproduce() -> Outcome {
+    workspace::run(cargo().args(["run", "--release", "--", "reproduce", "--soak"]))
+}
