@@ -35,11 +35,21 @@ impl fmt::Display for CpuId {
     }
 }
 
-/// An immutable set of CPUs, cheap to clone: a task's affinity, a domain's span.
+/// An immutable set of CPUs, cheap to clone: a task's affinity, a domain's span. On a machine of up to 64
+/// CPUs it takes no memory of its own.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct CpuSet {
-    words: Arc<[u64]>,
+    words: Words,
     len: u32,
+}
+
+/// The bits of a set. The form follows from the CPUs in it, so equal sets have equal forms.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Words {
+    /// Of CPUs below 64.
+    One(u64),
+    /// The last is not 0.
+    Many(Arc<[u64]>),
 }
 
 impl CpuSet {
@@ -80,18 +90,26 @@ impl CpuSet {
     /// The set as 64-bit words, lowest CPU in the lowest bit of the first; absent words are empty.
     #[must_use]
     pub fn word(&self, index: usize) -> u64 {
-        self.words.get(index).copied().unwrap_or(0)
+        match &self.words {
+            Words::One(word) if index == 0 => *word,
+            Words::One(_) => 0,
+            Words::Many(words) => words.get(index).copied().unwrap_or(0),
+        }
     }
 
     /// How many words [`CpuSet::word`] has that may be other than zero.
     #[must_use]
     pub fn words(&self) -> usize {
-        self.words.len()
+        match &self.words {
+            Words::One(_) => 1,
+            Words::Many(words) => words.len(),
+        }
     }
 
     /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
-        self.words.iter().enumerate().flat_map(|(at, &word)| {
+        (0..self.words()).flat_map(|at| {
+            let word = self.word(at);
             (0..WORD)
                 .filter(move |bit| word >> bit & 1 == 1)
                 .map(move |bit| CpuId::at(at * WORD + bit))
@@ -101,29 +119,35 @@ impl CpuSet {
     /// The CPUs that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &CpuSet) -> CpuSet {
-        CpuSet::from_words(
-            (0..self.words().min(other.words())).map(|at| self.word(at) & other.word(at)).collect(),
-        )
+        let both = |at| (at, self.word(at) & other.word(at));
+        CpuSet::from_words((0..self.words().min(other.words())).map(both))
     }
 
-    fn from_words(mut words: Vec<u64>) -> CpuSet {
-        words.truncate(words.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1));
-        let len = words.iter().map(|word| word.count_ones()).sum();
-        CpuSet { words: words.into(), len }
+    /// Of words by their indices, in any order; absent ones are empty.
+    fn from_words(words: impl Iterator<Item = (usize, u64)>) -> CpuSet {
+        let (mut first, mut more) = (0, Vec::new());
+        for (at, word) in words.filter(|&(_, word)| word != 0) {
+            match at.checked_sub(1) {
+                None => first |= word,
+                Some(at) => {
+                    more.resize(more.len().max(at + 1), 0);
+                    more[at] |= word;
+                }
+            }
+        }
+        let len = std::iter::once(&first).chain(&more).map(|word| word.count_ones()).sum();
+        let words = match more.is_empty() {
+            true => Words::One(first),
+            false => Words::Many(std::iter::once(first).chain(more).collect()),
+        };
+        CpuSet { words, len }
     }
 }
 
 impl FromIterator<CpuId> for CpuSet {
     fn from_iter<I: IntoIterator<Item = CpuId>>(cpus: I) -> CpuSet {
-        let mut words = Vec::new();
-        for cpu in cpus {
-            let at = cpu.index() / WORD;
-            if at >= words.len() {
-                words.resize(at + 1, 0);
-            }
-            words[at] |= 1 << (cpu.index() % WORD);
-        }
-        CpuSet::from_words(words)
+        let bit = |cpu: CpuId| (cpu.index() / WORD, 1 << (cpu.index() % WORD));
+        CpuSet::from_words(cpus.into_iter().map(bit))
     }
 }
 
@@ -170,5 +194,9 @@ mod tests {
         let far: CpuSet = [CpuId(1), CpuId(200)].into_iter().collect();
         assert_eq!(far.intersection(&CpuSet::first(100)), CpuSet::only(CpuId(1)));
         assert!(far.intersection(&CpuSet::only(CpuId(2))).is_empty());
+        let cpus = |cpus: &[u16]| cpus.iter().copied().map(CpuId).collect::<CpuSet>();
+        assert_eq!(cpus(&[130, 64]).intersection(&cpus(&[64, 128])), CpuSet::only(CpuId(64)));
+        assert_eq!(cpus(&[70, 3, 70]).iter().collect::<Vec<_>>(), [CpuId(3), CpuId(70)]);
+        assert_eq!(cpus(&[70, 3]).len(), 2);
     }
 }

@@ -10,8 +10,10 @@
 
 use crate::builder::LatencyNiceError;
 use crate::limit::Limit;
+use crate::list::List;
 use crate::os;
 use crate::primitives::{Arc, Mutex, Ordering, lock};
+use crate::rubbish::{Rubbish, discard};
 use crate::shared::{KickNow, Shared};
 use crate::task::{Cell, without_preemption};
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
@@ -127,10 +129,10 @@ impl Group {
     #[must_use]
     pub fn usage(&self) -> GroupUsage {
         let (now, machine) = (os::thread::now(), &self.inner.shared.machine);
-        let (all, on) = without_preemption(|| {
-            (machine.usage(now, self.id()), machine.usage_on(now, self.id()))
-        });
-        let cpus = on.into_iter().map(|(cpu, there)| UsageOnCpu {
+        let all = without_preemption(|| machine.usage(now, self.id()));
+        let there = |cpu| without_preemption(|| machine.usage_on(now, self.id(), cpu));
+        let on = machine.config().topology.iter().filter_map(|cpu| Some((cpu, there(cpu)?)));
+        let cpus = on.map(|(cpu, there)| UsageOnCpu {
             cpu: cpu.index(),
             used: span(there.used),
             nr_throttled: there.nr_throttled,
@@ -268,6 +270,8 @@ impl GroupBuilder {
         let above = parent.as_ref().map_or(GroupId::ROOT, Group::id);
         let spec = GroupSpec { parent: above, weight, idle, latency_nice, limit: engines };
         shared.has_heirs.store(true, Ordering::SeqCst);
+        // Groups may be in it that were removed.
+        shared.empty_bins();
         let added = without_preemption(|| shared.machine.add_group(os::thread::now(), spec));
         let id = added.map_err(|TooManyGroups| GroupError::NoRoom)?;
         let inner = Inner { shared, id, name, parent, limit: Mutex::new(limit) };
@@ -351,12 +355,12 @@ pub struct UsageOnCpu {
 #[derive(Debug, Default)]
 pub(crate) struct Membership {
     pub(crate) group: Option<Group>,
-    former: Vec<Group>,
+    former: List<Group>,
 }
 
 impl Membership {
     pub(crate) fn of(group: Group) -> Membership {
-        Membership { group: Some(group), former: Vec::new() }
+        Membership { group: Some(group), former: List::new() }
     }
 }
 
@@ -372,7 +376,7 @@ impl Cell {
         let gone = without_preemption(|| {
             let mut membership = lock(&self.membership);
             if self.is_done() {
-                return Vec::from_iter(group);
+                return List::from_iter(group);
             }
             let old = std::mem::replace(&mut membership.group, group);
             membership.former.extend(old);
@@ -381,7 +385,7 @@ impl Cell {
             self.do_what_was_asked_while_parked();
             // Somebody brings the task to a run queue just now, or to where it is parked.
             let pending = self.control.was_asked();
-            if pending { Vec::new() } else { std::mem::take(&mut membership.former) }
+            if pending { List::new() } else { std::mem::take(&mut membership.former) }
         });
         without_preemption(|| self.stands_differently());
         drop(gone);
@@ -390,6 +394,6 @@ impl Cell {
     /// The task is over, and in no group any more.
     pub(crate) fn leave_groups(&self) {
         let left = std::mem::take(&mut *lock(&self.membership));
-        drop(left);
+        discard(Rubbish::Groups(left));
     }
 }

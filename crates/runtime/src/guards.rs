@@ -7,12 +7,12 @@
 //! What a poll takes and gives back its worker counts, with plain adds; the task has the sum. Only who
 //! gives back what another took comes to the place itself.
 
+use crate::list::List;
 use crate::os;
 use crate::primitives::{Arc, AtomicI32, Mutex, Ordering, Weak, lock};
 use crate::shared::Shared;
 use crate::task::{Cell, without_preemption};
 use crate::worker::Worker;
-use std::collections::BTreeMap;
 
 /// Who is at a place among the live tasks.
 #[derive(Debug)]
@@ -68,14 +68,20 @@ impl Guards {
 }
 
 /// The runtimes of this process, by their numbers.
-static RUNTIMES: Mutex<BTreeMap<u16, Weak<Shared>>> = Mutex::new(BTreeMap::new());
+static RUNTIMES: Mutex<List<(u16, Weak<Shared>)>> = Mutex::new(List::new());
 
 pub(crate) fn enlist(shared: &Arc<Shared>) {
-    lock(&RUNTIMES).insert(shared.number, Arc::downgrade(shared));
+    let known = (shared.number, Arc::downgrade(shared));
+    without_preemption(|| lock(&RUNTIMES).push(known));
 }
 
 pub(crate) fn delist(shared: &Shared) {
-    lock(&RUNTIMES).remove(&shared.number);
+    let gone = without_preemption(|| {
+        let mut all = lock(&RUNTIMES);
+        let at = all.iter().position(|&(number, _)| number == shared.number);
+        at.map(|at| all.swap_remove(at))
+    });
+    drop(gone);
 }
 
 /// The task at a `place` of the runtime `number` takes a mutex, or somebody gives back what it took.
@@ -84,8 +90,12 @@ pub(crate) fn count(number: u16, place: u64, more: i32) {
     if os::local::worker(here) == Some(true) {
         return;
     }
-    without_preemption(|| {
-        let shared = lock(&RUNTIMES).get(&number).and_then(Weak::upgrade);
-        shared.iter().for_each(|shared| shared.count_guard_at(place, more));
+    let shared = without_preemption(|| {
+        let all = lock(&RUNTIMES);
+        let shared = all.iter().find(|&&(of, _)| of == number).and_then(|(_, it)| it.upgrade());
+        drop(all);
+        shared.inspect(|shared| shared.count_guard_at(place, more))
     });
+    // Where it may be dropped.
+    drop(shared);
 }

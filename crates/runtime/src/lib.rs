@@ -66,6 +66,7 @@ mod in_kernel;
 mod keeper;
 #[cfg(not(loom))]
 mod limit;
+mod list;
 #[cfg(not(loom))]
 mod maker;
 #[cfg(not(loom))]
@@ -75,7 +76,6 @@ mod observe;
 #[cfg(not(loom))]
 #[expect(unsafe_code, reason = "the only place of the project that has any")]
 mod os;
-#[cfg(not(loom))]
 mod places;
 #[path = "sync.rs"]
 mod primitives;
@@ -83,6 +83,8 @@ mod primitives;
 mod quota;
 #[cfg(not(loom))]
 mod rescue;
+#[cfg(not(loom))]
+mod rubbish;
 #[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]

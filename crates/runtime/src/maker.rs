@@ -192,6 +192,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         maker.scarce.store(refused.is_some(), Ordering::SeqCst);
         shared.let_in(shared.nr_spares());
         give_back(shared, &mut surplus, &mut ending);
+        shared.empty_bins();
         shared.threads.reap(&mut ending);
         if signal_is_ours && !os::signal::is_ours(shared.signal) {
             signal_is_ours = false;

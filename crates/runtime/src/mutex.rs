@@ -21,9 +21,11 @@
 use crate::builder::{blocking, current_cell};
 use crate::errands::Bell;
 use crate::guards;
+use crate::list::List;
 use crate::os;
 use crate::os::locked::{Held, Locked};
 use crate::primitives::{Arc, MutexGuard as QueueGuard, lock};
+use crate::rubbish::{Rubbish, discard};
 use crate::runtime::{Unpark, current_if_any};
 use crate::shared::Shared;
 use crate::task::{Cell, without_preemption};
@@ -102,8 +104,8 @@ impl fmt::Debug for Core {
 #[derive(Debug, Default)]
 pub(crate) struct Inheritance {
     /// What those who wait lend, for each mutex that it has and somebody waits for: nothing, maybe.
-    lent: Vec<(Arc<Core>, Lent)>,
-    waits: Vec<Wait>,
+    lent: List<(Arc<Core>, Lent)>,
+    waits: List<Wait>,
     /// All that together, as the engine knows it.
     total: Lent,
 }
@@ -124,12 +126,12 @@ impl Inheritance {
 
     /// Tells the engine what the task inherits in all, if that has changed; then it lends something else
     /// itself, where it waits.
-    fn tell(&mut self, cell: &Cell) -> Vec<Wait> {
+    fn tell(&mut self, cell: &Cell) -> List<Wait> {
         let groups = cell.shared.machine.groups();
         let lent = self.lent.iter();
         let total = lent.fold(Lent::default(), |total, &(_, lent)| total.and(lent, groups));
         if total == self.total {
-            return Vec::new();
+            return List::new();
         }
         self.total = total;
         cell.shared.change(&cell.control, total.change());
@@ -153,11 +155,12 @@ impl Cell {
     pub(crate) fn stands_differently(&self) {
         let (has, waits) = {
             let inheritance = lock(&self.inheritance);
-            let has: Vec<_> = inheritance.lent.iter().map(|(core, _)| core.clone()).collect();
+            let has: List<_> = inheritance.lent.iter().map(|(core, _)| core.clone()).collect();
             (has, inheritance.waits.clone())
         };
         for core in has {
             walk(core.lend(core.0.queue()));
+            discard(Rubbish::Core(core));
         }
         walk(waits);
     }
@@ -184,9 +187,9 @@ impl WaitQueue {
 impl Core {
     /// Lends the task that has the mutex what it is due. Where that waits itself.
     #[must_use]
-    fn lend(self: &Arc<Core>, queue: QueueGuard<'_, WaitQueue>) -> Vec<Wait> {
-        let Some(holder) = queue.holder.clone() else { return Vec::new() };
-        let is_wanted = queue.iter().next().is_some();
+    fn lend(self: &Arc<Core>, queue: QueueGuard<'_, WaitQueue>) -> List<Wait> {
+        let Some(holder) = queue.holder.clone() else { return List::new() };
+        let is_wanted = !queue.is_empty();
         if is_wanted {
             // Who changes groups or limits from now on comes here after this, and finds the queue locked.
             lock(&holder.inheritance).note(self);
@@ -195,7 +198,11 @@ impl Core {
         let mut inheritance = lock(&holder.inheritance);
         inheritance.set(self, lent);
         drop(queue);
-        inheritance.tell(&holder)
+        let waits = inheritance.tell(&holder);
+        drop(inheritance);
+        // It may have given the mutex back meanwhile, and be over.
+        discard(Rubbish::Cell(holder));
+        waits
     }
 
     /// Takes the mutex, or waits for it.
@@ -235,19 +242,24 @@ impl Core {
         let mut queue = self.0.queue();
         let old = queue.holder.take();
         let next = self.0.pass_on(&mut queue);
-        let mut walks = Vec::new();
+        let mut walks = List::new();
         if let Some(old) = old {
             let mut inheritance = lock(&old.inheritance);
             inheritance.set(self, None);
             walks = inheritance.tell(&old);
+            drop(inheritance);
+            discard(Rubbish::Cell(old));
         }
-        if let Some((ticket, Waits { cell: Some(cell), .. })) = &next {
-            lock(&cell.inheritance).waits_no_more(self, *ticket);
-            queue.holder = Some(cell.clone());
-        }
+        let bell = next.map(|(ticket, Waits { bell, cell })| {
+            if let Some(cell) = &cell {
+                lock(&cell.inheritance).waits_no_more(self, ticket);
+            }
+            queue.holder = cell;
+            bell
+        });
         walks.extend(self.lend(queue));
         walk(walks);
-        next.and_then(|(_, waits)| waits.bell.ring(None))
+        bell.and_then(|bell| bell.ring(None))
     }
 
     /// Waits no longer, and its bell; none if the turn has come.
@@ -256,6 +268,7 @@ impl Core {
         let Waits { cell, bell } = self.0.leave(&mut queue, ticket)?;
         if let Some(cell) = cell {
             lock(&cell.inheritance).waits_no_more(self, ticket);
+            discard(Rubbish::Cell(cell));
         }
         walk(self.lend(queue));
         Some(bell)
@@ -270,15 +283,22 @@ impl Core {
 }
 
 /// Tells along the chains of mutexes that whoever waits there stands differently.
-fn walk(mut waits: Vec<Wait>) {
+fn walk(mut waits: List<Wait>) {
     for _ in 0..MAX_STEPS {
-        let Some((core, ticket)) = waits.pop() else { return };
+        let Some((core, ticket)) = waits.pop() else { break };
         let mut queue = core.0.queue();
         let cell = queue.get_mut(ticket).and_then(|waits| waits.cell.clone());
-        let Some(cell) = cell else { continue };
-        queue.set_prio(ticket, cell.standing().prio);
-        waits.extend(core.lend(queue));
+        if let Some(cell) = cell {
+            queue.set_prio(ticket, cell.standing().prio);
+            waits.extend(core.lend(queue));
+            discard(Rubbish::Cell(cell));
+        } else {
+            drop(queue);
+        }
+        // Whoever waited there may have left meanwhile, and the mutex be gone.
+        discard(Rubbish::Core(core));
     }
+    waits.into_iter().for_each(|(core, _)| discard(Rubbish::Core(core)));
 }
 
 /// A mutual exclusion for tasks, and for threads that are none, with priority inheritance: a task that

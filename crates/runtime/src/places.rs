@@ -1,9 +1,11 @@
-//! Numbered places for things that come and go, in memory that is taken where no lock is held.
+//! Numbered places for things that come and go.
 
-/// Things by the numbers of their places. It grows only by [`Places::grow_into`].
+use crate::list::List;
+
+/// Things by the numbers of their places.
 #[derive(Debug)]
 pub(crate) struct Places<T> {
-    entries: Vec<Entry<T>>,
+    entries: List<Entry<T>>,
     /// The place that was freed last, or the first that was never taken.
     next: usize,
     len: usize,
@@ -16,49 +18,20 @@ enum Entry<T> {
     Free(usize),
 }
 
-/// Memory for places.
-#[derive(Debug)]
-pub(crate) struct PlaceRoom<T>(Vec<Entry<T>>);
-
-impl<T> PlaceRoom<T> {
-    /// For so many in all. Allocates.
-    pub(crate) fn new(len: usize) -> PlaceRoom<T> {
-        PlaceRoom(Vec::with_capacity(len))
-    }
-}
-
 impl<T> Default for Places<T> {
     fn default() -> Places<T> {
-        Places { entries: Vec::new(), next: 0, len: 0 }
+        Places { entries: List::new(), next: 0, len: 0 }
     }
 }
 
 impl<T> Places<T> {
-    /// If there is no room for another: for how many there shall be.
-    pub(crate) fn lacks(&self) -> Option<usize> {
-        let capacity = self.entries.capacity();
-        (self.next == capacity).then(|| (2 * capacity).max(64))
-    }
-
-    /// Has the memory of `room` from now on, if that is more, and leaves its own there. Allocates and frees
-    /// nothing.
-    pub(crate) fn grow_into(&mut self, room: &mut PlaceRoom<T>) {
-        if self.entries.capacity() < room.0.capacity() {
-            room.0.append(&mut self.entries);
-            std::mem::swap(&mut self.entries, &mut room.0);
-        }
-    }
-
     /// Where the next thing comes to be.
     pub(crate) fn next(&self) -> usize {
         self.next
     }
 
-    /// # Panics
-    /// If there is no room.
     pub(crate) fn insert(&mut self, thing: T) -> usize {
         let at = self.next;
-        assert!(at < self.entries.capacity(), "room was made before it was needed");
         match self.entries.get_mut(at) {
             None => {
                 self.entries.push(Entry::Taken(thing));
@@ -112,7 +85,7 @@ impl<T> Places<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -120,9 +93,6 @@ mod tests {
     fn things_keep_their_places_while_there_come_to_be_more() {
         let mut places = Places::default();
         for nth in 0..200 {
-            if let Some(len) = places.lacks() {
-                places.grow_into(&mut PlaceRoom::new(len));
-            }
             assert_eq!((places.next(), places.insert(nth)), (nth, nth));
         }
         assert_eq!((places.remove(7), places.remove(90)), (7, 90));

@@ -12,11 +12,12 @@ use crate::limit::{self, Limit};
 use crate::maker::{self, Maker, Refusal};
 use crate::observe::Observer;
 use crate::os;
-use crate::places::{PlaceRoom, Places};
+use crate::places::Places;
 use crate::primitives::{
     Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering, lock,
 };
 use crate::quota;
+use crate::rubbish::{Bin, Rubbish, discard};
 use crate::runtime::Builder;
 use crate::siege;
 use crate::task::{Asked, Cell, Guarded, Job, JoinHandle, NewCell, Todo, without_preemption};
@@ -65,6 +66,8 @@ pub(crate) struct Shared {
     /// Who is to be woken by the timers of each CPU.
     pub(crate) timers: Box<[Mutex<timers::Table>]>,
     pub(crate) errands: Errands,
+    /// What each CPU has let go of.
+    pub(crate) bins: Box<[Bin]>,
     pub(crate) keeper: Keeper,
     pub(crate) maker: Maker,
     /// The threads of the keeper and the maker.
@@ -225,6 +228,7 @@ impl Shared {
             host_cpus,
             pins: builder.pins,
             errands: Errands::new(topology.cpus()),
+            bins: topology.iter().map(|_| Bin::default()).collect(),
             keeper: Keeper::new(),
             maker,
             servants: Mutex::default(),
@@ -553,10 +557,7 @@ impl Shared {
         let mut used = without_preemption(|| lock(&self.parts[self.part()]).boxes.pop());
         let old = used.as_mut().and_then(|used| used.payload.take()).map(|job| job.cell);
         let cell = Cell::renewed(old, self, new);
-        let mut room = None;
-        while let Err(lacking) = without_preemption(|| self.enter(&cell, room.as_mut())) {
-            room = Some(PlaceRoom::new(lacking));
-        }
+        without_preemption(|| self.enter(&cell));
         let ends = if cell.serves { &self.serves_nobody } else { &self.closed };
         if ends.load(Ordering::SeqCst) {
             cell.abort();
@@ -564,15 +565,12 @@ impl Shared {
         (used, cell)
     }
 
-    /// Puts a cell among the live ones. If there is no room: how much there shall be.
-    fn enter(&self, cell: &Arc<Cell>, room: Option<&mut PlaceRoom<Live>>) -> Result<(), usize> {
+    /// Puts a cell among the live ones.
+    fn enter(&self, cell: &Arc<Cell>) {
         let nth = self.part();
         let live = &mut lock(&self.parts[nth]).live;
-        room.into_iter().for_each(|room| live.grow_into(room));
-        live.lacks().map_or(Ok(()), Err)?;
         cell.place.store(Place::new(nth, live.next()).0, Ordering::Release);
         live.insert(Live::Task(cell.clone()));
-        Ok(())
     }
 
     /// The cell of a live task.
@@ -633,11 +631,14 @@ impl Shared {
         if is_free {
             part.live.remove(place.key());
         }
-        if part.boxes.len() < BOXES {
+        let left = if part.boxes.len() < BOXES {
             part.boxes.push(task);
-        }
-        // Before anything is freed.
+            None
+        } else {
+            Some(task)
+        };
         drop(part);
+        left.into_iter().for_each(|task| discard(Rubbish::Task(task)));
         let live = self.nr_live.fetch_sub(1, Ordering::SeqCst) - 1;
         if live <= self.nr_serving.load(Ordering::SeqCst)
             && self.closed.load(Ordering::SeqCst)
@@ -751,6 +752,7 @@ impl Shared {
         self.threads.join();
         self.errands.end();
         // They know the runtime.
+        self.empty_bins();
         for part in &self.parts {
             drop(std::mem::take(&mut lock(part).boxes));
         }

@@ -16,8 +16,9 @@
 
 use crate::errands::Bell;
 use crate::os;
-use crate::places::{PlaceRoom, Places};
+use crate::places::Places;
 use crate::primitives::{Arc, MutexGuard, lock};
+use crate::rubbish::{Rubbish, discard};
 use crate::runtime::{current, is_current};
 use crate::shared::Shared;
 use crate::task::{Cell, without_preemption};
@@ -67,13 +68,6 @@ impl Alarm {
     fn window(self) -> Window {
         Window { soft: self.at.min(LAST), hard: (self.at + self.slack).min(LAST) }
     }
-}
-
-/// Where on a CPU there is no room for another timer, and how much there shall be.
-#[derive(Clone, Copy, Debug)]
-enum NoRoom {
-    OfTable(CpuId, usize),
-    OfQueue(CpuId, Lack),
 }
 
 /// By what a timer knows its runtime.
@@ -147,7 +141,7 @@ impl Shared {
     }
 
     /// Arms a timer on the CPU of the calling worker, or on the first. If there is no room: what is lacking.
-    fn arm(&self, alarm: Alarm, bell: &mut Option<Bell>) -> Result<(CpuId, Token), NoRoom> {
+    fn arm(&self, alarm: Alarm, bell: &mut Option<Bell>) -> Result<(CpuId, Token), (CpuId, Lack)> {
         let cpu = self.here(Worker::cpu).unwrap_or_default();
         let window = alarm.window();
         let token = self.enter_timer(cpu, window, alarm.period, bell)?;
@@ -170,18 +164,15 @@ impl Shared {
         window: Window,
         period: Option<Nanos>,
         bell: &mut Option<Bell>,
-    ) -> Result<Token, NoRoom> {
+    ) -> Result<Token, (CpuId, Lack)> {
         let mut table = self.table(cpu);
-        if let Some(lacking) = table.waiters.lacks() {
-            return Err(NoRoom::OfTable(cpu, lacking));
-        }
         let generation = table.generation.wrapping_add(1);
         let place = table.waiters.next() as u64;
         assert!(place < PERIODIC, "fewer timers fit into memory");
         let repeats = if period.is_some() { PERIODIC } else { 0 };
         let token = Token(u64::from(generation) << u32::BITS | repeats | place);
         let timer = self.machine.arm_in_room(cpu, window, period, token);
-        let timer = timer.map_err(|lack| NoRoom::OfQueue(cpu, lack))?;
+        let timer = timer.map_err(|lack| (cpu, lack))?;
         table.generation = generation;
         table.waiters.insert(Waiter { generation, timer, due: window.soft, bell: bell.take() });
         Ok(token)
@@ -189,17 +180,9 @@ impl Shared {
 
     /// Makes room for a timer. Memory is taken and freed outside of sections.
     #[cold]
-    fn make_timer_room(&self, window: Window, lacking: NoRoom) {
-        match lacking {
-            NoRoom::OfTable(cpu, len) => {
-                let mut room = PlaceRoom::new(len);
-                without_preemption(|| self.table(cpu).waiters.grow_into(&mut room));
-            }
-            NoRoom::OfQueue(cpu, lack) => {
-                let mut room = TimerRoom::new(lack);
-                without_preemption(|| self.machine.reserve_timers_in(cpu, window, &mut room));
-            }
-        }
+    fn make_timer_room(&self, window: Window, (cpu, lack): (CpuId, Lack)) {
+        let mut room = TimerRoom::new(lack);
+        without_preemption(|| self.machine.reserve_timers_in(cpu, window, &mut room));
     }
 
     /// A timer of `cpu` expired.
@@ -222,7 +205,7 @@ impl Shared {
         }
         if let Served::Wakes(bell, due) = served {
             // Whoever armed it has provided for a foreign one, of which nothing is left.
-            bell.ring(Some(due)).into_iter().for_each(Bell::end);
+            bell.ring(Some(due)).into_iter().for_each(|bell| discard(Rubbish::Bell(bell)));
         }
     }
 }

@@ -18,10 +18,11 @@
 //!
 //! Invariants, modelled in loom: one at a time has it; whoever waits has it some time, or leaves.
 
+use crate::list::List;
+use crate::places::Places;
 use crate::primitives::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use runyard_engine::attr::RtPrio;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Who has a mutex, as a word; none is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +31,12 @@ pub(crate) struct Taker(pub(crate) u64);
 /// Somebody waits.
 const WAITERS: u64 = 1 << 63;
 
-/// A place in one queue, never used again.
+/// Of one that waits in a queue; no other ever has the same there. In the order in which they came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct Ticket {
+    nth: u64,
+    place: usize,
+}
 
 /// Whose turn it is. `W` is what is known of who waits, `H` of who has it.
 pub(crate) struct Turns<W, H> {
@@ -42,9 +46,12 @@ pub(crate) struct Turns<W, H> {
 
 /// Who waits.
 pub(crate) struct Queue<W, H> {
-    next: u64,
-    waiters: BTreeMap<Ticket, Waiting<W>>,
-    order: BTreeSet<Rank>,
+    /// How many came so far.
+    came: u64,
+    waiters: Places<Waiting<W>>,
+    /// A binary heap: nobody has a rank before that of its parent, at half the index. Ranks of those that left
+    /// or have another one stay until they are first, or more than half of all; so the first is somebody's.
+    order: List<Rank>,
     /// Who has it, once somebody wanted to know.
     pub(crate) holder: Option<H>,
 }
@@ -52,6 +59,7 @@ pub(crate) struct Queue<W, H> {
 type Rank = (Reverse<Option<RtPrio>>, Ticket);
 
 struct Waiting<W> {
+    nth: u64,
     taker: Taker,
     prio: Option<RtPrio>,
     who: W,
@@ -67,8 +75,8 @@ pub(crate) enum Joined<'a, W, H> {
 
 impl<W, H> Turns<W, H> {
     pub(crate) fn new() -> Turns<W, H> {
-        let (waiters, order) = (BTreeMap::new(), BTreeSet::new());
-        let queue = Queue { next: 0, waiters, order, holder: None };
+        let (waiters, order) = (Places::default(), List::new());
+        let queue = Queue { came: 0, waiters, order, holder: None };
         Turns { word: AtomicU64::new(0), queue: Mutex::new(queue) }
     }
 
@@ -96,19 +104,16 @@ impl<W, H> Turns<W, H> {
         if word == 0 {
             return Joined::Taken(who);
         }
-        let ticket = Ticket(queue.next);
-        queue.next += 1;
-        queue.waiters.insert(ticket, Waiting { taker: me, prio, who });
-        queue.order.insert((Reverse(prio), ticket));
+        let ticket = queue.enter(me, prio, who);
         Joined::Waits(ticket, queue, Taker(word & !WAITERS))
     }
 
     /// Gives it to the best of those who wait, in whose name the caller has locked the queue; or to
     /// nobody, if all have left.
     pub(crate) fn pass_on(&self, queue: &mut Queue<W, H>) -> Option<(Ticket, W)> {
-        let best = queue.order.pop_first();
-        let next = best.and_then(|(_, ticket)| Some((ticket, queue.waiters.remove(&ticket)?)));
-        let more = if queue.waiters.is_empty() { 0 } else { WAITERS };
+        let best = queue.order.first().map(|&(_, ticket)| ticket);
+        let next = best.and_then(|ticket| Some((ticket, queue.remove(ticket)?)));
+        let more = if queue.waiters.len() == 0 { 0 } else { WAITERS };
         let word = next.as_ref().map_or(0, |(_, next)| next.taker.0 | more);
         self.word.store(word, Ordering::Release);
         next.map(|(ticket, next)| (ticket, next.who))
@@ -116,24 +121,47 @@ impl<W, H> Turns<W, H> {
 
     /// Waits no longer; what was known of it, unless its turn has come.
     pub(crate) fn leave(&self, queue: &mut Queue<W, H>, ticket: Ticket) -> Option<W> {
-        let Waiting { prio, who, .. } = queue.waiters.remove(&ticket)?;
-        queue.order.remove(&(Reverse(prio), ticket));
-        if queue.waiters.is_empty() {
+        let left = queue.remove(ticket)?;
+        if queue.waiters.len() == 0 {
             self.word.fetch_and(!WAITERS, Ordering::AcqRel);
         }
-        Some(who)
+        Some(left.who)
     }
 }
 
 impl<W, H> Queue<W, H> {
-    /// One that waits still.
-    pub(crate) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut W> {
-        self.waiters.get_mut(&ticket).map(|waiting| &mut waiting.who)
+    fn enter(&mut self, taker: Taker, prio: Option<RtPrio>, who: W) -> Ticket {
+        let ticket = Ticket { nth: self.came, place: self.waiters.next() };
+        self.came += 1;
+        self.waiters.insert(Waiting { nth: ticket.nth, taker, prio, who });
+        self.push((Reverse(prio), ticket));
+        ticket
     }
 
-    /// Who waits, in the order in which they came.
+    fn remove(&mut self, ticket: Ticket) -> Option<Waiting<W>> {
+        self.waiting(ticket)?;
+        let left = self.waiters.remove(ticket.place);
+        self.forget_former_ranks();
+        Some(left)
+    }
+
+    fn waiting(&mut self, ticket: Ticket) -> Option<&mut Waiting<W>> {
+        let there = self.waiters.get_mut(ticket.place);
+        there.filter(|waiting| waiting.nth == ticket.nth)
+    }
+
+    /// One that waits still.
+    pub(crate) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut W> {
+        self.waiting(ticket).map(|waiting| &mut waiting.who)
+    }
+
+    /// Who waits, in any order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &W> {
-        self.waiters.values().map(|waiting| &waiting.who)
+        self.waiters.iter().map(|waiting| &waiting.who)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiters.len() == 0
     }
 
     /// The priority of the best.
@@ -143,16 +171,61 @@ impl<W, H> Queue<W, H> {
 
     /// One that waits has another priority. Behind the others of that, unless it came before them.
     pub(crate) fn set_prio(&mut self, ticket: Ticket, prio: Option<RtPrio>) {
-        let Some(waiting) = self.waiters.get_mut(&ticket) else { return };
-        let old = std::mem::replace(&mut waiting.prio, prio);
-        self.order.remove(&(Reverse(old), ticket));
-        self.order.insert((Reverse(prio), ticket));
+        let Some(waiting) = self.waiting(ticket) else { return };
+        if std::mem::replace(&mut waiting.prio, prio) != prio {
+            self.push((Reverse(prio), ticket));
+            self.forget_former_ranks();
+        }
+    }
+
+    /// Whether somebody waits who has this rank.
+    fn is_of_somebody(waiters: &Places<Waiting<W>>, &(Reverse(prio), ticket): &Rank) -> bool {
+        let there = waiters.get(ticket.place);
+        there.is_some_and(|waiting| waiting.nth == ticket.nth && waiting.prio == prio)
+    }
+
+    fn forget_former_ranks(&mut self) {
+        let Queue { waiters, order, .. } = self;
+        if order.len() > 2 * waiters.len() {
+            order.retain(|rank| Self::is_of_somebody(waiters, rank));
+            // What is sorted is a heap.
+            order.sort_unstable();
+            order.dedup();
+        }
+        while self.order.first().is_some_and(|first| !Self::is_of_somebody(&self.waiters, first)) {
+            self.pop();
+        }
+    }
+
+    fn push(&mut self, rank: Rank) {
+        let mut at = self.order.len();
+        self.order.push(rank);
+        while at > 0 && self.order[at] < self.order[(at - 1) / 2] {
+            self.order.swap(at, (at - 1) / 2);
+            at = (at - 1) / 2;
+        }
+    }
+
+    fn pop(&mut self) {
+        self.order.swap_remove(0);
+        let mut at = 0;
+        loop {
+            let below = 2 * at + 1..self.order.len().min(2 * at + 3);
+            let least = below.min_by_key(|&child| self.order[child]);
+            let Some(child) = least.filter(|&child| self.order[child] < self.order[at]) else {
+                return;
+            };
+            self.order.swap(at, child);
+            at = child;
+        }
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use rand_pcg::Pcg32;
+    use rand_pcg::rand_core::Rng;
 
     #[test]
     fn the_best_is_next_and_among_equals_who_came_first() {
@@ -175,6 +248,47 @@ mod tests {
             std::iter::from_fn(|| turns.pass_on(&mut queue)).map(|next| next.1).collect();
         assert_eq!(next, [13, 11, 12, 10]);
         assert!(turns.take(Taker(7)), "nobody waits any more");
+    }
+
+    /// Beside a list that is sorted anew each time.
+    #[test]
+    fn the_order_holds_whoever_comes_leaves_or_changes() {
+        let mut draws = Pcg32::new(7, 1);
+        let turns = Turns::<u32, ()>::new();
+        assert!(turns.take(Taker(1)));
+        let mut model: Vec<(Reverse<Option<RtPrio>>, Ticket)> = Vec::new();
+        for who in 0..20_000 {
+            let drawn = draws.next_u32();
+            let prio = RtPrio::new(i64::from(drawn % 5));
+            let at = (drawn >> 16) as usize % model.len().max(1);
+            match drawn >> 8 & 7 {
+                0..=2 => {
+                    let Joined::Waits(ticket, ..) = turns.join(Taker(2), prio, who) else {
+                        unreachable!("somebody has it");
+                    };
+                    model.push((Reverse(prio), ticket));
+                }
+                3 | 4 if at < model.len() => {
+                    let mut queue = turns.queue();
+                    queue.set_prio(model[at].1, prio);
+                    model[at].0 = Reverse(prio);
+                }
+                5 if at < model.len() => {
+                    let left = model.swap_remove(at).1;
+                    assert!(turns.leave(&mut turns.queue(), left).is_some());
+                }
+                6 if !model.is_empty() => {
+                    model.sort_unstable();
+                    let next = turns.pass_on(&mut turns.queue()).map(|(ticket, _)| ticket);
+                    assert_eq!(next, Some(model.remove(0).1));
+                }
+                _ => {}
+            }
+            let queue = turns.queue();
+            assert_eq!(queue.best(), model.iter().min().and_then(|first| first.0.0));
+            assert_eq!((queue.iter().count(), queue.is_empty()), (model.len(), model.is_empty()));
+            assert!(queue.order.len() <= 2 * model.len() + 1, "what is left of others goes");
+        }
     }
 }
 

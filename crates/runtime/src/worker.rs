@@ -19,6 +19,7 @@ use crate::os::timer::{Clock, Timer};
 use crate::primitives::{
     Arc, AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, compiler_fence, lock,
 };
+use crate::rubbish::{Rubbish, discard};
 use crate::shared::{KickNow, Shared};
 use crate::task::{Cell, Job, Todo};
 use async_task::Runnable;
@@ -331,7 +332,11 @@ impl Worker {
                     (prev, over) = self.poll(now, cell, runnable);
                     self.shared.let_in_next(self.cpu());
                 }
-                Todo::Resume(worker) => return self.resume(&cell, &worker),
+                Todo::Resume(worker) => {
+                    self.resume(&cell, &worker);
+                    // The task may be over by now.
+                    return discard(Rubbish::Cell(cell));
+                }
                 Todo::Nothing => unreachable!("a task that is picked has something to do"),
             }
         }
@@ -364,12 +369,14 @@ impl Worker {
         self.polling.store(cell.place.load(Ordering::Relaxed), Ordering::Relaxed);
         self.running.store(true, Ordering::Release);
         self.bind_for(&cell);
-        let slot = self.shared.slot(self.cpu());
+        let cpu = self.cpu();
+        let slot = self.shared.slot(cpu);
         let entered = slot.enter(self.id);
         self.arm(now);
         self.set_preempt_count(0);
         // A signal that came while the count was above zero left its mark.
         let left = if entered && !slot.calls(self.id) {
+            self.shared.empty_bin_a_little(cpu);
             self.in_poll.store(true, Ordering::Relaxed);
             os::local::with_task(&cell, || runnable.run());
             self.in_poll.store(false, Ordering::Relaxed);

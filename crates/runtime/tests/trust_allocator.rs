@@ -8,7 +8,10 @@ mod common;
 
 use child::within;
 use common::{ms, workers};
-use runyard::{Runtime, Task, spawn, time};
+use runyard::sync::Mutex;
+use runyard::{Limit, Nice, Policy, RtPrio, Runtime, Task, blocking, spawn, time, yield_now};
+use std::hint::black_box;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[global_allocator]
@@ -48,9 +51,9 @@ fn an_allocator_with_a_lock_hangs_nobody() {
     });
 }
 
-/// Runs a program on a runtime, and on one under siege, in which a worker that takes memory in own code ends
-/// the process.
-fn takes_no_memory_in_own_code(name: &str, program: fn(Runtime)) {
+/// Runs a program on a runtime, and on one under siege, in which a worker that takes memory in own code or gives it
+/// back ends the process.
+fn calls_no_allocator_in_own_code(name: &str, program: fn(Runtime)) {
     within(ms(240_000), name, || {
         for builder in [Runtime::builder(), Runtime::builder().siege(5)] {
             let runtime = builder.workers(2).build();
@@ -63,8 +66,8 @@ fn takes_no_memory_in_own_code(name: &str, program: fn(Runtime)) {
 
 /// The cell of a new task was made in a section, and what knows live tasks grew there.
 #[test]
-fn a_spawn_takes_no_memory_in_own_code() {
-    takes_no_memory_in_own_code("a_spawn_takes_no_memory_in_own_code", |runtime| {
+fn a_spawn_calls_no_allocator_in_own_code() {
+    calls_no_allocator_in_own_code("a_spawn_calls_no_allocator_in_own_code", |runtime| {
         let some = |nth: usize| async move { vec![nth; nth % 7].len() };
         let spawner = async move {
             for many in [10, 1_000, 6_000, 300, 300, 300] {
@@ -83,8 +86,8 @@ fn a_spawn_takes_no_memory_in_own_code() {
 
 /// The table of those that wait for timers, and the queue of timers, grew in a section.
 #[test]
-fn a_timer_takes_no_memory_in_own_code() {
-    takes_no_memory_in_own_code("a_timer_takes_no_memory_in_own_code", |runtime| {
+fn a_timer_calls_no_allocator_in_own_code() {
+    calls_no_allocator_in_own_code("a_timer_calls_no_allocator_in_own_code", |runtime| {
         let tick = |nth: u64| async move {
             let mut interval = time::interval(Duration::from_micros(300 + nth));
             for _ in 0..50 {
@@ -109,5 +112,103 @@ fn a_timer_takes_no_memory_in_own_code() {
             }
         };
         runtime.block_on(async { spawn(all).await.unwrap() });
+    });
+}
+
+/// What a task lent, where it waited, and the walk along chains were in lists of the program's allocator.
+#[test]
+fn a_mutex_calls_no_allocator_in_own_code() {
+    calls_no_allocator_in_own_code("a_mutex_calls_no_allocator_in_own_code", |runtime| {
+        let mutexes: Arc<[Mutex<u64>]> = (0..6).map(|_| Mutex::new(0)).collect();
+        let group =
+            runtime.group("tenant").limit(Limit::percent_of_machine(60.0)).create().unwrap();
+        let all = mutexes.clone();
+        let work = move |nth: usize, mutexes: Arc<[Mutex<u64>]>| async move {
+            for round in 0..60 {
+                let (first, second) = ((nth + round) % 5, 5);
+                let mut outer = mutexes[first].lock().await;
+                if round % 4 == 0 {
+                    yield_now().await;
+                }
+                if round % 7 == 0 {
+                    Task::current()
+                        .set_policy(Policy::Fifo(RtPrio::new(1 + nth as i64 % 40).unwrap()));
+                }
+                // Given up now and then, while others wait.
+                let inner = time::timeout(Duration::from_micros(200), mutexes[second].lock()).await;
+                inner.into_iter().for_each(|mut inner| *inner += 1);
+                *outer += 1;
+            }
+        };
+        runtime.block_on(async move {
+            let tasks = (0..60).map(|nth| {
+                let task = Task::builder().group((nth % 3 == 0).then_some(&group));
+                task.spawn(work(nth, all.clone()))
+            });
+            for task in tasks.collect::<Vec<_>>() {
+                task.await.unwrap();
+            }
+            let mut sum = 0;
+            for mutex in &all[..5] {
+                sum += *mutex.lock().await;
+            }
+            assert_eq!(sum, 60 * 60);
+        });
+    });
+}
+
+/// Groups, affinities and policies that change, and tasks that are aborted or stopped.
+#[test]
+fn a_change_calls_no_allocator_in_own_code() {
+    calls_no_allocator_in_own_code("a_change_calls_no_allocator_in_own_code", |runtime| {
+        let spin = |steps: u64| (0..steps).for_each(|step| _ = black_box(step));
+        let groups: Vec<_> =
+            (0..4).map(|nth| runtime.group("tenant").weight(100 + nth).create().unwrap()).collect();
+        let others = groups.clone();
+        runtime.block_on(async move {
+            let busy = (0..40_u64).map(|nth| {
+                spawn(async move {
+                    for round in 0..50 {
+                        spin(20_000 * (1 + (nth + round) % 5));
+                        match round % 3 {
+                            0 => yield_now().await,
+                            1 => time::sleep(Duration::from_micros(50)).await,
+                            _ => blocking(|| std::thread::sleep(Duration::from_micros(30))),
+                        }
+                    }
+                })
+            });
+            let busy: Vec<_> = busy.collect();
+            let mut draws = 1_u64;
+            for round in 0..1_500 {
+                draws = draws.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let task = busy[(draws >> 33) as usize % busy.len()].task();
+                let group = &others[(draws >> 50) as usize % others.len()];
+                match draws >> 58 & 7 {
+                    0 => task.set_affinity([(draws >> 40) as usize % 2]),
+                    1 => task.set_affinity([0, 1]),
+                    2 => task.set_group(group),
+                    3 => task.set_policy(Policy::Fifo(RtPrio::new(5).unwrap())),
+                    4 => task.set_policy(Policy::Normal(Nice::new(0).unwrap())),
+                    5 => group.set_limit(Limit::percent_of_machine(70.0)).unwrap(),
+                    6 => group.set_limit(None).unwrap(),
+                    _ => drop(group.usage()),
+                }
+                if round % 10 == 0 {
+                    time::sleep(Duration::from_micros(300)).await;
+                }
+            }
+            busy.iter().skip(20).for_each(|task| task.task().abort());
+            for task in busy {
+                let _ = task.await;
+            }
+            // The groups go one by one, each with the last that knows it.
+            for group in others {
+                Task::builder().group(&group).spawn(async {}).await.unwrap();
+            }
+        });
+        drop(groups);
+        let again: Vec<_> = (0..4).map(|_| runtime.group("again").create().unwrap()).collect();
+        assert_eq!(again.len(), 4);
     });
 }

@@ -284,9 +284,13 @@ impl<'s, O: Observer> Sim<'s, O> {
     fn limits(&self) -> BTreeMap<GroupId, Limited> {
         let groups = (1..self.scenario.groups.len()).map(|at| GroupId(at as u32));
         let limited = groups.filter(|&group| self.machine.was_limited(group));
-        let of = |group| Limited {
-            usage: self.machine.usage(self.now, group),
-            on: self.machine.usage_on(self.now, group),
+        let of = |group| {
+            let on = |cpu| Some((cpu, self.machine.usage_on(self.now, group, cpu)?));
+            let cpus = self.machine.config().topology.iter();
+            Limited {
+                usage: self.machine.usage(self.now, group),
+                on: cpus.filter_map(on).collect(),
+            }
         };
         limited.map(|group| (group, of(group))).collect()
     }

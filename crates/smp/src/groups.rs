@@ -129,6 +129,13 @@ impl GroupTable {
         GroupTable { limits, shared, ..self }
     }
 
+    /// Takes the memory of all limits that groups may have: none is taken when one is set.
+    pub(crate) fn with_room_for_limits(self) -> GroupTable {
+        let pools = if self.shared { 1 } else { self.cpus };
+        self.groups.iter().for_each(|group| lock(&group.pools).reserve(pools));
+        self
+    }
+
     /// The load of a group over all CPUs.
     #[must_use]
     pub fn load(&self, group: GroupId) -> u64 {
@@ -192,26 +199,23 @@ impl GroupTable {
         self.renew_limited();
     }
 
-    /// Gives a group the pools of a limit. Memory is taken and freed outside of the pools' lock: a CPU
-    /// that waits for it may have stopped who has the allocator's.
+    /// Gives a group the pools of a limit.
     fn fill(&self, now: Time, id: GroupId, limit: Option<Limit>, online: usize) {
         let group = self.group(id);
         let limit = limit.filter(|_| self.limits);
         let epoch = group.epoch.fetch_add(1, Ordering::AcqRel) + 1;
         let past = self.usage(now, id);
         *lock(&group.past) = past;
-        let of = |limit: Limit| {
+        let mut pools = lock(&group.pools);
+        pools.clear();
+        if let Some(limit) = limit {
             let begin = (now, stagger(id, limit));
             let part = self.part(limit, online);
-            let cpus: Vec<_> = match self.shared {
-                true => vec![(CpuId(0), self.cpus)],
-                false => (0..self.cpus).map(|at| (CpuId::at(at), 1)).collect(),
-            };
-            cpus.into_iter().map(|cpus| Pool::new(limit, part, cpus, epoch, begin)).collect()
-        };
-        let new = limit.map(of).unwrap_or_default();
-        let old = std::mem::replace(&mut *lock(&group.pools), new);
-        drop(old);
+            let (nr, cpus_of_each) = if self.shared { (1, self.cpus) } else { (self.cpus, 1) };
+            let pool = |at| Pool::new(limit, part, (CpuId::at(at), cpus_of_each), epoch, begin);
+            pools.extend((0..nr).map(pool));
+        }
+        drop(pools);
         let own = if limit.is_some() { OWN } else { 0 };
         group.limited.store(self.bits(id) & ABOVE | own, Ordering::Release);
     }

@@ -104,22 +104,19 @@ impl<W: Controlled> Machine<W> {
     #[must_use]
     pub fn usage(&self, now: Time, group: GroupId) -> Usage {
         let mut usage = self.groups.usage(now, group);
-        for (_, there) in self.usage_on(now, group) {
+        let on = |cpu| self.usage_on(now, group, cpu);
+        for there in self.config.topology.iter().filter_map(on) {
             usage.throttled += there.throttled;
             usage.borrowed += there.borrowed;
         }
         usage
     }
 
-    /// What a group with a limit used on each CPU, and how it was throttled there; without the CPUs
-    /// where it never was.
+    /// What a group with a limit used on a CPU, and how it was throttled there; nothing if it never was
+    /// there.
     #[must_use]
-    pub fn usage_on(&self, now: Time, group: GroupId) -> Vec<(CpuId, UsageOnCpu)> {
-        let on = |cpu| {
-            let usage = self.inspect(cpu, |rq| rq.usage(now, group))?;
-            Some((cpu, usage))
-        };
-        self.config.topology.iter().filter_map(on).collect()
+    pub fn usage_on(&self, now: Time, group: GroupId, cpu: CpuId) -> Option<UsageOnCpu> {
+        self.inspect(cpu, |rq| rq.usage(now, group))
     }
 
     /// A CPU that waits for budget of a group of which its pool has some that no CPU is about to draw,

@@ -120,6 +120,7 @@ impl<W: Controlled> Machine<W> {
         let features = config.features;
         let groups = GroupTable::new(specs, room, n)
             .heeding(features.has(Feature::HardLimits), features.has(Feature::RuntimeShare));
+        let groups = if room > 0 { groups.with_room_for_limits() } else { groups };
         groups.set_limits(specs, n);
         let groups = Arc::new(groups);
         let cpu = |cpu| Cpu {

@@ -70,8 +70,8 @@ impl Yard {
 
     /// What a group with a limit used so far, in milliseconds.
     fn used(&self, group: GroupId) -> u64 {
-        let on = self.machine.usage_on(self.now, group);
-        on.iter().map(|(_, usage)| usage.used.0).sum::<u64>() / 1_000_000
+        let on = self.machine.usage_on(self.now, group, CPU);
+        on.map_or(0, |usage| usage.used.0) / 1_000_000
     }
 }
 

@@ -8,6 +8,7 @@ mod code;
 pub(crate) mod futex;
 pub(crate) mod local;
 pub(crate) mod locked;
+pub(crate) mod memory;
 pub(crate) mod signal;
 pub(crate) mod tasks;
 pub(crate) mod thread;

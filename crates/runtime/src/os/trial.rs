@@ -17,7 +17,7 @@ use std::process::Command;
 #[derive(Debug)]
 pub struct OneLock {
     calls: Mutex<u64>,
-    /// It takes no memory for a worker in own code: it ends the process.
+    /// It takes and gives no memory for a worker in own code: it ends the process.
     refuses: AtomicBool,
 }
 
@@ -28,7 +28,7 @@ impl OneLock {
         OneLock { calls: Mutex::new(0), refuses: AtomicBool::new(false) }
     }
 
-    /// From now on, or no more, the process ends where a worker takes memory in own code.
+    /// From now on, or no more, the process ends where a worker takes memory or gives it back in own code.
     pub fn refuse_own_code(&self, refuses: bool) {
         self.refuses.store(refuses, Ordering::SeqCst);
     }
@@ -37,7 +37,7 @@ impl OneLock {
         if self.refuses.load(Ordering::Relaxed) && is_in_own_code() {
             self.refuse_own_code(false);
             let trace = std::backtrace::Backtrace::force_capture();
-            eprintln!("memory is taken where nobody is stopped:\n{trace}");
+            eprintln!("the allocator is called where nobody is stopped:\n{trace}");
             std::process::abort();
         }
     }
@@ -68,6 +68,7 @@ unsafe impl GlobalAlloc for OneLock {
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        self.check();
         // SAFETY: as above.
         self.section(|| unsafe { System.dealloc(at, layout) });
     }
