@@ -6,11 +6,9 @@ use crate::errands::Errands;
 use crate::group::{Group, Membership};
 use crate::guards::{self, Live};
 use crate::handoff::{Slot, WorkerId};
-use crate::harmless::harmless;
 use crate::keeper::{self, Keeper};
 use crate::limit::{self, Limit};
 use crate::maker::{self, Maker, Refusal};
-use crate::observe::Observer;
 use crate::os;
 use crate::places::{PlaceRoom, Places};
 use crate::primitives::{
@@ -20,13 +18,14 @@ use crate::quota;
 use crate::runtime::Builder;
 use crate::siege;
 use crate::task::{Asked, Cell, Guarded, Job, JoinHandle, NewCell, Todo, without_preemption};
+use crate::teller::{self, Teller};
 use crate::threads::{self, Threads};
 use crate::timers;
 use crate::worker::{Worker, ring};
 use runyard_engine::attr::{Attr, LatencyNice};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
-use runyard_engine::event::{Event, What};
+use runyard_engine::event::What;
 use runyard_engine::limits::BadLimit;
 use runyard_engine::limits::Throttling;
 use runyard_engine::spec::GroupSpec;
@@ -39,6 +38,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::thread::{self, Thread};
+use std::time::Instant;
 
 /// How many boxes of tasks that are over each CPU keeps: as many as it may have used since a burst
 /// of spawns began.
@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     pub(crate) errands: Errands,
     pub(crate) keeper: Keeper,
     pub(crate) maker: Maker,
-    /// The threads of the keeper and the maker.
+    /// The threads of the keeper, the maker and the siege.
     servants: Mutex<Vec<thread::JoinHandle<()>>>,
     over: AtomicBool,
     pub(crate) signal: i32,
@@ -80,7 +80,8 @@ pub(crate) struct Shared {
     pub(crate) has_heirs: AtomicBool,
     /// Whether foreign code is stopped.
     pub(crate) preempts: bool,
-    observer: Option<Arc<dyn Observer>>,
+    /// Tells the observer, if there is one.
+    pub(crate) teller: Option<Teller>,
     /// For each CPU, what is throttled there or not any more and the observer does not know yet: at most
     /// one entry for each task group, and one for the real-time tasks.
     throttlings: Box<[Mutex<Vec<Throttling>>]>,
@@ -88,7 +89,7 @@ pub(crate) struct Shared {
     pub(crate) capacity: Nanos,
     max_groups: usize,
     /// From when the observer's times count.
-    epoch: Time,
+    pub(crate) started: Instant,
     pub(crate) next_task: AtomicU64,
     /// All CPUs, a copy for each of them: it is counted who knows the set.
     all: Box<[CpuSet]>,
@@ -210,7 +211,9 @@ impl Shared {
         machine.reserve(FIRST_ROOM + max_groups);
         let maker = Maker::default();
         maker.reserve_lobby(&mut VecDeque::with_capacity(FIRST_ROOM));
-        let most = if builder.observer.is_some() { max_groups + 1 } else { 0 };
+        let (epoch, started) = (os::thread::now(), Instant::now());
+        let teller = builder.observer.map(|observer| Teller::new(observer, epoch));
+        let most = if teller.is_some() { max_groups + 1 } else { 0 };
         let noted = || Vec::with_capacity(most);
         let throttlings = topology.iter().map(|_| Mutex::new(noted())).collect();
         let cpus = topology.iter();
@@ -234,11 +237,11 @@ impl Shared {
             lowest_latency_nice: builder.lowest_latency_nice,
             has_heirs: AtomicBool::new(false),
             preempts,
-            observer: builder.observer,
+            teller,
             throttlings,
             capacity: limit::capacity(topology.cpus(), quota::of_this_process()),
             max_groups,
-            epoch: os::thread::now(),
+            started,
             next_task: AtomicU64::new(0),
             all: topology.iter().map(|_| topology.iter().collect()).collect(),
             parts: topology.iter().map(|_| Mutex::default()).collect(),
@@ -251,7 +254,7 @@ impl Shared {
         }
     }
 
-    /// Starts the first worker of each slot, its spares, the keeper and the maker.
+    /// Starts the teller, the first worker of each slot, its spares, the keeper and the maker.
     ///
     /// # Errors
     /// What the system refuses; then no thread is left.
@@ -265,6 +268,9 @@ impl Shared {
     }
 
     fn start_threads(self: &Arc<Shared>) -> Result<(), Refusal> {
+        if let Some(teller) = &self.teller {
+            teller.has_started(self.start_servant("runyard-teller", teller::run)?);
+        }
         for cpu in self.machine.config().topology.iter() {
             self.start_worker(cpu, true)?;
         }
@@ -275,10 +281,10 @@ impl Shared {
                     self.keep_spare(cpu, id);
                 }
             }
-            self.start_servant("runyard-keeper", keeper::run)?;
-            self.start_servant("runyard-maker", maker::run)?;
+            self.keep_servant(self.start_servant("runyard-keeper", keeper::run)?);
+            self.keep_servant(self.start_servant("runyard-maker", maker::run)?);
             if self.siege.is_some() {
-                self.start_servant("runyard-siege", siege::run)?;
+                self.keep_servant(self.start_servant("runyard-siege", siege::run)?);
             }
             // A thread that starts allocates. Before the first task may be stopped both are beyond that.
             self.keeper.wait_until_both_watch();
@@ -290,11 +296,17 @@ impl Shared {
         self: &Arc<Shared>,
         name: &str,
         body: fn(&Arc<Shared>),
-    ) -> Result<(), Refusal> {
+    ) -> Result<thread::JoinHandle<()>, Refusal> {
         let shared = self.clone();
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || body(&shared));
-        lock(&self.servants).push(thread.map_err(Refusal::Thread)?);
-        Ok(())
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            os::local::be_servant();
+            body(&shared);
+        });
+        thread.map_err(Refusal::Thread)
+    }
+
+    fn keep_servant(&self, thread: thread::JoinHandle<()>) {
+        lock(&self.servants).push(thread);
     }
 
     /// Asks the calling thread's worker, if it is one of this runtime's. May be called in a signal
@@ -403,7 +415,7 @@ impl Shared {
     /// As [`Shared::wake`], without a word to the observer, who may have to wait for a lock: it hears of it
     /// when the task is next.
     pub(crate) fn wake_quietly(&self, now: Time, task: TaskOf<Job>) {
-        if self.observer.is_some() {
+        if self.teller.is_some() {
             task.payload
                 .iter()
                 .for_each(|job| job.cell.woken_quietly.store(now.0, Ordering::Relaxed));
@@ -413,10 +425,10 @@ impl Shared {
 
     /// Tells of a wake-up of `cell` that nobody told of.
     pub(crate) fn tell_of_quiet_wake(&self, cpu: CpuId, cell: &Cell) {
-        if self.observer.is_some() {
+        if let Some(teller) = &self.teller {
             let since = cell.woken_quietly.swap(0, Ordering::Relaxed);
             if since > 0 {
-                let since = self.told(Time(since));
+                let since = teller.told(Time(since));
                 self.tell(cpu, || What::Wake { task: cell.id, since, by: None });
             }
         }
@@ -452,23 +464,6 @@ impl Shared {
                 ring(self, own);
             }
         }
-    }
-
-    fn tell_wake(&self, task: &TaskOf<Job>, since: Time) {
-        self.tell(task.cpu(), || {
-            let by = self.here(Worker::waking).flatten();
-            What::Wake { task: task.id, since: self.told(since), by }
-        });
-    }
-
-    /// The time, if somebody will ask.
-    fn now_if_observed(&self) -> Time {
-        self.observer.as_ref().map_or(self.epoch, |_| os::thread::now())
-    }
-
-    /// An instant as observers count.
-    fn told(&self, at: Time) -> Time {
-        Time(at.since(self.epoch).0)
     }
 
     /// Carries out a request for the task that `control` belongs to.
@@ -691,19 +686,10 @@ impl Shared {
         wait_until_at_most(&|| 0);
     }
 
-    /// Tells the observer, if there is one, what happens on `cpu` at this moment.
-    pub(crate) fn tell(&self, cpu: CpuId, what: impl FnOnce() -> What) {
-        if let Some(observer) = &self.observer {
-            let at = self.told(os::thread::now());
-            let event = Event { at, cpu, what: what() };
-            harmless(|| observer.event(&event));
-        }
-    }
-
     /// Tells the observer, if there is one, what is throttled on `cpu` and was not before, and the
     /// reverse. For the owner of the slot.
     pub(crate) fn tell_throttling(&self, cpu: CpuId) {
-        if self.observer.is_none() {
+        if self.teller.is_none() {
             return;
         }
         let first = || {
@@ -718,7 +704,7 @@ impl Shared {
     /// Something is throttled on `cpu`, or is not any more. The lock of the run queue is held: the owner
     /// of the slot tells of it later, if it is still so.
     fn note_throttling(&self, cpu: CpuId, throttling: Throttling) {
-        if self.observer.is_none() {
+        if self.teller.is_none() {
             return;
         }
         let mut noted = lock(&self.throttlings[cpu.index()]);
@@ -735,6 +721,7 @@ impl Shared {
 
     pub(crate) fn shut_down(&self) {
         guards::delist(self);
+        self.teller.iter().for_each(Teller::prepare_for_end);
         self.end_tasks();
         self.over.store(true, Ordering::Release);
         self.keeper.look();
@@ -750,6 +737,7 @@ impl Shared {
         }
         self.threads.join();
         self.errands.end();
+        self.teller.iter().for_each(Teller::end);
         // They know the runtime.
         for part in &self.parts {
             drop(std::mem::take(&mut lock(part).boxes));

@@ -120,6 +120,8 @@ pub(crate) struct Worker {
     since: AtomicU64,
     /// (o) How many mutexes this poll took, less those that it gave back.
     guards: AtomicI32,
+    /// (w) Whether it waits for the teller, which is no lock.
+    unseen: AtomicBool,
     /// (w) Whether it is in a blocking section, which no signal of ours is to interrupt.
     deaf: AtomicBool,
     /// (o) To which signals the thread is deaf when it is in no handler, as far as is known.
@@ -157,6 +159,7 @@ impl Worker {
             later: AtomicU32::new(later::NOTHING),
             since: AtomicU64::new(0),
             guards: AtomicI32::new(0),
+            unseen: AtomicBool::new(false),
             deaf: AtomicBool::new(false),
             deaf_to: AtomicU64::new(0),
             bound: Mutex::new(None),
@@ -481,6 +484,18 @@ impl Worker {
         self.since.store(since.0, Ordering::Relaxed);
         wake();
         self.since.store(0, Ordering::Relaxed);
+    }
+
+    /// Waits for the teller: if that waits for a lock, it is seen itself ([`crate::foreign`]).
+    pub(crate) fn unseen(&self, wait: impl FnOnce()) {
+        self.unseen.store(true, Ordering::SeqCst);
+        wait();
+        self.unseen.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether it waits for the teller.
+    pub(crate) fn is_unseen(&self) -> bool {
+        self.unseen.load(Ordering::SeqCst)
     }
 
     fn set_preempt_count(&self, count: u32) {
