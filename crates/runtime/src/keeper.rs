@@ -13,8 +13,7 @@
 //!   maker waits ([`crate::maker`], H4), and if a thread does that is no worker ([`crate::foreign`]). A
 //!   worker that waits for the teller ([`crate::teller`]) is no reason.
 //!
-//! The keeper itself takes no such lock: it allocates nothing, and whom it wakes it wakes quietly: the observer
-//! hears of it when that task is next.
+//! The keeper itself takes no such lock: it allocates nothing, and never waits for the teller.
 
 use crate::foreign::Foreigners;
 use crate::handoff::Doing;

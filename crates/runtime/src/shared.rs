@@ -82,9 +82,6 @@ pub(crate) struct Shared {
     pub(crate) preempts: bool,
     /// Tells the observer, if there is one.
     pub(crate) teller: Option<Teller>,
-    /// For each CPU, what is throttled there or not any more and the observer does not know yet: at most
-    /// one entry for each task group, and one for the real-time tasks.
-    throttlings: Box<[Mutex<Vec<Throttling>>]>,
     /// How much CPU time there is in a second.
     pub(crate) capacity: Nanos,
     max_groups: usize,
@@ -164,7 +161,7 @@ impl Effects<Job> for KickNow<'_> {
     }
 
     fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
-        self.0.note_throttling(cpu, throttling);
+        self.0.tell_at_once(cpu, || throttling.into());
     }
 }
 
@@ -186,7 +183,7 @@ impl Effects<Job> for DeferOwnKick<'_> {
     }
 
     fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
-        self.shared.note_throttling(cpu, throttling);
+        self.shared.tell_at_once(cpu, || throttling.into());
     }
 }
 
@@ -213,9 +210,6 @@ impl Shared {
         maker.reserve_lobby(&mut VecDeque::with_capacity(FIRST_ROOM));
         let (epoch, started) = (os::thread::now(), Instant::now());
         let teller = builder.observer.map(|observer| Teller::new(observer, epoch));
-        let most = if teller.is_some() { max_groups + 1 } else { 0 };
-        let noted = || Vec::with_capacity(most);
-        let throttlings = topology.iter().map(|_| Mutex::new(noted())).collect();
         let cpus = topology.iter();
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = 1 + NEXT.fetch_add(1, Ordering::Relaxed) % RUNTIMES;
@@ -238,7 +232,6 @@ impl Shared {
             has_heirs: AtomicBool::new(false),
             preempts,
             teller,
-            throttlings,
             capacity: limit::capacity(topology.cpus(), quota::of_this_process()),
             max_groups,
             started,
@@ -410,28 +403,6 @@ impl Shared {
     pub(crate) fn wake(&self, now: Time, task: TaskOf<Job>, since: Time) {
         self.tell_wake(&task, since);
         self.queue(now, task, false);
-    }
-
-    /// As [`Shared::wake`], without a word to the observer, who may have to wait for a lock: it hears of it
-    /// when the task is next.
-    pub(crate) fn wake_quietly(&self, now: Time, task: TaskOf<Job>) {
-        if self.teller.is_some() {
-            task.payload
-                .iter()
-                .for_each(|job| job.cell.woken_quietly.store(now.0, Ordering::Relaxed));
-        }
-        self.queue(now, task, false);
-    }
-
-    /// Tells of a wake-up of `cell` that nobody told of.
-    pub(crate) fn tell_of_quiet_wake(&self, cpu: CpuId, cell: &Cell) {
-        if let Some(teller) = &self.teller {
-            let since = cell.woken_quietly.swap(0, Ordering::Relaxed);
-            if since > 0 {
-                let since = teller.told(Time(since));
-                self.tell(cpu, || What::Wake { task: cell.id, since, by: None });
-            }
-        }
     }
 
     /// Brings a task to a run queue: to the caller's, if the caller is in a poll there and both are
@@ -684,34 +655,6 @@ impl Shared {
         self.serves_nobody.store(true, Ordering::SeqCst);
         abort(true);
         wait_until_at_most(&|| 0);
-    }
-
-    /// Tells the observer, if there is one, what is throttled on `cpu` and was not before, and the
-    /// reverse. For the owner of the slot.
-    pub(crate) fn tell_throttling(&self, cpu: CpuId) {
-        if self.teller.is_none() {
-            return;
-        }
-        let first = || {
-            let mut noted = lock(&self.throttlings[cpu.index()]);
-            (!noted.is_empty()).then(|| noted.remove(0))
-        };
-        while let Some(throttling) = first() {
-            self.tell(cpu, || throttling.into());
-        }
-    }
-
-    /// Something is throttled on `cpu`, or is not any more. The lock of the run queue is held: the owner
-    /// of the slot tells of it later, if it is still so.
-    fn note_throttling(&self, cpu: CpuId, throttling: Throttling) {
-        if self.teller.is_none() {
-            return;
-        }
-        let mut noted = lock(&self.throttlings[cpu.index()]);
-        match noted.iter().position(|before| before.what == throttling.what) {
-            Some(at) => drop(noted.remove(at)),
-            None => noted.push(throttling),
-        }
     }
 
     /// What a limit comes to here.

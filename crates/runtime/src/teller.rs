@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Whoever finds the book full waits for the teller, a second at the most from when it was full. Then events are
-//! lost until the teller takes the book, which is said once. Threads of the runtime that serve workers never
-//! wait: their events are lost at once.
+//! lost until the teller takes the book, which is said once. Threads of the runtime that serve workers never wait, nor
+//! does anybody with a lock of the runtime: for their events there is a reserve.
 //!
 //! The keeper sees how the teller waits. While it has nothing to do it waits with a mark (`OURS`), as all threads
 //! of runtimes. In the observer it is a thread that is no worker ([`crate::foreign`]), for which stopped tasks are let
@@ -43,6 +43,9 @@ use std::thread::{self, JoinHandle};
 
 /// How many events there is room for: those of some milliseconds of CPUs that do nothing but switch.
 const ROOM: usize = 1 << 16;
+
+/// How many more, for those that must not wait.
+const RESERVE: usize = 1 << 10;
 
 /// How long the teller gathers after the first event: it takes a CPU for a moment each time.
 const GATHERS: Nanos = Nanos::from_millis(1);
@@ -104,7 +107,7 @@ enum Rest {
 
 /// The book is full: the caller may wait for the next turn, until then.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Full {
+struct Full {
     turn: u32,
     until: Time,
 }
@@ -129,7 +132,7 @@ impl Teller {
     /// Of an observer for whom times count from `epoch`.
     pub(crate) fn new(observer: Arc<dyn Observer>, epoch: Time) -> Teller {
         let book = Book {
-            events: Vec::with_capacity(ROOM),
+            events: Vec::with_capacity(ROOM + RESERVE),
             nr_written: 0,
             rest: Rest::None,
             hurries: false,
@@ -152,7 +155,7 @@ impl Teller {
     }
 
     /// An instant as observers count.
-    pub(crate) fn told(&self, at: Time) -> Time {
+    fn told(&self, at: Time) -> Time {
         Time(at.since(self.epoch).0)
     }
 
@@ -161,15 +164,17 @@ impl Teller {
         *lock(&self.thread) = Some(thread);
     }
 
-    /// Writes down what happens at this moment. If there is no room, a caller that may wait is asked to.
-    pub(crate) fn write(&self, cpu: CpuId, what: What) -> Result<(), Full> {
+    /// Writes down what happens at this moment. If there is no room, a caller that may wait is asked to; the event of
+    /// another is lost.
+    fn write(&self, cpu: CpuId, what: What, may_wait: bool) -> Result<(), Full> {
         let mut book = lock(&self.book);
         let now = os::thread::now();
         if book.closed {
             return Ok(());
         }
-        if book.events.len() == ROOM {
-            return self.no_room(&mut book, now);
+        let room = if may_wait { ROOM } else { ROOM + RESERVE };
+        if book.events.len() >= room {
+            return self.no_room(&mut book, now, may_wait);
         }
         book.events.push(Event { at: self.told(now), cpu, what });
         book.nr_written += 1;
@@ -183,9 +188,9 @@ impl Teller {
     }
 
     #[cold]
-    fn no_room(&self, book: &mut Book, now: Time) -> Result<(), Full> {
+    fn no_room(&self, book: &mut Book, now: Time, may_wait: bool) -> Result<(), Full> {
         let until = *book.full_since.get_or_insert(now) + PATIENCE;
-        if !os::local::is_servant() && !book.is_alone && now < until {
+        if may_wait && !book.is_alone && now < until {
             return Err(Full { turn: self.turns.load(Ordering::SeqCst), until });
         }
         self.loses.store(true, Ordering::Relaxed);
@@ -193,7 +198,7 @@ impl Teller {
     }
 
     /// Waits until there may be room.
-    pub(crate) fn wait_for_room(&self, Full { turn, until }: Full) {
+    fn wait_for_room(&self, Full { turn, until }: Full) {
         os::futex::wait(&self.turns, turn, Some(until));
     }
 
@@ -206,7 +211,7 @@ impl Teller {
 
     /// Waits until all that was written has been told. Not for a thread of a runtime that serves workers: the
     /// teller cannot wait for itself, nor one for another.
-    pub(crate) fn flush(&self) {
+    fn flush(&self) {
         if os::local::is_servant() {
             return;
         }
@@ -293,7 +298,7 @@ impl Teller {
     }
 
     fn live(&self) {
-        let mut events = Vec::with_capacity(ROOM);
+        let mut events = Vec::with_capacity(ROOM + RESERVE);
         loop {
             self.rest(Rest::Idle, None);
             self.rest(Rest::Gathers, Some(os::thread::now() + GATHERS));
@@ -318,15 +323,10 @@ impl Shared {
     pub(crate) fn tell(&self, cpu: CpuId, what: impl FnOnce() -> What) {
         if let Some(teller) = &self.teller {
             let what = what();
-            while let Err(full) = teller.write(cpu, what) {
+            while let Err(full) = teller.write(cpu, what, !os::local::is_servant()) {
                 os::local::section(|| teller.wait_for_room(full), Worker::unseen);
             }
         }
-    }
-
-    /// Waits until the observer, if there is one, has heard of all that happened so far.
-    pub(crate) fn flush(&self) {
-        self.teller.iter().for_each(Teller::flush);
     }
 
     /// The same of a task that is woken and could have run since `since`.
@@ -336,6 +336,19 @@ impl Shared {
             let since = teller.told(since);
             self.tell(task.cpu(), || What::Wake { task: task.id, since, by });
         }
+    }
+
+    /// As [`Shared::tell`], for who has a lock of the runtime: the event is lost if there is no room.
+    pub(crate) fn tell_at_once(&self, cpu: CpuId, what: impl FnOnce() -> What) {
+        if let Some(teller) = &self.teller {
+            let full = teller.write(cpu, what(), false);
+            assert!(full.is_ok(), "who must not wait is not asked to");
+        }
+    }
+
+    /// Waits until the observer, if there is one, has heard of all that happened so far.
+    pub(crate) fn flush(&self) {
+        self.teller.iter().for_each(Teller::flush);
     }
 
     /// The time, if somebody will ask.

@@ -345,11 +345,8 @@ impl Worker {
         let cpu = self.cpu();
         let left = curr.zip(prev.left());
         let switch = self.shared.machine.schedule(now, cpu, prev, &mut KickNow(&self.shared));
-        let next_job = switch.next.iter();
-        next_job.for_each(|(_, job)| self.shared.tell_of_quiet_wake(cpu, &job.cell));
         let next = switch.next.as_ref().map(|&(id, _)| id);
         self.shared.tell(cpu, || What::Switch { prev: left, next });
-        self.shared.tell_throttling(cpu);
         switch
     }
 
@@ -540,7 +537,7 @@ impl Worker {
     /// Asks for a slot in the name of this thread, if it waits for one and cannot ask. Calls nothing foreign.
     pub(crate) fn ask_if_it_wants(&self) {
         let task = self.in_kernel.take_if_wanted();
-        task.into_iter().for_each(|task| self.shared.wake_quietly(os::thread::now(), task));
+        task.into_iter().for_each(|task| self.wake_now(task));
     }
 
     /// This thread wants a slot, and somebody has to ask for it; or no more. May be called in a signal
