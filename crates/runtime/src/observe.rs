@@ -6,7 +6,7 @@ use std::fmt::Debug;
 /// Who hears of every event of a runtime, for reports and traces.
 ///
 /// Events come one after the other, in the order of their times, on a thread of the runtime that does nothing else:
-/// about a millisecond after they happened, and never two at once. Times count from
+/// about ten milliseconds after they happened, and never two at once. Times count from
 /// [the runtime's start](crate::Runtime::started). When [`Runtime::block_on`](crate::Runtime::block_on) returns and when
 /// a runtime was dropped, all that happened until then has been told; but `block_on` waits no longer than
 /// ten seconds for one event, and not at all in an observer.
