@@ -2,13 +2,13 @@
 //!
 //! Each task is a task of the runtime, with the policy, the CPUs, the timer slack, the latency nice, the
 //! slice and the task group of the scenario's. The report is made from the runtime's events, like a simulation's. The run begins
-//! with the first task; what the runtime says of the time before it, or after the run's end, does
-//! not count.
+//! with the first task; what happened before that, or after the run's end, does not count. The runtime tells of
+//! events some time after they happened, so their times decide.
 
 use crate::failure::Failure;
 use crate::play::{NewTask, Plan, Section, Stage, TaskStats, World, play};
 use crate::scenario;
-use crate::sync::{Arc, Mutex, OnceLock, lock};
+use crate::sync::{Arc, AtomicBool, Mutex, OnceLock, Ordering, lock};
 use runyard::{Group, JoinHandle, Limit, Observer, Runtime, Task};
 use runyard_engine::attr::{Attr, GroupId, Weight};
 use runyard_engine::cpu::CpuId;
@@ -54,7 +54,13 @@ pub struct LiveRun {
 /// If the runtime refuses what the scenario asks for.
 pub fn run(plan: Plan, cpus: usize, sink: Arc<Mutex<dyn EventSink>>) -> Result<LiveRun, Failure> {
     let (world, tasks) = World::new(plan, cpus, Unstopped);
-    let log = Arc::new(Log { world: world.clone(), begin: OnceLock::new(), sink });
+    let log = Arc::new(Log {
+        world: world.clone(),
+        begin: OnceLock::new(),
+        began: AtomicBool::new(false),
+        over: OnceLock::new(),
+        sink,
+    });
     let (tasks, usage) = live(&world, tasks, &log, cpus)?;
     match world.refused() {
         None => Ok(LiveRun { world, tasks, usage }),
@@ -124,14 +130,17 @@ fn live(
         .observer(log.clone())
         .build();
     let groups = create(&runtime, &world.scenario)?;
-    let (world, log, handles) = (world.clone(), log.clone(), Mutex::default());
-    let tasks = Tasks(Arc::new(Crew { world: world.clone(), log, handles, groups }));
+    let (world, begin, handles) = (world.clone(), Instant::now(), Mutex::default());
+    let at = |instant: Instant| Time((instant - runtime.started()).as_nanos() as u64);
+    log.begin.set(at(begin)).expect("a run begins once");
+    let tasks = Tasks(Arc::new(Crew { world: world.clone(), begin, handles, groups }));
     runtime.block_on(async {
         if let Err(why) = new.into_iter().try_for_each(|task| tasks.start(task)) {
             world.refuse(why);
         }
     });
     world.wait(|| tasks.now());
+    log.over.set(at(Instant::now())).expect("a run is over once");
     let usage =
         tasks.0.groups.iter().map(|group| group.as_ref().map_or_else(Default::default, used));
     let usage = usage.collect();
@@ -199,7 +208,7 @@ struct Tasks(Arc<Crew>);
 
 struct Crew {
     world: Arc<World>,
-    log: Arc<Log>,
+    begin: Instant,
     handles: Mutex<Vec<(TaskId, JoinHandle<TaskStats>)>>,
     /// By their numbers, which are the scenario's; the root is none.
     groups: Vec<Option<Group>>,
@@ -207,13 +216,11 @@ struct Crew {
 
 impl Stage for Tasks {
     fn now(&self) -> Time {
-        let begin = self.0.log.begin.get();
-        Time(begin.map_or(0, |&(begin, _)| begin.elapsed().as_nanos() as u64))
+        Time(self.0.begin.elapsed().as_nanos() as u64)
     }
 
     fn sleep_until(&self, at: Time, _: Nanos) -> impl Future<Output = ()> + Send {
-        let (begin, _) = *self.0.log.begin.get().expect("a task runs: the run has begun");
-        runyard::time::sleep_until(begin + Duration::from_nanos(at.0))
+        runyard::time::sleep_until(self.0.begin + Duration::from_nanos(at.0))
     }
 
     fn yield_now(&self) -> impl Future<Output = ()> + Send {
@@ -302,21 +309,28 @@ impl Section for Unstopped {
 #[derive(Debug)]
 struct Log {
     world: Arc<World>,
-    /// When the first task came into being, on both clocks: here, and in the events.
-    begin: OnceLock<(Instant, Time)>,
+    /// When the run began and when it was over, as the runtime counts.
+    begin: OnceLock<Time>,
+    over: OnceLock<Time>,
+    /// Whether the first task was told of.
+    began: AtomicBool,
     sink: Arc<Mutex<dyn EventSink>>,
 }
 
 impl Observer for Log {
     fn event(&self, event: &Event) {
-        if let What::Spawn { .. } = event.what {
-            self.begin.get_or_init(|| (Instant::now(), event.at));
-        }
-        let Some(&(_, zero)) = self.begin.get() else { return };
-        let told = |at: Time| Time(at.0.saturating_sub(zero.0));
-        let (at, cpu) = (told(event.at), event.cpu);
-        if self.world.is_over(at) {
+        let Some(&begin) = self.begin.get() else { return };
+        let told = |at: Time| Time(at.0.saturating_sub(begin.0));
+        let (mut at, cpu) = (told(event.at), event.cpu);
+        let is_over = at >= self.world.end() || self.over.get().is_some_and(|&it| event.at >= it);
+        if event.at < begin || is_over {
             return;
+        }
+        if !self.began.load(Ordering::Relaxed) {
+            let What::Spawn { .. } = event.what else { return };
+            // It took some microseconds to come into being, and is there as long as the run.
+            self.began.store(true, Ordering::Relaxed);
+            at = Time::ZERO;
         }
         let what = match event.what {
             What::Wake { task, since, by } => What::Wake { task, since: told(since), by },

@@ -8,12 +8,12 @@
 //!
 //! - A task's code: it loses its slot to a spare, if somebody waits for a CPU, any CPU (H22), or a
 //!   timer of its own is due. That may be the holder of the very lock (H4), or wake it.
-//! - The runtime's own code, which called foreign code: an observer, the allocator. It waits for a
+//! - The runtime's own code, which called foreign code: the allocator. It waits for a
 //!   lock, whose holder may be stopped: those who are get rounds ([`crate::rescue`]). So they do if the
-//!   maker waits ([`crate::maker`], H4), and if a thread does that is no worker ([`crate::foreign`]).
+//!   maker waits ([`crate::maker`], H4), and if a thread does that is no worker ([`crate::foreign`]). A
+//!   worker that waits for the teller ([`crate::teller`]) is no reason.
 //!
-//! The keeper itself takes no such lock: it allocates nothing, and whom it wakes it wakes quietly: the observer
-//! hears of it when that task is next.
+//! The keeper itself takes no such lock: it allocates nothing, and never waits for the teller.
 
 use crate::foreign::Foreigners;
 use crate::handoff::Doing;
@@ -222,8 +222,12 @@ fn watch(shared: &Shared, cpu: CpuId, watched: &mut Watched, rescue: &mut Rescue
         *watched = Watched::default();
         return false;
     }
-    let Some(tid) = shared.worker(owner).map(|worker| worker.tid()) else { return false };
-    if !watched.waits(tid, (owner.0, doing)) {
+    let Some(worker) = shared.worker(owner) else { return false };
+    if doing == Doing::Own && worker.is_unseen() {
+        *watched = Watched::default();
+        return true;
+    }
+    if !watched.waits(worker.tid(), (owner.0, doing)) {
         return true;
     }
     if doing == Doing::Own {

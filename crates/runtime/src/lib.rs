@@ -96,6 +96,8 @@ mod spares;
 #[cfg(not(loom))]
 mod task;
 #[cfg(not(loom))]
+mod teller;
+#[cfg(not(loom))]
 mod threads;
 #[cfg(not(loom))]
 pub mod time;

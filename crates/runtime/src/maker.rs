@@ -17,6 +17,7 @@ use crate::os;
 use crate::primitives::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering, lock};
 use crate::shared::Shared;
 use crate::task::Job;
+use crate::teller::Teller;
 use crate::worker::Worker;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::TaskOf;
@@ -201,6 +202,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
                 shared.signal
             );
         }
+        shared.teller.iter().for_each(Teller::say_if_it_loses);
         let mut after = retry.after(refused.as_ref());
         if maker.nr_in_lobby() > 0 {
             // A task that left the lobby may have needed no spare.

@@ -19,7 +19,7 @@ use std::pin::pin;
 use std::ptr;
 use std::task::{Context, Poll, RawWakerVTable, Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A preemptive runtime. Dropping it ends every task at its next await, and waits for that and for
 /// the threads; a poll that never ends is waited for for ever.
@@ -321,7 +321,14 @@ impl Runtime {
         Duration::from_nanos(self.shared.capacity.0)
     }
 
-    /// Runs a future on the calling thread until it is ready. Tasks are spawned from within it.
+    /// From when the times count that an [observer](Builder::observer) is told.
+    #[must_use]
+    pub fn started(&self) -> Instant {
+        self.shared.started
+    }
+
+    /// Runs a future on the calling thread until it is ready. Tasks are spawned from within it. If the runtime has
+    /// an [observer](Builder::observer), it has heard of all that happened until then when this returns.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _context = Entered::enter(&self.shared);
         let waker = Unpark::this_thread();
@@ -329,6 +336,7 @@ impl Runtime {
         let mut future = pin!(future);
         loop {
             if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
+                self.shared.flush();
                 return value;
             }
             thread::park();

@@ -6,11 +6,9 @@ use crate::errands::Errands;
 use crate::group::{Group, Membership};
 use crate::guards::{self, Live};
 use crate::handoff::{Slot, WorkerId};
-use crate::harmless::harmless;
 use crate::keeper::{self, Keeper};
 use crate::limit::{self, Limit};
 use crate::maker::{self, Maker, Refusal};
-use crate::observe::Observer;
 use crate::os;
 use crate::places::Places;
 use crate::primitives::{
@@ -21,13 +19,14 @@ use crate::rubbish::{Bin, Rubbish, discard};
 use crate::runtime::Builder;
 use crate::siege;
 use crate::task::{Asked, Cell, Guarded, Job, JoinHandle, NewCell, Todo, without_preemption};
+use crate::teller::{self, Teller};
 use crate::threads::{self, Threads};
 use crate::timers;
 use crate::worker::{Worker, ring};
 use runyard_engine::attr::{Attr, LatencyNice};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
-use runyard_engine::event::{Event, What};
+use runyard_engine::event::What;
 use runyard_engine::limits::BadLimit;
 use runyard_engine::limits::Throttling;
 use runyard_engine::spec::GroupSpec;
@@ -40,6 +39,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::thread::{self, Thread};
+use std::time::Instant;
 
 /// How many boxes of tasks that are over each CPU keeps: as many as it may have used since a burst
 /// of spawns began.
@@ -70,7 +70,7 @@ pub(crate) struct Shared {
     pub(crate) bins: Box<[Bin]>,
     pub(crate) keeper: Keeper,
     pub(crate) maker: Maker,
-    /// The threads of the keeper and the maker.
+    /// The threads of the keeper, the maker and the siege.
     servants: Mutex<Vec<thread::JoinHandle<()>>>,
     over: AtomicBool,
     pub(crate) signal: i32,
@@ -83,15 +83,13 @@ pub(crate) struct Shared {
     pub(crate) has_heirs: AtomicBool,
     /// Whether foreign code is stopped.
     pub(crate) preempts: bool,
-    observer: Option<Arc<dyn Observer>>,
-    /// For each CPU, what is throttled there or not any more and the observer does not know yet: at most
-    /// one entry for each task group, and one for the real-time tasks.
-    throttlings: Box<[Mutex<Vec<Throttling>>]>,
+    /// Tells the observer, if there is one.
+    pub(crate) teller: Option<Teller>,
     /// How much CPU time there is in a second.
     pub(crate) capacity: Nanos,
     max_groups: usize,
     /// From when the observer's times count.
-    epoch: Time,
+    pub(crate) started: Instant,
     pub(crate) next_task: AtomicU64,
     /// All CPUs, a copy for each of them: it is counted who knows the set.
     all: Box<[CpuSet]>,
@@ -166,7 +164,7 @@ impl Effects<Job> for KickNow<'_> {
     }
 
     fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
-        self.0.note_throttling(cpu, throttling);
+        self.0.tell_at_once(cpu, || throttling.into());
     }
 }
 
@@ -188,7 +186,7 @@ impl Effects<Job> for DeferOwnKick<'_> {
     }
 
     fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
-        self.shared.note_throttling(cpu, throttling);
+        self.shared.tell_at_once(cpu, || throttling.into());
     }
 }
 
@@ -213,9 +211,8 @@ impl Shared {
         machine.reserve(FIRST_ROOM + max_groups);
         let maker = Maker::default();
         maker.reserve_lobby(&mut VecDeque::with_capacity(FIRST_ROOM));
-        let most = if builder.observer.is_some() { max_groups + 1 } else { 0 };
-        let noted = || Vec::with_capacity(most);
-        let throttlings = topology.iter().map(|_| Mutex::new(noted())).collect();
+        let (epoch, started) = (os::thread::now(), Instant::now());
+        let teller = builder.observer.map(|observer| Teller::new(observer, epoch));
         let cpus = topology.iter();
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = 1 + NEXT.fetch_add(1, Ordering::Relaxed) % RUNTIMES;
@@ -238,11 +235,10 @@ impl Shared {
             lowest_latency_nice: builder.lowest_latency_nice,
             has_heirs: AtomicBool::new(false),
             preempts,
-            observer: builder.observer,
-            throttlings,
+            teller,
             capacity: limit::capacity(topology.cpus(), quota::of_this_process()),
             max_groups,
-            epoch: os::thread::now(),
+            started,
             next_task: AtomicU64::new(0),
             all: topology.iter().map(|_| topology.iter().collect()).collect(),
             parts: topology.iter().map(|_| Mutex::default()).collect(),
@@ -255,7 +251,7 @@ impl Shared {
         }
     }
 
-    /// Starts the first worker of each slot, its spares, the keeper and the maker.
+    /// Starts the teller, the first worker of each slot, its spares, the keeper and the maker.
     ///
     /// # Errors
     /// What the system refuses; then no thread is left.
@@ -269,6 +265,9 @@ impl Shared {
     }
 
     fn start_threads(self: &Arc<Shared>) -> Result<(), Refusal> {
+        if let Some(teller) = &self.teller {
+            teller.has_started(self.start_servant("runyard-teller", teller::run)?);
+        }
         for cpu in self.machine.config().topology.iter() {
             self.start_worker(cpu, true)?;
         }
@@ -279,10 +278,10 @@ impl Shared {
                     self.keep_spare(cpu, id);
                 }
             }
-            self.start_servant("runyard-keeper", keeper::run)?;
-            self.start_servant("runyard-maker", maker::run)?;
+            self.keep_servant(self.start_servant("runyard-keeper", keeper::run)?);
+            self.keep_servant(self.start_servant("runyard-maker", maker::run)?);
             if self.siege.is_some() {
-                self.start_servant("runyard-siege", siege::run)?;
+                self.keep_servant(self.start_servant("runyard-siege", siege::run)?);
             }
             // A thread that starts allocates. Before the first task may be stopped both are beyond that.
             self.keeper.wait_until_both_watch();
@@ -294,11 +293,17 @@ impl Shared {
         self: &Arc<Shared>,
         name: &str,
         body: fn(&Arc<Shared>),
-    ) -> Result<(), Refusal> {
+    ) -> Result<thread::JoinHandle<()>, Refusal> {
         let shared = self.clone();
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || body(&shared));
-        lock(&self.servants).push(thread.map_err(Refusal::Thread)?);
-        Ok(())
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            os::local::be_servant();
+            body(&shared);
+        });
+        thread.map_err(Refusal::Thread)
+    }
+
+    fn keep_servant(&self, thread: thread::JoinHandle<()>) {
+        lock(&self.servants).push(thread);
     }
 
     /// Asks the calling thread's worker, if it is one of this runtime's. May be called in a signal
@@ -404,28 +409,6 @@ impl Shared {
         self.queue(now, task, false);
     }
 
-    /// As [`Shared::wake`], without a word to the observer, who may have to wait for a lock: it hears of it
-    /// when the task is next.
-    pub(crate) fn wake_quietly(&self, now: Time, task: TaskOf<Job>) {
-        if self.observer.is_some() {
-            task.payload
-                .iter()
-                .for_each(|job| job.cell.woken_quietly.store(now.0, Ordering::Relaxed));
-        }
-        self.queue(now, task, false);
-    }
-
-    /// Tells of a wake-up of `cell` that nobody told of.
-    pub(crate) fn tell_of_quiet_wake(&self, cpu: CpuId, cell: &Cell) {
-        if self.observer.is_some() {
-            let since = cell.woken_quietly.swap(0, Ordering::Relaxed);
-            if since > 0 {
-                let since = self.told(Time(since));
-                self.tell(cpu, || What::Wake { task: cell.id, since, by: None });
-            }
-        }
-    }
-
     /// Brings a task to a run queue: to the caller's, if the caller is in a poll there and both are
     /// fair. It waits for the end of that poll then, though not for long.
     fn queue(&self, now: Time, task: TaskOf<Job>, is_new: bool) {
@@ -456,23 +439,6 @@ impl Shared {
                 ring(self, own);
             }
         }
-    }
-
-    fn tell_wake(&self, task: &TaskOf<Job>, since: Time) {
-        self.tell(task.cpu(), || {
-            let by = self.here(Worker::waking).flatten();
-            What::Wake { task: task.id, since: self.told(since), by }
-        });
-    }
-
-    /// The time, if somebody will ask.
-    fn now_if_observed(&self) -> Time {
-        self.observer.as_ref().map_or(self.epoch, |_| os::thread::now())
-    }
-
-    /// An instant as observers count.
-    fn told(&self, at: Time) -> Time {
-        Time(at.since(self.epoch).0)
     }
 
     /// Carries out a request for the task that `control` belongs to.
@@ -692,43 +658,6 @@ impl Shared {
         wait_until_at_most(&|| 0);
     }
 
-    /// Tells the observer, if there is one, what happens on `cpu` at this moment.
-    pub(crate) fn tell(&self, cpu: CpuId, what: impl FnOnce() -> What) {
-        if let Some(observer) = &self.observer {
-            let at = self.told(os::thread::now());
-            let event = Event { at, cpu, what: what() };
-            harmless(|| observer.event(&event));
-        }
-    }
-
-    /// Tells the observer, if there is one, what is throttled on `cpu` and was not before, and the
-    /// reverse. For the owner of the slot.
-    pub(crate) fn tell_throttling(&self, cpu: CpuId) {
-        if self.observer.is_none() {
-            return;
-        }
-        let first = || {
-            let mut noted = lock(&self.throttlings[cpu.index()]);
-            (!noted.is_empty()).then(|| noted.remove(0))
-        };
-        while let Some(throttling) = first() {
-            self.tell(cpu, || throttling.into());
-        }
-    }
-
-    /// Something is throttled on `cpu`, or is not any more. The lock of the run queue is held: the owner
-    /// of the slot tells of it later, if it is still so.
-    fn note_throttling(&self, cpu: CpuId, throttling: Throttling) {
-        if self.observer.is_none() {
-            return;
-        }
-        let mut noted = lock(&self.throttlings[cpu.index()]);
-        match noted.iter().position(|before| before.what == throttling.what) {
-            Some(at) => drop(noted.remove(at)),
-            None => noted.push(throttling),
-        }
-    }
-
     /// What a limit comes to here.
     pub(crate) fn limit_of(&self, limit: Limit) -> Result<runyard_engine::limits::Limit, BadLimit> {
         limit.of(self.capacity, self.slots.len())
@@ -736,6 +665,7 @@ impl Shared {
 
     pub(crate) fn shut_down(&self) {
         guards::delist(self);
+        self.teller.iter().for_each(Teller::prepare_for_end);
         self.end_tasks();
         self.over.store(true, Ordering::Release);
         self.keeper.look();
@@ -751,6 +681,7 @@ impl Shared {
         }
         self.threads.join();
         self.errands.end();
+        self.teller.iter().for_each(Teller::end);
         // They know the runtime.
         self.empty_bins();
         for part in &self.parts {

@@ -134,7 +134,8 @@ impl Shared {
         for _ in 0..self.maker.nr_in_lobby().min(many) {
             without_preemption(|| {
                 let first = self.maker.leave_lobby();
-                first.into_iter().for_each(|task| self.wake_quietly(os::thread::now(), task));
+                let now = os::thread::now();
+                first.into_iter().for_each(|task| self.wake(now, task, now));
             });
         }
     }

@@ -169,8 +169,6 @@ pub(crate) struct Cell {
     pub(crate) membership: Mutex<Membership>,
     pub(crate) inheritance: Mutex<Inheritance>,
     pub(crate) guards: Guards,
-    /// Since when it could run, if the observer does not know that it was woken; else 0.
-    pub(crate) woken_quietly: AtomicU64,
     /// The CPUs that it asked for last, if these are not all.
     affinity: Mutex<Option<CpuSet>>,
     /// Wakes the task to be aborted. There while the future is: the future drops it.
@@ -192,7 +190,6 @@ impl Cell {
             membership: Mutex::default(),
             inheritance: Mutex::default(),
             guards: Guards::default(),
-            woken_quietly: AtomicU64::new(0),
             parking: Mutex::default(),
             noted: AtomicBool::new(false),
             done: AtomicBool::new(false),
@@ -227,7 +224,6 @@ impl Cell {
         self.membership = Mutex::default();
         self.inheritance = Mutex::default();
         self.guards = Guards::default();
-        self.woken_quietly = AtomicU64::new(0);
         self.parking = Mutex::default();
         self.noted = AtomicBool::new(false);
         self.done = AtomicBool::new(false);

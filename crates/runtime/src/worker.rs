@@ -121,6 +121,8 @@ pub(crate) struct Worker {
     since: AtomicU64,
     /// (o) How many mutexes this poll took, less those that it gave back.
     guards: AtomicI32,
+    /// (w) Whether it waits for the teller, which is no lock.
+    unseen: AtomicBool,
     /// (w) Whether it is in a blocking section, which no signal of ours is to interrupt.
     deaf: AtomicBool,
     /// (o) To which signals the thread is deaf when it is in no handler, as far as is known.
@@ -158,6 +160,7 @@ impl Worker {
             later: AtomicU32::new(later::NOTHING),
             since: AtomicU64::new(0),
             guards: AtomicI32::new(0),
+            unseen: AtomicBool::new(false),
             deaf: AtomicBool::new(false),
             deaf_to: AtomicU64::new(0),
             bound: Mutex::new(None),
@@ -347,11 +350,8 @@ impl Worker {
         let cpu = self.cpu();
         let left = curr.zip(prev.left());
         let switch = self.shared.machine.schedule(now, cpu, prev, &mut KickNow(&self.shared));
-        let next_job = switch.next.iter();
-        next_job.for_each(|(_, job)| self.shared.tell_of_quiet_wake(cpu, &job.cell));
         let next = switch.next.as_ref().map(|&(id, _)| id);
         self.shared.tell(cpu, || What::Switch { prev: left, next });
-        self.shared.tell_throttling(cpu);
         switch
     }
 
@@ -490,6 +490,18 @@ impl Worker {
         self.since.store(0, Ordering::Relaxed);
     }
 
+    /// Waits for the teller: if that waits for a lock, it is seen itself ([`crate::foreign`]).
+    pub(crate) fn unseen(&self, wait: impl FnOnce()) {
+        self.unseen.store(true, Ordering::SeqCst);
+        wait();
+        self.unseen.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether it waits for the teller.
+    pub(crate) fn is_unseen(&self) -> bool {
+        self.unseen.load(Ordering::SeqCst)
+    }
+
     fn set_preempt_count(&self, count: u32) {
         compiler_fence(Ordering::SeqCst);
         self.preempt_count.store(count, Ordering::Relaxed);
@@ -532,7 +544,7 @@ impl Worker {
     /// Asks for a slot in the name of this thread, if it waits for one and cannot ask. Calls nothing foreign.
     pub(crate) fn ask_if_it_wants(&self) {
         let task = self.in_kernel.take_if_wanted();
-        task.into_iter().for_each(|task| self.shared.wake_quietly(os::thread::now(), task));
+        task.into_iter().for_each(|task| self.wake_now(task));
     }
 
     /// This thread wants a slot, and somebody has to ask for it; or no more. May be called in a signal

@@ -8,12 +8,14 @@ use common::{cpus_of_two, ends, ms, spin, until, workers};
 use runyard::time::{Elapsed, Interval, MissedTicks, interval, sleep, timeout};
 use runyard::{Feature, Features, Observer, Runtime, Task, spawn, yield_now};
 use runyard_engine::event::{Event, What};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::Time;
+use std::collections::BTreeMap;
 use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,8 +28,10 @@ struct Timers {
     expired: AtomicUsize,
     greedy: AtomicUsize,
     cancelled: AtomicUsize,
-    /// Where one expired last.
-    cpu: AtomicUsize,
+    /// When each expired, and where.
+    expiries: Mutex<Vec<(Time, usize)>>,
+    /// How many had expired when each task ran for the first time.
+    before: Mutex<BTreeMap<TaskId, usize>>,
 }
 
 impl Observer for Timers {
@@ -36,11 +40,15 @@ impl Observer for Timers {
         match event.what {
             What::TimerArmed => count(&self.armed),
             What::TimerExpired { greedy } => {
-                self.cpu.store(event.cpu.index(), Ordering::SeqCst);
+                self.expiries.lock().unwrap().push((event.at, event.cpu.index()));
                 self.greedy.fetch_add(greedy.into(), Ordering::SeqCst);
                 count(&self.expired)
             }
             What::TimerCancelled => count(&self.cancelled),
+            What::Exec { task, .. } => {
+                let expired = self.expired.load(Ordering::SeqCst);
+                *self.before.lock().unwrap().entry(task).or_insert(expired)
+            }
             _ => 0,
         };
     }
@@ -58,6 +66,11 @@ impl Timers {
     fn counts(&self) -> [usize; 4] {
         let counters = [&self.armed, &self.expired, &self.greedy, &self.cancelled];
         counters.map(|counter| counter.load(Ordering::SeqCst))
+    }
+
+    /// How many had expired when a task ran for the first time.
+    fn before(&self, task: TaskId) -> usize {
+        self.before.lock().unwrap()[&task]
     }
 }
 
@@ -310,22 +323,28 @@ async fn await_moment(every: &mut Interval) {
 fn an_interval_follows_its_task_to_another_cpu() {
     ends(|| {
         let (runtime, timers) = Timers::of(2, Features::default());
-        let heard = timers.clone();
         let goes_to = [0, cpus_of_two() - 1, 0];
-        runtime.block_on(async {
+        let moments = runtime.block_on(async {
             let task = Task::builder().affinity([0]).spawn(async move {
                 let mut every = interval(PERIOD);
-                let mut cpus = Vec::new();
+                let mut moments = Vec::new();
                 for cpu in goes_to {
                     Task::current().set_affinity([cpu]);
                     yield_now().await;
                     await_moment(&mut every).await;
-                    cpus.push(heard.cpu.load(Ordering::SeqCst));
+                    moments.push(Instant::now());
                 }
-                cpus
+                moments
             });
-            assert_eq!(task.await.unwrap(), goes_to);
+            task.await.unwrap()
         });
+        let expiries = timers.expiries.lock().unwrap();
+        let cpus = moments.into_iter().map(|moment| {
+            let moment = Time((moment - runtime.started()).as_nanos() as u64);
+            let (_, cpu) = expiries.iter().rfind(|(at, _)| *at <= moment).unwrap();
+            *cpu
+        });
+        assert_eq!(cpus.collect::<Vec<_>>(), goes_to);
     });
 }
 
@@ -398,9 +417,12 @@ async fn hidden() -> runyard::JoinHandle<()> {
 fn wake(runtime: &Runtime, timers: &Arc<Timers>) -> (usize, usize) {
     until(|| timers.counts()[0] == 2);
     thread::sleep(ms(30));
-    let (before, timers) = (timers.counts()[1], timers.clone());
-    let expired = runtime.spawn(async move { timers.counts()[1] });
-    (before, runtime.block_on(expired).unwrap())
+    runtime.block_on(async {});
+    let before = timers.counts()[1];
+    let woken = runtime.spawn(async {});
+    let task = woken.id();
+    runtime.block_on(woken).unwrap();
+    (before, timers.before(task))
 }
 
 #[test]
@@ -419,55 +441,44 @@ fn a_cpu_that_is_woken_for_another_reason_serves_every_open_window_after_that() 
     });
 }
 
-/// Asks another thread for something at the first greedy expiry, in the middle of the walk, and waits until that is
-/// done.
-#[derive(Debug)]
-struct Asks {
-    timers: Arc<Timers>,
-    ask: Mutex<Option<(Sender<()>, Receiver<()>)>>,
-}
-
-impl Observer for Asks {
-    fn event(&self, event: &Event) {
-        self.timers.event(event);
-        if let What::TimerExpired { greedy: true } = event.what
-            && let Some((ask, done)) = self.ask.lock().unwrap().take()
-        {
-            ask.send(()).unwrap();
-            done.recv().unwrap();
-        }
-    }
+/// How many of `windows` windows are served before a task that somebody spawns when the first of them is: a thread
+/// that waits in `block_on` is woken in the middle of the walk.
+fn served_before_a_task(windows: usize) -> usize {
+    let (runtime, timers) = Timers::of(1, Features::default());
+    // None opens before all are armed.
+    let window = || sleep(ms(50)).slack(2 * HOUR);
+    let (others, task) = runtime.block_on(async {
+        let mut first = Box::pin(window());
+        assert!(poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await);
+        let others = spawn(async move {
+            let mut others: Vec<_> = (0..windows).map(|_| Box::pin(window())).collect();
+            // Hides them from the regular walk.
+            drop(spawn(sleep(HOUR).slack(Duration::ZERO)));
+            for other in &mut others {
+                assert!(other.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            }
+            sleep(ms(100)).slack(Duration::ZERO).await;
+            others
+        });
+        first.await;
+        (others, Task::builder().fifo(3).spawn(async {}))
+    });
+    let id = task.id();
+    runtime.block_on(task).unwrap();
+    until(|| timers.counts()[2] == 1 + windows);
+    drop(runtime.block_on(others));
+    timers.before(id)
 }
 
 #[test]
 fn a_greedy_walk_stops_when_somebody_is_to_run() {
-    const WINDOWS: usize = 20;
+    // Far longer than the thread that is woken needs.
+    const WINDOWS: usize = 20_000;
     ends(|| {
-        let ((ask, asked), (does, done)) = (channel(), channel());
-        let timers = Arc::new(Timers::default());
-        let asks = Asks { timers: timers.clone(), ask: Mutex::new(Some((ask, done))) };
-        let runtime = Runtime::builder().workers(1).observer(Arc::new(asks)).build();
-        let windows = runtime.spawn(async move {
-            let windows = (0..WINDOWS).map(|_| Box::pin(sleep(ms(5)).slack(2 * HOUR)));
-            let mut windows: Vec<_> = windows.collect();
-            // Hides them from the regular walk.
-            drop(spawn(sleep(HOUR).slack(Duration::ZERO)));
-            for window in &mut windows {
-                assert!(window.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-            }
-            sleep(ms(50)).slack(Duration::ZERO).await;
-            windows
-        });
-        asked.recv().unwrap();
-        let heard = timers.clone();
-        let expired = runtime.block_on(async move {
-            let task = Task::builder().fifo(3).spawn(async move { heard.counts()[1] });
-            does.send(()).unwrap();
-            task.await.unwrap()
-        });
-        assert!(expired <= 2, "{expired}: the exact timer, and the first window");
-        until(|| timers.counts()[1] == 1 + WINDOWS);
-        drop(runtime.block_on(windows));
+        // A busy machine may keep that thread from its CPU.
+        let tries = (0..20).map(|_| served_before_a_task(WINDOWS));
+        let mut tries = tries.inspect(|served| eprintln!("{served} windows were served before it"));
+        assert!(tries.any(|served| served < WINDOWS), "it goes on to its end");
     });
 }
 
@@ -607,38 +618,28 @@ fn a_sleep_waits_where_it_is_polled_last() {
     });
 }
 
-/// Drops an interval when a timer expires.
-#[derive(Debug, Default)]
-struct Drops {
-    timers: Timers,
-    interval: Mutex<Option<Interval>>,
-}
-
-impl Observer for Drops {
-    fn event(&self, event: &Event) {
-        if let What::TimerExpired { .. } = event.what {
-            let dropped = self.interval.lock().unwrap().take();
-            drop(dropped);
-        }
-        self.timers.event(event);
-    }
-}
-
+/// Others drop it at moments around its expiry.
 #[test]
 fn an_interval_that_is_dropped_as_it_expires_adds_up() {
+    const PERIOD: Duration = Duration::from_micros(300);
     ends(|| {
-        let drops = Arc::new(Drops::default());
-        let runtime = Runtime::builder().workers(1).observer(drops.clone()).build();
-        let holder = drops.clone();
-        let task = runtime.spawn(async move {
-            let mut every = interval(ms(50)).slack(Duration::ZERO);
-            assert!(every.poll_tick(&mut Context::from_waker(Waker::noop())).is_pending());
-            *holder.interval.lock().unwrap() = Some(every);
-            sleep(ms(100)).slack(Duration::ZERO).await;
-        });
-        runtime.block_on(task).unwrap();
+        let (runtime, timers) = Timers::of(1, Features::default());
+        for round in 0..400_u64 {
+            let made = runtime.spawn(async move {
+                let mut every = interval(PERIOD).slack(Duration::ZERO);
+                assert!(every.poll_tick(&mut Context::from_waker(Waker::noop())).is_pending());
+                (Instant::now(), every)
+            });
+            let (began, every) = runtime.block_on(made).unwrap();
+            while began.elapsed()
+                < PERIOD - Duration::from_micros(20) + Duration::from_nanos(200 * round)
+            {
+            }
+            drop(every);
+        }
         drop(runtime);
-        // The interval and the sleep; the interval goes on, and is cancelled.
-        assert_eq!(drops.timers.counts(), [3, 2, 0, 1]);
+        let [armed, expired, _, cancelled] = timers.counts();
+        assert!(armed >= 400 && cancelled > 0, "{timers:?}");
+        assert_eq!(armed, expired + cancelled, "{timers:?}");
     });
 }

@@ -31,9 +31,18 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Time>) {
 
 /// Wakes one thread that waits for this word.
 pub(crate) fn wake(word: &AtomicU32) {
+    wake_up_to(word, 1);
+}
+
+/// Wakes every thread that waits for this word.
+pub(crate) fn wake_all(word: &AtomicU32) {
+    wake_up_to(word, libc::c_int::MAX);
+}
+
+fn wake_up_to(word: &AtomicU32, many: libc::c_int) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the word outlives the call, and the kernel uses its address only.
     unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1);
+        libc::syscall(libc::SYS_futex, word.as_ptr(), operation, many);
     }
 }

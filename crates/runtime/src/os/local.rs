@@ -13,8 +13,20 @@ use std::thread::LocalKey;
 thread_local! {
     static WORKER: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
     static TASK: Cell<*const Arc<task::Cell>> = const { Cell::new(std::ptr::null()) };
+    /// Whether the thread is one of a runtime's that serve its workers.
+    static SERVANT: Cell<bool> = const { Cell::new(false) };
     /// Whether the thread is in the signal handler.
     static HANDLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is one of a runtime's that serve its workers: a keeper, a maker, a teller.
+pub(crate) fn is_servant() -> bool {
+    SERVANT.get()
+}
+
+/// The calling thread is one of those from now on.
+pub(crate) fn be_servant() {
+    SERVANT.set(true);
 }
 
 /// Whether the calling thread is in the signal handler, where much is forbidden (H1).

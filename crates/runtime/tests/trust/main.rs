@@ -13,5 +13,6 @@ mod foreign_code;
 mod leaks;
 mod limits;
 mod machine;
+mod observers;
 mod truths;
 mod waits;
