@@ -140,7 +140,7 @@ fn a_mutex_calls_no_allocator_in_own_code() {
                 *outer += 1;
             }
         };
-        runtime.block_on(async move {
+        let driver = async move {
             let tasks = (0..60).map(|nth| {
                 let task = Task::builder().group((nth % 3 == 0).then_some(&group));
                 task.spawn(work(nth, all.clone()))
@@ -153,7 +153,8 @@ fn a_mutex_calls_no_allocator_in_own_code() {
                 sum += *mutex.lock().await;
             }
             assert_eq!(sum, 60 * 60);
-        });
+        };
+        runtime.block_on(async { spawn(driver).await.unwrap() });
     });
 }
 
@@ -165,7 +166,7 @@ fn a_change_calls_no_allocator_in_own_code() {
         let groups: Vec<_> =
             (0..4).map(|nth| runtime.group("tenant").weight(100 + nth).create().unwrap()).collect();
         let others = groups.clone();
-        runtime.block_on(async move {
+        let driver = async move {
             let busy = (0..40_u64).map(|nth| {
                 spawn(async move {
                     for round in 0..50 {
@@ -206,7 +207,8 @@ fn a_change_calls_no_allocator_in_own_code() {
             for group in others {
                 Task::builder().group(&group).spawn(async {}).await.unwrap();
             }
-        });
+        };
+        runtime.block_on(async { spawn(driver).await.unwrap() });
         drop(groups);
         let again: Vec<_> = (0..4).map(|_| runtime.group("again").create().unwrap()).collect();
         assert_eq!(again.len(), 4);

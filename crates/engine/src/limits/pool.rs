@@ -22,6 +22,7 @@
 
 use crate::cpu::CpuId;
 use crate::limits::limit::{Limit, Usage};
+use crate::store::bits::Bits;
 use crate::time::{Nanos, Time};
 
 /// What a CPU draws at a time, at the most: what one CPU may have in hand while another waits
@@ -103,7 +104,7 @@ pub struct Pool {
     /// CPUs that hold something.
     holders: u32,
     /// Which CPUs wait for budget, a bit for each from the first that shares the pool.
-    throttled: Box<[u64]>,
+    throttled: Bits,
     first: CpuId,
     /// In this period somebody drew or wanted to; was throttled.
     active: bool,
@@ -140,7 +141,7 @@ impl Pool {
             left: full,
             drawn: 0,
             holders: 0,
-            throttled: vec![0; cpus.div_ceil(64)].into(),
+            throttled: Bits::new(cpus),
             first,
             active: false,
             was_throttled: false,
@@ -262,9 +263,7 @@ impl Pool {
 
     /// The first of the CPUs that wait for budget.
     fn first_throttled(&self) -> Option<CpuId> {
-        let words = self.throttled.iter().enumerate();
-        let (at, word) = words.into_iter().find(|&(_, &word)| word != 0)?;
-        Some(CpuId::at(self.first.index() + at * 64 + word.trailing_zeros() as usize))
+        self.throttled.first().map(|nth| CpuId::at(self.first.index() + nth))
     }
 
     /// Asserts that nothing was lost or made, and that `held` is what CPUs hold.
@@ -292,12 +291,7 @@ impl Pool {
 
     fn note_throttled(&mut self, cpu: CpuId, waits: bool) {
         let nth = cpu.index() - self.first.index();
-        let (at, bit) = (nth / 64, 1 << (nth % 64));
-        if waits {
-            self.throttled[at] |= bit;
-        } else {
-            self.throttled[at] &= !bit;
-        }
+        self.throttled.set(nth, waits);
     }
 
     /// How many periods have ended that are not accounted for, and what was granted at their ends.

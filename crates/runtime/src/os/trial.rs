@@ -75,9 +75,10 @@ unsafe impl GlobalAlloc for OneLock {
 }
 
 /// Whether the calling thread is a worker in own code, where nobody is stopped and nothing is to be
-/// allocated.
+/// allocated. A section that blocks is none.
 pub fn is_in_own_code() -> bool {
-    local::worker(Worker::is_in_own_code) == Some(true)
+    let is_own = |worker: &Worker| worker.is_in_own_code() && !worker.is_blocking();
+    local::worker(is_own) == Some(true)
 }
 
 /// Whether somebody is in the handler, which is not to be entered twice.

@@ -61,6 +61,11 @@ impl Worker {
         section()
     }
 
+    /// Whether this thread, which asks, is in a section that blocks.
+    pub(crate) fn is_blocking(&self) -> bool {
+        self.deaf.load(Ordering::SeqCst)
+    }
+
     fn stop_timers(&self) {
         self.armed.store(UNSET, Ordering::Relaxed);
         self.timer.stop();
