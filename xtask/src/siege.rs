@@ -10,7 +10,7 @@ use clap::Args;
 use crate::workspace::{self, Outcome, cargo, program};
 
 /// The binaries of the package `siege`, by the allocators that they have.
-const ALLOCATORS: [&str; 4] = ["system", "jemalloc", "mimalloc", "runyard"];
+const ALLOCATORS: [&str; 5] = ["system", "strict", "jemalloc", "mimalloc", "runyard"];
 
 /// What to besiege, and for how long.
 #[derive(Args, Clone, Debug)]

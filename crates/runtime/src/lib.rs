@@ -142,7 +142,7 @@ pub mod sync {
 #[doc(hidden)]
 pub mod trial {
     pub use crate::os::trial::{
-        COMPUTED, OneLock, Vectors, call_in_library, compute_before_exec, fork_and_compute,
+        COMPUTED, OneLock, Strict, Vectors, call_in_library, compute_before_exec, fork_and_compute,
         handle_slowly, hold_in_vectors, interrupt_by, interruptions, is_handling, is_in_own_code,
         ring, stack_left,
     };

@@ -22,6 +22,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+#[global_allocator]
+static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
+
 /// CPU time that the calling thread has used.
 fn cpu_time() -> Duration {
     let spec = clock_gettime(ClockId::ThreadCPUTime);

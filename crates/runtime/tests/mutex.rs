@@ -20,6 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+#[global_allocator]
+static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
+
 /// Auto traits, seen by the compiler: as those of the standard library's, but that a guard may be kept
 /// across an await, and go to another thread with its task.
 #[test]

@@ -25,6 +25,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+#[global_allocator]
+static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
+
 /// How many tasks the soak has going at a time.
 const AT_ONCE: usize = 64;
 

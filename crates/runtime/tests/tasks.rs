@@ -14,6 +14,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
+#[global_allocator]
+static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
+
 fn runtime() -> Runtime {
     Runtime::builder().workers(2).build()
 }

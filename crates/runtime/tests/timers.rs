@@ -19,6 +19,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
+#[global_allocator]
+static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
+
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Hears of timers.

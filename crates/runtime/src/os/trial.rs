@@ -34,11 +34,8 @@ impl OneLock {
     }
 
     fn check(&self) {
-        if self.refuses.load(Ordering::Relaxed) && is_in_own_code() {
-            self.refuse_own_code(false);
-            let trace = std::backtrace::Backtrace::force_capture();
-            eprintln!("the allocator is called where nobody is stopped:\n{trace}");
-            std::process::abort();
+        if self.refuses.load(Ordering::Relaxed) {
+            refuse_own_code();
         }
     }
 
@@ -71,6 +68,42 @@ unsafe impl GlobalAlloc for OneLock {
         self.check();
         // SAFETY: as above.
         self.section(|| unsafe { System.dealloc(at, layout) });
+    }
+}
+
+/// The system's allocator, which ends the process where a worker calls it in own code.
+#[derive(Debug)]
+pub struct Strict;
+
+// SAFETY: every call goes to the system's allocator with the caller's own arguments, once.
+unsafe impl GlobalAlloc for Strict {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        refuse_own_code();
+        // SAFETY: the caller keeps the contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        refuse_own_code();
+        // SAFETY: as above.
+        unsafe { System.dealloc(at, layout) };
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        refuse_own_code();
+        // SAFETY: as above.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+/// Ends the process if the calling thread is a worker in own code, and says where that is.
+fn refuse_own_code() {
+    static SAYS: AtomicBool = AtomicBool::new(false);
+    // To say so takes memory.
+    if is_in_own_code() && !SAYS.swap(true, Ordering::SeqCst) {
+        let trace = std::backtrace::Backtrace::force_capture();
+        eprintln!("the allocator is called where nobody is stopped:\n{trace}");
+        std::process::abort();
     }
 }
 

@@ -16,3 +16,6 @@ mod machine;
 mod observers;
 mod truths;
 mod waits;
+
+#[global_allocator]
+static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
