@@ -111,13 +111,14 @@ fn runyard(from: usize, count: usize) -> Vec<Duration> {
     runtime.block_on(preempting).expect("it does not panic")
 }
 
-/// Its CPU is the first that the process may use; the calling thread is bound elsewhere.
+/// Its CPU is the first that the process may use, and its workers are bound to that, as the threads of the floors
+/// are; the calling thread is bound elsewhere.
 fn runtime_on_one_cpu() -> Runtime {
     thread::spawn(|| {
         let mut every = CpuSet::new();
         (0..CpuSet::MAX_CPU).for_each(|cpu| every.set(cpu));
         sched_setaffinity(None, &every).expect("a thread may run wherever its process may");
-        Runtime::builder().workers(1).build()
+        Runtime::builder().workers(1).pin_workers(true).build()
     })
     .join()
     .expect("a runtime can be made")

@@ -9,7 +9,7 @@
 use super::Effort;
 use super::host::{Host, Runyard, Tokio};
 use runyard::time::MissedTicks;
-use runyard::{Task, TaskBuilder};
+use runyard::{Runtime, Task, TaskBuilder};
 use rustix::thread::{clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::Serialize;
@@ -44,6 +44,8 @@ pub(super) const PRIORITY: u8 = 50;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Probe {
     RunyardFifo,
+    /// With workers that are bound to CPUs.
+    PinnedFifo,
     RunyardFair,
     Tokio,
     KernelFair,
@@ -51,8 +53,9 @@ enum Probe {
 }
 
 impl Probe {
-    const ALL: [Probe; 5] = [
+    const ALL: [Probe; 6] = [
         Probe::RunyardFifo,
+        Probe::PinnedFifo,
         Probe::RunyardFair,
         Probe::Tokio,
         Probe::KernelFair,
@@ -62,6 +65,7 @@ impl Probe {
     fn name(self) -> &'static str {
         match self {
             Probe::RunyardFifo => "runyard, FIFO",
+            Probe::PinnedFifo => "runyard, FIFO, workers pinned",
             Probe::RunyardFair => "runyard, fair",
             Probe::Tokio => "tokio",
             Probe::KernelFair => "kernel thread, SCHED_OTHER",
@@ -72,8 +76,9 @@ impl Probe {
     /// The lateness of each period; `None` if this machine does not permit it.
     fn lateness(self, periods: usize) -> Option<Vec<Duration>> {
         match self {
-            Probe::RunyardFifo => Some(on_runyard(Task::builder().fifo(PRIORITY), periods)),
-            Probe::RunyardFair => Some(on_runyard(Task::builder(), periods)),
+            Probe::RunyardFifo => Some(on_runyard(false, Task::builder().fifo(PRIORITY), periods)),
+            Probe::PinnedFifo => Some(on_runyard(true, Task::builder().fifo(PRIORITY), periods)),
+            Probe::RunyardFair => Some(on_runyard(false, Task::builder(), periods)),
             Probe::Tokio => Some(on_tokio(periods)),
             Probe::KernelFair => on_kernel_threads(|| true, periods),
             Probe::KernelFifo => on_kernel_threads(|| become_fifo(PRIORITY), periods),
@@ -156,10 +161,11 @@ where
     })
 }
 
-fn on_runyard(task: TaskBuilder, periods: usize) -> Vec<Duration> {
-    let (runtime, task) = (Runyard::start(WORKERS), task.slack(SLACK));
+fn on_runyard(pins: bool, task: TaskBuilder, periods: usize) -> Vec<Duration> {
+    let runtime = Runtime::builder().workers(WORKERS).pin_workers(pins).build();
+    let task = task.slack(SLACK);
     let probed = async { task.spawn(probe(periods)).await.expect("the probe does not panic") };
-    beside_hogs(&runtime, probed)
+    beside_hogs(&Runyard(runtime), probed)
 }
 
 /// The lateness of each period of the calling task.
