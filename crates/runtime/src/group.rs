@@ -8,7 +8,7 @@
 //! A task holds the group that it is in, and one that it leaves until the engine has carried that out:
 //! nobody else may have the group's number before.
 
-use crate::builder::LatencyNiceError;
+use crate::builder::{LatencyNiceError, blocking};
 use crate::limit::Limit;
 use crate::list::List;
 use crate::os;
@@ -24,7 +24,11 @@ use runyard_engine::time::Nanos;
 use runyard_smp::groups::TooManyGroups;
 use std::fmt;
 use std::iter::successors;
+use std::thread;
 use std::time::Duration;
+
+/// How many milliseconds a group that is created waits for the place of one that is about to be removed.
+const PATIENCE: u32 = 1_000;
 
 /// A task group, by whoever wants to put tasks in it or to know about it. Cheap to clone. The group goes
 /// with the last of its handles, tasks and groups below it.
@@ -270,9 +274,17 @@ impl GroupBuilder {
         let above = parent.as_ref().map_or(GroupId::ROOT, Group::id);
         let spec = GroupSpec { parent: above, weight, idle, latency_nice, limit: engines };
         shared.has_heirs.store(true, Ordering::SeqCst);
-        // Groups may be in it that were removed.
-        shared.empty_bins();
-        let added = without_preemption(|| shared.machine.add_group(os::thread::now(), spec));
+        let add = || without_preemption(|| shared.machine.add_group(os::thread::now(), spec));
+        let mut added = add();
+        for _ in 0..PATIENCE {
+            if added.is_ok() || shared.nr_leaving.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            // The last task of a group is over, and the group not yet removed; maybe it is in other hands.
+            shared.empty_bins();
+            blocking(|| thread::sleep(Duration::from_millis(1)));
+            added = add();
+        }
         let id = added.map_err(|TooManyGroups| GroupError::NoRoom)?;
         let inner = Inner { shared, id, name, parent, limit: Mutex::new(limit) };
         Ok(Group { inner: Arc::new(inner) })
@@ -362,6 +374,13 @@ impl Membership {
     pub(crate) fn of(group: Group) -> Membership {
         Membership { group: Some(group), former: List::new() }
     }
+
+    /// That of a task that is over: removes the groups of which it was the last, in foreign code.
+    pub(crate) fn end(self) {
+        let shared = self.group.as_ref().map(|group| group.inner.shared.clone());
+        drop(self);
+        shared.into_iter().for_each(|shared| _ = shared.nr_leaving.fetch_sub(1, Ordering::SeqCst));
+    }
 }
 
 impl Cell {
@@ -394,6 +413,9 @@ impl Cell {
     /// The task is over, and in no group any more.
     pub(crate) fn leave_groups(&self) {
         let left = std::mem::take(&mut *lock(&self.membership));
-        discard(Rubbish::Groups(left));
+        if left.group.is_some() {
+            self.shared.nr_leaving.fetch_add(1, Ordering::SeqCst);
+            discard(Rubbish::Groups(left));
+        }
     }
 }

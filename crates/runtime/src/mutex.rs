@@ -187,9 +187,11 @@ impl WaitQueue {
 impl Core {
     /// Lends the task that has the mutex what it is due. Where that waits itself.
     #[must_use]
-    fn lend(self: &Arc<Core>, queue: QueueGuard<'_, WaitQueue>) -> List<Wait> {
-        let Some(holder) = queue.holder.clone() else { return List::new() };
+    fn lend(self: &Arc<Core>, mut queue: QueueGuard<'_, WaitQueue>) -> List<Wait> {
         let is_wanted = !queue.is_empty();
+        // If nobody wants it, it may be given back without a word here.
+        let holder = if is_wanted { queue.holder.clone() } else { queue.holder.take() };
+        let Some(holder) = holder else { return List::new() };
         if is_wanted {
             // Who changes groups or limits from now on comes here after this, and finds the queue locked.
             lock(&holder.inheritance).note(self);

@@ -1,9 +1,9 @@
 //! What the runtime's own code lets go of, until it is dropped where the program's allocator may be called.
 //!
-//! The last owner of a task's box or cell, of a waker, a group or a mutex frees it, and often that is own code. It
-//! puts such things into the bin of its CPU. A worker empties that bit by bit: at the beginning of each
+//! The last owner of a task's box or cell, of a waker, a group or a mutex frees it, and own code may be the last owner.
+//! So own code puts such things into the bin of its CPU. A worker empties the bin bit by bit: at the beginning of each
 //! poll, in the name of the task that is next, where it can be stopped. The maker empties all bins ten times a
-//! second, and so does whoever creates a group, for the places of groups that are gone.
+//! second. A thread that creates a group does so too, for the places of groups that are gone.
 //!
 //! A thread that is no worker is never stopped, and drops at once.
 
@@ -40,6 +40,7 @@ impl Rubbish {
     fn end(self) {
         harmless(|| match self {
             Rubbish::Bell(bell) => bell.end(),
+            Rubbish::Groups(groups) => groups.end(),
             rubbish => drop(rubbish),
         });
     }
@@ -67,12 +68,9 @@ impl Bin {
         last
     }
 
-    /// Drops so many things at the most, in foreign code.
+    /// Drops so many things at the most of those that are here now, in foreign code.
     fn empty(&self, most: usize) {
-        for _ in 0..most {
-            if self.len.load(Ordering::Relaxed) == 0 {
-                return;
-            }
+        for _ in 0..most.min(self.len.load(Ordering::Relaxed)) {
             if let Some(rubbish) = without_preemption(|| self.take()) {
                 rubbish.end();
             }

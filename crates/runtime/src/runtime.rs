@@ -158,8 +158,8 @@ impl Builder {
         self
     }
 
-    /// How many task groups there may be at a time; 256 if not said. Room for one more costs some 200
-    /// bytes, and as much on each CPU.
+    /// How many task groups there may be at a time; 256 if not said. Room for one more costs some 400
+    /// bytes, and some 200 on each CPU.
     #[must_use]
     pub fn max_groups(mut self, groups: usize) -> Builder {
         self.max_groups = groups;

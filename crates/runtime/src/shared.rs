@@ -68,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) errands: Errands,
     /// What each CPU has let go of.
     pub(crate) bins: Box<[Bin]>,
+    /// How many tasks are over of which the groups are in some bin, or in the hands of who empties that.
+    pub(crate) nr_leaving: AtomicUsize,
     pub(crate) keeper: Keeper,
     pub(crate) maker: Maker,
     /// The threads of the keeper, the maker and the siege.
@@ -226,6 +228,7 @@ impl Shared {
             pins: builder.pins,
             errands: Errands::new(topology.cpus()),
             bins: topology.iter().map(|_| Bin::default()).collect(),
+            nr_leaving: AtomicUsize::new(0),
             keeper: Keeper::new(),
             maker,
             servants: Mutex::default(),
@@ -401,6 +404,8 @@ impl Shared {
         if let Some((task, since)) = cell.park(task) {
             self.wake(os::thread::now(), task, since);
         }
+        // It may have been woken, polled and be over by now.
+        discard(Rubbish::Cell(cell));
     }
 
     /// Makes a blocked task runnable, which it could have been since `since`.

@@ -125,6 +125,8 @@ pub(crate) struct Worker {
     unseen: AtomicBool,
     /// (w) Whether it is in a blocking section, which no signal of ours is to interrupt.
     deaf: AtomicBool,
+    /// (o) `preempt_count` with which the innermost such section runs; 0 in none.
+    blocks_at: AtomicU32,
     /// (o) To which signals the thread is deaf when it is in no handler, as far as is known.
     deaf_to: AtomicU64,
     /// (a) To which CPUs the thread is bound for the poll that it is in the middle of, if that task has an
@@ -162,6 +164,7 @@ impl Worker {
             guards: AtomicI32::new(0),
             unseen: AtomicBool::new(false),
             deaf: AtomicBool::new(false),
+            blocks_at: AtomicU32::new(0),
             deaf_to: AtomicU64::new(0),
             bound: Mutex::new(None),
             is_bound: AtomicBool::new(false),

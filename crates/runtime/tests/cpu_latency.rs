@@ -15,6 +15,9 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+#[global_allocator]
+static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
+
 const DEVICE: &str = "/dev/cpu_dma_latency";
 
 /// In the environment of a process that a test starts, for that test alone.

@@ -4,6 +4,9 @@ use runyard::{Runtime, Task, spawn, time};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::time::{Duration, Instant};
 
+#[global_allocator]
+static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
+
 #[test]
 fn h29_without_timers_polls_end_by_themselves() {
     // A POSIX timer counts as a pending signal (timer_create(2)).

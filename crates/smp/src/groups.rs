@@ -206,16 +206,19 @@ impl GroupTable {
         let epoch = group.epoch.fetch_add(1, Ordering::AcqRel) + 1;
         let past = self.usage(now, id);
         *lock(&group.past) = past;
-        let mut pools = lock(&group.pools);
-        pools.clear();
-        if let Some(limit) = limit {
-            let begin = (now, stagger(id, limit));
-            let part = self.part(limit, online);
-            let (nr, cpus_of_each) = if self.shared { (1, self.cpus) } else { (self.cpus, 1) };
-            let pool = |at| Pool::new(limit, part, (CpuId::at(at), cpus_of_each), epoch, begin);
-            pools.extend((0..nr).map(pool));
+        let (nr, cpus_of_each) = if self.shared { (1, self.cpus) } else { (self.cpus, 1) };
+        for at in 0..nr {
+            let pool = |limit| {
+                let begin = (now, stagger(id, limit));
+                let part = self.part(limit, online);
+                Pool::new(limit, part, (CpuId::at(at), cpus_of_each), epoch, begin)
+            };
+            // A pool of many CPUs has memory, which is taken and freed without the lock: others wait for that with
+            // that of a run queue.
+            let new = limit.map(pool);
+            let old = exchange(&mut lock(&group.pools), at, new);
+            drop(old);
         }
-        drop(pools);
         let own = if limit.is_some() { OWN } else { 0 };
         group.limited.store(self.bits(id) & ABOVE | own, Ordering::Release);
     }
@@ -329,6 +332,18 @@ impl GroupTable {
 
     fn group(&self, group: GroupId) -> &Group {
         &self.groups[group.index()]
+    }
+}
+
+/// Puts a pool at a place, or takes those from there on away one by one. What was there, or the last.
+fn exchange(pools: &mut Vec<Pool>, at: usize, new: Option<Pool>) -> Option<Pool> {
+    match new {
+        None => pools.pop(),
+        Some(new) if at < pools.len() => Some(std::mem::replace(&mut pools[at], new)),
+        Some(new) => {
+            pools.push(new);
+            None
+        }
     }
 }
 

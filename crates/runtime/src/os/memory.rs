@@ -3,10 +3,11 @@
 //! A task is stopped anywhere, in the program's allocator too, and the runtime's own code is not to wait for
 //! it. So what that code keeps in lists comes from here: pages of the kernel, cut into blocks of some sizes.
 //! Nobody is stopped with the lock, and nothing is called with it but `mmap`. A block that is freed waits for
-//! the next one of its size, and goes back to the kernel only if it is larger than [`LARGEST`].
+//! the next one of its size, and goes back to the kernel only if it is larger than [`LARGEST`]. What is left of a chunk
+//! that is too small for the next block is given up.
 //!
-//! Rejected: to bring the memory along from outside of the section. Who needs some for three lists of two tasks
-//! and a mutex has to ask for each, and again after each try.
+//! Rejected: to bring the memory along from outside of the section. A waiter needs some for three lists of two tasks
+//! and for the queue of a mutex. It would have to ask for each, and again after each try.
 
 use crate::os::local;
 use crate::primitives::{Mutex, lock};
@@ -43,7 +44,7 @@ struct Arena {
     left: usize,
 }
 
-// SAFETY: the pointers lead to memory that is in no thread's hands: who has the arena has that as well.
+// SAFETY: the pointers lead to memory that is in no thread's hands: a thread that has the arena has that as well.
 unsafe impl Send for Arena {}
 
 impl Arena {

@@ -47,23 +47,27 @@ impl Worker {
     /// after it. With the slot, if it cannot be given away.
     pub(crate) fn blocking<R>(&self, section: impl FnOnce() -> R) -> R {
         self.set_preempt_count(self.preempt_count.load(Ordering::Relaxed) + 1);
-        let alone = self.preempt_count.load(Ordering::Relaxed) == 1;
+        let count = self.preempt_count.load(Ordering::Relaxed);
+        let alone = count == 1;
         // Before the slot is given away: who gets it would set a timer of this thread.
         let is_outermost = !self.deaf.swap(true, Ordering::SeqCst);
         if is_outermost {
             self.stop_timers();
         }
         let given = alone && self.owns() && self.shared.take_slot(self.cpu(), self.id);
-        let _end = Blocking { worker: self, given, is_outermost };
+        let outer = self.blocks_at.load(Ordering::Relaxed);
+        let _end = Blocking { worker: self, given, is_outermost, outer };
         if is_outermost && !given {
             self.shared.slot(self.cpu()).be_deaf(self.id);
         }
+        self.blocks_at.store(count, Ordering::Relaxed);
         section()
     }
 
-    /// Whether this thread, which asks, is in a section that blocks.
+    /// Whether this thread, which asks, is in the foreign code of a section that blocks.
     pub(crate) fn is_blocking(&self) -> bool {
-        self.deaf.load(Ordering::SeqCst)
+        let blocks_at = self.blocks_at.load(Ordering::Relaxed);
+        blocks_at > 0 && blocks_at == self.preempt_count.load(Ordering::Relaxed)
     }
 
     fn stop_timers(&self) {
@@ -79,11 +83,14 @@ struct Blocking<'a> {
     given: bool,
     /// One in another is as deaf as that, and does not end its deafness.
     is_outermost: bool,
+    /// `blocks_at` of the section around it.
+    outer: u32,
 }
 
 impl Drop for Blocking<'_> {
     fn drop(&mut self) {
         let worker = self.worker;
+        worker.blocks_at.store(self.outer, Ordering::Relaxed);
         if self.is_outermost {
             worker.deaf.store(false, Ordering::SeqCst);
         }
