@@ -7,6 +7,7 @@ mod floor;
 mod hog;
 pub(crate) mod host;
 mod limits;
+mod neighbours;
 mod preemption;
 pub(crate) mod probe;
 pub(crate) mod rates;
@@ -58,6 +59,8 @@ pub enum Workload {
     Probe,
     /// From a decision to preempt to the task that preempts
     Preemption,
+    /// How late a FIFO task is beside a neighbour that is much in the C library
+    Neighbours,
     /// What groups use that are limited to parts of a CPU; takes a minute
     Limits,
     /// A sleep is armed and cancelled, beside 10 to 1,000,000 others
@@ -93,6 +96,8 @@ pub struct LiveFigures {
     pub beside_hog: Vec<BesideHog>,
     /// How late a periodic task is.
     pub lateness: Vec<Lateness>,
+    /// How late a FIFO task is beside each kind of neighbour.
+    pub neighbours: Vec<Lateness>,
     /// How long it takes to stop one task and start another.
     pub preemption: Vec<Lateness>,
     /// How exactly limits hold.
@@ -110,6 +115,7 @@ impl Default for LiveFigures {
             comparisons: Vec::new(),
             beside_hog: Vec::new(),
             lateness: Vec::new(),
+            neighbours: Vec::new(),
             preemption: Vec::new(),
             limits: Vec::new(),
             accuracy: Vec::new(),
@@ -141,6 +147,7 @@ impl LiveFigures {
             Workload::Kernel => ("kernel", Bench::Pair, Peer::Kernel),
             Workload::PingpongHog => return self.beside_hog.extend(hog::measure(effort)),
             Workload::Probe => return self.lateness.extend(probe::measure(effort)),
+            Workload::Neighbours => return self.neighbours.extend(neighbours::measure(effort)),
             Workload::Limits => return self.limits.extend(limits::measure()),
             Workload::TimersAccuracy => return self.accuracy.extend(accuracy::measure(effort)),
             Workload::Wakeups => return self.wakeups.extend(wakeups::measure(effort)),

@@ -33,7 +33,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// How often the probe runs.
 pub(super) const PERIOD: Duration = Duration::from_millis(2);
 /// Both hosts that have timer slack are asked for the least there is.
-const SLACK: Duration = Duration::from_nanos(1);
+pub(super) const SLACK: Duration = Duration::from_nanos(1);
 /// A hog computes so many steps between two looks at the clock: it is stopped in its own code, as
 /// most code would be, not in the C library's.
 const STEPS: u32 = 2_000;

@@ -18,6 +18,11 @@ pub(crate) fn render(measured: &LiveFigures) -> String {
         let head = ["probe", "periods", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
         tables.push(table(head, measured.lateness.iter().map(lateness)));
     }
+    if !measured.neighbours.is_empty() {
+        let head =
+            ["beside one who", "periods", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
+        tables.push(table(head, measured.neighbours.iter().map(lateness)));
+    }
     if !measured.preemption.is_empty() {
         let head = ["preemption", "times", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
         tables.push(table(head, measured.preemption.iter().map(lateness)));

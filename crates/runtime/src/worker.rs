@@ -91,6 +91,8 @@ pub(crate) struct Worker {
     preempt_count: AtomicU32,
     /// (o) How often it was let go on at an unsafe point.
     graces: AtomicU32,
+    /// (o) What CPU time it had used before that.
+    used_before_graces: AtomicU64,
     /// (o) What CPU time it had used the last time.
     used: AtomicU64,
     /// (o) Up to which of its CPU time it goes on without a slot.
@@ -148,6 +150,7 @@ impl Worker {
             slot: AtomicU32::new(slot.0.into()),
             preempt_count: AtomicU32::new(1),
             graces: AtomicU32::new(0),
+            used_before_graces: AtomicU64::new(0),
             used: AtomicU64::new(0),
             goes_on_until: AtomicU64::new(0),
             polling: AtomicU64::new(u64::MAX),

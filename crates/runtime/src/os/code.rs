@@ -5,7 +5,10 @@
 //! all that can be executed is noted. Never of the program itself: a thread that is stopped in it is stopped,
 //! and goes on when the keeper sees that somebody waits. So is one of a static program, which has the C
 //! library inside itself.
+//!
+//! In some functions of the libraries nobody holds such a lock who was called by the program ([`quiet`]).
 
+use crate::os::quiet::{self, Frame, Object};
 use crate::primitives::{AtomicUsize, Once, Ordering};
 
 /// As many stretches of code as there may be: the C library, of which old ones have threads and the loader's
@@ -17,6 +20,11 @@ static CODE: [[AtomicUsize; 2]; STRETCHES] =
     [const { [const { AtomicUsize::new(0) }; 2] }; STRETCHES];
 
 /// Whether somebody who is there may hold such a lock. May be called in a signal handler.
+pub(super) fn may_hold_a_lock(at: Frame) -> bool {
+    is_in_library(at.pc) && !quiet::is_called_from_outside(at, is_in_library)
+}
+
+/// Whether that is code of the libraries. May be called in a signal handler.
 pub(super) fn is_in_library(at: usize) -> bool {
     CODE.iter().any(|[begin, end]| {
         (begin.load(Ordering::Relaxed)..end.load(Ordering::Relaxed)).contains(&at)
@@ -27,19 +35,21 @@ pub(super) fn is_in_library(at: usize) -> bool {
 pub(super) fn find_libraries() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let mut found = Found { marks: marks(), loader: loader(), nr: 0 };
+        let mut found = Found { marks: marks(), loader: loader(), nr: 0, objects: Vec::new() };
         // SAFETY: the call lends `found` to `look_at` for as long as it takes, and to nobody else.
         unsafe {
             libc::dl_iterate_phdr(Some(look_at), (&raw mut found).cast());
         }
+        quiet::find(&found.objects);
     });
 }
 
-/// What is looked for, and how many stretches were found.
+/// What is looked for, how many stretches were found, and of which objects.
 struct Found {
     marks: [usize; 5],
     loader: Option<usize>,
     nr: usize,
+    objects: Vec<Object>,
 }
 
 unsafe extern "C" {
@@ -98,6 +108,12 @@ unsafe extern "C" fn look_at(
     if has(look_at as *const () as usize) || !is_loader && !found.marks.into_iter().any(has) {
         return 0;
     }
+    let unwinding = headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME);
+    found.objects.extend(unwinding.map(|header| {
+        let begin = base.wrapping_add(header.p_vaddr as usize);
+        let loaded = stretches.clone().map(|(stretch, _)| stretch).collect();
+        Object { loaded, header: begin..begin + header.p_memsz as usize }
+    }));
     for (stretch, _) in stretches.clone().filter(|&(_, is_code)| is_code) {
         if let Some([begin, end]) = CODE.get(found.nr) {
             begin.store(stretch.start, Ordering::Relaxed);

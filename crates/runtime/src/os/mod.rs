@@ -9,6 +9,7 @@ pub(crate) mod futex;
 pub(crate) mod local;
 pub(crate) mod locked;
 pub(crate) mod memory;
+mod quiet;
 pub(crate) mod signal;
 pub(crate) mod tasks;
 pub(crate) mod thread;

@@ -8,6 +8,7 @@
 //! Workers hear every signal that the thread hears which built the runtime: the threads and programs that
 //! tasks start inherit that. So our signal may interrupt another handler.
 
+use crate::os::quiet::Frame;
 use crate::os::thread::Tid;
 use crate::os::{code, local};
 
@@ -105,7 +106,7 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     // SAFETY: as above.
     let saved = unsafe { *errno };
     // Who unwinds may hold the lock of standard error, or the loader's (H5). Reads words only.
-    let unsafe_point = code::is_in_library(program_counter(context)) || std::thread::panicking();
+    let unsafe_point = code::may_hold_a_lock(interrupted(context)) || std::thread::panicking();
     let deaf_to = deaf_to(context);
     local::handling(|| {
         local::worker(|worker| worker.rung(unsafe_point, deaf_to));
@@ -124,16 +125,198 @@ fn deaf_to(context: *mut libc::c_void) -> Signals {
     unsafe { first_word(&raw const (*context).uc_sigmask) }
 }
 
+/// Where the thread was interrupted.
 #[cfg(target_arch = "x86_64")]
-fn program_counter(context: *mut libc::c_void) -> usize {
+fn interrupted(context: *mut libc::c_void) -> Frame {
     let context: *const libc::ucontext_t = context.cast();
     // SAFETY: the kernel passes the interrupted thread's context to a handler with SA_SIGINFO.
-    unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] as usize }
+    let registers = unsafe { &(*context).uc_mcontext.gregs };
+    let [pc, sp, fp] = [libc::REG_RIP, libc::REG_RSP, libc::REG_RBP]
+        .map(|register| registers[register as usize] as usize);
+    Frame { pc, sp, fp }
 }
 
+/// Where the thread was interrupted.
 #[cfg(target_arch = "aarch64")]
-fn program_counter(context: *mut libc::c_void) -> usize {
+fn interrupted(context: *mut libc::c_void) -> Frame {
     let context: *const libc::ucontext_t = context.cast();
     // SAFETY: the kernel passes the interrupted thread's context to a handler with SA_SIGINFO.
-    unsafe { (*context).uc_mcontext.pc as usize }
+    let registers = unsafe { &(*context).uc_mcontext };
+    let [pc, sp, fp] = [registers.pc, registers.sp, registers.regs[29]].map(|word| word as usize);
+    Frame { pc, sp, fp }
+}
+
+#[cfg(all(test, target_env = "gnu", target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use std::hint::black_box;
+    use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    /// How often a thread was interrupted in the library where it may hold a lock, and where it does not.
+    static VERDICTS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+    /// How often is enough: sampled code is at some places much more often than at others.
+    const ENOUGH: usize = 200;
+
+    /// For how long at the most, on a busy machine.
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    extern "C" fn judge(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        let at = interrupted(context);
+        if code::is_in_library(at.pc) {
+            let held = usize::from(code::may_hold_a_lock(at));
+            VERDICTS[held].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Interrupts a thread that makes `call` all the time. How often it was found in the library without a lock, and
+    /// where it may hold one.
+    fn interrupted_in(mut call: impl FnMut() + Send) -> [usize; 2] {
+        /// The handler and its counters are the process's.
+        static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        code::find_libraries();
+        VERDICTS.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+        // SAFETY: a sigaction of zeros is one; the handler reads words only, and counts.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = judge as *const () as usize;
+            action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
+            libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut());
+        }
+        let (tid, over) = (AtomicI32::new(0), AtomicBool::new(false));
+        let counts = || [0, 1].map(|held: usize| VERDICTS[held].load(Ordering::Relaxed));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                tid.store(crate::os::thread::current().0, Ordering::SeqCst);
+                while !over.load(Ordering::SeqCst) {
+                    call();
+                }
+            });
+            let began = Instant::now();
+            while counts().iter().sum::<usize>() < ENOUGH && began.elapsed() < LIMIT {
+                // At moments that have nothing to do with what the thread does.
+                thread::sleep(Duration::from_micros(
+                    50 + began.elapsed().subsec_nanos() as u64 % 97,
+                ));
+                match tid.load(Ordering::SeqCst) {
+                    0 => {}
+                    tid => ring(Tid(tid), libc::SIGUSR1),
+                }
+            }
+            over.store(true, Ordering::SeqCst);
+        });
+        counts()
+    }
+
+    /// Fails unless nearly each interruption in the library was where no lock is held. The rest is between the
+    /// program and the function: the loader, and the moment before a system call.
+    fn holds_nothing(what: &str, call: impl FnMut() + Send) {
+        let [free, held] = interrupted_in(call);
+        assert!(free > 20 * held && free > 0, "{what}: {free} free, {held} may hold a lock");
+    }
+
+    fn may_hold(what: &str, call: impl FnMut() + Send) {
+        let [free, held] = interrupted_in(call);
+        assert!(free == 0 && held > 0, "{what}: {free} free, {held} may hold a lock");
+    }
+
+    #[test]
+    fn who_copies_or_compares_holds_nothing() {
+        for bytes in [64, 4 << 10, 1 << 20] {
+            let (from, mut to) = (vec![1_u8; bytes], vec![0_u8; bytes]);
+            holds_nothing("memcpy", || {
+                for _ in 0..(1 << 20) / bytes {
+                    black_box(&mut to).copy_from_slice(black_box(&from));
+                }
+            });
+            holds_nothing("memcmp", || {
+                for _ in 0..(1 << 20) / bytes {
+                    black_box(black_box(&to) == black_box(&from));
+                }
+            });
+            holds_nothing("memset", || black_box(&mut to).fill(black_box(7)));
+        }
+    }
+
+    #[test]
+    fn who_makes_a_system_call_holds_nothing() {
+        use std::io::{Read, Write};
+        let mut bytes = [0; 64];
+        let mut zero = std::fs::File::open("/dev/zero").unwrap();
+        holds_nothing("read", || zero.read_exact(&mut bytes).unwrap());
+        let mut null = std::fs::File::create("/dev/null").unwrap();
+        holds_nothing("write", || null.write_all(b"a line").unwrap());
+        holds_nothing("stat", || assert!(!std::fs::metadata("/dev/null").unwrap().is_dir()));
+        // SAFETY: the calls take numbers only.
+        holds_nothing("syscall", || unsafe {
+            black_box(libc::syscall(libc::SYS_gettid));
+        });
+        // The library itself sorts and allocates between two calls of it.
+        let [free, held] = interrupted_in(|| {
+            let mut numbers = [[3_u8; 512], [2; 512], [1; 512]];
+            // SAFETY: there are three, of that size, and the function compares two of them.
+            unsafe { libc::qsort(numbers.as_mut_ptr().cast(), 3, 512, Some(compare)) };
+        });
+        assert!(free > held, "a callback: {free} free, {held} may hold a lock");
+    }
+
+    extern "C" fn compare(a: *const libc::c_void, b: *const libc::c_void) -> libc::c_int {
+        // SAFETY: `qsort` gives two of what it sorts. Called often: it is to be interrupted here.
+        (0..50).map(|_| unsafe { libc::memcmp(black_box(a), black_box(b), 512) }).sum()
+    }
+
+    #[test]
+    fn who_waits_in_the_kernel_is_let_go_on_as_before() {
+        // It begins its call again, and so is before it.
+        let (mut here, there) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut there = Some(there);
+        let began = Instant::now();
+        let [free, held] = interrupted_in(|| {
+            use std::io::Read;
+            if began.elapsed() < Duration::from_millis(1) {
+                let there = there.take().unwrap();
+                thread::spawn(move || {
+                    thread::sleep(Duration::from_secs(2));
+                    drop(there);
+                });
+            }
+            drop(here.read(&mut [0]));
+        });
+        assert!(held >= ENOUGH / 2, "{free} free, {held} wait");
+    }
+
+    #[test]
+    fn who_is_called_by_the_library_may_hold_its_locks() {
+        // SAFETY: the stream is open until the end, and has no buffer: each call writes.
+        unsafe {
+            let null = libc::fopen(c"/dev/null".as_ptr(), c"w".as_ptr());
+            libc::setvbuf(null, std::ptr::null_mut(), libc::_IONBF, 0);
+            let stream = null.addr();
+            may_hold("fwrite", move || {
+                libc::fwrite(c"text".as_ptr().cast(), 1, 4, stream as *mut libc::FILE);
+            });
+            libc::fclose(null);
+            // Copies from its buffer.
+            let zero = libc::fopen(c"/dev/zero".as_ptr(), c"r".as_ptr()).addr();
+            let mut bytes = vec![0_u8; 3_000];
+            may_hold("fread", move || {
+                libc::fread(bytes.as_mut_ptr().cast(), 1, bytes.len(), zero as *mut libc::FILE);
+            });
+            libc::fclose(zero as *mut libc::FILE);
+            // Too large for its heap: mapped, and unmapped.
+            may_hold("malloc", || libc::free(black_box(libc::malloc(64 << 20))));
+            may_hold("fork", || {
+                let child = libc::fork();
+                if child == 0 {
+                    libc::_exit(0);
+                }
+                // Not by the library's function, which would be free.
+                let raw = rustix::process::Pid::from_raw(child);
+                let _ = rustix::process::waitpid(raw, rustix::process::WaitOptions::empty());
+            });
+        }
+    }
 }

@@ -11,12 +11,17 @@ use crate::os::timer::Clock;
 use crate::primitives::Ordering;
 use runyard_engine::time::Nanos;
 
-/// How long a thread that was stopped at an unsafe point is let go on, and how often: it may hold the
-/// allocator's lock (H4). Of a task that is inside the library nineteen times of twenty, all these
-/// samples are inside four times of 10^8; then it is stopped there all the same. What that costs
-/// who does nothing but copy memory is 10 ms of latency.
-const LIBRARY_GRACE: Nanos = Nanos::from_micros(30);
-const LIBRARY_GRACES: u32 = 333;
+/// How long a thread that was stopped at an unsafe point is let go on: it may hold the allocator's lock (H4).
+/// Most such locks are held for less than the first grace; each later one is twice as long, up to the longest. Of
+/// shorter ones the signals would take most.
+const FIRST_GRACE: Nanos = Nanos::from_micros(5);
+const LONGEST_GRACE: Nanos = Nanos::from_micros(30);
+
+/// How much CPU time a thread may use in all graces together, however late the timers are that end them: some 250
+/// graces. Of a task that holds such a lock nineteen times of twenty, all these samples hit that four times of
+/// 10^6; then it is stopped there all the same, and the keeper lets it go on if somebody waits. By the clock on the
+/// wall a thread would be stopped with the lock since others had its CPU.
+const GRACES: Nanos = Nanos::from_millis(10);
 
 /// When a worker that could not hand over its slot, for want of a spare, tries again (H18).
 const NO_SPARE_RETRY: Nanos = Nanos::from_micros(200);
@@ -81,13 +86,12 @@ impl Worker {
             return self.arm(now);
         }
         let at_unsafe_point = self.is_in_a_handler(deaf_to) || at_unsafe_point;
-        if at_unsafe_point && self.is_let_go_on() {
-            return self.ring_again(LIBRARY_GRACE);
+        if at_unsafe_point && let Some(grace) = self.next_grace() {
+            return self.ring_again(grace);
         }
-        let blocks = at_unsafe_point && self.stands_still();
-        if blocks && !self.owns() && self.graces.load(Ordering::Relaxed) < LIBRARY_GRACES {
+        let blocks = at_unsafe_point && self.stands_still(self.last_grace());
+        if blocks && !self.owns() && self.has_graces_left() {
             // Or others have the CPU, on a busy machine: it is not to be stopped here for that.
-            self.graces.fetch_add(1, Ordering::Relaxed);
             return self.stop_when_it_runs();
         }
         self.graces.store(0, Ordering::Relaxed);
@@ -122,22 +126,34 @@ impl Worker {
         left == later::KICK
     }
 
-    /// Whether a thread at an unsafe point may go on for a moment: not for ever, and not one that
-    /// did nothing with the last moment.
-    fn is_let_go_on(&self) -> bool {
+    /// For how long a thread at an unsafe point may go on: not for ever, and not if it did nothing with the last
+    /// grace.
+    fn next_grace(&self) -> Option<Nanos> {
         let graces = self.graces.load(Ordering::Relaxed);
-        let goes_on = graces == 0 || graces < LIBRARY_GRACES && !self.stands_still();
-        if goes_on {
-            self.graces.store(graces + 1, Ordering::Relaxed);
-            self.used.store(os::thread::own_cpu_time().0, Ordering::Relaxed);
+        let used = os::thread::own_cpu_time().0;
+        if graces == 0 {
+            self.used_before_graces.store(used, Ordering::Relaxed);
+        } else if self.stands_still(self.last_grace()) || !self.has_graces_left() {
+            return None;
         }
-        goes_on
+        self.graces.store(graces + 1, Ordering::Relaxed);
+        self.used.store(used, Ordering::Relaxed);
+        Some(self.last_grace())
     }
 
-    /// Whether the thread has hardly run since it was last let go on.
-    fn stands_still(&self) -> bool {
+    fn last_grace(&self) -> Nanos {
+        grace(self.graces.load(Ordering::Relaxed))
+    }
+
+    fn has_graces_left(&self) -> bool {
+        let before = self.used_before_graces.load(Ordering::Relaxed);
+        os::thread::own_cpu_time().0 - before < GRACES.0
+    }
+
+    /// Whether the thread has hardly run since it was last let go on for `grace`.
+    fn stands_still(&self, grace: Nanos) -> bool {
         let used = os::thread::own_cpu_time().0 - self.used.load(Ordering::Relaxed);
-        used < LIBRARY_GRACE.0 / 2
+        used < grace.0 / 2
     }
 
     /// Whether this thread, which was let go without a slot, may go on: until its grace is used up. One
@@ -149,7 +165,7 @@ impl Worker {
         if used >= until {
             return false;
         }
-        if self.stands_still() {
+        if self.stands_still(LONGEST_GRACE) {
             self.stop_when_it_runs();
         } else {
             self.used.store(used, Ordering::Relaxed);
@@ -256,11 +272,28 @@ impl Worker {
     }
 }
 
+/// How long the grace of that number is, from 1.
+fn grace(number: u32) -> Nanos {
+    let doubled = number.saturating_sub(1).min(LONGEST_GRACE.0.ilog2());
+    Nanos(FIRST_GRACE.0 << doubled).min(LONGEST_GRACE)
+}
+
 /// The end of a section in which the thread is not stopped, also if it panics.
 struct Unstopped<'a>(&'a Worker);
 
 impl Drop for Unstopped<'_> {
     fn drop(&mut self) {
         self.0.end_section();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn graces_grow_up_to_the_longest() {
+        let micros = |number| grace(number).0 / 1_000;
+        assert_eq!([1, 2, 3, 4, 5, 1_000].map(micros), [5, 10, 20, 30, 30, 30]);
     }
 }

@@ -13,6 +13,7 @@ mod foreign_code;
 mod leaks;
 mod limits;
 mod machine;
+mod neighbours;
 mod observers;
 mod truths;
 mod waits;
