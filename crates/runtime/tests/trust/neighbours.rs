@@ -2,6 +2,7 @@
 //! late others are beside it is measured by `live neighbours`.
 
 use crate::child::within;
+use crate::common::ms;
 use runyard::{Runtime, spawn, yield_now};
 use std::io::Write;
 
