@@ -82,7 +82,7 @@ impl Bin {
 pub(crate) fn discard(rubbish: Rubbish) {
     let mut left = Some(rubbish);
     os::local::worker(|worker: &Worker| {
-        if worker.is_in_own_code() && worker.shared.preempts {
+        if worker.is_in_own_code() {
             let bin = &worker.shared.bins[worker.cpu().index()];
             left.take().into_iter().for_each(|rubbish| bin.put(rubbish));
         }

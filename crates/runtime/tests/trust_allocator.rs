@@ -162,6 +162,7 @@ fn a_mutex_calls_no_allocator_in_own_code() {
 #[test]
 fn a_change_calls_no_allocator_in_own_code() {
     calls_no_allocator_in_own_code("a_change_calls_no_allocator_in_own_code", |runtime| {
+        let cpus = common::cpus_of_two();
         let spin = |steps: u64| (0..steps).for_each(|step| _ = black_box(step));
         let groups: Vec<_> =
             (0..4).map(|nth| runtime.group("tenant").weight(100 + nth).create().unwrap()).collect();
@@ -186,8 +187,8 @@ fn a_change_calls_no_allocator_in_own_code() {
                 let task = busy[(draws >> 33) as usize % busy.len()].task();
                 let group = &others[(draws >> 50) as usize % others.len()];
                 match draws >> 58 & 7 {
-                    0 => task.set_affinity([(draws >> 40) as usize % 2]),
-                    1 => task.set_affinity([0, 1]),
+                    0 => task.set_affinity([(draws >> 40) as usize % cpus]),
+                    1 => task.set_affinity(0..cpus),
                     2 => task.set_group(group),
                     3 => task.set_policy(Policy::Fifo(RtPrio::new(5).unwrap())),
                     4 => task.set_policy(Policy::Normal(Nice::new(0).unwrap())),
