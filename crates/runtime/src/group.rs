@@ -375,9 +375,14 @@ impl Membership {
         Membership { group: Some(group), former: List::new() }
     }
 
+    /// One of its groups, if there is any.
+    fn some(&self) -> Option<&Group> {
+        self.group.as_ref().or_else(|| self.former.first())
+    }
+
     /// That of a task that is over: removes the groups of which it was the last, in foreign code.
     pub(crate) fn end(self) {
-        let shared = self.group.as_ref().map(|group| group.inner.shared.clone());
+        let shared = self.some().map(|group| group.inner.shared.clone());
         drop(self);
         shared.into_iter().for_each(|shared| _ = shared.nr_leaving.fetch_sub(1, Ordering::SeqCst));
     }
@@ -413,7 +418,7 @@ impl Cell {
     /// The task is over, and in no group any more.
     pub(crate) fn leave_groups(&self) {
         let left = std::mem::take(&mut *lock(&self.membership));
-        if left.group.is_some() {
+        if left.some().is_some() {
             self.shared.nr_leaving.fetch_add(1, Ordering::SeqCst);
             discard(Rubbish::Groups(left));
         }

@@ -179,6 +179,20 @@ fn holder(runtime: &Runtime, prio: u8, mutex: &Arc<Mutex<u32>>) -> JoinHandle<()
     holder
 }
 
+/// Locks `mutex` in a task after one that added 1, and tells the hog to stop.
+fn locks_after_one(
+    runtime: &Runtime,
+    prio: u8,
+    mutex: &Arc<Mutex<u32>>,
+    stop: &Flag,
+) -> JoinHandle<()> {
+    let (mutex, stop) = (mutex.clone(), stop.clone());
+    rt(runtime, prio, async move {
+        assert_eq!(*mutex.lock().await, 1);
+        stop.set();
+    })
+}
+
 #[test]
 fn a_priority_inversion_ends() {
     ends(|| {
@@ -186,13 +200,7 @@ fn a_priority_inversion_ends() {
         let mutex = Arc::new(Mutex::new(0));
         let low = holder(&runtime, 1, &mutex);
         let middle = hog(&runtime, 50, &stop);
-        let high = rt(&runtime, 90, {
-            let stop = stop.clone();
-            async move {
-                assert_eq!(*mutex.lock().await, 1);
-                stop.set();
-            }
-        });
+        let high = locks_after_one(&runtime, 90, &mutex, &stop);
         for task in [high, middle, low] {
             runtime.block_on(task).unwrap();
         }
@@ -264,13 +272,7 @@ fn a_priority_goes_to_who_has_it_now() {
         passed.wait();
         let low = holder(&runtime, 1, &mutex);
         let middle = hog(&runtime, 50, &stop);
-        let high = rt(&runtime, 90, {
-            let stop = stop.clone();
-            async move {
-                assert_eq!(*mutex.lock().await, 1);
-                stop.set();
-            }
-        });
+        let high = locks_after_one(&runtime, 90, &mutex, &stop);
         for task in [high, middle, low, leaves, first] {
             runtime.block_on(task).unwrap();
         }
