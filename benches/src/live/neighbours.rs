@@ -24,7 +24,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// About how long it goes on between two looks at the clock.
 const CHUNK: Duration = Duration::from_millis(1);
 
-/// What a neighbour does all the time.
+/// The work that a neighbour does all the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Neighbour {
     Spin,
@@ -74,7 +74,7 @@ impl Neighbour {
         }
     }
 
-    /// What it does once, the memory and files that it takes made before.
+    /// The work that it does once. The memory and files that it takes are made before.
     fn work(self) -> Box<dyn FnMut() + Send> {
         match self {
             Neighbour::Spin => Box::new(|| {

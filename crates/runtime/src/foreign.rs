@@ -25,13 +25,13 @@ const KNOWN: usize = 1_024;
 /// At how many a look is had at a time: some 20 us.
 const LOOKS: usize = 64;
 
-/// A wait gets this many rounds, the last after 64 ms: what nobody gave free by then is no short section.
+/// A wait gets this many rounds, the last after 64 ms: a lock that nobody gave free by then is no short section.
 const ROUNDS: u32 = 6;
 
-/// What a futex of a lock is while somebody waits for it, in std and glibc.
+/// The value of the futex of a lock while somebody waits for it, in std and glibc.
 const CONTENDED: u32 = 2;
 
-/// What the futex of std's `thread::park` is while the thread is parked, as in `Runtime::block_on`: no lock.
+/// The value of the futex of std's `thread::park` while the thread is parked, as in `Runtime::block_on`: no lock.
 const PARKED: u32 = u32::MAX;
 
 /// Of a CPU, for waits that are perhaps not for a lock, and for the list of threads: one part in so many.
