@@ -6,12 +6,13 @@ use crate::draws::Draws;
 use crate::programs::{PROGRAMS, is_on_purpose};
 use crate::supervisor::said;
 use crate::watchdog::{self, Progress, Scene};
-use runyard::{JoinHandle, Runtime, spawn};
+use runyard::{JoinHandle, Runtime, StallReport, spawn};
 use std::fs::File;
+use std::hint::black_box;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How many programs play at once: enough to meet in all pairs in a few minutes, few enough for each to end
@@ -19,6 +20,12 @@ use std::time::{Duration, Instant};
 const CAST: usize = 10;
 
 const ACT: Duration = Duration::from_secs(5);
+
+/// After how long a poll is a stall: many are, so that stacks are copied all the time, wherever their threads are.
+const STALL: Duration = Duration::from_millis(2);
+
+/// Of so many stalls one is shown in full, which takes some milliseconds.
+const SHOWN: usize = 64;
 
 /// Whose draws are the order of the programs.
 const DIRECTOR: u64 = u64::MAX;
@@ -28,7 +35,8 @@ const DIRECTOR: u64 = u64::MAX;
 pub fn run(options: &Options) -> ExitCode {
     let scene = Arc::new(scene(options.seed).expect("standard output and error are there"));
     quieten();
-    let runtime = Arc::new(Runtime::builder().siege(options.seed).build());
+    let builder = Runtime::builder().siege(options.seed).on_stall(STALL, look_at_stall);
+    let runtime = Arc::new(builder.build());
     watchdog::start(&scene, &runtime);
     let is_right = runtime.block_on(direct(&scene, options));
     for (program, progress) in PROGRAMS.iter().zip(&scene.progress) {
@@ -47,6 +55,14 @@ pub fn run(options: &Options) -> ExitCode {
     drop(runtime);
     scene.say(said::DONE);
     ExitCode::SUCCESS
+}
+
+/// Looks up the functions of some stalls.
+fn look_at_stall(report: &StallReport) {
+    static STALLS: AtomicUsize = AtomicUsize::new(0);
+    if STALLS.fetch_add(1, Ordering::Relaxed).is_multiple_of(SHOWN) {
+        assert!(!black_box(report.to_string()).is_empty());
+    }
 }
 
 /// Keeps where the supervisor listens, and lets standard output go to nowhere.

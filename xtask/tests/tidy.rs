@@ -1,7 +1,7 @@
 //! Holds the tree to the rules of `xtask::tidy`, one test a rule.
 
 use xtask::tidy::tree::Tree;
-use xtask::tidy::{Rule, Violation, arrows, circles, documents, source, words};
+use xtask::tidy::{Rule, Violation, arrows, circles, documents, packages, source, words};
 use xtask::workspace::{metadata, root};
 
 /// Fails with a line for each violation.
@@ -20,6 +20,12 @@ fn hold(rule: Rule) {
 fn dependencies_follow_the_arrows() {
     let metadata = metadata().expect("cargo knows the workspace");
     none_of(&arrows::dependencies_follow_the_arrows(&arrows::packages(&metadata, root())));
+}
+
+#[test]
+fn published_packages_are_complete() {
+    let metadata = metadata().expect("cargo knows the workspace");
+    none_of(&packages::published_packages_are_complete(&metadata, root()));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The live runtime beside its peers, as tables or as JSON.
 
 use clap::{Parser, ValueEnum};
-use runyard_benches::live::{Effort, LiveFigures, Workload};
+use runyard_benches::live::{Effort, LiveFigures, Workload, be_neighbour};
 use std::time::Duration;
 
 /// Measure the live runtime and its peers in turns, in this process
@@ -28,6 +28,9 @@ struct Arguments {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
+    /// Be a process that `crowded` has beside it
+    #[arg(long, hide = true, value_name = "SEED")]
+    neighbour: Option<u64>,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -38,6 +41,9 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 fn main() {
     let arguments = Arguments::parse();
+    if let Some(seed) = arguments.neighbour {
+        be_neighbour(seed);
+    }
     let effort = Effort {
         rounds: arguments.rounds as usize,
         iterations: arguments.iterations,

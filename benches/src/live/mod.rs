@@ -3,6 +3,7 @@
 //! the tables; `docs/performance.md` has the figures.
 
 mod accuracy;
+mod crowded;
 mod floor;
 mod hog;
 pub(crate) mod host;
@@ -17,6 +18,7 @@ mod timer_ops;
 mod wakeups;
 
 pub use accuracy::Accuracy;
+pub use crowded::{Crowded, Ratio, be_neighbour};
 pub use hog::BesideHog;
 pub use limits::{Held, Part};
 pub use probe::{Lateness, Percentiles};
@@ -61,6 +63,8 @@ pub enum Workload {
     Preemption,
     /// How late a FIFO task is beside a neighbour that is much in the C library
     Neighbours,
+    /// How long tasks take to answer threads while other processes have the CPUs now and then
+    Crowded,
     /// What groups use that are limited to parts of a CPU; takes a minute
     Limits,
     /// A sleep is armed and cancelled, beside 10 to 1,000,000 others
@@ -100,6 +104,8 @@ pub struct LiveFigures {
     pub neighbours: Vec<Lateness>,
     /// How long it takes to stop one task and start another.
     pub preemption: Vec<Lateness>,
+    /// How long tasks take to answer threads while other processes have the CPUs now and then.
+    pub crowded: Vec<Crowded>,
     /// How exactly limits hold.
     pub limits: Vec<Held>,
     /// How late a periodic task is for its timer.
@@ -117,6 +123,7 @@ impl Default for LiveFigures {
             lateness: Vec::new(),
             neighbours: Vec::new(),
             preemption: Vec::new(),
+            crowded: Vec::new(),
             limits: Vec::new(),
             accuracy: Vec::new(),
             wakeups: Vec::new(),
@@ -148,6 +155,7 @@ impl LiveFigures {
             Workload::PingpongHog => return self.beside_hog.extend(hog::measure(effort)),
             Workload::Probe => return self.lateness.extend(probe::measure(effort)),
             Workload::Neighbours => return self.neighbours.extend(neighbours::measure(effort)),
+            Workload::Crowded => return self.crowded.push(crowded::measure(effort)),
             Workload::Limits => return self.limits.extend(limits::measure()),
             Workload::TimersAccuracy => return self.accuracy.extend(accuracy::measure(effort)),
             Workload::Wakeups => return self.wakeups.extend(wakeups::measure(effort)),

@@ -6,7 +6,7 @@
 use super::Effort;
 use super::floor::{Cpus, Way, handoffs};
 use super::probe::{Lateness, PRIORITY, SLACK, percentiles, probe};
-use runyard::{Runtime, Task, spawn, yield_now};
+use runyard::{Runtime, Task, blocking, spawn, yield_now};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -39,10 +39,11 @@ enum Neighbour {
     FaultPages,
     Spawn,
     Fork,
+    Block,
 }
 
 impl Neighbour {
-    const ALL: [Neighbour; 12] = [
+    const ALL: [Neighbour; 13] = [
         Neighbour::Spin,
         Neighbour::CopyMuch,
         Neighbour::CopyLittle,
@@ -55,6 +56,7 @@ impl Neighbour {
         Neighbour::FaultPages,
         Neighbour::Spawn,
         Neighbour::Fork,
+        Neighbour::Block,
     ];
 
     fn name(self) -> &'static str {
@@ -71,6 +73,7 @@ impl Neighbour {
             Neighbour::FaultPages => "faults pages in",
             Neighbour::Spawn => "starts processes",
             Neighbour::Fork => "forks",
+            Neighbour::Block => "spins in `blocking`",
         }
     }
 
@@ -121,6 +124,9 @@ impl Neighbour {
             Neighbour::Fork => Box::new(|| {
                 let own = rustix::process::getuid().as_raw();
                 succeeds(Command::new("/bin/true").uid(own));
+            }),
+            Neighbour::Block => Box::new(|| {
+                blocking(|| (0..1_000_000).for_each(|step| _ = black_box(step)));
             }),
         }
     }

@@ -8,7 +8,6 @@
 
 use super::Effort;
 use super::host::{Host, Runyard, Tokio};
-use runyard::time::MissedTicks;
 use runyard::{Runtime, Task, TaskBuilder};
 use rustix::thread::{clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -170,10 +169,10 @@ fn on_runyard(pins: bool, task: TaskBuilder, periods: usize) -> Vec<Duration> {
 
 /// The lateness of each period of the calling task.
 pub(super) async fn probe(periods: usize) -> Vec<Duration> {
-    let mut interval = runyard::time::interval(PERIOD).missed_ticks(MissedTicks::Burst);
+    let mut interval = runyard::time::interval_at(Instant::now() + PERIOD, PERIOD);
     let mut lateness = Vec::with_capacity(periods);
     for _ in 0..periods {
-        lateness.push(interval.tick().await.late);
+        lateness.push(interval.tick().await.elapsed());
     }
     lateness
 }

@@ -1,6 +1,6 @@
 //! What was measured, as tables in plain ASCII.
 
-use super::{Accuracy, BesideHog, Comparison, Held, Lateness, LiveFigures, Peer, Wakeups};
+use super::{Accuracy, BesideHog, Comparison, Crowded, Held, Lateness, LiveFigures, Peer, Wakeups};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 /// One table for each kind of figure of which there is some.
@@ -26,6 +26,10 @@ pub(crate) fn render(measured: &LiveFigures) -> String {
     if !measured.preemption.is_empty() {
         let head = ["preemption", "times", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
         tables.push(table(head, measured.preemption.iter().map(lateness)));
+    }
+    if !measured.crowded.is_empty() {
+        let head = ["crowded", "answers", "p50 us", "p99 us", "p99.9 us", "longest us"];
+        tables.push(table(head, measured.crowded.iter().flat_map(crowded)));
     }
     if !measured.limits.is_empty() {
         let head = ["limit", "polls", "charged", "in any second", "the tasks had", "in any second"];
@@ -114,6 +118,19 @@ fn lateness(row: &Lateness) -> [String; 7] {
         micros(figures.p999_ns),
         micros(figures.max_ns),
     ]
+}
+
+fn crowded(row: &Crowded) -> [[String; 6]; 4] {
+    let host = |name: &str, figures| {
+        let probe = Lateness { probe: "", figures: Some(figures) };
+        let [_, answers, _, p50, p99, p999, max] = lateness(&probe);
+        [name.to_owned(), answers, p50, p99, p999, max]
+    };
+    let [p50, p99, p999, max] = row.ratios.map(|ratio| format!("{:.2}", ratio.of_medians));
+    let of_medians = ["ratio".to_owned(), String::new(), p50, p99, p999, max];
+    let [p50, p99, p999, max] = row.ratios.map(|ratio| range(ratio.range));
+    let ranges = ["least..greatest".to_owned(), String::new(), p50, p99, p999, max];
+    [host("runyard", row.runyard), host("tokio", row.tokio), of_medians, ranges]
 }
 
 fn range([least, greatest]: [f64; 2]) -> String {

@@ -8,7 +8,9 @@
 use super::Effort;
 use super::host::{Host, Runyard, Tokio};
 use super::rates::median;
-use runyard::{Feature, Features, Runtime, Task};
+use runyard::experiments::{Experiments, Feature, Features};
+use runyard::time::MissedTickBehavior;
+use runyard::{Runtime, Task};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -205,7 +207,9 @@ fn turn(side: Side, tasks: u64, span: Duration) -> Wakeups {
 
 async fn on_runyard(phase: Duration, periods: Arc<AtomicU64>) {
     runyard::time::sleep(phase).await;
-    let mut interval = runyard::time::interval(PERIOD);
+    let first = Instant::now() + PERIOD;
+    let mut interval = runyard::time::interval_at(first, PERIOD);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         interval.tick().await;
         periods.fetch_add(1, Ordering::Relaxed);

@@ -3,12 +3,12 @@
 //! Until then the rows are in memory, 64 bytes each: a host must not write files while it says
 //! how late its tasks are.
 
+use crate::folder::takes_files;
 use crate::output::OutFile;
 use runyard_hosts::Failure;
 use runyard_report::Report;
 use runyard_workload::Scenario;
 use runyard_workload::log::{HEADER, Row};
-use rustix::fs::{Access, access};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write;
@@ -45,7 +45,7 @@ impl LogFolder {
     /// Makes sure, before anything runs, that files can be made in the folder. As in rt-app it is
     /// not made itself.
     pub(crate) fn prepare(&self) -> Result<(), Failure> {
-        access(self.0.join("."), Access::WRITE_OK | Access::EXEC_OK)
+        takes_files(&self.0.join("."))
             .map_err(|error| Failure::Refused(format!("{}: {error}", self.0.display())))
     }
 
@@ -74,7 +74,8 @@ impl LogFolder {
 /// names contain.
 fn file_name(base: &str, task: &str, number: usize, used: &mut BTreeSet<String>) -> String {
     let mut stem = format!("{base}-{task}").replace(|c: char| c == '/' || c.is_control(), "_");
-    stem.truncate(stem.floor_char_boundary(NAME_BYTES));
+    let mut ends = (0..=NAME_BYTES.min(stem.len())).rev();
+    stem.truncate(ends.find(|&end| stem.is_char_boundary(end)).unwrap_or(0));
     while !used.insert(stem.clone()) {
         stem.push_str(&format!(".{number}"));
     }

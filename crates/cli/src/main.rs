@@ -6,6 +6,7 @@
 
 mod compare;
 mod exit;
+mod folder;
 mod import;
 mod linux;
 mod live;

@@ -4,6 +4,7 @@
 //! them.
 
 use crate::exit::Done;
+use crate::folder::takes_files;
 use crate::output;
 use clap::{Args, ValueEnum};
 use runyard_hosts::Failure;
@@ -11,7 +12,6 @@ use runyard_hosts::stderr::say;
 use runyard_labs::{
     Claims, Length, Reproduced, greedy_timers, hard_limits, idle_balance, latency_nice, rt_migrate,
 };
-use rustix::fs::{Access, access};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -137,7 +137,7 @@ fn refused(folder: &Path, error: &io::Error) -> Failure {
 /// Makes sure, before anything runs, that there is a folder and that files can be made in it.
 fn prepare(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
-    Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+    takes_files(folder)
 }
 
 fn write(folder: &Path, reproduced: &[Reproduced]) -> io::Result<()> {

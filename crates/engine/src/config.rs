@@ -21,6 +21,9 @@ pub struct Config {
     pub skew_tick: bool,
     /// A CPU with one task has hardly any ticks (`CONFIG_NO_HZ_FULL`).
     pub tickless: bool,
+    /// It is counted how long tasks wait, how often they switch, and why ([`crate::account`]). No decision
+    /// depends on that.
+    pub accounts: bool,
     /// In this span each of up to eight fair tasks runs once (`sched_latency_ns`).
     pub latency: Nanos,
     /// A fair task is not preempted by the tick before it ran so long (`sched_min_granularity_ns`).
@@ -68,6 +71,7 @@ impl Config {
             tick: Nanos::from_millis(1),
             skew_tick: false,
             tickless: false,
+            accounts: false,
             latency: Nanos(6_000_000 * factor),
             min_granularity: Nanos(750_000 * factor),
             wakeup_granularity: Nanos(1_000_000 * factor),

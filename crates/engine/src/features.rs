@@ -6,6 +6,7 @@ use std::str::FromStr;
 /// One switch. The name on the outside is the kernel's convention: `RT_PUSH`, `NO_RT_PUSH`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Feature {
     /// A CPU with waiting real-time tasks sends them away, and wake-up placement knows real-time.
     RtPush,
@@ -104,6 +105,13 @@ impl Features {
     #[must_use]
     pub fn without(mut self, feature: Feature) -> Features {
         self.set(Switched { feature, on: false });
+        self
+    }
+
+    /// These features with `feature` on.
+    #[must_use]
+    pub fn with(mut self, feature: Feature) -> Features {
+        self.set(Switched { feature, on: true });
         self
     }
 

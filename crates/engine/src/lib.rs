@@ -12,6 +12,7 @@
 //!
 //! Snapshots of several run queues are taken by `runyard-smp`, which has the locks.
 
+pub mod account;
 pub mod attr;
 pub mod balance;
 pub mod config;

@@ -104,6 +104,12 @@ impl Rt {
         self.pushable.highest()
     }
 
+    /// Whether no real-time task is here, not even one that is set aside.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nr == 0 && self.nr_set_aside == 0
+    }
+
     /// Whether tasks wait for their budget, if that is other than when this was last asked: for
     /// [`RunQueue::note_rt_throttling`](crate::run_queue::RunQueue).
     #[inline]

@@ -1,6 +1,7 @@
 //! A task: what is scheduled. An owned box that moves: it is in exactly one run queue, or with its
 //! host. No flag says where it is; who has the box knows.
 
+use crate::account::{Account, Kept};
 use crate::attr::{Attr, GroupId, LatencyNice, Policy, RtPrio, Slice};
 use crate::cpu::CpuId;
 use crate::fair::entity::{Ask, Standing};
@@ -66,6 +67,8 @@ pub struct Task<P> {
     pub(crate) rr_used: Nanos,
     /// CPU time that it was charged in its life.
     pub(crate) runtime: Nanos,
+    /// What else it did, for who watches.
+    pub(crate) kept: Kept,
 }
 
 impl<P> Task<P> {
@@ -94,6 +97,7 @@ impl<P> Task<P> {
             standing: Standing::new(0),
             rr_used: Nanos::ZERO,
             runtime: Nanos::ZERO,
+            kept: Kept::default(),
         }
     }
 
@@ -130,6 +134,25 @@ impl<P> Task<P> {
     #[must_use]
     pub fn runtime(&self) -> Nanos {
         self.runtime
+    }
+
+    /// What it did in its life, as of its last charge.
+    #[must_use]
+    pub fn account(&self) -> Account {
+        self.kept.account(self.runtime)
+    }
+
+    /// It waits for a CPU from now on: it was blocked, or is new. To be said once for each wake-up.
+    #[inline]
+    pub fn wakes(&mut self, now: Time) {
+        self.kept.wakes(now);
+    }
+
+    /// Since when it waits for a CPU: for its wake-up, or since it ran. Only while it is in a run queue and does not
+    /// run that is so. One that lost its CPU in the instant in which it came may wait since before that.
+    #[must_use]
+    pub fn waits_since(&self) -> Time {
+        self.ran_until.map_or(self.kept.since(), |ran| ran.max(self.kept.since()))
     }
 
     /// What it asks of the fair class.

@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::play::{NewTask, Plan, Section, Stage, TaskStats, World, play};
 use crate::scenario;
 use crate::sync::{Arc, AtomicBool, Mutex, OnceLock, Ordering, lock};
+use runyard::experiments::Experiments;
 use runyard::{Group, JoinHandle, Limit, Observer, Runtime, Task};
 use runyard_engine::attr::{Attr, GroupId, Weight};
 use runyard_engine::cpu::CpuId;
@@ -40,9 +41,17 @@ impl EventSink for () {
 #[derive(Debug)]
 pub struct LiveRun {
     world: Arc<World>,
-    tasks: Vec<TaskId>,
+    tasks: Vec<Ended>,
     /// What limits did to each task group.
     usage: Vec<GroupUsage>,
+}
+
+/// A task that is over.
+#[derive(Clone, Debug)]
+struct Ended {
+    /// What the runtime called it.
+    id: TaskId,
+    worked: Nanos,
 }
 
 /// Plays `plan` to its end on as many CPUs; `sink` takes what happens.
@@ -82,17 +91,22 @@ impl LiveRun {
     }
 
     /// What the runtime calls each task, in the order of the scenario's.
-    #[must_use]
-    pub fn tasks(&self) -> &[TaskId] {
-        &self.tasks
+    pub fn tasks(&self) -> impl Iterator<Item = TaskId> {
+        self.tasks.iter().map(|task| task.id)
+    }
+
+    /// CPU time that the `run` and `memory` steps of each task used, by the clocks of the threads: no account of the
+    /// runtime's.
+    pub fn worked(&self) -> impl Iterator<Item = Nanos> {
+        self.tasks.iter().map(|task| task.worked)
     }
 
     /// What the events do not tell: what the scenario calls its tasks, and what limits did.
     #[must_use]
     pub fn info(&self) -> RunInfo {
         let LiveRun { world, tasks, usage } = self;
-        let tasks = world.known().into_iter().zip(tasks).map(|(known, &id)| TaskInfo {
-            id,
+        let tasks = world.known().into_iter().zip(tasks).map(|(known, task)| TaskInfo {
+            id: task.id,
             name: known.name,
             thread: known.thread,
             policy: known.policy,
@@ -121,7 +135,7 @@ fn live(
     new: Vec<NewTask>,
     log: &Arc<Log>,
     cpus: usize,
-) -> Result<(Vec<TaskId>, Vec<GroupUsage>), Failure> {
+) -> Result<(Vec<Ended>, Vec<GroupUsage>), Failure> {
     let below_root = world.scenario.groups.len() - 1;
     let runtime = Runtime::builder()
         .workers(cpus)
@@ -277,16 +291,17 @@ impl Crew {
         self.groups[group.index()].as_ref()
     }
 
-    /// Waits for all tasks, those that are forked meanwhile included. What the runtime calls each,
-    /// in the order of the world's.
-    async fn join(&self) -> Vec<TaskId> {
-        let mut names = Vec::new();
+    /// Waits for all tasks, those that are forked meanwhile included. In the order of the world's.
+    async fn join(&self) -> Vec<Ended> {
+        let mut ended = Vec::new();
+        let nobody = Ended { id: TaskId(0), worked: Nanos::ZERO };
         while let Some((task, handle)) = { lock(&self.handles).pop() } {
-            names.resize(names.len().max(task.index() + 1), TaskId(0));
-            names[task.index()] = handle.id();
-            handle.await.expect("the tasks of a scenario do not panic");
+            ended.resize(ended.len().max(task.index() + 1), nobody.clone());
+            let id = handle.id();
+            let stats = handle.await.expect("the tasks of a scenario do not panic");
+            ended[task.index()] = Ended { id, worked: stats.worked };
         }
-        names
+        ended
     }
 }
 

@@ -1,18 +1,7 @@
 //! The machine that the hosts run on, as its kernel describes it.
 
-use crate::failure::Failure;
+pub use crate::cpus::cpus;
 use runyard_engine::time::Nanos;
-use rustix::thread::{CpuSet, sched_getaffinity};
-
-/// The machine's numbers of the CPUs that this process may use, in ascending order.
-///
-/// # Errors
-/// If the kernel does not say.
-pub fn cpus() -> Result<Vec<usize>, Failure> {
-    let allowed = sched_getaffinity(None)
-        .map_err(|error| Failure::Refused(format!("the CPUs of this process: {error}")))?;
-    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect())
-}
 
 /// The unit of `/proc/stat`, on every Linux (`USER_HZ`).
 const STAT_UNIT: Nanos = Nanos::from_millis(10);

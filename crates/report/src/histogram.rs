@@ -44,8 +44,8 @@ const CELLS: usize = cell_of(u64::MAX) + 1;
 /// The bucket of the least value of each cell.
 static BUCKET_OF_CELL: [u16; CELLS] = buckets_of_cells();
 
-const HOUR: Nanos = Nanos::from_secs(3600);
-const _: () = assert!(lows()[BUCKETS - 1] > HOUR.0, "the buckets must reach one hour");
+const _: () =
+    assert!(lows()[BUCKETS - 1] > Nanos::from_secs(3600).0, "the buckets must reach one hour");
 const _: () = assert!(size_of::<Buckets>() <= 4096, "a task may have 4 KiB");
 
 /// Spans of time, counted. See the module for its error and size.
@@ -357,6 +357,8 @@ const fn least_of(cell: usize) -> u64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    const HOUR: Nanos = Nanos::from_secs(3600);
 
     fn of(values: impl IntoIterator<Item = u64>) -> Histogram {
         let mut histogram = Histogram::default();

@@ -1,187 +1,50 @@
-//! How tasks are started, and what is asked for them: before they start and later.
+//! How tasks are started, and what is asked for them before they start.
 
 use crate::group::Group;
 use crate::os;
-use crate::primitives::{Arc, Ordering, lock};
+use crate::paused::here;
+use crate::primitives::Arc;
 use crate::runtime::current;
 use crate::shared::{NewTask, Shared};
-use crate::task::{self, Asked, Cell, JoinHandle};
+use crate::task::{self, Heritage, JoinHandle, Task};
 use crate::time::nanos;
 use crate::worker::Worker;
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
-use runyard_engine::task::{Change, TaskId, Update};
+use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::task::Update;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// A task, by whoever wants to know or change something about it. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Task {
-    pub(crate) cell: Arc<Cell>,
-}
-
-impl Task {
-    /// A task to be started, with a policy of its own.
-    #[must_use]
-    pub fn builder() -> TaskBuilder {
-        TaskBuilder::default()
-    }
-
-    /// The task that the calling code belongs to.
-    ///
-    /// # Panics
-    /// If it belongs to none.
-    #[must_use]
-    pub fn current() -> Task {
-        let cell = current_cell().expect("this is called in a task");
-        Task { cell }
-    }
-
-    /// Its number, unique in its runtime: its name in the events of an [`crate::Observer`].
-    #[must_use]
-    pub fn id(&self) -> TaskId {
-        self.cell.id
-    }
-
-    /// Its name, if it was given one.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        self.cell.name.as_deref()
-    }
-
-    /// The policy that was asked for it last.
-    #[must_use]
-    pub fn policy(&self) -> Policy {
-        task::without_preemption(|| lock(&self.cell.asked).policy)
-    }
-
-    /// Gives it another policy, wherever it is: one that runs and is less important now than
-    /// somebody who waits loses its CPU.
-    pub fn set_policy(&self, policy: Policy) {
-        self.cell.ask(|asked| asked.policy = policy);
-        self.change(Change { policy: Some(policy), ..Change::default() });
-        task::without_preemption(|| self.cell.stands_differently());
-        self.cell.tell_change();
-    }
-
-    /// Lets it run on these of the runtime's CPUs, counted from 0; it leaves another at once.
-    ///
-    /// While it is polled its thread is bound to the CPUs of the machine behind these, unless they are all:
-    /// threads and programs that it starts inherit that. In a poll that goes on meanwhile the thread is bound
-    /// at once if the task asks for itself, else when it was stopped the next time.
-    ///
-    /// # Panics
-    /// If the runtime has none of them.
-    pub fn set_affinity(&self, cpus: impl IntoIterator<Item = usize>) {
-        let affinity = self.cell.shared.cpus_among(cpus);
-        self.cell.note_affinity(&affinity);
-        self.change(Change { affinity: Some(affinity), ..Change::default() });
-    }
-
-    /// How much later than asked its timers may expire: none while it is real-time.
-    #[must_use]
-    pub fn slack(&self) -> Duration {
-        Duration::from_nanos(self.cell.slack.of_timers().0)
-    }
-
-    /// How much later than asked its timers may expire, from the next one that it arms on, and those of
-    /// the tasks that it spawns from now on. A real-time task has no slack, but keeps this for them and
-    /// for when it is fair.
-    pub fn set_slack(&self, slack: Duration) {
-        self.cell.slack.ask(nanos(slack));
-        self.cell.shared.has_heirs.store(true, Ordering::Release);
-    }
-
-    /// The latency nice value that was asked for it last.
-    #[must_use]
-    pub fn latency_nice(&self) -> LatencyNice {
-        task::without_preemption(|| lock(&self.cell.asked).latency_nice)
-    }
-
-    /// Gives it another latency nice value, wherever it is: a lower one makes it wait less beside other
-    /// fair tasks, without getting more.
-    ///
-    /// # Errors
-    /// If the value is below the lowest of the runtime ([`crate::Builder::min_latency_nice`]); the
-    /// task keeps the one that it has.
-    pub fn set_latency_nice(&self, nice: LatencyNice) -> Result<(), LatencyNiceError> {
-        let nice = allowed(&self.cell.shared, nice)?;
-        self.cell.ask(|asked| asked.latency_nice = nice);
-        self.cell.shared.has_heirs.store(true, Ordering::Release);
-        self.change(Change { latency_nice: Some(nice), ..Change::default() });
-        self.cell.tell_change();
-        Ok(())
-    }
-
-    /// The slice that was asked for it last, if one was.
-    #[must_use]
-    pub fn slice(&self) -> Option<Slice> {
-        task::without_preemption(|| lock(&self.cell.asked).slice)
-    }
-
-    /// Gives it a slice of its own, or takes it back: see [`TaskBuilder::slice`].
-    pub fn set_slice(&self, slice: Option<Slice>) {
-        self.cell.ask(|asked| asked.slice = slice);
-        self.cell.shared.has_heirs.store(true, Ordering::Release);
-        self.change(Change { slice: slice.into(), ..Change::default() });
-    }
-
-    /// The task group that was asked for it last, if any.
-    #[must_use]
-    pub fn group(&self) -> Option<Group> {
-        task::without_preemption(|| lock(&self.cell.membership).group.clone())
-    }
-
-    /// Brings it to another task group, or to none, wherever it is. What it used so far stays with those
-    /// that it leaves.
-    ///
-    /// # Panics
-    /// If the group is another runtime's.
-    pub fn set_group<'a>(&self, group: impl Into<Option<&'a Group>>) {
-        let group = group.into().cloned();
-        assert_same_runtime(group.as_ref(), &self.cell.shared);
-        self.cell.move_to_group(group);
-        self.cell.tell_change();
-    }
-
-    /// Ends the task at its next await, unless it is over by then.
-    pub fn abort(&self) {
-        self.cell.abort();
-    }
-
-    /// Whether the task is over: then its result is there.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.cell.is_over()
-    }
-
-    fn change(&self, change: Change) {
-        task::without_preemption(|| self.cell.shared.change(&self.cell.control, change));
-    }
-}
-
-/// The cell of the task in whose poll the calling code is.
-pub(crate) fn current_cell() -> Option<Arc<Cell>> {
-    os::local::task(|task| task.cloned())
-}
+pub(crate) const ONE_RUNTIME: &str = "a task and its group are of one runtime";
 
 /// The latency nice value itself, if the tasks of the runtime may ask for it.
-fn allowed(shared: &Shared, asked: LatencyNice) -> Result<LatencyNice, LatencyNiceError> {
+pub(crate) fn allowed(
+    shared: &Shared,
+    asked: LatencyNice,
+) -> Result<LatencyNice, LatencyNiceError> {
     let lowest = shared.lowest_latency_nice;
     if asked < lowest { Err(LatencyNiceError { asked, lowest }) } else { Ok(asked) }
 }
 
-fn assert_same_runtime(group: Option<&Group>, shared: &Arc<Shared>) {
-    assert!(
-        group.is_none_or(|group| group.is_in(shared)),
-        "a task and its group are of one runtime"
-    );
+pub(crate) fn is_same_runtime(group: Option<&Group>, shared: &Arc<Shared>) -> bool {
+    group.is_none_or(|group| group.is_in(shared))
 }
 
 /// Why a task or a group does not get the latency nice value that was asked for it: the owner of its runtime allows
 /// none that is as low.
+///
+/// ```
+/// use runyard::{LatencyNice, Runtime, Task, spawn};
+///
+/// Runtime::builder().min_latency_nice(-5).build().block_on(async {
+///     let asks = async { Task::current().set_latency_nice(LatencyNice::MIN) };
+///     let error = spawn(asks).await.unwrap().unwrap_err();
+///     assert_eq!(error.to_string(), "latency nice -20 is below -5, the lowest that this runtime allows");
+/// });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencyNiceError {
     pub(crate) asked: LatencyNice,
@@ -198,6 +61,25 @@ impl fmt::Display for LatencyNiceError {
 impl std::error::Error for LatencyNiceError {}
 
 /// What is asked for a task that is about to start.
+///
+/// What is not said the task has from the task that spawns it: its policy and nice value, latency nice, slice, timer
+/// slack, CPUs and task group, as on Linux. See [`TaskBuilder::reset_on_fork`] for tasks that are not to pass on
+/// all of that. A task that is spawned outside of every task begins with the defaults.
+///
+/// ```
+/// use runyard::{Runtime, Task};
+/// use std::time::Duration;
+///
+/// let runtime = Runtime::new();
+/// let tenant = runtime.group("tenant").create().unwrap();
+/// let report = Task::builder()
+///     .name("report")
+///     .nice(10)
+///     .group(&tenant)
+///     .slack(Duration::from_millis(5))
+///     .spawn_on(async { 7 }, runtime.handle());
+/// assert_eq!(runtime.block_on(report).unwrap(), 7);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct TaskBuilder {
     policy: Option<Policy>,
@@ -209,10 +91,12 @@ pub struct TaskBuilder {
     /// Kept is the group of the task that spawns it.
     group: Update<Group>,
     name: Option<String>,
+    /// Whether it is a blocking function.
+    blocks: bool,
 }
 
 impl TaskBuilder {
-    /// Its policy. SCHED_OTHER at nice 0 if not said.
+    /// Its policy. That of the task that spawns it if not said, else SCHED_OTHER at nice 0.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> TaskBuilder {
         self.policy = Some(policy);
@@ -243,7 +127,8 @@ impl TaskBuilder {
         self
     }
 
-    /// The runtime's CPUs on which it may run, counted from 0. While it is polled its thread is bound to the CPUs
+    /// The runtime's CPUs on which it may run, counted from 0. Those of the task that spawns it if not said, else
+    /// all. While it is polled its thread is bound to the CPUs
     /// of the machine behind these, unless they are all: threads and programs that it starts inherit that.
     #[must_use]
     pub fn affinity(mut self, cpus: impl IntoIterator<Item = usize>) -> TaskBuilder {
@@ -273,7 +158,7 @@ impl TaskBuilder {
 
     /// How long the task wants to run at a time, while it is fair: 0.1 to 100 ms. That of the task that
     /// spawns it if not said, else none of its own. It is EEVDF that looks at slices
-    /// ([`crate::Builder::features`]); where fair tasks are scheduled by CFS it is kept and has no effect.
+    /// ([`crate::experiments`]); where fair tasks are scheduled by CFS it is kept and has no effect.
     ///
     /// # Panics
     /// If it is not in 0.1..=100 ms.
@@ -283,8 +168,27 @@ impl TaskBuilder {
         self
     }
 
-    /// Tasks that it spawns inherit nothing of it but its task group and its timer slack: they begin with
-    /// latency nice 0 and without a slice of their own, unless they ask for others.
+    /// Tasks that it spawns do not inherit what makes it more important than others, unless they ask for it: a
+    /// real-time task spawns tasks of SCHED_OTHER at nice 0, a task with a nice value below 0 spawns tasks at nice 0,
+    /// and all of them begin with latency nice 0 and without a slice of their own. The CPUs, the timer slack, the task
+    /// group, and a policy that is no advantage are inherited all the same. This is `SCHED_RESET_ON_FORK`
+    /// of sched(7). It is not inherited itself.
+    ///
+    /// ```
+    /// use runyard::{Nice, Policy, Runtime, Task, spawn};
+    ///
+    /// let policy = || async { Task::current().policy() };
+    /// Runtime::new().block_on(async {
+    ///     let control = Task::builder().fifo(50).reset_on_fork().spawn(async move {
+    ///         spawn(policy()).await.unwrap()
+    ///     });
+    ///     assert_eq!(control.await.unwrap(), Policy::Normal(Nice::default()));
+    ///     let report = Task::builder().policy(Policy::Idle).spawn(async move {
+    ///         spawn(policy()).await.unwrap()
+    ///     });
+    ///     assert_eq!(report.await.unwrap(), Policy::Idle);
+    /// });
+    /// ```
     #[must_use]
     pub fn reset_on_fork(mut self) -> TaskBuilder {
         self.reset_on_fork = true;
@@ -310,6 +214,7 @@ impl TaskBuilder {
     /// # Panics
     /// If the calling code belongs to no runtime, the affinity has no CPU of it, the group is another's,
     /// or the latency nice value is below its lowest ([`crate::Builder::min_latency_nice`]).
+    #[track_caller]
     pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -322,72 +227,160 @@ impl TaskBuilder {
     ///
     /// # Panics
     /// As [`TaskBuilder::spawn`].
+    #[track_caller]
     pub fn spawn_blocking<T: Send + 'static>(
         self,
         function: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        self.spawn(async move { function() })
+        let (builder, future) = self.for_function(function);
+        builder.spawn(future)
     }
 
+    /// For a task with one long poll, that of `function`. Where tasks cooperate, nothing could take the CPU from it, and
+    /// it has none while it runs.
+    pub(crate) fn for_function<T>(
+        mut self,
+        function: impl FnOnce() -> T,
+    ) -> (TaskBuilder, impl Future<Output = T>) {
+        self.blocks = true;
+        (self, async move { os::local::section(function, Worker::function) })
+    }
+
+    #[track_caller]
     pub(crate) fn spawn_in<F>(self, shared: &Arc<Shared>, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let mut attr = Attr::normal(shared.all().clone());
-        attr.policy = self.policy.unwrap_or(attr.policy);
-        let spawner = spawner(shared);
-        if let Some(asked) = asked_of(spawner.as_deref())
-            && !asked.reset_on_fork
-        {
-            (attr.latency_nice, attr.slice) = (asked.latency_nice, asked.slice);
+        self.try_spawn_in(shared, future).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`TaskBuilder::spawn_on`] and [`TaskBuilder::try_spawn_on`].
+    #[track_caller]
+    pub(crate) fn try_spawn_in<F>(
+        self,
+        shared: &Arc<Shared>,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, SpawnError>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let inherited = Heritage::here(shared);
+        let asked = self.latency_nice.map(|nice| allowed(shared, nice));
+        let asked = asked.transpose().map_err(SpawnError::LatencyNice)?;
+        let group = self.group.applied_to(inherited.group);
+        if !is_same_runtime(group.as_ref(), shared) {
+            return Err(SpawnError::Group);
         }
-        let inherited = spawner.as_ref().map_or(Attr::DEFAULT_SLACK, |cell| cell.slack.asked());
-        let slack = self.slack.map_or(inherited, nanos);
-        if let Some(nice) = self.latency_nice {
-            attr.latency_nice = allowed(shared, nice).unwrap_or_else(|error| panic!("{error}"));
-        }
-        attr.slice = self.slice.or(attr.slice);
-        let group = match self.group {
-            Update::Keep => group_of(spawner.as_deref()),
-            asked => asked.applied_to(None),
+        let affinity = match self.cpus {
+            Some(cpus) => Some(
+                shared
+                    .try_cpus_among(&cpus)
+                    .ok_or(SpawnError::Affinity { asked: cpus, cpus: shared.slots.len() })?,
+            ),
+            None => inherited.affinity,
         };
-        assert_same_runtime(group.as_ref(), shared);
-        attr.group = group.as_ref().map_or(GroupId::ROOT, Group::id);
-        if (self.latency_nice, self.slice, self.slack) != (None, None, None) {
-            shared.has_heirs.store(true, Ordering::Release);
-        }
-        let has_affinity = self.cpus.is_some();
-        if let Some(cpus) = self.cpus {
-            attr.affinity = shared.cpus_among(cpus);
-        }
-        let (reset_on_fork, name, serves) = (self.reset_on_fork, self.name, false);
-        let new = NewTask { attr, slack, reset_on_fork, group, has_affinity, name, serves };
-        shared.spawn(future, new)
+        let has_affinity = affinity.is_some();
+        let slack = self.slack.map_or(inherited.slack, nanos);
+        let attr = Attr {
+            policy: self.policy.unwrap_or(inherited.policy),
+            latency_nice: asked.unwrap_or(inherited.latency_nice),
+            slice: self.slice.or(inherited.slice),
+            group: group.as_ref().map_or(GroupId::ROOT, Group::id),
+            ..Attr::normal(affinity.unwrap_or_else(|| shared.all().clone()))
+        };
+        let TaskBuilder { reset_on_fork, name, blocks, .. } = self;
+        let serves = false;
+        let new = NewTask { attr, slack, reset_on_fork, group, has_affinity, name, serves, blocks };
+        Ok(shared.spawn(future, new))
     }
 }
 
-/// The task that spawns another now, if it may have anything to inherit and is one of the same runtime:
-/// the owner of another allows other values.
-fn spawner(shared: &Arc<Shared>) -> Option<Arc<Cell>> {
-    let has_heirs = shared.has_heirs.load(Ordering::Acquire);
-    has_heirs.then(current_cell).flatten().filter(|cell| Arc::ptr_eq(&cell.shared, shared))
+/// Why a runtime does not take a task: see [`TaskBuilder::try_spawn_on`].
+///
+/// ```
+/// use runyard::{Runtime, Task};
+///
+/// let runtime = Runtime::builder().workers(1).build();
+/// let refused = Task::builder().affinity([7]).try_spawn_on(async {}, runtime.handle());
+/// assert_eq!(refused.unwrap_err().to_string(), "the runtime has 1 CPUs, from 0 on, and none of [7]");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// The runtime has none of the CPUs that the task asks for.
+    Affinity {
+        /// Those.
+        asked: Vec<usize>,
+        /// How many CPUs the runtime has: they count from 0.
+        cpus: usize,
+    },
+    /// The latency nice value is below the lowest of the runtime.
+    LatencyNice(LatencyNiceError),
+    /// The task group is another runtime's.
+    Group,
 }
 
-/// What was asked for the task that spawns another now.
-fn asked_of(spawner: Option<&Cell>) -> Option<Asked> {
-    spawner.map(|cell| task::without_preemption(|| *lock(&cell.asked)))
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpawnError::Affinity { asked, cpus } => {
+                write!(f, "the runtime has {cpus} CPUs, from 0 on, and none of {asked:?}")
+            }
+            SpawnError::LatencyNice(error) => error.fmt(f),
+            SpawnError::Group => f.write_str(ONE_RUNTIME),
+        }
+    }
 }
 
-/// The group of a task that is spawned now, unless it is told another.
-fn group_of(spawner: Option<&Cell>) -> Option<Group> {
-    spawner.and_then(|cell| task::without_preemption(|| lock(&cell.membership).group.clone()))
+impl std::error::Error for SpawnError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            SpawnError::LatencyNice(error) => Some(error),
+            SpawnError::Affinity { .. } | SpawnError::Group => None,
+        }
+    }
 }
 
-/// Starts a task in the runtime of the calling code.
+impl Shared {
+    /// Those of `cpus` that this runtime has.
+    ///
+    /// # Panics
+    /// If it has none of them.
+    pub(crate) fn cpus_among(&self, cpus: impl IntoIterator<Item = usize>) -> CpuSet {
+        let wanted: Vec<_> = cpus.into_iter().collect();
+        let here = self.try_cpus_among(&wanted);
+        here.unwrap_or_else(|| {
+            let all = self.machine.all();
+            panic!("the runtime has CPUs {all}, and none of {wanted:?}")
+        })
+    }
+
+    /// The same, or none if it has none of them.
+    pub(crate) fn try_cpus_among(&self, wanted: &[usize]) -> Option<CpuSet> {
+        let has = |&&cpu: &&usize| cpu < self.slots.len();
+        let here: CpuSet = wanted.iter().filter(has).map(|&cpu| CpuId::at(cpu)).collect();
+        (!here.is_empty()).then_some(here)
+    }
+}
+
+/// Starts a task in the runtime of the calling code. It inherits what the calling task was asked for
+/// ([`TaskBuilder`]).
+///
+/// ```
+/// use runyard::{Runtime, spawn};
+///
+/// let seven = Runtime::new().block_on(async {
+///     let task = spawn(async { 7 });
+///     task.await.unwrap()
+/// });
+/// assert_eq!(seven, 7);
+/// ```
 ///
 /// # Panics
 /// If the calling code belongs to no runtime.
+#[track_caller]
 pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
@@ -398,8 +391,18 @@ where
 
 /// Runs a function that computes for long, or blocks: a task with one long poll.
 ///
+/// ```
+/// use runyard::{Runtime, spawn_blocking};
+///
+/// let sum = Runtime::new().block_on(async {
+///     spawn_blocking(|| (0..1_000_000_u64).sum::<u64>()).await.unwrap()
+/// });
+/// assert_eq!(sum, 499_999_500_000);
+/// ```
+///
 /// # Panics
 /// If the calling code belongs to no runtime.
+#[track_caller]
 pub fn spawn_blocking<T: Send + 'static>(
     function: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
@@ -407,10 +410,23 @@ pub fn spawn_blocking<T: Send + 'static>(
 }
 
 /// Runs a function that is going to block, in a task: the CPU goes to others at once, and the runtime sends
-/// no signal that could interrupt what the function waits for; only one that was on its way when the function
-/// began may still come. Without this the runtime finds out that the thread
+/// no signal that could interrupt what the function waits for. Without this the runtime finds out that the thread
 /// blocks after one to two milliseconds, and waits that the kernel does not restart after a signal
 /// (`nanosleep`, `poll`, `epoll_wait`, any with a timeout) may end early with `EINTR`.
+///
+/// A function that computes all the same is stopped after a millisecond or so of CPU time. It waits for its turn then,
+/// and goes on like any task: by its policy, and within the limit of its group. Where it waits after that, it may be
+/// interrupted up to three times before the runtime leaves it alone again; so may any wait, once, by a signal that was
+/// on its way as the function began.
+///
+/// ```
+/// use runyard::{Runtime, blocking, spawn};
+///
+/// let status = Runtime::new().block_on(async {
+///     spawn(async { blocking(|| std::process::Command::new("true").status()) }).await.unwrap()
+/// });
+/// assert!(status.unwrap().success());
+/// ```
 pub fn blocking<R>(function: impl FnOnce() -> R) -> R {
     os::local::section(function, Worker::blocking)
 }
@@ -418,19 +434,52 @@ pub fn blocking<R>(function: impl FnOnce() -> R) -> R {
 /// Runs a section in which the task is not stopped: a few microseconds under a lock that others
 /// spin or block on, say. Who wanted its CPU meanwhile gets it at the end. Short sections only:
 /// nobody, however important, runs on this CPU before that.
+///
+/// ```
+/// use runyard::{Runtime, spawn, without_preemption};
+/// use std::sync::Mutex;
+///
+/// static COUNT: Mutex<u32> = Mutex::new(0);
+/// Runtime::new().block_on(async {
+///     spawn(async { without_preemption(|| *COUNT.lock().unwrap() += 1) }).await.unwrap();
+/// });
+/// assert_eq!(*COUNT.lock().unwrap(), 1);
+/// ```
 pub fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
-    task::without_preemption(section)
+    task::without_preemption(|| here::without_preemption(section))
 }
 
 /// Wakes others, in a task that goes on for long afterwards without an await: they are brought to
 /// an idle CPU, or preempt the task, now. Else a fair task that is woken by another waits for the
 /// end of the waker's poll, if that is over within 200 us, which spares most of them a signal and a
 /// switch.
+///
+/// ```
+/// use runyard::{Runtime, spawn, wake_at_once};
+///
+/// Runtime::new().block_on(async {
+///     let waits = spawn(std::future::pending::<()>());
+///     spawn(async move { wake_at_once(|| waits.abort()) }).await.unwrap();
+/// });
+/// ```
 pub fn wake_at_once<R>(wakes: impl FnOnce() -> R) -> R {
-    os::local::section(wakes, Worker::wake_at_once)
+    os::local::section(|| here::outside_of_poll(wakes), Worker::wake_at_once)
 }
 
 /// Lets others run.
+///
+/// ```
+/// use runyard::{Runtime, spawn, yield_now};
+///
+/// Runtime::builder().workers(1).build().block_on(async {
+///     let steps = spawn(async {
+///         for _ in 0..3 {
+///             yield_now().await;
+///         }
+///     });
+///     steps.await.unwrap();
+/// });
+/// ```
 pub async fn yield_now() {
     Yield(false).await;
 }

@@ -236,7 +236,8 @@ impl Shared {
     /// Several threads may do this at a time. None waits for another, which may be stopped: a list may have several
     /// tasks then, of which the one that slept last is woken.
     pub(crate) fn provide_for(self: &Arc<Shared>, bell: &Bell) {
-        if !bell.is_foreign() || self.errands.are_served() {
+        // In virtual time the wakers are called at once: nobody is stopped there.
+        if !bell.is_foreign() || self.errands.are_served() || self.paused.is_some() {
             return;
         }
         for cpu in self.machine.config().topology.iter() {
@@ -252,6 +253,7 @@ impl Shared {
                 has_affinity: false,
                 name: Some("runyard-errands".to_owned()),
                 serves: true,
+                blocks: false,
             };
             drop(self.spawn(Goes { shared: self.clone(), cpu }, new));
         }

@@ -12,10 +12,11 @@ use crate::builder::{LatencyNiceError, blocking};
 use crate::limit::Limit;
 use crate::list::List;
 use crate::os;
-use crate::primitives::{Arc, Mutex, Ordering, lock};
+use crate::primitives::{Arc, AtomicU32, Mutex, Ordering, Weak, lock};
 use crate::rubbish::{Rubbish, discard};
 use crate::shared::{KickNow, Shared};
 use crate::task::{Cell, without_preemption};
+use runyard_engine::account::Account;
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use runyard_engine::limits::BadLimit;
 use runyard_engine::spec::GroupSpec;
@@ -52,13 +53,40 @@ pub struct Group {
     inner: Arc<Inner>,
 }
 
+/// What the runtime knows a group by that nobody may have any more.
+#[derive(Clone, Debug)]
+pub(crate) struct WeakGroup {
+    id: GroupId,
+    inner: Weak<Inner>,
+}
+
+impl WeakGroup {
+    /// The group, if somebody has it still.
+    pub(crate) fn upgrade(&self) -> Option<Group> {
+        self.inner.upgrade().map(|inner| Group { inner })
+    }
+
+    pub(crate) fn is_of(&self, id: GroupId) -> bool {
+        self.id == id
+    }
+}
+
 struct Inner {
     shared: Arc<Shared>,
     id: GroupId,
     name: String,
     parent: Option<Group>,
-    /// As it was asked for last.
+    /// As they were asked for last.
     limit: Mutex<Option<Limit>>,
+    weight: AtomicU32,
+    /// What the tasks did that ended in it, and in groups that were below.
+    ended: Mutex<Account>,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for Group {
@@ -129,19 +157,71 @@ impl Group {
         Ok(())
     }
 
-    /// What its limit did to it so far, since it was set. All is nothing if it has none.
+    /// The weight that was asked for it last.
+    #[must_use]
+    pub fn weight(&self) -> u32 {
+        self.inner.weight.load(Ordering::Relaxed)
+    }
+
+    /// Gives it another share beside its siblings, 2..=262144, at once on every CPU. An [idle](GroupBuilder::idle) group
+    /// stays one, whatever its weight is.
+    ///
+    /// ```
+    /// let runtime = runyard::Runtime::new();
+    /// let tenant = runtime.group("tenant").create().unwrap();
+    /// assert_eq!(tenant.weight(), 1024);
+    /// tenant.set_weight(256);
+    /// assert_eq!(tenant.weight(), 256);
+    /// ```
+    ///
+    /// # Panics
+    /// If the weight is not one.
+    pub fn set_weight(&self, weight: u32) {
+        let new = Weight::new(weight.into()).expect("a weight is in 2..=262144");
+        let shared = &self.inner.shared;
+        self.inner.weight.store(weight, Ordering::Relaxed);
+        without_preemption(|| {
+            let fx = &mut KickNow(shared);
+            shared.machine.set_weight(os::thread::now(), self.id(), new, fx);
+        });
+    }
+
+    /// What it used in its life, with a limit or without one, and what its limits did to it.
+    ///
+    /// ```
+    /// use runyard::{Runtime, Task};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let runtime = Runtime::new();
+    /// let tenant = runtime.group("tenant").create().unwrap();
+    /// runtime.block_on(async {
+    ///     let computes = async {
+    ///         let began = Instant::now();
+    ///         while began.elapsed() < Duration::from_millis(5) {}
+    ///     };
+    ///     Task::builder().group(&tenant).spawn(computes).await.unwrap();
+    /// });
+    /// assert!(tenant.usage().used > Duration::ZERO);
+    /// ```
     #[must_use]
     pub fn usage(&self) -> GroupUsage {
-        let (now, machine) = (os::thread::now(), &self.inner.shared.machine);
+        let (now, shared) = (os::thread::now(), &self.inner.shared);
+        let machine = &shared.machine;
         let all = without_preemption(|| machine.usage(now, self.id()));
-        let there = |cpu| without_preemption(|| machine.usage_on(now, self.id(), cpu));
-        let on = machine.config().topology.iter().filter_map(|cpu| Some((cpu, there(cpu)?)));
-        let cpus = on.map(|(cpu, there)| UsageOnCpu {
-            cpu: cpu.index(),
-            used: span(there.used),
-            nr_throttled: there.nr_throttled,
-            throttled: span(there.throttled),
-            borrowed: span(there.borrowed),
+        let cpus = machine.config().topology.iter().filter_map(|cpu| {
+            let (used, limited) = without_preemption(|| {
+                let used = machine.used_in(now, self.id(), cpu, &mut KickNow(shared));
+                (used, machine.usage_on(now, self.id(), cpu))
+            });
+            let there = limited.unwrap_or_default();
+            let was_here = used > Nanos::ZERO || limited.is_some();
+            was_here.then(|| UsageOnCpu {
+                cpu: cpu.index(),
+                used: span(used),
+                nr_throttled: there.nr_throttled,
+                throttled: span(there.throttled),
+                borrowed: span(there.borrowed),
+            })
         });
         let cpus: Vec<_> = cpus.collect();
         GroupUsage {
@@ -179,6 +259,15 @@ impl Group {
         successors(Some(self), |group| group.parent())
     }
 
+    /// What the tasks did that ended in it.
+    pub(crate) fn ended(&self) -> Account {
+        without_preemption(|| *lock(&self.inner.ended))
+    }
+
+    fn note_ended(&self, account: &Account) {
+        lock(&self.inner.ended).add(account);
+    }
+
     pub(crate) fn is_in(&self, shared: &Arc<Shared>) -> bool {
         Arc::ptr_eq(&self.inner.shared, shared)
     }
@@ -186,7 +275,10 @@ impl Group {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.shared.groups.forget(self.id);
         without_preemption(|| {
+            let ended = *lock(&self.ended);
+            self.parent.iter().for_each(|parent| parent.note_ended(&ended));
             let fx = &mut KickNow(&self.shared);
             self.shared.machine.remove_group(os::thread::now(), self.id, fx);
         });
@@ -273,7 +365,7 @@ impl GroupBuilder {
         let engines = engines.map_err(GroupError::Limit)?;
         let above = parent.as_ref().map_or(GroupId::ROOT, Group::id);
         let spec = GroupSpec { parent: above, weight, idle, latency_nice, limit: engines };
-        shared.has_heirs.store(true, Ordering::SeqCst);
+        shared.has_groups.store(true, Ordering::SeqCst);
         let add = || without_preemption(|| shared.machine.add_group(os::thread::now(), spec));
         let mut added = add();
         for _ in 0..PATIENCE {
@@ -286,8 +378,11 @@ impl GroupBuilder {
             added = add();
         }
         let id = added.map_err(|TooManyGroups| GroupError::NoRoom)?;
-        let inner = Inner { shared, id, name, parent, limit: Mutex::new(limit) };
-        Ok(Group { inner: Arc::new(inner) })
+        let (limit, ended) = (Mutex::new(limit), Mutex::default());
+        let weight = AtomicU32::new(weight.get());
+        let inner = Arc::new(Inner { shared, id, name, parent, limit, weight, ended });
+        inner.shared.groups.note(WeakGroup { id, inner: Arc::downgrade(&inner) });
+        Ok(Group { inner })
     }
 }
 
@@ -323,11 +418,11 @@ impl std::error::Error for GroupError {
     }
 }
 
-/// What a limit did to a task group.
+/// What a task group used, and what its limits did to it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GroupUsage {
-    /// CPU time that its tasks and those of the groups below used.
+    /// CPU time that its tasks and those of the groups below used, those of groups included that are gone.
     pub used: Duration,
     /// Periods in which it drew of its budget or wanted to.
     pub nr_periods: u64,
@@ -343,11 +438,11 @@ pub struct GroupUsage {
     pub borrowed: Duration,
     /// Whose limit holds it ([`Group::held_by`]).
     pub held_by: Option<Group>,
-    /// Who drew its budget: the CPUs on which it ran.
+    /// The CPUs on which it ran.
     pub cpus: Vec<UsageOnCpu>,
 }
 
-/// What a limit did to a task group on one CPU.
+/// What a task group used on one CPU, and what its limits did to it there.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UsageOnCpu {
@@ -397,6 +492,7 @@ impl Cell {
     /// Brings the task to another group, or to none.
     pub(crate) fn move_to_group(&self, group: Option<Group>) {
         let id = group.as_ref().map_or(GroupId::ROOT, Group::id);
+        self.note_heritage();
         let gone = without_preemption(|| {
             let mut membership = lock(&self.membership);
             if self.is_done() {
@@ -413,6 +509,16 @@ impl Cell {
         });
         without_preemption(|| self.stands_differently());
         drop(gone);
+    }
+
+    /// The group that it is in, if it is in one.
+    pub(crate) fn group(&self) -> Option<Group> {
+        without_preemption(|| lock(&self.membership).group.clone())
+    }
+
+    /// The task is over, having done this in its life.
+    pub(crate) fn note_ended(&self, account: &Account) {
+        lock(&self.membership).group.iter().for_each(|group| group.note_ended(account));
     }
 
     /// The task is over, and in no group any more.

@@ -121,6 +121,12 @@ impl Slot {
         self.word.load(Ordering::SeqCst) & PENDING != 0
     }
 
+    /// Whether the owner was asked to schedule, and is neither going to be told by a signal nor has seen it yet: it
+    /// wakes up, or is in the runtime's own code.
+    pub(crate) fn is_called(&self) -> bool {
+        self.word.load(Ordering::SeqCst) & (PENDING | FOREIGN) == PENDING
+    }
+
     pub(crate) fn belongs_to(&self, worker: WorkerId) -> bool {
         self.owner() == worker
     }

@@ -54,6 +54,13 @@ impl<T> InKernel<T> {
         lock(&self.left).is_back = false;
     }
 
+    /// Looks at the task, if it is here.
+    pub(crate) fn look(&self, look: impl FnOnce(&T)) {
+        if let Some(task) = &lock(&self.left).task {
+            look(task);
+        }
+    }
+
     /// The task, for the keeper to wake, if its thread wants a slot and cannot ask.
     pub(crate) fn take_if_wanted(&self) -> Option<T> {
         // Whoever has not yet put the task away sees then that it is wanted.

@@ -16,19 +16,28 @@
 //! The keeper itself takes no such lock: it allocates nothing, and never waits for the teller.
 
 use crate::foreign::Foreigners;
-use crate::handoff::Doing;
+use crate::handoff::{Doing, WorkerId};
 use crate::os;
 use crate::os::thread::Tid;
 use crate::primitives::{Arc, AtomicBool, AtomicI32, AtomicU32, Ordering};
 use crate::rescue::Rescue;
 use crate::shared::Shared;
+use crate::slotless;
+use crate::standing::Standing;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::time::Nanos;
+use runyard_engine::time::{Nanos, Time};
 
 /// Between two looks of the keeper while a task runs.
 const BUSY_INTERVAL: Nanos = Nanos::from_millis(1);
 /// Between two looks while none does. The first tick of a task ends it.
 const IDLE_INTERVAL: Nanos = Nanos::from_millis(100);
+
+/// The kernel's slice of the keeper, the shortest that there is: beside busy workers with longer ones it gets a CPU
+/// at once, else when their slices end (`PREEMPT_SHORT`, since Linux 6.12).
+const SLICE: Nanos = Nanos::from_micros(100);
+
+/// Between two looks at the least, whatever is late.
+const LEAST_INTERVAL: Nanos = Nanos::from_micros(50);
 
 /// The CPU time that a thread that blocks may use between two looks, for signals that interrupt it.
 const HARDLY_ANY: Nanos = Nanos::from_micros(100);
@@ -154,6 +163,8 @@ impl Seen {
 #[derive(Clone, Debug, Default)]
 struct Watched {
     seen: Option<Seen>,
+    /// What it used between the last two looks, if it was the same thread.
+    ran: Nanos,
     /// How many looks in a row it used no CPU time.
     still: u32,
     /// How many looks in a row it was blocked.
@@ -165,6 +176,8 @@ impl Watched {
     fn waits(&mut self, tid: Tid, (owner, doing): (u32, Doing)) -> bool {
         let now = os::thread::cpu_time(tid).map(|used| Seen { owner, doing, used });
         let stands = now.zip(self.seen).is_some_and(|(now, before)| now.stands_since(before));
+        let same = now.zip(self.seen).filter(|(now, before)| now.owner == before.owner);
+        self.ran = same.map_or(Nanos::ZERO, |(now, before)| now.used.saturating_sub(before.used));
         self.seen = now;
         self.still = if stands { self.still + 1 } else { 0 };
         let waits =
@@ -182,53 +195,117 @@ impl Watched {
 
 /// The keeper's thread.
 pub(crate) fn run(shared: &Arc<Shared>) {
-    // It starts nothing that could inherit this.
+    // It starts nothing that could inherit these.
     os::signal::listen_to_nothing();
-    let cpus: Vec<_> = shared.machine.config().topology.iter().collect();
-    let mut owners = vec![Watched::default(); cpus.len()];
-    let most = shared.threads.most();
-    let (mut maker, mut rescue) = (Watched::default(), Rescue::new(most));
-    let mut foreigners = Foreigners::new(most);
+    os::thread::be_exact();
+    os::thread::set_slice(Some(SLICE));
+    let mut looks = Looks::new(shared);
     if os::thread::is_blocked(os::thread::current()).is_none() {
         eprintln!("runyard: /proc says nothing of threads: one that blocks is seen after 20 ms");
     }
     shared.keeper.is_there();
     while !shared.is_over() {
         let calls = shared.keeper.calls.load(Ordering::SeqCst);
-        let mut busy = false;
-        for (cpu, owner) in cpus.iter().zip(&mut owners) {
-            busy |= watch(shared, *cpu, owner, &mut rescue);
-        }
-        if shared.keeper.nr_wanting.load(Ordering::SeqCst) > 0 {
-            busy = true;
-            shared.threads.workers().for_each(|worker| worker.ask_if_it_wants());
-        }
-        let tid = shared.keeper.maker.load(Ordering::SeqCst);
-        if tid > 0 && maker.waits(Tid(tid), (0, Doing::Own)) {
-            busy = true;
-            rescue.at_look(shared, maker.looks);
-        }
-        foreigners.look(shared, &mut rescue);
-        shared.keeper.rests.store(!busy, Ordering::Relaxed);
-        let until = os::thread::now() + if busy { BUSY_INTERVAL } else { IDLE_INTERVAL };
-        os::futex::wait(&shared.keeper.calls, calls, Some(until));
+        let after = looks.look(shared);
+        os::futex::wait(&shared.keeper.calls, calls, Some(os::thread::now() + after));
     }
 }
 
-/// Acts on an owner that blocks since the last look. Says whether somebody runs there.
-fn watch(shared: &Shared, cpu: CpuId, watched: &mut Watched, rescue: &mut Rescue) -> bool {
-    let (owner, doing) = shared.slot(cpu).doing();
-    if doing == Doing::Asleep {
-        *watched = Watched::default();
-        return false;
+/// What the keeper looks at, and remembers of that.
+#[derive(Debug)]
+struct Looks {
+    owners: Vec<(CpuId, Watched)>,
+    standing: Standing,
+    maker: Watched,
+    rescue: Rescue,
+    foreigners: Foreigners,
+    slotless: slotless::Looks,
+    /// When it looked at the owners of slots, and whether it found somebody busy.
+    looked: Time,
+    busy: bool,
+}
+
+impl Looks {
+    fn new(shared: &Shared) -> Looks {
+        let cpus = shared.machine.config().topology.iter();
+        let most = shared.threads.most();
+        Looks {
+            owners: cpus.map(|cpu| (cpu, Watched::default())).collect(),
+            standing: Standing::new(shared.slots.len()),
+            maker: Watched::default(),
+            rescue: Rescue::new(most),
+            foreigners: Foreigners::new(most),
+            slotless: slotless::Looks::default(),
+            looked: Time::ZERO,
+            busy: false,
+        }
     }
-    let Some(worker) = shared.worker(owner) else { return false };
+
+    /// Looks at what it is time for. After how long the next look is due.
+    fn look(&mut self, shared: &Shared) -> Nanos {
+        let now = os::thread::now();
+        self.slotless.look(shared, now);
+        let wanting = shared.keeper.nr_wanting.load(Ordering::SeqCst) > 0;
+        if wanting {
+            shared.threads.workers().for_each(|worker| worker.ask_if_it_wants());
+        }
+        // A call may come at any time. One that stands still has done so for an interval.
+        if now.since(self.looked) >= BUSY_INTERVAL {
+            self.looked = now;
+            self.busy = self.look_at_owners(shared);
+            shared.keeper.rests.store(!self.busy && !wanting, Ordering::Relaxed);
+        }
+        // Whoever began to run since the last look at all has called, and does not call again.
+        let is_busy = self.busy || wanting || !shared.keeper.rests.load(Ordering::Relaxed);
+        let next = self.looked + if is_busy { BUSY_INTERVAL } else { IDLE_INTERVAL };
+        let next = next.since(now).max(LEAST_INTERVAL);
+        let runs_rt = || self.owners.iter().any(|&(cpu, _)| shared.machine.runs_rt(cpu));
+        if is_busy { next.min(shared.slotless.next_look(now, runs_rt)) } else { next }
+    }
+
+    /// Looks at whoever may block others. Whether somebody is busy.
+    fn look_at_owners(&mut self, shared: &Shared) -> bool {
+        let mut busy = false;
+        for (cpu, owner) in &mut self.owners {
+            busy |= match shared.slot(*cpu).doing() {
+                (_, Doing::Asleep) => {
+                    *owner = Watched::default();
+                    self.standing.sleeps(shared, *cpu)
+                }
+                awake => {
+                    watch(shared, *cpu, awake, owner, &mut self.rescue);
+                    let stands = owner.still > 0 && owner.looks == 0;
+                    self.standing.is_awake(*cpu, stands && shared.machine.is_wanted(*cpu));
+                    true
+                }
+            };
+        }
+        self.standing.relieve(shared);
+        let maker = shared.keeper.maker.load(Ordering::SeqCst);
+        if maker > 0 && self.maker.waits(Tid(maker), (0, Doing::Own)) {
+            busy = true;
+            self.rescue.at_look(shared, self.maker.looks);
+        }
+        self.foreigners.look(shared, &mut self.rescue);
+        busy
+    }
+}
+
+/// Acts on an owner that is awake, if it blocks since the last look.
+fn watch(
+    shared: &Shared,
+    cpu: CpuId,
+    (owner, doing): (WorkerId, Doing),
+    watched: &mut Watched,
+    rescue: &mut Rescue,
+) {
+    let Some(worker) = shared.worker(owner) else { return };
     if doing == Doing::Own && worker.is_unseen() {
         *watched = Watched::default();
-        return true;
+        return;
     }
     if !watched.waits(worker.tid(), (owner.0, doing)) {
-        return true;
+        return worker.look_at_owner(watched.ran);
     }
     if doing == Doing::Own {
         rescue.at_look(shared, watched.looks);
@@ -237,7 +314,6 @@ fn watch(shared: &Shared, cpu: CpuId, watched: &mut Watched, rescue: &mut Rescue
     {
         *watched = Watched::default();
     }
-    true
 }
 
 /// Whether a timer should have been served on `cpu`. Who blocks with its slot in a section for that

@@ -30,11 +30,10 @@
 //!   has it the priority of who waits.
 //! * A [`Group`] of tasks can be held to so much CPU time ([`Limit`]), whatever its polls are like.
 //! * A CPU that idles deeply comes back late, by tens of microseconds: [`Builder::cpu_latency`].
-//! * A thread that a task makes inherits the worker's one CPU and its blocked signals.
-//! * Linux only; where the kernel refuses what preemption needs, polls end by themselves.
-
-#[cfg(not(target_os = "linux"))]
-compile_error!("runyard needs Linux: it stops threads by its signals, timers and futexes");
+//! * A thread or a program that a task starts may run on the CPUs on which the runtime was built, and hears the signals
+//!   that were heard there. It is bound to fewer CPUs only where [that was asked for](Builder::pin_workers).
+//! * Preemption needs Linux, on x86-64 or 64-bit Arm. On macOS and Windows, and where the kernel refuses what it
+//!   needs, polls end by themselves ([`Runtime::preempts`]).
 
 /// The programs of the README compile.
 #[cfg(doctest)]
@@ -48,16 +47,22 @@ mod builder;
 mod ceiling;
 #[cfg(not(loom))]
 mod cgroup;
+#[cfg(all(test, loom))]
+mod company;
 #[cfg(not(loom))]
 mod cpu_latency;
 #[cfg(not(loom))]
 mod errands;
+#[cfg(not(loom))]
+pub mod experiments;
 #[cfg(not(loom))]
 mod foreign;
 #[cfg(not(loom))]
 mod group;
 #[cfg(not(loom))]
 mod guards;
+#[cfg(not(loom))]
+mod handle;
 mod handoff;
 #[cfg(not(loom))]
 mod harmless;
@@ -65,10 +70,16 @@ mod in_kernel;
 #[cfg(not(loom))]
 mod keeper;
 #[cfg(not(loom))]
+mod late;
+#[cfg(not(loom))]
+mod lending;
+#[cfg(not(loom))]
 mod limit;
 mod list;
 #[cfg(not(loom))]
 mod maker;
+#[cfg(not(loom))]
+mod meter;
 #[cfg(not(loom))]
 mod mutex;
 #[cfg(not(loom))]
@@ -76,6 +87,8 @@ mod observe;
 #[cfg(not(loom))]
 #[expect(unsafe_code, reason = "the only place of the project that has any")]
 mod os;
+#[cfg(not(loom))]
+mod paused;
 mod places;
 #[path = "sync.rs"]
 mod primitives;
@@ -92,11 +105,22 @@ mod shared;
 #[cfg(not(loom))]
 mod siege;
 #[cfg(not(loom))]
+mod slotless;
+#[cfg(not(loom))]
+mod snapshot;
+#[cfg(not(loom))]
 mod spares;
+#[cfg(not(loom))]
+mod stall;
+#[cfg(not(loom))]
+mod standing;
+mod steering;
 #[cfg(not(loom))]
 mod task;
 #[cfg(not(loom))]
 mod teller;
+#[cfg(not(loom))]
+pub mod test;
 #[cfg(not(loom))]
 mod threads;
 #[cfg(not(loom))]
@@ -109,11 +133,13 @@ mod worker;
 
 #[cfg(not(loom))]
 pub use builder::{
-    LatencyNiceError, Task, TaskBuilder, blocking, spawn, spawn_blocking, wake_at_once,
+    LatencyNiceError, SpawnError, TaskBuilder, blocking, spawn, spawn_blocking, wake_at_once,
     without_preemption, yield_now,
 };
 #[cfg(not(loom))]
 pub use group::{Group, GroupBuilder, GroupError, GroupUsage, UsageOnCpu};
+#[cfg(not(loom))]
+pub use handle::{EnterGuard, Handle};
 #[cfg(not(loom))]
 pub use limit::Limit;
 #[cfg(not(loom))]
@@ -121,31 +147,133 @@ pub use observe::Observer;
 #[cfg(not(loom))]
 pub use os::alloc::Allocator;
 #[cfg(not(loom))]
-pub use runtime::{Builder, Runtime};
+pub use runtime::{BuildError, Builder, Runtime, TryCurrentError};
 #[cfg(not(loom))]
-pub use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio, Slice};
+pub use runyard_engine::attr::{GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
 #[cfg(not(loom))]
-pub use runyard_engine::features::{Feature, Features};
+pub use runyard_engine::cpu::CpuId;
+#[cfg(not(loom))]
+pub use runyard_engine::event::{Event, Left, What};
 #[cfg(not(loom))]
 pub use runyard_engine::limits::BadLimit;
 #[cfg(not(loom))]
-pub use task::{JoinError, JoinHandle};
+pub use runyard_engine::task::TaskId;
+#[cfg(not(loom))]
+pub use runyard_engine::time::{Nanos, Time};
+#[cfg(not(loom))]
+pub use snapshot::{
+    Counts, CpuSnapshot, GroupSnapshot, OldestWait, Preemptions, Snapshot, TaskSnapshot, TaskState,
+};
+#[cfg(not(loom))]
+pub use stall::{NoBacktrace, StallBacktrace, StallReport};
+#[cfg(not(loom))]
+pub use task::{AbortHandle, JoinError, JoinHandle, JoinSet, Task, TaskHandle, TaskUsage};
+
+/// What [`What::Balanced`] tells.
+#[cfg(not(loom))]
+pub mod balance {
+    pub use runyard_engine::balance::{Balanced, Found, IdleKind, Measure};
+    pub use runyard_engine::topology::Level;
+}
+
+/// Runs an `async fn` as a program, on a [`Runtime`] of its own.
+///
+/// The function runs in [`Runtime::block_on`], on the thread of the program: it is no task, and need not be `Send`. When it
+/// returns, the runtime is dropped, which ends all tasks.
+///
+/// | argument | means | if not said |
+/// |---|---|---|
+/// | `workers = N`, or tokio's `worker_threads = N` | [`Builder::workers`] | all CPUs |
+/// | `max_threads = N` | [`Builder::max_threads`] | what the system allows |
+/// | `preempt = BOOL` | [`Builder::preempt`] | `true` |
+/// | `flavor = "current_thread"` | one worker | |
+/// | `flavor = "multi_thread"` | nothing more | |
+/// | `crate = PATH` | where this crate is, if it is not `::runyard` | |
+///
+/// ```
+/// #[runyard::main]
+/// async fn main() -> Result<(), runyard::JoinError> {
+///     let seven = runyard::spawn(async { 7 }).await?;
+///     assert_eq!(seven, 7);
+///     Ok(())
+/// }
+/// ```
+///
+/// What it does not know it refuses, at the place where that stands:
+///
+/// ```compile_fail
+/// #[runyard::main(threads = 2)] // `threads` is no argument of this attribute
+/// async fn main() {}
+/// ```
+/// ```compile_fail
+/// #[runyard::main(workers = 0)] // a whole number above 0 is expected here
+/// async fn main() {}
+/// ```
+/// ```compile_fail
+/// #[runyard::main]
+/// fn main() {} // is for an `async fn`
+/// ```
+/// ```compile_fail
+/// #[runyard::main]
+/// async fn main(arguments: Vec<String>) {} // without arguments
+/// ```
+#[cfg(not(loom))]
+pub use runyard_macros::main;
+
+/// Runs an `async fn` as a test, on a [`Runtime`] of its own with one worker, or in [virtual time](mod@test).
+///
+/// The arguments are those of [`main`](macro@main); a test that needs more CPUs says so by `workers = N`, or by `flavor =
+/// "multi_thread"` for all. Other attributes of the test stay, and so does its result.
+///
+/// ```
+/// # use std::time::Duration;
+/// #[runyard::test(workers = 2)]
+/// #[should_panic(expected = "on purpose")]
+/// async fn a_panic_comes_to_whoever_waits() {
+///     runyard::spawn(async { panic!("on purpose") }).await.unwrap()
+/// }
+///
+/// #[runyard::test]
+/// async fn a_sleep_is_never_short() -> Result<(), std::io::Error> {
+///     runyard::time::sleep(Duration::from_millis(1)).await;
+///     Ok(())
+/// }
+/// ```
+///
+/// With `paused` the test is in virtual time, on as many simulated CPUs as `cpus` says (one if not said), with the seed
+/// `seed` (0 if not said).
+///
+/// ```
+/// # use runyard::time;
+/// # use std::time::Duration;
+/// #[runyard::test(paused, seed = 7, cpus = 2)]
+/// async fn an_hour_passes_at_once() {
+///     let begin = time::now();
+///     time::sleep(Duration::from_secs(3_600)).await;
+///     assert_eq!(time::now() - begin, Duration::from_secs(3_600));
+/// }
+/// ```
+///
+/// ```compile_fail
+/// #[runyard::test]
+/// #[test] // this makes it a test a second time
+/// async fn twice() {}
+/// ```
+#[cfg(not(loom))]
+pub use runyard_macros::test;
 
 /// Locks that the scheduler knows.
 #[cfg(not(loom))]
 pub mod sync {
-    pub use crate::mutex::{Lock, Mutex, MutexGuard};
+    pub use crate::mutex::{Lock, LockOwned, Mutex, MutexGuard, OwnedMutexGuard, TryLockError};
 }
 
 /// What tests disturb the runtime with. No part of the interface.
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub mod trial {
-    pub use crate::os::trial::{
-        COMPUTED, OneLock, Strict, Vectors, call_in_library, compute_before_exec, fork_and_compute,
-        handle_slowly, hold_in_vectors, interrupt_by, interruptions, is_handling, is_in_own_code,
-        ring, stack_left,
-    };
+    pub use crate::os::disturb::*;
+    pub use crate::os::trial::{OneLock, Strict, is_in_own_code};
 }
 
 /// What `runyard linux` asks the kernel for its threads. No part of the interface.

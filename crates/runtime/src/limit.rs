@@ -12,6 +12,16 @@ const SECOND: u64 = 1_000_000_000;
 ///
 /// Like the kernel's (`cpu.max`), it is of 1 ms at least, in a period of 1 ms to 1 s: what is outside
 /// is refused where the limit is set.
+///
+/// ```
+/// use runyard::{Limit, Runtime};
+/// use std::time::Duration;
+///
+/// let runtime = Runtime::new();
+/// let limit = Limit::new(Duration::from_millis(20), Duration::from_millis(100));
+/// let tenant = runtime.group("tenant").limit(limit).create().unwrap();
+/// assert_eq!(tenant.limit(), Some(limit));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
     amount: Amount,

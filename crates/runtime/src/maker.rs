@@ -19,6 +19,7 @@ use crate::shared::Shared;
 use crate::task::Job;
 use crate::teller::Teller;
 use crate::worker::Worker;
+use runyard_engine::task::Task;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::TaskOf;
 use std::collections::VecDeque;
@@ -85,6 +86,11 @@ impl Maker {
         let mut lobby = lock(&self.lobby);
         lobby.push_back(task);
         self.nr_in_lobby.store(lobby.len(), Ordering::SeqCst);
+    }
+
+    /// Looks at the tasks in the lobby.
+    pub(crate) fn look_into_lobby(&self, mut look: impl FnMut(&Task<Job>)) {
+        lock(&self.lobby).iter().for_each(|task| look(task));
     }
 
     /// Gives back the first task of the lobby.
@@ -181,7 +187,7 @@ impl Surplus {
 
 /// The maker's thread.
 pub(crate) fn run(shared: &Arc<Shared>) {
-    let (mut signal_is_ours, mut ending) = (true, Vec::new());
+    let (mut signal_is_ours, mut ending) = (shared.preempts, Vec::new());
     let mut retry = Retry { after: FIRST_RETRY, said: false };
     let mut surplus = Surplus::new(os::thread::now());
     let maker = &shared.maker;
@@ -191,6 +197,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         shared.keeper.maker_works(true);
         let refused = provide(shared);
         maker.scarce.store(refused.is_some(), Ordering::SeqCst);
+        take_from_sections(shared);
         shared.let_in(shared.nr_spares());
         give_back(shared, &mut surplus, &mut ending);
         shared.empty_bins();
@@ -225,6 +232,21 @@ fn provide(shared: &Arc<Shared>) -> Option<Refusal> {
         }
     }
     refused
+}
+
+/// Without preemption, and so without the keeper: takes the slots from sections that kept theirs, as there was no spare
+/// when they began.
+fn take_from_sections(shared: &Shared) {
+    if shared.preempts {
+        return;
+    }
+    for cpu in shared.machine.config().topology.iter() {
+        let owner = shared.slot(cpu).owner();
+        if shared.worker(owner).is_some_and(|worker| worker.waits_in_section()) {
+            // If the section has just ended, its poll goes on without a slot, to its end.
+            shared.take_slot(cpu, owner);
+        }
+    }
 }
 
 /// Ends the threads that nobody needed for a minute.

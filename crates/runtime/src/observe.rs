@@ -18,7 +18,29 @@ use std::fmt::Debug;
 /// A [`What::Wake`] comes before the task is queued and names the CPU where it was last; of one that
 /// came while the task ran, it is not known any more whose doing it was.
 ///
-/// [`What::Wake`]: runyard_engine::event::What::Wake
+/// ```
+/// use runyard::{Event, Observer, Runtime, What};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// #[derive(Debug, Default)]
+/// struct Spawns(AtomicUsize);
+///
+/// impl Observer for Spawns {
+///     fn event(&self, event: &Event) {
+///         if let What::Spawn { .. } = event.what {
+///             self.0.fetch_add(1, Ordering::Relaxed);
+///         }
+///     }
+/// }
+///
+/// let spawns = Arc::new(Spawns::default());
+/// let runtime = Runtime::builder().observer(spawns.clone()).build();
+/// runtime.block_on(async { runyard::spawn(async {}).await.unwrap() });
+/// assert_eq!(spawns.0.load(Ordering::Relaxed), 1);
+/// ```
+///
+/// [`What::Wake`]: crate::What::Wake
 pub trait Observer: Debug + Send + Sync {
     /// Takes the next event. It may wait for locks, call the runtime, and drop its last handle. If it panics, that
     /// event is lost to it, and nothing else.

@@ -85,6 +85,26 @@ impl<T> Places<T> {
     }
 }
 
+/// The place of a task among the live ones: in which part, and where there.
+#[cfg(not(loom))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place(pub(crate) u64);
+
+#[cfg(not(loom))]
+impl Place {
+    pub(crate) fn new(part: usize, key: usize) -> Place {
+        Place((part as u64) << 32 | key as u64)
+    }
+
+    pub(crate) fn part(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+
+    pub(crate) fn key(self) -> usize {
+        self.0 as u32 as usize
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

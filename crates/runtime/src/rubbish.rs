@@ -10,8 +10,8 @@
 use crate::errands::Bell;
 use crate::group::Membership;
 use crate::harmless::harmless;
+use crate::lending::Core;
 use crate::list::List;
-use crate::mutex::Core;
 use crate::os;
 use crate::primitives::{Arc, AtomicUsize, Mutex, Ordering, lock};
 use crate::shared::Shared;

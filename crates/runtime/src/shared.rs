@@ -1,16 +1,21 @@
 //! What workers, wakers and handles share: the machine, the slots, the live tasks, and how tasks
-//! come, wake, and end.
+//! come, wake, and end. How all of it ends: [`end`].
 
-use crate::builder::Task;
+mod end;
+
 use crate::errands::Errands;
 use crate::group::{Group, Membership};
 use crate::guards::{self, Live};
 use crate::handoff::{Slot, WorkerId};
 use crate::keeper::{self, Keeper};
+use crate::late::Late;
 use crate::limit::{self, Limit};
 use crate::maker::{self, Maker, Refusal};
+use crate::meter::Meters;
 use crate::os;
-use crate::places::Places;
+use crate::paused::here;
+use crate::paused::host::{Host, Look};
+use crate::places::{Place, Places};
 use crate::primitives::{
     Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering, lock,
 };
@@ -18,17 +23,23 @@ use crate::quota;
 use crate::rubbish::{Bin, Rubbish, discard};
 use crate::runtime::Builder;
 use crate::siege;
-use crate::task::{Asked, Cell, Guarded, Job, JoinHandle, NewCell, Todo, without_preemption};
+use crate::slotless::Slotless;
+use crate::snapshot::Groups;
+use crate::stall::{self, Stalls};
+use crate::task::{
+    Asked, Cell, Guarded, Job, JoinHandle, NewCell, TaskHandle, Todo, without_preemption,
+};
 use crate::teller::{self, Teller};
-use crate::threads::{self, Threads};
+use crate::threads::Threads;
 use crate::timers;
-use crate::worker::{Worker, ring};
-use runyard_engine::attr::{Attr, LatencyNice};
+use crate::worker::{POLL_GRACE, Worker, ring};
+use runyard_engine::attr::{Attr, LatencyNice, Nice, Policy};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::What;
 use runyard_engine::limits::BadLimit;
 use runyard_engine::limits::Throttling;
+use runyard_engine::run_queue::Meter;
 use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::{Change, TaskId};
 use runyard_engine::time::{Nanos, Time};
@@ -38,6 +49,7 @@ use runyard_smp::machine::{Effects, Machine, TaskOf};
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::thread::{self, Thread};
 use std::time::Instant;
 
@@ -57,14 +69,22 @@ pub(crate) struct Shared {
     /// Tells this process's runtimes apart: those of today at least.
     pub(crate) number: u16,
     pub(crate) machine: Machine<Job>,
+    /// There if this runtime is in virtual time, without workers.
+    pub(crate) paused: Option<Host>,
     pub(crate) slots: Box<[Slot]>,
-    pub(crate) threads: Threads,
+    /// Which worker runs the task of each slot.
+    pub(crate) meters: Arc<Meters>,
+    pub(crate) threads: Arc<Threads>,
     /// The CPUs of this machine on which the process may run: first those behind ours, in order.
     host_cpus: Vec<usize>,
+    /// All of those.
+    pub(crate) everywhere: os::thread::Places,
     /// Whether each worker is bound to the CPU behind its slot.
     pins: bool,
     /// Who is to be woken by the timers of each CPU.
     pub(crate) timers: Box<[Mutex<timers::Table>]>,
+    /// Serves timers when no worker does any more.
+    pub(crate) late: Late,
     pub(crate) errands: Errands,
     /// What each CPU has let go of.
     pub(crate) bins: Box<[Bin]>,
@@ -72,7 +92,9 @@ pub(crate) struct Shared {
     pub(crate) nr_leaving: AtomicUsize,
     pub(crate) keeper: Keeper,
     pub(crate) maker: Maker,
-    /// The threads of the keeper, the maker and the siege.
+    /// Which threads run on without a slot.
+    pub(crate) slotless: Slotless,
+    /// The threads of the keeper, the maker, the siege, and of who looks for stalls.
     servants: Mutex<Vec<thread::JoinHandle<()>>>,
     over: AtomicBool,
     pub(crate) signal: i32,
@@ -80,16 +102,19 @@ pub(crate) struct Shared {
     pub(crate) siege: Option<u64>,
     /// The lowest latency nice value that a task may ask for.
     pub(crate) lowest_latency_nice: LatencyNice,
-    /// Whether any task was ever asked for a latency nice, a slice or a timer slack, or a task group was
-    /// there. Until then a spawn need not look for what the new task inherits.
-    pub(crate) has_heirs: AtomicBool,
+    /// Whether a task group was ever there. Until then a task that ends leaves none.
+    pub(crate) has_groups: AtomicBool,
     /// Whether foreign code is stopped.
     pub(crate) preempts: bool,
     /// Tells the observer, if there is one.
     pub(crate) teller: Option<Teller>,
+    /// Looks for stalls, if somebody wants to know.
+    pub(crate) stalls: Option<Stalls>,
     /// How much CPU time there is in a second.
     pub(crate) capacity: Nanos,
     max_groups: usize,
+    /// The groups that there are, for who watches.
+    pub(crate) groups: Groups,
     /// From when the observer's times count.
     pub(crate) started: Instant,
     pub(crate) next_task: AtomicU64,
@@ -97,7 +122,7 @@ pub(crate) struct Shared {
     all: Box<[CpuSet]>,
     /// The tasks that are not over, in as many parts as there are CPUs; and how many.
     parts: Box<[Mutex<Part>]>,
-    nr_live: AtomicUsize,
+    pub(crate) nr_live: AtomicUsize,
     /// How many of them serve the others, and end after them.
     nr_serving: AtomicUsize,
     /// No more tasks may come.
@@ -122,6 +147,22 @@ pub(crate) struct NewTask {
     pub(crate) name: Option<String>,
     /// It is of the runtime itself, serves other tasks, and ends after them.
     pub(crate) serves: bool,
+    /// It is a blocking function.
+    pub(crate) blocks: bool,
+}
+
+impl NewTask {
+    /// Whether the tasks that it spawns may begin with anything but the defaults, by what is asked for it now.
+    fn bequeaths(&self) -> bool {
+        let Attr { policy, latency_nice, slice, .. } = self.attr;
+        let plain = policy == Policy::Normal(Nice::default())
+            && latency_nice == LatencyNice::ZERO
+            && slice.is_none()
+            && self.slack == Attr::DEFAULT_SLACK
+            && self.group.is_none()
+            && !self.has_affinity;
+        !plain && !self.serves
+    }
 }
 
 /// Tasks that began on one CPU.
@@ -136,24 +177,6 @@ struct Part {
 impl Default for Part {
     fn default() -> Part {
         Part { live: Places::default(), boxes: Vec::with_capacity(BOXES) }
-    }
-}
-
-/// The place of a task among the live ones: in which part, and where there.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(u64);
-
-impl Place {
-    fn new(part: usize, key: usize) -> Place {
-        Place((part as u64) << 32 | key as u64)
-    }
-
-    fn part(self) -> usize {
-        (self.0 >> 32) as usize
-    }
-
-    fn key(self) -> usize {
-        self.0 as u32 as usize
     }
 }
 
@@ -193,7 +216,7 @@ impl Effects<Job> for DeferOwnKick<'_> {
 }
 
 impl Shared {
-    pub(crate) fn new(host_cpus: Vec<usize>, preempts: bool, builder: Builder) -> Shared {
+    pub(crate) fn new(host_cpus: Vec<usize>, preempts: bool, mut builder: Builder) -> Shared {
         let cpus = builder.workers.unwrap_or(usize::MAX).clamp(1, host_cpus.len());
         let topology = Topology::flat(cpus as u32).expect("the kernel has fewer CPUs");
         // A task takes along what it has in the caches of its CPU, which is little beside the wait
@@ -203,6 +226,7 @@ impl Shared {
             features,
             tickless: true,
             skew_tick: true,
+            accounts: builder.statistics,
             migration_cost: Nanos::ZERO,
             ..Config::new(topology)
         };
@@ -211,6 +235,13 @@ impl Shared {
         let machine = Machine::with_room(config, &[GroupSpec::ROOT], max_groups);
         let machine = machine.expect("the defaults fit together");
         machine.reserve(FIRST_ROOM + max_groups);
+        let threads = Arc::new(Threads::new(most_threads, builder.hooks));
+        let meters = Arc::new(Meters::new(topology.cpus(), threads.clone()));
+        let paused = builder.paused.map(|seed| Host::new(seed, builder.observer.take()));
+        if paused.is_none() {
+            machine.charge_by(&(meters.clone() as Arc<dyn Meter>));
+        }
+        let quota = if paused.is_none() { quota::of_this_process() } else { None };
         let maker = Maker::default();
         maker.reserve_lobby(&mut VecDeque::with_capacity(FIRST_ROOM));
         let (epoch, started) = (os::thread::now(), Instant::now());
@@ -221,26 +252,33 @@ impl Shared {
         Shared {
             number: number as u16,
             machine,
+            paused,
+            meters,
             slots: cpus.map(|cpu| Slot::new(WorkerId(cpu.0.into()))).collect(),
-            threads: Threads::new(most_threads, builder.stack_size),
+            threads,
             timers: topology.iter().map(|_| Mutex::default()).collect(),
+            everywhere: os::thread::Places::new(&host_cpus),
             host_cpus,
             pins: builder.pins,
+            late: Late::default(),
             errands: Errands::new(topology.cpus()),
             bins: topology.iter().map(|_| Bin::default()).collect(),
             nr_leaving: AtomicUsize::new(0),
             keeper: Keeper::new(),
             maker,
+            slotless: Slotless::new(most_threads),
             servants: Mutex::default(),
             over: AtomicBool::new(false),
             signal: builder.signal,
             siege: builder.siege,
             lowest_latency_nice: builder.lowest_latency_nice,
-            has_heirs: AtomicBool::new(false),
+            has_groups: AtomicBool::new(false),
             preempts,
             teller,
-            capacity: limit::capacity(topology.cpus(), quota::of_this_process()),
+            stalls: builder.on_stall.map(Stalls::new),
+            capacity: limit::capacity(topology.cpus(), quota),
             max_groups,
+            groups: Groups::default(),
             started,
             next_task: AtomicU64::new(0),
             all: topology.iter().map(|_| topology.iter().collect()).collect(),
@@ -271,18 +309,21 @@ impl Shared {
         if let Some(teller) = &self.teller {
             teller.has_started(self.start_servant("runyard-teller", teller::run)?);
         }
+        if self.stalls.is_some() {
+            self.keep_servant(self.start_servant("runyard-stalls", stall::run)?);
+        }
         for cpu in self.machine.config().topology.iter() {
             self.start_worker(cpu, true)?;
         }
-        if self.preempts {
-            for cpu in self.machine.config().topology.iter() {
-                for _ in 0..maker::SPARES {
-                    let id = self.start_worker(cpu, false)?;
-                    self.keep_spare(cpu, id);
-                }
+        for cpu in self.machine.config().topology.iter() {
+            for _ in 0..maker::SPARES {
+                let id = self.start_worker(cpu, false)?;
+                self.keep_spare(cpu, id);
             }
+        }
+        self.keep_servant(self.start_servant("runyard-maker", maker::run)?);
+        if self.preempts {
             self.keep_servant(self.start_servant("runyard-keeper", keeper::run)?);
-            self.keep_servant(self.start_servant("runyard-maker", maker::run)?);
             if self.siege.is_some() {
                 self.keep_servant(self.start_servant("runyard-siege", siege::run)?);
             }
@@ -352,6 +393,11 @@ impl Shared {
         self.threads.worker(id)
     }
 
+    /// Whether each worker is bound to the CPU behind its slot.
+    pub(crate) fn pins(&self) -> bool {
+        self.pins
+    }
+
     /// Binds a worker's thread to the CPU behind a slot, if workers are to be bound. A refusal costs
     /// precision, not sense.
     pub(crate) fn pin(&self, worker: &Worker, cpu: CpuId) {
@@ -417,14 +463,14 @@ impl Shared {
     /// Brings a task to a run queue: to the caller's, if the caller is in a poll there and both are
     /// fair. It waits for the end of that poll then, though not for long.
     fn queue(&self, now: Time, task: TaskOf<Job>, is_new: bool) {
-        let poll = self.here(Worker::cpu_of_poll).flatten();
+        let poll = self.here(Worker::cpu_of_poll).flatten().or_else(here::cpu_of_poll);
         let fx = &mut KickNow(self);
         let Some(own) = poll.filter(|_| task.rt_prio().is_none()) else {
             match is_new {
                 true => self.machine.spawn(now, task, poll, fx),
                 false => {
                     let waker = self.here(|worker| worker.owns().then(|| worker.cpu()));
-                    self.machine.wake(now, task, waker.flatten(), fx)
+                    self.machine.wake(now, task, waker.flatten().or_else(here::cpu), fx)
                 }
             };
             return;
@@ -434,7 +480,9 @@ impl Shared {
             true => self.machine.spawn_sync(now, task, own, fx),
             false => self.machine.wake_sync(now, task, own, fx),
         };
-        if fx.kicked || to == own {
+        if let Some(host) = self.paused.as_ref().filter(|_| fx.kicked || to == own) {
+            host.look(own, Look { at: now + POLL_GRACE, kicked: fx.kicked });
+        } else if fx.kicked || to == own {
             let owns = self.here(|worker| {
                 worker.look_soon(now, fx.kicked);
                 worker.owns()
@@ -448,31 +496,27 @@ impl Shared {
 
     /// Carries out a request for the task that `control` belongs to.
     pub(crate) fn change(&self, control: &Control, change: Change) {
+        self.assert_that_may_ask();
         self.machine.change(os::thread::now(), control, change, &mut KickNow(self));
     }
 
-    /// Those of `cpus` that this runtime has.
-    ///
-    /// # Panics
-    /// If it has none of them.
-    pub(crate) fn cpus_among(&self, cpus: impl IntoIterator<Item = usize>) -> CpuSet {
-        let all = self.machine.all();
-        let wanted: Vec<_> = cpus.into_iter().collect();
-        let has = |&&cpu: &&usize| cpu < self.slots.len();
-        let here: CpuSet = wanted.iter().filter(has).map(|&cpu| CpuId::at(cpu)).collect();
-        assert!(!here.is_empty(), "the runtime has CPUs {all}, and none of {wanted:?}");
-        here
-    }
-
+    #[track_caller]
     pub(crate) fn spawn<F>(self: &Arc<Shared>, future: F, new: NewTask) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
         let id = TaskId(self.next_task.fetch_add(1, Ordering::Relaxed));
-        let NewTask { attr, slack, reset_on_fork, group, has_affinity, name, serves } = new;
+        self.note_place(id, Location::caller());
+        let bequeaths = new.bequeaths();
+        let NewTask { attr, slack, reset_on_fork, group, has_affinity, name, serves, blocks } = new;
         let asked = Asked::new(&attr, reset_on_fork);
-        let (used, cell) = self.enroll(NewCell { id, name, asked, slack, serves });
+        let light = serves || !(self.preempts || blocks);
+        let new = NewCell { id, name, asked, slack, serves, bequeaths, light };
+        let (used, cell) = match self.enroll(new) {
+            Ok(enrolled) => enrolled,
+            Err(new) => return self.refuse(future, new),
+        };
         if let Some(group) = group {
             without_preemption(|| *lock(&cell.membership) = Membership::of(group));
         }
@@ -482,6 +526,7 @@ impl Shared {
         let guarded = Guarded::new(future, cell.clone());
         let woken = cell.clone();
         let wake = move |runnable| {
+            let Some(runnable) = woken.shared.admit(&woken, runnable) else { return };
             without_preemption(|| {
                 let since = os::local::worker(Worker::waking_since).flatten();
                 // Only observers ask when somebody was woken who runs.
@@ -494,7 +539,7 @@ impl Shared {
         };
         let (runnable, result) = async_task::spawn(guarded, wake);
         cell.set_waker(runnable.waker());
-        let handle = Task { cell: cell.clone() };
+        let handle = TaskHandle { cell: cell.clone() };
         let job = Job { cell, todo: Todo::Poll(runnable) };
         let mut task = match used {
             Some(used) => used.renewed(id, attr, job),
@@ -502,7 +547,7 @@ impl Shared {
         };
         without_preemption(|| {
             let now = os::thread::now();
-            task.set_cpu(self.here(Worker::cpu).unwrap_or_default());
+            task.set_cpu(self.here(Worker::cpu).unwrap_or_else(|| self.first_cpu()));
             self.tell(task.cpu(), || What::Spawn { task: id });
             self.tell_wake(&task, now);
             self.queue(now, task, true);
@@ -517,11 +562,23 @@ impl Shared {
 
     /// Puts a new task among the live ones, where there is room for it on every CPU: its cell, and
     /// the box of one that is over, if there is one. Memory is taken and freed outside of sections.
-    fn enroll(self: &Arc<Shared>, new: NewCell) -> (Option<TaskOf<Job>>, Arc<Cell>) {
+    ///
+    /// A runtime that ends takes no more tasks. It says so before it looks for the last time how many are live; a new task
+    /// counts as live before this looks whether the runtime says so. So either the end waits for the task, or the
+    /// task is refused. One that comes as the end goes over the live tasks looks again, and is aborted.
+    fn enroll(
+        self: &Arc<Shared>,
+        new: NewCell,
+    ) -> Result<(Option<TaskOf<Job>>, Arc<Cell>), NewCell> {
         if new.serves {
             self.nr_serving.fetch_add(1, Ordering::SeqCst);
         }
         let live = self.nr_live.fetch_add(1, Ordering::SeqCst) + 1;
+        let ends = if new.serves { &self.serves_nobody } else { &self.closed };
+        if ends.load(Ordering::SeqCst) {
+            self.one_less_live();
+            return Err(new);
+        }
         if live > self.room.load(Ordering::Acquire) {
             self.make_room(live);
         }
@@ -529,11 +586,10 @@ impl Shared {
         let old = used.as_mut().and_then(|used| used.payload.take()).map(|job| job.cell);
         let cell = Cell::renewed(old, self, new);
         without_preemption(|| self.enter(&cell));
-        let ends = if cell.serves { &self.serves_nobody } else { &self.closed };
         if ends.load(Ordering::SeqCst) {
             cell.abort();
         }
-        (used, cell)
+        Ok((used, cell))
     }
 
     /// Puts a cell among the live ones.
@@ -591,9 +647,11 @@ impl Shared {
     /// A task is over. Keeps its box and its cell for the next one, if there is room. In a worker's
     /// own code.
     pub(crate) fn ended(&self, mut task: TaskOf<Job>, cell: Arc<Cell>) {
-        if self.has_heirs.load(Ordering::SeqCst) {
+        if self.has_groups.load(Ordering::SeqCst) {
+            cell.note_ended(&task.account());
             cell.leave_groups();
         }
+        cell.note_used(task.runtime());
         let place = Place(cell.place.load(Ordering::Acquire));
         task.payload = Some(Job { cell, todo: Todo::Nothing });
         let mut part = lock(&self.parts[place.part()]);
@@ -610,13 +668,7 @@ impl Shared {
         };
         drop(part);
         left.into_iter().for_each(|task| discard(Rubbish::Task(task)));
-        let live = self.nr_live.fetch_sub(1, Ordering::SeqCst) - 1;
-        if live <= self.nr_serving.load(Ordering::SeqCst)
-            && self.closed.load(Ordering::SeqCst)
-            && let Some(closer) = self.closer.get()
-        {
-            closer.unpark();
-        }
+        self.one_less_live();
     }
 
     /// Makes room on each CPU for so many live tasks. Memory is taken and freed outside of sections; of two
@@ -639,58 +691,8 @@ impl Shared {
         own.unwrap_or_else(|| self.next_task.load(Ordering::Relaxed) as usize % self.slots.len())
     }
 
-    /// Ends every task at its next await, and waits until all have ended.
-    fn end_tasks(&self) {
-        let _ = self.closer.set(thread::current());
-        self.closed.store(true, Ordering::SeqCst);
-        // Who waits for budget is to end too.
-        without_preemption(|| {
-            self.machine.lift_limits(os::thread::now(), &mut KickNow(self));
-        });
-        let abort = |serves| {
-            self.cells().filter(|cell| cell.serves == serves).for_each(|cell| cell.abort());
-        };
-        let wait_until_at_most = |serving: &dyn Fn() -> usize| {
-            while self.nr_live.load(Ordering::SeqCst) > serving() {
-                thread::park();
-            }
-        };
-        abort(false);
-        self.let_in(usize::MAX);
-        wait_until_at_most(&|| self.nr_serving.load(Ordering::SeqCst));
-        self.serves_nobody.store(true, Ordering::SeqCst);
-        abort(true);
-        wait_until_at_most(&|| 0);
-    }
-
     /// What a limit comes to here.
     pub(crate) fn limit_of(&self, limit: Limit) -> Result<runyard_engine::limits::Limit, BadLimit> {
         limit.of(self.capacity, self.slots.len())
-    }
-
-    pub(crate) fn shut_down(&self) {
-        guards::delist(self);
-        self.teller.iter().for_each(Teller::prepare_for_end);
-        self.end_tasks();
-        self.over.store(true, Ordering::Release);
-        self.keeper.look();
-        self.maker.call();
-        // First, as the maker starts workers.
-        let servants = std::mem::take(&mut *lock(&self.servants));
-        servants.into_iter().for_each(threads::join);
-        for cpu in self.machine.config().topology.iter() {
-            ring(self, cpu);
-        }
-        for worker in self.threads.workers() {
-            worker.baton.free();
-        }
-        self.threads.join();
-        self.errands.end();
-        self.teller.iter().for_each(Teller::end);
-        // They know the runtime.
-        self.empty_bins();
-        for part in &self.parts {
-            drop(std::mem::take(&mut lock(part).boxes));
-        }
     }
 }

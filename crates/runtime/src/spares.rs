@@ -70,12 +70,12 @@ impl Shared {
         let new = |id| Worker::new(self, id, cpu);
         let worker = self.threads.take_vacant(new).ok_or(Refusal::Ceiling)?;
         worker.prepare(cpu);
-        let thread = self.threads.builder().name(format!("runyard-{cpu}"));
+        let thread = self.threads.hooks.thread(format!("runyard-{cpu}"));
         let (shared, lives) = (self.clone(), worker.clone());
         let spawned = thread.spawn(move || {
             let _fatal = Fatal;
             let _context = Entered::enter(&shared);
-            lives.live(owns);
+            shared.threads.hooks.around(|| lives.live(owns));
         });
         let started = match spawned {
             Err(error) => Err(Refusal::Thread(error)),
@@ -101,10 +101,7 @@ impl Shared {
     /// Whether the owner of a slot may not poll a task: the task might block, and there is no spare that
     /// could take the slot over.
     pub(crate) fn must_wait(&self, cpu: CpuId, cell: &Cell) -> bool {
-        self.preempts
-            && !self.slot(cpu).has_spares(1)
-            && !cell.is_light()
-            && !self.closed.load(Ordering::SeqCst)
+        !self.slot(cpu).has_spares(1) && !cell.is_light() && !self.closed.load(Ordering::SeqCst)
     }
 
     /// How many spares wait at the slots.

@@ -11,9 +11,12 @@ pub(crate) use loom::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 #[cfg(not(loom))]
+pub(crate) use std::sync::mpsc;
+#[cfg(not(loom))]
 pub(crate) use std::sync::{
-    Mutex, MutexGuard, Once, OnceLock,
+    Mutex, MutexGuard, OnceLock,
     atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence},
+    mpsc::{Receiver, channel},
 };
 
 /// Takes a lock. A panic under a lock of the runtime is a broken invariant of it.
@@ -42,5 +45,16 @@ pub(crate) fn futex_wait(word: &AtomicU32, expected: u32) {
 
 #[cfg(loom)]
 pub(crate) fn futex_wake(_: &AtomicU32) {
+    loom::thread::yield_now();
+}
+
+/// Lets others run.
+#[cfg(not(loom))]
+pub(crate) fn let_others_run() {
+    std::thread::yield_now();
+}
+
+#[cfg(loom)]
+pub(crate) fn let_others_run() {
     loom::thread::yield_now();
 }

@@ -28,6 +28,8 @@
 use crate::harmless::harmless;
 use crate::observe::Observer;
 use crate::os;
+use crate::paused::here;
+use crate::paused::host::BEGIN;
 use crate::primitives::{Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use crate::runtime::Entered;
 use crate::shared::Shared;
@@ -322,7 +324,9 @@ impl Shared {
     /// Has the observer told, if there is one, what happens on `cpu` at this moment. Not called with a lock of the
     /// runtime: it may have to wait for the teller.
     pub(crate) fn tell(&self, cpu: CpuId, what: impl FnOnce() -> What) {
-        if let Some(teller) = &self.teller {
+        if let Some(host) = &self.paused {
+            host.note(cpu, what);
+        } else if let Some(teller) = &self.teller {
             let what = what();
             while let Err(full) = teller.write(cpu, what, !os::local::is_servant()) {
                 os::local::section(|| teller.wait_for_room(full), Worker::unseen);
@@ -332,7 +336,11 @@ impl Shared {
 
     /// The same of a task that is woken and could have run since `since`.
     pub(crate) fn tell_wake(&self, task: &TaskOf<Job>, since: Time) {
-        if let Some(teller) = &self.teller {
+        if let Some(host) = &self.paused {
+            let by = here::cpu_of_poll().and(os::local::task(|task| task.map(|cell| cell.id)));
+            let since = Time(since.since(BEGIN).0);
+            host.note(task.cpu(), || What::Wake { task: task.id, since, by });
+        } else if let Some(teller) = &self.teller {
             let by = self.here(Worker::waking).flatten();
             let since = teller.told(since);
             self.tell(task.cpu(), || What::Wake { task: task.id, since, by });
@@ -341,7 +349,9 @@ impl Shared {
 
     /// As [`Shared::tell`], for who has a lock of the runtime: the event is lost if there is no room.
     pub(crate) fn tell_at_once(&self, cpu: CpuId, what: impl FnOnce() -> What) {
-        if let Some(teller) = &self.teller {
+        if let Some(host) = &self.paused {
+            host.note(cpu, what);
+        } else if let Some(teller) = &self.teller {
             let full = teller.write(cpu, what(), false);
             assert!(full.is_ok(), "who must not wait is not asked to");
         }
@@ -354,7 +364,8 @@ impl Shared {
 
     /// The time, if somebody will ask.
     pub(crate) fn now_if_observed(&self) -> Time {
-        self.teller.as_ref().map_or(Time::ZERO, |_| os::thread::now())
+        let observed = self.teller.is_some() || self.paused.is_some();
+        if observed { os::thread::now() } else { Time::ZERO }
     }
 }
 

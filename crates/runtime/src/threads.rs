@@ -10,6 +10,7 @@
 
 use crate::handoff::WorkerId;
 use crate::primitives::{Arc, AtomicUsize, Mutex, OnceLock, Ordering, Weak, lock};
+use crate::runtime::Hooks;
 use crate::worker::Worker;
 use std::collections::BTreeMap;
 use std::thread::{self, JoinHandle, ThreadId};
@@ -25,12 +26,14 @@ type Segment = Box<[OnceLock<Weak<Worker>>]>;
 pub(crate) struct Threads {
     /// The most workers that there may be.
     most: usize,
-    /// How large their stacks are; the standard library's default if not said.
-    stack_size: Option<usize>,
+    /// What is asked of them.
+    pub(crate) hooks: Hooks,
     segments: Box<[OnceLock<Segment>]>,
     /// How many places of the table were ever used.
     nr_used: AtomicUsize,
     running: Mutex<BTreeMap<u32, JoinHandle<()>>>,
+    /// How many of these there are.
+    nr_running: AtomicUsize,
     vacant: Mutex<Vec<Arc<Worker>>>,
     /// Workers that were spares of some slot and are needed at none.
     pool: Mutex<Vec<WorkerId>>,
@@ -38,13 +41,14 @@ pub(crate) struct Threads {
 
 impl Threads {
     /// No worker yet, of so many at the most.
-    pub(crate) fn new(most: usize, stack_size: Option<usize>) -> Threads {
+    pub(crate) fn new(most: usize, hooks: Hooks) -> Threads {
         Threads {
             most,
-            stack_size,
+            hooks,
             segments: (0..most.div_ceil(SEGMENT)).map(|_| OnceLock::new()).collect(),
             nr_used: AtomicUsize::new(0),
             running: Mutex::default(),
+            nr_running: AtomicUsize::new(0),
             vacant: Mutex::default(),
             pool: Mutex::new(Vec::with_capacity(most)),
         }
@@ -52,15 +56,6 @@ impl Threads {
 
     pub(crate) fn most(&self) -> usize {
         self.most
-    }
-
-    /// How a worker's thread is made.
-    pub(crate) fn builder(&self) -> thread::Builder {
-        let thread = thread::Builder::new();
-        match self.stack_size {
-            Some(size) => thread.stack_size(size),
-            None => thread,
-        }
     }
 
     /// A worker for a thread to come: a vacant one, or `new`. `None` if there are as many as there may be.
@@ -93,6 +88,7 @@ impl Threads {
     /// A worker has a thread.
     pub(crate) fn has_started(&self, id: WorkerId, thread: JoinHandle<()>) {
         lock(&self.running).insert(id.0, thread);
+        self.nr_running.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes as vacant those of `ending` that are over; the others stay in it.
@@ -100,9 +96,15 @@ impl Threads {
         let over: Vec<_> = ending.extract_if(.., |worker| self.is_over(worker.id)).collect();
         for worker in over {
             let thread = lock(&self.running).remove(&worker.id.0);
+            self.nr_running.fetch_sub(thread.iter().len(), Ordering::Relaxed);
             thread.into_iter().for_each(join);
             self.vacate(worker);
         }
+    }
+
+    /// How many threads there are.
+    pub(crate) fn nr_running(&self) -> usize {
+        self.nr_running.load(Ordering::Relaxed)
     }
 
     fn is_over(&self, id: WorkerId) -> bool {

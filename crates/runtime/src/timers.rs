@@ -16,8 +16,9 @@
 
 use crate::errands::Bell;
 use crate::os;
+use crate::paused::here;
 use crate::places::Places;
-use crate::primitives::{Arc, MutexGuard, lock};
+use crate::primitives::{Arc, Mutex, MutexGuard, lock};
 use crate::rubbish::{Rubbish, discard};
 use crate::runtime::{current, is_current};
 use crate::shared::Shared;
@@ -136,13 +137,19 @@ impl Table {
 }
 
 impl Shared {
+    /// Whether anybody waits for a timer.
+    pub(crate) fn has_timers(&self) -> bool {
+        let waits = |table: &Mutex<Table>| lock(table).waiters.len() > 0;
+        self.timers.iter().any(|table| without_preemption(|| waits(table)))
+    }
+
     fn table(&self, cpu: CpuId) -> MutexGuard<'_, Table> {
         lock(&self.timers[cpu.index()])
     }
 
     /// Arms a timer on the CPU of the calling worker, or on the first. If there is no room: what is lacking.
     fn arm(&self, alarm: Alarm, bell: &mut Option<Bell>) -> Result<(CpuId, Token), (CpuId, Lack)> {
-        let cpu = self.here(Worker::cpu).unwrap_or_default();
+        let cpu = self.here(Worker::cpu).or_else(here::cpu).unwrap_or_default();
         let window = alarm.window();
         let token = self.enter_timer(cpu, window, alarm.period, bell)?;
         self.tell(cpu, || What::TimerArmed);
@@ -152,7 +159,7 @@ impl Shared {
         });
         // Who owns the slot may sleep for longer than that, or its timer be set to later.
         let is_first = || self.machine.next_expiry(cpu).is_none_or(|first| window.hard <= first);
-        if looks != Some(true) && is_first() {
+        if looks != Some(true) && self.paused.is_none() && is_first() {
             ring(self, cpu);
         }
         Ok((cpu, token))
@@ -176,6 +183,18 @@ impl Shared {
         table.generation = generation;
         table.waiters.insert(Waiter { generation, timer, due: window.soft, bell: bell.take() });
         Ok(token)
+    }
+
+    /// Arms a timer, for which room is made where it lacks. In foreign code.
+    fn arm_with_room(self: &Arc<Shared>, alarm: Alarm, bell: &mut Option<Bell>) -> (CpuId, Token) {
+        let armed = loop {
+            match without_preemption(|| self.arm(alarm, bell)) {
+                Ok(armed) => break armed,
+                Err(lacking) => self.make_timer_room(alarm.window(), lacking),
+            }
+        };
+        self.serve_late();
+        armed
     }
 
     /// Makes room for a timer. Memory is taken and freed outside of sections.
@@ -240,13 +259,17 @@ impl Armed {
     pub(crate) fn arm(alarm: Alarm, waker: &Waker) -> Armed {
         let host = Host::current();
         let mut bell = Some(host.bell_of(waker));
-        let (cpu, token) = loop {
-            match without_preemption(|| host.shared().arm(alarm, &mut bell)) {
-                Ok(armed) => break armed,
-                Err(lacking) => host.shared().make_timer_room(alarm.window(), lacking),
-            }
-        };
+        let (cpu, token) = host.shared().arm_with_room(alarm, &mut bell);
         Armed { host, cpu, token }
+    }
+
+    /// The timer at another time, with the waker that it has. `None` if it wakes nobody any more: it has
+    /// expired, or it is periodic and its task does something else.
+    pub(crate) fn moved(mut self, alarm: Alarm) -> Option<Armed> {
+        let mut bell = self.leave().and_then(|waiter| waiter.bell);
+        bell.as_ref()?;
+        (self.cpu, self.token) = self.host.shared().arm_with_room(alarm, &mut bell);
+        Some(self)
     }
 
     /// Whether it is one of the calling code's runtime.
@@ -283,12 +306,11 @@ impl Armed {
             known => known.is_some(),
         }
     }
-}
 
-impl Drop for Armed {
-    fn drop(&mut self) {
+    /// Cancels the timer. Whoever waited for it, unless it has expired for the last time.
+    fn leave(&self) -> Option<Waiter> {
         let Armed { host, cpu, token } = self;
-        let waiter = without_preemption(|| {
+        without_preemption(|| {
             let shared = host.shared();
             let mut table = shared.table(*cpu);
             let waiter = table.remove(*token)?;
@@ -298,8 +320,13 @@ impl Drop for Armed {
                 shared.tell(*cpu, || What::TimerCancelled);
             }
             Some(waiter)
-        });
+        })
+    }
+}
+
+impl Drop for Armed {
+    fn drop(&mut self) {
         // With its waker, which is foreign code.
-        drop(waiter);
+        drop(self.leave());
     }
 }

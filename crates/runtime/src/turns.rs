@@ -38,11 +38,12 @@ pub(crate) struct Ticket {
     place: usize,
 }
 
-/// Whose turn it is. `W` is what is known of who waits, `H` of who has it.
-pub(crate) struct Turns<W, H> {
-    word: AtomicU64,
-    queue: Mutex<Queue<W, H>>,
-}
+/// Who has a mutex, and whether others wait for it.
+pub(crate) struct Word(AtomicU64);
+
+/// Those who wait for a mutex, which has one word and one line. `W` is what is known of who waits, `H` of
+/// who has it.
+pub(crate) struct Line<W, H>(Mutex<Queue<W, H>>);
 
 /// Who waits.
 pub(crate) struct Queue<W, H> {
@@ -73,33 +74,51 @@ pub(crate) enum Joined<'a, W, H> {
     Waits(Ticket, MutexGuard<'a, Queue<W, H>>, Taker),
 }
 
-impl<W, H> Turns<W, H> {
-    pub(crate) fn new() -> Turns<W, H> {
-        let (waiters, order) = (Places::default(), List::new());
-        let queue = Queue { came: 0, waiters, order, holder: None };
-        Turns { word: AtomicU64::new(0), queue: Mutex::new(queue) }
+impl Word {
+    /// That of a mutex that nobody has.
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Word {
+        Word(AtomicU64::new(0))
     }
 
-    /// Takes it, if it is free.
+    #[cfg(loom)]
+    pub(crate) fn new() -> Word {
+        Word(AtomicU64::new(0))
+    }
+
+    /// Takes the mutex, if it is free.
     pub(crate) fn take(&self, me: Taker) -> bool {
-        self.word.compare_exchange(0, me.0, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.0.compare_exchange(0, me.0, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Gives it back, if nobody waits.
+    /// Gives the mutex back, if nobody waits.
     pub(crate) fn free(&self, me: Taker) -> bool {
-        self.word.compare_exchange(me.0, 0, Ordering::Release, Ordering::Relaxed).is_ok()
+        self.0.compare_exchange(me.0, 0, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+}
+
+impl<W, H> Line<W, H> {
+    pub(crate) fn new() -> Line<W, H> {
+        let (waiters, order) = (Places::default(), List::new());
+        Line(Mutex::new(Queue { came: 0, waiters, order, holder: None }))
     }
 
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue<W, H>> {
-        lock(&self.queue)
+        lock(&self.0)
     }
 
-    /// Takes it, or waits for it.
-    pub(crate) fn join(&self, me: Taker, prio: Option<RtPrio>, who: W) -> Joined<'_, W, H> {
+    /// Takes the mutex, or waits for it.
+    pub(crate) fn join(
+        &self,
+        word: &Word,
+        me: Taker,
+        prio: Option<RtPrio>,
+        who: W,
+    ) -> Joined<'_, W, H> {
         let mut queue = self.queue();
         let claim = |word| if word == 0 { me.0 } else { word | WAITERS };
         let claimed = |word| Some(claim(word));
-        let word = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, claimed);
+        let word = word.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, claimed);
         let word = word.unwrap_or_else(|_| unreachable!("there is always a next word"));
         if word == 0 {
             return Joined::Taken(who);
@@ -107,29 +126,29 @@ impl<W, H> Turns<W, H> {
         let ticket = queue.enter(me, prio, who);
         Joined::Waits(ticket, queue, Taker(word & !WAITERS))
     }
+}
 
-    /// Gives it to the best of those who wait, in whose name the caller has locked the queue; or to
+impl<W, H> Queue<W, H> {
+    /// Gives the mutex to the best of those who wait, in whose name the caller has locked the queue; or to
     /// nobody, if all have left.
-    pub(crate) fn pass_on(&self, queue: &mut Queue<W, H>) -> Option<(Ticket, W)> {
-        let best = queue.order.first().map(|&(_, ticket)| ticket);
-        let next = best.and_then(|ticket| Some((ticket, queue.remove(ticket)?)));
-        let more = if queue.waiters.len() == 0 { 0 } else { WAITERS };
-        let word = next.as_ref().map_or(0, |(_, next)| next.taker.0 | more);
-        self.word.store(word, Ordering::Release);
+    pub(crate) fn pass_on(&mut self, word: &Word) -> Option<(Ticket, W)> {
+        let best = self.order.first().map(|&(_, ticket)| ticket);
+        let next = best.and_then(|ticket| Some((ticket, self.remove(ticket)?)));
+        let more = if self.waiters.len() == 0 { 0 } else { WAITERS };
+        let taken = next.as_ref().map_or(0, |(_, next)| next.taker.0 | more);
+        word.0.store(taken, Ordering::Release);
         next.map(|(ticket, next)| (ticket, next.who))
     }
 
     /// Waits no longer; what was known of it, unless its turn has come.
-    pub(crate) fn leave(&self, queue: &mut Queue<W, H>, ticket: Ticket) -> Option<W> {
-        let left = queue.remove(ticket)?;
-        if queue.waiters.len() == 0 {
-            self.word.fetch_and(!WAITERS, Ordering::AcqRel);
+    pub(crate) fn leave(&mut self, word: &Word, ticket: Ticket) -> Option<W> {
+        let left = self.remove(ticket)?;
+        if self.waiters.len() == 0 {
+            word.0.fetch_and(!WAITERS, Ordering::AcqRel);
         }
         Some(left.who)
     }
-}
 
-impl<W, H> Queue<W, H> {
     fn enter(&mut self, taker: Taker, prio: Option<RtPrio>, who: W) -> Ticket {
         let ticket = Ticket { nth: self.came, place: self.waiters.next() };
         self.came += 1;
@@ -229,11 +248,11 @@ mod tests {
 
     #[test]
     fn the_best_is_next_and_among_equals_who_came_first() {
-        let turns = Turns::<u8, ()>::new();
-        assert!(turns.take(Taker(1)) && !turns.take(Taker(2)));
+        let (word, line) = (Word::new(), Line::<u8, ()>::new());
+        assert!(word.take(Taker(1)) && !word.take(Taker(2)));
         let mut tickets = Vec::new();
         for (who, prio) in [(10, None), (11, RtPrio::new(5)), (12, RtPrio::new(5)), (13, None)] {
-            match turns.join(Taker(who.into()), prio, who) {
+            match line.join(&word, Taker(who.into()), prio, who) {
                 Joined::Waits(ticket, _, holder) => {
                     assert_eq!(holder, Taker(1));
                     tickets.push(ticket);
@@ -241,21 +260,20 @@ mod tests {
                 Joined::Taken(_) => unreachable!("somebody has it"),
             }
         }
-        let mut queue = turns.queue();
+        let mut queue = line.queue();
         queue.set_prio(tickets[3], RtPrio::new(9));
         assert_eq!(queue.best(), RtPrio::new(9));
-        let next: Vec<_> =
-            std::iter::from_fn(|| turns.pass_on(&mut queue)).map(|next| next.1).collect();
+        let next: Vec<_> = std::iter::from_fn(|| queue.pass_on(&word)).map(|next| next.1).collect();
         assert_eq!(next, [13, 11, 12, 10]);
-        assert!(turns.take(Taker(7)), "nobody waits any more");
+        assert!(word.take(Taker(7)), "nobody waits any more");
     }
 
     /// Beside a list that is sorted anew each time.
     #[test]
     fn the_order_holds_whoever_comes_leaves_or_changes() {
         let mut draws = Pcg32::new(7, 1);
-        let turns = Turns::<u32, ()>::new();
-        assert!(turns.take(Taker(1)));
+        let (word, line) = (Word::new(), Line::<u32, ()>::new());
+        assert!(word.take(Taker(1)));
         let mut model: Vec<(Reverse<Option<RtPrio>>, Ticket)> = Vec::new();
         for who in 0..20_000 {
             let drawn = draws.next_u32();
@@ -263,28 +281,28 @@ mod tests {
             let at = (drawn >> 16) as usize % model.len().max(1);
             match drawn >> 8 & 7 {
                 0..=2 => {
-                    let Joined::Waits(ticket, ..) = turns.join(Taker(2), prio, who) else {
+                    let Joined::Waits(ticket, ..) = line.join(&word, Taker(2), prio, who) else {
                         unreachable!("somebody has it");
                     };
                     model.push((Reverse(prio), ticket));
                 }
                 3 | 4 if at < model.len() => {
-                    let mut queue = turns.queue();
+                    let mut queue = line.queue();
                     queue.set_prio(model[at].1, prio);
                     model[at].0 = Reverse(prio);
                 }
                 5 if at < model.len() => {
                     let left = model.swap_remove(at).1;
-                    assert!(turns.leave(&mut turns.queue(), left).is_some());
+                    assert!(line.queue().leave(&word, left).is_some());
                 }
                 6 if !model.is_empty() => {
                     model.sort_unstable();
-                    let next = turns.pass_on(&mut turns.queue()).map(|(ticket, _)| ticket);
+                    let next = line.queue().pass_on(&word).map(|(ticket, _)| ticket);
                     assert_eq!(next, Some(model.remove(0).1));
                 }
                 _ => {}
             }
-            let queue = turns.queue();
+            let queue = line.queue();
             assert_eq!(queue.best(), model.iter().min().and_then(|first| first.0.0));
             assert_eq!((queue.iter().count(), queue.is_empty()), (model.len(), model.is_empty()));
             assert!(queue.order.len() <= 2 * model.len() + 1, "what is left of others goes");
@@ -302,23 +320,25 @@ mod models {
     /// What the mutex guards is added to in two steps without an order of their own, so it is wrong in
     /// the end if two did so at a time, or one did not see what the other had done.
     struct World {
-        turns: Turns<Arc<Notify>, ()>,
+        word: Word,
+        line: Line<Arc<Notify>, ()>,
         value: AtomicU32,
     }
 
     impl World {
         fn new() -> Arc<World> {
-            Arc::new(World { turns: Turns::new(), value: AtomicU32::new(0) })
+            Arc::new(World { word: Word::new(), line: Line::new(), value: AtomicU32::new(0) })
         }
 
         /// Has it once, however long that takes.
         fn once(&self, me: Taker) {
             let bell = Arc::new(Notify::new());
-            if !self.turns.take(me)
-                && let Joined::Waits(ticket, queue, _) = self.turns.join(me, None, bell.clone())
+            if !self.word.take(me)
+                && let Joined::Waits(ticket, queue, _) =
+                    self.line.join(&self.word, me, None, bell.clone())
             {
                 drop(queue);
-                while self.turns.queue().get_mut(ticket).is_some() {
+                while self.line.queue().get_mut(ticket).is_some() {
                     bell.wait();
                 }
             }
@@ -332,8 +352,8 @@ mod models {
         }
 
         fn give_back(&self, me: Taker) {
-            if !self.turns.free(me) {
-                let next = self.turns.pass_on(&mut self.turns.queue());
+            if !self.word.free(me) {
+                let next = self.line.queue().pass_on(&self.word);
                 if let Some((_, bell)) = next {
                     bell.notify();
                 }
@@ -343,9 +363,9 @@ mod models {
         /// Wants it, and leaves if its turn has not come by then.
         fn perhaps(&self, me: Taker) -> u32 {
             let bell = Arc::new(Notify::new());
-            if let Joined::Waits(ticket, queue, _) = self.turns.join(me, None, bell) {
+            if let Joined::Waits(ticket, queue, _) = self.line.join(&self.word, me, None, bell) {
                 drop(queue);
-                if self.turns.leave(&mut self.turns.queue(), ticket).is_some() {
+                if self.line.queue().leave(&self.word, ticket).is_some() {
                     return 0;
                 }
             }
@@ -377,7 +397,7 @@ mod models {
             world.once(Taker(1));
             others.into_iter().for_each(|other| other.join().unwrap());
             assert_eq!(world.value(), 3);
-            assert!(world.turns.take(Taker(9)), "it is free in the end");
+            assert!(world.word.take(Taker(9)), "it is free in the end");
         });
     }
 
@@ -393,7 +413,7 @@ mod models {
             let had = leaves.join().unwrap();
             stays.join().unwrap();
             assert_eq!(world.value(), 2 + had);
-            assert!(world.turns.take(Taker(9)), "it is free in the end");
+            assert!(world.word.take(Taker(9)), "it is free in the end");
         });
     }
 }

@@ -1,18 +1,22 @@
 //! Kernel threads that run tasks: the scheduling loop. What the doorbell does to it: [`stop`]. What the kernel
-//! knows of the thread: [`thread`].
+//! knows of the thread: [`thread`]. How it waits for work: [`idle`].
 //!
 //! A worker owns a slot while it runs tasks ([`crate::handoff`]). Foreign code runs with
 //! `preempt_count` at zero and may be stopped at any instruction; the runtime's own code runs with it
 //! above zero and is never stopped, only told (H3). A task that was stopped keeps its thread: its job is now
 //! to resume that worker, and it is scheduled like any other.
 
+mod idle;
 mod picture;
+mod stall;
+mod steer;
 mod stop;
 mod thread;
 
 use crate::baton::Baton;
 use crate::handoff::{Left, Ring, WorkerId};
 use crate::in_kernel::InKernel;
+use crate::meter::Reading;
 use crate::os;
 use crate::os::thread::Tid;
 use crate::os::timer::{Clock, Timer};
@@ -21,28 +25,23 @@ use crate::primitives::{
 };
 use crate::rubbish::{Rubbish, discard};
 use crate::shared::{KickNow, Shared};
+use crate::slotless::WithoutSlot;
+use crate::stall::PollClock;
+use crate::steering::Steering;
 use crate::task::{Cell, Job, Todo};
 use async_task::Runnable;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::What;
 use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
-use runyard_engine::task::TaskId;
+use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Walk;
 use runyard_smp::machine::TaskOf;
 
-/// How long an idle worker looks before it sleeps. An idle virtual CPU takes 17-30 us to wake, a
-/// looking one next to nothing; this is what a wake-up costs, so looking costs at most twice the
-/// best that could have been done.
-const SPIN: Nanos = Nanos::from_micros(20);
-
-/// How often it looks between two reads of the clock: some 0.3 us.
-const SPINS_PER_READ: u32 = 16;
-
 /// How long a task that was woken or spawned by one in a poll waits for that poll to end, while
 /// another CPU is idle or it should preempt: long beside most polls and what a signal costs (5 us,
 /// at most once in so long), short beside what people notice.
-const POLL_GRACE: Nanos = Nanos::from_micros(200);
+pub(crate) const POLL_GRACE: Nanos = Nanos::from_micros(200);
 
 /// As a moment that is over, a timer that is not set is due to be.
 const UNSET: u64 = 0;
@@ -67,6 +66,17 @@ mod ready {
     pub(super) const REFUSED: u32 = 2;
 }
 
+/// Whether a thread is in a section that blocks ([`thread`]).
+mod section {
+    pub(super) const OUTSIDE: u32 = 0;
+    /// In one that waits: no signal of ours is to interrupt it. Set as the section begins, and by who takes the
+    /// slot from one that had computed.
+    pub(super) const WAITS: u32 = 1;
+    /// In one that computes: it is stopped as in any poll. Set by the thread that finds out, which may be the
+    /// keeper.
+    pub(super) const COMPUTES: u32 = 2;
+}
+
 /// One kernel thread.
 ///
 /// Legend of access: `(c)` constant; `(o)` read and written by this thread only, in its handler too;
@@ -79,6 +89,8 @@ pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     /// (a) Granted by who gives it a slot, or lets it go.
     pub(crate) baton: Baton,
+    /// (a) Where it sleeps, for the thread that gives it a slot.
+    steering: Steering,
     /// (w) Once.
     tid: AtomicI32,
     /// (w) One of [`ready`].
@@ -93,8 +105,11 @@ pub(crate) struct Worker {
     graces: AtomicU32,
     /// (o) What CPU time it had used before that.
     used_before_graces: AtomicU64,
-    /// (o) What CPU time it had used the last time.
+    /// (o) What CPU time it had used the last time, and how often it had waited.
     used: AtomicU64,
+    waits: AtomicU64,
+    /// (a) What CPU time it had used when the engine last asked, as told there.
+    pub(crate) reading: Reading,
     /// (o) Up to which of its CPU time it goes on without a slot.
     goes_on_until: AtomicU64,
     /// (w) Whose poll it is in the middle of: the task's place among the live ones.
@@ -107,28 +122,36 @@ pub(crate) struct Worker {
     in_kernel: InKernel<TaskOf<Job>>,
     /// (a) Whether its slot was taken from it in this poll, as it blocked.
     has_blocked: AtomicBool,
-    /// (o)
+    /// (o) Stopped by who takes the slot.
     pub(super) timer: Timer,
     /// (a) Made and set by who took the slot as well.
     pub(super) cpu_timer: Timer,
-    /// (o) To when `timer` is set, or was.
+    /// (o) To when `timer` is set, or was. Unset by who takes the slot.
     armed: AtomicU64,
     /// (o) Whether it is in a poll.
     in_poll: AtomicBool,
     /// (o) Whether it serves timers, and schedules next.
     serves: AtomicBool,
+    /// (o) Until when it looks for work without letting others run.
+    keeps_cpu_until: AtomicU64,
     /// (o) What that poll left to be looked at soon.
     later: AtomicU32,
     /// (o) Since when those could run whom this worker is waking; 0 for now.
     since: AtomicU64,
+    /// (w) For how long it is in a poll, if somebody asks.
+    pub(crate) clock: PollClock,
     /// (o) How many mutexes this poll took, less those that it gave back.
     guards: AtomicI32,
     /// (w) Whether it waits for the teller, which is no lock.
     unseen: AtomicBool,
-    /// (w) Whether it is in a blocking section, which no signal of ours is to interrupt.
-    deaf: AtomicBool,
-    /// (o) `preempt_count` with which the innermost such section runs; 0 in none.
+    /// (a) Whether it is in a section that blocks: one of [`section`].
+    section: AtomicU32,
+    /// (a) At which of its CPU time that section has computed for so long that it may be interrupted.
+    computes_at: AtomicU64,
+    /// (o) `preempt_count` with which that section runs.
     blocks_at: AtomicU32,
+    /// (a) Written by who takes its slot, while it blocks, and by who gives it one.
+    pub(crate) without_slot: WithoutSlot,
     /// (o) To which signals the thread is deaf when it is in no handler, as far as is known.
     deaf_to: AtomicU64,
     /// (a) To which CPUs the thread is bound for the poll that it is in the middle of, if that task has an
@@ -144,6 +167,7 @@ impl Worker {
             id,
             shared: shared.clone(),
             baton: Baton::new(),
+            steering: Steering::new(),
             tid: AtomicI32::new(0),
             is_ready: AtomicU32::new(ready::NOT_YET),
             retires: AtomicBool::new(false),
@@ -152,6 +176,8 @@ impl Worker {
             graces: AtomicU32::new(0),
             used_before_graces: AtomicU64::new(0),
             used: AtomicU64::new(0),
+            waits: AtomicU64::new(0),
+            reading: Reading::default(),
             goes_on_until: AtomicU64::new(0),
             polling: AtomicU64::new(u64::MAX),
             running: AtomicBool::new(false),
@@ -162,12 +188,16 @@ impl Worker {
             armed: AtomicU64::new(UNSET),
             in_poll: AtomicBool::new(false),
             serves: AtomicBool::new(false),
+            keeps_cpu_until: AtomicU64::new(0),
             later: AtomicU32::new(later::NOTHING),
             since: AtomicU64::new(0),
+            clock: PollClock::default(),
             guards: AtomicI32::new(0),
             unseen: AtomicBool::new(false),
-            deaf: AtomicBool::new(false),
+            section: AtomicU32::new(section::OUTSIDE),
+            computes_at: AtomicU64::new(0),
             blocks_at: AtomicU32::new(0),
+            without_slot: WithoutSlot::new(),
             deaf_to: AtomicU64::new(0),
             bound: Mutex::new(None),
             is_bound: AtomicBool::new(false),
@@ -191,6 +221,8 @@ impl Worker {
     pub(crate) fn prepare(&self, cpu: CpuId) {
         self.slot.store(cpu.0.into(), Ordering::Release);
         self.baton.lay_down();
+        self.reading.begin();
+        self.begin_anew();
         self.retires.store(false, Ordering::SeqCst);
         self.is_ready.store(ready::NOT_YET, Ordering::SeqCst);
     }
@@ -231,6 +263,7 @@ impl Worker {
         self.tid.store(tid.0, Ordering::Release);
         self.shared.pin(self, self.cpu());
         self.deaf_to.store(os::signal::listen_to(self.shared.signal), Ordering::Relaxed);
+        self.note_stack();
         !self.shared.preempts || self.timer.make(Clock::Monotonic, tid, self.shared.signal)
     }
 
@@ -377,6 +410,7 @@ impl Worker {
         self.bind_for(&cell);
         let cpu = self.cpu();
         let slot = self.shared.slot(cpu);
+        self.shared.meters.polls(cpu, self);
         let entered = slot.enter(self.id);
         self.arm(now);
         self.set_preempt_count(0);
@@ -384,7 +418,7 @@ impl Worker {
         let left = if entered && !slot.calls(self.id) {
             self.shared.empty_bin_a_little(cpu);
             self.in_poll.store(true, Ordering::Relaxed);
-            os::local::with_task(&cell, || runnable.run());
+            self.clocked(now, || os::local::with_task(&cell, || runnable.run()));
             self.in_poll.store(false, Ordering::Relaxed);
             if cell.is_done() {
                 cell.note_over();
@@ -530,14 +564,22 @@ impl Worker {
     /// Waits in the runtime's own code, having laid down the baton, until this worker owns a slot, retires,
     /// or the runtime ends.
     fn wait_to_own(&self) {
-        self.baton.wait_until(|| self.owns() || self.shared.is_over() || self.retires());
+        let may_go_on = || self.owns() || self.shared.is_over() || self.retires();
+        self.asleep(|| self.baton.wait_until(may_go_on));
     }
 
     /// The slot was taken from this worker, and its task blocks: it is left here until its thread runs
     /// again, or woken if it does already.
     fn leave_in_kernel(&self, task: TaskOf<Job>) {
+        // A section that gave its slot away has seen to this itself.
+        let is_found_waiting = !self.waits_in_section();
+        if is_found_waiting {
+            self.wait_quietly();
+        }
+        self.lose_slot(task.attr().group);
         match self.in_kernel.leave(task) {
-            None => self.stop_when_it_runs(),
+            None if is_found_waiting => self.stop_when_it_runs(),
+            None => {}
             Some(task) => self.wake_now(task),
         }
     }
@@ -547,10 +589,20 @@ impl Worker {
         self.shared.wake(now, task, now);
     }
 
+    /// Looks at the task that blocks in the kernel on this thread, if there is one.
+    pub(crate) fn look_in_kernel(&self, look: impl FnOnce(&Task<Job>)) {
+        self.in_kernel.look(|task| look(task));
+    }
+
     /// Asks for a slot in the name of this thread, if it waits for one and cannot ask. Calls nothing foreign.
     pub(crate) fn ask_if_it_wants(&self) {
         let task = self.in_kernel.take_if_wanted();
         task.into_iter().for_each(|task| self.wake_now(task));
+    }
+
+    /// Whether somebody has to ask for a slot in the name of this thread.
+    pub(crate) fn wants_slot(&self) -> bool {
+        self.in_kernel.wants_slot()
     }
 
     /// This thread wants a slot, and somebody has to ask for it; or no more. May be called in a signal
@@ -565,9 +617,12 @@ impl Worker {
     fn resume(&self, cell: &Cell, worker: &Worker) {
         let cpu = self.cpu();
         let slot = self.shared.slot(cpu);
+        worker.get_slot_back();
         worker.running.store(true, Ordering::Release);
         worker.move_to(cpu);
         worker.bind_for(cell);
+        self.shared.meters.comes(cpu, worker);
+        self.steer(worker);
         self.baton.lay_down();
         self.shared.keep_spare(cpu, self.id);
         slot.resume(self.id, worker.id);
@@ -583,37 +638,6 @@ impl Worker {
         }
         self.shared.tell(cpu, || What::Idle);
         !self.wait(cpu)
-    }
-
-    /// Waits until somebody asks for this worker, or a timer is due. Whether somebody did.
-    fn wait(&self, cpu: CpuId) -> bool {
-        let slot = self.shared.slot(cpu);
-        let started = os::thread::now();
-        let mut now = started;
-        while now.since(started) <= SPIN {
-            for _ in 0..SPINS_PER_READ {
-                if slot.is_pending() || self.shared.is_over() {
-                    slot.take_pending();
-                    return true;
-                }
-                std::hint::spin_loop();
-            }
-            // Whoever else is on this CPU may be about to give us work.
-            std::thread::yield_now();
-            now = os::thread::now();
-            if self.shared.machine.next_expiry(cpu).is_some_and(|at| at <= now) {
-                return false;
-            }
-        }
-        if let Some(bed) = slot.fall_asleep() {
-            let until = self.shared.machine.next_expiry(cpu);
-            self.arm_for_sleep(until);
-            match until {
-                Some(_) => os::thread::exactly(|| os::futex::wait(&slot.bed, bed, until)),
-                None => os::futex::wait(&slot.bed, bed, None),
-            }
-        }
-        slot.leave(self.id).is_some_and(|asked| asked)
     }
 
     /// Serves the timers of `cpu` whose time has come, all in one visit. Of one that is idle these are all
@@ -698,6 +722,9 @@ impl Worker {
 
 /// Asks the owner of a slot to schedule, unless it is the caller who is going to.
 pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
+    if let Some(paused) = &shared.paused {
+        return paused.kick(cpu);
+    }
     let serves = |own: &Worker| own.serves.load(Ordering::Relaxed) && own.cpu() == cpu;
     if shared.here(serves) == Some(true) {
         return;
@@ -712,6 +739,12 @@ pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
             let tid = shared.worker(owner).map(|worker| worker.tid());
             tid.into_iter().for_each(|tid| os::signal::ring(tid, shared.signal));
         }
-        Ring::Wake => os::futex::wake(&slot.bed),
+        Ring::Wake => {
+            os::futex::wake(&slot.bed);
+            if shared.pins() {
+                // The kernel may not bring it to another CPU.
+                shared.keeper.somebody_runs();
+            }
+        }
     }
 }

@@ -5,9 +5,10 @@
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
 
-use common::{ends, ms, spin, threads, under_a_storm, until, workers};
-use runyard::{JoinError, Runtime, Task, blocking, spawn, spawn_blocking, time};
-use runyard_engine::event::{Event, Left, What};
+use common::{ends, ms, signal_everybody, spin, threads, under_a_storm, until, workers};
+use runyard::{
+    Event, Left, Runtime, Task, TaskHandle, TaskState, What, blocking, spawn, spawn_blocking, time,
+};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -22,9 +23,10 @@ static ALLOCATOR: runyard::Allocator = runyard::Allocator::system();
 
 /// A task that matters more than any fair one, and comes every millisecond until it is aborted: it
 /// stops whatever runs on its CPU.
-fn disturb(runtime: &Runtime) -> Task {
+fn disturb(runtime: &Runtime) -> TaskHandle {
     let disturber = async {
         let mut interval = time::interval(ms(1));
+        interval.set_missed_tick_behavior(time::MissedTickBehavior::Skip);
         loop {
             interval.tick().await;
         }
@@ -126,7 +128,7 @@ fn h05_who_panics_is_stopped_too() {
             })
         });
         for task in panics.collect::<Vec<_>>() {
-            assert!(matches!(task.await, Err(JoinError::Panicked(_))));
+            assert!(task.await.is_err_and(|error| error.is_panic()));
         }
     });
     disturber.abort();
@@ -404,6 +406,40 @@ fn h22_a_bare_system_call_that_blocks_gives_its_cpu_away() {
     assert!(began.elapsed() < ms(5_000), "{:?}", began.elapsed());
 }
 
+/// Nor through the C library, as in a static program: to be interrupted is not to run.
+#[test]
+fn h22_signals_that_mean_nothing_queue_nobody_who_waits_in_a_bare_system_call() {
+    let runtime = Runtime::builder().workers(1).statistics(true).build();
+    let (near, far) = UnixStream::pair().unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let end = over.clone();
+    let reads = async move { rustix::io::read(far, &mut [0]).unwrap() };
+    let computes = async move {
+        while !end.load(Ordering::Relaxed) {
+            spin(ms(1));
+        }
+    };
+    let [reader, _] = runtime.block_on(async {
+        let reader = Task::builder().name("reader").spawn(reads);
+        [reader.task().clone(), spawn(computes).task().clone()]
+    });
+    let state = || {
+        let snapshot = runtime.snapshot();
+        let found = snapshot.tasks.iter().find(|task| task.id == reader.id());
+        found.map(|task| (task.state, task.counts.switches)).expect("it reads")
+    };
+    until(|| state().0 == TaskState::InKernel);
+    let before = state().1;
+    for _ in 0..100 {
+        signal_everybody(nix::sys::signal::Signal::SIGURG);
+        thread::sleep(ms(2));
+    }
+    let after = state().1;
+    over.store(true, Ordering::Relaxed);
+    rustix::io::write(near, &[7]).unwrap();
+    assert!(after - before < 20, "it came to the CPU {before} and then {after} times");
+}
+
 #[test]
 fn h22_a_blocking_section_gives_its_cpu_away_at_once() {
     workers(1).block_on(async {
@@ -416,7 +452,7 @@ fn h22_a_blocking_section_gives_its_cpu_away_at_once() {
         let writer = spawn(async move { near.write(&[7]).unwrap() });
         assert_eq!((reader.await.unwrap(), writer.await.unwrap()), (1, 1));
         let panics = spawn(async { blocking(|| panic!("on purpose")) });
-        assert!(matches!(panics.await, Err::<(), _>(JoinError::Panicked(_))));
+        assert!(panics.await.is_err_and(|error| error.is_panic()));
         spawn(async { spin(ms(3)) }).await.unwrap();
     });
 }

@@ -4,19 +4,17 @@
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
 
-use common::{ends, ms, spin, under_a_storm, until, workers};
-use runyard::sync::{Lock, Mutex, MutexGuard};
+use common::{Flag, cpu_time, ends, ms, spin, under_a_storm, until, workers};
+use runyard::sync::{Lock, LockOwned, Mutex, MutexGuard, OwnedMutexGuard};
 use runyard::{
-    JoinError, JoinHandle, Limit, Runtime, Task, TaskBuilder, spawn, spawn_blocking, time,
-    yield_now,
+    JoinHandle, Limit, Runtime, Task, TaskBuilder, spawn, spawn_blocking, time, yield_now,
 };
-use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -34,6 +32,10 @@ fn what_may_be_sent_and_shared() {
     is_send::<MutexGuard<'_, Cell<u8>>>();
     is_sync::<MutexGuard<'_, u8>>();
     is_send::<Lock<'_, Cell<u8>>>();
+    is_send::<LockOwned<Cell<u8>>>();
+    is_send::<OwnedMutexGuard<Cell<u8>>>();
+    is_sync::<OwnedMutexGuard<u8>>();
+    is_send::<OwnedMutexGuard<[u8]>>();
 
     /// Is ambiguous, and does not compile, if `T` is what it must not be.
     macro_rules! is_not {
@@ -46,8 +48,79 @@ fn what_may_be_sent_and_shared() {
             $(<$of as Ambiguous<_>>::some();)*
         }};
     }
-    is_not!(Send: Mutex<Rc<u8>>, MutexGuard<'static, Rc<u8>>);
-    is_not!(Sync: Mutex<Rc<u8>>, MutexGuard<'static, Cell<u8>>);
+    is_not!(Send: Mutex<Rc<u8>>, MutexGuard<'static, Rc<u8>>, OwnedMutexGuard<Rc<u8>>);
+    is_not!(Send: LockOwned<Rc<u8>>);
+    is_not!(Sync: Mutex<Rc<u8>>, MutexGuard<'static, Cell<u8>>, OwnedMutexGuard<Cell<u8>>);
+}
+
+/// It is wanted by several at once before it has any memory.
+#[test]
+fn a_static_is_wanted_by_many_from_the_first_moment() {
+    static SUMS: [Mutex<u64>; 64] = [const { Mutex::new(0) }; 64];
+    ends(|| {
+        let runtime = workers(2);
+        let tasks = (0..6).map(|_| {
+            runtime.spawn(async {
+                for sum in &SUMS {
+                    let mut guard = sum.lock().await;
+                    let before = *guard;
+                    yield_now().await;
+                    *guard = before + 1;
+                }
+            })
+        });
+        let tasks: Vec<_> = tasks.collect();
+        for sum in SUMS.iter().rev() {
+            *sum.blocking_lock() += 1;
+        }
+        tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+        assert!(SUMS.iter().all(|sum| *sum.try_lock().unwrap() == 7));
+    });
+}
+
+#[test]
+fn a_guard_that_shares_the_mutex_goes_where_it_likes() {
+    ends(|| {
+        let runtime = workers(2);
+        let sized = Arc::new(Mutex::new([1, 2, 3]));
+        let mutex: Arc<Mutex<[u8]>> = sized.clone();
+        let mut guard = runtime.block_on(mutex.clone().lock_owned());
+        assert!(Arc::ptr_eq(OwnedMutexGuard::mutex(&guard), &mutex));
+        assert!(mutex.clone().try_lock_owned().is_err());
+        assert_eq!(format!("{mutex:?} {guard:?}"), "Mutex { data: <locked> } [1, 2, 3]");
+        let waits = runtime.spawn({
+            let mutex = mutex.clone();
+            async move { mutex.lock_owned().await.to_vec() }
+        });
+        // The last that shares it is the guard, or who waits.
+        drop((sized, mutex));
+        runtime.block_on(runtime.spawn(async move { guard[0] = 7 })).unwrap();
+        assert_eq!(runtime.block_on(waits).unwrap(), [7, 2, 3]);
+    });
+}
+
+#[test]
+fn who_gives_up_waiting_to_share_it_keeps_nobody_from_it() {
+    ends(|| {
+        let runtime = workers(1);
+        let mutex = Arc::new(Mutex::from(1));
+        let guard = mutex.clone().blocking_lock_owned();
+        runtime.block_on(async {
+            for _ in 0..3 {
+                let wait = time::timeout(ms(1), mutex.clone().lock_owned()).await;
+                assert!(wait.is_err());
+            }
+        });
+        // One has its turn without knowing, and goes.
+        let mut has_turn = Box::pin(mutex.clone().lock_owned());
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(has_turn.as_mut().poll(&mut cx).is_pending());
+        drop(guard);
+        assert!(mutex.try_lock().is_err());
+        drop(has_turn);
+        assert_eq!(*mutex.try_lock().unwrap(), 1);
+        assert_eq!(Arc::try_unwrap(mutex).unwrap().into_inner(), 1, "nobody shares it any more");
+    });
 }
 
 #[test]
@@ -104,31 +177,6 @@ fn who_is_no_task_locks_it_too() {
         assert_eq!(*runtime.block_on(mutex.lock()), 1);
         assert_eq!(Arc::try_unwrap(mutex).unwrap().into_inner(), 1);
     });
-}
-
-/// A flag that somebody sets and others wait for.
-#[derive(Clone, Default)]
-struct Flag(Arc<AtomicBool>);
-
-impl Flag {
-    fn set(&self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-
-    fn is_set(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
-
-    /// On a thread that is no task.
-    fn wait(&self) {
-        until(|| self.is_set());
-    }
-}
-
-/// CPU time that the calling thread has used.
-fn cpu_time() -> Duration {
-    let spec = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(spec.tv_sec as u64, spec.tv_nsec as u32)
 }
 
 /// Starts a task from outside.
@@ -233,6 +281,37 @@ fn a_priority_goes_along_a_chain_of_mutexes() {
             }
         });
         for task in [high, middle, between, low] {
+            runtime.block_on(task).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_priority_goes_to_a_guard_that_shares_the_mutex() {
+    ends(|| {
+        let (runtime, stop) = (workers(1), Flag::default());
+        let mutex = Arc::new(Mutex::new(0));
+        let holds = Flag::default();
+        let low = rt(&runtime, 1, {
+            let (mutex, has_it) = (mutex.clone(), holds.clone());
+            async move {
+                let mut guard = mutex.lock_owned().await;
+                has_it.set();
+                let from = cpu_time();
+                while cpu_time() - from < ms(30) {}
+                *guard += 1;
+            }
+        });
+        holds.wait();
+        let middle = hog(&runtime, 50, &stop);
+        let high = rt(&runtime, 90, {
+            let (mutex, stop) = (mutex.clone(), stop.clone());
+            async move {
+                assert_eq!(*mutex.lock_owned().await, 1);
+                stop.set();
+            }
+        });
+        for task in [high, middle, low] {
             runtime.block_on(task).unwrap();
         }
     });
@@ -415,7 +494,7 @@ fn a_panic_gives_it_back() {
                 panic!("on purpose, with a lock");
             });
             let error = task.await.map(|(): ()| ()).unwrap_err();
-            assert!(matches!(error, JoinError::Panicked(_)));
+            assert!(error.is_panic());
             assert_eq!(*mutex.lock().await, 7);
         });
     });

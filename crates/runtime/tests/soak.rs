@@ -14,10 +14,9 @@ use common::{cpus_of_two, ms, spin, threads, under_a_storm, until, workers};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use runyard::{
-    Group, JoinError, JoinHandle, Limit, Runtime, Task, TaskBuilder, blocking, spawn, sync, time,
-    yield_now,
+    Group, JoinHandle, Limit, Nice, Policy, RtPrio, Runtime, Task, TaskBuilder, blocking, spawn,
+    sync, time, yield_now,
 };
-use runyard_engine::attr::{Nice, Policy, RtPrio};
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -276,8 +275,8 @@ async fn soak(world: Arc<World>, mut draws: Draws, end: Instant) -> (u64, [u64; 
         let first = going.pop_front().expect("some are going");
         match first.await {
             Ok(()) => ends[0] += 1,
-            Err(JoinError::Panicked(_)) => ends[1] += 1,
-            Err(JoinError::Cancelled) => ends[2] += 1,
+            Err(error) if error.is_panic() => ends[1] += 1,
+            Err(_) => ends[2] += 1,
         }
     }
     (spawned, ends)

@@ -1,12 +1,9 @@
 //! What a task may rely on: it runs, its result comes, its end is seen, and nothing is left.
 
 use runyard::{
-    JoinError, LatencyNice, Policy, Runtime, Slice, Task, spawn, spawn_blocking, time,
-    wake_at_once, yield_now,
+    Event, JoinError, LatencyNice, Nanos, Policy, Runtime, Slice, Task, TaskId, What, spawn,
+    spawn_blocking, time, wake_at_once, yield_now,
 };
-use runyard_engine::event::{Event, What};
-use runyard_engine::task::TaskId;
-use runyard_engine::time::Nanos;
 use rustix::thread::sched_getcpu;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -60,7 +57,7 @@ fn a_panic_is_the_result_and_nobody_elses() {
         let panics = spawn(async { panic!("on purpose") });
         let lives = spawn(async { 7 });
         let error: JoinError = panics.await.map(|(): ()| ()).unwrap_err();
-        assert!(matches!(error, JoinError::Panicked(_)), "{error}");
+        assert!(error.is_panic(), "{error}");
         assert_eq!(lives.await.unwrap(), 7);
     });
 }
@@ -82,7 +79,7 @@ fn an_aborted_task_ends_at_its_next_await_and_drops_what_it_has() {
         });
         yield_now().await;
         task.abort();
-        assert!(matches!(task.await, Err(JoinError::Cancelled)));
+        assert!(task.await.is_err_and(|error| error.is_cancelled()));
     });
     assert_eq!(drops.load(Ordering::SeqCst), 1);
 }
@@ -191,7 +188,7 @@ fn runtimes_wake_and_spawn_into_each_other() {
 struct Deaf;
 
 impl runyard::Observer for Deaf {
-    fn event(&self, _: &runyard_engine::event::Event) {}
+    fn event(&self, _: &runyard::Event) {}
 }
 
 #[test]
@@ -249,7 +246,7 @@ fn a_panic_while_an_aborted_task_is_dropped_is_its_result() {
             time::sleep(Duration::from_millis(1)).await;
         }
         task.abort();
-        assert!(matches!(task.await, Err(JoinError::Panicked(_))));
+        assert!(task.await.is_err_and(|error| error.is_panic()));
     });
 }
 
@@ -448,7 +445,7 @@ fn of_tasks_that_wait_the_sensitive_one_is_first() {
         let spawn = |value| {
             let told = told.clone();
             let task = async move { told.lock().unwrap().push(value) };
-            Task::builder().latency_nice(value).spawn(task)
+            Task::builder().nice(0).latency_nice(value).spawn(task)
         };
         for task in values.map(spawn) {
             task.await.unwrap();

@@ -4,18 +4,16 @@
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
 
-use common::{cpus_of_two, ends, ms, spin, until, workers};
-use runyard::time::{Elapsed, Interval, MissedTicks, interval, sleep, timeout};
-use runyard::{Feature, Features, Observer, Runtime, Task, spawn, yield_now};
-use runyard_engine::event::{Event, What};
-use runyard_engine::task::TaskId;
-use runyard_engine::time::Time;
+use common::{Woken, cpus_of_two, ends, ms, spin, until, workers};
+use runyard::experiments::{Experiments, Feature, Features};
+use runyard::time::{Elapsed, Interval, MissedTickBehavior, interval_at, sleep, timeout};
+use runyard::{Event, Observer, Runtime, Task, TaskId, Time, What, spawn, yield_now};
 use std::collections::BTreeMap;
 use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -108,16 +106,6 @@ fn nothing_comes_early_and_every_timer_expires_or_is_cancelled_once() {
     });
 }
 
-/// Counts how often it is woken.
-#[derive(Default)]
-struct Woken(AtomicUsize);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
 #[test]
 fn who_drops_a_sleep_is_not_woken_by_it() {
     ends(|| {
@@ -128,19 +116,18 @@ fn who_drops_a_sleep_is_not_woken_by_it() {
                 for round in 0..500_u64 {
                     // Some are over when they are dropped, with slack some have not expired by then.
                     let slack = Duration::from_micros(round % 7 * 100);
-                    let before = {
+                    {
                         let mut sleep = pin!(sleep(Duration::from_micros(1_000)).slack(slack));
                         let _ = sleep.as_mut().poll(&mut Context::from_waker(&waker));
                         spin(Duration::from_micros(980 + round % 50));
-                        &woken.0
-                    };
-                    let before = before.load(Ordering::SeqCst);
+                    }
+                    let before = woken.count();
                     sleep(Duration::from_micros(200)).slack(Duration::ZERO).await;
-                    assert_eq!(woken.0.load(Ordering::SeqCst), before, "in round {round}");
+                    assert_eq!(woken.count(), before, "in round {round}");
                 }
-                let in_time = woken.0.load(Ordering::SeqCst);
+                let in_time = woken.count();
                 sleep(ms(5)).await;
-                assert_eq!(woken.0.load(Ordering::SeqCst), in_time);
+                assert_eq!(woken.count(), in_time);
             });
             task.await.unwrap();
         });
@@ -153,7 +140,7 @@ fn a_task_that_is_aborted_in_its_sleep_leaves_no_timer() {
         let (runtime, timers) = Timers::of(1, Features::default());
         runtime.block_on(async {
             let sleeps = spawn(sleep(HOUR));
-            let ticks = spawn(async { interval(HOUR).tick().await });
+            let ticks = spawn(async { skipping(HOUR).tick().await });
             while timers.counts()[0] < 2 {
                 yield_now().await;
                 thread::sleep(ms(1));
@@ -205,16 +192,26 @@ fn a_future_that_is_ready_in_time_is_and_one_that_is_not_is_given_up() {
 
 const PERIOD: Duration = Duration::from_millis(2);
 
-/// Ticks so often, and keeps the CPU for ten periods each seventh time. How many moments passed.
-async fn ticks(mut every: Interval, times: u64) -> u64 {
-    let (made, mut passed) = (Instant::now(), 0);
+/// The first tick comes a period from now, and what is missed is skipped.
+fn skipping(period: Duration) -> Interval {
+    let mut every = interval_at(Instant::now() + period, period);
+    every.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    every
+}
+
+/// Ticks so often, from `first` on, and keeps the CPU for ten periods each seventh time. How many moments
+/// passed.
+async fn ticks(first: Instant, slack: Duration, times: u64) -> u64 {
+    let mut every = interval_at(first, PERIOD).slack(slack);
+    every.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut passed = 0;
     for round in 0..times {
-        let before = made.elapsed();
+        let before = Instant::now();
         let tick = every.tick().await;
-        passed += 1 + tick.overruns;
-        let over = |span: Duration| (span.as_nanos() / PERIOD.as_nanos()) as u64;
-        assert!(passed >= over(before), "{passed} when {before:?} had passed");
-        assert_eq!(tick.overruns, over(tick.late), "what is late by periods has missed them");
+        assert_eq!(tick, first + PERIOD * passed as u32, "each is a multiple of the period");
+        assert!(Instant::now() >= tick, "none comes before its time");
+        passed += 1 + every.overruns();
+        assert!(first + PERIOD * passed as u32 > before, "what is behind is no tick to come");
         if round % 7 == 3 {
             spin(PERIOD * 10);
         }
@@ -228,7 +225,7 @@ fn ticks_and_overruns_are_the_periods_that_passed() {
         for slack in [Duration::ZERO, PERIOD / 2, PERIOD * 3] {
             workers(2).block_on(async {
                 let began = Instant::now();
-                let passed = spawn(ticks(interval(PERIOD).slack(slack), 30)).await.unwrap();
+                let passed = spawn(ticks(began + PERIOD, slack, 30)).await.unwrap();
                 assert!(
                     began.elapsed() >= PERIOD * passed as u32,
                     "none is told of before it comes"
@@ -244,16 +241,16 @@ fn a_burst_catches_up_and_misses_none() {
     ends(|| {
         workers(1).block_on(async {
             let task = spawn(async {
-                let mut every = interval(PERIOD).missed_ticks(MissedTicks::Burst);
+                let mut every = interval_at(Instant::now() + PERIOD, PERIOD);
                 let began = Instant::now();
                 spin(PERIOD * 10);
                 let mut ticks = 0_u32;
                 loop {
                     let tick = every.tick().await;
                     ticks += 1;
-                    assert_eq!(tick.overruns, 0);
+                    assert_eq!(every.overruns(), 0);
                     assert!(began.elapsed() >= PERIOD * ticks);
-                    if tick.late < PERIOD {
+                    if tick.elapsed() < PERIOD {
                         break;
                     }
                 }
@@ -268,13 +265,14 @@ fn a_burst_catches_up_and_misses_none() {
 fn after_a_delay_the_next_is_a_period_away() {
     let task = |tenths: u32| async move {
         let work = PERIOD * tenths / 10;
-        let mut every = interval(PERIOD).missed_ticks(MissedTicks::Delay);
+        let mut every = interval_at(Instant::now() + PERIOD, PERIOD);
+        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for _ in 0..5 {
             spin(work);
             let before = Instant::now();
             let tick = every.tick().await;
-            assert!(tick.late >= work - PERIOD, "{tick:?}");
-            assert!(tick.overruns >= u64::from(tenths / 10 - 1), "{tick:?}");
+            assert!(tick.elapsed() >= work - PERIOD, "{tick:?}");
+            assert!(every.overruns() >= u64::from(tenths / 10 - 1), "{}", every.overruns());
             every.tick().await;
             assert!(before.elapsed() >= PERIOD, "{:?}", before.elapsed());
         }
@@ -292,11 +290,11 @@ fn an_interval_that_nobody_awaits_lets_the_cpu_sleep() {
         let (runtime, timers) = Timers::of(1, Features::default());
         runtime.block_on(async {
             let task = spawn(async {
-                let mut every = interval(PERIOD);
+                let mut every = skipping(PERIOD);
                 every.tick().await;
                 sleep(PERIOD * 20).slack(Duration::ZERO).await;
-                let missed = every.tick().await;
-                assert!(missed.overruns >= 15, "{missed:?}");
+                every.tick().await;
+                assert!(every.overruns() >= 15, "{}", every.overruns());
                 every.tick().await;
             });
             task.await.unwrap();
@@ -329,7 +327,7 @@ fn an_interval_follows_its_task_to_another_cpu() {
         let goes_to = [0, cpus_of_two() - 1, 0];
         let moments = runtime.block_on(async {
             let task = Task::builder().affinity([0]).spawn(async move {
-                let mut every = interval(PERIOD);
+                let mut every = skipping(PERIOD);
                 let mut moments = Vec::new();
                 for cpu in goes_to {
                     Task::current().set_affinity([cpu]);
@@ -364,7 +362,7 @@ fn a_spawned_task_inherits_slack_unless_it_asks() {
         workers(2).block_on(async {
             assert_eq!(spawn(async { mine() }).await.unwrap(), DEFAULT);
             let rt = Task::builder().fifo(3).spawn(async {
-                let below = spawn(async { mine() });
+                let below = Task::builder().nice(0).spawn(async { mine() });
                 (mine(), below.await.unwrap())
             });
             assert_eq!(
@@ -500,7 +498,7 @@ fn a_window_without_an_end_is_served_when_the_cpu_is_awake() {
             window.await.unwrap();
         };
         runtime.block_on(runtime.spawn(before_idle)).unwrap();
-        let tick = runtime.spawn(async { interval(ms(5)).slack(Duration::MAX).tick().await });
+        let tick = runtime.spawn(async { skipping(ms(5)).slack(Duration::MAX).tick().await });
         thread::sleep(ms(30));
         runtime.block_on(runtime.spawn(async {})).unwrap();
         runtime.block_on(tick).unwrap();
@@ -544,7 +542,7 @@ fn a_timer_of_a_more_important_task_stops_who_keeps_the_cpu() {
             let ends = over.clone();
             let hog = spawn(async move { while !ends.load(Ordering::SeqCst) {} });
             let important = Task::builder().fifo(9).spawn(async move {
-                let mut every = interval(PERIOD);
+                let mut every = skipping(PERIOD);
                 for _ in 0..10 {
                     sleep(ms(1)).slack(ms(1)).await;
                     every.tick().await;
@@ -594,7 +592,7 @@ fn a_sleep_wakes_who_polled_it_last() {
             let waker = Waker::from(before.clone());
             assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
             sleep.await;
-            assert_eq!(before.0.load(Ordering::SeqCst), 0);
+            assert_eq!(before.count(), 0);
         };
         let runtime = workers(1);
         runtime.block_on(runtime.spawn(task)).unwrap();
@@ -629,7 +627,7 @@ fn an_interval_that_is_dropped_as_it_expires_adds_up() {
         let (runtime, timers) = Timers::of(1, Features::default());
         for round in 0..400_u64 {
             let made = runtime.spawn(async move {
-                let mut every = interval(PERIOD).slack(Duration::ZERO);
+                let mut every = skipping(PERIOD).slack(Duration::ZERO);
                 assert!(every.poll_tick(&mut Context::from_waker(Waker::noop())).is_pending());
                 (Instant::now(), every)
             });

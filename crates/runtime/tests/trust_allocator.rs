@@ -26,6 +26,7 @@ fn an_allocator_with_a_lock_hangs_nobody() {
         let ticker = runtime.block_on(async {
             let ticks = async {
                 let mut interval = time::interval(Duration::from_micros(170));
+                interval.set_missed_tick_behavior(time::MissedTickBehavior::Skip);
                 loop {
                     interval.tick().await;
                 }
@@ -90,6 +91,7 @@ fn a_timer_calls_no_allocator_in_own_code() {
     calls_no_allocator_in_own_code("a_timer_calls_no_allocator_in_own_code", |runtime| {
         let tick = |nth: u64| async move {
             let mut interval = time::interval(Duration::from_micros(300 + nth));
+            interval.set_missed_tick_behavior(time::MissedTickBehavior::Skip);
             for _ in 0..50 {
                 interval.tick().await;
             }
@@ -99,6 +101,17 @@ fn a_timer_calls_no_allocator_in_own_code() {
             let never = std::future::pending::<()>();
             assert!(time::timeout(Duration::from_micros(100), never).await.is_err());
         };
+        let moves = |nth: u64| async move {
+            let mut sleep = Box::pin(time::sleep(Duration::from_secs(60)));
+            let mut interval = time::interval(Duration::from_secs(60));
+            interval.tick().await;
+            for _ in 0..20 {
+                assert!(time::timeout(Duration::from_micros(nth), &mut sleep).await.is_err());
+                sleep.as_mut().reset(Instant::now() + Duration::from_secs(nth));
+                assert!(time::timeout(Duration::from_micros(nth), interval.tick()).await.is_err());
+                interval.reset();
+            }
+        };
         let slack = |nth: u64| {
             let task = Task::builder().slack(Duration::from_nanos(1 << (nth % 30)));
             task.spawn(async move { time::sleep(Duration::from_micros(nth)).await })
@@ -107,6 +120,7 @@ fn a_timer_calls_no_allocator_in_own_code() {
             let mut all: Vec<_> = (0..20).map(|nth| spawn(tick(nth))).collect();
             all.extend((0..4_000).map(|nth| spawn(sleep(nth))));
             all.extend((0..100).map(slack));
+            all.extend((1..200).map(|nth| spawn(moves(nth + 100))));
             for task in all {
                 task.await.unwrap();
             }

@@ -60,6 +60,8 @@ pub struct GroupTable {
 struct Group {
     /// (s)
     parent: AtomicU32,
+    /// (s) It is being removed, or not there: run queues charge it no more.
+    leaves: AtomicBool,
     /// (s)
     weight: AtomicU32,
     /// (s)
@@ -82,6 +84,7 @@ impl Group {
     fn absent() -> Group {
         Group {
             parent: AtomicU32::new(NOBODY),
+            leaves: AtomicBool::new(true),
             weight: AtomicU32::new(0),
             idle: AtomicBool::new(false),
             latency_nice: AtomicU8::new(0),
@@ -100,6 +103,7 @@ impl Group {
         let latency_nice = spec.latency_nice.get().cast_unsigned();
         self.latency_nice.store(latency_nice, Ordering::Relaxed);
         self.parent.store(spec.parent.0, Ordering::Release);
+        self.leaves.store(false, Ordering::Release);
     }
 }
 
@@ -167,6 +171,17 @@ impl GroupTable {
         self.ids().skip(1).any(|child| self.parent(child) == group)
     }
 
+    /// Announces that a group is removed, before each run queue forgets it. Whoever asks [`GroupTable::is_there`] with
+    /// the lock of a run queue knows this, or that run queue has not forgotten the group yet.
+    pub(crate) fn leave(&self, group: GroupId) {
+        self.group(group).leaves.store(true, Ordering::Release);
+    }
+
+    /// Whether a group is there, and not being removed.
+    pub(crate) fn is_there(&self, group: GroupId) -> bool {
+        !self.group(group).leaves.load(Ordering::Acquire)
+    }
+
     /// Frees the place of a group of which no run queue has a queue.
     pub(crate) fn remove(&self, group: GroupId) {
         let mut free = lock(&self.free);
@@ -175,6 +190,13 @@ impl GroupTable {
         *lock(&self.group(group).past) = Usage::default();
         self.group(group).epoch.store(0, Ordering::Release);
         free.push(group);
+    }
+
+    /// Gives a group another weight, unless it is idle.
+    pub(crate) fn set_weight(&self, group: GroupId, weight: Weight) {
+        if !self.is_idle(group) {
+            self.group(group).weight.store(weight.get(), Ordering::Relaxed);
+        }
     }
 
     /// Gives a group another limit, of which it has the whole budget at once. So many CPUs have a part

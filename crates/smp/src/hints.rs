@@ -106,6 +106,12 @@ impl Snapshot {
         Snapshot { load, pinned, counts: counts(load), masks }
     }
 
+    /// Whether it is certain that the CPU is what it was.
+    #[inline]
+    pub(crate) fn still_holds<P, G: Pools>(&self, rq: &RunQueue<P, G>) -> bool {
+        !self.pinned && rq.still_has(&self.load)
+    }
+
     /// Whether the CPU is online and has no task.
     pub(crate) fn is_idle(&self) -> bool {
         self.masks & 1 == 1

@@ -9,7 +9,8 @@
 use crate::groups::TooManyGroups;
 use crate::host::{Controlled, Effects, kick_if};
 use crate::machine::Machine;
-use runyard_engine::attr::GroupId;
+use crate::sync::lock;
+use runyard_engine::attr::{GroupId, Weight};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::limits::Pools;
 use runyard_engine::limits::{Limit, Usage, UsageOnCpu};
@@ -55,6 +56,20 @@ impl<W: Controlled> Machine<W> {
         }
     }
 
+    /// Gives a group another weight. An idle group keeps that of its kind. Where tasks of the group are queued it
+    /// goes on to count as SCHED_IDLE ([`Groups::counts_as_idle`]) as before, until the last of them has gone.
+    ///
+    /// [`Groups::counts_as_idle`]: runyard_engine::group::Groups::counts_as_idle
+    pub fn set_weight(&self, now: Time, group: GroupId, weight: Weight, fx: &mut impl Effects<W>) {
+        assert_ne!(group, GroupId::ROOT, "the root has no siblings");
+        self.groups.set_weight(group, weight);
+        for cpu in self.config.topology.iter() {
+            let (_, delta) = self.with(cpu, fx, |rq| rq.renew_weight(now, group));
+            kick_if(delta.resched, cpu, fx);
+            self.react(now, cpu, delta, fx);
+        }
+    }
+
     /// Takes the limits of all groups away: the host ends, and nobody is to be waited for.
     pub fn lift_limits(&self, now: Time, fx: &mut impl Effects<W>) {
         for group in self.groups.ids().filter(|&group| self.groups.has_limit(group)) {
@@ -72,6 +87,17 @@ impl<W: Controlled> Machine<W> {
     #[must_use]
     pub fn was_limited(&self, group: GroupId) -> bool {
         self.groups.was_limited(group)
+    }
+
+    /// Charges a group for what its tasks used without being picked, after they had lost `cpu`. Whether it has
+    /// nothing left now. The last of these tasks may have gone to another group meanwhile, and this one be removed: then
+    /// nobody pays.
+    pub fn charge_unpicked(&self, now: Time, cpu: CpuId, group: GroupId, span: Nanos) -> bool {
+        if group == GroupId::ROOT {
+            return false;
+        }
+        let mut queue = lock(&self.cpus[cpu.index()].queue);
+        self.groups.is_there(group) && queue.rq.charge_unpicked(now, group, span)
     }
 
     /// The groups, as run queues see them.
@@ -94,6 +120,7 @@ impl<W: Controlled> Machine<W> {
     pub fn remove_group(&self, now: Time, group: GroupId, fx: &mut impl Effects<W>) {
         assert!(group != GroupId::ROOT && !self.has_children(group), "{group:?} is a leaf");
         self.set_limit(now, group, None, fx);
+        self.groups.leave(group);
         for cpu in self.config.topology.iter() {
             let _ = self.with(cpu, fx, |rq| rq.forget_group(now, group));
         }

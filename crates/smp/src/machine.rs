@@ -21,7 +21,7 @@
 //!
 //! In this file are the locks, and the publishing under them. What the machine does is in files above
 //! it, each with methods of [`Machine`]: `schedule`, `expire`, `select`, `carry`, `change`, `react`, `rt`,
-//! `balance`, `limits`, `hotplug`, `check`.
+//! `balance`, `relieve`, `limits`, `hotplug`, `check`.
 //!
 //! Legend of access: `(l)` under the lock.
 
@@ -35,7 +35,7 @@ use runyard_engine::balance::Domain;
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
-use runyard_engine::run_queue::{Importance, Resched, Room, RunQueue};
+use runyard_engine::run_queue::{Importance, Meter, Resched, Room, RunQueue};
 use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::Time;
 use runyard_engine::topology::Level;
@@ -88,6 +88,16 @@ pub(crate) struct Delta {
     pub(crate) pushable: bool,
     /// Budget was given back for which another CPU waits.
     pub(crate) refilled: bool,
+}
+
+impl Delta {
+    /// Of a CPU that is as important as when it last published, and has nothing to give away.
+    #[inline]
+    fn nothing_new<W>(rq: &Queue<W>, importance: Importance) -> Delta {
+        let (resched, refilled) = (rq.resched(), rq.has_news());
+        let (held_back, lowered, pushable) = (false, false, false);
+        Delta { resched, importance, held_back, lowered, pushable, refilled }
+    }
 }
 
 impl<W: Controlled> Machine<W> {
@@ -144,6 +154,13 @@ impl<W: Controlled> Machine<W> {
             machine.hints.publish_times(cpu, &locked.rq);
         }
         Ok(machine)
+    }
+
+    /// From now on tasks are charged for no more than the CPU time that `meter` knows of.
+    pub fn charge_by(&self, meter: &Arc<dyn Meter>) {
+        for cpu in &self.cpus {
+            lock(&cpu.queue).rq.charge_by(meter.clone());
+        }
     }
 
     /// What the machine was told.
@@ -205,6 +222,7 @@ impl<W: Controlled> Machine<W> {
     }
 
     /// After a change of a run queue: publishes it, unless the host will have that done later.
+    #[inline(always)]
     pub(crate) fn publish_after(
         &self,
         cpu: CpuId,
@@ -213,14 +231,17 @@ impl<W: Controlled> Machine<W> {
     ) -> Delta {
         tell_throttlings(cpu, &mut locked.rq, fx);
         if locked.held_back.is_some() || fx.hold_back(cpu) {
-            self.publish_expiry(cpu, locked);
-            let (resched, importance) = (locked.rq.resched(), locked.rq.load().importance);
-            locked.held_back = locked.held_back.max(Some(importance));
-            let refilled = locked.rq.has_news();
-            let (lowered, pushable) = (false, false);
-            return Delta { resched, importance, held_back: true, lowered, pushable, refilled };
+            return self.hold_back(cpu, locked);
         }
         self.publish(cpu, locked)
+    }
+
+    #[inline(never)]
+    fn hold_back(&self, cpu: CpuId, locked: &mut Locked<W>) -> Delta {
+        self.publish_expiry(cpu, locked);
+        let importance = locked.rq.load().importance;
+        locked.held_back = locked.held_back.max(Some(importance));
+        Delta { held_back: true, ..Delta::nothing_new(&locked.rq, importance) }
     }
 
     /// As [`Machine::with`], for what takes a task out.
@@ -235,8 +256,17 @@ impl<W: Controlled> Machine<W> {
     }
 
     /// Publishes what has changed since this CPU last did.
+    #[inline]
     pub(crate) fn publish(&self, cpu: CpuId, locked: &mut Locked<W>) -> Delta {
         self.publish_expiry(cpu, locked);
+        if locked.held_back.is_none() && locked.published.still_holds(&locked.rq) {
+            return Delta::nothing_new(&locked.rq, locked.published.load.importance);
+        }
+        self.publish_load(cpu, locked)
+    }
+
+    #[inline(never)]
+    fn publish_load(&self, cpu: CpuId, locked: &mut Locked<W>) -> Delta {
         let new = Snapshot::of(&locked.rq);
         let old = std::mem::replace(&mut locked.published, new);
         self.hints.publish(cpu, old, new);
@@ -247,12 +277,9 @@ impl<W: Controlled> Machine<W> {
         // For what it had meanwhile it may have passed over others.
         let highest = locked.held_back.take().max(Some(was.importance));
         Delta {
-            resched: locked.rq.resched(),
-            importance: load.importance,
-            held_back: false,
             lowered: Some(load.importance) < highest,
             pushable: load.pushable.is_some(),
-            refilled: locked.rq.has_news(),
+            ..Delta::nothing_new(&locked.rq, load.importance)
         }
     }
 

@@ -82,7 +82,8 @@ impl<W: Controlled> Machine<W> {
         self.place(now, task, to, fx)
     }
 
-    fn place(&self, now: Time, task: TaskOf<W>, to: CpuId, fx: &mut impl Effects<W>) -> CpuId {
+    fn place(&self, now: Time, mut task: TaskOf<W>, to: CpuId, fx: &mut impl Effects<W>) -> CpuId {
+        task.wakes(now);
         let from = task.cpu();
         self.arrive(now, Moving::new(task, from, to, Enqueue::Woken), fx);
         to
@@ -153,6 +154,12 @@ impl<W: Controlled> Machine<W> {
     pub fn is_wanted(&self, cpu: CpuId) -> bool {
         let seen = self.hints.counts(cpu);
         seen.nr_fair + seen.nr_rt > 1
+    }
+
+    /// Whether a real-time task runs on `cpu`, as far as is known without its lock.
+    #[must_use]
+    pub fn runs_rt(&self, cpu: CpuId) -> bool {
+        matches!(self.hints.cpupri.of(cpu).importance, Importance::Rt(_))
     }
 
     /// An idle CPU that could take somebody from `cpu`, as far as is known without locks.

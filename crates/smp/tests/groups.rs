@@ -5,7 +5,7 @@ use runyard_engine::attr::{Attr, GroupId, Weight};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::limits::Limit;
-use runyard_engine::run_queue::{Prev, Switch};
+use runyard_engine::run_queue::{Meter, Prev, Switch};
 use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::{Change, Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
@@ -15,6 +15,7 @@ use runyard_smp::control::Control;
 use runyard_smp::groups::TooManyGroups;
 use runyard_smp::machine::{Effects, Machine, Work};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Kicks are served by the next turn.
 struct Deaf;
@@ -100,6 +101,58 @@ fn a_group_that_is_added_is_held_to_its_limit() {
     yard.run(100);
 }
 
+/// A CPU that ran until a moment and has stood still since, as its process was stopped.
+#[derive(Debug)]
+struct Stopped {
+    at: Time,
+    asked: AtomicU64,
+}
+
+impl Meter for Stopped {
+    fn used(&self, _: CpuId, now: Time) -> Nanos {
+        let at = now.min(self.at).0;
+        Nanos(at - self.asked.swap(at, Ordering::Relaxed))
+    }
+}
+
+/// Seen failing: the group had used a second.
+#[test]
+fn a_group_does_not_pay_while_its_cpu_stands_still() {
+    let mut yard = Yard::new();
+    let web = yard.machine.add_group(yard.now, group(GroupId::ROOT, Some(50))).unwrap();
+    let meter =
+        Stopped { at: yard.now + Nanos::from_millis(10), asked: AtomicU64::new(yard.now.0) };
+    yard.machine.charge_by(&(Arc::new(meter) as Arc<dyn Meter>));
+    yard.spawn(0, web);
+    yard.run(10);
+    yard.now = yard.now + Nanos::from_millis(1_000);
+    yard.run(0);
+    assert_eq!((yard.used(web), yard.machine.usage(yard.now, web).nr_throttled), (10, 0));
+}
+
+/// What tasks used without being picked counts for the group and for those above it.
+#[test]
+fn a_group_pays_for_what_it_used_without_being_picked() {
+    let mut yard = Yard::new();
+    let web = yard.machine.add_group(yard.now, group(GroupId::ROOT, Some(50))).unwrap();
+    let api = yard.machine.add_group(yard.now, group(web, None)).unwrap();
+    yard.spawn(0, api);
+    yard.run(10);
+    let ms = Nanos::from_millis;
+    assert!(!yard.machine.charge_unpicked(yard.now, CPU, api, ms(20)));
+    assert_eq!(yard.used(web), 30);
+    yard.run(70);
+    assert_eq!(yard.used(web), 50, "what was left of the period's budget");
+    assert!(
+        yard.machine.charge_unpicked(yard.now, CPU, api, ms(70)),
+        "a debt of more than a period"
+    );
+    yard.run(900);
+    yard.machine.check();
+    assert_eq!(yard.used(web), 500, "as much as ten periods have");
+    assert!(!yard.machine.charge_unpicked(yard.now, CPU, GroupId::ROOT, ms(1)), "it has no limit");
+}
+
 #[test]
 fn the_place_of_a_group_that_is_removed_is_used_again() {
     let mut yard = Yard::new();
@@ -121,6 +174,105 @@ fn the_place_of_a_group_that_is_removed_is_used_again() {
     yard.spawn(1, again);
     yard.run(100);
     assert_eq!(yard.used(again), 20);
+}
+
+/// With a limit or without, and what those below used that are gone.
+#[test]
+fn every_group_has_an_account() {
+    let mut yard = Yard::new();
+    let web = yard.machine.add_group(yard.now, group(GroupId::ROOT, None)).unwrap();
+    let api = yard.machine.add_group(yard.now, group(web, None)).unwrap();
+    let [root, task] = [GroupId::ROOT, api].map(|group| yard.spawn(group.0, group));
+    yard.run(100);
+    let millis = |used: Nanos| used.0 / 1_000_000;
+    let used_in =
+        |yard: &Yard, group| millis(yard.machine.used_in(yard.now, group, CPU, &mut Deaf));
+    let used_by =
+        |yard: &Yard, task: &Control| yard.machine.used_by(yard.now, task, &mut Deaf).map(millis);
+    let used = used_by(&yard, &task).unwrap();
+    assert!((40..=60).contains(&used), "{used}");
+    assert!(
+        (99..=100).contains(&(used + used_by(&yard, &root).unwrap())),
+        "the last moment counts"
+    );
+    assert_eq!((used_in(&yard, web), used_in(&yard, api)), (used, used));
+    let elsewhere = Change { group: Some(GroupId::ROOT), ..Change::default() };
+    yard.machine.change(yard.now, &task, elsewhere, &mut Deaf);
+    yard.machine.charge_unpicked(yard.now, CPU, api, Nanos::from_millis(7));
+    yard.run(10);
+    assert_eq!(used_in(&yard, api), used + 7, "what it used after that is not the group's");
+    yard.machine.remove_group(yard.now, api, &mut Deaf);
+    assert_eq!(used_in(&yard, web), used + 7);
+    let again = yard.machine.add_group(yard.now, group(GroupId::ROOT, None)).unwrap();
+    assert_eq!((again, used_in(&yard, again)), (api, 0));
+    assert_eq!(used_in(&yard, web), used + 7);
+    yard.machine.check();
+}
+
+/// A host may know that a task has left a group later than that the group is gone.
+#[test]
+fn a_group_that_is_gone_pays_for_nothing() {
+    let mut yard = Yard::new();
+    let web = yard.machine.add_group(yard.now, group(GroupId::ROOT, Some(50))).unwrap();
+    let api = yard.machine.add_group(yard.now, group(web, None)).unwrap();
+    yard.machine.remove_group(yard.now, api, &mut Deaf);
+    let late = |yard: &Yard| yard.machine.charge_unpicked(yard.now, CPU, api, Nanos(1));
+    assert!(!late(&yard));
+    assert_eq!(yard.machine.used_in(yard.now, web, CPU, &mut Deaf), Nanos::ZERO);
+    let again = yard.machine.add_group(yard.now, group(web, None)).unwrap();
+    assert_eq!(again, api);
+    assert_eq!(yard.machine.used_in(yard.now, again, CPU, &mut Deaf), Nanos::ZERO);
+    yard.run(10);
+    yard.machine.check();
+}
+
+/// One thread charges a group for what was used without being picked, again and again, while another one removes it.
+#[test]
+fn who_charges_a_group_and_who_removes_it_agree() {
+    const CHARGES: u32 = 20_000;
+    let yard = Yard::new();
+    let (machine, now) = (&yard.machine, yard.now);
+    let web = machine.add_group(now, group(GroupId::ROOT, None)).unwrap();
+    let api = machine.add_group(now, group(web, None)).unwrap();
+    machine.remove_group(now, api, &mut Deaf);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..CHARGES {
+                machine.charge_unpicked(now, CPU, api, Nanos(1));
+                machine.used_in(now, web, CPU, &mut Deaf);
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        while !over.load(Ordering::Relaxed) {
+            assert_eq!(machine.add_group(now, group(web, None)), Ok(api));
+            machine.remove_group(now, api, &mut Deaf);
+        }
+    });
+    machine.check();
+}
+
+#[test]
+fn a_group_has_another_weight_at_once() {
+    let mut yard = Yard::new();
+    let [a, b] =
+        [(), ()].map(|()| yard.machine.add_group(yard.now, group(GroupId::ROOT, None)).unwrap());
+    yard.spawn(1, a);
+    yard.spawn(2, b);
+    let share = |yard: &mut Yard| {
+        let used = |yard: &Yard| {
+            [a, b].map(|group| yard.machine.used_in(yard.now, group, CPU, &mut Deaf).0)
+        };
+        let before = used(yard);
+        yard.run(1_000);
+        let after = used(yard);
+        (after[0] - before[0]) * 100 / (after[0] + after[1] - before[0] - before[1])
+    };
+    let even = share(&mut yard);
+    yard.machine.set_weight(yard.now, a, Weight::new(3 * 1_024).unwrap(), &mut Deaf);
+    yard.machine.check();
+    let uneven = share(&mut yard);
+    assert!((48..=52).contains(&even) && (73..=77).contains(&uneven), "{even} {uneven}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![cfg(not(any(loom, shuttle)))]
 
 mod driver;
+mod standing;
 
 use driver::{By, How, World};
 use proptest::prelude::*;

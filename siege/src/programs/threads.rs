@@ -73,7 +73,7 @@ pub async fn panics(mut draws: Draws) {
     };
     all((0..tasks).map(turn).collect::<Vec<_>>()).await;
     let ends = spawn(async { std::panic::panic_any(format!("{ON_PURPOSE}0")) }).await;
-    assert!(matches!(ends, Err::<(), _>(runyard::JoinError::Panicked(_))), "a task that panicked");
+    assert!(ends.is_err_and(|error| error.is_panic()), "a task that panicked");
 }
 
 /// The loader, with its lock.

@@ -1,7 +1,7 @@
 //! The arrows between the crates.
 //!
 //! `engine <- smp <- {sim, runtime}`; `workload` and `report` know the engine at most; `sim` and
-//! `runtime` never know each other. `hosts` plays scenarios on the runtime, `labs` runs experiments
+//! `runtime` never know each other. `macros` writes code for users of `runtime`, and knows nobody. `hosts` plays scenarios on the runtime, `labs` runs experiments
 //! on `sim` and `hosts`. The programs are on top, and nobody depends on a program. A crate that the
 //! table does not name fails: its place is decided before its code is.
 //!
@@ -33,21 +33,23 @@ const SMP: &str = "crates/smp";
 const WORKLOAD: &str = "crates/workload";
 const REPORT: &str = "crates/report";
 const SIM: &str = "crates/sim";
+const MACROS: &str = "crates/macros";
 const RUNTIME: &str = "crates/runtime";
 const HOSTS: &str = "crates/hosts";
 const LABS: &str = "crates/labs";
-const LIBRARIES: &[&str] = &[ENGINE, SMP, WORKLOAD, REPORT, SIM, RUNTIME, HOSTS, LABS];
+const LIBRARIES: &[&str] = &[ENGINE, SMP, WORKLOAD, REPORT, SIM, MACROS, RUNTIME, HOSTS, LABS];
 
 /// Simulator and runtime, which never know each other.
 const APART: &[&str] = &[SIM, RUNTIME];
 
 const PLACES: &[Place] = &[
     Place { folder: ENGINE, layer: 0, uses: &[] },
+    Place { folder: MACROS, layer: 0, uses: &[] },
     Place { folder: SMP, layer: 1, uses: &[ENGINE] },
     Place { folder: WORKLOAD, layer: 1, uses: &[ENGINE] },
     Place { folder: REPORT, layer: 1, uses: &[ENGINE] },
     Place { folder: SIM, layer: 2, uses: &[ENGINE, SMP, WORKLOAD] },
-    Place { folder: RUNTIME, layer: 2, uses: &[ENGINE, SMP] },
+    Place { folder: RUNTIME, layer: 2, uses: &[ENGINE, SMP, MACROS] },
     Place { folder: HOSTS, layer: 3, uses: &[ENGINE, SMP, WORKLOAD, REPORT, RUNTIME] },
     Place { folder: LABS, layer: 4, uses: &[ENGINE, SMP, WORKLOAD, REPORT, SIM, RUNTIME, HOSTS] },
     Place { folder: "crates/cli", layer: PROGRAM, uses: LIBRARIES },

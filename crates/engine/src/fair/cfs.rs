@@ -28,7 +28,7 @@ use crate::time::{Nanos, Time, VTime};
 use std::fmt::Display;
 
 /// A sleep after which the signed difference of two virtual times may have wrapped.
-const LONG_SLEEP: Nanos = Nanos((1 << 63) / 1024);
+pub(crate) const LONG_SLEEP: Nanos = Nanos((1 << 63) / 1024);
 
 /// What the vruntimes of the running entity and of a newcomer say of a preemption
 /// (`wakeup_preempt_entity`).
@@ -110,7 +110,7 @@ impl QueueOrder for Cfs {
         Standing { lag, ran, due: 0 }
     }
 
-    #[inline]
+    #[inline(always)]
     fn charge(&mut self, tree: &mut Tree, member: Member, span: Nanos) {
         let Member { queue, at } = member;
         let entity = tree.entity_mut(at);
@@ -120,7 +120,7 @@ impl QueueOrder for Cfs {
         tree.queue_mut(queue).clock = clock_beside(tree, queue, Some(vruntime));
     }
 
-    #[inline]
+    #[inline(always)]
     fn put_back(&mut self, tree: &mut Tree, now: Now, member: Member) {
         tree.queue_mut(member.queue).curr = None;
         insert(tree, now, member, false);
@@ -138,14 +138,12 @@ impl QueueOrder for Cfs {
     /// (`pick_next_entity`), unless it was passed over for such for too long.
     #[inline]
     fn choose(&mut self, tree: &mut Tree, now: Now, id: QueueId, yielded: Option<Index>) -> Index {
-        let queue = tree.queue(id);
-        let first = queue.waiting.all.first().expect("a queue that is picked from has members");
+        let first = tree.heaps.first(id).expect("a queue that is picked from has members");
         let chosen = match tree.is_above(first, yielded) {
             true => instead_of(tree, now, id, first),
             false => first,
         };
-        let Turns { passed_over, owed } = self.turns[id];
-        if (passed_over, owed, queue.waiting.urgent.first()) == (None, None, None) {
+        if self.is_in_plain_order(tree, id) {
             return chosen;
         }
         self.choose_beside_sensitive(tree, now, (id, chosen), yielded)
@@ -190,7 +188,7 @@ impl QueueOrder for Cfs {
     fn reask(&mut self, tree: &mut Tree, now: Now, at: Index, ask: Ask) {
         let queue = tree.entity(at).parent;
         let waits = tree.waits(at);
-        let was_urgent = waits && tree.heaps.is_urgent(at);
+        let was_urgent = waits && tree.heaps.is_urgent(queue, at);
         if waits {
             tree.remove(queue, at);
         }
@@ -202,8 +200,8 @@ impl QueueOrder for Cfs {
 
     /// Puts the sensitive ones where the offsets of another configuration have them.
     fn renew(&mut self, tree: &mut Tree, now: Now, at: Index) {
-        if tree.heaps.is_urgent(at) {
-            let queue = tree.entity(at).parent;
+        let queue = tree.entity(at).parent;
+        if tree.heaps.is_urgent(queue, at) {
             tree.remove_urgent(queue, at);
             tree.insert_urgent(queue, at, sensitive_key(now, tree.entity(at)));
         }
@@ -220,7 +218,7 @@ impl QueueOrder for Cfs {
         };
         let place = match tree.queue(own).standing.lag {
             Lag::Asleep { lead, since, .. } => vruntime.min(by_time(lead, since)),
-            Lag::New { .. } | Lag::Moving { .. } => vruntime,
+            Lag::New { .. } | Lag::Moving { .. } | Lag::Lent { .. } => vruntime,
         };
         place <= credited(tree, now, parent, idle)
     }
@@ -242,7 +240,7 @@ impl QueueOrder for Cfs {
     }
 
     fn check(&self, tree: &Tree, now: Now, id: QueueId, picture: &dyn Display) {
-        tree.heaps.check(&tree.queue(id).waiting, |at, key, urgent| {
+        tree.heaps.check(id, |at, key, urgent| {
             let entity = tree.entity(at);
             if !urgent {
                 ensure!(picture, key == entity.vruntime, "{at} is in the order of vruntimes");
@@ -251,12 +249,18 @@ impl QueueOrder for Cfs {
             let offset = now.config.latency_offset(entity.latency_nice);
             let place = sensitive_key(now, entity);
             ensure!(picture, offset < 0 && key == place, "{at} is in the order of sensitive ones");
-            ensure!(picture, tree.heaps.waits_with_all(at), "{at} is in both heaps");
+            ensure!(picture, tree.heaps.waits_with_all(id, at), "{at} is in both heaps");
         });
     }
 }
 
 impl Cfs {
+    /// Whether the members of a queue go by their vruntimes alone: none of them is sensitive, or owed a turn.
+    pub(crate) fn is_in_plain_order(&self, tree: &Tree, id: QueueId) -> bool {
+        let Turns { passed_over, owed } = self.turns[id];
+        (passed_over, owed, tree.heaps.first_urgent(id)) == (None, None, None)
+    }
+
     /// The first of a queue without the sensitive ones, or one of those that goes before it, if the first
     /// was not passed over for such for too long.
     #[inline(never)]
@@ -270,9 +274,9 @@ impl Cfs {
         let since = self.turns[id].passed_over;
         let overdue = since.is_some_and(|since| now.clock.since(since) >= now.config.latency);
         let goes_first = |at: &Index| !overdue && goes_before(tree, now, (*at, chosen), yielded);
-        let sensitive = tree.queue(id).waiting.urgent.first().filter(goes_first);
+        let sensitive = tree.heaps.first_urgent(id).filter(goes_first);
         // One that is both sensitive and first takes nothing from others, and ends nothing.
-        let is_sensitive = tree.heaps.is_urgent(chosen);
+        let is_sensitive = tree.heaps.is_urgent(id, chosen);
         let turns = &mut self.turns[id];
         // Until it has had its turn: a sliver now and then, where none of them waits, is none.
         turns.passed_over = match sensitive {
@@ -296,11 +300,11 @@ impl Cfs {
     #[inline(never)]
     fn is_too_far_ahead(&self, tree: &Tree, now: Now, member: Member, slice: u64) -> bool {
         let Member { queue: id, at } = member;
-        let (entity, queue) = (tree.entity(at), tree.queue(id));
-        let Some(first) = queue.waiting.all.first() else { return false };
+        let entity = tree.entity(at);
+        let Some(first) = tree.heaps.first(id) else { return false };
         // One that came while nobody was to preempt it.
         let owed = self.turns[id].owed == Some(at);
-        let refused = queue.waiting.urgent.first().filter(|_| owed);
+        let refused = tree.heaps.first_urgent(id).filter(|_| owed);
         if refused.is_some_and(|sensitive| goes_before(tree, now, (sensitive, at), None)) {
             return true;
         }
@@ -350,7 +354,8 @@ fn place(tree: &Tree, now: Now, member: Member, lag: &Lag) -> VTime {
             let debit = entity.virtual_span(slice(tree, now, member, Counted::Coming));
             clock.after(debit.min(most_debit(now, entity)))
         }
-        Lag::Moving { lead } => clock.after(lead.cast_unsigned()),
+        Lag::Lent { vruntime, queue, .. } if queue == tree.name(id) => vruntime,
+        Lag::Moving { lead } | Lag::Lent { lead, .. } => clock.after(lead.cast_unsigned()),
         Lag::Asleep { vruntime, queue, lead, since } => {
             let floor = clock.before(credit(now, entity.idle));
             let slept = now.clock.since(since);
@@ -379,7 +384,7 @@ fn most_debit(now: Now, entity: &Entity) -> u64 {
 }
 
 /// Where an entity that slept long starts on the clock of a queue.
-fn credited(tree: &Tree, now: Now, id: QueueId, idle: bool) -> VTime {
+pub(crate) fn credited(tree: &Tree, now: Now, id: QueueId, idle: bool) -> VTime {
     tree.queue(id).clock.before(credit(now, idle))
 }
 
@@ -399,7 +404,7 @@ fn advance_clock(tree: &mut Tree, id: QueueId) {
 #[inline]
 fn clock_beside(tree: &Tree, id: QueueId, curr: Option<VTime>) -> VTime {
     let queue = tree.queue(id);
-    let first = queue.waiting.all.first().map(|at| tree.heaps.key(at));
+    let first = tree.heaps.least(id);
     let least = match (first, curr) {
         (Some(a), Some(b)) => a.min(b),
         (Some(one), None) | (None, Some(one)) => one,
@@ -422,7 +427,7 @@ fn goes_before(
 /// The second of the queue, if it is not unfair to the first, which yielded.
 #[inline(never)]
 fn instead_of(tree: &Tree, now: Now, id: QueueId, first: Index) -> Index {
-    let Some(second) = tree.heaps.second(&tree.queue(id).waiting) else { return first };
+    let Some(second) = tree.heaps.second(id) else { return first };
     let unfair = margin(now, tree.entity(second), tree.entity(first)) == Margin::Preempts;
     if unfair { first } else { second }
 }
@@ -489,6 +494,11 @@ fn slice(tree: &Tree, now: Now, member: Member, counted: Counted) -> u64 {
         (id, at, queued) = (tree.entity(above).parent, above, tree.is_attached(above));
     }
     slice.max(least)
+}
+
+/// How long an entity may run in its turn that a queue has.
+pub(crate) fn slice_of_queued(tree: &Tree, now: Now, member: Member) -> u64 {
+    slice(tree, now, member, Counted::Queued)
 }
 
 fn wakeup_granularity(now: Now, entity: &Entity) -> u64 {
@@ -590,7 +600,7 @@ mod tests {
             }
         }
         fair.charge(0, Nanos::from_millis(4));
-        let first = fair.root().waiting.all.first().unwrap();
+        let first = fair.tree.heaps.first(QueueId::ROOT).unwrap();
         let vruntime = fair.tree.entity(first).vruntime.after(ahead.cast_unsigned());
         fair.tree.entity_mut(0).vruntime = vruntime;
         fair.turn_is_over(now, 0)

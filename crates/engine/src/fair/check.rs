@@ -4,7 +4,7 @@ use crate::ensure::ensure;
 use crate::fair::entity::{Now, QueueId};
 use crate::fair::order::QueueOrder;
 use crate::fair::tree::Counts;
-use crate::fair::{Fair, Order};
+use crate::fair::{Company, Fair, Order};
 use crate::store::heap::Index;
 use std::fmt::Display;
 
@@ -34,8 +34,13 @@ impl Fair {
         let mut idle_load = 0;
         let root = self.root();
         root.curr.into_iter().for_each(|at| idle_load += self.tree.idle_weight(at));
-        for at in self.tree.heaps.iter(&root.waiting) {
+        for at in self.tree.heaps.iter(QueueId::ROOT) {
             idle_load += self.tree.idle_weight(at);
+        }
+        if let Some(Company { stand_in, nr }) = self.company()
+            && self.tree.entity(stand_in).parent == QueueId::ROOT
+        {
+            idle_load += u64::from(nr) * self.tree.idle_weight(stand_in);
         }
         ensure!(picture, idle_load == self.idle_load, "the idle class weighs {idle_load}");
     }
@@ -43,12 +48,18 @@ impl Fair {
     fn check_lists(&self, picture: &dyn Display) {
         let competing = || self.lists.links.iter(self.lists.competing);
         let aside = || self.lists.links.iter(self.lists.set_aside);
-        let (listed, tasks) = (competing().count(), self.root().nr_tasks as usize);
+        let lent = self
+            .company()
+            .filter(|it| !self.is_below_throttled(self.tree.entity(it.stand_in).parent));
+        let lent = lent.map_or(0, |it| it.nr as usize);
+        let (listed, tasks) = (competing().count() + lent, self.root().nr_tasks as usize);
         ensure!(picture, listed == tasks, "{listed} fair tasks are {tasks}");
         let is_set_aside = |at: Index| self.is_below_throttled(self.tree.entity(at).parent);
         let apart = competing().all(|at| !is_set_aside(at)) && aside().all(is_set_aside);
         ensure!(picture, apart, "who is below a throttled group is listed apart");
         let idle = competing().filter(|&at| self.is_idle_class(at)).count();
+        let lent_idle = |it: &Company| self.is_idle_class(it.stand_in);
+        let idle = idle + if self.company().as_ref().is_some_and(lent_idle) { lent } else { 0 };
         let counted = self.root().nr_idle_tasks as usize;
         ensure!(picture, idle == counted, "{idle} fair tasks of the idle class are {counted}");
     }
@@ -71,7 +82,10 @@ impl Fair {
             tasks.nr_idle += below.nr_idle;
         };
         queue.curr.into_iter().for_each(&mut count);
-        self.tree.heaps.iter(&queue.waiting).for_each(&mut count);
+        self.tree.heaps.iter(id).for_each(&mut count);
+        let lent = self.company().filter(|it| queue.curr == Some(it.stand_in));
+        let lent = lent.map_or(0..0, |it| 0..it.nr);
+        lent.for_each(|_| queue.curr.into_iter().for_each(&mut count));
         let counted = (nr, load, tasks.nr, tasks.nr_idle);
         let kept = (queue.nr, queue.load, queue.nr_tasks, queue.nr_idle_tasks);
         ensure!(picture, counted == kept, "queue {id:?} counts {kept:?}, has {counted:?}");

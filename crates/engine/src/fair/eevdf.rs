@@ -256,7 +256,7 @@ impl QueueOrder for Eevdf {
     /// Whether it owes nothing, so that its queue can be forgotten.
     fn is_at_rest(&self, tree: &Tree, now: Now, at: Index) -> bool {
         match tree.queue(tree.entity(at).own).standing.lag {
-            Lag::New { .. } | Lag::Moving { .. } => true,
+            Lag::New { .. } | Lag::Moving { .. } | Lag::Lent { .. } => true,
             Lag::Asleep { lead, since, .. } => worked_off(lead, now.clock.since(since).0) <= 0,
         }
     }
@@ -274,12 +274,12 @@ impl QueueOrder for Eevdf {
             longest = longest.max(self.turns[at as usize].slice);
         };
         queue.curr.into_iter().for_each(&mut count);
-        tree.heaps.check(&queue.waiting, |at, key, urgent| {
+        tree.heaps.check(id, |at, key, urgent| {
             count(at);
             let turn = self.turns[at as usize];
             let place = if urgent { turn.deadline } else { tree.entity(at).vruntime };
             ensure!(picture, key == place, "{at} is in the order of deadlines or vruntimes");
-            let also_waits = tree.heaps.waits_with_all(at);
+            let also_waits = tree.heaps.waits_with_all(id, at);
             ensure!(picture, !urgent || !also_waits, "{at} is in one heap");
         });
         let kept = average.ahead;
@@ -341,7 +341,7 @@ impl Eevdf {
         let (clock, load) = (queue.clock, i128::from(queue.load));
         let lead = match standing.lag {
             Lag::New { .. } => 0,
-            Lag::Moving { lead } => lead,
+            Lag::Moving { lead } | Lag::Lent { lead, .. } => lead,
             Lag::Asleep { lead, since, .. } => worked_off(lead, now.clock.since(since).0),
         };
         let lead = virtual_lead(&entity, lead);
@@ -357,7 +357,9 @@ impl Eevdf {
             // (`PLACE_DEADLINE_INITIAL`).
             Lag::New { .. } => slice / 2,
             // What it asked for before it left is due when it was (`PLACE_REL_DEADLINE`).
-            Lag::Moving { .. } => standing.due.clamp(0, slice.cast_signed()).cast_unsigned(),
+            Lag::Moving { .. } | Lag::Lent { .. } => {
+                standing.due.clamp(0, slice.cast_signed()).cast_unsigned()
+            }
             Lag::Asleep { .. } => slice,
         };
         (vruntime, vruntime.after(due))
@@ -404,12 +406,12 @@ impl Eevdf {
         let is_due = |tree: &Tree, at: &Index| {
             average.is_eligible(tree.queue(id), tree.entity(*at).vruntime)
         };
-        while let Some(at) = tree.queue(id).waiting.all.first().filter(|at| is_due(tree, at)) {
+        while let Some(at) = tree.heaps.first(id).filter(|at| is_due(tree, at)) {
             self.remove(tree, Member { queue: id, at });
             tree.insert_urgent(id, at, self.turns[at as usize].deadline);
         }
         loop {
-            let at = tree.queue(id).waiting.urgent.first()?;
+            let at = tree.heaps.first_urgent(id)?;
             if is_due(tree, &at) {
                 return Some(at);
             }

@@ -145,13 +145,21 @@ impl Entity {
     /// By how much its vruntime grows while it runs for `span`.
     #[inline]
     pub(crate) fn virtual_span(&self, span: u64) -> u64 {
-        const UNIT: u32 = Weight::NICE_0.get();
-        if self.weight == UNIT {
-            span
-        } else {
-            span.saturating_mul(u64::from(UNIT)) / u64::from(self.weight)
-        }
+        virtual_span(self.weight, span)
     }
+
+    /// How long it runs until its vruntime has grown by `span`.
+    pub(crate) fn real_span(&self, span: u64) -> u64 {
+        let real = u128::from(span) * u128::from(self.weight) / u128::from(Weight::NICE_0.get());
+        real.try_into().unwrap_or(u64::MAX)
+    }
+}
+
+/// By how much the vruntime of an entity of this weight grows while it runs for `span`.
+#[inline]
+pub(crate) fn virtual_span(weight: u32, span: u64) -> u64 {
+    const UNIT: u32 = Weight::NICE_0.get();
+    if weight == UNIT { span } else { span.saturating_mul(u64::from(UNIT)) / u64::from(weight) }
 }
 
 /// Where an entity stands while it is in no queue.
@@ -164,6 +172,9 @@ pub(crate) enum Lag {
     /// It is on its way to another queue, so far ahead of the clock of the one it left: in CFS in
     /// virtual time, in EEVDF in CPU time that it owes, whatever its weight will be.
     Moving { lead: i64 },
+    /// It is with the host, in the company of the one that runs in that queue: it will be back there in an
+    /// instant. The lead is that of [`Lag::Moving`].
+    Lent { vruntime: VTime, queue: QueueName, lead: i64 },
 }
 
 /// What an entity takes along from one queue to the next.
@@ -187,6 +198,7 @@ impl Standing {
         let lag = match self.lag {
             Lag::Asleep { lead, .. } => Lag::Moving { lead: lead.max(0) },
             Lag::New { .. } => Lag::New { lead: 0 },
+            Lag::Lent { lead, .. } => Lag::Moving { lead },
             lag @ Lag::Moving { .. } => lag,
         };
         Standing { lag, ..self }

@@ -1,119 +1,300 @@
 //! The entities that wait in fair queues: the two heaps with which both orders keep theirs.
 //!
-//! All queues of a CPU share the nodes, so whatever queue an entity joins, its nodes are there.
+//! The root's queue, which most switches are about, has an array for each heap. The queues of groups
+//! share their nodes, so whatever group an entity joins, its nodes are there.
 
+use crate::fair::entity::QueueId;
+use crate::store::array_heap::{ArrayHeap, Place, Precede};
 use crate::store::heap::{Forest, Heap, Index};
+use crate::store::move_into;
 use crate::time::VTime;
+use std::cmp::Ordering;
 
 /// The key of a heap, a virtual time; of equals the one that came first is first.
-type Key = (VTime, u64);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Key {
+    at: VTime,
+    arrival: u64,
+}
 
-/// The heaps of one queue.
+impl Key {
+    /// How far it is behind another, in one word. As a virtual time may wrap, so may this.
+    #[inline]
+    fn behind(self, other: Key) -> i128 {
+        let word = |key: Key| u128::from(key.at.0) << 64 | u128::from(key.arrival);
+        word(self).wrapping_sub(word(other)).cast_signed()
+    }
+}
+
+impl Precede for Key {
+    #[inline]
+    fn precedes(self, other: Key) -> bool {
+        self.behind(other) < 0
+    }
+}
+
+impl PartialOrd for Key {
+    #[inline]
+    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    #[inline]
+    fn cmp(&self, other: &Key) -> Ordering {
+        self.behind(*other).cmp(&0)
+    }
+}
+
+/// Those that wait in the root's queue, in one order.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+struct RootHeap {
+    heap: ArrayHeap<Key>,
+    /// Where an entity is, by its index.
+    places: Vec<Place>,
+}
+
+/// In [`RootHeap::places`]: it is not in the heap.
+const NOWHERE: Place = Place::MAX;
+
+impl RootHeap {
+    fn contains(&self, at: Index) -> bool {
+        self.places[at as usize] != NOWHERE
+    }
+
+    fn after(&self, at: Index) -> Option<Index> {
+        self.heap.get(self.places[at as usize] as usize + 1).map(|(_, at)| at)
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, at: Index, key: Key) {
+        assert!(!self.contains(at), "entity {at} waits nowhere else");
+        self.heap.insert(key, at, |at, place| self.places[at as usize] = place);
+    }
+
+    #[inline(always)]
+    fn remove(&mut self, at: Index) {
+        let place = std::mem::replace(&mut self.places[at as usize], NOWHERE);
+        self.heap.remove(place, |at, place| self.places[at as usize] = place);
+    }
+}
+
+/// Those that wait, in one order: a heap for each queue.
+#[derive(Debug, Default)]
+struct Ordered {
+    root: RootHeap,
+    /// By queue; that of the root is not used.
+    groups: Vec<Heap>,
+    nodes: Forest<Key>,
+}
+
+impl Ordered {
+    fn grow(&mut self, entities: usize, queues: usize) {
+        self.root.heap.grow(entities);
+        self.root.places.resize(entities.max(self.root.places.len()), NOWHERE);
+        self.groups.resize_with(queues.max(self.groups.len()), Heap::default);
+        self.nodes.grow(entities);
+    }
+
+    fn grow_into(&mut self, room: &mut Ordered) {
+        let len = room.root.places.len();
+        self.root.heap.grow_into(&mut room.root.heap);
+        move_into(&mut self.root.places, &mut room.root.places);
+        self.root.places.resize(len.max(self.root.places.len()), NOWHERE);
+        self.nodes.grow_into(&mut room.nodes);
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, id: QueueId, at: Index, key: Key) {
+        match id {
+            QueueId::ROOT => self.root.insert(at, key),
+            _ => self.insert_in_group(id, at, key),
+        }
+    }
+
+    #[inline(never)]
+    fn insert_in_group(&mut self, id: QueueId, at: Index, key: Key) {
+        self.nodes.insert(&mut self.groups[id.index()], at, key);
+    }
+
+    #[inline(always)]
+    fn remove(&mut self, id: QueueId, at: Index) {
+        match id {
+            QueueId::ROOT => self.root.remove(at),
+            _ => self.nodes.remove(&mut self.groups[id.index()], at),
+        }
+    }
+
+    #[inline]
+    fn contains(&self, id: QueueId, at: Index) -> bool {
+        match id {
+            QueueId::ROOT => self.root.contains(at),
+            _ => self.nodes.contains(at),
+        }
+    }
+
+    #[inline]
+    fn first(&self, id: QueueId) -> Option<Index> {
+        match id {
+            QueueId::ROOT => self.root.heap.first().map(|(_, at)| at),
+            _ => self.groups[id.index()].first(),
+        }
+    }
+
+    /// The key of the first.
+    #[inline]
+    fn least(&self, id: QueueId) -> Option<Key> {
+        match id {
+            QueueId::ROOT => self.root.heap.first().map(|(key, _)| key),
+            _ => self.groups[id.index()].first().map(|at| self.nodes.key(at)),
+        }
+    }
+
+    fn second(&self, id: QueueId) -> Option<Index> {
+        match id {
+            QueueId::ROOT => self.root.heap.second().map(|(_, at)| at),
+            _ => self.nodes.second(&self.groups[id.index()]),
+        }
+    }
+
+    fn iter(&self, id: QueueId) -> impl Iterator<Item = Index> {
+        std::iter::successors(self.first(id), move |&at| self.after(id, at))
+    }
+
+    /// The entity after one of a queue, if the first is followed by every other once; in no order of keys.
+    fn after(&self, id: QueueId, at: Index) -> Option<Index> {
+        match id {
+            QueueId::ROOT => self.root.after(at),
+            _ => self.nodes.after(at),
+        }
+    }
+
+    fn check(&self, id: QueueId, mut visit: impl FnMut(Index, VTime)) {
+        let RootHeap { heap, places } = &self.root;
+        if id != QueueId::ROOT {
+            let heap = &self.groups[id.index()];
+            return self.nodes.check(heap, |at| visit(at, self.nodes.key(at).at));
+        }
+        heap.check(|key, at, place| {
+            assert_eq!(places[at as usize], place, "entity {at} knows its place");
+            visit(at, key.at);
+        });
+        let placed = places.iter().filter(|&&place| place != NOWHERE).count();
+        assert_eq!(placed, heap.len(), "who has a place is in the heap");
+    }
+}
+
+/// The heaps of all queues.
+#[derive(Debug, Default)]
+pub(crate) struct Heaps {
     /// By vruntime: all that wait; in EEVDF those that are not eligible, as far as is known.
-    pub(crate) all: Heap,
+    all: Ordered,
     /// Those that may go before the first of the others: in CFS the latency-sensitive ones, which are
     /// among the others as well, by vruntime and offset; in EEVDF, by deadline, those that were
     /// eligible when that was looked at.
-    pub(crate) urgent: Heap,
-}
-
-/// The nodes of the heaps of all queues.
-#[derive(Debug)]
-pub(crate) struct Heaps {
-    all: Forest<Key>,
-    urgent: Forest<Key>,
+    urgent: Ordered,
     /// Orders equal keys by arrival.
     arrivals: u64,
 }
 
 impl Heaps {
-    pub(crate) fn new() -> Heaps {
-        Heaps { all: Forest::new(), urgent: Forest::new(), arrivals: 0 }
+    /// Makes room for the entities `0..entities` and for so many queues. Allocates.
+    pub(crate) fn grow(&mut self, entities: usize, queues: usize) {
+        self.all.grow(entities, queues);
+        self.urgent.grow(entities, queues);
     }
 
-    /// Makes room for the entities `0..len`. Allocates.
-    pub(crate) fn grow(&mut self, len: usize) {
-        self.all.grow(len);
-        self.urgent.grow(len);
-    }
-
-    /// As [`Heaps::grow`], to the room of others, of which the memory is used. Allocates nothing.
+    /// As [`Heaps::grow`], to the room of others for entities, of which the memory is used. Allocates
+    /// nothing.
     pub(crate) fn grow_into(&mut self, room: &mut Heaps) {
         self.all.grow_into(&mut room.all);
         self.urgent.grow_into(&mut room.urgent);
     }
 
-    #[inline]
-    pub(crate) fn insert(&mut self, queue: &mut Waiting, at: Index, key: VTime) {
-        let key = self.keyed(key);
-        self.all.insert(&mut queue.all, at, key);
+    /// An entity waits in a queue from now on, at this vruntime.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, id: QueueId, at: Index, vruntime: VTime) {
+        let key = self.keyed(vruntime);
+        self.all.insert(id, at, key);
     }
 
-    #[inline(never)]
-    pub(crate) fn insert_urgent(&mut self, queue: &mut Waiting, at: Index, key: VTime) {
+    /// An entity stands among the urgent ones of a queue from now on.
+    #[inline(always)]
+    pub(crate) fn insert_urgent(&mut self, id: QueueId, at: Index, key: VTime) {
         let key = self.keyed(key);
-        self.urgent.insert(&mut queue.urgent, at, key);
+        self.urgent.insert(id, at, key);
     }
 
     #[inline]
-    fn keyed(&mut self, key: VTime) -> Key {
+    fn keyed(&mut self, at: VTime) -> Key {
         self.arrivals += 1;
-        (key, self.arrivals)
+        Key { at, arrival: self.arrivals }
     }
 
-    /// Takes an entity from those that wait, whichever heaps it is in.
-    #[inline]
-    pub(crate) fn remove(&mut self, queue: &mut Waiting, at: Index) {
-        if queue.urgent.first().is_some() && self.urgent.contains(at) {
-            self.urgent.remove(&mut queue.urgent, at);
-            if !self.all.contains(at) {
+    /// Takes an entity from those that wait in a queue, whichever heaps it is in.
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, id: QueueId, at: Index) {
+        if self.first_urgent(id).is_some() && self.urgent.contains(id, at) {
+            self.urgent.remove(id, at);
+            if !self.all.contains(id, at) {
                 return;
             }
         }
-        self.all.remove(&mut queue.all, at);
+        self.all.remove(id, at);
     }
 
-    pub(crate) fn remove_urgent(&mut self, queue: &mut Waiting, at: Index) {
-        self.urgent.remove(&mut queue.urgent, at);
+    pub(crate) fn remove_urgent(&mut self, id: QueueId, at: Index) {
+        self.urgent.remove(id, at);
     }
 
-    /// Whether an entity waits in the queue that it is in.
-    pub(crate) fn waits(&self, at: Index) -> bool {
-        self.all.contains(at) || self.urgent.contains(at)
+    /// Whether an entity waits in a queue.
+    pub(crate) fn waits(&self, id: QueueId, at: Index) -> bool {
+        self.all.contains(id, at) || self.urgent.contains(id, at)
     }
 
-    /// Whether an entity is in the heap of all, for checks.
-    pub(crate) fn waits_with_all(&self, at: Index) -> bool {
-        self.all.contains(at)
+    /// Whether an entity is in the heap of all of a queue, for checks.
+    pub(crate) fn waits_with_all(&self, id: QueueId, at: Index) -> bool {
+        self.all.contains(id, at)
     }
 
-    pub(crate) fn is_urgent(&self, at: Index) -> bool {
-        self.urgent.contains(at)
+    pub(crate) fn is_urgent(&self, id: QueueId, at: Index) -> bool {
+        self.urgent.contains(id, at)
     }
 
-    /// The vruntime by which an entity waits that is not only among the urgent ones.
-    pub(crate) fn key(&self, at: Index) -> VTime {
-        self.all.key(at).0
+    /// The first of a queue by vruntime.
+    #[inline]
+    pub(crate) fn first(&self, id: QueueId) -> Option<Index> {
+        self.all.first(id)
+    }
+
+    /// The vruntime of the first.
+    #[inline]
+    pub(crate) fn least(&self, id: QueueId) -> Option<VTime> {
+        self.all.least(id).map(|key| key.at)
+    }
+
+    /// The first of the urgent ones of a queue.
+    #[inline]
+    pub(crate) fn first_urgent(&self, id: QueueId) -> Option<Index> {
+        self.urgent.first(id)
     }
 
     /// The entity that would be first of a queue without the first.
-    pub(crate) fn second(&self, queue: &Waiting) -> Option<Index> {
-        self.all.second(&queue.all)
+    pub(crate) fn second(&self, id: QueueId) -> Option<Index> {
+        self.all.second(id)
     }
 
     /// Each entity that waits in a queue, once, in no order of keys.
-    pub(crate) fn iter(&self, queue: &Waiting) -> impl Iterator<Item = Index> {
-        let all = std::iter::successors(queue.all.first(), |&at| self.all.after(at));
-        let urgent = std::iter::successors(queue.urgent.first(), |&at| self.urgent.after(at));
-        all.chain(urgent.filter(|&at| !self.all.contains(at)))
+    pub(crate) fn iter(&self, id: QueueId) -> impl Iterator<Item = Index> {
+        let urgent = self.urgent.iter(id).filter(move |&at| !self.all.contains(id, at));
+        self.all.iter(id).chain(urgent)
     }
 
     /// Asserts the structure and calls `visit` with each entity of either heap, its key, and whether it
     /// stands among the urgent ones.
-    pub(crate) fn check(&self, queue: &Waiting, mut visit: impl FnMut(Index, VTime, bool)) {
-        self.all.check(&queue.all, |at| visit(at, self.all.key(at).0, false));
-        self.urgent.check(&queue.urgent, |at| visit(at, self.urgent.key(at).0, true));
+    pub(crate) fn check(&self, id: QueueId, mut visit: impl FnMut(Index, VTime, bool)) {
+        self.all.check(id, |at, key| visit(at, key, false));
+        self.urgent.check(id, |at, key| visit(at, key, true));
     }
 }

@@ -27,11 +27,12 @@
 //! Invariants ([`Fair::check`]): counts, loads and heaps equal those counted afresh; a group's
 //! entity is queued exactly while its queue has members, and is not throttled.
 
-mod cfs;
+pub(crate) mod cfs;
 mod check;
 pub(crate) mod eevdf;
 pub(crate) mod entity;
 mod heaps;
+pub(crate) mod lend;
 pub(crate) mod order;
 pub(crate) mod tree;
 
@@ -76,6 +77,16 @@ pub(crate) struct Fair {
     group_queues: Vec<(GroupId, QueueId)>,
     nr_throttled: u32,
     reap_cursor: usize,
+    /// Of the running task, if the first of its queue are with the host ([`lend`]).
+    company: Option<Company>,
+}
+
+/// Who stands for a company, and how large that is as far as the queue was told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Company {
+    /// The running entity. Its own vruntime stands still.
+    pub(crate) stand_in: Index,
+    pub(crate) nr: u32,
 }
 
 /// The queued and running tasks, in the order in which balance looks at them.
@@ -102,7 +113,7 @@ impl Lists {
     /// Puts the tasks of a queue, and of those below it that compete in it, on the list of those that
     /// balance does not see, or on the other. None of them runs.
     fn set_aside(&mut self, tree: &Tree, id: QueueId, aside: bool) {
-        for at in tree.heaps.iter(&tree.queue(id).waiting) {
+        for at in tree.heaps.iter(id) {
             let entity = tree.entity(at);
             if entity.is_task() {
                 self.remove(at, !aside);
@@ -127,6 +138,7 @@ impl Fair {
             group_queues: Vec::new(),
             nr_throttled: 0,
             reap_cursor: 0,
+            company: None,
         };
         fair.grow(0, 0);
         fair
@@ -416,11 +428,26 @@ impl Fair {
     /// Charges the running task and the groups above it.
     #[inline]
     pub(crate) fn charge(&mut self, curr: Index, span: Nanos) {
+        if self.company.is_some() {
+            return self.charge_above(curr, span);
+        }
         by_order!(&mut self.order, order => charge(order, &mut self.tree, curr, span));
     }
 
+    /// As [`Fair::charge`], for a task that stands for others. The clock of its queue waits for them: most are
+    /// not as far as it is.
+    #[cold]
+    fn charge_above(&mut self, curr: Index, span: Nanos) {
+        let entity = self.tree.entity_mut(curr);
+        entity.vruntime = entity.vruntime.after(entity.virtual_span(span.0));
+        entity.ran += span.0;
+        if let Some(above) = self.tree.above(curr) {
+            by_order!(&mut self.order, order => charge(order, &mut self.tree, above, span));
+        }
+    }
+
     /// The running task goes back among those that wait, and so do the groups above it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put_prev(&mut self, now: Now, curr: Index) {
         by_order!(&mut self.order, order => put_prev(order, &mut self.tree, now, curr));
     }
@@ -506,10 +533,14 @@ impl Fair {
 
     /// Refreshes the shares of the groups above the running task.
     pub(crate) fn update_shares(&mut self, now: Now, groups: &impl Groups, curr: Index) {
-        let mut id = self.tree.entity(curr).parent;
-        if id == QueueId::ROOT {
-            return;
+        let id = self.tree.entity(curr).parent;
+        if id != QueueId::ROOT {
+            self.update_shares_from(now, groups, id);
         }
+    }
+
+    /// Refreshes the shares of the group of a queue, and of those above it.
+    pub(crate) fn update_shares_from(&mut self, now: Now, groups: &impl Groups, mut id: QueueId) {
         let top = self.tree.top_of(id);
         let before = self.tree.idle_weight(top);
         while let Some(at) = self.tree.queue(id).entity {
@@ -555,6 +586,7 @@ impl Fair {
 
     /// Whether a task counts as SCHED_IDLE on this CPU, by its policy or by a group that it is below
     /// ([`Groups::counts_as_idle`]).
+    #[inline]
     pub(crate) fn is_idle_class(&self, at: Index) -> bool {
         self.tree.is_idle_class(at)
     }
@@ -567,6 +599,7 @@ impl Fair {
 
 // Each of these is made once for each order, so that neither pays for what the other needs.
 
+#[inline(always)]
 fn charge(order: &mut impl QueueOrder, tree: &mut Tree, curr: Index, span: Nanos) {
     let mut at = curr;
     loop {
@@ -577,6 +610,7 @@ fn charge(order: &mut impl QueueOrder, tree: &mut Tree, curr: Index, span: Nanos
     }
 }
 
+#[inline(always)]
 fn put_prev(order: &mut impl QueueOrder, tree: &mut Tree, now: Now, curr: Index) {
     let mut at = curr;
     loop {

@@ -9,7 +9,7 @@
 use crate::attr::GroupId;
 use crate::cpu::CpuId;
 use crate::fair::entity::{ByQueue, Entity, QueueId, QueueName, Standing};
-use crate::fair::heaps::{Heaps, Waiting};
+use crate::fair::heaps::Heaps;
 use crate::store::heap::Index;
 use crate::store::move_into;
 use crate::time::{Time, VTime};
@@ -26,7 +26,6 @@ pub(crate) struct Queue {
     pub(crate) clock: VTime,
     /// The sum of the members' weights.
     pub(crate) load: u64,
-    pub(crate) waiting: Waiting,
     /// Its member that runs, or is above the task that runs. It is in neither heap.
     pub(crate) curr: Option<Index>,
     /// Members, `curr` included.
@@ -59,7 +58,6 @@ pub(crate) struct Queue {
 impl Queue {
     fn new(group: GroupId, epoch: u32) -> Queue {
         Queue {
-            waiting: Waiting::default(),
             curr: None,
             clock: VTime(0),
             load: 0,
@@ -142,7 +140,7 @@ impl Tree {
             entities: Vec::new(),
             queues: ByQueue::new(Queue::new(GroupId::ROOT, 0)),
             free: Vec::new(),
-            heaps: Heaps::new(),
+            heaps: Heaps::default(),
             epochs: 0,
         }
     }
@@ -150,7 +148,7 @@ impl Tree {
     /// Makes room for the entities `0..len`, and for `groups` queues of groups in all. Allocates.
     pub(crate) fn grow(&mut self, len: usize, groups: usize) {
         self.entities.resize(len.max(self.entities.len()), Entity::NONE);
-        self.heaps.grow(len);
+        self.heaps.grow(len, groups + 1);
         let had = self.queues.len();
         for at in had..groups + 1 {
             self.queues.push(Queue::new(GroupId::ROOT, 0));
@@ -288,7 +286,7 @@ impl Tree {
     }
 
     pub(crate) fn waits(&self, at: Index) -> bool {
-        self.heaps.waits(at)
+        self.heaps.waits(self.entity(at).parent, at)
     }
 
     /// Whether an entity is a member of the queue that it competes in.
@@ -322,22 +320,23 @@ impl Tree {
         queue.load = queue.load - u64::from(old) + u64::from(weight);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, id: QueueId, at: Index, key: VTime) {
-        self.heaps.insert(&mut self.queues[id].waiting, at, key);
+        self.heaps.insert(id, at, key);
     }
 
+    #[inline(always)]
     pub(crate) fn insert_urgent(&mut self, id: QueueId, at: Index, key: VTime) {
-        self.heaps.insert_urgent(&mut self.queues[id].waiting, at, key);
+        self.heaps.insert_urgent(id, at, key);
     }
 
-    #[inline]
+    #[inline(never)]
     pub(crate) fn remove(&mut self, id: QueueId, at: Index) {
-        self.heaps.remove(&mut self.queues[id].waiting, at);
+        self.heaps.remove(id, at);
     }
 
     pub(crate) fn remove_urgent(&mut self, id: QueueId, at: Index) {
-        self.heaps.remove_urgent(&mut self.queues[id].waiting, at);
+        self.heaps.remove_urgent(id, at);
     }
 
     /// What an entity of the root's queue adds to what the idle class weighs there.
@@ -364,9 +363,15 @@ impl Tree {
     }
 
     /// Whether a task counts as SCHED_IDLE on this CPU, by its policy or by a group that it is below.
+    #[inline]
     pub(crate) fn is_idle_class(&self, at: Index) -> bool {
         let Entity { idle, parent, .. } = *self.entity(at);
-        let below = || self.lineage(parent).any(|id| self.queue(id).counts_as_idle);
-        idle || parent != QueueId::ROOT && below()
+        idle || parent != QueueId::ROOT && self.counts_as_idle(parent)
+    }
+
+    /// Whether a queue is that of a group that counts as SCHED_IDLE, or below one.
+    #[inline(never)]
+    fn counts_as_idle(&self, id: QueueId) -> bool {
+        self.lineage(id).any(|id| self.queue(id).counts_as_idle)
     }
 }

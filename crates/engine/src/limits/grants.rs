@@ -142,7 +142,7 @@ impl Limits {
             next: Time::MAX,
             grants_dirty: false,
             throttled: Heap::default(),
-            forest: Forest::new(),
+            forest: Forest::default(),
             arrivals: 0,
             usage: Vec::new(),
             refilled: Vec::new(),
@@ -240,6 +240,11 @@ impl Limits {
             usage.borrowed += unsettled.borrowed;
         }
         usage.filter(|usage| *usage != UsageOnCpu::default())
+    }
+
+    /// A group used so much of its pool without a grant.
+    pub(crate) fn note_unpicked(&mut self, group: GroupId, span: Nanos) {
+        self.usage_mut(group).used += span;
     }
 
     /// What was drawn for a queue and not given back.

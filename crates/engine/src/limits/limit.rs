@@ -17,6 +17,7 @@ pub struct Limit {
 
 /// Why that is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BadLimit {
     /// The period is outside [`Limit::PERIODS`].
     Period,

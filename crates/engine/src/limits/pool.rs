@@ -232,6 +232,16 @@ impl Pool {
         self.who_waits(now, 0)
     }
 
+    /// Takes what the group used without a grant: a debt, if there is not so much left.
+    pub fn charge(&mut self, now: Time, span: Nanos) {
+        self.refill(now);
+        self.active = true;
+        let used = span.0.cast_signed();
+        self.left -= used;
+        self.drawn += used;
+        self.used += i128::from(used);
+    }
+
     /// The CPU does not wait for budget any more.
     pub fn forget(&mut self, cpu: CpuId) {
         self.note_throttled(cpu, false);
@@ -399,6 +409,18 @@ mod tests {
         grant.charge(Nanos(4 * MS));
         let _ = pool.give_back(Time(103 * MS), grant);
         assert_eq!(drain(&mut pool, 103 * MS), 7 * MS);
+        pool.check(Nanos::ZERO);
+    }
+
+    #[test]
+    fn what_is_used_without_a_grant_is_taken_from_what_is_left_or_comes_next() {
+        let mut pool = pool(10, 0);
+        pool.charge(Time(MS), Nanos(4 * MS));
+        assert_eq!(drain(&mut pool, 2 * MS), 6 * MS);
+        pool.charge(Time(3 * MS), Nanos(15 * MS));
+        assert_eq!(drain(&mut pool, 100 * MS), 0);
+        assert_eq!(drain(&mut pool, 200 * MS), 5 * MS);
+        assert_eq!((pool.used(), pool.usage(Time(200 * MS)).nr_periods), (Nanos(30 * MS), 3));
         pool.check(Nanos::ZERO);
     }
 

@@ -26,6 +26,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
         let below = self.curr.is_some_and(|curr| self.is_set_aside(curr));
         ensure!(self, !below || self.resched, "who runs is not below a throttled group");
+        self.check_usage();
         self.timers.check();
     }
 
@@ -60,6 +61,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         // With this a SCHED_RR slice is overrun by a tick at the most.
         let tick = self.tick_at.map(|at| at <= self.clock + self.config.tick);
         ensure!(self, tick == self.curr.map(|_| true), "a busy CPU ticks: {:?}", self.tick_at);
+        let lent = self.fair.company().filter(|it| !self.is_set_aside(it.stand_in));
+        tasks += lent.map_or(0, |it| it.nr);
         let load = self.load();
         ensure!(self, load.nr_running == tasks, "{} tasks are {tasks}", load.nr_running);
     }

@@ -86,14 +86,28 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Lets go of the most important waiting real-time task that may run on `to` and is more
     /// important than `above`, unless it is about to preempt here.
     pub fn take_pullable(&mut self, to: CpuId, above: Option<RtPrio>) -> Option<Box<Task<P>>> {
+        let running = self.curr.and_then(|at| self.task(at).rt_prio());
+        self.take_rt(to, above, |prio| prio <= running)
+    }
+
+    /// As [`RunQueue::take_pullable`], from a CPU that stands still: also one that is about to preempt here.
+    pub fn take_waiting_rt(&mut self, to: CpuId, above: Option<RtPrio>) -> Option<Box<Task<P>>> {
+        self.take_rt(to, above, |_| true)
+    }
+
+    fn take_rt(
+        &mut self,
+        to: CpuId,
+        above: Option<RtPrio>,
+        may_go: impl Fn(Option<RtPrio>) -> bool,
+    ) -> Option<Box<Task<P>>> {
         if self.rt.is_throttled() {
             return None;
         }
-        let running = self.curr.and_then(|at| self.task(at).rt_prio());
-        let at =
-            self.rt.pushable().take_while(|&at| self.task(at).rt_prio() > above).find(|&at| {
-                self.task(at).attr.affinity.contains(to) && self.task(at).rt_prio() <= running
-            })?;
+        let waiting = || self.rt.pushable().map(|at| (at, self.task(at)));
+        let (at, _) = waiting()
+            .take_while(|(_, task)| task.rt_prio() > above)
+            .find(|(_, task)| task.attr.affinity.contains(to) && may_go(task.rt_prio()))?;
         Some(self.let_go(at))
     }
 

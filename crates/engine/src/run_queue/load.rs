@@ -70,7 +70,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let root = self.fair.root();
         let (nr_fair, nr_idle) = (root.nr_tasks, root.nr_idle_tasks);
         let nr_running = if throttled { nr_fair } else { self.rt.nr() + nr_fair };
-        let idle_is_heavy = self.fair.idle_load() > u64::from(nr_idle * Weight::IDLE.get());
+        let idle_is_heavy = self.idle_is_heavy();
         let others = nr_running - nr_idle + u32::from(idle_is_heavy);
         CpuLoad {
             importance,
@@ -82,5 +82,26 @@ impl<P, G: Pools> RunQueue<P, G> {
             pressed: nr_fair > nr_idle && others > 1,
             load: root.load,
         }
+    }
+
+    /// Whether [`RunQueue::load`] is certain to be `last`, as there is nothing real-time, nor was then, and
+    /// as much fair work. That costs less than to look; most switches leave it so.
+    #[inline]
+    #[must_use]
+    pub fn still_has(&self, last: &CpuLoad) -> bool {
+        let was_normal = last.importance == Importance::Normal;
+        let is_normal = self.online && self.rt.is_empty() && !self.rt.is_throttled();
+        let root = self.fair.root();
+        let still = was_normal
+            && is_normal
+            && (root.nr_tasks, root.nr_idle_tasks) == (last.nr_fair, last.nr_idle)
+            && (root.load, self.idle_is_heavy()) == (last.load, last.idle_is_heavy);
+        debug_assert!(!still || self.load() == *last, "the load is what it was");
+        still
+    }
+
+    fn idle_is_heavy(&self) -> bool {
+        let light = u64::from(self.fair.root().nr_idle_tasks * Weight::IDLE.get());
+        self.fair.idle_load() > light
     }
 }

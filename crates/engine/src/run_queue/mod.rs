@@ -9,23 +9,32 @@
 //!
 //! Invariants: [`RunQueue::check`].
 
+mod batch;
 mod change;
+mod charge;
 mod check;
 mod expire;
 mod give;
 mod load;
+mod meter;
 mod room;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod usage;
+mod used;
+mod watch;
 
+pub use batch::{Begun, Bounds, Terms};
 pub use room::Room;
 
 pub use change::Changed;
 pub use expire::Expired;
 pub use give::{FairPull, MAX_LOOKED_AT, NotPulled};
 pub use load::{CpuLoad, Importance};
+pub use meter::Meter;
 
+use crate::account::Counted;
 use crate::attr::{GroupId, Policy};
 use crate::balance::power::Taken;
 use crate::config::Config;
@@ -38,6 +47,8 @@ use crate::features::Feature;
 use crate::limits::Pools;
 use crate::limits::grants::Limits;
 use crate::rt::{Rt, RtTask};
+use crate::run_queue::meter::Metered;
+use crate::run_queue::used::Used;
 use crate::store::heap::Index;
 use crate::store::list::End;
 use crate::store::slots::Slots;
@@ -139,12 +150,18 @@ pub struct RunQueue<P, G> {
     places: Slots<Place<P>>,
     /// The running task. It stays in its class's queue.
     curr: Option<Index>,
-    /// Until when `curr` was charged.
+    /// Until when `curr` was charged, or the task that ran last.
     charged: Time,
+    metered: Metered,
+    used: Used,
     resched: bool,
     /// The CPU that gets the running task at the next switch.
     given: Option<CpuId>,
     taken: TimeTaken,
+    /// CPU time that the tasks used in their lives that ended here.
+    ended: Nanos,
+    /// What else was done here, if that is counted.
+    counted: Option<Box<Counted>>,
     /// Since when the CPU is idle, if it is.
     idle_since: Option<Time>,
     /// How long it is idle at a time: a moving average in which each time has the weight of an eighth.
@@ -179,9 +196,13 @@ impl<P, G: Pools> RunQueue<P, G> {
             places: Slots::new(),
             curr: None,
             charged: Time::ZERO,
+            metered: Metered::default(),
+            used: Used::new(),
             resched: false,
             given: None,
             taken: TimeTaken::default(),
+            ended: Nanos::ZERO,
+            counted: config.accounts.then(Box::default),
             idle_since: Some(Time::ZERO),
             avg_idle: Nanos(2 * config.migration_cost.0),
             tick_at: None,
@@ -202,6 +223,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.rt.grow(len);
         self.fair.grow(len, groups);
         self.limits.grow(self.fair.tree.nr_queues(), self.groups.count());
+        self.used.grow(self.groups.count());
     }
 
     /// The first hard expiry of a timer of this CPU; later than any time if it has none.
@@ -329,6 +351,13 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// # Panics
     /// If `prev` does not fit what runs here.
     pub fn schedule(&mut self, now: Time, prev: Prev<P>) -> Switch<P> {
+        match self.counted.is_some() {
+            true => self.switch_counted(now, prev),
+            false => self.switch(now, prev),
+        }
+    }
+
+    fn switch(&mut self, now: Time, prev: Prev<P>) -> Switch<P> {
         self.advance(now);
         let given = self.given.take();
         let mut yielded = None;
@@ -354,7 +383,11 @@ impl<P, G: Pools> RunQueue<P, G> {
                 self.task_mut(at).payload = Some(payload);
                 Some((self.release(at, true), Released::Blocked))
             }
-            (Prev::Exited, Some(at)) => Some((self.release(at, false), Released::Exited)),
+            (Prev::Exited, Some(at)) => {
+                let task = self.release(at, false);
+                self.ended += task.runtime;
+                Some((task, Released::Exited))
+            }
             (_, curr) => panic!("CPU {} does not run what left it: {curr:?}", self.cpu),
         };
         self.resched = false;
@@ -399,37 +432,6 @@ impl<P, G: Pools> RunQueue<P, G> {
         let curr = self.curr;
         let at = self.tasks().map(|(at, _)| at).find(|at| Some(at.0) != curr)?;
         self.detach(now, at)
-    }
-
-    /// The queue's clock and the account of who runs are as of `now`.
-    fn advance(&mut self, now: Time) {
-        self.clock = self.clock.max(now);
-        let Some(curr) = self.curr else { return };
-        let span = self.clock.since(self.charged);
-        self.charged = self.clock;
-        if span == Nanos::ZERO {
-            return;
-        }
-        let clock = self.clock;
-        let task = self.task_mut(curr);
-        task.runtime += span;
-        task.ran_until = Some(clock);
-        let (rt, turns) = (task.rt_prio().is_some(), task.attr.policy.is_round_robin());
-        if rt && turns {
-            task.rr_used += span;
-        }
-        self.limits.charge(span);
-        if rt {
-            self.taken.by_rt.add(clock, span);
-            self.taken.by_normal.add(clock, span);
-            let throttles = self.rt.charge(span, &self.config);
-            self.resched_if(throttles);
-        } else {
-            if !self.fair.is_idle_class(curr) {
-                self.taken.by_normal.add(clock, span);
-            }
-            self.fair.charge(curr, span);
-        }
     }
 
     fn resched_if(&mut self, due: bool) {
@@ -490,21 +492,24 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// The running task goes back among those who wait, or out if it may not wait here.
     fn put_prev(&mut self, at: Index, payload: P) -> Option<(Box<Task<P>>, Released)> {
+        let cpu = self.cpu;
         let task = self.task_mut(at);
         task.payload = Some(payload);
-        let rt = task.rt_prio().is_some();
-        if !self.online || !self.task(at).attr.affinity.contains(self.cpu) {
+        let (rt, allowed) = (task.rt_prio().is_some(), task.attr.affinity.contains(cpu));
+        if !self.online || !allowed {
             return Some((self.release(at, false), Released::Evicted));
         }
         self.curr = None;
         if rt {
             self.rt.put_prev(self.rt_task(at));
         } else {
-            self.put_prev_fair(at);
+            let (fair, now, _) = self.fair_here();
+            fair.put_prev(now, at);
         }
         None
     }
 
+    #[inline(never)]
     fn put_prev_fair(&mut self, at: Index) {
         let (fair, now, _) = self.fair_here();
         fair.put_prev(now, at);
@@ -527,14 +532,16 @@ impl<P, G: Pools> RunQueue<P, G> {
         };
         self.return_grants();
         self.curr = next;
-        self.charged = self.clock;
         let Some(at) = next else {
             self.tick_at = None;
             self.idle_since = self.idle_since.or(Some(self.clock));
             return None;
         };
+        self.charged = self.clock;
         if let Some(since) = self.idle_since.take() {
-            self.note_idle(self.clock.since(since));
+            let idle = self.clock.since(since);
+            self.note_idle(idle);
+            self.metered.was_idle(idle);
         }
         if self.task(at).rt_prio().is_some() {
             self.rt.set_curr(self.rt_task(at), self.clock, &self.config);
@@ -611,7 +618,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         let Some(at) = parent else { return };
         if self.task(at).queue_group() == child.queue_group() {
             let here = Now { clock: self.clock, config: &self.config };
-            child.standing = self.fair.forked(here, at, now.since(self.charged));
+            let uncharged = self.metered.estimate(now.since(self.charged));
+            child.standing = self.fair.forked(here, at, uncharged);
         }
     }
 

@@ -99,6 +99,26 @@ impl<P, G: Pools> RunQueue<P, G> {
         if self.resched { None } else { Here { now, ..self.here() }.waiting(group, told) }
     }
 
+    /// Charges a group, and those above it, for what its tasks used without being picked: they ran before the host
+    /// could stop them. Whether one of these groups has nothing left now.
+    pub fn charge_unpicked(&mut self, now: Time, group: GroupId, span: Nanos) -> bool {
+        self.used.add_unpicked(group, span);
+        let mut exhausted = false;
+        let mut next = group;
+        while next != GroupId::ROOT {
+            let charged = self.groups.with_pool(next, self.cpu, |pool| {
+                pool.charge(now, span);
+                pool.next_refill(now).is_some()
+            });
+            if let Some(nothing_left) = charged {
+                self.limits.note_unpicked(next, span);
+                exhausted |= nothing_left;
+            }
+            next = self.groups.parent(next);
+        }
+        exhausted
+    }
+
     /// The limit of a group changed: what this CPU had of the old one has lapsed, and nobody is
     /// throttled by it.
     pub fn renew_limit(&mut self, now: Time, group: GroupId) -> Resched {
@@ -120,6 +140,15 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.resched()
     }
 
+    /// The weight of a group changed: its share of this CPU and those of the groups above follow.
+    pub fn renew_weight(&mut self, now: Time, group: GroupId) {
+        self.advance(now);
+        if let Some(id) = self.fair.queue_of(group) {
+            let (fair, now, groups) = self.fair_here();
+            fair.update_shares_from(now, groups, id);
+        }
+    }
+
     /// Forgets a group in which nobody is any more, and none of whose children has a queue here.
     ///
     /// # Panics
@@ -133,6 +162,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.remove_queue(id);
         }
         self.limits.forget(group);
+        self.pass_on_usage(group);
     }
 
     /// Makes the payers of the running task those that it has now.
@@ -143,14 +173,17 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.return_grants();
     }
 
-    /// The groups with limits above a picked task have what it will use, and pay for it. If one has
-    /// nothing left and `waits`, this CPU is noted as one that waits for more.
+    /// The CPU time that follows is the group's of a picked task. The groups with limits above it have what it
+    /// will use, and pay for it. If one has nothing left and `waits`, this CPU is noted as one that waits for more.
     ///
     /// # Errors
     /// The outermost group that has nothing left.
     #[inline]
     pub(super) fn charge_to_groups(&mut self, picked: Index, waits: bool) -> Result<(), Exhausted> {
         let own = self.task(picked).attr.group;
+        if own != self.used.group() {
+            self.settle_usage(own);
+        }
         let limited = own != GroupId::ROOT && self.groups.is_limited(own);
         if limited { self.charge_to_limited(picked, waits) } else { Ok(()) }
     }

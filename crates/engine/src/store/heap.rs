@@ -1,14 +1,13 @@
 //! Many priority queues in one array of nodes: leftist heaps with parent links.
 //!
-//! Each fair queue of a run queue (the root's and every task group's) and each timer queue needs
-//! its minimum, insertion, and removal from the middle, all without allocating: a preempted task
-//! may hold the allocator's lock. One array an element for array-based heaps would have to be
-//! reserved for each group on each CPU; here a node is reserved for each member, whatever queue it
-//! joins. The left-biased rank bounds insertion, removal and pop by O(log n) in the worst case.
+//! The fair queue of every task group on a CPU needs its minimum, insertion, and removal from the middle,
+//! all without allocating: a preempted task may hold the allocator's lock. An array for each group on each
+//! CPU would have to be reserved; here a node is reserved for each member, whatever queue it joins. The
+//! left-biased rank bounds insertion, removal and pop by O(log n) in the worst case.
 //!
-//! Rejected: a 4-ary heap in an array for each queue (faster by a third at 1,000 members, but its
-//! storage belongs to the queue); a pairing heap (no worst-case bound under a lock); balanced
-//! search trees (three times the code for an order that nobody walks).
+//! Rejected: a heap in an array for each queue ([`crate::store::array_heap`], which takes less than half the
+//! instructions at 64 members, but its storage belongs to the queue); a pairing heap (no worst-case bound under a
+//! lock); balanced search trees (three times the code for an order that nobody walks).
 //!
 //! Invariants ([`Forest::check`]): a node is in at most one heap; no child orders before its
 //! parent; `rank` is one more than the right child's and the left child's is not smaller.
@@ -55,11 +54,13 @@ pub(crate) struct Forest<K> {
     nodes: Vec<Node<K>>,
 }
 
-impl<K: Ord + Copy + Default> Forest<K> {
-    pub(crate) fn new() -> Forest<K> {
+impl<K> Default for Forest<K> {
+    fn default() -> Forest<K> {
         Forest { nodes: Vec::new() }
     }
+}
 
+impl<K: Ord + Copy + Default> Forest<K> {
     /// Makes room for the nodes `0..len`. Allocates; nothing else here does.
     pub(crate) fn grow(&mut self, len: usize) {
         let free = Node { key: K::default(), parent: NIL, left: NIL, right: NIL, rank: 0 };
@@ -107,6 +108,7 @@ impl<K: Ord + Copy + Default> Forest<K> {
         None
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, heap: &mut Heap, at: Index, key: K) {
         assert!(!self.contains(at), "node {at} is in no other heap");
         self.nodes[at as usize] = Node { key, parent: NIL, left: NIL, right: NIL, rank: 1 };
@@ -262,7 +264,7 @@ mod tests {
         fn two_heaps_in_one_forest_behave_like_sorted_sets(
             actions in prop::collection::vec((0..2_usize, action()), 0..300),
         ) {
-            let mut forest = Forest::new();
+            let mut forest = Forest::default();
             forest.grow(128);
             let mut heaps = [Heap::default(), Heap::default()];
             let mut models = [BTreeSet::new(), BTreeSet::new()];

@@ -1,5 +1,6 @@
 //! Places, lists and heaps that allocate only when room is made for them.
 
+pub(crate) mod array_heap;
 pub(crate) mod bits;
 pub(crate) mod heap;
 pub(crate) mod list;

@@ -1,10 +1,12 @@
 //! Random lives of one run queue, checked after every step against its invariants and against a
 //! naive model of who runs.
 
+mod batch;
+mod metered;
 mod world;
 
 use proptest::prelude::*;
-use runyard_engine::attr::{Attr, Nice, Policy, RtPrio};
+use runyard_engine::attr::{Attr, GroupId, Nice, Policy, RtPrio};
 use runyard_engine::balance::Measure;
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
@@ -91,6 +93,27 @@ fn assert_shares(runtimes: &[Nanos], weights: &[u64]) {
 fn fair_shares_follow_weights() {
     let mut world = with(&[(normal(0), 0), (normal(5), 0), (normal(-5), 0), (Policy::Idle, 0)]);
     assert_shares(&run(&mut world, Nanos::from_secs(10)), &[1024, 335, 3121, 3]);
+}
+
+/// With its children; fair and real-time tasks count alike.
+#[test]
+fn a_group_used_what_its_tasks_were_charged() {
+    let mut world = with(&[(normal(0), 0), (normal(0), 1), (normal(5), 3), (normal(0), 2)]);
+    run(&mut world, Nanos::from_secs(1));
+    world.act(&Action::New { policy: fifo(3), cpus: 3, group: 1 });
+    run(&mut world, Nanos::from_millis(10));
+    let used = [1, 2, 3].map(|group| world.rq.used_in(world.now, GroupId(group)));
+    let mut charged: Vec<_> = world.rq.tasks().map(|(_, it)| (it.id, it.runtime())).collect();
+    charged.sort_unstable();
+    let charged: Vec<_> = charged.into_iter().map(|(_, charged)| charged).collect();
+    assert!(charged[2..].iter().all(|&charged| charged > Nanos::ZERO), "{charged:?}");
+    let first = charged[1] + charged[2] + charged[4];
+    assert_eq!(used, [first, charged[3], charged[2]]);
+    let at = world.rq.curr().map(|task| task.id).expect("the real-time task runs");
+    assert_eq!(at, TaskId(4));
+    let later = world.now + Nanos::from_millis(3);
+    let used = world.rq.used_in(later, GroupId(1));
+    assert_eq!(used, first + Nanos::from_millis(3), "and until now");
 }
 
 #[test]

@@ -147,11 +147,11 @@ fn set_policy(policy: Policy) -> Result<(), String> {
     let mut numbers = (u8::MIN..=u8::MAX).map_while(|n| ThreadPriorityValue::try_from(n).ok());
     let priority = numbers.find_map(|n| Some(ThreadPriority::Crossplatform(n)).filter(means));
     let priority = priority.expect("every priority and every nice value has a number");
-    let what = format_args!("{policy} {}", policy.priority());
+    let what = || format!("{policy} {}", policy.priority());
     match set_thread_priority_and_policy(thread_native_id(), priority, wanted) {
         Ok(()) => Ok(()),
-        Err(Error::OS(code)) => Err(refused(what, std::io::Error::from_raw_os_error(code))),
-        Err(error) => Err(refused(what, error)),
+        Err(Error::OS(code)) => Err(refused(what(), std::io::Error::from_raw_os_error(code))),
+        Err(error) => Err(refused(what(), error)),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::cgroup::Stat;
 use super::kernel::{Figures, Outcome};
-use crate::play::{Known, World};
+use crate::play::World;
+use crate::play::world::Known;
 use crate::scenario;
 use runyard_engine::attr::GroupId;
 use runyard_engine::time::Nanos;

@@ -12,9 +12,9 @@
 mod player;
 mod spin;
 mod stage;
-mod world;
+pub(crate) mod world;
 
 pub(crate) use player::{TaskStats, play};
 pub(crate) use stage::Stage;
-pub(crate) use world::{Known, NewTask, Section, World};
+pub(crate) use world::{NewTask, Section, World};
 pub use world::{Plan, Watch};

@@ -24,6 +24,8 @@ pub(crate) struct TaskStats {
     pub(crate) timers: (u64, u64),
     /// How many times it yielded.
     pub(crate) yields: u64,
+    /// CPU time that its `run` and `memory` steps used, by its thread's clock.
+    pub(crate) worked: Nanos,
     /// Its thread's CPU time when it began.
     pub(crate) cpu_at_start: Nanos,
     /// The task groups that it went to, and its thread's CPU time when it did.
@@ -145,13 +147,13 @@ impl<S: Stage> Player<S> {
         match *step {
             Step::Run(draw) => {
                 let span = self.run_of(draw);
-                spin::work(&self.stage, &self.world, span);
+                self.work(span);
             }
             Step::Runtime(draw) => {
                 let until = self.stage.now() + self.run_of(draw);
                 spin::until(&self.stage, &self.world, until);
             }
-            Step::Memory(span) => spin::work(&self.stage, &self.world, span),
+            Step::Memory(span) => self.work(span),
             Step::Sleep(draw) => {
                 let at = self.stage.now() + draw.sample(&mut self.draws);
                 self.sleep_until(at).await;
@@ -195,6 +197,10 @@ impl<S: Stage> Player<S> {
             }
         }
         Then::GoOn
+    }
+
+    fn work(&mut self, span: Nanos) {
+        self.stats.worked += spin::work(&self.stage, &self.world, span);
     }
 
     /// How long a `run` or a `runtime` that begins is to take.

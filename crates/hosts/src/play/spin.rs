@@ -15,14 +15,16 @@ const END_CHECK_INTERVAL: Nanos = Nanos::from_micros(500);
 /// How many instructions of a pause there are between two looks at the clock.
 const PAUSES: u32 = 8;
 
-/// Uses `span` of CPU time, unless the run ends before.
-pub(crate) fn work(stage: &impl Stage, world: &World, span: Nanos) {
-    let goal = cpu_time() + span;
+/// Uses `span` of CPU time, unless the run ends before. What was used.
+pub(crate) fn work(stage: &impl Stage, world: &World, span: Nanos) -> Nanos {
+    let begin = cpu_time();
+    let goal = begin + span;
     loop {
-        let left = goal.saturating_sub(cpu_time());
+        let used = cpu_time();
+        let left = goal.saturating_sub(used);
         let now = stage.now();
         if left == Nanos::ZERO || world.is_over(now) {
-            return;
+            return used.saturating_sub(begin);
         }
         spin(stage, (now + left.min(END_CHECK_INTERVAL)).min(world.end()));
     }

@@ -25,7 +25,7 @@ use runyard_workload::scenario::{Step, TaskSpec};
 use runyard_workload::{Overrides, Scenario, parse};
 
 /// The scenario, as case 2 is: cycles, hogs of which there are none, and daemons.
-const SCENARIO: &str = include_str!("../../../../scenarios/greedy-timers.json");
+const SCENARIO: &str = include_str!("../../scenarios/greedy-timers.json");
 const CYCLE: usize = 0;
 const HOG: usize = 1;
 const DAEMONS: usize = 2;

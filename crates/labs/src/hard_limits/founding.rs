@@ -26,8 +26,8 @@ use runyard_workload::Scenario;
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{ObjectId, Step, TaskSpec};
 
-const HOGS: &str = include_str!("../../../../scenarios/hard-limits.json");
-const KERNBENCH: &str = include_str!("../../../../scenarios/kernbench.json");
+const HOGS: &str = include_str!("../../scenarios/hard-limits.json");
+const KERNBENCH: &str = include_str!("../../scenarios/kernbench.json");
 
 /// How many messages a sender of hackbench writes to a receiver.
 const LOOPS: u32 = 20;

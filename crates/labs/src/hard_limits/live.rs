@@ -1,9 +1,9 @@
 //! Limits on this machine's CPUs, on the runtime: two limited task groups, one of which is nested, beside
 //! a hog for each CPU that nothing limits.
 //!
-//! What is claimed is what holds whatever else the machine does: nobody is given more CPU time than its
-//! limit, and the rest goes to who is not limited. The time that is divided is that of the runtime's
-//! CPUs, as in the idle-balance experiment. How near a group comes to its limit is claimed with a bound
+//! What is claimed is what holds whatever else the machine does: nobody uses more CPU time than its
+//! limit, and the rest goes to who is not limited. CPU time is what the threads' clocks say, which stand still while
+//! the machine runs something else. The rest is time of the runtime's CPUs, as in the idle-balance experiment. How near a group comes to its limit is claimed with a bound
 //! that a busy machine keeps, which may stop a worker for whole periods; the figure itself is shown.
 //!
 //! There is no "before": the runtime runs with the features as they are by default.
@@ -23,9 +23,8 @@ use runyard_hosts::play::Plan;
 use runyard_hosts::sync::{Arc, Mutex, lock};
 use runyard_sim::Observer;
 
-/// What a group uses of its limit: at most, in per cent. The window begins and ends within a period of
-/// the group's own, so that ten seconds may have the budget of one more; and where the machine keeps a
-/// worker from its CPU at the end, a debt of that length is not repaid within the window.
+/// What a group uses of its limit: at most, in per cent. The run ends within a period of the group's own, so that
+/// eleven seconds may have the budget of one more; and a debt at the end is not repaid within the run.
 const MOST_OF_LIMIT: f64 = 105.0;
 
 /// At least. A machine that stops a worker for a period takes that from the group.
@@ -45,10 +44,10 @@ pub fn live(length: Length) -> Result<Reproduced, Failure> {
     let cpus = machine::cpus()?.len();
     let runs = length.pick(1, SOAK_RUNS);
     let bar = progress::bar("runs", runs);
-    let used: Result<Vec<_>, _> =
+    let all: Result<Vec<_>, _> =
         (1..=runs).map(|seed| run(cpus, seed).inspect(|_| bar.inc(1))).collect();
     bar.finish_and_clear();
-    let claims = used?.iter().flat_map(|used| claims(cpus, used)).collect();
+    let claims = all?.iter().flat_map(|run| claims(cpus, run)).collect();
     let (name, host) = ("hard-limits".to_owned(), "live".to_owned());
     let experiment = Experiment { name, host, claims: worst(claims) };
     let text = format!(
@@ -58,15 +57,22 @@ pub fn live(length: Length) -> Result<Reproduced, Failure> {
     Ok(Reproduced { experiment, text })
 }
 
-fn run(cpus: usize, seed: u64) -> Result<Used, Failure> {
+fn run(cpus: usize, seed: u64) -> Result<Run, Failure> {
     let mut scenario = scenario_of(cpus as u32)?;
     scenario.duration = Some(WINDOW.end.since(Time::ZERO));
     let meter = Meter::new(WINDOW, Nanos::from_millis(100), cpus as u32);
     let sink = Arc::new(Mutex::new(MeterSink(meter)));
     let plan = Plan { scenario, seed, watch: None, log: false };
-    live::run(plan, cpus, sink.clone())?;
+    let over = live::run(plan, cpus, sink.clone())?;
     let MeterSink(meter) = lock(&sink).clone();
-    Ok(meter.finish(WINDOW.end))
+    Ok(Run { had: meter.finish(WINDOW.end), used: over.worked().collect() })
+}
+
+/// What tasks had of the runtime's CPUs in the window, and their CPU time over the whole run.
+#[derive(Debug)]
+struct Run {
+    had: Used,
+    used: Vec<Nanos>,
 }
 
 #[derive(Clone, Debug)]
@@ -79,7 +85,8 @@ impl EventSink for MeterSink {
 }
 
 /// What a run says: of each group how much of its limit it used, and who had the rest.
-fn claims(cpus: usize, used: &Used) -> Vec<Claim> {
+fn claims(cpus: usize, Run { had, used }: &Run) -> Vec<Claim> {
+    let whole = WINDOW.end.since(Time::ZERO).0 as f64;
     let seconds = WINDOW.end.since(WINDOW.from).0 as f64;
     let claim = |what: &str, part: f64, least: f64, most: f64| {
         let figure = percent(part);
@@ -90,12 +97,17 @@ fn claims(cpus: usize, used: &Used) -> Vec<Claim> {
     let mut all = Vec::new();
     let mut rest = cpus as f64;
     for Held { what, tasks, due } in HELD {
-        let had = used.of(tasks).0 as f64 / seconds;
-        rest -= had;
-        all.push(claim(&format!("{what}: of its limit"), had / due, LEAST_OF_LIMIT, MOST_OF_LIMIT));
+        rest -= had.of(tasks.clone()).0 as f64 / seconds;
+        let used = used[tasks].iter().map(|used| used.0 as f64).sum::<f64>() / whole;
+        all.push(claim(
+            &format!("{what}: of its limit"),
+            used / due,
+            LEAST_OF_LIMIT,
+            MOST_OF_LIMIT,
+        ));
     }
     let limited = HELD.into_iter().map(|held| held.tasks.end).max().unwrap_or_default();
-    let others = used.of(limited..limited + cpus).0 as f64 / seconds;
+    let others = had.of(limited..limited + cpus).0 as f64 / seconds;
     all.push(claim("those without a limit: of the rest", others / rest, LEAST_REST, 100.1));
     all
 }
@@ -122,7 +134,7 @@ mod tests {
     use runyard_engine::task::TaskId;
 
     /// Each task has this part of the window, on a CPU of its own.
-    fn used(parts: [f64; 6]) -> Used {
+    fn run(parts: [f64; 6]) -> Run {
         let mut meter = Meter::new(WINDOW, Nanos::from_millis(100), 6);
         let span = WINDOW.end.since(WINDOW.from).0 as f64;
         for (at, part) in parts.into_iter().enumerate() {
@@ -134,11 +146,13 @@ mod tests {
             told(WINDOW.from, What::Exec { task, policy: Policy::Idle });
             told(WINDOW.from + Nanos((span * part) as u64), What::Idle);
         }
-        meter.finish(WINDOW.end)
+        let whole = WINDOW.end.since(Time::ZERO).0 as f64;
+        let used = parts.map(|part| Nanos((whole * part) as u64)).to_vec();
+        Run { had: meter.finish(WINDOW.end), used }
     }
 
     fn failed(parts: [f64; 6]) -> Vec<String> {
-        let failed = claims(2, &used(parts)).into_iter().filter(|claim| !claim.verdict.holds());
+        let failed = claims(2, &run(parts)).into_iter().filter(|claim| !claim.verdict.holds());
         failed.map(|claim| claim.what).collect()
     }
 
@@ -158,8 +172,8 @@ mod tests {
 
     #[test]
     fn one_bad_run_of_several_fails() {
-        let good = || claims(2, &used([0.15, 0.15, 0.1, 0.1, 0.75, 0.75]));
-        let bad = claims(2, &used([0.3, 0.15, 0.1, 0.1, 0.67, 0.67]));
+        let good = || claims(2, &run([0.15, 0.15, 0.1, 0.1, 0.75, 0.75]));
+        let bad = claims(2, &run([0.3, 0.15, 0.1, 0.1, 0.67, 0.67]));
         let all = worst([good(), bad, good()].concat());
         assert_eq!(all.iter().filter(|claim| !claim.verdict.holds()).count(), 1);
         assert_eq!(all.len(), 3);

@@ -23,7 +23,7 @@ use runyard_workload::draw::Draw;
 use runyard_workload::scenario::Step;
 use std::collections::BTreeMap;
 
-const SHIPPED: &str = include_str!("../../../../scenarios/tenants.json");
+const SHIPPED: &str = include_str!("../../scenarios/tenants.json");
 
 /// The place in that of who abuses the server, and of their group.
 const ABUSE: usize = 3;

@@ -13,7 +13,7 @@ use runyard_workload::scenario::TaskGroup;
 use runyard_workload::{Overrides, Scenario};
 
 /// The scenario: the soakers, one for each CPU, and the normal task.
-const SCENARIO: &str = include_str!("../../../../scenarios/idle-balance.json");
+const SCENARIO: &str = include_str!("../../scenarios/idle-balance.json");
 const SOAKER: usize = 0;
 const NORMAL: usize = 1;
 

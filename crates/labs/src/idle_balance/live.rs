@@ -104,7 +104,7 @@ impl RunShares {
         let over = live::run(plan, cpus, sink.clone())?;
         let (wall, used) = (begun.elapsed(), process_cpu_time() - used);
         let told = (0..=u64::from(case.cpus())).map(TaskId);
-        assert!(over.tasks().iter().copied().eq(told), "both count tasks in the order of the file");
+        assert!(over.tasks().eq(told), "both count tasks in the order of the file");
         let CpuSink { mpstat, start, .. } = lock(&sink).clone();
         let (rows, mut soakers) = mpstat.finish();
         let normal = soakers.pop().expect("the last is the normal task");

@@ -21,7 +21,7 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::Failure;
 use runyard_workload::{Overrides, Scenario, parse};
 
-const SCENARIO: &str = include_str!("../../../../scenarios/touch-latency.json");
+const SCENARIO: &str = include_str!("../../scenarios/touch-latency.json");
 
 /// The app's group, and the last task of a frame's way.
 const FRAMES: usize = 1;

@@ -9,7 +9,7 @@ use runyard_sim::{Options, Sim};
 use runyard_workload::{Overrides, Scenario, parse};
 
 /// The scenario: cyclictest, and what hackbench is made from.
-const SCENARIO: &str = include_str!("../../../../scenarios/latency-nice.json");
+const SCENARIO: &str = include_str!("../../scenarios/latency-nice.json");
 pub(super) const CYCLICTEST: TaskId = TaskId(0);
 
 /// The scenario as it is shipped.

@@ -10,7 +10,7 @@ use runyard_workload::{Overrides, Scenario};
 use std::fmt::Write as _;
 
 /// The scenario: a parent, then the threads from the least to the most important.
-const SCENARIO: &str = include_str!("../../../../scenarios/rt-migrate.json");
+const SCENARIO: &str = include_str!("../../scenarios/rt-migrate.json");
 pub(super) const PARENT: TaskId = TaskId(0);
 
 /// The steps of the parent and of a thread at which something is noted.

@@ -54,28 +54,38 @@ impl<W: Write> Pen for Writer<W> {
                 let left = prev.map_or("R", |(_, left)| letter(left));
                 let prev = prev.map(|(task, _)| task);
                 let (from, to) = (self.person(prev, cpu), self.person(next, cpu));
-                let what = format_args!(
-                    "sched_switch: prev_comm={} prev_pid={} prev_prio={} prev_state={left} \
-                     ==> next_comm={} next_pid={} next_prio={}",
-                    from.comm, from.pid, from.prio, to.comm, to.pid, to.prio
-                );
-                self.line(prev, cpu, TASK, what)
+                self.line(
+                    prev,
+                    cpu,
+                    TASK,
+                    format_args!(
+                        "sched_switch: prev_comm={} prev_pid={} prev_prio={} prev_state={left} \
+                         ==> next_comm={} next_pid={} next_prio={}",
+                        from.comm, from.pid, from.prio, to.comm, to.pid, to.prio
+                    ),
+                )
             }
             Scheduled::Throttling { cpu, group, begins } => {
                 // A bar parts the fields of a marker.
                 let path = word(self.cast.group(group)).replace('|', "_");
-                let what = format_args!(
-                    "tracing_mark_write: C|0|throttled_CPU{cpu}_{path}|{}",
-                    u8::from(begins)
-                );
-                self.line(scene.curr(cpu), cpu, INTERRUPT, what)
+                let begins = u8::from(begins);
+                self.line(
+                    scene.curr(cpu),
+                    cpu,
+                    INTERRUPT,
+                    format_args!("tracing_mark_write: C|0|throttled_CPU{cpu}_{path}|{begins}"),
+                )
             }
             Scheduled::Expired { cpu, .. } => {
                 let now = self.now.0;
-                let what = format_args!(
-                    "hrtimer_expire_entry: hrtimer=0 function=hrtimer_wakeup now={now}"
-                );
-                self.line(scene.curr(cpu), cpu, INTERRUPT, what)
+                self.line(
+                    scene.curr(cpu),
+                    cpu,
+                    INTERRUPT,
+                    format_args!(
+                        "hrtimer_expire_entry: hrtimer=0 function=hrtimer_wakeup now={now}"
+                    ),
+                )
             }
         }
     }
@@ -107,14 +117,18 @@ impl<W: Write> Writer<W> {
         let (from, flags) = waker.map_or((target, INTERRUPT), |cpu| (cpu, TASK));
         let second = if new { "sched_wakeup_new" } else { "sched_wakeup" };
         for name in ["sched_waking", second] {
-            let what = format_args!(
-                "{name}: comm={} pid={} prio={} target_cpu={:03}",
-                woken.comm,
-                woken.pid,
-                woken.prio,
-                target.index()
-            );
-            self.line(scene.curr(from), from, flags, what)?;
+            self.line(
+                scene.curr(from),
+                from,
+                flags,
+                format_args!(
+                    "{name}: comm={} pid={} prio={} target_cpu={:03}",
+                    woken.comm,
+                    woken.pid,
+                    woken.prio,
+                    target.index()
+                ),
+            )?;
         }
         Ok(())
     }

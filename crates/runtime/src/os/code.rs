@@ -4,12 +4,13 @@
 //! Found by addresses, as files have any names: of an object that has one of [`marks`], or is the loader,
 //! all that can be executed is noted. Never of the program itself: a thread that is stopped in it is stopped,
 //! and goes on when the keeper sees that somebody waits. So is one of a static program, which has the C
-//! library inside itself.
+//! library inside itself. A system call is another such point, wherever it is.
 //!
 //! In some functions of the libraries nobody holds such a lock who was called by the program ([`quiet`]).
 
 use crate::os::quiet::{self, Frame, Object};
-use crate::primitives::{AtomicUsize, Once, Ordering};
+use crate::primitives::{AtomicUsize, OnceLock, Ordering};
+use std::ops::Range;
 
 /// As many stretches of code as there may be: the C library, of which old ones have threads and the loader's
 /// calls apart, the loader, and the unwinder have one each.
@@ -19,9 +20,25 @@ const STRETCHES: usize = 16;
 static CODE: [[AtomicUsize; 2]; STRETCHES] =
     [const { [const { AtomicUsize::new(0) }; 2] }; STRETCHES];
 
-/// Whether somebody who is there may hold such a lock. May be called in a signal handler.
-pub(super) fn may_hold_a_lock(at: Frame) -> bool {
-    is_in_library(at.pc) && !quiet::is_called_from_outside(at, is_in_library)
+/// Whether a thread that was interrupted there had better not be stopped at once: it may hold such a lock, or it
+/// waited in the kernel and is about to wait again. May be called in a signal handler.
+pub(super) fn is_unsafe(at: Frame) -> bool {
+    is_at_system_call(at.pc)
+        || is_in_library(at.pc) && !quiet::is_called_from_outside(at, is_in_library)
+}
+
+/// Whether the next instruction is a system call. That is where a thread goes on which was interrupted as it
+/// waited in the kernel, and waits again.
+fn is_at_system_call(pc: usize) -> bool {
+    let code: &[u8] = match () {
+        () if cfg!(target_arch = "x86_64") => &[0x0f, 0x05],
+        () if cfg!(target_arch = "aarch64") => &0xd400_0001_u32.to_le_bytes(),
+        () => return false,
+    };
+    // SAFETY: each byte is of an instruction that the thread is about to execute: a first byte that is the call's
+    // has the others behind it.
+    let byte = |nth: usize| unsafe { ((pc + nth) as *const u8).read() };
+    pc > 0 && code.iter().enumerate().all(|(nth, &expected)| byte(nth) == expected)
 }
 
 /// Whether that is code of the libraries. May be called in a signal handler.
@@ -33,13 +50,10 @@ pub(super) fn is_in_library(at: usize) -> bool {
 
 /// Looks where the libraries are, once for the process. Not in a signal handler: it takes the loader's lock.
 pub(super) fn find_libraries() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+    static ONCE: OnceLock<()> = OnceLock::new();
+    ONCE.get_or_init(|| {
         let mut found = Found { marks: marks(), loader: loader(), nr: 0, objects: Vec::new() };
-        // SAFETY: the call lends `found` to `look_at` for as long as it takes, and to nobody else.
-        unsafe {
-            libc::dl_iterate_phdr(Some(look_at), (&raw mut found).cast());
-        }
+        each_object(|object| found.look_at(object));
         quiet::find(&found.objects);
     });
 }
@@ -88,40 +102,75 @@ fn loader() -> Option<usize> {
     (base > 0).then_some(base)
 }
 
-unsafe extern "C" fn look_at(
-    object: *mut libc::dl_phdr_info,
-    _: libc::size_t,
-    found: *mut libc::c_void,
-) -> libc::c_int {
-    // SAFETY: the C library passes one object, and what `find_libraries` gave it.
-    let (object, found) = unsafe { (&*object, &mut *found.cast::<Found>()) };
-    // SAFETY: it says where its headers are, and how many.
-    let headers = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()) };
-    let base = object.dlpi_addr as usize;
-    let loaded = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
-    let stretches = loaded.map(|header| {
-        let begin = base.wrapping_add(header.p_vaddr as usize);
-        (begin..begin + header.p_memsz as usize, header.p_flags & libc::PF_X != 0)
-    });
-    let has = |at: usize| stretches.clone().any(|(stretch, _)| stretch.contains(&at));
-    let is_loader = found.loader == Some(base);
-    if has(look_at as *const () as usize) || !is_loader && !found.marks.into_iter().any(has) {
-        return 0;
-    }
-    let unwinding = headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME);
-    found.objects.extend(unwinding.map(|header| {
-        let begin = base.wrapping_add(header.p_vaddr as usize);
-        let loaded = stretches.clone().map(|(stretch, _)| stretch).collect();
-        Object { loaded, header: begin..begin + header.p_memsz as usize }
-    }));
-    for (stretch, _) in stretches.clone().filter(|&(_, is_code)| is_code) {
-        if let Some([begin, end]) = CODE.get(found.nr) {
-            begin.store(stretch.start, Ordering::Relaxed);
-            end.store(stretch.end, Ordering::Relaxed);
-            found.nr += 1;
+impl Found {
+    fn look_at(&mut self, object: &Loaded<'_>) {
+        let is_loader = self.loader == Some(object.base);
+        let is_program = object.has(find_libraries as *const () as usize);
+        if is_program || !is_loader && !self.marks.into_iter().any(|at| object.has(at)) {
+            return;
+        }
+        self.objects.extend(object.unwinding());
+        for (stretch, _) in object.stretches().filter(|&(_, is_code)| is_code) {
+            if let Some([begin, end]) = CODE.get(self.nr) {
+                begin.store(stretch.start, Ordering::Relaxed);
+                end.store(stretch.end, Ordering::Relaxed);
+                self.nr += 1;
+            }
         }
     }
-    0
+}
+
+/// An object of the process, as the loader tells of it.
+#[derive(Clone, Copy)]
+pub(super) struct Loaded<'a> {
+    base: usize,
+    headers: &'a [libc::Elf64_Phdr],
+}
+
+impl Loaded<'_> {
+    /// Whether that address is in it.
+    pub(super) fn has(&self, at: usize) -> bool {
+        self.stretches().any(|(stretch, _)| stretch.contains(&at))
+    }
+
+    /// What is loaded of it, and whether that is code.
+    fn stretches(&self) -> impl Iterator<Item = (Range<usize>, bool)> {
+        let loaded = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+        loaded.map(|header| (self.part(header), header.p_flags & libc::PF_X != 0))
+    }
+
+    fn part(&self, header: &libc::Elf64_Phdr) -> Range<usize> {
+        let begin = self.base.wrapping_add(header.p_vaddr as usize);
+        begin..begin + header.p_memsz as usize
+    }
+
+    /// How it is unwound, if it says so.
+    pub(super) fn unwinding(&self) -> Option<Object> {
+        let is_it = |header: &&libc::Elf64_Phdr| header.p_type == libc::PT_GNU_EH_FRAME;
+        let header = self.part(self.headers.iter().find(is_it)?);
+        Some(Object { loaded: self.stretches().map(|(stretch, _)| stretch).collect(), header })
+    }
+}
+
+/// Looks at all objects. The loader has its lock meanwhile, so what is looked at stays. Not in a signal handler.
+pub(super) fn each_object<F: FnMut(&Loaded<'_>)>(mut look: F) {
+    unsafe extern "C" fn call<F: FnMut(&Loaded<'_>)>(
+        object: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        look: *mut libc::c_void,
+    ) -> libc::c_int {
+        // SAFETY: the C library passes one object, and what `each_object` gave it.
+        let (object, look) = unsafe { (&*object, &mut *look.cast::<F>()) };
+        let nr = object.dlpi_phnum.into();
+        // SAFETY: it says where its headers are, and how many.
+        let headers = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, nr) };
+        look(&Loaded { base: object.dlpi_addr as usize, headers });
+        0
+    }
+    // SAFETY: the call lends `look` to `call` for as long as it takes, and to nobody else.
+    unsafe {
+        libc::dl_iterate_phdr(Some(call::<F>), (&raw mut look).cast());
+    }
 }
 
 #[cfg(all(test, target_env = "gnu"))]

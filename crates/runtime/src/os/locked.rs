@@ -1,41 +1,33 @@
 //! A value that one at a time may touch: what a lock guards, apart from who gets it when.
 
-use crate::primitives::{AtomicBool, Ordering};
+use crate::primitives::{Arc, AtomicBool, Ordering};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
+use std::ptr::{self, NonNull};
 
 /// A value, and whether somebody has it. Sound by itself: whoever decides whose turn it is can be wrong
 /// without harm, as who comes too early gets nothing.
-pub(crate) struct Locked<T> {
+pub(crate) struct Locked<T: ?Sized> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: of all who share it one has the value at a time, by `taken`, and may take it to its thread.
-unsafe impl<T: Send> Sync for Locked<T> {}
+unsafe impl<T: ?Sized + Send> Sync for Locked<T> {}
 
 /// The value, by whoever has it.
-pub(crate) struct Held<'a, T> {
+pub(crate) struct Held<'a, T: ?Sized> {
     locked: &'a Locked<T>,
     /// Who has the value may do with it what the owner of a `&mut T` may.
     value: PhantomData<&'a mut T>,
 }
 
 impl<T> Locked<T> {
-    pub(crate) fn new(value: T) -> Locked<T> {
+    pub(crate) const fn new(value: T) -> Locked<T> {
         Locked { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
-    }
-
-    /// The value, unless somebody has it.
-    pub(crate) fn take(&self) -> Option<Held<'_, T>> {
-        let free = !self.taken.swap(true, Ordering::Acquire);
-        free.then_some(Held { locked: self, value: PhantomData })
-    }
-
-    pub(crate) fn get_mut(&mut self) -> &mut T {
-        self.value.get_mut()
     }
 
     pub(crate) fn into_inner(self) -> T {
@@ -43,7 +35,27 @@ impl<T> Locked<T> {
     }
 }
 
-impl<T> Deref for Held<'_, T> {
+impl<T: ?Sized> Locked<T> {
+    fn is_taken_now(&self) -> bool {
+        !self.taken.swap(true, Ordering::Acquire)
+    }
+
+    fn give_back(&self) {
+        self.taken.store(false, Ordering::Release);
+    }
+
+    /// The value, unless somebody has it.
+    pub(crate) fn take(&self) -> Option<Held<'_, T>> {
+        // Not before it is taken: a `Held` that goes gives the value back.
+        self.is_taken_now().then(|| Held { locked: self, value: PhantomData })
+    }
+
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+}
+
+impl<T: ?Sized> Deref for Held<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -53,20 +65,86 @@ impl<T> Deref for Held<'_, T> {
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T: ?Sized> DerefMut for Held<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above, and `self` is borrowed as the only one.
         unsafe { &mut *self.locked.value.get() }
     }
 }
 
-impl<T> Drop for Held<'_, T> {
+impl<T: ?Sized> Drop for Held<'_, T> {
     fn drop(&mut self) {
-        self.locked.taken.store(false, Ordering::Release);
+        self.locked.give_back();
     }
 }
 
-impl<T> fmt::Debug for Locked<T> {
+/// The value, by whoever has it and shares its owner, which has the [`Locked`].
+pub(crate) struct OwnedHeld<M: ?Sized, T: ?Sized> {
+    owner: Arc<M>,
+    /// A part of what `owner` shares, or of what that borrows: there as long as the owner is.
+    locked: NonNull<Locked<T>>,
+}
+
+// SAFETY: it is an `Arc<M>`, which may be sent if `M` may be sent and shared, and a `Held`, which may be sent if
+// `T` may.
+unsafe impl<M: ?Sized + Send + Sync, T: ?Sized + Send> Send for OwnedHeld<M, T> {}
+
+// SAFETY: as above; who shares it has a `&T`, and may have a clone of the `Arc<M>`.
+unsafe impl<M: ?Sized + Send + Sync, T: ?Sized + Send + Sync> Sync for OwnedHeld<M, T> {}
+
+impl<M: ?Sized, T: ?Sized> OwnedHeld<M, T> {
+    /// The value that `of` finds in the owner, unless somebody has it.
+    pub(crate) fn take(owner: Arc<M>, of: fn(&M) -> &Locked<T>) -> Option<OwnedHeld<M, T>> {
+        let locked = NonNull::from(of(&owner));
+        // SAFETY: `of` gave it for a borrow of `owner` of any length, and `owner` is there.
+        let is_taken_now = unsafe { locked.as_ref() }.is_taken_now();
+        is_taken_now.then(|| OwnedHeld { owner, locked })
+    }
+
+    pub(crate) fn owner(&self) -> &Arc<M> {
+        &self.owner
+    }
+
+    /// Gives the value back; who owned it.
+    pub(crate) fn end(self) -> Arc<M> {
+        self.locked().give_back();
+        let this = ManuallyDrop::new(self);
+        // SAFETY: it is read once, and `this` is not dropped.
+        unsafe { ptr::read(&raw const this.owner) }
+    }
+
+    fn locked(&self) -> &Locked<T> {
+        // SAFETY: `take` had it for a borrow of `owner` of any length. `owner` is shared as long as `self` is
+        // there, and while it is, nobody has it exclusively: that takes the only `Arc`, and `self` gives no `&mut`
+        // of this one.
+        unsafe { self.locked.as_ref() }
+    }
+}
+
+impl<M: ?Sized, T: ?Sized> Deref for OwnedHeld<M, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: an `OwnedHeld` is made by who found `taken` unset and set it, and unsets it when it goes, so there
+        // is one at a time; the borrows that it gives out end before it goes.
+        unsafe { &*self.locked().value.get() }
+    }
+}
+
+impl<M: ?Sized, T: ?Sized> DerefMut for OwnedHeld<M, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and `self` is borrowed as the only one.
+        unsafe { &mut *self.locked().value.get() }
+    }
+}
+
+impl<M: ?Sized, T: ?Sized> Drop for OwnedHeld<M, T> {
+    fn drop(&mut self) {
+        self.locked().give_back();
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Locked<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Locked").field("taken", &self.taken).finish_non_exhaustive()
     }
@@ -82,7 +160,20 @@ mod tests {
         let mut held = locked.take().unwrap();
         *held += 1;
         assert!(locked.take().is_none());
+        assert!(locked.take().is_none(), "who got nothing gives nothing back");
         drop(held);
         assert_eq!(*locked.take().unwrap(), 2);
+    }
+    #[test]
+    fn one_at_a_time_has_it_who_shares_its_owner_too() {
+        let owner = Arc::new((7, Locked::new(1)));
+        let take = |owner: &Arc<_>| OwnedHeld::take(Arc::clone(owner), |of: &(u8, _)| &of.1);
+        let mut held = take(&owner).unwrap();
+        *held += 1;
+        assert!(take(&owner).is_none() && owner.1.take().is_none());
+        assert_eq!(held.end().0, 7);
+        let held = take(&owner).unwrap();
+        drop(owner);
+        assert_eq!(*held, 2, "the value is there as long as it is held");
     }
 }

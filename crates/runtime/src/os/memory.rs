@@ -10,6 +10,7 @@
 //! and for the queue of a mutex. It would have to ask for each, and again after each try.
 
 use crate::os::local;
+use crate::os::pages::{PAGE, map, unmap};
 use crate::primitives::{Mutex, lock};
 use crate::task::without_preemption;
 use allocator_api2::alloc::{AllocError, Allocator, Layout};
@@ -26,9 +27,6 @@ const CLASSES: usize = (LARGEST / SMALLEST).ilog2() as usize + 1;
 
 /// How much is asked of the kernel for blocks. It takes pages for what is used.
 const CHUNK: usize = 256 << 10;
-
-/// What the kernel aligns memory to, at the least.
-const PAGE: usize = 4 << 10;
 
 static ARENA: Mutex<Arena> =
     Mutex::new(Arena { free: [ptr::null_mut(); CLASSES], next: ptr::null_mut(), left: 0 });
@@ -81,15 +79,6 @@ impl Arena {
     }
 }
 
-/// Pages of the kernel, full of zeros.
-fn map(size: usize) -> Option<NonNull<u8>> {
-    let (protection, flags) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: new memory at an address of the kernel's choice concerns nobody.
-    let at = unsafe { libc::mmap(ptr::null_mut(), size, protection, flags, -1, 0) };
-    if at == libc::MAP_FAILED { None } else { NonNull::new(at.cast()) }
-}
-
 /// The class of the blocks that are large enough; none for what has pages of its own.
 fn class(layout: Layout) -> Option<usize> {
     let size = layout.size().max(layout.align()).max(SMALLEST).next_power_of_two();
@@ -123,7 +112,7 @@ unsafe impl Allocator for Own {
             Some(class) => with_arena(|arena| unsafe { arena.give_back(class, block) }),
             None => {
                 // SAFETY: as above; these pages were mapped for it alone.
-                unsafe { libc::munmap(block.as_ptr().cast(), layout.size()) };
+                unsafe { unmap(block, layout.size()) };
             }
         }
     }

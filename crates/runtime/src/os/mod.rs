@@ -1,17 +1,46 @@
-//! Everything that only the kernel can do, behind safe functions: the only `unsafe` of Runyard.
+//! Everything that only the operating system can do, behind safe functions: the only `unsafe` of Runyard.
 //!
-//! Linux only. What may be called from a signal handler says so; it is atomics and raw system
-//! calls, never the allocator, never a lock, and it keeps errno.
+//! Linux has all of it. Other systems have [`portable`], with the same verbs, which cannot stop a thread: tasks
+//! cooperate there. This file is the only one that says which it is; no other asks for the system.
+//!
+//! What may be called from a signal handler says so; it is atomics and raw system calls, never the allocator, never a
+//! lock, and it keeps errno.
 
 pub(crate) mod alloc;
-mod code;
-pub(crate) mod futex;
 pub(crate) mod local;
 pub(crate) mod locked;
 pub(crate) mod memory;
-mod quiet;
-pub(crate) mod signal;
-pub(crate) mod tasks;
-pub(crate) mod thread;
-pub(crate) mod timer;
 pub(crate) mod trial;
+
+#[cfg(all(target_os = "linux", not(runyard_portable)))]
+mod code;
+#[cfg(all(target_os = "linux", not(runyard_portable)))]
+pub(crate) mod disturb;
+#[cfg(all(target_os = "linux", not(runyard_portable)))]
+pub(crate) mod futex;
+#[cfg(all(target_os = "linux", not(runyard_portable)))]
+mod pages;
+#[cfg(all(target_os = "linux", not(runyard_portable)))]
+mod quiet;
+#[cfg(all(target_os = "linux", not(runyard_portable)))]
+pub(crate) mod signal;
+#[cfg(all(target_os = "linux", not(runyard_portable)))]
+pub(crate) mod stack;
+#[cfg(all(target_os = "linux", not(runyard_portable)))]
+pub(crate) mod symbols;
+#[cfg(all(target_os = "linux", not(runyard_portable)))]
+pub(crate) mod tasks;
+#[cfg(all(target_os = "linux", not(runyard_portable)))]
+pub(crate) mod thread;
+#[cfg(all(target_os = "linux", not(runyard_portable)))]
+pub(crate) mod timer;
+#[cfg(all(target_os = "linux", not(runyard_portable)))]
+mod unwind;
+
+#[cfg(not(all(target_os = "linux", not(runyard_portable))))]
+mod portable;
+#[cfg(not(all(target_os = "linux", not(runyard_portable))))]
+pub(crate) use portable::{disturb, futex, pages, signal, stack, symbols, tasks, thread, timer};
+
+/// Whether threads can be stopped at all on this system.
+pub(crate) const PREEMPTS: bool = cfg!(all(target_os = "linux", not(runyard_portable)));

@@ -16,8 +16,8 @@
 
 use crate::primitives::OnceLock;
 use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, NativeEndian, Pointer, RegisterRule,
-    UnwindContext, UnwindSection, UnwindTableRow, X86_64,
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, NativeEndian, ParsedEhFrameHdr,
+    Pointer, RegisterRule, UnwindContext, UnwindSection, UnwindTableRow, X86_64,
 };
 use std::ffi::CStr;
 use std::ops::Range;
@@ -86,9 +86,6 @@ pub(super) fn is_called_from_outside(mut at: Frame, is_in_library: fn(usize) -> 
     let mut inside = at.pc;
     for _ in 0..FRAMES {
         let Some(row) = row_of(rows, inside) else { return false };
-        if inside == at.pc && row.is_at_system_call(at.pc) {
-            return false;
-        }
         let Some(caller) = row.caller(at) else { return false };
         if !is_in_library(caller.pc) {
             return true;
@@ -104,14 +101,6 @@ fn row_of(rows: &[Row], pc: usize) -> Option<&Row> {
 }
 
 impl Row {
-    /// Whether the next instruction is a system call. That is where a thread goes on which was interrupted as it
-    /// waited in the kernel, and waits again.
-    fn is_at_system_call(&self, pc: usize) -> bool {
-        const SYSCALL: [u8; 2] = [0x0f, 0x05];
-        // SAFETY: both bytes are code of a function that is there for as long as the process is.
-        self.end - pc >= 2 && unsafe { (pc as *const [u8; 2]).read() } == SYSCALL
-    }
-
     fn caller(&self, at: Frame) -> Option<Frame> {
         let end = if self.by_fp { at.fp } else { at.sp }.checked_add(self.size)?;
         let is_sane = end % WORD == 0 && end > at.sp && end - at.sp <= LARGEST_FRAME;
@@ -130,7 +119,7 @@ impl Row {
 
 const WORD: usize = size_of::<usize>();
 
-type Bytes = EndianSlice<'static, NativeEndian>;
+pub(super) type Bytes = EndianSlice<'static, NativeEndian>;
 
 /// What unwinding a function takes; nothing if it is none of these objects', or strange.
 fn rows_of(name: &CStr, objects: &[Object]) -> Vec<Row> {
@@ -144,15 +133,11 @@ fn rows_of(name: &CStr, objects: &[Object]) -> Vec<Row> {
 impl Object {
     /// The rows of the function that begins there; none if one of them is strange.
     fn rows(&self, function: usize) -> gimli::Result<Option<Vec<Row>>> {
-        let bases = BaseAddresses::default().set_eh_frame_hdr(self.header.start as u64);
-        let header = EhFrameHdr::from(bytes(self.header.clone())).parse(&bases, WORD as u8)?;
-        let Pointer::Direct(frames_at) = header.eh_frame_ptr() else { return Ok(None) };
-        let has = |part: &&Range<usize>| part.contains(&(frames_at as usize));
-        let (Some(part), Some(table)) = (self.loaded.iter().find(has), header.table()) else {
+        // SAFETY: the C library and the unwinder are there for as long as the process is.
+        let Some(Tables { header, frames, bases }) = unsafe { self.tables() }? else {
             return Ok(None);
         };
-        let bases = bases.set_eh_frame(frames_at);
-        let frames = EhFrame::from(bytes(frames_at as usize..part.end));
+        let Some(table) = header.table() else { return Ok(None) };
         let address = function as u64;
         let entry = table.fde_for_address(&frames, &bases, address, EhFrame::cie_from_offset)?;
         if entry.initial_address() != address || entry.is_signal_trampoline() {
@@ -169,6 +154,30 @@ impl Object {
         }
         Ok(rows)
     }
+
+    /// Its tables, if they are as usual.
+    ///
+    /// # Safety
+    /// The object stays loaded for as long as they are used.
+    pub(super) unsafe fn tables(&self) -> gimli::Result<Option<Tables>> {
+        let bases = BaseAddresses::default().set_eh_frame_hdr(self.header.start as u64);
+        // SAFETY: this is loaded, and the caller promises that it stays.
+        let header = unsafe { bytes(self.header.clone()) };
+        let header = EhFrameHdr::from(header).parse(&bases, WORD as u8)?;
+        let Pointer::Direct(frames_at) = header.eh_frame_ptr() else { return Ok(None) };
+        let has = |part: &&Range<usize>| part.contains(&(frames_at as usize));
+        let Some(part) = self.loaded.iter().find(has) else { return Ok(None) };
+        // SAFETY: as above.
+        let frames = EhFrame::from(unsafe { bytes(frames_at as usize..part.end) });
+        Ok(Some(Tables { header, frames, bases: bases.set_eh_frame(frames_at) }))
+    }
+}
+
+/// How the functions of an object are unwound.
+pub(super) struct Tables {
+    pub(super) header: ParsedEhFrameHdr<Bytes>,
+    pub(super) frames: EhFrame<Bytes>,
+    pub(super) bases: BaseAddresses,
 }
 
 /// The row in our words, if it has what all ordinary functions have.
@@ -193,10 +202,12 @@ fn row(step: &UnwindTableRow<usize>) -> Option<Row> {
     })
 }
 
-/// What is loaded there of the library.
-fn bytes(at: Range<usize>) -> Bytes {
-    // SAFETY: the loader says that this is loaded, for reading; the C library is there for as long as the
-    // process is, and nobody writes to it.
+/// What is loaded there.
+///
+/// # Safety
+/// It is loaded for reading, for as long as the bytes are used, and nobody writes to it.
+unsafe fn bytes(at: Range<usize>) -> Bytes {
+    // SAFETY: the caller promises it.
     let bytes = unsafe { std::slice::from_raw_parts(at.start as *const u8, at.len()) };
     EndianSlice::new(bytes, NativeEndian)
 }

@@ -10,7 +10,12 @@
 
 use crate::os::quiet::Frame;
 use crate::os::thread::Tid;
+use crate::os::unwind::Registers;
 use crate::os::{code, local};
+use crate::worker::Worker;
+
+/// The signal of a runtime, if not said.
+pub(crate) const USUAL: i32 = libc::SIGURG;
 
 /// Installs the handler for `signal`, once for the process; `false` if somebody else has one.
 pub(crate) fn install(signal: i32) -> bool {
@@ -106,15 +111,27 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     // SAFETY: as above.
     let saved = unsafe { *errno };
     // Who unwinds may hold the lock of standard error, or the loader's (H5). Reads words only.
-    let unsafe_point = code::may_hold_a_lock(interrupted(context)) || std::thread::panicking();
+    let unsafe_point = code::is_unsafe(interrupted(context)) || std::thread::panicking();
     let deaf_to = deaf_to(context);
     local::handling(|| {
-        local::worker(|worker| worker.rung(unsafe_point, deaf_to));
+        local::worker(|worker| {
+            show_stack(worker, context);
+            worker.rung(unsafe_point, deaf_to);
+        });
     });
     // SAFETY: as above.
     unsafe {
         *errno = saved;
     }
+}
+
+/// Copies the stack of the calling thread if the worker's poll is reported as a stall.
+fn show_stack(worker: &Worker, context: *mut libc::c_void) {
+    let Some(stalls) = &worker.shared.stalls else { return };
+    let (poll, stack) = (worker.clock.poll(), worker.clock.stack());
+    // SAFETY: the stack is this thread's, as the C library said when the thread began; it is mapped from below the
+    // stack pointer, which is in it, up to the beginning of the poll.
+    unsafe { stalls.copied.answer(worker.id.0, poll, stack, || registers(context)) };
 }
 
 /// To which signals the interrupted code was deaf.
@@ -146,6 +163,32 @@ fn interrupted(context: *mut libc::c_void) -> Frame {
     Frame { pc, sp, fp }
 }
 
+/// All registers with which the thread was interrupted.
+#[cfg(target_arch = "x86_64")]
+fn registers(context: *mut libc::c_void) -> Registers {
+    use libc::{REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+    use libc::{REG_RAX, REG_RBP, REG_RBX, REG_RCX, REG_RDI, REG_RDX, REG_RIP, REG_RSI, REG_RSP};
+    let context: *const libc::ucontext_t = context.cast();
+    // SAFETY: the kernel passes the interrupted thread's context to a handler with SA_SIGINFO.
+    let registers = unsafe { &(*context).uc_mcontext.gregs };
+    // In the order in which tables of unwinding number them.
+    let first = [REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP];
+    let others = [REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15];
+    let mut all = first.into_iter().chain(others).chain([REG_RIP]);
+    std::array::from_fn(|_| all.next().map_or(0, |nth| registers[nth as usize] as usize))
+}
+
+/// All registers with which the thread was interrupted.
+#[cfg(target_arch = "aarch64")]
+fn registers(context: *mut libc::c_void) -> Registers {
+    let context: *const libc::ucontext_t = context.cast();
+    // SAFETY: the kernel passes the interrupted thread's context to a handler with SA_SIGINFO.
+    let registers = unsafe { &(*context).uc_mcontext };
+    // In the order in which tables of unwinding number them.
+    let mut all = registers.regs.into_iter().chain([registers.sp, registers.pc]);
+    std::array::from_fn(|_| all.next().map_or(0, |word| word as usize))
+}
+
 #[cfg(all(test, target_env = "gnu", target_arch = "x86_64"))]
 mod tests {
     use super::*;
@@ -166,7 +209,7 @@ mod tests {
     extern "C" fn judge(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
         let at = interrupted(context);
         if code::is_in_library(at.pc) {
-            let held = usize::from(code::may_hold_a_lock(at));
+            let held = usize::from(code::is_unsafe(at));
             VERDICTS[held].fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -211,11 +254,12 @@ mod tests {
         counts()
     }
 
-    /// Fails unless nearly each interruption in the library was where no lock is held. The rest is between the
-    /// program and the function: the loader, and the moment before a system call.
+    /// Fails unless by far the most interruptions in the library were where no lock is held. The rest is between the
+    /// program and the function: the loader, and the moment before a system call. That is 3 % of a short call on a
+    /// machine with nothing else to do, and was 10 % beside compilers.
     fn holds_nothing(what: &str, call: impl FnMut() + Send) {
         let [free, held] = interrupted_in(call);
-        assert!(free > 20 * held && free > 0, "{what}: {free} free, {held} may hold a lock");
+        assert!(free > 5 * held && free > 0, "{what}: {free} free, {held} may hold a lock");
     }
 
     fn may_hold(what: &str, call: impl FnMut() + Send) {

@@ -1,5 +1,6 @@
 //! Kernel threads: their names for the kernel, the CPUs they run on, and the time they used.
 
+use crate::paused::here;
 use runyard_engine::time::{Nanos, Time};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -35,10 +36,68 @@ pub(crate) fn may_pin(cpu: usize) -> bool {
 pub(crate) fn bind(thread: Tid, cpus: impl IntoIterator<Item = usize>) -> bool {
     let mut bits = [0_u64; MASK_WORDS];
     cpus.into_iter().for_each(|cpu| bits[cpu / 64] |= 1 << (cpu % 64));
-    // SAFETY: the kernel reads at most as many bytes as the array has.
+    set_affinity(thread, &bits)
+}
+
+/// Gives the kernel a set, a bit for each CPU; `false` if that is refused. May be called in a signal handler.
+fn set_affinity(thread: Tid, bits: &[u64]) -> bool {
+    // SAFETY: the kernel reads at most as many bytes as the slice has.
     unsafe {
-        libc::syscall(libc::SYS_sched_setaffinity, thread.0, size_of_val(&bits), bits.as_ptr()) == 0
+        libc::syscall(libc::SYS_sched_setaffinity, thread.0, size_of_val(bits), bits.as_ptr()) == 0
     }
+}
+
+/// A set of CPUs of this machine, ready for the kernel.
+#[derive(Debug)]
+pub(crate) struct Places(Box<[u64]>);
+
+impl Places {
+    pub(crate) fn new(cpus: &[usize]) -> Places {
+        let last = cpus.iter().max().copied().unwrap_or(0);
+        let mut bits = vec![0_u64; last / 64 + 1];
+        cpus.iter().for_each(|cpu| bits[cpu / 64] |= 1 << (cpu % 64));
+        Places(bits.into())
+    }
+
+    pub(crate) fn has(&self, cpu: u32) -> bool {
+        self.0.get(cpu as usize / 64).is_some_and(|word| word >> (cpu % 64) & 1 == 1)
+    }
+}
+
+/// Threads are steered where the kernel has at most so many CPUs: larger sets would take much of a signal handler's stack.
+const STEERED_CPUS: usize = 1_024;
+
+/// The CPU on which the calling thread runs at this moment. May be called in a signal handler.
+pub(crate) fn current_cpu() -> u32 {
+    // SAFETY: the call has no arguments.
+    unsafe { libc::sched_getcpu() }.max(0) as u32
+}
+
+/// Whether these are the CPUs that the thread may use. May be called in a signal handler.
+pub(crate) fn may_run_on(thread: Tid, places: &Places) -> bool {
+    let mut bits = [0_u64; STEERED_CPUS / 64];
+    // SAFETY: the kernel writes at most as many bytes as the array has.
+    let written = unsafe {
+        libc::syscall(libc::SYS_sched_getaffinity, thread.0, size_of_val(&bits), bits.as_mut_ptr())
+    };
+    let given = places.0.len();
+    written > 0
+        && given <= bits.len()
+        && bits[..given] == places.0[..]
+        && bits[given..].iter().all(|&word| word == 0)
+}
+
+/// As [`bind`]. May be called in a signal handler.
+pub(crate) fn bind_to(thread: Tid, Places(bits): &Places) -> bool {
+    set_affinity(thread, bits)
+}
+
+/// The same to one CPU.
+pub(crate) fn bind_to_one(thread: Tid, cpu: u32) -> bool {
+    let mut bits = [0_u64; STEERED_CPUS / 64];
+    let Some(word) = bits.get_mut(cpu as usize / 64) else { return false };
+    *word = 1 << (cpu % 64);
+    set_affinity(thread, &bits)
 }
 
 /// As many CPUs as a machine of ours may have.
@@ -47,14 +106,22 @@ const MASK_WORDS: usize = runyard_engine::cpu::MAX_CPUS / 64;
 /// Waits, by `wait`, as exactly as the kernel can: with a timer slack of 1 ns. After that the calling thread has
 /// the slack again that it began with.
 pub(crate) fn exactly(wait: impl FnOnce()) {
-    // SAFETY: the calls take numbers only.
-    let set_slack = |nanos: libc::c_ulong| unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, nanos);
-    };
-    set_slack(1);
+    be_exact();
     wait();
     // Zero is what the thread had from whoever made it.
     set_slack(0);
+}
+
+/// From now on each wait of the calling thread ends as exactly as the kernel can, with a timer slack of 1 ns.
+pub(crate) fn be_exact() {
+    set_slack(1);
+}
+
+fn set_slack(nanos: libc::c_ulong) {
+    // SAFETY: the call takes numbers only.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, nanos);
+    }
 }
 
 /// Asks the kernel for a slice of the calling thread, and says whether it has it now, as it has since
@@ -97,9 +164,21 @@ pub(crate) fn cpu_clock(thread: Tid) -> libc::clockid_t {
     !thread.0 << 3 | 6
 }
 
+/// Whether it is known what CPU time a thread has used.
+pub(crate) const KNOWS_CPU_TIME: bool = true;
+
 /// CPU time that the calling thread has used. May be called in a signal handler.
 pub(crate) fn own_cpu_time() -> Nanos {
     clock_time(libc::CLOCK_THREAD_CPUTIME_ID).map_or(Nanos::ZERO, |at| Nanos(at.0))
+}
+
+/// How often the calling thread has given its CPU away to wait. May be called in a signal handler.
+pub(crate) fn nr_own_waits() -> u64 {
+    // SAFETY: an rusage of zeros is one.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one rusage to where one is.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    usage.ru_nvcsw.cast_unsigned()
 }
 
 /// Whether a thread of this process waits in the kernel for something; one that only waits for a
@@ -127,8 +206,13 @@ pub(crate) fn most_of_user() -> Option<usize> {
     (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur as usize)
 }
 
-/// The monotonic clock.
+/// The monotonic clock; in a paused runtime the virtual one.
 pub(crate) fn now() -> Time {
+    here::now().unwrap_or_else(monotonic)
+}
+
+/// The monotonic clock of the machine.
+pub(crate) fn monotonic() -> Time {
     clock_time(libc::CLOCK_MONOTONIC).expect("every kernel has this clock")
 }
 

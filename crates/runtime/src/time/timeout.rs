@@ -1,11 +1,12 @@
 //! A future that is given up when its time is over.
 
-use super::{Sleep, sleep};
+use super::{Sleep, sleep, sleep_until};
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, IntoFuture};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The time was over before the future was ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,12 @@ impl fmt::Display for Elapsed {
 }
 
 impl std::error::Error for Elapsed {}
+
+impl From<Elapsed> for io::Error {
+    fn from(_: Elapsed) -> io::Error {
+        io::ErrorKind::TimedOut.into()
+    }
+}
 
 pin_project_lite::pin_project! {
     /// A future that has so long to be ready.
@@ -46,8 +53,24 @@ pin_project_lite::pin_project! {
 ///     assert_eq!(late, Err(time::Elapsed));
 /// });
 /// ```
-pub fn timeout<F: Future>(span: Duration, future: F) -> Timeout<F> {
-    Timeout { future, sleep: sleep(span) }
+pub fn timeout<F: IntoFuture>(span: Duration, future: F) -> Timeout<F::IntoFuture> {
+    Timeout { future: future.into_future(), sleep: sleep(span) }
+}
+
+/// Waits for `future`, which has until `deadline`. It is asked first, also if the deadline has passed.
+///
+/// ```
+/// use runyard::{Runtime, time};
+/// use std::{future::pending, time::Instant};
+///
+/// Runtime::new().block_on(async {
+///     let now = Instant::now();
+///     assert_eq!(time::timeout_at(now, async { 7 }).await, Ok(7));
+///     assert_eq!(time::timeout_at(now, pending::<()>()).await, Err(time::Elapsed));
+/// });
+/// ```
+pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+    Timeout { future: future.into_future(), sleep: sleep_until(deadline) }
 }
 
 impl<F> Timeout<F> {
@@ -55,6 +78,21 @@ impl<F> Timeout<F> {
     pub fn slack(mut self, slack: Duration) -> Timeout<F> {
         self.sleep = self.sleep.slack(slack);
         self
+    }
+
+    /// The future that it waits for.
+    pub fn get_ref(&self) -> &F {
+        &self.future
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self) -> &mut F {
+        &mut self.future
+    }
+
+    /// The future alone, without a deadline.
+    pub fn into_inner(self) -> F {
+        self.future
     }
 }
 

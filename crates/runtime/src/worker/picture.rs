@@ -13,12 +13,12 @@ impl Worker {
         let since = self.baton.stopped_since().unwrap_or(0);
         let count = self.preempt_count.load(Ordering::Relaxed);
         let graces = self.graces.load(Ordering::Relaxed);
-        let deaf = self.deaf.load(Ordering::Relaxed);
+        let section = self.section.load(Ordering::Relaxed);
         write!(
             out,
             "worker {id}: thread {tid}, cpu {cpu}, owns {owns}, running {runs}, polls {polls}, "
         )?;
         write!(out, "wants a slot {wants}, stopped since {since}, preempt count {count}, ")?;
-        writeln!(out, "graces {graces}, deaf {deaf}")
+        writeln!(out, "graces {graces}, section {section}")
     }
 }

@@ -30,6 +30,10 @@ const NO_SPARE_RETRY: Nanos = Nanos::from_micros(200);
 /// before it is stopped and asks for a slot.
 const UNSCHEDULED_GRACE: Nanos = Nanos::from_micros(50);
 
+/// A section that blocks may compute for this long before it counts as one that does not: as long as one that
+/// blocks goes without being seen by the keeper.
+pub(super) const SECTION_GRACE: Nanos = Nanos::from_millis(1);
+
 /// How often a thread without a slot looks whether it has used that, if the kernel does not tell.
 const LOOK_WITHOUT_CPU_TIMER: Nanos = Nanos::from_millis(1);
 
@@ -50,10 +54,11 @@ impl Worker {
         let count = self.preempt_count.load(Ordering::Relaxed) - 1;
         // Parking is the runtime's own code: a signal in the middle of it must find the count above zero.
         // Who panics holds locks that others need (H5): it is asked again.
-        let answers = count == 0 && !std::thread::panicking();
+        let hears = count == 0 && !self.waits_in_section();
+        let answers = hears && !std::thread::panicking();
         while answers && self.is_called() && self.answer() {}
         self.set_preempt_count(count);
-        if count == 0 && self.is_called() {
+        if hears && self.is_called() {
             // A signal came too early, or there is no spare.
             self.ring_again(NO_SPARE_RETRY);
         }
@@ -69,29 +74,40 @@ impl Worker {
         self.shared.keeper.somebody_runs();
         let slot = self.shared.slot(self.cpu());
         if self.preempt_count.load(Ordering::Relaxed) > 0 {
-            if !slot.belongs_to(self.id) {
-                // It goes on without a slot: asked again when it has used some more CPU time.
+            if !slot.belongs_to(self.id) || self.waits_in_section() {
+                // It goes on without a slot, or deaf: asked again when it has used some more CPU time.
                 self.stop_when_it_runs();
             }
             return slot.remember(self.id);
+        }
+        if self.waits_in_section() && !self.has_computed_in_section() {
+            return;
         }
         if !slot.belongs_to(self.id) && self.goes_on() {
             return;
         }
         let now = os::thread::now();
         let due = self.shared.machine.next_expiry(self.cpu()).is_some_and(|at| at <= now);
-        if !due && !slot.calls(self.id) && !self.has_left_a_kick() {
+        let is_kicked = self.has_left_a_kick();
+        let is_wanted = due || slot.calls(self.id) || is_kicked;
+        // A section that computed may wait again, and then is not to be interrupted.
+        let may_wait = self.is_in_section() && at_unsafe_point;
+        if !is_wanted && !may_wait {
             // Nobody waits; or somebody else's signal, or a setting that was overtaken.
             self.graces.store(0, Ordering::Relaxed);
             return self.arm(now);
         }
         let at_unsafe_point = self.is_in_a_handler(deaf_to) || at_unsafe_point;
         if at_unsafe_point && let Some(grace) = self.next_grace() {
+            if is_kicked {
+                slot.remember(self.id);
+            }
             return self.ring_again(grace);
         }
         let blocks = at_unsafe_point && self.stands_still(self.last_grace());
         if blocks && !self.owns() && self.has_graces_left() {
             // Or others have the CPU, on a busy machine: it is not to be stopped here for that.
+            self.wait_quietly();
             return self.stop_when_it_runs();
         }
         self.graces.store(0, Ordering::Relaxed);
@@ -100,8 +116,21 @@ impl Worker {
             self.deaf_to.store(deaf_to, Ordering::Relaxed);
         }
         // Who blocks loses its slot, and asks for one when it runs again.
-        if !(blocks && self.owns() && self.shared.take_slot(self.cpu(), self.id)) {
+        if blocks && self.owns() {
+            if self.shared.take_slot(self.cpu(), self.id) {
+                return;
+            }
+            if self.is_in_section() {
+                // There is no spare: it waits with its slot, as a section does that begins so.
+                self.wait_quietly();
+                self.shared.slot(self.cpu()).be_deaf(self.id);
+                return self.stop_when_it_runs();
+            }
+        }
+        if is_wanted {
             self.answer();
+        } else {
+            self.arm(now);
         }
     }
 
@@ -137,7 +166,7 @@ impl Worker {
             return None;
         }
         self.graces.store(graces + 1, Ordering::Relaxed);
-        self.used.store(used, Ordering::Relaxed);
+        self.note_used(used);
         Some(self.last_grace())
     }
 
@@ -150,10 +179,24 @@ impl Worker {
         os::thread::own_cpu_time().0 - before < GRACES.0
     }
 
-    /// Whether the thread has hardly run since it was last let go on for `grace`.
+    /// A thread is about to be started for this worker: what was known of one before says nothing of it.
+    pub(super) fn begin_anew(&self) {
+        self.goes_on_until.store(0, Ordering::SeqCst);
+        self.used.store(0, Ordering::SeqCst);
+        self.waits.store(0, Ordering::SeqCst);
+    }
+
+    /// The thread, which had used so much CPU time when it was interrupted, is let go on.
+    fn note_used(&self, used: u64) {
+        self.used.store(used, Ordering::Relaxed);
+        self.waits.store(os::thread::nr_own_waits(), Ordering::Relaxed);
+    }
+
+    /// Whether the thread has hardly run since it was last let go on for `grace`, or began to wait again. CPU time
+    /// alone does not say it: the signal and the call that begins anew take as much as a grace has.
     fn stands_still(&self, grace: Nanos) -> bool {
         let used = os::thread::own_cpu_time().0 - self.used.load(Ordering::Relaxed);
-        used < grace.0 / 2
+        used < grace.0 / 2 || os::thread::nr_own_waits() != self.waits.load(Ordering::Relaxed)
     }
 
     /// Whether this thread, which was let go without a slot, may go on: until its grace is used up. One
@@ -168,7 +211,7 @@ impl Worker {
         if self.stands_still(LONGEST_GRACE) {
             self.stop_when_it_runs();
         } else {
-            self.used.store(used, Ordering::Relaxed);
+            self.note_used(used);
             self.ring_again(Nanos(until - used).max(UNSCHEDULED_GRACE));
         }
         true
@@ -178,7 +221,8 @@ impl Worker {
     fn go_on_without_slot(&self) {
         let used = os::thread::own_cpu_time().0;
         let grace = self.baton.grace();
-        self.used.store(used, Ordering::Relaxed);
+        self.reading.runs_without_slot();
+        self.note_used(used);
         self.goes_on_until.store(used + grace, Ordering::Relaxed);
         self.ring_again(Nanos(grace));
     }
@@ -210,7 +254,10 @@ impl Worker {
                 slot.put_spare(spare);
                 return self.park_without_slot();
             }
-            self.shared.grant(spare);
+            self.shared.worker(spare).iter().for_each(|spare| {
+                self.steer(spare);
+                spare.baton.grant();
+            });
             if !slot.has_spares(maker::SPARES) {
                 self.shared.maker.order();
             }
@@ -239,9 +286,14 @@ impl Worker {
             os::thread::now().0
         };
         let goes_on = || self.shared.keeper.count_stopped(false);
-        let owns = self.baton.wait_for_slot(|| self.owns(), now, goes_on);
+        let halted = self.halt_clock();
+        let owns = self.asleep(|| self.baton.wait_for_slot(|| self.owns(), now, goes_on));
+        self.go_on_clock(halted);
         self.want_slot(false);
         if owns {
+            // What is left of a grace is not for the next time that it has no slot.
+            self.goes_on_until.store(0, Ordering::Relaxed);
+            self.goes_on_in_section();
             self.arm(os::thread::now());
             return true;
         }
@@ -259,11 +311,16 @@ impl Worker {
     /// one.
     pub(crate) fn stop_when_it_runs(&self) {
         let (shared, tid) = (&self.shared, self.tid());
-        if !shared.preempts || self.deaf.load(Ordering::SeqCst) {
+        if !shared.preempts {
             return;
         }
+        let waits = self.waits_in_section();
         if self.cpu_timer.make(Clock::CpuTime, tid, shared.signal) {
-            return self.cpu_timer.set_after(UNSCHEDULED_GRACE);
+            return self.cpu_timer.set_after(if waits { SECTION_GRACE } else { UNSCHEDULED_GRACE });
+        }
+        if waits {
+            // To look now and then would interrupt what it waits for.
+            return;
         }
         let used = os::thread::cpu_time(tid).unwrap_or_default().0;
         self.used.store(used, Ordering::Relaxed);

@@ -1,11 +1,13 @@
 //! What the tests on real CPUs share.
 
 use nix::sys::signal::Signal;
-use runyard::Runtime;
+use runyard::{Runtime, yield_now};
+use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::task::Wake;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -82,6 +84,103 @@ pub fn until(happened: impl Fn() -> bool) {
     }
 }
 
+/// A flag that somebody sets and others wait for.
+#[derive(Clone, Default)]
+pub struct Flag(Arc<AtomicBool>);
+
+impl Flag {
+    pub fn set(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// Waits on the calling thread, which runs no task.
+    pub fn wait(&self) {
+        until(|| self.is_set());
+    }
+
+    /// Sets the flag when it is dropped.
+    pub fn at_drop(&self) -> AtDrop {
+        AtDrop(self.clone())
+    }
+}
+
+pub struct AtDrop(Flag);
+
+impl Drop for AtDrop {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
+/// A waker that counts how often it is called.
+#[derive(Default)]
+pub struct Woken(AtomicUsize);
+
+impl Woken {
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// The CPU time that several tasks or threads have used together, of as much as they get, and when they are to stop.
+#[derive(Clone, Default)]
+pub struct Work {
+    used: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Work {
+    /// Computes for `span` of CPU time in one poll, or until it is to stop. Outside of the C library, but for the
+    /// question how much that was.
+    pub fn compute(&self, span: Duration) {
+        let began = cpu_time();
+        let mut before = began;
+        while before - began < span && !self.is_over() {
+            for step in 0..1_000 {
+                black_box(step);
+            }
+            let now = cpu_time();
+            self.used.fetch_add((now - before).as_nanos() as u64, Ordering::Relaxed);
+            before = now;
+        }
+    }
+
+    /// Polls of `span` each until it is to stop.
+    pub async fn go_on(self, span: Duration) {
+        while !self.is_over() {
+            self.compute(span);
+            yield_now().await;
+        }
+    }
+
+    /// What is counted for itself, and stops with this.
+    pub fn apart(&self) -> Work {
+        Work { stop: self.stop.clone(), ..Work::default() }
+    }
+
+    pub fn used(&self) -> Duration {
+        Duration::from_nanos(self.used.load(Ordering::Relaxed))
+    }
+
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
 /// Lines of /proc for each kernel thread of this process whose name begins with `runyard-`.
 pub fn threads() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
@@ -89,4 +188,10 @@ pub fn threads() -> Vec<String> {
         std::fs::read_to_string(task.unwrap().path().join("status")).unwrap_or_default()
     };
     tasks.map(read).filter(|status| status.starts_with("Name:\trunyard-")).collect()
+}
+
+/// CPU time that the calling thread has used.
+pub fn cpu_time() -> Duration {
+    let spec = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(spec.tv_sec as u64, spec.tv_nsec as u32)
 }

@@ -148,12 +148,12 @@ fn a_section_that_blocks_changes_nothing_of_its_thread() {
 }
 
 /// The kernel's numbers of the CPUs that the calling thread may run on.
-fn cpus() -> Vec<usize> {
+pub fn cpus() -> Vec<usize> {
     let set = rustix::thread::sched_getaffinity(None).unwrap();
     (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }
 
-fn cpus_of_a_thread() -> Vec<usize> {
+pub fn cpus_of_a_thread() -> Vec<usize> {
     thread::spawn(cpus).join().unwrap()
 }
 
@@ -261,6 +261,7 @@ fn h06_the_runtime_interrupts_nothing_in_a_section_that_blocks() {
                 // It comes every millisecond, and a hog has the CPU else: the slot is wanted all the time.
                 let disturber = Task::builder().fifo(99).spawn(async {
                     let mut interval = time::interval(ms(1));
+                    interval.set_missed_tick_behavior(time::MissedTickBehavior::Skip);
                     loop {
                         interval.tick().await;
                     }

@@ -15,6 +15,10 @@ mod limits;
 mod machine;
 mod neighbours;
 mod observers;
+mod sections;
+mod standing;
+mod steered;
+mod stolen;
 mod truths;
 mod waits;
 

@@ -2,10 +2,9 @@
 
 use crate::child::{run, within};
 use crate::common::{ms, spin, until};
-use runyard::{Builder, Observer, Policy, Runtime, Task, spawn, time, yield_now};
-use runyard_engine::event::{Event, What};
-use runyard_engine::task::TaskId;
-use runyard_engine::time::Time;
+use runyard::{
+    Builder, Event, Observer, Policy, Runtime, Task, TaskId, Time, What, spawn, time, yield_now,
+};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -144,7 +143,7 @@ fn an_observer_that_is_a_little_slow_hears_everything() {
             spin(Duration::from_micros(2));
             match event.what {
                 What::Spawn { .. } => spawns.fetch_add(1, Ordering::SeqCst),
-                What::Switch { prev: Some((_, runyard_engine::event::Left::Exited)), .. } => {
+                What::Switch { prev: Some((_, runyard::Left::Exited)), .. } => {
                     ends.fetch_add(1, Ordering::SeqCst)
                 }
                 _ => 0,

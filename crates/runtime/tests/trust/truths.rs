@@ -3,8 +3,7 @@
 use crate::child::within;
 use crate::common::{ms, spin, workers};
 use futures_util::future::FutureExt;
-use runyard::{Observer, Runtime, Task, blocking, spawn, sync, time, yield_now};
-use runyard_engine::event::{Event, What};
+use runyard::{Event, Observer, Runtime, Task, What, blocking, spawn, sync, time, yield_now};
 use std::future::{Future, poll_fn};
 use std::io::Read;
 use std::os::unix::net::UnixStream;

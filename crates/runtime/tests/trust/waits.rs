@@ -3,8 +3,7 @@
 use crate::child::within;
 use crate::common::{ms, spin, until, workers};
 use futures_util::future::FutureExt;
-use runyard::{Limit, Runtime, Task, TaskBuilder, spawn, time};
-use runyard_engine::event::Event;
+use runyard::{Event, Limit, Runtime, Task, TaskBuilder, TaskHandle, spawn, time};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,9 +12,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 /// A task that matters more than any other and comes often.
-fn ticker(runtime: &Runtime, every: Duration) -> Task {
+fn ticker(runtime: &Runtime, every: Duration) -> TaskHandle {
     let ticks = async move {
         let mut interval = time::interval(every);
+        interval.set_missed_tick_behavior(time::MissedTickBehavior::Skip);
         loop {
             interval.tick().await;
         }

@@ -1,11 +1,13 @@
 //! What holds after every action, and what holds once nothing is owed.
 
-use super::{Op, World};
+use super::{Op, Payload, World};
+use runyard_engine::account::Account;
 use runyard_engine::attr::{Attr, GroupId};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::limits::LATEST_REFILL;
 use runyard_engine::run_queue::{Importance, Resched};
+use runyard_engine::task::Task;
 
 /// Without these a real-time task may wait although a CPU does something less important.
 pub(super) const NEEDED: [Feature; 3] =
@@ -43,6 +45,25 @@ impl World {
             held += usize::from(task.over) + usize::from(task.parked.is_some());
         }
         assert_eq!(held, self.tasks.len(), "tasks are conserved, after {after:?}");
+        self.check_accounts(after);
+    }
+
+    /// What the CPUs counted is what the tasks counted, those that are over included.
+    fn check_accounts(&self, after: Op) {
+        let (mut by_cpus, mut by_tasks) = (Account::default(), Account::default());
+        let mut add = |task: &Task<Payload>| by_tasks.add(&task.account());
+        for cpu in self.all() {
+            self.machine.inspect(cpu, |rq| {
+                by_cpus.add(&rq.account());
+                rq.tasks().for_each(|(_, task)| add(task));
+            });
+        }
+        self.moving.iter().for_each(|moving| add(moving.task()));
+        self.tasks.iter().filter_map(|task| task.parked.as_deref()).for_each(&mut add);
+        for cpu in self.all() {
+            self.machine.inspect(cpu, |rq| by_tasks.add(&rq.ended()));
+        }
+        assert_eq!(by_cpus, by_tasks, "what was done is conserved, after {after:?}");
     }
 
     /// At rest.

@@ -224,6 +224,7 @@ impl World {
         let shapes = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (1, 2, 2), (2, 2, 1), (1, 5, 1), (3, 1, 2)];
         let (nodes, cores, threads) = pick(&shapes, shape);
         let mut config = Config::new(Topology::new(nodes, cores, threads).unwrap());
+        config.accounts = true;
         let flips = u16::from_le_bytes([features, more]);
         for (at, feature) in Feature::ALL.into_iter().enumerate() {
             let flipped = flips >> at & 1 == 1;
@@ -294,7 +295,7 @@ impl World {
             Op::Schedule => self.schedule(now, cpu, pick(&How::ALL, b)),
             Op::Expire => self.expire(now, cpu),
             Op::Live => self.live_for(span(a)),
-            Op::Oversleep => self.now = self.now + span(a),
+            Op::Oversleep => self.oversleep(span(a), [b, c]),
             Op::Arm => self.timers.arm(&self.machine, cpu, self.now, [b, c]),
             Op::Rearm => self.timers.rearm(&self.machine, a, self.now, [b, c]),
             Op::Cancel => self.timers.cancel(&self.machine, a),
@@ -473,6 +474,19 @@ impl World {
             }
         }
         self.now = end;
+    }
+
+    /// Nobody serves anything for so long; then, half of the time, somebody takes a task that waited.
+    fn oversleep(&mut self, span: Nanos, [b, c]: [u8; 2]) {
+        self.now = self.now + span;
+        if b & 1 == 1 {
+            self.relieve(self.cpu(b >> 1), self.cpu(c));
+        }
+    }
+
+    /// `from` is said to stand still: a task that waits there goes to `to`. Whether there is one.
+    pub fn relieve(&mut self, from: CpuId, to: CpuId) -> bool {
+        self.machine.relieve(self.now, from, to, &mut self.fx)
     }
 
     /// Something is asked for a task, wherever it is.

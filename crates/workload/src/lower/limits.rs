@@ -46,6 +46,7 @@ impl LimitKeys<'_> {
             BadLimit::Period => self.period.map(|(value, _)| value.at()),
             BadLimit::Runtime => self.runtime.map(|(value, _)| value.at()),
             BadLimit::Burst => self.burst.map(|(member, _)| member.value.at()),
+            _ => None,
         };
         Fault::new(at.unwrap_or(Fault::NOWHERE), why.to_string())
     }

@@ -4,14 +4,12 @@
 //! has, and the box comes here after the poll is over, so a task is never in two queues and no
 //! wake-up is lost. A wake-up that comes before the box leaves a note.
 
-use crate::builder::Task;
 use crate::group::Membership;
 use crate::guards::Guards;
-use crate::harmless::{LastCareful, Outcome, harmless};
-use crate::mutex::Inheritance;
+use crate::lending::Inheritance;
 use crate::os;
 use crate::primitives::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
-use crate::shared::Shared;
+use crate::shared::{KickNow, Shared};
 use crate::worker::Worker;
 use async_task::Runnable;
 use runyard_engine::attr::{Attr, LatencyNice, Policy, Slice};
@@ -21,12 +19,7 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::control::Control;
 use runyard_smp::machine::{Controlled, TaskOf, apply_pending};
-use std::any::Any;
-use std::fmt;
-use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
 /// What the engine lends a worker to run a task.
 #[derive(Debug)]
@@ -68,7 +61,6 @@ enum Parking {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) policy: Policy,
-    /// Tasks inherit these two that it spawns, unless it resets on fork.
     pub(crate) latency_nice: LatencyNice,
     pub(crate) slice: Option<Slice>,
     pub(crate) reset_on_fork: bool,
@@ -125,6 +117,9 @@ impl Slack {
     }
 }
 
+/// No place among the live tasks, and not that of a thread that is in no poll.
+const NOWHERE: u64 = u64::MAX - 1;
+
 /// What the cell of a new task is made of.
 #[derive(Debug)]
 pub(crate) struct NewCell {
@@ -133,6 +128,9 @@ pub(crate) struct NewCell {
     pub(crate) asked: Asked,
     pub(crate) slack: Nanos,
     pub(crate) serves: bool,
+    pub(crate) bequeaths: bool,
+    /// See [`Cell::is_light`].
+    pub(crate) light: bool,
 }
 
 /// What a task shares with its wakers and handles.
@@ -154,6 +152,8 @@ pub(crate) struct Cell {
     light: AtomicBool,
     /// Whether `affinity` is some.
     has_affinity: AtomicBool,
+    /// See [`Cell::bequeaths`].
+    bequeaths: AtomicBool,
     /// It serves other tasks, and ends after them.
     pub(crate) serves: bool,
     pub(crate) id: TaskId,
@@ -171,13 +171,16 @@ pub(crate) struct Cell {
     pub(crate) guards: Guards,
     /// The CPUs that it asked for last, if these are not all.
     affinity: Mutex<Option<CpuSet>>,
+    /// CPU time that it was charged, as far as it was known when somebody asked or it was woken last, and at its end.
+    used: AtomicU64,
     /// Wakes the task to be aborted. There while the future is: the future drops it.
     waker: Mutex<Option<Waker>>,
     pub(crate) name: Option<String>,
 }
 
 impl Cell {
-    fn new(shared: Arc<Shared>, NewCell { id, name, asked, slack, serves }: NewCell) -> Cell {
+    fn new(shared: Arc<Shared>, new: NewCell) -> Cell {
+        let NewCell { id, name, asked, slack, serves, bequeaths, light } = new;
         Cell {
             shared,
             place: AtomicU64::new(0),
@@ -195,9 +198,11 @@ impl Cell {
             done: AtomicBool::new(false),
             over: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
-            light: AtomicBool::new(serves),
+            light: AtomicBool::new(light),
             has_affinity: AtomicBool::new(false),
+            bequeaths: AtomicBool::new(bequeaths),
             affinity: Mutex::new(None),
+            used: AtomicU64::new(0),
             waker: Mutex::new(None),
         }
     }
@@ -213,8 +218,17 @@ impl Cell {
         Arc::new(Cell::new(shared.clone(), new))
     }
 
+    /// The cell of a task that its runtime, which ends, does not take: it is aborted, and at no place.
+    pub(crate) fn refused(shared: &Arc<Shared>, new: NewCell) -> Arc<Cell> {
+        let cell = Cell::new(shared.clone(), new);
+        cell.place.store(NOWHERE, Ordering::Relaxed);
+        cell.aborted.store(true, Ordering::Release);
+        Arc::new(cell)
+    }
+
     /// As [`Cell::new`], in the same runtime.
-    fn renew(&mut self, NewCell { id, name, asked, slack, serves }: NewCell) {
+    fn renew(&mut self, new: NewCell) {
+        let NewCell { id, name, asked, slack, serves, bequeaths, light } = new;
         self.serves = serves;
         self.id = id;
         self.name = name;
@@ -229,14 +243,28 @@ impl Cell {
         self.done = AtomicBool::new(false);
         self.over = AtomicBool::new(false);
         self.aborted = AtomicBool::new(false);
-        self.light = AtomicBool::new(serves);
+        self.light = AtomicBool::new(light);
         self.has_affinity = AtomicBool::new(false);
+        self.bequeaths = AtomicBool::new(bequeaths);
         self.affinity = Mutex::new(None);
+        self.used = AtomicU64::new(0);
         self.waker = Mutex::new(None);
+    }
+
+    /// Whether it may have anything to pass on to the tasks that it spawns. Once it may, that stays so. A task that
+    /// serves others passes on nothing: what foreign wakers spawn in it has nothing to do with it.
+    pub(crate) fn bequeaths(&self) -> bool {
+        self.bequeaths.load(Ordering::Acquire)
+    }
+
+    /// Something was asked for it that it passes on.
+    pub(crate) fn note_heritage(&self) {
+        self.bequeaths.store(!self.serves, Ordering::Release);
     }
 
     /// Asks for something else.
     pub(crate) fn ask(&self, change: impl FnOnce(&mut Asked)) {
+        self.note_heritage();
         without_preemption(|| {
             let mut asked = lock(&self.asked);
             change(&mut asked);
@@ -249,6 +277,7 @@ impl Cell {
         without_preemption(|| {
             let own = Some(cpus).filter(|&cpus| cpus != self.shared.all());
             self.has_affinity.store(own.is_some(), Ordering::Release);
+            self.note_heritage();
             *lock(&self.affinity) = own.cloned();
             self.shared.here(|worker| worker.follow_affinity_of(self));
         });
@@ -269,6 +298,17 @@ impl Cell {
         self.done.load(Ordering::Acquire)
     }
 
+    /// The future is gone.
+    pub(crate) fn note_done(&self) {
+        drop(without_preemption(|| lock(&self.waker).take()));
+        self.done.store(true, Ordering::Release);
+    }
+
+    /// Whether somebody asked for the task's end.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.aborted.load(Ordering::Acquire)
+    }
+
     /// Whether the result of the task is there: it is some time after the future is gone.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
@@ -280,7 +320,9 @@ impl Cell {
     }
 
     /// Whether its last poll ended without blocking. Of one that was never polled nothing is known, but of one
-    /// that serves others it is believed: they may have the threads for which it would wait.
+    /// that serves others it is believed: they may have the threads for which it would wait. So it is without
+    /// preemption of every future, as only [`blocking`](crate::blocking) takes a slot there; of a blocking function it
+    /// is not.
     pub(crate) fn is_light(&self) -> bool {
         self.light.load(Ordering::Relaxed)
     }
@@ -325,6 +367,17 @@ impl Cell {
         }
     }
 
+    /// Looks at the task, if it is parked.
+    pub(crate) fn look_at_parked<R>(
+        &self,
+        look: impl FnOnce(&runyard_engine::task::Task<Job>) -> R,
+    ) -> Option<R> {
+        match &*lock(&self.parking) {
+            Parking::Parked(task) => Some(look(task)),
+            Parking::Awake | Parking::Note(..) => None,
+        }
+    }
+
     /// Carries out what was asked of a task that is parked. Of one that is not, whoever has it does.
     pub(crate) fn do_what_was_asked_while_parked(&self) {
         if let Parking::Parked(task) = &mut *lock(&self.parking) {
@@ -332,11 +385,32 @@ impl Cell {
         }
     }
 
+    /// CPU time that it was charged until now. Where the task is on its way between CPUs, until it was known last.
+    pub(crate) fn used(&self) -> Nanos {
+        let fx = &mut KickNow(&self.shared);
+        let used = without_preemption(|| {
+            let queued = self.shared.machine.used_by(os::thread::now(), &self.control, fx);
+            queued.or_else(|| match &*lock(&self.parking) {
+                Parking::Parked(task) => Some(task.runtime()),
+                Parking::Awake | Parking::Note(..) => None,
+            })
+        });
+        // What one answer had, a later one has.
+        let used = used.unwrap_or_default();
+        used.max(Nanos(self.used.fetch_max(used.0, Ordering::Relaxed)))
+    }
+
+    /// The task is over, and was charged so much.
+    pub(crate) fn note_used(&self, used: Nanos) {
+        self.used.store(used.0, Ordering::Relaxed);
+    }
+
     /// Takes the task out to be enqueued, or leaves a note.
     pub(crate) fn wake(&self, runnable: Runnable, since: Time) -> Option<TaskOf<Job>> {
         let mut parking = lock(&self.parking);
         match std::mem::take(&mut *parking) {
             Parking::Parked(mut task) => {
+                self.used.store(task.runtime().0, Ordering::Relaxed);
                 job(&mut task).todo = Todo::Poll(runnable);
                 Some(task)
             }
@@ -386,144 +460,4 @@ fn job(task: &mut TaskOf<Job>) -> &mut Job {
 /// Runs a section of the runtime's own code; on a worker, without being stopped in it.
 pub(crate) fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
     os::local::section(section, Worker::without_preemption)
-}
-
-/// Why a task has no result.
-pub enum JoinError {
-    /// It was aborted, or the runtime ended.
-    Cancelled,
-    /// It panicked, with this payload.
-    Panicked(Box<dyn Any + Send>),
-}
-
-impl fmt::Debug for JoinError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            JoinError::Cancelled => "Cancelled",
-            JoinError::Panicked(_) => "Panicked(..)",
-        })
-    }
-}
-
-impl fmt::Display for JoinError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            JoinError::Cancelled => "the task was cancelled",
-            JoinError::Panicked(_) => "the task panicked",
-        })
-    }
-}
-
-impl std::error::Error for JoinError {}
-
-/// The result of a task, when it is there. Dropping the handle lets the task go on.
-#[derive(Debug)]
-pub struct JoinHandle<T> {
-    result: Option<async_task::FallibleTask<Outcome<T>>>,
-    task: Task,
-    careful: LastCareful,
-}
-
-impl<T> JoinHandle<T> {
-    pub(crate) fn new(result: async_task::Task<Outcome<T>>, task: Task) -> Self {
-        JoinHandle { result: Some(result.fallible()), task, careful: LastCareful::default() }
-    }
-
-    /// The task, to ask and change it; outlives this handle.
-    #[must_use]
-    pub fn task(&self) -> &Task {
-        &self.task
-    }
-
-    /// The task's number, unique in its runtime: its name in the events of an [`crate::Observer`].
-    #[must_use]
-    pub fn id(&self) -> TaskId {
-        self.task.id()
-    }
-
-    /// Ends the task at its next await, unless it is over by then.
-    pub fn abort(&self) {
-        self.task.abort();
-    }
-
-    /// Whether the task is over: then its result is there, and this handle is ready.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.result.as_ref().is_none_or(async_task::FallibleTask::is_finished)
-    }
-}
-
-impl<T> Future for JoinHandle<T> {
-    type Output = Result<T, JoinError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let JoinHandle { result, task, careful } = &mut *self;
-        let result = result.as_mut().expect("a handle is polled until it is ready");
-        let polled = Pin::new(result).poll(&mut Context::from_waker(careful.of(cx.waker())));
-        polled.map(|outcome| {
-            task.cell.note_over();
-            outcome.map_or(Err(JoinError::Cancelled), Outcome::take)
-        })
-    }
-}
-
-impl<T> Drop for JoinHandle<T> {
-    fn drop(&mut self) {
-        if let Some(result) = self.result.take() {
-            result.detach();
-        }
-    }
-}
-
-pin_project_lite::pin_project! {
-    /// The future that is polled in the end: it notes its end, catches its panic, and heeds an
-    /// abort.
-    pub(crate) struct Guarded<F> {
-        #[pin]
-        future: Option<F>,
-        end: End,
-    }
-}
-
-/// Notes that a future is gone, as it is dropped after it.
-struct End(Arc<Cell>);
-
-impl<F> Guarded<F> {
-    pub(crate) fn new(future: F, cell: Arc<Cell>) -> Guarded<F> {
-        Guarded { future: Some(future), end: End(cell) }
-    }
-}
-
-impl<F: Future> Future for Guarded<F> {
-    type Output = Outcome<F::Output>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        let ready = if this.end.0.aborted.load(Ordering::Acquire) {
-            Err(JoinError::Cancelled)
-        } else {
-            let future = this.future.as_mut().as_pin_mut().expect("it is polled until it is ready");
-            match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
-                Ok(Poll::Pending) => return Poll::Pending,
-                Ok(Poll::Ready(value)) => Ok(value),
-                Err(payload) => Err(JoinError::Panicked(payload)),
-            }
-        };
-        // What the future has may panic as well when it is dropped.
-        let dropped = catch_unwind(AssertUnwindSafe(|| this.future.set(None)));
-        Poll::Ready(Outcome::new(match dropped {
-            Ok(()) => ready,
-            Err(payload) => {
-                harmless(|| drop(ready));
-                Err(JoinError::Panicked(payload))
-            }
-        }))
-    }
-}
-
-impl Drop for End {
-    fn drop(&mut self) {
-        drop(without_preemption(|| lock(&self.0.waker).take()));
-        self.0.done.store(true, Ordering::Release);
-    }
 }

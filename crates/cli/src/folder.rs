@@ -1,0 +1,17 @@
+//! Whether files can be made in a folder, known before anything runs.
+
+use std::io;
+use std::path::Path;
+
+/// Fails unless files can be made in `folder`.
+#[cfg(unix)]
+pub(crate) fn takes_files(folder: &Path) -> io::Result<()> {
+    use rustix::fs::{Access, access};
+    Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
+/// Fails unless `folder` is there. Whether files can be made in it shows when one is.
+#[cfg(not(unix))]
+pub(crate) fn takes_files(folder: &Path) -> io::Result<()> {
+    std::fs::read_dir(folder).map(drop)
+}

@@ -1,0 +1,139 @@
+//! The work of a task so far, and that of all tasks on a CPU: for observers of a host, never for a decision.
+//!
+//! CPU time, and since when a task waits, are always known, nearly all of it from what the queue keeps anyway. The
+//! rest is counted if [`Config::accounts`](crate::config::Config::accounts) says so, at each switch, in one place.
+//!
+//! Invariant: over all CPUs of a machine, what the CPUs counted is what the tasks counted that there are, and those
+//! that are over.
+
+use crate::cpu::CpuId;
+use crate::time::{Nanos, Time};
+
+/// Numbers that only grow. Of a task: since it began. Of a CPU: of whatever ran there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// CPU time that was charged.
+    pub run: Nanos,
+    /// Time in a run queue without a CPU, as far as the wait is over. On a CPU: of the waits that ended there.
+    pub wait: Nanos,
+    /// How often a task came to a CPU that had run another before, or none.
+    pub switches: u64,
+    /// How often one came to another CPU than the one where it ran last.
+    pub migrations: u64,
+    /// How often one lost its CPU without asking for that.
+    pub preemptions: Preemptions,
+}
+
+/// Why tasks lost their CPU without asking for that, and how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Preemptions {
+    /// A more important one came: a real-time task of a better priority, or any for one of the SCHED_IDLE class.
+    pub important: u64,
+    /// Its turn was over, and another's began that is as important.
+    pub turn: u64,
+    /// A limit was reached: of a group above it, or the one of all real-time tasks.
+    pub limit: u64,
+    /// It was moved: it may not stay on this CPU, or another one asked for it.
+    pub moved: u64,
+}
+
+/// Why a task loses its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    Important,
+    Turn,
+    Limit,
+    Moved,
+}
+
+/// The account of one task, and what it takes to keep that.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Kept {
+    /// All but the CPU time, which is in the task.
+    account: Account,
+    /// When it woke up last; or came to a CPU, if that is counted and was later.
+    since: Time,
+    /// Where it ran last.
+    ran_on: Option<CpuId>,
+}
+
+/// What is counted on one CPU, beside the CPU time.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    /// What was done there by whatever ran there.
+    pub(crate) here: Account,
+    /// What the tasks did in their lives that ended there.
+    pub(crate) ended: Account,
+}
+
+impl Account {
+    /// Adds what another one says.
+    pub fn add(&mut self, other: &Account) {
+        self.run += other.run;
+        self.wait += other.wait;
+        self.switches += other.switches;
+        self.migrations += other.migrations;
+        self.preemptions.add(&other.preemptions);
+    }
+}
+
+impl Preemptions {
+    /// For whatever cause.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.important + self.turn + self.limit + self.moved
+    }
+
+    fn add(&mut self, other: &Preemptions) {
+        self.important += other.important;
+        self.turn += other.turn;
+        self.limit += other.limit;
+        self.moved += other.moved;
+    }
+
+    fn count(&mut self, cause: Cause) {
+        *match cause {
+            Cause::Important => &mut self.important,
+            Cause::Turn => &mut self.turn,
+            Cause::Limit => &mut self.limit,
+            Cause::Moved => &mut self.moved,
+        } += 1;
+    }
+}
+
+impl Kept {
+    /// With its CPU time, which is `run`.
+    pub(crate) fn account(&self, run: Nanos) -> Account {
+        Account { run, ..self.account }
+    }
+
+    /// Since when the task waits that waits and has not run since.
+    pub(crate) fn since(&self) -> Time {
+        self.since
+    }
+
+    /// It waits from now on.
+    #[inline]
+    pub(crate) fn wakes(&mut self, now: Time) {
+        self.since = now;
+    }
+
+    /// It has a CPU, for which it waited so long, and of which `all` is the account.
+    pub(crate) fn comes(&mut self, (now, waited): (Time, Nanos), cpu: CpuId, all: &mut Account) {
+        let from = self.ran_on.replace(cpu);
+        let migrates = u64::from(from.is_some_and(|from| from != cpu));
+        for account in [&mut self.account, all] {
+            account.wait += waited;
+            account.switches += 1;
+            account.migrations += migrates;
+        }
+        // So that this wait counts once, however short the task runs.
+        self.since = now;
+    }
+
+    /// It loses its CPU, of which `all` is the account.
+    pub(crate) fn loses(&mut self, cause: Cause, all: &mut Account) {
+        self.account.preemptions.count(cause);
+        all.preemptions.count(cause);
+    }
+}

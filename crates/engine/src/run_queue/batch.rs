@@ -1,0 +1,276 @@
+//! Many polls for one decision: the first tasks of a queue are lent to the host, which polls them one after the
+//! other, each as long as it would go before those that were left (docs/design/dispatch.md).
+//!
+//! ```text
+//!  schedule        the host runs `curr`, as ever
+//!  begin_batch     `curr` has blocked, yielded or ended: a stand-in of the host has its place
+//!  lend            the first that wait go to the host
+//!  end_batch       the task that ran last has the place of the stand-in; the host offers the others again,
+//!                  and decides by `schedule`
+//! ```
+//!
+//! The host charges its tasks itself, by [`Terms`]. Time is charged to the stand-in as it passes, and so to the
+//! groups above; the vruntime of the stand-in stands still.
+//!
+//! Invariants ([`RunQueue::check`]): what is lent counts as if it waited here; who stands in runs.
+
+use crate::attr::{Attr, GroupId, LatencyNice, Policy, Slice};
+use crate::cpu::CpuSet;
+use crate::fair::cfs::LONG_SLEEP;
+use crate::fair::entity::{Lag, Now, Standing, virtual_span};
+use crate::fair::lend::Clock;
+use crate::limits::Pools;
+use crate::run_queue::{Place, Prev, RunQueue};
+use crate::task::Task;
+use crate::time::{Nanos, Time, VTime};
+
+/// What the tasks of a batch have in common, and where they stand.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    ask: PlainAsk,
+    clock: Clock,
+}
+
+/// What a host gets in place of a decision.
+#[must_use]
+#[derive(Debug)]
+pub enum Begun<P> {
+    /// The task that ran, and the terms of the batch. The stand-in runs.
+    Open(Box<Task<P>>, Terms),
+    /// What was given: the host has to decide.
+    Refused(Prev<P>, Box<Task<P>>),
+}
+
+/// Until when a batch goes before all others. It changes as these come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// For a task of it: as long as its vruntime is not beyond that.
+    pub vruntime: Option<VTime>,
+    /// For all of it.
+    pub until: Option<Time>,
+}
+
+impl Bounds {
+    /// Nobody else waits.
+    const NONE: Bounds = Bounds { vruntime: None, until: None };
+
+    fn admit(&self, vruntime: VTime) -> bool {
+        self.vruntime.is_none_or(|bound| vruntime <= bound)
+    }
+}
+
+/// What a task asks of the fair class, if that is nothing special.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PlainAsk {
+    policy: Policy,
+    group: GroupId,
+    slice: Option<Slice>,
+}
+
+impl PlainAsk {
+    /// `None` if the task asks for more, or somebody asks for it.
+    fn of<P>(task: &Task<P>) -> Option<PlainAsk> {
+        let Attr { policy, group, latency_nice, slice, .. } = task.attr;
+        let special = task.rt_prio().is_some()
+            || task.inherited_group.is_some()
+            || latency_nice != LatencyNice::ZERO;
+        (!special).then_some(PlainAsk { policy, group, slice })
+    }
+}
+
+impl Terms {
+    /// Whether a task that is with the host asks for the same. Its affinity is for the host to know.
+    #[must_use]
+    pub fn fit<P>(&self, task: &Task<P>) -> bool {
+        PlainAsk::of(task) == Some(self.ask)
+    }
+
+    /// A task that is with the host joins: it is placed as if it entered the queue. Whether it may be polled; else
+    /// it is to be offered, as a new one where others wait.
+    pub fn join<P>(&self, now: Time, task: &mut Task<P>, bounds: &Bounds) -> bool {
+        let Clock { queue, at, floor, slice, weight } = self.clock;
+        let vruntime = match task.standing.lag {
+            Lag::New { .. } if *bounds != Bounds::NONE => return false,
+            Lag::New { .. } => at.after(virtual_span(weight, slice)),
+            Lag::Lent { vruntime, queue: name, .. } if name == queue => vruntime,
+            Lag::Moving { lead } | Lag::Lent { lead, .. } => at.after(lead.cast_unsigned()),
+            Lag::Asleep { since, .. } if now.since(since) >= LONG_SLEEP => floor,
+            Lag::Asleep { vruntime, queue: name, .. } if name == queue => vruntime.max(floor),
+            Lag::Asleep { lead, since, .. } => {
+                let left = lead.saturating_sub_unsigned(now.since(since).0);
+                at.after(left.cast_unsigned()).max(floor)
+            }
+        };
+        let is_within = bounds.admit(vruntime);
+        if is_within {
+            task.standing = self.standing(vruntime, Nanos::ZERO);
+        }
+        is_within
+    }
+
+    /// Whether a task of the batch may be polled again; else it is to be offered.
+    #[must_use]
+    pub fn is_within<P>(&self, task: &Task<P>, bounds: &Bounds) -> bool {
+        Terms::vruntime(task).is_some_and(|vruntime| bounds.admit(vruntime))
+    }
+
+    fn vruntime<P>(task: &Task<P>) -> Option<VTime> {
+        match task.standing.lag {
+            Lag::Lent { vruntime, .. } => Some(vruntime),
+            Lag::New { .. } | Lag::Asleep { .. } | Lag::Moving { .. } => None,
+        }
+    }
+
+    fn standing(&self, vruntime: VTime, ran: Nanos) -> Standing {
+        let lead = vruntime.diff(self.clock.at);
+        let lag = Lag::Lent { vruntime, queue: self.clock.queue, lead };
+        Standing { lag, ran: ran.0, due: 0 }
+    }
+
+    /// How long a poll may last while others wait.
+    #[must_use]
+    pub fn slice(&self) -> Nanos {
+        Nanos(self.clock.slice)
+    }
+
+    /// A task of the batch was polled for `span`, until `now`.
+    pub fn charge<P>(&self, now: Time, task: &mut Task<P>, span: Nanos) {
+        task.runtime += span;
+        task.ran_until = Some(now);
+        if let Lag::Lent { vruntime, .. } = task.standing.lag {
+            let vruntime = vruntime.after(virtual_span(self.clock.weight, span.0));
+            task.standing = self.standing(vruntime, span);
+        }
+    }
+
+    /// A task of the batch blocks.
+    pub fn sleep<P>(&self, now: Time, task: &mut Task<P>) {
+        if let Lag::Lent { vruntime, queue, lead } = task.standing.lag {
+            task.standing.lag = Lag::Asleep { vruntime, queue, lead, since: now };
+        }
+    }
+}
+
+impl<P, G: Pools> RunQueue<P, G> {
+    /// In place of a decision: the running task, of which `prev` tells, leaves its place to `stand_in`, a task of
+    /// the host's own. A batch is refused where a switch is due, where the task asks for anything special, and where
+    /// others go before those that have less vruntime.
+    ///
+    /// # Panics
+    /// If nobody runs.
+    pub fn begin_batch(
+        &mut self,
+        now: Time,
+        prev: Prev<P>,
+        mut stand_in: Box<Task<P>>,
+    ) -> Begun<P> {
+        self.advance(now);
+        let curr = self.curr.expect("the task that ran is here");
+        let goes_on = matches!(prev, Prev::Preempted(_) | Prev::Idle);
+        let ask = PlainAsk::of(self.task(curr));
+        let Some(ask) = ask.filter(|_| !goes_on && self.may_begin_batch(curr)) else {
+            return Begun::Refused(prev, stand_in);
+        };
+        let asleep = matches!(prev, Prev::Blocked(_));
+        let Attr { policy, group, slice, .. } = self.task(curr).attr;
+        let affinity: CpuSet = std::iter::once(self.cpu).collect();
+        stand_in.attr = Attr { policy, group, slice, affinity, ..stand_in.attr };
+        (stand_in.cpu, stand_in.payload) = (self.cpu, None);
+        let mut task = self.replace(curr, stand_in);
+        let (fair, here, _) = self.fair_here();
+        task.standing = fair.begin_company(here, curr, asleep);
+        let clock_of_queue = fair.clock(here, curr);
+        task.payload = match prev {
+            Prev::Blocked(payload) | Prev::Yielded(payload) => Some(payload),
+            Prev::Exited | Prev::Preempted(_) | Prev::Idle => None,
+        };
+        Begun::Open(task, Terms { ask, clock: clock_of_queue })
+    }
+
+    fn may_begin_batch(&self, curr: u32) -> bool {
+        let due = self.resched || self.given.is_some() || !self.online;
+        !due && self.rt.nr() == 0 && self.fair.can_have_company(curr)
+    }
+
+    /// Lends the first tasks that wait, `most` at the most: those that ask for the same as the batch, and that
+    /// `fits` says may join.
+    ///
+    /// # Panics
+    /// If no batch has begun.
+    pub fn lend(
+        &mut self,
+        terms: &Terms,
+        most: usize,
+        fits: impl Fn(&Task<P>) -> bool,
+        mut take: impl FnMut(Box<Task<P>>),
+    ) {
+        let stand_in = self.fair.company().expect("a batch has begun").stand_in;
+        for _ in 0..most {
+            let Some(at) = self.fair.first_beside(stand_in) else { break };
+            let task = self.task(at);
+            if !terms.fit(task) || !fits(task) {
+                break;
+            }
+            let (fair, here, _) = self.fair_here();
+            let standing = fair.lend(here, at);
+            let mut task = self.remove_task(at);
+            task.standing = standing;
+            take(task);
+        }
+    }
+
+    /// There are so many tasks in the batch now beside the one that is polled: those that were lent and those that
+    /// joined, less those that left.
+    ///
+    /// # Panics
+    /// If no batch has begun.
+    pub fn set_company(&mut self, now: Time, nr: u32) {
+        // The shares of the groups above follow. What they used until now they used with the old ones.
+        self.advance(now);
+        let here = Now { clock: self.clock, config: &self.config };
+        self.fair.set_company(here, &*self.groups, nr);
+    }
+
+    /// Until when the batch goes before all others; `None` if there is none.
+    #[must_use]
+    pub fn batch_bounds(&self) -> Option<Bounds> {
+        let stand_in = self.fair.company()?.stand_in;
+        let until = self.fair.turn(stand_in).map(|turn| self.charged + turn);
+        Some(Bounds { vruntime: self.fair.bound(stand_in), until })
+    }
+
+    /// Ends a batch of which no task is left to have the place of the stand-in: that leaves, and nobody runs.
+    ///
+    /// # Panics
+    /// If no batch has begun.
+    pub fn dissolve_batch(&mut self, now: Time) -> Box<Task<P>> {
+        self.advance(now);
+        let at = self.fair.company().expect("a batch has begun").stand_in;
+        let here = Now { clock: self.clock, config: &self.config };
+        self.fair.end_company(here, &*self.groups, None);
+        self.resched_if(true);
+        self.release(at, false)
+    }
+
+    /// A task of the batch has the place of the stand-in from now on, as if it had run there; that is given
+    /// back, and the task's payload. The others of the batch are to be offered again.
+    ///
+    /// # Panics
+    /// If no batch has begun.
+    pub fn end_batch(&mut self, now: Time, mut task: Box<Task<P>>) -> (Box<Task<P>>, Option<P>) {
+        self.advance(now);
+        let at = self.fair.company().expect("a batch has begun").stand_in;
+        let (payload, standing) = (task.payload.take(), task.standing);
+        task.cpu = self.cpu;
+        let here = Now { clock: self.clock, config: &self.config };
+        self.fair.end_company(here, &*self.groups, Some(standing));
+        (self.replace(at, task), payload)
+    }
+
+    fn replace(&mut self, at: u32, by: Box<Task<P>>) -> Box<Task<P>> {
+        match self.places.get_mut(at) {
+            Some(Place::Task(task)) => std::mem::replace(task, by),
+            Some(Place::Group) | None => unreachable!("no task is at {at}"),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What the running task is charged for: the time that it had a CPU.
+//!
+//! Nearly always that is the time since it was last charged. But a host's CPU may stand still, and the
+//! clock goes on: the process is stopped, frozen or out of its quota, or another has the CPU. Linux
+//! keeps a second clock for that, which stands still meanwhile (`rq->clock_task`). A run queue cannot know
+//! of it; it asks its host ([`Meter`]), as that takes a system call only now and then.
+//!
+//! Everything follows from the one charge: vruntime, the slice of SCHED_RR, the budget of real-time tasks,
+//! those of groups, and what they used.
+//!
+//! Invariant: a task is charged at most for the time that passed, and at least for the CPU time that its
+//! thread used, as far as the host knows that.
+
+use crate::limits::Pools;
+use crate::run_queue::RunQueue;
+use crate::run_queue::meter::Meter;
+use crate::time::{Nanos, Time};
+use std::sync::Arc;
+
+impl<P, G: Pools> RunQueue<P, G> {
+    /// From now on tasks are charged for no more than the CPU time that the host knows of.
+    pub fn charge_by(&mut self, meter: Arc<dyn Meter>) {
+        self.metered.set(meter);
+    }
+
+    /// The queue's clock and the account of the running task are as of `now`.
+    pub(super) fn advance(&mut self, now: Time) {
+        self.clock = self.clock.max(now);
+        let Some(curr) = self.curr else { return };
+        let passed = self.clock.since(self.charged);
+        self.charged = self.clock;
+        if passed == Nanos::ZERO {
+            return;
+        }
+        let clock = self.clock;
+        let span = self.metered.had_of(passed, self.cpu, clock);
+        let task = self.task_mut(curr);
+        task.runtime += span;
+        task.ran_until = Some(clock);
+        let (rt, turns) = (task.rt_prio().is_some(), task.attr.policy.is_round_robin());
+        if rt && turns {
+            task.rr_used += span;
+        }
+        self.limits.charge(span);
+        if rt {
+            self.taken.by_rt.add(clock, span);
+            self.taken.by_normal.add(clock, span);
+            let throttles = self.rt.charge(span, &self.config);
+            self.resched_if(throttles);
+        } else {
+            if !self.fair.is_idle_class(curr) {
+                self.taken.by_normal.add(clock, span);
+            }
+            self.fair.charge(curr, span);
+        }
+    }
+}

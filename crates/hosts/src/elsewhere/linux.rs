@@ -1,0 +1,57 @@
+//! A scenario as kernel threads: not on this system.
+
+use crate::failure::Failure;
+use crate::play::Plan;
+use runyard_report::Report;
+use runyard_workload::Scenario;
+use runyard_workload::log::Row;
+
+/// What of the machine the tasks of a run would have.
+#[derive(Debug)]
+pub struct Ground;
+
+/// A run that is over. There is none.
+#[derive(Debug)]
+pub enum LinuxRun {}
+
+/// Refuses.
+///
+/// # Errors
+/// Always.
+pub fn run(_plan: Plan, _ground: Ground) -> Result<LinuxRun, Failure> {
+    Err(Failure::Refused("linux: this is another system".to_owned()))
+}
+
+impl Ground {
+    /// These CPUs, by the machine's numbers.
+    #[must_use]
+    pub fn new(_cpus: Vec<usize>) -> Ground {
+        Ground
+    }
+
+    /// These CPUs. No groups are made.
+    #[must_use]
+    pub fn with_groups(_cpus: Vec<usize>, _scenario: &Scenario) -> Ground {
+        Ground
+    }
+}
+
+impl LinuxRun {
+    /// What was run.
+    #[must_use]
+    pub fn scenario(&self) -> &Scenario {
+        match *self {}
+    }
+
+    /// What became of the run.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        match *self {}
+    }
+
+    /// The logs of the tasks.
+    #[must_use]
+    pub fn take_rows(&self) -> Vec<Row> {
+        match *self {}
+    }
+}

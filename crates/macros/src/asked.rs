@@ -1,0 +1,230 @@
+//! The arguments of an attribute: `KEY = VALUE`, separated by commas.
+//!
+//! A new key has four places: [`KEYS`], its branch in [`Reading::take`], its field in [`Asked`], and its call on the
+//! builder in [`expand`](crate::expand). [`Reading::end`] refuses keys that do not fit together, or not to the
+//! attribute.
+
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{Error, Expr, Ident, Lit, LitInt, Path, Result, Token};
+
+/// Which attribute it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attribute {
+    Main,
+    Test,
+}
+
+/// The keys that an attribute knows, for its messages.
+const KEYS: &str = "`workers`, `max_threads`, `preempt`, `crate`, `paused`, `seed`, `cpus`, and \
+     tokio's `worker_threads` and `flavor`";
+
+/// The arguments of an attribute, all checked.
+pub(crate) struct Asked {
+    pub(crate) workers: Option<usize>,
+    pub(crate) max_threads: Option<usize>,
+    pub(crate) preempt: Option<bool>,
+    /// A runtime in virtual time, in place of a live one.
+    pub(crate) paused: Option<Paused>,
+    /// The path of the crate `runyard`.
+    pub(crate) runyard: Path,
+}
+
+/// The seed of a runtime in virtual time, and how many CPUs it has.
+pub(crate) struct Paused {
+    pub(crate) seed: u64,
+    pub(crate) cpus: usize,
+}
+
+/// What the runtimes of tokio are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flavor {
+    CurrentThread,
+    MultiThread,
+}
+
+/// One argument.
+struct Argument {
+    key: Ident,
+    value: Expr,
+}
+
+impl Parse for Argument {
+    fn parse(input: ParseStream<'_>) -> Result<Argument> {
+        // `crate` is a keyword.
+        let key = Ident::parse_any(input)?;
+        if key == "paused" && !input.peek(Token![=]) {
+            return Ok(Argument { key, value: syn::parse_quote!(true) });
+        }
+        if !input.peek(Token![=]) {
+            return Err(Error::new(key.span(), format!("`{key}` has no value: `{key} = ..`")));
+        }
+        input.parse::<Token![=]>()?;
+        Ok(Argument { key, value: input.parse()? })
+    }
+}
+
+/// The arguments as they were read so far.
+#[derive(Default)]
+struct Reading {
+    keys: Vec<String>,
+    workers: Option<LitInt>,
+    max_threads: Option<LitInt>,
+    preempt: Option<bool>,
+    paused: Option<bool>,
+    seed: Option<LitInt>,
+    cpus: Option<LitInt>,
+    flavor: Option<(Flavor, Expr)>,
+    runyard: Option<Path>,
+}
+
+impl Parse for Reading {
+    fn parse(input: ParseStream<'_>) -> Result<Reading> {
+        let mut reading = Reading::default();
+        for argument in Punctuated::<Argument, Token![,]>::parse_terminated(input)? {
+            reading.take(&argument)?;
+        }
+        Ok(reading)
+    }
+}
+
+impl Reading {
+    fn take(&mut self, Argument { key, value }: &Argument) -> Result<()> {
+        let name = match key.to_string().as_str() {
+            "worker_threads" => "workers".to_owned(),
+            name => name.to_owned(),
+        };
+        match name.as_str() {
+            "workers" => self.workers = Some(count(value)?),
+            "max_threads" => self.max_threads = Some(count(value)?),
+            "preempt" => self.preempt = Some(switch(value)?),
+            "paused" => self.paused = Some(switch(value)?),
+            "seed" => self.seed = Some(seed(value)?),
+            "cpus" => self.cpus = Some(count(value)?),
+            "flavor" => self.flavor = Some((flavor(value)?, value.clone())),
+            "crate" => self.runyard = Some(path(value)?),
+            name => {
+                let message = format!("`{name}` is no argument of this attribute: it knows {KEYS}");
+                return Err(Error::new(key.span(), message));
+            }
+        }
+        if self.keys.contains(&name) {
+            return Err(Error::new(key.span(), format!("`{name}` was given before")));
+        }
+        self.keys.push(name);
+        Ok(())
+    }
+
+    /// The runtime in virtual time, if one is asked for.
+    fn paused(&self, attribute: Attribute) -> Result<Option<Paused>> {
+        let span = proc_macro2::Span::call_site();
+        let gives = |keys: &[&str]| keys.iter().any(|key| self.keys.iter().any(|it| it == key));
+        if self.paused != Some(true) {
+            return match gives(&["seed", "cpus"]) {
+                true => Err(Error::new(span, "`seed` and `cpus` are for tests that are `paused`")),
+                false => Ok(None),
+            };
+        }
+        if attribute == Attribute::Main {
+            return Err(Error::new(span, "only a test may be `paused`: its time is virtual"));
+        }
+        if gives(&["workers", "max_threads", "preempt", "flavor"]) {
+            let message = "a `paused` test has simulated CPUs: it takes `seed` and `cpus`, and nothing \
+                           that is said of threads";
+            return Err(Error::new(span, message));
+        }
+        let cpus = self.cpus.as_ref().map_or(Ok(1), LitInt::base10_parse)?;
+        let seed = self.seed.as_ref().map_or(Ok(0), LitInt::base10_parse)?;
+        Ok(Some(Paused { seed, cpus }))
+    }
+
+    fn end(self, attribute: Attribute) -> Result<Asked> {
+        let paused = self.paused(attribute)?;
+        let number = |count: Option<LitInt>| count.map(|it| it.base10_parse()).transpose();
+        let one = match (&self.flavor, &self.workers) {
+            (Some((Flavor::CurrentThread, flavor)), Some(workers))
+                if workers.base10_digits() != "1" =>
+            {
+                return Err(Error::new(flavor.span(), "a `current_thread` runtime has one worker"));
+            }
+            (Some((Flavor::CurrentThread, _)), _) => true,
+            // As tokio's: a test that means more than one CPU says so.
+            (None, None) => attribute == Attribute::Test,
+            _ => false,
+        };
+        let workers = number(self.workers)?;
+        Ok(Asked {
+            workers: if one { Some(1) } else { workers },
+            max_threads: number(self.max_threads)?,
+            preempt: self.preempt,
+            paused,
+            runyard: self.runyard.unwrap_or_else(|| syn::parse_quote!(::runyard)),
+        })
+    }
+}
+
+impl Asked {
+    /// What these arguments ask for.
+    pub(crate) fn take(attribute: Attribute, input: proc_macro2::TokenStream) -> Result<Asked> {
+        syn::parse2::<Reading>(input)?.end(attribute)
+    }
+}
+
+/// A number above zero.
+fn count(value: &Expr) -> Result<LitInt> {
+    let error = || Error::new(value.span(), "a whole number above 0 is expected here");
+    let Some(Lit::Int(number)) = literal(value) else { return Err(error()) };
+    if number.base10_parse::<usize>().is_ok_and(|number| number > 0) {
+        Ok(number.clone())
+    } else {
+        Err(error())
+    }
+}
+
+/// A seed, zero as well.
+fn seed(value: &Expr) -> Result<LitInt> {
+    match literal(value) {
+        Some(Lit::Int(number)) if number.base10_parse::<u64>().is_ok() => Ok(number.clone()),
+        _ => Err(Error::new(value.span(), "a whole number is expected here")),
+    }
+}
+
+fn switch(value: &Expr) -> Result<bool> {
+    match literal(value) {
+        Some(Lit::Bool(switch)) => Ok(switch.value),
+        _ => Err(Error::new(value.span(), "`true` or `false` is expected here")),
+    }
+}
+
+fn flavor(value: &Expr) -> Result<Flavor> {
+    let name = match literal(value) {
+        Some(Lit::Str(name)) => name.value(),
+        _ => String::new(),
+    };
+    match name.as_str() {
+        "current_thread" => Ok(Flavor::CurrentThread),
+        "multi_thread" => Ok(Flavor::MultiThread),
+        _ => {
+            let message = "`\"multi_thread\"` or `\"current_thread\"` is expected here";
+            Err(Error::new(value.span(), message))
+        }
+    }
+}
+
+fn path(value: &Expr) -> Result<Path> {
+    let error = || Error::new(value.span(), "the path of the crate `runyard` is expected here");
+    match (value, literal(value)) {
+        (Expr::Path(path), _) if path.qself.is_none() => Ok(path.path.clone()),
+        (_, Some(Lit::Str(path))) => path.parse().map_err(|_| error()),
+        _ => Err(error()),
+    }
+}
+
+fn literal(value: &Expr) -> Option<&Lit> {
+    match value {
+        Expr::Lit(literal) => Some(&literal.lit),
+        _ => None,
+    }
+}

@@ -1,0 +1,205 @@
+//! The function that stands in the place of an `async fn`.
+//!
+//! ```text
+//! #[ignore]                              #[ignore]
+//! #[runyard::test(workers = 2)]          #[::core::prelude::v1::test]
+//! async fn it_works() -> Result<(), E>   fn it_works() -> Result<(), E> {
+//! { .. }                                     async fn it_works() -> Result<(), E> { .. }
+//!                                            ::runyard::Runtime::builder().workers(2).build().block_on(it_works())
+//!                                        }
+//! ```
+//!
+//! The `async fn` stays a function, inside of the other. Rejected: its body as an `async` block, as tokio has it. There the
+//! compiler has to guess the type of an error for `?`, and what it says of a wrong result names another place.
+
+use crate::asked::{Asked, Attribute, Paused};
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Error, ItemFn, Result, Signature};
+
+/// What an attribute with these arguments makes of a function. If it is refused: the message, and the function all the
+/// same, as a function that is missing would be a second error.
+pub(crate) fn attribute(
+    attribute: Attribute,
+    arguments: TokenStream,
+    function: &TokenStream,
+) -> TokenStream {
+    expand(attribute, arguments, function.clone()).unwrap_or_else(|error| {
+        let message = error.into_compile_error();
+        quote!(#message #function)
+    })
+}
+
+fn expand(
+    attribute: Attribute,
+    arguments: TokenStream,
+    function: TokenStream,
+) -> Result<TokenStream> {
+    let function: ItemFn = syn::parse2(function)?;
+    check(attribute, &function)?;
+    let Asked { workers, max_threads, preempt, paused, runyard } =
+        Asked::take(attribute, arguments)?;
+    let workers = workers.map(|number| quote!(.workers(#number)));
+    let max_threads = max_threads.map(|number| quote!(.max_threads(#number)));
+    let preempt = preempt.map(|switch| quote!(.preempt(#switch)));
+    let ItemFn { attrs, vis, sig, block } = function;
+    let outer = Signature { asyncness: None, ..sig.clone() };
+    let name = &sig.ident;
+    let test = (attribute == Attribute::Test).then(|| quote!(#[::core::prelude::v1::test]));
+    let run = match paused {
+        Some(Paused { seed, cpus }) => {
+            quote!(#runyard::test::paused(#seed).cpus(#cpus).run(#name()))
+        }
+        None => quote! {
+            #runyard::Runtime::builder() #workers #max_threads #preempt .build().block_on(#name())
+        },
+    };
+    Ok(quote! {
+        #test
+        #(#attrs)*
+        #vis #outer {
+            #sig #block
+            #run
+        }
+    })
+}
+
+/// Refuses functions that the attribute is not for.
+fn check(attribute: Attribute, function: &ItemFn) -> Result<()> {
+    let sig = &function.sig;
+    let what = match attribute {
+        Attribute::Main => "`#[runyard::main]` is for an `async fn`",
+        Attribute::Test => "`#[runyard::test]` is for an `async fn`",
+    };
+    if sig.asyncness.is_none() {
+        return Err(Error::new_spanned(sig.fn_token, what));
+    }
+    if !sig.inputs.is_empty() {
+        let message = format!("{what} without arguments: nobody gives it any");
+        return Err(Error::new_spanned(&sig.inputs, message));
+    }
+    if !sig.generics.params.is_empty() {
+        let message = format!("{what} without generic parameters");
+        return Err(Error::new_spanned(&sig.generics, message));
+    }
+    let is_test = |attr: &&syn::Attribute| {
+        attr.path().segments.last().is_some_and(|last| last.ident == "test")
+    };
+    match function.attrs.iter().find(is_test) {
+        Some(second) if attribute == Attribute::Test => {
+            Err(Error::new_spanned(second, "this makes it a test a second time: one is enough"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an attribute with these arguments says of a function.
+    fn error(arguments: &str, function: &str) -> String {
+        let [arguments, function] = [arguments, function].map(|text| text.parse().unwrap());
+        expand(Attribute::Test, arguments, function).unwrap_err().to_string()
+    }
+
+    fn expanded(attribute: Attribute, arguments: &str) -> String {
+        let [arguments, function] =
+            [arguments, "async fn f() {}"].map(|text| text.parse().unwrap());
+        expand(attribute, arguments, function).unwrap().to_string().replace(' ', "")
+    }
+
+    /// The calls on the builder.
+    fn calls(attribute: Attribute, arguments: &str) -> String {
+        let all = expanded(attribute, arguments);
+        let (_, calls) = all.split_once("::runyard::Runtime::builder()").expect("the crate's path");
+        calls.split_once(".build()").expect("it is built").0.to_owned()
+    }
+
+    #[test]
+    fn arguments_become_calls() {
+        let main = |arguments| calls(Attribute::Main, arguments);
+        assert_eq!(main(""), "");
+        assert_eq!(main("workers = 3, max_threads = 9,"), ".workers(3usize).max_threads(9usize)");
+        assert_eq!(main("preempt = false"), ".preempt(false)");
+        assert_eq!(main("flavor = \"multi_thread\", worker_threads = 4"), ".workers(4usize)");
+        assert_eq!(main("flavor = \"multi_thread\""), "");
+        assert_eq!(main("flavor = \"current_thread\""), ".workers(1usize)");
+        assert_eq!(main("flavor = \"current_thread\", workers = 1"), ".workers(1usize)");
+    }
+
+    #[test]
+    fn a_test_has_one_worker_unless_it_says_more() {
+        let test = |arguments| calls(Attribute::Test, arguments);
+        assert_eq!(test(""), ".workers(1usize)");
+        assert_eq!(test("workers = 2"), ".workers(2usize)");
+        assert_eq!(test("flavor = \"multi_thread\""), "");
+    }
+
+    #[test]
+    fn a_paused_test_is_in_virtual_time() {
+        let paused = |arguments| {
+            let all = expanded(Attribute::Test, arguments);
+            let (_, run) = all.split_once("::runyard::test::").expect("it is in virtual time");
+            run.trim_end_matches('}').to_owned()
+        };
+        assert_eq!(paused("paused"), "paused(0u64).cpus(1usize).run(f())");
+        assert_eq!(paused("paused, seed = 7, cpus = 2"), "paused(7u64).cpus(2usize).run(f())");
+        assert_eq!(calls(Attribute::Test, "paused = false"), ".workers(1usize)");
+        let wrong = |arguments| error(arguments, "async fn f() {}");
+        assert!(wrong("seed = 7").contains("`paused`"));
+        assert!(wrong("paused, workers = 2").contains("simulated CPUs"));
+        assert!(wrong("paused, cpus = 0").contains("above 0"));
+        assert!(wrong("paused, seed = -1").contains("whole number"));
+        let main = expand(
+            Attribute::Main,
+            quote!(paused),
+            quote!(
+                async fn f() {}
+            ),
+        );
+        assert!(main.unwrap_err().to_string().contains("only a test"));
+    }
+
+    #[test]
+    fn the_crate_may_have_another_name() {
+        for path in ["crate = mine::other", "crate = \"mine::other\""] {
+            assert!(expanded(Attribute::Main, path).contains("mine::other::Runtime::builder()"));
+        }
+    }
+
+    #[test]
+    fn wrong_functions_are_refused() {
+        assert_eq!(error("", "fn f() {}"), "`#[runyard::test]` is for an `async fn`");
+        assert!(error("", "async fn f(n: u32) {}").contains("without arguments"));
+        assert!(error("", "async fn f<T>() {}").contains("without generic parameters"));
+        assert!(error("", "#[test] async fn f() {}").contains("a second time"));
+        assert!(error("", "struct F;").contains("expected"));
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        let wrong = |arguments| error(arguments, "async fn f() {}");
+        assert!(wrong("threads = 2").contains("`threads` is no argument"));
+        assert!(wrong("workers").contains("`workers` has no value"));
+        assert!(wrong("workers = 0").contains("above 0"));
+        assert!(wrong("workers = -1").contains("above 0"));
+        assert!(wrong("max_threads = \"many\"").contains("above 0"));
+        assert!(wrong("preempt = 1").contains("`true` or `false`"));
+        assert!(wrong("flavor = \"local\"").contains("\"multi_thread\""));
+        assert!(wrong("workers = 2, worker_threads = 2").contains("was given before"));
+        assert!(wrong("flavor = \"current_thread\", workers = 2").contains("has one worker"));
+        assert!(wrong("crate = 7").contains("path of the crate"));
+    }
+
+    #[test]
+    fn attributes_and_the_result_stay() {
+        let function =
+            "#[ignore] #[should_panic] pub async fn f() -> Result<(), E> { g()?; Ok(()) }";
+        let all = expand(Attribute::Test, TokenStream::new(), function.parse().unwrap()).unwrap();
+        let all = all.to_string().replace(' ', "");
+        let outer = "#[::core::prelude::v1::test]#[ignore]#[should_panic]pubfnf()->Result<(),E>{";
+        assert!(all.starts_with(outer), "{all}");
+        assert!(all.contains("asyncfnf()->Result<(),E>{g()?;Ok(())}"), "{all}");
+    }
+}

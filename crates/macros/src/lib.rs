@@ -1,0 +1,25 @@
+//! `#[runyard::main]` and `#[runyard::test]`: an `async fn` as a program or a test, on a runtime of its own.
+//!
+//! A user names these attributes by the crate `runyard`, which exports them and says what they do. `asked` reads the
+//! arguments of an attribute, `expand` writes the function.
+//!
+//! Invariants: a refusal names the place of the word that is wrong; all else of the function stays as and where it was,
+//! so that the compiler's messages about it are the same as without the attribute.
+
+mod asked;
+mod expand;
+
+use asked::Attribute;
+use proc_macro::TokenStream;
+
+/// See `runyard::main`.
+#[proc_macro_attribute]
+pub fn main(arguments: TokenStream, function: TokenStream) -> TokenStream {
+    expand::attribute(Attribute::Main, arguments.into(), &function.into()).into()
+}
+
+/// See `runyard::test`.
+#[proc_macro_attribute]
+pub fn test(arguments: TokenStream, function: TokenStream) -> TokenStream {
+    expand::attribute(Attribute::Test, arguments.into(), &function.into()).into()
+}

@@ -1,0 +1,329 @@
+//! A print shop, written for tokio: orders of several customers are checked, rendered and delivered.
+//!
+//! The program after it was ported is `runyard.rs` beside this file. `docs/from-tokio.md` lists what had to change, and
+//! a test holds the two files to that list.
+//!
+//! Orders come through a channel. A pool of workers takes them, as many at a time as there are places in a
+//! `JoinSet`. To render computes, so that is done by `spawn_blocking`. To deliver may fail or take too long, so it has
+//! a timeout and is tried again. A clerk counts what was done, in a ledger behind a mutex, and a reporter looks at it
+//! in intervals. The shop closes gracefully: who has an order finishes it, who waits for one goes home.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+
+/// How many orders are worked on at a time.
+const PLACES: usize = 8;
+/// How many orders wait for a place.
+const QUEUE: usize = 16;
+const CUSTOMERS: u64 = 5;
+const ORDERS: u64 = 20;
+/// How long a delivery may take, and how often it is tried.
+const PATIENCE: Duration = Duration::from_millis(40);
+const TRIES: u32 = 4;
+/// Between two looks of the reporter.
+const REPORT: Duration = Duration::from_millis(10);
+/// How long the shop waits for its people when it closes.
+const CLOSING: Duration = Duration::from_secs(60);
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a customer wants, and where to tell the end of it.
+#[derive(Debug)]
+struct Order {
+    customer: u64,
+    number: u64,
+    pages: u64,
+    done: oneshot::Sender<Result<Receipt, Refused>>,
+}
+
+/// What a customer gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Receipt {
+    number: u64,
+    checksum: u64,
+    tries: u32,
+}
+
+/// Why a customer gets nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Refused {
+    Empty,
+    Crashed(String),
+    Undeliverable,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::Empty => f.write_str("an order without pages"),
+            Refused::Crashed(why) => write!(f, "the renderer crashed: {why}"),
+            Refused::Undeliverable => write!(f, "not delivered in {TRIES} tries"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// What was done, for each customer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Account {
+    delivered: u64,
+    refused: u64,
+    pages: u64,
+    tries: u32,
+}
+
+type Ledger = Arc<Mutex<BTreeMap<u64, Account>>>;
+
+/// Computes without an await.
+fn render(number: u64, pages: u64) -> u64 {
+    assert!(number % 50 != 33, "page {pages} of order {number} is torn");
+    (0..pages * 2_000).fold(number, |sum, page| sum.rotate_left(5) ^ page.wrapping_mul(0x9e37_79b9))
+}
+
+/// Is too late now and then, and fails now and then, as the number says.
+async fn carry(number: u64, attempt: u32) -> Result<(), Refused> {
+    match (number + u64::from(attempt)) % 7 {
+        0 => sleep(10 * PATIENCE).await,
+        1 => return Err(Refused::Undeliverable),
+        way => sleep(Duration::from_millis(way)).await,
+    }
+    Ok(())
+}
+
+/// Tries to deliver until it works. How many tries it took.
+async fn deliver(number: u64) -> Result<u32, Refused> {
+    for attempt in 1..=TRIES {
+        match timeout(PATIENCE, carry(number, attempt)).await {
+            Ok(Ok(())) => return Ok(attempt),
+            Ok(Err(_)) | Err(_) => sleep(Duration::from_millis(u64::from(attempt))).await,
+        }
+    }
+    Err(Refused::Undeliverable)
+}
+
+async fn make(number: u64, pages: u64) -> Result<Receipt, Refused> {
+    if pages == 0 {
+        return Err(Refused::Empty);
+    }
+    let rendered = spawn_blocking(move || render(number, pages)).await;
+    let checksum = rendered.map_err(|error| match error.try_into_panic() {
+        Ok(payload) => {
+            let text = payload.downcast_ref::<String>().cloned();
+            Refused::Crashed(text.unwrap_or_default())
+        }
+        Err(error) => Refused::Crashed(error.to_string()),
+    })?;
+    let tries = deliver(number).await?;
+    Ok(Receipt { number, checksum, tries })
+}
+
+async fn handle(order: Order, ledger: Ledger) -> u64 {
+    let Order { customer, number, pages, done } = order;
+    let made = make(number, pages).await;
+    {
+        let mut ledger = ledger.lock().await;
+        let account = ledger.entry(customer).or_default();
+        match &made {
+            Ok(receipt) => {
+                account.delivered += 1;
+                account.pages += pages;
+                account.tries += receipt.tries;
+            }
+            Err(_) => account.refused += 1,
+        }
+    }
+    // A customer that has gone home needs no receipt.
+    let _ = done.send(made);
+    number
+}
+
+/// Takes orders until the shop closes and no order is left. How many it took.
+async fn foreman(
+    mut orders: mpsc::Receiver<Order>,
+    ledger: Ledger,
+    mut closes: watch::Receiver<bool>,
+) -> Result<usize, Error> {
+    let (mut places, mut taken) = (JoinSet::new(), 0);
+    loop {
+        tokio::select! {
+            biased;
+            Some(ended) = places.join_next() => {
+                ended?;
+            }
+            order = orders.recv(), if places.len() < PLACES => match order {
+                Some(order) => {
+                    taken += 1;
+                    places.spawn(handle(order, ledger.clone()));
+                }
+                None => break,
+            },
+            changed = closes.changed() => {
+                changed?;
+                orders.close();
+            }
+        }
+    }
+    while let Some(ended) = places.join_next().await {
+        ended?;
+    }
+    Ok(taken)
+}
+
+/// Places orders one after the other, and waits for each.
+async fn customer(
+    id: u64,
+    shop: mpsc::Sender<Order>,
+) -> Result<Vec<Result<Receipt, Refused>>, Error> {
+    let mut got = Vec::new();
+    for nth in 0..ORDERS {
+        let number = id * ORDERS + nth;
+        let (done, receipt) = oneshot::channel();
+        let pages = number % 9;
+        shop.send(Order { customer: id, number, pages, done }).await?;
+        got.push(receipt.await?);
+    }
+    Ok(got)
+}
+
+/// Looks at the ledger until the shop is closed. How often it looked, and the most that it saw.
+async fn reporter(ledger: Ledger, mut closed: watch::Receiver<bool>) -> (u32, u64) {
+    let mut looks = interval(REPORT);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut seen = (0, 0);
+    loop {
+        tokio::select! {
+            biased;
+            _ = looks.tick() => {
+                let delivered = ledger.lock().await.values().map(|it| it.delivered).sum::<u64>();
+                assert!(delivered >= seen.1, "nobody takes a delivery back");
+                seen = (seen.0 + 1, delivered);
+            }
+            _ = closed.changed() => return seen,
+        }
+    }
+}
+
+/// The people of a shop that is open.
+struct Shop {
+    door: mpsc::Sender<Order>,
+    ledger: Ledger,
+    closes: watch::Sender<bool>,
+    foreman: JoinHandle<Result<usize, Error>>,
+    reporter: JoinHandle<(u32, u64)>,
+}
+
+impl Shop {
+    fn open() -> Shop {
+        let (door, orders) = mpsc::channel(QUEUE);
+        let (closes, closing) = watch::channel(false);
+        let ledger = Ledger::default();
+        Shop {
+            door,
+            foreman: tokio::spawn(foreman(orders, ledger.clone(), closing.clone())),
+            reporter: tokio::spawn(reporter(ledger.clone(), closing)),
+            ledger,
+            closes,
+        }
+    }
+
+    /// Nobody can order any more; what was ordered is done. How many orders there were, and who had what.
+    async fn close(self) -> Result<(usize, BTreeMap<u64, Account>), Error> {
+        let Shop { door, ledger, closes, foreman, reporter } = self;
+        drop(door);
+        closes.send(true)?;
+        let taken = timeout(CLOSING, foreman).await???;
+        let (looks, seen) = timeout(CLOSING, reporter).await??;
+        let ledger = ledger.lock().await.clone();
+        let delivered = ledger.values().map(|it| it.delivered).sum::<u64>();
+        assert!(seen <= delivered, "{looks} looks saw more than there is");
+        Ok((taken, ledger))
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let began = Instant::now();
+    let shop = Shop::open();
+    let mut customers = JoinSet::new();
+    for id in 0..CUSTOMERS {
+        customers.spawn(customer(id, shop.door.clone()));
+    }
+    while let Some(ended) = customers.join_next().await {
+        for refused in ended??.iter().filter_map(|got| got.as_ref().err()) {
+            eprintln!("refused: {refused}");
+        }
+    }
+    let (taken, ledger) = shop.close().await?;
+    println!("{taken} orders");
+    for (id, Account { delivered, refused, pages, tries }) in ledger {
+        println!("customer {id}: {delivered} in {tries} tries, {pages} pages, {refused} refused");
+    }
+    eprintln!("it took {:?}", began.elapsed());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(number: u64, pages: u64) -> (Order, oneshot::Receiver<Result<Receipt, Refused>>) {
+        let (done, receipt) = oneshot::channel();
+        (Order { customer: 0, number, pages, done }, receipt)
+    }
+
+    #[tokio::test]
+    async fn an_order_is_delivered_and_counted() -> Result<(), Error> {
+        let shop = Shop::open();
+        let (order, receipt) = order(3, 2);
+        shop.door.send(order).await?;
+        assert_eq!(receipt.await??.tries, 1);
+        let (taken, ledger) = shop.close().await?;
+        let account = Account { delivered: 1, pages: 2, tries: 1, ..Account::default() };
+        assert_eq!((taken, ledger), (1, BTreeMap::from([(0, account)])));
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_renderer_that_crashes_costs_one_order() -> Result<(), Error> {
+        let shop = Shop::open();
+        let ((torn, told), (good, receipt)) = (order(33, 1), order(34, 1));
+        shop.door.send(torn).await?;
+        shop.door.send(good).await?;
+        let crashed = Refused::Crashed("page 1 of order 33 is torn".to_owned());
+        assert_eq!(told.await?, Err(crashed));
+        assert_eq!(receipt.await??.number, 34);
+        assert_eq!(shop.close().await?.0, 2);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn what_was_ordered_is_done_when_the_shop_closes() -> Result<(), Error> {
+        let shop = Shop::open();
+        let mut receipts = Vec::new();
+        for number in [2, 6, 9] {
+            let (order, receipt) = order(number, 1);
+            shop.door.send(order).await?;
+            receipts.push(receipt);
+        }
+        assert_eq!(shop.close().await?.0, 3);
+        for receipt in receipts {
+            assert!(receipt.await?.is_ok());
+        }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_is_aborted_tells_nobody() {
+        let (order, receipt) = order(0, 1);
+        let handler = tokio::spawn(handle(order, Ledger::default()));
+        handler.abort();
+        assert!(handler.await.unwrap_err().is_cancelled());
+        assert!(receipt.await.is_err());
+    }
+}

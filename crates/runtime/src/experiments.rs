@@ -1,0 +1,44 @@
+//! What experiments switch in the scheduler. A program needs none of it, but for `EEVDF`, which some may want.
+//!
+//! Each of the scheduler's mechanisms is a [`Feature`]. Without one the scheduler does what it did before that mechanism
+//! was known, which is what a measurement compares with.
+//!
+//! ```
+//! use runyard::Runtime;
+//! use runyard::experiments::{Experiments, Feature, Features};
+//!
+//! let features = Features::default().without(Feature::RtPull);
+//! let runtime = Runtime::builder().features(features).build();
+//! assert_eq!(runtime.block_on(async { runyard::spawn(async { 7 }).await.unwrap() }), 7);
+//! ```
+
+use crate::runtime::Builder;
+pub use runyard_engine::features::{Feature, Features};
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for crate::runtime::Builder {}
+}
+
+/// What an experiment says of a runtime beside all else. Only a [`Builder`] is one.
+pub trait Experiments: sealed::Sealed + Sized {
+    /// Which of the scheduler's mechanisms are on; the defaults of [`Features`] if not said.
+    ///
+    /// ```
+    /// use runyard::Runtime;
+    /// use runyard::experiments::{Experiments, Feature, Features};
+    ///
+    /// let eevdf = Features::default().with(Feature::Eevdf);
+    /// let runtime = Runtime::builder().features(eevdf).build();
+    /// # drop(runtime);
+    /// ```
+    #[must_use]
+    fn features(self, features: Features) -> Self;
+}
+
+impl Experiments for Builder {
+    fn features(mut self, features: Features) -> Builder {
+        self.features = features;
+        self
+    }
+}

@@ -1,0 +1,125 @@
+//! Guards that share their mutex, and may outlive whoever locked it.
+
+use super::Mutex;
+use crate::lending::{Attempt, count};
+use crate::os::locked::OwnedHeld;
+use crate::primitives::Arc;
+use crate::turns::Taker;
+use std::fmt;
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Waits for a [`Mutex`] that it shares: made by [`Mutex::lock_owned`].
+#[must_use = "a mutex is locked by the future that is awaited"]
+pub struct LockOwned<T: ?Sized> {
+    /// There until the turn has come.
+    mutex: Option<Arc<Mutex<T>>>,
+    attempt: Attempt,
+}
+
+impl<T: ?Sized> LockOwned<T> {
+    pub(super) fn new(mutex: Arc<Mutex<T>>) -> LockOwned<T> {
+        LockOwned { mutex: Some(mutex), attempt: Attempt::new() }
+    }
+}
+
+impl<T: ?Sized> Future for LockOwned<T> {
+    type Output = OwnedMutexGuard<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<OwnedMutexGuard<T>> {
+        let LockOwned { mutex, attempt } = &mut *self;
+        let waits_for = mutex.as_ref().expect("it is not polled after its end");
+        let turn = attempt.poll(&waits_for.raw, cx);
+        turn.map(|taker| {
+            let mutex = mutex.take().expect("it was there just now");
+            OwnedMutexGuard::new(mutex, taker)
+        })
+    }
+}
+
+impl<T: ?Sized> Drop for LockOwned<T> {
+    fn drop(&mut self) {
+        if let Some(mutex) = &self.mutex {
+            self.attempt.give_up(&mutex.raw);
+        }
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for LockOwned<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockOwned").field("attempt", &self.attempt).finish_non_exhaustive()
+    }
+}
+
+/// A locked [`Mutex`] that it shares, which is unlocked when this goes: made by [`Mutex::lock_owned`].
+///
+/// ```
+/// use runyard::Runtime;
+/// use runyard::sync::Mutex;
+/// use std::sync::Arc;
+///
+/// let count = Arc::new(Mutex::new(0));
+/// Runtime::new().block_on(async {
+///     let mut guard = count.clone().lock_owned().await;
+///     *guard += 1;
+/// });
+/// assert_eq!(*count.blocking_lock(), 1);
+/// ```
+#[must_use = "a mutex is locked while its guard lives"]
+pub struct OwnedMutexGuard<T: ?Sized> {
+    taker: Taker,
+    /// There until the end.
+    held: Option<OwnedHeld<Mutex<T>, T>>,
+}
+
+impl<T: ?Sized> OwnedMutexGuard<T> {
+    pub(super) fn new(mutex: Arc<Mutex<T>>, taker: Taker) -> OwnedMutexGuard<T> {
+        let held = OwnedHeld::take(mutex, |mutex| &mutex.value);
+        let held = held.expect("one at a time has its turn");
+        count(taker, 1);
+        OwnedMutexGuard { taker, held: Some(held) }
+    }
+
+    /// The mutex that is locked.
+    pub fn mutex(this: &Self) -> &Arc<Mutex<T>> {
+        this.held.as_ref().expect("a guard has the value").owner()
+    }
+}
+
+impl<T: ?Sized> Deref for OwnedMutexGuard<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.held.as_ref().expect("a guard has the value")
+    }
+}
+
+impl<T: ?Sized> DerefMut for OwnedMutexGuard<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.held.as_mut().expect("a guard has the value")
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for OwnedMutexGuard<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl<T: ?Sized + fmt::Display> fmt::Display for OwnedMutexGuard<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&**self, f)
+    }
+}
+
+impl<T: ?Sized> Drop for OwnedMutexGuard<T> {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            let mutex = held.end();
+            count(self.taker, -1);
+            mutex.raw.release(self.taker);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Memory of the system's allocator, which is the program's too unless that has another.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ptr::NonNull;
+
+/// What memory is aligned to.
+pub(in crate::os) const PAGE: usize = 4 << 10;
+
+/// Memory, full of zeros. A `size` of zero has none.
+pub(in crate::os) fn map(size: usize) -> Option<NonNull<u8>> {
+    let layout = layout(size)?;
+    // SAFETY: the size is not zero.
+    NonNull::new(unsafe { System.alloc_zeroed(layout) })
+}
+
+/// Gives memory back.
+///
+/// # Safety
+/// [`map`] gave it for this size, and nobody uses it any more.
+pub(in crate::os) unsafe fn unmap(pages: NonNull<u8>, size: usize) {
+    if let Some(layout) = layout(size) {
+        // SAFETY: the caller promises that it was allocated with this layout.
+        unsafe { System.dealloc(pages.as_ptr(), layout) };
+    }
+}
+
+fn layout(size: usize) -> Option<Layout> {
+    Layout::from_size_align(size, PAGE).ok().filter(|layout| layout.size() > 0)
+}

@@ -1,0 +1,406 @@
+//! The loop of a paused runtime: what happens next in virtual time, and when.
+//!
+//! The loop asks the machine what each simulated CPU does, as workers do on real ones ([`crate::worker`]). A poll
+//! takes no time. A task that computes has its CPU until its time is over, or until the machine takes the CPU from
+//! it; what is left of its time is kept then.
+//!
+//! At an instant there may be several things to do. The seed draws which is first. When nothing is left to do, the
+//! clock goes on to the next timer, tick or end of a computation.
+//!
+//! Invariants: the clock goes on only if nothing is left to do; a task computes on one CPU at a time, and goes on
+//! when it had exactly the time that it asked for; the order of everything depends on the program and the seed
+//! alone.
+
+use crate::paused::hands::{Hand, Hands, Order, Report};
+use crate::paused::here::{self, Here};
+use crate::paused::host::{BEGIN, Host, Look, Refused};
+use crate::primitives::{Arc, AtomicBool, Ordering, lock};
+use crate::shared::{KickNow, Shared};
+use crate::task::{Cell, Job, Todo};
+use async_task::Runnable;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::event::What;
+use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::{Nanos, Time};
+use runyard_engine::timer::Walk;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::mem;
+
+/// How much may happen at one instant before the test is taken for one that never goes on; and how much more for each
+/// live task. A poll costs some ten microseconds of real time, so this is found after a second.
+const MOST_AT_ONCE: usize = 100_000;
+const MORE_FOR_EACH: usize = 100;
+
+/// Until when the clockwork is to go.
+pub(crate) enum Goal<'a> {
+    /// The main future was woken.
+    Woken(&'a AtomicBool),
+    /// It is this time.
+    Time(Time),
+    /// No task is left.
+    NoTasks,
+}
+
+/// Something that can happen now.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    /// The goal is reached.
+    Stop,
+    /// Timers and ticks of a CPU are due.
+    Expire(CpuId),
+    /// A CPU looks at what a poll left.
+    Look(CpuId),
+    /// A CPU schedules.
+    Switch(CpuId),
+    /// A task had its time.
+    GoOn(CpuId),
+}
+
+/// What a simulated CPU does.
+enum Doing {
+    Idle,
+    /// Its task left, as this says; the cell is that of a task that is over.
+    Between(Prev<Job>, Option<Arc<Cell>>),
+    /// Its task computes.
+    Computes(Stretch),
+}
+
+/// A task computes on a CPU.
+struct Stretch {
+    job: Job,
+    /// When it has the time that it asked for.
+    until: Time,
+    preemptible: bool,
+}
+
+struct Cpu {
+    doing: Doing,
+    /// Its task.
+    curr: Option<TaskId>,
+    kicked: bool,
+    look: Option<Look>,
+}
+
+/// A task in the middle of a poll.
+struct Computing {
+    hand: Hand,
+    /// What is left of its time, while it has no CPU.
+    left: Nanos,
+    preemptible: bool,
+}
+
+/// The loop, between two steps.
+pub(crate) struct Clockwork {
+    shared: Arc<Shared>,
+    now: Time,
+    cpus: Vec<Cpu>,
+    hands: Hands,
+    computing: BTreeMap<TaskId, Computing>,
+    /// How much happened at this instant, and who was polled last.
+    nr_at_once: usize,
+    last: Option<Arc<Cell>>,
+}
+
+impl Clockwork {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Clockwork {
+        let config = shared.machine.config();
+        let cpu = |_| Cpu { doing: Doing::Idle, curr: None, kicked: false, look: None };
+        let mut clockwork = Clockwork {
+            shared: shared.clone(),
+            now: BEGIN,
+            cpus: config.topology.iter().map(cpu).collect(),
+            hands: Hands::new(shared),
+            computing: BTreeMap::new(),
+            nr_at_once: 0,
+            last: None,
+        };
+        // Where in a tick the test begins is drawn.
+        clockwork.now = BEGIN + Nanos(clockwork.host().draw(config.tick.0 as usize) as u64);
+        clockwork
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.now
+    }
+
+    fn host(&self) -> &Host {
+        self.shared.paused.as_ref().expect("the runtime is paused")
+    }
+
+    /// Goes on until `goal`.
+    ///
+    /// # Errors
+    /// If the test cannot go on: why, for people.
+    pub(crate) fn go(&mut self, goal: &Goal<'_>) -> Result<(), String> {
+        loop {
+            self.take_requests()?;
+            let acts = self.acts(goal);
+            if acts.is_empty() {
+                self.go_on_to_next(goal)?;
+                continue;
+            }
+            self.nr_at_once += 1;
+            if self.nr_at_once
+                > MOST_AT_ONCE + MORE_FOR_EACH * self.shared.nr_live.load(Ordering::SeqCst)
+            {
+                return Err(self.stands_still());
+            }
+            match acts[self.host().draw(acts.len())] {
+                Act::Stop => return Ok(()),
+                Act::Expire(cpu) => self.expire(cpu, false),
+                Act::Look(cpu) => self.look(cpu),
+                Act::Switch(cpu) => self.switch(cpu),
+                Act::GoOn(cpu) => self.go_on(cpu),
+            }
+            here::be(Here::at(self.now, None));
+        }
+    }
+
+    fn take_requests(&mut self) -> Result<(), String> {
+        self.host().tell_observer();
+        let requests = self.host().take_requests();
+        requests.kicks.into_iter().for_each(|cpu| self.cpus[cpu.index()].kicked = true);
+        for (cpu, look) in requests.looks {
+            let own = &mut self.cpus[cpu.index()].look;
+            let kicked = look.kicked || own.is_some_and(|own| own.kicked);
+            *own = Some(Look { at: own.map_or(look.at, |own| own.at), kicked });
+        }
+        let mut error = None;
+        for Refused { woken, thread, task } in requests.refused {
+            if let Some((cell, runnable)) = task
+                && let Some(task) = cell.wake(runnable, self.now)
+            {
+                self.shared.wake(self.now, task, self.now);
+            }
+            error.get_or_insert_with(|| {
+                format!(
+                    "{woken} was woken by the thread `{thread}`, which is outside of virtual time: a test in \
+                     virtual time cannot wait for I/O or for other threads"
+                )
+            });
+        }
+        // At the end of a test others may wake as they like.
+        error.filter(|_| !self.host().is_over()).map_or(Ok(()), Err)
+    }
+
+    /// What can happen now.
+    fn acts(&self, goal: &Goal<'_>) -> Vec<Act> {
+        let mut acts = Vec::new();
+        let reached = match goal {
+            Goal::Woken(woken) => woken.load(Ordering::Acquire),
+            Goal::Time(time) => *time <= self.now,
+            Goal::NoTasks => self.shared.nr_live.load(Ordering::SeqCst) == 0,
+        };
+        acts.extend(reached.then_some(Act::Stop));
+        for (own, cpu) in self.cpus.iter().zip(self.shared.machine.config().topology.iter()) {
+            if self.shared.machine.next_expiry(cpu).is_some_and(|at| at <= self.now) {
+                acts.push(Act::Expire(cpu));
+            }
+            let computes = matches!(own.doing, Doing::Computes(..));
+            if computes && own.look.is_some_and(|look| look.at <= self.now) {
+                acts.push(Act::Look(cpu));
+            }
+            match own.doing {
+                Doing::Between(..) => acts.push(Act::Switch(cpu)),
+                Doing::Idle if own.kicked => acts.push(Act::Switch(cpu)),
+                Doing::Computes(ref stretch) if own.kicked && stretch.preemptible => {
+                    acts.push(Act::Switch(cpu));
+                }
+                Doing::Computes(ref stretch) if stretch.until <= self.now => {
+                    acts.push(Act::GoOn(cpu));
+                }
+                Doing::Idle | Doing::Computes(_) => {}
+            }
+        }
+        acts
+    }
+
+    /// The clock goes on to what comes next.
+    fn go_on_to_next(&mut self, goal: &Goal<'_>) -> Result<(), String> {
+        let mut next = if let Goal::Time(time) = goal { Some(*time) } else { None };
+        let mut consider = |time: Option<Time>| next = next.into_iter().chain(time).min();
+        for (own, cpu) in self.cpus.iter().zip(self.shared.machine.config().topology.iter()) {
+            consider(self.shared.machine.next_expiry(cpu));
+            if let Doing::Computes(stretch) = &own.doing {
+                consider(Some(stretch.until));
+                consider(own.look.map(|look| look.at));
+            }
+        }
+        let next = next.ok_or_else(|| self.is_stuck())?;
+        debug_assert!(next > self.now, "what is due was done");
+        self.now = next;
+        self.nr_at_once = 0;
+        here::be(Here::at(self.now, None));
+        Ok(())
+    }
+
+    /// Serves the timers of a CPU, as [`crate::worker::Worker`] does.
+    fn expire(&mut self, cpu: CpuId, goes_idle: bool) {
+        let shared = self.shared.clone();
+        let Some(next) = shared.machine.next_expiry(cpu) else { return };
+        let idles = goes_idle || matches!(self.cpus[cpu.index()].doing, Doing::Idle);
+        let walk = match (idles, next <= self.now) {
+            (false, false) => return,
+            (false, true) => Walk::Busy,
+            (true, false) => Walk::BeforeIdle,
+            (true, true) => Walk::Idle,
+        };
+        here::be(Here::at(self.now, Some(cpu)));
+        if next <= self.now {
+            shared.tell(cpu, || What::TimerInterrupt);
+        }
+        let fx = &mut KickNow(&shared);
+        while let Some(expired) = shared.machine.expire(self.now, cpu, walk, fx) {
+            if let Expired::Timer(expiry) = expired {
+                shared.fire(self.now, cpu, expiry);
+            }
+        }
+    }
+
+    fn look(&mut self, cpu: CpuId) {
+        let own = &mut self.cpus[cpu.index()];
+        if own.look.take().is_some_and(|look| look.kicked) {
+            own.kicked = true;
+        } else if let Some(idle) = self.shared.machine.idle_cpu_for(cpu) {
+            self.cpus[idle.index()].kicked = true;
+        }
+    }
+
+    /// A CPU chooses a task, and goes idle or begins what that does.
+    fn switch(&mut self, cpu: CpuId) {
+        let shared = self.shared.clone();
+        let own = &mut self.cpus[cpu.index()];
+        (own.kicked, own.look) = (false, None);
+        let curr = own.curr.take();
+        let (prev, over) = match mem::replace(&mut own.doing, Doing::Idle) {
+            Doing::Idle => (Prev::Idle, None),
+            Doing::Between(prev, over) => (prev, over),
+            Doing::Computes(Stretch { job, until, .. }) => {
+                let stopped = self.computing.get_mut(&job.cell.id).expect("it computed");
+                stopped.left = until.since(self.now);
+                (Prev::Preempted(job), None)
+            }
+        };
+        here::be(Here::at(self.now, Some(cpu)));
+        let (left, fx) = (curr.zip(prev.left()), &mut KickNow(&shared));
+        let Switch { next, released } = shared.machine.schedule(self.now, cpu, prev, fx);
+        let curr = next.as_ref().map(|&(id, _)| id);
+        self.cpus[cpu.index()].curr = curr;
+        shared.tell(cpu, || What::Switch { prev: left, next: curr });
+        match released {
+            Some((task, Released::Exited)) => {
+                self.host().forget_place(task.id);
+                shared.ended(task, over.expect("its poll has just ended"));
+            }
+            Some((task, _)) => shared.park_blocked(task),
+            None => {}
+        }
+        let Some((id, job)) = next else {
+            shared.tell(cpu, || What::Idle);
+            return self.expire(cpu, true);
+        };
+        let policy = || lock(&job.cell.asked).policy;
+        shared.tell(cpu, || What::Exec { task: id, policy: policy() });
+        match job {
+            Job { cell, todo: Todo::Poll(runnable) } => self.poll(cpu, cell, runnable),
+            job => {
+                let Computing { left, preemptible, .. } = self.computing[&id];
+                let stretch = Stretch { job, until: self.now + left, preemptible };
+                self.cpus[cpu.index()].doing = Doing::Computes(stretch);
+            }
+        }
+    }
+
+    fn poll(&mut self, cpu: CpuId, cell: Arc<Cell>, runnable: Runnable) {
+        let hand = self.hands.take();
+        self.order(cpu, hand, (cell.clone(), Order::Poll(cell, runnable)));
+    }
+
+    /// The task that computes on a CPU had its time.
+    fn go_on(&mut self, cpu: CpuId) {
+        let doing = mem::replace(&mut self.cpus[cpu.index()].doing, Doing::Idle);
+        let Doing::Computes(Stretch { job, .. }) = doing else {
+            unreachable!("a task computed here")
+        };
+        let Computing { hand, .. } = self.computing.remove(&job.cell.id).expect("it computed");
+        self.order(cpu, hand, (job.cell, Order::GoOn));
+    }
+
+    /// Lets a task run on a CPU until it computes or its poll is over.
+    fn order(&mut self, cpu: CpuId, hand: Hand, (cell, order): (Arc<Cell>, Order)) {
+        let here = Here { polls: true, ..Here::at(self.now, Some(cpu)) };
+        let report = self.hands.order(hand, order, (&cell, here));
+        self.last = Some(cell.clone());
+        let doing = match report {
+            Report::Computes { span, preemptible } => {
+                let computing = Computing { hand, left: Nanos::ZERO, preemptible };
+                self.computing.insert(cell.id, computing);
+                let job = Job { cell, todo: Todo::Nothing };
+                Doing::Computes(Stretch { job, until: self.now + span, preemptible })
+            }
+            Report::Ended => {
+                self.hands.put(hand);
+                if cell.is_done() {
+                    Doing::Between(Prev::Exited, Some(cell))
+                } else if let Some(runnable) = cell.take_note() {
+                    Doing::Between(Prev::Yielded(Job { cell, todo: Todo::Poll(runnable) }), None)
+                } else {
+                    Doing::Between(Prev::Blocked(Job { cell, todo: Todo::Nothing }), None)
+                }
+            }
+        };
+        self.cpus[cpu.index()].doing = doing;
+    }
+
+    /// Ends all tasks: those that wait at their awaits, and those that compute where they are.
+    ///
+    /// # Errors
+    /// If they do not end.
+    pub(crate) fn end(mut self) -> Result<(), String> {
+        self.host().end();
+        here::be(Here::at(self.now, None));
+        self.shared.close();
+        for own in &mut self.cpus {
+            if let Doing::Computes(stretch) = &mut own.doing {
+                stretch.until = self.now;
+            }
+        }
+        self.computing.values_mut().for_each(|stopped| stopped.left = Nanos::ZERO);
+        self.nr_at_once = 0;
+        let ended = self.go(&Goal::NoTasks);
+        if ended.is_ok() {
+            self.last = None;
+            self.hands.end();
+        }
+        ended
+    }
+
+    fn is_stuck(&self) -> String {
+        let mut said = "deadlock in virtual time: nothing runs, no timer is armed, and the main future is not \
+                        ready. "
+            .to_owned();
+        let mut cells: Vec<_> = self.shared.cells().collect();
+        cells.sort_by_key(|cell| cell.id);
+        said += if cells.is_empty() { "No task is left. " } else { "These tasks wait:" };
+        for cell in cells {
+            let _ = write!(said, "\n  {}", self.host().describe(&cell));
+            let (waits, holders) = lock(&cell.inheritance).awaited();
+            said += if waits { ": it waits for a mutex" } else { "" };
+            for holder in holders {
+                let _ = write!(said, " that {} has", self.host().describe(&holder));
+            }
+        }
+        said + "\nThey wait for each other, or for something outside of virtual time: I/O, or another thread"
+    }
+
+    fn stands_still(&self) -> String {
+        let last = self.last.as_ref().map(|cell| self.host().describe(cell)).unwrap_or_default();
+        let many = self.nr_at_once - 1;
+        format!(
+            "virtual time stands still: {many} things happened at one instant. The last that was polled \
+             is {last}. A task that waits in a loop has to sleep or to compute in it"
+        )
+    }
+}

@@ -1,0 +1,182 @@
+//! Threads on which tasks of a paused runtime are polled, and the baton between them and the clockwork.
+//!
+//! A poll that computes keeps its stack until its task had the CPU time, so each poll runs on a thread of its own.
+//! Such a thread is a hand. An order gives the baton to a hand, and its report gives the baton back: between the two
+//! the clockwork waits. So one thread of a paused runtime runs at any time, whatever the machine's kernel does.
+//!
+//! ```text
+//!  clockwork   Poll or GoOn ->             waits for the report
+//!  hand        waits for an order          -> Computes, and waits for GoOn;  -> Ended, and waits for Poll
+//! ```
+
+use crate::harmless::harmless;
+use crate::os;
+use crate::paused::here::{self, Here};
+use crate::paused::host::Host;
+use crate::primitives::Arc;
+use crate::primitives::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use crate::runtime::Entered;
+use crate::shared::Shared;
+use crate::task::Cell;
+use async_task::Runnable;
+use runyard_engine::time::Nanos;
+use std::cell::RefCell;
+use std::panic;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// After so long without a report the clockwork says which task blocks in real time.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a hand is to do.
+pub(crate) enum Order {
+    Poll(Arc<Cell>, Runnable),
+    /// The task had the CPU time that it asked for.
+    GoOn,
+}
+
+/// What a hand says when it gives the baton back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// The task needs so much CPU time before it goes on, and may be preempted or not.
+    Computes { span: Nanos, preemptible: bool },
+    /// The poll is over.
+    Ended,
+}
+
+/// One of the hands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hand(usize);
+
+/// All hands of a paused runtime.
+pub(crate) struct Hands {
+    shared: Arc<Shared>,
+    all: Vec<Thread>,
+    /// Those that are in no poll.
+    free: Vec<Hand>,
+    report: Sender<Report>,
+    reports: Receiver<Report>,
+}
+
+/// The clockwork's end of a hand.
+struct Thread {
+    orders: Sender<(Order, Here)>,
+    thread: JoinHandle<()>,
+}
+
+/// The ends of the channels on a hand's own thread.
+struct Own {
+    orders: Receiver<(Order, Here)>,
+    report: Sender<Report>,
+}
+
+thread_local! {
+    static OWN: RefCell<Option<Own>> = const { RefCell::new(None) };
+}
+
+/// With this a task unwinds that computes when its test is over.
+struct Over;
+
+impl Hands {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Hands {
+        let (report, reports) = channel();
+        Hands { shared: shared.clone(), all: Vec::new(), free: Vec::new(), report, reports }
+    }
+
+    /// A hand that is in no poll.
+    pub(crate) fn take(&mut self) -> Hand {
+        self.free.pop().unwrap_or_else(|| self.start())
+    }
+
+    /// A hand whose poll is over.
+    pub(crate) fn put(&mut self, hand: Hand) {
+        self.free.push(hand);
+    }
+
+    fn start(&mut self) -> Hand {
+        let (order, orders) = channel();
+        let (shared, own) = (self.shared.clone(), Own { orders, report: self.report.clone() });
+        let thread = thread::Builder::new().name("runyard-paused".to_owned());
+        let thread = thread.spawn(move || live(&shared, own));
+        let thread = thread.expect("the system has threads for a test");
+        self.all.push(Thread { orders: order, thread });
+        Hand(self.all.len() - 1)
+    }
+
+    /// Gives the baton to a hand, for the task of `cell`, and waits until it comes back.
+    pub(crate) fn order(&self, hand: Hand, order: Order, (cell, here): (&Cell, Here)) -> Report {
+        let sent = self.all[hand.0].orders.send((order, here));
+        sent.expect("a hand lives until the test is over");
+        match self.reports.recv_timeout(PATIENCE) {
+            Ok(report) => return report,
+            Err(RecvTimeoutError::Timeout) => self.say_that_it_blocks(cell),
+            Err(RecvTimeoutError::Disconnected) => unreachable!("one end is here"),
+        }
+        self.reports.recv().expect("one end is here")
+    }
+
+    fn say_that_it_blocks(&self, cell: &Cell) {
+        let task = self.shared.paused.as_ref().map(|host| host.describe(cell)).unwrap_or_default();
+        eprintln!(
+            "runyard: {task} has been running for {PATIENCE:?} of real time in a test in virtual time. It may \
+             block: virtual time knows nothing of `std::thread::sleep`, of I/O, or of a lock of the standard library \
+             that another task holds while it computes"
+        );
+    }
+
+    /// Ends all threads; none is in a poll.
+    pub(crate) fn end(self) {
+        for Thread { orders, thread } in self.all {
+            drop(orders);
+            // A hand does not panic.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread of a hand.
+fn live(shared: &Arc<Shared>, own: Own) {
+    let _context = Entered::enter(shared);
+    OWN.set(Some(own));
+    while let Some(order) = next_order() {
+        let Order::Poll(cell, runnable) = order else { unreachable!("it is in no poll") };
+        harmless(|| _ = os::local::with_task(&cell, || runnable.run()));
+        if cell.is_done() {
+            cell.note_over();
+        }
+        drop(cell);
+        report(Report::Ended);
+    }
+}
+
+/// Waits for the baton. None if the clockwork is gone.
+fn next_order() -> Option<Order> {
+    let (order, here) = OWN.with_borrow(|own| own.as_ref()?.orders.recv().ok())?;
+    here::be(here);
+    Some(order)
+}
+
+fn report(report: Report) {
+    // If nobody listens any more there is no next order either.
+    OWN.with_borrow(|own| own.as_ref().map(|own| own.report.send(report)));
+}
+
+/// Whether the calling thread is a hand.
+pub(crate) fn is_hand() -> bool {
+    OWN.with_borrow(Option::is_some)
+}
+
+/// Lets the task of the calling hand compute for `span`. Unwinds if the test is over before that. If the test was
+/// over before, this is a destructor that computes: it goes on at once.
+pub(crate) fn compute(shared: &Shared, span: Nanos) {
+    let is_over = || shared.paused.as_ref().is_none_or(Host::is_over);
+    if is_over() {
+        return;
+    }
+    report(Report::Computes { span, preemptible: here::may_be_preempted() });
+    let has_baton = next_order().is_some();
+    // A destructor that computes while the thread unwinds must not unwind as well.
+    if (!has_baton || is_over()) && !thread::panicking() {
+        panic::resume_unwind(Box::new(Over));
+    }
+}

@@ -1,0 +1,199 @@
+//! What a paused runtime adds to [`Shared`]: requests that tasks and wakers leave for the clockwork.
+//!
+//! Everything else of `Shared` is used as it is. A thread of a paused runtime is no worker, so each question for
+//! the calling worker is answered by none, and the few that matter are asked of [`here`] as well.
+
+use crate::guards;
+use crate::harmless::harmless;
+use crate::observe::Observer;
+use crate::paused::here;
+use crate::primitives::{Arc, AtomicBool, Mutex, Ordering, lock};
+use crate::shared::Shared;
+use crate::task::Cell;
+use async_task::Runnable;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::event::{Event, What};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::Time;
+use std::collections::BTreeMap;
+use std::mem;
+use std::panic::Location;
+use std::thread;
+
+/// When virtual time begins, but for a part of a tick: late enough that no earlier time is asked for.
+pub(crate) const BEGIN: Time = Time(1_000_000_000);
+
+/// The part of a paused runtime that its tasks and wakers reach.
+#[derive(Debug)]
+pub(crate) struct Host {
+    requests: Mutex<Requests>,
+    draws: Mutex<Draws>,
+    /// Where each live task was spawned.
+    places: Mutex<BTreeMap<TaskId, &'static Location<'static>>>,
+    /// The test is over: what computes unwinds.
+    over: AtomicBool,
+    observer: Option<Arc<dyn Observer>>,
+    /// What the observer has not yet heard: it is foreign code, and who tells may have a lock of the runtime.
+    events: Mutex<Vec<Event>>,
+}
+
+/// What the clockwork is asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    /// CPUs that are to schedule.
+    pub(crate) kicks: Vec<CpuId>,
+    /// Polls that left somebody to be looked at soon.
+    pub(crate) looks: Vec<(CpuId, Look)>,
+    /// Wake-ups from outside of virtual time.
+    pub(crate) refused: Vec<Refused>,
+}
+
+/// Somebody waits on a CPU for the end of a poll. If that goes on until then, somebody has to look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub(crate) at: Time,
+    /// Whether that somebody should preempt.
+    pub(crate) kicked: bool,
+}
+
+/// A wake-up from a thread that is not of the paused runtime.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    /// Who was woken.
+    pub(crate) woken: String,
+    /// The name of the thread.
+    pub(crate) thread: String,
+    /// A woken task is to end as all others.
+    pub(crate) task: Option<(Arc<Cell>, Runnable)>,
+}
+
+/// A generator of random numbers with 64 bits of state (splitmix64): what a test draws depends on its seed alone.
+#[derive(Debug)]
+struct Draws(u64);
+
+impl Draws {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = self.0;
+        word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^ word >> 31
+    }
+}
+
+impl Host {
+    pub(crate) fn new(seed: u64, observer: Option<Arc<dyn Observer>>) -> Host {
+        Host {
+            requests: Mutex::default(),
+            draws: Mutex::new(Draws(seed)),
+            places: Mutex::default(),
+            over: AtomicBool::new(false),
+            observer,
+            events: Mutex::default(),
+        }
+    }
+
+    /// Something happens, for the observer. The times that it is told count from [`BEGIN`].
+    pub(crate) fn note(&self, cpu: CpuId, what: impl FnOnce() -> What) {
+        if self.observer.is_some()
+            && let Some(now) = here::now()
+        {
+            let at = Time(now.since(BEGIN).0);
+            lock(&self.events).push(Event { at, cpu, what: what() });
+        }
+    }
+
+    /// Tells the observer what happened.
+    pub(crate) fn tell_observer(&self) {
+        if let Some(observer) = &self.observer {
+            let events = mem::take(&mut *lock(&self.events));
+            events.iter().for_each(|event| harmless(|| observer.event(event)));
+        }
+    }
+
+    /// One of so many, as the seed has it.
+    pub(crate) fn draw(&self, of: usize) -> usize {
+        (lock(&self.draws).next() % of.max(1) as u64) as usize
+    }
+
+    pub(crate) fn kick(&self, cpu: CpuId) {
+        lock(&self.requests).kicks.push(cpu);
+    }
+
+    pub(crate) fn look(&self, cpu: CpuId, look: Look) {
+        lock(&self.requests).looks.push((cpu, look));
+    }
+
+    pub(crate) fn refuse(&self, woken: String, task: Option<(Arc<Cell>, Runnable)>) {
+        let thread = thread::current();
+        let thread = thread.name().map_or_else(|| format!("{:?}", thread.id()), str::to_owned);
+        lock(&self.requests).refused.push(Refused { woken, thread, task });
+    }
+
+    pub(crate) fn take_requests(&self) -> Requests {
+        mem::take(&mut lock(&self.requests))
+    }
+
+    pub(crate) fn forget_place(&self, task: TaskId) {
+        lock(&self.places).remove(&task);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Release);
+    }
+
+    /// A task, for people: its name or number, and where it was spawned.
+    pub(crate) fn describe(&self, cell: &Cell) -> String {
+        let name = cell.name.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default();
+        let place = lock(&self.places).get(&cell.id).map(|place| format!(", spawned at {place}"));
+        format!("task {}{name}{}", cell.id.0, place.unwrap_or_default())
+    }
+}
+
+impl Shared {
+    /// The wake-up of a task, unless it comes from outside of virtual time: then it is noted, and the test fails.
+    pub(crate) fn admit(&self, cell: &Arc<Cell>, runnable: Runnable) -> Option<Runnable> {
+        let Some(host) = self.paused.as_ref().filter(|_| !here::is_paused()) else {
+            return Some(runnable);
+        };
+        host.refuse(host.describe(cell), Some((cell.clone(), runnable)));
+        None
+    }
+
+    /// A task is spawned there. In virtual time that may be asked by its own threads only; when the test is over, by
+    /// anybody, as it is refused.
+    pub(crate) fn note_place(&self, task: TaskId, place: &'static Location<'static>) {
+        if let Some(host) = &self.paused {
+            let ours = here::is_paused() || self.closed.load(Ordering::SeqCst);
+            assert!(ours, "no other thread spawns tasks in virtual time");
+            lock(&host.places).insert(task, place);
+        }
+    }
+
+    /// Asserts that the calling thread is one of this runtime's, if that is in virtual time.
+    pub(crate) fn assert_that_may_ask(&self) {
+        let ours = self.paused.is_none() || here::is_paused();
+        assert!(ours, "no other thread changes tasks in virtual time");
+    }
+
+    /// Mutexes of this runtime, which is in virtual time, find it from now on.
+    pub(crate) fn enlist(self: &Arc<Shared>) {
+        guards::enlist(self);
+    }
+
+    /// The last task of this runtime, which is in virtual time, is over.
+    pub(crate) fn forget(&self) {
+        guards::delist(self);
+        self.forget_boxes();
+    }
+
+    /// Near which CPU a task begins that is spawned where no worker is.
+    pub(crate) fn first_cpu(&self) -> CpuId {
+        let drawn = |host: &Host| CpuId::at(host.draw(self.slots.len()));
+        here::cpu().or_else(|| self.paused.as_ref().map(drawn)).unwrap_or_default()
+    }
+}

@@ -1,0 +1,136 @@
+//! To which runtime the code belongs that runs on a thread.
+//!
+//! Each thread has a list of the runtimes that were entered on it and not left yet; the newest of them is the current
+//! one. A worker enters its runtime when its thread starts, `block_on` while it runs, [`crate::Handle::enter`]
+//! until its guard is dropped.
+//!
+//! Guards may be dropped in any order: each takes its own entry away, wherever that is in the list, and the newest entry
+//! that is left is the current one. Rejected: to panic, as tokio does. Guards of two futures that one thread polls in
+//! turns end in any order, and a panic in a destructor may end the process.
+//!
+//! Invariants: the list is never borrowed while foreign code runs; it is never read in a signal handler.
+
+use crate::primitives::Arc;
+use crate::shared::Shared;
+use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// The runtimes that were entered on a thread.
+#[derive(Debug)]
+struct Stack {
+    /// Of each entry its number, and the runtime. The newest is the last.
+    entries: Vec<(u64, Arc<Shared>)>,
+    /// How many entries there ever were.
+    nr_entered: u64,
+}
+
+thread_local! {
+    static CONTEXT: RefCell<Stack> =
+        const { RefCell::new(Stack { entries: Vec::new(), nr_entered: 0 }) };
+}
+
+/// While it lives, the calling thread belongs to a runtime. It stays on its thread.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    number: u64,
+    stays: PhantomData<*const ()>,
+}
+
+impl Entered {
+    pub(crate) fn enter(shared: &Arc<Shared>) -> Entered {
+        let number = CONTEXT.with_borrow_mut(|stack| {
+            stack.nr_entered += 1;
+            stack.entries.push((stack.nr_entered, shared.clone()));
+            stack.nr_entered
+        });
+        Entered { number, stays: PhantomData }
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let leave = |context: &RefCell<Stack>| {
+            let entries = &mut context.borrow_mut().entries;
+            let at = entries.iter().rposition(|&(number, _)| number == self.number)?;
+            Some(entries.remove(at))
+        };
+        // A thread that ends may have dropped its list before this. The runtime is let go after the borrow.
+        drop(CONTEXT.try_with(leave));
+    }
+}
+
+/// Why there is no current runtime.
+///
+/// ```
+/// use runyard::Handle;
+///
+/// assert!(Handle::try_current().is_err_and(|error| error.is_missing_context()));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TryCurrentError {
+    is_thread_ending: bool,
+}
+
+impl TryCurrentError {
+    /// Whether the calling code belongs to no runtime.
+    #[must_use]
+    pub fn is_missing_context(&self) -> bool {
+        !self.is_thread_ending
+    }
+
+    /// Whether the calling thread ends, and has dropped already what it knew of runtimes. Destructors of thread locals
+    /// see this.
+    #[must_use]
+    pub fn is_thread_local_destroyed(&self) -> bool {
+        self.is_thread_ending
+    }
+}
+
+impl fmt::Display for TryCurrentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.is_thread_ending {
+            true => "the thread ends, and knows no runtime any more",
+            false => {
+                "the calling code belongs to no runtime: it is in no task, not within block_on, and \
+                 not behind Handle::enter"
+            }
+        })
+    }
+}
+
+impl std::error::Error for TryCurrentError {}
+
+/// The runtime that the calling code belongs to.
+///
+/// # Panics
+/// If it belongs to none.
+#[track_caller]
+pub(crate) fn current() -> Arc<Shared> {
+    try_current().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The runtime that the calling code belongs to, or why there is none.
+pub(crate) fn try_current() -> Result<Arc<Shared>, TryCurrentError> {
+    let last = |context: &RefCell<Stack>| {
+        context.borrow().entries.last().map(|(_, shared)| shared.clone())
+    };
+    match CONTEXT.try_with(last) {
+        Ok(Some(shared)) => Ok(shared),
+        Ok(None) => Err(TryCurrentError { is_thread_ending: false }),
+        Err(_) => Err(TryCurrentError { is_thread_ending: true }),
+    }
+}
+
+/// Whether the calling code belongs to this runtime.
+pub(crate) fn is_current(shared: &Arc<Shared>) -> bool {
+    let is_last = |context: &RefCell<Stack>| {
+        context.borrow().entries.last().is_some_and(|(_, last)| Arc::ptr_eq(last, shared))
+    };
+    CONTEXT.try_with(is_last).unwrap_or(false)
+}
+
+/// The runtime that the calling code belongs to, if it belongs to one.
+pub(crate) fn current_if_any() -> Option<Arc<Shared>> {
+    try_current().ok()
+}

@@ -1,0 +1,92 @@
+//! How what workers share ends: first no task comes any more, then all tasks end, then all threads.
+//!
+//! How long the caller waits for that: [`crate::runtime`].
+
+use super::{KickNow, Shared};
+use crate::guards;
+use crate::os;
+use crate::primitives::{Arc, Ordering, lock};
+use crate::stall::Stalls;
+use crate::task::without_preemption;
+use crate::teller::Teller;
+use crate::threads;
+use crate::worker::ring;
+use std::thread;
+
+impl Shared {
+    /// Takes no more tasks, and ends every task at its next await. It may be said twice.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        // Who waits for budget is to end too.
+        without_preemption(|| {
+            self.machine.lift_limits(os::thread::now(), &mut KickNow(self));
+        });
+        self.abort_all(false);
+        self.let_in(usize::MAX);
+    }
+
+    /// Aborts the tasks that serve others, or those that do not.
+    fn abort_all(&self, serves: bool) {
+        self.cells().filter(|cell| cell.serves == serves).for_each(|cell| cell.abort());
+    }
+
+    /// Ends every task at its next await, and waits until all have ended.
+    fn end_tasks(&self) {
+        let _ = self.closer.set(thread::current());
+        // Also if it is closed already: a task that ended before there was a closer is not counted any more after this.
+        self.close();
+        let wait_until_at_most = |serving: &dyn Fn() -> usize| {
+            while self.nr_live.load(Ordering::SeqCst) > serving() {
+                thread::park();
+            }
+        };
+        wait_until_at_most(&|| self.nr_serving.load(Ordering::SeqCst));
+        self.serves_nobody.store(true, Ordering::SeqCst);
+        self.abort_all(true);
+        wait_until_at_most(&|| 0);
+    }
+
+    /// A task is over, or never was one.
+    pub(super) fn one_less_live(&self) {
+        let live = self.nr_live.fetch_sub(1, Ordering::SeqCst) - 1;
+        if live <= self.nr_serving.load(Ordering::SeqCst)
+            && self.closed.load(Ordering::SeqCst)
+            && let Some(closer) = self.closer.get()
+        {
+            closer.unpark();
+        }
+    }
+
+    /// Ends the runtime, and waits until no task and no thread of it is left.
+    pub(crate) fn shut_down(self: &Arc<Shared>) {
+        guards::delist(self);
+        self.teller.iter().for_each(Teller::prepare_for_end);
+        self.end_tasks();
+        self.over.store(true, Ordering::Release);
+        self.keeper.look();
+        self.maker.call();
+        self.stalls.iter().for_each(Stalls::call);
+        // First, as the maker starts workers.
+        let servants = std::mem::take(&mut *lock(&self.servants));
+        servants.into_iter().for_each(threads::join);
+        for cpu in self.machine.config().topology.iter() {
+            ring(self, cpu);
+        }
+        for worker in self.threads.workers() {
+            worker.baton.free();
+        }
+        self.threads.join();
+        self.errands.end();
+        self.teller.iter().for_each(Teller::end);
+        self.forget_boxes();
+        self.serve_late();
+    }
+
+    /// What is kept of tasks that are over knows the runtime, and goes.
+    pub(crate) fn forget_boxes(&self) {
+        self.empty_bins();
+        for part in &self.parts {
+            drop(std::mem::take(&mut lock(part).boxes));
+        }
+    }
+}

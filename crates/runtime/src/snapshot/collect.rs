@@ -1,0 +1,300 @@
+//! How a snapshot is collected: from the live tasks, and from where each of them may be.
+//!
+//! The list of live tasks comes first, and says which tasks are in the snapshot. Then each run queue is looked at
+//! under its lock, once; then the places of tasks that are in none: their cells, the threads on which they block in
+//! the kernel, the lobby. A task that moves meanwhile may be missed; all is looked at again for it, at most
+//! [`ROUNDS`] times in all. One that was seen twice is taken as it was seen last.
+//!
+//! Invariants: no lock is held while memory is taken, given back, or foreign code called: what is found under a
+//! lock goes to a list that has room for it. One lock is held at a time.
+//!
+//! Rejected: to stop all CPUs for a moment. A snapshot would cost tasks what it now costs its caller.
+
+use super::{Counts, CpuSnapshot, GroupSnapshot, OldestWait, Snapshot, TaskSnapshot, TaskState};
+use crate::group::{Group, WeakGroup};
+use crate::list::List;
+use crate::os;
+use crate::primitives::{Arc, Mutex, lock};
+use crate::shared::{KickNow, Shared};
+use crate::task::{Cell, Job, Todo, without_preemption};
+use runyard_engine::account::Account;
+use runyard_engine::attr::GroupId;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::group::Groups as _;
+use runyard_engine::task::{Task, TaskId};
+use runyard_engine::time::{Nanos, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How often tasks are looked for. One that is missed moved in the moment between two looks.
+const ROUNDS: usize = 3;
+
+/// For how many tasks more than were there a moment ago there is room in a list.
+const MORE: usize = 64;
+
+/// The groups that there are.
+#[derive(Debug, Default)]
+pub(crate) struct Groups(Mutex<List<WeakGroup>>);
+
+impl Groups {
+    /// A group was created.
+    pub(crate) fn note(&self, group: WeakGroup) {
+        without_preemption(|| lock(&self.0).push(group));
+    }
+
+    /// A group is about to be removed.
+    pub(crate) fn forget(&self, id: GroupId) {
+        let gone = without_preemption(|| {
+            let mut all = lock(&self.0);
+            let at = all.iter().position(|group| group.is_of(id));
+            at.map(|at| all.swap_remove(at))
+        });
+        drop(gone);
+    }
+
+    fn all(&self) -> Vec<Group> {
+        let known = without_preemption(|| lock(&self.0).clone());
+        known.iter().filter_map(WeakGroup::upgrade).collect()
+    }
+}
+
+/// A task as it was found.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    id: TaskId,
+    state: TaskState,
+    cpu: CpuId,
+    waits: Option<Nanos>,
+    account: Account,
+}
+
+impl Seen {
+    /// A task that is in no run queue.
+    fn out_of_queue(task: &Task<Job>, state: TaskState) -> Seen {
+        Seen { id: task.id, state, cpu: task.cpu(), waits: None, account: task.account() }
+    }
+
+    fn in_queue(task: &Task<Job>, now: Time) -> Seen {
+        let state = match &task.payload {
+            None => TaskState::Running,
+            Some(Job { todo: Todo::Resume(_), .. }) => TaskState::Stopped,
+            Some(_) => TaskState::Waiting,
+        };
+        let waits = task.payload.as_ref().map(|_| now.since(task.waits_since()));
+        Seen { state, waits, ..Seen::out_of_queue(task, state) }
+    }
+}
+
+/// A CPU as it was found.
+struct SeenCpu {
+    running: Option<TaskId>,
+    waiting: usize,
+    account: Account,
+    ended: Account,
+    /// What the tasks of groups used here: each is that of a listed group, or of one below which is not listed.
+    used: Vec<(GroupId, Nanos)>,
+}
+
+impl Shared {
+    /// What was done until now. In foreign code: this takes memory.
+    pub(crate) fn snapshot(self: &Arc<Shared>) -> Snapshot {
+        let uptime = self.started.elapsed();
+        let cells: Vec<_> = self.cells().collect();
+        // These stay while CPUs are looked at, so that no other group takes over a number of one of them.
+        let groups = self.groups.all();
+        let listed: BTreeSet<_> = groups.iter().map(Group::id).collect();
+        let (cpus, seen) = self.find(&cells, &listed);
+        let is_there = |cell: &&Arc<Cell>| seen.contains_key(&cell.id) || !cell.is_done();
+        let mut groups = Totals::of(groups);
+        cpus.iter()
+            .flat_map(|cpu| &cpu.used)
+            .for_each(|&(group, used)| groups.add_used(group, used));
+        let tasks = cells.iter().filter(is_there).map(|cell| {
+            let seen = seen.get(&cell.id).copied();
+            groups.add(cell.group(), seen.map_or_else(Account::default, |seen| seen.account));
+            task(cell, seen)
+        });
+        let mut tasks: Vec<_> = tasks.collect();
+        tasks.sort_unstable_by_key(|task| task.id);
+        let mut ended = Account::default();
+        cpus.iter().for_each(|cpu| ended.add(&cpu.ended));
+        // Each keeps the thread of its poll.
+        let stops = |task: &&TaskSnapshot| task.state == TaskState::Stopped;
+        let stopped_threads = tasks.iter().filter(stops).count();
+        Snapshot {
+            uptime,
+            statistics: self.machine.config().accounts,
+            oldest_wait: oldest_wait(&tasks),
+            cpus: cpus.into_iter().enumerate().map(|(nth, seen)| cpu(nth, seen)).collect(),
+            tasks,
+            groups: groups.shown(),
+            ended: ended.into(),
+            threads: self.threads.nr_running(),
+            stopped_threads,
+        }
+    }
+
+    /// Looks for the tasks that have these cells, until all were found or it was done often enough.
+    fn find(
+        &self,
+        cells: &[Arc<Cell>],
+        listed: &BTreeSet<GroupId>,
+    ) -> (Vec<SeenCpu>, BTreeMap<TaskId, Seen>) {
+        let mut found = BTreeMap::new();
+        let mut list = Vec::with_capacity(cells.len() + MORE);
+        let mut cpus = Vec::new();
+        for _ in 0..ROUNDS {
+            list.clear();
+            let topology = self.machine.config().topology;
+            cpus =
+                topology.iter().map(|cpu| self.look_into_queue(cpu, &mut list, listed)).collect();
+            self.look_elsewhere(&mut list);
+            for cell in cells {
+                let see = |task: &Task<Job>| Seen::out_of_queue(task, TaskState::Blocked);
+                list.extend(without_preemption(|| cell.look_at_parked(see)));
+            }
+            // Who was seen before in this round has moved since.
+            found.extend(list.iter().map(|seen| (seen.id, *seen)));
+            let is_missed = |cell: &Arc<Cell>| !found.contains_key(&cell.id) && !cell.is_done();
+            if !cells.iter().any(is_missed) {
+                break;
+            }
+        }
+        (cpus, found)
+    }
+
+    /// Adds the tasks of a run queue.
+    fn look_into_queue(
+        &self,
+        cpu: CpuId,
+        list: &mut Vec<Seen>,
+        listed: &BTreeSet<GroupId>,
+    ) -> SeenCpu {
+        // A group whose CPU time this CPU has is not removed before the lock is free.
+        let nearest = |mut group: GroupId| {
+            while group != GroupId::ROOT && !listed.contains(&group) {
+                group = self.machine.groups().parent(group);
+            }
+            group
+        };
+        let mut used = Vec::new();
+        loop {
+            let now = os::thread::now();
+            let looked = without_preemption(|| {
+                self.machine.watch(now, cpu, &mut KickNow(self), |rq| {
+                    let (tasks, groups) = (rq.tasks().count(), rq.used_by_groups().count());
+                    if list.capacity() - list.len() < tasks || used.capacity() < groups {
+                        return Err((tasks, groups));
+                    }
+                    used.extend(rq.used_by_groups().map(|(group, used)| (nearest(group), used)));
+                    rq.tasks().for_each(|(_, task)| list.push(Seen::in_queue(task, now)));
+                    let running = rq.curr().map(|task| task.id);
+                    let waiting = tasks - running.iter().len();
+                    let (account, ended) = (rq.account(), rq.ended());
+                    Ok((running, waiting, account, ended))
+                })
+            });
+            match looked {
+                Ok((running, waiting, account, ended)) => {
+                    return SeenCpu { running, waiting, account, ended, used };
+                }
+                Err((tasks, groups)) => {
+                    list.reserve(tasks + MORE);
+                    used.reserve(groups + MORE);
+                }
+            }
+        }
+    }
+
+    /// Adds the tasks that block in the kernel, and those that wait for threads.
+    fn look_elsewhere(&self, list: &mut Vec<Seen>) {
+        list.reserve(self.threads.nr_running() + self.maker.nr_in_lobby() + MORE);
+        // Of more than that who came just now is missed.
+        let add = |list: &mut Vec<Seen>, task: &Task<Job>, state| {
+            if list.len() < list.capacity() {
+                list.push(Seen::out_of_queue(task, state));
+            }
+        };
+        for worker in self.threads.workers() {
+            let see = |task: &Task<Job>| add(list, task, TaskState::InKernel);
+            without_preemption(|| worker.look_in_kernel(see));
+        }
+        let see = |task: &Task<Job>| add(list, task, TaskState::AwaitsThread);
+        without_preemption(|| self.maker.look_into_lobby(see));
+    }
+}
+
+fn cpu(cpu: usize, seen: SeenCpu) -> CpuSnapshot {
+    let SeenCpu { running, waiting, account, .. } = seen;
+    CpuSnapshot { cpu, running, waiting, counts: account.into() }
+}
+
+fn task(cell: &Cell, seen: Option<Seen>) -> TaskSnapshot {
+    let account = seen.map_or_else(Account::default, |seen| seen.account);
+    TaskSnapshot {
+        id: cell.id,
+        name: cell.name.clone(),
+        policy: without_preemption(|| lock(&cell.asked).policy),
+        group: cell.group().map(|group| group.path()),
+        state: seen.map_or(TaskState::Moving, |seen| seen.state),
+        cpu: seen.map_or(0, |seen| seen.cpu.index()),
+        waits: seen.and_then(|seen| seen.waits).map(|waits| Duration::from_nanos(waits.0)),
+        counts: Counts::from(account),
+    }
+}
+
+fn oldest_wait(tasks: &[TaskSnapshot]) -> Option<OldestWait> {
+    let waiting = tasks.iter().filter_map(|task| Some((task.waits?, task)));
+    let (waits, task) = waiting.max_by_key(|&(waits, _)| waits)?;
+    Some(OldestWait { task: task.id, name: task.name.clone(), cpu: task.cpu, waits })
+}
+
+/// The groups with what they come to.
+struct Totals(BTreeMap<GroupId, (Group, usize, Account)>);
+
+impl Totals {
+    fn of(groups: Vec<Group>) -> Totals {
+        let mut totals = Totals(BTreeMap::new());
+        for group in &groups {
+            let ended = Account { run: Nanos::ZERO, ..group.ended() };
+            totals.add_to_all(group, 0, ended);
+        }
+        totals
+    }
+
+    /// A task is in this group, if any, and did that. The CPU time that it used there is with the CPUs.
+    fn add(&mut self, group: Option<Group>, account: Account) {
+        let account = Account { run: Nanos::ZERO, ..account };
+        group.iter().for_each(|group| self.add_to_all(group, 1, account));
+    }
+
+    /// The tasks of a group used so much of a CPU. Nothing is said of those that are in none.
+    fn add_used(&mut self, group: GroupId, used: Nanos) {
+        if let Some((group, ..)) = self.0.get(&group) {
+            let account = Account { run: used, ..Account::default() };
+            self.add_to_all(&group.clone(), 0, account);
+        }
+    }
+
+    /// To the group and those above it.
+    fn add_to_all(&mut self, group: &Group, tasks: usize, account: Account) {
+        for group in group.lineage() {
+            let new = || (group.clone(), 0, Account::default());
+            let total = self.0.entry(group.id()).or_insert_with(new);
+            total.1 += tasks;
+            total.2.add(&account);
+        }
+    }
+
+    fn shown(self) -> Vec<GroupSnapshot> {
+        let totals = self.0.into_values();
+        let shown = totals.map(|(group, tasks, account)| GroupSnapshot {
+            path: group.path(),
+            tasks,
+            counts: account.into(),
+        });
+        let mut shown: Vec<_> = shown.collect();
+        shown.sort_by(|one, other| one.path.cmp(&other.path));
+        shown
+    }
+}

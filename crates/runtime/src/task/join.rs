@@ -1,0 +1,265 @@
+//! The result of a task: the handle that waits for it, why there may be none, and the future that is polled
+//! in the end.
+
+use super::cell::Cell;
+use super::handle::{AbortHandle, TaskHandle};
+use crate::harmless::{LastCareful, Outcome, harmless};
+use crate::primitives::{Arc, Mutex};
+use runyard_engine::task::TaskId;
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+/// Why a task has no result: it panicked, or it was cancelled.
+///
+/// It can be passed on by `?` into any error type that takes `dyn Error + Send + Sync`.
+///
+/// ```
+/// use runyard::{Runtime, spawn};
+///
+/// Runtime::new().block_on(async {
+///     let error = spawn(async { panic!("out of cheese") }).await.map(|(): ()| ()).unwrap_err();
+///     assert!(error.is_panic());
+///     assert!(error.to_string().ends_with("panicked: out of cheese"));
+///     let other: Box<dyn std::error::Error + Send + Sync> = error.into();
+///     # drop(other);
+/// });
+/// ```
+pub struct JoinError {
+    id: TaskId,
+    why: Why,
+}
+
+enum Why {
+    Cancelled,
+    Panicked {
+        /// Only `Send`. Nobody locks it: the lock makes the error `Sync`.
+        payload: Mutex<Box<dyn Any + Send>>,
+        /// The payload, if it is a string: without it a reader would have to lock the payload.
+        message: Option<Cow<'static, str>>,
+    },
+}
+
+impl JoinError {
+    pub(crate) fn cancelled(id: TaskId) -> JoinError {
+        JoinError { id, why: Why::Cancelled }
+    }
+
+    /// In foreign code: a message that is a `String` is copied.
+    pub(crate) fn panicked(id: TaskId, payload: Box<dyn Any + Send>) -> JoinError {
+        let message = match payload.downcast_ref::<&'static str>() {
+            Some(&message) => Some(Cow::Borrowed(message)),
+            None => payload.downcast_ref::<String>().map(|message| Cow::Owned(message.clone())),
+        };
+        JoinError { id, why: Why::Panicked { payload: Mutex::new(payload), message } }
+    }
+
+    /// Whether the task panicked.
+    #[must_use]
+    pub fn is_panic(&self) -> bool {
+        matches!(self.why, Why::Panicked { .. })
+    }
+
+    /// Whether the task was aborted, or its runtime ended before it did.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self.why, Why::Cancelled)
+    }
+
+    /// What the task panicked with, for [`std::panic::resume_unwind`].
+    ///
+    /// # Panics
+    /// If the task did not panic.
+    #[must_use]
+    pub fn into_panic(self) -> Box<dyn Any + Send + 'static> {
+        self.try_into_panic().expect("the task panicked")
+    }
+
+    /// What the task panicked with.
+    ///
+    /// # Errors
+    /// The error itself, if the task did not panic.
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send + 'static>, JoinError> {
+        match self.why {
+            Why::Panicked { payload, .. } => {
+                Ok(payload.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()))
+            }
+            Why::Cancelled => Err(self),
+        }
+    }
+
+    /// Which task it was.
+    #[must_use]
+    pub fn id(&self) -> TaskId {
+        self.id
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let id = self.id.0;
+        match &self.why {
+            Why::Cancelled => write!(f, "JoinError::Cancelled({id})"),
+            Why::Panicked { message: None, .. } => write!(f, "JoinError::Panic({id}, ..)"),
+            Why::Panicked { message: Some(message), .. } => {
+                write!(f, "JoinError::Panic({id}, {message:?})")
+            }
+        }
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let id = self.id;
+        match &self.why {
+            Why::Cancelled => write!(f, "task {id} was cancelled"),
+            Why::Panicked { message: None, .. } => write!(f, "task {id} panicked"),
+            Why::Panicked { message: Some(message), .. } => {
+                write!(f, "task {id} panicked: {message}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+/// The result of a task, when it is there. Dropping the handle lets the task go on.
+#[derive(Debug)]
+pub struct JoinHandle<T> {
+    result: Option<async_task::FallibleTask<Outcome<T>>>,
+    task: TaskHandle,
+    careful: LastCareful,
+}
+
+impl<T> JoinHandle<T> {
+    pub(crate) fn new(result: async_task::Task<Outcome<T>>, task: TaskHandle) -> Self {
+        JoinHandle { result: Some(result.fallible()), task, careful: LastCareful::default() }
+    }
+
+    /// The task, to ask and change it; outlives this handle.
+    #[must_use]
+    pub fn task(&self) -> &TaskHandle {
+        &self.task
+    }
+
+    /// The task's number, unique in its runtime: its name in the events of an [`crate::Observer`].
+    #[must_use]
+    pub fn id(&self) -> TaskId {
+        self.task.id()
+    }
+
+    /// Ends the task at its next await, unless it is over by then.
+    pub fn abort(&self) {
+        self.task.abort();
+    }
+
+    /// A handle that can end the task and do nothing else.
+    #[must_use]
+    pub fn abort_handle(&self) -> AbortHandle {
+        AbortHandle::new(self.task.clone())
+    }
+
+    /// Whether the task is over: then its result is there, and this handle is ready.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.result.as_ref().is_none_or(async_task::FallibleTask::is_finished)
+    }
+}
+
+impl<T> JoinHandle<T> {
+    /// Whether the result was taken: this handle is of no use any more.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.result.is_none()
+    }
+
+    /// As [`Future::poll`], with a waker that harms nobody.
+    pub(crate) fn poll_by(&mut self, harmless: &Waker) -> Poll<Result<T, JoinError>> {
+        let result = self.result.as_mut().expect("a handle is polled until it is ready");
+        let polled = Pin::new(result).poll(&mut Context::from_waker(harmless));
+        polled.map(|outcome| {
+            self.task.cell.note_over();
+            self.detach();
+            outcome.map_or_else(|| Err(JoinError::cancelled(self.task.id())), Outcome::take)
+        })
+    }
+
+    fn detach(&mut self) {
+        if let Some(result) = self.result.take() {
+            result.detach();
+        }
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut careful = std::mem::take(&mut self.careful);
+        let polled = self.poll_by(careful.of(cx.waker()));
+        self.careful = careful;
+        polled
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        self.detach();
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// The future that is polled in the end: it notes its end, catches its panic, and heeds an
+    /// abort.
+    pub(crate) struct Guarded<F> {
+        #[pin]
+        future: Option<F>,
+        end: End,
+    }
+}
+
+/// Notes that a future is gone, as it is dropped after it.
+struct End(Arc<Cell>);
+
+impl<F> Guarded<F> {
+    pub(crate) fn new(future: F, cell: Arc<Cell>) -> Guarded<F> {
+        Guarded { future: Some(future), end: End(cell) }
+    }
+}
+
+impl<F: Future> Future for Guarded<F> {
+    type Output = Outcome<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let id = this.end.0.id;
+        let ready = if this.end.0.is_aborted() {
+            Err(JoinError::cancelled(id))
+        } else {
+            let future = this.future.as_mut().as_pin_mut().expect("it is polled until it is ready");
+            match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
+                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(value)) => Ok(value),
+                Err(payload) => Err(JoinError::panicked(id, payload)),
+            }
+        };
+        // What the future has may panic as well when it is dropped.
+        let dropped = catch_unwind(AssertUnwindSafe(|| this.future.set(None)));
+        Poll::Ready(Outcome::new(match dropped {
+            Ok(()) => ready,
+            Err(payload) => {
+                harmless(|| drop(ready));
+                Err(JoinError::panicked(id, payload))
+            }
+        }))
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.note_done();
+    }
+}

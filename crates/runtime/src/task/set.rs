@@ -1,0 +1,398 @@
+//! Many tasks, waited for in the order in which they end.
+//!
+//! Each task of a set has a [`Notice`], which is the waker of its [`JoinHandle`]. A notice that is woken puts itself
+//! at the end of the set's queue and wakes whoever waits for the set. So the set looks only at tasks that have
+//! something to say: a task costs the same, however many there are.
+//!
+//! Invariants:
+//! * A task that is over and not yet taken has its notice in the queue. A new task's notice goes there at once,
+//!   since only a look at its handle leaves the waker.
+//! * A notice is in the queue once at the most. The queue is linked through the notices, so it needs no memory:
+//!   wakers may be called in the runtime's own code.
+//! * Nobody is stopped with the lock of the queue, and nothing foreign is called with it.
+//!
+//! Rejected: a loop over all handles for each poll, which costs the square of their number; a channel to which each
+//! task sends its result, since a task that is aborted before its first poll sends nothing.
+
+use super::cell::without_preemption;
+use super::handle::AbortHandle;
+use super::join::{JoinError, JoinHandle};
+use crate::builder::{spawn, spawn_blocking};
+use crate::handle::Handle;
+use crate::harmless::{LastCareful, harmless};
+use crate::primitives::{Arc, AtomicBool, Mutex, Ordering, lock};
+use runyard_engine::task::TaskId;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::panic::resume_unwind;
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Tasks with results of one type, which are waited for in the order in which they end. If the set is dropped, its
+/// tasks are aborted.
+///
+/// ```
+/// use runyard::{JoinSet, Runtime, Task};
+///
+/// Runtime::new().block_on(async {
+///     let mut set = JoinSet::new();
+///     for n in 0..10 {
+///         set.spawn(async move { n });
+///     }
+///     // A task with attributes of its own.
+///     set.add(Task::builder().fifo(5).spawn(async { 10 }));
+///     let mut sum = 0;
+///     while let Some(result) = set.join_next().await {
+///         sum += result.unwrap();
+///     }
+///     assert_eq!(sum, 55);
+/// });
+/// ```
+pub struct JoinSet<T> {
+    members: Vec<Option<Member<T>>>,
+    /// The places of `members` that are free.
+    free: Vec<usize>,
+    queue: Arc<Queue>,
+    careful: LastCareful,
+}
+
+struct Member<T> {
+    handle: JoinHandle<T>,
+    notice: Arc<Notice>,
+    waker: Waker,
+}
+
+/// The notices of the tasks that have something to say, and who waits for them.
+#[derive(Default)]
+struct Queue(Mutex<Queued>);
+
+#[derive(Default)]
+struct Queued {
+    first: Option<Arc<Notice>>,
+    last: Option<Arc<Notice>>,
+    /// Harmless: it may be woken anywhere.
+    waiter: Option<Waker>,
+    /// The set is gone.
+    closed: bool,
+}
+
+/// What a task of a set wakes.
+struct Notice {
+    /// Its member's place in the set.
+    at: usize,
+    queue: Arc<Queue>,
+    /// Whether it is in the queue, and which comes after it there. Both are used with the lock of the queue.
+    queued: AtomicBool,
+    next: Mutex<Option<Arc<Notice>>>,
+}
+
+impl Queue {
+    /// Puts a notice at the end, if it is not in the queue; gives who is to be woken.
+    fn push(&self, notice: &Arc<Notice>) -> Option<Waker> {
+        without_preemption(|| {
+            let mut queued = lock(&self.0);
+            if queued.closed || notice.queued.swap(true, Ordering::Relaxed) {
+                return None;
+            }
+            match queued.last.replace(notice.clone()) {
+                None => queued.first = Some(notice.clone()),
+                Some(last) => *lock(&last.next) = Some(notice.clone()),
+            }
+            queued.waiter.take()
+        })
+    }
+
+    fn pop(&self) -> Option<Arc<Notice>> {
+        let (first, _last) = without_preemption(|| {
+            let mut queued = lock(&self.0);
+            let first = queued.first.take()?;
+            queued.first = lock(&first.next).take();
+            first.queued.store(false, Ordering::Relaxed);
+            let last = if queued.first.is_none() { queued.last.take() } else { None };
+            Some((first, last))
+        })?;
+        Some(first)
+    }
+
+    /// Notes who is woken by the next notice. Gives false if one is there already.
+    fn wait(&self, waiter: &Waker) -> bool {
+        let mut new = Some(waiter.clone());
+        let (waits, _old) = without_preemption(|| {
+            let mut queued = lock(&self.0);
+            if queued.first.is_some() {
+                return (false, None);
+            }
+            (true, std::mem::replace(&mut queued.waiter, new.take()))
+        });
+        waits
+    }
+
+    /// Takes no more notices. The notices know the queue: what is in it goes one by one.
+    fn close(&self) {
+        let _waiter = without_preemption(|| {
+            let mut queued = lock(&self.0);
+            queued.closed = true;
+            queued.waiter.take()
+        });
+        while self.pop().is_some() {}
+    }
+}
+
+impl Wake for Notice {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.queue.push(self).into_iter().for_each(Waker::wake);
+    }
+}
+
+impl<T> JoinSet<T> {
+    /// No tasks.
+    #[must_use]
+    pub fn new() -> JoinSet<T> {
+        JoinSet {
+            members: Vec::new(),
+            free: Vec::new(),
+            queue: Arc::default(),
+            careful: LastCareful::default(),
+        }
+    }
+
+    /// How many tasks there are of which the result was not taken.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.members.len() - self.free.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a task that was started elsewhere: with attributes by [`crate::Task::builder`], say. If the set is dropped, this
+    /// task is aborted as well.
+    ///
+    /// # Panics
+    /// If the result of the task was taken already.
+    pub fn add(&mut self, handle: JoinHandle<T>) -> AbortHandle {
+        assert!(!handle.is_taken(), "the result of the task was not taken");
+        let abort = handle.abort_handle();
+        let at = self.free.pop().unwrap_or(self.members.len());
+        let queue = self.queue.clone();
+        let (queued, next) = (AtomicBool::new(false), Mutex::new(None));
+        let notice = Arc::new(Notice { at, queue, queued, next });
+        let waker = Waker::from(notice.clone());
+        // Whoever waits for the set looks at the new task.
+        notice.wake_by_ref();
+        let member = Some(Member { handle, notice, waker });
+        match self.members.get_mut(at) {
+            Some(place) => *place = member,
+            None => self.members.push(member),
+        }
+        abort
+    }
+
+    /// Ends every task at its next await. Their results, most of them [cancelled](JoinError::is_cancelled), are still to be
+    /// taken.
+    pub fn abort_all(&mut self) {
+        self.members.iter().flatten().for_each(|member| member.handle.abort());
+    }
+
+    /// Lets all tasks go on without the set, which is empty then.
+    pub fn detach_all(&mut self) {
+        self.free.clear();
+        drop(std::mem::take(&mut self.members));
+        while self.queue.pop().is_some() {}
+    }
+
+    /// Waits until one of the tasks is over, and takes its result; `None` if there is no task. Nothing is lost if
+    /// this is dropped while it waits.
+    ///
+    /// # Errors
+    /// If the task panicked or was cancelled.
+    pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
+        poll_fn(|cx| self.poll_join_next(cx)).await
+    }
+
+    /// As [`JoinSet::join_next`], with the task's number.
+    ///
+    /// # Errors
+    /// If the task panicked or was cancelled: the error has the number ([`JoinError::id`]).
+    pub async fn join_next_with_id(&mut self) -> Option<Result<(TaskId, T), JoinError>> {
+        poll_fn(|cx| self.poll_join_next_with_id(cx)).await
+    }
+
+    /// Takes the result of a task that is over, if there is one.
+    ///
+    /// # Errors
+    /// If the task panicked or was cancelled.
+    pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
+        self.take_ready().map(|(_, result)| result)
+    }
+
+    /// As [`JoinSet::try_join_next`], with the task's number.
+    ///
+    /// # Errors
+    /// If the task panicked or was cancelled: the error has the number ([`JoinError::id`]).
+    pub fn try_join_next_with_id(&mut self) -> Option<Result<(TaskId, T), JoinError>> {
+        self.take_ready().map(|(id, result)| result.map(|value| (id, value)))
+    }
+
+    /// As [`JoinSet::join_next`], for who polls by hand: if no task is over, the waker of `cx` is woken when one is.
+    pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
+        self.poll_ready(cx).map(|ready| ready.map(|(_, result)| result))
+    }
+
+    /// As [`JoinSet::poll_join_next`], with the task's number.
+    pub fn poll_join_next_with_id(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<(TaskId, T), JoinError>>> {
+        let with_id = |(id, result): (_, Result<T, _>)| result.map(|value| (id, value));
+        self.poll_ready(cx).map(|ready| ready.map(with_id))
+    }
+
+    /// Waits for all tasks, and gives their results in the order in which they ended.
+    ///
+    /// # Panics
+    /// If one of them was cancelled; and if one of them panicked, with the same payload. The other tasks are
+    /// aborted.
+    pub async fn join_all(mut self) -> Vec<T> {
+        let mut results = Vec::with_capacity(self.len());
+        while let Some(result) = self.join_next().await {
+            results.push(result.unwrap_or_else(|error| match error.try_into_panic() {
+                Ok(payload) => resume_unwind(payload),
+                Err(cancelled) => panic!("{cancelled}"),
+            }));
+        }
+        results
+    }
+
+    /// Aborts all tasks, and waits until they are over. Their results are dropped.
+    pub async fn shutdown(&mut self) {
+        self.abort_all();
+        while let Some(result) = self.join_next().await {
+            harmless(|| drop(result));
+        }
+    }
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Option<(TaskId, Result<T, JoinError>)>> {
+        loop {
+            if let Some(ready) = self.take_ready() {
+                return Poll::Ready(Some(ready));
+            }
+            if self.is_empty() {
+                return Poll::Ready(None);
+            }
+            if self.queue.wait(self.careful.of(cx.waker())) {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Takes the result of the first task that has one.
+    fn take_ready(&mut self) -> Option<(TaskId, Result<T, JoinError>)> {
+        while let Some(notice) = self.queue.pop() {
+            let at = notice.at;
+            let member = self.members.get_mut(at).and_then(Option::as_mut);
+            // Of a task whose result was taken, a late notice may still come, and its place be another's.
+            let member = member.filter(|member| Arc::ptr_eq(&member.notice, &notice));
+            let Some(Member { handle, waker, .. }) = member else { continue };
+            if let Poll::Ready(result) = handle.poll_by(waker) {
+                let id = handle.id();
+                self.members[at] = None;
+                self.free.push(at);
+                return Some((id, result));
+            }
+        }
+        None
+    }
+}
+
+impl<T: Send + 'static> JoinSet<T> {
+    /// Starts a task in the runtime of the calling code, as [`spawn`] does, and adds it.
+    ///
+    /// # Panics
+    /// If the calling code belongs to no runtime.
+    pub fn spawn<F>(&mut self, future: F) -> AbortHandle
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        self.add(spawn(future))
+    }
+
+    /// Starts a function that computes for long, or blocks, as [`spawn_blocking`] does, and adds its task.
+    ///
+    /// # Panics
+    /// If the calling code belongs to no runtime.
+    pub fn spawn_blocking(&mut self, function: impl FnOnce() -> T + Send + 'static) -> AbortHandle {
+        self.add(spawn_blocking(function))
+    }
+
+    /// As [`JoinSet::spawn`], in the runtime of a handle.
+    ///
+    /// ```
+    /// use runyard::{JoinSet, Runtime};
+    ///
+    /// let runtime = Runtime::new();
+    /// let mut set = JoinSet::new();
+    /// set.spawn_on(async { 7 }, runtime.handle());
+    /// assert_eq!(runtime.block_on(set.join_all()), [7]);
+    /// ```
+    pub fn spawn_on<F>(&mut self, future: F, handle: &Handle) -> AbortHandle
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        self.add(handle.spawn(future))
+    }
+
+    /// As [`JoinSet::spawn_blocking`], in the runtime of a handle.
+    ///
+    /// ```
+    /// use runyard::{JoinSet, Runtime};
+    ///
+    /// let runtime = Runtime::new();
+    /// let mut set = JoinSet::new();
+    /// set.spawn_blocking_on(|| 7, runtime.handle());
+    /// assert_eq!(runtime.block_on(set.join_all()), [7]);
+    /// ```
+    pub fn spawn_blocking_on(
+        &mut self,
+        function: impl FnOnce() -> T + Send + 'static,
+        handle: &Handle,
+    ) -> AbortHandle {
+        self.add(handle.spawn_blocking(function))
+    }
+}
+
+impl<T> Default for JoinSet<T> {
+    fn default() -> JoinSet<T> {
+        JoinSet::new()
+    }
+}
+
+impl<T> fmt::Debug for JoinSet<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinSet").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// Starts a task for each future.
+impl<T: Send + 'static, F: Future<Output = T> + Send + 'static> FromIterator<F> for JoinSet<T> {
+    fn from_iter<I: IntoIterator<Item = F>>(futures: I) -> JoinSet<T> {
+        let mut set = JoinSet::new();
+        futures.into_iter().for_each(|future| {
+            set.spawn(future);
+        });
+        set
+    }
+}
+
+impl<T> Drop for JoinSet<T> {
+    fn drop(&mut self) {
+        self.abort_all();
+        self.queue.close();
+    }
+}

@@ -1,0 +1,117 @@
+//! From the standard library's instants to the engine's time.
+//!
+//! Both are the kernel's monotonic clock, but an [`Instant`] keeps its reading to itself. So one instant is
+//! read between two readings of the engine's clock, and every other instant is known by its distance from
+//! it. The later of the two readings stands for the instant: a timer may come too late by what lies between
+//! them, some tens of nanoseconds, and never too early.
+
+use crate::os;
+use crate::paused::here;
+use crate::primitives::OnceLock;
+use crate::task::without_preemption;
+use runyard_engine::time::{Nanos, Time};
+use std::time::{Duration, Instant};
+
+/// How often the two clocks are read; the pair with the least in between is kept.
+const READINGS: usize = 16;
+
+/// Stands for an instant that no clock can tell: a hundred years.
+const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+static ANCHOR: OnceLock<Anchor> = OnceLock::new();
+
+/// The same moment by both clocks.
+#[derive(Clone, Copy, Debug)]
+struct Anchor {
+    instant: Instant,
+    time: Time,
+}
+
+impl Anchor {
+    fn get() -> Anchor {
+        // Who reads the clocks is not stopped meanwhile: others would wait for it.
+        *ANCHOR.get().unwrap_or_else(|| without_preemption(|| ANCHOR.get_or_init(Anchor::read)))
+    }
+
+    fn read() -> Anchor {
+        let read = || {
+            let before = os::thread::monotonic();
+            let instant = Instant::now();
+            let time = os::thread::monotonic();
+            (time.since(before), Anchor { instant, time })
+        };
+        let readings = (0..READINGS).map(|_| read());
+        let closest = readings.min_by_key(|&(between, _)| between);
+        closest.expect("the clocks are read more than once").1
+    }
+
+    fn time_of(self, instant: Instant) -> Time {
+        match instant.checked_duration_since(self.instant) {
+            Some(after) => self.time + nanos(after),
+            None => {
+                let before = nanos(self.instant.duration_since(instant));
+                Time(self.time.0.saturating_sub(before.0))
+            }
+        }
+    }
+}
+
+/// The present instant; in a paused runtime that of its clock.
+pub(super) fn now() -> Instant {
+    here::now().map_or_else(Instant::now, instant_of)
+}
+
+/// The instant of which [`time_of`] is `time`.
+fn instant_of(time: Time) -> Instant {
+    let anchor = Anchor::get();
+    match time.0.checked_sub(anchor.time.0) {
+        Some(after) => anchor.instant + Duration::from_nanos(after),
+        None => anchor.instant - Duration::from_nanos(anchor.time.0 - time.0),
+    }
+}
+
+/// The engine's time of `instant`: not before it.
+pub(super) fn time_of(instant: Instant) -> Time {
+    Anchor::get().time_of(instant)
+}
+
+/// `span` after `instant`, or in a hundred years if there is no such instant.
+pub(super) fn after(instant: Instant, span: Duration) -> Instant {
+    let far = || instant.checked_add(FAR).unwrap_or(instant);
+    instant.checked_add(span).unwrap_or_else(far)
+}
+
+pub(crate) fn nanos(span: Duration) -> Nanos {
+    Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_is_not_before_it_comes() {
+        for _ in 0..1_000 {
+            let before = os::thread::now();
+            let time = time_of(Instant::now());
+            assert!(before <= time, "{before:?} {time:?}");
+        }
+    }
+
+    #[test]
+    fn instants_keep_their_distance_and_their_order() {
+        let anchor = Anchor { instant: Instant::now(), time: Time(5_000_000_000) };
+        let span = Duration::from_secs(2);
+        assert_eq!(anchor.time_of(anchor.instant + span), Time(7_000_000_000));
+        assert_eq!(anchor.time_of(anchor.instant - span), Time(3_000_000_000));
+        assert_eq!(anchor.time_of(anchor.instant - 3 * span), Time(0));
+        assert_eq!(anchor.time_of(after(anchor.instant, Duration::from_secs(1 << 40))), Time::MAX);
+    }
+
+    #[test]
+    fn a_span_that_no_clock_can_tell_is_far() {
+        let now = Instant::now();
+        assert_eq!(after(now, Duration::MAX), now + FAR);
+        assert_eq!(after(now, Duration::from_secs(1)), now + Duration::from_secs(1));
+    }
+}

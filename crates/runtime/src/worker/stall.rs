@@ -1,0 +1,48 @@
+//! What a worker says of its polls to the thread that looks for [stalls](crate::stall): nothing, if there is none.
+
+use super::Worker;
+use crate::os;
+use runyard_engine::time::Time;
+
+impl Worker {
+    /// The thread of this worker begins.
+    pub(super) fn note_stack(&self) {
+        if self.shared.stalls.is_some() {
+            self.clock.has_stack(os::stack::lowest());
+        }
+    }
+
+    /// Runs a poll, which begins now.
+    #[inline]
+    pub(super) fn clocked<R>(&self, now: Time, poll: impl FnOnce() -> R) -> R {
+        let Some(stalls) = &self.shared.stalls else { return poll() };
+        // Its address is above all that the poll has on the stack.
+        let top = 0_u8;
+        self.clock.begin(now, (&raw const top).addr());
+        stalls.somebody_runs();
+        let result = poll();
+        self.clock.end();
+        result
+    }
+
+    /// Runs `section` of a poll, which is no stall however long it lasts.
+    pub(crate) fn at_length<R>(&self, section: impl FnOnce() -> R) -> R {
+        let halted = self.halt_clock();
+        let result = section();
+        self.go_on_clock(halted);
+        result
+    }
+
+    /// Stops the clock of the poll. Whether the caller is to let it go on. May be called in a signal handler.
+    pub(super) fn halt_clock(&self) -> bool {
+        self.shared.stalls.is_some() && self.clock.halt(os::thread::now())
+    }
+
+    /// The end of what began with [`Worker::halt_clock`].
+    pub(super) fn go_on_clock(&self, halted: bool) {
+        if let Some(stalls) = self.shared.stalls.as_ref().filter(|_| halted) {
+            self.clock.go_on(os::thread::now());
+            stalls.somebody_runs();
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The promises, on this runtime.
+
+/// What the promises use.
+mod rt {
+    pub(super) use runyard::{
+        Handle, JoinSet, Runtime, spawn, spawn_blocking, sync, time, yield_now,
+    };
+
+    pub(super) fn runtime(workers: usize) -> Runtime {
+        Runtime::builder().workers(workers).build()
+    }
+}
+
+#[path = "promises/join.rs"]
+mod join;
+#[path = "promises/runtime.rs"]
+mod runtime;
+#[path = "promises/set.rs"]
+mod set;
+#[path = "promises/sync.rs"]
+mod sync;
+#[path = "promises/time.rs"]
+mod time;

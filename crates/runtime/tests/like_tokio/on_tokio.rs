@@ -1,0 +1,24 @@
+//! The promises, on tokio.
+
+/// What the promises use.
+mod rt {
+    pub(super) use tokio::runtime::{Handle, Runtime};
+    pub(super) use tokio::task::{JoinSet, spawn_blocking, yield_now};
+    pub(super) use tokio::{spawn, sync, time};
+
+    pub(super) fn runtime(workers: usize) -> Runtime {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(workers).enable_time().build().unwrap()
+    }
+}
+
+#[path = "promises/join.rs"]
+mod join;
+#[path = "promises/runtime.rs"]
+mod runtime;
+#[path = "promises/set.rs"]
+mod set;
+#[path = "promises/sync.rs"]
+mod sync;
+#[path = "promises/time.rs"]
+mod time;

@@ -1,0 +1,46 @@
+//! What CPU time tasks and groups used, over all CPUs.
+
+use crate::control::{Control, Home};
+use crate::host::{Controlled, Effects, kick_if};
+use crate::machine::{Delta, Machine};
+use runyard_engine::attr::GroupId;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::time::{Nanos, Time};
+
+impl<W: Controlled> Machine<W> {
+    /// CPU time that the tasks of a group other than the root, and those of the groups below, used on a CPU until
+    /// `now`, in the group's life; also that of groups below which are gone.
+    pub fn used_in(
+        &self,
+        now: Time,
+        group: GroupId,
+        cpu: CpuId,
+        fx: &mut impl Effects<W>,
+    ) -> Nanos {
+        let (used, delta) = self.with(cpu, fx, |rq| rq.used_in(now, group));
+        self.after_charge(now, cpu, delta, fx);
+        used
+    }
+
+    /// CPU time that the task was charged which `cell` belongs to, until `now`; `None` if it is in no run
+    /// queue.
+    pub fn used_by(&self, now: Time, cell: &Control, fx: &mut impl Effects<W>) -> Option<Nanos> {
+        while let Home::At(cpu, slot) = cell.home() {
+            let (seen, delta) = self.with(cpu, fx, |rq| {
+                let is_here = cell.home() == Home::At(cpu, slot);
+                is_here.then(|| rq.used_by(now, slot).filter(|&(task, _)| cell.is_of(task)))
+            });
+            self.after_charge(now, cpu, delta, fx);
+            if let Some(known) = seen {
+                return known.map(|(_, used)| used);
+            }
+        }
+        None
+    }
+
+    /// The running task of a CPU was charged: it may have nothing left of some budget.
+    fn after_charge(&self, now: Time, cpu: CpuId, delta: Delta, fx: &mut impl Effects<W>) {
+        kick_if(delta.resched, cpu, fx);
+        self.react(now, cpu, delta, fx);
+    }
+}

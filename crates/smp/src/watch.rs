@@ -1,0 +1,26 @@
+//! What who watches a machine asks of it.
+
+use crate::host::{Controlled, Effects, kick_if};
+use crate::machine::{Machine, Queue};
+use runyard_engine::cpu::CpuId;
+use runyard_engine::time::Time;
+
+impl<W: Controlled> Machine<W> {
+    /// Calls `ask` with the run queue of `cpu`, of which the running task is charged until `now`.
+    pub fn watch<R>(
+        &self,
+        now: Time,
+        cpu: CpuId,
+        fx: &mut impl Effects<W>,
+        ask: impl FnOnce(&Queue<W>) -> R,
+    ) -> R {
+        let (answer, delta) = self.with(cpu, fx, |rq| {
+            rq.charge_until(now);
+            ask(rq)
+        });
+        // A budget may be used up by now.
+        kick_if(delta.resched, cpu, fx);
+        self.react(now, cpu, delta, fx);
+        answer
+    }
+}
