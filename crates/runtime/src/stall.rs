@@ -42,6 +42,9 @@ pub struct StallReport {
 
 /// Where a poll was: the functions in which it was, the innermost first, down to the runtime.
 ///
+/// It ends at a function that has no unwind tables. The C library of programs that are linked with musl has none: of a
+/// poll that is in one of its functions, only that function is known.
+///
 /// It has addresses only. `Display` looks up which functions they are, each time; that may take tens of milliseconds
 /// the first time, as the program's debug information is read.
 #[derive(Clone, Debug)]
