@@ -57,12 +57,12 @@ pub(crate) struct Kept {
     ran_on: Option<CpuId>,
 }
 
-/// What is counted on one CPU, beside the CPU time.
+/// The counters of one CPU, beside its CPU time.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
-    /// What was done there by whatever ran there.
+    /// The sum over everything that ran there.
     pub(crate) here: Account,
-    /// What the tasks did in their lives that ended there.
+    /// The sum over the whole lives of the tasks that ended there.
     pub(crate) ended: Account,
 }
 

@@ -19,7 +19,7 @@
 use crate::attr::{LatencyNice, Policy, Weight};
 use crate::config::Config;
 use crate::ensure::ensure;
-use crate::fair::entity::{Ask, ByQueue, Entity, Lag, Now, QueueId, Standing};
+use crate::fair::entity::{Ask, ByQueue, Entity, Lag, Now, QueueId, QueueName, Standing};
 use crate::fair::order::QueueOrder;
 use crate::fair::tree::{Member, Tree};
 use crate::features::Feature;
@@ -28,7 +28,7 @@ use crate::time::{Nanos, Time, VTime};
 use std::fmt::Display;
 
 /// A sleep after which the signed difference of two virtual times may have wrapped.
-pub(crate) const LONG_SLEEP: Nanos = Nanos((1 << 63) / 1024);
+const LONG_SLEEP: Nanos = Nanos((1 << 63) / 1024);
 
 /// What the vruntimes of the running entity and of a newcomer say of a preemption
 /// (`wakeup_preempt_entity`).
@@ -343,25 +343,37 @@ fn insert_sensitive(tree: &mut Tree, now: Now, member: Member, woken: bool) {
 fn place(tree: &Tree, now: Now, member: Member, lag: &Lag) -> VTime {
     let Member { queue: id, at } = member;
     let (entity, queue) = (tree.entity(at), tree.queue(id));
-    let clock = queue.clock;
-    match *lag {
-        Lag::New { lead } => {
-            let clock = clock.after(entity.virtual_span(lead));
-            if queue.nr_tasks == queue.nr_idle_tasks && !entity.idle {
-                // Nobody is here whom it would rob of anything.
-                return clock;
-            }
-            let debit = entity.virtual_span(slice(tree, now, member, Counted::Coming));
-            clock.after(debit.min(most_debit(now, entity)))
+    let new = |lead: u64| {
+        let clock = queue.clock.after(entity.virtual_span(lead));
+        if queue.nr_tasks == queue.nr_idle_tasks && !entity.idle {
+            // Nobody is here whom it would rob of anything.
+            return clock;
         }
-        Lag::Lent { vruntime, queue, .. } if queue == tree.name(id) => vruntime,
+        let debit = entity.virtual_span(slice(tree, now, member, Counted::Coming));
+        clock.after(debit.min(most_debit(now, entity)))
+    };
+    let floor = || queue.clock.before(credit(now, entity.idle));
+    place_by(lag, now.clock, (tree.name(id), queue.clock), (new, floor))
+}
+
+/// Where one starts by its lag on the virtual clock of the named queue. `new` says that of one that was on no queue
+/// yet, by its lead; `floor` says where one starts that slept long.
+#[inline(always)]
+pub(crate) fn place_by(
+    lag: &Lag,
+    now: Time,
+    (name, clock): (QueueName, VTime),
+    (new, floor): (impl FnOnce(u64) -> VTime, impl FnOnce() -> VTime),
+) -> VTime {
+    match *lag {
+        Lag::New { lead } => new(lead),
+        Lag::Lent { vruntime, queue, .. } if queue == name => vruntime,
         Lag::Moving { lead } | Lag::Lent { lead, .. } => clock.after(lead.cast_unsigned()),
         Lag::Asleep { vruntime, queue, lead, since } => {
-            let floor = clock.before(credit(now, entity.idle));
-            let slept = now.clock.since(since);
+            let (floor, slept) = (floor(), now.since(since));
             if slept >= LONG_SLEEP {
                 floor
-            } else if queue == tree.name(id) {
+            } else if queue == name {
                 vruntime.max(floor)
             } else {
                 clock.after(lead.saturating_sub_unsigned(slept.0).cast_unsigned()).max(floor)

@@ -81,7 +81,7 @@ pub(crate) struct Fair {
     company: Option<Company>,
 }
 
-/// Who stands for a company, and how large that is as far as the queue was told.
+/// A running task that stands for others, and how many these are as far as the queue was told.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Company {
     /// The running entity. Its own vruntime stands still.

@@ -12,32 +12,32 @@
 //! The host charges its tasks itself, by [`Terms`]. Time is charged to the stand-in as it passes, and so to the
 //! groups above; the vruntime of the stand-in stands still.
 //!
-//! Invariants ([`RunQueue::check`]): what is lent counts as if it waited here; who stands in runs.
+//! Invariants ([`RunQueue::check`]): a lent task counts as if it waited here; the stand-in runs.
 
 use crate::attr::{Attr, GroupId, LatencyNice, Policy, Slice};
 use crate::cpu::CpuSet;
-use crate::fair::cfs::LONG_SLEEP;
-use crate::fair::entity::{Lag, Now, Standing, virtual_span};
+use crate::fair::cfs;
+use crate::fair::entity::{Lag, Standing, virtual_span};
 use crate::fair::lend::Clock;
 use crate::limits::Pools;
 use crate::run_queue::{Place, Prev, RunQueue};
 use crate::task::Task;
 use crate::time::{Nanos, Time, VTime};
 
-/// What the tasks of a batch have in common, and where they stand.
+/// The demands that all tasks of a batch share, and the clock on which they stand.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     ask: PlainAsk,
     clock: Clock,
 }
 
-/// What a host gets in place of a decision.
+/// The answer to a host that asks for a batch in place of a decision.
 #[must_use]
 #[derive(Debug)]
 pub enum Begun<P> {
     /// The task that ran, and the terms of the batch. The stand-in runs.
     Open(Box<Task<P>>, Terms),
-    /// What was given: the host has to decide.
+    /// The arguments of the call, given back: the host has to decide.
     Refused(Prev<P>, Box<Task<P>>),
 }
 
@@ -89,18 +89,12 @@ impl Terms {
     /// it is to be offered, as a new one where others wait.
     pub fn join<P>(&self, now: Time, task: &mut Task<P>, bounds: &Bounds) -> bool {
         let Clock { queue, at, floor, slice, weight } = self.clock;
-        let vruntime = match task.standing.lag {
-            Lag::New { .. } if *bounds != Bounds::NONE => return false,
-            Lag::New { .. } => at.after(virtual_span(weight, slice)),
-            Lag::Lent { vruntime, queue: name, .. } if name == queue => vruntime,
-            Lag::Moving { lead } | Lag::Lent { lead, .. } => at.after(lead.cast_unsigned()),
-            Lag::Asleep { since, .. } if now.since(since) >= LONG_SLEEP => floor,
-            Lag::Asleep { vruntime, queue: name, .. } if name == queue => vruntime.max(floor),
-            Lag::Asleep { lead, since, .. } => {
-                let left = lead.saturating_sub_unsigned(now.since(since).0);
-                at.after(left.cast_unsigned()).max(floor)
-            }
-        };
+        let lag = &task.standing.lag;
+        if matches!(lag, Lag::New { .. }) && *bounds != Bounds::NONE {
+            return false;
+        }
+        let (new, floor) = (|_| at.after(virtual_span(weight, slice)), || floor);
+        let vruntime = cfs::place_by(lag, now, (queue, at), (new, floor));
         let is_within = bounds.admit(vruntime);
         if is_within {
             task.standing = self.standing(vruntime, Nanos::ZERO);
@@ -227,8 +221,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub fn set_company(&mut self, now: Time, nr: u32) {
         // The shares of the groups above follow. What they used until now they used with the old ones.
         self.advance(now);
-        let here = Now { clock: self.clock, config: &self.config };
-        self.fair.set_company(here, &*self.groups, nr);
+        let (fair, here, groups) = self.fair_here();
+        fair.set_company(here, groups, nr);
     }
 
     /// Until when the batch goes before all others; `None` if there is none.
@@ -246,8 +240,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub fn dissolve_batch(&mut self, now: Time) -> Box<Task<P>> {
         self.advance(now);
         let at = self.fair.company().expect("a batch has begun").stand_in;
-        let here = Now { clock: self.clock, config: &self.config };
-        self.fair.end_company(here, &*self.groups, None);
+        let (fair, here, groups) = self.fair_here();
+        fair.end_company(here, groups, None);
         self.resched_if(true);
         self.release(at, false)
     }
@@ -262,8 +256,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         let at = self.fair.company().expect("a batch has begun").stand_in;
         let (payload, standing) = (task.payload.take(), task.standing);
         task.cpu = self.cpu;
-        let here = Now { clock: self.clock, config: &self.config };
-        self.fair.end_company(here, &*self.groups, Some(standing));
+        let (fair, here, groups) = self.fair_here();
+        fair.end_company(here, groups, Some(standing));
         (self.replace(at, task), payload)
     }
 

@@ -15,7 +15,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         Account { run: self.charged_in_all(), ..counted.unwrap_or_default() }
     }
 
-    /// What the tasks did in their lives that ended on this CPU.
+    /// The sum over the whole lives of the tasks that ended on this CPU.
     #[must_use]
     pub fn ended(&self) -> Account {
         let counted = self.counted.as_deref().map(|counted| counted.ended);
