@@ -36,11 +36,14 @@ pub enum Feature {
     GreedyTimers,
     /// The fair algorithm is EEVDF, not CFS. Off unless asked for.
     Eevdf,
+    /// The runtime polls the first tasks of a queue one after the other for one decision. Simulators decide for each
+    /// poll, whether it is on or off.
+    BatchDispatch,
 }
 
 impl Feature {
     /// Every feature, in the order in which they are shown.
-    pub const ALL: [Feature; 13] = [
+    pub const ALL: [Feature; 14] = [
         Feature::RtPush,
         Feature::RtPull,
         Feature::RtPushPastStuck,
@@ -54,6 +57,7 @@ impl Feature {
         Feature::RuntimeShare,
         Feature::GreedyTimers,
         Feature::Eevdf,
+        Feature::BatchDispatch,
     ];
 
     /// The name outside the program.
@@ -73,6 +77,7 @@ impl Feature {
             Feature::RuntimeShare => "RUNTIME_SHARE",
             Feature::GreedyTimers => "GREEDY_TIMERS",
             Feature::Eevdf => "EEVDF",
+            Feature::BatchDispatch => "BATCH_DISPATCH",
         }
     }
 }
@@ -84,7 +89,8 @@ pub struct Features(u32);
 impl Default for Features {
     fn default() -> Features {
         let all = Features((1 << Feature::ALL.len()) - 1);
-        all.without(Feature::PowerSavings).without(Feature::Eevdf)
+        let off = [Feature::PowerSavings, Feature::Eevdf, Feature::BatchDispatch];
+        off.into_iter().fold(all, Features::without)
     }
 }
 
@@ -166,7 +172,7 @@ mod tests {
     fn a_feature_is_on_until_it_is_switched_off() {
         let mut features = Features::default();
         let off: Vec<_> = Feature::ALL.into_iter().filter(|&it| !features.has(it)).collect();
-        assert_eq!(off, [Feature::PowerSavings, Feature::Eevdf]);
+        assert_eq!(off, [Feature::PowerSavings, Feature::Eevdf, Feature::BatchDispatch]);
         features.set("NO_RT_PULL".parse().unwrap());
         assert!(!features.has(Feature::RtPull) && features.has(Feature::RtPush));
         features.set("RT_PULL".parse().unwrap());

@@ -78,6 +78,13 @@ impl<P> Task<P> {
         Box::new(Task::fresh(id, attr, payload))
     }
 
+    /// A task without a payload, that takes the place of others while a batch of them runs on `cpu`.
+    #[must_use]
+    pub fn stand_in(id: TaskId, cpu: CpuId) -> Box<Task<P>> {
+        let attr = Attr::normal(std::iter::once(cpu).collect());
+        Box::new(Task::without_payload(id, attr))
+    }
+
     /// As [`Task::new`], in the box of a task that is over.
     #[must_use]
     pub fn renewed(mut self: Box<Self>, id: TaskId, attr: Attr, payload: P) -> Box<Task<P>> {
@@ -86,9 +93,13 @@ impl<P> Task<P> {
     }
 
     fn fresh(id: TaskId, attr: Attr, payload: P) -> Task<P> {
+        Task { payload: Some(payload), ..Task::without_payload(id, attr) }
+    }
+
+    fn without_payload(id: TaskId, attr: Attr) -> Task<P> {
         Task {
             id,
-            payload: Some(payload),
+            payload: None,
             attr,
             boost: None,
             inherited_group: None,

@@ -1,151 +1,48 @@
-//! The tasks of a batch beside the one that is polled, and how each of them has one owner (docs/design/dispatch.md).
+//! The tasks of a batch, and how each of them has one owner (docs/design/dispatch.md).
 //!
-//! A [`Seat`] is in the cell of a task. It has the box of the task while no run queue has that, and the runnable
-//! while the task waits to be polled. A [`Company`] is the list of a CPU's members, by reference: an entry says that
-//! there may be a member in that seat. Whoever takes box and runnable out of the seat has the task. The entry that is
-//! left then is a tombstone, and is skipped.
+//! A CPU's *company* is a list of tasks that wait with the runtime, and not in a run queue, to be polled by the worker
+//! that owns the slot; and the task that is polled, by which the batch is named. All of them change hands under the
+//! list's lock, which is held for no foreign code, no allocation and no other lock. A batch has a number: a thread
+//! from which the slot was taken finds another one, or none, and does as it does without batches.
 //!
 //! ```text
-//!            leave                  join                 take_to_poll
-//!   Away ------------> Parked -------------> Member -----------------> Polled
-//!    ^ \                 | wake                | claim                   | end_poll
-//!    |  note             v                     v                         v
-//!    +-------------------+---------------------+-------------------------+
+//!   worker      open; turn, turn, ...; leave the slot; close
+//!   its polls   join
+//!   taker       owns the slot; close; ends the batch in the name of the task whose thread was stopped
+//!   thief       steal            requester   claim
 //! ```
 //!
-//! The runtime does not dispatch in batches yet. The models come first.
-//!
-//! Lock order: list, seat. Nothing is locked under a seat.
-//!
-//! Invariants, modelled in loom: of all who want a task one gets it; a wake-up ends in one poll; nothing joins a
-//! company that is over.
+//! Invariants, modelled in loom: of all who want a task one gets it; nothing joins a company that is over; a batch is
+//! closed once.
 
-use crate::primitives::{Arc, Mutex, lock};
+use crate::primitives::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use std::collections::VecDeque;
 
-/// Where a task is while it is in no run queue: its box `B`, and its runnable `R` while it waits to be polled.
-#[derive(Debug)]
-pub(crate) enum Place<B, R> {
-    /// In a run queue, polled from there, or on its way. A wake-up that comes meanwhile is noted.
-    Away { noted: Option<R> },
-    /// Blocked.
-    Parked(B),
-    /// It waits in a company.
-    Member(B, R),
-    /// A member that is polled. A wake-up that comes meanwhile is noted.
-    Polled { task: B, noted: Option<R> },
-}
+/// How many may wait in a company.
+pub(crate) const MEMBERS: usize = 64;
 
-/// The part of a cell that says who has the task.
-#[derive(Debug)]
-pub(crate) struct Seat<B, R>(Mutex<Place<B, R>>);
-
-/// What a wake-up came to.
-#[derive(Debug)]
-pub(crate) enum Woken<B, R> {
-    /// Whoever has the task will find it.
-    Noted,
-    /// The caller has the task.
-    Taken(B, R),
-}
-
-impl<B, R> Seat<B, R> {
-    pub(crate) fn new(place: Place<B, R>) -> Seat<B, R> {
-        Seat(Mutex::new(place))
-    }
-
-    /// The task is woken. At most one wake-up is on its way at a time.
-    pub(crate) fn wake(&self, runnable: R) -> Woken<B, R> {
-        let mut place = lock(&self.0);
-        match std::mem::replace(&mut *place, Place::Away { noted: None }) {
-            Place::Parked(task) => Woken::Taken(task, runnable),
-            Place::Away { noted: None } => {
-                *place = Place::Away { noted: Some(runnable) };
-                Woken::Noted
-            }
-            Place::Polled { task, noted: None } => {
-                *place = Place::Polled { task, noted: Some(runnable) };
-                Woken::Noted
-            }
-            Place::Member(..) | Place::Away { .. } | Place::Polled { .. } => {
-                unreachable!("a task is woken once at a time")
-            }
-        }
-    }
-
-    /// The task has blocked and left its run queue. It is given back if it was woken meanwhile.
-    pub(crate) fn leave(&self, task: B) -> Option<(B, R)> {
-        let mut place = lock(&self.0);
-        match std::mem::replace(&mut *place, Place::Away { noted: None }) {
-            Place::Away { noted: Some(runnable) } => Some((task, runnable)),
-            Place::Away { noted: None } => {
-                *place = Place::Parked(task);
-                None
-            }
-            _ => unreachable!("a task has one box"),
-        }
-    }
-
-    /// The member is to be polled: its runnable. `None` if another has taken it.
-    pub(crate) fn take_to_poll(&self) -> Option<R> {
-        let mut place = lock(&self.0);
-        match std::mem::replace(&mut *place, Place::Away { noted: None }) {
-            Place::Member(task, runnable) => {
-                *place = Place::Polled { task, noted: None };
-                Some(runnable)
-            }
-            other => {
-                *place = other;
-                None
-            }
-        }
-    }
-
-    /// The poll of a member is over, or the batch ends in its name: its box, and its runnable if it was woken
-    /// meanwhile. `None` if another has ended the batch in its name.
-    pub(crate) fn end_poll(&self) -> Option<(B, Option<R>)> {
-        let mut place = lock(&self.0);
-        match std::mem::replace(&mut *place, Place::Away { noted: None }) {
-            Place::Polled { task, noted } => Some((task, noted)),
-            other => {
-                *place = other;
-                None
-            }
-        }
-    }
-
-    /// Takes a member: for another CPU, for a request, or as its batch is over. `None` if another has.
-    pub(crate) fn claim(&self) -> Option<(B, R)> {
-        let mut place = lock(&self.0);
-        match std::mem::replace(&mut *place, Place::Away { noted: None }) {
-            Place::Member(task, runnable) => Some((task, runnable)),
-            other => {
-                *place = other;
-                None
-            }
-        }
-    }
-
-    fn seat(&self, task: B, runnable: R) {
-        *lock(&self.0) = Place::Member(task, runnable);
-    }
-}
-
-/// Which batch of a CPU, and by whom it is polled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which batch of a CPU; 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batch(pub(crate) u64);
 
-/// The members of a CPU's batch, in the order in which they are polled.
+/// The members of a CPU's batch, in the order in which they are polled: tasks `T`, on terms `B`.
 #[derive(Debug)]
-pub(crate) struct Company<S> {
-    list: Mutex<List<S>>,
+pub(crate) struct Company<T, B> {
+    list: Mutex<List<T, B>>,
+    /// How many wait in the list.
+    len: AtomicU32,
+    /// Which batch is open. Written with the list's lock held.
+    open: AtomicU64,
 }
 
 #[derive(Debug)]
-struct List<S> {
-    /// The batch that is open.
-    open: Option<Batch>,
-    entries: VecDeque<Arc<S>>,
+struct List<T, B> {
+    terms: Option<B>,
+    /// How many batches there were.
+    nr: u64,
+    /// The task that is polled, as long as the batch is open.
+    polled: Option<T>,
+    waiting: VecDeque<T>,
 }
 
 /// At which end of its company a task joins.
@@ -155,236 +52,276 @@ pub(crate) enum At {
     Back,
 }
 
-impl<B, R> Company<Seat<B, R>> {
-    pub(crate) fn new() -> Company<Seat<B, R>> {
-        Company { list: Mutex::new(List { open: None, entries: VecDeque::with_capacity(64) }) }
+/// What follows a poll of a batch.
+#[derive(Debug)]
+pub(crate) enum Turn<T, N> {
+    /// The next is polled: what the worker needs for that, and the task that was polled, unless it waits again.
+    Next(N, Option<T>),
+    /// Nobody waits. The task that was polled is it still, for all who look.
+    Alone,
+    /// The batch is over.
+    Over,
+}
+
+/// Whoever was in a company that is over.
+#[derive(Debug)]
+pub(crate) struct Closed<T, B> {
+    pub(crate) terms: B,
+    pub(crate) polled: T,
+    pub(crate) waiting: VecDeque<T>,
+}
+
+impl<T, B> Company<T, B> {
+    pub(crate) fn new() -> Company<T, B> {
+        let waiting = VecDeque::with_capacity(2 * MEMBERS);
+        Company {
+            list: Mutex::new(List { terms: None, nr: 0, polled: None, waiting }),
+            len: AtomicU32::new(0),
+            open: AtomicU64::new(0),
+        }
     }
 
-    /// A batch begins.
-    pub(crate) fn open(&self, batch: Batch) {
-        lock(&self.list).open = Some(batch);
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Acquire) as usize
     }
 
-    /// A task joins the company of a batch. It is given back if that is over.
+    /// Whether a batch is open, as far as is known without the lock.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire) != 0
+    }
+
+    /// A batch begins, in which `polled` is polled first, and then those of `waiting`, which is left empty and gives
+    /// its memory.
+    pub(crate) fn open(&self, terms: B, polled: T, waiting: &mut VecDeque<T>) -> Batch {
+        let mut list = lock(&self.list);
+        debug_assert!(list.terms.is_none() && list.waiting.is_empty(), "the last one is over");
+        std::mem::swap(&mut list.waiting, waiting);
+        (list.terms, list.polled) = (Some(terms), Some(polled));
+        list.nr += 1;
+        self.open.store(list.nr, Ordering::Release);
+        self.count(&list);
+        Batch(list.nr)
+    }
+
+    /// A task joins, where `admit` says, beside the first that waits. It is given back if that refuses it, if the batch is
+    /// over, or if there are too many.
     pub(crate) fn join(
         &self,
         batch: Batch,
-        seat: &Arc<Seat<B, R>>,
-        (task, runnable): (B, R),
-        at: At,
-    ) -> Result<(), (B, R)> {
+        mut task: T,
+        admit: impl FnOnce(&mut B, &mut T, Option<&T>) -> Option<At>,
+    ) -> Result<(), T> {
         let mut list = lock(&self.list);
-        if list.open != Some(batch) {
-            return Err((task, runnable));
+        let List { terms: Some(terms), nr, waiting, .. } = &mut *list else { return Err(task) };
+        if *nr != batch.0 || waiting.len() >= MEMBERS {
+            return Err(task);
         }
-        seat.seat(task, runnable);
-        match at {
-            At::Front => list.entries.push_front(seat.clone()),
-            At::Back => list.entries.push_back(seat.clone()),
+        match admit(terms, &mut task, waiting.front()) {
+            Some(At::Front) => waiting.push_front(task),
+            Some(At::Back) => waiting.push_back(task),
+            None => return Err(task),
         }
+        self.count(&list);
         Ok(())
     }
 
-    /// The next to be polled, in the batch that the caller polls.
-    pub(crate) fn next(&self, batch: Batch) -> Option<(Arc<Seat<B, R>>, R)> {
-        loop {
-            let seat = {
-                let mut list = lock(&self.list);
-                if list.open != Some(batch) {
-                    return None;
-                }
-                list.entries.pop_front()?
-            };
-            if let Some(runnable) = seat.take_to_poll() {
-                return Some((seat, runnable));
-            }
+    /// More tasks are lent to the batch: they wait behind the others. They are left in `lent` if it is over.
+    pub(crate) fn extend(&self, batch: Batch, lent: &mut VecDeque<T>) {
+        let mut list = lock(&self.list);
+        if list.terms.is_some() && list.nr == batch.0 {
+            list.waiting.append(lent);
+            self.count(&list);
         }
     }
 
-    /// Takes up to `most` members for another CPU.
-    pub(crate) fn steal(&self, most: usize) -> Vec<(B, R)> {
-        let taken: Vec<_> = {
-            let mut list = lock(&self.list);
-            let half = list.entries.len().div_ceil(2).min(most);
-            list.entries.drain(..half).collect()
+    /// A poll is over. `charge` tells whether the task that was polled may wait again, `take` says what the worker
+    /// needs to poll the next.
+    pub(crate) fn turn<N>(
+        &self,
+        batch: Batch,
+        charge: impl FnOnce(&mut B, &mut T, usize) -> bool,
+        take: impl FnOnce(&mut B, &mut T) -> N,
+    ) -> Turn<T, N> {
+        let mut list = lock(&self.list);
+        let List { terms: Some(terms), nr, polled, waiting } = &mut *list else {
+            return Turn::Over;
         };
-        taken.iter().filter_map(|seat| seat.claim()).collect()
+        if *nr != batch.0 {
+            return Turn::Over;
+        }
+        let mut last = polled.take().expect("a batch has a name");
+        if charge(terms, &mut last, waiting.len()) {
+            waiting.push_back(last);
+            let next = waiting.pop_front().expect("one has joined");
+            let needed = take(terms, polled.insert(next));
+            self.count(&list);
+            return Turn::Next(needed, None);
+        }
+        let Some(next) = waiting.pop_front() else {
+            *polled = Some(last);
+            return Turn::Alone;
+        };
+        let needed = take(terms, polled.insert(next));
+        self.count(&list);
+        Turn::Next(needed, Some(last))
     }
 
-    /// The batch is over, if it is the one that is open: whoever was in its company is the caller's.
-    pub(crate) fn close(&self, batch: Batch) -> Option<Vec<(B, R)>> {
-        let entries = {
-            let mut list = lock(&self.list);
-            if list.open != Some(batch) {
-                return None;
-            }
-            list.open = None;
-            std::mem::take(&mut list.entries)
-        };
-        Some(entries.iter().filter_map(|seat| seat.claim()).collect())
+    /// Looks at the members; at the one that is polled first.
+    pub(crate) fn look<R>(&self, mut look: impl FnMut(&B, &T, bool) -> Option<R>) -> Option<R> {
+        let list = lock(&self.list);
+        let terms = list.terms.as_ref()?;
+        let polled = list.polled.iter().map(|task| (task, true));
+        let mut all = polled.chain(list.waiting.iter().map(|task| (task, false)));
+        all.find_map(|(task, is_polled)| look(terms, task, is_polled))
+    }
+
+    /// Takes up to half of those that wait for another CPU, the oldest first, and at most as many as fit in
+    /// `taken` without an allocation.
+    pub(crate) fn steal(&self, taken: &mut VecDeque<T>) {
+        let mut list = lock(&self.list);
+        let some = list.waiting.len().div_ceil(2).min(taken.capacity() - taken.len());
+        taken.extend(list.waiting.drain(..some));
+        self.count(&list);
+    }
+
+    /// Takes the task that `is_it`, if that waits.
+    pub(crate) fn claim(&self, is_it: impl FnMut(&T) -> bool) -> Option<T> {
+        let mut list = lock(&self.list);
+        let at = list.waiting.iter().position(is_it)?;
+        let task = list.waiting.remove(at);
+        self.count(&list);
+        task
+    }
+
+    /// A batch is over, that one or any, if it is open: whoever was in its company is the caller's, who owns the slot.
+    /// `room` gives memory for those of the next.
+    pub(crate) fn close(
+        &self,
+        batch: Option<Batch>,
+        room: impl FnOnce() -> VecDeque<T>,
+    ) -> Option<Closed<T, B>> {
+        let mut list = lock(&self.list);
+        if batch.is_some_and(|batch| batch.0 != list.nr) {
+            return None;
+        }
+        let terms = list.terms.take()?;
+        let polled = list.polled.take().expect("a batch has a name");
+        let waiting = std::mem::replace(&mut list.waiting, room());
+        self.open.store(0, Ordering::Release);
+        self.count(&list);
+        Some(Closed { terms, polled, waiting })
+    }
+
+    fn count(&self, list: &List<T, B>) {
+        self.len.store(list.waiting.len() as u32, Ordering::Release);
     }
 }
 
 #[cfg(all(test, loom))]
 mod models {
     use super::*;
-    use crate::primitives::{AtomicU32, Ordering};
+    use crate::primitives::Arc;
     use loom::thread;
 
-    const BATCH: Batch = Batch(7);
-
-    /// A task, as box and as runnable.
-    #[derive(Debug)]
-    struct Boxed;
-    #[derive(Debug)]
-    struct Runnable;
-
-    type TaskSeat = Seat<Boxed, Runnable>;
+    /// A task, by how often it was polled or given to a run queue.
+    type Task = Arc<AtomicU32>;
 
     struct World {
-        company: Company<TaskSeat>,
-        seat: Arc<TaskSeat>,
-        /// How often the task was polled, or given to a run queue that will have it polled.
-        polls: AtomicU32,
+        company: Company<Task, ()>,
+        batch: Batch,
     }
 
     impl World {
-        fn new(place: Place<Boxed, Runnable>) -> Arc<World> {
-            let (company, seat) = (Company::new(), Arc::new(Seat::new(place)));
-            company.open(BATCH);
-            Arc::new(World { company, seat, polls: AtomicU32::new(0) })
+        /// The first task is polled, the others wait.
+        fn new(tasks: &[&Task]) -> Arc<World> {
+            let company = Company::new();
+            let mut waiting: VecDeque<_> = tasks[1..].iter().map(|&task| task.clone()).collect();
+            let batch = company.open((), tasks[0].clone(), &mut waiting);
+            Arc::new(World { company, batch })
         }
 
-        fn with_member() -> Arc<World> {
-            let world = World::new(Place::Away { noted: None });
-            world.company.join(BATCH, &world.seat, (Boxed, Runnable), At::Back).unwrap();
-            world
-        }
-
-        fn is_polled(&self) {
-            self.polls.fetch_add(1, Ordering::SeqCst);
-        }
-
-        fn gives_to_engine(&self, tasks: impl IntoIterator<Item = (Boxed, Runnable)>) {
-            tasks.into_iter().for_each(|_| self.is_polled());
-        }
-
-        /// Wakes the task from a poll of the batch.
-        fn wakes(&self) {
-            if let Woken::Taken(task, runnable) = self.seat.wake(Runnable) {
-                let joined = self.company.join(BATCH, &self.seat, (task, runnable), At::Front);
-                self.gives_to_engine(joined.err());
-            }
-        }
-
-        /// The worker polls whoever is next, and each of them blocks.
+        /// The worker polls whoever waits, and each of them ends.
         fn works(&self) {
-            while let Some((seat, _)) = self.company.next(BATCH) {
-                self.is_polled();
-                if let Some((task, noted)) = seat.end_poll() {
-                    match noted {
-                        Some(runnable) => {
-                            let joined =
-                                self.company.join(BATCH, &seat, (task, runnable), At::Back);
-                            self.gives_to_engine(joined.err());
-                        }
-                        None => self.gives_to_engine(seat.leave(task)),
-                    }
-                }
-            }
+            let take = |(): &mut (), task: &mut Task| has(task);
+            while let Turn::Next((), _) = self.company.turn(self.batch, |(), _, _| false, take) {}
         }
 
-        fn ends(&self) {
-            self.gives_to_engine(self.company.close(BATCH).into_iter().flatten());
+        fn closes(&self) -> bool {
+            let closed = self.company.close(None, VecDeque::new);
+            closed.iter().for_each(|closed| closed.waiting.iter().for_each(has));
+            closed.is_some()
         }
+    }
 
-        fn polls(&self) -> u32 {
-            self.polls.load(Ordering::SeqCst)
-        }
+    fn has(task: &Task) {
+        task.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn task() -> Task {
+        Arc::new(AtomicU32::new(0))
     }
 
     /// The worker polls, a thief takes, and a requester claims.
     #[test]
     fn of_all_who_want_a_member_one_gets_it() {
         loom::model(|| {
-            let world = World::with_member();
+            let (first, member) = (task(), task());
+            let world = World::new(&[&first, &member]);
             let (thief, requester) = (world.clone(), world.clone());
-            let thief = thread::spawn(move || thief.gives_to_engine(thief.company.steal(8)));
-            let requester =
-                thread::spawn(move || requester.gives_to_engine(requester.seat.claim()));
+            let thief = thread::spawn(move || {
+                let mut taken = VecDeque::with_capacity(8);
+                thief.company.steal(&mut taken);
+                taken.iter().for_each(has);
+            });
+            let requester = thread::spawn(move || {
+                requester.company.claim(|_| true).iter().for_each(has);
+            });
             world.works();
             thief.join().unwrap();
             requester.join().unwrap();
-            world.ends();
-            assert_eq!(world.polls(), 1, "it is polled once");
+            assert_eq!(member.load(Ordering::SeqCst), 1);
+            assert_eq!(world.company.len(), 0);
         });
     }
 
-    /// A member is woken while it is polled or after it has blocked.
-    #[test]
-    fn a_wake_up_beside_a_poll_ends_in_another_one() {
-        loom::model(|| {
-            let world = World::with_member();
-            let (seat, runnable) = world.company.next(BATCH).expect("it is the only one");
-            drop(runnable);
-            world.is_polled();
-            let other = world.clone();
-            let waker = thread::spawn(move || other.wakes());
-            if let Some((task, noted)) = seat.end_poll() {
-                let back = match noted {
-                    Some(runnable) => Some((task, runnable)),
-                    None => seat.leave(task),
-                };
-                if let Some(back) = back {
-                    let joined = world.company.join(BATCH, &seat, back, At::Back);
-                    world.gives_to_engine(joined.err());
-                }
-            }
-            world.works();
-            waker.join().unwrap();
-            world.works();
-            assert_eq!(world.polls(), 2, "once before, once after");
-        });
-    }
-
-    /// A parked task is woken from a poll while the batch ends, as its thread was stopped.
+    /// A poll wakes a task while the slot is taken and the batch ends.
     #[test]
     fn nothing_joins_a_company_that_is_over() {
         loom::model(|| {
-            let world = World::new(Place::Parked(Boxed));
-            let other = world.clone();
-            let waker = thread::spawn(move || other.wakes());
-            world.ends();
+            let (first, woken) = (task(), task());
+            let world = World::new(&[&first]);
+            let (other, late) = (world.clone(), woken.clone());
+            let waker = thread::spawn(move || {
+                let joined = other.company.join(other.batch, late, |(), _, _| Some(At::Front));
+                joined.err().iter().for_each(has);
+            });
+            assert!(world.closes());
             waker.join().unwrap();
-            assert_eq!(world.polls(), 1, "it went to the engine, before or after");
-            assert!(world.company.next(BATCH).is_none());
+            assert_eq!(woken.load(Ordering::SeqCst), 1, "it went to the engine, before or after");
+            assert_eq!(world.company.len(), 0);
         });
     }
 
-    /// The thread that took over the slot ends the batch, and the one that polled comes back.
+    /// The thread that took the slot over ends the batch while a poll of it ends.
     #[test]
-    fn a_batch_ends_once() {
+    fn a_batch_is_closed_once_and_has_one_name() {
         loom::model(|| {
-            let world = World::with_member();
+            let (first, member) = (task(), task());
+            let world = World::new(&[&first, &member]);
             let other = world.clone();
-            let taker = thread::spawn(move || other.company.close(BATCH).is_some());
-            let own = world.company.close(BATCH).is_some();
-            let taken = taker.join().unwrap();
-            assert!(own != taken, "own {own}, taken {taken}");
-        });
-    }
-
-    /// The polled member's batch is ended in its name by a requester while its poll ends.
-    #[test]
-    fn a_batch_ends_in_one_name() {
-        loom::model(|| {
-            let world = World::with_member();
-            let (seat, _) = world.company.next(BATCH).expect("it is the only one");
-            let other = seat.clone();
-            let requester = thread::spawn(move || other.end_poll().is_some());
-            let own = seat.end_poll().is_some();
-            let named = requester.join().unwrap();
-            assert!(own != named, "own {own}, named {named}");
+            let taker = thread::spawn(move || {
+                let closed = other.company.close(None, VecDeque::new).expect("it is open");
+                closed.waiting.iter().for_each(has);
+                closed.polled
+            });
+            let take = |(): &mut (), task: &mut Task| has(task);
+            let turn = world.company.turn(world.batch, |(), _, _| false, take);
+            let name = taker.join().unwrap();
+            let went_on = matches!(turn, Turn::Next(..));
+            assert!(Arc::ptr_eq(&name, if went_on { &member } else { &first }));
+            assert_eq!(member.load(Ordering::SeqCst), 1, "it is polled, or given back");
+            assert!(!world.closes());
         });
     }
 }

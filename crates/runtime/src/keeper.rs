@@ -275,7 +275,7 @@ impl Looks {
                 awake => {
                     watch(shared, *cpu, awake, owner, &mut self.rescue);
                     let stands = owner.still > 0 && owner.looks == 0;
-                    self.standing.is_awake(*cpu, stands && shared.machine.is_wanted(*cpu));
+                    self.standing.is_awake(*cpu, stands && shared.is_wanted(*cpu));
                     true
                 }
             };

@@ -47,7 +47,6 @@ mod builder;
 mod ceiling;
 #[cfg(not(loom))]
 mod cgroup;
-#[cfg(all(test, loom))]
 mod company;
 #[cfg(not(loom))]
 mod cpu_latency;

@@ -32,11 +32,13 @@ use crate::task::{
 use crate::teller::{self, Teller};
 use crate::threads::Threads;
 use crate::timers;
+use crate::worker::batch::Batches;
 use crate::worker::{POLL_GRACE, Worker, ring};
 use runyard_engine::attr::{Attr, LatencyNice, Nice, Policy};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::What;
+use runyard_engine::features::Feature;
 use runyard_engine::limits::BadLimit;
 use runyard_engine::limits::Throttling;
 use runyard_engine::run_queue::Meter;
@@ -72,6 +74,8 @@ pub(crate) struct Shared {
     /// There if this runtime is in virtual time, without workers.
     pub(crate) paused: Option<Host>,
     pub(crate) slots: Box<[Slot]>,
+    /// None, if each poll is decided for.
+    pub(crate) batches: Box<[Batches]>,
     /// Which worker runs the task of each slot.
     pub(crate) meters: Arc<Meters>,
     pub(crate) threads: Arc<Threads>,
@@ -246,6 +250,12 @@ impl Shared {
         maker.reserve_lobby(&mut VecDeque::with_capacity(FIRST_ROOM));
         let (epoch, started) = (os::thread::now(), Instant::now());
         let teller = builder.observer.map(|observer| Teller::new(observer, epoch));
+        // What observers and accounts tell is told of decisions, and in virtual time a batch would never end.
+        let has_batches = features.has(Feature::BatchDispatch)
+            && paused.is_none()
+            && teller.is_none()
+            && !builder.statistics;
+        let batched = topology.iter().filter(|_| has_batches);
         let cpus = topology.iter();
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = 1 + NEXT.fetch_add(1, Ordering::Relaxed) % RUNTIMES;
@@ -254,6 +264,7 @@ impl Shared {
             machine,
             paused,
             meters,
+            batches: batched.map(Batches::new).collect(),
             slots: cpus.map(|cpu| Slot::new(WorkerId(cpu.0.into()))).collect(),
             threads,
             timers: topology.iter().map(|_| Mutex::default()).collect(),
@@ -427,7 +438,7 @@ impl Shared {
             let slot = self.slot(cpu);
             let (WorkerId(owner), doing) = slot.doing();
             let (asked, spare) = (slot.is_pending(), slot.has_spares(1));
-            let (waits, due) = (self.machine.is_wanted(cpu), self.machine.next_expiry(cpu));
+            let (waits, due) = (self.is_wanted(cpu), self.machine.next_expiry(cpu));
             write!(out, "cpu {cpu}: owner {owner}, doing {doing:?}, asked to schedule {asked}, ")?;
             writeln!(out, "has a spare {spare}, somebody waits {waits}, next expiry {due:?}")?;
         }
@@ -440,7 +451,7 @@ impl Shared {
 
     /// Whether somebody waits for a CPU, as far as is known without locks.
     pub(crate) fn somebody_waits(&self) -> bool {
-        self.machine.config().topology.iter().any(|cpu| self.machine.is_wanted(cpu))
+        self.machine.config().topology.iter().any(|cpu| self.is_wanted(cpu))
     }
 
     /// Parks a task that has blocked, or wakes it if it was woken meanwhile.
@@ -475,6 +486,10 @@ impl Shared {
             };
             return;
         };
+        let task = match self.join_batch(now, task, is_new) {
+            Ok(()) => return,
+            Err(task) => task,
+        };
         let fx = &mut DeferOwnKick { shared: self, own, kicked: false };
         let to = match is_new {
             true => self.machine.spawn_sync(now, task, own, fx),
@@ -494,10 +509,25 @@ impl Shared {
         }
     }
 
+    /// Brings a task to the batch in a poll of which the caller is.
+    fn join_batch(&self, now: Time, task: TaskOf<Job>, is_new: bool) -> Result<(), TaskOf<Job>> {
+        if self.batches.is_empty() {
+            return Err(task);
+        }
+        let mut task = Some(task);
+        let joined = self.here(|worker| worker.join(now, task.take()?, is_new).err());
+        match joined {
+            Some(None) => Ok(()),
+            Some(Some(task)) => Err(task),
+            None => task.map_or(Ok(()), Err),
+        }
+    }
+
     /// Carries out a request for the task that `control` belongs to.
     pub(crate) fn change(&self, control: &Control, change: Change) {
         self.assert_that_may_ask();
         self.machine.change(os::thread::now(), control, change, &mut KickNow(self));
+        self.claim(control);
     }
 
     #[track_caller]

@@ -6,6 +6,7 @@
 //! above zero and is never stopped, only told (H3). A task that was stopped keeps its thread: its job is now
 //! to resume that worker, and it is scheduled like any other.
 
+pub(crate) mod batch;
 mod idle;
 mod picture;
 mod stall;
@@ -138,6 +139,14 @@ pub(crate) struct Worker {
     later: AtomicU32,
     /// (o) Since when those could run whom this worker is waking; 0 for now.
     since: AtomicU64,
+    /// (o) Which batch it polls; 0 for none.
+    batch: AtomicU64,
+    /// (o) Until when the poll of a batch may last beside others that wait.
+    poll_until: AtomicU64,
+    /// (o) When its last poll ended.
+    ended: AtomicU64,
+    /// (o) When it looks for a CPU that takes some of those that wait.
+    shares_at: AtomicU64,
     /// (w) For how long it is in a poll, if somebody asks.
     pub(crate) clock: PollClock,
     /// (o) How many mutexes this poll took, less those that it gave back.
@@ -191,6 +200,10 @@ impl Worker {
             keeps_cpu_until: AtomicU64::new(0),
             later: AtomicU32::new(later::NOTHING),
             since: AtomicU64::new(0),
+            batch: AtomicU64::new(0),
+            poll_until: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            shares_at: AtomicU64::new(0),
             clock: PollClock::default(),
             guards: AtomicI32::new(0),
             unseen: AtomicBool::new(false),
@@ -314,11 +327,13 @@ impl Worker {
         };
         match left {
             Left::Preempted(worker) => {
+                self.end_batch_of(cpu, worker);
                 let job = shared.worker(worker).expect(ALIVE).put_away();
                 let curr = job.cell.id;
                 (Prev::Preempted(job), Some(curr))
             }
             Left::Lost(worker) => {
+                self.end_batch_of(cpu, worker);
                 let worker = shared.worker(worker).expect(ALIVE);
                 worker.has_blocked.store(true, Ordering::Relaxed);
                 let job = worker.put_away();
@@ -359,7 +374,7 @@ impl Worker {
             }
             waits_for_threads = false;
             let Some((id, Job { cell, todo })) = next else {
-                idled = self.idle(cpu);
+                idled = !self.take_some(cpu) && self.idle(cpu);
                 (prev, curr) = (Prev::Idle, None);
                 continue;
             };
@@ -372,6 +387,7 @@ impl Worker {
                 }
                 Todo::Poll(runnable) => {
                     (prev, over) = self.poll(now, cell, runnable);
+                    (prev, curr, over) = self.poll_others(prev, curr, over);
                     self.shared.let_in_next(self.cpu());
                 }
                 Todo::Resume(worker) => {
@@ -402,44 +418,20 @@ impl Worker {
         cell: Arc<Cell>,
         runnable: Runnable,
     ) -> (Prev<Job>, Option<Arc<Cell>>) {
-        self.graces.store(0, Ordering::Relaxed);
-        self.later.store(later::NOTHING, Ordering::Relaxed);
-        self.has_blocked.store(false, Ordering::Relaxed);
-        self.polling.store(cell.place.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.begin_poll(&cell);
         self.running.store(true, Ordering::Release);
-        self.bind_for(&cell);
         let cpu = self.cpu();
-        let slot = self.shared.slot(cpu);
         self.shared.meters.polls(cpu, self);
-        let entered = slot.enter(self.id);
-        self.arm(now);
-        self.set_preempt_count(0);
-        // A signal that came while the count was above zero left its mark.
-        let left = if entered && !slot.calls(self.id) {
-            self.shared.empty_bin_a_little(cpu);
-            self.in_poll.store(true, Ordering::Relaxed);
-            self.clocked(now, || os::local::with_task(&cell, || runnable.run()));
-            self.in_poll.store(false, Ordering::Relaxed);
-            if cell.is_done() {
-                cell.note_over();
-            }
-            None
-        } else {
-            Some(runnable)
-        };
-        self.set_preempt_count(1);
+        let enters = self.shared.slot(cpu).enter(self.id);
+        let left = self.run_foreign(now, &cell, runnable, enters);
         while self.shared.slot(self.cpu()).leave(self.id).is_none() && !self.shared.is_over() {
             self.come_back();
         }
         self.polling.store(u64::MAX, Ordering::Relaxed);
-        if left.is_none() {
-            cell.note_light(!self.has_blocked.load(Ordering::Relaxed));
-        }
         self.unbind();
-        let guards = self.guards.load(Ordering::Relaxed);
-        if guards != 0 {
-            self.guards.store(0, Ordering::Relaxed);
-            cell.guards.add(guards);
+        self.note_poll(&cell, left.is_some());
+        if !self.shared.batches.is_empty() {
+            self.ended.store(os::thread::now().0, Ordering::Relaxed);
         }
         if !self.running.load(Ordering::Acquire) {
             assert!(self.shared.is_over(), "it runs whose poll it was");
@@ -457,6 +449,55 @@ impl Worker {
             None => Prev::Blocked(Job { cell, todo: Todo::Nothing }),
         };
         (prev, None)
+    }
+
+    /// Before a poll.
+    fn begin_poll(&self, cell: &Cell) {
+        self.graces.store(0, Ordering::Relaxed);
+        self.later.store(later::NOTHING, Ordering::Relaxed);
+        self.has_blocked.store(false, Ordering::Relaxed);
+        self.polling.store(cell.place.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.bind_for(cell);
+    }
+
+    /// Polls a task, if the slot says that its owner `enters` foreign code and nobody calls; else it is given back.
+    fn run_foreign(
+        &self,
+        now: Time,
+        cell: &Arc<Cell>,
+        runnable: Runnable,
+        enters: bool,
+    ) -> Option<Runnable> {
+        let cpu = self.cpu();
+        self.arm(now);
+        self.set_preempt_count(0);
+        // A signal that came while the count was above zero left its mark.
+        let left = if enters && !self.shared.slot(cpu).calls(self.id) {
+            self.shared.empty_bin_a_little(cpu);
+            self.in_poll.store(true, Ordering::Relaxed);
+            self.clocked(now, || os::local::with_task(cell, || runnable.run()));
+            self.in_poll.store(false, Ordering::Relaxed);
+            if cell.is_done() {
+                cell.note_over();
+            }
+            None
+        } else {
+            Some(runnable)
+        };
+        self.set_preempt_count(1);
+        left
+    }
+
+    /// After a poll, if it was one.
+    fn note_poll(&self, cell: &Cell, was_none: bool) {
+        if !was_none {
+            cell.note_light(!self.has_blocked.load(Ordering::Relaxed));
+        }
+        let guards = self.guards.load(Ordering::Relaxed);
+        if guards != 0 {
+            self.guards.store(0, Ordering::Relaxed);
+            cell.guards.add(guards);
+        }
     }
 
     /// The task in whose poll this thread was stopped: its job is to go on here.

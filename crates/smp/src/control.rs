@@ -59,6 +59,12 @@ impl Control {
         Home::from_bits(self.home.load(Ordering::Acquire))
     }
 
+    /// Whether the task is in no run queue, as far as it is known here.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        self.home() == Home::Away
+    }
+
     /// Says where the task is from now on. The caller holds the lock of the run queue concerned.
     pub(crate) fn set_home(&self, home: Home) {
         self.home.store(home.to_bits(), Ordering::Release);

@@ -16,7 +16,7 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::limits::Pools;
 use runyard_engine::run_queue::{CpuLoad, Importance, RunQueue, TimeTaken};
 use runyard_engine::task::Task;
-use runyard_engine::time::Time;
+use runyard_engine::time::{Time, VTime};
 
 /// In a word: never.
 const NEVER: u64 = u64::MAX;
@@ -64,6 +64,8 @@ struct CpuHints {
     pushable: AtomicU8,
     /// When its next timer interrupt must come.
     next_expiry: AtomicU64,
+    /// Up to which vruntime the tasks of its batch go before all others, if others wait.
+    bound: AtomicU64,
     /// Numbers of tasks: [`counts`].
     counts: AtomicU64,
     /// Sum of the weights of the fair entities.
@@ -133,6 +135,7 @@ impl Hints {
         let own = |_| CpuHints {
             pushable: AtomicU8::new(0),
             next_expiry: word(NEVER),
+            bound: word(NEVER),
             counts: word(0),
             load: word(0),
             taken_by_rt: word(0),
@@ -195,6 +198,22 @@ impl Hints {
     /// Publishes when the next timer interrupt must come.
     pub(crate) fn publish_expiry(&self, cpu: CpuId, at: Option<Time>) {
         self.of(cpu).next_expiry.store(at.map_or(NEVER, |at| at.0), Ordering::Release);
+    }
+
+    /// Publishes up to where the batch of `cpu` goes before all others.
+    pub(crate) fn publish_bound(&self, cpu: CpuId, bound: Option<VTime>) {
+        // One that is the word for none is a nanosecond less.
+        let word = bound.map_or(NEVER, |at| at.0.min(NEVER - 1));
+        let published = &self.of(cpu).bound;
+        if published.load(Ordering::Relaxed) != word {
+            published.store(word, Ordering::Release);
+        }
+    }
+
+    /// Up to where the batch of `cpu` goes before all others.
+    pub(crate) fn bound(&self, cpu: CpuId) -> Option<VTime> {
+        let word = self.of(cpu).bound.load(Ordering::Acquire);
+        (word != NEVER).then_some(VTime(word))
     }
 
     /// When the next timer interrupt of `cpu` must come.

@@ -4,6 +4,7 @@
 //! runtime from many. The locks in here are the only ones of the scheduler.
 
 mod balance;
+mod batch;
 mod carry;
 mod change;
 mod check;

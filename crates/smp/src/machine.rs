@@ -25,6 +25,7 @@
 //!
 //! Legend of access: `(l)` under the lock.
 
+pub use crate::batch::Loan;
 pub use crate::host::{Controlled, Effects, Moving, TaskOf, Work, apply_pending};
 
 use crate::groups::GroupTable;
@@ -259,6 +260,9 @@ impl<W: Controlled> Machine<W> {
     #[inline]
     pub(crate) fn publish(&self, cpu: CpuId, locked: &mut Locked<W>) -> Delta {
         self.publish_expiry(cpu, locked);
+        if let Some(bounds) = locked.rq.batch_bounds() {
+            self.hints.publish_bound(cpu, bounds.vruntime);
+        }
         if locked.held_back.is_none() && locked.published.still_holds(&locked.rq) {
             return Delta::nothing_new(&locked.rq, locked.published.load.importance);
         }

@@ -15,13 +15,12 @@
 //! Invariants ([`RunQueue::check`]): a lent task counts as if it waited here; the stand-in runs.
 
 use crate::attr::{Attr, GroupId, LatencyNice, Policy, Slice};
-use crate::cpu::CpuSet;
 use crate::fair::cfs;
 use crate::fair::entity::{Lag, Standing, virtual_span};
 use crate::fair::lend::Clock;
 use crate::limits::Pools;
 use crate::run_queue::{Place, Prev, RunQueue};
-use crate::task::Task;
+use crate::task::{QueueIndex, Task};
 use crate::time::{Nanos, Time, VTime};
 
 /// The demands that all tasks of a batch share, and the clock on which they stand.
@@ -108,6 +107,13 @@ impl Terms {
         Terms::vruntime(task).is_some_and(|vruntime| bounds.admit(vruntime))
     }
 
+    /// Whether a task of the batch has used less than another.
+    #[must_use]
+    pub fn goes_before<P>(&self, task: &Task<P>, other: &Task<P>) -> bool {
+        let by = Terms::vruntime(task).zip(Terms::vruntime(other));
+        by.is_none_or(|(own, other)| own <= other)
+    }
+
     fn vruntime<P>(task: &Task<P>) -> Option<VTime> {
         match task.standing.lag {
             Lag::Lent { vruntime, .. } => Some(vruntime),
@@ -167,9 +173,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         };
         let asleep = matches!(prev, Prev::Blocked(_));
         let Attr { policy, group, slice, .. } = self.task(curr).attr;
-        let affinity: CpuSet = std::iter::once(self.cpu).collect();
-        stand_in.attr = Attr { policy, group, slice, affinity, ..stand_in.attr };
-        (stand_in.cpu, stand_in.payload) = (self.cpu, None);
+        (stand_in.attr.policy, stand_in.attr.group, stand_in.attr.slice) = (policy, group, slice);
         let mut task = self.replace(curr, stand_in);
         let (fair, here, _) = self.fair_here();
         task.standing = fair.begin_company(here, curr, asleep);
@@ -179,6 +183,29 @@ impl<P, G: Pools> RunQueue<P, G> {
             Prev::Exited | Prev::Preempted(_) | Prev::Idle => None,
         };
         Begun::Open(task, Terms { ask, clock: clock_of_queue })
+    }
+
+    /// Whether a task could follow the running one in a batch, at the end of its poll: the first that waits, if it
+    /// asks for the same and `fits` says so; itself, if nobody waits and it `yields`.
+    ///
+    /// # Panics
+    /// If nobody runs.
+    pub fn could_go_on(
+        &mut self,
+        now: Time,
+        yields: bool,
+        fits: impl Fn(&Task<P>) -> bool,
+    ) -> bool {
+        self.advance(now);
+        let curr = self.curr.expect("the task that ran is here");
+        let Some(ask) = PlainAsk::of(self.task(curr)).filter(|_| self.may_begin_batch(curr)) else {
+            return false;
+        };
+        let waits = |at| {
+            let task = self.task(at);
+            PlainAsk::of(task) == Some(ask) && fits(task)
+        };
+        self.fair.first_beside(curr).map_or(yields && self.nr_running() == 1, waits)
     }
 
     fn may_begin_batch(&self, curr: u32) -> bool {
@@ -247,18 +274,22 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     /// A task of the batch has the place of the stand-in from now on, as if it had run there; that is given
-    /// back, and the task's payload. The others of the batch are to be offered again.
+    /// back, and the task's payload, and where it is. The others of the batch are to be offered again.
     ///
     /// # Panics
     /// If no batch has begun.
-    pub fn end_batch(&mut self, now: Time, mut task: Box<Task<P>>) -> (Box<Task<P>>, Option<P>) {
+    pub fn end_batch(
+        &mut self,
+        now: Time,
+        mut task: Box<Task<P>>,
+    ) -> (Box<Task<P>>, Option<P>, QueueIndex) {
         self.advance(now);
         let at = self.fair.company().expect("a batch has begun").stand_in;
         let (payload, standing) = (task.payload.take(), task.standing);
         task.cpu = self.cpu;
         let (fair, here, groups) = self.fair_here();
         fair.end_company(here, groups, Some(standing));
-        (self.replace(at, task), payload)
+        (self.replace(at, task), payload, QueueIndex(at))
     }
 
     fn replace(&mut self, at: u32, by: Box<Task<P>>) -> Box<Task<P>> {

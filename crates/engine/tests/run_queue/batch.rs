@@ -95,7 +95,7 @@ impl Host {
             sleepers: BTreeMap::new(),
             local: VecDeque::new(),
             batch: None,
-            stand_in: Some(Task::new(TaskId(u64::MAX), attr(0, 0), TaskId(u64::MAX))),
+            stand_in: Some(Task::stand_in(TaskId(u64::MAX), CpuId(0))),
             polled: None,
             had: vec![Nanos::ZERO; programs.len()],
             decisions: 0,
@@ -364,7 +364,7 @@ impl Host {
 
     fn leave_charged(&mut self, task: Owned, prev: Prev<TaskId>) {
         self.give_back();
-        let (stand_in, _) = self.rq.end_batch(self.now, task);
+        let (stand_in, ..) = self.rq.end_batch(self.now, task);
         self.stand_in = Some(stand_in);
         self.decide(prev);
     }

@@ -11,12 +11,14 @@
 //! Rejected: to stop all CPUs for a moment. A snapshot would cost tasks what it now costs its caller.
 
 use super::{Counts, CpuSnapshot, GroupSnapshot, OldestWait, Snapshot, TaskSnapshot, TaskState};
+use crate::company::MEMBERS;
 use crate::group::{Group, WeakGroup};
 use crate::list::List;
 use crate::os;
 use crate::primitives::{Arc, Mutex, lock};
 use crate::shared::{KickNow, Shared};
 use crate::task::{Cell, Job, Todo, without_preemption};
+use crate::worker::batch::STAND_IN;
 use runyard_engine::account::Account;
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
@@ -187,7 +189,8 @@ impl Shared {
                         return Err((tasks, groups));
                     }
                     used.extend(rq.used_by_groups().map(|(group, used)| (nearest(group), used)));
-                    rq.tasks().for_each(|(_, task)| list.push(Seen::in_queue(task, now)));
+                    let tasks_here = rq.tasks().filter(|(_, task)| task.id != STAND_IN);
+                    tasks_here.for_each(|(_, task)| list.push(Seen::in_queue(task, now)));
                     let running = rq.curr().map(|task| task.id);
                     let waiting = tasks - running.iter().len();
                     let (account, ended) = (rq.account(), rq.ended());
@@ -196,6 +199,10 @@ impl Shared {
             });
             match looked {
                 Ok((running, waiting, account, ended)) => {
+                    let (running, waiting) = match self.look_into_batch(cpu, now, list) {
+                        Some((polled, members)) => (Some(polled), waiting + members),
+                        None => (running, waiting),
+                    };
                     return SeenCpu { running, waiting, account, ended, used };
                 }
                 Err((tasks, groups)) => {
@@ -204,6 +211,29 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Adds the tasks of the batch of a CPU, if there is one: which of them is polled, and how many wait.
+    fn look_into_batch(
+        &self,
+        cpu: CpuId,
+        now: Time,
+        list: &mut Vec<Seen>,
+    ) -> Option<(TaskId, usize)> {
+        let batches = self.batches(cpu)?;
+        list.reserve(MORE + 2 * MEMBERS);
+        let (mut polled, mut waiting) = (None, 0);
+        without_preemption(|| {
+            batches.company.look(|_, task, is_polled| {
+                list.push(Seen::in_queue(task, now));
+                match is_polled {
+                    true => polled = Some(task.id),
+                    false => waiting += 1,
+                }
+                None::<()>
+            });
+        });
+        polled.map(|polled| (polled, waiting))
     }
 
     /// Adds the tasks that block in the kernel, and those that wait for threads.

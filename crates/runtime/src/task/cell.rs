@@ -389,7 +389,9 @@ impl Cell {
     pub(crate) fn used(&self) -> Nanos {
         let fx = &mut KickNow(&self.shared);
         let used = without_preemption(|| {
-            let queued = self.shared.machine.used_by(os::thread::now(), &self.control, fx);
+            let now = os::thread::now();
+            let queued = self.shared.machine.used_by(now, &self.control, fx);
+            let queued = queued.or_else(|| self.shared.used_in_batch(now, &self.control));
             queued.or_else(|| match &*lock(&self.parking) {
                 Parking::Parked(task) => Some(task.runtime()),
                 Parking::Awake | Parking::Note(..) => None,

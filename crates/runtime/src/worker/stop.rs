@@ -89,7 +89,7 @@ impl Worker {
         let now = os::thread::now();
         let due = self.shared.machine.next_expiry(self.cpu()).is_some_and(|at| at <= now);
         let is_kicked = self.has_left_a_kick();
-        let is_wanted = due || slot.calls(self.id) || is_kicked;
+        let is_wanted = due || slot.calls(self.id) || is_kicked || self.is_overdue(now);
         // A section that computed may wait again, and then is not to be interrupted.
         let may_wait = self.is_in_section() && at_unsafe_point;
         if !is_wanted && !may_wait {
@@ -148,7 +148,7 @@ impl Worker {
     fn has_left_a_kick(&self) -> bool {
         let left = self.later.swap(later::NOTHING, Ordering::Relaxed);
         if left == later::WAITER
-            && let Some(idle) = self.shared.machine.idle_cpu_for(self.cpu())
+            && let Some(idle) = self.shared.idle_cpu_for(self.cpu())
         {
             ring(&self.shared, idle);
         }

@@ -1,8 +1,10 @@
 //! What the tests on real CPUs share.
 
 use nix::sys::signal::Signal;
+use runyard::experiments::{Experiments, Feature, Features};
 use runyard::{Runtime, yield_now};
 use rustix::time::{ClockId, clock_gettime};
+use std::env;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,9 +13,14 @@ use std::task::Wake;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A runtime with so many workers.
+/// A runtime with so many workers. With `RUNYARD_BATCHED` in the environment it dispatches in batches.
 pub fn workers(count: usize) -> Runtime {
-    Runtime::builder().workers(count).build()
+    let features = Features::default();
+    let features = match env::var_os("RUNYARD_BATCHED") {
+        Some(_) => features.with(Feature::BatchDispatch),
+        None => features,
+    };
+    Runtime::builder().workers(count).features(features).build()
 }
 
 /// How many CPUs a runtime with two workers has here: one, if the process may run on no more. Not for a task

@@ -1,0 +1,535 @@
+//! Many polls for one decision (docs/design/dispatch.md): what the worker does between two polls of a batch.
+//!
+//! The slot says that its owner runs foreign code from the first poll of a batch to the last, so a batch costs as much of
+//! it as one poll. Between two polls the thread is in the runtime's own code, and may have lost the slot as in any
+//! section. So it does nothing there that only the owner may do: for that it leaves the slot first.
+
+use super::{ALIVE, Worker, ring};
+use crate::company::{At, Batch, Closed, Company, MEMBERS, Turn};
+use crate::handoff::WorkerId;
+use crate::os;
+use crate::primitives::{Arc, Mutex, Ordering, lock};
+use crate::rubbish::{Rubbish, discard};
+use crate::shared::{KickNow, Shared};
+use crate::task::{Cell, Job, Todo};
+use async_task::Runnable;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::run_queue::{Begun, Prev, Terms};
+use runyard_engine::task::{Task, TaskId};
+use runyard_engine::time::{Nanos, Time};
+use runyard_smp::control::Control;
+use runyard_smp::machine::{Loan, TaskOf, apply_pending};
+use std::collections::VecDeque;
+
+/// How many tasks are lent at a time: more would wait behind those that come, fewer would cost a lock each.
+const LENT: usize = 8;
+
+/// How often the owner looks for an idle CPU that could take some of those that wait for it.
+const SHARES_EVERY: Nanos = Nanos::from_micros(50);
+
+/// The batches of one CPU, away from its neighbours' cache lines.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Batches {
+    pub(crate) company: Company<TaskOf<Job>, Polls>,
+    /// Takes the place of the running task while a batch is open. The owner of the slot has it.
+    stand_in: Mutex<Option<TaskOf<Job>>>,
+    /// Memory for tasks that go to a batch or come from one. The owner of the slot has it.
+    room: Mutex<VecDeque<TaskOf<Job>>>,
+}
+
+/// On which terms a batch is polled, and which of its tasks is.
+#[derive(Debug)]
+pub(crate) struct Polls {
+    terms: Terms,
+    since: Time,
+    place: u64,
+    control: usize,
+}
+
+/// What a poll of a batch came to.
+#[derive(Debug)]
+enum Came {
+    /// The worker is to decide first: the task was not polled.
+    Not(Runnable),
+    Yielded(Runnable),
+    Blocked,
+    Over,
+}
+
+/// A task that is about to be polled, or was.
+struct Member {
+    cell: Arc<Cell>,
+    came: Came,
+}
+
+/// No task of a program has it.
+pub(crate) const STAND_IN: TaskId = TaskId(u64::MAX);
+
+impl Batches {
+    pub(crate) fn new(cpu: CpuId) -> Batches {
+        let stand_in = Task::stand_in(STAND_IN, cpu);
+        let room = Mutex::new(VecDeque::with_capacity(2 * MEMBERS));
+        Batches { company: Company::new(), stand_in: Mutex::new(Some(stand_in)), room }
+    }
+
+    fn take_stand_in(&self) -> Option<TaskOf<Job>> {
+        lock(&self.stand_in).take()
+    }
+
+    fn take_room(&self) -> VecDeque<TaskOf<Job>> {
+        std::mem::take(&mut *lock(&self.room))
+    }
+
+    fn keep_room(&self, room: VecDeque<TaskOf<Job>>) {
+        debug_assert!(room.is_empty(), "whoever was in it has gone on");
+        *lock(&self.room) = room;
+    }
+
+    fn keep_stand_in(&self, task: TaskOf<Job>) {
+        *lock(&self.stand_in) = Some(task);
+    }
+}
+
+impl Polls {
+    fn charge(&mut self, now: Time, task: &mut Task<Job>) {
+        let span = now.since(self.since);
+        if span > Nanos::ZERO {
+            self.terms.charge(now, task, span);
+            self.since = now;
+        }
+    }
+
+    fn is_of(&self, control: &Control) -> bool {
+        self.control == (&raw const *control).addr()
+    }
+
+    /// What has a task that is polled from now on.
+    fn begin(&mut self, now: Time, task: &mut TaskOf<Job>) -> (Member, Terms) {
+        let Job { cell, todo } = task.payload.take().expect("a task that waits has its payload");
+        let Todo::Poll(runnable) = todo else { unreachable!("a task of a batch is to be polled") };
+        self.since = now;
+        self.place = cell.place.load(Ordering::Relaxed);
+        self.control = (&raw const cell.control).addr();
+        (Member { cell, came: Came::Not(runnable) }, self.terms)
+    }
+}
+
+/// Whether a task that waits can be polled in a batch.
+fn fits(task: &Task<Job>) -> bool {
+    let job = task.payload.as_ref();
+    job.is_some_and(|job| matches!(job.todo, Todo::Poll(_)) && !job.cell.has_affinity())
+}
+
+impl Worker {
+    /// In place of a decision after a poll, of which `prev` tells: polls others, as long as none is needed. What the
+    /// engine is to be told then, of which task; and its cell, if it is over.
+    pub(super) fn poll_others(
+        &self,
+        prev: Prev<Job>,
+        curr: Option<TaskId>,
+        over: Option<Arc<Cell>>,
+    ) -> (Prev<Job>, Option<TaskId>, Option<Arc<Cell>>) {
+        let cpu = self.cpu();
+        let Some(batches) = self.shared.batches(cpu) else { return (prev, curr, over) };
+        let may_go_on = match prev {
+            Prev::Yielded(_) => true,
+            Prev::Blocked(_) | Prev::Exited => self.shared.machine.is_wanted(cpu),
+            Prev::Preempted(_) | Prev::Idle => false,
+        };
+        if !may_go_on || self.is_due(cpu, self.ended_at()) {
+            return (prev, curr, over);
+        }
+        let Some(stand_in) = batches.take_stand_in() else { return (prev, curr, over) };
+        let now = self.ended_at();
+        let mut waiting = batches.take_room();
+        let loan = Loan { most: LENT, fits, take: &mut |task| waiting.push_back(task) };
+        let fx = &mut KickNow(&self.shared);
+        match self.shared.machine.begin_batch((now, cpu), (prev, stand_in), loan, fx) {
+            Begun::Refused(prev, stand_in) => {
+                batches.keep_stand_in(stand_in);
+                batches.keep_room(waiting);
+                (prev, curr, over)
+            }
+            Begun::Open(task, terms) => {
+                let left = match (&task.payload, over) {
+                    (_, Some(over)) => Some((task, Some(over))),
+                    (Some(Job { todo: Todo::Nothing, .. }), None) => Some((task, None)),
+                    _ => {
+                        waiting.push_back(task);
+                        None
+                    }
+                };
+                let mut first = waiting.pop_front().expect("somebody can go on");
+                let mut polls = Polls { terms, since: now, place: u64::MAX, control: 0 };
+                let (member, _) = polls.begin(now, &mut first);
+                let batch = batches.company.open(polls, first, &mut waiting);
+                batches.keep_room(waiting);
+                self.batch.store(batch.0, Ordering::Relaxed);
+                left.into_iter().for_each(|(task, over)| self.let_go(task, over));
+                let ended = self.poll_batch(cpu, batches, (batch, now), member);
+                self.batch.store(0, Ordering::Relaxed);
+                ended
+            }
+        }
+    }
+
+    /// A task has left its batch: it is over, or blocks.
+    fn let_go(&self, task: TaskOf<Job>, over: Option<Arc<Cell>>) {
+        match over {
+            Some(cell) => self.shared.ended(task, cell),
+            None => self.shared.park_blocked(task),
+        }
+    }
+
+    /// Whether a timer is due, or a tick.
+    fn is_due(&self, cpu: CpuId, now: Time) -> bool {
+        self.shared.machine.next_expiry(cpu).is_some_and(|due| due <= now)
+    }
+
+    fn poll_batch(
+        &self,
+        cpu: CpuId,
+        batches: &Batches,
+        (batch, began): (Batch, Time),
+        mut member: Member,
+    ) -> (Prev<Job>, Option<TaskId>, Option<Arc<Cell>>) {
+        let until = began + self.shared.machine.config().tick;
+        let slice =
+            batches.company.look(|polls, _, _| Some(polls.terms.slice())).unwrap_or_default();
+        self.running.store(true, Ordering::Release);
+        self.shared.meters.polls(cpu, self);
+        let mut enters = self.shared.slot(cpu).enter(self.id);
+        let mut now = began;
+        loop {
+            if member.cell.control.was_asked() || self.shared.must_wait(cpu, &member.cell) {
+                enters = false;
+            }
+            self.poll_until.store((now + slice).0, Ordering::Relaxed);
+            member = self.poll_member(now, member, enters);
+            now = self.ended_at();
+            if matches!(member.came, Came::Not(_))
+                || self.shared.slot(cpu).calls(self.id)
+                || member.cell.control.was_asked()
+                || now >= until
+                || self.is_due(cpu, now)
+            {
+                break;
+            }
+            self.share(cpu, batches, now);
+            match self.turn(cpu, batches, (batch, now), member) {
+                Ok(next) => member = next,
+                Err(last) => {
+                    member = last;
+                    break;
+                }
+            }
+        }
+        self.end_batch(cpu, batches, (batch, now), member)
+    }
+
+    /// Polls a task of a batch, if the worker `enters` foreign code.
+    fn poll_member(&self, now: Time, member: Member, enters: bool) -> Member {
+        let Member { cell, came } = member;
+        let Came::Not(runnable) = came else { unreachable!("it is to be polled") };
+        self.begin_poll(&cell);
+        let left = self.run_foreign(now, &cell, runnable, enters);
+        let came = match left {
+            Some(runnable) => Came::Not(runnable),
+            None if cell.is_done() => Came::Over,
+            None => cell.take_note().map_or(Came::Blocked, Came::Yielded),
+        };
+        self.ended.store(os::thread::now().0, Ordering::Relaxed);
+        Member { cell, came }
+    }
+
+    /// Who is polled next; if a decision is needed for that, the last one.
+    fn turn(
+        &self,
+        cpu: CpuId,
+        batches: &Batches,
+        (batch, now): (Batch, Time),
+        member: Member,
+    ) -> Result<Member, Member> {
+        let bounds = self.shared.machine.batch_bounds(cpu);
+        let mut last = Some(member);
+        for lends in [true, false] {
+            let charge = |polls: &mut Polls, task: &mut TaskOf<Job>, waiting: usize| {
+                polls.charge(now, task);
+                let waits = waiting > 0 || bounds.vruntime.is_none();
+                let Some(Member { came: Came::Yielded(_), .. }) = &last else { return false };
+                let stays = waits && polls.terms.is_within(task, &bounds);
+                if stays {
+                    give_payload(task, last.take());
+                }
+                stays
+            };
+            match batches.company.turn(batch, charge, |polls, task| polls.begin(now, task)) {
+                Turn::Next((next, _), None) => {
+                    self.after_poll(None);
+                    return Ok(next);
+                }
+                Turn::Next((next, terms), Some(mut task)) => {
+                    let member = last.take().expect("it stays with the worker");
+                    self.after_poll(Some(&member));
+                    match member.came {
+                        Came::Over => self.let_go(task, Some(member.cell)),
+                        Came::Blocked => {
+                            terms.sleep(now, &mut task);
+                            give_payload(&mut task, Some(member));
+                            self.let_go(task, None);
+                        }
+                        Came::Yielded(_) | Came::Not(_) => {
+                            give_payload(&mut task, Some(member));
+                            self.give_back(now, cpu, cpu, task);
+                        }
+                    }
+                    return Ok(next);
+                }
+                Turn::Alone if lends && self.lend(cpu, batches, (batch, now)) => {}
+                Turn::Alone | Turn::Over => break,
+            }
+        }
+        Err(last.expect("nobody has taken it"))
+    }
+
+    /// Has more tasks lent, as nobody waits. Whether there were any, and the worker owns its slot still.
+    fn lend(&self, cpu: CpuId, batches: &Batches, (batch, now): (Batch, Time)) -> bool {
+        if !self.shared.machine.is_wanted(cpu)
+            || self.shared.slot(cpu).leave(self.id) != Some(false)
+        {
+            return false;
+        }
+        // In its own code the slot cannot be taken, so the batch stays open.
+        let Some(terms) = batches.company.look(|polls, _, _| Some(polls.terms)) else {
+            return false;
+        };
+        let mut lent = batches.take_room();
+        let loan = Loan { most: LENT, fits, take: &mut |task| lent.push_back(task) };
+        self.shared.machine.lend((now, cpu), &terms, loan, &mut KickNow(&self.shared));
+        let any = !lent.is_empty();
+        batches.company.extend(batch, &mut lent);
+        batches.keep_room(lent);
+        any && self.shared.slot(cpu).enter(self.id)
+    }
+
+    /// Tells an idle CPU, now and then, that somebody waits here.
+    fn share(&self, cpu: CpuId, batches: &Batches, now: Time) {
+        if batches.company.len() > 0 && now >= Time(self.shares_at.load(Ordering::Relaxed)) {
+            self.shares_at.store((now + SHARES_EVERY).0, Ordering::Relaxed);
+            let idle = self.shared.machine.idle_cpu_beside(cpu);
+            idle.into_iter().for_each(|idle| ring(&self.shared, idle));
+        }
+    }
+
+    /// The batch is over, by the end of a poll, or since the slot was taken in that: what the engine is to be told of
+    /// the task that was polled last.
+    fn end_batch(
+        &self,
+        cpu: CpuId,
+        batches: &Batches,
+        (batch, now): (Batch, Time),
+        member: Member,
+    ) -> (Prev<Job>, Option<TaskId>, Option<Arc<Cell>>) {
+        while self.shared.slot(self.cpu()).leave(self.id).is_none() && !self.shared.is_over() {
+            self.come_back();
+        }
+        if let Some(closed) = batches.company.close(Some(batch), || batches.take_room()) {
+            self.give_all_back(cpu, now, closed, &member.cell);
+        }
+        self.after_poll(Some(&member));
+        let Member { cell, came } = member;
+        let curr = Some(cell.id);
+        if !self.running.load(Ordering::Acquire) {
+            assert!(self.shared.is_over(), "it runs whose poll it was");
+            return (Prev::Idle, None, None);
+        }
+        self.running.store(false, Ordering::Release);
+        let prev = match came {
+            Came::Over => return (Prev::Exited, curr, Some(cell)),
+            Came::Not(runnable) => Prev::Preempted(Job { cell, todo: Todo::Poll(runnable) }),
+            Came::Yielded(runnable) => Prev::Yielded(Job { cell, todo: Todo::Poll(runnable) }),
+            Came::Blocked => match cell.take_note() {
+                Some(runnable) => Prev::Yielded(Job { cell, todo: Todo::Poll(runnable) }),
+                None => Prev::Blocked(Job { cell, todo: Todo::Nothing }),
+            },
+        };
+        (prev, curr, None)
+    }
+
+    /// What is known of a poll at its end goes to its task.
+    fn after_poll(&self, member: Option<&Member>) {
+        self.polling.store(u64::MAX, Ordering::Relaxed);
+        self.unbind();
+        if let Some(Member { cell, came }) = member {
+            self.note_poll(cell, matches!(came, Came::Not(_)));
+        }
+    }
+
+    /// The slot was taken from `worker` in a poll: if that was one of a batch, this ends in the name of that task.
+    pub(super) fn end_batch_of(&self, cpu: CpuId, worker: WorkerId) {
+        let Some(batches) = self.shared.batches(cpu) else { return };
+        let Some(closed) = batches.company.close(None, || batches.take_room()) else { return };
+        let cell = self.shared.cell_at(closed.terms.place).expect(ALIVE);
+        let worker = self.shared.worker(worker).expect(ALIVE);
+        worker.polling.store(closed.terms.place, Ordering::Relaxed);
+        self.give_all_back(cpu, os::thread::now(), closed, &cell);
+        discard(Rubbish::Cell(cell));
+    }
+
+    fn give_all_back(
+        &self,
+        cpu: CpuId,
+        now: Time,
+        closed: Closed<TaskOf<Job>, Polls>,
+        cell: &Cell,
+    ) {
+        let Closed { mut terms, mut polled, mut waiting } = closed;
+        let batches = self.shared.batches(cpu).expect("there was one");
+        terms.charge(now, &mut polled);
+        // It schedules next.
+        let serves = self.serves.swap(true, Ordering::Relaxed);
+        let fx = &mut KickNow(&self.shared);
+        let stand_in = self.shared.machine.end_batch(now, cpu, (polled, &cell.control), fx);
+        batches.keep_stand_in(stand_in);
+        waiting.drain(..).for_each(|task| self.give_back(now, cpu, cpu, task));
+        self.serves.store(serves, Ordering::Relaxed);
+        batches.keep_room(waiting);
+    }
+
+    fn give_back(&self, now: Time, from: CpuId, to: CpuId, task: TaskOf<Job>) {
+        self.shared.machine.give_back(now, task, (from, to), &mut KickNow(&self.shared));
+    }
+
+    /// A task that a poll of a batch wakes or spawns joins that, if it may.
+    pub(crate) fn join(
+        &self,
+        now: Time,
+        mut task: TaskOf<Job>,
+        is_new: bool,
+    ) -> Result<(), TaskOf<Job>> {
+        let (batch, cpu) = (Batch(self.batch.load(Ordering::Relaxed)), self.cpu());
+        let Some(batches) = self.shared.batches(cpu).filter(|_| batch != Batch::default()) else {
+            return Err(task);
+        };
+        if !fits(&task) {
+            return Err(task);
+        }
+        apply_pending(&mut task);
+        let bounds = self.shared.machine.batch_bounds(cpu);
+        batches.company.join(batch, task, |polls, task, front| {
+            if !polls.terms.fit(task) || !polls.terms.join(now, task, &bounds) {
+                return None;
+            }
+            task.set_cpu(cpu);
+            task.wakes(now);
+            let first = !is_new && front.is_none_or(|front| polls.terms.goes_before(task, front));
+            Some(if first { At::Front } else { At::Back })
+        })?;
+        if self.shared.machine.idle_cpu_beside(cpu).is_some() {
+            self.look_soon(now, false);
+        }
+        Ok(())
+    }
+
+    /// Takes some of the tasks that wait in the company of another CPU, as this one has none. Whether there were any.
+    pub(super) fn take_some(&self, cpu: CpuId) -> bool {
+        let others = || self.shared.machine.config().topology.iter().filter(|&other| other != cpu);
+        let len = |other| self.shared.batches(other).map_or(0, |it| it.company.len());
+        let Some(from) = others().max_by_key(|&other| len(other)).filter(|&it| len(it) > 0) else {
+            return false;
+        };
+        let Some(own) = self.shared.batches(cpu) else { return false };
+        let mut taken = own.take_room();
+        self.shared.batches(from).into_iter().for_each(|it| it.company.steal(&mut taken));
+        let (any, now) = (!taken.is_empty(), os::thread::now());
+        let serves = self.serves.swap(true, Ordering::Relaxed);
+        taken.drain(..).for_each(|task| self.give_back(now, from, cpu, task));
+        self.serves.store(serves, Ordering::Relaxed);
+        own.keep_room(taken);
+        any
+    }
+
+    /// Whether the poll of a batch that this thread is in lasts for longer than it may beside others that wait.
+    /// In the signal handler.
+    pub(super) fn is_overdue(&self, now: Time) -> bool {
+        self.batch.load(Ordering::Relaxed) != 0
+            && now >= Time(self.poll_until.load(Ordering::Relaxed))
+            && self.shared.batches(self.cpu()).is_some_and(|it| it.company.len() > 0)
+    }
+
+    fn ended_at(&self) -> Time {
+        Time(self.ended.load(Ordering::Relaxed))
+    }
+}
+
+fn give_payload(task: &mut TaskOf<Job>, member: Option<Member>) {
+    let Member { cell, came } = member.expect("it has it from its poll");
+    let todo = match came {
+        Came::Not(runnable) | Came::Yielded(runnable) => Todo::Poll(runnable),
+        Came::Blocked | Came::Over => Todo::Nothing,
+    };
+    task.payload = Some(Job { cell, todo });
+}
+
+impl Shared {
+    /// The batches of a CPU, if tasks are dispatched in batches.
+    pub(crate) fn batches(&self, cpu: CpuId) -> Option<&Batches> {
+        self.batches.get(cpu.index())
+    }
+
+    /// Whether somebody waits on a CPU, in its queue or in a batch.
+    pub(crate) fn is_wanted(&self, cpu: CpuId) -> bool {
+        self.machine.is_wanted(cpu) || self.has_company(cpu)
+    }
+
+    fn has_company(&self, cpu: CpuId) -> bool {
+        self.batches(cpu).is_some_and(|batches| batches.company.len() > 0)
+    }
+
+    /// An idle CPU that could run somebody who waits on `cpu`.
+    pub(crate) fn idle_cpu_for(&self, cpu: CpuId) -> Option<CpuId> {
+        let machine = &self.machine;
+        let beside = || machine.idle_cpu_beside(cpu).filter(|_| self.has_company(cpu));
+        machine.idle_cpu_for(cpu).or_else(beside)
+    }
+
+    /// Something was asked of a task that is in no run queue: if it is in a batch, it leaves that for it.
+    pub(crate) fn claim(&self, control: &Control) {
+        if self.batches.is_empty() || !control.is_away() {
+            return;
+        }
+        for cpu in self.machine.config().topology.iter() {
+            let Some(batches) = self.batches(cpu).filter(|it| it.company.is_open()) else {
+                continue;
+            };
+            let is_it = |task: &TaskOf<Job>| {
+                task.payload
+                    .as_ref()
+                    .is_some_and(|job| std::ptr::eq(&raw const job.cell.control, control))
+            };
+            if let Some(task) = batches.company.claim(is_it) {
+                let now = os::thread::now();
+                return self.machine.give_back(now, task, (cpu, cpu), &mut KickNow(self));
+            }
+            let polled =
+                |polls: &Polls, _: &_, is_polled| (is_polled && polls.is_of(control)).then_some(());
+            if batches.company.look(polled).is_some() {
+                // Its batch ends in its name.
+                return ring(self, cpu);
+            }
+        }
+    }
+
+    /// What a task of a batch was charged until `now`.
+    pub(crate) fn used_in_batch(&self, now: Time, control: &Control) -> Option<Nanos> {
+        self.batches.iter().filter(|it| it.company.is_open()).find_map(|batches| {
+            batches.company.look(|polls, task, is_polled| {
+                let own = task.payload.as_ref().map(|job| (&raw const job.cell.control).addr());
+                let own = if is_polled { Some(polls.control) } else { own };
+                let more = if is_polled { now.since(polls.since) } else { Nanos::ZERO };
+                (own == Some((&raw const *control).addr())).then(|| task.runtime() + more)
+            })
+        })
+    }
+}
