@@ -556,6 +556,9 @@ impl Shared {
         let guarded = Guarded::new(future, cell.clone());
         let woken = cell.clone();
         let wake = move |runnable| {
+            if woken.shared.paused.is_none() && woken.is_polled_here() {
+                return os::local::note(runnable);
+            }
             let Some(runnable) = woken.shared.admit(&woken, runnable) else { return };
             without_preemption(|| {
                 let since = os::local::worker(Worker::waking_since).flatten();

@@ -444,7 +444,7 @@ impl Worker {
         if let Some(runnable) = left {
             return (Prev::Preempted(Job { cell, todo: Todo::Poll(runnable) }), None);
         }
-        let prev = match cell.take_note() {
+        let prev = match cell.take_note_of_poll() {
             Some(runnable) => Prev::Yielded(Job { cell, todo: Todo::Poll(runnable) }),
             None => Prev::Blocked(Job { cell, todo: Todo::Nothing }),
         };

@@ -17,6 +17,14 @@ use crate::time::{Nanos, VTime};
 /// beside most polls: without it, of a hundred tasks that yield each would be beyond the first after each poll.
 const SLACK: Nanos = Nanos::from_micros(100);
 
+/// What became of the task that left its place to a stand-in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    Runnable,
+    Asleep,
+    Over,
+}
+
 /// Where tasks of a queue stand at an instant, for a host that cannot ask the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
@@ -45,10 +53,28 @@ impl Fair {
     }
 
     /// The running task leaves its place to a stand-in. Where it stands then: asleep, or as one that is lent.
-    pub(crate) fn begin_company(&mut self, now: Now, curr: Index, asleep: bool) -> Standing {
+    pub(crate) fn begin_company(&mut self, now: Now, curr: Index, left: Left) -> Standing {
         debug_assert!(self.can_have_company(curr), "it was asked before");
         self.company = Some(Company { stand_in: curr, nr: 0 });
-        self.standing_of(now, curr, asleep)
+        let standing = self.standing_of(now, curr, left == Left::Asleep);
+        if left != Left::Runnable
+            && let Some(first) = self.tree.heaps.first(self.tree.entity(curr).parent)
+        {
+            // It would be picked now, and the clock of the queue follow it, however far ahead it is.
+            let ahead = self.tree.entity(first).vruntime;
+            let stand_in = self.tree.entity_mut(curr);
+            stand_in.vruntime = stand_in.vruntime.max(ahead);
+            self.follow(curr);
+        }
+        standing
+    }
+
+    /// The clock of the queue of the running task follows that.
+    fn follow(&mut self, curr: Index) {
+        let member = Member::of(&self.tree, curr);
+        if let Order::Cfs(cfs) = &mut self.order {
+            cfs.charge(&mut self.tree, member, Nanos::ZERO);
+        }
     }
 
     fn standing_of(&self, now: Now, at: Index, asleep: bool) -> Standing {
@@ -95,12 +121,17 @@ impl Fair {
 
     /// The first task that waits beside the stand-in, unless that is a group, or too far from the clock to be lent.
     pub(crate) fn first_beside(&self, stand_in: Index) -> Option<Index> {
-        let id = self.tree.entity(stand_in).parent;
-        let first = self.tree.heaps.first(id)?;
-        let entity = self.tree.entity(first);
-        let is_near =
-            entity.vruntime <= self.tree.queue(id).clock.after(entity.virtual_span(SLACK.0));
-        (entity.is_task() && is_near).then_some(first)
+        self.first_task_beside(stand_in).filter(|&first| {
+            let entity = self.tree.entity(first);
+            let clock = self.tree.queue(entity.parent).clock;
+            entity.vruntime <= clock.after(entity.virtual_span(SLACK.0))
+        })
+    }
+
+    /// The first that waits beside the running task, if that is a task.
+    pub(crate) fn first_task_beside(&self, curr: Index) -> Option<Index> {
+        let first = self.tree.heaps.first(self.tree.entity(curr).parent)?;
+        self.tree.entity(first).is_task().then_some(first)
     }
 
     /// Takes out a task that waits beside the stand-in, and still counts it. Where it stands.
@@ -181,10 +212,6 @@ impl Fair {
             let entity = self.tree.entity_mut(stand_in);
             (entity.vruntime, entity.ran) = (vruntime, ran);
         }
-        let member = Member::of(&self.tree, stand_in);
-        if let Order::Cfs(cfs) = &mut self.order {
-            // Its clock follows.
-            cfs.charge(&mut self.tree, member, Nanos::ZERO);
-        }
+        self.follow(stand_in);
     }
 }

@@ -17,7 +17,7 @@
 use crate::attr::{Attr, GroupId, LatencyNice, Policy, Slice};
 use crate::fair::cfs;
 use crate::fair::entity::{Lag, Standing, virtual_span};
-use crate::fair::lend::Clock;
+use crate::fair::lend::{Clock, Left};
 use crate::limits::Pools;
 use crate::run_queue::{Place, Prev, RunQueue};
 use crate::task::{QueueIndex, Task};
@@ -171,12 +171,16 @@ impl<P, G: Pools> RunQueue<P, G> {
         let Some(ask) = ask.filter(|_| !goes_on && self.may_begin_batch(curr)) else {
             return Begun::Refused(prev, stand_in);
         };
-        let asleep = matches!(prev, Prev::Blocked(_));
+        let left = match prev {
+            Prev::Blocked(_) => Left::Asleep,
+            Prev::Exited => Left::Over,
+            Prev::Yielded(_) | Prev::Preempted(_) | Prev::Idle => Left::Runnable,
+        };
         let Attr { policy, group, slice, .. } = self.task(curr).attr;
         (stand_in.attr.policy, stand_in.attr.group, stand_in.attr.slice) = (policy, group, slice);
         let mut task = self.replace(curr, stand_in);
         let (fair, here, _) = self.fair_here();
-        task.standing = fair.begin_company(here, curr, asleep);
+        task.standing = fair.begin_company(here, curr, left);
         let clock_of_queue = fair.clock(here, curr);
         task.payload = match prev {
             Prev::Blocked(payload) | Prev::Yielded(payload) => Some(payload),
@@ -205,7 +209,12 @@ impl<P, G: Pools> RunQueue<P, G> {
             let task = self.task(at);
             PlainAsk::of(task) == Some(ask) && fits(task)
         };
-        self.fair.first_beside(curr).map_or(yields && self.nr_running() == 1, waits)
+        // If this one leaves, the first is near, as the clock follows it.
+        let first = match yields {
+            true => self.fair.first_beside(curr),
+            false => self.fair.first_task_beside(curr),
+        };
+        first.map_or(yields && self.nr_running() == 1, waits)
     }
 
     fn may_begin_batch(&self, curr: u32) -> bool {

@@ -19,6 +19,7 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::control::Control;
 use runyard_smp::machine::{Controlled, TaskOf, apply_pending};
+use std::ptr;
 use std::task::Waker;
 
 /// What the engine lends a worker to run a task.
@@ -334,7 +335,17 @@ impl Cell {
         }
     }
 
-    /// The wake-up that came during the poll.
+    /// Whether the calling thread is in the poll of this task.
+    pub(crate) fn is_polled_here(&self) -> bool {
+        os::local::task(|task| task.is_some_and(|task| ptr::eq(&raw const **task, self)))
+    }
+
+    /// The wake-up that came during the poll, which has ended on the calling thread.
+    pub(crate) fn take_note_of_poll(&self) -> Option<Runnable> {
+        os::local::take_note().or_else(|| self.take_note())
+    }
+
+    /// The wake-up that came during the poll from elsewhere.
     pub(crate) fn take_note(&self) -> Option<Runnable> {
         // One that comes after this look is found when the task is parked.
         if !self.noted.load(Ordering::Acquire) {

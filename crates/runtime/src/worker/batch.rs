@@ -48,19 +48,34 @@ pub(crate) struct Polls {
 }
 
 /// What a poll of a batch came to.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Came {
     /// The worker is to decide first: the task was not polled.
-    Not(Runnable),
-    Yielded(Runnable),
+    Not,
+    Yielded,
     Blocked,
     Over,
 }
 
-/// A task that is about to be polled, or was.
+/// A task that is about to be polled, or was. Its words are moved one by one: to read two at a time that were written one
+/// by one takes longer than all else of a poll.
 struct Member {
-    cell: Arc<Cell>,
+    cell: Option<Arc<Cell>>,
+    /// There, if it is to be polled.
+    runnable: Option<Runnable>,
     came: Came,
+}
+
+impl Member {
+    fn cell(&self) -> &Arc<Cell> {
+        self.cell.as_ref().expect("it has not gone on")
+    }
+
+    /// What the engine is told to do with it.
+    fn job(&mut self) -> Job {
+        let todo = self.runnable.take().map_or(Todo::Nothing, Todo::Poll);
+        Job { cell: self.cell.take().expect("it has not gone on"), todo }
+    }
 }
 
 /// No task of a program has it.
@@ -105,13 +120,13 @@ impl Polls {
     }
 
     /// What has a task that is polled from now on.
-    fn begin(&mut self, now: Time, task: &mut TaskOf<Job>) -> (Member, Terms) {
+    fn begin(&mut self, now: Time, task: &mut TaskOf<Job>) -> Member {
         let Job { cell, todo } = task.payload.take().expect("a task that waits has its payload");
         let Todo::Poll(runnable) = todo else { unreachable!("a task of a batch is to be polled") };
         self.since = now;
         self.place = cell.place.load(Ordering::Relaxed);
         self.control = (&raw const cell.control).addr();
-        (Member { cell, came: Came::Not(runnable) }, self.terms)
+        Member { cell: Some(cell), runnable: Some(runnable), came: Came::Not }
     }
 }
 
@@ -162,7 +177,7 @@ impl Worker {
                 };
                 let mut first = waiting.pop_front().expect("somebody can go on");
                 let mut polls = Polls { terms, since: now, place: u64::MAX, control: 0 };
-                let (member, _) = polls.begin(now, &mut first);
+                let member = polls.begin(now, &mut first);
                 let batch = batches.company.open(polls, first, &mut waiting);
                 batches.keep_room(waiting);
                 self.batch.store(batch.0, Ordering::Relaxed);
@@ -202,95 +217,110 @@ impl Worker {
         let mut enters = self.shared.slot(cpu).enter(self.id);
         let mut now = began;
         loop {
-            if member.cell.control.was_asked() || self.shared.must_wait(cpu, &member.cell) {
+            if member.cell().control.was_asked() || self.shared.must_wait(cpu, member.cell()) {
                 enters = false;
             }
             self.poll_until.store((now + slice).0, Ordering::Relaxed);
-            member = self.poll_member(now, member, enters);
+            self.poll_member(now, &mut member, enters);
             now = self.ended_at();
-            if matches!(member.came, Came::Not(_))
-                || self.shared.slot(cpu).calls(self.id)
-                || member.cell.control.was_asked()
-                || now >= until
-                || self.is_due(cpu, now)
-            {
+            let goes_on = member.came != Came::Not
+                && !self.shared.slot(cpu).calls(self.id)
+                && !member.cell().control.was_asked()
+                && now < until
+                && !self.is_due(cpu, now);
+            if !goes_on {
                 break;
             }
             self.share(cpu, batches, now);
-            match self.turn(cpu, batches, (batch, now), member) {
-                Ok(next) => member = next,
-                Err(last) => {
-                    member = last;
-                    break;
-                }
+            if !self.turn(cpu, batches, (batch, now), &mut member) {
+                break;
             }
         }
         self.end_batch(cpu, batches, (batch, now), member)
     }
 
     /// Polls a task of a batch, if the worker `enters` foreign code.
-    fn poll_member(&self, now: Time, member: Member, enters: bool) -> Member {
-        let Member { cell, came } = member;
-        let Came::Not(runnable) = came else { unreachable!("it is to be polled") };
-        self.begin_poll(&cell);
-        let left = self.run_foreign(now, &cell, runnable, enters);
-        let came = match left {
-            Some(runnable) => Came::Not(runnable),
-            None if cell.is_done() => Came::Over,
-            None => cell.take_note().map_or(Came::Blocked, Came::Yielded),
+    fn poll_member(&self, now: Time, member: &mut Member, enters: bool) {
+        let runnable = member.runnable.take().expect("it is to be polled");
+        let cell = member.cell.as_ref().expect("it is to be polled");
+        self.begin_poll(cell);
+        let left = self.run_foreign(now, cell, runnable, enters);
+        (member.came, member.runnable) = match left {
+            Some(runnable) => (Came::Not, Some(runnable)),
+            None if cell.is_done() => (Came::Over, None),
+            None => match cell.take_note_of_poll() {
+                Some(runnable) => (Came::Yielded, Some(runnable)),
+                None => (Came::Blocked, None),
+            },
         };
         self.ended.store(os::thread::now().0, Ordering::Relaxed);
-        Member { cell, came }
     }
 
-    /// Who is polled next; if a decision is needed for that, the last one.
+    /// Takes the next to be polled for `member`, which was polled. `false`, and `member` is as it was, if a decision
+    /// is needed for that.
     fn turn(
         &self,
         cpu: CpuId,
         batches: &Batches,
         (batch, now): (Batch, Time),
-        member: Member,
-    ) -> Result<Member, Member> {
+        member: &mut Member,
+    ) -> bool {
         let bounds = self.shared.machine.batch_bounds(cpu);
-        let mut last = Some(member);
         for lends in [true, false] {
+            let mut next = None;
             let charge = |polls: &mut Polls, task: &mut TaskOf<Job>, waiting: usize| {
                 polls.charge(now, task);
-                let waits = waiting > 0 || bounds.vruntime.is_none();
-                let Some(Member { came: Came::Yielded(_), .. }) = &last else { return false };
-                let stays = waits && polls.terms.is_within(task, &bounds);
+                let stays = member.came == Came::Yielded
+                    && (waiting > 0 || bounds.vruntime.is_none())
+                    && polls.terms.is_within(task, &bounds);
                 if stays {
-                    give_payload(task, last.take());
+                    task.payload = Some(member.job());
                 }
                 stays
             };
-            match batches.company.turn(batch, charge, |polls, task| polls.begin(now, task)) {
-                Turn::Next((next, _), None) => {
-                    self.after_poll(None);
-                    return Ok(next);
-                }
-                Turn::Next((next, terms), Some(mut task)) => {
-                    let member = last.take().expect("it stays with the worker");
-                    self.after_poll(Some(&member));
-                    match member.came {
-                        Came::Over => self.let_go(task, Some(member.cell)),
-                        Came::Blocked => {
-                            terms.sleep(now, &mut task);
-                            give_payload(&mut task, Some(member));
-                            self.let_go(task, None);
-                        }
-                        Came::Yielded(_) | Came::Not(_) => {
-                            give_payload(&mut task, Some(member));
-                            self.give_back(now, cpu, cpu, task);
-                        }
+            let take = |polls: &mut Polls, task: &mut TaskOf<Job>| {
+                next = Some(polls.begin(now, task));
+                polls.terms
+            };
+            match batches.company.turn(batch, charge, take) {
+                Turn::Next(terms, left) => {
+                    let next = next.expect("it was taken");
+                    if let Some(task) = left {
+                        self.leaves((cpu, now), &terms, task, member);
+                    } else {
+                        self.after_poll(None);
                     }
-                    return Ok(next);
+                    *member = next;
+                    return true;
                 }
                 Turn::Alone if lends && self.lend(cpu, batches, (batch, now)) => {}
-                Turn::Alone | Turn::Over => break,
+                Turn::Alone | Turn::Over => return false,
             }
         }
-        Err(last.expect("nobody has taken it"))
+        false
+    }
+
+    /// A task that was polled leaves the batch.
+    fn leaves(
+        &self,
+        (cpu, now): (CpuId, Time),
+        terms: &Terms,
+        mut task: TaskOf<Job>,
+        member: &mut Member,
+    ) {
+        self.after_poll(Some(member));
+        match member.came {
+            Came::Over => self.let_go(task, member.cell.take()),
+            Came::Blocked => {
+                terms.sleep(now, &mut task);
+                task.payload = Some(member.job());
+                self.let_go(task, None);
+            }
+            Came::Yielded | Came::Not => {
+                task.payload = Some(member.job());
+                self.give_back(now, cpu, cpu, task);
+            }
+        }
     }
 
     /// Has more tasks lent, as nobody waits. Whether there were any, and the worker owns its slot still.
@@ -329,40 +359,40 @@ impl Worker {
         cpu: CpuId,
         batches: &Batches,
         (batch, now): (Batch, Time),
-        member: Member,
+        mut member: Member,
     ) -> (Prev<Job>, Option<TaskId>, Option<Arc<Cell>>) {
         while self.shared.slot(self.cpu()).leave(self.id).is_none() && !self.shared.is_over() {
             self.come_back();
         }
         if let Some(closed) = batches.company.close(Some(batch), || batches.take_room()) {
-            self.give_all_back(cpu, now, closed, &member.cell);
+            self.give_all_back(cpu, now, closed, member.cell());
         }
         self.after_poll(Some(&member));
-        let Member { cell, came } = member;
-        let curr = Some(cell.id);
+        let curr = Some(member.cell().id);
         if !self.running.load(Ordering::Acquire) {
             assert!(self.shared.is_over(), "it runs whose poll it was");
             return (Prev::Idle, None, None);
         }
         self.running.store(false, Ordering::Release);
-        let prev = match came {
-            Came::Over => return (Prev::Exited, curr, Some(cell)),
-            Came::Not(runnable) => Prev::Preempted(Job { cell, todo: Todo::Poll(runnable) }),
-            Came::Yielded(runnable) => Prev::Yielded(Job { cell, todo: Todo::Poll(runnable) }),
-            Came::Blocked => match cell.take_note() {
-                Some(runnable) => Prev::Yielded(Job { cell, todo: Todo::Poll(runnable) }),
-                None => Prev::Blocked(Job { cell, todo: Todo::Nothing }),
-            },
-        };
-        (prev, curr, None)
+        if member.came == Came::Blocked
+            && let Some(runnable) = member.cell().take_note()
+        {
+            (member.came, member.runnable) = (Came::Yielded, Some(runnable));
+        }
+        match member.came {
+            Came::Not => (Prev::Preempted(member.job()), curr, None),
+            Came::Yielded => (Prev::Yielded(member.job()), curr, None),
+            Came::Blocked => (Prev::Blocked(member.job()), curr, None),
+            Came::Over => (Prev::Exited, curr, member.cell),
+        }
     }
 
     /// What is known of a poll at its end goes to its task.
     fn after_poll(&self, member: Option<&Member>) {
         self.polling.store(u64::MAX, Ordering::Relaxed);
         self.unbind();
-        if let Some(Member { cell, came }) = member {
-            self.note_poll(cell, matches!(came, Came::Not(_)));
+        if let Some(member) = member {
+            self.note_poll(member.cell(), member.came == Came::Not);
         }
     }
 
@@ -461,15 +491,6 @@ impl Worker {
     fn ended_at(&self) -> Time {
         Time(self.ended.load(Ordering::Relaxed))
     }
-}
-
-fn give_payload(task: &mut TaskOf<Job>, member: Option<Member>) {
-    let Member { cell, came } = member.expect("it has it from its poll");
-    let todo = match came {
-        Came::Not(runnable) | Came::Yielded(runnable) => Todo::Poll(runnable),
-        Came::Blocked | Came::Over => Todo::Nothing,
-    };
-    task.payload = Some(Job { cell, todo });
 }
 
 impl Shared {
