@@ -1,7 +1,8 @@
 //! The live runtime beside its peers, as tables or as JSON.
 
 use clap::{Parser, ValueEnum};
-use runyard_benches::live::{Effort, LiveFigures, Workload, be_neighbour};
+use runyard_benches::live::{Effort, LiveFigures, Workload, be_neighbour, switch_features};
+use runyard_engine::features::Switched;
 use std::time::Duration;
 
 /// Measure the live runtime and its peers in turns, in this process
@@ -25,6 +26,9 @@ struct Arguments {
     #[arg(long, default_value_t = 2_000, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     periods: u32,
+    /// A feature of the runtime to switch on, or with `NO_` off, in the workloads that have a peer
+    #[arg(long = "feature", value_name = "NAME")]
+    features: Vec<Switched>,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
@@ -44,6 +48,7 @@ fn main() {
     if let Some(seed) = arguments.neighbour {
         be_neighbour(seed);
     }
+    switch_features(arguments.features);
     let effort = Effort {
         rounds: arguments.rounds as usize,
         iterations: arguments.iterations,

@@ -2,9 +2,12 @@
 //! differs. Channels and counters are the same on both sides, std's or those of `tokio::sync`,
 //! which work on any runtime.
 
+use runyard::experiments::{Experiments, Features};
+use runyard_engine::features::Switched;
 use std::fmt::Debug;
 use std::future::Future;
 use std::ops::DerefMut;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// A runtime. Its threads end when it is dropped.
@@ -114,8 +117,21 @@ macro_rules! host {
 host!(Runyard, build_runyard, runyard, runyard::time, runyard::sync);
 host!(Tokio, build_tokio, tokio::task, tokio::time, tokio::sync);
 
+/// Features of the runtime that are switched in this process.
+static SWITCHED: OnceLock<Vec<Switched>> = OnceLock::new();
+
+/// From now on the runtime has other features than it has by default.
+///
+/// # Panics
+/// If it was said before.
+pub fn switch_features(switched: Vec<Switched>) {
+    SWITCHED.set(switched).expect("it is said once");
+}
+
 fn build_runyard(workers: usize) -> runyard::Runtime {
-    runyard::Runtime::builder().workers(workers).build()
+    let mut features = Features::default();
+    SWITCHED.get().into_iter().flatten().for_each(|&switched| features.set(switched));
+    runyard::Runtime::builder().workers(workers).features(features).build()
 }
 
 fn build_tokio(workers: usize) -> tokio::runtime::Runtime {

@@ -20,6 +20,7 @@ mod wakeups;
 pub use accuracy::Accuracy;
 pub use crowded::{Crowded, Ratio, be_neighbour};
 pub use hog::BesideHog;
+pub use host::switch_features;
 pub use limits::{Held, Part};
 pub use probe::{Lateness, Percentiles};
 pub use rates::{Comparison, Peer};
