@@ -325,18 +325,17 @@ impl Worker {
                 None => std::thread::yield_now(),
             }
         };
+        let polled = self.end_batch_left(cpu);
         match left {
             Left::Preempted(worker) => {
-                self.end_batch_of(cpu, worker);
-                let job = shared.worker(worker).expect(ALIVE).put_away();
+                let job = shared.worker(worker).expect(ALIVE).put_away(polled);
                 let curr = job.cell.id;
                 (Prev::Preempted(job), Some(curr))
             }
             Left::Lost(worker) => {
-                self.end_batch_of(cpu, worker);
                 let worker = shared.worker(worker).expect(ALIVE);
                 worker.has_blocked.store(true, Ordering::Relaxed);
-                let job = worker.put_away();
+                let job = worker.put_away(polled);
                 let curr = Some(job.cell.id);
                 let Switch { next, released } =
                     self.decide(os::thread::now(), Prev::Blocked(job), curr);
@@ -500,10 +499,12 @@ impl Worker {
         }
     }
 
-    /// The task in whose poll this thread was stopped: its job is to go on here.
-    fn put_away(self: &Arc<Worker>) -> Job {
+    /// The task in whose poll this thread was stopped, which is `polled` if it was one of a batch: its job is to go on
+    /// here.
+    fn put_away(self: &Arc<Worker>, polled: Option<Arc<Cell>>) -> Job {
         let ran = self.running.swap(false, Ordering::AcqRel);
-        let cell = self.cell_of_poll().filter(|_| ran).expect("it was in the middle of a poll");
+        let cell = polled.or_else(|| self.cell_of_poll());
+        let cell = cell.filter(|_| ran).expect("it was in the middle of a poll");
         Job { cell, todo: Todo::Resume(self.clone()) }
     }
 

@@ -4,12 +4,10 @@
 //! it as one poll. Between two polls the thread is in the runtime's own code, and may have lost the slot as in any
 //! section. So it does nothing there that only the owner may do: for that it leaves the slot first.
 
-use super::{ALIVE, Worker, ring};
+use super::{Worker, ring};
 use crate::company::{At, Batch, Closed, Company, MEMBERS, Turn};
-use crate::handoff::WorkerId;
 use crate::os;
 use crate::primitives::{Arc, Mutex, Ordering, lock};
-use crate::rubbish::{Rubbish, discard};
 use crate::shared::{KickNow, Shared};
 use crate::task::{Cell, Job, Todo};
 use async_task::Runnable;
@@ -253,6 +251,9 @@ impl Worker {
                 None => (Came::Blocked, None),
             },
         };
+        self.polling.store(u64::MAX, Ordering::Relaxed);
+        self.unbind();
+        self.note_poll(cell, member.came == Came::Not);
         self.ended.store(os::thread::now().0, Ordering::Relaxed);
     }
 
@@ -287,8 +288,6 @@ impl Worker {
                     let next = next.expect("it was taken");
                     if let Some(task) = left {
                         self.leaves((cpu, now), &terms, task, member);
-                    } else {
-                        self.after_poll(None);
                     }
                     *member = next;
                     return true;
@@ -308,7 +307,6 @@ impl Worker {
         mut task: TaskOf<Job>,
         member: &mut Member,
     ) {
-        self.after_poll(Some(member));
         match member.came {
             Came::Over => self.let_go(task, member.cell.take()),
             Came::Blocked => {
@@ -367,7 +365,6 @@ impl Worker {
         if let Some(closed) = batches.company.close(Some(batch), || batches.take_room()) {
             self.give_all_back(cpu, now, closed, member.cell());
         }
-        self.after_poll(Some(&member));
         let curr = Some(member.cell().id);
         if !self.running.load(Ordering::Acquire) {
             assert!(self.shared.is_over(), "it runs whose poll it was");
@@ -387,24 +384,14 @@ impl Worker {
         }
     }
 
-    /// What is known of a poll at its end goes to its task.
-    fn after_poll(&self, member: Option<&Member>) {
-        self.polling.store(u64::MAX, Ordering::Relaxed);
-        self.unbind();
-        if let Some(member) = member {
-            self.note_poll(member.cell(), member.came == Came::Not);
-        }
-    }
-
-    /// The slot was taken from `worker` in a poll: if that was one of a batch, this ends in the name of that task.
-    pub(super) fn end_batch_of(&self, cpu: CpuId, worker: WorkerId) {
-        let Some(batches) = self.shared.batches(cpu) else { return };
-        let Some(closed) = batches.company.close(None, || batches.take_room()) else { return };
-        let cell = self.shared.cell_at(closed.terms.place).expect(ALIVE);
-        let worker = self.shared.worker(worker).expect(ALIVE);
-        worker.polling.store(closed.terms.place, Ordering::Relaxed);
+    /// The slot was taken from another thread: if it polled a batch, this ends in the name of the task that was polled,
+    /// or is about to be.
+    pub(super) fn end_batch_left(&self, cpu: CpuId) -> Option<Arc<Cell>> {
+        let batches = self.shared.batches(cpu)?;
+        let closed = batches.company.close(None, || batches.take_room())?;
+        let cell = self.shared.cell_at(closed.terms.place).expect("a task that is polled lives");
         self.give_all_back(cpu, os::thread::now(), closed, &cell);
-        discard(Rubbish::Cell(cell));
+        Some(cell)
     }
 
     fn give_all_back(
