@@ -4,7 +4,7 @@
 //! it as one poll. Between two polls the thread is in the runtime's own code, and may have lost the slot as in any
 //! section. So it does nothing there that only the owner may do: for that it leaves the slot first.
 
-use super::{Worker, ring};
+use super::{POLL_GRACE, Worker, ring};
 use crate::company::{At, Batch, Closed, Company, MEMBERS, Turn};
 use crate::os;
 use crate::primitives::{Arc, Mutex, Ordering, lock};
@@ -21,6 +21,9 @@ use std::collections::VecDeque;
 
 /// How many tasks are lent at a time: more would wait behind those that come, fewer would cost a lock each.
 const LENT: usize = 8;
+
+/// For how long a task waits in a company before another CPU takes it: most have had their turn by then.
+const STAYS: Nanos = Nanos::from_micros(50);
 
 /// How often the owner looks for an idle CPU that could take some of those that wait for it.
 const SHARES_EVERY: Nanos = Nanos::from_micros(50);
@@ -341,12 +344,19 @@ impl Worker {
         any && self.shared.slot(cpu).enter(self.id)
     }
 
-    /// Tells an idle CPU, now and then, that somebody waits here.
+    /// Tells an idle CPU, now and then, if somebody has waited here for long.
     fn share(&self, cpu: CpuId, batches: &Batches, now: Time) {
-        if batches.company.len() > 0 && now >= Time(self.shares_at.load(Ordering::Relaxed)) {
-            self.shares_at.store((now + SHARES_EVERY).0, Ordering::Relaxed);
-            let idle = self.shared.machine.idle_cpu_beside(cpu);
-            idle.into_iter().for_each(|idle| ring(&self.shared, idle));
+        if batches.company.len() == 0 || now < Time(self.shares_at.load(Ordering::Relaxed)) {
+            return;
+        }
+        self.shares_at.store((now + SHARES_EVERY).0, Ordering::Relaxed);
+        let waits_long = |_: &_, task: &TaskOf<Job>, is_polled: bool| {
+            (!is_polled && now.since(task.waits_since()) >= POLL_GRACE).then_some(())
+        };
+        if let Some(idle) = self.shared.machine.idle_cpu_beside(cpu)
+            && batches.company.look(waits_long).is_some()
+        {
+            ring(&self.shared, idle);
         }
     }
 
@@ -458,8 +468,11 @@ impl Worker {
         };
         let Some(own) = self.shared.batches(cpu) else { return false };
         let mut taken = own.take_room();
-        self.shared.batches(from).into_iter().for_each(|it| it.company.steal(&mut taken));
-        let (any, now) = (!taken.is_empty(), os::thread::now());
+        let now = os::thread::now();
+        let has_stayed = |task: &TaskOf<Job>| now.since(task.waits_since()) >= STAYS;
+        let company = self.shared.batches(from).map(|it| &it.company);
+        company.into_iter().for_each(|it| it.steal(&mut taken, has_stayed));
+        let any = !taken.is_empty();
         let serves = self.serves.swap(true, Ordering::Relaxed);
         taken.drain(..).for_each(|task| self.give_back(now, from, cpu, task));
         self.serves.store(serves, Ordering::Relaxed);
