@@ -33,6 +33,9 @@ impl RtPrio {
 pub struct Nice(i8);
 
 impl Nice {
+    /// That of a task for which none was asked.
+    pub const ZERO: Nice = Nice(0);
+
     /// `None` unless `value` is in -20..=19.
     #[must_use]
     pub fn new(value: i64) -> Option<Nice> {

@@ -59,8 +59,28 @@ pub(crate) enum Turn<T, N> {
     Next(N, Option<T>),
     /// Nobody waits. The task that was polled is it still, for all who look.
     Alone,
+    /// Somebody who is not here goes first. The task that was polled is it still.
+    Outsider,
     /// The batch is over.
     Over,
+}
+
+/// How a worker goes from one poll to the next. It is asked with the list's lock held.
+pub(crate) trait Steps<T, B> {
+    /// What it needs to poll a task.
+    type Next;
+
+    /// A task was polled, and so many wait beside it: whether it may wait again.
+    fn charge(&mut self, terms: &mut B, task: &mut T, waiting: usize) -> bool;
+
+    /// Whether somebody who is not in the company goes before the next one in it.
+    fn is_passed(&mut self, next: Option<&T>) -> bool;
+
+    /// The task that was polled waits again.
+    fn wait(&mut self, task: &mut T);
+
+    /// The task is polled next.
+    fn take(&mut self, terms: &mut B, task: &mut T) -> Self::Next;
 }
 
 /// Whoever was in a company that is over.
@@ -135,14 +155,8 @@ impl<T, B> Company<T, B> {
         }
     }
 
-    /// A poll is over. `charge` tells whether the task that was polled may wait again, `take` says what the worker
-    /// needs to poll the next.
-    pub(crate) fn turn<N>(
-        &self,
-        batch: Batch,
-        charge: impl FnOnce(&mut B, &mut T, usize) -> bool,
-        take: impl FnOnce(&mut B, &mut T) -> N,
-    ) -> Turn<T, N> {
+    /// A poll is over. It may be said again if there was no next one.
+    pub(crate) fn turn<S: Steps<T, B>>(&self, batch: Batch, steps: &mut S) -> Turn<T, S::Next> {
         let mut list = lock(&self.list);
         let List { terms: Some(terms), nr, polled, waiting } = &mut *list else {
             return Turn::Over;
@@ -150,21 +164,31 @@ impl<T, B> Company<T, B> {
         if *nr != batch.0 {
             return Turn::Over;
         }
-        let mut last = polled.take().expect("a batch has a name");
-        if charge(terms, &mut last, waiting.len()) {
-            waiting.push_back(last);
-            let next = waiting.pop_front().expect("one has joined");
-            let needed = take(terms, polled.insert(next));
-            self.count(&list);
-            return Turn::Next(needed, None);
+        let last = polled.as_mut().expect("a batch has a name");
+        let stays = steps.charge(terms, last, waiting.len());
+        if steps.is_passed(waiting.front().or(stays.then_some(last))) {
+            return Turn::Outsider;
         }
-        let Some(next) = waiting.pop_front() else {
-            *polled = Some(last);
-            return Turn::Alone;
-        };
-        let needed = take(terms, polled.insert(next));
+        if stays {
+            steps.wait(last);
+            waiting.extend(polled.take());
+        }
+        let Some(next) = waiting.pop_front() else { return Turn::Alone };
+        let left = polled.replace(next);
+        let needed = polled.as_mut().map(|next| steps.take(terms, next));
         self.count(&list);
-        Turn::Next(needed, Some(last))
+        Turn::Next(needed.expect("it was just put there"), left)
+    }
+
+    /// Others come, and wait before all who are here. They are left in `coming` if the batch is over.
+    pub(crate) fn lead(&self, batch: Batch, coming: &mut VecDeque<T>) {
+        let mut list = lock(&self.list);
+        if list.terms.is_some() && list.nr == batch.0 {
+            while let Some(last) = coming.pop_back() {
+                list.waiting.push_front(last);
+            }
+            self.count(&list);
+        }
     }
 
     /// Looks at the members; at the one that is polled first.
@@ -236,6 +260,29 @@ mod models {
         batch: Batch,
     }
 
+    /// Each poll is the last of its task.
+    struct Ends;
+
+    impl Steps<Task, ()> for Ends {
+        type Next = ();
+
+        fn charge(&mut self, (): &mut (), _: &mut Task, _: usize) -> bool {
+            false
+        }
+
+        fn is_passed(&mut self, _: Option<&Task>) -> bool {
+            false
+        }
+
+        fn wait(&mut self, _: &mut Task) {
+            unreachable!("it has ended");
+        }
+
+        fn take(&mut self, (): &mut (), task: &mut Task) {
+            has(task);
+        }
+    }
+
     impl World {
         /// The first task is polled, the others wait.
         fn new(tasks: &[&Task]) -> Arc<World> {
@@ -247,8 +294,7 @@ mod models {
 
         /// The worker polls whoever waits, and each of them ends.
         fn works(&self) {
-            let take = |(): &mut (), task: &mut Task| has(task);
-            while let Turn::Next((), _) = self.company.turn(self.batch, |(), _, _| false, take) {}
+            while let Turn::Next((), _) = self.company.turn(self.batch, &mut Ends) {}
         }
 
         fn closes(&self) -> bool {
@@ -319,8 +365,7 @@ mod models {
                 closed.waiting.iter().for_each(has);
                 closed.polled
             });
-            let take = |(): &mut (), task: &mut Task| has(task);
-            let turn = world.company.turn(world.batch, |(), _, _| false, take);
+            let turn = world.company.turn(world.batch, &mut Ends);
             let name = taker.join().unwrap();
             let went_on = matches!(turn, Turn::Next(..));
             assert!(Arc::ptr_eq(&name, if went_on { &member } else { &first }));

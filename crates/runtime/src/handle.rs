@@ -10,7 +10,7 @@ use crate::builder::{SpawnError, TaskBuilder};
 use crate::primitives::Arc;
 use crate::runtime::{self, Entered, TryCurrentError};
 use crate::shared::Shared;
-use crate::task::{Cell, Guarded, JoinHandle, NewCell, Task, TaskHandle};
+use crate::task::{JoinHandle, Task};
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -176,23 +176,6 @@ impl fmt::Debug for Handle {
 pub struct EnterGuard<'a> {
     _entered: Entered,
     handle: PhantomData<&'a Handle>,
-}
-
-impl Shared {
-    /// Drops a future that comes too late, and gives back a handle that says so. The future is polled here as that of an
-    /// aborted task is: a panic of its destructor is caught.
-    #[cold]
-    pub(crate) fn refuse<F>(self: &Arc<Shared>, future: F, new: NewCell) -> JoinHandle<F::Output>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        let cell = Cell::refused(self, new);
-        let (runnable, result) = async_task::spawn(Guarded::new(future, cell.clone()), drop);
-        runnable.run();
-        cell.note_over();
-        JoinHandle::new(result, TaskHandle { cell })
-    }
 }
 
 impl TaskBuilder {

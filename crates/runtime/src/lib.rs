@@ -81,11 +81,17 @@ mod maker;
 mod meter;
 #[cfg(not(loom))]
 mod mutex;
+mod newcomers;
 #[cfg(not(loom))]
 mod observe;
 #[cfg(not(loom))]
 #[expect(unsafe_code, reason = "the only place of the project that has any")]
 mod os;
+#[cfg(loom)]
+#[expect(unsafe_code, reason = "a model of what is in that folder")]
+mod os {
+    pub(crate) mod seat;
+}
 #[cfg(not(loom))]
 mod paused;
 mod places;

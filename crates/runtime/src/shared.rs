@@ -26,9 +26,7 @@ use crate::siege;
 use crate::slotless::Slotless;
 use crate::snapshot::Groups;
 use crate::stall::{self, Stalls};
-use crate::task::{
-    Asked, Cell, Guarded, Job, JoinHandle, NewCell, TaskHandle, Todo, without_preemption,
-};
+use crate::task::{Asked, Cell, Job, JoinHandle, NewCell, Todo, without_preemption};
 use crate::teller::{self, Teller};
 use crate::threads::Threads;
 use crate::timers;
@@ -63,7 +61,7 @@ const BOXES: usize = 1_024;
 const RUNTIMES: u32 = 16_000;
 
 /// How many tasks there is room for from the start.
-const FIRST_ROOM: usize = 1_024;
+pub(crate) const FIRST_ROOM: usize = 1_024;
 
 /// What workers, wakers and handles share.
 #[derive(Debug)]
@@ -122,13 +120,14 @@ pub(crate) struct Shared {
     /// From when the observer's times count.
     pub(crate) started: Instant,
     pub(crate) next_task: AtomicU64,
+    /// To which CPU the next task goes that is spawned by no poll.
+    pub(crate) next_welcome: AtomicUsize,
     /// All CPUs, a copy for each of them: it is counted who knows the set.
     all: Box<[CpuSet]>,
-    /// The tasks that are not over, in as many parts as there are CPUs; and how many.
+    /// The tasks that are not over, in as many parts as there are CPUs.
     parts: Box<[Mutex<Part>]>,
-    pub(crate) nr_live: AtomicUsize,
-    /// How many of them serve the others, and end after them.
-    nr_serving: AtomicUsize,
+    /// How many boxes of tasks there are.
+    nr_boxes: AtomicUsize,
     /// No more tasks may come.
     pub(crate) closed: AtomicBool,
     /// No more may come that serve others, of which none is left.
@@ -169,18 +168,22 @@ impl NewTask {
     }
 }
 
-/// Tasks that began on one CPU.
+/// Tasks that began on one CPU, away from its neighbours' cache lines.
 #[derive(Debug)]
+#[repr(align(128))]
 struct Part {
     live: Places<Live>,
-    /// Boxes of tasks that are over, with their cells: allocating them anew is what threads that
-    /// spawn and run would meet at the allocator for.
+    nr_live: usize,
+    /// How many of them serve the others, and end after them.
+    nr_serving: usize,
+    /// Boxes of tasks that are over: own code may not free them.
     boxes: Vec<TaskOf<Job>>,
 }
 
 impl Default for Part {
     fn default() -> Part {
-        Part { live: Places::default(), boxes: Vec::with_capacity(BOXES) }
+        let boxes = Vec::with_capacity(BOXES);
+        Part { live: Places::default(), nr_live: 0, nr_serving: 0, boxes }
     }
 }
 
@@ -292,10 +295,10 @@ impl Shared {
             groups: Groups::default(),
             started,
             next_task: AtomicU64::new(0),
+            next_welcome: AtomicUsize::new(0),
             all: topology.iter().map(|_| topology.iter().collect()).collect(),
             parts: topology.iter().map(|_| Mutex::default()).collect(),
-            nr_live: AtomicUsize::new(0),
-            nr_serving: AtomicUsize::new(0),
+            nr_boxes: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             serves_nobody: AtomicBool::new(false),
             closer: OnceLock::new(),
@@ -430,7 +433,7 @@ impl Shared {
 
     /// What each slot and each worker does, as far as that is known without locks.
     pub(crate) fn picture(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let nr_live = self.nr_live.load(Ordering::SeqCst);
+        let nr_live = self.nr_live();
         let (scarce, waiting) = (self.maker.is_scarce(), self.maker.nr_in_lobby());
         write!(out, "at {}: {nr_live} live tasks, ", os::thread::now().0)?;
         writeln!(out, "{waiting} wait for threads, threads are scarce {scarce}")?;
@@ -456,13 +459,9 @@ impl Shared {
 
     /// Parks a task that has blocked, or wakes it if it was woken meanwhile.
     pub(crate) fn park_blocked(&self, task: TaskOf<Job>) {
-        let cell = &task.payload.as_ref().expect("a blocked task has its payload").cell;
-        let cell = cell.clone();
-        if let Some((task, since)) = cell.park(task) {
+        if let Some((task, since)) = Cell::park(task) {
             self.wake(os::thread::now(), task, since);
         }
-        // It may have been woken, polled and be over by now.
-        discard(Rubbish::Cell(cell));
     }
 
     /// Makes a blocked task runnable, which it could have been since `since`.
@@ -473,8 +472,14 @@ impl Shared {
 
     /// Brings a task to a run queue: to the caller's, if the caller is in a poll there and both are
     /// fair. It waits for the end of that poll then, though not for long.
-    fn queue(&self, now: Time, task: TaskOf<Job>, is_new: bool) {
+    fn queue(&self, now: Time, mut task: TaskOf<Job>, is_new: bool) {
         let poll = self.here(Worker::cpu_of_poll).flatten().or_else(here::cpu_of_poll);
+        if is_new && !self.batches.is_empty() {
+            task = match self.welcome(now, task, poll) {
+                Ok(()) => return,
+                Err(task) => task,
+            };
+        }
         let fx = &mut KickNow(self);
         let Some(own) = poll.filter(|_| task.rt_prio().is_none()) else {
             match is_new {
@@ -510,7 +515,12 @@ impl Shared {
     }
 
     /// Brings a task to the batch in a poll of which the caller is.
-    fn join_batch(&self, now: Time, task: TaskOf<Job>, is_new: bool) -> Result<(), TaskOf<Job>> {
+    pub(crate) fn join_batch(
+        &self,
+        now: Time,
+        task: TaskOf<Job>,
+        is_new: bool,
+    ) -> Result<(), TaskOf<Job>> {
         if self.batches.is_empty() {
             return Err(task);
         }
@@ -543,40 +553,22 @@ impl Shared {
         let asked = Asked::new(&attr, reset_on_fork);
         let light = serves || !(self.preempts || blocks);
         let new = NewCell { id, name, asked, slack, serves, bequeaths, light };
-        let (used, cell) = match self.enroll(new) {
-            Ok(enrolled) => enrolled,
-            Err(new) => return self.refuse(future, new),
-        };
+        let (cell, result) = os::future::task(self, new, future);
+        let result = JoinHandle::new(result);
         if let Some(group) = group {
             without_preemption(|| *lock(&cell.membership) = Membership::of(group));
         }
         if has_affinity {
             cell.note_affinity(&attr.affinity);
         }
-        let guarded = Guarded::new(future, cell.clone());
-        let woken = cell.clone();
-        let wake = move |runnable| {
-            if woken.shared.paused.is_none() && woken.is_polled_here() {
-                return os::local::note(runnable);
-            }
-            let Some(runnable) = woken.shared.admit(&woken, runnable) else { return };
-            without_preemption(|| {
-                let since = os::local::worker(Worker::waking_since).flatten();
-                // Only observers ask when somebody was woken who runs.
-                let noted = since.unwrap_or_else(|| woken.shared.now_if_observed());
-                if let Some(task) = woken.wake(runnable, noted) {
-                    let now = os::thread::now();
-                    woken.shared.wake(now, task, since.unwrap_or(now));
-                }
-            });
+        let Some(used) = self.enroll(&cell) else {
+            refuse(&cell);
+            return result;
         };
-        let (runnable, result) = async_task::spawn(guarded, wake);
-        cell.set_waker(runnable.waker());
-        let handle = TaskHandle { cell: cell.clone() };
-        let job = Job { cell, todo: Todo::Poll(runnable) };
+        let job = Job { cell, todo: Todo::Poll };
         let mut task = match used {
             Some(used) => used.renewed(id, attr, job),
-            None => runyard_engine::task::Task::new(id, attr, job),
+            None => self.new_box(id, attr, job),
         };
         without_preemption(|| {
             let now = os::thread::now();
@@ -585,7 +577,12 @@ impl Shared {
             self.tell_wake(&task, now);
             self.queue(now, task, true);
         });
-        JoinHandle::new(result, handle)
+        result
+    }
+
+    /// How many tasks are not over, in each part as it is when that is looked at.
+    pub(crate) fn nr_live(&self) -> usize {
+        without_preemption(|| self.parts.iter().map(|part| lock(part).nr_live).sum())
     }
 
     /// All CPUs of the runtime.
@@ -593,44 +590,38 @@ impl Shared {
         &self.all[self.part()]
     }
 
-    /// Puts a new task among the live ones, where there is room for it on every CPU: its cell, and
-    /// the box of one that is over, if there is one. Memory is taken and freed outside of sections.
+    /// Puts a new task among the live ones. The box of one that is over, if there is one; `None` if the task is refused.
     ///
     /// A runtime that ends takes no more tasks. It says so before it looks for the last time how many are live; a new task
-    /// counts as live before this looks whether the runtime says so. So either the end waits for the task, or the
-    /// task is refused. One that comes as the end goes over the live tasks looks again, and is aborted.
-    fn enroll(
-        self: &Arc<Shared>,
-        new: NewCell,
-    ) -> Result<(Option<TaskOf<Job>>, Arc<Cell>), NewCell> {
-        if new.serves {
-            self.nr_serving.fetch_add(1, Ordering::SeqCst);
+    /// is live before this looks whether the runtime says so. So either the end waits for the task, or the task is
+    /// refused.
+    fn enroll(&self, cell: &Arc<Cell>) -> Option<Option<TaskOf<Job>>> {
+        let used = without_preemption(|| {
+            let nth = self.part();
+            let mut part = lock(&self.parts[nth]);
+            cell.place.store(Place::new(nth, part.live.next()).0, Ordering::Release);
+            part.live.insert(Live::Task(cell.clone()));
+            part.nr_live += 1;
+            part.nr_serving += usize::from(cell.serves);
+            part.boxes.pop()
+        });
+        let ends = if cell.serves { &self.serves_nobody } else { &self.closed };
+        if !ends.load(Ordering::SeqCst) {
+            return Some(used);
         }
-        let live = self.nr_live.fetch_add(1, Ordering::SeqCst) + 1;
-        let ends = if new.serves { &self.serves_nobody } else { &self.closed };
-        if ends.load(Ordering::SeqCst) {
-            self.one_less_live();
-            return Err(new);
-        }
-        if live > self.room.load(Ordering::Acquire) {
-            self.make_room(live);
-        }
-        let mut used = without_preemption(|| lock(&self.parts[self.part()]).boxes.pop());
-        let old = used.as_mut().and_then(|used| used.payload.take()).map(|job| job.cell);
-        let cell = Cell::renewed(old, self, new);
-        without_preemption(|| self.enter(&cell));
-        if ends.load(Ordering::SeqCst) {
-            cell.abort();
-        }
-        Ok((used, cell))
+        let used = without_preemption(|| self.withdraw(cell, used));
+        drop(used);
+        None
     }
 
-    /// Puts a cell among the live ones.
-    fn enter(&self, cell: &Arc<Cell>) {
-        let nth = self.part();
-        let live = &mut lock(&self.parts[nth]).live;
-        cell.place.store(Place::new(nth, live.next()).0, Ordering::Release);
-        live.insert(Live::Task(cell.clone()));
+    /// A box for a task more than there ever were at a time, with room for it on every CPU.
+    #[cold]
+    fn new_box(&self, id: TaskId, attr: Attr, job: Job) -> TaskOf<Job> {
+        let boxes = self.nr_boxes.fetch_add(1, Ordering::AcqRel) + 1;
+        if boxes > self.room.load(Ordering::Acquire) {
+            self.make_room(boxes);
+        }
+        runyard_engine::task::Task::new(id, attr, job)
     }
 
     /// The cell of a live task.
@@ -685,23 +676,32 @@ impl Shared {
             cell.leave_groups();
         }
         cell.note_used(task.runtime());
+        task.payload = None;
+        let left = self.withdraw(&cell, Some(task));
+        left.into_iter().for_each(|task| discard(Rubbish::Task(task)));
+        discard(Rubbish::Cell(cell));
+    }
+
+    /// A task is not live any more. Keeps its box for the next one, if there is room. In own code.
+    fn withdraw(&self, cell: &Cell, task: Option<TaskOf<Job>>) -> Option<TaskOf<Job>> {
         let place = Place(cell.place.load(Ordering::Acquire));
-        task.payload = Some(Job { cell, todo: Todo::Nothing });
         let mut part = lock(&self.parts[place.part()]);
-        // The cell's other owner is the box.
+        // The caller owns the cell as well.
         let is_free = part.live.get_mut(place.key()).is_some_and(Live::end);
         if is_free {
             part.live.remove(place.key());
         }
-        let left = if part.boxes.len() < BOXES {
-            part.boxes.push(task);
-            None
-        } else {
-            Some(task)
-        };
+        part.nr_live -= 1;
+        part.nr_serving -= usize::from(cell.serves);
+        let has_room = part.boxes.len() < BOXES;
+        let (kept, left) = if has_room { (task, None) } else { (None, task) };
+        part.boxes.extend(kept);
         drop(part);
-        left.into_iter().for_each(|task| discard(Rubbish::Task(task)));
+        if left.is_some() {
+            self.nr_boxes.fetch_sub(1, Ordering::AcqRel);
+        }
         self.one_less_live();
+        left
     }
 
     /// Makes room on each CPU for so many live tasks. Memory is taken and freed outside of sections; of two
@@ -713,19 +713,30 @@ impl Shared {
             let mut room = self.machine.room(len + self.max_groups);
             without_preemption(|| self.machine.reserve_in(cpu, &mut room));
         }
+        for batches in &self.batches {
+            let mut memory = VecDeque::with_capacity(len);
+            without_preemption(|| batches.newcomers.reserve(&mut memory));
+        }
         let mut lobby = VecDeque::with_capacity(len);
         without_preemption(|| self.maker.reserve_lobby(&mut lobby));
         self.room.fetch_max(len, Ordering::AcqRel);
     }
 
-    /// The caller's CPU as an index; for who has none, one after the other.
+    /// The caller's CPU as an index; for a thread that has none, some CPU, always the same.
     fn part(&self) -> usize {
         let own = self.here(|worker| worker.cpu().index());
-        own.unwrap_or_else(|| self.next_task.load(Ordering::Relaxed) as usize % self.slots.len())
+        own.unwrap_or_else(|| os::local::thread_number() % self.slots.len())
     }
 
     /// What a limit comes to here.
     pub(crate) fn limit_of(&self, limit: Limit) -> Result<runyard_engine::limits::Limit, BadLimit> {
         limit.of(self.capacity, self.slots.len())
     }
+}
+
+/// A task that its runtime, which ends, does not take is cancelled, and its future dropped as that of an aborted task is.
+#[cold]
+fn refuse(cell: &Arc<Cell>) {
+    cell.note_aborted();
+    os::future::run(cell);
 }

@@ -30,7 +30,6 @@ use crate::slotless::WithoutSlot;
 use crate::stall::PollClock;
 use crate::steering::Steering;
 use crate::task::{Cell, Job, Todo};
-use async_task::Runnable;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::What;
 use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
@@ -46,6 +45,9 @@ pub(crate) const POLL_GRACE: Nanos = Nanos::from_micros(200);
 
 /// As a moment that is over, a timer that is not set is due to be.
 const UNSET: u64 = 0;
+
+/// In a word: no moment.
+const NEVER: u64 = u64::MAX >> 1;
 
 /// Why a worker is there.
 const ALIVE: &str = "its thread lives until the runtime ends";
@@ -141,8 +143,8 @@ pub(crate) struct Worker {
     since: AtomicU64,
     /// (o) Which batch it polls; 0 for none.
     batch: AtomicU64,
-    /// (o) Until when the poll of a batch may last beside others that wait.
-    poll_until: AtomicU64,
+    /// (o) When its poll began, if it is that of a fair task.
+    began: AtomicU64,
     /// (o) When its last poll ended.
     ended: AtomicU64,
     /// (o) When it looks for a CPU that takes some of those that wait.
@@ -201,7 +203,7 @@ impl Worker {
             later: AtomicU32::new(later::NOTHING),
             since: AtomicU64::new(0),
             batch: AtomicU64::new(0),
-            poll_until: AtomicU64::new(0),
+            began: AtomicU64::new(NEVER),
             ended: AtomicU64::new(0),
             shares_at: AtomicU64::new(0),
             clock: PollClock::default(),
@@ -361,6 +363,7 @@ impl Worker {
             self.shared.tell(cpu, || What::Overhead);
             let now = os::thread::now();
             self.expire(cpu, now, std::mem::take(&mut idled));
+            self.offer_newcomer(cpu, now);
             let Switch { next, released } = self.decide(now, prev, curr);
             match released {
                 Some((task, Released::Exited)) => {
@@ -380,12 +383,12 @@ impl Worker {
             curr = Some(id);
             self.shared.tell(cpu, || What::Exec { task: id, policy: lock(&cell.asked).policy });
             match todo {
-                Todo::Poll(_) if self.shared.must_wait(cpu, &cell) => {
+                Todo::Poll if self.shared.must_wait(cpu, &cell) => {
                     waits_for_threads = true;
                     prev = Prev::Blocked(Job { cell, todo });
                 }
-                Todo::Poll(runnable) => {
-                    (prev, over) = self.poll(now, cell, runnable);
+                Todo::Poll => {
+                    (prev, over) = self.poll(now, cell);
                     (prev, curr, over) = self.poll_others(prev, curr, over);
                     self.shared.let_in_next(self.cpu());
                 }
@@ -411,24 +414,19 @@ impl Worker {
 
     /// Polls a task, and tells what became of it; its cell, if it is over. When this returns the
     /// worker owns a slot again, though not always the one it owned before.
-    fn poll(
-        &self,
-        now: Time,
-        cell: Arc<Cell>,
-        runnable: Runnable,
-    ) -> (Prev<Job>, Option<Arc<Cell>>) {
-        self.begin_poll(&cell);
+    fn poll(&self, now: Time, cell: Arc<Cell>) -> (Prev<Job>, Option<Arc<Cell>>) {
+        self.begin_poll(now, &cell);
         self.running.store(true, Ordering::Release);
         let cpu = self.cpu();
         self.shared.meters.polls(cpu, self);
         let enters = self.shared.slot(cpu).enter(self.id);
-        let left = self.run_foreign(now, &cell, runnable, enters);
+        let polled = self.run_foreign(now, &cell, enters);
         while self.shared.slot(self.cpu()).leave(self.id).is_none() && !self.shared.is_over() {
             self.come_back();
         }
         self.polling.store(u64::MAX, Ordering::Relaxed);
         self.unbind();
-        self.note_poll(&cell, left.is_some());
+        self.note_poll(&cell, polled);
         if !self.shared.batches.is_empty() {
             self.ended.store(os::thread::now().0, Ordering::Relaxed);
         }
@@ -437,21 +435,23 @@ impl Worker {
             return (Prev::Idle, None);
         }
         self.running.store(false, Ordering::Release);
-        if left.is_none() && cell.is_done() {
+        if !polled {
+            return (Prev::Preempted(Job { cell, todo: Todo::Poll }), None);
+        }
+        if cell.is_done() {
             return (Prev::Exited, Some(cell));
         }
-        if let Some(runnable) = left {
-            return (Prev::Preempted(Job { cell, todo: Todo::Poll(runnable) }), None);
-        }
-        let prev = match cell.take_note_of_poll() {
-            Some(runnable) => Prev::Yielded(Job { cell, todo: Todo::Poll(runnable) }),
-            None => Prev::Blocked(Job { cell, todo: Todo::Nothing }),
+        let prev = match cell.seat.is_scheduled() {
+            true => Prev::Yielded(Job { cell, todo: Todo::Poll }),
+            false => Prev::Blocked(Job { cell, todo: Todo::Nothing }),
         };
         (prev, None)
     }
 
     /// Before a poll.
-    fn begin_poll(&self, cell: &Cell) {
+    fn begin_poll(&self, now: Time, cell: &Cell) {
+        let began = if cell.slack.is_real_time() { NEVER } else { now.0 };
+        self.began.store(began, Ordering::Relaxed);
         self.graces.store(0, Ordering::Relaxed);
         self.later.store(later::NOTHING, Ordering::Relaxed);
         self.has_blocked.store(false, Ordering::Relaxed);
@@ -459,37 +459,26 @@ impl Worker {
         self.bind_for(cell);
     }
 
-    /// Polls a task, if the slot says that its owner `enters` foreign code and nobody calls; else it is given back.
-    fn run_foreign(
-        &self,
-        now: Time,
-        cell: &Arc<Cell>,
-        runnable: Runnable,
-        enters: bool,
-    ) -> Option<Runnable> {
+    /// Polls a task, if the slot says that its owner `enters` foreign code and nobody calls. Whether it was polled.
+    fn run_foreign(&self, now: Time, cell: &Arc<Cell>, enters: bool) -> bool {
         let cpu = self.cpu();
         self.arm(now);
         self.set_preempt_count(0);
         // A signal that came while the count was above zero left its mark.
-        let left = if enters && !self.shared.slot(cpu).calls(self.id) {
+        let polls = enters && !self.shared.slot(cpu).calls(self.id);
+        if polls {
             self.shared.empty_bin_a_little(cpu);
             self.in_poll.store(true, Ordering::Relaxed);
-            self.clocked(now, || os::local::with_task(cell, || runnable.run()));
+            self.clocked(now, || os::local::with_task(cell, || os::future::run(cell)));
             self.in_poll.store(false, Ordering::Relaxed);
-            if cell.is_done() {
-                cell.note_over();
-            }
-            None
-        } else {
-            Some(runnable)
-        };
+        }
         self.set_preempt_count(1);
-        left
+        polls
     }
 
-    /// After a poll, if it was one.
-    fn note_poll(&self, cell: &Cell, was_none: bool) {
-        if !was_none {
+    /// After a poll, if it was `polled`.
+    fn note_poll(&self, cell: &Cell, polled: bool) {
+        if polled {
             cell.note_light(!self.has_blocked.load(Ordering::Relaxed));
         }
         let guards = self.guards.load(Ordering::Relaxed);

@@ -7,10 +7,12 @@
 use crate::control::{Control, Home};
 use crate::host::{Controlled, Effects, Moving, TaskOf, control, mark_away};
 use crate::machine::{Machine, Queue};
+use runyard_engine::attr::Weight;
+use runyard_engine::balance::Seen;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::run_queue::{Begun, Bounds, Enqueue, Prev, Terms};
 use runyard_engine::task::Task;
-use runyard_engine::time::Time;
+use runyard_engine::time::{Nanos, Time, VTime};
 
 /// Which tasks a host wants to be lent.
 #[expect(missing_debug_implementations, reason = "it is a call's arguments")]
@@ -125,6 +127,53 @@ impl<W: Controlled> Machine<W> {
     #[must_use]
     pub fn batch_bounds(&self, cpu: CpuId) -> Bounds {
         Bounds { vruntime: self.hints.bound(cpu), until: None }
+    }
+
+    /// A new task that asks for nothing at all is to wait at `cpu` with the host: gives it a place there and says which, or
+    /// `None` if it is to be spawned.
+    pub fn place_newcomer(&self, cpu: CpuId, task: &mut TaskOf<W>) -> Option<VTime> {
+        let start = self.starts.get(cpu.index())?;
+        let place = start.place(task, self.hints.clock(cpu), self.debit(cpu));
+        if place.is_some() {
+            task.set_cpu(cpu);
+        }
+        place
+    }
+
+    /// A newcomer that has its place at another CPU comes to `cpu`: its place there.
+    ///
+    /// # Panics
+    /// If newcomers are not placed here.
+    pub fn move_newcomer(&self, cpu: CpuId, task: &mut TaskOf<W>) -> VTime {
+        let place = self.starts[cpu.index()].move_here(task, self.hints.clock(cpu));
+        task.set_cpu(cpu);
+        place
+    }
+
+    /// How long a newcomer of `cpu` waits for those that are there: as long as each of them may run in its turn, as
+    /// `sched_slice` has it. Nobody waits for SCHED_IDLE tasks.
+    #[must_use]
+    pub fn debit(&self, cpu: CpuId) -> Nanos {
+        let Seen { nr_fair, nr_idle, .. } = self.hints.counts(cpu);
+        if nr_fair == nr_idle {
+            return Nanos::ZERO;
+        }
+        let (config, own) = (&self.config, u64::from(Weight::NICE_0.get()));
+        let period = config.latency.0.max((u64::from(nr_fair) + 1) * config.min_granularity.0);
+        let slice = period * own / (self.hints.load(cpu) + own);
+        Nanos(slice.max(config.min_granularity.0))
+    }
+
+    /// Whether `cpu` has a real-time task, or SCHED_IDLE ones and no others: a new task is none of its host's there.
+    #[must_use]
+    pub fn has_others(&self, cpu: CpuId) -> bool {
+        self.hints.sched_idle.contains(cpu) || self.hints.counts(cpu).nr_rt > 0
+    }
+
+    /// Whether `cpu` has nothing to do, as far as it is known here.
+    #[must_use]
+    pub fn is_idle(&self, cpu: CpuId) -> bool {
+        self.hints.idle.contains(cpu)
     }
 
     /// Some CPU that has nothing to do, other than `cpu`.

@@ -66,6 +66,8 @@ struct CpuHints {
     next_expiry: AtomicU64,
     /// Up to which vruntime the tasks of its batch go before all others, if others wait.
     bound: AtomicU64,
+    /// The virtual clock of the root's queue.
+    clock: AtomicU64,
     /// Numbers of tasks: [`counts`].
     counts: AtomicU64,
     /// Sum of the weights of the fair entities.
@@ -136,6 +138,7 @@ impl Hints {
             pushable: AtomicU8::new(0),
             next_expiry: word(NEVER),
             bound: word(NEVER),
+            clock: word(0),
             counts: word(0),
             load: word(0),
             taken_by_rt: word(0),
@@ -214,6 +217,20 @@ impl Hints {
     pub(crate) fn bound(&self, cpu: CpuId) -> Option<VTime> {
         let word = self.of(cpu).bound.load(Ordering::Acquire);
         (word != NEVER).then_some(VTime(word))
+    }
+
+    /// Publishes the virtual clock of the root's queue.
+    #[inline]
+    pub(crate) fn publish_clock(&self, cpu: CpuId, clock: VTime) {
+        let published = &self.of(cpu).clock;
+        if published.load(Ordering::Relaxed) != clock.0 {
+            published.store(clock.0, Ordering::Release);
+        }
+    }
+
+    /// The virtual clock of the root's queue.
+    pub(crate) fn clock(&self, cpu: CpuId) -> VTime {
+        VTime(self.of(cpu).clock.load(Ordering::Acquire))
     }
 
     /// When the next timer interrupt of `cpu` must come.

@@ -36,7 +36,7 @@ use runyard_engine::balance::Domain;
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
-use runyard_engine::run_queue::{Importance, Meter, Resched, Room, RunQueue};
+use runyard_engine::run_queue::{Importance, Meter, Resched, Room, RunQueue, Start};
 use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::Time;
 use runyard_engine::topology::Level;
@@ -54,6 +54,8 @@ pub struct Machine<W> {
     /// The levels at which there is somebody to balance with, from small to large.
     pub(crate) domains: Box<[(Level, Domain)]>,
     pub(crate) groups: Arc<GroupTable>,
+    /// Where newcomers start on each CPU, if the host may have them wait itself.
+    pub(crate) starts: Box<[Start]>,
 }
 
 /// One CPU, away from its neighbours' cache lines.
@@ -143,11 +145,15 @@ impl<W: Controlled> Machine<W> {
                 balance: Balance::new(config.topology),
             }),
         };
-        let cpus = config.topology.iter().map(cpu).collect();
+        let cpus: Box<[Cpu<W>]> = config.topology.iter().map(cpu).collect();
         let (all, hints) = (CpuSet::first(n), Hints::new(n));
         let topology = config.topology;
         let domains = topology.levels().map(|level| (level, Domain::of(level, topology))).collect();
-        let machine = Machine { cpus, all, hints, domains, groups, config };
+        let starts = match features.has(Feature::BatchDispatch) {
+            true => cpus.iter().filter_map(|cpu| lock(&cpu.queue).rq.start()).collect(),
+            false => Box::default(),
+        };
+        let machine = Machine { cpus, all, hints, domains, groups, starts, config };
         for cpu in machine.config.topology.iter() {
             machine.hints.online.set(cpu, true);
             let mut locked = lock(&machine.cpus[cpu.index()].queue);
@@ -260,6 +266,9 @@ impl<W: Controlled> Machine<W> {
     #[inline]
     pub(crate) fn publish(&self, cpu: CpuId, locked: &mut Locked<W>) -> Delta {
         self.publish_expiry(cpu, locked);
+        if !self.starts.is_empty() {
+            self.hints.publish_clock(cpu, locked.rq.clock());
+        }
         if let Some(bounds) = locked.rq.batch_bounds() {
             self.hints.publish_bound(cpu, bounds.vruntime);
         }

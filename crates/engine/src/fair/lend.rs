@@ -44,6 +44,11 @@ impl Fair {
         self.company
     }
 
+    /// The name of the root's queue, if tasks go there by their vruntimes alone.
+    pub(crate) fn name_of_root(&self) -> Option<QueueName> {
+        matches!(self.order, Order::Cfs(_)).then(|| self.tree.name(QueueId::ROOT))
+    }
+
     /// Whether the running task can have company: those of its queue and of the queues above go by their
     /// vruntimes alone.
     pub(crate) fn can_have_company(&self, curr: Index) -> bool {

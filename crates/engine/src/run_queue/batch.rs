@@ -14,9 +14,9 @@
 //!
 //! Invariants ([`RunQueue::check`]): a lent task counts as if it waited here; the stand-in runs.
 
-use crate::attr::{Attr, GroupId, LatencyNice, Policy, Slice};
+use crate::attr::{Attr, GroupId, LatencyNice, Nice, Policy, Slice};
 use crate::fair::cfs;
-use crate::fair::entity::{Lag, Standing, virtual_span};
+use crate::fair::entity::{Lag, QueueName, Standing, virtual_span};
 use crate::fair::lend::{Clock, Left};
 use crate::limits::Pools;
 use crate::run_queue::{Place, Prev, RunQueue};
@@ -53,7 +53,9 @@ impl Bounds {
     /// Nobody else waits.
     const NONE: Bounds = Bounds { vruntime: None, until: None };
 
-    fn admit(&self, vruntime: VTime) -> bool {
+    /// Whether somebody at this place goes before the others.
+    #[must_use]
+    pub fn admit(&self, vruntime: VTime) -> bool {
         self.vruntime.is_none_or(|bound| vruntime <= bound)
     }
 }
@@ -67,6 +69,10 @@ struct PlainAsk {
 }
 
 impl PlainAsk {
+    /// That of a task for which nothing was asked.
+    const NOTHING: PlainAsk =
+        PlainAsk { policy: Policy::Normal(Nice::ZERO), group: GroupId::ROOT, slice: None };
+
     /// `None` if the task asks for more, or somebody asks for it.
     fn of<P>(task: &Task<P>) -> Option<PlainAsk> {
         let Attr { policy, group, latency_nice, slice, .. } = task.attr;
@@ -82,6 +88,12 @@ impl Terms {
     #[must_use]
     pub fn fit<P>(&self, task: &Task<P>) -> bool {
         PlainAsk::of(task) == Some(self.ask)
+    }
+
+    /// Whether they are those of tasks for which nothing was asked.
+    #[must_use]
+    pub fn are_plain(&self) -> bool {
+        self.ask == PlainAsk::NOTHING
     }
 
     /// A task that is with the host joins: it is placed as if it entered the queue. Whether it may be polled; else
@@ -114,7 +126,9 @@ impl Terms {
         by.is_none_or(|(own, other)| own <= other)
     }
 
-    fn vruntime<P>(task: &Task<P>) -> Option<VTime> {
+    /// Where a task of the batch is on the virtual clock.
+    #[must_use]
+    pub fn vruntime<P>(task: &Task<P>) -> Option<VTime> {
         match task.standing.lag {
             Lag::Lent { vruntime, .. } => Some(vruntime),
             Lag::New { .. } | Lag::Asleep { .. } | Lag::Moving { .. } => None,
@@ -151,7 +165,53 @@ impl Terms {
     }
 }
 
+/// Where newcomers start in the root's queue of one CPU, for a host that has them wait there itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    queue: QueueName,
+}
+
+impl Start {
+    /// A task that asks for nothing at all gets its place, so far beyond the clock: the one with which it joins a
+    /// batch, or enters a queue. `None` for any other task, and for one that has been in a queue.
+    pub fn place<P>(&self, task: &mut Task<P>, clock: VTime, debit: Nanos) -> Option<VTime> {
+        let is_new = matches!(task.standing.lag, Lag::New { .. });
+        if !is_new || PlainAsk::of(task) != Some(PlainAsk::NOTHING) {
+            return None;
+        }
+        // Of the weight of such a task virtual time is time.
+        let vruntime = clock.after(debit.0);
+        let lead = vruntime.diff(clock);
+        task.standing.lag = Lag::Lent { vruntime, queue: self.queue, lead };
+        Some(vruntime)
+    }
+
+    /// One that was placed on another CPU comes here: it starts as far beyond the clock as it did there.
+    pub fn move_here<P>(&self, task: &mut Task<P>, clock: VTime) -> VTime {
+        let lead = match task.standing.lag {
+            Lag::Lent { lead, .. } | Lag::Moving { lead } => lead,
+            Lag::New { .. } | Lag::Asleep { .. } => 0,
+        };
+        let vruntime = clock.after(lead.cast_unsigned());
+        task.standing.lag = Lag::Lent { vruntime, queue: self.queue, lead };
+        vruntime
+    }
+}
+
 impl<P, G: Pools> RunQueue<P, G> {
+    /// Where newcomers start in the root's queue; `None` if its order goes by more than vruntimes.
+    #[must_use]
+    pub fn start(&self) -> Option<Start> {
+        self.fair.name_of_root().map(|queue| Start { queue })
+    }
+
+    /// The virtual clock of the root's queue.
+    #[inline]
+    #[must_use]
+    pub fn clock(&self) -> VTime {
+        self.fair.root().clock
+    }
+
     /// In place of a decision: the running task, of which `prev` tells, leaves its place to `stand_in`, a task of
     /// the host's own. A batch is refused where a switch is due, where the task asks for anything special, and where
     /// others go before those that have less vruntime.

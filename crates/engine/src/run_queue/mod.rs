@@ -25,7 +25,7 @@ mod usage;
 mod used;
 mod watch;
 
-pub use batch::{Begun, Bounds, Terms};
+pub use batch::{Begun, Bounds, Start, Terms};
 pub use room::Room;
 
 pub use change::Changed;

@@ -6,20 +6,24 @@
 use crate::primitives::Arc;
 use crate::task;
 use crate::worker::Worker;
-use async_task::Runnable;
 use std::cell::Cell;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::thread::LocalKey;
 
 thread_local! {
     static WORKER: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
     static TASK: Cell<*const Arc<task::Cell>> = const { Cell::new(std::ptr::null()) };
-    /// The task in whose poll the thread is, to be polled again, if it was woken in that poll.
-    static NOTE: Cell<*mut ()> = const { Cell::new(ptr::null_mut()) };
     /// Whether the thread is one of a runtime's that serve its workers.
     static SERVANT: Cell<bool> = const { Cell::new(false) };
     /// Whether the thread is in the signal handler.
     static HANDLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A number of the calling thread that is mostly its own while it lives.
+pub(crate) fn thread_number() -> usize {
+    // Threads have their words at least a page apart.
+    const PAGE_SHIFT: u32 = 12;
+    SERVANT.with(|word| (&raw const *word).addr() >> PAGE_SHIFT)
 }
 
 /// Whether the calling thread is one of a runtime's that serve its workers: a keeper, a maker, a teller.
@@ -97,20 +101,6 @@ pub(crate) fn task<R>(body: impl FnOnce(Option<&Arc<task::Cell>>) -> R) -> R {
     // SAFETY: the pointer is set only while `with_task` borrows the `Arc` on this thread, also if it panics,
     // and is read on this thread only, so what it points to is alive for as long as `body` runs.
     body(unsafe { task.as_ref() })
-}
-
-/// The task in whose poll the calling thread is was woken. It may be said once in a poll, before [`take_note`].
-pub(crate) fn note(runnable: Runnable) {
-    debug_assert!(NOTE.get().is_null(), "a task is woken once at a time");
-    NOTE.set(runnable.into_raw().as_ptr());
-}
-
-/// What was noted in the poll that has ended.
-pub(crate) fn take_note() -> Option<Runnable> {
-    let noted = NonNull::new(NOTE.replace(ptr::null_mut()))?;
-    // SAFETY: the pointer is that of a `Runnable`, of the same type, that `note` left here on this thread, and has
-    // been taken out in this call, so it has no other owner.
-    Some(unsafe { Runnable::from_raw(noted) })
 }
 
 #[cfg(test)]

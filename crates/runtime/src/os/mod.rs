@@ -7,9 +7,11 @@
 //! lock, and it keeps errno.
 
 pub(crate) mod alloc;
+pub(crate) mod future;
 pub(crate) mod local;
 pub(crate) mod locked;
 pub(crate) mod memory;
+pub(crate) mod seat;
 pub(crate) mod trial;
 
 #[cfg(all(target_os = "linux", not(runyard_portable)))]

@@ -17,7 +17,6 @@ use crate::paused::host::{BEGIN, Host, Look, Refused};
 use crate::primitives::{Arc, AtomicBool, Ordering, lock};
 use crate::shared::{KickNow, Shared};
 use crate::task::{Cell, Job, Todo};
-use async_task::Runnable;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
 use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
@@ -142,9 +141,7 @@ impl Clockwork {
                 continue;
             }
             self.nr_at_once += 1;
-            if self.nr_at_once
-                > MOST_AT_ONCE + MORE_FOR_EACH * self.shared.nr_live.load(Ordering::SeqCst)
-            {
+            if self.nr_at_once > MOST_AT_ONCE + MORE_FOR_EACH * self.shared.nr_live() {
                 return Err(self.stands_still());
             }
             match acts[self.host().draw(acts.len())] {
@@ -169,11 +166,8 @@ impl Clockwork {
         }
         let mut error = None;
         for Refused { woken, thread, task } in requests.refused {
-            if let Some((cell, runnable)) = task
-                && let Some(task) = cell.wake(runnable, self.now)
-            {
-                self.shared.wake(self.now, task, self.now);
-            }
+            let cell = task.and_then(|place| self.shared.cell_at(place));
+            cell.into_iter().for_each(|cell| cell.wake());
             error.get_or_insert_with(|| {
                 format!(
                     "{woken} was woken by the thread `{thread}`, which is outside of virtual time: a test in \
@@ -191,7 +185,7 @@ impl Clockwork {
         let reached = match goal {
             Goal::Woken(woken) => woken.load(Ordering::Acquire),
             Goal::Time(time) => *time <= self.now,
-            Goal::NoTasks => self.shared.nr_live.load(Ordering::SeqCst) == 0,
+            Goal::NoTasks => self.shared.nr_live() == 0,
         };
         acts.extend(reached.then_some(Act::Stop));
         for (own, cpu) in self.cpus.iter().zip(self.shared.machine.config().topology.iter()) {
@@ -304,7 +298,7 @@ impl Clockwork {
         let policy = || lock(&job.cell.asked).policy;
         shared.tell(cpu, || What::Exec { task: id, policy: policy() });
         match job {
-            Job { cell, todo: Todo::Poll(runnable) } => self.poll(cpu, cell, runnable),
+            Job { cell, todo: Todo::Poll } => self.poll(cpu, cell),
             job => {
                 let Computing { left, preemptible, .. } = self.computing[&id];
                 let stretch = Stretch { job, until: self.now + left, preemptible };
@@ -313,9 +307,9 @@ impl Clockwork {
         }
     }
 
-    fn poll(&mut self, cpu: CpuId, cell: Arc<Cell>, runnable: Runnable) {
+    fn poll(&mut self, cpu: CpuId, cell: Arc<Cell>) {
         let hand = self.hands.take();
-        self.order(cpu, hand, (cell.clone(), Order::Poll(cell, runnable)));
+        self.order(cpu, hand, (cell.clone(), Order::Poll(cell)));
     }
 
     /// The task that computes on a CPU had its time.
@@ -344,8 +338,8 @@ impl Clockwork {
                 self.hands.put(hand);
                 if cell.is_done() {
                     Doing::Between(Prev::Exited, Some(cell))
-                } else if let Some(runnable) = cell.take_note() {
-                    Doing::Between(Prev::Yielded(Job { cell, todo: Todo::Poll(runnable) }), None)
+                } else if cell.seat.is_scheduled() {
+                    Doing::Between(Prev::Yielded(Job { cell, todo: Todo::Poll }), None)
                 } else {
                     Doing::Between(Prev::Blocked(Job { cell, todo: Todo::Nothing }), None)
                 }

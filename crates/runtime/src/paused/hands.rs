@@ -9,7 +9,6 @@
 //!  hand        waits for an order          -> Computes, and waits for GoOn;  -> Ended, and waits for Poll
 //! ```
 
-use crate::harmless::harmless;
 use crate::os;
 use crate::paused::here::{self, Here};
 use crate::paused::host::Host;
@@ -18,7 +17,6 @@ use crate::primitives::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use crate::runtime::Entered;
 use crate::shared::Shared;
 use crate::task::Cell;
-use async_task::Runnable;
 use runyard_engine::time::Nanos;
 use std::cell::RefCell;
 use std::panic;
@@ -30,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a hand is to do.
 pub(crate) enum Order {
-    Poll(Arc<Cell>, Runnable),
+    Poll(Arc<Cell>),
     /// The task had the CPU time that it asked for.
     GoOn,
 }
@@ -139,11 +137,8 @@ fn live(shared: &Arc<Shared>, own: Own) {
     let _context = Entered::enter(shared);
     OWN.set(Some(own));
     while let Some(order) = next_order() {
-        let Order::Poll(cell, runnable) = order else { unreachable!("it is in no poll") };
-        harmless(|| _ = os::local::with_task(&cell, || runnable.run()));
-        if cell.is_done() {
-            cell.note_over();
-        }
+        let Order::Poll(cell) = order else { unreachable!("it is in no poll") };
+        os::local::with_task(&cell, || os::future::run(&cell));
         drop(cell);
         report(Report::Ended);
     }

@@ -10,7 +10,6 @@ use crate::paused::here;
 use crate::primitives::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::shared::Shared;
 use crate::task::Cell;
-use async_task::Runnable;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::task::TaskId;
@@ -63,8 +62,8 @@ pub(crate) struct Refused {
     pub(crate) woken: String,
     /// The name of the thread.
     pub(crate) thread: String,
-    /// A woken task is to end as all others.
-    pub(crate) task: Option<(Arc<Cell>, Runnable)>,
+    /// The place of the task: it is to end as all others.
+    pub(crate) task: Option<u64>,
 }
 
 /// A generator of random numbers with 64 bits of state (splitmix64): what a test draws depends on its seed alone.
@@ -124,7 +123,7 @@ impl Host {
         lock(&self.requests).looks.push((cpu, look));
     }
 
-    pub(crate) fn refuse(&self, woken: String, task: Option<(Arc<Cell>, Runnable)>) {
+    pub(crate) fn refuse(&self, woken: String, task: Option<u64>) {
         let thread = thread::current();
         let thread = thread.name().map_or_else(|| format!("{:?}", thread.id()), str::to_owned);
         lock(&self.requests).refused.push(Refused { woken, thread, task });
@@ -155,13 +154,13 @@ impl Host {
 }
 
 impl Shared {
-    /// The wake-up of a task, unless it comes from outside of virtual time: then it is noted, and the test fails.
-    pub(crate) fn admit(&self, cell: &Arc<Cell>, runnable: Runnable) -> Option<Runnable> {
+    /// Whether a task may be woken: not from outside of virtual time. Then that is noted, and the test fails.
+    pub(crate) fn admits(&self, cell: &Cell) -> bool {
         let Some(host) = self.paused.as_ref().filter(|_| !here::is_paused()) else {
-            return Some(runnable);
+            return true;
         };
-        host.refuse(host.describe(cell), Some((cell.clone(), runnable)));
-        None
+        host.refuse(host.describe(cell), Some(cell.place.load(Ordering::Relaxed)));
+        false
     }
 
     /// A task is spawned there. In virtual time that may be asked by its own threads only; when the test is over, by

@@ -2,7 +2,7 @@
 //!
 //! How long the caller waits for that: [`crate::runtime`].
 
-use super::{KickNow, Shared};
+use super::{KickNow, Part, Shared};
 use crate::guards;
 use crate::os;
 use crate::primitives::{Arc, Ordering, lock};
@@ -35,22 +35,24 @@ impl Shared {
         let _ = self.closer.set(thread::current());
         // Also if it is closed already: a task that ended before there was a closer is not counted any more after this.
         self.close();
-        let wait_until_at_most = |serving: &dyn Fn() -> usize| {
-            while self.nr_live.load(Ordering::SeqCst) > serving() {
-                thread::park();
-            }
-        };
-        wait_until_at_most(&|| self.nr_serving.load(Ordering::SeqCst));
+        while self.nr_live_but_serving() > 0 {
+            thread::park();
+        }
         self.serves_nobody.store(true, Ordering::SeqCst);
         self.abort_all(true);
-        wait_until_at_most(&|| 0);
+        while self.nr_live() > 0 {
+            thread::park();
+        }
     }
 
-    /// A task is over, or never was one.
+    fn nr_live_but_serving(&self) -> usize {
+        let in_part = |part: &Part| part.nr_live - part.nr_serving;
+        without_preemption(|| self.parts.iter().map(|part| in_part(&lock(part))).sum())
+    }
+
+    /// A task is over, or never was one. After it has left its part.
     pub(super) fn one_less_live(&self) {
-        let live = self.nr_live.fetch_sub(1, Ordering::SeqCst) - 1;
-        if live <= self.nr_serving.load(Ordering::SeqCst)
-            && self.closed.load(Ordering::SeqCst)
+        if self.closed.load(Ordering::SeqCst)
             && let Some(closer) = self.closer.get()
         {
             closer.unpark();

@@ -25,6 +25,7 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::group::Groups as _;
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
+use runyard_smp::machine::TaskOf;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -152,7 +153,7 @@ impl Shared {
                 topology.iter().map(|cpu| self.look_into_queue(cpu, &mut list, listed)).collect();
             self.look_elsewhere(&mut list);
             for cell in cells {
-                let see = |task: &Task<Job>| Seen::out_of_queue(task, TaskState::Blocked);
+                let see = |task: &mut TaskOf<Job>| Seen::out_of_queue(task, TaskState::Blocked);
                 list.extend(without_preemption(|| cell.look_at_parked(see)));
             }
             // Who was seen before in this round has moved since.

@@ -1,17 +1,17 @@
-//! A future as a task of the engine: where it is while it is not in a run queue.
+//! A future as a task of the engine: what it shares with its wakers and handles.
 //!
-//! The engine's box of a blocked task waits in its [`Cell`]: a waker can only enqueue a box that it
-//! has, and the box comes here after the poll is over, so a task is never in two queues and no
-//! wake-up is lost. A wake-up that comes before the box leaves a note.
+//! The engine's box of a blocked task waits in the [seat](Seat) of its [`Cell`]: a waker can only enqueue a box that
+//! it has, and the box comes there after the poll is over, so a task is never in two queues and no wake-up is lost.
 
 use crate::group::Membership;
 use crate::guards::Guards;
 use crate::lending::Inheritance;
 use crate::os;
+use crate::os::future::{Body, Join, block};
+use crate::os::seat::Seat;
 use crate::primitives::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::shared::{KickNow, Shared};
 use crate::worker::Worker;
-use async_task::Runnable;
 use runyard_engine::attr::{Attr, LatencyNice, Policy, Slice};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::event::What;
@@ -19,6 +19,7 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_smp::control::Control;
 use runyard_smp::machine::{Controlled, TaskOf, apply_pending};
+use std::fmt;
 use std::ptr;
 use std::task::Waker;
 
@@ -41,21 +42,9 @@ pub(crate) enum Todo {
     /// The task runs, or waits to be woken.
     Nothing,
     /// Poll its future.
-    Poll(Runnable),
+    Poll,
     /// Let the worker go on that was stopped in the middle of a poll.
     Resume(Arc<Worker>),
-}
-
-/// Where a task is while it is in no run queue.
-#[derive(Debug, Default)]
-enum Parking {
-    /// Being polled, or in a run queue.
-    #[default]
-    Awake,
-    /// Blocked.
-    Parked(TaskOf<Job>),
-    /// Woken while it was being polled, and since when it could have run.
-    Note(Runnable, Time),
 }
 
 /// What was asked for a task last, but for its [`Slack`].
@@ -90,6 +79,10 @@ impl Slack {
         slack.ask(asked);
         slack.follow(policy);
         slack
+    }
+
+    pub(crate) fn is_real_time(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & Slack::REAL_TIME != 0
     }
 
     /// That of the task's timers.
@@ -134,20 +127,18 @@ pub(crate) struct NewCell {
     pub(crate) light: bool,
 }
 
-/// What a task shares with its wakers and handles.
+/// What a task shares with its wakers and handles, whatever its future is.
+pub(crate) type Cell = TaskCell<dyn Body>;
+
+/// A task's cell, with its future.
 ///
 /// In the order of the source: what every wake-up and poll looks at lies together behind the reference
 /// counts. With thousands of tasks each line is a miss.
-#[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Cell {
-    parking: Mutex<Parking>,
-    /// Whether `parking` may be a note.
-    noted: AtomicBool,
+pub(crate) struct TaskCell<B: ?Sized> {
+    pub(crate) seat: Seat<TaskOf<Job>>,
     /// The future is gone.
     done: AtomicBool,
-    /// And its result is there, if anybody wants it.
-    over: AtomicBool,
     aborted: AtomicBool,
     /// See [`Cell::is_light`].
     light: AtomicBool,
@@ -165,6 +156,7 @@ pub(crate) struct Cell {
     pub(crate) place: AtomicU64,
     pub(crate) slack: Slack,
     pub(crate) control: Control,
+    pub(crate) join: Join,
     pub(crate) asked: Mutex<Asked>,
     /// Its lock is held while the task changes groups.
     pub(crate) membership: Mutex<Membership>,
@@ -174,84 +166,49 @@ pub(crate) struct Cell {
     affinity: Mutex<Option<CpuSet>>,
     /// CPU time that it was charged, as far as it was known when somebody asked or it was woken last, and at its end.
     used: AtomicU64,
-    /// Wakes the task to be aborted. There while the future is: the future drops it.
-    waker: Mutex<Option<Waker>>,
+    /// Since when it could run that was woken in its poll, for the observer.
+    woken_at: AtomicU64,
     pub(crate) name: Option<String>,
+    pub(crate) body: B,
 }
 
-impl Cell {
-    fn new(shared: Arc<Shared>, new: NewCell) -> Cell {
+impl<B: ?Sized> fmt::Debug for TaskCell<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cell").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl<B> TaskCell<B> {
+    pub(crate) fn new(shared: Arc<Shared>, new: NewCell, body: B) -> TaskCell<B> {
         let NewCell { id, name, asked, slack, serves, bequeaths, light } = new;
-        Cell {
-            shared,
-            place: AtomicU64::new(0),
-            serves,
-            id,
-            name,
-            control: Control::default(),
-            slack: Slack::new(slack, asked.policy),
-            asked: Mutex::new(asked),
-            membership: Mutex::default(),
-            inheritance: Mutex::default(),
-            guards: Guards::default(),
-            parking: Mutex::default(),
-            noted: AtomicBool::new(false),
+        TaskCell {
+            seat: Seat::new(),
             done: AtomicBool::new(false),
-            over: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
             light: AtomicBool::new(light),
             has_affinity: AtomicBool::new(false),
             bequeaths: AtomicBool::new(bequeaths),
+            serves,
+            id,
+            shared,
+            place: AtomicU64::new(NOWHERE),
+            slack: Slack::new(slack, asked.policy),
+            control: Control::default(),
+            join: Join::default(),
+            asked: Mutex::new(asked),
+            membership: Mutex::default(),
+            inheritance: Mutex::default(),
+            guards: Guards::default(),
             affinity: Mutex::new(None),
             used: AtomicU64::new(0),
-            waker: Mutex::new(None),
+            woken_at: AtomicU64::new(0),
+            name,
+            body,
         }
     }
+}
 
-    /// A new task's cell: an old one that nobody knows any more, if there is one.
-    pub(crate) fn renewed(old: Option<Arc<Cell>>, shared: &Arc<Shared>, new: NewCell) -> Arc<Cell> {
-        if let Some(mut old) = old
-            && let Some(cell) = Arc::get_mut(&mut old)
-        {
-            cell.renew(new);
-            return old;
-        }
-        Arc::new(Cell::new(shared.clone(), new))
-    }
-
-    /// The cell of a task that its runtime, which ends, does not take: it is aborted, and at no place.
-    pub(crate) fn refused(shared: &Arc<Shared>, new: NewCell) -> Arc<Cell> {
-        let cell = Cell::new(shared.clone(), new);
-        cell.place.store(NOWHERE, Ordering::Relaxed);
-        cell.aborted.store(true, Ordering::Release);
-        Arc::new(cell)
-    }
-
-    /// As [`Cell::new`], in the same runtime.
-    fn renew(&mut self, new: NewCell) {
-        let NewCell { id, name, asked, slack, serves, bequeaths, light } = new;
-        self.serves = serves;
-        self.id = id;
-        self.name = name;
-        self.control = Control::default();
-        self.slack = Slack::new(slack, asked.policy);
-        self.asked = Mutex::new(asked);
-        self.membership = Mutex::default();
-        self.inheritance = Mutex::default();
-        self.guards = Guards::default();
-        self.parking = Mutex::default();
-        self.noted = AtomicBool::new(false);
-        self.done = AtomicBool::new(false);
-        self.over = AtomicBool::new(false);
-        self.aborted = AtomicBool::new(false);
-        self.light = AtomicBool::new(light);
-        self.has_affinity = AtomicBool::new(false);
-        self.bequeaths = AtomicBool::new(bequeaths);
-        self.affinity = Mutex::new(None);
-        self.used = AtomicU64::new(0);
-        self.waker = Mutex::new(None);
-    }
-
+impl Cell {
     /// Whether it may have anything to pass on to the tasks that it spawns. Once it may, that stays so. A task that
     /// serves others passes on nothing: what foreign wakers spawn in it has nothing to do with it.
     pub(crate) fn bequeaths(&self) -> bool {
@@ -301,7 +258,6 @@ impl Cell {
 
     /// The future is gone.
     pub(crate) fn note_done(&self) {
-        drop(without_preemption(|| lock(&self.waker).take()));
         self.done.store(true, Ordering::Release);
     }
 
@@ -312,12 +268,7 @@ impl Cell {
 
     /// Whether the result of the task is there: it is some time after the future is gone.
     pub(crate) fn is_over(&self) -> bool {
-        self.over.load(Ordering::Acquire)
-    }
-
-    /// The result is there.
-    pub(crate) fn note_over(&self) {
-        self.over.store(true, Ordering::Release);
+        self.join.is_over()
     }
 
     /// Whether its last poll ended without blocking. Of one that was never polled nothing is known, but of one
@@ -337,63 +288,39 @@ impl Cell {
 
     /// Whether the calling thread is in the poll of this task.
     pub(crate) fn is_polled_here(&self) -> bool {
-        os::local::task(|task| task.is_some_and(|task| ptr::eq(&raw const **task, self)))
+        let own = (&raw const *self).cast::<()>();
+        os::local::task(|task| task.is_some_and(|task| ptr::eq(Arc::as_ptr(task).cast(), own)))
     }
 
-    /// The wake-up that came during the poll, which has ended on the calling thread.
-    pub(crate) fn take_note_of_poll(&self) -> Option<Runnable> {
-        os::local::take_note().or_else(|| self.take_note())
+    /// Whether this is the task's own waker, which calls nothing foreign.
+    pub(crate) fn is_woken_by(&self, waker: &Waker) -> bool {
+        ptr::eq(waker.data(), (&raw const *self).cast())
     }
 
-    /// The wake-up that came during the poll from elsewhere.
-    pub(crate) fn take_note(&self) -> Option<Runnable> {
-        // One that comes after this look is found when the task is parked.
-        if !self.noted.load(Ordering::Acquire) {
-            return None;
-        }
-        self.noted.store(false, Ordering::Relaxed);
-        let mut parking = lock(&self.parking);
-        match std::mem::take(&mut *parking) {
-            Parking::Note(runnable, _) => Some(runnable),
-            Parking::Awake => None,
-            Parking::Parked(_) => unreachable!("a task that is being polled has its box"),
-        }
-    }
-
-    /// Leaves the blocked task here, or gives it back if it was woken meanwhile, and since when.
-    pub(crate) fn park(&self, mut task: TaskOf<Job>) -> Option<(TaskOf<Job>, Time)> {
-        let mut parking = lock(&self.parking);
-        match std::mem::take(&mut *parking) {
-            Parking::Awake => {
-                apply_pending(&mut task);
-                *parking = Parking::Parked(task);
-                None
-            }
-            Parking::Note(runnable, since) => {
-                self.noted.store(false, Ordering::Relaxed);
-                job(&mut task).todo = Todo::Poll(runnable);
-                Some((task, since))
-            }
-            Parking::Parked(_) => unreachable!("a task has one box"),
-        }
+    /// Leaves the blocked task in its cell. One that was woken meanwhile is given back, and since when it could run.
+    pub(crate) fn park(mut task: TaskOf<Job>) -> Option<(TaskOf<Job>, Time)> {
+        apply_pending(&mut task);
+        let mut task = block(task)?;
+        let job = job(&mut task);
+        job.todo = Todo::Poll;
+        let since = Time(job.cell.woken_at.load(Ordering::Relaxed));
+        Some((task, since))
     }
 
     /// Looks at the task, if it is parked.
-    pub(crate) fn look_at_parked<R>(
-        &self,
-        look: impl FnOnce(&runyard_engine::task::Task<Job>) -> R,
-    ) -> Option<R> {
-        match &*lock(&self.parking) {
-            Parking::Parked(task) => Some(look(task)),
-            Parking::Awake | Parking::Note(..) => None,
+    pub(crate) fn look_at_parked<R>(&self, look: impl FnOnce(&mut TaskOf<Job>) -> R) -> Option<R> {
+        let (said, woken) = self.seat.look(look);
+        if let Some(mut task) = woken {
+            job(&mut task).todo = Todo::Poll;
+            let now = os::thread::now();
+            self.shared.wake(now, task, now);
         }
+        said
     }
 
     /// Carries out what was asked of a task that is parked. Of one that is not, whoever has it does.
     pub(crate) fn do_what_was_asked_while_parked(&self) {
-        if let Parking::Parked(task) = &mut *lock(&self.parking) {
-            apply_pending(task);
-        }
+        self.look_at_parked(apply_pending);
     }
 
     /// CPU time that it was charged until now. Where the task is on its way between CPUs, until it was known last.
@@ -403,10 +330,7 @@ impl Cell {
             let now = os::thread::now();
             let queued = self.shared.machine.used_by(now, &self.control, fx);
             let queued = queued.or_else(|| self.shared.used_in_batch(now, &self.control));
-            queued.or_else(|| match &*lock(&self.parking) {
-                Parking::Parked(task) => Some(task.runtime()),
-                Parking::Awake | Parking::Note(..) => None,
-            })
+            queued.or_else(|| self.look_at_parked(|task| task.runtime()))
         });
         // What one answer had, a later one has.
         let used = used.unwrap_or_default();
@@ -418,32 +342,33 @@ impl Cell {
         self.used.store(used.0, Ordering::Relaxed);
     }
 
-    /// Takes the task out to be enqueued, or leaves a note.
-    pub(crate) fn wake(&self, runnable: Runnable, since: Time) -> Option<TaskOf<Job>> {
-        let mut parking = lock(&self.parking);
-        match std::mem::take(&mut *parking) {
-            Parking::Parked(mut task) => {
-                self.used.store(task.runtime().0, Ordering::Relaxed);
-                job(&mut task).todo = Todo::Poll(runnable);
-                Some(task)
-            }
-            Parking::Awake => {
-                *parking = Parking::Note(runnable, since);
-                self.noted.store(true, Ordering::Release);
-                None
-            }
-            Parking::Note(..) => unreachable!("a task is scheduled once at a time"),
+    /// Wakes the task, unless it is awake or over.
+    pub(crate) fn wake(&self) {
+        if self.shared.paused.is_none() && self.is_polled_here() {
+            return self.seat.wake_in_poll();
         }
+        if !self.shared.admits(self) {
+            return;
+        }
+        without_preemption(|| {
+            let since = os::local::worker(Worker::waking_since).flatten();
+            if self.shared.is_observed() {
+                let noted = since.unwrap_or_else(os::thread::now);
+                self.woken_at.store(noted.0, Ordering::Relaxed);
+            }
+            if let Some(task) = self.take_woken() {
+                let now = os::thread::now();
+                self.shared.wake(now, task, since.unwrap_or(now));
+            }
+        });
     }
 
-    /// Says how the task is woken; before anybody polls it.
-    pub(crate) fn set_waker(&self, waker: Waker) {
-        without_preemption(|| *lock(&self.waker) = Some(waker));
-    }
-
-    /// Whether this is the task's own waker, which calls nothing foreign.
-    pub(crate) fn is_woken_by(&self, waker: &Waker) -> bool {
-        without_preemption(|| lock(&self.waker).as_ref().is_some_and(|own| own.will_wake(waker)))
+    /// The task is woken: its box to be queued, if it is blocked.
+    pub(crate) fn take_woken(&self) -> Option<TaskOf<Job>> {
+        let mut task = self.seat.wake()?;
+        self.used.store(task.runtime().0, Ordering::Relaxed);
+        job(&mut task).todo = Todo::Poll;
+        Some(task)
     }
 
     /// Tells the observer, if there is one, that something else was asked for the task.
@@ -458,10 +383,15 @@ impl Cell {
     }
 
     pub(crate) fn abort(&self) {
-        self.aborted.store(true, Ordering::Release);
-        if let Some(waker) = without_preemption(|| lock(&self.waker).take()) {
-            waker.wake();
+        self.note_aborted();
+        if !self.is_done() {
+            self.wake();
         }
+    }
+
+    /// It is to end at its next poll.
+    pub(crate) fn note_aborted(&self) {
+        self.aborted.store(true, Ordering::Release);
     }
 }
 

@@ -1,16 +1,14 @@
-//! The result of a task: the handle that waits for it, why there may be none, and the future that is polled
-//! in the end.
+//! The result of a task: the handle that waits for it, and why there may be none.
 
-use super::cell::Cell;
 use super::handle::{AbortHandle, TaskHandle};
-use crate::harmless::{LastCareful, Outcome, harmless};
-use crate::primitives::{Arc, Mutex};
+use crate::harmless::{LastCareful, Outcome};
+use crate::os::future::Joined;
+use crate::primitives::Mutex;
 use runyard_engine::task::TaskId;
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -130,67 +128,54 @@ impl std::error::Error for JoinError {}
 /// The result of a task, when it is there. Dropping the handle lets the task go on.
 #[derive(Debug)]
 pub struct JoinHandle<T> {
-    result: Option<async_task::FallibleTask<Outcome<T>>>,
-    task: TaskHandle,
+    result: Joined<T>,
     careful: LastCareful,
 }
 
 impl<T> JoinHandle<T> {
-    pub(crate) fn new(result: async_task::Task<Outcome<T>>, task: TaskHandle) -> Self {
-        JoinHandle { result: Some(result.fallible()), task, careful: LastCareful::default() }
+    pub(crate) fn new(result: Joined<T>) -> Self {
+        JoinHandle { result, careful: LastCareful::default() }
     }
 
     /// The task, to ask and change it; outlives this handle.
     #[must_use]
     pub fn task(&self) -> &TaskHandle {
-        &self.task
+        self.result.task()
     }
 
     /// The task's number, unique in its runtime: its name in the events of an [`crate::Observer`].
     #[must_use]
     pub fn id(&self) -> TaskId {
-        self.task.id()
+        self.task().id()
     }
 
     /// Ends the task at its next await, unless it is over by then.
     pub fn abort(&self) {
-        self.task.abort();
+        self.task().abort();
     }
 
     /// A handle that can end the task and do nothing else.
     #[must_use]
     pub fn abort_handle(&self) -> AbortHandle {
-        AbortHandle::new(self.task.clone())
+        AbortHandle::new(self.task().clone())
     }
 
     /// Whether the task is over: then its result is there, and this handle is ready.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.result.as_ref().is_none_or(async_task::FallibleTask::is_finished)
+        self.task().is_finished()
     }
 }
 
 impl<T> JoinHandle<T> {
     /// Whether the result was taken: this handle is of no use any more.
     pub(crate) fn is_taken(&self) -> bool {
-        self.result.is_none()
+        self.result.is_taken()
     }
 
     /// As [`Future::poll`], with a waker that harms nobody.
     pub(crate) fn poll_by(&mut self, harmless: &Waker) -> Poll<Result<T, JoinError>> {
-        let result = self.result.as_mut().expect("a handle is polled until it is ready");
-        let polled = Pin::new(result).poll(&mut Context::from_waker(harmless));
-        polled.map(|outcome| {
-            self.task.cell.note_over();
-            self.detach();
-            outcome.map_or_else(|| Err(JoinError::cancelled(self.task.id())), Outcome::take)
-        })
-    }
-
-    fn detach(&mut self) {
-        if let Some(result) = self.result.take() {
-            result.detach();
-        }
+        self.result.poll(harmless).map(Outcome::take)
     }
 }
 
@@ -202,64 +187,5 @@ impl<T> Future for JoinHandle<T> {
         let polled = self.poll_by(careful.of(cx.waker()));
         self.careful = careful;
         polled
-    }
-}
-
-impl<T> Drop for JoinHandle<T> {
-    fn drop(&mut self) {
-        self.detach();
-    }
-}
-
-pin_project_lite::pin_project! {
-    /// The future that is polled in the end: it notes its end, catches its panic, and heeds an
-    /// abort.
-    pub(crate) struct Guarded<F> {
-        #[pin]
-        future: Option<F>,
-        end: End,
-    }
-}
-
-/// Notes that a future is gone, as it is dropped after it.
-struct End(Arc<Cell>);
-
-impl<F> Guarded<F> {
-    pub(crate) fn new(future: F, cell: Arc<Cell>) -> Guarded<F> {
-        Guarded { future: Some(future), end: End(cell) }
-    }
-}
-
-impl<F: Future> Future for Guarded<F> {
-    type Output = Outcome<F::Output>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        let id = this.end.0.id;
-        let ready = if this.end.0.is_aborted() {
-            Err(JoinError::cancelled(id))
-        } else {
-            let future = this.future.as_mut().as_pin_mut().expect("it is polled until it is ready");
-            match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
-                Ok(Poll::Pending) => return Poll::Pending,
-                Ok(Poll::Ready(value)) => Ok(value),
-                Err(payload) => Err(JoinError::panicked(id, payload)),
-            }
-        };
-        // What the future has may panic as well when it is dropped.
-        let dropped = catch_unwind(AssertUnwindSafe(|| this.future.set(None)));
-        Poll::Ready(Outcome::new(match dropped {
-            Ok(()) => ready,
-            Err(payload) => {
-                harmless(|| drop(ready));
-                Err(JoinError::panicked(id, payload))
-            }
-        }))
-    }
-}
-
-impl Drop for End {
-    fn drop(&mut self) {
-        self.0.note_done();
     }
 }

@@ -14,7 +14,6 @@ pub use handle::{AbortHandle, Task, TaskHandle, TaskUsage};
 pub use join::{JoinError, JoinHandle};
 pub use set::JoinSet;
 
-pub(crate) use cell::{Asked, Cell, Job, NewCell, Todo, without_preemption};
+pub(crate) use cell::{Asked, Cell, Job, NewCell, TaskCell, Todo, without_preemption};
 pub(crate) use handle::current_cell;
 pub(crate) use heritage::Heritage;
-pub(crate) use join::Guarded;

@@ -5,22 +5,24 @@
 //! section. So it does nothing there that only the owner may do: for that it leaves the slot first.
 
 use super::{POLL_GRACE, Worker, ring};
-use crate::company::{At, Batch, Closed, Company, MEMBERS, Turn};
+use crate::company::{At, Batch, Closed, Company, MEMBERS, Steps, Turn};
+use crate::newcomers::Newcomers;
 use crate::os;
 use crate::primitives::{Arc, Mutex, Ordering, lock};
-use crate::shared::{KickNow, Shared};
+use crate::shared::{FIRST_ROOM, KickNow, Shared};
 use crate::task::{Cell, Job, Todo};
-use async_task::Runnable;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::run_queue::{Begun, Prev, Terms};
+use runyard_engine::run_queue::{Begun, Bounds, Prev, Terms};
 use runyard_engine::task::{Task, TaskId};
-use runyard_engine::time::{Nanos, Time};
+use runyard_engine::time::{Nanos, Time, VTime};
 use runyard_smp::control::Control;
 use runyard_smp::machine::{Loan, TaskOf, apply_pending};
 use std::collections::VecDeque;
 
-/// How many tasks are lent at a time: more would wait behind those that come, fewer would cost a lock each.
+/// How many tasks are lent at a time, and how many newcomers come: more would wait behind those that come, fewer would
+/// cost a lock each.
 const LENT: usize = 8;
+const COME: usize = 16;
 
 /// For how long a task waits in a company before another CPU takes it: most have had their turn by then.
 const STAYS: Nanos = Nanos::from_micros(50);
@@ -28,11 +30,16 @@ const STAYS: Nanos = Nanos::from_micros(50);
 /// How often the owner looks for an idle CPU that could take some of those that wait for it.
 const SHARES_EVERY: Nanos = Nanos::from_micros(50);
 
+/// How long a batch of which nobody is left waits for a newcomer, or for the task that was polled last to be woken: several
+/// times what another thread takes to spawn a task, little beside what it takes to wake a CPU.
+const LINGERS: Nanos = Nanos::from_micros(3);
+
 /// The batches of one CPU, away from its neighbours' cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Batches {
     pub(crate) company: Company<TaskOf<Job>, Polls>,
+    pub(crate) newcomers: Newcomers<TaskOf<Job>>,
     /// Takes the place of the running task while a batch is open. The owner of the slot has it.
     stand_in: Mutex<Option<TaskOf<Job>>>,
     /// Memory for tasks that go to a batch or come from one. The owner of the slot has it.
@@ -58,12 +65,22 @@ enum Came {
     Over,
 }
 
-/// A task that is about to be polled, or was. Its words are moved one by one: to read two at a time that were written one
-/// by one takes longer than all else of a poll.
+/// A batch that this thread polls.
+struct Open<'a> {
+    cpu: CpuId,
+    batches: &'a Batches,
+    batch: Batch,
+    /// Whether newcomers may join.
+    takes_newcomers: bool,
+    /// When it ends at the latest.
+    until: Time,
+    /// When the last poll ended.
+    now: Time,
+}
+
+/// A task that is about to be polled, or was.
 struct Member {
     cell: Option<Arc<Cell>>,
-    /// There, if it is to be polled.
-    runnable: Option<Runnable>,
     came: Came,
 }
 
@@ -74,8 +91,46 @@ impl Member {
 
     /// What the engine is told to do with it.
     fn job(&mut self) -> Job {
-        let todo = self.runnable.take().map_or(Todo::Nothing, Todo::Poll);
+        let todo = match self.came {
+            Came::Not | Came::Yielded => Todo::Poll,
+            Came::Blocked | Came::Over => Todo::Nothing,
+        };
         Job { cell: self.cell.take().expect("it has not gone on"), todo }
+    }
+}
+
+/// From the poll of a member to the next.
+struct Step<'a> {
+    now: Time,
+    bounds: Bounds,
+    /// The place of the first newcomer, if it may be polled.
+    newcomer: Option<VTime>,
+    member: &'a mut Member,
+}
+
+impl Steps<TaskOf<Job>, Polls> for Step<'_> {
+    type Next = (Member, Terms);
+
+    fn charge(&mut self, polls: &mut Polls, task: &mut TaskOf<Job>, waiting: usize) -> bool {
+        polls.charge(self.now, task);
+        self.member.came == Came::Yielded
+            && (waiting > 0 || self.bounds.vruntime.is_none())
+            && polls.terms.is_within(task, &self.bounds)
+    }
+
+    fn is_passed(&mut self, next: Option<&TaskOf<Job>>) -> bool {
+        self.newcomer.is_some_and(|newcomer| {
+            let next = next.and_then(|next| Terms::vruntime(next));
+            next.is_none_or(|next| newcomer < next)
+        })
+    }
+
+    fn wait(&mut self, task: &mut TaskOf<Job>) {
+        task.payload = Some(self.member.job());
+    }
+
+    fn take(&mut self, polls: &mut Polls, task: &mut TaskOf<Job>) -> (Member, Terms) {
+        (polls.begin(self.now, task), polls.terms)
     }
 }
 
@@ -86,7 +141,13 @@ impl Batches {
     pub(crate) fn new(cpu: CpuId) -> Batches {
         let stand_in = Task::stand_in(STAND_IN, cpu);
         let room = Mutex::new(VecDeque::with_capacity(2 * MEMBERS));
-        Batches { company: Company::new(), stand_in: Mutex::new(Some(stand_in)), room }
+        let newcomers = Newcomers::new(FIRST_ROOM);
+        Batches { company: Company::new(), newcomers, stand_in: Mutex::new(Some(stand_in)), room }
+    }
+
+    /// Whether some task may be with the host.
+    fn has_any(&self) -> bool {
+        self.company.is_open() || self.newcomers.len() > 0
     }
 
     fn take_stand_in(&self) -> Option<TaskOf<Job>> {
@@ -107,6 +168,32 @@ impl Batches {
     }
 }
 
+impl Open<'_> {
+    /// The place of the first newcomer, if it may be polled.
+    fn newcomer(&self, bounds: &Bounds) -> Option<VTime> {
+        let first = self.batches.newcomers.first()?;
+        Some(VTime(first)).filter(|&first| bounds.admit(first))
+    }
+
+    /// Newcomers that may be polled come to the batch, if there is a place. Whether some did.
+    fn admit_newcomers(&self, bounds: &Bounds) -> bool {
+        let Batches { company, newcomers, .. } = self.batches;
+        let bound = bounds.vruntime.map_or(u64::MAX, |bound| bound.0);
+        let most = MEMBERS.saturating_sub(company.len()).min(COME);
+        let mut coming = self.batches.take_room();
+        newcomers.take(most, bound, &mut coming);
+        let any = !coming.is_empty();
+        company.lead(self.batch, &mut coming);
+        // The slot was taken, and the batch is over.
+        while let Some(task) = coming.pop_front() {
+            let place = Terms::vruntime(&task).expect("a newcomer has its place");
+            newcomers.push(place.0, task).expect("there was room for it");
+        }
+        self.batches.keep_room(coming);
+        any
+    }
+}
+
 impl Polls {
     fn charge(&mut self, now: Time, task: &mut Task<Job>) {
         let span = now.since(self.since);
@@ -123,18 +210,18 @@ impl Polls {
     /// What has a task that is polled from now on.
     fn begin(&mut self, now: Time, task: &mut TaskOf<Job>) -> Member {
         let Job { cell, todo } = task.payload.take().expect("a task that waits has its payload");
-        let Todo::Poll(runnable) = todo else { unreachable!("a task of a batch is to be polled") };
+        debug_assert!(matches!(todo, Todo::Poll), "a task of a batch is to be polled");
         self.since = now;
         self.place = cell.place.load(Ordering::Relaxed);
         self.control = (&raw const cell.control).addr();
-        Member { cell: Some(cell), runnable: Some(runnable), came: Came::Not }
+        Member { cell: Some(cell), came: Came::Not }
     }
 }
 
 /// Whether a task that waits can be polled in a batch.
 fn fits(task: &Task<Job>) -> bool {
     let job = task.payload.as_ref();
-    job.is_some_and(|job| matches!(job.todo, Todo::Poll(_)) && !job.cell.has_affinity())
+    job.is_some_and(|job| matches!(job.todo, Todo::Poll) && !job.cell.has_affinity())
 }
 
 impl Worker {
@@ -150,7 +237,9 @@ impl Worker {
         let Some(batches) = self.shared.batches(cpu) else { return (prev, curr, over) };
         let may_go_on = match prev {
             Prev::Yielded(_) => true,
-            Prev::Blocked(_) | Prev::Exited => self.shared.machine.is_wanted(cpu),
+            Prev::Blocked(_) | Prev::Exited => {
+                self.shared.machine.is_wanted(cpu) || self.offer_newcomer(cpu, self.ended_at())
+            }
             Prev::Preempted(_) | Prev::Idle => false,
         };
         if !may_go_on || self.is_due(cpu, self.ended_at()) {
@@ -183,7 +272,10 @@ impl Worker {
                 batches.keep_room(waiting);
                 self.batch.store(batch.0, Ordering::Relaxed);
                 left.into_iter().for_each(|(task, over)| self.let_go(task, over));
-                let ended = self.poll_batch(cpu, batches, (batch, now), member);
+                let until = now + self.shared.machine.config().tick;
+                let takes_newcomers = terms.are_plain();
+                let open = Open { cpu, batches, batch, takes_newcomers, until, now };
+                let ended = self.poll_batch(open, member);
                 self.batch.store(0, Ordering::Relaxed);
                 ended
             }
@@ -205,99 +297,94 @@ impl Worker {
 
     fn poll_batch(
         &self,
-        cpu: CpuId,
-        batches: &Batches,
-        (batch, began): (Batch, Time),
+        mut open: Open<'_>,
         mut member: Member,
     ) -> (Prev<Job>, Option<TaskId>, Option<Arc<Cell>>) {
-        let until = began + self.shared.machine.config().tick;
-        let slice =
-            batches.company.look(|polls, _, _| Some(polls.terms.slice())).unwrap_or_default();
+        let cpu = open.cpu;
         self.running.store(true, Ordering::Release);
         self.shared.meters.polls(cpu, self);
         let mut enters = self.shared.slot(cpu).enter(self.id);
-        let mut now = began;
         loop {
             if member.cell().control.was_asked() || self.shared.must_wait(cpu, member.cell()) {
                 enters = false;
             }
-            self.poll_until.store((now + slice).0, Ordering::Relaxed);
-            self.poll_member(now, &mut member, enters);
-            now = self.ended_at();
+            self.poll_member(open.now, &mut member, enters);
+            open.now = self.ended_at();
             let goes_on = member.came != Came::Not
-                && !self.shared.slot(cpu).calls(self.id)
                 && !member.cell().control.was_asked()
-                && now < until
-                && !self.is_due(cpu, now);
-            if !goes_on {
-                break;
-            }
-            self.share(cpu, batches, now);
-            if !self.turn(cpu, batches, (batch, now), &mut member) {
-                break;
+                && self.may_go_on(&open);
+            if !goes_on || !self.turn(&mut open, &mut member) {
+                return self.end_batch(&open, member);
             }
         }
-        self.end_batch(cpu, batches, (batch, now), member)
+    }
+
+    /// Whether no decision is due.
+    fn may_go_on(&self, open: &Open<'_>) -> bool {
+        !self.shared.slot(open.cpu).calls(self.id)
+            && open.now < open.until
+            && !self.is_due(open.cpu, open.now)
     }
 
     /// Polls a task of a batch, if the worker `enters` foreign code.
     fn poll_member(&self, now: Time, member: &mut Member, enters: bool) {
-        let runnable = member.runnable.take().expect("it is to be polled");
         let cell = member.cell.as_ref().expect("it is to be polled");
-        self.begin_poll(cell);
-        let left = self.run_foreign(now, cell, runnable, enters);
-        (member.came, member.runnable) = match left {
-            Some(runnable) => (Came::Not, Some(runnable)),
-            None if cell.is_done() => (Came::Over, None),
-            None => match cell.take_note_of_poll() {
-                Some(runnable) => (Came::Yielded, Some(runnable)),
-                None => (Came::Blocked, None),
-            },
+        self.begin_poll(now, cell);
+        let polled = self.run_foreign(now, cell, enters);
+        member.came = match polled {
+            false => Came::Not,
+            true if cell.is_done() => Came::Over,
+            true if cell.seat.is_scheduled() => Came::Yielded,
+            true => Came::Blocked,
         };
         self.polling.store(u64::MAX, Ordering::Relaxed);
         self.unbind();
-        self.note_poll(cell, member.came == Came::Not);
+        self.note_poll(cell, polled);
         self.ended.store(os::thread::now().0, Ordering::Relaxed);
     }
 
     /// Takes the next to be polled for `member`, which was polled. `false`, and `member` is as it was, if a decision
     /// is needed for that.
-    fn turn(
-        &self,
-        cpu: CpuId,
-        batches: &Batches,
-        (batch, now): (Batch, Time),
-        member: &mut Member,
-    ) -> bool {
-        let bounds = self.shared.machine.batch_bounds(cpu);
-        for lends in [true, false] {
-            let mut next = None;
-            let charge = |polls: &mut Polls, task: &mut TaskOf<Job>, waiting: usize| {
-                polls.charge(now, task);
-                let stays = member.came == Came::Yielded
-                    && (waiting > 0 || bounds.vruntime.is_none())
-                    && polls.terms.is_within(task, &bounds);
-                if stays {
-                    task.payload = Some(member.job());
-                }
-                stays
-            };
-            let take = |polls: &mut Polls, task: &mut TaskOf<Job>| {
-                next = Some(polls.begin(now, task));
-                polls.terms
-            };
-            match batches.company.turn(batch, charge, take) {
-                Turn::Next(terms, left) => {
-                    let next = next.expect("it was taken");
+    fn turn(&self, open: &mut Open<'_>, member: &mut Member) -> bool {
+        self.share(open);
+        let (mut may_lend, mut may_come, mut may_linger) = (true, open.takes_newcomers, true);
+        loop {
+            let bounds = self.shared.machine.batch_bounds(open.cpu);
+            let newcomer = open.newcomer(&bounds).filter(|_| may_come);
+            let step = &mut Step { now: open.now, bounds, newcomer, member };
+            match open.batches.company.turn(open.batch, step) {
+                Turn::Next((next, terms), left) => {
                     if let Some(task) = left {
-                        self.leaves((cpu, now), &terms, task, member);
+                        self.leaves((open.cpu, open.now), &terms, task, member);
                     }
                     *member = next;
                     return true;
                 }
-                Turn::Alone if lends && self.lend(cpu, batches, (batch, now)) => {}
+                Turn::Outsider => may_come = open.admit_newcomers(&bounds),
+                Turn::Alone if may_lend && self.lend(open) => may_lend = false,
+                Turn::Alone if may_linger && self.linger(open, member) => may_linger = false,
                 Turn::Alone | Turn::Over => return false,
             }
+        }
+    }
+
+    /// Nobody is left in the batch, and its last task blocks or is over. Waits a moment: for a newcomer, or for that
+    /// task to be woken. Whether somebody came.
+    fn linger(&self, open: &mut Open<'_>, member: &mut Member) -> bool {
+        let until = open.now + LINGERS;
+        if self.shared.machine.is_wanted(open.cpu) {
+            return false;
+        }
+        while open.now < until && self.may_go_on(open) {
+            if member.came == Came::Blocked && member.cell().seat.is_scheduled() {
+                member.came = Came::Yielded;
+                return true;
+            }
+            if open.takes_newcomers && open.batches.newcomers.len() > 0 {
+                return true;
+            }
+            std::hint::spin_loop();
+            open.now = os::thread::now();
         }
         false
     }
@@ -325,7 +412,8 @@ impl Worker {
     }
 
     /// Has more tasks lent, as nobody waits. Whether there were any, and the worker owns its slot still.
-    fn lend(&self, cpu: CpuId, batches: &Batches, (batch, now): (Batch, Time)) -> bool {
+    fn lend(&self, open: &Open<'_>) -> bool {
+        let Open { cpu, batches, batch, now, .. } = *open;
         if !self.shared.machine.is_wanted(cpu)
             || self.shared.slot(cpu).leave(self.id) != Some(false)
         {
@@ -345,8 +433,9 @@ impl Worker {
     }
 
     /// Tells an idle CPU, now and then, if somebody has waited here for long.
-    fn share(&self, cpu: CpuId, batches: &Batches, now: Time) {
-        if batches.company.len() == 0 || now < Time(self.shares_at.load(Ordering::Relaxed)) {
+    fn share(&self, open: &Open<'_>) {
+        let Open { cpu, batches, now, .. } = *open;
+        if !self.shared.has_company(cpu) || now < Time(self.shares_at.load(Ordering::Relaxed)) {
             return;
         }
         self.shares_at.store((now + SHARES_EVERY).0, Ordering::Relaxed);
@@ -354,7 +443,7 @@ impl Worker {
             (!is_polled && now.since(task.waits_since()) >= POLL_GRACE).then_some(())
         };
         if let Some(idle) = self.shared.machine.idle_cpu_beside(cpu)
-            && batches.company.look(waits_long).is_some()
+            && (batches.newcomers.len() > 0 || batches.company.look(waits_long).is_some())
         {
             ring(&self.shared, idle);
         }
@@ -364,11 +453,10 @@ impl Worker {
     /// the task that was polled last.
     fn end_batch(
         &self,
-        cpu: CpuId,
-        batches: &Batches,
-        (batch, now): (Batch, Time),
+        open: &Open<'_>,
         mut member: Member,
     ) -> (Prev<Job>, Option<TaskId>, Option<Arc<Cell>>) {
+        let Open { cpu, batches, batch, now, .. } = *open;
         while self.shared.slot(self.cpu()).leave(self.id).is_none() && !self.shared.is_over() {
             self.come_back();
         }
@@ -381,10 +469,8 @@ impl Worker {
             return (Prev::Idle, None, None);
         }
         self.running.store(false, Ordering::Release);
-        if member.came == Came::Blocked
-            && let Some(runnable) = member.cell().take_note()
-        {
-            (member.came, member.runnable) = (Came::Yielded, Some(runnable));
+        if member.came == Came::Blocked && member.cell().seat.is_scheduled() {
+            member.came = Came::Yielded;
         }
         match member.came {
             Came::Not => (Prev::Preempted(member.job()), curr, None),
@@ -459,20 +545,39 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes some of the tasks that wait in the company of another CPU, as this one has none. Whether there were any.
+    /// The first newcomer of `cpu`, if there is one, enters the run queue: the decision that is next heeds it. Whether
+    /// there was one.
+    pub(super) fn offer_newcomer(&self, cpu: CpuId, now: Time) -> bool {
+        let newcomers = self.shared.batches(cpu).map(|it| &it.newcomers);
+        let Some(task) = newcomers.filter(|it| it.len() > 0).and_then(Newcomers::take_first) else {
+            return false;
+        };
+        let serves = self.serves.swap(true, Ordering::Relaxed);
+        self.give_back(now, cpu, cpu, task);
+        self.serves.store(serves, Ordering::Relaxed);
+        true
+    }
+
+    /// Takes some of the tasks that wait in the company of another CPU, and of its newcomers, as this one has none.
+    /// Whether there were any.
     pub(super) fn take_some(&self, cpu: CpuId) -> bool {
         let others = || self.shared.machine.config().topology.iter().filter(|&other| other != cpu);
-        let len = |other| self.shared.batches(other).map_or(0, |it| it.company.len());
+        let len = |other| self.shared.nr_beside(other);
         let Some(from) = others().max_by_key(|&other| len(other)).filter(|&it| len(it) > 0) else {
             return false;
         };
-        let Some(own) = self.shared.batches(cpu) else { return false };
+        let (Some(own), Some(victim)) = (self.shared.batches(cpu), self.shared.batches(from))
+        else {
+            return false;
+        };
         let mut taken = own.take_room();
         let now = os::thread::now();
+        // One that its spawner waits for stays with that.
+        victim.newcomers.take(victim.newcomers.len() / 2, u64::MAX, &mut taken);
+        let any = self.settle(cpu, &mut taken);
         let has_stayed = |task: &TaskOf<Job>| now.since(task.waits_since()) >= STAYS;
-        let company = self.shared.batches(from).map(|it| &it.company);
-        company.into_iter().for_each(|it| it.steal(&mut taken, has_stayed));
-        let any = !taken.is_empty();
+        victim.company.steal(&mut taken, has_stayed);
+        let any = any || !taken.is_empty();
         let serves = self.serves.swap(true, Ordering::Relaxed);
         taken.drain(..).for_each(|task| self.give_back(now, from, cpu, task));
         self.serves.store(serves, Ordering::Relaxed);
@@ -480,12 +585,25 @@ impl Worker {
         any
     }
 
-    /// Whether the poll of a batch that this thread is in lasts for longer than it may beside others that wait.
-    /// In the signal handler.
+    /// Newcomers of another CPU are some of this one from now on. Whether there were any.
+    fn settle(&self, cpu: CpuId, taken: &mut VecDeque<TaskOf<Job>>) -> bool {
+        let Some(own) = self.shared.batches(cpu) else { return false };
+        let any = !taken.is_empty();
+        for mut task in taken.drain(..) {
+            let from = task.cpu();
+            let place = self.shared.machine.move_newcomer(cpu, &mut task);
+            if let Err(task) = own.newcomers.push(place.0, task) {
+                self.give_back(os::thread::now(), from, cpu, task);
+            }
+        }
+        any
+    }
+
+    /// Whether the poll that this thread is in has lasted for longer than it may beside others that wait with the
+    /// host. In the signal handler.
     pub(super) fn is_overdue(&self, now: Time) -> bool {
-        self.batch.load(Ordering::Relaxed) != 0
-            && now >= Time(self.poll_until.load(Ordering::Relaxed))
-            && self.shared.batches(self.cpu()).is_some_and(|it| it.company.len() > 0)
+        let (cpu, began) = (self.cpu(), self.began.load(Ordering::Relaxed));
+        now >= Time(began) + self.shared.machine.debit(cpu) && self.shared.has_company(cpu)
     }
 
     fn ended_at(&self) -> Time {
@@ -504,8 +622,64 @@ impl Shared {
         self.machine.is_wanted(cpu) || self.has_company(cpu)
     }
 
-    fn has_company(&self, cpu: CpuId) -> bool {
-        self.batches(cpu).is_some_and(|batches| batches.company.len() > 0)
+    /// Whether somebody waits on a CPU with the host.
+    pub(crate) fn has_company(&self, cpu: CpuId) -> bool {
+        self.nr_beside(cpu) > 0
+    }
+
+    fn nr_beside(&self, cpu: CpuId) -> usize {
+        self.batches(cpu).map_or(0, |it| it.company.len() + it.newcomers.len())
+    }
+
+    /// A new task for which nothing was asked waits with the host of a CPU: of that of the poll in which it was spawned,
+    /// or of any. Other tasks are given back.
+    pub(crate) fn welcome(
+        &self,
+        now: Time,
+        mut task: TaskOf<Job>,
+        own: Option<CpuId>,
+    ) -> Result<(), TaskOf<Job>> {
+        let cpu = own.or_else(|| self.cpu_for_newcomer());
+        let Some((cpu, batches)) = cpu.and_then(|cpu| Some((cpu, self.batches(cpu)?))) else {
+            return Err(task);
+        };
+        if !fits(&task) || self.machine.has_others(cpu) {
+            return Err(task);
+        }
+        apply_pending(&mut task);
+        let Some(place) = self.machine.place_newcomer(cpu, &mut task) else { return Err(task) };
+        task.wakes(now);
+        if own.is_some() && batches.newcomers.len() == 0 {
+            task = match self.join_batch(now, task, true) {
+                Ok(()) => return Ok(()),
+                Err(task) => task,
+            };
+        }
+        let waiting = batches.newcomers.push(place.0, task)?;
+        if let Some(own) = own
+            && self.here(|worker| {
+                worker.look_soon(now, false);
+                worker.owns()
+            }) == Some(true)
+        {
+            let idle = (waiting > 1).then(|| self.machine.idle_cpu_beside(own));
+            idle.flatten().into_iter().for_each(|idle| ring(self, idle));
+        } else if self.slot(cpu).is_in_own_code() {
+            ring(self, cpu);
+        }
+        Ok(())
+    }
+
+    /// Where a task waits that is spawned by no poll of this runtime: at an idle CPU, else at one of two, in turn, where
+    /// fewer wait.
+    fn cpu_for_newcomer(&self) -> Option<CpuId> {
+        let nr = self.slots.len();
+        let nth = self.next_welcome.fetch_add(1, Ordering::Relaxed);
+        let [one, other] = [nth, nth + 1].map(|nth| CpuId::at(nth % nr));
+        let idle = self.machine.idle_cpu_beside(other).filter(|&idle| !self.has_company(idle));
+        let takes = |cpu: &CpuId| !self.machine.has_others(*cpu);
+        let fewest = || [one, other].into_iter().filter(takes).min_by_key(|&it| self.nr_beside(it));
+        idle.or_else(fewest)
     }
 
     /// An idle CPU that could run somebody who waits on `cpu`.
@@ -521,15 +695,14 @@ impl Shared {
             return;
         }
         for cpu in self.machine.config().topology.iter() {
-            let Some(batches) = self.batches(cpu).filter(|it| it.company.is_open()) else {
-                continue;
-            };
+            let Some(batches) = self.batches(cpu).filter(|it| it.has_any()) else { continue };
             let is_it = |task: &TaskOf<Job>| {
                 task.payload
                     .as_ref()
                     .is_some_and(|job| std::ptr::eq(&raw const job.cell.control, control))
             };
-            if let Some(task) = batches.company.claim(is_it) {
+            let newcomer = || batches.newcomers.claim(is_it);
+            if let Some(task) = batches.company.claim(is_it).or_else(newcomer) {
                 let now = os::thread::now();
                 return self.machine.give_back(now, task, (cpu, cpu), &mut KickNow(self));
             }

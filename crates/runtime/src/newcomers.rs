@@ -1,0 +1,229 @@
+//! New tasks that nobody has polled yet, on their way to a CPU (docs/design/dispatch.md).
+//!
+//! A newcomer has its place on the virtual clock of the CPU where it is, given to it as it came, and a clock never runs
+//! back. So newcomers that wait in the order in which they came are in the order of the queue, without a heap. The
+//! engine knows the first of them at most: the owner of the slot gives it to the engine before each decision, and takes
+//! others to its batch as long as they go before all else.
+//!
+//! ```text
+//!   anybody    push; then rings the owner, unless that runs foreign code
+//!   the owner  take: to its batch, or one to the engine; last of all before it sleeps it looks at `len`
+//!   a thief    take           a requester   claim
+//! ```
+//!
+//! Invariants, modelled in loom: of all who want a newcomer one gets it; a newcomer is seen by the owner before that
+//! sleeps, or the owner is rung. The lock is held for some moves of pointers, and for no allocation but by `reserve`, which
+//! exchanges memory that its caller brings.
+
+use crate::primitives::{AtomicU64, Mutex, Ordering, lock};
+use std::collections::VecDeque;
+
+/// No newcomer.
+const NOBODY: u64 = u64::MAX;
+
+/// How many are looked at in one hold of the lock.
+const LOOKED_AT: usize = 64;
+
+/// The newcomers of one CPU, each with its place on the virtual clock.
+#[derive(Debug)]
+pub(crate) struct Newcomers<T> {
+    list: Mutex<List<T>>,
+    /// How many there are. Written with the lock held.
+    len: AtomicU64,
+    /// The place of the first. Written with the lock held.
+    first: AtomicU64,
+}
+
+#[derive(Debug)]
+struct List<T> {
+    waiting: VecDeque<(u64, T)>,
+    /// How many have left at the front, ever.
+    left: u64,
+}
+
+impl<T> Newcomers<T> {
+    pub(crate) fn new(room: usize) -> Newcomers<T> {
+        let list = List { waiting: VecDeque::with_capacity(room), left: 0 };
+        let (len, first) = (AtomicU64::new(0), AtomicU64::new(NOBODY));
+        Newcomers { list: Mutex::new(list), len, first }
+    }
+
+    /// How many there are. In one order with what the slot's word says.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::SeqCst) as usize
+    }
+
+    /// The place of the first, as far as is known without the lock.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<u64> {
+        let first = self.first.load(Ordering::Acquire);
+        (first != NOBODY).then_some(first)
+    }
+
+    /// One more comes: how many there are then. It is given back if there is no room.
+    pub(crate) fn push(&self, place: u64, task: T) -> Result<usize, T> {
+        let mut list = lock(&self.list);
+        if list.waiting.len() == list.waiting.capacity() {
+            return Err(task);
+        }
+        list.waiting.push_back((place.min(NOBODY - 1), task));
+        self.count(&list);
+        Ok(list.waiting.len())
+    }
+
+    /// Takes `most` at the most of the first ones, as long as they are not beyond `bound`, to a list that has room.
+    pub(crate) fn take(&self, most: usize, bound: u64, taken: &mut VecDeque<T>) {
+        let mut list = lock(&self.list);
+        let most = most.min(taken.capacity() - taken.len());
+        for _ in 0..most {
+            if list.waiting.front().is_none_or(|&(place, _)| place > bound) {
+                break;
+            }
+            let Some((_, task)) = list.waiting.pop_front() else { break };
+            list.left += 1;
+            taken.push_back(task);
+        }
+        self.count(&list);
+    }
+
+    /// Takes the first.
+    pub(crate) fn take_first(&self) -> Option<T> {
+        let mut list = lock(&self.list);
+        let (_, task) = list.waiting.pop_front()?;
+        list.left += 1;
+        self.count(&list);
+        Some(task)
+    }
+
+    /// Takes the one that `is_it`. Others may pass while the list is looked through.
+    pub(crate) fn claim(&self, is_it: impl Fn(&T) -> bool) -> Option<T> {
+        let mut next = 0;
+        loop {
+            let mut list = lock(&self.list);
+            let from = u64::max(next, list.left);
+            let skipped = usize::try_from(from - list.left).unwrap_or(usize::MAX);
+            let mut some = list.waiting.iter().skip(skipped).take(LOOKED_AT);
+            let looked_at = some.len();
+            if let Some(nth) = some.position(|(_, task)| is_it(task)) {
+                let found = list.waiting.remove(skipped + nth);
+                self.count(&list);
+                return found.map(|(_, task)| task);
+            }
+            if looked_at < LOOKED_AT {
+                return None;
+            }
+            next = from + looked_at as u64;
+        }
+    }
+
+    /// Has room for as many as `memory` has, which is exchanged.
+    pub(crate) fn reserve(&self, memory: &mut VecDeque<(u64, T)>) {
+        let mut list = lock(&self.list);
+        if memory.capacity() > list.waiting.capacity() {
+            memory.append(&mut list.waiting);
+            std::mem::swap(&mut list.waiting, memory);
+        }
+    }
+
+    fn count(&self, list: &List<T>) {
+        let first = list.waiting.front().map_or(NOBODY, |&(place, _)| place);
+        self.first.store(first, Ordering::Release);
+        self.len.store(list.waiting.len() as u64, Ordering::SeqCst);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn with(places: &[u64]) -> Newcomers<u64> {
+        let newcomers = Newcomers::new(1_000);
+        places.iter().for_each(|&place| _ = newcomers.push(place, place).unwrap());
+        newcomers
+    }
+
+    #[test]
+    fn those_that_are_not_beyond_the_bound_are_taken_in_order() {
+        let newcomers = with(&[3, 4, 4, 6]);
+        assert_eq!((newcomers.len(), newcomers.first()), (4, Some(3)));
+        let mut taken = VecDeque::with_capacity(8);
+        newcomers.take(2, 5, &mut taken);
+        assert_eq!(taken, [3, 4]);
+        newcomers.take(8, 5, &mut taken);
+        assert_eq!(taken, [3, 4, 4]);
+        assert_eq!((newcomers.first(), newcomers.take_first()), (Some(6), Some(6)));
+        assert_eq!((newcomers.len(), newcomers.first()), (0, None));
+    }
+
+    #[test]
+    fn one_that_is_claimed_is_found_wherever_it_is() {
+        let all: Vec<_> = (0..300).collect();
+        for wanted in [0, 63, 64, 65, 299] {
+            let newcomers = with(&all);
+            assert_eq!(newcomers.claim(|&it| it == wanted), Some(wanted));
+            assert_eq!(newcomers.claim(|&it| it == wanted), None);
+            assert_eq!(newcomers.len(), 299);
+        }
+    }
+
+    #[test]
+    fn without_room_it_is_given_back_and_more_room_keeps_the_others() {
+        let newcomers = Newcomers::new(0);
+        assert_eq!(newcomers.push(1, 1), Err(1));
+        newcomers.reserve(&mut VecDeque::with_capacity(2));
+        newcomers.push(1, 1).unwrap();
+        newcomers.reserve(&mut VecDeque::with_capacity(100));
+        newcomers.push(2, 2).unwrap();
+        assert_eq!((newcomers.take_first(), newcomers.take_first()), (Some(1), Some(2)));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::handoff::{Ring, Slot, WorkerId};
+    use crate::primitives::Arc;
+    use loom::thread;
+
+    #[test]
+    fn of_all_who_want_a_newcomer_one_gets_it() {
+        loom::model(|| {
+            let newcomers = Arc::new(Newcomers::new(2));
+            newcomers.push(1, 7).unwrap();
+            let (thief, requester) = (newcomers.clone(), newcomers.clone());
+            let thief = thread::spawn(move || {
+                let mut taken = VecDeque::with_capacity(2);
+                thief.take(2, u64::MAX, &mut taken);
+                taken.len()
+            });
+            let requester = thread::spawn(move || requester.claim(|&it| it == 7).iter().count());
+            let own = newcomers.take_first().iter().count();
+            assert_eq!(own + thief.join().unwrap() + requester.join().unwrap(), 1);
+            assert_eq!((newcomers.len(), newcomers.first()), (0, None));
+        });
+    }
+
+    /// The owner leaves foreign code, looks, and sleeps; somebody pushes, and rings unless the owner is in foreign
+    /// code.
+    #[test]
+    fn a_newcomer_is_seen_or_the_owner_is_rung() {
+        loom::model(|| {
+            const OWNER: WorkerId = WorkerId(0);
+            let world = Arc::new((Slot::new(OWNER), Newcomers::new(2)));
+            assert!(world.0.enter(OWNER));
+            let other = world.clone();
+            let pusher = thread::spawn(move || {
+                let (slot, newcomers) = &*other;
+                newcomers.push(1, 7).unwrap();
+                if slot.is_in_own_code() { slot.request() } else { Ring::Nothing }
+            });
+            let (slot, newcomers) = &*world;
+            assert!(slot.leave(OWNER).is_some());
+            let sees = newcomers.len() > 0;
+            let asleep = !sees && slot.fall_asleep().is_some();
+            let ring = pusher.join().unwrap();
+            assert!(!asleep || ring == Ring::Wake, "it sleeps, and was not woken");
+        });
+    }
+}
