@@ -1,7 +1,9 @@
 //! The live runtime beside its peers, as tables or as JSON.
 
 use clap::{Parser, ValueEnum};
-use runyard_benches::live::{Effort, LiveFigures, Workload, be_neighbour, switch_features};
+use runyard_benches::live::{
+    Effort, LiveFigures, Side, Workload, be_memory_of, be_neighbour, switch_features,
+};
 use runyard_engine::features::Switched;
 use std::time::Duration;
 
@@ -11,7 +13,7 @@ struct Arguments {
     /// What to measure, instead of everything
     #[arg(value_name = "WORKLOAD")]
     workloads: Vec<Workload>,
-    /// Turns of each side; the table has their median
+    /// Turns of each side; the table has their median. Turns in which CPUs are stolen are tried again
     #[arg(long, default_value_t = 5, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
@@ -26,7 +28,7 @@ struct Arguments {
     #[arg(long, default_value_t = 2_000, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     periods: u32,
-    /// A feature of the runtime to switch on, or with `NO_` off, in the workloads that have a peer
+    /// A feature of the runtime to switch on, or with `NO_` off, in every workload
     #[arg(long = "feature", value_name = "NAME")]
     features: Vec<Switched>,
     /// Print JSON instead of tables
@@ -35,6 +37,9 @@ struct Arguments {
     /// Be a process that `crowded` has beside it
     #[arg(long, hide = true, value_name = "SEED")]
     neighbour: Option<u64>,
+    /// Be a process that `memory` measures
+    #[arg(long, hide = true, value_name = "HOST")]
+    memory_of: Option<Side>,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -49,6 +54,9 @@ fn main() {
         be_neighbour(seed);
     }
     switch_features(arguments.features);
+    if let Some(side) = arguments.memory_of {
+        be_memory_of(side);
+    }
     let effort = Effort {
         rounds: arguments.rounds as usize,
         iterations: arguments.iterations,

@@ -10,11 +10,12 @@
 //! interleaved. cyclictest tells whole microseconds, of which the middle is taken.
 
 use super::Effort;
+use super::host::{Host, Runyard, builder};
 use super::probe::{
-    Lateness, PERIOD, PRIORITY, WORKERS, beside_hogs, beside_threads, percentiles, probe,
+    LONG_POLLS, Lateness, PERIOD, PRIORITY, WORKERS, beside_hogs, beside_threads, percentiles,
+    probe,
 };
-use crate::live::host::{Host, Runyard};
-use runyard::{Runtime, Task, TaskBuilder};
+use runyard::{Task, TaskBuilder};
 use serde::Serialize;
 use std::process::Command;
 use std::time::Duration;
@@ -99,7 +100,7 @@ fn lateness(around: Around, probe: Probe, periods: usize) -> Option<Vec<Duration
 }
 
 fn on_runyard(around: Around, task: TaskBuilder, periods: usize) -> Vec<Duration> {
-    let builder = Runtime::builder().workers(WORKERS);
+    let builder = builder(WORKERS);
     let runtime = Runyard(match around {
         Around::Idle | Around::Hogs => builder.cpu_latency(Duration::ZERO).build(),
         Around::IdleStates => builder.build(),
@@ -108,7 +109,7 @@ fn on_runyard(around: Around, task: TaskBuilder, periods: usize) -> Vec<Duration
     let probed = async { task.spawn(probe(periods)).await.expect("the probe does not panic") };
     match around {
         Around::Idle | Around::IdleStates => runtime.block_on(probed),
-        Around::Hogs => beside_hogs(&runtime, probed),
+        Around::Hogs => beside_hogs(&runtime, LONG_POLLS, probed),
     }
 }
 

@@ -128,14 +128,41 @@ pub fn switch_features(switched: Vec<Switched>) {
     SWITCHED.set(switched).expect("it is said once");
 }
 
-fn build_runyard(workers: usize) -> runyard::Runtime {
+/// The features that runtimes of this process have, unless a workload is about one of them.
+pub(crate) fn features() -> Features {
     let mut features = Features::default();
     SWITCHED.get().into_iter().flatten().for_each(|&switched| features.set(switched));
-    runyard::Runtime::builder().workers(workers).features(features).build()
+    features
+}
+
+/// A runtime to be started, with the features of this process. Every workload that starts one begins here.
+pub(crate) fn builder(workers: usize) -> runyard::Builder {
+    runyard::Runtime::builder().workers(workers).features(features())
+}
+
+fn build_runyard(workers: usize) -> runyard::Runtime {
+    builder(workers).build()
 }
 
 fn build_tokio(workers: usize) -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(workers).enable_all().build();
     runtime.expect("threads can be made")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    #[test]
+    fn every_workload_starts_the_runtime_with_the_features_of_the_process() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/live");
+        for file in fs::read_dir(folder).expect("the sources are here") {
+            let path = file.expect("a source can be read").path();
+            let text = fs::read_to_string(&path).expect("a source can be read");
+            let starts = ["Runtime::builder()", "Runtime::new()"].map(|it| text.contains(it));
+            assert!(starts == [false; 2] || path.ends_with("host.rs"), "{path:?}: use `builder`");
+        }
+    }
 }

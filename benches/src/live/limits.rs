@@ -5,6 +5,7 @@
 //! meanwhile. Beside it is what the tasks have of that: CPU time by the clocks of their threads, read by
 //! themselves.
 
+use super::host::builder;
 use runyard::{Group, Limit, Runtime, Task, yield_now};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
@@ -144,7 +145,7 @@ struct Look {
 }
 
 fn hold(period: Duration, (polls, poll): (&'static str, Duration)) -> [Held; 2] {
-    let runtime = Runtime::builder().workers(1).build();
+    let runtime = builder(1).build();
     let groups = SHARES.map(|percent| Limited::new(&runtime, percent, period, poll));
     thread::sleep(RUN_IN);
     let mut looks = [const { Vec::new() }; 2];

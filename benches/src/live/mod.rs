@@ -4,14 +4,18 @@
 
 mod accuracy;
 mod crowded;
+mod executor;
 mod floor;
 mod hog;
 pub(crate) mod host;
 mod limits;
+mod memory;
 mod neighbours;
 mod preemption;
 pub(crate) mod probe;
 pub(crate) mod rates;
+mod short_polls;
+mod steal;
 pub(crate) mod table;
 mod tasks;
 mod timer_ops;
@@ -22,6 +26,7 @@ pub use crowded::{Crowded, Ratio, be_neighbour};
 pub use hog::BesideHog;
 pub use host::switch_features;
 pub use limits::{Held, Part};
+pub use memory::{Footprint, Memory, Side, be_memory_of};
 pub use probe::{Lateness, Percentiles};
 pub use rates::{Comparison, Peer};
 pub use wakeups::Wakeups;
@@ -52,6 +57,16 @@ pub enum Workload {
     LockAlone,
     /// Eight tasks want one such mutex 1,000 times each, and yield while they have it
     LockCrowd,
+    /// 1,000 times a task is started within `block_on` and awaited
+    SpawnOne,
+    /// 25,000 tasks that are ready at once are started by a task and awaited
+    SpawnManyLight,
+    /// Each of 300 tasks starts one and awaits it, which does the same, 300 deep
+    SpawnRecursively,
+    /// 300 tasks yield 300 times each and are awaited
+    YieldNow,
+    /// A message goes 300 times round a ring of 300 tasks
+    Channels,
     /// Two tasks pass a token to and fro on two workers
     Pair,
     /// The same pair, beside two kernel threads that park and unpark
@@ -60,6 +75,8 @@ pub enum Workload {
     PingpongHog,
     /// How late a periodic task is beside tasks that poll for 50 ms each
     Probe,
+    /// How late a heartbeat is beside 64 and 1,000 tasks that poll for 100 us each; takes two minutes
+    ShortPolls,
     /// From a decision to preempt to the task that preempts
     Preemption,
     /// How late a FIFO task is beside a neighbour that is much in the C library
@@ -76,6 +93,8 @@ pub enum Workload {
     TimersAccuracy,
     /// How often 10,000 periodic tasks wake their process; takes a minute a round
     Wakeups,
+    /// The memory of 1,000,000 tasks that wait, and the time to limit a group beside them
+    Memory,
 }
 
 /// How long to measure.
@@ -101,6 +120,8 @@ pub struct LiveFigures {
     pub beside_hog: Vec<BesideHog>,
     /// How late a periodic task is.
     pub lateness: Vec<Lateness>,
+    /// How late a heartbeat is beside tasks that poll for a short time.
+    pub short_polls: Vec<Lateness>,
     /// How late a FIFO task is beside each kind of neighbour.
     pub neighbours: Vec<Lateness>,
     /// How long it takes to stop one task and start another.
@@ -113,6 +134,8 @@ pub struct LiveFigures {
     pub accuracy: Vec<Accuracy>,
     /// How often periodic tasks wake their process.
     pub wakeups: Vec<Wakeups>,
+    /// The memory of tasks that wait.
+    pub memory: Vec<Memory>,
 }
 
 impl Default for LiveFigures {
@@ -122,12 +145,14 @@ impl Default for LiveFigures {
             comparisons: Vec::new(),
             beside_hog: Vec::new(),
             lateness: Vec::new(),
+            short_polls: Vec::new(),
             neighbours: Vec::new(),
             preemption: Vec::new(),
             crowded: Vec::new(),
             limits: Vec::new(),
             accuracy: Vec::new(),
             wakeups: Vec::new(),
+            memory: Vec::new(),
         }
     }
 }
@@ -152,14 +177,23 @@ impl LiveFigures {
             Workload::Pair => ("pair", Bench::Pair, Peer::Tokio),
             Workload::LockAlone => ("lock_alone", Bench::LockAlone, Peer::Tokio),
             Workload::LockCrowd => ("lock_crowd", Bench::LockCrowd, Peer::Tokio),
+            Workload::SpawnOne => ("spawn_one", Bench::SpawnOne, Peer::Tokio),
+            Workload::SpawnManyLight => ("spawn_many_light", Bench::SpawnManyLight, Peer::Tokio),
+            Workload::SpawnRecursively => {
+                ("spawn_recursively", Bench::SpawnRecursively, Peer::Tokio)
+            }
+            Workload::YieldNow => ("yield_now", Bench::YieldNow, Peer::Tokio),
+            Workload::Channels => ("channels", Bench::Channels, Peer::Tokio),
             Workload::Kernel => ("kernel", Bench::Pair, Peer::Kernel),
             Workload::PingpongHog => return self.beside_hog.extend(hog::measure(effort)),
             Workload::Probe => return self.lateness.extend(probe::measure(effort)),
+            Workload::ShortPolls => return self.short_polls.extend(short_polls::measure(effort)),
             Workload::Neighbours => return self.neighbours.extend(neighbours::measure(effort)),
             Workload::Crowded => return self.crowded.push(crowded::measure(effort)),
             Workload::Limits => return self.limits.extend(limits::measure()),
             Workload::TimersAccuracy => return self.accuracy.extend(accuracy::measure(effort)),
             Workload::Wakeups => return self.wakeups.extend(wakeups::measure(effort)),
+            Workload::Memory => return self.memory.extend(memory::measure()),
             Workload::TimersOps => return self.comparisons.extend(timer_ops::measure(effort)),
             Workload::Preemption => return self.preemption.extend(preemption::measure(effort)),
         };

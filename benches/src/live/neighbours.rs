@@ -5,8 +5,9 @@
 
 use super::Effort;
 use super::floor::{Cpus, Way, handoffs};
+use super::host::builder;
 use super::probe::{Lateness, PRIORITY, SLACK, percentiles, probe};
-use runyard::{Runtime, Task, blocking, spawn, yield_now};
+use runyard::{Task, blocking, spawn, yield_now};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -135,7 +136,7 @@ impl Neighbour {
     fn lateness(self, periods: usize) -> Vec<Duration> {
         let stop = Arc::new(AtomicBool::new(false));
         let stops = stop.clone();
-        let runtime = Runtime::builder().workers(1).build();
+        let runtime = builder(1).build();
         runtime.block_on(async move {
             let neighbour = spawn(self.stay(stops));
             let task = Task::builder().fifo(PRIORITY).slack(SLACK);

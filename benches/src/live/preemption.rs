@@ -7,6 +7,7 @@
 
 use super::Effort;
 use super::floor::{Cpus, Way, handoffs};
+use super::host::builder;
 use super::probe::{Lateness, percentiles};
 use runyard::{Runtime, Task, spawn};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -118,7 +119,7 @@ fn runtime_on_one_cpu() -> Runtime {
         let mut every = CpuSet::new();
         (0..CpuSet::MAX_CPU).for_each(|cpu| every.set(cpu));
         sched_setaffinity(None, &every).expect("a thread may run wherever its process may");
-        Runtime::builder().workers(1).pin_workers(true).build()
+        builder(1).pin_workers(true).build()
     })
     .join()
     .expect("a runtime can be made")

@@ -7,8 +7,8 @@
 //! all of them would be the longest.
 
 use super::Effort;
-use super::host::{Host, Runyard, Tokio};
-use runyard::{Runtime, Task, TaskBuilder};
+use super::host::{Host, Runyard, Tokio, builder};
+use runyard::{Task, TaskBuilder};
 use rustix::thread::{clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::Serialize;
@@ -29,6 +29,8 @@ pub(super) const WORKERS: usize = 2;
 const HOGS: usize = 4;
 /// How long a hog computes before it lets others run.
 const POLL: Duration = Duration::from_millis(50);
+/// The hogs of this workload, as tasks.
+pub(super) const LONG_POLLS: Hogs = Hogs { tasks: HOGS, poll: POLL };
 /// How often the probe runs.
 pub(super) const PERIOD: Duration = Duration::from_millis(2);
 /// Both hosts that have timer slack are asked for the least there is.
@@ -136,20 +138,30 @@ fn compute_for(span: Duration) {
     }
 }
 
-async fn hog<H: Host>(stop: Arc<AtomicBool>) {
+/// Tasks that compute for as long as they are beside a probe.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hogs {
+    /// The number of tasks.
+    pub(super) tasks: usize,
+    /// The time for which each computes before it lets others run.
+    pub(super) poll: Duration,
+}
+
+async fn hog<H: Host>(poll: Duration, stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
-        compute_for(POLL);
+        compute_for(poll);
         H::yield_now().await;
     }
 }
 
 /// Runs `probe` beside the hogs.
-pub(super) fn beside_hogs<H: Host, P>(host: &H, probe: P) -> P::Output
+pub(super) fn beside_hogs<H: Host, P>(host: &H, hogs: Hogs, probe: P) -> P::Output
 where
     P: Future<Output: Send + 'static>,
 {
     let stop = Arc::new(AtomicBool::new(false));
-    let hogs = [(); HOGS].map(|()| host.spawn_from_outside(hog::<H>(stop.clone())));
+    let start = |_| host.spawn_from_outside(hog::<H>(hogs.poll, stop.clone()));
+    let hogs: Vec<_> = (0..hogs.tasks).map(start).collect();
     host.block_on(async {
         let result = probe.await;
         stop.store(true, Ordering::Relaxed);
@@ -161,10 +173,10 @@ where
 }
 
 fn on_runyard(pins: bool, task: TaskBuilder, periods: usize) -> Vec<Duration> {
-    let runtime = Runtime::builder().workers(WORKERS).pin_workers(pins).build();
+    let runtime = builder(WORKERS).pin_workers(pins).build();
     let task = task.slack(SLACK);
     let probed = async { task.spawn(probe(periods)).await.expect("the probe does not panic") };
-    beside_hogs(&Runyard(runtime), probed)
+    beside_hogs(&Runyard(runtime), LONG_POLLS, probed)
 }
 
 /// The lateness of each period of the calling task.
@@ -178,17 +190,20 @@ pub(super) async fn probe(periods: usize) -> Vec<Duration> {
 }
 
 fn on_tokio(periods: usize) -> Vec<Duration> {
-    let probe = async move {
-        let first = tokio::time::Instant::now() + PERIOD;
-        let mut interval = tokio::time::interval_at(first, PERIOD);
-        let mut lateness = Vec::with_capacity(periods);
-        for _ in 0..periods {
-            lateness.push(interval.tick().await.elapsed());
-        }
-        lateness
-    };
-    let runtime = Tokio::start(WORKERS);
-    beside_hogs(&runtime, async { Tokio::spawn(probe).await.expect("the probe does not panic") })
+    let probed =
+        async { Tokio::spawn(tokio_probe(periods)).await.expect("the probe does not panic") };
+    beside_hogs(&Tokio::start(WORKERS), LONG_POLLS, probed)
+}
+
+/// The lateness of each period of the calling task, which is one of tokio's.
+pub(super) async fn tokio_probe(periods: usize) -> Vec<Duration> {
+    let first = tokio::time::Instant::now() + PERIOD;
+    let mut interval = tokio::time::interval_at(first, PERIOD);
+    let mut lateness = Vec::with_capacity(periods);
+    for _ in 0..periods {
+        lateness.push(interval.tick().await.elapsed());
+    }
+    lateness
 }
 
 /// The same as kernel threads. `None` if the probe's thread was not permitted to `become` what it

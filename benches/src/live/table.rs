@@ -1,13 +1,25 @@
 //! What was measured, as tables in plain ASCII.
 
-use super::{Accuracy, BesideHog, Comparison, Crowded, Held, Lateness, LiveFigures, Peer, Wakeups};
+use super::{
+    Accuracy, BesideHog, Comparison, Crowded, Held, Lateness, LiveFigures, Memory, Peer, Side,
+    Wakeups,
+};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 /// One table for each kind of figure of which there is some.
 pub(crate) fn render(measured: &LiveFigures) -> String {
     let mut tables = Vec::new();
     if !measured.comparisons.is_empty() {
-        let head = ["workload", "peer", "runyard ns/op", "peer ns/op", "ratio", "least..greatest"];
+        let head = [
+            "workload",
+            "peer",
+            "runyard ns/op",
+            "peer ns/op",
+            "ratio",
+            "least..greatest",
+            "median at 95 %",
+            "rounds",
+        ];
         tables.push(table(head, measured.comparisons.iter().map(comparison)));
     }
     if !measured.beside_hog.is_empty() {
@@ -17,6 +29,11 @@ pub(crate) fn render(measured: &LiveFigures) -> String {
     if !measured.lateness.is_empty() {
         let head = ["probe", "periods", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
         tables.push(table(head, measured.lateness.iter().map(lateness)));
+    }
+    if !measured.short_polls.is_empty() {
+        let head =
+            ["beside short polls", "beats", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
+        tables.push(table(head, measured.short_polls.iter().map(lateness)));
     }
     if !measured.neighbours.is_empty() {
         let head =
@@ -44,6 +61,10 @@ pub(crate) fn render(measured: &LiveFigures) -> String {
         let head = ["10,000 periods of 100 ms", "periods /s", "wake-ups /s", "switches /s", "CPU"];
         tables.push(table(head, measured.wakeups.iter().map(wakeups)));
     }
+    if !measured.memory.is_empty() {
+        let head = ["memory", "tasks", "bytes each", "set_limit us"];
+        tables.push(table(head, measured.memory.iter().map(memory)));
+    }
     tables.join("\n")
 }
 
@@ -64,6 +85,21 @@ fn wakeups(row: &Wakeups) -> [String; 5] {
     ]
 }
 
+fn memory(row: &Memory) -> [String; 4] {
+    let host = match row.host {
+        Side::Runyard => "runyard",
+        Side::Tokio => "tokio",
+    };
+    let figures = &row.figures;
+    let micros = figures.set_limit_ns.map(|nanos| format!("{:.0}", nanos as f64 / 1e3));
+    [
+        host.to_owned(),
+        figures.tasks.to_string(),
+        format!("{:.0}", figures.bytes_each),
+        micros.unwrap_or_else(|| "no groups".to_owned()),
+    ]
+}
+
 fn held(row: &Held) -> [String; 6] {
     let percent = |share: f64| format!("{:.2}", share * 100.0);
     let seconds = |[least, most]: [f64; 2]| format!("{}..{}%", percent(least), percent(most));
@@ -77,7 +113,7 @@ fn held(row: &Held) -> [String; 6] {
     ]
 }
 
-fn comparison(row: &Comparison) -> [String; 6] {
+fn comparison(row: &Comparison) -> [String; 8] {
     let peer = match row.peer {
         Peer::Tokio => "tokio",
         Peer::Kernel => "kernel threads",
@@ -89,6 +125,8 @@ fn comparison(row: &Comparison) -> [String; 6] {
         format!("{:.0}", row.peer_ns),
         format!("{:.2}", row.ratio),
         range(row.ratio_range),
+        range(row.ratio_interval),
+        format!("{}{}", row.rounds, if row.stolen { ", CPUs stolen" } else { "" }),
     ]
 }
 
@@ -160,7 +198,7 @@ pub(crate) fn table<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::Percentiles;
+    use crate::live::{Footprint, Percentiles};
 
     #[test]
     fn every_figure_has_a_place() {
@@ -180,6 +218,9 @@ mod tests {
                 peer_ns: 105.0,
                 ratio: 2.0,
                 ratio_range: [1.5, 2.25],
+                ratio_interval: [1.75, 2.25],
+                rounds: 15,
+                stolen: true,
             }],
             beside_hog: vec![BesideHog {
                 host: "tokio",
@@ -192,13 +233,19 @@ mod tests {
                 Lateness { probe: "tokio", figures: Some(figures) },
                 Lateness { probe: "kernel thread, SCHED_FIFO", figures: None },
             ],
+            memory: vec![Memory {
+                host: Side::Tokio,
+                figures: Footprint { tasks: 1_000, bytes_each: 64.5, set_limit_ns: None },
+            }],
             ..LiveFigures::default()
         };
         let text = render(&measured);
         let words: Vec<Vec<_>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
-        assert_eq!(words[1], ["yield_many", "tokio", "210", "105", "2.00", "1.50..2.25"]);
+        assert_eq!(words[1][..6], ["yield_many", "tokio", "210", "105", "2.00", "1.50..2.25"]);
+        assert_eq!(words[1][6..], ["1.75..2.25", "15,", "CPUs", "stolen"]);
         assert_eq!(words[4], ["tokio", "1000", "0", "0.00", "0.00..0.00"]);
         assert_eq!(words[7], ["tokio", "2000", "1.1", "2.2", "3.3", "4.4", "5.5"]);
         assert_eq!(words[8][3..], ["not", "permitted"], "{text}");
+        assert_eq!(words[11], ["tokio", "1000", "64", "no", "groups"], "{text}");
     }
 }

@@ -4,6 +4,7 @@
 //! Each returns how many operations it saw done: by what the tasks sent, counted down or returned,
 //! never by how many were asked for.
 
+use super::executor;
 use super::host::Host;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -38,6 +39,16 @@ pub(crate) enum Bench {
     LockAlone,
     /// Tasks that want one mutex, and each yields while it has it. An operation is to have had it.
     LockCrowd,
+    /// A task started within `block_on` and awaited. An operation is such a `block_on`.
+    SpawnOne,
+    /// Tasks that are ready at once, started by a task and awaited. An operation is a task.
+    SpawnManyLight,
+    /// Tasks that each start another and await it. An operation is a task.
+    SpawnRecursively,
+    /// Tasks that yield again and again, and are awaited. An operation is a yield.
+    YieldNow,
+    /// Tasks in a ring of channels. An operation is a message that a task passes on.
+    Channels,
 }
 
 /// How much of everything an iteration has.
@@ -53,11 +64,16 @@ pub(crate) struct Sizes {
     pub(crate) round_trips: usize,
     pub(crate) crowd: usize,
     pub(crate) locks: usize,
+    pub(crate) ones: usize,
+    pub(crate) light_tasks: usize,
+    pub(crate) executor_tasks: usize,
+    pub(crate) executor_steps: usize,
 }
 
 impl Sizes {
-    /// tokio's, with as many workers as the machines have CPUs on which this is compared, and so
-    /// many round trips and locks that starting the tasks costs nothing.
+    /// tokio's and those of `async-executor`, with as many workers as the machines have CPUs on which
+    /// this is compared, and so many round trips and locks that starting the tasks costs nothing.
+    /// A thousand times one task are an iteration, or looks at the clock would count.
     pub(crate) const FULL: Sizes = Sizes {
         workers: 2,
         spawns: 10_000,
@@ -69,6 +85,10 @@ impl Sizes {
         round_trips: 10_000,
         crowd: 8,
         locks: 1_000,
+        ones: 1_000,
+        light_tasks: 25_000,
+        executor_tasks: 300,
+        executor_steps: 300,
     };
 }
 
@@ -114,6 +134,15 @@ impl<H: Host> Prepared<H> {
             Bench::Pair => round_trips(host, sizes.round_trips),
             Bench::LockAlone => lock_alone(host, sizes.crowd * sizes.locks),
             Bench::LockCrowd => lock_crowd(host, sizes.crowd, sizes.locks),
+            Bench::SpawnOne => executor::spawn_one(host, sizes.ones),
+            Bench::SpawnManyLight => executor::spawn_many_light(host, sizes.light_tasks),
+            Bench::SpawnRecursively => {
+                executor::spawn_recursively(host, sizes.executor_tasks, sizes.executor_steps)
+            }
+            Bench::YieldNow => {
+                executor::yield_now(host, sizes.executor_tasks, sizes.executor_steps)
+            }
+            Bench::Channels => executor::channels(host, sizes.executor_tasks, sizes.executor_steps),
         }
     }
 
@@ -333,6 +362,10 @@ mod tests {
         round_trips: 17,
         crowd: 5,
         locks: 13,
+        ones: 43,
+        light_tasks: 41,
+        executor_tasks: 11,
+        executor_steps: 47,
     };
 
     fn counts(bench: Bench, expected: usize) {
@@ -390,5 +423,29 @@ mod tests {
     fn every_lock_is_counted() {
         counts(Bench::LockAlone, TINY.crowd * TINY.locks);
         counts(Bench::LockCrowd, TINY.crowd * TINY.locks);
+    }
+    #[test]
+    fn spawn_one_awaits_each() {
+        counts(Bench::SpawnOne, TINY.ones);
+    }
+
+    #[test]
+    fn spawn_many_light_awaits_every_task() {
+        counts(Bench::SpawnManyLight, TINY.light_tasks);
+    }
+
+    #[test]
+    fn spawn_recursively_reaches_the_depth_of_each_chain() {
+        counts(Bench::SpawnRecursively, TINY.executor_tasks * (TINY.executor_steps + 1));
+    }
+
+    #[test]
+    fn yield_now_yields_for_every_task() {
+        counts(Bench::YieldNow, TINY.executor_tasks * TINY.executor_steps);
+    }
+
+    #[test]
+    fn channels_pass_every_message_on() {
+        counts(Bench::Channels, TINY.executor_tasks * TINY.executor_steps);
     }
 }

@@ -6,11 +6,11 @@
 //! has the machine alone for its turn, and the same number of workers.
 
 use super::Effort;
-use super::host::{Host, Runyard, Tokio};
+use super::host::{Host, Runyard, Tokio, builder, features};
 use super::rates::median;
+use runyard::Task;
 use runyard::experiments::{Experiments, Feature, Features};
 use runyard::time::MissedTickBehavior;
-use runyard::{Runtime, Task};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ impl Side {
     }
 
     fn features(self) -> Features {
-        let all = Features::default();
+        let all = features();
         match self {
             Side::Regular | Side::MixedRegular => all.without(Feature::GreedyTimers),
             _ => all,
@@ -195,7 +195,7 @@ fn turn(side: Side, tasks: u64, span: Duration) -> Wakeups {
         }
         return counted(&periods);
     }
-    let host = Runyard(Runtime::builder().workers(WORKERS).features(side.features()).build());
+    let host = Runyard(builder(WORKERS).features(side.features()).build());
     host.block_on(async {
         for nth in 0..tasks {
             let task = Task::builder().slack(side.slack(nth));

@@ -1,0 +1,178 @@
+//! The memory of a task that waits: the growth of the resident set over a million tasks that are ready
+//! never. Their future has no size, so all of it is the runtime's and the allocator's. Beside them, the
+//! time that a group takes to be given another limit, which looks at every task.
+//!
+//! Each side is a process of its own, which this program starts: an allocator that other workloads have
+//! used would give a runtime memory that is resident already.
+
+use super::host::{Host, Runyard, Tokio, features};
+use super::probe::WORKERS;
+use clap::ValueEnum;
+use runyard::{Group, Limit};
+use rustix::param::page_size;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::pin::Pin;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The number of tasks that wait.
+const TASKS: usize = 1_000_000;
+/// The number of times that the group is given a limit. Their median counts.
+const LIMITS: usize = 9;
+/// The hidden argument by which this program is such a process.
+const ARGUMENT: &str = "--memory-of";
+/// Between two looks whether all tasks have been polled.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// The runtime that a process holds tasks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Side {
+    Runyard,
+    Tokio,
+}
+
+/// The memory that the tasks of a runtime take.
+#[derive(Clone, Debug, Serialize)]
+pub struct Memory {
+    /// The runtime.
+    pub host: Side,
+    /// The figures.
+    #[serde(flatten)]
+    pub figures: Footprint,
+}
+
+/// The figures of one runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Footprint {
+    /// The number of tasks that waited.
+    pub tasks: usize,
+    /// The growth of the resident set over the number of tasks.
+    pub bytes_each: f64,
+    /// The time of [`Group::set_limit`] beside them: the median. `null` of a runtime that has no groups.
+    pub set_limit_ns: Option<u64>,
+}
+
+/// Measures both sides, one after the other.
+pub(crate) fn measure() -> [Memory; 2] {
+    [Side::Runyard, Side::Tokio].map(|host| Memory { host, figures: in_a_process(host) })
+}
+
+/// The figures as another process of this program measures them, with the features of this one.
+fn in_a_process(side: Side) -> Footprint {
+    let this = std::env::current_exe().expect("this program is somewhere");
+    let name = side.to_possible_value().expect("every side has a name");
+    let switches = features().names().flat_map(|name| ["--feature".to_owned(), name]);
+    let mut command = Command::new(this);
+    command.args([ARGUMENT, name.get_name()]).args(switches).stderr(Stdio::inherit());
+    let output = command.output().expect("it runs again");
+    assert!(output.status.success(), "{side:?}: {}", output.status);
+    serde_json::from_slice(&output.stdout).expect("it prints its figures")
+}
+
+/// The work of such a process.
+///
+/// # Panics
+/// If this system does not tell the resident set.
+pub fn be_memory_of(side: Side) -> ! {
+    let found = match side {
+        Side::Runyard => footprint_of_runyard(TASKS),
+        Side::Tokio => footprint(&Tokio::start(WORKERS), TASKS, || None),
+    };
+    println!("{}", serde_json::to_string(&found).expect("all keys are strings"));
+    std::process::exit(0)
+}
+
+fn footprint_of_runyard(tasks: usize) -> Footprint {
+    let host = Runyard::start(WORKERS);
+    let group = host.0.group("tenant").create().expect("there is room for a group");
+    footprint(&host, tasks, || Some(set_limit_ns(&group)))
+}
+
+/// Starts the tasks, and measures once each of them waits. The time of `set_limit` is from `beside_them`.
+fn footprint<H: Host>(
+    host: &H,
+    tasks: usize,
+    beside_them: impl FnOnce() -> Option<u64>,
+) -> Footprint {
+    // The memory of threads, and of the first task, is no part of the growth.
+    host.block_on(host.spawn_from_outside(async {})).expect("an empty task does not panic");
+    let (before, polled) = (resident_bytes(), POLLED.load(Ordering::Relaxed));
+    for _ in 0..tasks {
+        drop(host.spawn_from_outside(Never));
+    }
+    while POLLED.load(Ordering::Relaxed) < polled + tasks {
+        thread::sleep(LOOK);
+    }
+    let grown = resident_bytes().saturating_sub(before);
+    let bytes_each = grown as f64 / tasks as f64;
+    Footprint { tasks, bytes_each, set_limit_ns: beside_them() }
+}
+
+/// How often a [`Never`] was polled in this process. A counter that the future points to would be a
+/// part of its size.
+static POLLED: AtomicUsize = AtomicUsize::new(0);
+
+/// [`std::future::pending`], except that its polls are counted.
+struct Never;
+
+impl Future for Never {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        POLLED.fetch_add(1, Ordering::Relaxed);
+        Poll::Pending
+    }
+}
+
+/// The time to give the group a limit: the median of several, each another than the one before.
+fn set_limit_ns(group: &Group) -> u64 {
+    const PERIOD: Duration = Duration::from_millis(100);
+    let mut nanos = [0; LIMITS];
+    for (nth, nanos) in (1..).zip(&mut nanos) {
+        let (limit, started) = (Limit::new(PERIOD / (nth + 1), PERIOD), Instant::now());
+        group.set_limit(limit).expect("a part of a CPU is a limit");
+        *nanos = started.elapsed().as_nanos() as u64;
+    }
+    nanos.sort_unstable();
+    nanos[LIMITS / 2]
+}
+
+/// The memory of this process that is in the machine's, by the second figure of proc_pid_statm(5).
+fn resident_bytes() -> usize {
+    let text = fs::read_to_string("/proc/self/statm").expect("this system tells it");
+    let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok());
+    pages.expect("it is a number of pages") * page_size()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::within_time;
+
+    #[test]
+    fn every_task_has_memory_and_only_groups_have_limits() {
+        const FEW: usize = 2_000;
+        assert_eq!(size_of::<Never>(), 0);
+        // One after the other: they count polls together.
+        let (ours, theirs) = within_time(|| {
+            let theirs = footprint(&Tokio::start(WORKERS), FEW, || None);
+            (footprint_of_runyard(FEW), theirs)
+        });
+        assert_eq!([ours.tasks, theirs.tasks], [FEW; 2]);
+        assert!(ours.bytes_each > 0.0 && theirs.bytes_each > 0.0, "{ours:?} {theirs:?}");
+        assert!(ours.set_limit_ns > Some(0) && theirs.set_limit_ns.is_none());
+    }
+
+    #[test]
+    fn a_process_tells_another_its_figures() {
+        let told = Footprint { tasks: 7, bytes_each: 0.5, set_limit_ns: None };
+        let text = serde_json::to_string(&told).unwrap();
+        assert_eq!(serde_json::from_str::<Footprint>(&text).unwrap(), told);
+    }
+}
