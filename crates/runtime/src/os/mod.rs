@@ -13,6 +13,8 @@ pub(crate) mod memory;
 pub(crate) mod trial;
 
 #[cfg(all(target_os = "linux", not(runyard_portable)))]
+mod clock;
+#[cfg(all(target_os = "linux", not(runyard_portable)))]
 mod code;
 #[cfg(all(target_os = "linux", not(runyard_portable)))]
 pub(crate) mod disturb;
