@@ -224,6 +224,7 @@ impl Effects<Job> for DeferOwnKick<'_> {
 
 impl Shared {
     pub(crate) fn new(host_cpus: Vec<usize>, preempts: bool, mut builder: Builder) -> Shared {
+        os::thread::choose_clock();
         let cpus = builder.workers.unwrap_or(usize::MAX).clamp(1, host_cpus.len());
         let topology = Topology::flat(cpus as u32).expect("the kernel has fewer CPUs");
         // A task takes along what it has in the caches of its CPU, which is little beside the wait

@@ -171,7 +171,8 @@ impl Teller {
     /// another is lost.
     fn write(&self, cpu: CpuId, what: What, may_wait: bool) -> Result<(), Full> {
         let mut book = lock(&self.book);
-        let now = os::thread::now();
+        // The kernel's clock: `now` may go backwards from one thread to the next.
+        let now = os::thread::monotonic();
         if book.closed {
             return Ok(());
         }

@@ -1,5 +1,6 @@
 //! Waiting for a word to change, as futex(2) has it. All of it may be called in a signal handler.
 
+use crate::os::clock;
 use crate::primitives::AtomicU32;
 use runyard_engine::time::Time;
 
@@ -26,6 +27,10 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Time>) {
             std::ptr::null::<u32>(),
             OURS,
         );
+    }
+    if deadline.is_some() {
+        // After the deadline no clock is before it.
+        clock::forget();
     }
 }
 

@@ -15,6 +15,8 @@ pub(crate) mod seat;
 pub(crate) mod trial;
 
 #[cfg(all(target_os = "linux", not(runyard_portable)))]
+mod clock;
+#[cfg(all(target_os = "linux", not(runyard_portable)))]
 mod code;
 #[cfg(all(target_os = "linux", not(runyard_portable)))]
 pub(crate) mod disturb;

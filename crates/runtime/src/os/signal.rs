@@ -11,7 +11,7 @@
 use crate::os::quiet::Frame;
 use crate::os::thread::Tid;
 use crate::os::unwind::Registers;
-use crate::os::{code, local};
+use crate::os::{clock, code, local};
 use crate::worker::Worker;
 
 /// The signal of a runtime, if not said.
@@ -110,6 +110,8 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let saved = unsafe { *errno };
+    // After the instant of a timer no clock is before it.
+    clock::forget();
     // Who unwinds may hold the lock of standard error, or the loader's (H5). Reads words only.
     let unsafe_point = code::is_unsafe(interrupted(context)) || std::thread::panicking();
     let deaf_to = deaf_to(context);

@@ -1,5 +1,6 @@
 //! Kernel threads: their names for the kernel, the CPUs they run on, and the time they used.
 
+use crate::os::clock;
 use crate::paused::here;
 use runyard_engine::time::{Nanos, Time};
 use std::fs::File;
@@ -206,12 +207,18 @@ pub(crate) fn most_of_user() -> Option<usize> {
     (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur as usize)
 }
 
-/// The monotonic clock; in a paused runtime the virtual one.
+/// The monotonic clock; in a paused runtime the virtual one. It is never ahead of [`monotonic`], and may be some
+/// microseconds behind: see [`clock`]. May be called in a signal handler.
 pub(crate) fn now() -> Time {
-    here::now().unwrap_or_else(monotonic)
+    here::now().unwrap_or_else(clock::now)
 }
 
-/// The monotonic clock of the machine.
+/// Decides by what [`now`] reads the monotonic clock. Not for signal handlers.
+pub(crate) fn choose_clock() {
+    clock::choose();
+}
+
+/// The monotonic clock of the machine, as the kernel says it. May be called in a signal handler.
 pub(crate) fn monotonic() -> Time {
     clock_time(libc::CLOCK_MONOTONIC).expect("every kernel has this clock")
 }
