@@ -124,20 +124,22 @@ impl<T, B> Company<T, B> {
         Batch(list.nr)
     }
 
-    /// A task joins, where `admit` says, beside the first that waits. It is given back if that refuses it, if the batch is
-    /// over, or if there are too many.
+    /// A task joins, where `admit` says, that knows the task that is polled and the first that waits. It is given back if
+    /// that refuses it, if the batch is over, or if there are too many.
     pub(crate) fn join(
         &self,
         batch: Batch,
         mut task: T,
-        admit: impl FnOnce(&mut B, &mut T, Option<&T>) -> Option<At>,
+        admit: impl FnOnce(&B, &mut T, (&T, Option<&T>)) -> Option<At>,
     ) -> Result<(), T> {
         let mut list = lock(&self.list);
-        let List { terms: Some(terms), nr, waiting, .. } = &mut *list else { return Err(task) };
+        let List { terms: Some(terms), nr, polled: Some(polled), waiting } = &mut *list else {
+            return Err(task);
+        };
         if *nr != batch.0 || waiting.len() >= MEMBERS {
             return Err(task);
         }
-        match admit(terms, &mut task, waiting.front()) {
+        match admit(terms, &mut task, (polled, waiting.front())) {
             Some(At::Front) => waiting.push_front(task),
             Some(At::Back) => waiting.push_back(task),
             None => return Err(task),
@@ -343,7 +345,7 @@ mod models {
             let world = World::new(&[&first]);
             let (other, late) = (world.clone(), woken.clone());
             let waker = thread::spawn(move || {
-                let joined = other.company.join(other.batch, late, |(), _, _| Some(At::Front));
+                let joined = other.company.join(other.batch, late, |&(), _, _| Some(At::Front));
                 joined.err().iter().for_each(has);
             });
             assert!(world.closes());

@@ -53,9 +53,8 @@ use std::panic::Location;
 use std::thread::{self, Thread};
 use std::time::Instant;
 
-/// How many boxes of tasks that are over each CPU keeps: as many as it may have used since a burst
-/// of spawns began.
-const BOXES: usize = 1_024;
+/// How many boxes of tasks that are over each CPU keeps: for a burst of spawns. They take 4 MiB at the most.
+const BOXES: usize = 16_384;
 
 /// After so many runtimes their numbers come again: fewer than 2^14, as a mutex has room for.
 const RUNTIMES: u32 = 16_000;

@@ -324,6 +324,7 @@ impl Teller {
 impl Shared {
     /// Has the observer told, if there is one, what happens on `cpu` at this moment. Not called with a lock of the
     /// runtime: it may have to wait for the teller.
+    #[inline]
     pub(crate) fn tell(&self, cpu: CpuId, what: impl FnOnce() -> What) {
         if let Some(host) = &self.paused {
             host.note(cpu, what);
@@ -336,7 +337,15 @@ impl Shared {
     }
 
     /// The same of a task that is woken and could have run since `since`.
+    #[inline]
     pub(crate) fn tell_wake(&self, task: &TaskOf<Job>, since: Time) {
+        if self.is_observed() {
+            self.tell_wake_to_observer(task, since);
+        }
+    }
+
+    #[cold]
+    fn tell_wake_to_observer(&self, task: &TaskOf<Job>, since: Time) {
         if let Some(host) = &self.paused {
             let by = here::cpu_of_poll().and(os::local::task(|task| task.map(|cell| cell.id)));
             let since = Time(since.since(BEGIN).0);

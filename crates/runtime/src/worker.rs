@@ -46,9 +46,6 @@ pub(crate) const POLL_GRACE: Nanos = Nanos::from_micros(200);
 /// As a moment that is over, a timer that is not set is due to be.
 const UNSET: u64 = 0;
 
-/// In a word: no moment.
-const NEVER: u64 = u64::MAX >> 1;
-
 /// Why a worker is there.
 const ALIVE: &str = "its thread lives until the runtime ends";
 
@@ -143,8 +140,9 @@ pub(crate) struct Worker {
     since: AtomicU64,
     /// (o) Which batch it polls; 0 for none.
     batch: AtomicU64,
-    /// (o) When its poll began, if it is that of a fair task.
+    /// (o) When its poll began, and whether it is that of a real-time task.
     began: AtomicU64,
+    polls_rt: AtomicBool,
     /// (o) When its last poll ended.
     ended: AtomicU64,
     /// (o) When it looks for a CPU that takes some of those that wait.
@@ -203,7 +201,8 @@ impl Worker {
             later: AtomicU32::new(later::NOTHING),
             since: AtomicU64::new(0),
             batch: AtomicU64::new(0),
-            began: AtomicU64::new(NEVER),
+            began: AtomicU64::new(0),
+            polls_rt: AtomicBool::new(false),
             ended: AtomicU64::new(0),
             shares_at: AtomicU64::new(0),
             clock: PollClock::default(),
@@ -450,8 +449,8 @@ impl Worker {
 
     /// Before a poll.
     fn begin_poll(&self, now: Time, cell: &Cell) {
-        let began = if cell.slack.is_real_time() { NEVER } else { now.0 };
-        self.began.store(began, Ordering::Relaxed);
+        self.began.store(now.0, Ordering::Relaxed);
+        self.polls_rt.store(cell.slack.is_real_time(), Ordering::Relaxed);
         self.graces.store(0, Ordering::Relaxed);
         self.later.store(later::NOTHING, Ordering::Relaxed);
         self.has_blocked.store(false, Ordering::Relaxed);

@@ -176,9 +176,10 @@ impl<W: Controlled> Machine<W> {
         self.hints.idle.contains(cpu)
     }
 
-    /// Some CPU that has nothing to do, other than `cpu`.
+    /// Some CPU that has nothing to do, other than `cpu`: the next one.
+    #[inline]
     #[must_use]
     pub fn idle_cpu_beside(&self, cpu: CpuId) -> Option<CpuId> {
-        self.hints.idle.ring(&self.all, 0..self.cpus.len(), cpu).find(|&idle| idle != cpu)
+        self.hints.idle.next_beside(cpu)
     }
 }

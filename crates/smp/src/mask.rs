@@ -37,6 +37,26 @@ impl Mask {
         self.0.iter().all(|word| word.load(Ordering::Acquire) == 0)
     }
 
+    /// The next CPU after `cpu` that is in it, in ring order, other than `cpu`.
+    #[inline]
+    pub(crate) fn next_beside(&self, cpu: CpuId) -> Option<CpuId> {
+        let (own, bit) = (cpu.index() / WORD, cpu.index() % WORD);
+        let above = |word: u64| word & (u64::MAX << bit << 1);
+        let words = self.0.len();
+        // The own word is looked at twice: above the own bit, and at last below it.
+        (0..=words).find_map(|nth| {
+            let at = (own + nth) % words;
+            let word = self.word(at);
+            let word = match nth {
+                0 => above(word),
+                last if last == words => word & !above(word) & !(1 << bit),
+                _ => word,
+            };
+            (word != 0).then(|| CpuId::at(at * WORD + word.trailing_zeros() as usize))
+        })
+    }
+
+    #[inline]
     pub(crate) fn word(&self, index: usize) -> u64 {
         self.0[index].load(Ordering::Acquire)
     }
@@ -132,6 +152,12 @@ mod tests {
         let few: CpuSet = [CpuId(3), CpuId(199)].into_iter().collect();
         assert_eq!(mask.ring(&few, 0..200, CpuId(4)).collect::<Vec<_>>(), [CpuId(199), CpuId(3)]);
         assert_eq!((mask.count(&few, 0..200), mask.count(&few, 0..199)), (2, 1));
+        let beside = |cpu| mask.next_beside(CpuId(cpu)).map(|cpu| cpu.0);
+        assert_eq!([0, 3, 63, 65, 130, 199].map(beside), [3, 64, 64, 130, 199, 0].map(Some));
+        let one = Mask::new(64);
+        one.set(CpuId(63), true);
+        let beside = |cpu| one.next_beside(CpuId(cpu)).map(|cpu| cpu.0);
+        assert_eq!([0, 62, 63].map(beside), [Some(63), Some(63), None]);
         mask.set(CpuId(3), false);
         assert!(!mask.contains(CpuId(3)) && mask.contains(CpuId(199)));
     }

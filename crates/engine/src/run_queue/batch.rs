@@ -96,14 +96,30 @@ impl Terms {
         self.ask == PlainAsk::NOTHING
     }
 
-    /// A task that is with the host joins: it is placed as if it entered the queue. Whether it may be polled; else
-    /// it is to be offered, as a new one where others wait.
+    /// A task that is with the host joins, and has not been polled yet: a `parent` of the batch, which has been polled
+    /// for `span`, spawned it. If nobody else waits there is nobody whom it would rob, so it stands where its parent
+    /// does. So a chain of spawns gets no more than one task. Whether it may be polled; else it is to be offered.
+    pub fn join_new<P>(
+        &self,
+        task: &mut Task<P>,
+        (parent, span): (&Task<P>, Nanos),
+        bounds: &Bounds,
+    ) -> bool {
+        let is_new = matches!(task.standing.lag, Lag::New { .. });
+        let Some(stands) = Terms::vruntime(parent).filter(|_| is_new && *bounds == Bounds::NONE)
+        else {
+            return false;
+        };
+        let vruntime = stands.after(virtual_span(self.clock.weight, span.0));
+        task.standing = self.standing(vruntime, Nanos::ZERO);
+        true
+    }
+
+    /// A task that is with the host joins after it was woken: it is placed as if it entered the queue. Whether it may be
+    /// polled; else it is to be offered.
     pub fn join<P>(&self, now: Time, task: &mut Task<P>, bounds: &Bounds) -> bool {
         let Clock { queue, at, floor, slice, weight } = self.clock;
         let lag = &task.standing.lag;
-        if matches!(lag, Lag::New { .. }) && *bounds != Bounds::NONE {
-            return false;
-        }
         let (new, floor) = (|_| at.after(virtual_span(weight, slice)), || floor);
         let vruntime = cfs::place_by(lag, now, (queue, at), (new, floor));
         let is_within = bounds.admit(vruntime);

@@ -175,7 +175,7 @@ impl Host {
     /// Wakes a task, from a poll of the batch or from elsewhere.
     fn wake(&mut self, id: TaskId, from_poll: bool) {
         match self.away.remove(&id) {
-            Some(Away::Blocked(task)) => self.bring(task, from_poll, true),
+            Some(Away::Blocked(task)) => self.bring(task, from_poll, None),
             Some(waits) => {
                 self.away.insert(id, waits);
             }
@@ -183,15 +183,19 @@ impl Host {
         }
     }
 
-    fn bring(&mut self, mut task: Owned, from_poll: bool, woken: bool) {
+    /// A task that was woken, or that `parent` has spawned, which was charged for the poll in which it did.
+    fn bring(&mut self, mut task: Owned, from_poll: bool, parent: Option<&Owned>) {
         let (id, now) = (task.id, self.now);
         let terms = self.batch.as_ref().map(|it| it.terms);
         if let Some(terms) = terms.filter(|it| from_poll && it.fit(&task))
             && let Some(bounds) = self.rq.batch_bounds()
-            && terms.join(now, &mut task, &bounds)
+            && match parent {
+                Some(parent) => terms.join_new(&mut task, (parent, Nanos::ZERO), &bounds),
+                None => terms.join(now, &mut task, &bounds),
+            }
         {
             self.away.insert(id, Away::Waits(task));
-            if woken {
+            if parent.is_none() {
                 self.local.push_front(id);
             } else {
                 self.local.push_back(id);
@@ -223,11 +227,14 @@ impl Host {
             }
             Then::Fork => {
                 let mut child = self.make(nth);
-                match &boxed {
-                    Some(_) => {}
-                    None => self.rq.fork(self.now, &mut child),
+                if boxed.is_none() {
+                    self.rq.fork(self.now, &mut child);
                 }
-                self.bring(child, true, false);
+                // A parent that is not of a batch leaves nobody a place beside it.
+                match &boxed {
+                    Some(_) => self.bring(child, true, boxed.as_ref()),
+                    None => self.offer(child, Enqueue::Woken),
+                }
                 Prev::Exited
             }
         };

@@ -174,24 +174,6 @@ impl Open<'_> {
         let first = self.batches.newcomers.first()?;
         Some(VTime(first)).filter(|&first| bounds.admit(first))
     }
-
-    /// Newcomers that may be polled come to the batch, if there is a place. Whether some did.
-    fn admit_newcomers(&self, bounds: &Bounds) -> bool {
-        let Batches { company, newcomers, .. } = self.batches;
-        let bound = bounds.vruntime.map_or(u64::MAX, |bound| bound.0);
-        let most = MEMBERS.saturating_sub(company.len()).min(COME);
-        let mut coming = self.batches.take_room();
-        newcomers.take(most, bound, &mut coming);
-        let any = !coming.is_empty();
-        company.lead(self.batch, &mut coming);
-        // The slot was taken, and the batch is over.
-        while let Some(task) = coming.pop_front() {
-            let place = Terms::vruntime(&task).expect("a newcomer has its place");
-            newcomers.push(place.0, task).expect("there was room for it");
-        }
-        self.batches.keep_room(coming);
-        any
-    }
 }
 
 impl Polls {
@@ -360,21 +342,40 @@ impl Worker {
                     *member = next;
                     return true;
                 }
-                Turn::Outsider => may_come = open.admit_newcomers(&bounds),
-                Turn::Alone if may_lend && self.lend(open) => may_lend = false,
+                Turn::Outsider => may_come = self.admit_newcomers(open, &bounds),
+                Turn::Alone if self.shared.machine.is_wanted(open.cpu) => {
+                    if !std::mem::take(&mut may_lend) || !self.lend(open) {
+                        return false;
+                    }
+                }
                 Turn::Alone if may_linger && self.linger(open, member) => may_linger = false,
                 Turn::Alone | Turn::Over => return false,
             }
         }
     }
 
+    /// Newcomers that may be polled come to the batch, if there is a place. Whether some did.
+    fn admit_newcomers(&self, open: &Open<'_>, bounds: &Bounds) -> bool {
+        let Batches { company, newcomers, .. } = open.batches;
+        let bound = bounds.vruntime.map_or(u64::MAX, |bound| bound.0);
+        let most = MEMBERS.saturating_sub(company.len()).min(COME);
+        let mut coming = open.batches.take_room();
+        newcomers.take(most, bound, &mut coming);
+        let any = !coming.is_empty();
+        company.lead(open.batch, &mut coming);
+        let is_over = !coming.is_empty();
+        // The slot was taken, and its owner has looked already.
+        coming.drain(..).for_each(|task| {
+            self.give_back(open.now, open.cpu, open.cpu, task);
+        });
+        open.batches.keep_room(coming);
+        any && !is_over
+    }
+
     /// Nobody is left in the batch, and its last task blocks or is over. Waits a moment: for a newcomer, or for that
     /// task to be woken. Whether somebody came.
     fn linger(&self, open: &mut Open<'_>, member: &mut Member) -> bool {
         let until = open.now + LINGERS;
-        if self.shared.machine.is_wanted(open.cpu) {
-            return false;
-        }
         while open.now < until && self.may_go_on(open) {
             if member.came == Came::Blocked && member.cell().seat.is_scheduled() {
                 member.came = Came::Yielded;
@@ -414,9 +415,7 @@ impl Worker {
     /// Has more tasks lent, as nobody waits. Whether there were any, and the worker owns its slot still.
     fn lend(&self, open: &Open<'_>) -> bool {
         let Open { cpu, batches, batch, now, .. } = *open;
-        if !self.shared.machine.is_wanted(cpu)
-            || self.shared.slot(cpu).leave(self.id) != Some(false)
-        {
+        if self.shared.slot(cpu).leave(self.id) != Some(false) {
             return false;
         }
         // In its own code the slot cannot be taken, so the batch stays open.
@@ -530,13 +529,19 @@ impl Worker {
         }
         apply_pending(&mut task);
         let bounds = self.shared.machine.batch_bounds(cpu);
-        batches.company.join(batch, task, |polls, task, front| {
-            if !polls.terms.fit(task) || !polls.terms.join(now, task, &bounds) {
+        batches.company.join(batch, task, |polls, task, (polled, front)| {
+            let terms = &polls.terms;
+            let joins = terms.fit(task)
+                && match is_new {
+                    true => terms.join_new(task, (polled, now.since(polls.since)), &bounds),
+                    false => terms.join(now, task, &bounds),
+                };
+            if !joins {
                 return None;
             }
             task.set_cpu(cpu);
             task.wakes(now);
-            let first = !is_new && front.is_none_or(|front| polls.terms.goes_before(task, front));
+            let first = front.is_none_or(|front| terms.goes_before(task, front));
             Some(if first { At::Front } else { At::Back })
         })?;
         if self.shared.machine.idle_cpu_beside(cpu).is_some() {
@@ -603,7 +608,9 @@ impl Worker {
     /// host. In the signal handler.
     pub(super) fn is_overdue(&self, now: Time) -> bool {
         let (cpu, began) = (self.cpu(), self.began.load(Ordering::Relaxed));
-        now >= Time(began) + self.shared.machine.debit(cpu) && self.shared.has_company(cpu)
+        !self.polls_rt.load(Ordering::Relaxed)
+            && now >= Time(began) + self.shared.machine.debit(cpu)
+            && self.shared.has_company(cpu)
     }
 
     fn ended_at(&self) -> Time {
@@ -646,15 +653,15 @@ impl Shared {
         if !fits(&task) || self.machine.has_others(cpu) {
             return Err(task);
         }
-        apply_pending(&mut task);
-        let Some(place) = self.machine.place_newcomer(cpu, &mut task) else { return Err(task) };
-        task.wakes(now);
-        if own.is_some() && batches.newcomers.len() == 0 {
+        if own.is_some() {
             task = match self.join_batch(now, task, true) {
                 Ok(()) => return Ok(()),
                 Err(task) => task,
             };
         }
+        apply_pending(&mut task);
+        let Some(place) = self.machine.place_newcomer(cpu, &mut task) else { return Err(task) };
+        task.wakes(now);
         let waiting = batches.newcomers.push(place.0, task)?;
         if let Some(own) = own
             && self.here(|worker| {

@@ -3,13 +3,13 @@
 //!
 //! [`Worker::rung`] runs in the signal handler. It compares words, moves the slot, and waits.
 
-use super::{Worker, later, ring};
+use super::{POLL_GRACE, Worker, later, ring};
 use crate::maker;
 use crate::os;
 use crate::os::signal::Signals;
 use crate::os::timer::Clock;
 use crate::primitives::Ordering;
-use runyard_engine::time::Nanos;
+use runyard_engine::time::{Nanos, Time};
 
 /// How long a thread that was stopped at an unsafe point is let go on: it may hold the allocator's lock (H4).
 /// Most such locks are held for less than the first grace; each later one is twice as long, up to the longest. Of
@@ -88,14 +88,18 @@ impl Worker {
         }
         let now = os::thread::now();
         let due = self.shared.machine.next_expiry(self.cpu()).is_some_and(|at| at <= now);
-        let is_kicked = self.has_left_a_kick();
+        let is_kicked = self.has_left_a_kick(now);
         let is_wanted = due || slot.calls(self.id) || is_kicked || self.is_overdue(now);
         // A section that computed may wait again, and then is not to be interrupted.
         let may_wait = self.is_in_section() && at_unsafe_point;
         if !is_wanted && !may_wait {
             // Nobody waits; or somebody else's signal, or a setting that was overtaken.
             self.graces.store(0, Ordering::Relaxed);
-            return self.arm(now);
+            self.arm(now);
+            if self.later.load(Ordering::Relaxed) != later::NOTHING {
+                self.set_timer(self.lasts_from());
+            }
+            return;
         }
         let at_unsafe_point = self.is_in_a_handler(deaf_to) || at_unsafe_point;
         if at_unsafe_point && let Some(grace) = self.next_grace() {
@@ -143,9 +147,14 @@ impl Worker {
         deaf_to & !usual != 0
     }
 
-    /// Looks at what the poll left to be looked at: tells an idle CPU that somebody waits here.
-    /// Whether somebody here should preempt.
-    fn has_left_a_kick(&self) -> bool {
+    /// Looks at what the poll left to be looked at: tells an idle CPU that somebody waits here, if the poll has
+    /// lasted. Whether somebody here should preempt.
+    fn has_left_a_kick(&self, now: Time) -> bool {
+        let waits = self.later.load(Ordering::Relaxed) == later::WAITER;
+        if waits && now < self.lasts_from() {
+            // Somebody waits who came in this poll. It is probably over before the next look.
+            return false;
+        }
         let left = self.later.swap(later::NOTHING, Ordering::Relaxed);
         if left == later::WAITER
             && let Some(idle) = self.shared.idle_cpu_for(self.cpu())
@@ -153,6 +162,11 @@ impl Worker {
             ring(&self.shared, idle);
         }
         left == later::KICK
+    }
+
+    /// From when on the poll has lasted for so long that others are not to wait for its end.
+    fn lasts_from(&self) -> Time {
+        Time(self.began.load(Ordering::Relaxed)) + POLL_GRACE
     }
 
     /// For how long a thread at an unsafe point may go on: not for ever, and not if it did nothing with the last
