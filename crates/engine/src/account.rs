@@ -4,7 +4,7 @@
 //! rest is counted if [`Config::accounts`](crate::config::Config::accounts) says so, at each switch, in one place.
 //!
 //! Invariant: over all CPUs of a machine, what the CPUs counted is what the tasks counted that there are, and those
-//! that are over.
+//! that are over; if each of them keeps an account.
 
 use crate::cpu::CpuId;
 use crate::time::{Nanos, Time};
@@ -47,12 +47,19 @@ pub(crate) enum Cause {
 }
 
 /// The account of one task, and what it takes to keep that.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Kept {
-    /// All but the CPU time, which is in the task.
-    account: Account,
     /// When it woke up last; or came to a CPU, if that is counted and was later.
     since: Time,
+    /// What is counted, if anything is: most hosts have many more tasks than they have use for accounts.
+    life: Option<Box<Life>>,
+}
+
+/// The work of one task so far.
+#[derive(Debug, Default)]
+struct Life {
+    /// All but the CPU time, which is in the task.
+    account: Account,
     /// Where it ran last.
     ran_on: Option<CpuId>,
 }
@@ -102,9 +109,24 @@ impl Preemptions {
 }
 
 impl Kept {
+    /// Counts from now on. Allocates, if it never did.
+    pub(crate) fn begin(&mut self) {
+        self.life.get_or_insert_default();
+    }
+
+    /// As of another task, with the memory of this one.
+    pub(crate) fn renewed(&mut self) -> Kept {
+        let mut life = self.life.take();
+        if let Some(life) = &mut life {
+            **life = Life::default();
+        }
+        Kept { life, ..Kept::default() }
+    }
+
     /// With its CPU time, which is `run`.
     pub(crate) fn account(&self, run: Nanos) -> Account {
-        Account { run, ..self.account }
+        let counted = self.life.as_ref().map(|life| life.account);
+        Account { run, ..counted.unwrap_or_default() }
     }
 
     /// Since when the task waits that waits and has not run since.
@@ -120,9 +142,10 @@ impl Kept {
 
     /// It has a CPU, for which it waited so long, and of which `all` is the account.
     pub(crate) fn comes(&mut self, (now, waited): (Time, Nanos), cpu: CpuId, all: &mut Account) {
-        let from = self.ran_on.replace(cpu);
+        let mut own = self.life.as_deref_mut();
+        let from = own.as_mut().and_then(|life| life.ran_on.replace(cpu));
         let migrates = u64::from(from.is_some_and(|from| from != cpu));
-        for account in [&mut self.account, all] {
+        for account in own.map(|life| &mut life.account).into_iter().chain([all]) {
             account.wait += waited;
             account.switches += 1;
             account.migrations += migrates;
@@ -133,7 +156,9 @@ impl Kept {
 
     /// It loses its CPU, of which `all` is the account.
     pub(crate) fn loses(&mut self, cause: Cause, all: &mut Account) {
-        self.account.preemptions.count(cause);
+        if let Some(life) = &mut self.life {
+            life.account.preemptions.count(cause);
+        }
         all.preemptions.count(cause);
     }
 }

@@ -4,27 +4,29 @@
 use crate::cpu::CpuSet;
 use crate::time::Nanos;
 use std::fmt;
+use std::num::{NonZeroU8, NonZeroU32};
 
 /// A real-time priority, 1..=99; higher wins, as in sched(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RtPrio(u8);
+pub struct RtPrio(NonZeroU8);
 
 impl RtPrio {
     /// The least important real-time priority.
-    pub const MIN: RtPrio = RtPrio(1);
+    pub const MIN: RtPrio = RtPrio(NonZeroU8::MIN);
     /// The most important real-time priority.
-    pub const MAX: RtPrio = RtPrio(99);
+    pub const MAX: RtPrio = RtPrio(NonZeroU8::new(99).expect("it is not 0"));
 
     /// `None` unless `value` is in 1..=99.
     #[must_use]
     pub fn new(value: i64) -> Option<RtPrio> {
-        u8::try_from(value).ok().map(RtPrio).filter(|p| (RtPrio::MIN..=RtPrio::MAX).contains(p))
+        let prio = NonZeroU8::new(u8::try_from(value).ok()?).map(RtPrio)?;
+        (RtPrio::MIN..=RtPrio::MAX).contains(&prio).then_some(prio)
     }
 
     /// The priority as a number, 1..=99.
     #[must_use]
     pub fn get(self) -> u8 {
-        self.0
+        self.0.get()
     }
 }
 
@@ -98,26 +100,27 @@ impl LatencyNice {
 }
 
 /// How long a fair task wants to run at a time, 0.1 to 100 ms; a shorter one waits less, and gets no
-/// less for it. As `sched_attr::sched_runtime` of a normal task since Linux 6.12; for `EEVDF`.
+/// less for it. As `sched_attr::sched_runtime` of a normal task since Linux 6.12; for `EEVDF`. In nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Slice(Nanos);
+pub struct Slice(NonZeroU32);
 
 impl Slice {
     /// The shortest.
-    pub const MIN: Slice = Slice(Nanos::from_micros(100));
+    pub const MIN: Slice = Slice(NonZeroU32::new(100_000).expect("it is not 0"));
     /// The longest.
-    pub const MAX: Slice = Slice(Nanos::from_millis(100));
+    pub const MAX: Slice = Slice(NonZeroU32::new(100_000_000).expect("it is not 0"));
 
     /// `None` unless `span` is in 0.1..=100 ms.
     #[must_use]
     pub fn new(span: Nanos) -> Option<Slice> {
-        (Slice::MIN..=Slice::MAX).contains(&Slice(span)).then_some(Slice(span))
+        let slice = NonZeroU32::new(u32::try_from(span.0).ok()?).map(Slice)?;
+        (Slice::MIN..=Slice::MAX).contains(&slice).then_some(slice)
     }
 
     /// The slice as a time.
     #[must_use]
     pub fn get(self) -> Nanos {
-        self.0
+        Nanos(self.0.get().into())
     }
 }
 

@@ -22,7 +22,8 @@ pub struct Config {
     /// A CPU with one task has hardly any ticks (`CONFIG_NO_HZ_FULL`).
     pub tickless: bool,
     /// It is counted how long tasks wait, how often they switch, and why ([`crate::account`]). No decision
-    /// depends on that.
+    /// depends on that. A task has an account of its own if its host says so
+    /// ([`Task::keep_account`](crate::task::Task::keep_account)).
     pub accounts: bool,
     /// In this span each of up to eight fair tasks runs once (`sched_latency_ns`).
     pub latency: Nanos,

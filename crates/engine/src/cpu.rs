@@ -38,17 +38,14 @@ impl fmt::Display for CpuId {
 /// An immutable set of CPUs, cheap to clone: a task's affinity, a domain's span. On a machine of up to 64
 /// CPUs it takes no memory of its own.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct CpuSet {
-    words: Words,
-    len: u32,
-}
+pub struct CpuSet(Words);
 
 /// The bits of a set. The form follows from the CPUs in it, so equal sets have equal forms.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Words {
     /// Of CPUs below 64.
     One(u64),
-    /// The last is not 0.
+    /// How many CPUs those are, then their bits. The last word is not 0.
     Many(Arc<[u64]>),
 }
 
@@ -70,39 +67,46 @@ impl CpuSet {
     }
 
     /// Whether `cpu` is in the set.
+    #[inline]
     #[must_use]
     pub fn contains(&self, cpu: CpuId) -> bool {
         self.word(cpu.index() / WORD) >> (cpu.index() % WORD) & 1 == 1
     }
 
     /// How many CPUs are in the set.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
-        self.len as usize
+        match &self.0 {
+            Words::One(word) => word.count_ones() as usize,
+            Words::Many(words) => words[0] as usize,
+        }
     }
 
     /// Whether no CPU is in the set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.0 == Words::One(0)
     }
 
     /// The set as 64-bit words, lowest CPU in the lowest bit of the first; absent words are empty.
+    #[inline]
     #[must_use]
     pub fn word(&self, index: usize) -> u64 {
-        match &self.words {
+        match &self.0 {
             Words::One(word) if index == 0 => *word,
             Words::One(_) => 0,
-            Words::Many(words) => words.get(index).copied().unwrap_or(0),
+            Words::Many(words) => words.get(index + 1).copied().unwrap_or(0),
         }
     }
 
     /// How many words [`CpuSet::word`] has that may be other than zero.
+    #[inline]
     #[must_use]
     pub fn words(&self) -> usize {
-        match &self.words {
+        match &self.0 {
             Words::One(_) => 1,
-            Words::Many(words) => words.len(),
+            Words::Many(words) => words.len() - 1,
         }
     }
 
@@ -135,12 +139,12 @@ impl CpuSet {
                 }
             }
         }
-        let len = std::iter::once(&first).chain(&more).map(|word| word.count_ones()).sum();
-        let words = match more.is_empty() {
-            true => Words::One(first),
-            false => Words::Many(std::iter::once(first).chain(more).collect()),
-        };
-        CpuSet { words, len }
+        if more.is_empty() {
+            return CpuSet(Words::One(first));
+        }
+        let len =
+            std::iter::once(&first).chain(&more).map(|word| u64::from(word.count_ones())).sum();
+        CpuSet(Words::Many([len, first].into_iter().chain(more).collect()))
     }
 }
 
@@ -185,7 +189,8 @@ mod tests {
     fn a_set_prints_as_ranges() {
         let set: CpuSet = [0, 1, 2, 8, 70, 71].map(CpuId).into_iter().collect();
         assert_eq!(set.to_string(), "0-2,8,70-71");
-        assert_eq!(set.len(), 6);
+        assert_eq!((set.len(), set.words(), set.is_empty()), (6, 2, false));
+        assert_eq!((CpuSet::only(CpuId(70)).len(), CpuSet::first(0).is_empty()), (1, true));
         assert!(set.contains(CpuId(70)) && !set.contains(CpuId(69)) && !set.contains(CpuId(9_000)));
     }
 

@@ -46,6 +46,8 @@ impl QueueIndex {
 }
 
 /// What is scheduled. `P` is what the host needs to run it; it is here except while the task runs.
+///
+/// A host may have a million of them, most of them blocked, so none of the fields is wider than it must be.
 #[derive(Debug)]
 pub struct Task<P> {
     /// Its name for ever.
@@ -55,12 +57,15 @@ pub struct Task<P> {
     pub(crate) attr: Attr,
     /// The best real-time priority among those who wait for what this task holds.
     pub(crate) boost: Option<RtPrio>,
-    /// Where it competes instead of in its own group: see [`Change::inherited_group`].
-    pub(crate) inherited_group: Option<GroupId>,
+    /// The number of the group in which it competes instead of in its own, or [`NO_GROUP`]: see
+    /// [`Change::inherited_group`].
+    inherited_group: u32,
     /// Where it ran or was queued last.
     pub(crate) cpu: CpuId,
-    /// Until when it ran; `None` if it never did.
-    pub(crate) ran_until: Option<Time>,
+    /// See [`Task::is_migratory`].
+    migratory: bool,
+    /// Until when it ran. [`Time::ZERO`] if it never did: nobody has had CPU time by then.
+    pub(crate) ran_until: Time,
     /// Where it stands against the others of its fair queue while it is in none.
     pub(crate) standing: Standing,
     /// How much of its SCHED_RR slice is used.
@@ -70,6 +75,9 @@ pub struct Task<P> {
     /// What else it did, for who watches.
     pub(crate) kept: Kept,
 }
+
+/// In [`Task::inherited_group`]: it competes in its own group. There are never that many.
+const NO_GROUP: u32 = u32::MAX;
 
 impl<P> Task<P> {
     /// A task that has not run yet.
@@ -88,7 +96,8 @@ impl<P> Task<P> {
     /// As [`Task::new`], in the box of a task that is over.
     #[must_use]
     pub fn renewed(mut self: Box<Self>, id: TaskId, attr: Attr, payload: P) -> Box<Task<P>> {
-        *self = Task::fresh(id, attr, payload);
+        let kept = self.kept.renewed();
+        *self = Task { kept, ..Task::fresh(id, attr, payload) };
         self
     }
 
@@ -98,13 +107,14 @@ impl<P> Task<P> {
 
     fn without_payload(id: TaskId, attr: Attr) -> Task<P> {
         Task {
+            migratory: attr.affinity.len() > 1,
             id,
             payload: None,
             attr,
             boost: None,
-            inherited_group: None,
+            inherited_group: NO_GROUP,
             cpu: CpuId::default(),
-            ran_until: None,
+            ran_until: Time::ZERO,
             standing: Standing::new(0),
             rr_used: Nanos::ZERO,
             runtime: Nanos::ZERO,
@@ -127,7 +137,17 @@ impl<P> Task<P> {
     /// The group in whose queue it competes if it is fair.
     #[must_use]
     pub fn queue_group(&self) -> GroupId {
-        self.inherited_group.unwrap_or(self.attr.group)
+        self.inherited_group().unwrap_or(self.attr.group)
+    }
+
+    /// The group in which it competes instead of in its own.
+    pub(crate) fn inherited_group(&self) -> Option<GroupId> {
+        (self.inherited_group != NO_GROUP).then_some(GroupId(self.inherited_group))
+    }
+
+    /// Until when it ran, if it ever did.
+    pub(crate) fn ran_until(&self) -> Option<Time> {
+        (self.ran_until > Time::ZERO).then_some(self.ran_until)
     }
 
     /// The CPU on which it ran or was queued last.
@@ -147,7 +167,14 @@ impl<P> Task<P> {
         self.runtime
     }
 
-    /// What it did in its life, as of its last charge.
+    /// Has what it does counted from now on, for [`Task::account`]. A host calls this before the first wake-up where
+    /// [`Config::accounts`](crate::config::Config::accounts) asks for that. Allocates, unless the box of the task
+    /// has been counted with before.
+    pub fn keep_account(&mut self) {
+        self.kept.begin();
+    }
+
+    /// What it did in its life, as of its last charge. CPU time alone if nothing else [is kept](Task::keep_account).
     #[must_use]
     pub fn account(&self) -> Account {
         self.kept.account(self.runtime)
@@ -163,7 +190,7 @@ impl<P> Task<P> {
     /// run that is so. One that lost its CPU in the instant in which it came may wait since before that.
     #[must_use]
     pub fn waits_since(&self) -> Time {
-        self.ran_until.map_or(self.kept.since(), |ran| ran.max(self.kept.since()))
+        self.ran_until.max(self.kept.since())
     }
 
     /// What it asks of the fair class.
@@ -174,8 +201,10 @@ impl<P> Task<P> {
     }
 
     /// Whether it could run anywhere else than where it is; only then is it ever pushed or pulled.
-    pub(crate) fn is_migratory(&self) -> bool {
-        self.attr.affinity.len() > 1
+    #[inline]
+    #[must_use]
+    pub fn is_migratory(&self) -> bool {
+        self.migratory
     }
 
     /// Takes over what was asked while the task is with its owner, in no run queue.
@@ -185,11 +214,13 @@ impl<P> Task<P> {
             self.rr_used = Nanos::ZERO;
         }
         if let Some(affinity) = change.affinity {
+            self.migratory = affinity.len() > 1;
             self.attr.affinity = affinity;
         }
         let before = self.queue_group();
         self.attr.group = change.group.unwrap_or(self.attr.group);
-        self.inherited_group = change.inherited_group.applied_to(self.inherited_group);
+        let inherited = change.inherited_group.applied_to(self.inherited_group());
+        self.inherited_group = inherited.map_or(NO_GROUP, |group| group.0);
         if self.queue_group() != before {
             self.standing = self.standing.in_another_queue();
         }
@@ -289,5 +320,18 @@ impl Change {
         self.slice = self.slice.then(later.slice);
         self.boost = self.boost.then(later.boost);
         self.inherited_group = self.inherited_group.then(later.inherited_group);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A host keeps one for each task that lives.
+    #[test]
+    fn a_task_is_small() {
+        let payload = size_of::<Option<[Box<()>; 3]>>();
+        assert_eq!(payload, 24, "with a payload as large as the runtime's");
+        assert_eq!(size_of::<Task<[Box<()>; 3]>>(), 160);
     }
 }

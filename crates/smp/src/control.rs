@@ -16,7 +16,7 @@
 //! the request to who brings the task, as if it had found nothing. No model can tell the two apart;
 //! where the task enters the next run queue it is asserted.
 
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence, lock};
+use crate::sync::{AtomicU64, Mutex, Ordering, fence, lock};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::{Change, QueueIndex, TaskId};
 
@@ -36,19 +36,23 @@ pub(crate) enum Home {
 pub struct Control {
     /// A [`Home`] in a word.
     home: AtomicU64,
-    /// The task, written with its first `home`.
+    /// The task, written with its first `home`, above [`ASKED`].
     task: AtomicU64,
-    /// Whether `pending` may hold something.
-    asked: AtomicBool,
     pending: Mutex<Change>,
 }
+
+/// In [`Control::task`]: `pending` may hold something.
+const ASKED: u64 = 1;
+/// How many bits that is. What is left counts for as long as tasks are named.
+const FLAGS: u32 = 1;
+/// In [`Control::task`]: no task has come yet.
+const NOBODY: u64 = u64::MAX << FLAGS;
 
 impl Default for Control {
     fn default() -> Control {
         Control {
             home: AtomicU64::new(Home::Away.to_bits()),
-            task: AtomicU64::new(u64::MAX),
-            asked: AtomicBool::new(false),
+            task: AtomicU64::new(NOBODY),
             pending: Mutex::new(Change::default()),
         }
     }
@@ -71,20 +75,30 @@ impl Control {
     }
 
     /// As [`Control::set_home`], for a task that enters a run queue.
+    #[inline]
     pub(crate) fn enter(&self, task: TaskId, home: Home) {
-        self.task.store(task.0, Ordering::Relaxed);
+        if !self.is_of(task) {
+            self.begin(task);
+        }
         self.set_home(home);
+    }
+
+    /// The task enters its first run queue.
+    #[cold]
+    fn begin(&self, task: TaskId) {
+        let named = |word: u64| Some(task.0 << FLAGS | word & ASKED);
+        let _ = self.task.fetch_update(Ordering::Relaxed, Ordering::Relaxed, named);
     }
 
     /// Whether this is the cell of `task`. The caller holds the lock of the run queue at `home`.
     pub(crate) fn is_of(&self, task: TaskId) -> bool {
-        self.task.load(Ordering::Relaxed) == task.0
+        self.task.load(Ordering::Relaxed) >> FLAGS == task.0
     }
 
     /// Leaves a request for whoever has the task.
     pub(crate) fn ask(&self, change: Change) {
         lock(&self.pending).merge(change);
-        self.asked.store(true, Ordering::Release);
+        self.task.fetch_or(ASKED, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 
@@ -98,13 +112,13 @@ impl Control {
     /// task has a home again.
     #[must_use]
     pub fn was_asked(&self) -> bool {
-        self.asked.load(Ordering::Acquire)
+        self.task.load(Ordering::Acquire) & ASKED != 0
     }
 
     /// Takes what was asked, if nobody else did.
     pub(crate) fn take(&self) -> Option<Change> {
         let mut pending = lock(&self.pending);
-        let asked = self.asked.swap(false, Ordering::AcqRel);
+        let asked = self.task.fetch_and(!ASKED, Ordering::AcqRel) & ASKED != 0;
         asked.then(|| std::mem::take(&mut *pending))
     }
 }
@@ -124,5 +138,21 @@ impl Home {
             Home::AWAY => Home::Away,
             bits => Home::At(CpuId((bits >> 32) as u16), QueueIndex::from_bits(bits as u32)),
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_does_not_touch_the_name() {
+        assert_eq!(size_of::<Control>(), 96);
+        let cell = Control::default();
+        cell.ask(Change::default());
+        cell.enter(TaskId(7), Home::Away);
+        assert!(cell.was_asked() && cell.is_of(TaskId(7)) && !cell.is_of(TaskId(8)));
+        assert_eq!((cell.take(), cell.take()), (Some(Change::default()), None));
+        assert!(!cell.was_asked() && cell.is_of(TaskId(7)));
     }
 }

@@ -100,7 +100,7 @@ impl Snapshot {
 
     pub(crate) fn of<P, G: Pools>(rq: &RunQueue<P, G>) -> Snapshot {
         let load = rq.load();
-        let pinned = |curr: &Task<_>| curr.rt_prio().is_some() && curr.attr().affinity.len() == 1;
+        let pinned = |curr: &Task<_>| curr.rt_prio().is_some() && !curr.is_migratory();
         let waits = load.nr_fair > 0 && load.nr_running > 1;
         let idle = load.nr_running == 0 && rq.is_online();
         let masks = [idle, load.is_sched_idle(), waits, load.pressed];

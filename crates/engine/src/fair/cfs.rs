@@ -78,7 +78,7 @@ impl QueueOrder for Cfs {
         let Member { queue, at } = member;
         let vruntime = place(tree, now, member, &standing.lag);
         tree.admit(queue, at, vruntime);
-        tree.entity_mut(at).ran = standing.ran;
+        tree.entity_mut(at).ran = standing.turn;
         let woken = matches!(standing.lag, Lag::Asleep { .. });
         insert(tree, now, member, woken);
     }
@@ -107,7 +107,7 @@ impl QueueOrder for Cfs {
             false => Lag::Moving { lead },
         };
         advance_clock(tree, queue);
-        Standing { lag, ran, due: 0 }
+        Standing { lag, turn: ran }
     }
 
     #[inline(always)]
@@ -603,6 +603,7 @@ mod tests {
         features.split_whitespace().for_each(|it| config.features.set(it.parse().unwrap()));
         let mut fair = Fair::new(CpuId(0), false);
         fair.grow(16, 0);
+        fair.open(16);
         let now = Now { clock: Time(0), config: &config };
         for (at, value) in (0..).zip([ours].into_iter().chain((0..others).map(|_| theirs))) {
             let member = Member { queue: QueueId::ROOT, at };

@@ -25,8 +25,8 @@ use crate::ensure::ensure;
 use crate::fair::entity::{Ask, ByQueue, Entity, Lag, Now, QueueId, Standing};
 use crate::fair::order::QueueOrder;
 use crate::fair::tree::{Member, Queue, Tree};
+use crate::store::column::Column;
 use crate::store::heap::Index;
-use crate::store::move_into;
 use crate::time::{Nanos, VTime};
 use std::fmt::Display;
 
@@ -34,7 +34,7 @@ use std::fmt::Display;
 #[derive(Debug, Default)]
 pub(crate) struct Eevdf {
     /// By entity.
-    turns: Vec<Turn>,
+    turns: Column<Turn>,
     /// By queue.
     averages: ByQueue<Average>,
 }
@@ -64,21 +64,19 @@ pub(crate) struct Average {
 impl Eevdf {
     /// Makes room for as many entities as another has room for, of which the memory is used. Allocates nothing.
     pub(crate) fn grow_into(&mut self, room: &mut Eevdf) {
-        let len = room.turns.len();
-        move_into(&mut self.turns, &mut room.turns);
-        self.turns.resize(len.max(self.turns.len()), Turn::default());
+        self.turns.grow_into(&mut room.turns);
     }
 }
 
 impl QueueOrder for Eevdf {
     fn grow(&mut self, entities: usize, queues: usize) {
-        self.turns.resize(entities.max(self.turns.len()), Turn::default());
+        self.turns.grow(entities);
         self.averages.grow(queues, Average::default);
     }
 
     fn heed(&mut self, at: Index, ask: Ask, config: &Config) {
         let slice = config.slice_for(ask.slice, ask.latency_nice);
-        self.turns[at as usize].slice = slice.get().0;
+        self.turns.cover(at).slice = slice.get().0;
     }
 
     fn found(&mut self, tree: &mut Tree, _: Now, at: Index) -> Standing {
@@ -89,7 +87,7 @@ impl QueueOrder for Eevdf {
     fn attach(&mut self, tree: &mut Tree, now: Now, member: Member, standing: &Standing) {
         let Member { queue, at } = member;
         let (vruntime, deadline) = self.place(tree, now, member, standing);
-        self.turns[at as usize].deadline = deadline;
+        self.turns[at].deadline = deadline;
         tree.admit(queue, at, vruntime);
         self.join(tree, member);
         self.insert(tree, member);
@@ -110,8 +108,8 @@ impl QueueOrder for Eevdf {
             false => Lag::Moving { lead },
         };
         self.part(tree, member);
-        let due = self.turns[at as usize].deadline.diff(vruntime);
-        Standing { lag, ran: 0, due }
+        let due = self.turns[at].deadline.diff(vruntime);
+        Standing { lag, turn: due.cast_unsigned() }
     }
 
     /// The average moves with the running entity; a slice that was had makes way for the next
@@ -122,7 +120,7 @@ impl QueueOrder for Eevdf {
         let entity = tree.entity_mut(at);
         let virtual_span = entity.virtual_span(span.0);
         entity.vruntime = entity.vruntime.after(virtual_span);
-        let turn = &mut self.turns[at as usize];
+        let turn = &mut self.turns[at];
         if entity.vruntime >= turn.deadline {
             turn.deadline = entity.vruntime.after(entity.virtual_span(turn.slice));
         }
@@ -136,7 +134,7 @@ impl QueueOrder for Eevdf {
     fn put_back(&mut self, tree: &mut Tree, _: Now, member: Member) {
         let Member { queue, at } = member;
         tree.queue_mut(queue).curr = None;
-        if tree.entity(at).vruntime < self.turns[at as usize].ends {
+        if tree.entity(at).vruntime < self.turns[at].ends {
             self.averages[queue].resumes = Some(at);
         }
         self.insert(tree, member);
@@ -150,7 +148,7 @@ impl QueueOrder for Eevdf {
         tree.queue_mut(queue).curr = Some(at);
         self.averages[queue].resumes = None;
         let entity = tree.entity(at);
-        let turn = &mut self.turns[at as usize];
+        let turn = &mut self.turns[at];
         turn.ends = turn.deadline.min(entity.vruntime.after(entity.virtual_span(turn.slice)));
     }
 
@@ -168,7 +166,7 @@ impl QueueOrder for Eevdf {
 
     fn turn_is_over(&mut self, tree: &Tree, _: Now, member: Member) -> bool {
         let Member { queue, at } = member;
-        tree.queue(queue).nr > 1 && tree.entity(at).vruntime >= self.turns[at as usize].ends
+        tree.queue(queue).nr > 1 && tree.entity(at).vruntime >= self.turns[at].ends
     }
 
     /// It would be picked, and the running one is not in its turn, or asked for more at a time
@@ -177,7 +175,7 @@ impl QueueOrder for Eevdf {
         let id = tree.entity(curr).parent;
         let running = tree.entity(curr);
         let stands = self.averages[id].is_eligible(tree.queue(id), running.vruntime);
-        let (turn, arriving) = (self.turns[curr as usize], self.turns[woken as usize]);
+        let (turn, arriving) = (self.turns[curr], self.turns[woken]);
         let shorter = arriving.slice < turn.slice;
         let beats = !stands || arriving.deadline < turn.deadline;
         let protected = stands && running.vruntime < turn.ends && !shorter;
@@ -189,7 +187,7 @@ impl QueueOrder for Eevdf {
     }
 
     fn end_turn(&mut self, tree: &Tree, at: Index) {
-        self.turns[at as usize].ends = tree.entity(at).vruntime;
+        self.turns[at].ends = tree.entity(at).vruntime;
     }
 
     /// It asks for its next slice (`yield_task_fair`).
@@ -197,7 +195,7 @@ impl QueueOrder for Eevdf {
         let member = Member::of(tree, at);
         self.remove(tree, member);
         let entity = tree.entity(at);
-        let turn = &mut self.turns[at as usize];
+        let turn = &mut self.turns[at];
         let slice = entity.virtual_span(turn.slice);
         // One that yields again and again is picked all the same while nobody else is eligible.
         let latest = entity.vruntime.after(2 * slice);
@@ -225,7 +223,7 @@ impl QueueOrder for Eevdf {
             let span = i128::from(point.diff(vruntime)) * i128::from(old) / i128::from(weight);
             placed.after((span as i64).cast_unsigned())
         };
-        let turn = &mut self.turns[at as usize];
+        let turn = &mut self.turns[at];
         *turn = Turn { deadline: scaled(turn.deadline), ends: scaled(turn.ends), ..*turn };
         self.join(tree, member);
         if waits {
@@ -271,12 +269,12 @@ impl QueueOrder for Eevdf {
         let mut count = |at: Index| {
             let Entity { weight, vruntime, .. } = *tree.entity(at);
             ahead += i128::from(weight) * i128::from(vruntime.diff(queue.clock));
-            longest = longest.max(self.turns[at as usize].slice);
+            longest = longest.max(self.turns[at].slice);
         };
         queue.curr.into_iter().for_each(&mut count);
         tree.heaps.check(id, |at, key, urgent| {
             count(at);
-            let turn = self.turns[at as usize];
+            let turn = self.turns[at];
             let place = if urgent { turn.deadline } else { tree.entity(at).vruntime };
             ensure!(picture, key == place, "{at} is in the order of deadlines or vruntimes");
             let also_waits = tree.heaps.waits_with_all(id, at);
@@ -316,7 +314,7 @@ impl Eevdf {
     /// What an entity asked for, for tests.
     #[cfg(test)]
     pub(crate) fn turn(&self, at: Index) -> Turn {
-        self.turns[at as usize]
+        self.turns[at]
     }
 
     /// How the members of a queue stand, for tests.
@@ -335,7 +333,7 @@ impl Eevdf {
     ) -> (VTime, VTime) {
         let Member { queue: id, at } = member;
         let entity = *tree.entity(at);
-        let slice = entity.virtual_span(self.turns[at as usize].slice);
+        let slice = entity.virtual_span(self.turns[at].slice);
         let queue = tree.queue_mut(id);
         self.averages[id].look(queue);
         let (clock, load) = (queue.clock, i128::from(queue.load));
@@ -358,7 +356,7 @@ impl Eevdf {
             Lag::New { .. } => slice / 2,
             // What it asked for before it left is due when it was (`PLACE_REL_DEADLINE`).
             Lag::Moving { .. } | Lag::Lent { .. } => {
-                standing.due.clamp(0, slice.cast_signed()).cast_unsigned()
+                standing.turn.cast_signed().clamp(0, slice.cast_signed()).cast_unsigned()
             }
             Lag::Asleep { .. } => slice,
         };
@@ -387,7 +385,7 @@ impl Eevdf {
 
     /// The bound of lags follows what an entity asks for.
     fn heed_slice(&mut self, member: Member) {
-        let slice = self.turns[member.at as usize].slice;
+        let slice = self.turns[member.at].slice;
         let average = &mut self.averages[member.queue];
         average.longest_slice = average.longest_slice.max(slice);
     }
@@ -408,7 +406,7 @@ impl Eevdf {
         };
         while let Some(at) = tree.heaps.first(id).filter(|at| is_due(tree, at)) {
             self.remove(tree, Member { queue: id, at });
-            tree.insert_urgent(id, at, self.turns[at as usize].deadline);
+            tree.insert_urgent(id, at, self.turns[at].deadline);
         }
         loop {
             let at = tree.heaps.first_urgent(id)?;
@@ -426,7 +424,7 @@ impl Eevdf {
         let Member { queue: id, at } = member;
         let vruntime = tree.entity(at).vruntime;
         if self.averages[id].is_eligible(tree.queue(id), vruntime) {
-            tree.insert_urgent(id, at, self.turns[at as usize].deadline);
+            tree.insert_urgent(id, at, self.turns[at].deadline);
         } else {
             tree.insert(id, at, vruntime);
         }

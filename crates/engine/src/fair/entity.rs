@@ -181,16 +181,15 @@ pub(crate) enum Lag {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing {
     pub(crate) lag: Lag,
-    /// CPU time since it was picked last (CFS).
-    pub(crate) ran: u64,
-    /// How much virtual time there was until its deadline when it left (EEVDF).
-    pub(crate) due: i64,
+    /// What its order tells itself: in CFS the CPU time since it was picked last; in EEVDF how much virtual time
+    /// there was until its deadline when it left, as a two's complement. A machine has one order for ever.
+    pub(crate) turn: u64,
 }
 
 impl Standing {
     /// That of a task that never ran, and whose parent was so far ahead of the clock.
     pub(crate) const fn new(lead: u64) -> Standing {
-        Standing { lag: Lag::New { lead }, ran: 0, due: 0 }
+        Standing { lag: Lag::New { lead }, turn: 0 }
     }
 
     /// The same for a task that is sent to a queue of another group meanwhile.
@@ -205,8 +204,10 @@ impl Standing {
     }
 }
 
-/// One queue of one CPU, for ever: a queue that is made again gets another epoch.
+/// One queue of one CPU, for ever: a queue that is made again gets another epoch. In six bytes, so that the kind of a
+/// [`Lag`] is in the same word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(Rust, packed(2))]
 pub(crate) struct QueueName {
     pub(crate) cpu: CpuId,
     pub(crate) epoch: u32,

@@ -5,8 +5,8 @@
 
 use crate::fair::entity::QueueId;
 use crate::store::array_heap::{ArrayHeap, Place, Precede};
+use crate::store::column::Column;
 use crate::store::heap::{Forest, Heap, Index};
-use crate::store::move_into;
 use crate::time::VTime;
 use std::cmp::Ordering;
 
@@ -48,35 +48,43 @@ impl Ord for Key {
 }
 
 /// Those that wait in the root's queue, in one order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct RootHeap {
     heap: ArrayHeap<Key>,
     /// Where an entity is, by its index.
-    places: Vec<Place>,
+    places: Column<Place>,
 }
 
 /// In [`RootHeap::places`]: it is not in the heap.
 const NOWHERE: Place = Place::MAX;
 
+impl Default for RootHeap {
+    fn default() -> RootHeap {
+        RootHeap { heap: ArrayHeap::default(), places: Column::new(NOWHERE) }
+    }
+}
+
 impl RootHeap {
+    #[inline]
     fn contains(&self, at: Index) -> bool {
-        self.places[at as usize] != NOWHERE
+        self.places.get(at).is_some_and(|&place| place != NOWHERE)
     }
 
     fn after(&self, at: Index) -> Option<Index> {
-        self.heap.get(self.places[at as usize] as usize + 1).map(|(_, at)| at)
+        self.heap.get(self.places[at] as usize + 1).map(|(_, at)| at)
     }
 
     #[inline(always)]
     fn insert(&mut self, at: Index, key: Key) {
-        assert!(!self.contains(at), "entity {at} waits nowhere else");
-        self.heap.insert(key, at, |at, place| self.places[at as usize] = place);
+        let place = *self.places.cover(at);
+        assert!(place == NOWHERE, "entity {at} waits nowhere else");
+        self.heap.insert(key, at, |at, place| self.places[at] = place);
     }
 
     #[inline(always)]
     fn remove(&mut self, at: Index) {
-        let place = std::mem::replace(&mut self.places[at as usize], NOWHERE);
-        self.heap.remove(place, |at, place| self.places[at as usize] = place);
+        let place = std::mem::replace(&mut self.places[at], NOWHERE);
+        self.heap.remove(place, |at, place| self.places[at] = place);
     }
 }
 
@@ -92,16 +100,14 @@ struct Ordered {
 impl Ordered {
     fn grow(&mut self, entities: usize, queues: usize) {
         self.root.heap.grow(entities);
-        self.root.places.resize(entities.max(self.root.places.len()), NOWHERE);
+        self.root.places.grow(entities);
         self.groups.resize_with(queues.max(self.groups.len()), Heap::default);
         self.nodes.grow(entities);
     }
 
     fn grow_into(&mut self, room: &mut Ordered) {
-        let len = room.root.places.len();
         self.root.heap.grow_into(&mut room.root.heap);
-        move_into(&mut self.root.places, &mut room.root.places);
-        self.root.places.resize(len.max(self.root.places.len()), NOWHERE);
+        self.root.places.grow_into(&mut room.root.places);
         self.nodes.grow_into(&mut room.nodes);
     }
 
@@ -177,7 +183,7 @@ impl Ordered {
             return self.nodes.check(heap, |at| visit(at, self.nodes.key(at).at));
         }
         heap.check(|key, at, place| {
-            assert_eq!(places[at as usize], place, "entity {at} knows its place");
+            assert_eq!(places[at], place, "entity {at} knows its place");
             visit(at, key.at);
         });
         let placed = places.iter().filter(|&&place| place != NOWHERE).count();

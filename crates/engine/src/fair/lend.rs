@@ -90,7 +90,7 @@ impl Fair {
             true => Lag::Asleep { vruntime, queue, lead, since: now.clock },
             false => Lag::Lent { vruntime, queue, lead },
         };
-        Standing { lag, ran: 0, due: 0 }
+        Standing { lag, turn: 0 }
     }
 
     /// The clock of the queue of the running task.
@@ -213,9 +213,9 @@ impl Fair {
     ) {
         self.set_company(now, groups, 0);
         let Company { stand_in, .. } = self.company.take().expect("somebody stands for it");
-        if let Some(Standing { lag: Lag::Lent { vruntime, .. }, ran, .. }) = standing {
+        if let Some(Standing { lag: Lag::Lent { vruntime, .. }, turn }) = standing {
             let entity = self.tree.entity_mut(stand_in);
-            (entity.vruntime, entity.ran) = (vruntime, ran);
+            (entity.vruntime, entity.ran) = (vruntime, turn);
         }
         self.follow(stand_in);
     }

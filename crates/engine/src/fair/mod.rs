@@ -153,6 +153,11 @@ impl Fair {
         self.group_queues.reserve(groups.saturating_sub(self.group_queues.len()));
     }
 
+    /// The indices `0..len` can be used from now on, for which there is room.
+    pub(crate) fn open(&mut self, len: usize) {
+        self.tree.open(len);
+    }
+
     /// Makes room for as many indices as another has room for, of which the memory is used. Allocates nothing.
     pub(crate) fn grow_into(&mut self, room: &mut Fair) {
         self.tree.grow_into(&mut room.tree);

@@ -10,8 +10,8 @@ use crate::attr::GroupId;
 use crate::cpu::CpuId;
 use crate::fair::entity::{ByQueue, Entity, QueueId, QueueName, Standing};
 use crate::fair::heaps::Heaps;
+use crate::store::column::Column;
 use crate::store::heap::Index;
-use crate::store::move_into;
 use crate::time::{Time, VTime};
 
 /// The queue of the root or of a group on one CPU.
@@ -125,7 +125,7 @@ impl Member {
 pub(crate) struct Tree {
     cpu: CpuId,
     /// By index, as everywhere in the run queue; [`Entity::NONE`] or stale where none is.
-    entities: Vec<Entity>,
+    entities: Column<Entity>,
     queues: ByQueue<Queue>,
     /// Queues that no group has.
     free: Vec<QueueId>,
@@ -137,7 +137,7 @@ impl Tree {
     pub(crate) fn new(cpu: CpuId) -> Tree {
         Tree {
             cpu,
-            entities: Vec::new(),
+            entities: Column::new(Entity::NONE),
             queues: ByQueue::new(Queue::new(GroupId::ROOT, 0)),
             free: Vec::new(),
             heaps: Heaps::default(),
@@ -147,7 +147,7 @@ impl Tree {
 
     /// Makes room for the entities `0..len`, and for `groups` queues of groups in all. Allocates.
     pub(crate) fn grow(&mut self, len: usize, groups: usize) {
-        self.entities.resize(len.max(self.entities.len()), Entity::NONE);
+        self.entities.grow(len);
         self.heaps.grow(len, groups + 1);
         let had = self.queues.len();
         for at in had..groups + 1 {
@@ -158,10 +158,13 @@ impl Tree {
 
     /// Makes room for as many entities as another has room for, of which the memory is used. Allocates nothing.
     pub(crate) fn grow_into(&mut self, room: &mut Tree) {
-        let len = room.entities.len();
-        move_into(&mut self.entities, &mut room.entities);
-        self.entities.resize(len.max(self.entities.len()), Entity::NONE);
+        self.entities.grow_into(&mut room.entities);
         self.heaps.grow_into(&mut room.heaps);
+    }
+
+    /// The indices `0..len` can be used from now on.
+    pub(crate) fn open(&mut self, len: usize) {
+        self.entities.open(len);
     }
 
     /// How many queues there is room for.
@@ -172,14 +175,14 @@ impl Tree {
     /// Makes the queue of a group, whose entity stands at `at`. Allocates if there is no room.
     pub(crate) fn add_queue(&mut self, at: Index, group: GroupId, entity: Entity) -> QueueId {
         if self.free.is_empty() {
-            self.grow(self.entities.len(), self.queues.len());
+            self.grow(0, self.queues.len());
         }
         let id = self.free.pop().expect("room was made");
         self.epochs += 1;
         self.queue_mut(entity.parent).children += 1;
         let queue = Queue { entity: Some(at), ..Queue::new(group, self.epochs) };
         self.queues[id] = queue;
-        self.entities[at as usize] = Entity { own: id, ..entity };
+        self.entities[at] = Entity { own: id, ..entity };
         id
     }
 
@@ -199,12 +202,12 @@ impl Tree {
 
     #[inline]
     pub(crate) fn entity(&self, at: Index) -> &Entity {
-        &self.entities[at as usize]
+        &self.entities[at]
     }
 
     #[inline]
     pub(crate) fn entity_mut(&mut self, at: Index) -> &mut Entity {
-        &mut self.entities[at as usize]
+        &mut self.entities[at]
     }
 
     #[inline]

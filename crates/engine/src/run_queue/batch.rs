@@ -77,7 +77,7 @@ impl PlainAsk {
     fn of<P>(task: &Task<P>) -> Option<PlainAsk> {
         let Attr { policy, group, latency_nice, slice, .. } = task.attr;
         let special = task.rt_prio().is_some()
-            || task.inherited_group.is_some()
+            || task.inherited_group().is_some()
             || latency_nice != LatencyNice::ZERO;
         (!special).then_some(PlainAsk { policy, group, slice })
     }
@@ -154,7 +154,7 @@ impl Terms {
     fn standing(&self, vruntime: VTime, ran: Nanos) -> Standing {
         let lead = vruntime.diff(self.clock.at);
         let lag = Lag::Lent { vruntime, queue: self.clock.queue, lead };
-        Standing { lag, ran: ran.0, due: 0 }
+        Standing { lag, turn: ran.0 }
     }
 
     /// How long a poll may last while others wait.
@@ -166,7 +166,7 @@ impl Terms {
     /// A task of the batch was polled for `span`, until `now`.
     pub fn charge<P>(&self, now: Time, task: &mut Task<P>, span: Nanos) {
         task.runtime += span;
-        task.ran_until = Some(now);
+        task.ran_until = now;
         if let Lag::Lent { vruntime, .. } = task.standing.lag {
             let vruntime = vruntime.after(virtual_span(self.clock.weight, span.0));
             task.standing = self.standing(vruntime, span);

@@ -80,7 +80,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             .policy
             .map_or(task.attr.policy.rt_prio(), Policy::rt_prio)
             .max(change.boost.applied_to(task.boost));
-        let (old, inherited) = (task.attr.group, task.inherited_group);
+        let (old, inherited) = (task.attr.group, task.inherited_group());
         let group = change.inherited_group.applied_to(inherited).or(change.group).unwrap_or(old);
         let regroups = group != task.queue_group();
         if running && regroups {

@@ -36,7 +36,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let span = self.metered.had_of(passed, self.cpu, clock);
         let task = self.task_mut(curr);
         task.runtime += span;
-        task.ran_until = Some(clock);
+        task.ran_until = clock;
         let (rt, turns) = (task.rt_prio().is_some(), task.attr.policy.is_round_robin());
         if rt && turns {
             task.rr_used += span;

@@ -226,6 +226,6 @@ impl<P, G: Pools> RunQueue<P, G> {
     fn is_hot(&self, at: Index) -> bool {
         let lately = |until: Time| self.clock.since(until) < self.config.migration_cost;
         let never = self.has(Feature::IdleLoadBalance) && self.fair.is_idle_class(at);
-        !never && self.task(at).ran_until.is_some_and(lately)
+        !never && self.task(at).ran_until().is_some_and(lately)
     }
 }

@@ -671,10 +671,20 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     fn add_place(&mut self, place: Place<P>) -> Index {
+        if self.places.is_at_end() {
+            self.open_places();
+        }
+        self.places.insert(place)
+    }
+
+    /// Some more indices can be used from now on.
+    #[cold]
+    fn open_places(&mut self) {
         if self.places.is_full() {
             self.reserve((self.places.capacity() * 2).max(8));
         }
-        self.places.insert(place)
+        let len = self.places.open();
+        self.fair.open(len);
     }
 
     fn remove_task(&mut self, at: Index) -> Box<Task<P>> {

@@ -12,10 +12,9 @@
 //! Invariants ([`Forest::check`]): a node is in at most one heap; no child orders before its
 //! parent; `rank` is one more than the right child's and the left child's is not smaller.
 
-use crate::store::move_into;
+use crate::store::column::Column;
 
-/// The place of a node in the forest's array; the same number names the member everywhere.
-pub(crate) type Index = u32;
+pub(crate) use crate::store::column::Index;
 
 const NIL: Index = Index::MAX;
 
@@ -51,31 +50,29 @@ struct Node<K> {
 /// The nodes of all heaps that share an index space.
 #[derive(Debug)]
 pub(crate) struct Forest<K> {
-    nodes: Vec<Node<K>>,
+    nodes: Column<Node<K>>,
 }
 
-impl<K> Default for Forest<K> {
+impl<K: Ord + Copy + Default> Default for Forest<K> {
     fn default() -> Forest<K> {
-        Forest { nodes: Vec::new() }
+        let free = Node { key: K::default(), parent: NIL, left: NIL, right: NIL, rank: 0 };
+        Forest { nodes: Column::new(free) }
     }
 }
 
 impl<K: Ord + Copy + Default> Forest<K> {
-    /// Makes room for the nodes `0..len`. Allocates; nothing else here does.
+    /// Makes room for the nodes `0..len`. Allocates; while there is room, nothing else here does.
     pub(crate) fn grow(&mut self, len: usize) {
-        let free = Node { key: K::default(), parent: NIL, left: NIL, right: NIL, rank: 0 };
-        self.nodes.resize(len.max(self.nodes.len()), free);
+        self.nodes.grow(len);
     }
 
     /// As [`Forest::grow`], to the room of another, of which the memory is used. Allocates nothing.
     pub(crate) fn grow_into(&mut self, room: &mut Forest<K>) {
-        let len = room.nodes.len();
-        move_into(&mut self.nodes, &mut room.nodes);
-        self.grow(len);
+        self.nodes.grow_into(&mut room.nodes);
     }
 
     pub(crate) fn contains(&self, at: Index) -> bool {
-        self.node(at).rank > 0
+        self.nodes.get(at).is_some_and(|node| node.rank > 0)
     }
 
     /// The key under which `at` is queued.
@@ -110,8 +107,9 @@ impl<K: Ord + Copy + Default> Forest<K> {
 
     #[inline]
     pub(crate) fn insert(&mut self, heap: &mut Heap, at: Index, key: K) {
-        assert!(!self.contains(at), "node {at} is in no other heap");
-        self.nodes[at as usize] = Node { key, parent: NIL, left: NIL, right: NIL, rank: 1 };
+        let node = self.nodes.cover(at);
+        assert!(node.rank == 0, "node {at} is in no other heap");
+        *node = Node { key, parent: NIL, left: NIL, right: NIL, rank: 1 };
         heap.root = self.meld(heap.root, at);
     }
 
@@ -120,20 +118,20 @@ impl<K: Ord + Copy + Default> Forest<K> {
         assert!(rank > 0, "node {at} is in a heap");
         for child in [left, right] {
             if child != NIL {
-                self.nodes[child as usize].parent = NIL;
+                self.nodes[child].parent = NIL;
             }
         }
         let rest = self.meld(left, right);
-        self.nodes[at as usize].rank = 0;
+        self.nodes[at].rank = 0;
         if rest != NIL {
-            self.nodes[rest as usize].parent = parent;
+            self.nodes[rest].parent = parent;
         }
         if parent == NIL {
             debug_assert_eq!(heap.root, at, "node {at} is in this heap");
             heap.root = rest;
             return;
         }
-        let above = &mut self.nodes[parent as usize];
+        let above = &mut self.nodes[parent];
         if above.left == at {
             above.left = rest;
         } else {
@@ -161,7 +159,7 @@ impl<K: Ord + Copy + Default> Forest<K> {
                 std::mem::swap(&mut a, &mut b);
                 std::mem::swap(&mut key, &mut other);
             }
-            let node = &mut self.nodes[a as usize];
+            let node = &mut self.nodes[a];
             node.parent = tail;
             (tail, a) = (a, node.right);
             if a == NIL {
@@ -174,13 +172,13 @@ impl<K: Ord + Copy + Default> Forest<K> {
     /// From `at` upwards makes `child`, and each node in turn, a child of the one above it, on the side
     /// where the rank rule wants it; returns the root.
     fn lean(&mut self, mut at: Index, mut child: Index) -> Index {
-        let below = &mut self.nodes[child as usize];
+        let below = &mut self.nodes[child];
         below.parent = at;
         let mut rank = below.rank;
         while at != NIL {
             let left = self.node(at).left;
             let high = self.rank(left);
-            let node = &mut self.nodes[at as usize];
+            let node = &mut self.nodes[at];
             if high < rank {
                 (node.left, node.right) = (child, left);
             } else {
@@ -196,7 +194,7 @@ impl<K: Ord + Copy + Default> Forest<K> {
     fn mend(&mut self, at: Index) -> bool {
         let Node { left, right, rank, .. } = *self.node(at);
         let (low, high) = (self.rank(right), self.rank(left));
-        let node = &mut self.nodes[at as usize];
+        let node = &mut self.nodes[at];
         if high < low {
             (node.left, node.right) = (right, left);
         }
@@ -217,7 +215,7 @@ impl<K: Ord + Copy + Default> Forest<K> {
     }
 
     fn node(&self, at: Index) -> &Node<K> {
-        &self.nodes[at as usize]
+        &self.nodes[at]
     }
 
     /// Asserts the structure of `heap` and calls `visit` for each member. Allocates.

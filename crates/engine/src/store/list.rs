@@ -9,8 +9,8 @@
 //! exactly where a list has members.
 
 use crate::attr::RtPrio;
+use crate::store::column::Column;
 use crate::store::heap::Index;
-use crate::store::move_into;
 
 const NIL: Index = Index::MAX;
 /// In `prev`: the member is in no list.
@@ -36,58 +36,64 @@ struct Link {
 }
 
 /// The links of all lists that share an index space.
-#[derive(Debug, Default)]
-pub(crate) struct Links(Vec<Link>);
+#[derive(Debug)]
+pub(crate) struct Links(Column<Link>);
+
+impl Default for Links {
+    fn default() -> Links {
+        Links(Column::new(Link { prev: OUT, next: NIL }))
+    }
+}
 
 impl Links {
-    /// Makes room for the members `0..len`. Allocates; nothing else here does.
+    /// Makes room for the members `0..len`. Allocates; while there is room, nothing else here does.
     pub(crate) fn grow(&mut self, len: usize) {
-        self.0.resize(len.max(self.0.len()), Link { prev: OUT, next: NIL });
+        self.0.grow(len);
     }
 
     /// As [`Links::grow`], to the room of others, of which the memory is used. Allocates nothing.
     pub(crate) fn grow_into(&mut self, room: &mut Links) {
-        let len = room.0.len();
-        move_into(&mut self.0, &mut room.0);
-        self.grow(len);
+        self.0.grow_into(&mut room.0);
     }
 
     pub(crate) fn contains(&self, at: Index) -> bool {
-        self.0[at as usize].prev != OUT
+        self.0.get(at).is_some_and(|link| link.prev != OUT)
     }
 
     pub(crate) fn push_front(&mut self, list: &mut List, at: Index) {
-        assert!(!self.contains(at), "member {at} is in no other list");
-        self.0[at as usize] = Link { prev: NIL, next: list.head };
+        let link = self.0.cover(at);
+        assert!(link.prev == OUT, "member {at} is in no other list");
+        *link = Link { prev: NIL, next: list.head };
         match list.head {
             NIL => list.tail = at,
-            head => self.0[head as usize].prev = at,
+            head => self.0[head].prev = at,
         }
         list.head = at;
     }
 
     pub(crate) fn push_back(&mut self, list: &mut List, at: Index) {
-        assert!(!self.contains(at), "member {at} is in no other list");
-        self.0[at as usize] = Link { prev: list.tail, next: NIL };
+        let link = self.0.cover(at);
+        assert!(link.prev == OUT, "member {at} is in no other list");
+        *link = Link { prev: list.tail, next: NIL };
         match list.tail {
             NIL => list.head = at,
-            tail => self.0[tail as usize].next = at,
+            tail => self.0[tail].next = at,
         }
         list.tail = at;
     }
 
     pub(crate) fn remove(&mut self, list: &mut List, at: Index) {
-        assert!(self.contains(at), "member {at} is in a list");
-        let Link { prev, next } = self.0[at as usize];
+        let Link { prev, next } = self.0[at];
+        assert!(prev != OUT, "member {at} is in a list");
         match prev {
             NIL => list.head = next,
-            prev => self.0[prev as usize].next = next,
+            prev => self.0[prev].next = next,
         }
         match next {
             NIL => list.tail = prev,
-            next => self.0[next as usize].prev = prev,
+            next => self.0[next].prev = prev,
         }
-        self.0[at as usize].prev = OUT;
+        self.0[at].prev = OUT;
     }
 
     /// Makes the first of a list its last, and gives it.
@@ -97,11 +103,11 @@ impl Links {
     #[inline]
     pub(crate) fn rotate(&mut self, list: &mut List) -> Index {
         let List { head, tail } = *list;
-        let second = self.0[head as usize].next;
+        let second = self.0[head].next;
         if second != NIL {
-            self.0[second as usize].prev = NIL;
-            self.0[tail as usize].next = head;
-            self.0[head as usize] = Link { prev: tail, next: NIL };
+            self.0[second].prev = NIL;
+            self.0[tail].next = head;
+            self.0[head] = Link { prev: tail, next: NIL };
             *list = List { head: second, tail: head };
         }
         head
@@ -109,7 +115,7 @@ impl Links {
 
     pub(crate) fn iter(&self, list: List) -> impl Iterator<Item = Index> + '_ {
         let some = |at: Index| (at != NIL).then_some(at);
-        std::iter::successors(some(list.head), move |&at| some(self.0[at as usize].next))
+        std::iter::successors(some(list.head), move |&at| some(self.0[at].next))
     }
 }
 
@@ -175,7 +181,7 @@ impl PrioLists {
 
     /// The member after one of priority `prio`, as [`PrioLists::iter`] has them.
     pub(crate) fn after(&self, links: &Links, at: Index, prio: RtPrio) -> Option<Index> {
-        let next = links.0[at as usize].next;
+        let next = links.0[at].next;
         if next != NIL {
             return Some(next);
         }
@@ -201,7 +207,7 @@ impl PrioLists {
             assert_eq!(self.occupied >> level & 1 == 1, has, "bit {level} tells of its list");
             let mut last = NIL;
             for at in links.iter(*list) {
-                assert_eq!(links.0[at as usize].prev, last, "member {at} knows who is before it");
+                assert_eq!(links.0[at].prev, last, "member {at} knows who is before it");
                 visit(at, RtPrio::new(level as i64).expect("lists 1..=99 have members"));
                 last = at;
             }

@@ -2,6 +2,7 @@
 
 pub(crate) mod array_heap;
 pub(crate) mod bits;
+pub(crate) mod column;
 pub(crate) mod heap;
 pub(crate) mod list;
 pub(crate) mod slots;

@@ -1,41 +1,44 @@
 //! Numbered places for things that come and go; a place keeps its number while it is taken.
+//!
+//! The memory of a place is touched when it is used for the first time, as in a [`crate::store::column`].
 
+use crate::store::column::CHUNK;
 use crate::store::heap::Index;
 use crate::store::move_into;
 
 /// An arena. Taking and freeing places never allocates while there is room.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
+    /// Those that were used, and a few more.
     places: Vec<Option<T>>,
+    /// Those of them that are free.
     free: Vec<Index>,
+    /// How many things there is room for.
+    room: usize,
 }
 
 impl<T> Slots<T> {
     pub(crate) fn new() -> Slots<T> {
-        Slots { places: Vec::new(), free: Vec::new() }
+        Slots { places: Vec::new(), free: Vec::new(), room: 0 }
     }
 
     /// Makes room for `len` things in all. Allocates.
     pub(crate) fn grow(&mut self, len: usize) {
-        let old = self.places.len();
-        if len > old {
-            self.places.resize_with(len, || None);
-            self.free.reserve_exact(len - self.free.len());
-            self.free.extend((old..len).rev().map(|at| at as Index));
-        }
+        self.places.reserve_exact(len.saturating_sub(self.places.len()));
+        self.free.reserve_exact(len.saturating_sub(self.free.len()));
+        self.room = self.room.max(len);
     }
 
     /// As [`Slots::grow`], to the room of another, of which the memory is used. Allocates nothing.
     pub(crate) fn grow_into(&mut self, room: &mut Slots<T>) {
-        let len = room.capacity();
         move_into(&mut self.places, &mut room.places);
         move_into(&mut self.free, &mut room.free);
-        self.grow(len);
+        self.room = self.room.max(room.room);
     }
 
     /// How many things there is room for.
     pub(crate) fn capacity(&self) -> usize {
-        self.places.len()
+        self.room
     }
 
     /// How many things there are.
@@ -43,14 +46,38 @@ impl<T> Slots<T> {
         self.places.len() - self.free.len()
     }
 
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
+        self.free.is_empty() && self.places.len() == self.room
+    }
+
+    /// Whether the next thing needs a place that was never used.
+    #[inline]
+    pub(crate) fn is_at_end(&self) -> bool {
         self.free.is_empty()
+    }
+
+    /// A few places more can be used from now on; how many those are in all.
+    ///
+    /// # Panics
+    /// If there is no room.
+    #[cold]
+    pub(crate) fn open(&mut self) -> usize {
+        let old = self.places.len();
+        let new = (old + CHUNK).min(self.room);
+        assert!(new > old, "room was made before it was needed");
+        self.places.resize_with(new, || None);
+        self.free.extend((old..new).rev().map(|at| at as Index));
+        new
     }
 
     /// # Panics
     /// If there is no room.
     pub(crate) fn insert(&mut self, thing: T) -> Index {
-        let at = self.free.pop().expect("room was made before it was needed");
+        if self.is_at_end() {
+            self.open();
+        }
+        let at = self.free.pop().expect("a place was opened");
         self.places[at as usize] = Some(thing);
         at
     }

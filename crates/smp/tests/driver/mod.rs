@@ -365,7 +365,8 @@ impl World {
         let id = TaskId(self.tasks.len() as u64);
         let control = Arc::new(Control::default());
         let work = Work { control: control.clone(), work: id };
-        let task = Task::new(id, attr.clone(), work);
+        let mut task = Task::new(id, attr.clone(), work);
+        task.keep_account();
         let (parked, boost) = (None, None);
         self.tasks.push(Known {
             control,
