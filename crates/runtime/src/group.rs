@@ -9,6 +9,7 @@
 //! nobody else may have the group's number before.
 
 use crate::builder::{LatencyNiceError, blocking};
+use crate::lending;
 use crate::limit::Limit;
 use crate::list::List;
 use crate::os;
@@ -150,9 +151,9 @@ impl Group {
             let fx = &mut KickNow(shared);
             shared.machine.set_limit(os::thread::now(), self.id(), new, fx);
         });
-        // Who is held back now may have what others wait for.
-        for cell in shared.cells() {
-            without_preemption(|| cell.stands_differently());
+        // A task that is held back now may have what others wait for.
+        if lending::somebody_waits() {
+            shared.cells().for_each(|cell| without_preemption(|| cell.stands_differently()));
         }
         Ok(())
     }

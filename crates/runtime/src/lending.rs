@@ -28,7 +28,7 @@ use crate::guards;
 use crate::list::List;
 use crate::os;
 use crate::paused::here;
-use crate::primitives::{Arc, MutexGuard as QueueGuard, OnceLock, Ordering, lock};
+use crate::primitives::{Arc, AtomicUsize, MutexGuard as QueueGuard, OnceLock, Ordering, lock};
 use crate::rubbish::{Rubbish, discard};
 use crate::runtime::current_if_any;
 use crate::shared::Shared;
@@ -73,6 +73,14 @@ pub(crate) fn count(taker: Taker, more: i32) {
     if taker != NO_TASK {
         guards::count((taker.0 >> RUNTIME) as u16, taker.0 & ((1 << RUNTIME) - 1), more);
     }
+}
+
+/// How many wait for mutexes in this process. While nobody does, no task inherits anything.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether somebody in this process waits for a mutex.
+pub(crate) fn somebody_waits() -> bool {
+    WAITING.load(Ordering::SeqCst) > 0
 }
 
 /// What wakes one that waits. A foreign waker is called by a task of the runtime to which the calling code
@@ -229,6 +237,7 @@ impl Core {
             Joined::Waits(ticket, queue, taker) => (ticket, queue, taker),
             Joined::Taken(waits) => return Err(waits.bell),
         };
+        WAITING.fetch_add(1, Ordering::SeqCst);
         if let Some(cell) = &cell {
             lock(&cell.inheritance).waits.push((self.clone(), ticket));
         }
@@ -266,6 +275,7 @@ impl Core {
             discard(Rubbish::Cell(old));
         }
         let bell = next.map(|(ticket, Waits { bell, cell })| {
+            WAITING.fetch_sub(1, Ordering::SeqCst);
             if let Some(cell) = &cell {
                 lock(&cell.inheritance).waits_no_more(self, ticket);
             }
@@ -281,6 +291,7 @@ impl Core {
     fn leave(self: &Arc<Core>, word: &Word, ticket: Ticket) -> Option<Bell> {
         let mut queue = self.0.queue();
         let Waits { cell, bell } = queue.leave(word, ticket)?;
+        WAITING.fetch_sub(1, Ordering::SeqCst);
         if let Some(cell) = cell {
             lock(&cell.inheritance).waits_no_more(self, ticket);
             discard(Rubbish::Cell(cell));

@@ -570,6 +570,9 @@ impl Shared {
             Some(used) => used.renewed(id, attr, job),
             None => self.new_box(id, attr, job),
         };
+        if self.machine.config().accounts {
+            task.keep_account();
+        }
         without_preemption(|| {
             let now = os::thread::now();
             task.set_cpu(self.here(Worker::cpu).unwrap_or_else(|| self.first_cpu()));

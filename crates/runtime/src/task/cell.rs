@@ -404,26 +404,3 @@ fn job(task: &mut TaskOf<Job>) -> &mut Job {
 pub(crate) fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
     os::local::section(section, Worker::without_preemption)
 }
-#[cfg(test)]
-mod sizes {
-    use super::*;
-    #[test]
-    fn print() {
-        use std::mem::size_of as s;
-        eprintln!(
-            "cell {} seat {} control {} join {} asked {} membership {} inheritance {} guards {} affinity {} name {} task {} slack {}",
-            s::<TaskCell<()>>(),
-            s::<Seat<TaskOf<Job>>>(),
-            s::<Control>(),
-            s::<Join>(),
-            s::<Mutex<Asked>>(),
-            s::<Mutex<Membership>>(),
-            s::<Mutex<Inheritance>>(),
-            s::<Guards>(),
-            s::<Mutex<Option<CpuSet>>>(),
-            s::<Option<String>>(),
-            s::<runyard_engine::task::Task<Job>>(),
-            s::<Slack>()
-        );
-    }
-}
