@@ -487,7 +487,10 @@ impl Membership {
 impl Cell {
     /// The group that it is in.
     pub(crate) fn group_id(&self) -> GroupId {
-        lock(&self.membership).group.as_ref().map_or(GroupId::ROOT, Group::id)
+        let rest = self.rest_if_any();
+        rest.map_or(GroupId::ROOT, |rest| {
+            lock(&rest.membership).group.as_ref().map_or(GroupId::ROOT, Group::id)
+        })
     }
 
     /// Brings the task to another group, or to none.
@@ -495,7 +498,7 @@ impl Cell {
         let id = group.as_ref().map_or(GroupId::ROOT, Group::id);
         self.note_heritage();
         let gone = without_preemption(|| {
-            let mut membership = lock(&self.membership);
+            let mut membership = lock(&self.rest().membership);
             if self.is_done() {
                 return List::from_iter(group);
             }
@@ -514,17 +517,21 @@ impl Cell {
 
     /// The group that it is in, if it is in one.
     pub(crate) fn group(&self) -> Option<Group> {
-        without_preemption(|| lock(&self.membership).group.clone())
+        let rest = self.rest_if_any()?;
+        without_preemption(|| lock(&rest.membership).group.clone())
     }
 
     /// The task is over, having done this in its life.
     pub(crate) fn note_ended(&self, account: &Account) {
-        lock(&self.membership).group.iter().for_each(|group| group.note_ended(account));
+        if let Some(rest) = self.rest_if_any() {
+            lock(&rest.membership).group.iter().for_each(|group| group.note_ended(account));
+        }
     }
 
     /// The task is over, and in no group any more.
     pub(crate) fn leave_groups(&self) {
-        let left = std::mem::take(&mut *lock(&self.membership));
+        let Some(rest) = self.rest_if_any() else { return };
+        let left = std::mem::take(&mut *lock(&rest.membership));
         if left.some().is_some() {
             self.shared.nr_leaving.fetch_add(1, Ordering::SeqCst);
             discard(Rubbish::Groups(left));

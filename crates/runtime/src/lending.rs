@@ -167,15 +167,17 @@ impl Inheritance {
 impl Cell {
     /// As what it waits for a mutex.
     fn standing(&self) -> Waiter {
-        let total = lock(&self.inheritance).total;
+        let total =
+            self.rest_if_any().map(|rest| lock(&rest.inheritance).total).unwrap_or_default();
         let own = lock(&self.asked).policy.rt_prio();
         Waiter { prio: own.max(total.boost), group: total.group.unwrap_or(self.group_id()) }
     }
 
     /// Its policy, its group, or the limit of a group is another: it lends and inherits something else.
     pub(crate) fn stands_differently(&self) {
+        let Some(rest) = self.rest_if_any() else { return };
         let (has, waits) = {
-            let inheritance = lock(&self.inheritance);
+            let inheritance = lock(&rest.inheritance);
             let has: List<_> = inheritance.lent.iter().map(|(core, _)| core.clone()).collect();
             (has, inheritance.waits.clone())
         };
@@ -215,10 +217,10 @@ impl Core {
         let Some(holder) = holder else { return List::new() };
         if is_wanted {
             // Who changes groups or limits from now on comes here after this, and finds the queue locked.
-            lock(&holder.inheritance).note(self);
+            lock(&holder.rest().inheritance).note(self);
         }
         let lent = is_wanted.then(|| queue.lent_to(&holder));
-        let mut inheritance = lock(&holder.inheritance);
+        let mut inheritance = lock(&holder.rest().inheritance);
         inheritance.set(self, lent);
         drop(queue);
         let waits = inheritance.tell(&holder);
@@ -239,7 +241,7 @@ impl Core {
         };
         WAITING.fetch_add(1, Ordering::SeqCst);
         if let Some(cell) = &cell {
-            lock(&cell.inheritance).waits.push((self.clone(), ticket));
+            lock(&cell.rest().inheritance).waits.push((self.clone(), ticket));
         }
         if queue.holder.is_none() {
             let shared = cell.map(|cell| cell.shared.clone()).or_else(current_if_any);
@@ -268,7 +270,7 @@ impl Core {
         let next = queue.pass_on(word);
         let mut walks = List::new();
         if let Some(old) = old {
-            let mut inheritance = lock(&old.inheritance);
+            let mut inheritance = lock(&old.rest().inheritance);
             inheritance.set(self, None);
             walks = inheritance.tell(&old);
             drop(inheritance);
@@ -277,7 +279,7 @@ impl Core {
         let bell = next.map(|(ticket, Waits { bell, cell })| {
             WAITING.fetch_sub(1, Ordering::SeqCst);
             if let Some(cell) = &cell {
-                lock(&cell.inheritance).waits_no_more(self, ticket);
+                lock(&cell.rest().inheritance).waits_no_more(self, ticket);
             }
             queue.holder = cell;
             bell
@@ -293,7 +295,7 @@ impl Core {
         let Waits { cell, bell } = queue.leave(word, ticket)?;
         WAITING.fetch_sub(1, Ordering::SeqCst);
         if let Some(cell) = cell {
-            lock(&cell.inheritance).waits_no_more(self, ticket);
+            lock(&cell.rest().inheritance).waits_no_more(self, ticket);
             discard(Rubbish::Cell(cell));
         }
         walk(self.lend(queue));

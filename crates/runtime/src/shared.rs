@@ -53,8 +53,12 @@ use std::panic::Location;
 use std::thread::{self, Thread};
 use std::time::Instant;
 
-/// How many boxes of tasks that are over each CPU keeps: for a burst of spawns. They take 4 MiB at the most.
-const BOXES: usize = 16_384;
+/// How many boxes of tasks that are over each part keeps, for a burst of spawns: 720 KiB at the most.
+const BOXES: usize = 4_096;
+
+/// In how many parts the live tasks are for each CPU. All but one are for threads that are no workers: with one for each
+/// such thread, that would meet all workers at its lock, as these end what it spawned.
+const PARTS: usize = 4;
 
 /// After so many runtimes their numbers come again: fewer than 2^14, as a mutex has room for.
 const RUNTIMES: u32 = 16_000;
@@ -123,7 +127,7 @@ pub(crate) struct Shared {
     pub(crate) next_welcome: AtomicUsize,
     /// All CPUs, a copy for each of them: it is counted who knows the set.
     all: Box<[CpuSet]>,
-    /// The tasks that are not over, in as many parts as there are CPUs.
+    /// The tasks that are not over: a part for each CPU, and then those for who is on none.
     parts: Box<[Mutex<Part>]>,
     /// How many boxes of tasks there are.
     nr_boxes: AtomicUsize,
@@ -297,7 +301,7 @@ impl Shared {
             next_task: AtomicU64::new(0),
             next_welcome: AtomicUsize::new(0),
             all: topology.iter().map(|_| topology.iter().collect()).collect(),
-            parts: topology.iter().map(|_| Mutex::default()).collect(),
+            parts: (0..PARTS * topology.cpus()).map(|_| Mutex::default()).collect(),
             nr_boxes: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             serves_nobody: AtomicBool::new(false),
@@ -491,10 +495,6 @@ impl Shared {
             };
             return;
         };
-        let task = match self.join_batch(now, task, is_new) {
-            Ok(()) => return,
-            Err(task) => task,
-        };
         let fx = &mut DeferOwnKick { shared: self, own, kicked: false };
         let to = match is_new {
             true => self.machine.spawn_sync(now, task, own, fx),
@@ -511,25 +511,6 @@ impl Shared {
                 // The slot was taken meanwhile.
                 ring(self, own);
             }
-        }
-    }
-
-    /// Brings a task to the batch in a poll of which the caller is.
-    pub(crate) fn join_batch(
-        &self,
-        now: Time,
-        task: TaskOf<Job>,
-        is_new: bool,
-    ) -> Result<(), TaskOf<Job>> {
-        if self.batches.is_empty() {
-            return Err(task);
-        }
-        let mut task = Some(task);
-        let joined = self.here(|worker| worker.join(now, task.take()?, is_new).err());
-        match joined {
-            Some(None) => Ok(()),
-            Some(Some(task)) => Err(task),
-            None => task.map_or(Ok(()), Err),
         }
     }
 
@@ -556,7 +537,7 @@ impl Shared {
         let (cell, result) = os::future::task(self, new, future);
         let result = JoinHandle::new(result);
         if let Some(group) = group {
-            without_preemption(|| *lock(&cell.membership) = Membership::of(group));
+            without_preemption(|| *lock(&cell.rest().membership) = Membership::of(group));
         }
         if has_affinity {
             cell.note_affinity(&attr.affinity);
@@ -590,7 +571,7 @@ impl Shared {
 
     /// All CPUs of the runtime.
     pub(crate) fn all(&self) -> &CpuSet {
-        &self.all[self.part()]
+        &self.all[self.part() % self.all.len()]
     }
 
     /// Puts a new task among the live ones. The box of one that is over, if there is one; `None` if the task is refused.
@@ -725,10 +706,13 @@ impl Shared {
         self.room.fetch_max(len, Ordering::AcqRel);
     }
 
-    /// The caller's CPU as an index; for a thread that has none, some CPU, always the same.
+    /// Which part of the live tasks a new one of the caller's belongs to.
     fn part(&self) -> usize {
         let own = self.here(|worker| worker.cpu().index());
-        own.unwrap_or_else(|| os::local::thread_number() % self.slots.len())
+        own.unwrap_or_else(|| {
+            let (cpus, nth) = (self.slots.len(), self.next_task.load(Ordering::Relaxed) as usize);
+            cpus + nth % (self.parts.len() - cpus)
+        })
     }
 
     /// What a limit comes to here.

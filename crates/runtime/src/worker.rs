@@ -526,7 +526,10 @@ impl Worker {
     /// Looks soon after somebody was queued here, unless the poll ends before.
     pub(crate) fn look_soon(&self, now: Time, kicked: bool) {
         let what = if kicked { later::KICK } else { later::WAITER };
-        self.later.fetch_max(what, Ordering::Relaxed);
+        // By this thread and its handler only, which looks at it and forgets it.
+        if self.later.load(Ordering::Relaxed) < what {
+            self.later.store(what, Ordering::Relaxed);
+        }
         let armed = Time(self.armed.load(Ordering::Relaxed));
         if armed <= now || armed > now + POLL_GRACE {
             self.set_timer(now + POLL_GRACE);

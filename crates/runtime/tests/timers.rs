@@ -391,7 +391,8 @@ fn a_spawned_task_inherits_slack_unless_it_asks() {
 
 #[test]
 fn an_exact_timer_is_not_postponed_by_the_slack_of_another() {
-    for features in [Features::of_runtime(), Features::of_runtime().without(Feature::GreedyTimers)] {
+    for features in [Features::of_runtime(), Features::of_runtime().without(Feature::GreedyTimers)]
+    {
         ends(move || {
             let (runtime, _) = Timers::of(1, features);
             runtime.block_on(async {

@@ -19,13 +19,6 @@ thread_local! {
     static HANDLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A number of the calling thread that is mostly its own while it lives.
-pub(crate) fn thread_number() -> usize {
-    // Threads have their words at least a page apart.
-    const PAGE_SHIFT: u32 = 12;
-    SERVANT.with(|word| (&raw const *word).addr() >> PAGE_SHIFT)
-}
-
 /// Whether the calling thread is one of a runtime's that serve its workers: a keeper, a maker, a teller.
 pub(crate) fn is_servant() -> bool {
     SERVANT.get()

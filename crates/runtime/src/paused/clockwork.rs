@@ -380,7 +380,10 @@ impl Clockwork {
         said += if cells.is_empty() { "No task is left. " } else { "These tasks wait:" };
         for cell in cells {
             let _ = write!(said, "\n  {}", self.host().describe(&cell));
-            let (waits, holders) = lock(&cell.inheritance).awaited();
+            let (waits, holders) = cell
+                .rest_if_any()
+                .map(|rest| lock(&rest.inheritance).awaited())
+                .unwrap_or_default();
             said += if waits { ": it waits for a mutex" } else { "" };
             for holder in holders {
                 let _ = write!(said, " that {} has", self.host().describe(&holder));

@@ -147,7 +147,7 @@ impl Host {
 
     /// A task, for people: its name or number, and where it was spawned.
     pub(crate) fn describe(&self, cell: &Cell) -> String {
-        let name = cell.name.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default();
+        let name = cell.name().map(|name| format!(" `{name}`")).unwrap_or_default();
         let place = lock(&self.places).get(&cell.id).map(|place| format!(", spawned at {place}"));
         format!("task {}{name}{}", cell.id.0, place.unwrap_or_default())
     }

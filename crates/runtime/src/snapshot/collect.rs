@@ -264,7 +264,7 @@ fn task(cell: &Cell, seen: Option<Seen>) -> TaskSnapshot {
     let account = seen.map_or_else(Account::default, |seen| seen.account);
     TaskSnapshot {
         id: cell.id,
-        name: cell.name.clone(),
+        name: cell.name().map(str::to_owned),
         policy: without_preemption(|| lock(&cell.asked).policy),
         group: cell.group().map(|group| group.path()),
         state: seen.map_or(TaskState::Moving, |seen| seen.state),

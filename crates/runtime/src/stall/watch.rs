@@ -92,7 +92,7 @@ impl Stalls {
         if worker.clock.poll() == seen.began {
             let report = StallReport {
                 task: cell.id,
-                name: cell.name.clone(),
+                name: cell.name().map(str::to_owned),
                 policy: lock(&cell.asked).policy,
                 group: cell.group().map(|group| group.path()),
                 lasted: Duration::from_nanos(seen.lasted.0),

@@ -8,10 +8,12 @@ use crate::guards::Guards;
 use crate::lending::Inheritance;
 use crate::os;
 use crate::os::future::{Body, Join, block};
+use crate::os::memory::Own;
 use crate::os::seat::Seat;
-use crate::primitives::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
+use crate::primitives::{Arc, AtomicBool, AtomicU64, Mutex, OnceLock, Ordering, lock};
 use crate::shared::{KickNow, Shared};
 use crate::worker::Worker;
+use allocator_api2::boxed::Box;
 use runyard_engine::attr::{Attr, LatencyNice, Policy, Slice};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::event::What;
@@ -158,18 +160,24 @@ pub(crate) struct TaskCell<B: ?Sized> {
     pub(crate) control: Control,
     pub(crate) join: Join,
     pub(crate) asked: Mutex<Asked>,
-    /// Its lock is held while the task changes groups.
-    pub(crate) membership: Mutex<Membership>,
-    pub(crate) inheritance: Mutex<Inheritance>,
     pub(crate) guards: Guards,
-    /// The CPUs that it asked for last, if these are not all.
-    affinity: Mutex<Option<CpuSet>>,
     /// CPU time that it was charged, as far as it was known when somebody asked or it was woken last, and at its end.
     used: AtomicU64,
     /// Since when it could run that was woken in its poll, for the observer.
     woken_at: AtomicU64,
-    pub(crate) name: Option<String>,
+    rest: OnceLock<Box<Rest, Own>>,
     pub(crate) body: B,
+}
+
+/// What few tasks have. In memory of the runtime's own: it is taken where a task first has some of it, in own code too.
+#[derive(Debug, Default)]
+pub(crate) struct Rest {
+    /// Its lock is held while the task changes groups.
+    pub(crate) membership: Mutex<Membership>,
+    pub(crate) inheritance: Mutex<Inheritance>,
+    /// The CPUs that it asked for last, if these are not all.
+    affinity: Mutex<Option<CpuSet>>,
+    name: Option<String>,
 }
 
 impl<B: ?Sized> fmt::Debug for TaskCell<B> {
@@ -181,6 +189,10 @@ impl<B: ?Sized> fmt::Debug for TaskCell<B> {
 impl<B> TaskCell<B> {
     pub(crate) fn new(shared: Arc<Shared>, new: NewCell, body: B) -> TaskCell<B> {
         let NewCell { id, name, asked, slack, serves, bequeaths, light } = new;
+        let rest = OnceLock::new();
+        if name.is_some() {
+            let _ = rest.set(Box::new_in(Rest { name, ..Rest::default() }, Own));
+        }
         TaskCell {
             seat: Seat::new(),
             done: AtomicBool::new(false),
@@ -196,19 +208,31 @@ impl<B> TaskCell<B> {
             control: Control::default(),
             join: Join::default(),
             asked: Mutex::new(asked),
-            membership: Mutex::default(),
-            inheritance: Mutex::default(),
             guards: Guards::default(),
-            affinity: Mutex::new(None),
             used: AtomicU64::new(0),
             woken_at: AtomicU64::new(0),
-            name,
+            rest,
             body,
         }
     }
 }
 
 impl Cell {
+    /// What few tasks have, which this one has from now on. Nobody is stopped while it is made.
+    pub(crate) fn rest(&self) -> &Rest {
+        without_preemption(|| self.rest.get_or_init(|| Box::new_in(Rest::default(), Own)))
+    }
+
+    /// The same, if it has any of it.
+    pub(crate) fn rest_if_any(&self) -> Option<&Rest> {
+        self.rest.get().map(|rest| &**rest)
+    }
+
+    /// Its name, if it was given one.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.rest_if_any()?.name.as_deref()
+    }
+
     /// Whether it may have anything to pass on to the tasks that it spawns. Once it may, that stays so. A task that
     /// serves others passes on nothing: what foreign wakers spawn in it has nothing to do with it.
     pub(crate) fn bequeaths(&self) -> bool {
@@ -236,7 +260,9 @@ impl Cell {
             let own = Some(cpus).filter(|&cpus| cpus != self.shared.all());
             self.has_affinity.store(own.is_some(), Ordering::Release);
             self.note_heritage();
-            *lock(&self.affinity) = own.cloned();
+            if own.is_some() || self.rest_if_any().is_some() {
+                *lock(&self.rest().affinity) = own.cloned();
+            }
             self.shared.here(|worker| worker.follow_affinity_of(self));
         });
     }
@@ -248,7 +274,7 @@ impl Cell {
 
     /// The CPUs that it asked for last, if these are not all.
     pub(crate) fn affinity(&self) -> Option<CpuSet> {
-        lock(&self.affinity).clone()
+        lock(&self.rest_if_any()?.affinity).clone()
     }
 
     /// Whether the future is gone, by its end or by being dropped.
@@ -356,7 +382,8 @@ impl Cell {
                 let noted = since.unwrap_or_else(os::thread::now);
                 self.woken_at.store(noted.0, Ordering::Relaxed);
             }
-            if let Some(task) = self.take_woken() {
+            let Some(task) = self.take_woken() else { return };
+            if let Err(task) = self.shared.rejoin(task) {
                 let now = os::thread::now();
                 self.shared.wake(now, task, since.unwrap_or(now));
             }

@@ -79,7 +79,7 @@ impl TaskHandle {
     /// Its name, if it was given one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.cell.name.as_deref()
+        self.cell.name()
     }
 
     /// The policy that was asked for it last.
@@ -189,7 +189,7 @@ impl TaskHandle {
     /// The task group that was asked for it last, if any.
     #[must_use]
     pub fn group(&self) -> Option<Group> {
-        without_preemption(|| lock(&self.cell.membership).group.clone())
+        self.cell.group()
     }
 
     /// Brings it to another task group, or to none, wherever it is. What it used so far stays with those

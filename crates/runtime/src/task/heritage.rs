@@ -64,7 +64,7 @@ impl Heritage {
             slice: asked.slice,
             slack: cell.slack.asked(),
             affinity: if cell.has_affinity() { cell.affinity() } else { None },
-            group: lock(&cell.membership).group.clone(),
+            group: cell.group(),
         }
     }
 }

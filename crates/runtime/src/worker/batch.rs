@@ -4,7 +4,7 @@
 //! it as one poll. Between two polls the thread is in the runtime's own code, and may have lost the slot as in any
 //! section. So it does nothing there that only the owner may do: for that it leaves the slot first.
 
-use super::{POLL_GRACE, Worker, ring};
+use super::{POLL_GRACE, Worker, later, ring};
 use crate::company::{At, Batch, Closed, Company, MEMBERS, Steps, Turn};
 use crate::newcomers::Newcomers;
 use crate::os;
@@ -544,10 +544,20 @@ impl Worker {
             let first = front.is_none_or(|front| terms.goes_before(task, front));
             Some(if first { At::Front } else { At::Back })
         })?;
-        if self.shared.machine.idle_cpu_beside(cpu).is_some() {
+        let is_noted = self.later.load(Ordering::Relaxed) != later::NOTHING;
+        if !is_noted && self.shared.machine.idle_cpu_beside(cpu).is_some() {
             self.look_soon(now, false);
         }
         Ok(())
+    }
+
+    /// A task that the poll of this thread wakes joins its batch, if it may. The clock is not read for that: the task is
+    /// woken when the poll began.
+    pub(crate) fn rejoin(&self, task: TaskOf<Job>) -> Result<(), TaskOf<Job>> {
+        match self.cpu_of_poll() {
+            Some(_) => self.join(Time(self.began.load(Ordering::Relaxed)), task, false),
+            None => Err(task),
+        }
     }
 
     /// The first newcomer of `cpu`, if there is one, enters the run queue: the decision that is next heeds it. Whether
@@ -654,7 +664,7 @@ impl Shared {
             return Err(task);
         }
         if own.is_some() {
-            task = match self.join_batch(now, task, true) {
+            task = match self.by_worker(task, |worker, task| worker.join(now, task, true)) {
                 Ok(()) => return Ok(()),
                 Err(task) => task,
             };
@@ -675,6 +685,27 @@ impl Shared {
             ring(self, cpu);
         }
         Ok(())
+    }
+
+    /// A task that the poll of the calling thread wakes joins its batch, if it may.
+    pub(crate) fn rejoin(&self, task: TaskOf<Job>) -> Result<(), TaskOf<Job>> {
+        if self.batches.is_empty() {
+            return Err(task);
+        }
+        self.by_worker(task, Worker::rejoin)
+    }
+
+    /// Has a worker of this runtime take a task, if the calling thread is one.
+    pub(crate) fn by_worker(
+        &self,
+        task: TaskOf<Job>,
+        takes: impl FnOnce(&Worker, TaskOf<Job>) -> Result<(), TaskOf<Job>>,
+    ) -> Result<(), TaskOf<Job>> {
+        let mut task = Some(task);
+        match self.here(|worker| takes(worker, task.take()?).err()) {
+            None => task.map_or(Ok(()), Err),
+            Some(left) => left.map_or(Ok(()), Err),
+        }
     }
 
     /// Where a task waits that is spawned by no poll of this runtime: at an idle CPU, else at one of two, in turn, where
