@@ -173,7 +173,7 @@ impl<T, B> Company<T, B> {
         }
         if stays {
             steps.wait(last);
-            waiting.extend(polled.take());
+            polled.take().into_iter().for_each(|last| waiting.push_back(last));
         }
         let Some(next) = waiting.pop_front() else { return Turn::Alone };
         let left = polled.replace(next);

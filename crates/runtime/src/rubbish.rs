@@ -68,6 +68,11 @@ impl Bin {
         last
     }
 
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.len.load(Ordering::Relaxed) == 0
+    }
+
     /// Drops so many things at the most of those that are here now, in foreign code.
     fn empty(&self, most: usize) {
         for _ in 0..most.min(self.len.load(Ordering::Relaxed)) {
@@ -92,8 +97,12 @@ pub(crate) fn discard(rubbish: Rubbish) {
 
 impl Shared {
     /// Drops a few things, in foreign code, at the beginning of a poll on `cpu`.
+    #[inline]
     pub(crate) fn empty_bin_a_little(&self, cpu: CpuId) {
-        self.bins[cpu.index()].empty(A_FEW);
+        let bin = &self.bins[cpu.index()];
+        if !bin.is_empty() {
+            bin.empty(A_FEW);
+        }
     }
 
     /// Drops whatever was discarded, in foreign code.

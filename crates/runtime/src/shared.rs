@@ -53,8 +53,13 @@ use std::panic::Location;
 use std::thread::{self, Thread};
 use std::time::Instant;
 
-/// How many boxes of tasks that are over each part keeps, for a burst of spawns: 720 KiB at the most.
+/// How many boxes of tasks that are over each part keeps, for a burst of spawns: 720 KiB at the most, and 4 MiB with their
+/// cells.
 const BOXES: usize = 4_096;
+
+/// How large a cell is at the most that is kept with the box: with its future, which is gone. A thread that spawns frees
+/// what it allocates then; the allocator has that at hand.
+const KEPT: usize = 1_024;
 
 /// In how many parts the live tasks are for each CPU. All but one are for threads that are no workers: with one for each
 /// such thread, that would meet all workers at its lock, as these end what it spawned.
@@ -593,7 +598,8 @@ impl Shared {
         if !ends.load(Ordering::SeqCst) {
             return Some(used);
         }
-        let used = without_preemption(|| self.withdraw(cell, used));
+        let place = Place(cell.place.load(Ordering::Acquire));
+        let used = without_preemption(|| self.withdraw(place, cell.serves, used));
         drop(used);
         None
     }
@@ -660,15 +666,23 @@ impl Shared {
             cell.leave_groups();
         }
         cell.note_used(task.runtime());
-        task.payload = None;
-        let left = self.withdraw(&cell, Some(task));
+        let (place, serves) = (Place(cell.place.load(Ordering::Acquire)), cell.serves);
+        // The cell goes when the box is used again, by a spawn, which may free it.
+        let is_kept = size_of_val(&*cell) <= KEPT;
+        let (kept, gone) = if is_kept { (Some(cell), None) } else { (None, Some(cell)) };
+        task.payload = kept.map(|cell| Job { cell, todo: Todo::Nothing });
+        let left = self.withdraw(place, serves, Some(task));
         left.into_iter().for_each(|task| discard(Rubbish::Task(task)));
-        discard(Rubbish::Cell(cell));
+        gone.into_iter().for_each(|cell| discard(Rubbish::Cell(cell)));
     }
 
     /// A task is not live any more. Keeps its box for the next one, if there is room. In own code.
-    fn withdraw(&self, cell: &Cell, task: Option<TaskOf<Job>>) -> Option<TaskOf<Job>> {
-        let place = Place(cell.place.load(Ordering::Acquire));
+    fn withdraw(
+        &self,
+        place: Place,
+        serves: bool,
+        task: Option<TaskOf<Job>>,
+    ) -> Option<TaskOf<Job>> {
         let mut part = lock(&self.parts[place.part()]);
         // The caller owns the cell as well.
         let is_free = part.live.get_mut(place.key()).is_some_and(Live::end);
@@ -676,7 +690,7 @@ impl Shared {
             part.live.remove(place.key());
         }
         part.nr_live -= 1;
-        part.nr_serving -= usize::from(cell.serves);
+        part.nr_serving -= usize::from(serves);
         let has_room = part.boxes.len() < BOXES;
         let (kept, left) = if has_room { (task, None) } else { (None, task) };
         part.boxes.extend(kept);

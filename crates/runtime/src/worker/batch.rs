@@ -319,7 +319,6 @@ impl Worker {
             true if cell.seat.is_scheduled() => Came::Yielded,
             true => Came::Blocked,
         };
-        self.polling.store(u64::MAX, Ordering::Relaxed);
         self.unbind();
         self.note_poll(cell, polled);
         self.ended.store(os::thread::now().0, Ordering::Relaxed);
@@ -459,6 +458,8 @@ impl Worker {
         while self.shared.slot(self.cpu()).leave(self.id).is_none() && !self.shared.is_over() {
             self.come_back();
         }
+        // Until here whoever takes the slot asks for it, if the batch was closed before.
+        self.polling.store(u64::MAX, Ordering::Relaxed);
         if let Some(closed) = batches.company.close(Some(batch), || batches.take_room()) {
             self.give_all_back(cpu, now, closed, member.cell());
         }
