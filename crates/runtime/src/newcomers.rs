@@ -184,6 +184,7 @@ mod models {
     use super::*;
     use crate::handoff::{Ring, Slot, WorkerId};
     use crate::primitives::Arc;
+    use loom::sync::atomic::fence;
     use loom::thread;
 
     #[test]
@@ -205,7 +206,7 @@ mod models {
     }
 
     /// The owner leaves foreign code, looks, and sleeps; somebody pushes, and rings unless the owner is in foreign
-    /// code.
+    /// code. The accesses are in one order, as all are `SeqCst`; the model checker knows that of fences only.
     #[test]
     fn a_newcomer_is_seen_or_the_owner_is_rung() {
         loom::model(|| {
@@ -216,10 +217,12 @@ mod models {
             let pusher = thread::spawn(move || {
                 let (slot, newcomers) = &*other;
                 newcomers.push(1, 7).unwrap();
+                fence(Ordering::SeqCst);
                 if slot.is_in_own_code() { slot.request() } else { Ring::Nothing }
             });
             let (slot, newcomers) = &*world;
             assert!(slot.leave(OWNER).is_some());
+            fence(Ordering::SeqCst);
             let sees = newcomers.len() > 0;
             let asleep = !sees && slot.fall_asleep().is_some();
             let ring = pusher.join().unwrap();

@@ -6,6 +6,11 @@ pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::Weak;
 
 #[cfg(loom)]
+pub(crate) use loom::cell::UnsafeCell;
+#[cfg(not(loom))]
+pub(crate) use std::cell::UnsafeCell;
+
+#[cfg(loom)]
 pub(crate) use loom::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},

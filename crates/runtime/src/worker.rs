@@ -1,5 +1,6 @@
 //! Kernel threads that run tasks: the scheduling loop. What the doorbell does to it: [`stop`]. What the kernel
-//! knows of the thread: [`thread`]. How it waits for work: [`idle`].
+//! knows of the thread: [`thread`]. How it waits for work: [`idle`]. Many polls for one decision: [`batch`], and tasks that
+//! nobody has polled yet: [`newcomers`].
 //!
 //! A worker owns a slot while it runs tasks ([`crate::handoff`]). Foreign code runs with
 //! `preempt_count` at zero and may be stopped at any instruction; the runtime's own code runs with it
@@ -8,6 +9,7 @@
 
 pub(crate) mod batch;
 mod idle;
+mod newcomers;
 mod picture;
 mod stall;
 mod steer;

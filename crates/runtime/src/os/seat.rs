@@ -18,11 +18,7 @@
 //! Invariants, modelled in loom: the box has one owner; no wake-up is lost; whoever gives up the turn touches nothing
 //! of the task after that.
 
-use crate::primitives::{AtomicBool, AtomicU32, Ordering};
-#[cfg(loom)]
-use loom::cell::UnsafeCell;
-#[cfg(not(loom))]
-use std::cell::UnsafeCell;
+use crate::primitives::{AtomicBool, AtomicU32, Ordering, UnsafeCell};
 
 const IDLE: u32 = 0;
 const SCHEDULED: u32 = 1;
@@ -221,7 +217,9 @@ mod models {
 
     #[test]
     fn no_wake_up_is_lost_and_the_box_has_one_owner() {
-        loom::model(|| {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
             let world = World::new();
             let wakers = [(); 2].map(|()| {
                 let world = world.clone();

@@ -1,0 +1,122 @@
+//! Newcomers ([`crate::newcomers`]): where a new task waits, and how the owner of a slot and idle CPUs come by it.
+
+use super::batch::{STAYS, fits};
+use super::{Worker, ring};
+use crate::newcomers::Newcomers;
+use crate::os;
+use crate::primitives::Ordering;
+use crate::shared::Shared;
+use crate::task::Job;
+use runyard_engine::cpu::CpuId;
+use runyard_engine::time::Time;
+use runyard_smp::machine::{TaskOf, apply_pending};
+use std::collections::VecDeque;
+
+impl Worker {
+    /// The first newcomer of `cpu`, if there is one, enters the run queue: the decision that is next heeds it. Whether
+    /// there was one.
+    pub(super) fn offer_newcomer(&self, cpu: CpuId, now: Time) -> bool {
+        let newcomers = self.shared.batches(cpu).map(|it| &it.newcomers);
+        let Some(task) = newcomers.filter(|it| it.len() > 0).and_then(Newcomers::take_first) else {
+            return false;
+        };
+        let serves = self.serves.swap(true, Ordering::Relaxed);
+        self.give_back(now, cpu, cpu, task);
+        self.serves.store(serves, Ordering::Relaxed);
+        true
+    }
+
+    /// Takes some of the tasks that wait in the company of another CPU, and of its newcomers, as this one has none.
+    /// Whether there were any.
+    pub(super) fn take_some(&self, cpu: CpuId) -> bool {
+        let others = || self.shared.machine.config().topology.iter().filter(|&other| other != cpu);
+        let len = |other| self.shared.nr_beside(other);
+        let Some(from) = others().max_by_key(|&other| len(other)).filter(|&it| len(it) > 0) else {
+            return false;
+        };
+        let (Some(own), Some(victim)) = (self.shared.batches(cpu), self.shared.batches(from))
+        else {
+            return false;
+        };
+        let mut taken = own.take_room();
+        let now = os::thread::now();
+        // One that its spawner waits for stays with that.
+        victim.newcomers.take(victim.newcomers.len() / 2, u64::MAX, &mut taken);
+        let any = self.settle(cpu, &mut taken);
+        let has_stayed = |task: &TaskOf<Job>| now.since(task.waits_since()) >= STAYS;
+        victim.company.steal(&mut taken, has_stayed);
+        let any = any || !taken.is_empty();
+        let serves = self.serves.swap(true, Ordering::Relaxed);
+        taken.drain(..).for_each(|task| self.give_back(now, from, cpu, task));
+        self.serves.store(serves, Ordering::Relaxed);
+        own.keep_room(taken);
+        any
+    }
+
+    /// Newcomers of another CPU are some of this one from now on. Whether there were any.
+    fn settle(&self, cpu: CpuId, taken: &mut VecDeque<TaskOf<Job>>) -> bool {
+        let Some(own) = self.shared.batches(cpu) else { return false };
+        let any = !taken.is_empty();
+        for mut task in taken.drain(..) {
+            let from = task.cpu();
+            let place = self.shared.machine.move_newcomer(cpu, &mut task);
+            if let Err(task) = own.newcomers.push(place.0, task) {
+                self.give_back(os::thread::now(), from, cpu, task);
+            }
+        }
+        any
+    }
+}
+
+impl Shared {
+    /// A new task for which nothing was asked waits with the host of a CPU: of that of the poll in which it was spawned,
+    /// or of any. Other tasks are given back.
+    pub(crate) fn welcome(
+        &self,
+        now: Time,
+        mut task: TaskOf<Job>,
+        own: Option<CpuId>,
+    ) -> Result<(), TaskOf<Job>> {
+        let cpu = own.or_else(|| self.cpu_for_newcomer());
+        let Some((cpu, batches)) = cpu.and_then(|cpu| Some((cpu, self.batches(cpu)?))) else {
+            return Err(task);
+        };
+        if !fits(&task) || self.machine.has_others(cpu) {
+            return Err(task);
+        }
+        if own.is_some() {
+            task = match self.by_worker(task, |worker, task| worker.join(now, task, true)) {
+                Ok(()) => return Ok(()),
+                Err(task) => task,
+            };
+        }
+        apply_pending(&mut task);
+        let Some(place) = self.machine.place_newcomer(cpu, &mut task) else { return Err(task) };
+        task.wakes(now);
+        let waiting = batches.newcomers.push(place.0, task)?;
+        if let Some(own) = own
+            && self.here(|worker| {
+                worker.look_soon(now, false);
+                worker.owns()
+            }) == Some(true)
+        {
+            let idle = (waiting > 1).then(|| self.machine.idle_cpu_beside(own));
+            idle.flatten().into_iter().for_each(|idle| ring(self, idle));
+        } else if self.slot(cpu).is_in_own_code() {
+            ring(self, cpu);
+        }
+        Ok(())
+    }
+
+    /// Where a task waits that is spawned by no poll of this runtime: at an idle CPU, else at one of two, in turn, where
+    /// fewer wait.
+    fn cpu_for_newcomer(&self) -> Option<CpuId> {
+        let nr = self.slots.len();
+        let nth = self.next_welcome.fetch_add(1, Ordering::Relaxed);
+        let [one, other] = [nth, nth + 1].map(|nth| CpuId::at(nth % nr));
+        let idle = self.machine.idle_cpu_beside(other).filter(|&idle| !self.has_company(idle));
+        let takes = |cpu: &CpuId| !self.machine.has_others(*cpu);
+        let fewest = || [one, other].into_iter().filter(takes).min_by_key(|&it| self.nr_beside(it));
+        idle.or_else(fewest)
+    }
+}
