@@ -164,10 +164,11 @@ impl<W: Controlled> Machine<W> {
         Nanos(slice.max(config.min_granularity.0))
     }
 
-    /// Whether `cpu` has a real-time task, or SCHED_IDLE ones and no others: a new task is none of its host's there.
+    /// Whether a new task is the machine's to place, for one that a host would have wait at `cpu`: real-time tasks are
+    /// there, or some CPU has only SCHED_IDLE ones, which give way.
     #[must_use]
-    pub fn has_others(&self, cpu: CpuId) -> bool {
-        self.hints.sched_idle.contains(cpu) || self.hints.counts(cpu).nr_rt > 0
+    pub fn has_others_than_fair(&self, cpu: CpuId) -> bool {
+        !self.hints.sched_idle.is_empty() || self.hints.counts(cpu).nr_rt > 0
     }
 
     /// Whether `cpu` has nothing to do, as far as it is known here.

@@ -81,7 +81,7 @@ impl Shared {
         let Some((cpu, batches)) = cpu.and_then(|cpu| Some((cpu, self.batches(cpu)?))) else {
             return Err(task);
         };
-        if !fits(&task) || self.machine.has_others(cpu) {
+        if !fits(&task) || self.machine.has_others_than_fair(cpu) {
             return Err(task);
         }
         if own.is_some() {
@@ -114,8 +114,10 @@ impl Shared {
         let nr = self.slots.len();
         let nth = self.next_welcome.fetch_add(1, Ordering::Relaxed);
         let [one, other] = [nth, nth + 1].map(|nth| CpuId::at(nth % nr));
-        let idle = self.machine.idle_cpu_beside(other).filter(|&idle| !self.has_company(idle));
-        let takes = |cpu: &CpuId| !self.machine.has_others(*cpu);
+        let free = |cpu: &CpuId| self.machine.is_idle(*cpu) && !self.has_company(*cpu);
+        let beside = || self.machine.idle_cpu_beside(other).filter(free);
+        let idle = Some(other).filter(free).or_else(beside);
+        let takes = |cpu: &CpuId| !self.machine.has_others_than_fair(*cpu);
         let fewest = || [one, other].into_iter().filter(takes).min_by_key(|&it| self.nr_beside(it));
         idle.or_else(fewest)
     }
