@@ -127,9 +127,9 @@ impl Slot {
         self.word.load(Ordering::SeqCst) & (PENDING | FOREIGN) == PENDING
     }
 
-    /// Whether the owner is in the runtime's own code, or sleeps: it looks at what there is before it goes on.
-    pub(crate) fn is_in_own_code(&self) -> bool {
-        self.word.load(Ordering::SeqCst) & FOREIGN == 0
+    /// Whether the owner sleeps, or is about to.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.word.load(Ordering::SeqCst) & ASLEEP != 0
     }
 
     pub(crate) fn belongs_to(&self, worker: WorkerId) -> bool {

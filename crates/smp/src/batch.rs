@@ -129,11 +129,11 @@ impl<W: Controlled> Machine<W> {
         Bounds { vruntime: self.hints.bound(cpu), until: None }
     }
 
-    /// A new task that asks for nothing at all is to wait at `cpu` with the host: gives it a place there and says which, or
-    /// `None` if it is to be spawned.
-    pub fn place_newcomer(&self, cpu: CpuId, task: &mut TaskOf<W>) -> Option<VTime> {
+    /// A new task that asks for nothing at all is to wait at `cpu` with the host: gives it a place there, `most` beyond the
+    /// clock if its [debit](Machine::debit) is not less, and says which; `None` if it is to be spawned.
+    pub fn place_newcomer(&self, cpu: CpuId, task: &mut TaskOf<W>, most: Nanos) -> Option<VTime> {
         let start = self.starts.get(cpu.index())?;
-        let place = start.place(task, self.hints.clock(cpu), self.debit(cpu));
+        let place = start.place(task, self.hints.clock(cpu), self.debit(cpu).min(most));
         if place.is_some() {
             task.set_cpu(cpu);
         }

@@ -69,7 +69,7 @@ impl Worker {
         let mut now = started;
         while now.since(started) <= SPIN {
             for _ in 0..SPINS_PER_READ {
-                if slot.is_pending() || self.shared.is_over() {
+                if slot.is_pending() || self.shared.is_over() || self.shared.has_newcomers(cpu) {
                     slot.take_pending();
                     return Some(Found::Asked);
                 }
@@ -100,6 +100,11 @@ impl Worker {
     fn sleep(&self, cpu: CpuId) -> bool {
         let slot = self.shared.slot(cpu);
         if let Some(bed) = slot.fall_asleep() {
+            // One that comes after this look wakes the owner.
+            if self.shared.has_newcomers(cpu) {
+                slot.leave(self.id);
+                return true;
+            }
             let until = self.shared.machine.next_expiry(cpu);
             self.arm_for_sleep(until);
             match until {

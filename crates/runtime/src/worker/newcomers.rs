@@ -8,9 +8,14 @@ use crate::primitives::Ordering;
 use crate::shared::Shared;
 use crate::task::Job;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::time::Time;
+use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::{TaskOf, apply_pending};
 use std::collections::VecDeque;
+
+/// How long a task waits at the most for those that are there if no task has spawned it. The debit of a slice keeps tasks
+/// that spawn from what others have; a task that comes from outside takes from nobody by coming. It waits as long as the
+/// order within a batch is relaxed: with nothing at all a flood of such tasks would keep the others from the CPU.
+const OUTSIDE: Nanos = Nanos::from_micros(100);
 
 impl Worker {
     /// The first newcomer of `cpu`, if there is one, enters the run queue: the decision that is next heeds it. Whether
@@ -69,6 +74,11 @@ impl Worker {
 }
 
 impl Shared {
+    /// Whether newcomers wait at a CPU.
+    pub(super) fn has_newcomers(&self, cpu: CpuId) -> bool {
+        self.batches(cpu).is_some_and(|it| it.newcomers.len() > 0)
+    }
+
     /// A new task for which nothing was asked waits with the host of a CPU: of that of the poll in which it was spawned,
     /// or of any. Other tasks are given back.
     pub(crate) fn welcome(
@@ -91,7 +101,10 @@ impl Shared {
             };
         }
         apply_pending(&mut task);
-        let Some(place) = self.machine.place_newcomer(cpu, &mut task) else { return Err(task) };
+        let most = own.map_or(OUTSIDE, |_| Nanos::MAX);
+        let Some(place) = self.machine.place_newcomer(cpu, &mut task, most) else {
+            return Err(task);
+        };
         task.wakes(now);
         let waiting = batches.newcomers.push(place.0, task)?;
         if let Some(own) = own
@@ -102,7 +115,7 @@ impl Shared {
         {
             let idle = (waiting > 1).then(|| self.machine.idle_cpu_beside(own));
             idle.flatten().into_iter().for_each(|idle| ring(self, idle));
-        } else if self.slot(cpu).is_in_own_code() {
+        } else if self.slot(cpu).is_asleep() {
             ring(self, cpu);
         }
         Ok(())
