@@ -95,7 +95,7 @@ impl Default for Features {
 }
 
 impl Features {
-    /// What a runtime has unless something else is said: all that simulators have, and what they ignore.
+    /// The features of a runtime unless something else is said: all of a simulator, and those that a simulator ignores.
     #[must_use]
     pub fn of_runtime() -> Features {
         Features::default().with(Feature::BatchDispatch)

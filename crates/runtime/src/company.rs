@@ -67,7 +67,7 @@ pub(crate) enum Turn<T, N> {
 
 /// How a worker goes from one poll to the next. It is asked with the list's lock held.
 pub(crate) trait Steps<T, B> {
-    /// What it needs to poll a task.
+    /// All that it needs to poll a task.
     type Next;
 
     /// A task was polled, and so many wait beside it: whether it may wait again.

@@ -21,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// What a cell has of its future, whatever the type of that.
+/// The future in a cell, whatever its type is.
 pub(crate) trait Body: Send + Sync {
     /// Polls the future. Whether its result is there, and the future gone.
     ///

@@ -169,7 +169,8 @@ pub(crate) struct TaskCell<B: ?Sized> {
     pub(crate) body: B,
 }
 
-/// What few tasks have. In memory of the runtime's own: it is taken where a task first has some of it, in own code too.
+/// The part of a cell that few tasks need. It is in memory of the runtime's own, which is taken where a task first needs
+/// some of it, in own code too.
 #[derive(Debug, Default)]
 pub(crate) struct Rest {
     /// Its lock is held while the task changes groups.
@@ -218,7 +219,7 @@ impl<B> TaskCell<B> {
 }
 
 impl Cell {
-    /// What few tasks have, which this one has from now on. Nobody is stopped while it is made.
+    /// The part of the cell that few tasks need: it is made now if it is not there. Nobody is stopped meanwhile.
     pub(crate) fn rest(&self) -> &Rest {
         without_preemption(|| self.rest.get_or_init(|| Box::new_in(Rest::default(), Own)))
     }

@@ -35,7 +35,8 @@ fn threads_of_cpu_0() -> impl Iterator<Item = Pid> {
     ours.filter_map(|task| Pid::from_raw(task.file_name().to_str()?.parse().ok()?))
 }
 
-/// From now on threads spin where the worker of CPU 0 is bound, which is less important than they, until `over`.
+/// Threads spin where the worker of CPU 0 is bound, which is less important than they, from now on until `over`. Seen
+/// failing without the wait for the last of them: ten tasks were over before the first thread spun.
 fn crowd(over: &Arc<AtomicBool>) -> Vec<thread::JoinHandle<()>> {
     let bound = threads_of_cpu_0().map(|thread| {
         setpriority_process(Some(thread), LEAST).expect("anybody may ask for less");
@@ -43,15 +44,20 @@ fn crowd(over: &Arc<AtomicBool>) -> Vec<thread::JoinHandle<()>> {
     });
     let bound = bound.last().expect("there are workers");
     assert_eq!(bound.count(), 1, "the workers are pinned");
+    let spinning = Arc::new(AtomicUsize::new(0));
     let spins = |stop: Arc<AtomicBool>, bound: CpuSet| {
+        let spinning = spinning.clone();
         move || {
             sched_setaffinity(Some(gettid()), &bound).expect("a worker is there, too");
+            spinning.fetch_add(1, Ordering::SeqCst);
             while !stop.load(Ordering::Relaxed) {
                 spin_loop();
             }
         }
     };
-    (0..SPINNERS).map(|_| thread::spawn(spins(over.clone(), bound))).collect()
+    let spinners = (0..SPINNERS).map(|_| thread::spawn(spins(over.clone(), bound))).collect();
+    until(|| spinning.load(Ordering::SeqCst) == SPINNERS);
+    spinners
 }
 
 /// How much CPU time they have used.
