@@ -183,11 +183,11 @@ impl<T, B> Company<T, B> {
     }
 
     /// Others come, and wait before all who are here. They are left in `coming` if the batch is over.
-    pub(crate) fn lead(&self, batch: Batch, coming: &mut VecDeque<T>) {
+    pub(crate) fn lead(&self, batch: Batch, coming: &mut [Option<T>]) {
         let mut list = lock(&self.list);
         if list.terms.is_some() && list.nr == batch.0 {
-            while let Some(last) = coming.pop_back() {
-                list.waiting.push_front(last);
+            for task in coming.iter_mut().rev().filter_map(Option::take) {
+                list.waiting.push_front(task);
             }
             self.count(&list);
         }

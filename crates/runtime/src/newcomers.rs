@@ -90,6 +90,19 @@ impl<T> Newcomers<T> {
         self.count(&list);
     }
 
+    /// Takes as many of the first ones as there are places, as long as they are not beyond `bound`.
+    pub(crate) fn take_few(&self, bound: u64, places: &mut [Option<T>]) {
+        let mut list = lock(&self.list);
+        for place in places {
+            if list.waiting.front().is_none_or(|&(at, _)| at > bound) {
+                break;
+            }
+            *place = list.waiting.pop_front().map(|(_, task)| task);
+            list.left += 1;
+        }
+        self.count(&list);
+    }
+
     /// Takes the first.
     pub(crate) fn take_first(&self) -> Option<T> {
         let mut list = lock(&self.list);

@@ -64,7 +64,7 @@ impl Default for Builder {
             max_groups: MAX_GROUPS,
             max_threads: None,
             hooks: Hooks::default(),
-            features: Features::of_runtime(),
+            features: Features::default(),
             siege: None,
             paused: None,
             statistics: false,

@@ -358,16 +358,16 @@ impl Worker {
         let Batches { company, newcomers, .. } = open.batches;
         let bound = bounds.vruntime.map_or(u64::MAX, |bound| bound.0);
         let most = MEMBERS.saturating_sub(company.len()).min(COME);
-        let mut coming = open.batches.take_room();
-        newcomers.take(most, bound, &mut coming);
-        let any = !coming.is_empty();
+        // The slot may be another's by now, and so is the memory of its batches.
+        let mut coming = [const { None }; COME];
+        newcomers.take_few(bound, &mut coming[..most]);
+        let any = coming[0].is_some();
         company.lead(open.batch, &mut coming);
-        let is_over = !coming.is_empty();
+        let is_over = coming[0].is_some();
         // The slot was taken, and its owner has looked already.
-        coming.drain(..).for_each(|task| {
+        coming.into_iter().flatten().for_each(|task| {
             self.give_back(open.now, open.cpu, open.cpu, task);
         });
-        open.batches.keep_room(coming);
         any && !is_over
     }
 
