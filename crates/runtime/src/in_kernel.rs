@@ -18,7 +18,7 @@ pub(crate) struct InKernel<T> {
 #[derive(Debug)]
 struct Left<T> {
     task: Option<T>,
-    /// Its thread has come back before that was here, and waits to be woken.
+    /// Its thread has come back, and waits for a slot: who leaves the task wakes it.
     is_back: bool,
 }
 
@@ -44,9 +44,9 @@ impl<T> InKernel<T> {
     /// or is queued already, as the thread was let go.
     pub(crate) fn come_back(&self) -> Option<T> {
         let mut left = lock(&self.left);
-        let task = left.task.take();
-        left.is_back = task.is_none();
-        task
+        // Also if it was here: the slot may be given to the thread and taken again before that knows.
+        left.is_back = true;
+        left.task.take()
     }
 
     /// The thread owns a slot again.
