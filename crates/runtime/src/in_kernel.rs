@@ -18,7 +18,7 @@ pub(crate) struct InKernel<T> {
 #[derive(Debug)]
 struct Left<T> {
     task: Option<T>,
-    /// Its thread has come back, and waits for a slot: who leaves the task wakes it.
+    /// Its thread has come back, and waits for a slot: the worker that leaves the task wakes it.
     is_back: bool,
 }
 

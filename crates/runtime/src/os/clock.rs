@@ -155,7 +155,7 @@ impl Source for Machine {
     }
 }
 
-/// What both said at one moment.
+/// The answers of both clocks at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Pair {
     count: u64,
@@ -201,7 +201,7 @@ impl Rate {
     }
 }
 
-/// What a thread has measured so far.
+/// The measurements of a thread so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Measure {
     /// The beginning of the measurement.
