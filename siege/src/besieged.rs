@@ -6,6 +6,7 @@ use crate::draws::Draws;
 use crate::programs::{PROGRAMS, is_on_purpose};
 use crate::supervisor::said;
 use crate::watchdog::{self, Progress, Scene};
+use runyard::experiments::{Experiments, Features};
 use runyard::{JoinHandle, Runtime, StallReport, spawn};
 use std::fs::File;
 use std::hint::black_box;
@@ -35,7 +36,10 @@ const DIRECTOR: u64 = u64::MAX;
 pub fn run(options: &Options) -> ExitCode {
     let scene = Arc::new(scene(options.seed).expect("standard output and error are there"));
     quieten();
-    let builder = Runtime::builder().siege(options.seed).on_stall(STALL, look_at_stall);
+    let mut features = Features::of_runtime();
+    options.feature.iter().for_each(|&switched| features.set(switched));
+    let builder =
+        Runtime::builder().siege(options.seed).features(features).on_stall(STALL, look_at_stall);
     let runtime = Arc::new(builder.build());
     watchdog::start(&scene, &runtime);
     let is_right = runtime.block_on(direct(&scene, options));

@@ -12,6 +12,7 @@ pub mod supervisor;
 pub mod watchdog;
 
 use clap::Parser;
+use runyard::experiments::Switched;
 use std::process::ExitCode;
 
 /// What to run.
@@ -23,6 +24,9 @@ pub struct Options {
     /// Fixes what is drawn: which programs run together, their rounds, and when tasks are stopped
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
+    /// A feature of the runtime: `NAME` switches it on, `NO_NAME` off
+    #[arg(long, value_name = "NAME")]
+    pub feature: Vec<Switched>,
     /// Only these programs, all at once
     #[arg(value_name = "PROGRAM")]
     pub only: Vec<String>,

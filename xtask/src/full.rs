@@ -27,7 +27,13 @@ pub struct Options {
 pub fn run(options: &Options) -> Outcome {
     let &Options { minutes, seed } = options;
     let besiege = || {
-        siege::run(&siege::Options { minutes, seed: seed.into(), allocator: None, only: vec![] })
+        siege::run(&siege::Options {
+            minutes,
+            seed: seed.into(),
+            allocator: None,
+            feature: vec![],
+            only: vec![],
+        })
     };
     let search = || fuzz::run(&fuzz::Options { seconds: LONG, seed, input: None });
     let checks: [(&str, &dyn Fn() -> Outcome); 6] = [

@@ -24,6 +24,9 @@ pub struct Options {
     /// Only with this allocator
     #[arg(long, value_parser = ALLOCATORS, value_name = "NAME")]
     pub allocator: Option<String>,
+    /// A feature of the runtime: `NAME` switches it on, `NO_NAME` off
+    #[arg(long, value_name = "NAME")]
+    pub feature: Vec<String>,
     /// Only these programs, all at once
     #[arg(value_name = "PROGRAM")]
     pub only: Vec<String>,
@@ -38,6 +41,7 @@ pub fn run(options: &Options) -> Outcome {
     let besiege = |name: &str| {
         let mut siege = program(binaries.join(name));
         siege.args(["--seconds", &seconds.to_string(), "--seed", &options.seed.to_string()]);
+        siege.args(options.feature.iter().flat_map(|name| ["--feature", name]));
         workspace::run(siege.args(&options.only))
     };
     workspace::all(asked.into_iter().map(|name| (name, besiege(name))))

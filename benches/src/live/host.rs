@@ -130,7 +130,7 @@ pub fn switch_features(switched: Vec<Switched>) {
 
 /// The features that runtimes of this process have, unless a workload is about one of them.
 pub(crate) fn features() -> Features {
-    let mut features = Features::default();
+    let mut features = Features::of_runtime();
     SWITCHED.get().into_iter().flatten().for_each(|&switched| features.set(switched));
     features
 }

@@ -36,8 +36,8 @@ pub enum Feature {
     GreedyTimers,
     /// The fair algorithm is EEVDF, not CFS. Off unless asked for.
     Eevdf,
-    /// The runtime polls the first tasks of a queue one after the other for one decision. Off unless asked for. Simulators
-    /// decide for each poll, whether it is on or off.
+    /// The runtime polls the first tasks of a queue one after the other for one decision
+    /// ([`Features::of_runtime`]). Simulators decide for each poll, whether it is on or off.
     BatchDispatch,
 }
 
@@ -95,6 +95,12 @@ impl Default for Features {
 }
 
 impl Features {
+    /// The features of a runtime unless something else is said: all of a simulator, and those that a simulator ignores.
+    #[must_use]
+    pub fn of_runtime() -> Features {
+        Features::default().with(Feature::BatchDispatch)
+    }
+
     /// Whether `feature` is on.
     #[must_use]
     pub fn has(self, feature: Feature) -> bool {

@@ -7,13 +7,13 @@
 //! use runyard::Runtime;
 //! use runyard::experiments::{Experiments, Feature, Features};
 //!
-//! let features = Features::default().without(Feature::RtPull);
+//! let features = Features::of_runtime().without(Feature::RtPull);
 //! let runtime = Runtime::builder().features(features).build();
 //! assert_eq!(runtime.block_on(async { runyard::spawn(async { 7 }).await.unwrap() }), 7);
 //! ```
 
 use crate::runtime::Builder;
-pub use runyard_engine::features::{Feature, Features};
+pub use runyard_engine::features::{Feature, Features, Switched};
 
 mod sealed {
     pub trait Sealed {}
@@ -22,13 +22,13 @@ mod sealed {
 
 /// What an experiment says of a runtime beside all else. Only a [`Builder`] is one.
 pub trait Experiments: sealed::Sealed + Sized {
-    /// Which of the scheduler's mechanisms are on; the defaults of [`Features`] if not said.
+    /// Which of the scheduler's mechanisms are on; [`Features::of_runtime`] if not said.
     ///
     /// ```
     /// use runyard::Runtime;
     /// use runyard::experiments::{Experiments, Feature, Features};
     ///
-    /// let eevdf = Features::default().with(Feature::Eevdf);
+    /// let eevdf = Features::of_runtime().with(Feature::Eevdf);
     /// let runtime = Runtime::builder().features(eevdf).build();
     /// # drop(runtime);
     /// ```

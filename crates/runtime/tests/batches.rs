@@ -4,7 +4,7 @@
 mod common;
 
 use common::{ends, ms, spin};
-use runyard::experiments::{Experiments, Feature, Features};
+use runyard::experiments::{Experiments, Features};
 use runyard::{JoinSet, Nice, Policy, RtPrio, Runtime, Task, spawn, yield_now};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,8 +12,7 @@ use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
 fn batched(workers: usize) -> Runtime {
-    let features = Features::default().with(Feature::BatchDispatch);
-    Runtime::builder().workers(workers).features(features).build()
+    Runtime::builder().workers(workers).features(Features::of_runtime()).build()
 }
 
 /// Tasks that yield until they are told to end.

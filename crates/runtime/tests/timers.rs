@@ -78,7 +78,7 @@ impl Timers {
 #[test]
 fn nothing_comes_early_and_every_timer_expires_or_is_cancelled_once() {
     ends(|| {
-        let (runtime, timers) = Timers::of(2, Features::default());
+        let (runtime, timers) = Timers::of(2, Features::of_runtime());
         runtime.block_on(async {
             let tasks = (0..100_u64).map(|n| {
                 let slack = [0, 50, 3_000][n as usize % 3];
@@ -137,7 +137,7 @@ fn who_drops_a_sleep_is_not_woken_by_it() {
 #[test]
 fn a_task_that_is_aborted_in_its_sleep_leaves_no_timer() {
     ends(|| {
-        let (runtime, timers) = Timers::of(1, Features::default());
+        let (runtime, timers) = Timers::of(1, Features::of_runtime());
         runtime.block_on(async {
             let sleeps = spawn(sleep(HOUR));
             let ticks = spawn(async { skipping(HOUR).tick().await });
@@ -162,7 +162,7 @@ fn a_future_that_is_ready_in_time_is_and_one_that_is_not_is_given_up() {
                 self.0.store(true, Ordering::SeqCst);
             }
         }
-        let (runtime, timers) = Timers::of(2, Features::default());
+        let (runtime, timers) = Timers::of(2, Features::of_runtime());
         runtime.block_on(async {
             let task = spawn(async {
                 assert_eq!(timeout(Duration::ZERO, async { 7 }).await, Ok(7), "it is asked first");
@@ -287,7 +287,7 @@ fn after_a_delay_the_next_is_a_period_away() {
 #[test]
 fn an_interval_that_nobody_awaits_lets_the_cpu_sleep() {
     ends(|| {
-        let (runtime, timers) = Timers::of(1, Features::default());
+        let (runtime, timers) = Timers::of(1, Features::of_runtime());
         runtime.block_on(async {
             let task = spawn(async {
                 let mut every = skipping(PERIOD);
@@ -323,7 +323,7 @@ async fn await_moment(every: &mut Interval) {
 #[test]
 fn an_interval_follows_its_task_to_another_cpu() {
     ends(|| {
-        let (runtime, timers) = Timers::of(2, Features::default());
+        let (runtime, timers) = Timers::of(2, Features::of_runtime());
         let goes_to = [0, cpus_of_two() - 1, 0];
         let moments = runtime.block_on(async {
             let task = Task::builder().affinity([0]).spawn(async move {
@@ -391,7 +391,8 @@ fn a_spawned_task_inherits_slack_unless_it_asks() {
 
 #[test]
 fn an_exact_timer_is_not_postponed_by_the_slack_of_another() {
-    for features in [Features::default(), Features::default().without(Feature::GreedyTimers)] {
+    for features in [Features::of_runtime(), Features::of_runtime().without(Feature::GreedyTimers)]
+    {
         ends(move || {
             let (runtime, _) = Timers::of(1, features);
             runtime.block_on(async {
@@ -430,7 +431,7 @@ fn wake(runtime: &Runtime, timers: &Arc<Timers>) -> (usize, usize) {
 fn a_cpu_that_is_woken_for_another_reason_serves_every_open_window_after_that() {
     ends(|| {
         let served_after = || {
-            let (runtime, timers) = Timers::of(1, Features::default());
+            let (runtime, timers) = Timers::of(1, Features::of_runtime());
             let window = runtime.block_on(hidden());
             let expired = wake(&runtime, &timers);
             runtime.block_on(window).unwrap();
@@ -445,7 +446,7 @@ fn a_cpu_that_is_woken_for_another_reason_serves_every_open_window_after_that() 
 /// How many of `windows` windows are served before a task that somebody spawns when the first of them is: a thread
 /// that waits in `block_on` is woken in the middle of the walk.
 fn served_before_a_task(windows: usize) -> usize {
-    let (runtime, timers) = Timers::of(1, Features::default());
+    let (runtime, timers) = Timers::of(1, Features::of_runtime());
     // None opens before all are armed.
     let window = || sleep(ms(50)).slack(2 * HOUR);
     let (others, task) = runtime.block_on(async {
@@ -486,7 +487,7 @@ fn a_greedy_walk_stops_when_somebody_is_to_run() {
 #[test]
 fn a_window_without_an_end_is_served_when_the_cpu_is_awake() {
     ends(|| {
-        let (runtime, timers) = Timers::of(1, Features::default());
+        let (runtime, timers) = Timers::of(1, Features::of_runtime());
         let window = runtime.spawn(sleep(ms(5)).slack(Duration::MAX));
         let never = runtime.spawn(sleep(Duration::MAX).slack(Duration::MAX));
         wake(&runtime, &timers);
@@ -510,7 +511,7 @@ fn a_window_without_an_end_is_served_when_the_cpu_is_awake() {
 #[test]
 fn a_timer_of_an_idle_cpu_serves_every_open_window() {
     ends(|| {
-        let (runtime, timers) = Timers::of(1, Features::default());
+        let (runtime, timers) = Timers::of(1, Features::of_runtime());
         runtime.block_on(async {
             let window = hidden().await;
             spawn(sleep(ms(20)).slack(Duration::ZERO)).await.unwrap();
@@ -523,7 +524,7 @@ fn a_timer_of_an_idle_cpu_serves_every_open_window() {
 #[test]
 fn without_the_feature_a_window_behind_a_closed_one_stays() {
     ends(|| {
-        let features = Features::default().without(Feature::GreedyTimers);
+        let features = Features::of_runtime().without(Feature::GreedyTimers);
         let (runtime, timers) = Timers::of(1, features);
         let window = runtime.block_on(hidden());
         wake(&runtime, &timers);
@@ -624,7 +625,7 @@ fn a_sleep_waits_where_it_is_polled_last() {
 fn an_interval_that_is_dropped_as_it_expires_adds_up() {
     const PERIOD: Duration = Duration::from_micros(300);
     ends(|| {
-        let (runtime, timers) = Timers::of(1, Features::default());
+        let (runtime, timers) = Timers::of(1, Features::of_runtime());
         for round in 0..400_u64 {
             let made = runtime.spawn(async move {
                 let mut every = skipping(PERIOD).slack(Duration::ZERO);

@@ -64,7 +64,7 @@ impl Default for Builder {
             max_groups: MAX_GROUPS,
             max_threads: None,
             hooks: Hooks::default(),
-            features: Features::default(),
+            features: Features::of_runtime(),
             siege: None,
             paused: None,
             statistics: false,

@@ -13,11 +13,11 @@ use std::task::Wake;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A runtime with so many workers. With `RUNYARD_BATCHED` in the environment it dispatches in batches.
+/// A runtime with so many workers. With `RUNYARD_UNBATCHED` in the environment it decides for each poll.
 pub fn workers(count: usize) -> Runtime {
-    let features = Features::default();
-    let features = match env::var_os("RUNYARD_BATCHED") {
-        Some(_) => features.with(Feature::BatchDispatch),
+    let features = Features::of_runtime();
+    let features = match env::var_os("RUNYARD_UNBATCHED") {
+        Some(_) => features.without(Feature::BatchDispatch),
         None => features,
     };
     Runtime::builder().workers(count).features(features).build()
