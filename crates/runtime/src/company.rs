@@ -21,6 +21,9 @@ use std::collections::VecDeque;
 /// How many may wait in a company.
 pub(crate) const MEMBERS: usize = 64;
 
+/// Since when an owner is in a poll that is in none.
+pub(crate) const NO_POLL: u64 = u64::MAX;
+
 /// Which batch of a CPU; 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batch(pub(crate) u64);
@@ -33,6 +36,8 @@ pub(crate) struct Company<T, B> {
     len: AtomicU32,
     /// Which batch is open. Written with the list's lock held.
     open: AtomicU64,
+    /// When the owner's poll began; [`NO_POLL`] if it is in none.
+    polls_since: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -98,12 +103,23 @@ impl<T, B> Company<T, B> {
             list: Mutex::new(List { terms: None, nr: 0, polled: None, waiting }),
             len: AtomicU32::new(0),
             open: AtomicU64::new(0),
+            polls_since: AtomicU64::new(NO_POLL),
         }
     }
 
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Ordering::Acquire) as usize
+    }
+
+    /// When the owner's poll began; [`NO_POLL`] if it is in none.
+    pub(crate) fn polls_since(&self) -> u64 {
+        self.polls_since.load(Ordering::Relaxed)
+    }
+
+    /// The owner begins a poll, or is in none from now on.
+    pub(crate) fn note_poll(&self, since: u64) {
+        self.polls_since.store(since, Ordering::Relaxed);
     }
 
     /// Whether a batch is open, as far as is known without the lock.

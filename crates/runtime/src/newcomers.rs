@@ -35,6 +35,8 @@ pub(crate) struct Newcomers<T> {
     len: AtomicU64,
     /// The place of the first. Written with the lock held.
     first: AtomicU64,
+    /// When the owner took some for its batch, the last time.
+    taken_at: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -48,7 +50,7 @@ impl<T> Newcomers<T> {
     pub(crate) fn new(room: usize) -> Newcomers<T> {
         let list = List { waiting: VecDeque::with_capacity(room), left: 0 };
         let (len, first) = (AtomicU64::new(0), AtomicU64::new(NOBODY));
-        Newcomers { list: Mutex::new(list), len, first }
+        Newcomers { list: Mutex::new(list), len, first, taken_at: AtomicU64::new(0) }
     }
 
     /// How many there are. In one order with what the slot's word says.
@@ -62,6 +64,21 @@ impl<T> Newcomers<T> {
     pub(crate) fn first(&self) -> Option<u64> {
         let first = self.first.load(Ordering::Acquire);
         (first != NOBODY).then_some(first)
+    }
+
+    /// When the owner took some, the last time, as it said.
+    pub(crate) fn taken_at(&self) -> u64 {
+        self.taken_at.load(Ordering::Relaxed)
+    }
+
+    /// The owner took some.
+    pub(crate) fn note_taken(&self, at: u64) {
+        self.taken_at.store(at, Ordering::Relaxed);
+    }
+
+    /// Looks at the first.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
+        lock(&self.list).waiting.front().map(|(_, task)| look(task))
     }
 
     /// One more comes: how many there are then. It is given back if there is no room.

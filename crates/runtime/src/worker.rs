@@ -17,6 +17,7 @@ mod stop;
 mod thread;
 
 use crate::baton::Baton;
+use crate::company::NO_POLL;
 use crate::handoff::{Left, Ring, WorkerId};
 use crate::in_kernel::InKernel;
 use crate::meter::Reading;
@@ -421,6 +422,8 @@ impl Worker {
         let cpu = self.cpu();
         self.shared.meters.polls(cpu, self);
         let enters = self.shared.slot(cpu).enter(self.id);
+        let company = self.shared.batches(cpu).map(|it| &it.company);
+        company.into_iter().for_each(|company| company.note_poll(now.0));
         let polled = self.run_foreign(now, &cell, enters);
         while self.shared.slot(self.cpu()).leave(self.id).is_none() && !self.shared.is_over() {
             self.come_back();
@@ -428,7 +431,8 @@ impl Worker {
         self.polling.store(u64::MAX, Ordering::Relaxed);
         self.unbind();
         self.note_poll(&cell, polled);
-        if !self.shared.batches.is_empty() {
+        if let Some(company) = company {
+            company.note_poll(NO_POLL);
             self.ended.store(os::thread::now().0, Ordering::Relaxed);
         }
         if !self.running.load(Ordering::Acquire) {

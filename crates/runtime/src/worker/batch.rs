@@ -5,7 +5,7 @@
 //! section. So it does nothing there that only the owner may do: for that it leaves the slot first.
 
 use super::{POLL_GRACE, Worker, later, ring};
-use crate::company::{At, Batch, Closed, Company, MEMBERS, Steps, Turn};
+use crate::company::{At, Batch, Closed, Company, MEMBERS, NO_POLL, Steps, Turn};
 use crate::newcomers::Newcomers;
 use crate::os;
 use crate::primitives::{Arc, Mutex, Ordering, lock};
@@ -290,6 +290,7 @@ impl Worker {
             if member.cell().control.was_asked() || self.shared.must_wait(cpu, member.cell()) {
                 enters = false;
             }
+            open.batches.company.note_poll(open.now.0);
             self.poll_member(open.now, &mut member, enters);
             open.now = self.ended_at();
             let goes_on = member.came != Came::Not
@@ -362,6 +363,9 @@ impl Worker {
         let mut coming = [const { None }; COME];
         newcomers.take_few(bound, &mut coming[..most]);
         let any = coming[0].is_some();
+        if any {
+            newcomers.note_taken(open.now.0);
+        }
         company.lead(open.batch, &mut coming);
         let is_over = coming[0].is_some();
         // The slot was taken, and its owner has looked already.
@@ -437,11 +441,12 @@ impl Worker {
             return;
         }
         self.shares_at.store((now + SHARES_EVERY).0, Ordering::Relaxed);
-        let waits_long = |_: &_, task: &TaskOf<Job>, is_polled: bool| {
-            (!is_polled && now.since(task.waits_since()) >= POLL_GRACE).then_some(())
-        };
+        let waits_long = |task: &TaskOf<Job>| now.since(task.waits_since()) >= POLL_GRACE;
+        let member =
+            |_: &_, task: &_, is_polled: bool| (!is_polled && waits_long(task)).then_some(());
         if let Some(idle) = self.shared.machine.idle_cpu_beside(cpu)
-            && (batches.newcomers.len() > 0 || batches.company.look(waits_long).is_some())
+            && (batches.newcomers.look(waits_long) == Some(true)
+                || batches.company.look(member).is_some())
         {
             ring(&self.shared, idle);
         }
@@ -458,6 +463,7 @@ impl Worker {
         while self.shared.slot(self.cpu()).leave(self.id).is_none() && !self.shared.is_over() {
             self.come_back();
         }
+        batches.company.note_poll(NO_POLL);
         // Until here whoever takes the slot asks for it, if the batch was closed before.
         self.polling.store(u64::MAX, Ordering::Relaxed);
         if let Some(closed) = batches.company.close(Some(batch), || batches.take_room()) {

@@ -2,7 +2,7 @@
 
 use super::batch::{STAYS, fits};
 use super::{Worker, ring};
-use crate::newcomers::Newcomers;
+use crate::company::NO_POLL;
 use crate::os;
 use crate::primitives::Ordering;
 use crate::shared::Shared;
@@ -17,14 +17,21 @@ use std::collections::VecDeque;
 /// order within a batch is relaxed: with nothing at all a flood of such tasks would keep the others from the CPU.
 const OUTSIDE: Nanos = Nanos::from_micros(100);
 
+/// So many tasks that come from outside in so short a time are a flood: one CPU has all of them, as long as it takes
+/// newcomers and is in no poll that lasts. A thread that spawns many is as fast with one worker as with all of them: these
+/// would be woken again and again, and take its CPU.
+const FLOOD: usize = 16;
+const FLOODS_WITHIN: Nanos = Nanos::from_micros(50);
+const POLLS_FOR: Nanos = Nanos::from_micros(20);
+
 impl Worker {
     /// The first newcomer of `cpu`, if there is one, enters the run queue: the decision that is next heeds it. Whether
     /// there was one.
     pub(super) fn offer_newcomer(&self, cpu: CpuId, now: Time) -> bool {
         let newcomers = self.shared.batches(cpu).map(|it| &it.newcomers);
-        let Some(task) = newcomers.filter(|it| it.len() > 0).and_then(Newcomers::take_first) else {
-            return false;
-        };
+        let Some(newcomers) = newcomers.filter(|it| it.len() > 0) else { return false };
+        let Some(task) = newcomers.take_first() else { return false };
+        newcomers.note_taken(now.0);
         let serves = self.serves.swap(true, Ordering::Relaxed);
         self.give_back(now, cpu, cpu, task);
         self.serves.store(serves, Ordering::Relaxed);
@@ -45,10 +52,11 @@ impl Worker {
         };
         let mut taken = own.take_room();
         let now = os::thread::now();
-        // One that its spawner waits for stays with that.
-        victim.newcomers.take(victim.newcomers.len() / 2, u64::MAX, &mut taken);
-        let any = self.settle(cpu, &mut taken);
         let has_stayed = |task: &TaskOf<Job>| now.since(task.waits_since()) >= STAYS;
+        // One that its spawner waits for stays with that.
+        let more = usize::from(victim.newcomers.look(has_stayed) == Some(true));
+        victim.newcomers.take((victim.newcomers.len() + more) / 2, u64::MAX, &mut taken);
+        let any = self.settle(cpu, &mut taken);
         victim.company.steal(&mut taken, has_stayed);
         let any = any || !taken.is_empty();
         let serves = self.serves.swap(true, Ordering::Relaxed);
@@ -87,7 +95,7 @@ impl Shared {
         mut task: TaskOf<Job>,
         own: Option<CpuId>,
     ) -> Result<(), TaskOf<Job>> {
-        let cpu = own.or_else(|| self.cpu_for_newcomer());
+        let cpu = own.or_else(|| self.cpu_for_newcomer(now));
         let Some((cpu, batches)) = cpu.and_then(|cpu| Some((cpu, self.batches(cpu)?))) else {
             return Err(task);
         };
@@ -121,16 +129,50 @@ impl Shared {
         Ok(())
     }
 
-    /// Where a task waits that is spawned by no poll of this runtime: at an idle CPU, else at one of two, in turn, where
-    /// fewer wait.
-    fn cpu_for_newcomer(&self) -> Option<CpuId> {
+    /// Where a task waits that is spawned by no poll of this runtime: where the last one does, if that CPU looks for
+    /// work, or is quick in a flood; else at an idle CPU, else at one of two, in turn, where fewer wait.
+    fn cpu_for_newcomer(&self, now: Time) -> Option<CpuId> {
+        let takes = |cpu: &CpuId| !self.machine.has_others_than_fair(*cpu);
+        let last = CpuId(self.last_welcome.load(Ordering::Relaxed) as u16);
+        let is_quick = |cpu: &CpuId| {
+            self.batches(*cpu).is_some_and(|it| {
+                let began = it.company.polls_since();
+                now < Time(it.newcomers.taken_at()) + FLOODS_WITHIN
+                    && (began == NO_POLL || now < Time(began) + POLLS_FOR)
+            })
+        };
+        let looks = |cpu: &CpuId| self.is_free(*cpu) && !self.slot(*cpu).is_asleep();
+        let nth = self.nr_welcomed.fetch_add(1, Ordering::Relaxed);
+        let in_flood = self.is_flood(now, nth);
+        let quick = Some(last).filter(|cpu| looks(cpu) || in_flood && is_quick(cpu)).filter(takes);
+        quick.or_else(|| {
+            let cpu = self.cpu_for_one(nth, takes)?;
+            self.batches(cpu)?.newcomers.note_taken(now.0);
+            self.last_welcome.store(cpu.0.into(), Ordering::Relaxed);
+            Some(cpu)
+        })
+    }
+
+    fn is_free(&self, cpu: CpuId) -> bool {
+        self.machine.is_idle(cpu) && !self.has_company(cpu)
+    }
+
+    /// Whether the `nth` task from outside is one of a flood.
+    fn is_flood(&self, now: Time, nth: usize) -> bool {
+        if nth.is_multiple_of(FLOOD) {
+            let before = Time(self.welcomed_at.swap(now.0, Ordering::Relaxed));
+            self.is_flooded.store(now < before + FLOODS_WITHIN, Ordering::Relaxed);
+        }
+        self.is_flooded.load(Ordering::Relaxed)
+    }
+
+    /// An idle CPU, else the one of two, in turn, where fewer wait.
+    fn cpu_for_one(&self, nth: usize, takes: impl Fn(&CpuId) -> bool) -> Option<CpuId> {
         let nr = self.slots.len();
-        let nth = self.next_welcome.fetch_add(1, Ordering::Relaxed);
         let [one, other] = [nth, nth + 1].map(|nth| CpuId::at(nth % nr));
-        let free = |cpu: &CpuId| self.machine.is_idle(*cpu) && !self.has_company(*cpu);
+        let free = |cpu: &CpuId| self.is_free(*cpu);
         let beside = || self.machine.idle_cpu_beside(other).filter(free);
         let idle = Some(other).filter(free).or_else(beside);
-        let takes = |cpu: &CpuId| !self.machine.has_others_than_fair(*cpu);
         let fewest = || [one, other].into_iter().filter(takes).min_by_key(|&it| self.nr_beside(it));
         idle.or_else(fewest)
     }

@@ -150,14 +150,18 @@ impl Worker {
     /// Looks at what the poll left to be looked at: tells an idle CPU that somebody waits here, if the poll has
     /// lasted. Whether somebody here should preempt.
     fn has_left_a_kick(&self, now: Time) -> bool {
-        let waits = self.later.load(Ordering::Relaxed) == later::WAITER;
+        let cpu = self.cpu();
+        // Those that came from outside are not noted.
+        let waits =
+            self.later.load(Ordering::Relaxed) == later::WAITER || self.shared.has_company(cpu);
         if waits && now < self.lasts_from() {
             // Somebody waits who came in this poll. It is probably over before the next look.
             return false;
         }
         let left = self.later.swap(later::NOTHING, Ordering::Relaxed);
-        if left == later::WAITER
-            && let Some(idle) = self.shared.idle_cpu_for(self.cpu())
+        if waits
+            && left != later::KICK
+            && let Some(idle) = self.shared.idle_cpu_for(cpu)
         {
             ring(&self.shared, idle);
         }
