@@ -15,7 +15,9 @@
 //! Invariants, modelled in loom: of all who want a task one gets it; nothing joins a company that is over; a batch is
 //! closed once. Each model was seen failing: with a theft that leaves the tasks, with a turn or a close in two holds.
 
-use crate::primitives::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
+use crate::handoff::WorkerId;
+use crate::os::biased::{Biased, Marks};
+use crate::primitives::{Arc, AtomicU32, AtomicU64, Ordering};
 use std::collections::VecDeque;
 
 /// How many may wait in a company.
@@ -31,7 +33,7 @@ pub(crate) struct Batch(pub(crate) u64);
 /// The members of a CPU's batch, in the order in which they are polled: tasks `T`, on terms `B`.
 #[derive(Debug)]
 pub(crate) struct Company<T, B> {
-    list: Mutex<List<T, B>>,
+    list: Biased<List<T, B>>,
     /// How many wait in the list.
     len: AtomicU32,
     /// Which batch is open. Written with the list's lock held.
@@ -59,9 +61,9 @@ pub(crate) enum At {
 
 /// What follows a poll of a batch.
 #[derive(Debug)]
-pub(crate) enum Turn<T, N> {
-    /// The next is polled: what the worker needs for that, and the task that was polled, unless it waits again.
-    Next(N, Option<T>),
+pub(crate) enum Turn<T> {
+    /// The next is polled. The task that was polled is the caller's, unless it waits again.
+    Next(Option<T>),
     /// Nobody waits. The task that was polled is it still, for all who look.
     Alone,
     /// Somebody who is not here goes first. The task that was polled is it still.
@@ -72,9 +74,6 @@ pub(crate) enum Turn<T, N> {
 
 /// How a worker goes from one poll to the next. It is asked with the list's lock held.
 pub(crate) trait Steps<T, B> {
-    /// All that it needs to poll a task.
-    type Next;
-
     /// A task was polled, and so many wait beside it: whether it may wait again.
     fn charge(&mut self, terms: &mut B, task: &mut T, waiting: usize) -> bool;
 
@@ -84,8 +83,11 @@ pub(crate) trait Steps<T, B> {
     /// The task that was polled waits again.
     fn wait(&mut self, task: &mut T);
 
+    /// The task that was polled leaves the company.
+    fn leave(&mut self, terms: &B, task: &mut T);
+
     /// The task is polled next.
-    fn take(&mut self, terms: &mut B, task: &mut T) -> Self::Next;
+    fn take(&mut self, terms: &mut B, task: &mut T);
 }
 
 /// Whoever was in a company that is over.
@@ -97,10 +99,10 @@ pub(crate) struct Closed<T, B> {
 }
 
 impl<T, B> Company<T, B> {
-    pub(crate) fn new() -> Company<T, B> {
+    pub(crate) fn new(marks: &Arc<Marks>) -> Company<T, B> {
         let waiting = VecDeque::with_capacity(2 * MEMBERS);
         Company {
-            list: Mutex::new(List { terms: None, nr: 0, polled: None, waiting }),
+            list: Biased::new(marks, List { terms: None, nr: 0, polled: None, waiting }),
             len: AtomicU32::new(0),
             open: AtomicU64::new(0),
             polls_since: AtomicU64::new(NO_POLL),
@@ -127,135 +129,182 @@ impl<T, B> Company<T, B> {
         self.open.load(Ordering::Acquire) != 0
     }
 
+    /// The same of one batch, asked by the owner of the slot.
+    pub(crate) fn is_open_still(&self, batch: Batch) -> bool {
+        self.open.load(Ordering::Acquire) == batch.0
+    }
+
     /// A batch begins, in which `polled` is polled first, and then those of `waiting`, which is left empty and gives
     /// its memory.
-    pub(crate) fn open(&self, terms: B, polled: T, waiting: &mut VecDeque<T>) -> Batch {
-        let mut list = lock(&self.list);
-        debug_assert!(list.terms.is_none() && list.waiting.is_empty(), "the last one is over");
-        std::mem::swap(&mut list.waiting, waiting);
-        (list.terms, list.polled) = (Some(terms), Some(polled));
-        list.nr += 1;
-        self.open.store(list.nr, Ordering::Release);
-        self.count(&list);
-        Batch(list.nr)
+    pub(crate) fn open(
+        &self,
+        worker: WorkerId,
+        terms: B,
+        polled: T,
+        waiting: &mut VecDeque<T>,
+    ) -> Batch {
+        self.list.with(worker.0, |list| {
+            debug_assert!(list.terms.is_none() && list.waiting.is_empty(), "the last one is over");
+            std::mem::swap(&mut list.waiting, waiting);
+            (list.terms, list.polled) = (Some(terms), Some(polled));
+            list.nr += 1;
+            self.open.store(list.nr, Ordering::Release);
+            self.count(list);
+            Batch(list.nr)
+        })
     }
 
     /// A task joins, where `admit` says, that knows the task that is polled and the first that waits. It is given back if
     /// that refuses it, if the batch is over, or if there are too many.
     pub(crate) fn join(
         &self,
+        worker: WorkerId,
         batch: Batch,
         mut task: T,
         admit: impl FnOnce(&B, &mut T, (&T, Option<&T>)) -> Option<At>,
     ) -> Result<(), T> {
-        let mut list = lock(&self.list);
-        let List { terms: Some(terms), nr, polled: Some(polled), waiting } = &mut *list else {
-            return Err(task);
-        };
-        if *nr != batch.0 || waiting.len() >= MEMBERS {
-            return Err(task);
-        }
-        match admit(terms, &mut task, (polled, waiting.front())) {
-            Some(At::Front) => waiting.push_front(task),
-            Some(At::Back) => waiting.push_back(task),
-            None => return Err(task),
-        }
-        self.count(&list);
-        Ok(())
+        self.list.with(worker.0, |list| {
+            let List { terms: Some(terms), nr, polled: Some(polled), waiting } = &mut *list else {
+                return Err(task);
+            };
+            if *nr != batch.0 || waiting.len() >= MEMBERS {
+                return Err(task);
+            }
+            match admit(terms, &mut task, (polled, waiting.front())) {
+                Some(At::Front) => waiting.push_front(task),
+                Some(At::Back) => waiting.push_back(task),
+                None => return Err(task),
+            }
+            self.count(list);
+            Ok(())
+        })
     }
 
     /// More tasks are lent to the batch: they wait behind the others. They are left in `lent` if it is over.
-    pub(crate) fn extend(&self, batch: Batch, lent: &mut VecDeque<T>) {
-        let mut list = lock(&self.list);
-        if list.terms.is_some() && list.nr == batch.0 {
-            list.waiting.append(lent);
-            self.count(&list);
-        }
+    pub(crate) fn extend(&self, worker: WorkerId, batch: Batch, lent: &mut VecDeque<T>) {
+        self.list.with(worker.0, |list| {
+            if list.terms.is_some() && list.nr == batch.0 {
+                list.waiting.append(lent);
+                self.count(list);
+            }
+        });
     }
 
     /// A poll is over. It may be said again if there was no next one.
-    pub(crate) fn turn<S: Steps<T, B>>(&self, batch: Batch, steps: &mut S) -> Turn<T, S::Next> {
-        let mut list = lock(&self.list);
-        let List { terms: Some(terms), nr, polled, waiting } = &mut *list else {
-            return Turn::Over;
-        };
-        if *nr != batch.0 {
-            return Turn::Over;
-        }
-        let last = polled.as_mut().expect("a batch has a name");
-        let stays = steps.charge(terms, last, waiting.len());
-        if steps.is_passed(waiting.front().or(stays.then_some(last))) {
-            return Turn::Outsider;
-        }
-        if stays {
-            steps.wait(last);
-            polled.take().into_iter().for_each(|last| waiting.push_back(last));
-        }
-        let Some(next) = waiting.pop_front() else { return Turn::Alone };
-        let left = polled.replace(next);
-        let needed = polled.as_mut().map(|next| steps.take(terms, next));
-        self.count(&list);
-        Turn::Next(needed.expect("it was just put there"), left)
+    #[inline]
+    pub(crate) fn turn<S: Steps<T, B>>(
+        &self,
+        worker: WorkerId,
+        batch: Batch,
+        steps: &mut S,
+    ) -> Turn<T> {
+        self.list.with(worker.0, |list| {
+            let List { terms: Some(terms), nr, polled, waiting } = &mut *list else {
+                return Turn::Over;
+            };
+            if *nr != batch.0 {
+                return Turn::Over;
+            }
+            let last = polled.as_mut().expect("a batch has a name");
+            let stays = steps.charge(terms, last, waiting.len());
+            if steps.is_passed(waiting.front().or(stays.then_some(last))) {
+                return Turn::Outsider;
+            }
+            let left = if stays {
+                let Some(mut next) = waiting.pop_front() else {
+                    // It is the only one, and goes on.
+                    steps.wait(last);
+                    steps.take(terms, last);
+                    return Turn::Next(None);
+                };
+                steps.wait(last);
+                steps.take(terms, &mut next);
+                waiting.push_back(std::mem::replace(last, next));
+                None
+            } else {
+                let Some(mut next) = waiting.pop_front() else { return Turn::Alone };
+                steps.leave(terms, last);
+                steps.take(terms, &mut next);
+                Some(std::mem::replace(last, next))
+            };
+            self.count(list);
+            Turn::Next(left)
+        })
     }
 
     /// Others come, and wait before all who are here. They are left in `coming` if the batch is over.
-    pub(crate) fn lead(&self, batch: Batch, coming: &mut [Option<T>]) {
-        let mut list = lock(&self.list);
-        if list.terms.is_some() && list.nr == batch.0 {
-            for task in coming.iter_mut().rev().filter_map(Option::take) {
-                list.waiting.push_front(task);
+    pub(crate) fn lead(&self, worker: WorkerId, batch: Batch, coming: &mut [Option<T>]) {
+        self.list.with(worker.0, |list| {
+            if list.terms.is_some() && list.nr == batch.0 {
+                for task in coming.iter_mut().rev().filter_map(Option::take) {
+                    list.waiting.push_front(task);
+                }
+                self.count(list);
             }
-            self.count(&list);
-        }
+        });
     }
 
     /// Looks at the members; at the one that is polled first.
     pub(crate) fn look<R>(&self, mut look: impl FnMut(&B, &T, bool) -> Option<R>) -> Option<R> {
-        let list = lock(&self.list);
-        let terms = list.terms.as_ref()?;
-        let polled = list.polled.iter().map(|task| (task, true));
-        let mut all = polled.chain(list.waiting.iter().map(|task| (task, false)));
-        all.find_map(|(task, is_polled)| look(terms, task, is_polled))
+        self.list.with_guest(|list| list.find(&mut look))
+    }
+
+    /// The same, by the worker that polls them.
+    pub(crate) fn look_as<R>(
+        &self,
+        worker: WorkerId,
+        mut look: impl FnMut(&B, &T, bool) -> Option<R>,
+    ) -> Option<R> {
+        self.list.with(worker.0, |list| list.find(&mut look))
     }
 
     /// Takes up to half of those that wait for another CPU, of those that `may_go`, and at most as many as fit
     /// in `taken` without an allocation.
     pub(crate) fn steal(&self, taken: &mut VecDeque<T>, may_go: impl Fn(&T) -> bool) {
-        let mut list = lock(&self.list);
-        let some = list.waiting.len().div_ceil(2).min(taken.capacity() - taken.len());
-        while taken.len() < some
-            && let Some(at) = list.waiting.iter().position(&may_go)
-        {
-            taken.extend(list.waiting.remove(at));
-        }
-        self.count(&list);
+        self.list.with_guest(|list| {
+            let some = list.waiting.len().div_ceil(2).min(taken.capacity() - taken.len());
+            while taken.len() < some
+                && let Some(at) = list.waiting.iter().position(&may_go)
+            {
+                taken.extend(list.waiting.remove(at));
+            }
+            self.count(list);
+        });
     }
 
     /// Takes the task that `is_it`, if that waits.
     pub(crate) fn claim(&self, is_it: impl FnMut(&T) -> bool) -> Option<T> {
-        let mut list = lock(&self.list);
-        let at = list.waiting.iter().position(is_it)?;
-        let task = list.waiting.remove(at);
-        self.count(&list);
-        task
+        self.list.with_guest(|list| {
+            let at = list.waiting.iter().position(is_it)?;
+            let task = list.waiting.remove(at);
+            self.count(list);
+            task
+        })
     }
 
-    /// A batch is over, that one or any, if it is open: whoever was in its company is the caller's, who owns the slot.
-    /// `room` gives memory for those of the next.
+    /// A batch is over, if it is open: whoever was in its company is the caller's, the worker that polls it. `room` gives
+    /// memory for those of the next.
     pub(crate) fn close(
         &self,
-        batch: Option<Batch>,
-        room: impl FnOnce() -> VecDeque<T>,
+        worker: WorkerId,
+        batch: Batch,
+        room: &mut VecDeque<T>,
     ) -> Option<Closed<T, B>> {
-        let mut list = lock(&self.list);
-        if batch.is_some_and(|batch| batch.0 != list.nr) {
-            return None;
-        }
+        self.list
+            .with(worker.0, |list| (batch.0 == list.nr).then(|| self.end(list, room)).flatten())
+    }
+
+    /// The same of any batch that is open, by a worker that took the slot.
+    pub(crate) fn close_any(&self, room: &mut VecDeque<T>) -> Option<Closed<T, B>> {
+        self.list.with_guest(|list| self.end(list, room))
+    }
+
+    fn end(&self, list: &mut List<T, B>, room: &mut VecDeque<T>) -> Option<Closed<T, B>> {
         let terms = list.terms.take()?;
         let polled = list.polled.take().expect("a batch has a name");
-        let waiting = std::mem::replace(&mut list.waiting, room());
+        let waiting = std::mem::replace(&mut list.waiting, std::mem::take(room));
         self.open.store(0, Ordering::Release);
-        self.count(&list);
+        self.count(list);
         Some(Closed { terms, polled, waiting })
     }
 
@@ -264,14 +313,24 @@ impl<T, B> Company<T, B> {
     }
 }
 
+impl<T, B> List<T, B> {
+    fn find<R>(&self, look: &mut impl FnMut(&B, &T, bool) -> Option<R>) -> Option<R> {
+        let terms = self.terms.as_ref()?;
+        let polled = self.polled.iter().map(|task| (task, true));
+        let mut all = polled.chain(self.waiting.iter().map(|task| (task, false)));
+        all.find_map(|(task, is_polled)| look(terms, task, is_polled))
+    }
+}
+
 #[cfg(all(test, loom))]
 mod models {
     use super::*;
-    use crate::primitives::Arc;
     use loom::thread;
 
     /// A task, by how often it was polled or given to a run queue.
     type Task = Arc<AtomicU32>;
+
+    const WORKER: WorkerId = WorkerId(0);
 
     struct World {
         company: Company<Task, ()>,
@@ -282,8 +341,6 @@ mod models {
     struct Ends;
 
     impl Steps<Task, ()> for Ends {
-        type Next = ();
-
         fn charge(&mut self, (): &mut (), _: &mut Task, _: usize) -> bool {
             false
         }
@@ -296,6 +353,8 @@ mod models {
             unreachable!("it has ended");
         }
 
+        fn leave(&mut self, (): &(), _: &mut Task) {}
+
         fn take(&mut self, (): &mut (), task: &mut Task) {
             has(task);
         }
@@ -304,19 +363,19 @@ mod models {
     impl World {
         /// The first task is polled, the others wait.
         fn new(tasks: &[&Task]) -> Arc<World> {
-            let company = Company::new();
+            let company = Company::new(&Marks::new(1));
             let mut waiting: VecDeque<_> = tasks[1..].iter().map(|&task| task.clone()).collect();
-            let batch = company.open((), tasks[0].clone(), &mut waiting);
+            let batch = company.open(WORKER, (), tasks[0].clone(), &mut waiting);
             Arc::new(World { company, batch })
         }
 
         /// The worker polls whoever waits, and each of them ends.
         fn works(&self) {
-            while let Turn::Next((), _) = self.company.turn(self.batch, &mut Ends) {}
+            while let Turn::Next(_) = self.company.turn(WORKER, self.batch, &mut Ends) {}
         }
 
         fn closes(&self) -> bool {
-            let closed = self.company.close(None, VecDeque::new);
+            let closed = self.company.close_any(&mut VecDeque::new());
             closed.iter().for_each(|closed| closed.waiting.iter().for_each(has));
             closed.is_some()
         }
@@ -361,7 +420,8 @@ mod models {
             let world = World::new(&[&first]);
             let (other, late) = (world.clone(), woken.clone());
             let waker = thread::spawn(move || {
-                let joined = other.company.join(other.batch, late, |&(), _, _| Some(At::Front));
+                let joined =
+                    other.company.join(WORKER, other.batch, late, |&(), _, _| Some(At::Front));
                 joined.err().iter().for_each(has);
             });
             assert!(world.closes());
@@ -379,11 +439,11 @@ mod models {
             let world = World::new(&[&first, &member]);
             let other = world.clone();
             let taker = thread::spawn(move || {
-                let closed = other.company.close(None, VecDeque::new).expect("it is open");
+                let closed = other.company.close_any(&mut VecDeque::new()).expect("it is open");
                 closed.waiting.iter().for_each(has);
                 closed.polled
             });
-            let turn = world.company.turn(world.batch, &mut Ends);
+            let turn = world.company.turn(WORKER, world.batch, &mut Ends);
             let name = taker.join().unwrap();
             let went_on = matches!(turn, Turn::Next(..));
             assert!(Arc::ptr_eq(&name, if went_on { &member } else { &first }));

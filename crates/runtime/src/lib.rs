@@ -90,6 +90,7 @@ mod os;
 #[cfg(loom)]
 #[expect(unsafe_code, reason = "a model of what is in that folder")]
 mod os {
+    pub(crate) mod biased;
     pub(crate) mod seat;
 }
 #[cfg(not(loom))]

@@ -13,6 +13,7 @@ use crate::limit::{self, Limit};
 use crate::maker::{self, Maker, Refusal};
 use crate::meter::Meters;
 use crate::os;
+use crate::os::biased::Marks;
 use crate::paused::here;
 use crate::paused::host::{Host, Look};
 use crate::places::{Place, Places};
@@ -64,6 +65,10 @@ const KEPT: usize = 1_024;
 /// In how many parts the live tasks are for each CPU. All but one are for threads that are no workers: with one for each
 /// such thread, that would meet all workers at its lock, as these end what it spawned.
 const PARTS: usize = 4;
+
+/// How many workers can be the favourites of a lock: 32 KiB of marks. More than that are there only where many tasks have
+/// been stopped in the middle of their polls.
+const MARKS: usize = 256;
 
 /// After so many runtimes their numbers come again: fewer than 2^14, as a mutex has room for.
 const RUNTIMES: u32 = 16_000;
@@ -237,6 +242,7 @@ impl Effects<Job> for DeferOwnKick<'_> {
 impl Shared {
     pub(crate) fn new(host_cpus: Vec<usize>, preempts: bool, mut builder: Builder) -> Shared {
         os::thread::choose_clock();
+        os::barrier::prepare();
         let cpus = builder.workers.unwrap_or(usize::MAX).clamp(1, host_cpus.len());
         let topology = Topology::flat(cpus as u32).expect("the kernel has fewer CPUs");
         // A task takes along what it has in the caches of its CPU, which is little beside the wait
@@ -272,6 +278,7 @@ impl Shared {
             && teller.is_none()
             && !builder.statistics;
         let batched = topology.iter().filter(|_| has_batches);
+        let marks = Marks::new(most_threads.min(MARKS));
         let cpus = topology.iter();
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = 1 + NEXT.fetch_add(1, Ordering::Relaxed) % RUNTIMES;
@@ -280,7 +287,7 @@ impl Shared {
             machine,
             paused,
             meters,
-            batches: batched.map(Batches::new).collect(),
+            batches: batched.map(|cpu| Batches::new(cpu, &marks)).collect(),
             slots: cpus.map(|cpu| Slot::new(WorkerId(cpu.0.into()))).collect(),
             threads,
             timers: topology.iter().map(|_| Mutex::default()).collect(),

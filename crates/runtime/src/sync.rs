@@ -53,6 +53,41 @@ pub(crate) fn futex_wake(_: &AtomicU32) {
     loom::thread::yield_now();
 }
 
+/// Keeps what this thread does before from what it does after, for threads that call [`barrier_for_all`] meanwhile.
+#[cfg(not(loom))]
+#[inline]
+pub(crate) fn barrier_for_own() {
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// All threads of the process keep what they did before from what they do after. It takes some microseconds.
+#[cfg(not(loom))]
+pub(crate) fn barrier_for_all() {
+    crate::os::barrier::pass();
+}
+
+/// Whether there is such a barrier.
+#[cfg(not(loom))]
+pub(crate) fn barrier_is_there() -> bool {
+    crate::os::barrier::is_there()
+}
+
+/// In a model each thread has its own.
+#[cfg(loom)]
+pub(crate) fn barrier_for_own() {
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}
+
+#[cfg(loom)]
+pub(crate) fn barrier_for_all() {
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}
+
+#[cfg(loom)]
+pub(crate) fn barrier_is_there() -> bool {
+    true
+}
+
 /// Lets others run.
 #[cfg(not(loom))]
 pub(crate) fn let_others_run() {

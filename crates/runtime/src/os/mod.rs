@@ -7,6 +7,7 @@
 //! lock, and it keeps errno.
 
 pub(crate) mod alloc;
+pub(crate) mod biased;
 pub(crate) mod future;
 pub(crate) mod local;
 pub(crate) mod locked;
@@ -14,6 +15,8 @@ pub(crate) mod memory;
 pub(crate) mod seat;
 pub(crate) mod trial;
 
+#[cfg(all(target_os = "linux", not(runyard_portable)))]
+pub(crate) mod barrier;
 #[cfg(all(target_os = "linux", not(runyard_portable)))]
 mod clock;
 #[cfg(all(target_os = "linux", not(runyard_portable)))]
@@ -44,7 +47,9 @@ mod unwind;
 #[cfg(not(all(target_os = "linux", not(runyard_portable))))]
 mod portable;
 #[cfg(not(all(target_os = "linux", not(runyard_portable))))]
-pub(crate) use portable::{disturb, futex, pages, signal, stack, symbols, tasks, thread, timer};
+pub(crate) use portable::{
+    barrier, disturb, futex, pages, signal, stack, symbols, tasks, thread, timer,
+};
 
 /// Whether threads can be stopped at all on this system.
 pub(crate) const PREEMPTS: bool = cfg!(all(target_os = "linux", not(runyard_portable)));

@@ -6,8 +6,10 @@
 
 use super::{POLL_GRACE, Worker, later, ring};
 use crate::company::{At, Batch, Closed, Company, MEMBERS, NO_POLL, Steps, Turn};
+use crate::handoff::Slot;
 use crate::newcomers::Newcomers;
 use crate::os;
+use crate::os::biased::Marks;
 use crate::primitives::{Arc, Mutex, Ordering, lock};
 use crate::shared::{FIRST_ROOM, KickNow, Shared};
 use crate::task::{Cell, Job, Todo};
@@ -68,6 +70,7 @@ enum Came {
 /// A batch that this thread polls.
 struct Open<'a> {
     cpu: CpuId,
+    slot: &'a Slot,
     batches: &'a Batches,
     batch: Batch,
     /// Whether newcomers may join.
@@ -85,6 +88,10 @@ struct Member {
 }
 
 impl Member {
+    fn new(cell: Arc<Cell>) -> Member {
+        Member { cell: Some(cell), came: Came::Not }
+    }
+
     fn cell(&self) -> &Arc<Cell> {
         self.cell.as_ref().expect("it has not gone on")
     }
@@ -106,11 +113,11 @@ struct Step<'a> {
     /// The place of the first newcomer, if it may be polled.
     newcomer: Option<VTime>,
     member: &'a mut Member,
+    /// Where the task goes that is polled next.
+    next: &'a mut Member,
 }
 
 impl Steps<TaskOf<Job>, Polls> for Step<'_> {
-    type Next = (Member, Terms);
-
     fn charge(&mut self, polls: &mut Polls, task: &mut TaskOf<Job>, waiting: usize) -> bool {
         polls.charge(self.now, task);
         self.member.came == Came::Yielded
@@ -129,8 +136,14 @@ impl Steps<TaskOf<Job>, Polls> for Step<'_> {
         task.payload = Some(self.member.job());
     }
 
-    fn take(&mut self, polls: &mut Polls, task: &mut TaskOf<Job>) -> (Member, Terms) {
-        (polls.begin(self.now, task), polls.terms)
+    fn leave(&mut self, polls: &Polls, task: &mut TaskOf<Job>) {
+        if self.member.came == Came::Blocked {
+            polls.terms.sleep(self.now, task);
+        }
+    }
+
+    fn take(&mut self, polls: &mut Polls, task: &mut TaskOf<Job>) {
+        *self.next = Member::new(polls.begin(self.now, task));
     }
 }
 
@@ -138,11 +151,16 @@ impl Steps<TaskOf<Job>, Polls> for Step<'_> {
 pub(crate) const STAND_IN: TaskId = TaskId(u64::MAX);
 
 impl Batches {
-    pub(crate) fn new(cpu: CpuId) -> Batches {
+    pub(crate) fn new(cpu: CpuId, marks: &Arc<Marks>) -> Batches {
         let stand_in = Task::stand_in(STAND_IN, cpu);
         let room = Mutex::new(VecDeque::with_capacity(2 * MEMBERS));
         let newcomers = Newcomers::new(FIRST_ROOM);
-        Batches { company: Company::new(), newcomers, stand_in: Mutex::new(Some(stand_in)), room }
+        Batches {
+            company: Company::new(marks),
+            newcomers,
+            stand_in: Mutex::new(Some(stand_in)),
+            room,
+        }
     }
 
     /// Whether some task may be with the host.
@@ -189,14 +207,14 @@ impl Polls {
         self.control == (&raw const *control).addr()
     }
 
-    /// What has a task that is polled from now on.
-    fn begin(&mut self, now: Time, task: &mut TaskOf<Job>) -> Member {
+    /// The cell of a task that is polled from now on.
+    fn begin(&mut self, now: Time, task: &mut TaskOf<Job>) -> Arc<Cell> {
         let Job { cell, todo } = task.payload.take().expect("a task that waits has its payload");
         debug_assert!(matches!(todo, Todo::Poll), "a task of a batch is to be polled");
         self.since = now;
         self.place = cell.place.load(Ordering::Relaxed);
         self.control = (&raw const cell.control).addr();
-        Member { cell: Some(cell), came: Came::Not }
+        cell
     }
 }
 
@@ -249,14 +267,15 @@ impl Worker {
                 };
                 let mut first = waiting.pop_front().expect("somebody can go on");
                 let mut polls = Polls { terms, since: now, place: u64::MAX, control: 0 };
-                let member = polls.begin(now, &mut first);
-                let batch = batches.company.open(polls, first, &mut waiting);
+                let member = Member::new(polls.begin(now, &mut first));
+                let batch = batches.company.open(self.id, polls, first, &mut waiting);
                 batches.keep_room(waiting);
                 self.batch.store(batch.0, Ordering::Relaxed);
                 left.into_iter().for_each(|(task, over)| self.let_go(task, over));
                 let until = now + self.shared.machine.config().tick;
                 let takes_newcomers = terms.are_plain();
-                let open = Open { cpu, batches, batch, takes_newcomers, until, now };
+                let slot = self.shared.slot(cpu);
+                let open = Open { cpu, slot, batches, batch, takes_newcomers, until, now };
                 let ended = self.poll_batch(open, member);
                 self.batch.store(0, Ordering::Relaxed);
                 ended
@@ -283,6 +302,9 @@ impl Worker {
         mut member: Member,
     ) -> (Prev<Job>, Option<TaskId>, Option<Arc<Cell>>) {
         let cpu = open.cpu;
+        let mut other = Member { cell: None, came: Came::Not };
+        // They take turns: to move one into the other would cost as much as half a turn.
+        let (mut member, mut next) = (&mut member, &mut other);
         self.running.store(true, Ordering::Release);
         self.shared.meters.polls(cpu, self);
         let mut enters = self.shared.slot(cpu).enter(self.id);
@@ -291,22 +313,21 @@ impl Worker {
                 enters = false;
             }
             open.batches.company.note_poll(open.now.0);
-            self.poll_member(open.now, &mut member, enters);
+            self.poll_member(open.now, member, enters);
             open.now = self.ended_at();
             let goes_on = member.came != Came::Not
                 && !member.cell().control.was_asked()
                 && self.may_go_on(&open);
-            if !goes_on || !self.turn(&mut open, &mut member) {
+            if !goes_on || !self.turn(&mut open, member, next) {
                 return self.end_batch(&open, member);
             }
+            std::mem::swap(&mut member, &mut next);
         }
     }
 
     /// Whether no decision is due.
     fn may_go_on(&self, open: &Open<'_>) -> bool {
-        !self.shared.slot(open.cpu).calls(self.id)
-            && open.now < open.until
-            && !self.is_due(open.cpu, open.now)
+        !open.slot.calls(self.id) && open.now < open.until && !self.is_due(open.cpu, open.now)
     }
 
     /// Polls a task of a batch, if the worker `enters` foreign code.
@@ -325,21 +346,20 @@ impl Worker {
         self.ended.store(os::thread::now().0, Ordering::Relaxed);
     }
 
-    /// Takes the next to be polled for `member`, which was polled. `false`, and `member` is as it was, if a decision
+    /// Takes the `next` to be polled, after `member`, which was polled. `false`, and `member` is as it was, if a decision
     /// is needed for that.
-    fn turn(&self, open: &mut Open<'_>, member: &mut Member) -> bool {
+    fn turn(&self, open: &mut Open<'_>, member: &mut Member, next: &mut Member) -> bool {
         self.share(open);
         let (mut may_lend, mut may_come, mut may_linger) = (true, open.takes_newcomers, true);
         loop {
             let bounds = self.shared.machine.batch_bounds(open.cpu);
             let newcomer = open.newcomer(&bounds).filter(|_| may_come);
-            let step = &mut Step { now: open.now, bounds, newcomer, member };
-            match open.batches.company.turn(open.batch, step) {
-                Turn::Next((next, terms), left) => {
+            let step = &mut Step { now: open.now, bounds, newcomer, member, next };
+            match open.batches.company.turn(self.id, open.batch, step) {
+                Turn::Next(left) => {
                     if let Some(task) = left {
-                        self.leaves((open.cpu, open.now), &terms, task, member);
+                        self.leaves((open.cpu, open.now), task, member);
                     }
-                    *member = next;
                     return true;
                 }
                 Turn::Outsider => may_come = self.admit_newcomers(open, &bounds),
@@ -366,7 +386,7 @@ impl Worker {
         if any {
             newcomers.note_taken(open.now.0);
         }
-        company.lead(open.batch, &mut coming);
+        company.lead(self.id, open.batch, &mut coming);
         let is_over = coming[0].is_some();
         // The slot was taken, and its owner has looked already.
         coming.into_iter().flatten().for_each(|task| {
@@ -394,17 +414,10 @@ impl Worker {
     }
 
     /// A task that was polled leaves the batch.
-    fn leaves(
-        &self,
-        (cpu, now): (CpuId, Time),
-        terms: &Terms,
-        mut task: TaskOf<Job>,
-        member: &mut Member,
-    ) {
+    fn leaves(&self, (cpu, now): (CpuId, Time), mut task: TaskOf<Job>, member: &mut Member) {
         match member.came {
             Came::Over => self.let_go(task, member.cell.take()),
             Came::Blocked => {
-                terms.sleep(now, &mut task);
                 task.payload = Some(member.job());
                 self.let_go(task, None);
             }
@@ -422,14 +435,14 @@ impl Worker {
             return false;
         }
         // In its own code the slot cannot be taken, so the batch stays open.
-        let Some(terms) = batches.company.look(|polls, _, _| Some(polls.terms)) else {
+        let Some(terms) = batches.company.look_as(self.id, |polls, _, _| Some(polls.terms)) else {
             return false;
         };
         let mut lent = batches.take_room();
         let loan = Loan { most: LENT, fits, take: &mut |task| lent.push_back(task) };
         self.shared.machine.lend((now, cpu), &terms, loan, &mut KickNow(&self.shared));
         let any = !lent.is_empty();
-        batches.company.extend(batch, &mut lent);
+        batches.company.extend(self.id, batch, &mut lent);
         batches.keep_room(lent);
         any && self.shared.slot(cpu).enter(self.id)
     }
@@ -437,7 +450,7 @@ impl Worker {
     /// Tells an idle CPU, now and then, if somebody has waited here for long.
     fn share(&self, open: &Open<'_>) {
         let Open { cpu, batches, now, .. } = *open;
-        if !self.shared.has_company(cpu) || now < Time(self.shares_at.load(Ordering::Relaxed)) {
+        if now < Time(self.shares_at.load(Ordering::Relaxed)) || !self.shared.has_company(cpu) {
             return;
         }
         self.shares_at.store((now + SHARES_EVERY).0, Ordering::Relaxed);
@@ -446,7 +459,7 @@ impl Worker {
             |_: &_, task: &_, is_polled: bool| (!is_polled && waits_long(task)).then_some(());
         if let Some(idle) = self.shared.machine.idle_cpu_beside(cpu)
             && (batches.newcomers.look(waits_long) == Some(true)
-                || batches.company.look(member).is_some())
+                || batches.company.look_as(self.id, member).is_some())
         {
             ring(&self.shared, idle);
         }
@@ -457,7 +470,7 @@ impl Worker {
     fn end_batch(
         &self,
         open: &Open<'_>,
-        mut member: Member,
+        member: &mut Member,
     ) -> (Prev<Job>, Option<TaskId>, Option<Arc<Cell>>) {
         let Open { cpu, batches, batch, now, .. } = *open;
         while self.shared.slot(self.cpu()).leave(self.id).is_none() && !self.shared.is_over() {
@@ -466,8 +479,10 @@ impl Worker {
         batches.company.note_poll(NO_POLL);
         // Until here whoever takes the slot asks for it, if the batch was closed before.
         self.polling.store(u64::MAX, Ordering::Relaxed);
-        if let Some(closed) = batches.company.close(Some(batch), || batches.take_room()) {
-            self.give_all_back(cpu, now, closed, member.cell());
+        // Else the slot may be another's, and so is the memory of its batches.
+        if batches.company.is_open_still(batch) {
+            let closed = batches.company.close(self.id, batch, &mut batches.take_room());
+            self.give_all_back(cpu, now, closed.expect("it is open"), member.cell());
         }
         let curr = Some(member.cell().id);
         if !self.running.load(Ordering::Acquire) {
@@ -482,7 +497,7 @@ impl Worker {
             Came::Not => (Prev::Preempted(member.job()), curr, None),
             Came::Yielded => (Prev::Yielded(member.job()), curr, None),
             Came::Blocked => (Prev::Blocked(member.job()), curr, None),
-            Came::Over => (Prev::Exited, curr, member.cell),
+            Came::Over => (Prev::Exited, curr, member.cell.take()),
         }
     }
 
@@ -490,7 +505,14 @@ impl Worker {
     /// or is about to be.
     pub(super) fn end_batch_left(&self, cpu: CpuId) -> Option<Arc<Cell>> {
         let batches = self.shared.batches(cpu)?;
-        let closed = batches.company.close(None, || batches.take_room())?;
+        if !batches.company.is_open() {
+            return None;
+        }
+        let mut room = batches.take_room();
+        let Some(closed) = batches.company.close_any(&mut room) else {
+            batches.keep_room(room);
+            return None;
+        };
         let cell = self.shared.cell_at(closed.terms.place).expect("a task that is polled lives");
         self.give_all_back(cpu, os::thread::now(), closed, &cell);
         Some(cell)
@@ -536,7 +558,7 @@ impl Worker {
         }
         apply_pending(&mut task);
         let bounds = self.shared.machine.batch_bounds(cpu);
-        batches.company.join(batch, task, |polls, task, (polled, front)| {
+        batches.company.join(self.id, batch, task, |polls, task, (polled, front)| {
             let terms = &polls.terms;
             let joins = terms.fit(task)
                 && match is_new {

@@ -10,6 +10,7 @@
 //! Rejected: the own waits of each system (`WaitOnAddress`, `os_sync_wait_on_address`). They would be `unsafe` code
 //! that none of our machines can run.
 
+pub(crate) mod barrier;
 pub(crate) mod disturb;
 pub(crate) mod futex;
 pub(crate) mod pages;
