@@ -92,32 +92,19 @@ impl<T> Newcomers<T> {
         Ok(list.waiting.len())
     }
 
-    /// Takes `most` at the most of the first ones, as long as they are not beyond `bound`, to a list that has room.
-    pub(crate) fn take(&self, most: usize, bound: u64, taken: &mut VecDeque<T>) {
+    /// Gives `most` at the most of the first ones to `to`, as long as they are not beyond `bound`. `to` runs with the lock
+    /// held. How many there were.
+    pub(crate) fn take(&self, most: usize, bound: u64, mut to: impl FnMut(T)) -> usize {
         let mut list = lock(&self.list);
-        let most = most.min(taken.capacity() - taken.len());
-        for _ in 0..most {
-            if list.waiting.front().is_none_or(|&(place, _)| place > bound) {
-                break;
-            }
+        let mut taken = 0;
+        while taken < most && list.waiting.front().is_some_and(|&(place, _)| place <= bound) {
             let Some((_, task)) = list.waiting.pop_front() else { break };
-            list.left += 1;
-            taken.push_back(task);
+            to(task);
+            taken += 1;
         }
+        list.left += taken as u64;
         self.count(&list);
-    }
-
-    /// Takes as many of the first ones as there are places, as long as they are not beyond `bound`.
-    pub(crate) fn take_few(&self, bound: u64, places: &mut [Option<T>]) {
-        let mut list = lock(&self.list);
-        for place in places {
-            if list.waiting.front().is_none_or(|&(at, _)| at > bound) {
-                break;
-            }
-            *place = list.waiting.pop_front().map(|(_, task)| task);
-            list.left += 1;
-        }
-        self.count(&list);
+        taken
     }
 
     /// Takes the first.
@@ -180,10 +167,10 @@ mod tests {
     fn those_that_are_not_beyond_the_bound_are_taken_in_order() {
         let newcomers = with(&[3, 4, 4, 6]);
         assert_eq!((newcomers.len(), newcomers.first()), (4, Some(3)));
-        let mut taken = VecDeque::with_capacity(8);
-        newcomers.take(2, 5, &mut taken);
+        let mut taken = Vec::new();
+        newcomers.take(2, 5, |task| taken.push(task));
         assert_eq!(taken, [3, 4]);
-        newcomers.take(8, 5, &mut taken);
+        newcomers.take(8, 5, |task| taken.push(task));
         assert_eq!(taken, [3, 4, 4]);
         assert_eq!((newcomers.first(), newcomers.take_first()), (Some(6), Some(6)));
         assert_eq!((newcomers.len(), newcomers.first()), (0, None));
@@ -227,8 +214,8 @@ mod models {
             newcomers.push(1, 7).unwrap();
             let (thief, requester) = (newcomers.clone(), newcomers.clone());
             let thief = thread::spawn(move || {
-                let mut taken = VecDeque::with_capacity(2);
-                thief.take(2, u64::MAX, &mut taken);
+                let mut taken = Vec::new();
+                thief.take(2, u64::MAX, |task| taken.push(task));
                 taken.len()
             });
             let requester = thread::spawn(move || requester.claim(|&it| it == 7).iter().count());

@@ -381,8 +381,9 @@ impl Worker {
         let most = MEMBERS.saturating_sub(company.len()).min(COME);
         // The slot may be another's by now, and so is the memory of its batches.
         let mut coming = [const { None }; COME];
-        newcomers.take_few(bound, &mut coming[..most]);
-        let any = coming[0].is_some();
+        let mut places = coming.iter_mut();
+        let to = |task| *places.next().expect("so many may come") = Some(task);
+        let any = newcomers.take(most, bound, to) > 0;
         if any {
             newcomers.note_taken(open.now.0);
         }

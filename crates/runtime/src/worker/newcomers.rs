@@ -55,7 +55,8 @@ impl Worker {
         let has_stayed = |task: &TaskOf<Job>| now.since(task.waits_since()) >= STAYS;
         // One that its spawner waits for stays with that.
         let more = usize::from(victim.newcomers.look(has_stayed) == Some(true));
-        victim.newcomers.take((victim.newcomers.len() + more) / 2, u64::MAX, &mut taken);
+        let half = ((victim.newcomers.len() + more) / 2).min(taken.capacity());
+        victim.newcomers.take(half, u64::MAX, |task| taken.push_back(task));
         let any = self.settle(cpu, &mut taken);
         victim.company.steal(&mut taken, has_stayed);
         let any = any || !taken.is_empty();
@@ -143,7 +144,8 @@ impl Shared {
         };
         let looks = |cpu: &CpuId| self.is_free(*cpu) && !self.slot(*cpu).is_asleep();
         let nth = self.nr_welcomed.fetch_add(1, Ordering::Relaxed);
-        let in_flood = self.is_flood(now, nth);
+        // Where no poll is stopped, none shows to an idle CPU who waits beside it.
+        let in_flood = self.is_flood(now, nth) && self.preempts;
         let quick = Some(last).filter(|cpu| looks(cpu) || in_flood && is_quick(cpu)).filter(takes);
         quick.or_else(|| {
             let cpu = self.cpu_for_one(nth, takes)?;
