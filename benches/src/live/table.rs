@@ -1,8 +1,8 @@
 //! What was measured, as tables in plain ASCII.
 
 use super::{
-    Accuracy, BesideHog, Comparison, Crowded, Held, Lateness, LiveFigures, Memory, Peer, Side,
-    Wakeups,
+    Accuracy, BesideHog, Comparison, Crowded, Held, Lateness, LiveFigures, Memory, Peer, Rule,
+    Share, Side, Threads, Wakeups,
 };
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
@@ -51,6 +51,26 @@ pub(crate) fn render(measured: &LiveFigures) -> String {
     if !measured.limits.is_empty() {
         let head = ["limit", "polls", "charged", "in any second", "the tasks had", "in any second"];
         tables.push(table(head, measured.limits.iter().map(held)));
+    }
+    if !measured.shares.is_empty() {
+        let head = [
+            "situation",
+            "part",
+            "seconds",
+            "by",
+            "expected",
+            "charged",
+            "least..greatest",
+            "single tasks",
+            "apart",
+            "allowed",
+            "",
+        ];
+        tables.push(table(head, measured.shares.iter().map(share)));
+    }
+    if !measured.threads.is_empty() {
+        let head = ["1,000 polls of 300 us", "most threads", "least..greatest", "on average"];
+        tables.push(table(head, measured.threads.iter().map(threads)));
     }
     if !measured.accuracy.is_empty() {
         let head =
@@ -111,6 +131,34 @@ fn held(row: &Held) -> [String; 6] {
         format!("{}%", percent(row.had.all)),
         seconds(row.had.seconds),
     ]
+}
+
+/// Shares are in per cent, and what is apart in percentage points.
+fn share(row: &Share) -> [String; 11] {
+    let percent = |share: f64| format!("{:.3}%", share * 100.0);
+    let by = match row.rule {
+        Rule::Simulator => "simulator",
+        Rule::Weights => "weights",
+    };
+    [
+        row.situation.to_owned(),
+        row.part.to_owned(),
+        format!("{:.1}", row.seconds),
+        by.to_owned(),
+        percent(row.expected),
+        percent(row.measured),
+        format!("{}..{}", percent(row.range[0]), percent(row.range[1])),
+        range(row.single),
+        format!("{:+.3}", row.apart * 100.0),
+        format!("{:.3}", row.allowed * 100.0),
+        if row.is_within { "within" } else { "BEYOND" }.to_owned(),
+    ]
+}
+
+fn threads(row: &Threads) -> [String; 4] {
+    let range = format!("{:.0}..{:.0}", row.range[0], row.range[1]);
+    let [most, mean] = [format!("{:.0}", row.greatest), format!("{:.1}", row.mean)];
+    [row.dispatch.to_owned(), most, range, mean]
 }
 
 fn comparison(row: &Comparison) -> [String; 8] {
