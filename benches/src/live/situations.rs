@@ -10,11 +10,11 @@ pub(super) struct Situation {
     /// Parents come before children.
     pub(super) groups: &'static [GroupOf],
     pub(super) parts: &'static [Part],
-    /// Whether some part has less than [`SMALL`] of the CPU, so that it is measured for longer.
+    /// Whether some part has less than a twentieth of the CPU, so that it is measured for longer.
     pub(super) has_small: bool,
 }
 
-/// A share below this one needs a long time: few slices make it up.
+/// The share of a part below this one needs a long time: few slices make it up.
 #[cfg(test)]
 pub(super) const SMALL: f64 = 0.05;
 
@@ -122,7 +122,7 @@ pub(super) const SITUATIONS: [Situation; 15] = [
     )),
     of("a yielder of nice 5, a hog", &[nice(5, part("yielder", 1, Does::OnlyYields)), HOG]),
     of("a yielder of nice -5, a hog", &[nice(-5, part("yielder, 10 us", 1, SHORT)), HOG]),
-    of("ten yielders, a hog of nice 5", &[part("yielders, 10 us", 10, SHORT), nice(5, HOG)]),
+    of("five yielders, a hog of nice 5", &[part("yielders, 10 us", 5, SHORT), nice(5, HOG)]),
     small(of(
         "a chain of spawns, a hog",
         &[part("chain, 100 us", 1, Does::Spawns(Duration::from_micros(100))), HOG],
@@ -132,8 +132,8 @@ pub(super) const SITUATIONS: [Situation; 15] = [
         &[part("sleepers", 3, sleeps(300, 1_700)), part("yielders, 10 us", 10, SHORT)],
     ),
     of(
-        "rare sleepers, 50 yielders",
-        &[part("sleepers", 2, sleeps(5_000, 50_000)), part("yielders, 10 us", 50, SHORT)],
+        "rare sleepers, 20 yielders",
+        &[part("sleepers", 2, sleeps(5_000, 50_000)), part("yielders, 10 us", 20, SHORT)],
     ),
     of(
         "weights by nice",

@@ -26,23 +26,15 @@ pub(crate) fn render(measured: &LiveFigures) -> String {
         let head = ["pingpong_hog", "alone /s", "beside a hog /s", "ratio", "least..greatest"];
         tables.push(table(head, measured.beside_hog.iter().map(beside_hog)));
     }
-    if !measured.lateness.is_empty() {
-        let head = ["probe", "periods", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
-        tables.push(table(head, measured.lateness.iter().map(lateness)));
-    }
-    if !measured.short_polls.is_empty() {
-        let head =
-            ["beside short polls", "beats", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
-        tables.push(table(head, measured.short_polls.iter().map(lateness)));
-    }
-    if !measured.neighbours.is_empty() {
-        let head =
-            ["beside one who", "periods", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
-        tables.push(table(head, measured.neighbours.iter().map(lateness)));
-    }
-    if !measured.preemption.is_empty() {
-        let head = ["preemption", "times", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
-        tables.push(table(head, measured.preemption.iter().map(lateness)));
+    let late = [
+        ("probe", "periods", &measured.lateness),
+        ("beside short polls", "beats", &measured.short_polls),
+        ("beside one who", "periods", &measured.neighbours),
+        ("preemption", "times", &measured.preemption),
+    ];
+    for (what, times, rows) in late.into_iter().filter(|(.., rows)| !rows.is_empty()) {
+        let head = [what, times, "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
+        tables.push(table(head, rows.iter().map(lateness)));
     }
     if !measured.crowded.is_empty() {
         let head = ["crowded", "answers", "p50 us", "p99 us", "p99.9 us", "longest us"];
@@ -140,6 +132,11 @@ fn share(row: &Share) -> [String; 11] {
         Rule::Simulator => "simulator",
         Rule::Weights => "weights",
     };
+    let verdict = match (row.is_within, row.is_within_model) {
+        (true, _) => "within",
+        (false, true) => "2 points",
+        (false, false) => "BEYOND",
+    };
     [
         row.situation.to_owned(),
         row.part.to_owned(),
@@ -151,7 +148,7 @@ fn share(row: &Share) -> [String; 11] {
         range(row.single),
         format!("{:+.3}", row.apart * 100.0),
         format!("{:.3}", row.allowed * 100.0),
-        if row.is_within { "within" } else { "BEYOND" }.to_owned(),
+        verdict.to_owned(),
     ]
 }
 

@@ -110,7 +110,8 @@ mod tests {
             periods: 0,
             situation: None,
         };
-        let ours = within_time(move || nanos_each::<Runyard>(&effort, 150));
+        let same = effort.clone();
+        let ours = within_time(move || nanos_each::<Runyard>(&same, 150));
         let theirs = within_time(move || nanos_each::<Tokio>(&effort, 150));
         assert!(ours > 0.0 && theirs > 0.0, "{ours} {theirs}");
     }
