@@ -13,11 +13,11 @@ struct Arguments {
     /// What to measure, instead of everything
     #[arg(value_name = "WORKLOAD")]
     workloads: Vec<Workload>,
-    /// Turns of each side; the table has their median. Turns in which CPUs are stolen are tried again
-    #[arg(long, default_value_t = 5, value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-    /// The length of a turn
+    /// Turns of each side, 5 if not said, and 7 for `shares`; the table has their median. Turns in which CPUs are
+    /// stolen are tried again
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// The length of a turn; `threads` and `shares` take 10 of them for one, and 200 where a share is small
     #[arg(long, default_value_t = 0.3, value_name = "S",
           value_parser = seconds)]
     seconds: f64,
@@ -28,6 +28,9 @@ struct Arguments {
     #[arg(long, default_value_t = 2_000, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     periods: u32,
+    /// Measure shares only in situations whose names have this in them
+    #[arg(long, value_name = "TEXT")]
+    situation: Option<String>,
     /// A feature of the runtime to switch on, or with `NO_` off, in every workload
     #[arg(long = "feature", value_name = "NAME")]
     features: Vec<Switched>,
@@ -57,11 +60,12 @@ fn main() {
     if let Some(side) = arguments.memory_of {
         be_memory_of(side);
     }
-    let effort = Effort {
-        rounds: arguments.rounds as usize,
+    let effort = |workload: Workload| Effort {
+        rounds: arguments.rounds.unwrap_or(workload.rounds()) as usize,
         iterations: arguments.iterations,
         span: Duration::from_secs_f64(arguments.seconds),
         periods: arguments.periods as usize,
+        situation: arguments.situation.clone(),
     };
     let workloads = match arguments.workloads {
         none if none.is_empty() => Workload::value_variants().to_vec(),
@@ -71,7 +75,7 @@ fn main() {
     for workload in workloads {
         let name = workload.to_possible_value().expect("every workload has a name");
         eprintln!("{} ...", name.get_name());
-        measured.add(workload, &effort);
+        measured.add(workload, &effort(workload));
     }
     if arguments.json {
         println!("{}", measured.json());

@@ -2,7 +2,11 @@
 
 use clap::{Parser, ValueEnum};
 use runyard::Allocator;
-use runyard_benches::open_loop::{Effort, Mix, OpenLoopFigures, Side};
+use runyard_benches::live::switch_features;
+use runyard_benches::open_loop::{Effort, Mix, OpenLoopFigures, Side, Told, compare};
+use runyard_engine::features::Switched;
+use std::path::PathBuf;
+use std::{fs, io};
 
 /// Requests are started by one thread and end on others, and nobody is to be stopped in between
 /// with the allocator's lock.
@@ -28,9 +32,18 @@ struct Arguments {
     /// Turns of each side, each with other requests; the table has their median
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
+    /// A feature of the runtime to switch on, or with `NO_` off
+    #[arg(long = "feature", value_name = "NAME")]
+    features: Vec<Switched>,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
+    /// Measure nothing, and compare these runs, as they were printed in JSON, with those of `--after`
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "after")]
+    before: Vec<PathBuf>,
+    /// The runs to compare with those of `--before`
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "before")]
+    after: Vec<PathBuf>,
 }
 
 fn load(text: &str) -> Result<f64, String> {
@@ -47,8 +60,13 @@ fn within(text: &str, least: f64, greatest: f64, what: &str) -> Result<f64, Stri
     (least..=greatest).contains(&number).then_some(number).ok_or_else(|| what.to_owned())
 }
 
-fn main() {
+fn main() -> io::Result<()> {
     let arguments = Arguments::parse();
+    if !arguments.before.is_empty() {
+        print!("{}", compare(&read(&arguments.before)?, &read(&arguments.after)?));
+        return Ok(());
+    }
+    switch_features(arguments.features);
     let mut loads = arguments.loads;
     loads.sort_unstable_by(f64::total_cmp);
     let effort = Effort { loads, seconds: arguments.seconds, rounds: arguments.rounds };
@@ -62,6 +80,15 @@ fn main() {
     } else {
         print!("{}", measured.tables());
     }
+    Ok(())
+}
+
+fn read(files: &[PathBuf]) -> io::Result<Told> {
+    let mut told = Told::default();
+    for file in files {
+        told.add(&fs::read_to_string(file)?)?;
+    }
+    Ok(told)
 }
 
 fn all_if_none<T: ValueEnum + Clone>(some: Vec<T>) -> Vec<T> {

@@ -90,7 +90,8 @@ impl Meter {
     }
 }
 
-fn cpu_time() -> Duration {
+/// The CPU time of the calling thread.
+pub(super) fn cpu_time() -> Duration {
     let spec = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(spec.tv_sec as u64, spec.tv_nsec as u32)
 }

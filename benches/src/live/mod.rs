@@ -5,6 +5,7 @@
 mod accuracy;
 mod crowded;
 mod executor;
+mod expected;
 mod floor;
 mod hog;
 pub(crate) mod host;
@@ -14,21 +15,27 @@ mod neighbours;
 mod preemption;
 pub(crate) mod probe;
 pub(crate) mod rates;
+mod shares;
 mod short_polls;
+mod situations;
 mod steal;
 pub(crate) mod table;
 mod tasks;
+mod threads;
 mod timer_ops;
 mod wakeups;
 
 pub use accuracy::Accuracy;
 pub use crowded::{Crowded, Ratio, be_neighbour};
+pub use expected::Rule;
 pub use hog::BesideHog;
 pub use host::switch_features;
 pub use limits::{Held, Part};
 pub use memory::{Footprint, Memory, Side, be_memory_of};
 pub use probe::{Lateness, Percentiles};
 pub use rates::{Comparison, Peer};
+pub use shares::Share;
+pub use threads::Threads;
 pub use wakeups::Wakeups;
 
 use serde::Serialize;
@@ -85,6 +92,10 @@ pub enum Workload {
     Crowded,
     /// What groups use that are limited to parts of a CPU; takes a minute
     Limits,
+    /// The shares that tasks are charged in fifteen situations, beside the simulator's answers; takes 35 minutes
+    Shares,
+    /// The threads of the process while 1,000 tasks poll for 300 us each, with batches and without
+    Threads,
     /// A sleep is armed and cancelled, beside 10 to 1,000,000 others
     #[value(alias = "timers-ops")]
     TimersOps,
@@ -97,8 +108,19 @@ pub enum Workload {
     Memory,
 }
 
+impl Workload {
+    /// How often each side has its turn, if not said.
+    #[must_use]
+    pub fn rounds(self) -> u32 {
+        match self {
+            Workload::Shares => 7,
+            _ => 5,
+        }
+    }
+}
+
 /// How long to measure.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Effort {
     /// How often each side has its turn.
     pub rounds: usize,
@@ -108,6 +130,8 @@ pub struct Effort {
     pub span: Duration,
     /// How often a probe runs.
     pub periods: usize,
+    /// A part of the names of the situations in which shares are measured; all if not said.
+    pub situation: Option<String>,
 }
 
 /// What was measured.
@@ -130,6 +154,10 @@ pub struct LiveFigures {
     pub crowded: Vec<Crowded>,
     /// How exactly limits hold.
     pub limits: Vec<Held>,
+    /// The shares that tasks are charged.
+    pub shares: Vec<Share>,
+    /// The threads of the process beside tasks that poll for a short time.
+    pub threads: Vec<Threads>,
     /// How late a periodic task is for its timer.
     pub accuracy: Vec<Accuracy>,
     /// How often periodic tasks wake their process.
@@ -150,6 +178,8 @@ impl Default for LiveFigures {
             preemption: Vec::new(),
             crowded: Vec::new(),
             limits: Vec::new(),
+            shares: Vec::new(),
+            threads: Vec::new(),
             accuracy: Vec::new(),
             wakeups: Vec::new(),
             memory: Vec::new(),
@@ -191,6 +221,8 @@ impl LiveFigures {
             Workload::Neighbours => return self.neighbours.extend(neighbours::measure(effort)),
             Workload::Crowded => return self.crowded.push(crowded::measure(effort)),
             Workload::Limits => return self.limits.extend(limits::measure()),
+            Workload::Shares => return self.shares.extend(shares::measure(effort)),
+            Workload::Threads => return self.threads.extend(threads::measure(effort)),
             Workload::TimersAccuracy => return self.accuracy.extend(accuracy::measure(effort)),
             Workload::Wakeups => return self.wakeups.extend(wakeups::measure(effort)),
             Workload::Memory => return self.memory.extend(memory::measure()),

@@ -132,8 +132,13 @@ mod tests {
 
     #[test]
     fn every_preemption_is_measured() {
-        let effort =
-            Effort { rounds: 1, iterations: None, span: Duration::from_millis(1), periods: 20 };
+        let effort = Effort {
+            rounds: 1,
+            iterations: None,
+            span: Duration::from_millis(1),
+            periods: 20,
+            situation: None,
+        };
         for row in within_time(move || measure(&effort)) {
             let figures = row.figures.filter(|figures| figures.p50_ns > 0);
             let permitted = !row.probe.contains("SCHED_IDLE");

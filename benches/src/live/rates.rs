@@ -237,7 +237,13 @@ mod tests {
 
     #[test]
     fn a_comparison_has_a_figure_of_each_and_their_ratio() {
-        let effort = Effort { rounds: 3, iterations: Some(1), span: Duration::ZERO, periods: 0 };
+        let effort = Effort {
+            rounds: 3,
+            iterations: Some(1),
+            span: Duration::ZERO,
+            periods: 0,
+            situation: None,
+        };
         let found = within_time(move || compare("pair", Bench::Pair, Peer::Kernel, &effort));
         assert!(found.runyard_ns > 0.0 && found.peer_ns > 0.0, "{found:?}");
         let [least, greatest] = found.ratio_range;

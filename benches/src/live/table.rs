@@ -1,8 +1,8 @@
 //! What was measured, as tables in plain ASCII.
 
 use super::{
-    Accuracy, BesideHog, Comparison, Crowded, Held, Lateness, LiveFigures, Memory, Peer, Side,
-    Wakeups,
+    Accuracy, BesideHog, Comparison, Crowded, Held, Lateness, LiveFigures, Memory, Peer, Rule,
+    Share, Side, Threads, Wakeups,
 };
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
@@ -26,23 +26,15 @@ pub(crate) fn render(measured: &LiveFigures) -> String {
         let head = ["pingpong_hog", "alone /s", "beside a hog /s", "ratio", "least..greatest"];
         tables.push(table(head, measured.beside_hog.iter().map(beside_hog)));
     }
-    if !measured.lateness.is_empty() {
-        let head = ["probe", "periods", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
-        tables.push(table(head, measured.lateness.iter().map(lateness)));
-    }
-    if !measured.short_polls.is_empty() {
-        let head =
-            ["beside short polls", "beats", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
-        tables.push(table(head, measured.short_polls.iter().map(lateness)));
-    }
-    if !measured.neighbours.is_empty() {
-        let head =
-            ["beside one who", "periods", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
-        tables.push(table(head, measured.neighbours.iter().map(lateness)));
-    }
-    if !measured.preemption.is_empty() {
-        let head = ["preemption", "times", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
-        tables.push(table(head, measured.preemption.iter().map(lateness)));
+    let late = [
+        ("probe", "periods", &measured.lateness),
+        ("beside short polls", "beats", &measured.short_polls),
+        ("beside one who", "periods", &measured.neighbours),
+        ("preemption", "times", &measured.preemption),
+    ];
+    for (what, times, rows) in late.into_iter().filter(|(.., rows)| !rows.is_empty()) {
+        let head = [what, times, "mean us", "p50 us", "p99 us", "p99.9 us", "max us"];
+        tables.push(table(head, rows.iter().map(lateness)));
     }
     if !measured.crowded.is_empty() {
         let head = ["crowded", "answers", "p50 us", "p99 us", "p99.9 us", "longest us"];
@@ -51,6 +43,26 @@ pub(crate) fn render(measured: &LiveFigures) -> String {
     if !measured.limits.is_empty() {
         let head = ["limit", "polls", "charged", "in any second", "the tasks had", "in any second"];
         tables.push(table(head, measured.limits.iter().map(held)));
+    }
+    if !measured.shares.is_empty() {
+        let head = [
+            "situation",
+            "part",
+            "seconds",
+            "by",
+            "expected",
+            "charged",
+            "least..greatest",
+            "single tasks",
+            "apart",
+            "allowed",
+            "",
+        ];
+        tables.push(table(head, measured.shares.iter().map(share)));
+    }
+    if !measured.threads.is_empty() {
+        let head = ["1,000 polls of 300 us", "most threads", "least..greatest", "on average"];
+        tables.push(table(head, measured.threads.iter().map(threads)));
     }
     if !measured.accuracy.is_empty() {
         let head =
@@ -111,6 +123,39 @@ fn held(row: &Held) -> [String; 6] {
         format!("{}%", percent(row.had.all)),
         seconds(row.had.seconds),
     ]
+}
+
+/// Shares are in per cent, and what is apart in percentage points.
+fn share(row: &Share) -> [String; 11] {
+    let percent = |share: f64| format!("{:.3}%", share * 100.0);
+    let by = match row.rule {
+        Rule::Simulator => "simulator",
+        Rule::Weights => "weights",
+    };
+    let verdict = match (row.is_within, row.is_within_model) {
+        (true, _) => "within",
+        (false, true) => "2 points",
+        (false, false) => "BEYOND",
+    };
+    [
+        row.situation.to_owned(),
+        row.part.to_owned(),
+        format!("{:.1}", row.seconds),
+        by.to_owned(),
+        percent(row.expected),
+        percent(row.measured),
+        format!("{}..{}", percent(row.range[0]), percent(row.range[1])),
+        range(row.single),
+        format!("{:+.3}", row.apart * 100.0),
+        format!("{:.3}", row.allowed * 100.0),
+        verdict.to_owned(),
+    ]
+}
+
+fn threads(row: &Threads) -> [String; 4] {
+    let range = format!("{:.0}..{:.0}", row.range[0], row.range[1]);
+    let [most, mean] = [format!("{:.0}", row.greatest), format!("{:.1}", row.mean)];
+    [row.dispatch.to_owned(), most, range, mean]
 }
 
 fn comparison(row: &Comparison) -> [String; 8] {

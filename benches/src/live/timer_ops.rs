@@ -103,8 +103,15 @@ mod tests {
 
     #[test]
     fn each_side_has_a_figure() {
-        let effort = Effort { rounds: 1, iterations: Some(2), span: Duration::ZERO, periods: 0 };
-        let ours = within_time(move || nanos_each::<Runyard>(&effort, 150));
+        let effort = Effort {
+            rounds: 1,
+            iterations: Some(2),
+            span: Duration::ZERO,
+            periods: 0,
+            situation: None,
+        };
+        let same = effort.clone();
+        let ours = within_time(move || nanos_each::<Runyard>(&same, 150));
         let theirs = within_time(move || nanos_each::<Tokio>(&effort, 150));
         assert!(ours > 0.0 && theirs > 0.0, "{ours} {theirs}");
     }

@@ -5,9 +5,9 @@ use super::CPUS;
 use super::ask::{ACCEPTS, Ask, SHORT};
 use super::mix::Class;
 use super::service::Service;
-use crate::live::host::{Host, Tokio};
+use crate::live::host::{Host, Tokio, builder};
 use crate::live::probe::become_fifo;
-use runyard::{Runtime, Task, time, wake_at_once};
+use runyard::{Task, time, wake_at_once};
 use runyard_engine::time::Nanos;
 use rustix::thread::futex;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) fn tokio(service: &Arc<Service>) -> Vec<Nanos> {
 
 /// Answers every request on the runtime, as `ask` says.
 pub(crate) fn runyard(service: &Arc<Service>, ask: Ask) -> Vec<Nanos> {
-    let runtime = Runtime::builder().workers(CPUS).build();
+    let runtime = builder(CPUS).build();
     let accepts = service.clone();
     runtime.block_on(async {
         drop(Task::builder().fifo(ACCEPTS).spawn(async move {

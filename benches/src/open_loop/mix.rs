@@ -2,10 +2,12 @@
 //! preemption that takes microseconds.
 
 use runyard_engine::time::Nanos;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A mix of requests of a few service times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum,
+)]
 #[value(rename_all = "verbatim")]
 pub enum Mix {
     /// 99.5 % take 4 us and 0.5 % take 10 ms: requests to RocksDB, as in ghOSt and Skyloft

@@ -19,6 +19,7 @@
 //! to let tokio's task accept requests, which then arrive in bursts after each long one.
 
 mod ask;
+mod compare;
 mod hosts;
 mod mix;
 mod service;
@@ -28,6 +29,7 @@ mod spin;
 mod table;
 mod trace;
 
+pub use compare::{Told, compare};
 pub use mix::Mix;
 pub use slowdown::{Round, Slowdowns};
 
@@ -35,7 +37,7 @@ use crate::live::rates::median;
 use ask::Ask;
 use runyard_engine::time::Nanos;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use service::Service;
 use simulated::simulated;
 use spin::Spin;
@@ -58,7 +60,9 @@ pub const GOALS: [Goal; 4] = [
 const KEEPS_UP: f64 = 0.99;
 
 /// Who answers requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
     /// Tasks of tokio, on two workers
@@ -113,7 +117,7 @@ pub struct OpenLoopFigures {
 }
 
 /// A side under a load.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Point {
     /// The requests.
     pub mix: Mix,

@@ -13,7 +13,7 @@
 use super::mix::Class;
 use super::trace::Trace;
 use runyard_engine::time::Nanos;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Requests that come in the first part of a point are not counted: queues have yet to grow.
 const WARM_UP: f64 = 0.1;
@@ -22,7 +22,7 @@ const WARM_UP: f64 = 0.1;
 const BEYOND: usize = 10;
 
 /// What became of the requests of one seed.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Round {
     /// Requests that ended over requests that came.
     pub achieved: f64,
@@ -33,7 +33,7 @@ pub struct Round {
 }
 
 /// Quantiles of slowdowns; `null` where there were too few requests.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Slowdowns {
     pub count: usize,
