@@ -50,6 +50,11 @@ mod cgroup;
 mod company;
 #[cfg(not(loom))]
 mod cpu_latency;
+#[cfg(all(feature = "tokio", not(loom)))]
+mod driver;
+#[cfg(not(any(feature = "tokio", loom)))]
+#[path = "driver/absent.rs"]
+mod driver;
 #[cfg(not(loom))]
 mod errands;
 #[cfg(not(loom))]

@@ -3,6 +3,7 @@
 
 mod end;
 
+use crate::driver::Driver;
 use crate::errands::Errands;
 use crate::group::{Group, Membership};
 use crate::guards::{self, Live};
@@ -96,6 +97,8 @@ pub(crate) struct Shared {
     /// Serves timers when no worker does any more.
     pub(crate) late: Late,
     pub(crate) errands: Errands,
+    /// Drives what tokio has, if tasks may use that.
+    pub(crate) driver: Driver,
     /// What each CPU has let go of.
     pub(crate) bins: Box<[Bin]>,
     /// How many tasks are over of which the groups are in some bin, or in the hands of who empties that.
@@ -289,6 +292,7 @@ impl Shared {
             pins: builder.pins,
             late: Late::default(),
             errands: Errands::new(topology.cpus()),
+            driver: Driver::new(builder.driver),
             bins: topology.iter().map(|_| Bin::default()).collect(),
             nr_leaving: AtomicUsize::new(0),
             keeper: Keeper::new(),

@@ -4,6 +4,7 @@ use super::Runtime;
 use super::hooks::{Hook, Hooks, Naming};
 use crate::ceiling;
 use crate::cpu_latency;
+use crate::driver;
 use crate::handle::Handle;
 use crate::maker::Refusal;
 use crate::observe::Observer;
@@ -49,6 +50,7 @@ pub struct Builder {
     pub(crate) paused: Option<u64>,
     pub(crate) statistics: bool,
     pub(crate) on_stall: Option<OnStall>,
+    pub(crate) driver: driver::Asked,
 }
 
 impl Default for Builder {
@@ -69,6 +71,7 @@ impl Default for Builder {
             paused: None,
             statistics: false,
             on_stall: None,
+            driver: driver::Asked::default(),
         }
     }
 }
