@@ -3,7 +3,7 @@
 
 mod end;
 
-use crate::driver::Driver;
+use crate::driver::{self, Driver};
 use crate::errands::Errands;
 use crate::group::{Group, Membership};
 use crate::guards::{self, Live};
@@ -238,7 +238,12 @@ impl Effects<Job> for DeferOwnKick<'_> {
 }
 
 impl Shared {
-    pub(crate) fn new(host_cpus: Vec<usize>, preempts: bool, mut builder: Builder) -> Shared {
+    pub(crate) fn new(
+        host_cpus: Vec<usize>,
+        preempts: bool,
+        mut builder: Builder,
+        driver: Driver,
+    ) -> Shared {
         os::thread::choose_clock();
         let cpus = builder.workers.unwrap_or(usize::MAX).clamp(1, host_cpus.len());
         let topology = Topology::flat(cpus as u32).expect("the kernel has fewer CPUs");
@@ -292,7 +297,7 @@ impl Shared {
             pins: builder.pins,
             late: Late::default(),
             errands: Errands::new(topology.cpus()),
-            driver: Driver::new(builder.driver),
+            driver,
             bins: topology.iter().map(|_| Bin::default()).collect(),
             nr_leaving: AtomicUsize::new(0),
             keeper: Keeper::new(),
@@ -326,7 +331,7 @@ impl Shared {
         }
     }
 
-    /// Starts the teller, the first worker of each slot, its spares, the keeper and the maker.
+    /// Starts the teller, the driver, the first worker of each slot, its spares, the keeper and the maker.
     ///
     /// # Errors
     /// What the system refuses; then no thread is left.
@@ -342,6 +347,9 @@ impl Shared {
     fn start_threads(self: &Arc<Shared>) -> Result<(), Refusal> {
         if let Some(teller) = &self.teller {
             teller.has_started(self.start_servant("runyard-teller", teller::run)?);
+        }
+        if self.driver.needs_thread() {
+            self.driver.has_started(self.start_servant("runyard-driver", driver::run)?);
         }
         if self.stalls.is_some() {
             self.keep_servant(self.start_servant("runyard-stalls", stall::run)?);

@@ -1,26 +1,50 @@
 //! Without the cargo feature `tokio` no runtime has a driver of tokio's.
 
+use crate::primitives::Arc;
+use crate::shared::Shared;
+use std::io;
+use std::thread::JoinHandle;
+
 /// Nothing can be asked for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Asked;
+pub(crate) struct Asked {}
 
 /// There is none.
-#[derive(Debug)]
-pub(crate) struct Driver;
+#[derive(Debug, Default)]
+pub(crate) struct Driver {}
 
 /// Nothing was entered.
 pub(crate) struct Entered;
 
-impl Driver {
-    pub(crate) fn new(_: Asked) -> Driver {
-        Driver
+impl Asked {
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with a driver")]
+    pub(crate) fn open(self) -> io::Result<Driver> {
+        Ok(Driver {})
     }
+}
 
-    #[expect(clippy::unused_self, reason = "as the driver that there is")]
+#[expect(clippy::unused_self, reason = "as with a driver")]
+impl Driver {
     pub(crate) fn enter_for_life(&self) {}
 
-    #[expect(clippy::unused_self, reason = "as the driver that there is")]
     pub(crate) fn enter(&self) -> Entered {
         Entered
     }
+
+    pub(crate) fn needs_thread(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn has_started(&self, _: JoinHandle<()>) {}
+
+    pub(crate) fn is_here(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn say_if_tasks_escape(&self) {}
+
+    pub(crate) fn end(&self) {}
 }
+
+/// There is no thread of it.
+pub(crate) fn run(_: &Arc<Shared>) {}

@@ -11,6 +11,7 @@ mod common;
 
 mod drivers;
 mod foreign;
+mod own;
 
 use runyard::{Builder, Runtime};
 use tokio::runtime;
@@ -27,4 +28,5 @@ fn a_tokio_runtime() -> runtime::Runtime {
 fn with_each_driver(test: impl Fn(Builder)) {
     let tokio = a_tokio_runtime();
     test(Runtime::builder().tokio(tokio.handle().clone()));
+    test(Runtime::builder().enable_tokio());
 }
