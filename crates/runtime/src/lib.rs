@@ -70,6 +70,8 @@ mod handle;
 mod handoff;
 #[cfg(not(loom))]
 mod harmless;
+#[cfg(all(feature = "hyper", not(loom)))]
+pub mod hyper;
 mod in_kernel;
 #[cfg(not(loom))]
 mod keeper;
@@ -141,6 +143,8 @@ mod turns;
 #[cfg(not(loom))]
 mod worker;
 
+#[cfg(all(feature = "hyper", not(loom)))]
+pub use crate::hyper::serve;
 #[cfg(not(loom))]
 pub use builder::{
     LatencyNiceError, SpawnError, TaskBuilder, blocking, spawn, spawn_blocking, wake_at_once,
