@@ -8,7 +8,7 @@ mod common;
 use axum::Router;
 use axum::error_handling::HandleErrorLayer;
 use axum::extract::Request;
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
 use common::{ends, ms, spin, until};
 use http_body_util::{BodyExt, Empty};
@@ -112,6 +112,17 @@ async fn who() -> String {
     format!("{:?} {:?}", task.id(), task.policy())
 }
 
+/// A handler that says that it has begun, and waits before it answers. It is called once.
+fn waiting(begins: oneshot::Sender<()>, waits: oneshot::Receiver<()>) -> MethodRouter {
+    let once = Arc::new(Mutex::new(Some((begins, waits))));
+    get(async move || {
+        let (begins, waits) = once.lock().unwrap().take().unwrap();
+        begins.send(()).unwrap();
+        waits.await.unwrap();
+        "done"
+    })
+}
+
 /// What it says last in tasks of [`ASKED`].
 fn is_as_asked(answer: &str) -> bool {
     answer.ends_with(&format!("{ASKED:?}"))
@@ -198,14 +209,7 @@ fn a_server_ends_when_the_last_answer_is_given() {
     builder(2).build().block_on(async {
         let (begins, begun) = oneshot::channel::<()>();
         let (goes_on, waits) = oneshot::channel::<()>();
-        let once = Arc::new(Mutex::new(Some((begins, waits))));
-        let handler = async move || {
-            let (begins, waits) = once.lock().unwrap().take().unwrap();
-            begins.send(()).unwrap();
-            waits.await.unwrap();
-            "done"
-        };
-        let app = Router::new().route("/wait", get(handler)).route("/who", get(who));
+        let app = Router::new().route("/wait", waiting(begins, waits)).route("/who", get(who));
         let Server { address, end, task } = start(app, Task::builder()).await;
         let mut idle = connect1(address).await;
         ask1(&mut idle, "/who").await;
@@ -235,17 +239,25 @@ fn a_server_without_connections_ends_at_once() {
     });
 }
 
-/// Connections outlive a server that is dropped.
+/// Who is being answered gets the answer, and who idles is closed.
 #[test]
-fn a_server_that_is_dropped_leaves_its_connections() {
+fn a_server_that_is_dropped_answers_what_it_has_begun() {
     builder(2).build().block_on(async {
-        let Server { address, end, task } =
-            start(Router::new().route("/who", get(who)), Task::builder()).await;
-        let mut client = connect1(address).await;
-        ask1(&mut client, "/who").await;
+        let (begins, begun) = oneshot::channel::<()>();
+        let (goes_on, waits) = oneshot::channel::<()>();
+        let app = Router::new().route("/wait", waiting(begins, waits));
+        let Server { address, end, task } = start(app, Task::builder()).await;
+        let mut idle = connect1(address).await;
+        let mut busy = connect1(address).await;
+        let answer = spawn(async move { ask1(&mut busy, "/wait").await });
+        begun.await.unwrap();
         task.abort();
         assert!(task.await.unwrap_err().is_cancelled());
-        ask1(&mut client, "/who").await;
+        while idle.ready().await.is_ok() {
+            runyard::yield_now().await;
+        }
+        goes_on.send(()).unwrap();
+        assert_eq!(answer.await.unwrap(), "done");
         drop(end);
     });
 }

@@ -88,7 +88,8 @@ impl Listener for tokio::net::UnixListener {
 /// Serves HTTP/1 and HTTP/2 by a tower service, such as axum's `Router`, with a task of this runtime for each connection.
 ///
 /// The future that the result becomes by `.await` accepts connections until it is dropped, or until [its
-/// signal](Serve::with_graceful_shutdown). Connections that were accepted go on after a drop, until the runtime ends.
+/// signal](Serve::with_graceful_shutdown). After a drop, as after the signal, each connection is closed when the requests
+/// that it has begun are answered.
 ///
 /// A connection's task has what the calling task passes on, or [what is said](Serve::task). Each request over HTTP/2 is a
 /// task that inherits from the connection's. Upgrades (WebSocket) work. A client that sends no header for 30 seconds is
