@@ -32,6 +32,8 @@
 //! * A CPU that idles deeply comes back late, by tens of microseconds: [`Builder::cpu_latency`].
 //! * A thread or a program that a task starts may run on the CPUs on which the runtime was built, and hears the signals
 //!   that were heard there. It is bound to fewer CPUs only where [that was asked for](Builder::pin_workers).
+//! * With the feature `tokio` tasks use tokio's timers and sockets, and libraries on these; with the feature `hyper` there is
+//!   a server for axum's routers and other tower services.
 //! * Preemption needs Linux, on x86-64 or 64-bit Arm. On macOS and Windows, and where the kernel refuses what it
 //!   needs, polls end by themselves ([`Runtime::preempts`]).
 

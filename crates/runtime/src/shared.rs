@@ -348,9 +348,7 @@ impl Shared {
         if let Some(teller) = &self.teller {
             teller.has_started(self.start_servant("runyard-teller", teller::run)?);
         }
-        if self.driver.needs_thread() {
-            self.driver.has_started(self.start_servant("runyard-driver", driver::run)?);
-        }
+        driver::start(self)?;
         if self.stalls.is_some() {
             self.keep_servant(self.start_servant("runyard-stalls", stall::run)?);
         }
@@ -375,7 +373,7 @@ impl Shared {
         Ok(())
     }
 
-    fn start_servant(
+    pub(crate) fn start_servant(
         self: &Arc<Shared>,
         name: &str,
         body: fn(&Arc<Shared>),

@@ -1,9 +1,9 @@
 //! Without the cargo feature `tokio` no runtime has a driver of tokio's.
 
+use crate::maker::Refusal;
 use crate::primitives::Arc;
 use crate::shared::Shared;
 use std::io;
-use std::thread::JoinHandle;
 
 /// Nothing can be asked for.
 #[derive(Clone, Debug, Default)]
@@ -31,12 +31,6 @@ impl Driver {
         Entered
     }
 
-    pub(crate) fn needs_thread(&self) -> bool {
-        false
-    }
-
-    pub(crate) fn has_started(&self, _: JoinHandle<()>) {}
-
     pub(crate) fn is_here(&self) -> bool {
         false
     }
@@ -47,4 +41,7 @@ impl Driver {
 }
 
 /// There is no thread of it.
-pub(crate) fn run(_: &Arc<Shared>) {}
+#[expect(clippy::unnecessary_wraps, reason = "as with a driver")]
+pub(crate) fn start(_: &Arc<Shared>) -> Result<(), Refusal> {
+    Ok(())
+}
