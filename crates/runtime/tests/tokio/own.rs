@@ -5,6 +5,7 @@ use crate::common::{ends, ms, until};
 use runyard::{Runtime, spawn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
@@ -121,4 +122,34 @@ fn runtimes_have_a_driver_each() {
         let seen = runtime.spawn(async { Handle::current().id() });
         assert_eq!(runtime.block_on(seen).unwrap(), driver(runtime));
     }
+}
+
+/// Code that polls by itself may bring a waker that panics. The driver cannot go on after that, which is said, and the
+/// runtime ends all the same.
+#[test]
+fn a_waker_that_panics_in_the_driver_hangs_no_end() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+    let name = "own::a_waker_that_panics_in_the_driver_hangs_no_end";
+    let end = child::run(Duration::from_secs(60), &[], name, || {
+        let runtime = a_runtime();
+        let tokio = runtime.handle().tokio().unwrap().clone();
+        runtime.spawn(async { tokio::time::sleep(ms(3_600_000)).await });
+        let polls = runtime.spawn(async {
+            let mut sleeps = Box::pin(tokio::time::sleep(ms(1)));
+            let waker = Waker::from(Arc::new(Panics));
+            assert!(sleeps.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            std::future::pending::<()>().await;
+        });
+        // The tokio runtime has ended.
+        until(|| runtime.block_on(async { tokio.spawn(async {}).await.is_err() }));
+        assert!(!polls.is_finished());
+    });
+    let Some(end) = end else { return };
+    assert!(end.status.is_some_and(|status| status.success()), "{}", end.said);
+    assert_eq!(end.said.matches("the tokio driver panicked").count(), 1, "{}", end.said);
 }
