@@ -32,6 +32,8 @@
 //! * A CPU that idles deeply comes back late, by tens of microseconds: [`Builder::cpu_latency`].
 //! * A thread or a program that a task starts may run on the CPUs on which the runtime was built, and hears the signals
 //!   that were heard there. It is bound to fewer CPUs only where [that was asked for](Builder::pin_workers).
+//! * With the feature `tokio` tasks use tokio's timers and sockets, and libraries on these; with the feature `hyper` there is
+//!   a server for axum's routers and other tower services.
 //! * Preemption needs Linux, on x86-64 or 64-bit Arm. On macOS and Windows, and where the kernel refuses what it
 //!   needs, polls end by themselves ([`Runtime::preempts`]).
 
@@ -50,6 +52,11 @@ mod cgroup;
 mod company;
 #[cfg(not(loom))]
 mod cpu_latency;
+#[cfg(all(feature = "tokio", not(loom)))]
+mod driver;
+#[cfg(not(any(feature = "tokio", loom)))]
+#[path = "driver/absent.rs"]
+mod driver;
 #[cfg(not(loom))]
 mod errands;
 #[cfg(not(loom))]
@@ -65,6 +72,8 @@ mod handle;
 mod handoff;
 #[cfg(not(loom))]
 mod harmless;
+#[cfg(all(feature = "hyper", not(loom)))]
+pub mod hyper;
 mod in_kernel;
 #[cfg(not(loom))]
 mod keeper;
@@ -137,6 +146,8 @@ mod turns;
 #[cfg(not(loom))]
 mod worker;
 
+#[cfg(all(feature = "hyper", not(loom)))]
+pub use crate::hyper::serve;
 #[cfg(not(loom))]
 pub use builder::{
     LatencyNiceError, SpawnError, TaskBuilder, blocking, spawn, spawn_blocking, wake_at_once,

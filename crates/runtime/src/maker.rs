@@ -210,6 +210,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
             );
         }
         shared.teller.iter().for_each(Teller::say_if_it_loses);
+        shared.driver.say_if_tasks_escape();
         let mut after = retry.after(refused.as_ref());
         if maker.nr_in_lobby() > 0 {
             // A task that left the lobby may have needed no spare.

@@ -3,6 +3,7 @@
 
 mod end;
 
+use crate::driver::{self, Driver};
 use crate::errands::Errands;
 use crate::group::{Group, Membership};
 use crate::guards::{self, Live};
@@ -101,6 +102,8 @@ pub(crate) struct Shared {
     /// Serves timers when no worker does any more.
     pub(crate) late: Late,
     pub(crate) errands: Errands,
+    /// Drives what tokio has, if tasks may use that.
+    pub(crate) driver: Driver,
     /// What each CPU has let go of.
     pub(crate) bins: Box<[Bin]>,
     /// How many tasks are over of which the groups are in some bin, or in the hands of who empties that.
@@ -240,7 +243,12 @@ impl Effects<Job> for DeferOwnKick<'_> {
 }
 
 impl Shared {
-    pub(crate) fn new(host_cpus: Vec<usize>, preempts: bool, mut builder: Builder) -> Shared {
+    pub(crate) fn new(
+        host_cpus: Vec<usize>,
+        preempts: bool,
+        mut builder: Builder,
+        driver: Driver,
+    ) -> Shared {
         os::thread::choose_clock();
         os::barrier::prepare();
         let cpus = builder.workers.unwrap_or(usize::MAX).clamp(1, host_cpus.len());
@@ -296,6 +304,7 @@ impl Shared {
             pins: builder.pins,
             late: Late::default(),
             errands: Errands::new(topology.cpus()),
+            driver,
             bins: topology.iter().map(|_| Bin::default()).collect(),
             nr_leaving: AtomicUsize::new(0),
             keeper: Keeper::new(),
@@ -329,7 +338,7 @@ impl Shared {
         }
     }
 
-    /// Starts the teller, the first worker of each slot, its spares, the keeper and the maker.
+    /// Starts the teller, the driver, the first worker of each slot, its spares, the keeper and the maker.
     ///
     /// # Errors
     /// What the system refuses; then no thread is left.
@@ -346,6 +355,7 @@ impl Shared {
         if let Some(teller) = &self.teller {
             teller.has_started(self.start_servant("runyard-teller", teller::run)?);
         }
+        driver::start(self)?;
         if self.stalls.is_some() {
             self.keep_servant(self.start_servant("runyard-stalls", stall::run)?);
         }
@@ -370,7 +380,7 @@ impl Shared {
         Ok(())
     }
 
-    fn start_servant(
+    pub(crate) fn start_servant(
         self: &Arc<Shared>,
         name: &str,
         body: fn(&Arc<Shared>),

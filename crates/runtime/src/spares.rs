@@ -75,6 +75,7 @@ impl Shared {
         let spawned = thread.spawn(move || {
             let _fatal = Fatal;
             let _context = Entered::enter(&shared);
+            shared.driver.enter_for_life();
             shared.threads.hooks.around(|| lives.live(owns));
         });
         let started = match spawned {

@@ -36,6 +36,7 @@
 //!   says which task that is.
 //! * A task that waits for something outside of virtual time (I/O, another thread) makes the test fail, with its name.
 
+use crate::driver::Driver;
 use crate::group::GroupBuilder;
 use crate::observe::Observer;
 use crate::paused::clockwork::{Clockwork, Goal};
@@ -121,7 +122,8 @@ impl Paused {
         assert!(!here::is_paused(), "virtual time does not begin in virtual time");
         let mut builder = self.builder.workers(self.cpus);
         builder.paused = Some(self.seed);
-        let shared = Arc::new(Shared::new((0..self.cpus).collect(), false, builder));
+        let driver = Driver::default();
+        let shared = Arc::new(Shared::new((0..self.cpus).collect(), false, builder, driver));
         shared.enlist();
         let clockwork = Clockwork::new(&shared);
         let _context = Entered::enter(&shared);

@@ -19,6 +19,7 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
         "in virtual time a future is awaited: who blocks on it waits in real time"
     );
     let _context = Entered::enter(shared);
+    let _driver = shared.driver.enter();
     let waker = Unpark::this_thread();
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);

@@ -4,6 +4,7 @@ use super::Runtime;
 use super::hooks::{Hook, Hooks, Naming};
 use crate::ceiling;
 use crate::cpu_latency;
+use crate::driver;
 use crate::handle::Handle;
 use crate::maker::Refusal;
 use crate::observe::Observer;
@@ -16,6 +17,7 @@ use runyard_engine::attr::LatencyNice;
 use runyard_engine::features::Features;
 use std::fmt;
 use std::io;
+use std::mem;
 use std::thread;
 use std::time::Duration;
 
@@ -49,6 +51,7 @@ pub struct Builder {
     pub(crate) paused: Option<u64>,
     pub(crate) statistics: bool,
     pub(crate) on_stall: Option<OnStall>,
+    pub(crate) driver: driver::Asked,
 }
 
 impl Default for Builder {
@@ -69,6 +72,7 @@ impl Default for Builder {
             paused: None,
             statistics: false,
             on_stall: None,
+            driver: driver::Asked::default(),
         }
     }
 }
@@ -398,7 +402,8 @@ impl Builder {
         let preempts = self.preempt && os::PREEMPTS && may_preempt(self.signal, ours);
         self.pins = self.pins && may_pin(cpus[0]);
         let cpu_latency = self.cpu_latency.and_then(cpu_latency::ask);
-        let shared = Arc::new(Shared::new(cpus, preempts, self));
+        let driver = mem::take(&mut self.driver).open().map_err(BuildError::Driver)?;
+        let shared = Arc::new(Shared::new(cpus, preempts, self, driver));
         shared.start()?;
         Ok(Runtime { handle: Handle { shared }, cpu_latency, has_ended: false })
     }
@@ -422,6 +427,8 @@ pub enum BuildError {
     /// The kernel makes no timer for a thread (`RLIMIT_SIGPENDING`). A runtime without
     /// [preemption](Builder::preempt) needs none.
     Timer,
+    /// The operating system makes nothing that tokio's driver needs (`Builder::enable_tokio`, with the feature `tokio`).
+    Driver(io::Error),
 }
 
 impl From<Refusal> for BuildError {
@@ -440,6 +447,9 @@ impl fmt::Display for BuildError {
             BuildError::Thread(error) => {
                 write!(f, "a runtime cannot start: the system starts no more threads ({error})")
             }
+            BuildError::Driver(error) => {
+                write!(f, "a runtime cannot start: the system makes no tokio driver ({error})")
+            }
             BuildError::Timer => f.write_str(
                 "a runtime cannot start: the kernel makes no more timers (RLIMIT_SIGPENDING)",
             ),
@@ -450,7 +460,7 @@ impl fmt::Display for BuildError {
 impl std::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            BuildError::Thread(error) => Some(error),
+            BuildError::Thread(error) | BuildError::Driver(error) => Some(error),
             BuildError::Timer => None,
         }
     }
@@ -459,7 +469,7 @@ impl std::error::Error for BuildError {
 impl From<BuildError> for io::Error {
     fn from(error: BuildError) -> io::Error {
         let kind = match &error {
-            BuildError::Thread(error) => error.kind(),
+            BuildError::Thread(error) | BuildError::Driver(error) => error.kind(),
             BuildError::Timer => io::ErrorKind::WouldBlock,
         };
         io::Error::new(kind, error)

@@ -76,7 +76,7 @@ impl Drop for Runtime {
             return;
         }
         let shared = &self.handle.shared;
-        if is_own_thread(shared) {
+        if is_own_thread(shared) || shared.driver.is_here() {
             drop(end_elsewhere(shared, self.cpu_latency.take()));
         } else {
             shared.shut_down();

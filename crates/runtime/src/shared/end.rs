@@ -78,6 +78,7 @@ impl Shared {
             worker.baton.free();
         }
         self.threads.join();
+        self.driver.end();
         self.errands.end();
         self.teller.iter().for_each(Teller::end);
         self.forget_boxes();

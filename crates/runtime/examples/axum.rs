@@ -1,0 +1,175 @@
+//! An axum service of which some requests compute for long: what does a quick request wait?
+//!
+//! ```text
+//! cargo run --release -p runyard --features hyper --example axum [SECONDS]
+//! ```
+//!
+//! The service has a quick route and a slow one, which takes 50 ms of CPU time without an await. Four clients ask for the slow
+//! one, again and again. One client asks for the quick one 200 times a second. On a cooperative runtime the quick route
+//! waits for the slow handlers. Here each connection is a task of the runtime, and a slow handler is stopped in the middle.
+//!
+//! The handlers are those of any axum program. What is this runtime's: `enable_tokio` in the builder, and
+//! `runyard::serve` in the place of `axum::serve`.
+//!
+//! The clients are in the same process, over loopback, and take CPU time as well.
+
+use axum::{Json, Router, routing::get};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::Request;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use runyard::{Allocator, Runtime, Task, serve, spawn, time};
+use rustix::time::{ClockId, clock_gettime};
+use std::error::Error;
+use std::future::IntoFuture;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+/// Nobody is to be stopped with the allocator's lock.
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator::system();
+
+/// How much CPU time a slow request takes.
+const SLOW: Duration = Duration::from_millis(50);
+const SLOW_CLIENTS: usize = 4;
+/// Between two quick requests.
+const EVERY: Duration = Duration::from_millis(5);
+const SECONDS: f64 = 3.0;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+fn main() -> Result<(), Failure> {
+    let seconds = std::env::args().nth(1).map_or(Ok(SECONDS), |text| text.parse())?;
+    let runtime = Runtime::builder().enable_tokio().build();
+    let waited = runtime.block_on(measure(Duration::from_secs_f64(seconds)))?;
+    println!("{} quick requests beside {} slow ones", waited.quick.len(), waited.nr_slow);
+    for (name, part) in [("p50", 0.50), ("p99", 0.99), ("latest", 1.0)] {
+        let nth = ((waited.quick.len() - 1) as f64 * part) as usize;
+        println!("{name:<7} {:8.2} ms", waited.quick[nth].as_secs_f64() * 1e3);
+    }
+    Ok(())
+}
+
+/// The service.
+fn app() -> Router {
+    Router::new().route("/quick", get(quick)).route("/slow", get(slow))
+}
+
+async fn quick() -> Json<[u32; 3]> {
+    Json([1, 2, 3])
+}
+
+/// Computes without an await, as code that nobody wrote for a server.
+async fn slow() -> &'static str {
+    let end = cpu_time() + SLOW;
+    while cpu_time() < end {
+        std::hint::spin_loop();
+    }
+    "computed"
+}
+
+/// What the calling thread has used. A task that is stopped keeps its thread, and no other task runs on that meanwhile.
+fn cpu_time() -> Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
+}
+
+/// What quick requests waited, the shortest first, and how many slow ones were answered.
+struct Waited {
+    quick: Vec<Duration>,
+    nr_slow: usize,
+}
+
+/// Starts the service, asks it for so long, and ends it.
+async fn measure(span: Duration) -> Result<Waited, Failure> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    let (end, ends) = oneshot::channel::<()>();
+    let server = spawn(serve(listener, app()).with_graceful_shutdown(ends).into_future());
+
+    let until = Instant::now() + span;
+    let slow: Vec<_> = (0..SLOW_CLIENTS).map(|_| spawn(ask_for_slow(address, until))).collect();
+    // A client that measures goes before what it measures.
+    let mut quick = Task::builder().fifo(1).spawn(ask_for_quick(address, until)).await??;
+    let mut nr_slow = 0;
+    for client in slow {
+        nr_slow += client.await??;
+    }
+    quick.sort();
+
+    // Connections that idle are closed, and the others are waited for.
+    let _ = end.send(());
+    server.await??;
+    Ok(Waited { quick, nr_slow })
+}
+
+async fn ask_for_quick(address: SocketAddr, until: Instant) -> Result<Vec<Duration>, Failure> {
+    let mut client = connect(address).await?;
+    let mut ticks = time::interval(EVERY);
+    let mut waited = Vec::new();
+    while Instant::now() < until {
+        // From when the request was due.
+        let due = ticks.tick().await;
+        ask(&mut client, "/quick").await?;
+        waited.push(due.elapsed());
+    }
+    Ok(waited)
+}
+
+async fn ask_for_slow(address: SocketAddr, until: Instant) -> Result<usize, Failure> {
+    let mut client = connect(address).await?;
+    let mut answers = 0;
+    while Instant::now() < until {
+        ask(&mut client, "/slow").await?;
+        answers += 1;
+    }
+    Ok(answers)
+}
+
+type Client = SendRequest<Empty<Bytes>>;
+
+async fn connect(address: SocketAddr) -> Result<Client, Failure> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let (client, connection) = handshake(TokioIo::new(stream)).await?;
+    spawn(connection);
+    Ok(client)
+}
+
+async fn ask(client: &mut Client, path: &str) -> Result<Bytes, Failure> {
+    client.ready().await?;
+    let request = Request::get(path).header("host", "here").body(Empty::new())?;
+    let answer = client.send_request(request).await?;
+    Ok(answer.into_body().collect().await?.to_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runtime() -> Runtime {
+        Runtime::builder().workers(2).enable_tokio().build()
+    }
+
+    #[test]
+    fn both_routes_are_answered_and_the_service_ends() {
+        let waited = runtime().block_on(measure(Duration::from_millis(200))).unwrap();
+        assert!(!waited.quick.is_empty());
+        assert!(waited.nr_slow >= SLOW_CLIENTS);
+    }
+
+    #[test]
+    fn answers_are_what_the_handlers_return() {
+        runtime().block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            spawn(serve(listener, app()).into_future());
+            let mut client = connect(address).await.unwrap();
+            assert_eq!(ask(&mut client, "/quick").await.unwrap(), "[1,2,3]");
+            assert_eq!(ask(&mut client, "/slow").await.unwrap(), "computed");
+        });
+    }
+}

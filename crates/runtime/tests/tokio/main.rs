@@ -1,0 +1,32 @@
+//! Tasks use what needs a tokio runtime: tokio's timers, sockets and files, and libraries on these.
+//!
+//! What must hold whoever drives is tested with each driver.
+
+#[path = "../trust/child.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod child;
+#[path = "../common/mod.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod common;
+
+mod drivers;
+mod foreign;
+mod own;
+
+use runyard::{Builder, Runtime};
+use tokio::runtime;
+
+#[global_allocator]
+static ALLOCATOR: runyard::trial::Strict = runyard::trial::Strict;
+
+/// A tokio runtime that somebody else has, which drives on a thread of its own.
+fn a_tokio_runtime() -> runtime::Runtime {
+    runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+/// Calls `test` with the builder of a runtime for each driver that there is.
+fn with_each_driver(test: impl Fn(Builder)) {
+    let tokio = a_tokio_runtime();
+    test(Runtime::builder().tokio(tokio.handle().clone()));
+    test(Runtime::builder().enable_tokio());
+}
