@@ -1,7 +1,7 @@
 //! An axum service of which some requests compute for long: what does a quick request wait?
 //!
 //! ```text
-//! cargo run --release -p runyard --features hyper --example axum [SECONDS]
+//! cargo run --release -p runyard-libraries --example axum [SECONDS]
 //! ```
 //!
 //! The service has a quick route and a slow one, which takes 50 ms of CPU time without an await. Four clients ask for the slow

@@ -2,10 +2,10 @@
 //!
 //! What must hold whoever drives is tested with each driver.
 
-#[path = "../trust/child.rs"]
+#[path = "../../../crates/runtime/tests/trust/child.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod child;
-#[path = "../common/mod.rs"]
+#[path = "../../../crates/runtime/tests/common/mod.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
 

@@ -2,6 +2,7 @@
 //!
 //! Clients and servers talk over loopback.
 
+#[path = "../../crates/runtime/tests/common/mod.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
 

@@ -1,0 +1,1 @@
+//! Other people's libraries on tasks of the runtime: the tests and examples beside this file.
