@@ -55,7 +55,8 @@ pub(super) enum Does {
     Yields(Duration),
     /// Computes for so long, and sleeps.
     Sleeps { computes: Duration, sleeps: Duration },
-    /// Computes for so long, spawns another that does the same, and ends.
+    /// Computes for so long, spawns another that does the same, and ends. Each such task comes with a switch from
+    /// another's poll, which it is charged too: that is a fifth of 100 us, and nothing in the simulator.
     Spawns(Duration),
 }
 
@@ -106,7 +107,7 @@ const SHORT: Does = yields(10);
 const HOG: Part = part("hog", 1, Does::Computes);
 
 /// All situations: those of issue 20.
-pub(super) const SITUATIONS: [Situation; 15] = [
+pub(super) const SITUATIONS: [Situation; 16] = [
     of("two hogs", &[part("first", 1, Does::Computes), part("second", 1, Does::Computes)]),
     small(of(
         "two hogs, 1,000 that only yield",
@@ -127,6 +128,10 @@ pub(super) const SITUATIONS: [Situation; 15] = [
         "a chain of spawns, a hog",
         &[part("chain, 100 us", 1, Does::Spawns(Duration::from_micros(100))), HOG],
     )),
+    of(
+        "a chain of spawns of 1 ms, a hog",
+        &[part("chain, 1 ms", 1, Does::Spawns(Duration::from_millis(1))), HOG],
+    ),
     of(
         "sleepers, ten yielders",
         &[part("sleepers", 3, sleeps(300, 1_700)), part("yielders, 10 us", 10, SHORT)],
