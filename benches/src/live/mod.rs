@@ -92,7 +92,7 @@ pub enum Workload {
     Crowded,
     /// What groups use that are limited to parts of a CPU; takes a minute
     Limits,
-    /// The shares that tasks are charged in fifteen situations, beside the simulator's answers; takes 35 minutes
+    /// The shares that tasks are charged in sixteen situations, beside the simulator's answers; takes 35 minutes
     Shares,
     /// The threads of the process while 1,000 tasks poll for 300 us each, with batches and without
     Threads,
