@@ -127,6 +127,12 @@ impl Reading {
         self.stays.store(0, Ordering::Relaxed);
     }
 
+    /// What was used since the last reading, now that the thread has used so much. It is not taken: who asks next hears of
+    /// it too.
+    pub(crate) fn since(&self, used: Nanos) -> Nanos {
+        Nanos(used.0.saturating_sub(self.used.load(Ordering::SeqCst)))
+    }
+
     /// What was used since the last reading, now that the thread has used so much. The caller read the clock that
     /// late: what may have been used since then is part of the next answer too.
     fn take(&self, used: Nanos, late: Nanos) -> Option<Nanos> {

@@ -33,6 +33,7 @@ use crate::teller::{self, Teller};
 use crate::threads::Threads;
 use crate::timers;
 use crate::worker::batch::Batches;
+use crate::worker::newcomers::Outsiders;
 use crate::worker::{POLL_GRACE, Worker, ring};
 use runyard_engine::attr::{Attr, LatencyNice, Nice, Policy};
 use runyard_engine::config::Config;
@@ -136,12 +137,8 @@ pub(crate) struct Shared {
     /// From when the observer's times count.
     pub(crate) started: Instant,
     pub(crate) next_task: AtomicU64,
-    /// How many tasks were spawned by no poll, when the last sixteenth of them was, and whether they are a flood.
-    pub(crate) nr_welcomed: AtomicUsize,
-    pub(crate) welcomed_at: AtomicU64,
-    pub(crate) is_flooded: AtomicBool,
-    /// To which CPU the last of them went.
-    pub(crate) last_welcome: AtomicU32,
+    /// The tasks that were spawned by no poll.
+    pub(crate) outsiders: Outsiders,
     /// All CPUs, a copy for each of them: it is counted who knows the set.
     all: Box<[CpuSet]>,
     /// The tasks that are not over: a part for each CPU, and then those for who is on none.
@@ -324,10 +321,7 @@ impl Shared {
             groups: Groups::default(),
             started,
             next_task: AtomicU64::new(0),
-            nr_welcomed: AtomicUsize::new(0),
-            welcomed_at: AtomicU64::new(0),
-            is_flooded: AtomicBool::new(false),
-            last_welcome: AtomicU32::new(0),
+            outsiders: Outsiders::default(),
             all: topology.iter().map(|_| topology.iter().collect()).collect(),
             parts: (0..PARTS * topology.cpus()).map(|_| Mutex::default()).collect(),
             nr_boxes: AtomicUsize::new(0),

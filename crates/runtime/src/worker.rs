@@ -9,7 +9,7 @@
 
 pub(crate) mod batch;
 mod idle;
-mod newcomers;
+pub(crate) mod newcomers;
 mod picture;
 mod stall;
 mod steer;
@@ -146,6 +146,8 @@ pub(crate) struct Worker {
     /// (o) When its poll began, and whether it is that of a real-time task.
     began: AtomicU64,
     polls_rt: AtomicBool,
+    /// (o) When it had the virtual clock of its CPU brought up to date in a poll, the last time.
+    clock_at: AtomicU64,
     /// (o) When its last poll ended.
     ended: AtomicU64,
     /// (o) When it looks for a CPU that takes some of those that wait.
@@ -206,6 +208,7 @@ impl Worker {
             batch: AtomicU64::new(0),
             began: AtomicU64::new(0),
             polls_rt: AtomicBool::new(false),
+            clock_at: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             shares_at: AtomicU64::new(0),
             clock: PollClock::default(),
@@ -329,7 +332,8 @@ impl Worker {
                 None => std::thread::yield_now(),
             }
         };
-        let polled = self.end_batch_left(cpu);
+        let (Left::Preempted(from) | Left::Lost(from)) = left;
+        let polled = self.end_batch_left(cpu, &shared.worker(from).expect(ALIVE));
         match left {
             Left::Preempted(worker) => {
                 let job = shared.worker(worker).expect(ALIVE).put_away(polled);

@@ -140,6 +140,12 @@ impl<W: Controlled> Machine<W> {
         place
     }
 
+    /// Charges the task that runs on `cpu` until `now`: the clock that is published there is as of then.
+    pub fn update_curr(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) {
+        let ((), delta) = self.with(cpu, fx, |rq| rq.update_curr(now));
+        self.react(now, cpu, delta, fx);
+    }
+
     /// A newcomer that has its place at another CPU comes to `cpu`: its place there.
     ///
     /// # Panics

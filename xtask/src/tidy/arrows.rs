@@ -55,6 +55,7 @@ const PLACES: &[Place] = &[
     Place { folder: "crates/cli", layer: PROGRAM, uses: LIBRARIES },
     Place { folder: "benches", layer: PROGRAM, uses: LIBRARIES },
     Place { folder: "examples", layer: PROGRAM, uses: LIBRARIES },
+    Place { folder: "libraries", layer: PROGRAM, uses: LIBRARIES },
     Place { folder: "xtask", layer: PROGRAM, uses: &[] },
 ];
 

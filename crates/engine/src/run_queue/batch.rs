@@ -221,6 +221,11 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.fair.name_of_root().map(|queue| Start { queue })
     }
 
+    /// Charges the running task until `now`, if there is one, so that the clock of its queue is as of then.
+    pub fn update_curr(&mut self, now: Time) {
+        self.advance(now);
+    }
+
     /// The virtual clock of the root's queue.
     #[inline]
     #[must_use]

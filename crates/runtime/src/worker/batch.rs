@@ -36,6 +36,9 @@ const SHARES_EVERY: Nanos = Nanos::from_micros(50);
 /// times what another thread takes to spawn a task, little beside what it takes to wake a CPU.
 const LINGERS: Nanos = Nanos::from_micros(3);
 
+/// From which length of a poll on it is asked what CPU time the thread has used: to ask takes half a microsecond.
+const METERED_FROM: Nanos = Nanos::from_millis(1);
+
 /// The batches of one CPU, away from its neighbours' cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -108,6 +111,7 @@ impl Member {
 
 /// From the poll of a member to the next.
 struct Step<'a> {
+    worker: &'a Worker,
     now: Time,
     bounds: Bounds,
     /// The place of the first newcomer, if it may be polled.
@@ -119,7 +123,7 @@ struct Step<'a> {
 
 impl Steps<TaskOf<Job>, Polls> for Step<'_> {
     fn charge(&mut self, polls: &mut Polls, task: &mut TaskOf<Job>, waiting: usize) -> bool {
-        polls.charge(self.now, task);
+        polls.charge(self.now, task, self.worker);
         self.member.came == Came::Yielded
             && (waiting > 0 || self.bounds.vruntime.is_none())
             && polls.terms.is_within(task, &self.bounds)
@@ -195,10 +199,11 @@ impl Open<'_> {
 }
 
 impl Polls {
-    fn charge(&mut self, now: Time, task: &mut Task<Job>) {
+    /// The poll has lasted until `now`, on the thread of `worker`.
+    fn charge(&mut self, now: Time, task: &mut Task<Job>, worker: &Worker) {
         let span = now.since(self.since);
         if span > Nanos::ZERO {
-            self.terms.charge(now, task, span);
+            self.terms.charge(now, task, worker.used_of(span));
             self.since = now;
         }
     }
@@ -354,7 +359,7 @@ impl Worker {
         loop {
             let bounds = self.shared.machine.batch_bounds(open.cpu);
             let newcomer = open.newcomer(&bounds).filter(|_| may_come);
-            let step = &mut Step { now: open.now, bounds, newcomer, member, next };
+            let step = &mut Step { worker: self, now: open.now, bounds, newcomer, member, next };
             match open.batches.company.turn(self.id, open.batch, step) {
                 Turn::Next(left) => {
                     if let Some(task) = left {
@@ -483,7 +488,7 @@ impl Worker {
         // Else the slot may be another's, and so is the memory of its batches.
         if batches.company.is_open_still(batch) {
             let closed = batches.company.close(self.id, batch, &mut batches.take_room());
-            self.give_all_back(cpu, now, closed.expect("it is open"), member.cell());
+            self.give_all_back((cpu, now, self), closed.expect("it is open"), member.cell());
         }
         let curr = Some(member.cell().id);
         if !self.running.load(Ordering::Acquire) {
@@ -502,9 +507,19 @@ impl Worker {
         }
     }
 
+    /// What a poll of this thread, which has lasted so long, has used at the most: a thread that loses its CPU to others, or
+    /// is stopped with its process, uses nothing meanwhile. The clock of its CPU time is read for a long one only.
+    fn used_of(&self, span: Nanos) -> Nanos {
+        if span < METERED_FROM {
+            return span;
+        }
+        let used = os::thread::cpu_time(self.tid());
+        used.map_or(span, |used| span.min(self.reading.since(used)))
+    }
+
     /// The slot was taken from another thread: if it polled a batch, this ends in the name of the task that was polled,
     /// or is about to be.
-    pub(super) fn end_batch_left(&self, cpu: CpuId) -> Option<Arc<Cell>> {
+    pub(super) fn end_batch_left(&self, cpu: CpuId, from: &Worker) -> Option<Arc<Cell>> {
         let batches = self.shared.batches(cpu)?;
         if !batches.company.is_open() {
             return None;
@@ -515,20 +530,20 @@ impl Worker {
             return None;
         };
         let cell = self.shared.cell_at(closed.terms.place).expect("a task that is polled lives");
-        self.give_all_back(cpu, os::thread::now(), closed, &cell);
+        self.give_all_back((cpu, os::thread::now(), from), closed, &cell);
         Some(cell)
     }
 
+    /// The last poll was on the thread of `worker`.
     fn give_all_back(
         &self,
-        cpu: CpuId,
-        now: Time,
+        (cpu, now, worker): (CpuId, Time, &Worker),
         closed: Closed<TaskOf<Job>, Polls>,
         cell: &Cell,
     ) {
         let Closed { mut terms, mut polled, mut waiting } = closed;
         let batches = self.shared.batches(cpu).expect("there was one");
-        terms.charge(now, &mut polled);
+        terms.charge(now, &mut polled, worker);
         // It schedules next.
         let serves = self.serves.swap(true, Ordering::Relaxed);
         let fx = &mut KickNow(&self.shared);
@@ -594,9 +609,11 @@ impl Worker {
     /// host. In the signal handler.
     pub(super) fn is_overdue(&self, now: Time) -> bool {
         let (cpu, began) = (self.cpu(), self.began.load(Ordering::Relaxed));
+        let (debit, span) = (self.shared.machine.debit(cpu), now.since(Time(began)));
         !self.polls_rt.load(Ordering::Relaxed)
-            && now >= Time(began) + self.shared.machine.debit(cpu)
+            && span >= debit
             && self.shared.has_company(cpu)
+            && self.used_of(span) >= debit
     }
 
     fn ended_at(&self) -> Time {

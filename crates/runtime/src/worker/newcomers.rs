@@ -4,8 +4,8 @@ use super::batch::{STAYS, fits};
 use super::{Worker, ring};
 use crate::company::NO_POLL;
 use crate::os;
-use crate::primitives::Ordering;
-use crate::shared::Shared;
+use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::shared::{KickNow, Shared};
 use crate::task::Job;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
@@ -17,12 +17,38 @@ use std::collections::VecDeque;
 /// order within a batch is relaxed: with nothing at all a flood of such tasks would keep the others from the CPU.
 const OUTSIDE: Nanos = Nanos::from_micros(100);
 
+/// How old the virtual clock may be by which a task is placed that a poll spawns: little beside a slice.
+const CLOCK_LASTS: Nanos = Nanos::from_micros(50);
+
 /// So many tasks that come from outside in so short a time are a flood: one CPU has all of them, as long as it takes
 /// newcomers and is in no poll that lasts. A thread that spawns many is as fast with one worker as with all of them: these
 /// would be woken again and again, and take its CPU.
 const FLOOD: usize = 16;
 const FLOODS_WITHIN: Nanos = Nanos::from_micros(50);
 const POLLS_FOR: Nanos = Nanos::from_micros(20);
+
+/// The tasks that are spawned by no poll.
+#[derive(Debug, Default)]
+pub(crate) struct Outsiders {
+    /// How many there were.
+    nr: AtomicUsize,
+    /// When the last one was of which the number is a multiple of [`FLOOD`].
+    counted_at: AtomicU64,
+    is_flood: AtomicBool,
+    /// To which CPU the last one went.
+    last: AtomicU32,
+}
+
+impl Outsiders {
+    /// Whether the `nth` is one of a flood.
+    fn are_flood(&self, now: Time, nth: usize) -> bool {
+        if nth.is_multiple_of(FLOOD) {
+            let before = Time(self.counted_at.swap(now.0, Ordering::Relaxed));
+            self.is_flood.store(now < before + FLOODS_WITHIN, Ordering::Relaxed);
+        }
+        self.is_flood.load(Ordering::Relaxed)
+    }
+}
 
 impl Worker {
     /// The first newcomer of `cpu`, if there is one, enters the run queue: the decision that is next heeds it. Whether
@@ -36,6 +62,19 @@ impl Worker {
         self.give_back(now, cpu, cpu, task);
         self.serves.store(serves, Ordering::Relaxed);
         true
+    }
+
+    /// In a poll that is none of a batch and spawns a task: the clock by which that is placed is not older than
+    /// [`CLOCK_LASTS`]. Else children stood as if their parent had not run: a chain of them had a tenth too much.
+    fn update_clock(&self, now: Time) {
+        let known = self.began.load(Ordering::Relaxed).max(self.clock_at.load(Ordering::Relaxed));
+        if now >= Time(known) + CLOCK_LASTS
+            && self.batch.load(Ordering::Relaxed) == 0
+            && self.owns()
+        {
+            self.clock_at.store(now.0, Ordering::Relaxed);
+            self.shared.machine.update_curr(now, self.cpu(), &mut KickNow(&self.shared));
+        }
     }
 
     /// Takes some of the tasks that wait in the company of another CPU, and of its newcomers, as this one has none.
@@ -109,6 +148,9 @@ impl Shared {
                 Err(task) => task,
             };
         }
+        if own.is_some() {
+            self.here(|worker| worker.update_clock(now));
+        }
         apply_pending(&mut task);
         let most = own.map_or(OUTSIDE, |_| Nanos::MAX);
         let Some(place) = self.machine.place_newcomer(cpu, &mut task, most) else {
@@ -133,8 +175,9 @@ impl Shared {
     /// Where a task waits that is spawned by no poll of this runtime: where the last one does, if that CPU looks for
     /// work, or is quick in a flood; else at an idle CPU, else at one of two, in turn, where fewer wait.
     fn cpu_for_newcomer(&self, now: Time) -> Option<CpuId> {
+        let outsiders = &self.outsiders;
         let takes = |cpu: &CpuId| !self.machine.has_others_than_fair(*cpu);
-        let last = CpuId(self.last_welcome.load(Ordering::Relaxed) as u16);
+        let last = CpuId(outsiders.last.load(Ordering::Relaxed) as u16);
         let is_quick = |cpu: &CpuId| {
             self.batches(*cpu).is_some_and(|it| {
                 let began = it.company.polls_since();
@@ -143,29 +186,20 @@ impl Shared {
             })
         };
         let looks = |cpu: &CpuId| self.is_free(*cpu) && !self.slot(*cpu).is_asleep();
-        let nth = self.nr_welcomed.fetch_add(1, Ordering::Relaxed);
+        let nth = outsiders.nr.fetch_add(1, Ordering::Relaxed);
         // Where no poll is stopped, none shows to an idle CPU who waits beside it.
-        let in_flood = self.is_flood(now, nth) && self.preempts;
+        let in_flood = outsiders.are_flood(now, nth) && self.preempts;
         let quick = Some(last).filter(|cpu| looks(cpu) || in_flood && is_quick(cpu)).filter(takes);
         quick.or_else(|| {
             let cpu = self.cpu_for_one(nth, takes)?;
             self.batches(cpu)?.newcomers.note_taken(now.0);
-            self.last_welcome.store(cpu.0.into(), Ordering::Relaxed);
+            outsiders.last.store(cpu.0.into(), Ordering::Relaxed);
             Some(cpu)
         })
     }
 
     fn is_free(&self, cpu: CpuId) -> bool {
         self.machine.is_idle(cpu) && !self.has_company(cpu)
-    }
-
-    /// Whether the `nth` task from outside is one of a flood.
-    fn is_flood(&self, now: Time, nth: usize) -> bool {
-        if nth.is_multiple_of(FLOOD) {
-            let before = Time(self.welcomed_at.swap(now.0, Ordering::Relaxed));
-            self.is_flooded.store(now < before + FLOODS_WITHIN, Ordering::Relaxed);
-        }
-        self.is_flooded.load(Ordering::Relaxed)
     }
 
     /// An idle CPU, else the one of two, in turn, where fewer wait.
