@@ -26,21 +26,23 @@ pub struct Options {
 /// Runs all of them, also after one failed.
 pub fn run(options: &Options) -> Outcome {
     let &Options { minutes, seed } = options;
-    let besiege = || {
+    let besiege = |minutes, feature| {
         siege::run(&siege::Options {
             minutes,
             seed: seed.into(),
             allocator: None,
-            feature: vec![],
+            feature,
             only: vec![],
         })
     };
     let search = || fuzz::run(&fuzz::Options { seconds: LONG, seed, input: None });
-    let checks: [(&str, &dyn Fn() -> Outcome); 6] = [
-        ("siege", &besiege),
+    let checks: [(&str, &dyn Fn() -> Outcome); 8] = [
+        ("siege", &|| besiege(minutes, vec![])),
+        ("siege-unbatched", &|| besiege(minutes / 4, vec!["NO_BATCH_DISPATCH".to_owned()])),
         ("fuzz", &search),
         ("soak", &|| soak(seed)),
         ("reproduce", &reproduce),
+        ("musl", &musl),
         ("one-cpu", &|| suite(&["taskset", "-c", "0"], &[])),
         // One test at a time: two have more threads than that.
         ("few-threads", &|| suite(&["prlimit", "--nproc=64"], &["--test-threads=1"])),
@@ -62,6 +64,14 @@ fn suite(within: &[&str], arguments: &[&str]) -> Outcome {
     let mut command = workspace::program(within[0]);
     command.args(&within[1..]).arg(cargo().get_program());
     workspace::run(command.args(["test", "-p", "runyard", "--tests", "--"]).args(arguments))
+}
+
+/// The tests of the runtime with a C library that is inside the program: `.ci/run` has those of preemption only.
+fn musl() -> Outcome {
+    let target = ["--target", "x86_64-unknown-linux-musl"];
+    workspace::run(
+        cargo().args(["test", "-p", "runyard", "--tests", "--no-fail-fast"]).args(target),
+    )
 }
 
 fn reproduce() -> Outcome {
