@@ -32,7 +32,7 @@ const SPANS_OF_SMALL: u32 = 200;
 const RUN_IN: Duration = Duration::from_millis(300);
 const RUN_IN_TURNS: u32 = 2;
 
-/// What a share may differ by: this part of it,
+/// A share may differ from the expected one by this part of that,
 const MAX_APART: f64 = 0.02;
 /// or so many slices.
 const MAX_SLICES: f64 = 2.0;
@@ -64,9 +64,9 @@ pub struct Share {
     pub single: [f64; 2],
     /// The measured share less the expected one.
     pub apart: f64,
-    /// What that may be, up or down: 2 % of the expected share, or two slices.
+    /// The greatest difference that is allowed, up or down: 2 % of the expected share, or two slices.
     pub allowed: f64,
-    /// Whether it is that.
+    /// Whether the difference is within that.
     pub is_within: bool,
     /// Whether it is at least within two hundredths of the whole, which is what the engine's model of batches promises.
     pub is_within_model: bool,
@@ -127,14 +127,14 @@ fn slice(situation: &Situation, part: &Part, expected: f64) -> Duration {
     Duration::from_nanos(own.max(config.min_granularity.0))
 }
 
-/// What the tasks of a part were charged in a run.
+/// The charge of the tasks of a part in a run.
 #[derive(Clone, Copy, Debug)]
 struct Charged {
     share: f64,
     single: [f64; 2],
 }
 
-/// What each part was charged.
+/// The charge of each part.
 fn run(situation: &Situation, stretch: Stretch) -> Vec<Charged> {
     let running = Running::start(situation);
     thread::sleep(stretch.run_in);
@@ -166,13 +166,13 @@ enum Tasks {
     Chain(Arc<Chain>),
 }
 
-/// What everybody had used at a moment.
+/// The use of all parts up to a moment.
 struct Look {
     at: Instant,
     parts: Vec<Used>,
 }
 
-/// What a part used.
+/// The CPU time that a part used.
 struct Used {
     /// All of it: by the account of its group, or by those of its tasks.
     all: Duration,
@@ -298,7 +298,7 @@ fn compute(span: Duration) {
 /// Tasks of which each spawns the next and ends.
 struct Chain {
     poll: Duration,
-    /// What those were charged that are over, in nanoseconds.
+    /// The charge of the tasks that are over, in nanoseconds.
     used: AtomicU64,
     stop: Arc<AtomicBool>,
 }
@@ -307,8 +307,8 @@ async fn first(chain: Arc<Chain>) {
     go_on(chain);
 }
 
-/// The rest of a poll of a chain's task: it computes, and spawns the next. What it was charged is known when it is over,
-/// so the next one adds it up.
+/// The rest of a poll of a chain's task: it computes, and spawns the next. The charge of a task is known when the task is
+/// over, so the next one adds it up.
 fn go_on(chain: Arc<Chain>) {
     compute(chain.poll);
     if chain.stop.load(Ordering::Relaxed) {

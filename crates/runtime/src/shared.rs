@@ -247,7 +247,6 @@ impl Shared {
         driver: Driver,
     ) -> Shared {
         os::thread::choose_clock();
-        os::barrier::prepare();
         let cpus = builder.workers.unwrap_or(usize::MAX).clamp(1, host_cpus.len());
         let topology = Topology::flat(cpus as u32).expect("the kernel has fewer CPUs");
         // A task takes along what it has in the caches of its CPU, which is little beside the wait
@@ -283,7 +282,7 @@ impl Shared {
             && teller.is_none()
             && !builder.statistics;
         let batched = topology.iter().filter(|_| has_batches);
-        let marks = Marks::new(most_threads.min(MARKS));
+        let marks = Marks::new(if has_batches { most_threads.min(MARKS) } else { 0 });
         let cpus = topology.iter();
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = 1 + NEXT.fetch_add(1, Ordering::Relaxed) % RUNTIMES;

@@ -66,6 +66,15 @@ pub(crate) fn barrier_for_all() {
     crate::os::barrier::pass();
 }
 
+/// Asks the kernel for such a barrier.
+#[cfg(not(loom))]
+pub(crate) fn prepare_barrier() {
+    crate::os::barrier::prepare();
+}
+
+#[cfg(loom)]
+pub(crate) fn prepare_barrier() {}
+
 /// Whether there is such a barrier.
 #[cfg(not(loom))]
 pub(crate) fn barrier_is_there() -> bool {

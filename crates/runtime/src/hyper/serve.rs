@@ -195,46 +195,29 @@ where
     type IntoFuture = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
+        let Serve { listener, service, task, signal } = self;
         Box::pin(async move {
-            self.run().await;
+            let mut accepting = Accepting { listener, said: false };
+            let graceful = GracefulShutdown::new();
+            let mut signal = pin!(signal);
+            loop {
+                let accepted = {
+                    let mut accepts = pin!(accepting.next());
+                    let first = poll_fn(|cx| match signal.as_mut().poll(cx) {
+                        Poll::Ready(_) => Poll::Ready(None),
+                        Poll::Pending => accepts.as_mut().poll(cx).map(Some),
+                    });
+                    first.await
+                };
+                let Some(io) = accepted else { break };
+                // The connection goes on without its handle.
+                drop(task.clone().spawn(connection(io, service.clone(), graceful.watcher())));
+            }
+            // Nobody may connect and wait.
+            drop(accepting);
+            graceful.shutdown().await;
             Ok(())
         })
-    }
-}
-
-impl<L, S, F, B> Serve<L, S, F>
-where
-    L: Listener,
-    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Into<Box<dyn Error + Send + Sync>> + Send,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-    F: Future + Send + 'static,
-    F::Output: Send,
-{
-    async fn run(self) {
-        let Serve { listener, service, task, signal } = self;
-        let mut accepting = Accepting { listener, said: false };
-        let graceful = GracefulShutdown::new();
-        let mut signal = pin!(signal);
-        loop {
-            let accepted = {
-                let mut accepts = pin!(accepting.next());
-                let first = poll_fn(|cx| match signal.as_mut().poll(cx) {
-                    Poll::Ready(_) => Poll::Ready(None),
-                    Poll::Pending => accepts.as_mut().poll(cx).map(Some),
-                });
-                first.await
-            };
-            let Some(io) = accepted else { break };
-            // The connection goes on without its handle.
-            drop(task.clone().spawn(connection(io, service.clone(), graceful.watcher())));
-        }
-        // Nobody may connect and wait.
-        drop(accepting);
-        graceful.shutdown().await;
     }
 }
 

@@ -18,7 +18,7 @@
 
 use crate::primitives::{
     Arc, AtomicBool, AtomicU32, Mutex, Ordering, UnsafeCell, barrier_for_all, barrier_for_own,
-    barrier_is_there, let_others_run, lock,
+    barrier_is_there, let_others_run, lock, prepare_barrier,
 };
 
 /// How often a thread takes the lock in a row until it is the favourite.
@@ -41,8 +41,11 @@ pub(crate) struct Marks(Box<[Mark]>);
 struct Mark(AtomicBool);
 
 impl Marks {
-    /// For so many threads.
+    /// For so many threads. Asks the kernel for the barrier, if there are any.
     pub(crate) fn new(threads: usize) -> Arc<Marks> {
+        if threads > 0 {
+            prepare_barrier();
+        }
         Arc::new(Marks((0..threads).map(|_| Mark(AtomicBool::new(false))).collect()))
     }
 }
