@@ -36,13 +36,14 @@ pub fn run(options: &Options) -> Outcome {
         })
     };
     let search = || fuzz::run(&fuzz::Options { seconds: LONG, seed, input: None });
-    let checks: [(&str, &dyn Fn() -> Outcome); 8] = [
+    let checks: [(&str, &dyn Fn() -> Outcome); 9] = [
         ("siege", &|| besiege(minutes, vec![])),
         ("siege-unbatched", &|| besiege(minutes / 4, vec!["NO_BATCH_DISPATCH".to_owned()])),
         ("fuzz", &search),
         ("soak", &|| soak(seed)),
         ("reproduce", &reproduce),
         ("musl", &musl),
+        ("benches", &benches),
         ("one-cpu", &|| suite(&["taskset", "-c", "0"], &[])),
         // One test at a time: two have more threads than that.
         ("few-threads", &|| suite(&["prlimit", "--nproc=64"], &["--test-threads=1"])),
@@ -72,6 +73,12 @@ fn musl() -> Outcome {
     workspace::run(
         cargo().args(["test", "-p", "runyard", "--tests", "--no-fail-fast"]).args(target),
     )
+}
+
+/// Every bench and example, optimised as a user builds it: `.ci/run` has checked that they compile.
+fn benches() -> Outcome {
+    let what = ["--workspace", "--exclude", "runyard-libraries", "--benches", "--examples"];
+    workspace::run(cargo().args(["build", "--release"]).args(what))
 }
 
 fn reproduce() -> Outcome {
