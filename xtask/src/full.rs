@@ -36,7 +36,7 @@ pub fn run(options: &Options) -> Outcome {
         })
     };
     let search = || fuzz::run(&fuzz::Options { seconds: LONG, seed, input: None });
-    let checks: [(&str, &dyn Fn() -> Outcome); 9] = [
+    let checks: &[(&str, &dyn Fn() -> Outcome)] = &[
         ("siege", &|| besiege(minutes, vec![])),
         ("siege-unbatched", &|| besiege(minutes / 4, vec!["NO_BATCH_DISPATCH".to_owned()])),
         ("fuzz", &search),
@@ -48,7 +48,7 @@ pub fn run(options: &Options) -> Outcome {
         // One test at a time: two have more threads than that.
         ("few-threads", &|| suite(&["prlimit", "--nproc=64"], &["--test-threads=1"])),
     ];
-    workspace::all(checks.into_iter().map(|(name, check)| (name, check())))
+    workspace::all(checks.iter().map(|&(name, check)| (name, check())))
 }
 
 fn soak(seed: u32) -> Outcome {
@@ -75,7 +75,7 @@ fn musl() -> Outcome {
     )
 }
 
-/// Every bench and example, optimised as a user builds it: `.ci/run` has checked that they compile.
+/// Every bench and example, optimised as a user builds it. In `.ci/run` clippy checks them.
 fn benches() -> Outcome {
     let what = ["--workspace", "--exclude", "runyard-libraries", "--benches", "--examples"];
     workspace::run(cargo().args(["build", "--release"]).args(what))
