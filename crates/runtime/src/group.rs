@@ -487,7 +487,8 @@ impl Membership {
 impl Cell {
     /// The group that it is in.
     pub(crate) fn group_id(&self) -> GroupId {
-        let rest = self.rest_if_any();
+        // A group is passed on, but by a task that serves others.
+        let rest = self.rest_if_any().filter(|_| self.bequeaths() || self.serves);
         rest.map_or(GroupId::ROOT, |rest| {
             lock(&rest.membership).group.as_ref().map_or(GroupId::ROOT, Group::id)
         })

@@ -35,7 +35,7 @@ use crate::shared::Shared;
 use crate::task::{Cell, current_cell, without_preemption};
 use crate::turns::{Joined, Line, Queue, Taker, Ticket, Word};
 use crate::worker::Worker;
-use runyard_engine::attr::GroupId;
+use runyard_engine::attr::{GroupId, RtPrio};
 use runyard_engine::inherit::{Lent, Waiter};
 use runyard_engine::limits::Pools;
 use std::fmt;
@@ -126,17 +126,19 @@ pub(crate) struct Inheritance {
 }
 
 impl Inheritance {
-    /// Somebody waits for `core`.
-    fn note(&mut self, core: &Arc<Core>) {
-        if !self.lent.iter().any(|(of, _)| Arc::ptr_eq(of, core)) {
+    /// Somebody waits for `core`. What those lend, as far as it is known.
+    fn note(&mut self, core: &Arc<Core>) -> &mut Lent {
+        let at = self.lent.iter().position(|(of, _)| Arc::ptr_eq(of, core));
+        let at = at.unwrap_or_else(|| {
             self.lent.push((core.clone(), Lent::default()));
-        }
+            self.lent.len() - 1
+        });
+        &mut self.lent[at].1
     }
 
-    /// Those who wait for `core` lend so much from now on; `None` if nobody does, or another has it.
-    fn set(&mut self, core: &Arc<Core>, lent: Option<Lent>) {
+    /// Nobody waits for `core` any more, or another has it.
+    fn forget(&mut self, core: &Arc<Core>) {
         self.lent.retain(|(of, _)| !Arc::ptr_eq(of, core));
-        self.lent.extend(lent.map(|lent| (core.clone(), lent)));
     }
 
     /// Tells the engine what the task inherits in all, if that has changed; then it lends something else
@@ -169,8 +171,13 @@ impl Cell {
     fn standing(&self) -> Waiter {
         let total =
             self.rest_if_any().map(|rest| lock(&rest.inheritance).total).unwrap_or_default();
-        let own = lock(&self.asked).policy.rt_prio();
-        Waiter { prio: own.max(total.boost), group: total.group.unwrap_or(self.group_id()) }
+        let prio = self.own_prio().max(total.boost);
+        Waiter { prio, group: total.group.unwrap_or(self.group_id()) }
+    }
+
+    /// The real-time priority that was asked for it.
+    fn own_prio(&self) -> Option<RtPrio> {
+        if self.slack.is_real_time() { lock(&self.asked).policy.rt_prio() } else { None }
     }
 
     /// Its policy, its group, or the limit of a group is another: it lends and inherits something else.
@@ -211,17 +218,22 @@ impl Core {
     /// Lends the task that has the mutex what it is due. Where that waits itself.
     #[must_use]
     fn lend(self: &Arc<Core>, mut queue: QueueGuard<'_, WaitQueue>) -> List<Wait> {
-        let is_wanted = !queue.is_empty();
-        // If nobody wants it, it may be given back without a word here.
-        let holder = if is_wanted { queue.holder.clone() } else { queue.holder.take() };
-        let Some(holder) = holder else { return List::new() };
-        if is_wanted {
-            // Who changes groups or limits from now on comes here after this, and finds the queue locked.
-            lock(&holder.rest().inheritance).note(self);
+        if queue.is_empty() {
+            // Nobody wants it, so it may be given back without a word here.
+            let holder = queue.holder.take();
+            return holder.map(|holder| self.take_back(holder)).unwrap_or_default();
         }
-        let lent = is_wanted.then(|| queue.lent_to(&holder));
+        let Some(holder) = &queue.holder else { return List::new() };
+        let inheritance = &holder.rest().inheritance;
+        // Who changes groups or limits from now on comes here after this, and finds the queue locked.
+        let known = *lock(inheritance).note(self);
+        let lent = queue.lent_to(holder);
+        if lent == known {
+            return List::new();
+        }
+        let holder = holder.clone();
         let mut inheritance = lock(&holder.rest().inheritance);
-        inheritance.set(self, lent);
+        *inheritance.note(self) = lent;
         drop(queue);
         let waits = inheritance.tell(&holder);
         drop(inheritance);
@@ -230,10 +242,24 @@ impl Core {
         waits
     }
 
+    /// Nothing is lent any more to a task that had the mutex; with the queue's lock held. Where that waits itself.
+    #[must_use]
+    fn take_back(self: &Arc<Core>, holder: Arc<Cell>) -> List<Wait> {
+        let mut inheritance = lock(&holder.rest().inheritance);
+        inheritance.forget(self);
+        let waits = inheritance.tell(&holder);
+        drop(inheritance);
+        // Mostly it gives the mutex back itself, and then others have its cell as well.
+        if !holder.is_polled_here() {
+            discard(Rubbish::Cell(holder));
+        }
+        waits
+    }
+
     /// Takes the mutex, or waits for it.
     fn join(self: &Arc<Core>, word: &Word, me: Taker, bell: Bell) -> Result<Ticket, Bell> {
         let cell = current_cell();
-        let prio = cell.as_ref().and_then(|cell| cell.standing().prio);
+        let prio = cell.as_ref().and_then(|cell| cell.own_prio());
         let waits = Waits { bell, cell: cell.clone() };
         let (ticket, mut queue, taker) = match self.0.join(word, me, prio, waits) {
             Joined::Waits(ticket, queue, taker) => (ticket, queue, taker),
@@ -241,7 +267,12 @@ impl Core {
         };
         WAITING.fetch_add(1, Ordering::SeqCst);
         if let Some(cell) = &cell {
-            lock(&cell.rest().inheritance).waits.push((self.clone(), ticket));
+            let mut inheritance = lock(&cell.rest().inheritance);
+            inheritance.waits.push((self.clone(), ticket));
+            let boost = inheritance.total.boost;
+            drop(inheritance);
+            // Whatever changes from now on comes here after this, and finds the queue locked.
+            queue.set_prio(ticket, cell.own_prio().max(boost));
         }
         if queue.holder.is_none() {
             let shared = cell.map(|cell| cell.shared.clone()).or_else(current_if_any);
@@ -251,15 +282,15 @@ impl Core {
         Ok(ticket)
     }
 
-    /// Whether the turn of one who waited has come; else `bell` rings then, and is the one before.
-    fn has_come(&self, ticket: Ticket, bell: &mut Bell) -> bool {
-        match self.0.queue().get_mut(ticket) {
-            Some(waits) => {
-                std::mem::swap(&mut waits.bell, bell);
-                false
-            }
-            None => true,
+    /// Whether the turn of one who waited has come; else `bell`, if there is one, rings then, and is the one before.
+    fn has_come(&self, ticket: Ticket, bell: Option<&mut Bell>) -> bool {
+        let mut queue = self.0.queue();
+        let waits = queue.get_mut(ticket);
+        let is_there = waits.is_some();
+        if let (Some(waits), Some(bell)) = (waits, bell) {
+            std::mem::swap(&mut waits.bell, bell);
         }
+        !is_there
     }
 
     /// Who has it gives it to the next, whose bell rings: a foreign one as an errand, since whoever gives the
@@ -268,20 +299,17 @@ impl Core {
         let mut queue = self.0.queue();
         let old = queue.holder.take();
         let next = queue.pass_on(word);
-        let mut walks = List::new();
-        if let Some(old) = old {
-            let mut inheritance = lock(&old.rest().inheritance);
-            inheritance.set(self, None);
-            walks = inheritance.tell(&old);
-            drop(inheritance);
-            discard(Rubbish::Cell(old));
-        }
+        let mut walks = old.map(|old| self.take_back(old)).unwrap_or_default();
         let bell = next.map(|(ticket, Waits { bell, cell })| {
             WAITING.fetch_sub(1, Ordering::SeqCst);
             if let Some(cell) = &cell {
                 lock(&cell.rest().inheritance).waits_no_more(self, ticket);
             }
-            queue.holder = cell;
+            if queue.is_empty() {
+                cell.into_iter().for_each(|cell| discard(Rubbish::Cell(cell)));
+            } else {
+                queue.holder = cell;
+            }
             bell
         });
         walks.extend(self.lend(queue));
@@ -378,8 +406,11 @@ impl Attempt {
     pub(crate) fn poll(&mut self, mutex: &RawMutex, cx: &Context<'_>) -> Poll<Taker> {
         let has_come = match self.ticket {
             Some(ticket) => {
-                let mut bell = bell_of(cx.waker());
-                without_preemption(|| mutex.core().has_come(ticket, &mut bell))
+                let core = mutex.core();
+                without_preemption(|| core.has_come(ticket, None)) || {
+                    let mut bell = bell_of(cx.waker());
+                    without_preemption(|| core.has_come(ticket, Some(&mut bell)))
+                }
             }
             None => {
                 self.taker = me();
