@@ -85,6 +85,11 @@ impl Config {
         }
     }
 
+    /// A span of the fair class as it grows with this machine, from nanoseconds on one CPU.
+    pub(crate) fn scaled(&self, span: u64) -> Nanos {
+        Nanos(span * factor(self.topology.cpus()))
+    }
+
     /// These values with `cpus` of the machine's online: the spans of the fair class go with them
     /// (`update_sysctl`).
     #[must_use]
