@@ -1,4 +1,4 @@
-//! The kernels by name. A kernel is a value: the features that it has, and its numbers. Nothing here is
+//! The kernels by name. A kernel is a value: the features that it has, its rules and its numbers. Nothing here is
 //! another path of the engine: each value is looked at where a decision is made.
 //!
 //! A name is that of one point release, since rules change within a stable series: 6.18.9 and 6.18.35 check
@@ -10,6 +10,7 @@
 
 use crate::config::Config;
 use crate::features::{Feature, Features};
+use crate::rules::FairRules;
 use crate::topology::Topology;
 use std::fmt;
 use std::str::FromStr;
@@ -227,20 +228,24 @@ impl Model {
         }
     }
 
-    /// Whether a fair task may ask for a slice: since 6.12, in which `sched_setattr` takes one
-    /// (`__setscheduler_params`, `syscalls.c`). With the founding mechanisms, where fair tasks are in the
-    /// order of EEVDF.
+    /// What its fair class does in a way of its own.
     #[must_use]
-    pub fn takes_slices(self) -> bool {
-        self.founding || !matches!(self.kernel, Kernel::V6_1 | Kernel::V6_6)
+    pub fn rules(self) -> FairRules {
+        match self.kernel {
+            Kernel::V6_1 if !self.founding => FairRules::V6_1,
+            Kernel::V6_1 | Kernel::Experiment(_) => FairRules::RUNYARD,
+            Kernel::V6_6 => FairRules::V6_6,
+            Kernel::V6_12 => FairRules::V6_12,
+            Kernel::V6_18 => FairRules::V6_18,
+        }
     }
 
-    /// Its features and its numbers, for a machine of this size.
+    /// Its features, its rules and its numbers, for a machine of this size.
     #[must_use]
     pub fn config(self, topology: Topology) -> Config {
         let config = Config::new(topology);
         let base_slice = config.scaled(self.kernel.base_slice());
-        Config { features: self.features(), base_slice, ..config }
+        Config { features: self.features(), rules: self.rules(), base_slice, ..config }
     }
 }
 

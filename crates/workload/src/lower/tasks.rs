@@ -312,7 +312,7 @@ impl<'c, 'v> Reader<'c, 'v> {
         let slack = fields.slack.map(micros).transpose()?;
         let latency_nice = fields.latency_nice.map(latency_nice).transpose()?;
         if let Some(node) = fields.slice
-            && !self.context.model.takes_slices()
+            && !self.context.model.rules().takes_slices
         {
             let what = format!("the fair class of {} takes no slices", self.context.model);
             self.context.warnings.instead(node.at(), what);
