@@ -24,6 +24,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     if host.has_features() {
         return Err(Failure::input("--feature: linux runs under the kernel's own scheduler"));
     }
+    if host.has_kernel() {
+        return Err(Failure::input("--kernel: linux runs under the kernel of this machine"));
+    }
     if host.trace.asked() {
         return Err(Failure::input(
             "--trace: what the kernel does is traced by `perf sched record`",

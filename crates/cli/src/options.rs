@@ -6,6 +6,7 @@ use crate::trace::TraceOptions;
 use clap::Args;
 use runyard_engine::cpu::MAX_CPUS;
 use runyard_engine::features::Switched;
+use runyard_engine::kernel::{Kernel, Model};
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
 use runyard_hosts::stderr::say;
@@ -25,6 +26,10 @@ pub(crate) struct HostOptions {
     /// How the CPUs are grouped: NODESxCORES or NODESxCORESxTHREADS.
     #[arg(long, value_name = "SHAPE")]
     topology: Option<Topology>,
+    /// The kernel whose rules the machine goes by, or the experiment whose document's "before" it is; sim and live
+    /// only.
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<Kernel>,
     /// Turns a feature on, or off with NO_ before its name; sim and live only. Repeatable.
     #[arg(long, value_name = "[NO_]NAME")]
     feature: Vec<Switched>,
@@ -82,10 +87,17 @@ impl HostOptions {
         !self.feature.is_empty()
     }
 
+    /// Whether a kernel is named.
+    pub(crate) fn has_kernel(&self) -> bool {
+        self.kernel.is_some()
+    }
+
     fn read_for(&self, cpus: Option<usize>) -> Result<Parsed, Failure> {
         let over = Overrides {
             cpus,
             topology: self.topology,
+            kernel: self.kernel,
+            unless_said: Model::default(),
             features: self.feature.clone(),
             duration: self.duration,
         };

@@ -115,6 +115,7 @@ fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
     });
     RunInfo {
         host: "sim".to_owned(),
+        kernel: Some(scenario.model.to_string()),
         features: scenario::feature_names(&scenario.features),
         cpus: scenario.machine.topology.cpus(),
         tasks: tasks.collect(),

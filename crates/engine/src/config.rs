@@ -3,6 +3,7 @@
 use crate::attr::{LatencyNice, Policy, Slice, Weight};
 use crate::cpu::CpuId;
 use crate::features::{Feature, Features};
+use crate::rules::FairRules;
 use crate::time::{Nanos, Time};
 use crate::topology::Topology;
 use std::fmt;
@@ -14,6 +15,8 @@ pub struct Config {
     pub topology: Topology,
     /// The switches.
     pub features: Features,
+    /// What the fair class does as one kernel and not as another.
+    pub rules: FairRules,
     /// Between two ticks of a busy CPU; 1 ms as with HZ=1000.
     pub tick: Nanos,
     /// CPUs tick at different moments, so that they do not all meet at one lock: CPU n of N is later by n / N
@@ -69,6 +72,7 @@ impl Config {
         Config {
             topology,
             features: Features::default(),
+            rules: FairRules::RUNYARD,
             tick: Nanos::from_millis(1),
             skew_tick: false,
             tickless: false,
@@ -83,6 +87,11 @@ impl Config {
             rt_runtime: Some(Nanos::from_micros(950_000)),
             rt_period: Nanos::from_micros(1_000_000),
         }
+    }
+
+    /// A span of the fair class as it grows with this machine, from nanoseconds on one CPU.
+    pub(crate) fn scaled(&self, span: u64) -> Nanos {
+        Nanos(span * factor(self.topology.cpus()))
     }
 
     /// These values with `cpus` of the machine's online: the spans of the fair class go with them
@@ -166,9 +175,11 @@ impl Config {
     /// How long an entity wants to run at a time in EEVDF: what it asked for, or what its latency nice
     /// makes of it.
     pub(crate) fn slice_for(&self, asked: Option<Slice>, latency_nice: LatencyNice) -> Slice {
-        asked.unwrap_or_else(|| match self.features.has(Feature::LatencyNice) {
-            true => self.slice(latency_nice),
-            false => self.slice(LatencyNice::ZERO),
+        asked.filter(|_| self.rules.takes_slices).unwrap_or_else(|| {
+            match self.features.has(Feature::LatencyNice) {
+                true => self.slice(latency_nice),
+                false => self.slice(LatencyNice::ZERO),
+            }
         })
     }
 

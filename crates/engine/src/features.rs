@@ -95,6 +95,9 @@ impl Default for Features {
 }
 
 impl Features {
+    /// All switches off.
+    pub(crate) const NONE: Features = Features(0);
+
     /// The features of a runtime unless something else is said: all of a simulator, and those that a simulator ignores.
     #[must_use]
     pub fn of_runtime() -> Features {

@@ -5,7 +5,8 @@
 //!
 //! - [`run_queue::RunQueue`] is one CPU: its tasks, its timers, its choice of who runs.
 //! - [`task::Task`] is an owned box; it is in exactly one run queue or with its host.
-//! - [`attr`], [`spec`], [`features`], [`config`] and [`topology`] say what is asked for.
+//! - [`attr`], [`spec`], [`features`], [`config`] and [`topology`] say what is asked for; [`kernel`] has the
+//!   kernels by name, which are features, [`rules`] and numbers.
 //! - [`inherit`] says what waiters lend to whom they wait for.
 //! - [`balance`] chooses between CPUs, from snapshots.
 //! - [`event`] is what hosts tell of what happened, for reports and checks.
@@ -23,8 +24,10 @@ mod fair;
 pub mod features;
 pub mod group;
 pub mod inherit;
+pub mod kernel;
 pub mod limits;
 mod rt;
+pub mod rules;
 pub mod run_queue;
 pub mod spec;
 mod store;

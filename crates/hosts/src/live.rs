@@ -115,6 +115,7 @@ impl LiveRun {
         });
         RunInfo {
             host: "live".to_owned(),
+            kernel: Some(world.scenario.model.to_string()),
             features: scenario::feature_names(&world.scenario.features),
             cpus: world.all().len(),
             tasks: tasks.collect(),
@@ -140,6 +141,7 @@ fn live(
     let runtime = Runtime::builder()
         .workers(cpus)
         .max_groups(below_root)
+        .kernel(world.scenario.model)
         .features(world.scenario.features)
         .observer(log.clone())
         .build();

@@ -31,6 +31,8 @@ pub struct RunInfo {
     pub scenario: String,
     /// What the run's random draws came from.
     pub seed: u64,
+    /// The kernel: what a simulated machine was a model of, or on `linux` the release.
+    pub kernel: Option<String>,
     /// The names of the features that were on.
     pub features: Vec<String>,
     /// How many CPUs the machine had; one that no event names was idle.
@@ -85,6 +87,10 @@ pub struct Report {
     pub scenario: String,
     /// What the run's random draws came from.
     pub seed: u64,
+    /// The kernel: what the machine was a model of, or on `linux` its release; `None` in reports of before
+    /// that was said.
+    #[serde(default)]
+    pub kernel: Option<String>,
     /// The names of the features that were on.
     pub features: Vec<String>,
     /// How long the run took on the host's clock.
@@ -237,6 +243,7 @@ impl Report {
             host: info.host,
             scenario: info.scenario,
             seed: info.seed,
+            kernel: info.kernel,
             features: info.features,
             duration_ns: totals.duration().0,
             machine: MachineReport {

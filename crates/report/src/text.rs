@@ -11,7 +11,8 @@ use crate::groups::{GroupReport, LimitReport};
 use crate::report::{CpuReport, EngineReport, Report, TaskReport, TimersReport, Violation};
 use crate::units::{UNKNOWN, count, count_cell, percent_cell, rate_cell, span, span_cell};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use runyard_engine::features::{Feature, Features};
+use runyard_engine::features::Feature;
+use runyard_engine::kernel::Model;
 use std::fmt::Write as _;
 
 /// How many CPUs have a row each; of more than these only the busiest do.
@@ -60,7 +61,7 @@ pub fn render(report: &Report, checks: Checks) -> String {
     sections.join("\n")
 }
 
-/// What ran where, and which features were not as they are unless said otherwise.
+/// What ran where, and which features were not as the kernel has them.
 fn head(report: &Report) -> String {
     let mut text = ran(report) + "\n";
     let off = switched(report, false).map(|name| format!("NO_{name}"));
@@ -73,14 +74,16 @@ fn head(report: &Report) -> String {
 
 /// What ran where and how long.
 fn ran(report: &Report) -> String {
+    let kernel = report.kernel.iter().map(|name| format!(", kernel {}", printable(name)));
     format!(
-        "{} on {}: {}, {}, {}, seed {}",
+        "{} on {}: {}, {}, {}, seed {}{}",
         printable(&report.scenario),
         printable(&report.host),
         counted(report.machine.cpus as u64, "CPU"),
         counted(report.tasks.len() as u64, "task"),
         span(report.duration_ns),
         report.seed,
+        kernel.collect::<String>(),
     )
 }
 
@@ -93,11 +96,12 @@ pub(crate) fn ran_without(report: &Report) -> String {
     ran(report) + &some("without", false) + &some("with", true)
 }
 
-/// The names of the features that were switched on, or off; none on the kernel's own scheduler,
+/// The names of the features that were switched on, or off, beside those of the kernel that the report names; none on the kernel's own scheduler,
 /// which knows none of these switches.
 fn switched(report: &Report, on: bool) -> impl Iterator<Item = &'static str> {
     let is_on = |feature: Feature| report.features.iter().any(|name| name == feature.name());
-    let unless_said = Features::default();
+    let named: Option<Model> = report.kernel.as_ref().and_then(|name| name.parse().ok());
+    let unless_said = named.unwrap_or_default().features();
     let all: &[Feature] = if report.host == "linux" { &[] } else { &Feature::ALL };
     let switched =
         move |feature: &&Feature| is_on(**feature) == on && unless_said.has(**feature) != on;

@@ -13,7 +13,7 @@ use runyard_report::{
 
 /// The report as it was promised to outsiders, word for word.
 const PROMISED: &str = r#"
-{ "schema": "runyard.report/1", "host": "sim", "scenario": "rt-migrate", "seed": 1, "features": ["RT_PUSH"], "duration_ns": 0,
+{ "schema": "runyard.report/1", "host": "sim", "scenario": "rt-migrate", "seed": 1, "kernel": "rt-migrate", "features": ["RT_PUSH"], "duration_ns": 0,
   "machine": { "cpus": 16, "utilization": 0.9992, "switches": 0, "preemptions": 0, "migrations": 0, "timer_interrupts": 0 },
   "cpus":  [ { "cpu": 0, "busy_ns": 0, "idle_ns": 0, "rt_ns": 0, "normal_ns": 0, "idle_policy_ns": 0, "overhead_ns": 0, "switches": 0 } ],
   "tasks": [ { "name": "t0", "policy": "SCHED_FIFO", "priority": 2, "latency_nice": 0, "group": "/", "runtime_ns": 0, "wait_ns": 0, "sleep_ns": 0,
@@ -86,6 +86,7 @@ fn run() -> Report {
         host: "sim".to_owned(),
         scenario: "one-preemption".to_owned(),
         seed: 7,
+        kernel: Some("6.1 + founding".to_owned()),
         features: Feature::ALL.iter().skip(1).map(|it| it.name().to_owned()).collect(),
         cpus: 3,
         wall: Nanos(40_000),
@@ -208,7 +209,7 @@ fn a_group_runs_what_the_groups_below_it_run() {
 #[test]
 fn the_text_is_for_people() {
     let expected = "\
-one-preemption on sim: 3 CPUs, 3 tasks, 1.00 ms, seed 7
+one-preemption on sim: 3 CPUs, 3 tasks, 1.00 ms, seed 7, kernel 6.1 + founding
 NO_RT_PUSH POWER_SAVINGS EEVDF BATCH_DISPATCH
 
 CPU    %rt  %normal  %idlepol  %ovh   %idle  switches/s

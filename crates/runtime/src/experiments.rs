@@ -14,6 +14,7 @@
 
 use crate::runtime::Builder;
 pub use runyard_engine::features::{Feature, Features, Switched};
+pub use runyard_engine::kernel::{Kernel, Model};
 
 mod sealed {
     pub trait Sealed {}
@@ -34,11 +35,20 @@ pub trait Experiments: sealed::Sealed + Sized {
     /// ```
     #[must_use]
     fn features(self, features: Features) -> Self;
+
+    /// The kernel whose numbers hold, CFS's if not said; its features are not switched by that.
+    #[must_use]
+    fn kernel(self, model: Model) -> Self;
 }
 
 impl Experiments for Builder {
     fn features(mut self, features: Features) -> Builder {
         self.features = features;
+        self
+    }
+
+    fn kernel(mut self, model: Model) -> Builder {
+        self.model = model;
         self
     }
 }

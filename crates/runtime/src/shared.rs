@@ -258,7 +258,7 @@ impl Shared {
             skew_tick: true,
             accounts: builder.statistics,
             migration_cost: Nanos::ZERO,
-            ..Config::new(topology)
+            ..builder.model.config(topology)
         };
         let (most_threads, max_groups) =
             (builder.most_threads(host_cpus.len()), builder.max_groups);

@@ -17,7 +17,7 @@ use crate::cpu::Cpu;
 use crate::program::{FIRST_CPU, NewProgram, Program};
 use runyard_engine::attr::{GroupId, LatencyNice, Policy};
 use runyard_engine::balance::Balanced;
-use runyard_engine::config::{BadConfig, Config};
+use runyard_engine::config::BadConfig;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::limits::Throttling;
@@ -227,7 +227,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         options: Options,
         observer: O,
     ) -> Result<Sim<'s, O>, BadConfig> {
-        let mut config = Config::new(scenario.machine.topology);
+        let mut config = scenario.model.config(scenario.machine.topology);
         config.features = scenario.features;
         config.tick = Nanos(1_000_000_000 / u64::from(scenario.machine.tick_hz));
         let topology = config.topology;

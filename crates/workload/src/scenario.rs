@@ -7,6 +7,7 @@ use crate::draw::Draw;
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Slice};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::features::Features;
+use runyard_engine::kernel::Model;
 use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
@@ -22,6 +23,8 @@ pub struct Scenario {
     pub log: LogSpec,
     /// The simulated machine.
     pub machine: MachineSpec,
+    /// What the machine is a model of: its numbers, and the features that were switched.
+    pub model: Model,
     /// The switches of the engine.
     pub features: Features,
     /// Task groups by [`GroupId`]; the first is `/`.
@@ -33,6 +36,11 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// Makes the machine a model of something else, with the features that this has.
+    pub fn use_model(&mut self, model: Model) {
+        (self.model, self.features) = (model, model.features());
+    }
+
     /// The tasks that exist from the start, in file order: the thread object of each, which of its
     /// instances it is, and its name, which has that number behind it where there are several.
     pub fn instances(&self) -> impl Iterator<Item = (SpecId, u32, String)> + '_ {

@@ -68,3 +68,23 @@ fn switches_of_the_command_line_come_last() {
     let features = with("", 0, &over).unwrap().features;
     assert!(features.has(Feature::RtPush) && !features.has(Feature::RtPull));
 }
+
+#[test]
+fn a_slice_is_warned_about_once_on_a_kernel_that_takes_none() {
+    let text = |kernel| {
+        format!(
+            "{{\"machine\": {{\"kernel\": \"{kernel}\"}}, \"tasks\": {{\"a\": {{\"slice\": 200, \"loop\": 1, \
+             \"run\": 1}}, \"b\": {{\"slice\": 300, \"loop\": 1, \"run\": 1}}}}}}"
+        )
+    };
+    let warnings = |text: &str, over: &Overrides| {
+        let parsed = parse("-", text, over).unwrap();
+        parsed.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let over = Overrides::default();
+    let told = "-:1:57: the fair class of 6.6 takes no slices";
+    assert_eq!(warnings(&text("6.6"), &over), [told]);
+    assert_eq!(warnings(&text("6.12"), &over), [""; 0]);
+    let named = Overrides { kernel: "6.1".parse().ok(), ..over };
+    assert_eq!(warnings(&text("6.6"), &named), [told.replace("6.6", "6.1")]);
+}

@@ -34,7 +34,9 @@ fn figures_stand_before_and_after() {
     let before = saved("before.json", &[]);
     let after = saved("after.json", &["--feature", "NO_WAKEUP_PREEMPTION"]);
     let text = call(&["compare", &before, &after]).done();
-    assert!(text.starts_with("before: - on sim: 2 CPUs, 10 tasks, 1.00 s, seed 1\nafter:  - on"));
+    assert!(text.starts_with(
+        "before: - on sim: 2 CPUs, 10 tasks, 1.00 s, seed 1, kernel 6.1 + founding\nafter:  - on"
+    ));
     let [old, new] = [&before, &after]
         .map(|name| Json::read(&std::fs::read_to_string(folder().join(name)).unwrap()));
     for figure in ["switches", "preemptions", "migrations"] {

@@ -187,6 +187,10 @@ fn what_a_host_cannot_do_is_refused_or_said() {
     let refused = run("linux", ENDS, &["--feature", "NO_RT_PUSH"]).refused();
     assert!(refused.contains("--feature"), "the kernel has its own: {refused}");
     run("live", ENDS, &["--feature", "NO_SUCH"]).misused();
+    let refused = run("linux", ENDS, &["--kernel", "6.12"]).refused();
+    assert!(refused.contains("--kernel"), "this machine has one: {refused}");
+    let live = report("live", ENDS, &["--kernel", "6.12"]);
+    assert_eq!(live.text("kernel"), "6.12");
     for host in HOSTS {
         assert!(run(host, "{\"tasks\": {", &[]).refused().starts_with("-:1:"), "{host}");
         call(&[host, "-", "--check"]).misused();

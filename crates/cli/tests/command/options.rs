@@ -60,6 +60,45 @@ fn features_are_switched_after_the_files_in_order() {
 }
 
 #[test]
+fn a_kernel_is_named_on_the_command_line_or_in_the_file() {
+    let in_file = MIXED.replacen("\"cpus\": 2", "\"cpus\": 2, \"kernel\": \"6.6\"", 1);
+    let of = |text: &str, options: &[&str]| {
+        let report = Json::read(&sim(text, &[options, &["--json"]].concat()).done());
+        let names = features(&report).join(" ");
+        (report.text("kernel").to_owned(), names)
+    };
+    let (name, unless_said) = of(MIXED, &[]);
+    assert_eq!(name, "6.1 + founding");
+    assert!(unless_said.contains("LATENCY_NICE") && !unless_said.contains("EEVDF"));
+    let (name, of_file) = of(&in_file, &[]);
+    assert_eq!(name, "6.6");
+    assert!(!of_file.contains("LATENCY_NICE") && of_file.contains("EEVDF"), "{of_file}");
+    let (name, experiment) = of(&in_file, &["--kernel", "rt-migrate"]);
+    assert_eq!(name, "rt-migrate");
+    assert!(!experiment.contains("RT_PUSH") && experiment.contains("LATENCY_NICE"));
+    let (name, switched) =
+        of(&in_file, &["--kernel=6.18", "--feature", "LATENCY_NICE", "--feature", "NO_RT_PULL"]);
+    assert_eq!(name, "6.18");
+    assert!(switched.contains("LATENCY_NICE") && !switched.contains("RT_PULL"), "{switched}");
+    let text = sim(&in_file, &["--kernel", "6.18", "--feature", "NO_RT_PULL"]).done();
+    assert!(
+        text.starts_with("- on sim: 2 CPUs, 4 tasks, 1.00 s, seed 1, kernel 6.18\nNO_RT_PULL\n")
+    );
+}
+
+#[test]
+fn an_unknown_kernel_is_refused_with_the_known_ones() {
+    let said = sim(MIXED, &["--kernel", "6.13"]).misused();
+    assert!(said.contains("\"6.13\"") && said.contains("6.12, 6.18, rt-migrate"), "{said}");
+    let in_file = "{\"machine\": {\"kernel\": \"5.4\"}, \"tasks\": {}}";
+    let line = sim(in_file, &[]).refused();
+    assert!(line.starts_with("-:1:24: unknown kernel \"5.4\"; known are 6.1, 6.6,"), "{line}");
+    let pair = ["--kernel", "6.6", "--feature", "GENTLE_FAIR_SLEEPERS"];
+    let line = sim(MIXED, &pair).refused();
+    assert!(line.contains("GENTLE_FAIR_SLEEPERS") && line.contains("EEVDF"), "{line}");
+}
+
+#[test]
 fn the_seed_is_what_is_drawn_from() {
     let tasks = |options: &[&str]| report(options).at("tasks").clone();
     assert_eq!(report(&[]).number("seed"), 1.0);

@@ -18,11 +18,12 @@ const RUN: &str = r#"{
     }
 }"#;
 
-pub const REPORT: [&str; 16] = [
+pub const REPORT: [&str; 17] = [
     "schema",
     "host",
     "scenario",
     "seed",
+    "kernel",
     "features",
     "duration_ns",
     "machine",

@@ -20,7 +20,7 @@ use crate::attr::{LatencyNice, Policy, Weight};
 use crate::config::Config;
 use crate::ensure::ensure;
 use crate::fair::entity::{Ask, ByQueue, Entity, Lag, Now, QueueId, QueueName, Standing};
-use crate::fair::order::QueueOrder;
+use crate::fair::order::{Before, QueueOrder, Wakeup};
 use crate::fair::tree::{Member, Tree};
 use crate::features::Feature;
 use crate::store::heap::Index;
@@ -111,13 +111,9 @@ impl QueueOrder for Cfs {
     }
 
     #[inline(always)]
-    fn charge(&mut self, tree: &mut Tree, member: Member, span: Nanos) {
-        let Member { queue, at } = member;
-        let entity = tree.entity_mut(at);
-        entity.vruntime = entity.vruntime.after(entity.virtual_span(span.0));
-        entity.ran += span.0;
-        let vruntime = entity.vruntime;
-        tree.queue_mut(queue).clock = clock_beside(tree, queue, Some(vruntime));
+    fn charge(&mut self, tree: &mut Tree, _: Now, member: Member, span: Nanos) -> bool {
+        charge(tree, member, span);
+        false
     }
 
     #[inline(always)]
@@ -127,17 +123,20 @@ impl QueueOrder for Cfs {
     }
 
     #[inline]
-    fn set_curr(&mut self, tree: &mut Tree, member: Member) {
+    fn set_curr(&mut self, tree: &mut Tree, _: Now, member: Member, goes_on: bool) {
         let Member { queue, at } = member;
         tree.remove(queue, at);
         tree.queue_mut(queue).curr = Some(at);
-        tree.entity_mut(at).ran = 0;
+        if !goes_on {
+            tree.entity_mut(at).ran = 0;
+        }
     }
 
     /// The first, unless it yielded, or a sensitive one that it would not preempt
     /// (`pick_next_entity`), unless it was passed over for such for too long.
     #[inline]
-    fn choose(&mut self, tree: &mut Tree, now: Now, id: QueueId, yielded: Option<Index>) -> Index {
+    fn choose(&mut self, tree: &mut Tree, now: Now, id: QueueId, before: Before) -> Index {
+        let Before { yielded, .. } = before;
         let first = tree.heaps.first(id).expect("a queue that is picked from has members");
         let chosen = match tree.is_above(first, yielded) {
             true => instead_of(tree, now, id, first),
@@ -166,7 +165,8 @@ impl QueueOrder for Cfs {
     /// `wakeup_preempt_entity`. An entity that is hardly ahead is let go on, so that it gets something
     /// done between two switches; but not a group that is
     /// [exhausted](crate::fair::tree::Queue::exhausted_until).
-    fn preempts(&mut self, tree: &mut Tree, now: Now, curr: Index, woken: Index) -> bool {
+    fn preempts(&mut self, tree: &mut Tree, now: Now, wakeup: Wakeup) -> bool {
+        let Wakeup { curr, woken, .. } = wakeup;
         let (entity, least) = (tree.entity(curr), now.config.min_granularity.0);
         let owed = self.turns[entity.parent].owed == Some(curr);
         let preempts = match margin(now, entity, tree.entity(woken)) {
@@ -179,7 +179,7 @@ impl QueueOrder for Cfs {
 
     fn end_turn(&mut self, _: &Tree, _: Index) {}
 
-    fn postpone(&mut self, _: &mut Tree, _: Index) {}
+    fn postpone(&mut self, _: &mut Tree, _: Now, _: Index) {}
 
     fn reweight(&mut self, tree: &mut Tree, _: Now, at: Index, weight: u32) {
         tree.reweight(at, weight);
@@ -199,7 +199,7 @@ impl QueueOrder for Cfs {
     }
 
     /// Puts the sensitive ones where the offsets of another configuration have them.
-    fn renew(&mut self, tree: &mut Tree, now: Now, at: Index) {
+    fn renew(&mut self, tree: &mut Tree, now: Now, at: Index, _: Ask) {
         let queue = tree.entity(at).parent;
         if tree.heaps.is_urgent(queue, at) {
             tree.remove_urgent(queue, at);
@@ -316,6 +316,17 @@ impl Cfs {
         ahead >= relative_offset(now, entity, first)
             && ahead > slice.cast_signed().min(now.config.latency_max())
     }
+}
+
+/// The running member had `span` of CPU time.
+#[inline(always)]
+pub(crate) fn charge(tree: &mut Tree, member: Member, span: Nanos) {
+    let Member { queue, at } = member;
+    let entity = tree.entity_mut(at);
+    entity.vruntime = entity.vruntime.after(entity.virtual_span(span.0));
+    entity.ran += span.0;
+    let vruntime = entity.vruntime;
+    tree.queue_mut(queue).clock = clock_beside(tree, queue, Some(vruntime));
 }
 
 /// Puts an entity among those that wait. A sensitive one goes first after a wake-up, and again if it
@@ -609,10 +620,10 @@ mod tests {
             let member = Member { queue: QueueId::ROOT, at };
             fair.enqueue(now, &(), member, (ask(0, value), &Standing::new(0)));
             if at == 0 {
-                assert_eq!(fair.pick(now, None), Some(0));
+                assert_eq!(fair.pick(now, Before::default()), Some(0));
             }
         }
-        fair.charge(0, Nanos::from_millis(4));
+        let _ = fair.charge(now, 0, Nanos::from_millis(4));
         let first = fair.tree.heaps.first(QueueId::ROOT).unwrap();
         let vruntime = fair.tree.entity(first).vruntime.after(ahead.cast_unsigned());
         fair.tree.entity_mut(0).vruntime = vruntime;

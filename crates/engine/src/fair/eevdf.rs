@@ -1,4 +1,5 @@
-//! The order of a fair queue in EEVDF: earliest eligible virtual deadline first, as in Linux 6.12.
+//! The order of a fair queue in EEVDF: earliest eligible virtual deadline first, as in Linux since 6.6. What each
+//! release does in a way of its own is a [rule](crate::rules), asked where it matters.
 //!
 //! The virtual clock is the average of the members' vruntimes by weight. A member's *lag* is how far
 //! its vruntime is behind the clock: what the queue owes it. A member that is owed something, or
@@ -23,8 +24,9 @@ use crate::attr::Weight;
 use crate::config::Config;
 use crate::ensure::ensure;
 use crate::fair::entity::{Ask, ByQueue, Entity, Lag, Now, QueueId, Standing};
-use crate::fair::order::QueueOrder;
+use crate::fair::order::{Before, QueueOrder, Wakeup};
 use crate::fair::tree::{Member, Queue, Tree};
+use crate::rules::{Deadline, Ends, LagBound, Protects, Short, Yields};
 use crate::store::column::Column;
 use crate::store::heap::Index;
 use crate::time::{Nanos, VTime};
@@ -57,8 +59,40 @@ pub(crate) struct Average {
     pub(crate) ahead: i128,
     /// The longest slice of any member since the queue was empty.
     longest_slice: u64,
+    /// The slices of the members, if a rule asks for them.
+    slices: Extremes,
     /// The member that was `curr` and goes on with its turn at the next pick.
     resumes: Option<Index>,
+}
+
+/// The shortest and the longest slice in a queue, and how many members have each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Extremes {
+    shortest: u64,
+    nr_shortest: u32,
+    longest: u64,
+    nr_longest: u32,
+}
+
+impl Extremes {
+    fn add(&mut self, slice: u64) {
+        if self.nr_shortest == 0 || slice < self.shortest {
+            (self.shortest, self.nr_shortest) = (slice, 0);
+        }
+        if self.nr_longest == 0 || slice > self.longest {
+            (self.longest, self.nr_longest) = (slice, 0);
+        }
+        self.nr_shortest += u32::from(slice == self.shortest);
+        self.nr_longest += u32::from(slice == self.longest);
+    }
+
+    /// Whether one of them has nobody left, so that the others must be looked at.
+    #[must_use]
+    fn subtract(&mut self, slice: u64) -> bool {
+        self.nr_shortest -= u32::from(slice == self.shortest);
+        self.nr_longest -= u32::from(slice == self.longest);
+        self.nr_shortest == 0 || self.nr_longest == 0
+    }
 }
 
 impl Eevdf {
@@ -90,6 +124,9 @@ impl QueueOrder for Eevdf {
         self.turns[at].deadline = deadline;
         tree.admit(queue, at, vruntime);
         self.join(tree, member);
+        if now.config.rules.needs_extremes() {
+            self.averages[queue].slices.add(self.turns[at].slice);
+        }
         self.insert(tree, member);
     }
 
@@ -108,6 +145,11 @@ impl QueueOrder for Eevdf {
             false => Lag::Moving { lead },
         };
         self.part(tree, member);
+        if now.config.rules.needs_extremes()
+            && self.averages[queue].slices.subtract(self.turns[at].slice)
+        {
+            self.recount_slices(tree, now, queue);
+        }
         let due = self.turns[at].deadline.diff(vruntime);
         Standing { lag, turn: due.cast_unsigned() }
     }
@@ -115,19 +157,29 @@ impl QueueOrder for Eevdf {
     /// The average moves with the running entity; a slice that was had makes way for the next
     /// (`update_deadline`).
     #[inline]
-    fn charge(&mut self, tree: &mut Tree, member: Member, span: Nanos) {
+    fn charge(&mut self, tree: &mut Tree, now: Now, member: Member, span: Nanos) -> bool {
         let Member { queue, at } = member;
         let entity = tree.entity_mut(at);
         let virtual_span = entity.virtual_span(span.0);
         entity.vruntime = entity.vruntime.after(virtual_span);
         let turn = &mut self.turns[at];
-        if entity.vruntime >= turn.deadline {
+        let reached = entity.vruntime >= turn.deadline;
+        if reached {
             turn.deadline = entity.vruntime.after(entity.virtual_span(turn.slice));
         }
-        let weight = entity.weight;
+        let (weight, vruntime) = (entity.weight, entity.vruntime);
+        let is_over = vruntime >= turn.ends;
         let average = &mut self.averages[queue];
         average.ahead += i128::from(weight) * i128::from(virtual_span);
-        average.look(tree.queue_mut(queue));
+        let queue = tree.queue_mut(queue);
+        average.look(queue);
+        let Some(ends) = now.config.rules.off_tick else { return false };
+        let besides = match ends {
+            Ends::AtDeadline => false,
+            Ends::IfIneligible => is_over && !average.is_eligible(queue, vruntime),
+            Ends::Unprotected => is_over,
+        };
+        queue.nr > 1 && (reached || besides)
     }
 
     #[inline]
@@ -140,66 +192,114 @@ impl QueueOrder for Eevdf {
         self.insert(tree, member);
     }
 
-    /// Its turn is over at its deadline, or after a slice if yielding put that off.
+    /// Its turn begins, unless it goes on with one.
     #[inline]
-    fn set_curr(&mut self, tree: &mut Tree, member: Member) {
+    fn set_curr(&mut self, tree: &mut Tree, now: Now, member: Member, goes_on: bool) {
         let Member { queue, at } = member;
         tree.remove(queue, at);
         tree.queue_mut(queue).curr = Some(at);
         self.averages[queue].resumes = None;
+        if goes_on {
+            return;
+        }
         let entity = tree.entity(at);
+        let after = |slice| entity.vruntime.after(entity.virtual_span(slice));
+        let shortest = self.averages[queue].slices.shortest;
         let turn = &mut self.turns[at];
-        turn.ends = turn.deadline.min(entity.vruntime.after(entity.virtual_span(turn.slice)));
+        turn.ends = match now.config.rules.protects {
+            Protects::ToSlice => turn.deadline.min(after(turn.slice)),
+            Protects::ToShortestSlice if shortest < turn.slice => {
+                turn.deadline.min(after(shortest))
+            }
+            Protects::ToDeadline | Protects::ToShortestSlice => turn.deadline,
+        };
     }
 
     /// The member that was not done with its turn, or the eligible one with the earliest deadline
     /// (`pick_eevdf`).
     #[inline]
-    fn choose(&mut self, tree: &mut Tree, _: Now, id: QueueId, _: Option<Index>) -> Index {
+    fn choose(&mut self, tree: &mut Tree, now: Now, id: QueueId, before: Before) -> Index {
         let average = &self.averages[id];
+        // In the kernel a turn is gone as soon as somebody of another class had the CPU.
+        let ran = |at: &Index| now.config.rules.renews || tree.is_above(*at, before.ran);
         let resumes = average
             .resumes
-            .filter(|&at| average.is_eligible(tree.queue(id), tree.entity(at).vruntime));
+            .filter(|&at| average.is_eligible(tree.queue(id), tree.entity(at).vruntime))
+            .filter(ran);
         let first = resumes.or_else(|| self.first_eligible(tree, id));
         first.expect("somebody is not ahead of the average")
     }
 
-    fn turn_is_over(&mut self, tree: &Tree, _: Now, member: Member) -> bool {
+    /// Where a charge may ask for a switch, the one of this tick did.
+    fn turn_is_over(&mut self, tree: &Tree, now: Now, member: Member) -> bool {
         let Member { queue, at } = member;
-        tree.queue(queue).nr > 1 && tree.entity(at).vruntime >= self.turns[at].ends
+        now.config.rules.off_tick.is_none()
+            && tree.queue(queue).nr > 1
+            && tree.entity(at).vruntime >= self.turns[at].ends
     }
 
     /// It would be picked, and the running one is not in its turn, or asked for more at a time
-    /// (`PREEMPT_SHORT`).
-    fn preempts(&mut self, tree: &mut Tree, _: Now, curr: Index, woken: Index) -> bool {
-        let id = tree.entity(curr).parent;
-        let running = tree.entity(curr);
-        let stands = self.averages[id].is_eligible(tree.queue(id), running.vruntime);
+    /// (`wakeup_preempt_fair`). One that would not be may leave a trace: the running one's turn is shorter.
+    fn preempts(&mut self, tree: &mut Tree, now: Now, wakeup: Wakeup) -> bool {
+        let Wakeup { curr, woken, forked } = wakeup;
+        let (rules, id) = (&now.config.rules, tree.entity(curr).parent);
+        let is_eligible =
+            |at| self.averages[id].is_eligible(tree.queue(id), tree.entity(at).vruntime);
+        let stands = is_eligible(curr);
         let (turn, arriving) = (self.turns[curr], self.turns[woken]);
-        let shorter = arriving.slice < turn.slice;
-        let beats = !stands || arriving.deadline < turn.deadline;
-        let protected = stands && running.vruntime < turn.ends && !shorter;
-        if protected || !beats || self.first_eligible(tree, id) != Some(woken) {
+        let shorter = rules.short != Short::Ignored && arriving.slice < turn.slice;
+        if forked && !shorter && !rules.fork_preempts {
             return false;
         }
-        self.end_turn(tree, curr);
-        true
+        let sooner = arriving.deadline < turn.deadline;
+        let cancels = rules.short == Short::Cancels && shorter;
+        if cancels && (sooner || !stands) && is_eligible(woken) {
+            self.end_turn(tree, curr);
+        }
+        let in_turn = stands && tree.entity(curr).vruntime < self.turns[curr].ends;
+        let protected = in_turn && (!shorter || cancels);
+        let equal = rules.waiting_first && arriving.deadline == turn.deadline;
+        let beats = !stands || sooner || equal;
+        let preempts = !protected && beats && self.first_eligible(tree, id) == Some(woken);
+        match rules.short {
+            Short::Preempts if preempts => self.end_turn(tree, curr),
+            Short::Shrinks if preempts && shorter => self.end_turn(tree, curr),
+            Short::Shrinks if !preempts => self.shorten_turn(tree, curr),
+            _ => {}
+        }
+        preempts
     }
 
     fn end_turn(&mut self, tree: &Tree, at: Index) {
         self.turns[at].ends = tree.entity(at).vruntime;
     }
 
-    /// It asks for its next slice (`yield_task_fair`).
-    fn postpone(&mut self, tree: &mut Tree, at: Index) {
-        let member = Member::of(tree, at);
+    /// It asks for its next slice (`yield_task_fair`), and its turn is over.
+    fn postpone(&mut self, tree: &mut Tree, now: Now, at: Index) {
+        let (member, yields) = (Member::of(tree, at), now.config.rules.yields);
+        if yields != Yields::PutsOffWithinTwo && tree.root().nr_tasks < 2 {
+            return;
+        }
         self.remove(tree, member);
-        let entity = tree.entity(at);
-        let turn = &mut self.turns[at];
-        let slice = entity.virtual_span(turn.slice);
-        // One that yields again and again is picked all the same while nobody else is eligible.
-        let latest = entity.vruntime.after(2 * slice);
-        turn.deadline = turn.deadline.after(slice).min(latest);
+        let entity = *tree.entity(at);
+        let slice = entity.virtual_span(self.turns[at].slice);
+        let deadline = self.turns[at].deadline;
+        let put_off = deadline.after(slice);
+        self.turns[at].deadline = match yields {
+            // One that yields again and again is picked all the same while nobody else is eligible.
+            Yields::PutsOffWithinTwo => put_off.min(entity.vruntime.after(2 * slice)),
+            Yields::PutsOff => put_off,
+            Yields::Forfeits if self.is_eligible(tree, member) => {
+                self.part(tree, member);
+                tree.entity_mut(at).vruntime = deadline;
+                self.join(tree, member);
+                // Those that are eligible by that come before it, if their deadlines are its own.
+                self.first_eligible(tree, member.queue);
+                put_off
+            }
+            Yields::Forfeits => deadline,
+        };
+        self.end_turn(tree, at);
         self.insert(tree, member);
     }
 
@@ -243,11 +343,15 @@ impl QueueOrder for Eevdf {
         if waits {
             self.insert(tree, member);
         }
+        self.recount_slices(tree, now, member.queue);
     }
 
-    fn renew(&mut self, tree: &mut Tree, _: Now, at: Index) {
+    fn renew(&mut self, tree: &mut Tree, now: Now, at: Index, ask: Ask) {
+        self.heed(at, ask, now.config);
         if tree.is_attached(at) {
-            self.heed_slice(Member::of(tree, at));
+            let member = Member::of(tree, at);
+            self.heed_slice(member);
+            self.recount_slices(tree, now, member.queue);
         }
     }
 
@@ -263,13 +367,14 @@ impl QueueOrder for Eevdf {
         0
     }
 
-    fn check(&self, tree: &Tree, _: Now, id: QueueId, picture: &dyn Display) {
+    fn check(&self, tree: &Tree, now: Now, id: QueueId, picture: &dyn Display) {
         let (queue, average) = (tree.queue(id), &self.averages[id]);
-        let (mut ahead, mut longest) = (0, 0);
+        let (mut ahead, mut longest, mut slices) = (0, 0, Extremes::default());
         let mut count = |at: Index| {
             let Entity { weight, vruntime, .. } = *tree.entity(at);
             ahead += i128::from(weight) * i128::from(vruntime.diff(queue.clock));
             longest = longest.max(self.turns[at].slice);
+            slices.add(self.turns[at].slice);
         };
         queue.curr.into_iter().for_each(&mut count);
         tree.heaps.check(id, |at, key, urgent| {
@@ -284,6 +389,9 @@ impl QueueOrder for Eevdf {
         ensure!(picture, ahead == kept, "queue {id:?} is {kept} ahead, not {ahead}");
         let kept = average.longest_slice;
         ensure!(picture, longest <= kept, "the longest slice is {kept}, not {longest}");
+        let counted =
+            !now.config.rules.needs_extremes() || queue.nr == 0 || slices == average.slices;
+        ensure!(picture, counted, "queue {id:?} has {slices:?}, not {:?}", average.slices);
     }
 }
 
@@ -350,28 +458,36 @@ impl Eevdf {
             _ => i128::from(lead) * (load + weight) / load,
         };
         let vruntime = clock.after((lead as i64).cast_unsigned());
-        let due = match standing.lag {
+        let rules = &now.config.rules;
+        let due = match (standing.lag, rules.moves) {
             // One that competes already is more important than one that comes
             // (`PLACE_DEADLINE_INITIAL`).
-            Lag::New { .. } => slice / 2,
+            (Lag::New { .. }, _) if rules.halves_first => slice / 2,
+            (Lag::New { .. } | Lag::Asleep { .. }, _) | (_, Deadline::Anew) => slice,
             // What it asked for before it left is due when it was (`PLACE_REL_DEADLINE`).
-            Lag::Moving { .. } | Lag::Lent { .. } => {
+            (_, Deadline::Kept) => standing.turn,
+            (_, Deadline::KeptWithinSlice) => {
                 standing.turn.cast_signed().clamp(0, slice.cast_signed()).cast_unsigned()
             }
-            Lag::Asleep { .. } => slice,
         };
         (vruntime, vruntime.after(due))
     }
 
     /// The CPU time that an entity owes its queue, its lag the other way round: no more, and of what
-    /// it is owed no more, than the longest slice and a tick (`entity_lag`).
+    /// it is owed no more, than the rule allows (`entity_lag`).
     fn lead(&mut self, tree: &mut Tree, now: Now, member: Member) -> i64 {
         let Member { queue: id, at } = member;
         let average = &mut self.averages[id];
         let queue = tree.queue_mut(id);
         average.look(queue);
         let clock = queue.clock;
-        let most = (average.longest_slice + now.config.tick.0).cast_signed();
+        let tick = now.config.tick.0;
+        let most = match now.config.rules.bound {
+            LagBound::TwoOwnSlices => tick.max(2 * self.turns[at].slice),
+            LagBound::LongestQueued => average.slices.longest + tick,
+            LagBound::LongestSinceEmpty => average.longest_slice + tick,
+        };
+        let most = most.cast_signed();
         let entity = tree.entity(at);
         let unit = i128::from(Weight::NICE_0.get());
         let lead = i128::from(entity.vruntime.diff(clock)) * i128::from(entity.weight) / unit;
@@ -381,6 +497,33 @@ impl Eevdf {
     fn join(&mut self, tree: &Tree, member: Member) {
         self.averages[member.queue].ahead += ahead(tree, member);
         self.heed_slice(member);
+    }
+
+    /// Looks at the slices of all members: the only one with the shortest or the longest has gone, or
+    /// somebody asks for another one.
+    #[inline(never)]
+    fn recount_slices(&mut self, tree: &Tree, now: Now, id: QueueId) {
+        if !now.config.rules.needs_extremes() {
+            return;
+        }
+        let mut slices = Extremes::default();
+        let members = tree.queue(id).curr.into_iter().chain(tree.heaps.iter(id));
+        members.for_each(|at| slices.add(self.turns[at].slice));
+        self.averages[id].slices = slices;
+    }
+
+    fn is_eligible(&self, tree: &Tree, member: Member) -> bool {
+        let Member { queue, at } = member;
+        self.averages[queue].is_eligible(tree.queue(queue), tree.entity(at).vruntime)
+    }
+
+    /// The turn of the running member lasts for the shortest slice in its queue from now on, or less
+    /// (`update_protect_slice`).
+    fn shorten_turn(&mut self, tree: &Tree, at: Index) {
+        let entity = tree.entity(at);
+        let span = entity.virtual_span(self.averages[entity.parent].slices.shortest);
+        let turn = &mut self.turns[at];
+        turn.ends = turn.ends.min(entity.vruntime.after(span));
     }
 
     /// The bound of lags follows what an entity asks for.

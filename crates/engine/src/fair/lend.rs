@@ -6,7 +6,6 @@
 
 use crate::fair::cfs;
 use crate::fair::entity::{Entity, Lag, Now, QueueId, QueueName, Standing};
-use crate::fair::order::QueueOrder;
 use crate::fair::tree::{Counts, Member};
 use crate::fair::{Company, Fair, Order};
 use crate::group::Groups;
@@ -76,10 +75,9 @@ impl Fair {
 
     /// The clock of the queue of the running task follows that.
     fn follow(&mut self, curr: Index) {
+        debug_assert!(matches!(self.order, Order::Cfs(_)), "no other order lends");
         let member = Member::of(&self.tree, curr);
-        if let Order::Cfs(cfs) = &mut self.order {
-            cfs.charge(&mut self.tree, member, Nanos::ZERO);
-        }
+        cfs::charge(&mut self.tree, member, Nanos::ZERO);
     }
 
     fn standing_of(&self, now: Now, at: Index, asleep: bool) -> Standing {

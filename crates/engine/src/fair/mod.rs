@@ -41,7 +41,7 @@ use crate::cpu::CpuId;
 use crate::fair::cfs::Cfs;
 use crate::fair::eevdf::Eevdf;
 use crate::fair::entity::{Ask, Entity, Now, QueueId, Standing};
-use crate::fair::order::QueueOrder;
+use crate::fair::order::{Before, QueueOrder, Wakeup};
 use crate::fair::tree::{Counts, Member, Queue, Tree};
 use crate::group::Groups;
 use crate::store::heap::Index;
@@ -430,25 +430,24 @@ impl Fair {
         self.nr_throttled > 0 && self.tree.lineage(id).any(|id| self.tree.queue(id).throttled)
     }
 
-    /// Charges the running task and the groups above it.
+    /// Charges the running task and the groups above it. Whether it makes way for that, though no tick asked.
     #[inline]
-    pub(crate) fn charge(&mut self, curr: Index, span: Nanos) {
+    pub(crate) fn charge(&mut self, now: Now, curr: Index, span: Nanos) -> bool {
         if self.company.is_some() {
-            return self.charge_above(curr, span);
+            return self.charge_above(now, curr, span);
         }
-        by_order!(&mut self.order, order => charge(order, &mut self.tree, curr, span));
+        by_order!(&mut self.order, order => charge(order, &mut self.tree, now, (curr, span)))
     }
 
     /// As [`Fair::charge`], for a task that stands for others. The clock of its queue waits for them: most are
     /// not as far as it is.
     #[cold]
-    fn charge_above(&mut self, curr: Index, span: Nanos) {
+    fn charge_above(&mut self, now: Now, curr: Index, span: Nanos) -> bool {
         let entity = self.tree.entity_mut(curr);
         entity.vruntime = entity.vruntime.after(entity.virtual_span(span.0));
         entity.ran += span.0;
-        if let Some(above) = self.tree.above(curr) {
-            by_order!(&mut self.order, order => charge(order, &mut self.tree, above, span));
-        }
+        let Some(above) = self.tree.above(curr) else { return false };
+        by_order!(&mut self.order, order => charge(order, &mut self.tree, now, (above, span)))
     }
 
     /// The running task goes back among those that wait, and so do the groups above it.
@@ -458,12 +457,12 @@ impl Fair {
     }
 
     /// The opposite of [`Fair::put_prev`], for a running task that became fair.
-    pub(crate) fn set_curr(&mut self, curr: Index) {
+    pub(crate) fn set_curr(&mut self, now: Now, curr: Index) {
         by_order!(&mut self.order, order => {
             let mut next = Some(curr);
             while let Some(at) = next {
                 let member = Member::of(&self.tree, at);
-                order.set_curr(&mut self.tree, member);
+                order.set_curr(&mut self.tree, now, member, false);
                 next = self.tree.queue(member.queue).entity;
             }
         });
@@ -472,11 +471,11 @@ impl Fair {
     /// Picks the next task and makes it and the groups above it `curr` of their queues. A task that
     /// yielded is passed over if that is not unfair to it.
     #[inline]
-    pub(crate) fn pick(&mut self, now: Now, yielded: Option<Index>) -> Option<Index> {
+    pub(crate) fn pick(&mut self, now: Now, before: Before) -> Option<Index> {
         if self.tree.root().nr == 0 {
             return None;
         }
-        by_order!(&mut self.order, order => Some(pick(order, &mut self.tree, now, yielded)))
+        by_order!(&mut self.order, order => Some(pick(order, &mut self.tree, now, before)))
     }
 
     /// Whether the tick should end the turn of the running task.
@@ -485,19 +484,20 @@ impl Fair {
     }
 
     /// Whether a woken task preempts the running one, whose turn is over then: by which of the two
-    /// entities that compete in one queue is idle, and else by the order. What is idle is preempted by
-    /// what is not, and never the other way round.
-    pub(crate) fn preempts(&mut self, now: Now, curr: Index, woken: Index) -> bool {
-        let (curr, woken) = self.tree.matching_siblings(curr, woken);
+    /// entities that compete in one queue is idle, and else by the order, which is asked if the woken task
+    /// `may` preempt its like. What is idle is preempted by what is not, and never the other way round.
+    pub(crate) fn preempts(&mut self, now: Now, wakeup: Wakeup, may: bool) -> bool {
+        let (curr, woken) = self.tree.matching_siblings(wakeup.curr, wakeup.woken);
         let is_idle = |at: Index| self.tree.entity(at).idle;
         let (curr_is_idle, woken_is_idle) = (is_idle(curr), is_idle(woken));
         if curr_is_idle != woken_is_idle {
-            if curr_is_idle {
+            if curr_is_idle && now.config.rules.idle_ends_turn {
                 self.end_turns(curr);
             }
             return curr_is_idle;
         }
-        by_order!(&mut self.order, order => order.preempts(&mut self.tree, now, curr, woken))
+        let wakeup = Wakeup { curr, woken, ..wakeup };
+        may && by_order!(&mut self.order, order => order.preempts(&mut self.tree, now, wakeup))
     }
 
     /// Ends the turns of an entity and of those above it: something that is not idle came.
@@ -531,8 +531,7 @@ impl Fair {
         let of_group = || Ask { weight: 0, latency_nice, slice: None, idle: false };
         let ask = ask.unwrap_or_else(of_group);
         by_order!(&mut self.order, order => {
-            order.heed(at, ask, now.config);
-            order.renew(&mut self.tree, now, at);
+            order.renew(&mut self.tree, now, at, ask);
         });
     }
 
@@ -605,12 +604,17 @@ impl Fair {
 // Each of these is made once for each order, so that neither pays for what the other needs.
 
 #[inline(always)]
-fn charge(order: &mut impl QueueOrder, tree: &mut Tree, curr: Index, span: Nanos) {
-    let mut at = curr;
+fn charge(
+    order: &mut impl QueueOrder,
+    tree: &mut Tree,
+    now: Now,
+    (curr, span): (Index, Nanos),
+) -> bool {
+    let (mut at, mut makes_way) = (curr, false);
     loop {
         let member = Member::of(tree, at);
-        order.charge(tree, member, span);
-        let Some(above) = tree.queue(member.queue).entity else { return };
+        makes_way |= order.charge(tree, now, member, span);
+        let Some(above) = tree.queue(member.queue).entity else { return makes_way };
         at = above;
     }
 }
@@ -628,14 +632,17 @@ fn put_prev(order: &mut impl QueueOrder, tree: &mut Tree, now: Now, curr: Index)
 }
 
 #[inline(never)]
-fn pick(order: &mut impl QueueOrder, tree: &mut Tree, now: Now, yielded: Option<Index>) -> Index {
-    if let Some(at) = yielded {
-        order.postpone(tree, at);
+fn pick(order: &mut impl QueueOrder, tree: &mut Tree, now: Now, before: Before) -> Index {
+    if let Some(at) = before.yielded {
+        order.postpone(tree, now, at);
     }
+    let mut goes_on = !now.config.rules.renews;
     let mut queue = QueueId::ROOT;
     loop {
-        let at = order.choose(tree, now, queue, yielded);
-        order.set_curr(tree, Member { queue, at });
+        let at = order.choose(tree, now, queue, before);
+        // Below the queue where another one was chosen nobody goes on.
+        goes_on = goes_on && tree.is_above(at, before.ran);
+        order.set_curr(tree, now, Member { queue, at }, goes_on);
         let entity = tree.entity(at);
         if entity.is_task() {
             return at;

@@ -10,6 +10,26 @@ use crate::store::heap::Index;
 use crate::time::Nanos;
 use std::fmt::Display;
 
+/// Who had the CPU until a pick.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Before {
+    /// The task, if it is fair and stays; or the group from which it left.
+    pub(crate) ran: Option<Index>,
+    /// The task, if it yielded.
+    pub(crate) yielded: Option<Index>,
+}
+
+/// A wake-up, by two entities of one queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wakeup {
+    /// The running one.
+    pub(crate) curr: Index,
+    /// The one that came.
+    pub(crate) woken: Index,
+    /// It came as a new task, or for one.
+    pub(crate) forked: bool,
+}
+
 /// The order of fair queues: CFS or EEVDF.
 pub(crate) trait QueueOrder {
     /// Makes room for the entities `0..entities` and for so many queues. Allocates.
@@ -27,30 +47,32 @@ pub(crate) trait QueueOrder {
     /// A member leaves its queue, to sleep or for another queue (`dequeue_entity`).
     fn detach(&mut self, tree: &mut Tree, now: Now, member: Member, asleep: bool) -> Standing;
 
-    /// The running member had `span` of CPU time (`update_curr`).
-    fn charge(&mut self, tree: &mut Tree, member: Member, span: Nanos);
+    /// The running member had `span` of CPU time (`update_curr`). Whether it makes way for that, if it need not wait for
+    /// the tick to be asked.
+    fn charge(&mut self, tree: &mut Tree, now: Now, member: Member, span: Nanos) -> bool;
 
     /// The running member waits from now on (`put_prev_entity`).
     fn put_back(&mut self, tree: &mut Tree, now: Now, member: Member);
 
-    /// A waiting member runs from now on (`set_next_entity`).
-    fn set_curr(&mut self, tree: &mut Tree, member: Member);
+    /// A waiting member runs from now on (`set_next_entity`); it `goes_on` with its
+    /// turn if it had one until now, and a turn is not renewed by that.
+    fn set_curr(&mut self, tree: &mut Tree, now: Now, member: Member, goes_on: bool);
 
     /// The member of a queue that runs next; it still waits (`pick_next_entity`). The task that yielded,
     /// if one did, is passed over if that is not unfair to it.
-    fn choose(&mut self, tree: &mut Tree, now: Now, id: QueueId, yielded: Option<Index>) -> Index;
+    fn choose(&mut self, tree: &mut Tree, now: Now, id: QueueId, before: Before) -> Index;
 
     /// Whether a tick ends the turn of the running member (`entity_tick`).
     fn turn_is_over(&mut self, tree: &Tree, now: Now, member: Member) -> bool;
 
     /// Whether a woken member preempts the running one of the same queue (`check_preempt_wakeup`).
-    fn preempts(&mut self, tree: &mut Tree, now: Now, curr: Index, woken: Index) -> bool;
+    fn preempts(&mut self, tree: &mut Tree, now: Now, wakeup: Wakeup) -> bool;
 
     /// The turn of the running member is over: one came for which it makes way.
     fn end_turn(&mut self, tree: &Tree, at: Index);
 
     /// A member yielded, and waits (`yield_task_fair`).
-    fn postpone(&mut self, tree: &mut Tree, at: Index);
+    fn postpone(&mut self, tree: &mut Tree, now: Now, at: Index);
 
     /// A member has another weight (`reweight_entity`).
     fn reweight(&mut self, tree: &mut Tree, now: Now, at: Index, weight: u32);
@@ -58,8 +80,8 @@ pub(crate) trait QueueOrder {
     /// A member asks for another latency nice or slice; its vruntime and its turn stay.
     fn reask(&mut self, tree: &mut Tree, now: Now, at: Index, ask: Ask);
 
-    /// The configuration is another one; [`QueueOrder::heed`] was called already.
-    fn renew(&mut self, tree: &mut Tree, now: Now, at: Index);
+    /// The configuration is another one, for an entity that asks for this.
+    fn renew(&mut self, tree: &mut Tree, now: Now, at: Index, ask: Ask);
 
     /// Whether nothing is lost if the empty queue for which the entity at `at` stands is forgotten.
     fn is_at_rest(&self, tree: &Tree, now: Now, at: Index) -> bool;

@@ -103,7 +103,10 @@ impl<P, G: Pools> RunQueue<P, G> {
         match after {
             _ if !running => {}
             Some(_) => self.rt.set_curr(self.rt_task(at), self.clock, &self.config),
-            None => self.fair.set_curr(at),
+            None => {
+                let (fair, now, _) = self.fair_here();
+                fair.set_curr(now, at);
+            }
         }
     }
 }

@@ -51,7 +51,9 @@ impl<P, G: Pools> RunQueue<P, G> {
             if !self.fair.is_idle_class(curr) {
                 self.taken.by_normal.add(clock, span);
             }
-            self.fair.charge(curr, span);
+            let (fair, now, _) = self.fair_here();
+            let makes_way = fair.charge(now, curr, span);
+            self.resched_if(makes_way);
         }
     }
 }

@@ -41,7 +41,8 @@ use crate::config::Config;
 use crate::cpu::CpuId;
 use crate::event::Left;
 use crate::fair::Fair;
-use crate::fair::entity::{Now, QueueId};
+use crate::fair::entity::{Lag, Now, QueueId};
+use crate::fair::order::{Before, Wakeup};
 use crate::fair::tree::Member;
 use crate::features::Feature;
 use crate::limits::Pools;
@@ -360,7 +361,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     fn switch(&mut self, now: Time, prev: Prev<P>) -> Switch<P> {
         self.advance(now);
         let given = self.given.take();
-        let mut yielded = None;
+        let mut before = Before::default();
         let released = match (prev, self.curr) {
             (Prev::Idle, None) => None,
             (Prev::Preempted(payload), Some(at)) => {
@@ -368,7 +369,9 @@ impl<P, G: Pools> RunQueue<P, G> {
                     self.note_rt_throttling();
                     return Switch { next: Some((self.task(at).id, payload)), released: None };
                 }
-                self.put_prev(at, payload).or_else(|| self.give(at, given?))
+                let gone = self.put_prev(at, payload).or_else(|| self.give(at, given?));
+                before.ran = gone.is_none().then_some(at);
+                gone
             }
             (Prev::Yielded(payload), Some(at)) => {
                 let rt = self.task(at).rt_prio().is_some();
@@ -376,14 +379,17 @@ impl<P, G: Pools> RunQueue<P, G> {
                     self.rt.requeue(self.rt_task(at), End::Tail);
                 }
                 let evicted = self.put_prev(at, payload);
-                yielded = (!rt && evicted.is_none()).then_some(at);
+                before.ran = evicted.is_none().then_some(at);
+                before.yielded = before.ran.filter(|_| !rt);
                 evicted
             }
             (Prev::Blocked(payload), Some(at)) => {
                 self.task_mut(at).payload = Some(payload);
+                before.ran = self.fair_above(at);
                 Some((self.release(at, true), Released::Blocked))
             }
             (Prev::Exited, Some(at)) => {
+                before.ran = self.fair_above(at);
                 let task = self.release(at, false);
                 self.ended += task.runtime;
                 Some((task, Released::Exited))
@@ -391,7 +397,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             (_, curr) => panic!("CPU {} does not run what left it: {curr:?}", self.cpu),
         };
         self.resched = false;
-        let next = self.pick(yielded);
+        let next = self.pick(before);
         let next = next.map(|at| {
             let task = self.task_mut(at);
             (task.id, task.payload.take().expect("a waiting task has its payload"))
@@ -459,21 +465,24 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Whether a woken fair task preempts the running fair one (`check_preempt_wakeup`), whose turn
     /// is over then.
     ///
-    /// What is idle is preempted by what is not, and never the other way round. As in 6.1 that is
+    /// What is idle is preempted by what is not, and never the other way round. In 6.1 that is
     /// asked twice: of the tasks, whatever their groups and the features; then, for a SCHED_OTHER
-    /// task and under `WAKEUP_PREEMPTION`, of the entities that compete in one queue.
+    /// task and under `WAKEUP_PREEMPTION`, of the entities that compete in one queue. As of 6.6 the entities
+    /// alone are asked, for any task.
     fn preempts_on_wakeup(&mut self, curr: Index, woken: Index) -> bool {
         let [running, arrival] = [curr, woken].map(|at| self.task(at).attr.policy);
-        if running == Policy::Idle && arrival != Policy::Idle {
+        let tasks_first = self.config.rules.idle_tasks_first;
+        if tasks_first && running == Policy::Idle && arrival != Policy::Idle {
             self.fair.end_turns(curr);
             return true;
         }
-        let refuses = matches!(arrival, Policy::Batch(_) | Policy::Idle);
-        if refuses || !self.has(Feature::WakeupPreemption) {
+        let may = !matches!(arrival, Policy::Batch(_) | Policy::Idle);
+        if tasks_first && !may || !self.has(Feature::WakeupPreemption) {
             return false;
         }
+        let forked = matches!(self.task(woken).standing.lag, Lag::New { .. });
         let (fair, now, _) = self.fair_here();
-        fair.preempts(now, curr, woken)
+        fair.preempts(now, Wakeup { curr, woken, forked }, may)
     }
 
     /// Whether something real-time should run instead of `curr`, or `curr` is to be throttled.
@@ -515,16 +524,21 @@ impl<P, G: Pools> RunQueue<P, G> {
         fair.put_prev(now, at);
     }
 
+    /// The group that a running fair task leaves.
+    fn fair_above(&self, at: Index) -> Option<Index> {
+        if self.task(at).rt_prio().is_some() { None } else { self.fair.tree.above(at) }
+    }
+
     fn release(&mut self, at: Index, asleep: bool) -> Box<Task<P>> {
         self.dequeue(at, asleep);
         self.curr = None;
         self.remove_task(at)
     }
 
-    fn pick(&mut self, yielded: Option<Index>) -> Option<Index> {
+    fn pick(&mut self, before: Before) -> Option<Index> {
         // The tasks that wait on a CPU that is offline are about to be evicted.
         let next = match self.online {
-            true => self.pick_with_budget(yielded),
+            true => self.pick_with_budget(before),
             false => {
                 self.limits.dismiss_payers();
                 None
@@ -553,15 +567,16 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     /// The first task for which its groups have budget; those that have none are throttled.
-    fn pick_with_budget(&mut self, yielded: Option<Index>) -> Option<Index> {
-        let mut yielded = yielded;
+    fn pick_with_budget(&mut self, mut before: Before) -> Option<Index> {
         self.limits.dismiss_payers();
         loop {
             let at = match self.rt.pick() {
                 Some(at) => at,
                 None => {
                     let (fair, now, _) = self.fair_here();
-                    fair.pick(now, yielded.take())?
+                    let next = fair.pick(now, before)?;
+                    before.yielded = None;
+                    next
                 }
             };
             let Err(group) = self.charge_to_groups(at, true) else { return Some(at) };

@@ -8,6 +8,7 @@ use crate::fair::eevdf::{Eevdf, Turn};
 use crate::fair::entity::Entity;
 use crate::fair::order::QueueOrder;
 use crate::features::Switched;
+use crate::rules::FairRules;
 use crate::task::{Change, QueueIndex, Update};
 use crate::timer::Walk;
 use crate::topology::Topology;
@@ -20,14 +21,18 @@ struct Lone {
 }
 
 impl Lone {
-    fn new() -> Lone {
-        let mut config = Config::new(Topology::flat(8).unwrap());
+    fn new(rules: FairRules) -> Lone {
+        let mut config = Config { rules, ..Config::new(Topology::flat(8).unwrap()) };
         config.features.set(Switched { feature: Feature::Eevdf, on: true });
         Lone { rq: RunQueue::new(CpuId(0), Arc::new(config), Arc::new(())), now: Time(1) }
     }
 
     fn with(tasks: &[(i64, u64)]) -> Lone {
-        let mut lone = Lone::new();
+        Lone::by(FairRules::RUNYARD, tasks)
+    }
+
+    fn by(rules: FairRules, tasks: &[(i64, u64)]) -> Lone {
+        let mut lone = Lone::new(rules);
         for (id, &(nice, slice)) in (0..).zip(tasks) {
             lone.offer(task(id, nice, slice));
         }
@@ -139,16 +144,26 @@ fn task(id: u64, nice: i64, slice: u64) -> Box<Task<u64>> {
     Task::new(TaskId(id), attr, id)
 }
 
+/// Those of EEVDF, however it came about.
+const RULES: [FairRules; 4] =
+    [FairRules::RUNYARD, FairRules::V6_6, FairRules::V6_12, FairRules::V6_18];
+
+fn any_rules() -> impl Strategy<Value = FairRules> {
+    prop::sample::select(&RULES[..])
+}
+
 proptest! {
     /// Invariants 16, 17 and 19 of a queue that nobody enters or leaves: nobody is owed more, or
     /// owes more, than the longest slice and a tick for each task, which has so much more than it
     /// asked for since a turn ends with a tick.
     #[test]
     fn hogs_have_their_shares_and_lags_stay_in_bounds(
+        rules in any_rules(),
         tasks in prop::collection::vec((-20..=19_i64, 100..20_000_u64), 1..8),
     ) {
-        let mut lone = Lone::with(&tasks);
-        let longest = tasks.iter().map(|&(_, slice)| slice * 1_000).max().unwrap();
+        let mut lone = Lone::by(rules, &tasks);
+        let asked = tasks.iter().map(|&(_, slice)| slice * 1_000).max().unwrap();
+        let longest = if rules.takes_slices { asked } else { lone.rq.config.base_slice.0 };
         let most = (longest + tasks.len() as u64 * lone.rq.config.tick.0).cast_signed();
         lone.run(Nanos::from_secs(2), |lone| {
             for id in 0..tasks.len() as u64 {
@@ -168,10 +183,11 @@ proptest! {
     /// Invariant 17 among tasks that sleep, yield and change what they ask for.
     #[test]
     fn the_choice_is_the_rules_in_any_life(
+        rules in any_rules(),
         tasks in prop::collection::vec((-20..=19_i64, 100..20_000_u64), 2..8),
         acts in prop::collection::vec((0..6_u8, -20..=19_i64, 1..10_000_u64), 1..150),
     ) {
-        let mut lone = Lone::with(&tasks);
+        let mut lone = Lone::by(rules, &tasks);
         let mut asleep = Vec::new();
         for (act, value, span) in acts {
             lone.run(Nanos::from_micros(span), |_| {});
@@ -200,15 +216,21 @@ proptest! {
     /// that was placed anew had its lag grow without bounds: fixed by 6d71a9c61604).
     #[test]
     fn a_weight_there_and_back_leaves_the_lag(
+        rules in any_rules(),
         tasks in prop::collection::vec((-20..=19_i64, 100..20_000_u64), 2..8),
         span in 1..50_000_u64,
         weights in prop::collection::vec(2..100_000_u32, 1..50),
     ) {
-        let mut lone = Lone::with(&tasks);
+        let mut lone = Lone::by(rules, &tasks);
         lone.run(Nanos::from_micros(span), |_| {});
         for id in 0..tasks.len() as u64 {
             let (at, lag) = (lone.at(id), lone.lag(id));
             let weight = lone.entity(at).0.weight;
+            lone.reweight(at, weight);
+            if (lone.lag(id) - lag).abs() > 100 {
+                // It was beyond the bound.
+                continue;
+            }
             for &other in weights.iter().chain([&weight]) {
                 lone.reweight(at, other);
                 lone.rq.check();
@@ -274,7 +296,11 @@ fn a_short_slice_among_long_ones_keeps_its_lag() {
 
 /// Two equal tasks with slices of 20 ms, of which one began its turn a tick ago.
 fn at_a_turn() -> (Lone, TaskId) {
-    let mut lone = Lone::with(&[(0, 20_000), (0, 20_000)]);
+    at_a_turn_by(FairRules::RUNYARD)
+}
+
+fn at_a_turn_by(rules: FairRules) -> (Lone, TaskId) {
+    let mut lone = Lone::by(rules, &[(0, 20_000), (0, 20_000)]);
     lone.run(Nanos::from_millis(5), |_| {});
     let first = lone.rq.curr().unwrap().id;
     while lone.rq.curr().unwrap().id == first {
@@ -310,16 +336,96 @@ fn yielding_saves_up_no_turn() {
     assert!(ran <= 42_000_000, "{ran} ns: a slice, one that it asked for, and ticks");
 }
 
-/// What is not idle has the CPU at once, though who runs is in its turn.
+/// What is not idle has the CPU at once, though who runs is in its turn; but not in 6.6.
 #[test]
 fn a_sched_idle_task_does_not_go_on_with_its_turn() {
-    let mut lone = Lone::new();
-    let idle = Attr { policy: Policy::Idle, ..Attr::normal(CpuSet::first(1)) };
-    lone.offer(Task::new(TaskId(0), idle, 0));
+    let next = |rules, policy| {
+        let mut lone = Lone::new(rules);
+        let all = |policy| Attr { policy, ..Attr::normal(CpuSet::first(1)) };
+        lone.offer(Task::new(TaskId(0), all(Policy::Idle), 0));
+        let _ = lone.switch(Prev::Preempted);
+        lone.offer(Task::new(TaskId(1), all(policy), 1));
+        assert_eq!(lone.rq.resched(), Resched::Yes, "{policy:?}");
+        lone.rq.schedule(lone.now, Prev::Preempted(0)).next.unwrap().0
+    };
+    for policy in [normal(0), Policy::Batch(Nice::new(0).unwrap())] {
+        for rules in [FairRules::RUNYARD, FairRules::V6_12, FairRules::V6_18] {
+            assert_eq!(next(rules, policy), TaskId(1), "{policy:?} {rules:?}");
+        }
+        assert_eq!(next(FairRules::V6_6, policy), TaskId(0), "{policy:?}");
+    }
+}
+
+/// A hog that ran alone for longer than the 20 ms that it asked for, which will be due again in 16 ms.
+fn alone_beyond_its_slice(rules: FairRules) -> Lone {
+    let mut lone = Lone::by(rules, &[(0, 20_000)]);
     let _ = lone.switch(Prev::Preempted);
-    lone.offer(task(1, 0, 20_000));
-    assert_eq!(lone.rq.resched(), Resched::Yes);
-    assert_eq!(lone.rq.schedule(lone.now, Prev::Preempted(0)).next.unwrap().0, TaskId(1));
+    for millis in [21, 4] {
+        lone.now = lone.now + Nanos::from_millis(millis);
+        lone.rq.advance(lone.now);
+    }
+    lone
+}
+
+/// The new task wants 20 ms, and has half of it due first.
+#[test]
+fn a_fork_preempts_who_is_not_in_its_turn_but_not_in_6_18() {
+    for rules in [FairRules::RUNYARD, FairRules::V6_12, FairRules::V6_18] {
+        let mut lone = alone_beyond_its_slice(rules);
+        lone.offer(task(1, 0, 20_000));
+        assert_eq!(lone.rq.resched() == Resched::Yes, rules.fork_preempts);
+    }
+}
+
+#[test]
+fn who_goes_on_has_the_turn_that_it_had() {
+    for rules in RULES {
+        let mut lone = alone_beyond_its_slice(FairRules { takes_slices: true, ..rules });
+        let before = lone.entity(lone.at(0)).1.ends;
+        lone.offer(task(1, 19, 100_000));
+        lone.rq.resched = true;
+        let next = lone.switch(Prev::Preempted).next;
+        assert_eq!(next.unwrap().0, TaskId(0));
+        assert_eq!(lone.entity(lone.at(0)).1.ends == before, !rules.renews, "{rules:?}");
+    }
+}
+
+/// In 6.6 a task puts off its deadline by a slice each time; later it loses what is left of what it asked for.
+#[test]
+fn a_yield_costs_what_the_kernel_takes() {
+    let (mut lone, runs) = at_a_turn_by(FairRules { takes_slices: true, ..FairRules::V6_6 });
+    let deadline = lone.entity(lone.at(runs.0)).1.deadline;
+    let _ = lone.switch(Prev::Yielded);
+    let later = lone.entity(lone.at(runs.0)).1.deadline;
+    assert_eq!(later.diff(deadline), 20_000_000);
+
+    let (mut lone, runs) = at_a_turn_by(FairRules::V6_12);
+    let (_, turn) = lone.entity(lone.at(runs.0));
+    assert_ne!(lone.switch(Prev::Yielded).next.unwrap().0, runs);
+    let (entity, later) = lone.entity(lone.at(runs.0));
+    assert_eq!(entity.vruntime, turn.deadline, "the rest is gone");
+    assert_eq!(later.deadline.diff(turn.deadline), 20_000_000);
+}
+
+/// Who slept long and is owed much has no more than the bound: in 6.12 two of its own slices.
+#[test]
+fn a_lag_is_bounded_by_its_own_slice_or_by_the_longest() {
+    for (rules, most) in [(FairRules::V6_12, 10_000_000), (FairRules::V6_18, 101_000_000)] {
+        let mut lone = Lone::by(rules, &[(0, 100_000), (0, 5_000)]);
+        let _ = lone.switch(Prev::Preempted);
+        // The one with the shorter slice ran; now the other runs for long.
+        lone.run(Nanos::from_millis(7), |_| {});
+        while lone.rq.curr().unwrap().id != TaskId(0) {
+            lone.run(Nanos::from_millis(1), |_| {});
+        }
+        lone.now = lone.now + Nanos::from_millis(500);
+        lone.rq.advance(lone.now);
+        let at = QueueIndex(lone.at(1));
+        let moved = lone.rq.detach(lone.now, at).expect("it waits");
+        lone.offer(moved);
+        let lag = lone.lag(1);
+        assert!((lag - most).abs() < 10, "{lag} of {most}");
+    }
 }
 
 /// Who competes already is more important than who comes, whose first deadline is half a slice
@@ -328,8 +434,14 @@ fn a_sched_idle_task_does_not_go_on_with_its_turn() {
 fn newcomers_and_sleepers_are_placed_by_what_they_are_owed() {
     let (mut lone, runs) = at_a_turn();
     lone.offer(task(2, 0, 20_000));
-    let (entity, turn) = lone.entity(lone.at(2));
-    assert_eq!((lone.lag(2), turn.deadline.diff(entity.vruntime)), (0, 10_000_000));
+    let due = |lone: &Lone| {
+        let (entity, turn) = lone.entity(lone.at(2));
+        turn.deadline.diff(entity.vruntime)
+    };
+    assert_eq!((lone.lag(2), due(&lone)), (0, 10_000_000));
+    let mut of_6_6 = at_a_turn_by(FairRules::V6_6).0;
+    of_6_6.offer(task(2, 0, 20_000));
+    assert_eq!(due(&of_6_6), 2_800_000, "a whole slice, whatever it asks for");
     lone.now = lone.now + Nanos::from_millis(60);
     lone.rq.advance(lone.now);
     assert!(lone.lag(runs.0) < -10_000_000, "nobody looked for 60 ms");

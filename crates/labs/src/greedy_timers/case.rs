@@ -14,7 +14,7 @@
 use super::spread::Spread;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
-use runyard_engine::features::{Feature, Features};
+use runyard_engine::kernel::{Experiment, Model};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
@@ -128,19 +128,18 @@ impl Case {
 
     /// All seeds, each for so many seconds, without the greedy walk; then with it.
     pub(super) fn pair(self, seconds: u64, done: impl Fn() + Sync) -> Result<Pair, Failure> {
-        let all = Features::default();
-        let runs = |features: Features| -> Result<Vec<Counted>, Failure> {
-            let run = |seed| self.run(features, seed, seconds).inspect(|_| done());
+        let runs = |model: Model| -> Result<Vec<Counted>, Failure> {
+            let run = |seed| self.run(model, seed, seconds).inspect(|_| done());
             (1..=SEEDS).map(run).collect()
         };
         let (before, after) =
-            rayon::join(|| runs(all.without(Feature::GreedyTimers)), || runs(all));
+            rayon::join(|| runs(Experiment::GreedyTimers.before()), || runs(Model::default()));
         Ok(Pair { before: Runs(before?), after: Runs(after?) })
     }
 
-    fn run(self, features: Features, seed: u64, seconds: u64) -> Result<Counted, Failure> {
+    fn run(self, model: Model, seed: u64, seconds: u64) -> Result<Counted, Failure> {
         let mut scenario = self.scenario()?;
-        scenario.features = features;
+        scenario.use_model(model);
         scenario.duration = Some(SETTLE + Nanos::from_secs(seconds));
         let busy = scenario.tasks[CYCLE].instances + scenario.tasks[HOG].instances;
         let mut counter = TimerCounter {

@@ -1,6 +1,6 @@
 //! The columns of the document's tables, and its limit.
 
-use runyard_engine::features::{Feature, Features};
+use runyard_engine::kernel::{Experiment, Model};
 use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
 use runyard_workload::{Overrides, Scenario, parse};
@@ -31,13 +31,13 @@ impl Setting {
 
     /// Makes it that of a scenario whose tasks are in the group.
     pub(super) fn apply(self, scenario: &mut Scenario) {
-        let all = Features::default();
-        let (features, limit) = match self {
-            Setting::Off => (all.without(Feature::HardLimits), Some(documents())),
+        let all = Model::default();
+        let (model, limit) = match self {
+            Setting::Off => (Experiment::HardLimits.before(), Some(documents())),
             Setting::Unlimited => (all, None),
             Setting::Limited => (all, Some(documents())),
         };
-        scenario.features = features;
+        scenario.use_model(model);
         scenario.groups[LIMITED].spec.limit = limit;
     }
 }

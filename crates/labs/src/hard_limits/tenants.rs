@@ -10,7 +10,7 @@ use crate::claims::{Claim, ClaimVerdict};
 use crate::figure::Figure;
 use runyard_engine::attr::GroupId;
 use runyard_engine::event::{Event, Left, What};
-use runyard_engine::features::{Feature, Features};
+use runyard_engine::kernel::Experiment;
 use runyard_engine::limits::Limit;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
@@ -87,7 +87,7 @@ impl Case {
         let mut scenario = self.scenario()?;
         match run {
             Run::Alone => scenario.tasks[ABUSE].instances = 0,
-            Run::Unlimited => scenario.features = Features::default().without(Feature::HardLimits),
+            Run::Unlimited => scenario.use_model(Experiment::HardLimits.before()),
             Run::Limited => {}
         }
         let known: u32 = scenario.tasks.iter().map(|task| task.instances).sum();

@@ -2,7 +2,7 @@
 
 use super::mpstat::{Mpstat, Rows, Window};
 use runyard_engine::attr::{GroupId, Nice, Policy, Weight};
-use runyard_engine::features::{Feature, Features};
+use runyard_engine::kernel::{Experiment, Model};
 use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
@@ -86,15 +86,14 @@ impl Case {
 
     /// The run that follows from `seed`, without the balancer and with it; `done` after each.
     pub(super) fn pair(&self, seed: u64, done: impl Fn() + Sync) -> Result<Pair, Failure> {
-        let features = Features::default();
-        let run = |features| self.run(features, seed).inspect(|_| done());
+        let run = |model| self.run(model, seed).inspect(|_| done());
         let (before, after) =
-            rayon::join(|| run(features.without(Feature::IdleLoadBalance)), || run(features));
+            rayon::join(|| run(Experiment::IdleBalance.before()), || run(Model::default()));
         Ok(Pair { before: before?, after: after? })
     }
 
-    fn run(&self, features: Features, seed: u64) -> Result<CaseShares, Failure> {
-        let scenario = self.scenario(features)?;
+    fn run(&self, model: Model, seed: u64) -> Result<CaseShares, Failure> {
+        let scenario = self.scenario(model)?;
         let window = self.window();
         let tasks = (self.cpus() + self.normal) as usize;
         let mut mpstat = Mpstat::new(window, self.cpus() as usize, tasks);
@@ -112,9 +111,9 @@ impl Case {
     }
 
     /// The scenario of this case, on any host.
-    pub(super) fn scenario(&self, features: Features) -> Result<Scenario, Failure> {
+    pub(super) fn scenario(&self, model: Model) -> Result<Scenario, Failure> {
         let mut scenario = shipped();
-        scenario.features = features;
+        scenario.use_model(model);
         scenario.machine.topology =
             Topology::new(self.nodes, self.cores, 1).map_err(Failure::input)?;
         scenario.duration = Some(self.window().end().since(Time::ZERO));
@@ -169,7 +168,7 @@ mod tests {
 
     #[test]
     fn the_shipped_scenario_is_the_documents_case() {
-        let (shipped, made) = (shipped(), DOCUMENTS.scenario(Features::default()).unwrap());
+        let (shipped, made) = (shipped(), DOCUMENTS.scenario(Model::default()).unwrap());
         assert_eq!(format!("{made:?}"), format!("{shipped:?}"));
         let Draw::Uniform(_, latest) = shipped.tasks[NORMAL].delay else { panic!("a random one") };
         assert_eq!(latest, BEGUN);
@@ -177,7 +176,7 @@ mod tests {
 
     #[test]
     fn in_groups_nothing_but_the_group_tells_soakers_from_normal_tasks() {
-        let scenario = small(Light::Group).scenario(Features::default()).unwrap();
+        let scenario = small(Light::Group).scenario(Model::default()).unwrap();
         let of = |task: usize| {
             let properties = &scenario.tasks[task].properties;
             let group = &scenario.groups[properties.group.unwrap().index()];

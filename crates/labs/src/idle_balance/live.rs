@@ -18,7 +18,7 @@ use crate::figure::{Figure, micros, percent};
 use crate::length::Length;
 use crate::progress;
 use runyard_engine::event::{Event, What};
-use runyard_engine::features::Features;
+use runyard_engine::kernel::Model;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::Failure;
@@ -90,7 +90,7 @@ struct RunShares {
 impl RunShares {
     fn of(case: &Case, seed: u64) -> Result<RunShares, Failure> {
         let cpus = case.cpus() as usize;
-        let mut scenario = case.scenario(Features::default())?;
+        let mut scenario = case.scenario(Model::default())?;
         scenario.duration = Some(WINDOW.end().since(Time::ZERO));
         let sink = CpuSink {
             mpstat: Mpstat::new(WINDOW, cpus, cpus + 1),

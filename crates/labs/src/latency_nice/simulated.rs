@@ -8,7 +8,7 @@ use crate::length::Length;
 use crate::progress;
 use rayon::prelude::*;
 use runyard_engine::attr::LatencyNice;
-use runyard_engine::features::{Feature, Features};
+use runyard_engine::kernel::{self, Model};
 use runyard_engine::time::Nanos;
 use runyard_hosts::Failure;
 use runyard_report::Histogram;
@@ -54,9 +54,8 @@ pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
 impl SimulatedFigures {
     /// Runs with these many seeds, on all cores.
     fn of(seeds: u64) -> Result<SimulatedFigures, Failure> {
-        let features = Features::default();
-        let without = features.without(Feature::LatencyNice);
-        let sizes = throughput::GROUPS.map(|groups| [(groups, without), (groups, features)]);
+        let (before, after) = (kernel::Experiment::LatencyNice.before(), Model::default());
+        let sizes = throughput::GROUPS.map(|groups| [(groups, before), (groups, after)]);
         let both = [0, -20];
         let runs = cyclictest::VALUES.len() + 2 * both.len() + sizes.as_flattened().len();
         let bar = progress::bar("runs", seeds * runs as u64);
@@ -68,8 +67,8 @@ impl SimulatedFigures {
             each(&cyclictest::VALUES, seeds, |value, seed| counted(value, seed, cyclictest::run))?;
         let frames = each(&both, seeds, |value, seed| counted(value, seed, frames::run))?;
         let audio = each(&both, seeds, |value, seed| counted(value, seed, audio::run))?;
-        let times = each(sizes.as_flattened(), seeds, |(groups, features), seed| {
-            throughput::run(groups, features, seed).inspect(|_| bar.inc(1))
+        let times = each(sizes.as_flattened(), seeds, |(groups, model), seed| {
+            throughput::run(groups, model, seed).inspect(|_| bar.inc(1))
         })?;
         bar.finish_and_clear();
 

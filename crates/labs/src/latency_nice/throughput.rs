@@ -5,7 +5,7 @@ use super::shipped::shipped;
 use crate::claims::{Claim, ClaimVerdict};
 use crate::figure::Figure;
 use runyard_engine::event::Event;
-use runyard_engine::features::Features;
+use runyard_engine::kernel::Model;
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::Failure;
 use runyard_sim::{Options, Sim};
@@ -35,9 +35,9 @@ pub(super) fn scenario(hackbench: Hackbench) -> Scenario {
 }
 
 /// How long it takes in the run that follows from `seed`.
-pub(super) fn run(groups: u32, features: Features, seed: u64) -> Result<Nanos, Failure> {
+pub(super) fn run(groups: u32, model: Model, seed: u64) -> Result<Nanos, Failure> {
     let mut scenario = scenario(size(groups, LOOPS));
-    scenario.features = features;
+    scenario.use_model(model);
     let options = Options { seed, ..Options::default() };
     let sim = Sim::new(&scenario, options, |_: &Event| ()).map_err(Failure::input)?;
     Ok(sim.run().end.since(Time::ZERO))

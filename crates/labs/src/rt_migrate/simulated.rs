@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 use rayon::prelude::*;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
-use runyard_engine::features::{Feature, Features};
+use runyard_engine::kernel::{self, Model};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::Failure;
@@ -29,11 +29,10 @@ const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
 /// # Errors
 /// If the simulator refuses a scenario, which would be a mistake in the experiment.
 pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
-    let features = Features::default();
-    let passive = features.without(Feature::RtPush).without(Feature::RtPull);
+    let passive = kernel::Experiment::RtMigrate.before();
     let before = Tally::all(&Experiment::new(passive), SEEDS)?;
     let seeds = length.pick(SEEDS, 1..=PUBLISHED_RUNS);
-    let after = Tally::all(&Experiment::new(features), seeds)?;
+    let after = Tally::all(&Experiment::new(Model::default()), seeds)?;
     let (latest, least) = (after.latest_important, micros(after.latest_least));
     let (span, late) = (20_000.0, micros(before.latest_important));
     let all_hold = after.failed == 0;
@@ -145,7 +144,7 @@ impl Tally {
     }
 }
 
-/// The experiment with features of one's choice.
+/// The experiment on a model of one's choice.
 #[derive(Clone, Debug)]
 struct Experiment(Scenario);
 
@@ -157,9 +156,9 @@ struct Run {
 }
 
 impl Experiment {
-    fn new(features: Features) -> Experiment {
+    fn new(model: Model) -> Experiment {
         let mut scenario = rounds::shipped();
-        scenario.features = features;
+        scenario.use_model(model);
         Experiment(scenario)
     }
 
@@ -247,7 +246,7 @@ mod tests {
 
     #[test]
     fn every_thread_has_a_lap_in_every_round() {
-        let rounds = Experiment::new(Features::default()).run(3, true).unwrap().rounds;
+        let rounds = Experiment::new(Model::default()).run(3, true).unwrap().rounds;
         assert_eq!(rounds.len(), 50);
         for round in &rounds {
             assert_eq!(round.len(), 5);
@@ -263,8 +262,8 @@ mod tests {
 
     #[test]
     fn without_push_and_pull_the_rule_is_broken() {
-        let features = Features::default().without(Feature::RtPush).without(Feature::RtPull);
-        let rounds = Experiment::new(features).run(1, true).unwrap().rounds;
+        let passive = kernel::Experiment::RtMigrate.before();
+        let rounds = Experiment::new(passive).run(1, true).unwrap().rounds;
         assert!(rounds.iter().any(|round| !passes(round)));
     }
 }

@@ -15,6 +15,7 @@ use crate::shared::Shared;
 use crate::stall::{OnStall, StallReport};
 use runyard_engine::attr::LatencyNice;
 use runyard_engine::features::Features;
+use runyard_engine::kernel::Model;
 use std::fmt;
 use std::io;
 use std::mem;
@@ -46,6 +47,7 @@ pub struct Builder {
     max_threads: Option<usize>,
     pub(crate) hooks: Hooks,
     pub(crate) features: Features,
+    pub(crate) model: Model,
     pub(crate) siege: Option<u64>,
     /// The seed, if the runtime is to be in virtual time.
     pub(crate) paused: Option<u64>,
@@ -68,6 +70,7 @@ impl Default for Builder {
             max_threads: None,
             hooks: Hooks::default(),
             features: Features::of_runtime(),
+            model: Model::default(),
             siege: None,
             paused: None,
             statistics: false,

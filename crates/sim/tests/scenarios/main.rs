@@ -7,6 +7,7 @@ mod endings;
 mod fair;
 mod hotplug;
 mod inheritance;
+mod kernels;
 mod language;
 mod latency;
 mod ledger;

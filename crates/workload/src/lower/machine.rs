@@ -7,8 +7,11 @@ use crate::diagnostic::Fault;
 use crate::json::Node;
 use crate::scenario::{Costs, MachineSpec};
 use runyard_engine::cpu::MAX_CPUS;
+use runyard_engine::kernel::Model;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::{BadTopology, Topology};
+use std::fmt::Display;
+use std::str::FromStr;
 
 /// CPUs of a machine of which nothing is said.
 const CPUS: u32 = 8;
@@ -26,14 +29,15 @@ pub(super) fn read(
     section: Option<Node<'_>>,
     over: &Overrides,
     warnings: &mut Warnings,
-) -> Result<MachineSpec, Fault> {
-    let (mut cpus, mut topology) = (None, None);
+) -> Result<(MachineSpec, Model), Fault> {
+    let (mut cpus, mut topology, mut kernel) = (None, None, None);
     let (mut tick_hz, mut costs, mut costs_at) = (TICK_HZ, Costs::default(), Fault::NOWHERE);
     for member in section.map(Node::object).transpose()?.into_iter().flatten() {
         let value = member.value;
         match member.key {
             "cpus" => cpus = Some(flat(value)?),
             "topology" => topology = Some((value, shape(value)?)),
+            "kernel" => kernel = Some(text_of(value)?),
             "tick_hz" => tick_hz = value.natural("ticks a second", 1..=MAX_TICK_HZ)?,
             "costs" => (costs, costs_at) = (read_costs(value, warnings)?, value.at()),
             _ => warnings.unknown(member),
@@ -54,7 +58,8 @@ pub(super) fn read(
         (Some(flat), None) => flat,
         (None, None) => Topology::flat(CPUS).map_err(at_nowhere)?,
     };
-    Ok(MachineSpec { topology: overridden(topology, over)?, tick_hz, costs })
+    let model = over.kernel.or(kernel).map_or(over.unless_said, Model::named);
+    Ok((MachineSpec { topology: overridden(topology, over)?, tick_hz, costs }, model))
 }
 
 fn flat(value: Node<'_>) -> Result<Topology, Fault> {
@@ -64,6 +69,11 @@ fn flat(value: Node<'_>) -> Result<Topology, Fault> {
 }
 
 fn shape(value: Node<'_>) -> Result<Topology, Fault> {
+    text_of(value)
+}
+
+/// What a text stands for.
+fn text_of<T: FromStr<Err: Display>>(value: Node<'_>) -> Result<T, Fault> {
     value.text()?.parse().map_err(|bad| Fault::new(value.at(), format!("{bad}")))
 }
 

@@ -25,7 +25,8 @@ use crate::json::{Member, Node};
 use crate::scenario::Scenario;
 use groups::Groups;
 use objects::Names;
-use runyard_engine::features::{Features, Switched};
+use runyard_engine::features::{Feature, Features, Switched};
+use runyard_engine::kernel::Model;
 use std::collections::BTreeSet;
 
 /// rt-app keeps its numbers in a C `int`.
@@ -36,12 +37,12 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     let mut warnings = Warnings::default();
     let sections = Sections::read(root, &mut warnings)?;
     let global = global::read(sections.global, &mut warnings)?;
-    let machine = machine::read(sections.machine, over, &mut warnings)?;
-    let features = features(sections.features, over)?;
+    let (machine, model) = machine::read(sections.machine, over, &mut warnings)?;
+    let features = features(model, sections.features, over)?;
     resources(sections.resources, &mut warnings)?;
     let groups = Groups::read(sections.groups, &mut warnings)?;
     let cpus = machine.topology.cpus();
-    let mut context = Context { cpus, groups, warnings, names: Names::default() };
+    let mut context = Context { cpus, model, groups, warnings, names: Names::default() };
     let Some(listed) = sections.tasks else {
         return Err(Fault::new(root.at(), "a scenario needs `tasks`"));
     };
@@ -54,6 +55,7 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
         pi_enabled: global.pi_enabled,
         log: global.log,
         machine,
+        model,
         features,
         groups: context.groups.into_all(),
         tasks: tasks.into_iter().map(|task| task.spec).collect(),
@@ -72,6 +74,7 @@ pub(crate) fn needs_no_value(key: &str) -> bool {
 struct Context {
     /// The size of the machine.
     cpus: usize,
+    model: Model,
     groups: Groups,
     names: Names,
     warnings: Warnings,
@@ -110,17 +113,31 @@ impl<'v> Sections<'v> {
     }
 }
 
-fn features(listed: Option<Node<'_>>, over: &Overrides) -> Result<Features, Fault> {
-    let mut features = Features::default();
+/// The features of the model, switched by the file and then by the command line.
+fn features(model: Model, listed: Option<Node<'_>>, over: &Overrides) -> Result<Features, Fault> {
+    let mut switches = Vec::new();
     for node in listed.map(Node::list).transpose()?.into_iter().flatten() {
         let switch: Switched =
             node.text()?.parse().map_err(|unknown| Fault::new(node.at(), format!("{unknown}")))?;
-        features.set(switch);
+        switches.push((node.at(), switch));
     }
-    for &switch in &over.features {
-        features.set(switch);
+    switches.extend(over.features.iter().map(|&switch| (Fault::NOWHERE, switch)));
+    let mut features = model.features();
+    switches.iter().for_each(|&(_, switch)| features.set(switch));
+    for (at, Switched { feature, on }) in switches {
+        if on && features.has(feature) {
+            has_effect(features, feature).map_err(|what| Fault::new(at, what))?;
+        }
     }
     Ok(features)
+}
+
+/// Whether a feature that is asked for by name has what it needs.
+fn has_effect(features: Features, feature: Feature) -> Result<(), String> {
+    if feature == Feature::GentleFairSleepers && features.has(Feature::Eevdf) {
+        return Err(format!("{} says how CFS credits sleepers, and EEVDF is on", feature.name()));
+    }
+    Ok(())
 }
 
 /// Old files declare their mutexes and the like. They exist by being used, so that nothing is

@@ -311,6 +311,12 @@ impl<'c, 'v> Reader<'c, 'v> {
         let cpus = fields.cpus.map(|node| cpu_set(node, self.context.cpus)).transpose()?;
         let slack = fields.slack.map(micros).transpose()?;
         let latency_nice = fields.latency_nice.map(latency_nice).transpose()?;
+        if let Some(node) = fields.slice
+            && !self.context.model.rules().takes_slices
+        {
+            let what = format!("the fair class of {} takes no slices", self.context.model);
+            self.context.warnings.instead(node.at(), what);
+        }
         let slice = fields.slice.map(slice).transpose()?;
         Ok(Properties { cpus, policy, group, slack, latency_nice, slice })
     }

@@ -1,0 +1,325 @@
+//! The kernels by name. A kernel is a value: the features that it has, its rules and its numbers. Nothing here is
+//! another path of the engine: each value is looked at where a decision is made.
+//!
+//! A name is that of one point release, since rules change within a stable series: 6.18.9 and 6.18.35 check
+//! wake-ups differently. Each choice cites the file and the function of that release, below
+//! `kernel/sched/`; the whole table is in `docs/design/kernels.md`, with what is not modelled.
+//!
+//! The founding documents have models of their own, by the names of their experiments: what a machine was
+//! without the document's mechanism. None of these is a whole kernel.
+
+use crate::config::Config;
+use crate::features::{Feature, Features};
+use crate::rules::FairRules;
+use crate::topology::Topology;
+use std::fmt;
+use std::str::FromStr;
+
+/// A kernel that can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Kernel {
+    /// 6.1.192, the last long-term kernel whose fair class is CFS.
+    V6_1,
+    /// 6.6.63, the first one whose fair class is EEVDF.
+    V6_6,
+    /// 6.12.117.
+    V6_12,
+    /// 6.18.35.
+    V6_18,
+    /// What a founding document starts from.
+    Experiment(Experiment),
+}
+
+/// A founding document, by its experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Experiment {
+    /// Real-time push and pull.
+    RtMigrate,
+    /// The balance of SCHED_IDLE tasks.
+    IdleBalance,
+    /// Latency nice.
+    LatencyNice,
+    /// The hard limits of task groups.
+    HardLimits,
+    /// The greedy walk of timers.
+    GreedyTimers,
+}
+
+/// What every kernel here has: real-time balance, a balance of fair tasks, and limits of groups for which
+/// all CPUs share a budget (`cfs_bandwidth`).
+const COMMON: [Feature; 6] = [
+    Feature::RtPush,
+    Feature::RtPull,
+    Feature::LoadBalance,
+    Feature::WakeupPreemption,
+    Feature::HardLimits,
+    Feature::RuntimeShare,
+];
+
+/// The founding mechanisms that none of them has. Those of the other founding documents came into the kernel.
+const FOUNDING: [Feature; 4] = [
+    Feature::RtPushPastStuck,
+    Feature::IdleLoadBalance,
+    Feature::LatencyNice,
+    Feature::GreedyTimers,
+];
+
+impl Kernel {
+    /// Every kernel, in the order in which they are shown.
+    pub const ALL: [Kernel; 9] = [
+        Kernel::V6_1,
+        Kernel::V6_6,
+        Kernel::V6_12,
+        Kernel::V6_18,
+        Kernel::Experiment(Experiment::RtMigrate),
+        Kernel::Experiment(Experiment::IdleBalance),
+        Kernel::Experiment(Experiment::LatencyNice),
+        Kernel::Experiment(Experiment::HardLimits),
+        Kernel::Experiment(Experiment::GreedyTimers),
+    ];
+
+    /// The name outside the program.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kernel::V6_1 => "6.1",
+            Kernel::V6_6 => "6.6",
+            Kernel::V6_12 => "6.12",
+            Kernel::V6_18 => "6.18",
+            Kernel::Experiment(Experiment::RtMigrate) => "rt-migrate",
+            Kernel::Experiment(Experiment::IdleBalance) => "idle-balance",
+            Kernel::Experiment(Experiment::LatencyNice) => "latency-nice",
+            Kernel::Experiment(Experiment::HardLimits) => "hard-limits",
+            Kernel::Experiment(Experiment::GreedyTimers) => "greedy-timers",
+        }
+    }
+
+    /// The release of which the source was read; `None` for what is no kernel.
+    #[must_use]
+    pub fn release(self) -> Option<&'static str> {
+        match self {
+            Kernel::V6_1 => Some("6.1.192"),
+            Kernel::V6_6 => Some("6.6.63"),
+            Kernel::V6_12 => Some("6.12.117"),
+            Kernel::V6_18 => Some("6.18.35"),
+            Kernel::Experiment(_) => None,
+        }
+    }
+
+    /// `features.h` and `fair.c` of each release.
+    fn features(self) -> Features {
+        let of_kernel = |fair| COMMON.into_iter().fold(Features::NONE.with(fair), Features::with);
+        match self {
+            // `GENTLE_FAIR_SLEEPERS` of `features.h` went with CFS.
+            Kernel::V6_1 => of_kernel(Feature::GentleFairSleepers),
+            // `pick_eevdf`, and nothing to turn it off.
+            Kernel::V6_6 | Kernel::V6_12 | Kernel::V6_18 => of_kernel(Feature::Eevdf),
+            Kernel::Experiment(experiment) => {
+                experiment.mechanism().iter().copied().fold(Features::default(), Features::without)
+            }
+        }
+    }
+
+    /// The base slice before it grows with the machine, in nanoseconds (`sysctl_sched_base_slice`, `fair.c`): 0.75 ms
+    /// in 6.6 and in 6.12.0; 0.70 ms by a change that came to 6.12 as a back-port. An EEVDF beside the rules of
+    /// another kernel has the newer one.
+    fn base_slice(self) -> u64 {
+        match self {
+            Kernel::V6_6 => 750_000,
+            _ => 700_000,
+        }
+    }
+}
+
+impl Experiment {
+    /// What its document adds.
+    #[must_use]
+    pub fn mechanism(self) -> &'static [Feature] {
+        match self {
+            Experiment::RtMigrate => &[Feature::RtPush, Feature::RtPull, Feature::RtPushPastStuck],
+            Experiment::IdleBalance => &[Feature::IdleLoadBalance],
+            Experiment::LatencyNice => &[Feature::LatencyNice],
+            Experiment::HardLimits => &[Feature::HardLimits, Feature::RuntimeShare],
+            Experiment::GreedyTimers => &[Feature::GreedyTimers],
+        }
+    }
+
+    /// What the document starts from: the [default model](Model::default) without its mechanism.
+    #[must_use]
+    pub fn before(self) -> Model {
+        Model::named(Kernel::Experiment(self))
+    }
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No kernel has this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownKernel(pub String);
+
+impl fmt::Display for UnknownKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "unknown kernel {:?}; known are {}",
+            self.0,
+            Kernel::ALL.map(Kernel::name).join(", ")
+        )
+    }
+}
+
+impl std::error::Error for UnknownKernel {}
+
+impl FromStr for Kernel {
+    type Err = UnknownKernel;
+
+    fn from_str(text: &str) -> Result<Kernel, UnknownKernel> {
+        let named = Kernel::ALL.into_iter().find(|kernel| kernel.name() == text);
+        named.ok_or_else(|| UnknownKernel(text.to_owned()))
+    }
+}
+
+/// What a machine is a model of: a kernel, as it is or with the founding mechanisms that it lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Model {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Whether the founding mechanisms are added.
+    pub founding: bool,
+}
+
+/// CFS with the founding mechanisms: the model of the runtime, and of the founding experiments.
+impl Default for Model {
+    fn default() -> Model {
+        Model { kernel: Kernel::V6_1, founding: true }
+    }
+}
+
+/// What follows the name of a kernel that has the founding mechanisms.
+const WITH_FOUNDING: &str = " + founding";
+
+impl Model {
+    /// A kernel that was asked for by name, as it is.
+    #[must_use]
+    pub fn named(kernel: Kernel) -> Model {
+        Model { kernel, founding: false }
+    }
+
+    /// Its features before anybody switches one.
+    ///
+    /// ```
+    /// use runyard_engine::features::{Feature, Features};
+    /// use runyard_engine::kernel::{Kernel, Model};
+    ///
+    /// assert_eq!(Model::default().features(), Features::default());
+    /// assert!(!Model::named(Kernel::V6_18).features().has(Feature::LatencyNice));
+    /// ```
+    #[must_use]
+    pub fn features(self) -> Features {
+        let features = self.kernel.features();
+        match self.founding {
+            true => FOUNDING.into_iter().fold(features, Features::with),
+            false => features,
+        }
+    }
+
+    /// What its fair class does in a way of its own.
+    #[must_use]
+    pub fn rules(self) -> FairRules {
+        match self.kernel {
+            Kernel::V6_1 if !self.founding => FairRules::V6_1,
+            Kernel::V6_1 | Kernel::Experiment(_) => FairRules::RUNYARD,
+            Kernel::V6_6 => FairRules::V6_6,
+            Kernel::V6_12 => FairRules::V6_12,
+            Kernel::V6_18 => FairRules::V6_18,
+        }
+    }
+
+    /// Its features, its rules and its numbers, for a machine of this size.
+    #[must_use]
+    pub fn config(self, topology: Topology) -> Config {
+        let config = Config::new(topology);
+        let base_slice = config.scaled(self.kernel.base_slice());
+        Config { features: self.features(), rules: self.rules(), base_slice, ..config }
+    }
+}
+
+impl fmt::Display for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.kernel, if self.founding { WITH_FOUNDING } else { "" })
+    }
+}
+
+/// As it is displayed.
+impl FromStr for Model {
+    type Err = UnknownKernel;
+
+    fn from_str(text: &str) -> Result<Model, UnknownKernel> {
+        let (name, founding) =
+            text.strip_suffix(WITH_FOUNDING).map_or((text, false), |name| (name, true));
+        Ok(Model { kernel: name.parse()?, founding })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Nanos;
+
+    fn eight() -> Topology {
+        Topology::flat(8).unwrap()
+    }
+
+    #[test]
+    fn the_default_is_the_configuration_that_every_machine_had() {
+        assert_eq!(Model::default().config(eight()), Config::new(eight()));
+    }
+
+    #[test]
+    fn an_experiment_is_the_default_without_its_mechanism() {
+        for kernel in Kernel::ALL {
+            let Kernel::Experiment(experiment) = kernel else { continue };
+            let before = experiment.before().config(eight());
+            let added = experiment.mechanism().iter().copied();
+            let features = added.fold(before.features, Features::with);
+            assert_eq!(Config { features, ..before }, Config::new(eight()), "{kernel}");
+            assert_ne!(before.features, features, "{kernel}");
+        }
+    }
+
+    #[test]
+    fn a_named_kernel_has_no_founding_mechanism_that_it_lacked() {
+        for kernel in Kernel::ALL.into_iter().filter(|kernel| kernel.release().is_some()) {
+            let has = |feature: &Feature| Model::named(kernel).features().has(*feature);
+            assert!(!FOUNDING.iter().any(has) && COMMON.iter().all(has), "{kernel}");
+            assert_ne!(has(&Feature::Eevdf), has(&Feature::GentleFairSleepers), "{kernel}");
+            let founding = Model { kernel, founding: true }.features();
+            assert!(FOUNDING.iter().all(|&feature| founding.has(feature)), "{kernel}");
+        }
+    }
+
+    #[test]
+    fn base_slices_grow_with_the_machine() {
+        let slice = |kernel: &str| Model::named(kernel.parse().unwrap()).config(eight()).base_slice;
+        assert_eq!(slice("6.6"), Nanos::from_micros(3_000));
+        assert_eq!(slice("6.12"), Nanos::from_micros(2_800));
+        assert_eq!(slice("6.18"), Nanos::from_micros(2_800));
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_shown() {
+        for kernel in Kernel::ALL {
+            for founding in [false, true] {
+                let model = Model { kernel, founding };
+                assert_eq!(model.to_string().parse(), Ok(model));
+            }
+        }
+        let error = "6.13".parse::<Kernel>().unwrap_err();
+        assert!(error.to_string().contains("6.12, 6.18, rt-migrate"), "{error}");
+    }
+}
