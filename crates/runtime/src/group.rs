@@ -506,10 +506,10 @@ impl Cell {
             let old = std::mem::replace(&mut membership.group, group);
             membership.former.extend(old);
             let change = Change { group: Some(id), ..Change::default() };
-            self.shared.change(&self.control, change);
+            self.shared.change(self, change);
             self.do_what_was_asked_while_parked();
             // Somebody brings the task to a run queue just now, or to where it is parked.
-            let pending = self.control.was_asked();
+            let pending = self.tag.was_asked();
             if pending { List::new() } else { std::mem::take(&mut membership.former) }
         });
         without_preemption(|| self.stands_differently());

@@ -9,45 +9,27 @@
 
 use crate::list::List;
 use crate::os;
+use crate::places::Places;
 use crate::primitives::{Arc, AtomicI32, Mutex, Ordering, Weak, lock};
 use crate::shared::Shared;
 use crate::task::{Cell, without_preemption};
 use crate::worker::Worker;
 
-/// Who is at a place among the live tasks.
-#[derive(Debug)]
-pub(crate) enum Live {
-    Task(Arc<Cell>),
-    /// One that is over, of which so many guards are left.
-    Over(i32),
-}
-
-impl Live {
-    pub(crate) fn cell(&self) -> Option<&Arc<Cell>> {
-        match self {
-            Live::Task(cell) => Some(cell),
-            Live::Over(_) => None,
+/// The live tasks. Of one that is over, of which guards are left, the place is kept for as many.
+impl Places<Arc<Cell>> {
+    /// The task at a place is over. The caller owns its cell as well.
+    pub(crate) fn end(&mut self, at: usize) {
+        match self.get(at).map_or(0, |cell| cell.guards.count()) {
+            0 => drop(self.remove(at)),
+            left => drop(self.leave(at, left)),
         }
     }
 
-    /// The task is over. Whether the place is free.
-    pub(crate) fn end(&mut self) -> bool {
-        let left = self.cell().map_or(0, |cell| cell.guards.count());
-        *self = Live::Over(left);
-        left == 0
-    }
-
-    /// The task takes so many guards more, or others give them back. Whether the place is free.
-    pub(crate) fn count_guard(&mut self, more: i32) -> bool {
-        match self {
-            Live::Task(cell) => {
-                cell.guards.add(more);
-                false
-            }
-            Live::Over(left) => {
-                *left += more;
-                *left == 0
-            }
+    /// The task at a place takes so many guards more, or others give them back.
+    pub(crate) fn count_guard(&mut self, at: usize, more: i32) {
+        match self.get(at) {
+            Some(cell) => cell.guards.add(more),
+            None => self.count_for(at, more),
         }
     }
 }

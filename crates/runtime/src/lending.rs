@@ -151,7 +151,7 @@ impl Inheritance {
             return List::new();
         }
         self.total = total;
-        cell.shared.change(&cell.control, total.change());
+        cell.shared.change(cell, total.change());
         self.waits.clone()
     }
 

@@ -88,7 +88,7 @@ impl<T> Newcomers<T> {
             return Err(task);
         }
         list.waiting.push_back((place.min(NOBODY - 1), task));
-        self.count(&list);
+        self.count(&mut list);
         Ok(list.waiting.len())
     }
 
@@ -103,7 +103,7 @@ impl<T> Newcomers<T> {
             taken += 1;
         }
         list.left += taken as u64;
-        self.count(&list);
+        self.count(&mut list);
         taken
     }
 
@@ -112,7 +112,7 @@ impl<T> Newcomers<T> {
         let mut list = lock(&self.list);
         let (_, task) = list.waiting.pop_front()?;
         list.left += 1;
-        self.count(&list);
+        self.count(&mut list);
         Some(task)
     }
 
@@ -127,7 +127,7 @@ impl<T> Newcomers<T> {
             let looked_at = some.len();
             if let Some(nth) = some.position(|(_, task)| is_it(task)) {
                 let found = list.waiting.remove(skipped + nth);
-                self.count(&list);
+                self.count(&mut list);
                 return found.map(|(_, task)| task);
             }
             if looked_at < LOOKED_AT {
@@ -146,7 +146,12 @@ impl<T> Newcomers<T> {
         }
     }
 
-    fn count(&self, list: &List<T>) {
+    fn count(&self, list: &mut List<T>) {
+        if list.waiting.is_empty() {
+            // The next one comes to where the first one was. There is room for all live tasks, and a place costs memory
+            // once it is used.
+            list.waiting.clear();
+        }
         let first = list.waiting.front().map_or(NOBODY, |&(place, _)| place);
         self.first.store(first, Ordering::Release);
         self.len.store(list.waiting.len() as u64, Ordering::SeqCst);
@@ -196,6 +201,19 @@ mod tests {
         newcomers.reserve(&mut VecDeque::with_capacity(100));
         newcomers.push(2, 2).unwrap();
         assert_eq!((newcomers.take_first(), newcomers.take_first()), (Some(1), Some(2)));
+    }
+
+    #[test]
+    fn one_that_comes_after_all_have_left_has_the_memory_of_the_first() {
+        let newcomers = with(&[]);
+        let push = |place| {
+            newcomers.push(place, place).unwrap();
+            newcomers.look(|task| (&raw const *task).addr())
+        };
+        let first = push(1);
+        assert_eq!((newcomers.take_first(), push(2)), (Some(1), first));
+        assert_eq!((newcomers.take(8, 8, drop), push(3)), (1, first));
+        assert_eq!((newcomers.claim(|&it| it == 3), push(4)), (Some(3), first));
     }
 }
 

@@ -14,8 +14,16 @@ pub(crate) struct Places<T> {
 #[derive(Debug)]
 enum Entry<T> {
     Taken(T),
+    Left(Left),
+}
+
+/// What is left at a place without a thing. Apart from [`Entry`], so that the entry of a fat pointer is as large as that.
+#[derive(Debug)]
+enum Left {
     /// The place that is free after this one.
-    Free(usize),
+    Free(u32),
+    /// The thing is gone, and its place is kept for so many who know it.
+    Kept(i32),
 }
 
 impl<T> Default for Places<T> {
@@ -38,8 +46,10 @@ impl<T> Places<T> {
                 self.next = at + 1;
             }
             Some(entry) => match std::mem::replace(entry, Entry::Taken(thing)) {
-                Entry::Free(next) => self.next = next,
-                Entry::Taken(_) => unreachable!("a place is free once"),
+                Entry::Left(Left::Free(next)) => self.next = next as usize,
+                Entry::Left(Left::Kept(_)) | Entry::Taken(_) => {
+                    unreachable!("a place is free once")
+                }
             },
         }
         self.len += 1;
@@ -49,12 +59,32 @@ impl<T> Places<T> {
     /// # Panics
     /// If nothing is at `at`.
     pub(crate) fn remove(&mut self, at: usize) -> T {
-        match std::mem::replace(&mut self.entries[at], Entry::Free(self.next)) {
-            Entry::Taken(thing) => {
-                (self.next, self.len) = (at, self.len - 1);
-                thing
-            }
-            Entry::Free(_) => unreachable!("the place is taken"),
+        let thing = self.exchange(at, Left::Free(self.next as u32));
+        (self.next, self.len) = (at, self.len - 1);
+        thing
+    }
+
+    /// As [`Places::remove`], but nothing else comes to the place until it has been [counted down](Places::count_for) to 0
+    /// from `count`, which is another number.
+    pub(crate) fn leave(&mut self, at: usize, count: i32) -> T {
+        self.exchange(at, Left::Kept(count))
+    }
+
+    /// So many more know the place, or fewer, of a thing that is gone. A place that is not kept has none.
+    pub(crate) fn count_for(&mut self, at: usize, more: i32) {
+        let Some(Entry::Left(left)) = self.entries.get_mut(at) else { return };
+        let Left::Kept(count) = left else { return };
+        *count += more;
+        if *count == 0 {
+            *left = Left::Free(self.next as u32);
+            (self.next, self.len) = (at, self.len - 1);
+        }
+    }
+
+    fn exchange(&mut self, at: usize, left: Left) -> T {
+        match std::mem::replace(&mut self.entries[at], Entry::Left(left)) {
+            Entry::Taken(thing) => thing,
+            Entry::Left(_) => unreachable!("the place is taken"),
         }
     }
 
@@ -121,5 +151,24 @@ mod tests {
         assert_eq!(places.insert(1_002), 200);
         assert_eq!(places.get_mut(90), Some(&mut 1_000));
         assert_eq!(places.iter().count(), 201);
+    }
+
+    #[test]
+    fn a_place_is_kept_for_those_who_know_it() {
+        let mut places = Places::default();
+        let at = [places.insert('a'), places.insert('b')];
+        assert_eq!((places.leave(at[0], 2), places.get(at[0]), places.len()), ('a', None, 2));
+        assert_eq!(places.insert('c'), 2, "the place is not free");
+        places.count_for(at[0], 1);
+        places.count_for(at[0], -3);
+        assert_eq!((places.len(), places.insert('d')), (2, at[0]));
+        places.count_for(at[0], -1);
+        assert_eq!((places.get(at[0]), places.iter().count()), (Some(&'d'), 3));
+    }
+
+    /// The runtime has one for each task that lives.
+    #[test]
+    fn a_place_is_as_large_as_what_is_there() {
+        assert_eq!(size_of::<Entry<std::sync::Arc<dyn Send>>>(), 16);
     }
 }

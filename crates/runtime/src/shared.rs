@@ -6,7 +6,7 @@ mod end;
 use crate::driver::{self, Driver};
 use crate::errands::Errands;
 use crate::group::{Group, Membership};
-use crate::guards::{self, Live};
+use crate::guards;
 use crate::handoff::{Slot, WorkerId};
 use crate::keeper::{self, Keeper};
 use crate::late::Late;
@@ -47,7 +47,6 @@ use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::{Change, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
-use runyard_smp::control::Control;
 use runyard_smp::machine::{Effects, Machine, TaskOf};
 use std::collections::VecDeque;
 use std::fmt;
@@ -189,7 +188,7 @@ impl NewTask {
 #[derive(Debug)]
 #[repr(align(128))]
 struct Part {
-    live: Places<Live>,
+    live: Places<Arc<Cell>>,
     nr_live: usize,
     /// How many of them serve the others, and end after them.
     nr_serving: usize,
@@ -536,11 +535,11 @@ impl Shared {
         }
     }
 
-    /// Carries out a request for the task that `control` belongs to.
-    pub(crate) fn change(&self, control: &Control, change: Change) {
+    /// Carries out a request for the task that `cell` belongs to.
+    pub(crate) fn change(&self, cell: &Cell, change: Change) {
         self.assert_that_may_ask();
-        self.machine.change(os::thread::now(), control, change, &mut KickNow(self));
-        self.claim(control);
+        self.machine.change(os::thread::now(), cell, change, &mut KickNow(self));
+        self.claim(&cell.tag);
     }
 
     #[track_caller]
@@ -606,7 +605,7 @@ impl Shared {
             let nth = self.part();
             let mut part = lock(&self.parts[nth]);
             cell.place.store(Place::new(nth, part.live.next()).0, Ordering::Release);
-            part.live.insert(Live::Task(cell.clone()));
+            part.live.insert(cell.clone());
             part.nr_live += 1;
             part.nr_serving += usize::from(cell.serves);
             part.boxes.pop()
@@ -634,7 +633,7 @@ impl Shared {
     /// The cell of a live task.
     pub(crate) fn cell_at(&self, place: u64) -> Option<Arc<Cell>> {
         let place = Place(place);
-        lock(&self.parts[place.part()]).live.get(place.key()).and_then(Live::cell).cloned()
+        lock(&self.parts[place.part()]).live.get(place.key()).cloned()
     }
 
     /// The place of some live task, as `drawn` has it. Allocates nothing.
@@ -650,10 +649,7 @@ impl Shared {
     /// The task at a place takes a mutex, or somebody gives back what it took.
     pub(crate) fn count_guard_at(&self, place: u64, more: i32) {
         let place = Place(place);
-        let live = &mut lock(&self.parts[place.part()]).live;
-        if live.get_mut(place.key()).is_some_and(|live| live.count_guard(more)) {
-            live.remove(place.key());
-        }
+        lock(&self.parts[place.part()]).live.count_guard(place.key(), more);
     }
 
     /// The cells of the live tasks, in each part as it is when that is looked at.
@@ -665,7 +661,7 @@ impl Shared {
                 let part = lock(part);
                 let has_room = part.live.len() <= cells.capacity();
                 if has_room {
-                    cells.extend(part.live.iter().filter_map(Live::cell).cloned());
+                    cells.extend(part.live.iter().cloned());
                 }
                 has_room
             }) {
@@ -702,10 +698,7 @@ impl Shared {
     ) -> Option<TaskOf<Job>> {
         let mut part = lock(&self.parts[place.part()]);
         // The caller owns the cell as well.
-        let is_free = part.live.get_mut(place.key()).is_some_and(Live::end);
-        if is_free {
-            part.live.remove(place.key());
-        }
+        part.live.end(place.key());
         part.nr_live -= 1;
         part.nr_serving -= usize::from(serves);
         let has_room = part.boxes.len() < BOXES;

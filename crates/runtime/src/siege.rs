@@ -182,7 +182,7 @@ impl Siege<'_> {
 
     fn change(&self, place: u64, change: Change) -> Option<Changed> {
         let cell = self.shared.cell_at(place)?;
-        self.shared.change(&cell.control, change);
+        self.shared.change(&cell, change);
         Some(Changed { place, task: cell.id })
     }
 
@@ -214,7 +214,7 @@ impl Siege<'_> {
                 affinity: Some(self.shared.all().clone()),
                 ..Change::default()
             };
-            self.shared.change(&cell.control, change);
+            self.shared.change(&cell, change);
         }
     }
 }

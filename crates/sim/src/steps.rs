@@ -172,7 +172,7 @@ impl<O: Observer> Sim<'_, O> {
     /// Asks the machine to change a task.
     pub(crate) fn request(&mut self, task: TaskId, change: Change) {
         let cell = self.tasks[task.index()].control.clone();
-        self.machine.change(self.now, &cell, change, &mut self.fx);
+        self.machine.change(self.now, &*cell, change, &mut self.fx);
         self.carry_out();
         self.here.into_iter().for_each(|cpu| self.program_timer(cpu));
     }

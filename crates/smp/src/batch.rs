@@ -4,8 +4,8 @@
 //! A task of a batch is [`Home::Away`]. What is asked of it waits until it is in a run queue again: its host sees to it
 //! that this is soon.
 
-use crate::control::{Control, Home};
-use crate::host::{Controlled, Effects, Moving, TaskOf, control, mark_away};
+use crate::control::{Home, take};
+use crate::host::{Controlled, Effects, Moving, TaskOf, mark_away, tag};
 use crate::machine::{Machine, Queue};
 use runyard_engine::attr::Weight;
 use runyard_engine::balance::Seen;
@@ -59,8 +59,8 @@ impl<W: Controlled> Machine<W> {
             }
             let begun = rq.begin_batch(now, prev, stand_in);
             if let Begun::Open(task, terms) = &begun {
-                if let Some(cell) = control(task) {
-                    cell.set_home(Home::Away);
+                if let Some(tag) = tag(task) {
+                    tag.set_home(Home::Away);
                 }
                 let (lent, yielder) = (loan.lend(rq, terms), u32::from(yields));
                 rq.set_company(now, (lent + yielder).saturating_sub(1));
@@ -93,15 +93,15 @@ impl<W: Controlled> Machine<W> {
         &self,
         now: Time,
         cpu: CpuId,
-        (task, cell): (TaskOf<W>, &Control),
+        (task, cell): (TaskOf<W>, &(impl Controlled + ?Sized)),
         fx: &mut impl Effects<W>,
     ) -> TaskOf<W> {
         let id = task.id;
         let (stand_in, delta) = self.with(cpu, fx, |rq| {
             let (stand_in, _, at) = rq.end_batch(now, task);
-            cell.enter(id, Home::At(cpu, at));
-            if cell.was_asked_meanwhile()
-                && let Some(change) = cell.take()
+            cell.tag().enter(id, Home::At(cpu, at));
+            if cell.tag().was_asked_meanwhile()
+                && let Some(change) = take(cell)
             {
                 // It runs, so it is evicted when the next is decided for.
                 let _ = rq.change(now, at, change);

@@ -2,10 +2,8 @@
 //!
 //! The rule is *offer, may be refused* of [`crate::machine`].
 
-use crate::control::Home;
-use crate::host::{
-    Controlled, Effects, Moving, TaskOf, apply_pending, control, kick_if, mark_away,
-};
+use crate::control::{Home, take};
+use crate::host::{Controlled, Effects, Moving, TaskOf, apply_pending, kick_if, mark_away};
 use crate::machine::{Delta, Machine, Queue};
 use runyard_engine::attr::RtPrio;
 use runyard_engine::cpu::CpuId;
@@ -117,12 +115,13 @@ impl<W: Controlled> Machine<W> {
     ) -> Result<Option<RtPrio>, TaskOf<W>> {
         let id = task.id;
         let (slot, _) = rq.offer(now, task, why)?;
-        let cell = rq.get(slot).and_then(control).expect("an offered task waits here");
+        let cell = rq.get(slot).and_then(|task| task.payload.as_ref());
+        let cell = cell.expect("an offered task waits here");
         // Nothing else would tell that somebody forgot to say so: see `control`.
-        debug_assert_eq!(cell.home(), Home::Away, "{id} was in no run queue");
-        cell.enter(id, Home::At(rq.cpu(), slot));
-        if cell.was_asked_meanwhile()
-            && let Some(change) = cell.take()
+        debug_assert_eq!(cell.tag().home(), Home::Away, "{id} was in no run queue");
+        cell.tag().enter(id, Home::At(rq.cpu(), slot));
+        if cell.tag().was_asked_meanwhile()
+            && let Some(change) = take(cell)
             && let Some(task) = rq.change(now, slot, change).evicted
         {
             mark_away(&task);

@@ -2,7 +2,7 @@
 //!
 //! How a request and its task find each other is told in [`crate::control`].
 
-use crate::control::{Control, Home};
+use crate::control::{Home, ask, take};
 use crate::host::{Controlled, Effects, TaskOf, kick_if, mark_away};
 use crate::machine::{Machine, Queue};
 use runyard_engine::task::{Change, QueueIndex};
@@ -22,9 +22,15 @@ enum Visit<W> {
 
 impl<W: Controlled> Machine<W> {
     /// Asks for a change of the task that `cell` belongs to, wherever it is.
-    pub fn change(&self, now: Time, cell: &Control, change: Change, fx: &mut impl Effects<W>) {
-        cell.ask(change);
-        while let Home::At(cpu, slot) = cell.home() {
+    pub fn change(
+        &self,
+        now: Time,
+        cell: &(impl Controlled + ?Sized),
+        change: Change,
+        fx: &mut impl Effects<W>,
+    ) {
+        ask(cell, change);
+        while let Home::At(cpu, slot) = cell.tag().home() {
             let (visit, delta) = self.with(cpu, fx, |rq| visit(rq, now, cell, slot));
             let Visit::Done { evicted } = visit else { continue };
             if let Some(task) = evicted {
@@ -38,12 +44,18 @@ impl<W: Controlled> Machine<W> {
 }
 
 /// Carries out what was asked of the task that `cell` belongs to, if it is at `at` still.
-fn visit<W: Controlled>(rq: &mut Queue<W>, now: Time, cell: &Control, at: QueueIndex) -> Visit<W> {
-    if cell.home() != Home::At(rq.cpu(), at) {
+fn visit<W: Controlled>(
+    rq: &mut Queue<W>,
+    now: Time,
+    cell: &(impl Controlled + ?Sized),
+    at: QueueIndex,
+) -> Visit<W> {
+    let tag = cell.tag();
+    if tag.home() != Home::At(rq.cpu(), at) {
         return Visit::Missed;
     }
-    let lives = rq.get(at).is_some_and(|task| cell.is_of(task.id));
-    let change = if lives { cell.take() } else { None };
+    let lives = rq.get(at).is_some_and(|task| tag.is_of(task.id));
+    let change = if lives { take(cell) } else { None };
     let evicted = change.and_then(|change| rq.change(now, at, change).evicted);
     Visit::Done { evicted: evicted.inspect(mark_away) }
 }

@@ -1,8 +1,8 @@
 //! What must hold between all run queues, counted afresh.
 
-use crate::control::{Control, Home};
+use crate::control::{Home, Tag};
 use crate::hints::Snapshot;
-use crate::host::{Controlled, control};
+use crate::host::{Controlled, tag};
 use crate::machine::Machine;
 use crate::sync::lock;
 use runyard_engine::cpu::CpuId;
@@ -20,7 +20,7 @@ impl<W: Controlled> Machine<W> {
             self.inspect(cpu, |rq| {
                 rq.check();
                 for (slot, task) in rq.tasks() {
-                    let home = control(task).map(Control::home);
+                    let home = tag(task).map(Tag::home);
                     let known = home.is_none_or(|home| home == Home::At(cpu, slot));
                     assert!(known, "{} knows its home, {home:?}\n{rq}", task.id);
                 }

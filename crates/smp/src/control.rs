@@ -6,6 +6,9 @@
 //! looks for requests. Of the two, the one whose fence is second sees the other's write: every
 //! request is carried out exactly once, by the requester or by whoever has the task.
 //!
+//! Where the task lives is in its [`Tag`], and what was asked of it in its [`Requests`]. Of most tasks nothing is ever
+//! asked, so a host may keep the requests elsewhere, and have some of those tasks only for which there were any.
+//!
 //! `home` is written with the lock of the run queue held that the task enters or leaves, so a
 //! requester that finds it unchanged under that lock knows that the task is there, or was until it
 //! ended: the last word of a task is not said here, since its payload stays with its host. So the
@@ -29,36 +32,75 @@ pub(crate) enum Home {
     At(CpuId, QueueIndex),
 }
 
-/// A task's control cell. In the order of the source: what everybody looks at comes before what hardly
-/// anybody does.
+/// What a host gives a task to run it, or what stands for the task where somebody asks something of it: what
+/// everybody shares of a task is in it somewhere.
+pub trait Controlled {
+    /// The task's tag, the same for the task's whole life.
+    fn tag(&self) -> &Tag;
+
+    /// The requests for the task. The machine wants them of a task of which something is or was asked, and may hold
+    /// the lock of a run queue then if it was.
+    fn requests(&self) -> &Requests;
+}
+
+/// Where a task is, and whether something was asked of it.
 #[derive(Debug)]
-#[repr(C)]
-pub struct Control {
+pub struct Tag {
     /// A [`Home`] in a word.
     home: AtomicU64,
     /// The task, written with its first `home`, above [`ASKED`].
     task: AtomicU64,
-    pending: Mutex<Change>,
 }
 
-/// In [`Control::task`]: `pending` may hold something.
-const ASKED: u64 = 1;
-/// How many bits that is. What is left counts for as long as tasks are named.
-const FLAGS: u32 = 1;
-/// In [`Control::task`]: no task has come yet.
-const NOBODY: u64 = u64::MAX << FLAGS;
+/// What was asked of a task and not carried out yet.
+#[derive(Debug, Default)]
+pub struct Requests(Mutex<Change>);
 
-impl Default for Control {
-    fn default() -> Control {
-        Control {
-            home: AtomicU64::new(Home::Away.to_bits()),
-            task: AtomicU64::new(NOBODY),
-            pending: Mutex::new(Change::default()),
-        }
+/// A task's control cell: its tag and its requests, for a host that has them together.
+#[derive(Debug, Default)]
+pub struct Control {
+    tag: Tag,
+    requests: Requests,
+}
+
+impl Controlled for Control {
+    fn tag(&self) -> &Tag {
+        &self.tag
+    }
+
+    fn requests(&self) -> &Requests {
+        &self.requests
     }
 }
 
-impl Control {
+/// In [`Tag::task`]: the requests may hold something.
+const ASKED: u64 = 1;
+/// How many bits that is. What is left counts for as long as tasks are named.
+const FLAGS: u32 = 1;
+/// In [`Tag::task`]: no task has come yet.
+const NOBODY: u64 = u64::MAX << FLAGS;
+
+/// Leaves a request for whoever has the task.
+pub(crate) fn ask(cell: &(impl Controlled + ?Sized), change: Change) {
+    lock(&cell.requests().0).merge(change);
+    cell.tag().task.fetch_or(ASKED, Ordering::Release);
+    fence(Ordering::SeqCst);
+}
+
+/// Takes what was asked, if nobody else did.
+pub(crate) fn take(cell: &(impl Controlled + ?Sized)) -> Option<Change> {
+    let mut pending = lock(&cell.requests().0);
+    let asked = cell.tag().task.fetch_and(!ASKED, Ordering::AcqRel) & ASKED != 0;
+    asked.then(|| std::mem::take(&mut *pending))
+}
+
+impl Default for Tag {
+    fn default() -> Tag {
+        Tag { home: AtomicU64::new(Home::Away.to_bits()), task: AtomicU64::new(NOBODY) }
+    }
+}
+
+impl Tag {
     pub(crate) fn home(&self) -> Home {
         Home::from_bits(self.home.load(Ordering::Acquire))
     }
@@ -74,7 +116,7 @@ impl Control {
         self.home.store(home.to_bits(), Ordering::Release);
     }
 
-    /// As [`Control::set_home`], for a task that enters a run queue.
+    /// As [`Tag::set_home`], for a task that enters a run queue.
     #[inline]
     pub(crate) fn enter(&self, task: TaskId, home: Home) {
         if !self.is_of(task) {
@@ -90,19 +132,12 @@ impl Control {
         let _ = self.task.fetch_update(Ordering::Relaxed, Ordering::Relaxed, named);
     }
 
-    /// Whether this is the cell of `task`. The caller holds the lock of the run queue at `home`.
+    /// Whether this is the tag of `task`. The caller holds the lock of the run queue at `home`.
     pub(crate) fn is_of(&self, task: TaskId) -> bool {
         self.task.load(Ordering::Relaxed) >> FLAGS == task.0
     }
 
-    /// Leaves a request for whoever has the task.
-    pub(crate) fn ask(&self, change: Change) {
-        lock(&self.pending).merge(change);
-        self.task.fetch_or(ASKED, Ordering::Release);
-        fence(Ordering::SeqCst);
-    }
-
-    /// After [`Control::set_home`]: whether something was asked meanwhile.
+    /// After [`Tag::set_home`]: whether something was asked meanwhile.
     pub(crate) fn was_asked_meanwhile(&self) -> bool {
         fence(Ordering::SeqCst);
         self.was_asked()
@@ -113,13 +148,6 @@ impl Control {
     #[must_use]
     pub fn was_asked(&self) -> bool {
         self.task.load(Ordering::Acquire) & ASKED != 0
-    }
-
-    /// Takes what was asked, if nobody else did.
-    pub(crate) fn take(&self) -> Option<Change> {
-        let mut pending = lock(&self.pending);
-        let asked = self.task.fetch_and(!ASKED, Ordering::AcqRel) & ASKED != 0;
-        asked.then(|| std::mem::take(&mut *pending))
     }
 }
 
@@ -147,12 +175,11 @@ mod tests {
 
     #[test]
     fn a_request_does_not_touch_the_name() {
-        assert_eq!(size_of::<Control>(), 96);
         let cell = Control::default();
-        cell.ask(Change::default());
-        cell.enter(TaskId(7), Home::Away);
-        assert!(cell.was_asked() && cell.is_of(TaskId(7)) && !cell.is_of(TaskId(8)));
-        assert_eq!((cell.take(), cell.take()), (Some(Change::default()), None));
-        assert!(!cell.was_asked() && cell.is_of(TaskId(7)));
+        ask(&cell, Change::default());
+        cell.tag.enter(TaskId(7), Home::Away);
+        assert!(cell.tag.was_asked() && cell.tag.is_of(TaskId(7)) && !cell.tag.is_of(TaskId(8)));
+        assert_eq!((take(&cell), take(&cell)), (Some(Change::default()), None));
+        assert!(!cell.tag.was_asked() && cell.tag.is_of(TaskId(7)));
     }
 }

@@ -3,7 +3,8 @@
 //! Hosts know it by [`crate::machine`]. It is a file of its own because every part of the machine uses
 //! it, and it uses none of them.
 
-use crate::control::{Control, Home};
+pub use crate::control::Controlled;
+use crate::control::{Control, Home, Requests, Tag, take};
 use crate::sync::Arc;
 use runyard_engine::attr::RtPrio;
 use runyard_engine::balance::Balanced;
@@ -12,13 +13,7 @@ use runyard_engine::limits::Throttling;
 use runyard_engine::run_queue::{Enqueue, Resched};
 use runyard_engine::task::Task;
 
-/// What a host gives a task to run it; the task's control cell is in it somewhere.
-pub trait Controlled {
-    /// The control cell, the same for the task's whole life.
-    fn control(&self) -> &Control;
-}
-
-/// The plain form of that: the control cell, and whatever else the host needs.
+/// The plain form of what a host gives a task: the control cell, and whatever else the host needs.
 #[derive(Debug)]
 pub struct Work<W> {
     /// The task's control cell.
@@ -28,8 +23,12 @@ pub struct Work<W> {
 }
 
 impl<W> Controlled for Work<W> {
-    fn control(&self) -> &Control {
-        &self.control
+    fn tag(&self) -> &Tag {
+        self.control.tag()
+    }
+
+    fn requests(&self) -> &Requests {
+        self.control.requests()
     }
 }
 
@@ -100,21 +99,21 @@ pub(crate) fn kick_if<W>(resched: Resched, cpu: CpuId, fx: &mut impl Effects<W>)
     }
 }
 
-/// The task's control cell; a running task's is with its host.
-pub(crate) fn control<W: Controlled>(task: &Task<W>) -> Option<&Control> {
-    task.payload.as_ref().map(Controlled::control)
+/// The task's tag; a running task's is with its host.
+pub(crate) fn tag<W: Controlled>(task: &Task<W>) -> Option<&Tag> {
+    task.payload.as_ref().map(Controlled::tag)
 }
 
 /// The task is in no run queue from now on. The caller holds the lock of the one it left.
 pub(crate) fn mark_away<W: Controlled>(task: &TaskOf<W>) {
-    control(task).expect("a task that leaves has its payload").set_home(Home::Away);
+    tag(task).expect("a task that leaves has its payload").set_home(Home::Away);
 }
 
 /// Carries out what was asked while the task was with its host, which may do so before it brings it.
 pub fn apply_pending<W: Controlled>(task: &mut TaskOf<W>) {
-    let cell = control(task).expect("a task that is with its host has its payload");
-    if cell.was_asked()
-        && let Some(change) = cell.take()
+    let cell = task.payload.as_ref().expect("a task that is with its host has its payload");
+    if cell.tag().was_asked()
+        && let Some(change) = take(cell)
     {
         task.apply(change);
     }

@@ -4,7 +4,7 @@
 //! that would be idle, until nothing more changes.
 
 use crate::control::Home;
-use crate::host::{Controlled, Effects, Moving, control};
+use crate::host::{Controlled, Effects, Moving, tag};
 use crate::machine::Machine;
 use crate::sync::lock;
 use runyard_engine::cpu::CpuId;
@@ -29,7 +29,7 @@ impl<W: Controlled> Machine<W> {
             let (Switch { next, released }, delta) = self.with(cpu, fx, |rq| {
                 let switch = rq.schedule(now, prev);
                 if let Some((task, _)) = &switch.released {
-                    control(task).into_iter().for_each(|cell| cell.set_home(Home::Away));
+                    tag(task).into_iter().for_each(|tag| tag.set_home(Home::Away));
                 }
                 switch
             });

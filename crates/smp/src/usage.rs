@@ -1,6 +1,6 @@
 //! What CPU time tasks and groups used, over all CPUs.
 
-use crate::control::{Control, Home};
+use crate::control::Home;
 use crate::host::{Controlled, Effects, kick_if};
 use crate::machine::{Delta, Machine};
 use runyard_engine::attr::GroupId;
@@ -24,11 +24,17 @@ impl<W: Controlled> Machine<W> {
 
     /// CPU time that the task was charged which `cell` belongs to, until `now`; `None` if it is in no run
     /// queue.
-    pub fn used_by(&self, now: Time, cell: &Control, fx: &mut impl Effects<W>) -> Option<Nanos> {
-        while let Home::At(cpu, slot) = cell.home() {
+    pub fn used_by(
+        &self,
+        now: Time,
+        cell: &(impl Controlled + ?Sized),
+        fx: &mut impl Effects<W>,
+    ) -> Option<Nanos> {
+        let tag = cell.tag();
+        while let Home::At(cpu, slot) = tag.home() {
             let (seen, delta) = self.with(cpu, fx, |rq| {
-                let is_here = cell.home() == Home::At(cpu, slot);
-                is_here.then(|| rq.used_by(now, slot).filter(|&(task, _)| cell.is_of(task)))
+                let is_here = tag.home() == Home::At(cpu, slot);
+                is_here.then(|| rq.used_by(now, slot).filter(|&(task, _)| tag.is_of(task)))
             });
             self.after_charge(now, cpu, delta, fx);
             if let Some(known) = seen {

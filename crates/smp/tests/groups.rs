@@ -165,7 +165,7 @@ fn the_place_of_a_group_that_is_removed_is_used_again() {
     // In the middle of being throttled it goes elsewhere.
     yard.run(55);
     let change = Change { group: Some(second), ..Change::default() };
-    yard.machine.change(yard.now, &task, change, &mut Deaf);
+    yard.machine.change(yard.now, &*task, change, &mut Deaf);
     yard.machine.remove_group(yard.now, first, &mut Deaf);
     yard.machine.check();
     yard.run(50);
@@ -197,7 +197,7 @@ fn every_group_has_an_account() {
     );
     assert_eq!((used_in(&yard, web), used_in(&yard, api)), (used, used));
     let elsewhere = Change { group: Some(GroupId::ROOT), ..Change::default() };
-    yard.machine.change(yard.now, &task, elsewhere, &mut Deaf);
+    yard.machine.change(yard.now, &*task, elsewhere, &mut Deaf);
     yard.machine.charge_unpicked(yard.now, CPU, api, Nanos::from_millis(7));
     yard.run(10);
     assert_eq!(used_in(&yard, api), used + 7, "what it used after that is not the group's");

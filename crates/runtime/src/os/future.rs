@@ -114,12 +114,14 @@ where
     }
 }
 
-/// Whose the result is, and who waits for it.
+/// Whose the result is, and whether somebody waits for it.
 #[derive(Debug, Default)]
 pub(crate) struct Join {
     word: AtomicU32,
-    waiter: Mutex<Option<Waker>>,
 }
+
+/// Who waits for the result.
+pub(crate) type Waiter = Mutex<Option<Waker>>;
 
 /// A handle wants the result.
 const WANTED: u32 = 1;
@@ -166,7 +168,7 @@ pub(crate) fn run(task: &Arc<Cell>) {
         // SAFETY: no handle is left, so the result is of whoever polled the task.
         unsafe { task.body.take(std::ptr::null_mut()) };
     } else if before & WAITS != 0 {
-        let waiter = without_preemption(|| lock(&join.waiter).take());
+        let waiter = without_preemption(|| lock(&task.waiter).take());
         waiter.into_iter().for_each(Waker::wake);
     }
     drop(in_poll);
@@ -205,7 +207,7 @@ impl<T> Joined<T> {
         let join = &self.task.cell.join;
         if !join.is_over() {
             let new = waker.clone();
-            let old = without_preemption(|| lock(&join.waiter).replace(new));
+            let old = without_preemption(|| lock(&self.task.cell.waiter).replace(new));
             drop(old);
             if join.word.fetch_or(WAITS, Ordering::AcqRel) & THERE == 0 {
                 return Poll::Pending;
@@ -227,7 +229,7 @@ impl<T> Drop for Joined<T> {
         let cell = &self.task.cell;
         let before = cell.join.word.fetch_and(!WANTED, Ordering::AcqRel);
         if before & WAITS != 0 {
-            drop(without_preemption(|| lock(&cell.join.waiter).take()));
+            drop(without_preemption(|| lock(&cell.waiter).take()));
         }
         if before & THERE != 0 {
             // SAFETY: the result is there, and its handle's.

@@ -7,7 +7,7 @@ use crate::group::Membership;
 use crate::guards::Guards;
 use crate::lending::Inheritance;
 use crate::os;
-use crate::os::future::{Body, Join, block};
+use crate::os::future::{Body, Join, Waiter, block};
 use crate::os::memory::Own;
 use crate::os::seat::Seat;
 use crate::primitives::{Arc, AtomicBool, AtomicU64, Mutex, OnceLock, Ordering, lock};
@@ -19,7 +19,7 @@ use runyard_engine::cpu::CpuSet;
 use runyard_engine::event::What;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
-use runyard_smp::control::Control;
+use runyard_smp::control::{Requests, Tag};
 use runyard_smp::machine::{Controlled, TaskOf, apply_pending};
 use std::fmt;
 use std::ptr;
@@ -33,8 +33,24 @@ pub(crate) struct Job {
 }
 
 impl Controlled for Job {
-    fn control(&self) -> &Control {
-        &self.cell.control
+    fn tag(&self) -> &Tag {
+        &self.cell.tag
+    }
+
+    fn requests(&self) -> &Requests {
+        self.cell.requests()
+    }
+}
+
+/// Who asks something of a task has its cell. The requests are in memory of the runtime's own, and there before the lock
+/// of a run queue is taken for them.
+impl Controlled for Cell {
+    fn tag(&self) -> &Tag {
+        &self.tag
+    }
+
+    fn requests(&self) -> &Requests {
+        &self.rest().requests
     }
 }
 
@@ -157,10 +173,11 @@ pub(crate) struct TaskCell<B: ?Sized> {
     /// Its place among the runtime's live tasks.
     pub(crate) place: AtomicU64,
     pub(crate) slack: Slack,
-    pub(crate) control: Control,
+    pub(crate) tag: Tag,
     pub(crate) join: Join,
-    pub(crate) asked: Mutex<Asked>,
     pub(crate) guards: Guards,
+    pub(crate) waiter: Waiter,
+    pub(crate) asked: Mutex<Asked>,
     /// CPU time that it was charged, as far as it was known when somebody asked or it was woken last, and at its end.
     used: AtomicU64,
     /// Since when it could run that was woken in its poll, for the observer.
@@ -179,6 +196,7 @@ pub(crate) struct Rest {
     /// The CPUs that it asked for last, if these are not all.
     affinity: Mutex<Option<CpuSet>>,
     name: Option<String>,
+    requests: Requests,
 }
 
 impl<B: ?Sized> fmt::Debug for TaskCell<B> {
@@ -206,10 +224,11 @@ impl<B> TaskCell<B> {
             shared,
             place: AtomicU64::new(NOWHERE),
             slack: Slack::new(slack, asked.policy),
-            control: Control::default(),
+            tag: Tag::default(),
             join: Join::default(),
-            asked: Mutex::new(asked),
             guards: Guards::default(),
+            waiter: Waiter::default(),
+            asked: Mutex::new(asked),
             used: AtomicU64::new(0),
             woken_at: AtomicU64::new(0),
             rest,
@@ -355,8 +374,8 @@ impl Cell {
         let fx = &mut KickNow(&self.shared);
         let used = without_preemption(|| {
             let now = os::thread::now();
-            let queued = self.shared.machine.used_by(now, &self.control, fx);
-            let queued = queued.or_else(|| self.shared.used_in_batch(now, &self.control));
+            let queued = self.shared.machine.used_by(now, self, fx);
+            let queued = queued.or_else(|| self.shared.used_in_batch(now, &self.tag));
             queued.or_else(|| self.look_at_parked(|task| task.runtime()))
         });
         // What one answer had, a later one has.
@@ -431,4 +450,19 @@ fn job(task: &mut TaskOf<Job>) -> &mut Job {
 /// Runs a section of the runtime's own code; on a worker, without being stopped in it.
 pub(crate) fn without_preemption<R>(section: impl FnOnce() -> R) -> R {
     os::local::section(section, Worker::without_preemption)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::JoinError;
+    use runyard_engine::task::Task;
+
+    /// A program may have a million of them.
+    #[test]
+    fn a_task_is_small() {
+        assert_eq!(size_of::<TaskCell<()>>(), 152);
+        assert_eq!(size_of::<Task<Job>>(), 168);
+        assert_eq!(size_of::<Result<(), JoinError>>(), 8, "what a task of no output has room for");
+    }
 }

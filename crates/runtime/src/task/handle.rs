@@ -216,7 +216,7 @@ impl TaskHandle {
     }
 
     fn change(&self, change: Change) {
-        without_preemption(|| self.cell.shared.change(&self.cell.control, change));
+        without_preemption(|| self.cell.shared.change(&self.cell, change));
     }
 }
 

@@ -27,7 +27,10 @@ use std::task::{Context, Poll, Waker};
 ///     # drop(other);
 /// });
 /// ```
-pub struct JoinError {
+pub struct JoinError(Box<Failure>);
+
+/// Behind a pointer: each task has room for its result or for this, and most fail never.
+struct Failure {
     id: TaskId,
     why: Why,
 }
@@ -43,8 +46,9 @@ enum Why {
 }
 
 impl JoinError {
+    /// In foreign code.
     pub(crate) fn cancelled(id: TaskId) -> JoinError {
-        JoinError { id, why: Why::Cancelled }
+        JoinError(Box::new(Failure { id, why: Why::Cancelled }))
     }
 
     /// In foreign code: a message that is a `String` is copied.
@@ -53,19 +57,20 @@ impl JoinError {
             Some(&message) => Some(Cow::Borrowed(message)),
             None => payload.downcast_ref::<String>().map(|message| Cow::Owned(message.clone())),
         };
-        JoinError { id, why: Why::Panicked { payload: Mutex::new(payload), message } }
+        let why = Why::Panicked { payload: Mutex::new(payload), message };
+        JoinError(Box::new(Failure { id, why }))
     }
 
     /// Whether the task panicked.
     #[must_use]
     pub fn is_panic(&self) -> bool {
-        matches!(self.why, Why::Panicked { .. })
+        matches!(self.0.why, Why::Panicked { .. })
     }
 
     /// Whether the task was aborted, or its runtime ended before it did.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.why, Why::Cancelled)
+        matches!(self.0.why, Why::Cancelled)
     }
 
     /// What the task panicked with, for [`std::panic::resume_unwind`].
@@ -82,7 +87,7 @@ impl JoinError {
     /// # Errors
     /// The error itself, if the task did not panic.
     pub fn try_into_panic(self) -> Result<Box<dyn Any + Send + 'static>, JoinError> {
-        match self.why {
+        match self.0.why {
             Why::Panicked { payload, .. } => {
                 Ok(payload.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()))
             }
@@ -93,14 +98,14 @@ impl JoinError {
     /// Which task it was.
     #[must_use]
     pub fn id(&self) -> TaskId {
-        self.id
+        self.0.id
     }
 }
 
 impl fmt::Debug for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let id = self.id.0;
-        match &self.why {
+        let id = self.0.id.0;
+        match &self.0.why {
             Why::Cancelled => write!(f, "JoinError::Cancelled({id})"),
             Why::Panicked { message: None, .. } => write!(f, "JoinError::Panic({id}, ..)"),
             Why::Panicked { message: Some(message), .. } => {
@@ -112,8 +117,8 @@ impl fmt::Debug for JoinError {
 
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let id = self.id;
-        match &self.why {
+        let id = self.0.id;
+        match &self.0.why {
             Why::Cancelled => write!(f, "task {id} was cancelled"),
             Why::Panicked { message: None, .. } => write!(f, "task {id} panicked"),
             Why::Panicked { message: Some(message), .. } => {

@@ -17,7 +17,7 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::run_queue::{Begun, Bounds, Prev, Terms};
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time, VTime};
-use runyard_smp::control::Control;
+use runyard_smp::control::Tag;
 use runyard_smp::machine::{Loan, TaskOf, apply_pending};
 use std::collections::VecDeque;
 
@@ -57,7 +57,7 @@ pub(crate) struct Polls {
     terms: Terms,
     since: Time,
     place: u64,
-    control: usize,
+    tag: usize,
 }
 
 /// What a poll of a batch came to.
@@ -208,8 +208,8 @@ impl Polls {
         }
     }
 
-    fn is_of(&self, control: &Control) -> bool {
-        self.control == (&raw const *control).addr()
+    fn is_of(&self, tag: &Tag) -> bool {
+        self.tag == (&raw const *tag).addr()
     }
 
     /// The cell of a task that is polled from now on.
@@ -218,7 +218,7 @@ impl Polls {
         debug_assert!(matches!(todo, Todo::Poll), "a task of a batch is to be polled");
         self.since = now;
         self.place = cell.place.load(Ordering::Relaxed);
-        self.control = (&raw const cell.control).addr();
+        self.tag = (&raw const cell.tag).addr();
         cell
     }
 }
@@ -271,7 +271,7 @@ impl Worker {
                     }
                 };
                 let mut first = waiting.pop_front().expect("somebody can go on");
-                let mut polls = Polls { terms, since: now, place: u64::MAX, control: 0 };
+                let mut polls = Polls { terms, since: now, place: u64::MAX, tag: 0 };
                 let member = Member::new(polls.begin(now, &mut first));
                 let batch = batches.company.open(self.id, polls, first, &mut waiting);
                 batches.keep_room(waiting);
@@ -314,15 +314,14 @@ impl Worker {
         self.shared.meters.polls(cpu, self);
         let mut enters = self.shared.slot(cpu).enter(self.id);
         loop {
-            if member.cell().control.was_asked() || self.shared.must_wait(cpu, member.cell()) {
+            if member.cell().tag.was_asked() || self.shared.must_wait(cpu, member.cell()) {
                 enters = false;
             }
             open.batches.company.note_poll(open.now.0);
             self.poll_member(open.now, member, enters);
             open.now = self.ended_at();
-            let goes_on = member.came != Came::Not
-                && !member.cell().control.was_asked()
-                && self.may_go_on(&open);
+            let goes_on =
+                member.came != Came::Not && !member.cell().tag.was_asked() && self.may_go_on(&open);
             if !goes_on || !self.turn(&mut open, member, next) {
                 return self.end_batch(&open, member);
             }
@@ -547,7 +546,7 @@ impl Worker {
         // It schedules next.
         let serves = self.serves.swap(true, Ordering::Relaxed);
         let fx = &mut KickNow(&self.shared);
-        let stand_in = self.shared.machine.end_batch(now, cpu, (polled, &cell.control), fx);
+        let stand_in = self.shared.machine.end_batch(now, cpu, (polled, cell), fx);
         batches.keep_stand_in(stand_in);
         waiting.drain(..).for_each(|task| self.give_back(now, cpu, cpu, task));
         self.serves.store(serves, Ordering::Relaxed);
@@ -670,16 +669,14 @@ impl Shared {
     }
 
     /// Something was asked of a task that is in no run queue: if it is in a batch, it leaves that for it.
-    pub(crate) fn claim(&self, control: &Control) {
-        if self.batches.is_empty() || !control.is_away() {
+    pub(crate) fn claim(&self, tag: &Tag) {
+        if self.batches.is_empty() || !tag.is_away() {
             return;
         }
         for cpu in self.machine.config().topology.iter() {
             let Some(batches) = self.batches(cpu).filter(|it| it.has_any()) else { continue };
             let is_it = |task: &TaskOf<Job>| {
-                task.payload
-                    .as_ref()
-                    .is_some_and(|job| std::ptr::eq(&raw const job.cell.control, control))
+                task.payload.as_ref().is_some_and(|job| std::ptr::eq(&raw const job.cell.tag, tag))
             };
             let newcomer = || batches.newcomers.claim(is_it);
             if let Some(task) = batches.company.claim(is_it).or_else(newcomer) {
@@ -687,7 +684,7 @@ impl Shared {
                 return self.machine.give_back(now, task, (cpu, cpu), &mut KickNow(self));
             }
             let polled =
-                |polls: &Polls, _: &_, is_polled| (is_polled && polls.is_of(control)).then_some(());
+                |polls: &Polls, _: &_, is_polled| (is_polled && polls.is_of(tag)).then_some(());
             if batches.company.look(polled).is_some() {
                 // Its batch ends in its name.
                 return ring(self, cpu);
@@ -696,13 +693,13 @@ impl Shared {
     }
 
     /// What a task of a batch was charged until `now`.
-    pub(crate) fn used_in_batch(&self, now: Time, control: &Control) -> Option<Nanos> {
+    pub(crate) fn used_in_batch(&self, now: Time, tag: &Tag) -> Option<Nanos> {
         self.batches.iter().filter(|it| it.company.is_open()).find_map(|batches| {
             batches.company.look(|polls, task, is_polled| {
-                let own = task.payload.as_ref().map(|job| (&raw const job.cell.control).addr());
-                let own = if is_polled { Some(polls.control) } else { own };
+                let own = task.payload.as_ref().map(|job| (&raw const job.cell.tag).addr());
+                let own = if is_polled { Some(polls.tag) } else { own };
                 let more = if is_polled { now.since(polls.since) } else { Nanos::ZERO };
-                (own == Some((&raw const *control).addr())).then(|| task.runtime() + more)
+                (own == Some((&raw const *tag).addr())).then(|| task.runtime() + more)
             })
         })
     }

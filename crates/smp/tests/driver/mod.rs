@@ -502,7 +502,7 @@ impl World {
         if let Some(affinity) = &change.affinity {
             (known.asked.affinity, known.homeless) = (affinity.clone(), false);
         }
-        self.machine.change(now, &known.control, change, &mut self.fx);
+        self.machine.change(now, &*known.control, change, &mut self.fx);
     }
 
     fn change_of(&self, task: TaskId, what: u8, value: u8) -> Change {

@@ -152,7 +152,7 @@ impl Cpu {
     }
 
     pub fn change(&mut self, task: &Handle, change: Change) {
-        self.machine.change(self.now, &task.control, change, &mut self.asked);
+        self.machine.change(self.now, &*task.control, change, &mut self.asked);
     }
 
     pub fn set_policy(&mut self, task: &Handle, policy: Policy) {
