@@ -1,5 +1,5 @@
 //! `cargo xtask full`: the checks that take too long for every change: a siege of an hour, with each
-//! allocator, long searches, the founding experiments on real CPUs, and the tests of the runtime where the system
+//! allocator, long searches, the founding experiments on real CPUs, the simulator beside the kernel, and the tests of the runtime where the system
 //! gives it little.
 //!
 //! It does not repeat what `.ci/run` does. Its times are for a machine that does nothing else.
@@ -11,6 +11,9 @@ use crate::{fuzz, siege};
 
 /// How long to fuzz, and how long the soak of the runtime lasts: ten minutes each.
 const LONG: u64 = 600;
+
+/// Some 13 s each.
+const RANDOM_SCENARIOS: u64 = 10;
 
 /// How long, and from which seed.
 #[derive(Args, Clone, Debug)]
@@ -42,6 +45,7 @@ pub fn run(options: &Options) -> Outcome {
         ("fuzz", &search),
         ("soak", &|| soak(seed)),
         ("reproduce", &reproduce),
+        ("fidelity", &|| fidelity(seed)),
         ("musl", &musl),
         ("benches", &benches),
         ("one-cpu", &|| suite(&["taskset", "-c", "0"], &[])),
@@ -49,6 +53,13 @@ pub fn run(options: &Options) -> Outcome {
         ("few-threads", &|| suite(&["prlimit", "--nproc=64"], &["--test-threads=1"])),
     ];
     workspace::all(checks.iter().map(|&(name, check)| (name, check())))
+}
+
+/// How near the simulator is to the kernel here, in scenarios that are drawn. It fails if it cannot run only: how near is
+/// near enough is judged of more scenarios than these (`docs/fidelity.md`).
+fn fidelity(seed: u32) -> Outcome {
+    let (seed, scenarios) = (seed.to_string(), RANDOM_SCENARIOS.to_string());
+    workspace::run(cargo().args(["xtask", "fidelity", "--random", &scenarios, "--seed", &seed]))
 }
 
 fn soak(seed: u32) -> Outcome {

@@ -25,9 +25,6 @@ const HOSTS: [&str; 3] = ["linux", "live", "sim"];
 /// How long rt-app measures itself.
 const CALIBRATION_SECONDS: u32 = 4;
 
-/// How often the simulated machine's costs are measured.
-const COST_RUNS: usize = 3;
-
 /// What stands in a column of the log.
 const RUN: usize = 2;
 const PERIOD: usize = 3;
@@ -103,17 +100,17 @@ pub fn run(options: &Options) -> Outcome {
 struct Machine {
     /// How long one of rt-app's loops takes, in nanoseconds; in quotes, whose loops it measures.
     loop_ns: String,
-    /// `machine.costs`.
-    costs: String,
+    /// `machine`.
+    here: String,
 }
 
 impl Machine {
-    /// What rt-app's log of the first tutorial shows, where it has measured its loops itself; and the
-    /// costs that the comparison with the kernel measures.
+    /// What rt-app's log of the first tutorial shows, where it has measured its loops itself; and what
+    /// `runyard calibrate` says.
     fn measured(folder: &Path) -> Outcome<Machine> {
-        let costs = fidelity::costs(COST_RUNS)?;
+        let here = fidelity::machine()?;
         let into = logs(folder, (1, 0), "calibration")?;
-        let unknown = Machine { loop_ns: "\"CPU0\"".to_owned(), costs: costs.clone() };
+        let unknown = Machine { loop_ns: "\"CPU0\"".to_owned(), here: here.clone() };
         let said = said(program("rt-app").arg(copy(&into, 1, &unknown, CALIBRATION_SECONDS)?))?;
         let own = said.split("pLoad = ").nth(1).and_then(|rest| rest.split("ns").next());
         let own: f64 = own.ok_or("rt-app does not say how long its loops are")?.parse()?;
@@ -123,10 +120,10 @@ impl Machine {
         let loop_ns = own * runs.ok_or("rt-app logged no run")? / run.asked;
         eprintln!(
             "rt-app measured {own} ns a loop; by its runs of {} us it is {loop_ns:.1} ns. The simulated \
-             machine has {costs}.",
+             machine is {here}.",
             run.asked
         );
-        Ok(Machine { loop_ns: loop_ns.round().to_string(), costs })
+        Ok(Machine { loop_ns: loop_ns.round().to_string(), here })
     }
 }
 
@@ -169,9 +166,9 @@ fn copy(folder: &Path, tutorial: u32, machine: &Machine, seconds: u32) -> Outcom
     let global = text.find("\"global\"").or_else(|| text.rfind('}')).ok_or("no scenario")?;
     let tasks = text[..global].trim_end().trim_end_matches(',');
     let logdir = folder.display();
-    let Machine { loop_ns, costs } = machine;
+    let Machine { loop_ns, here } = machine;
     let global = format!(
-        "\"machine\": {{\"costs\": {costs}}},\n\
+        "\"machine\": {here},\n\
          \"global\": {{\"duration\": {seconds}, \"calibration\": {loop_ns}, \"lock_pages\": false, \
          \"logdir\": \"{logdir}\", \"log_basename\": \"rt-app\"}}"
     );

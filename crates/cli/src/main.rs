@@ -4,6 +4,7 @@
 //! experiments, the reports. Here are the arguments, the files and the exit code. Reports go to
 //! standard output, everything else to standard error.
 
+mod calibrate;
 mod compare;
 mod exit;
 mod folder;
@@ -45,6 +46,8 @@ enum Command {
     Live(live::Arguments),
     /// Runs a scenario on this machine's CPUs, as kernel threads under its own scheduler.
     Linux(linux::Arguments),
+    /// Measures this machine: the `machine` of scenarios that are to be simulated as if they ran here.
+    Calibrate(calibrate::Arguments),
     /// Says what differs between two runs, from the reports that --json printed.
     Compare(compare::Arguments),
     /// Makes a scenario of a recorded machine: `perf sched script` or ftrace text.
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Live(arguments) => live::run(&arguments),
         Command::Linux(arguments) => linux::run(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
     })

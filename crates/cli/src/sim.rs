@@ -94,7 +94,7 @@ fn simulate(
 }
 
 /// What the simulator knows besides the events.
-fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
+pub(crate) fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
     let usage = |group| {
         let limited: Limited = outcome.limits.get(&group).cloned().unwrap_or_default();
         Some((limited.usage, limited.on))

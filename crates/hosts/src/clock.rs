@@ -1,7 +1,7 @@
 //! The kernel's clocks of CPU time, which stand still while a thread does not run.
 
 use runyard_engine::time::Nanos;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 /// The CPU time that the calling thread has used.
 #[must_use]
@@ -13,6 +13,12 @@ pub fn cpu_time() -> Nanos {
 #[must_use]
 pub fn process_cpu_time() -> Nanos {
     nanos(clock_gettime(ClockId::ProcessCPUTime))
+}
+
+/// How far the kernel's coarse clock advances at a time: a tick.
+#[must_use]
+pub(crate) fn coarse_resolution() -> Nanos {
+    nanos(clock_getres(ClockId::MonotonicCoarse))
 }
 
 /// A time of one of the kernel's clocks.

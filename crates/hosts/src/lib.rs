@@ -7,9 +7,12 @@
 //! Arrows between the files go down: the two hosts know the interpreter, and the interpreter knows
 //! neither. A host returns a [`Failure`] where the input is wrong or the machine refuses.
 //!
+//! [`calibrate`] measures what scheduling costs here, for machines that are simulated.
+//!
 //! Both hosts need Linux. On another system this crate compiles, and they refuse: what the kernel is asked for is in
 //! three modules, of which the folder `elsewhere` has the refusing ones.
 
+pub mod calibrate;
 #[cfg_attr(not(target_os = "linux"), path = "elsewhere/clock.rs")]
 pub mod clock;
 #[cfg_attr(not(target_os = "linux"), path = "elsewhere/cpus.rs")]

@@ -1,13 +1,9 @@
 //! Random scenarios: whatever the language can ask of a scheduler, in small doses.
 //!
-//! The text is written here and not by a library, since the order of keys is the order of events,
-//! and a key may be repeated. No task blocks for ever: what it may wait for is done every few
+//! No task blocks for ever: what it may wait for is done every few
 //! milliseconds by one of three tasks that all scenarios have.
 
-use std::fmt::Display;
-
-use rand_core::Rng;
-use rand_pcg::Pcg64Mcg;
+use crate::dice::{Dice, Object};
 
 /// Features of which each scenario has some.
 const FEATURES: [&str; 12] = [
@@ -50,74 +46,10 @@ const REAL_TIME: [&str; 2] = ["SCHED_FIFO", "SCHED_RR"];
 #[must_use]
 pub fn scenario(seed: u64, index: u64) -> String {
     let (shape, cpus) = TOPOLOGIES[(index % TOPOLOGIES.len() as u64) as usize];
-    let mut dice = Dice(Pcg64Mcg::new((u128::from(seed) << 64) | u128::from(index)));
-    dice.warm_up();
+    let mut dice = Dice::new(seed, index);
     let groups = dice.between(0, GROUPS.len() as u64) as usize;
     let mut author = Author { dice, cpus, groups };
     author.scenario(shape)
-}
-
-/// An object of the language: its members in their order, repeated ones too.
-#[derive(Default)]
-struct Object(Vec<String>);
-
-impl Object {
-    /// Adds a member whose value is JSON already.
-    fn set(&mut self, key: &str, value: impl Display) {
-        self.0.push(format!("{key:?}: {value}"));
-    }
-
-    fn text(&self) -> String {
-        format!("{{{}}}", self.0.join(", "))
-    }
-
-    /// With a line for each member.
-    fn lines(&self) -> String {
-        format!("{{\n  {}\n}}", self.0.join(",\n  "))
-    }
-}
-
-/// Random numbers.
-struct Dice(Pcg64Mcg);
-
-/// After so many draws, generators whose seeds differ in one bit have nothing in common.
-const WARM_UP: usize = 16;
-
-impl Dice {
-    fn warm_up(&mut self) {
-        for _ in 0..WARM_UP {
-            self.0.next_u64();
-        }
-    }
-
-    /// From `low` to `high`, both included. The bias does not matter here.
-    fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + self.0.next_u64() % (high - low + 1)
-    }
-
-    fn percent(&mut self, chance: u64) -> bool {
-        self.between(1, 100) <= chance
-    }
-
-    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.between(0, of.len() as u64 - 1) as usize]
-    }
-
-    /// A nice value or a latency nice value.
-    fn nice(&mut self) -> i64 {
-        self.between(0, 39) as i64 - 20
-    }
-
-    /// Microseconds, fixed or drawn, about `mean` of them.
-    fn span(&mut self, mean: u64) -> String {
-        let mean = self.between(mean / 4 + 1, mean * 2);
-        match self.between(0, 5) {
-            0 => format!(r#"{{"uniform": [{}, {mean}]}}"#, mean / 2),
-            1 => format!(r#"{{"exponential": {mean}}}"#),
-            2 => format!(r#"{{"normal": [{mean}, {}]}}"#, mean / 4),
-            _ => mean.to_string(),
-        }
-    }
 }
 
 struct Author {
@@ -136,7 +68,7 @@ impl Author {
         all.set("features", self.features());
         all.set("groups", self.all_groups());
         all.set("tasks", self.tasks());
-        all.lines()
+        all.lines(0)
     }
 
     fn machine(&mut self, shape: &str) -> String {
@@ -202,7 +134,7 @@ impl Author {
         tasks.set("bell", BELL);
         tasks.set("fill", FILL);
         tasks.set("drain", DRAIN);
-        format!("{{\n    {}\n  }}", tasks.0.join(",\n    "))
+        tasks.lines(2)
     }
 
     /// A thread of a few instances and phases, for ever.
@@ -361,14 +293,5 @@ mod tests {
         for word in words.chain(&GROUPS) {
             assert!(all.contains(word), "{word}");
         }
-    }
-
-    #[test]
-    fn an_object_keeps_the_order_of_its_members_and_repeats_them() {
-        let mut object = Object::default();
-        object.set("run", 2);
-        object.set("lock", "\"m\"");
-        object.set("run", 1);
-        assert_eq!(object.text(), r#"{"run": 2, "lock": "m", "run": 1}"#);
     }
 }

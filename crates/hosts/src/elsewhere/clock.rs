@@ -13,3 +13,9 @@ pub fn cpu_time() -> Nanos {
 pub fn process_cpu_time() -> Nanos {
     Nanos::ZERO
 }
+
+/// How far a coarse clock advances at a time: none is known.
+#[must_use]
+pub(crate) fn coarse_resolution() -> Nanos {
+    Nanos::ZERO
+}

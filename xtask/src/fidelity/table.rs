@@ -1,20 +1,17 @@
-//! `cargo xtask fidelity`: how near the simulator is to the kernel on this machine.
-//!
-//! Each scenario of `scenarios/fidelity` runs on `linux` and on `sim` with as many CPUs. What this
-//! machine's timers and idle CPUs cost is measured before, by two scenarios that are not among them,
-//! and is the only thing that the simulator is told. Prints the tables of `docs/fidelity.md`: who had
-//! how much and how soon, what of it the kernel's own selftests would assert, and what limits of task groups did.
+//! The tables of `docs/fidelity.md`: who had how much and how soon in each scenario of `scenarios/fidelity`, what of it the
+//! kernel's own selftests would assert, and what limits of task groups did.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::Args;
+use super::Options;
+use super::rig::Rig;
 use serde_json::Value;
 
 use crate::figures::median;
 use crate::limits::{self, Limited};
 use crate::selftests::{self, CASES, Usage};
-use crate::workspace::{self, Outcome, cargo, program};
+use crate::workspace::{self, Outcome};
 
 /// How far apart CPU shares may be, in points of one CPU, and wake-up medians, as a ratio.
 const SHARE_GOAL: f64 = 3.0;
@@ -22,24 +19,6 @@ const WAKEUP_GOAL: f64 = 2.0;
 
 /// A median of fewer wake-ups says nothing.
 const ENOUGH_WAKEUPS: u64 = 50;
-
-/// A real-time task that sleeps where others compute, and where nobody does.
-const ON_BUSY_CPUS: &str = r#"{"global": {"duration": 2}, "tasks": {"probe": {"policy": "SCHED_FIFO",
-    "delay": 300, "timer": {"ref": "unique", "period": 2000}, "run": 100},
-    "hog": {"instance": HOGS, "run": 1000}}}"#;
-const ON_IDLE_CPUS: &str = r#"{"global": {"duration": 2}, "tasks": {"probe": {"policy": "SCHED_FIFO",
-    "delay": 300, "timer": {"ref": "unique", "period": 2000}, "run": 100}}}"#;
-
-/// How to compare.
-#[derive(Args, Clone, Debug)]
-pub struct Options {
-    /// How often each scenario runs on the kernel; the median counts
-    #[arg(long, default_value_t = 3, value_name = "N")]
-    pub repeat: usize,
-    /// Only these scenarios, by the names of their files
-    #[arg(value_name = "SCENARIO")]
-    pub only: Vec<String>,
-}
 
 /// What one run says.
 #[derive(Debug, Default)]
@@ -60,29 +39,16 @@ struct Figures {
     wakeups: Vec<f64>,
 }
 
-/// What `machine.costs` of a scenario has to say of this machine, by the median of so many runs of
-/// the release build.
-pub(crate) fn costs(repeat: usize) -> Outcome<String> {
-    Rig::new()?.costs(repeat)
-}
-
-struct Rig {
-    runyard: PathBuf,
-    folder: PathBuf,
-    cpus: usize,
-}
-
 /// Runs everything that is wanted and prints the tables.
-pub fn run(options: &Options) -> Outcome {
+pub(super) fn run(options: &Options) -> Outcome {
     let folder = workspace::root().join("scenarios/fidelity");
     let there = |name: &&String| folder.join(format!("{name}.json")).is_file();
     if let Some(name) = options.only.iter().find(|name| !there(name)) {
         return Err(format!("{} has no {name}.json", folder.display()).into());
     }
-    workspace::run(cargo().args(["build", "--release", "--quiet"]))?;
-    let rig = Rig::new()?;
-    let costs = rig.costs(options.repeat)?;
-    println!("{} CPUs, simulated with {costs}\n", rig.cpus);
+    let rig = Rig::new(&options.feature)?;
+    let machine = rig.machine()?;
+    println!("simulated with {machine}\n");
     println!(
         "| scenario | CPU shares apart, points | wake-up p50: kernel | simulated | ratio | | \
          migrations: kernel | simulated |"
@@ -97,7 +63,7 @@ pub fn run(options: &Options) -> Outcome {
         if !options.only.is_empty() && !options.only.iter().any(|only| *only == name) {
             continue;
         }
-        let (kernel, simulated) = rig.both(scenario, &costs, options.repeat)?;
+        let (kernel, simulated) = both(&rig, scenario, &machine, options.repeat)?;
         println!("{}", row(&name, &kernel, &simulated));
         if let Some(case) = CASES.iter().position(|case| case.scenario == name) {
             selftests.push((case, CASES[case].row(&middle(&kernel), &simulated.usage)));
@@ -120,64 +86,17 @@ fn middle(runs: &[Run]) -> Usage {
     names.filter_map(|name| Some((name.clone(), median(of(name)?)?))).collect()
 }
 
-impl Rig {
-    /// Of the release build, which is there.
-    fn new() -> Outcome<Rig> {
-        let rig = Rig {
-            runyard: workspace::target("release")?.join("runyard"),
-            folder: workspace::target("fidelity")?,
-            cpus: std::thread::available_parallelism()?.get(),
-        };
-        std::fs::create_dir_all(&rig.folder)?;
-        Ok(rig)
-    }
+/// What the kernel makes of a scenario, several times, and the simulator.
+fn both(rig: &Rig, scenario: &Path, machine: &str, repeat: usize) -> Outcome<(Vec<Run>, Run)> {
+    let text = std::fs::read_to_string(scenario)?;
+    let simulated = Run::of(&rig.simulate(&text, machine, &[])?)?;
+    let kernel = (0..repeat).map(|_| Run::of(&rig.run("linux", scenario, &[])?));
+    Ok((kernel.collect::<Outcome<_>>()?, simulated))
+}
 
-    /// What a timer's wake-up takes here on a busy CPU beyond what the simulator's other costs make
-    /// of it, and what it takes an idle CPU more.
-    fn costs(&self, repeat: usize) -> Outcome<String> {
-        let hogs = ON_BUSY_CPUS.replace("HOGS", &self.cpus.to_string());
-        let busy = self.probe("linux", &hogs, repeat)?;
-        let idle = self.probe("linux", ON_IDLE_CPUS, repeat)?;
-        let simulated = self.probe("sim", &self.on_machine(&hogs, "{}"), 1)?;
-        let latency = (busy - simulated).max(0.0);
-        let exit = (idle - busy).max(0.0);
-        Ok(format!(r#"{{"timer_latency_ns": {latency:.0}, "idle_exit_ns": {exit:.0}}}"#))
-    }
-
-    /// The median of the probe's wake-up latency.
-    fn probe(&self, host: &str, text: &str, repeat: usize) -> Outcome<f64> {
-        let file = self.folder.join("probe.json");
-        std::fs::write(&file, text)?;
-        let mut medians = Vec::new();
-        for _ in 0..repeat {
-            let run = self.run(host, &file)?;
-            let wakeups = run.threads["probe"].wakeups.iter().copied();
-            medians.push(median(wakeups).ok_or("the probe did not wake up")?);
-        }
-        median(medians).ok_or_else(|| "nothing was repeated".into())
-    }
-
-    /// A scenario on a simulated machine with as many CPUs as this one and such `costs`.
-    fn on_machine(&self, scenario: &str, costs: &str) -> String {
-        let machine = format!("{{\"machine\": {{\"cpus\": {}, \"costs\": {costs}}},", self.cpus);
-        scenario.replacen('{', &machine, 1)
-    }
-
-    /// What the kernel makes of a scenario, several times, and the simulator.
-    fn both(&self, scenario: &Path, costs: &str, repeat: usize) -> Outcome<(Vec<Run>, Run)> {
-        let text = std::fs::read_to_string(scenario)?;
-        let copy = self.folder.join("scenario.json");
-        std::fs::write(&copy, self.on_machine(&text, costs))?;
-        let simulated = self.run("sim", &copy)?;
-        let kernel = (0..repeat).map(|_| self.run("linux", scenario));
-        Ok((kernel.collect::<Outcome<_>>()?, simulated))
-    }
-
-    /// What a run says of each thread object, and of each task group that there was.
-    fn run(&self, host: &str, scenario: &Path) -> Outcome<Run> {
-        let mut command = program(&self.runyard);
-        let output = workspace::output(command.args([host, "--json"]).arg(scenario))?;
-        let report: Value = serde_json::from_slice(&output.stdout)?;
+impl Run {
+    /// What a report says of each thread object, and of each task group that there was.
+    fn of(report: &Value) -> Outcome<Run> {
         let duration = report["duration_ns"].as_f64().ok_or("a run takes time")?;
         let share = |of: &Value| Some(of["runtime_ns"].as_f64()? / duration * 100.0);
         let mut all = BTreeMap::<String, Figures>::new();

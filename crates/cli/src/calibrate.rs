@@ -1,0 +1,117 @@
+//! `runyard calibrate`: this machine as a `machine` of scenarios.
+
+use crate::exit::Done;
+use crate::{output, sim};
+use clap::Args;
+use runyard_engine::event::Event;
+use runyard_engine::time::Nanos;
+use runyard_hosts::Failure;
+use runyard_hosts::calibrate::{Calibration, calibrate};
+use runyard_hosts::stderr::say;
+use runyard_report::{Collector, Report};
+use runyard_sim::{Options, Sim};
+use runyard_workload::Scenario;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// The arguments of `runyard calibrate`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Print the value of `machine` as JSON on standard output, and nothing else there.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
+    say("this takes 20 s on a quiet machine");
+    let found = calibrate(&simulate)?;
+    found.notes.iter().for_each(|note| say(format_args!("note: {note}")));
+    let text = if arguments.json { format!("{:#}\n", machine(&found)) } else { table(&found) };
+    output::report(|out| std::io::Write::write_all(out, text.as_bytes()))?;
+    Ok(Done::Well)
+}
+
+/// The costs that are measured: the key, the figure, and how it is found.
+fn costs(found: &Calibration) -> [(&'static str, Nanos, &'static str); 7] {
+    let costs = &found.costs;
+    [
+        (
+            "context_switch_ns",
+            costs.context_switch,
+            "two tasks wake each other by turns on one CPU, less the wake-up",
+        ),
+        ("ipi_ns", costs.ipi, "a wake-up from another CPU, less the switch"),
+        ("wakeup_ns", costs.wakeup, "CPU time of a task that wakes another one on its CPU"),
+        (
+            "timer_interrupt_ns",
+            costs.timer_interrupt,
+            "what a tick takes of a CPU's time, or less if a timer's wake-up does",
+        ),
+        (
+            "timer_latency_ns",
+            costs.timer_latency,
+            "a timer's wake-up on a busy CPU, less the three above",
+        ),
+        ("idle_exit_ns", costs.idle_exit, "the same on an idle CPU, less that"),
+        (
+            "jitter_ns",
+            costs.jitter,
+            "how much more each of them may be: p90 less p50 of a timer's wake-up",
+        ),
+    ]
+}
+
+/// The value of `machine`.
+fn machine(found: &Calibration) -> Value {
+    let costs = costs(found).map(|(key, cost, _)| (key.to_owned(), Value::from(cost.0)));
+    json!({
+        "cpus": found.topology.cpus(),
+        "topology": found.topology.to_string(),
+        "tick_hz": found.tick_hz,
+        "costs": Value::Object(costs.into_iter().collect()),
+    })
+}
+
+/// What a person reads: each figure and how it was found.
+fn table(found: &Calibration) -> String {
+    let Calibration { kernel, topology, tick_hz, .. } = found;
+    let mut text = format!("Linux {kernel}\nCPUs {topology}, {tick_hz} ticks a second\n\n");
+    for (key, cost, how) in costs(found) {
+        writeln!(text, "{key:18} {:>6}  {how}", cost.0).expect("a String takes all");
+    }
+    writeln!(text, "\n\"machine\": {:#}", machine(found)).expect("a String takes all");
+    text
+}
+
+/// A probe in virtual time.
+fn simulate(scenario: &Scenario) -> Result<Report, Failure> {
+    let mut collector = Collector::default();
+    let options = Options { seed: 1, ..Options::default() };
+    let observer = |event: &Event| collector.event(event);
+    let mut sim = Sim::new(scenario, options, observer).map_err(Failure::input)?;
+    while sim.step() {}
+    let outcome = sim.outcome();
+    let totals = collector.finish(outcome.end);
+    Ok(Report::new(sim::info(scenario, outcome), &totals))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runyard_engine::topology::Topology;
+    use runyard_workload::scenario::Costs;
+    use runyard_workload::{Overrides, parse};
+
+    #[test]
+    fn a_scenario_takes_the_machine_as_it_stands() {
+        let costs = Costs { jitter: Nanos(400), idle_exit: Nanos(9), ..Costs::default() };
+        let topology = Topology::new(2, 2, 2).expect("eight CPUs");
+        let found =
+            Calibration { kernel: "6.18".into(), topology, tick_hz: 250, costs, notes: vec![] };
+        let text = json!({"machine": machine(&found), "global": {"duration": 1}, "tasks": {"a": {"run": 1}}});
+        let parsed = parse("-", &text.to_string(), &Overrides::default()).expect("it is right");
+        assert_eq!(parsed.warnings, []);
+        let read = parsed.scenario.machine;
+        assert_eq!((read.topology, read.tick_hz, read.costs), (topology, 250, costs));
+    }
+}

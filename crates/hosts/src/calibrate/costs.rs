@@ -1,0 +1,222 @@
+//! Which probes there are, and what follows from their figures.
+
+use super::probe::{Bench, Probe, task};
+use crate::failure::Failure;
+use runyard_engine::time::Nanos;
+use runyard_report::Report;
+use runyard_workload::scenario::Costs;
+
+/// Two tasks wake each other by turns on one CPU: half a round is a wake-up and a switch.
+const HAND_OVER: Probe = Probe {
+    text: r#"{"tasks": {"a": {"cpus": [0], "sem_post": "to_b", "sem_wait": "to_a"},
+                        "b": {"cpus": [0], "sem_wait": "to_b", "sem_post": "to_a"}}}"#,
+    figure: |report| {
+        let wakeups: Option<u64> = report.tasks.iter().map(|task| task.wakeups).sum();
+        Some(report.duration_ns as f64 / wakeups.filter(|&some| some > 0)? as f64)
+    },
+};
+
+/// How many rounds [`ALONE`] has.
+const ROUNDS: f64 = 20_000.0;
+
+/// The same steps where nobody waits: what of a round is the program's own.
+const ALONE: Probe = Probe {
+    text: r#"{"tasks": {"a": {"cpus": [0], "loop": 20000, "sem_post": "own", "sem_wait": "own"}}}"#,
+    figure: |report| Some(task(report, "a")?.runtime_ns? as f64 / ROUNDS),
+};
+
+/// What a wake-up takes the waker, whom the woken one cannot stop.
+const TO_A_WAITER: Probe = Probe {
+    text: r#"{"tasks": {"waker": {"policy": "SCHED_FIFO", "priority": 20, "cpus": [0],
+                                  "timer": {"ref": "unique", "period": 500}, "sem_post": "s"},
+                        "waiter": {"policy": "SCHED_FIFO", "priority": 10, "cpus": [0], "sem_wait": "s"},
+                        "hog": {"cpus": [0], "run": 1000}}}"#,
+    figure: each_round,
+};
+
+/// The same where nobody waits.
+const TO_NOBODY: Probe = Probe {
+    text: r#"{"tasks": {"waker": {"policy": "SCHED_FIFO", "priority": 20, "cpus": [0],
+                                  "timer": {"ref": "unique", "period": 500}, "sem_post": "s"},
+                        "hog": {"cpus": [0], "run": 1000}}}"#,
+    figure: each_round,
+};
+
+/// A task is woken from another CPU while its own computes.
+const KICKED: Probe = Probe {
+    text: r#"{"tasks": {"waker": {"policy": "SCHED_FIFO", "cpus": [0],
+                                  "timer": {"ref": "unique", "period": 500}, "sem_post": "s"},
+                        "probe": {"policy": "SCHED_FIFO", "cpus": [1], "sem_wait": "s"},
+                        "hog": {"cpus": [1], "run": 1000}}}"#,
+    figure: |report| Some(task(report, "probe")?.wakeup_latency.p50_ns? as f64),
+};
+
+/// A timer wakes a task while its CPU computes.
+const ON_TIME: Probe = Probe {
+    text: r#"{"tasks": {"probe": {"policy": "SCHED_FIFO", "cpus": [0], "timer": {"ref": "unique", "period": 500}},
+                        "hog": {"cpus": [0], "run": 1000}}}"#,
+    figure: |report| Some(task(report, "probe")?.wakeup_latency.p50_ns? as f64),
+};
+
+/// The same figure's spread.
+const SPREAD: Probe = Probe {
+    text: ON_TIME.text,
+    figure: |report| {
+        let latency = &task(report, "probe")?.wakeup_latency;
+        Some((latency.p90_ns? - latency.p50_ns?) as f64)
+    },
+};
+
+/// A timer wakes a task while its CPU idles. Periods are longer, since idle states are.
+const FROM_IDLE: Probe = Probe {
+    text: r#"{"tasks": {"probe": {"policy": "SCHED_FIFO", "cpus": [0], "run": 100,
+                                  "timer": {"ref": "unique", "period": 2000}}}}"#,
+    figure: |report| Some(task(report, "probe")?.wakeup_latency.p50_ns? as f64),
+};
+
+/// CPU time of the waker, for each time that it woke up itself.
+fn each_round(report: &Report) -> Option<f64> {
+    let waker = task(report, "waker")?;
+    Some(waker.runtime_ns? as f64 / waker.wakeups.filter(|&some| some > 0)? as f64)
+}
+
+/// Measures all costs but that of a migration, each with those that were measured before.
+pub(super) fn measure(bench: &Bench<'_>, notes: &mut Vec<String>) -> Result<Costs, Failure> {
+    let mut costs = Costs { migration: Costs::MIGRATION, ..Costs::FREE };
+    costs.wakeup = cost("wakeup_ns", bench.here(&TO_A_WAITER)? - bench.here(&TO_NOBODY)?, notes);
+    // Half a round takes the simulator what a wake-up and a switch do, and nothing else.
+    let hand_over = bench.here(&HAND_OVER)? - bench.here(&ALONE)?;
+    costs.context_switch = cost("context_switch_ns", hand_over - costs.wakeup.0 as f64, notes);
+    let lacks = bench.here(&ON_TIME)? - bench.simulated(&ON_TIME, costs)?;
+    (costs.timer_interrupt, costs.timer_latency) = interrupt(lacks, bench.tick()?, notes);
+    if bench.nr_cpus() > 1 {
+        let lacks = bench.here(&KICKED)? - bench.simulated(&KICKED, costs)?;
+        costs.ipi = cost("ipi_ns", lacks, notes);
+    } else {
+        costs.ipi = Costs::IPI;
+        notes.push("ipi_ns: the default, since there is one CPU".to_owned());
+    }
+    let lacks = bench.here(&FROM_IDLE)? - bench.simulated(&FROM_IDLE, costs)?;
+    costs.idle_exit = cost("idle_exit_ns", lacks, notes);
+    Ok(with_jitter(costs, bench.here(&SPREAD)?))
+}
+
+/// What a timer's wake-up takes longer than a wake-up and a switch, as an interrupt and the latency before it. The
+/// interrupt is what a tick takes of a CPU's time, where that is not longer than both: a tick does more than a timer.
+fn interrupt(both: f64, tick: f64, notes: &mut Vec<String>) -> (Nanos, Nanos) {
+    let both = cost("timer_interrupt_ns", both, notes);
+    let interrupt = both.min(Nanos(tick.round() as u64));
+    (interrupt, both - interrupt)
+}
+
+/// A cost is not below zero; one that came out so is noted.
+fn cost(what: &str, ns: f64, notes: &mut Vec<String>) -> Nanos {
+    if ns < 0.0 {
+        notes.push(format!("{what}: {ns:.0} was measured, which counts as 0"));
+    }
+    Nanos(ns.max(0.0).round() as u64)
+}
+
+/// From the median of a normal distribution to its ninetieth percentile, in standard deviations.
+const P90: f64 = 1.2816;
+
+/// Costs that vary so that a wake-up by a timer has such a `spread` from p50 to p90, and that are on average what they
+/// were. The wake-up is the sum of a few costs, each of which is drawn evenly from `cost..cost + jitter`. The sum of n has the
+/// standard deviation jitter x sqrt(n / 12) and is nearly normal. No cost can vary by more than twice itself.
+fn with_jitter(mut costs: Costs, spread: f64) -> Costs {
+    let Costs { timer_latency, timer_interrupt, wakeup, context_switch, .. } = costs;
+    let parts = [timer_latency, timer_interrupt, wakeup, context_switch];
+    let parts = parts.iter().filter(|&&part| part > Nanos::ZERO).count().max(1) as f64;
+    let wanted = Nanos((spread.max(0.0) / (P90 * (parts / 12.0).sqrt())) as u64);
+    let mut all = [
+        &mut costs.context_switch,
+        &mut costs.ipi,
+        &mut costs.wakeup,
+        &mut costs.timer_interrupt,
+        &mut costs.timer_latency,
+        &mut costs.idle_exit,
+    ];
+    let some = all.iter().map(|cost| cost.0).filter(|&cost| cost > 0);
+    let jitter = wanted.min(Nanos(some.min().unwrap_or(0) * 2));
+    // What is left of the least is not nothing: a latency of 0 would be none at all.
+    all.iter_mut()
+        .filter(|cost| cost.0 > 0)
+        .for_each(|cost| cost.0 = (cost.0 - jitter.0 / 2).max(1));
+    costs.jitter = jitter;
+    costs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the parts of a wake-up by a timer come to, and three others.
+    const SEEN: Costs = Costs {
+        context_switch: Nanos(2_400),
+        ipi: Nanos(10_000),
+        wakeup: Nanos(1_600),
+        timer_interrupt: Nanos(3_000),
+        timer_latency: Nanos(8_000),
+        idle_exit: Nanos(12_000),
+        migration: Nanos(1_000),
+        jitter: Nanos(0),
+    };
+
+    #[test]
+    fn jitter_makes_the_spread_and_leaves_the_averages() {
+        // 1.2816 x sqrt(4 / 12) = 0.7399, and 1,480 / 0.7399 = 2,000.2
+        let costs = with_jitter(SEEN, 1_480.0);
+        let expected = Costs {
+            context_switch: Nanos(1_400),
+            ipi: Nanos(9_000),
+            wakeup: Nanos(600),
+            timer_interrupt: Nanos(2_000),
+            timer_latency: Nanos(7_000),
+            idle_exit: Nanos(11_000),
+            jitter: Nanos(2_000),
+            ..SEEN
+        };
+        assert_eq!(costs, expected);
+    }
+
+    #[test]
+    fn jitter_is_at_most_twice_the_least_cost_and_costs_that_are_none_stay_so() {
+        let costs = with_jitter(Costs { idle_exit: Nanos::ZERO, ..SEEN }, 100_000.0);
+        assert_eq!((costs.jitter, costs.wakeup), (Nanos(3_200), Nanos(1)));
+        assert_eq!((costs.idle_exit, costs.ipi), (Nanos::ZERO, Nanos(8_400)));
+        let free = with_jitter(Costs::FREE, 100.0);
+        assert_eq!(free, Costs::FREE);
+    }
+
+    #[test]
+    fn an_interrupt_is_as_long_as_a_tick_unless_a_wake_up_is_shorter() {
+        let split = |both, tick| interrupt(both, tick, &mut vec![]);
+        assert_eq!(split(11_000.0, 3_000.0), (Nanos(3_000), Nanos(8_000)));
+        assert_eq!(split(11_000.0, 16_000.0), (Nanos(11_000), Nanos::ZERO));
+        assert_eq!(split(-5.0, 16_000.0), (Nanos::ZERO, Nanos::ZERO));
+    }
+
+    #[test]
+    fn a_cost_below_zero_is_none_and_said() {
+        let mut notes = vec![];
+        assert_eq!(cost("ipi_ns", 12.6, &mut notes), Nanos(13));
+        assert_eq!(cost("ipi_ns", -3.0, &mut notes), Nanos::ZERO);
+        assert_eq!(notes, ["ipi_ns: -3 was measured, which counts as 0"]);
+    }
+
+    #[test]
+    fn every_probe_is_a_scenario_that_nothing_is_odd_about() {
+        let over = runyard_workload::Overrides { cpus: Some(2), ..Default::default() };
+        for probe in [&HAND_OVER, &ALONE, &TO_A_WAITER, &TO_NOBODY, &KICKED, &ON_TIME, &FROM_IDLE] {
+            let parsed = runyard_workload::parse(
+                "probe",
+                probe.text,
+                &runyard_workload::Overrides {
+                    duration: Some(Nanos::from_secs(1)),
+                    ..over.clone()
+                },
+            );
+            assert_eq!(parsed.expect("it is right").warnings, []);
+        }
+    }
+}

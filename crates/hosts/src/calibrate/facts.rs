@@ -1,0 +1,112 @@
+//! What the kernel says of the machine.
+
+use crate::clock;
+use crate::failure::Failure;
+use runyard_engine::topology::Topology;
+use std::fs::read_to_string;
+
+/// The words of the kernel's command line that change how it schedules begin so.
+const SCHEDULING: [&str; 2] = ["sched_", "preempt="];
+
+/// The release, and what the command line says of scheduling.
+pub(super) fn kernel() -> String {
+    let release = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let line = read_to_string("/proc/cmdline").unwrap_or_default();
+    let about = |word: &&str| SCHEDULING.iter().any(|begin| word.starts_with(begin));
+    let words = line.split_whitespace().filter(about);
+    std::iter::once(release.trim()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// Ticks a second: the coarse clock advances once a tick, and its resolution is exact.
+pub(super) fn tick_hz() -> Result<u32, Failure> {
+    let tick = clock::coarse_resolution().0;
+    let hz = 1_000_000_000_u64.checked_div(tick).and_then(|hz| u32::try_from(hz).ok());
+    hz.filter(|&hz| hz > 0)
+        .ok_or_else(|| Failure::Refused("the kernel's tick is unknown".to_owned()))
+}
+
+/// Which cache and which core a CPU shares with others, each as the kernel's list of CPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Shares {
+    cache: String,
+    core: String,
+}
+
+/// The shape of these CPUs. A machine that is numbered in another order than the simulator's, or whose
+/// nodes are of several sizes, counts as flat, which is noted.
+pub(super) fn topology(cpus: &[usize], notes: &mut Vec<String>) -> Topology {
+    let shares: Vec<_> = cpus.iter().map(|&cpu| shares(cpu)).collect();
+    let flat = || {
+        Topology::flat(cpus.len() as u32).expect("a process has CPUs, and no more than a machine")
+    };
+    shape(&shares).unwrap_or_else(|| {
+        notes.push(
+            "topology: the CPUs are not numbered node by node and core by core; they count as one node".to_owned(),
+        );
+        flat()
+    })
+}
+
+/// What the kernel says of one CPU. Where it says nothing, a CPU is a core, and all share a cache.
+fn shares(cpu: usize) -> Shares {
+    let folder = format!("/sys/devices/system/cpu/cpu{cpu}");
+    let read = |path: &str| read_to_string(format!("{folder}/{path}")).ok();
+    let largest = (0..).map_while(|at| read(&format!("cache/index{at}/shared_cpu_list"))).last();
+    Shares {
+        cache: largest.or_else(|| read("topology/package_cpus_list")).unwrap_or_default(),
+        core: read("topology/core_cpus_list").unwrap_or_else(|| cpu.to_string()),
+    }
+}
+
+/// The shape, if CPUs that share a cache or a core are neighbours, and all as many.
+fn shape(cpus: &[Shares]) -> Option<Topology> {
+    let node = stretch(cpus, |cpu| &cpu.cache)?;
+    let core = stretch(cpus, |cpu| &cpu.core)?;
+    if !node.is_multiple_of(core) {
+        return None;
+    }
+    let count = |number: usize| u32::try_from(number).ok();
+    Topology::new(count(cpus.len() / node)?, count(node / core)?, count(core)?).ok()
+}
+
+/// How many neighbours have the same key, if all stretches are as long and no key comes back.
+fn stretch<'a>(cpus: &'a [Shares], key: impl Fn(&'a Shares) -> &'a String) -> Option<usize> {
+    let keys: Vec<_> = cpus.iter().map(key).collect();
+    let stretches: Vec<_> = keys.chunk_by(|a, b| a == b).collect();
+    let length = stretches.first()?.len();
+    let again = |at: usize| stretches[..at].iter().any(|before| before[0] == stretches[at][0]);
+    let even = stretches.iter().all(|stretch| stretch.len() == length);
+    (even && !(0..stretches.len()).any(again)).then_some(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CPUs by the names of their caches and of their cores.
+    fn machine(caches: &str, cores: &str) -> Vec<Shares> {
+        let pairs = caches.chars().zip(cores.chars());
+        pairs.map(|(cache, core)| Shares { cache: cache.into(), core: core.into() }).collect()
+    }
+
+    #[test]
+    fn a_machine_in_the_simulators_order_has_its_shape() {
+        let shape = |caches, cores| shape(&machine(caches, cores)).map(|shape| shape.to_string());
+        assert_eq!(shape("aa", "01").as_deref(), Some("1x2"));
+        assert_eq!(shape("aaaabbbb", "00112233").as_deref(), Some("2x2x2"));
+        assert_eq!(shape("aabb", "0123").as_deref(), Some("2x2"));
+        assert_eq!(shape("aaaa", "0101"), None, "siblings are no neighbours");
+        assert_eq!(shape("aab", "012"), None, "nodes of two sizes");
+        assert_eq!(shape("abab", "0123"), None, "nodes by turns");
+    }
+
+    #[test]
+    fn this_machine_ticks_and_has_as_many_cpus_as_asked_for() {
+        if !cfg!(target_os = "linux") {
+            return;
+        }
+        assert!((24..=100_000).contains(&tick_hz().expect("the kernel has a clock")));
+        assert_eq!(topology(&[0, 1, 2], &mut vec![]).cpus(), 3);
+        assert!(!kernel().is_empty());
+    }
+}

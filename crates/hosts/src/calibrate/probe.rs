@@ -1,0 +1,121 @@
+//! How a probe runs: on this machine several times, and simulated.
+
+use super::gaps;
+use super::quiet::{Disturbed, Watch};
+use crate::failure::Failure;
+use crate::linux::{self, Ground};
+use crate::play::Plan;
+use runyard_engine::time::Nanos;
+use runyard_report::{Report, TaskReport};
+use runyard_workload::scenario::Costs;
+use runyard_workload::{Overrides, Scenario};
+use std::cell::Cell;
+
+/// How a scenario is simulated: this crate has no simulator.
+pub type Simulate<'a> = &'a dyn Fn(&Scenario) -> Result<Report, Failure>;
+
+/// How often a probe runs on this machine; the middle figure counts.
+const TURNS: usize = 3;
+
+/// How often a disturbed run is repeated before it counts all the same.
+const REPEATS: usize = 5;
+
+/// How long a probe takes. It wakes up every 500 us, so that its median is of more than a thousand wake-ups.
+const SPAN: Nanos = Nanos::from_millis(600);
+
+/// A scenario in which one cost decides, and the figure that shows it.
+pub(super) struct Probe {
+    /// The scenario.
+    pub(super) text: &'static str,
+    /// The figure, in nanoseconds.
+    pub(super) figure: fn(&Report) -> Option<f64>,
+}
+
+/// What probes run on.
+pub(super) struct Bench<'a> {
+    cpus: Vec<usize>,
+    tick_hz: u32,
+    simulate: Simulate<'a>,
+    /// The most that others took in a run that counted all the same.
+    disturbed: Cell<Option<Disturbed>>,
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn new(cpus: Vec<usize>, tick_hz: u32, simulate: Simulate<'a>) -> Bench<'a> {
+        Bench { cpus, tick_hz, simulate, disturbed: Cell::new(None) }
+    }
+
+    pub(super) fn nr_cpus(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// What to say of runs that were never quiet.
+    pub(super) fn disturbance(&self) -> Option<String> {
+        let Disturbed { others, stolen } = self.disturbed.get()?;
+        let percent = |thousandths: u64| format!("{}.{} %", thousandths / 10, thousandths % 10);
+        let (others, stolen) = (percent(others), percent(stolen));
+        Some(format!("the machine was not quiet: others had {others} of a run, the host {stolen}"))
+    }
+
+    /// The middle of the figures of several runs as kernel threads.
+    pub(super) fn here(&self, probe: &Probe) -> Result<f64, Failure> {
+        self.middle(|| {
+            let plan = Plan { scenario: self.scenario(probe)?, seed: 1, watch: None, log: false };
+            let report = linux::run(plan, Ground::new(self.cpus.clone()))?.report();
+            figure(probe, &report)
+        })
+    }
+
+    /// The figure on a machine with such `costs`.
+    pub(super) fn simulated(&self, probe: &Probe, costs: Costs) -> Result<f64, Failure> {
+        let mut scenario = self.scenario(probe)?;
+        (scenario.machine.costs, scenario.machine.tick_hz) = (costs, self.tick_hz);
+        figure(probe, &(self.simulate)(&scenario)?)
+    }
+
+    /// What a tick takes of the first CPU's time.
+    pub(super) fn tick(&self) -> Result<f64, Failure> {
+        self.middle(|| Ok(gaps::of_a_tick(self.cpus[0], self.tick_hz)?.as_nanos() as f64))
+    }
+
+    fn scenario(&self, probe: &Probe) -> Result<Scenario, Failure> {
+        let cpus = Some(self.cpus.len());
+        let over = Overrides { cpus, duration: Some(SPAN), ..Overrides::default() };
+        let parsed = runyard_workload::parse("calibrate", probe.text, &over);
+        Ok(parsed.map_err(Failure::input)?.scenario)
+    }
+
+    /// The middle of what several quiet runs say.
+    fn middle(&self, run: impl Fn() -> Result<f64, Failure>) -> Result<f64, Failure> {
+        let mut figures = Vec::new();
+        for _ in 0..TURNS {
+            figures.push(self.quietly(&run)?);
+        }
+        figures.sort_by(f64::total_cmp);
+        Ok(figures[TURNS / 2])
+    }
+
+    fn quietly(&self, run: impl Fn() -> Result<f64, Failure>) -> Result<f64, Failure> {
+        for _ in 0..REPEATS {
+            let watch = Watch::begin();
+            let figure = run()?;
+            if watch.end().is_none() {
+                return Ok(figure);
+            }
+        }
+        let watch = Watch::begin();
+        let figure = run()?;
+        self.disturbed.set(self.disturbed.get().max(watch.end()));
+        Ok(figure)
+    }
+}
+
+fn figure(probe: &Probe, report: &Report) -> Result<f64, Failure> {
+    (probe.figure)(report)
+        .ok_or_else(|| Failure::Refused("calibrate: a probe did not run".to_owned()))
+}
+
+/// The task that a probe calls so.
+pub(super) fn task<'r>(report: &'r Report, name: &str) -> Option<&'r TaskReport> {
+    report.tasks.iter().find(|task| task.name == name)
+}

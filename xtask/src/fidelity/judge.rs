@@ -1,0 +1,245 @@
+//! How far apart two runs of one scenario are, and the simulator and the kernel beside the kernel and itself.
+//!
+//! A task has a share, and latencies if it woke up often enough; a run has migrations, switches and preemptions. The
+//! kernel ran twice, A and B. *Itself* is A beside B. *Simulated* is the simulator beside A and beside B.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::workspace::Outcome;
+
+/// A percentile of fewer wake-ups says nothing.
+const ENOUGH_WAKEUPS: u64 = 50;
+
+/// A latency below that counts as that much: no ratio is of nothing.
+const LEAST_NS: f64 = 1.0;
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Measure {
+    /// The difference of a task's CPU time, in points of one CPU.
+    Share,
+    /// The ratio of the medians of a task's wake-up latency, at least 1.
+    P50,
+    /// That of its ninety-ninth percentiles.
+    P99,
+    /// The ratio of the migrations of all tasks, at least 1, with one more on either side. As below.
+    Migrations,
+    /// That of switches.
+    Switches,
+    /// That of preemptions, unless a task yields: then the kernel does not know them.
+    Preemptions,
+}
+
+impl Measure {
+    pub(super) const ALL: [Measure; 6] = [
+        Measure::Share,
+        Measure::P50,
+        Measure::P99,
+        Measure::Migrations,
+        Measure::Switches,
+        Measure::Preemptions,
+    ];
+
+    /// The field of the JSON.
+    pub(super) fn field(self) -> &'static str {
+        match self {
+            Measure::Share => "share_points",
+            Measure::P50 => "p50_ratio",
+            Measure::P99 => "p99_ratio",
+            Measure::Migrations => "migrations_ratio",
+            Measure::Switches => "switches_ratio",
+            Measure::Preemptions => "preemptions_ratio",
+        }
+    }
+
+    /// As how near two runs count as the same.
+    pub(super) fn goal(self) -> f64 {
+        if self == Measure::Share { 3.0 } else { 2.0 }
+    }
+
+    /// Whether it is a task's, not the whole run's.
+    pub(super) fn is_of_tasks(self) -> bool {
+        self < Measure::Migrations
+    }
+}
+
+/// What a run showed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Seen {
+    tasks: BTreeMap<String, Task>,
+    migrations: Option<f64>,
+    switches: Option<f64>,
+    preemptions: Option<f64>,
+}
+
+/// What a run showed of a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Task {
+    /// Per cent of one CPU.
+    share: f64,
+    wakeups: u64,
+    p50: f64,
+    p99: f64,
+}
+
+impl Seen {
+    /// What a report says. Names of tasks are their own.
+    pub(super) fn read(report: &Value) -> Outcome<Seen> {
+        let duration = report["duration_ns"].as_f64().filter(|&some| some > 0.0);
+        let duration = duration.ok_or("a run takes time")?;
+        let tasks = report["tasks"].as_array().ok_or("a report has tasks")?.iter().map(|task| {
+            let latency = &task["wakeup_latency"];
+            let seen = Task {
+                share: task["runtime_ns"].as_f64().unwrap_or(0.0) / duration * 100.0,
+                wakeups: task["wakeups"].as_u64().unwrap_or(0),
+                p50: latency["p50_ns"].as_f64().unwrap_or(0.0),
+                p99: latency["p99_ns"].as_f64().unwrap_or(0.0),
+            };
+            (task["name"].as_str().unwrap_or_default().to_owned(), seen)
+        });
+        let of = |field: &str| report["machine"][field].as_f64();
+        Ok(Seen {
+            tasks: tasks.collect(),
+            migrations: of("migrations"),
+            switches: of("switches"),
+            preemptions: of("preemptions"),
+        })
+    }
+
+    /// How far apart this run and another are. `None`: it cannot be said of either. Infinite: of one only.
+    fn apart(&self, other: &Seen, measure: Measure, task: &str) -> Option<f64> {
+        let (ours, theirs) = (self.task(task), other.task(task));
+        let plus_one =
+            |ours: Option<f64>, theirs: Option<f64>| Some(ratio(ours? + 1.0, theirs? + 1.0));
+        match measure {
+            Measure::Share => Some((ours.share - theirs.share).abs()),
+            Measure::P50 => latency(ours, theirs, |task| task.p50),
+            Measure::P99 => latency(ours, theirs, |task| task.p99),
+            Measure::Migrations => plus_one(self.migrations, other.migrations),
+            Measure::Switches => plus_one(self.switches, other.switches),
+            Measure::Preemptions => plus_one(self.preemptions, other.preemptions),
+        }
+    }
+
+    fn task(&self, name: &str) -> Task {
+        self.tasks.get(name).copied().unwrap_or_default()
+    }
+}
+
+fn latency(ours: Task, theirs: Task, figure: fn(Task) -> f64) -> Option<f64> {
+    match (ours.wakeups >= ENOUGH_WAKEUPS, theirs.wakeups >= ENOUGH_WAKEUPS) {
+        (false, false) => None,
+        (true, true) => Some(ratio(figure(ours).max(LEAST_NS), figure(theirs).max(LEAST_NS))),
+        _ => Some(f64::INFINITY),
+    }
+}
+
+fn ratio(a: f64, b: f64) -> f64 {
+    (a / b).max(b / a)
+}
+
+/// What one measure says of one task, or of one run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sample {
+    /// How far apart A and B are.
+    pub(super) itself: Option<f64>,
+    /// How far apart the simulator is from A, and from B.
+    pub(super) simulated: [Option<f64>; 2],
+}
+
+impl Sample {
+    /// The mean of both.
+    pub(super) fn mean(&self) -> Option<f64> {
+        let both: Vec<_> = self.simulated.iter().flatten().collect();
+        (!both.is_empty()).then(|| both.iter().copied().sum::<f64>() / both.len() as f64)
+    }
+}
+
+/// The three runs of one scenario.
+pub(super) struct Runs {
+    pub(super) a: Seen,
+    pub(super) simulated: Seen,
+    pub(super) b: Seen,
+}
+
+impl Runs {
+    /// What `measure` says of `task`, or of the whole run.
+    pub(super) fn sample(&self, measure: Measure, task: &str) -> Sample {
+        let Runs { a, simulated, b } = self;
+        let apart = |ours: &Seen, theirs| ours.apart(theirs, measure, task);
+        Sample { itself: apart(a, b), simulated: [apart(simulated, a), apart(simulated, b)] }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A run of two seconds with these tasks: name, milliseconds, wake-ups, p50 and p99 in microseconds.
+    fn seen(tasks: &[(&str, u64, u64, u64, u64)], counts: [Option<u64>; 3]) -> Seen {
+        let tasks = tasks.iter().map(|&(name, ms, wakeups, p50, p99)| {
+            let latency = json!({"p50_ns": p50 * 1_000, "p99_ns": p99 * 1_000});
+            json!({"name": name, "runtime_ns": ms * 1_000_000, "wakeups": wakeups, "wakeup_latency": latency})
+        });
+        let tasks: Vec<_> = tasks.collect();
+        let [migrations, switches, preemptions] = counts;
+        let machine =
+            json!({"migrations": migrations, "switches": switches, "preemptions": preemptions});
+        let report = json!({"duration_ns": 2_000_000_000_u64, "tasks": tasks, "machine": machine});
+        Seen::read(&report).expect("it has all fields")
+    }
+
+    fn runs() -> Runs {
+        Runs {
+            a: seen(&[("a", 500, 100, 40, 900), ("b", 20, 50, 8, 9)], [Some(9), Some(99), Some(0)]),
+            simulated: seen(
+                &[("a", 600, 100, 10, 1_800), ("b", 40, 49, 8, 9)],
+                [Some(0), Some(199), None],
+            ),
+            b: seen(
+                &[("a", 520, 100, 50, 300), ("b", 20, 49, 8, 9)],
+                [Some(19), Some(99), Some(0)],
+            ),
+        }
+    }
+
+    fn near(sample: &Sample, itself: Option<f64>, simulated: [Option<f64>; 2]) {
+        let same = |ours: Option<f64>, theirs: Option<f64>| match (ours, theirs) {
+            (Some(ours), Some(theirs)) => ours == theirs || (ours - theirs).abs() < 1e-9,
+            (ours, theirs) => ours == theirs,
+        };
+        let fits = same(sample.itself, itself)
+            && (0..2).all(|at| same(sample.simulated[at], simulated[at]));
+        assert!(fits, "{sample:?} is not {itself:?}, {simulated:?}");
+    }
+
+    #[test]
+    fn shares_are_apart_by_points_and_latencies_by_ratios() {
+        let runs = runs();
+        // 25 % and 26 % of a CPU, simulated 30 %.
+        near(&runs.sample(Measure::Share, "a"), Some(1.0), [Some(5.0), Some(4.0)]);
+        near(&runs.sample(Measure::P50, "a"), Some(1.25), [Some(4.0), Some(5.0)]);
+        near(&runs.sample(Measure::P99, "a"), Some(3.0), [Some(2.0), Some(6.0)]);
+        assert_eq!(runs.sample(Measure::P99, "a").mean(), Some(4.0));
+    }
+
+    #[test]
+    fn who_woke_up_often_on_one_side_only_is_a_miss_and_on_neither_no_entry() {
+        let miss = Some(f64::INFINITY);
+        near(&runs().sample(Measure::P50, "b"), miss, [miss, None]);
+        assert_eq!(runs().sample(Measure::P50, "b").mean(), miss);
+        near(&runs().sample(Measure::P50, "nobody"), None, [None, None]);
+    }
+
+    #[test]
+    fn counts_are_compared_with_one_more_on_either_side() {
+        let runs = runs();
+        near(&runs.sample(Measure::Migrations, ""), Some(2.0), [Some(10.0), Some(20.0)]);
+        near(&runs.sample(Measure::Switches, ""), Some(1.0), [Some(2.0), Some(2.0)]);
+        // Nothing and nothing are the same; what one side does not know is no entry.
+        near(&runs.sample(Measure::Preemptions, ""), Some(1.0), [None, None]);
+    }
+}

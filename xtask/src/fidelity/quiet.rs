@@ -1,0 +1,98 @@
+//! Whether a run had the machine to itself. `runyard calibrate` asks the same of its own threads; nothing here depends
+//! on what users build, so a process that ended is asked about.
+
+use std::fs::read_to_string;
+use std::time::Instant;
+
+/// How much of the CPUs others may take in a run, and the machine's host, each in per cent.
+const MOST: f64 = 1.0;
+
+/// The unit of `/proc` (`USER_HZ`), in seconds.
+const TICK: f64 = 0.01;
+
+/// What the kernel has counted, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Counted {
+    cpus: f64,
+    idle: f64,
+    stolen: f64,
+    /// This process and those that it waited for.
+    own: f64,
+}
+
+/// Who had the CPUs besides a run, in per cent of all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Company {
+    /// Other processes, the kernel's own work and idle loops among them.
+    pub(super) others: f64,
+    /// The host of a virtual machine.
+    pub(super) stolen: f64,
+}
+
+impl Company {
+    pub(super) fn is_quiet(self) -> bool {
+        self.others <= MOST && self.stolen <= MOST
+    }
+
+    /// The kernel samples who runs and measures who idles, so others have what nobody is known to have.
+    fn between(then: Counted, now: Counted, wall: f64) -> Company {
+        let all = wall * now.cpus;
+        let stolen = now.stolen - then.stolen;
+        let others = all - (now.idle - then.idle) - stolen - (now.own - then.own);
+        Company { others: others.max(0.0) / all * 100.0, stolen: stolen / all * 100.0 }
+    }
+}
+
+/// Does something, and says who else had the CPUs meanwhile.
+pub(super) fn watched<T>(run: impl FnOnce() -> T) -> (T, Company) {
+    let read = |path| read_to_string(path).unwrap_or_default();
+    let counted = || Counted::read(&read("/proc/stat"), &read("/proc/self/stat"));
+    let (began, then) = (Instant::now(), counted());
+    let done = run();
+    (done, Company::between(then, counted(), began.elapsed().as_secs_f64()))
+}
+
+impl Counted {
+    fn read(stat: &str, own: &str) -> Counted {
+        let number = |text: &str, at| text.split_whitespace().nth(at).and_then(|n| n.parse().ok());
+        let ticks = |text: &str, at| number(text, at).unwrap_or(0.0) * TICK;
+        // A name may have blanks and brackets. Behind it: state, then from the twelfth utime stime cutime cstime.
+        let own = own.rsplit_once(')').map_or("", |(_, rest)| rest);
+        // cpu user nice system idle iowait irq softirq steal
+        Counted {
+            cpus: stat.lines().filter(|line| line.starts_with("cpu")).count().saturating_sub(1)
+                as f64,
+            idle: ticks(stat, 4) + ticks(stat, 5),
+            stolen: ticks(stat, 8),
+            own: (11..15).map(|at| ticks(own, at)).sum(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_have_what_nobody_is_known_to_have() {
+        let own = "7 (a b) c) S 1 2 3 4 5 6 7 8 9 10 100 20 300 40 9 9";
+        let then = Counted::read("cpu  10 0 5 100 20 0 0 3 9\ncpu0 1\ncpu1 2\nintr 7\n", own);
+        let said = |counted: Counted| {
+            [counted.cpus, counted.idle, counted.stolen, counted.own].map(|n| (n * 100.0).round())
+        };
+        assert_eq!(said(then), [200.0, 120.0, 3.0, 460.0]);
+        // A second of two CPUs: 1.2 s idle, 0.02 stolen, 0.74 the run's own, which leaves 0.04.
+        let now = Counted {
+            cpus: 2.0,
+            idle: then.idle + 1.2,
+            stolen: then.stolen + 0.02,
+            own: then.own + 0.74,
+        };
+        let company = Company::between(then, now, 1.0);
+        assert!(
+            (company.others - 2.0).abs() < 1e-9 && (company.stolen - 1.0).abs() < 1e-9,
+            "{company:?}"
+        );
+        assert!(!company.is_quiet() && Company { others: 1.0, stolen: 1.0 }.is_quiet());
+    }
+}

@@ -1,0 +1,405 @@
+//! `--random`: scenarios that nobody chose, on the kernel twice and simulated in between.
+//!
+//! A, simulated, B, one scenario after the other, so that a machine that changes changes for all three. A run on the
+//! kernel that was disturbed is repeated; a scenario that is never quiet does not count, and none is drawn in its place.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::draw::{self, Drawn};
+use super::judge::{Measure, Runs, Sample, Seen};
+use super::rig::Rig;
+use super::verdict::{self, Tally, fields};
+use super::{Options, bootstrap, quiet};
+use crate::workspace::Outcome;
+
+/// How often a run is tried before its scenario does not count.
+const TRIES: usize = 5;
+
+/// A calibration counts for so long: costs of a virtual machine change with its host.
+const CALIBRATION: Duration = Duration::from_secs(30 * 60);
+
+/// How far apart the seeds are with which the scenarios of two seeds run.
+const SEEDS_APART: u64 = 1_000_000;
+
+/// How many tasks `--keep` keeps.
+const WORST: usize = 20;
+
+/// A scenario that was run.
+struct Judged {
+    /// The seed and the number.
+    name: String,
+    tasks: Vec<JudgedTask>,
+    /// What measures of the whole run say.
+    whole: BTreeMap<Measure, Sample>,
+}
+
+struct JudgedTask {
+    name: String,
+    kinds: Vec<&'static str>,
+    samples: BTreeMap<Measure, Sample>,
+}
+
+/// Runs `scenarios` for each seed and prints what they come to.
+pub(super) fn run(options: &Options, scenarios: u64) -> Outcome {
+    let lock = options.random.lock.as_deref().map(File::create).transpose();
+    let lock = lock.map_err(|error| format!("--lock: {error}"))?;
+    let mut session = Session::new(Rig::new(&options.feature)?, lock)?;
+    let cpus = std::thread::available_parallelism()?.get() as u64;
+    let (mut judged, mut unusable) = (Vec::new(), 0_u64);
+    for &seed in &options.random.seed {
+        for number in 0..scenarios {
+            let drawn = draw::scenario(seed, number, cpus);
+            match session.try_scenario((seed, number), &drawn)? {
+                Some(scenario) => judged.push(scenario),
+                None => unusable += 1,
+            }
+        }
+    }
+    let about = json!({
+        "unusable": unusable,
+        "seed": options.random.seed,
+        "features": options.feature,
+        "kernel": kernel()?,
+        "machine": serde_json::from_str::<Value>(&session.machine)?,
+    });
+    let found = Found { judged, seed: options.random.seed.first().copied().unwrap_or_default() };
+    match options.random.json {
+        true => println!("{:#}", found.json(about)),
+        false => print!("{about}\n\n{}", found.table()),
+    }
+    options.random.keep.as_deref().map_or(Ok(()), |into| found.keep(&session.folder, into))
+}
+
+/// The kernel's release, and what its command line says of scheduling.
+fn kernel() -> Outcome<String> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    let line = std::fs::read_to_string("/proc/cmdline")?;
+    let words = line.split_whitespace().filter(|word| word.starts_with("sched_"));
+    Ok(std::iter::once(release.trim()).chain(words).collect::<Vec<_>>().join(" "))
+}
+
+/// The machine as it is simulated, and where the runs leave their reports.
+struct Session {
+    rig: Rig,
+    folder: PathBuf,
+    lock: Option<File>,
+    machine: String,
+    calibrated: Instant,
+}
+
+impl Session {
+    fn new(rig: Rig, lock: Option<File>) -> Outcome<Session> {
+        let folder = rig.folder.join("random");
+        std::fs::create_dir_all(&folder)?;
+        let mut session =
+            Session { rig, folder, lock, machine: String::new(), calibrated: Instant::now() };
+        session.alone(Session::calibrate)?;
+        Ok(session)
+    }
+
+    fn calibrate(&mut self) -> Outcome {
+        self.machine = self.rig.machine()?;
+        self.calibrated = Instant::now();
+        Ok(())
+    }
+
+    /// Does something while nobody else has the lock.
+    #[expect(clippy::incompatible_msrv, reason = "only what is published builds with that version")]
+    fn alone<T>(&mut self, run: impl FnOnce(&mut Session) -> Outcome<T>) -> Outcome<T> {
+        let lock = self.lock.as_ref().map(File::try_clone).transpose()?;
+        if let Some(lock) = &lock {
+            lock.lock()?;
+        }
+        let done = run(self);
+        if let Some(lock) = &lock {
+            lock.unlock()?;
+        }
+        done
+    }
+
+    /// Runs a scenario; nothing, if the machine was never quiet.
+    fn try_scenario(&mut self, which: (u64, u64), drawn: &Drawn) -> Outcome<Option<Judged>> {
+        if self.calibrated.elapsed() > CALIBRATION {
+            self.alone(Session::calibrate)?;
+        }
+        let (seed, number) = which;
+        let name = format!("{seed}-{number}");
+        // The same draws for all: a seed asks for the same work on every host.
+        let option = format!("--seed={}", seed.wrapping_mul(SEEDS_APART).wrapping_add(number));
+        let runs = self.alone(|session| session.runs((&name, &option), drawn))?;
+        let (tasks, text) =
+            (drawn.tasks.len(), if runs.is_some() { "done" } else { "never quiet" });
+        eprintln!("{name}: {tasks} tasks, {text}");
+        Ok(runs.map(|runs| Judged::new(&name, drawn, &runs)))
+    }
+
+    fn runs(&mut self, (name, seed): (&str, &str), drawn: &Drawn) -> Outcome<Option<Runs>> {
+        let file = self.folder.join(format!("{name}.json"));
+        std::fs::write(&file, &drawn.text)?;
+        let Some(a) = self.quietly(&file, seed)? else { return Ok(None) };
+        let simulated = self.rig.simulate(&drawn.text, &self.machine, &[seed])?;
+        let Some(b) = self.quietly(&file, seed)? else { return Ok(None) };
+        for (report, run) in [(&a, "a"), (&simulated, "sim"), (&b, "b")] {
+            std::fs::write(self.folder.join(format!("{name}.{run}.json")), report.to_string())?;
+        }
+        Ok(Some(Runs {
+            a: Seen::read(&a)?,
+            simulated: Seen::read(&simulated)?,
+            b: Seen::read(&b)?,
+        }))
+    }
+
+    /// The report of the kernel, from a run that nobody disturbed.
+    fn quietly(&self, scenario: &Path, seed: &str) -> Outcome<Option<Value>> {
+        for _ in 0..TRIES {
+            let (report, company) = quiet::watched(|| self.rig.run("linux", scenario, &[seed]));
+            let report = report?;
+            if company.is_quiet() {
+                return Ok(Some(report));
+            }
+            let quiet::Company { others, stolen } = company;
+            eprintln!("disturbed: others had {others:.1} % of the CPUs, the host {stolen:.1} %");
+        }
+        Ok(None)
+    }
+}
+
+impl Judged {
+    fn new(name: &str, drawn: &Drawn, runs: &Runs) -> Judged {
+        let samples = |of_tasks, task: &str| {
+            let measures =
+                Measure::ALL.into_iter().filter(|measure| measure.is_of_tasks() == of_tasks);
+            measures.map(|measure| (measure, runs.sample(measure, task))).collect()
+        };
+        let task = |task: &draw::Task| JudgedTask {
+            name: task.name.clone(),
+            kinds: task.kinds.clone(),
+            samples: samples(true, &task.name),
+        };
+        Judged {
+            name: name.to_owned(),
+            tasks: drawn.tasks.iter().map(task).collect(),
+            whole: samples(false, ""),
+        }
+    }
+
+    /// What a measure says of it: of each task, or of the whole.
+    fn samples(&self, measure: Measure) -> impl Iterator<Item = &Sample> {
+        let tasks = self.tasks.iter().filter_map(move |task| task.samples.get(&measure));
+        tasks.chain(self.whole.get(&measure))
+    }
+}
+
+impl JudgedTask {
+    /// How many times its worst measure is over that measure's goal.
+    fn badness(&self) -> f64 {
+        let over = |(measure, sample): (&Measure, &Sample)| Some(sample.mean()? / measure.goal());
+        self.samples.iter().filter_map(over).fold(0.0, f64::max)
+    }
+}
+
+/// What all scenarios showed.
+struct Found {
+    judged: Vec<Judged>,
+    /// The first seed, from which the bootstrap draws.
+    seed: u64,
+}
+
+impl Found {
+    fn nr_tasks(&self) -> usize {
+        self.judged.iter().map(|scenario| scenario.tasks.len()).sum()
+    }
+
+    fn samples(&self, measure: Measure) -> Vec<&Sample> {
+        self.judged.iter().flat_map(|scenario| scenario.samples(measure)).collect()
+    }
+
+    /// What the difference between simulated and itself is at least.
+    fn lower_95(&self, measure: Measure) -> Option<f64> {
+        let tallies: Vec<_> = self
+            .judged
+            .iter()
+            .map(|scenario| Tally::of(measure, scenario.samples(measure)))
+            .collect();
+        bootstrap::lower_95(&tallies, self.seed)
+    }
+
+    /// The tasks of each kind.
+    fn kinds(&self) -> BTreeMap<&'static str, Vec<&JudgedTask>> {
+        let mut kinds = BTreeMap::<_, Vec<_>>::new();
+        for task in self.judged.iter().flat_map(|scenario| &scenario.tasks) {
+            task.kinds.iter().for_each(|&kind| kinds.entry(kind).or_default().push(task));
+        }
+        kinds
+    }
+
+    /// The fields that scripts read, and `about` the run.
+    fn json(&self, about: Value) -> Value {
+        let mut all = Map::new();
+        all.insert("scenarios".to_owned(), self.judged.len().into());
+        all.insert("tasks".to_owned(), self.nr_tasks().into());
+        all.extend(fields(|measure| self.samples(measure)));
+        let rounded = |points: f64| (points * 1e3).round() / 1e3;
+        let lower = |measure: Measure| {
+            (measure.field().to_owned(), json!(self.lower_95(measure).map(rounded)))
+        };
+        all.insert(
+            "lower_95".to_owned(),
+            Measure::ALL.map(lower).into_iter().collect::<Map<_, _>>().into(),
+        );
+        let kinds = self.kinds().into_iter().map(|(kind, tasks)| {
+            let mut kind_fields = Map::new();
+            kind_fields.insert("n".to_owned(), tasks.len().into());
+            kind_fields.extend(fields(|measure| {
+                tasks.iter().filter_map(|task| task.samples.get(&measure)).collect()
+            }));
+            (kind.to_owned(), kind_fields.into())
+        });
+        all.insert("kinds".to_owned(), kinds.collect::<Map<_, _>>().into());
+        if let Value::Object(about) = about {
+            all.extend(about);
+        }
+        all.into()
+    }
+
+    /// What a person reads: a table of all, and one of the kinds.
+    fn table(&self) -> String {
+        let mut lines = vec![
+            format!("{} scenarios with {} tasks", self.judged.len(), self.nr_tasks()),
+            String::new(),
+            "| figure | kernel beside itself: p50 | p90 | within | simulated: p50 | p90 | within | at least, 95 % |"
+                .to_owned(),
+            "|---|---|---|---|---|---|---|---|".to_owned(),
+        ];
+        for measure in Measure::ALL {
+            let [itself, simulated] = verdict::figures(measure, &self.samples(measure));
+            let bound =
+                self.lower_95(measure).map_or("-".to_owned(), |points| format!("{points:+.1}"));
+            let name = measure.field();
+            lines.push(format!("| {name} | {itself} | {simulated} | {bound} |"));
+        }
+        lines.push(String::new());
+        let of_tasks = || Measure::ALL.into_iter().filter(|measure| measure.is_of_tasks());
+        let heads = of_tasks().map(|measure| format!(" {}: itself | simulated |", measure.field()));
+        lines.push(format!("| kind | tasks |{}", heads.collect::<String>()));
+        lines.push(format!("|---|---|{}", "---|---|".repeat(of_tasks().count())));
+        for (kind, tasks) in self.kinds() {
+            let cells = of_tasks().map(|measure| {
+                let samples: Vec<_> =
+                    tasks.iter().filter_map(|task| task.samples.get(&measure)).collect();
+                let within = verdict::figures(measure, &samples).map(|figure| {
+                    figure.within.map_or("-".to_owned(), |within| format!("{within:.0}"))
+                });
+                format!(" {} |", within.join(" | "))
+            });
+            lines.push(format!("| {kind} | {} |{}", tasks.len(), cells.collect::<String>()));
+        }
+        lines.join("\n") + "\n"
+    }
+
+    /// Copies the scenarios and the reports of the tasks that are furthest apart, with a list of them.
+    fn keep(&self, from: &Path, into: &Path) -> Outcome {
+        std::fs::create_dir_all(into)?;
+        let all = self.judged.iter().flat_map(|of| of.tasks.iter().map(move |task| (of, task)));
+        let mut worst: Vec<_> = all.map(|(of, task)| (task.badness(), of, task)).collect();
+        worst.sort_by(|a, b| b.0.total_cmp(&a.0));
+        worst.truncate(WORST);
+        let mut list = String::new();
+        for (badness, Judged { name, .. }, task) in worst {
+            for part in ["json", "a.json", "sim.json", "b.json"] {
+                let file = format!("{name}.{part}");
+                std::fs::copy(from.join(&file), into.join(&file))?;
+            }
+            list += &format!(
+                "{name} {}: {badness:.1} times the goal ({})\n",
+                task.name,
+                task.kinds.join(", ")
+            );
+        }
+        Ok(std::fs::write(into.join("worst.txt"), list)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A scenario with one task of these kinds, which is so far apart by itself and simulated.
+    fn judged(name: &str, kinds: &[&'static str], itself: f64, simulated: f64) -> Judged {
+        let sample = Sample { itself: Some(itself), simulated: [Some(simulated); 2] };
+        let of = |of_tasks: bool| {
+            let measures =
+                Measure::ALL.into_iter().filter(move |measure| measure.is_of_tasks() == of_tasks);
+            measures.map(|measure| (measure, sample.clone())).collect()
+        };
+        let task = JudgedTask { name: "t".to_owned(), kinds: kinds.to_vec(), samples: of(true) };
+        Judged { name: name.to_owned(), tasks: vec![task], whole: of(false) }
+    }
+
+    fn found() -> Found {
+        let first = judged("1-0", &["hog", "nice"], 1.0, 1.5);
+        Found { judged: vec![first, judged("1-1", &["hog"], 1.0, 8.0)], seed: 1 }
+    }
+
+    #[test]
+    fn the_json_has_what_scripts_rely_on() {
+        let json = found().json(json!({"unusable": 3, "seed": [1]}));
+        assert_eq!(
+            (&json["scenarios"], &json["tasks"], &json["unusable"]),
+            (&json!(2), &json!(2), &json!(3))
+        );
+        for measure in Measure::ALL {
+            let within = format!("within_{:.0}", measure.goal());
+            assert_eq!(json[measure.field()], json!({"p50": 1.5, "p90": 8.0, &*within: 50.0}));
+            assert_eq!(
+                json["itself"][measure.field()],
+                json!({"p50": 1.0, "p90": 1.0, &*within: 100.0})
+            );
+            assert_eq!(
+                json["lower_95"][measure.field()],
+                json!(-100.0),
+                "both draws may be the bad one"
+            );
+        }
+        let kinds = json["kinds"].as_object().expect("kinds by their names");
+        assert_eq!(kinds.keys().collect::<Vec<_>>(), ["hog", "nice"]);
+        assert_eq!((&kinds["hog"]["n"], &kinds["nice"]["n"]), (&json!(2), &json!(1)));
+        assert_eq!(kinds["nice"]["p99_ratio"]["within_2"], json!(100.0));
+        assert_eq!(kinds["hog"]["itself"]["share_points"]["within_3"], json!(100.0));
+    }
+
+    #[test]
+    fn the_tables_say_the_same() {
+        let table = found().table();
+        let row = "| p99_ratio | 1.00 | 1.00 | 100 | 1.50 | 8.00 | 50 | -100.0 |";
+        assert!(table.starts_with("2 scenarios with 2 tasks\n") && table.contains(row), "{table}");
+        assert!(table.contains("| nice | 1 | 100 | 100 | 100 | 100 | 100 | 100 |"), "{table}");
+        assert!(table.contains("| hog | 2 | 100 | 50 | 100 | 50 | 100 | 50 |"), "{table}");
+    }
+
+    #[test]
+    fn the_worst_tasks_are_kept_with_their_reports() {
+        let folder =
+            crate::workspace::target("fidelity-keep-test").expect("there is a target folder");
+        let (from, into) = (folder.join("from"), folder.join("into"));
+        std::fs::create_dir_all(&from).expect("a folder");
+        for name in ["1-0", "1-1"] {
+            for part in ["json", "a.json", "sim.json", "b.json"] {
+                std::fs::write(from.join(format!("{name}.{part}")), name).expect("a file");
+            }
+        }
+        found().keep(&from, &into).expect("both folders are there");
+        let list = std::fs::read_to_string(into.join("worst.txt")).expect("a list");
+        assert_eq!(
+            list,
+            "1-1 t: 4.0 times the goal (hog)\n1-0 t: 0.8 times the goal (hog, nice)\n"
+        );
+        assert_eq!(std::fs::read_to_string(into.join("1-1.sim.json")).expect("a copy"), "1-1");
+        std::fs::remove_dir_all(&folder).expect("it was made here");
+    }
+}
