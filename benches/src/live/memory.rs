@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn every_task_has_memory_and_only_groups_have_limits() {
-        const FEW: usize = 2_000;
+        // So many that what other tests have freed is not enough for them.
+        const FEW: usize = 50_000;
         assert_eq!(size_of::<Never>(), 0);
         // One after the other: they count polls together.
         let (ours, theirs) = within_time(|| {

@@ -122,7 +122,7 @@ const P90: f64 = 1.2816;
 
 /// Costs that vary so that a wake-up by a timer has such a `spread` from p50 to p90, and that are on average what they
 /// were. The wake-up is the sum of a few costs, each of which is drawn evenly from `cost..cost + jitter`. The sum of n has the
-/// standard deviation jitter x sqrt(n / 12) and is nearly normal. No cost can vary by more than twice itself.
+/// standard deviation jitter x sqrt(n / 12) and is nearly normal. No cost varies by more than half of itself either way.
 fn with_jitter(mut costs: Costs, spread: f64) -> Costs {
     let Costs { timer_latency, timer_interrupt, wakeup, context_switch, .. } = costs;
     let parts = [timer_latency, timer_interrupt, wakeup, context_switch];
@@ -137,11 +137,8 @@ fn with_jitter(mut costs: Costs, spread: f64) -> Costs {
         &mut costs.idle_exit,
     ];
     let some = all.iter().map(|cost| cost.0).filter(|&cost| cost > 0);
-    let jitter = wanted.min(Nanos(some.min().unwrap_or(0) * 2));
-    // What is left of the least is not nothing: a latency of 0 would be none at all.
-    all.iter_mut()
-        .filter(|cost| cost.0 > 0)
-        .for_each(|cost| cost.0 = (cost.0 - jitter.0 / 2).max(1));
+    let jitter = wanted.min(Nanos(some.min().unwrap_or(0)));
+    all.iter_mut().for_each(|cost| cost.0 -= (jitter.0 / 2).min(cost.0));
     costs.jitter = jitter;
     costs
 }
@@ -164,26 +161,26 @@ mod tests {
 
     #[test]
     fn jitter_makes_the_spread_and_leaves_the_averages() {
-        // 1.2816 x sqrt(4 / 12) = 0.7399, and 1,480 / 0.7399 = 2,000.2
-        let costs = with_jitter(SEEN, 1_480.0);
+        // 1.2816 x sqrt(4 / 12) = 0.7399, and 740 / 0.7399 = 1,000.1
+        let costs = with_jitter(SEEN, 740.0);
         let expected = Costs {
-            context_switch: Nanos(1_400),
-            ipi: Nanos(9_000),
-            wakeup: Nanos(600),
-            timer_interrupt: Nanos(2_000),
-            timer_latency: Nanos(7_000),
-            idle_exit: Nanos(11_000),
-            jitter: Nanos(2_000),
+            context_switch: Nanos(1_900),
+            ipi: Nanos(9_500),
+            wakeup: Nanos(1_100),
+            timer_interrupt: Nanos(2_500),
+            timer_latency: Nanos(7_500),
+            idle_exit: Nanos(11_500),
+            jitter: Nanos(1_000),
             ..SEEN
         };
         assert_eq!(costs, expected);
     }
 
     #[test]
-    fn jitter_is_at_most_twice_the_least_cost_and_costs_that_are_none_stay_so() {
+    fn jitter_is_at_most_the_least_cost_and_costs_that_are_none_stay_so() {
         let costs = with_jitter(Costs { idle_exit: Nanos::ZERO, ..SEEN }, 100_000.0);
-        assert_eq!((costs.jitter, costs.wakeup), (Nanos(3_200), Nanos(1)));
-        assert_eq!((costs.idle_exit, costs.ipi), (Nanos::ZERO, Nanos(8_400)));
+        assert_eq!((costs.jitter, costs.wakeup), (Nanos(1_600), Nanos(800)));
+        assert_eq!((costs.idle_exit, costs.ipi), (Nanos::ZERO, Nanos(9_200)));
         let free = with_jitter(Costs::FREE, 100.0);
         assert_eq!(free, Costs::FREE);
     }
