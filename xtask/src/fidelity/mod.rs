@@ -1,8 +1,8 @@
 //! `cargo xtask fidelity`: how near the simulator is to the kernel on this machine.
 //!
 //! Each scenario runs on `linux` and on `sim`, which is told what `runyard calibrate` says of this machine, and
-//! nothing else. Without options it is the scenarios of `scenarios/fidelity` ([`table`]), with `--random` scenarios that
-//! nobody chose ([`random`]). Prints the tables of `docs/fidelity.md`.
+//! nothing else. Without options it is the scenarios of `scenarios/fidelity` (`table`), with `--random` scenarios that
+//! nobody chose (`random`). Prints the tables of `docs/fidelity.md`.
 
 mod bootstrap;
 mod draw;

@@ -2,11 +2,11 @@
 //!
 //! Each cost is a difference. A small scenario in which the cost decides runs as kernel threads
 //! ([`linux`](crate::linux)), and simulated with the costs that are known by then; what the simulated run lacks is the cost.
-//! The order of the probes ([`costs`]) follows from that. Nothing is read from the kernel's own tracing, so no permission is
+//! The order of the probes (`costs`) follows from that. Nothing is read from the kernel's own tracing, so no permission is
 //! needed but that for real-time tasks.
 //!
-//! A run that other processes or the machine's host disturbed is repeated ([`quiet`]). What is not a cost the kernel
-//! says ([`facts`]).
+//! A run that other processes or the machine's host disturbed is repeated (`quiet`). What is not a cost the kernel
+//! says (`facts`).
 //!
 //! Rejected: the cost of a migration by a task whose affinity changes at a known rate. The kernel has a thread of its own
 //! for that, so one move takes 35 us on a guest where a wake-up on another CPU takes 13: it is another thing than what the
