@@ -1,6 +1,6 @@
 //! `cargo xtask full`: the checks that take too long for every change: a siege of an hour, with each
-//! allocator, long searches, the founding experiments on real CPUs, the simulator beside the kernel, and the tests of the runtime where the system
-//! gives it little.
+//! allocator, long searches, the founding experiments on real CPUs, the simulator beside the kernel, and the tests of the
+//! runtime where the system gives it little.
 //!
 //! It does not repeat what `.ci/run` does. Its times are for a machine that does nothing else.
 

@@ -72,7 +72,7 @@ fn machine(found: &Calibration) -> Value {
     })
 }
 
-/// What a person reads: each figure and how it was found.
+/// The text for a person: each figure and how it was found.
 fn table(found: &Calibration) -> String {
     let Calibration { kernel, topology, tick_hz, .. } = found;
     let mut text = format!("Linux {kernel}\nCPUs {topology}, {tick_hz} ticks a second\n\n");

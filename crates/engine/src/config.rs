@@ -15,7 +15,7 @@ pub struct Config {
     pub topology: Topology,
     /// The switches.
     pub features: Features,
-    /// What the fair class does as one kernel and not as another.
+    /// The rules of the fair class in which kernels differ.
     pub rules: FairRules,
     /// Between two ticks of a busy CPU; 1 ms as with HZ=1000.
     pub tick: Nanos,

@@ -5,8 +5,8 @@
 //! wake-ups differently. Each choice cites the file and the function of that release, below
 //! `kernel/sched/`; the whole table is in `docs/design/kernels.md`, with what is not modelled.
 //!
-//! The founding documents have models of their own, by the names of their experiments: what a machine was
-//! without the document's mechanism. None of these is a whole kernel.
+//! The founding documents have models of their own, by the names of their experiments: a machine without the
+//! document's mechanism. None of these is a whole kernel.
 
 use crate::config::Config;
 use crate::features::{Feature, Features};
@@ -27,7 +27,7 @@ pub enum Kernel {
     V6_12,
     /// 6.18.35.
     V6_18,
-    /// What a founding document starts from.
+    /// The machine from which a founding document starts.
     Experiment(Experiment),
 }
 
@@ -46,7 +46,7 @@ pub enum Experiment {
     GreedyTimers,
 }
 
-/// What every kernel here has: real-time balance, a balance of fair tasks, and limits of groups for which
+/// The features of every kernel here: real-time balance, a balance of fair tasks, and limits of groups for which
 /// all CPUs share a budget (`cfs_bandwidth`).
 const COMMON: [Feature; 6] = [
     Feature::RtPush,
@@ -133,7 +133,7 @@ impl Kernel {
 }
 
 impl Experiment {
-    /// What its document adds.
+    /// The features that its document adds.
     #[must_use]
     pub fn mechanism(self) -> &'static [Feature] {
         match self {

@@ -2,21 +2,56 @@
 
 pub use crate::cpus::cpus;
 use runyard_engine::time::Nanos;
+use std::path::Path;
 
 /// The unit of `/proc/stat`, on every Linux (`USER_HZ`).
 const STAT_UNIT: Nanos = Nanos::from_millis(10);
+
+/// What the kernel has counted since it started, over all CPUs. Zero, where it does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) cpus: u64,
+    pub(crate) idle: Nanos,
+    /// What the host of a virtual machine took.
+    pub(crate) stolen: Nanos,
+}
+
+impl Stat {
+    pub(crate) fn now() -> Stat {
+        Stat::read(&text("/proc/stat"))
+    }
+
+    /// What `/proc/stat` says.
+    pub(crate) fn read(text: &str) -> Stat {
+        // cpu user nice system idle iowait irq softirq steal
+        let ticks = |at| Nanos(number(text, at).unwrap_or(0) * STAT_UNIT.0);
+        let cpus = text.lines().filter(|line| line.starts_with("cpu")).count().saturating_sub(1);
+        Stat { cpus: cpus as u64, idle: ticks(4) + ticks(5), stolen: ticks(8) }
+    }
+}
+
+/// The release of the kernel that runs here, as `uname -r` prints it. `None`, where it does not say.
+pub(crate) fn release() -> Option<String> {
+    Some(text("/proc/sys/kernel/osrelease").trim().to_owned()).filter(|said| !said.is_empty())
+}
+
+/// A file of the kernel's; empty, where there is none.
+fn text(path: impl AsRef<Path>) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// The number at a place among the words of a text.
+fn number(text: &str, at: usize) -> Option<u64> {
+    text.split_whitespace().nth(at)?.parse().ok()
+}
 
 /// How long threads of this process have been ready to run and had no CPU of the machine's, and how
 /// long the machine itself had none of its host's. Zero, where the kernel does not say.
 #[must_use]
 pub fn taken() -> Nanos {
-    let text = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
-    let number = |text: &str, at| text.split_whitespace().nth(at).and_then(|n| n.parse().ok());
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let waited = threads.filter_map(|thread| number(&text(thread.path().join("schedstat")), 1));
-    // cpu user nice system idle iowait irq softirq steal
-    let stolen = number(&text("/proc/stat".into()), 8).unwrap_or(0);
-    Nanos(waited.sum::<u64>() + stolen * STAT_UNIT.0)
+    Nanos(waited.sum()) + Stat::now().stolen
 }
 
 /// How many times the threads of this process that exist now gave up their CPU by themselves: each

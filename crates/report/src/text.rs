@@ -96,8 +96,8 @@ pub(crate) fn ran_without(report: &Report) -> String {
     ran(report) + &some("without", false) + &some("with", true)
 }
 
-/// The names of the features that were switched on, or off, beside those of the kernel that the report names; none on the kernel's own scheduler,
-/// which knows none of these switches.
+/// The names of the features that were switched on, or off, beside those of the kernel that the report names; none on
+/// the kernel's own scheduler, which knows none of these switches.
 fn switched(report: &Report, on: bool) -> impl Iterator<Item = &'static str> {
     let is_on = |feature: Feature| report.features.iter().any(|name| name == feature.name());
     let named: Option<Model> = report.kernel.as_ref().and_then(|name| name.parse().ok());

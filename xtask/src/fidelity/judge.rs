@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::workspace::Outcome;
 
 /// A percentile of fewer wake-ups says nothing.
-const ENOUGH_WAKEUPS: u64 = 50;
+pub(super) const ENOUGH_WAKEUPS: u64 = 50;
 
 /// A latency below that counts as that much: no ratio is of nothing.
 const LEAST_NS: f64 = 1.0;
@@ -59,9 +59,14 @@ impl Measure {
         if self == Measure::Share { 3.0 } else { 2.0 }
     }
 
-    /// Whether it is a task's, not the whole run's.
-    pub(super) fn is_of_tasks(self) -> bool {
-        self < Measure::Migrations
+    /// Those of a task.
+    pub(super) fn of_tasks() -> impl Iterator<Item = Measure> {
+        Measure::ALL.into_iter().filter(|&measure| measure < Measure::Migrations)
+    }
+
+    /// Those of the whole run.
+    pub(super) fn of_runs() -> impl Iterator<Item = Measure> {
+        Measure::ALL.into_iter().filter(|&measure| measure >= Measure::Migrations)
     }
 }
 
@@ -136,7 +141,8 @@ fn latency(ours: Task, theirs: Task, figure: fn(Task) -> f64) -> Option<f64> {
     }
 }
 
-fn ratio(a: f64, b: f64) -> f64 {
+/// How many times one is the other, at least 1.
+pub(super) fn ratio(a: f64, b: f64) -> f64 {
     (a / b).max(b / a)
 }
 

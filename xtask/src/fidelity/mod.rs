@@ -51,9 +51,6 @@ pub struct Random {
     /// Copy the scenarios and the reports of the tasks that are furthest apart into this folder
     #[arg(long, value_name = "DIR", requires = "random")]
     pub keep: Option<PathBuf>,
-    /// Hold this file's lock (flock) while a scenario runs, so that measurements of one machine take turns
-    #[arg(long, value_name = "FILE", requires = "random")]
-    pub lock: Option<PathBuf>,
 }
 
 /// Builds the command, runs what is asked for and prints the figures.

@@ -4,7 +4,6 @@
 //! kernel that was disturbed is repeated; a scenario that is never quiet does not count, and none is drawn in its place.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -46,9 +45,7 @@ struct JudgedTask {
 
 /// Runs `scenarios` for each seed and prints what they come to.
 pub(super) fn run(options: &Options, scenarios: u64) -> Outcome {
-    let lock = options.random.lock.as_deref().map(File::create).transpose();
-    let lock = lock.map_err(|error| format!("--lock: {error}"))?;
-    let mut session = Session::new(Rig::new(&options.feature)?, lock)?;
+    let mut session = Session::new(Rig::new(&options.feature)?)?;
     let cpus = std::thread::available_parallelism()?.get() as u64;
     let (mut judged, mut unusable) = (Vec::new(), 0_u64);
     for &seed in &options.random.seed {
@@ -87,58 +84,36 @@ fn kernel() -> Outcome<String> {
 struct Session {
     rig: Rig,
     folder: PathBuf,
-    lock: Option<File>,
     machine: String,
     calibrated: Instant,
 }
 
 impl Session {
-    fn new(rig: Rig, lock: Option<File>) -> Outcome<Session> {
+    fn new(rig: Rig) -> Outcome<Session> {
         let folder = rig.folder.join("random");
         std::fs::create_dir_all(&folder)?;
-        let mut session =
-            Session { rig, folder, lock, machine: String::new(), calibrated: Instant::now() };
-        session.alone(Session::calibrate)?;
-        Ok(session)
-    }
-
-    fn calibrate(&mut self) -> Outcome {
-        self.machine = self.rig.machine()?;
-        self.calibrated = Instant::now();
-        Ok(())
-    }
-
-    /// Does something while nobody else has the lock.
-    #[expect(clippy::incompatible_msrv, reason = "only what is published builds with that version")]
-    fn alone<T>(&mut self, run: impl FnOnce(&mut Session) -> Outcome<T>) -> Outcome<T> {
-        let lock = self.lock.as_ref().map(File::try_clone).transpose()?;
-        if let Some(lock) = &lock {
-            lock.lock()?;
-        }
-        let done = run(self);
-        if let Some(lock) = &lock {
-            lock.unlock()?;
-        }
-        done
+        let machine = rig.machine()?;
+        Ok(Session { rig, folder, machine, calibrated: Instant::now() })
     }
 
     /// Runs a scenario; nothing, if the machine was never quiet.
     fn try_scenario(&mut self, which: (u64, u64), drawn: &Drawn) -> Outcome<Option<Judged>> {
         if self.calibrated.elapsed() > CALIBRATION {
-            self.alone(Session::calibrate)?;
+            self.machine = self.rig.machine()?;
+            self.calibrated = Instant::now();
         }
         let (seed, number) = which;
         let name = format!("{seed}-{number}");
         // The same draws for all: a seed asks for the same work on every host.
         let option = format!("--seed={}", seed.wrapping_mul(SEEDS_APART).wrapping_add(number));
-        let runs = self.alone(|session| session.runs((&name, &option), drawn))?;
+        let runs = self.runs((&name, &option), drawn)?;
         let (tasks, text) =
             (drawn.tasks.len(), if runs.is_some() { "done" } else { "never quiet" });
         eprintln!("{name}: {tasks} tasks, {text}");
         Ok(runs.map(|runs| Judged::new(&name, drawn, &runs)))
     }
 
-    fn runs(&mut self, (name, seed): (&str, &str), drawn: &Drawn) -> Outcome<Option<Runs>> {
+    fn runs(&self, (name, seed): (&str, &str), drawn: &Drawn) -> Outcome<Option<Runs>> {
         let file = self.folder.join(format!("{name}.json"));
         std::fs::write(&file, &drawn.text)?;
         let Some(a) = self.quietly(&file, seed)? else { return Ok(None) };
@@ -171,20 +146,16 @@ impl Session {
 
 impl Judged {
     fn new(name: &str, drawn: &Drawn, runs: &Runs) -> Judged {
-        let samples = |of_tasks, task: &str| {
-            let measures =
-                Measure::ALL.into_iter().filter(|measure| measure.is_of_tasks() == of_tasks);
-            measures.map(|measure| (measure, runs.sample(measure, task))).collect()
-        };
+        let sample = |measure, task: &str| (measure, runs.sample(measure, task));
         let task = |task: &draw::Task| JudgedTask {
             name: task.name.clone(),
             kinds: task.kinds.clone(),
-            samples: samples(true, &task.name),
+            samples: Measure::of_tasks().map(|measure| sample(measure, &task.name)).collect(),
         };
         Judged {
             name: name.to_owned(),
             tasks: drawn.tasks.iter().map(task).collect(),
-            whole: samples(false, ""),
+            whole: Measure::of_runs().map(|measure| sample(measure, "")).collect(),
         }
     }
 
@@ -267,7 +238,7 @@ impl Found {
         all.into()
     }
 
-    /// What a person reads: a table of all, and one of the kinds.
+    /// The text for a person: a table of all, and one of the kinds.
     fn table(&self) -> String {
         let mut lines = vec![
             format!("{} scenarios with {} tasks", self.judged.len(), self.nr_tasks()),
@@ -284,12 +255,12 @@ impl Found {
             lines.push(format!("| {name} | {itself} | {simulated} | {bound} |"));
         }
         lines.push(String::new());
-        let of_tasks = || Measure::ALL.into_iter().filter(|measure| measure.is_of_tasks());
-        let heads = of_tasks().map(|measure| format!(" {}: itself | simulated |", measure.field()));
+        let heads = Measure::of_tasks()
+            .map(|measure| format!(" {}: itself | simulated |", measure.field()));
         lines.push(format!("| kind | tasks |{}", heads.collect::<String>()));
-        lines.push(format!("|---|---|{}", "---|---|".repeat(of_tasks().count())));
+        lines.push(format!("|---|---|{}", "---|---|".repeat(Measure::of_tasks().count())));
         for (kind, tasks) in self.kinds() {
-            let cells = of_tasks().map(|measure| {
+            let cells = Measure::of_tasks().map(|measure| {
                 let samples: Vec<_> =
                     tasks.iter().filter_map(|task| task.samples.get(&measure)).collect();
                 let within = verdict::figures(measure, &samples).map(|figure| {
@@ -332,13 +303,11 @@ mod tests {
     /// A scenario with one task of these kinds, which is so far apart by itself and simulated.
     fn judged(name: &str, kinds: &[&'static str], itself: f64, simulated: f64) -> Judged {
         let sample = Sample { itself: Some(itself), simulated: [Some(simulated); 2] };
-        let of = |of_tasks: bool| {
-            let measures =
-                Measure::ALL.into_iter().filter(move |measure| measure.is_of_tasks() == of_tasks);
-            measures.map(|measure| (measure, sample.clone())).collect()
-        };
-        let task = JudgedTask { name: "t".to_owned(), kinds: kinds.to_vec(), samples: of(true) };
-        Judged { name: name.to_owned(), tasks: vec![task], whole: of(false) }
+        let sample = |measure| (measure, sample.clone());
+        let samples = Measure::of_tasks().map(sample).collect();
+        let task = JudgedTask { name: "t".to_owned(), kinds: kinds.to_vec(), samples };
+        let whole = Measure::of_runs().map(sample).collect();
+        Judged { name: name.to_owned(), tasks: vec![task], whole }
     }
 
     fn found() -> Found {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Options;
+use super::judge::{ENOUGH_WAKEUPS, Measure, ratio};
 use super::rig::Rig;
 use serde_json::Value;
 
@@ -12,13 +13,6 @@ use crate::figures::median;
 use crate::limits::{self, Limited};
 use crate::selftests::{self, CASES, Usage};
 use crate::workspace::{self, Outcome};
-
-/// How far apart CPU shares may be, in points of one CPU, and wake-up medians, as a ratio.
-const SHARE_GOAL: f64 = 3.0;
-const WAKEUP_GOAL: f64 = 2.0;
-
-/// A median of fewer wake-ups says nothing.
-const ENOUGH_WAKEUPS: u64 = 50;
 
 /// What one run says.
 #[derive(Debug, Default)]
@@ -134,13 +128,14 @@ fn row(name: &str, kernel: &[Run], simulated: &Run) -> String {
         let wakeup = |of: &Figures| median(of.wakeups.iter().copied());
         let theirs = median(kernel.iter().flat_map(|run| wakeup(&run.threads[thread])));
         if let (Some(ours), Some(theirs)) = (wakeup(ours), theirs) {
-            let ratio = (ours / theirs).max(theirs / ours);
+            let ratio = ratio(ours, theirs);
             if worst.is_none_or(|(_, _, worst)| ratio > worst) {
                 worst = Some((theirs, ours, ratio));
             }
         }
     }
-    let holds = apart <= SHARE_GOAL && worst.is_none_or(|(.., ratio)| ratio <= WAKEUP_GOAL);
+    let (shares, wakeups) = (Measure::Share.goal(), Measure::P50.goal());
+    let holds = apart <= shares && worst.is_none_or(|(.., ratio)| ratio <= wakeups);
     let verdict = if holds { "holds" } else { "**differs**" };
     let wakeups = worst.map_or("- | - | -".to_owned(), |(theirs, ours, ratio)| {
         format!("{:.1} us | {:.1} us | {ratio:.2}", theirs / 1e3, ours / 1e3)

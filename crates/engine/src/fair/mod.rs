@@ -485,7 +485,7 @@ impl Fair {
 
     /// Whether a woken task preempts the running one, whose turn is over then: by which of the two
     /// entities that compete in one queue is idle, and else by the order, which is asked if the woken task
-    /// `may` preempt its like. What is idle is preempted by what is not, and never the other way round.
+    /// `may` preempt its like. An idle entity is preempted by one that is not idle, and never the other way round.
     pub(crate) fn preempts(&mut self, now: Now, wakeup: Wakeup, may: bool) -> bool {
         let (curr, woken) = self.tree.matching_siblings(wakeup.curr, wakeup.woken);
         let is_idle = |at: Index| self.tree.entity(at).idle;

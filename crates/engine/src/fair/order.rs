@@ -10,7 +10,7 @@ use crate::store::heap::Index;
 use crate::time::Nanos;
 use std::fmt::Display;
 
-/// Who had the CPU until a pick.
+/// The task that had the CPU until a pick.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Before {
     /// The task, if it is fair and stays; or the group from which it left.

@@ -48,14 +48,14 @@ const KICKED: Probe = Probe {
                                   "timer": {"ref": "unique", "period": 500}, "sem_post": "s"},
                         "probe": {"policy": "SCHED_FIFO", "cpus": [1], "sem_wait": "s"},
                         "hog": {"cpus": [1], "run": 1000}}}"#,
-    figure: |report| Some(task(report, "probe")?.wakeup_latency.p50_ns? as f64),
+    figure: median,
 };
 
 /// A timer wakes a task while its CPU computes.
 const ON_TIME: Probe = Probe {
     text: r#"{"tasks": {"probe": {"policy": "SCHED_FIFO", "cpus": [0], "timer": {"ref": "unique", "period": 500}},
                         "hog": {"cpus": [0], "run": 1000}}}"#,
-    figure: |report| Some(task(report, "probe")?.wakeup_latency.p50_ns? as f64),
+    figure: median,
 };
 
 /// The same figure's spread.
@@ -71,8 +71,13 @@ const SPREAD: Probe = Probe {
 const FROM_IDLE: Probe = Probe {
     text: r#"{"tasks": {"probe": {"policy": "SCHED_FIFO", "cpus": [0], "run": 100,
                                   "timer": {"ref": "unique", "period": 2000}}}}"#,
-    figure: |report| Some(task(report, "probe")?.wakeup_latency.p50_ns? as f64),
+    figure: median,
 };
+
+/// The middle of the probe's wake-up latencies.
+fn median(report: &Report) -> Option<f64> {
+    Some(task(report, "probe")?.wakeup_latency.p50_ns? as f64)
+}
 
 /// CPU time of the waker, for each time that it woke up itself.
 fn each_round(report: &Report) -> Option<f64> {
@@ -146,6 +151,7 @@ fn with_jitter(mut costs: Costs, spread: f64) -> Costs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use runyard_workload::{Overrides, parse};
 
     /// What the parts of a wake-up by a timer come to, and three others.
     const SEEN: Costs = Costs {
@@ -203,16 +209,10 @@ mod tests {
 
     #[test]
     fn every_probe_is_a_scenario_that_nothing_is_odd_about() {
-        let over = runyard_workload::Overrides { cpus: Some(2), ..Default::default() };
+        let duration = Some(Nanos::from_secs(1));
+        let over = Overrides { cpus: Some(2), duration, ..Overrides::default() };
         for probe in [&HAND_OVER, &ALONE, &TO_A_WAITER, &TO_NOBODY, &KICKED, &ON_TIME, &FROM_IDLE] {
-            let parsed = runyard_workload::parse(
-                "probe",
-                probe.text,
-                &runyard_workload::Overrides {
-                    duration: Some(Nanos::from_secs(1)),
-                    ..over.clone()
-                },
-            );
+            let parsed = parse("probe", probe.text, &over);
             assert_eq!(parsed.expect("it is right").warnings, []);
         }
     }

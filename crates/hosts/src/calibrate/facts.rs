@@ -2,6 +2,7 @@
 
 use crate::clock;
 use crate::failure::Failure;
+use crate::machine;
 use runyard_engine::topology::Topology;
 use std::fs::read_to_string;
 
@@ -10,11 +11,11 @@ const SCHEDULING: [&str; 2] = ["sched_", "preempt="];
 
 /// The release, and what the command line says of scheduling.
 pub(super) fn kernel() -> String {
-    let release = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = machine::release().unwrap_or_default();
     let line = read_to_string("/proc/cmdline").unwrap_or_default();
     let about = |word: &&str| SCHEDULING.iter().any(|begin| word.starts_with(begin));
     let words = line.split_whitespace().filter(about);
-    std::iter::once(release.trim()).chain(words).collect::<Vec<_>>().join(" ")
+    std::iter::once(&*release).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// Ticks a second: the coarse clock advances once a tick, and its resolution is exact.
@@ -84,14 +85,14 @@ mod tests {
     use super::*;
 
     /// CPUs by the names of their caches and of their cores.
-    fn machine(caches: &str, cores: &str) -> Vec<Shares> {
+    fn cpus(caches: &str, cores: &str) -> Vec<Shares> {
         let pairs = caches.chars().zip(cores.chars());
         pairs.map(|(cache, core)| Shares { cache: cache.into(), core: core.into() }).collect()
     }
 
     #[test]
     fn a_machine_in_the_simulators_order_has_its_shape() {
-        let shape = |caches, cores| shape(&machine(caches, cores)).map(|shape| shape.to_string());
+        let shape = |caches, cores| shape(&cpus(caches, cores)).map(|shape| shape.to_string());
         assert_eq!(shape("aa", "01").as_deref(), Some("1x2"));
         assert_eq!(shape("aaaabbbb", "00112233").as_deref(), Some("2x2x2"));
         assert_eq!(shape("aabb", "0123").as_deref(), Some("2x2"));

@@ -1,29 +1,18 @@
 //! Whether a run had the machine to itself.
 
 use crate::clock::process_cpu_time;
+use crate::machine::Stat;
 use runyard_engine::time::Nanos;
-use std::fs::read_to_string;
 use std::time::Instant;
 
 /// How much of the machine's CPU time others may take, and the machine's host, in parts of a thousand each.
 const MOST: u64 = 10;
-
-/// The unit of `/proc/stat` (`USER_HZ`).
-const STAT_UNIT: Nanos = Nanos::from_millis(10);
 
 /// The beginning of a run.
 pub(super) struct Watch {
     began: Instant,
     own: Nanos,
     stat: Stat,
-}
-
-/// What the kernel has counted since it started, over all CPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Stat {
-    cpus: u64,
-    idle: Nanos,
-    stolen: Nanos,
 }
 
 /// Who had the CPUs during a run, in parts of a thousand.
@@ -37,27 +26,16 @@ pub(super) struct Disturbed {
 
 impl Watch {
     pub(super) fn begin() -> Watch {
-        let stat = Stat::read(&read_to_string("/proc/stat").unwrap_or_default());
-        Watch { began: Instant::now(), own: process_cpu_time(), stat }
+        Watch { began: Instant::now(), own: process_cpu_time(), stat: Stat::now() }
     }
 
     /// Who disturbed the run, if it was more than may be.
     pub(super) fn end(self) -> Option<Disturbed> {
-        let now = Stat::read(&read_to_string("/proc/stat").unwrap_or_default());
+        let now = Stat::now();
         let own = process_cpu_time().saturating_sub(self.own);
         let wall = Nanos(self.began.elapsed().as_nanos() as u64);
         let disturbed = Disturbed::by(self.stat, now, own, wall);
         (disturbed.others.max(disturbed.stolen) > MOST).then_some(disturbed)
-    }
-}
-
-impl Stat {
-    fn read(text: &str) -> Stat {
-        let number = |text: &str, at| text.split_whitespace().nth(at).and_then(|n| n.parse().ok());
-        // cpu user nice system idle iowait irq softirq steal
-        let ticks = |at| Nanos(number(text, at).unwrap_or(0) * STAT_UNIT.0);
-        let cpus = text.lines().filter(|line| line.starts_with("cpu")).count().saturating_sub(1);
-        Stat { cpus: cpus as u64, idle: ticks(4) + ticks(5), stolen: ticks(8) }
     }
 }
 

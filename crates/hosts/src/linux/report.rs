@@ -2,6 +2,7 @@
 
 use super::cgroup::Stat;
 use super::kernel::{Figures, Outcome};
+use crate::machine;
 use crate::play::World;
 use crate::play::world::Known;
 use crate::scenario;
@@ -11,7 +12,6 @@ use runyard_report::{
     CpuReport, Figure, GroupReport, LatencyReport, MachineReport, Report, SCHEMA, TaskReport,
     TimersReport, distributions, group_reports,
 };
-use std::fs;
 
 /// What became of a run.
 pub(super) fn report(world: &World, outcome: &Outcome) -> Report {
@@ -55,7 +55,7 @@ pub(super) fn report(world: &World, outcome: &Outcome) -> Report {
     Report {
         schema: SCHEMA.to_owned(),
         host: "linux".to_owned(),
-        kernel: release(),
+        kernel: machine::release(),
         duration_ns: end.0,
         machine: MachineReport {
             cpus,
@@ -75,12 +75,6 @@ pub(super) fn report(world: &World, outcome: &Outcome) -> Report {
         latencies,
         ..Report::default()
     }
-}
-
-/// The release of the kernel that runs here, as `uname -r` prints it.
-fn release() -> Option<String> {
-    let text = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
-    Some(text.trim_end().to_owned())
 }
 
 /// A CPU of which this host knows nothing but that it is there.
