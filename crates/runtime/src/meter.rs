@@ -59,6 +59,9 @@ pub(crate) struct Reading {
     used: AtomicU64,
     /// (o), (q) How often the thread has come to a slot since.
     stays: AtomicU32,
+    /// (o) `used` as the poll began, or as the thread came to the slot with a poll that goes on. `used` itself does not say
+    /// what a poll has used: whoever has the run queue charged in the middle of the poll renews it.
+    before: AtomicU64,
 }
 
 impl Meters {
@@ -78,6 +81,7 @@ impl Meters {
     /// The caller owns the slot of `cpu`, and `worker` comes there to run the task that was picked.
     pub(crate) fn comes(&self, cpu: CpuId, worker: &Worker) {
         worker.reading.comes(worker.tid());
+        worker.reading.begins_poll();
         self.runners[cpu.index()].0.store(worker.id.0, Ordering::Release);
     }
 
@@ -104,6 +108,13 @@ impl Reading {
     pub(crate) fn begin(&self) {
         self.used.store(0, Ordering::SeqCst);
         self.stays.store(0, Ordering::SeqCst);
+        self.begins_poll();
+    }
+
+    /// A poll begins, or goes on at a slot.
+    #[inline]
+    pub(crate) fn begins_poll(&self) {
+        self.before.store(self.used.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// The thread may use CPU time without a slot: its clock is read when it comes to one.
@@ -127,10 +138,10 @@ impl Reading {
         self.stays.store(0, Ordering::Relaxed);
     }
 
-    /// What was used since the last reading, now that the thread has used so much. It is not taken: who asks next hears of
-    /// it too.
-    pub(crate) fn since(&self, used: Nanos) -> Nanos {
-        Nanos(used.0.saturating_sub(self.used.load(Ordering::SeqCst)))
+    /// What was used by the poll at the most, now that the thread has used so much: since the last reading before it. Nothing
+    /// is taken from what the engine is told.
+    pub(crate) fn of_poll(&self, used: Nanos) -> Nanos {
+        Nanos(used.0.saturating_sub(self.before.load(Ordering::Relaxed)))
     }
 
     /// What was used since the last reading, now that the thread has used so much. The caller read the clock that
@@ -176,6 +187,19 @@ mod tests {
         reading.renew(Nanos(700));
         assert_eq!(reading.take(Nanos(300), IN_TIME), None);
         assert_eq!(reading.take(Nanos(400), IN_TIME), Some(Nanos(100)));
+    }
+
+    /// Seen failing with what was used since the last reading: a poll beside a thread that asks for snapshots never ended.
+    #[test]
+    fn what_a_poll_has_used_does_not_depend_on_who_asks() {
+        let reading = Reading::default();
+        reading.renew(Nanos(700));
+        reading.begins_poll();
+        assert_eq!(reading.of_poll(Nanos(900)), Nanos(200));
+        assert_eq!(reading.take(Nanos(1_000), IN_TIME), Some(Nanos(300)));
+        assert_eq!(reading.of_poll(Nanos(1_000)), Nanos(300));
+        reading.begins_poll();
+        assert_eq!(reading.of_poll(Nanos(1_100)), Nanos(100));
     }
 
     /// Of some 10 ms that this thread uses. Seen failing without the count.

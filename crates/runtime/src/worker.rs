@@ -460,6 +460,7 @@ impl Worker {
     /// Before a poll.
     fn begin_poll(&self, now: Time, cell: &Cell) {
         self.began.store(now.0, Ordering::Relaxed);
+        self.reading.begins_poll();
         self.polls_rt.store(cell.slack.is_real_time(), Ordering::Relaxed);
         self.graces.store(0, Ordering::Relaxed);
         self.later.store(later::NOTHING, Ordering::Relaxed);

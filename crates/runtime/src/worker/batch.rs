@@ -513,7 +513,7 @@ impl Worker {
             return span;
         }
         let used = os::thread::cpu_time(self.tid());
-        used.map_or(span, |used| span.min(self.reading.since(used)))
+        used.map_or(span, |used| span.min(self.reading.of_poll(used)))
     }
 
     /// The slot was taken from another thread: if it polled a batch, this ends in the name of the task that was polled,
