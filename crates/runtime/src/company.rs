@@ -23,6 +23,9 @@ use std::collections::VecDeque;
 /// How many may wait in a company.
 pub(crate) const MEMBERS: usize = 64;
 
+/// How many tasks of a batch that are over wait for each other, for the lock of the live tasks.
+pub(crate) const OVER: usize = 16;
+
 /// Since when an owner is in a poll that is in none.
 pub(crate) const NO_POLL: u64 = u64::MAX;
 
@@ -50,6 +53,8 @@ struct List<T, B> {
     /// The task that is polled, as long as the batch is open.
     polled: Option<T>,
     waiting: VecDeque<T>,
+    /// The tasks that are over, [`OVER`] at the most.
+    over: Vec<T>,
 }
 
 /// At which end of its company a task joins.
@@ -62,7 +67,8 @@ pub(crate) enum At {
 /// What follows a poll of a batch.
 #[derive(Debug)]
 pub(crate) enum Turn<T> {
-    /// The next is polled. The task that was polled is the caller's, unless it waits again.
+    /// The next is polled. The task that was polled is the caller's, unless it waits again, or is kept with those that are
+    /// over.
     Next(Option<T>),
     /// Nobody waits. The task that was polled is it still, for all who look.
     Alone,
@@ -83,8 +89,8 @@ pub(crate) trait Steps<T, B> {
     /// The task that was polled waits again.
     fn wait(&mut self, task: &mut T);
 
-    /// The task that was polled leaves the company.
-    fn leave(&mut self, terms: &B, task: &mut T);
+    /// The task that was polled leaves the company: whether it is over, and can be kept with others that are.
+    fn leave(&mut self, terms: &B, task: &mut T) -> bool;
 
     /// The task is polled next.
     fn take(&mut self, terms: &mut B, task: &mut T);
@@ -95,14 +101,18 @@ pub(crate) trait Steps<T, B> {
 pub(crate) struct Closed<T, B> {
     pub(crate) terms: B,
     pub(crate) polled: T,
+    /// The tasks that wait, and behind them those that are over.
     pub(crate) waiting: VecDeque<T>,
+    /// How many of them are over.
+    pub(crate) over: usize,
 }
 
 impl<T, B> Company<T, B> {
     pub(crate) fn new(marks: &Arc<Marks>) -> Company<T, B> {
         let waiting = VecDeque::with_capacity(2 * MEMBERS);
+        let over = Vec::with_capacity(OVER);
         Company {
-            list: Biased::new(marks, List { terms: None, nr: 0, polled: None, waiting }),
+            list: Biased::new(marks, List { terms: None, nr: 0, polled: None, waiting, over }),
             len: AtomicU32::new(0),
             open: AtomicU64::new(0),
             polls_since: AtomicU64::new(NO_POLL),
@@ -164,7 +174,8 @@ impl<T, B> Company<T, B> {
         admit: impl FnOnce(&B, &mut T, (&T, Option<&T>)) -> Option<At>,
     ) -> Result<(), T> {
         self.list.with(worker.0, |list| {
-            let List { terms: Some(terms), nr, polled: Some(polled), waiting } = &mut *list else {
+            let List { terms: Some(terms), nr, polled: Some(polled), waiting, .. } = &mut *list
+            else {
                 return Err(task);
             };
             if *nr != batch.0 || waiting.len() >= MEMBERS {
@@ -199,7 +210,7 @@ impl<T, B> Company<T, B> {
         steps: &mut S,
     ) -> Turn<T> {
         self.list.with(worker.0, |list| {
-            let List { terms: Some(terms), nr, polled, waiting } = &mut *list else {
+            let List { terms: Some(terms), nr, polled, waiting, over } = &mut *list else {
                 return Turn::Over;
             };
             if *nr != batch.0 {
@@ -223,9 +234,15 @@ impl<T, B> Company<T, B> {
                 None
             } else {
                 let Some(mut next) = waiting.pop_front() else { return Turn::Alone };
-                steps.leave(terms, last);
+                let is_kept = steps.leave(terms, last) && over.len() < OVER;
                 steps.take(terms, &mut next);
-                Some(std::mem::replace(last, next))
+                let left = std::mem::replace(last, next);
+                if is_kept {
+                    over.push(left);
+                    None
+                } else {
+                    Some(left)
+                }
             };
             self.count(list);
             Turn::Next(left)
@@ -240,6 +257,15 @@ impl<T, B> Company<T, B> {
                     list.waiting.push_front(task);
                 }
                 self.count(list);
+            }
+        });
+    }
+
+    /// The tasks that are over are the caller's, in places that are empty, if the batch is not.
+    pub(crate) fn take_over(&self, worker: WorkerId, batch: Batch, to: &mut [Option<T>; OVER]) {
+        self.list.with(worker.0, |list| {
+            if list.nr == batch.0 {
+                to.iter_mut().zip(list.over.drain(..)).for_each(|(to, task)| *to = Some(task));
             }
         });
     }
@@ -302,10 +328,12 @@ impl<T, B> Company<T, B> {
     fn end(&self, list: &mut List<T, B>, room: &mut VecDeque<T>) -> Option<Closed<T, B>> {
         let terms = list.terms.take()?;
         let polled = list.polled.take().expect("a batch has a name");
-        let waiting = std::mem::replace(&mut list.waiting, std::mem::take(room));
+        let mut waiting = std::mem::replace(&mut list.waiting, std::mem::take(room));
+        let over = list.over.len();
+        waiting.extend(list.over.drain(..));
         self.open.store(0, Ordering::Release);
         self.count(list);
-        Some(Closed { terms, polled, waiting })
+        Some(Closed { terms, polled, waiting, over })
     }
 
     fn count(&self, list: &List<T, B>) {
@@ -353,7 +381,9 @@ mod models {
             unreachable!("it has ended");
         }
 
-        fn leave(&mut self, (): &(), _: &mut Task) {}
+        fn leave(&mut self, (): &(), _: &mut Task) -> bool {
+            true
+        }
 
         fn take(&mut self, (): &mut (), task: &mut Task) {
             has(task);

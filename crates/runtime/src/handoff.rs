@@ -75,8 +75,9 @@ pub(crate) enum Doing {
     Asleep,
 }
 
-/// The right to run tasks on one CPU.
+/// The right to run tasks on one CPU, away from its neighbours' cache lines.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Slot {
     /// The owner, what it does, and whether it is wanted.
     word: AtomicU64,

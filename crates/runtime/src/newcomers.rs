@@ -30,9 +30,23 @@ const LOOKED_AT: usize = 64;
 /// The newcomers of one CPU, each with its place on the virtual clock.
 #[derive(Debug)]
 pub(crate) struct Newcomers<T> {
+    rear: Rear<T>,
+    front: Front,
+}
+
+/// What a push writes, away from what the owner reads between two polls.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Rear<T> {
     list: Mutex<List<T>>,
     /// How many there are. Written with the lock held.
     len: AtomicU64,
+}
+
+/// What changes as newcomers go, or one comes to where nobody is.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Front {
     /// The place of the first. Written with the lock held.
     first: AtomicU64,
     /// When the owner took some for its batch, the last time.
@@ -49,41 +63,42 @@ struct List<T> {
 impl<T> Newcomers<T> {
     pub(crate) fn new(room: usize) -> Newcomers<T> {
         let list = List { waiting: VecDeque::with_capacity(room), left: 0 };
-        let (len, first) = (AtomicU64::new(0), AtomicU64::new(NOBODY));
-        Newcomers { list: Mutex::new(list), len, first, taken_at: AtomicU64::new(0) }
+        let rear = Rear { list: Mutex::new(list), len: AtomicU64::new(0) };
+        let front = Front { first: AtomicU64::new(NOBODY), taken_at: AtomicU64::new(0) };
+        Newcomers { rear, front }
     }
 
     /// How many there are. In one order with what the slot's word says.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.len.load(Ordering::SeqCst) as usize
+        self.rear.len.load(Ordering::SeqCst) as usize
     }
 
     /// The place of the first, as far as is known without the lock.
     #[inline]
     pub(crate) fn first(&self) -> Option<u64> {
-        let first = self.first.load(Ordering::Acquire);
+        let first = self.front.first.load(Ordering::Acquire);
         (first != NOBODY).then_some(first)
     }
 
     /// When the owner took some, the last time, as it said.
     pub(crate) fn taken_at(&self) -> u64 {
-        self.taken_at.load(Ordering::Relaxed)
+        self.front.taken_at.load(Ordering::Relaxed)
     }
 
     /// The owner took some.
     pub(crate) fn note_taken(&self, at: u64) {
-        self.taken_at.store(at, Ordering::Relaxed);
+        self.front.taken_at.store(at, Ordering::Relaxed);
     }
 
     /// Looks at the first.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
-        lock(&self.list).waiting.front().map(|(_, task)| look(task))
+        lock(&self.rear.list).waiting.front().map(|(_, task)| look(task))
     }
 
     /// One more comes: how many there are then. It is given back if there is no room.
     pub(crate) fn push(&self, place: u64, task: T) -> Result<usize, T> {
-        let mut list = lock(&self.list);
+        let mut list = lock(&self.rear.list);
         if list.waiting.len() == list.waiting.capacity() {
             return Err(task);
         }
@@ -95,7 +110,7 @@ impl<T> Newcomers<T> {
     /// Gives `most` at the most of the first ones to `to`, as long as they are not beyond `bound`. `to` runs with the lock
     /// held. How many there were.
     pub(crate) fn take(&self, most: usize, bound: u64, mut to: impl FnMut(T)) -> usize {
-        let mut list = lock(&self.list);
+        let mut list = lock(&self.rear.list);
         let mut taken = 0;
         while taken < most && list.waiting.front().is_some_and(|&(place, _)| place <= bound) {
             let Some((_, task)) = list.waiting.pop_front() else { break };
@@ -109,7 +124,7 @@ impl<T> Newcomers<T> {
 
     /// Takes the first.
     pub(crate) fn take_first(&self) -> Option<T> {
-        let mut list = lock(&self.list);
+        let mut list = lock(&self.rear.list);
         let (_, task) = list.waiting.pop_front()?;
         list.left += 1;
         self.count(&mut list);
@@ -120,7 +135,7 @@ impl<T> Newcomers<T> {
     pub(crate) fn claim(&self, is_it: impl Fn(&T) -> bool) -> Option<T> {
         let mut next = 0;
         loop {
-            let mut list = lock(&self.list);
+            let mut list = lock(&self.rear.list);
             let from = u64::max(next, list.left);
             let skipped = usize::try_from(from - list.left).unwrap_or(usize::MAX);
             let mut some = list.waiting.iter().skip(skipped).take(LOOKED_AT);
@@ -139,7 +154,7 @@ impl<T> Newcomers<T> {
 
     /// Has room for as many as `memory` has, which is exchanged.
     pub(crate) fn reserve(&self, memory: &mut VecDeque<(u64, T)>) {
-        let mut list = lock(&self.list);
+        let mut list = lock(&self.rear.list);
         if memory.capacity() > list.waiting.capacity() {
             memory.append(&mut list.waiting);
             std::mem::swap(&mut list.waiting, memory);
@@ -153,8 +168,11 @@ impl<T> Newcomers<T> {
             list.waiting.clear();
         }
         let first = list.waiting.front().map_or(NOBODY, |&(place, _)| place);
-        self.first.store(first, Ordering::Release);
-        self.len.store(list.waiting.len() as u64, Ordering::SeqCst);
+        // A store takes the line from the owner, also one that changes nothing.
+        if self.front.first.load(Ordering::Relaxed) != first {
+            self.front.first.store(first, Ordering::Release);
+        }
+        self.rear.len.store(list.waiting.len() as u64, Ordering::SeqCst);
     }
 }
 

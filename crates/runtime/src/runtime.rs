@@ -224,7 +224,7 @@ mod tests {
     fn a_number_of_a_task_never_comes_again() {
         let runtime = Runtime::builder().workers(1).build();
         let many = u64::from(u32::MAX) - 1;
-        runtime.handle.shared.next_task.store(many, Ordering::Relaxed);
+        runtime.handle.shared.next_task.0.store(many, Ordering::Relaxed);
         let ids: Vec<_> = (0..4).map(|_| runtime.spawn(async {}).id().0).collect();
         assert_eq!(ids, [many, many + 1, many + 2, many + 3]);
     }

@@ -1,8 +1,10 @@
-//! What workers, wakers and handles share: the machine, the slots, the live tasks, and how tasks
-//! come, wake, and end. How all of it ends: [`end`].
+//! What workers, wakers and handles share: the machine, the slots, and how tasks come and wake. Which tasks
+//! are live: [`live`]. How all of it ends: [`end`].
 
 mod end;
+mod live;
 
+use self::live::Part;
 use crate::driver::{self, Driver};
 use crate::errands::Errands;
 use crate::group::{Group, Membership};
@@ -17,12 +19,11 @@ use crate::os;
 use crate::os::biased::Marks;
 use crate::paused::here;
 use crate::paused::host::{Host, Look};
-use crate::places::{Place, Places};
 use crate::primitives::{
     Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering, lock,
 };
 use crate::quota;
-use crate::rubbish::{Bin, Rubbish, discard};
+use crate::rubbish::Bin;
 use crate::runtime::Builder;
 use crate::siege;
 use crate::slotless::Slotless;
@@ -54,18 +55,6 @@ use std::future::Future;
 use std::panic::Location;
 use std::thread::{self, Thread};
 use std::time::Instant;
-
-/// How many boxes of tasks that are over each part keeps, for a burst of spawns: 720 KiB at the most, and 4 MiB with their
-/// cells.
-const BOXES: usize = 4_096;
-
-/// How large a cell is at the most that is kept with the box: with its future, which is gone. A thread that spawns frees
-/// what it allocates then; the allocator has that at hand.
-const KEPT: usize = 1_024;
-
-/// In how many parts the live tasks are for each CPU. All but one are for threads that are no workers: with one for each
-/// such thread, that would meet all workers at its lock, as these end what it spawned.
-const PARTS: usize = 4;
 
 /// How many workers can be the favourites of a lock: 32 KiB of marks. More than that are there only where many tasks have
 /// been stopped in the middle of their polls.
@@ -135,7 +124,7 @@ pub(crate) struct Shared {
     pub(crate) groups: Groups,
     /// From when the observer's times count.
     pub(crate) started: Instant,
-    pub(crate) next_task: AtomicU64,
+    pub(crate) next_task: NextTask,
     /// The tasks that were spawned by no poll.
     pub(crate) outsiders: Outsiders,
     /// All CPUs, a copy for each of them: it is counted who knows the set.
@@ -184,24 +173,10 @@ impl NewTask {
     }
 }
 
-/// Tasks that began on one CPU, away from its neighbours' cache lines.
-#[derive(Debug)]
+/// The number of the task that is spawned next, away from what all read.
+#[derive(Debug, Default)]
 #[repr(align(128))]
-struct Part {
-    live: Places<Arc<Cell>>,
-    nr_live: usize,
-    /// How many of them serve the others, and end after them.
-    nr_serving: usize,
-    /// Boxes of tasks that are over: own code may not free them.
-    boxes: Vec<TaskOf<Job>>,
-}
-
-impl Default for Part {
-    fn default() -> Part {
-        let boxes = Vec::with_capacity(BOXES);
-        Part { live: Places::default(), nr_live: 0, nr_serving: 0, boxes }
-    }
-}
+pub(crate) struct NextTask(pub(crate) AtomicU64);
 
 /// What the machine asks for: a CPU that is to switch is kicked at once.
 pub(crate) struct KickNow<'a>(pub(crate) &'a Shared);
@@ -318,10 +293,10 @@ impl Shared {
             max_groups,
             groups: Groups::default(),
             started,
-            next_task: AtomicU64::new(0),
+            next_task: NextTask::default(),
             outsiders: Outsiders::default(),
             all: topology.iter().map(|_| topology.iter().collect()).collect(),
-            parts: (0..PARTS * topology.cpus()).map(|_| Mutex::default()).collect(),
+            parts: live::parts(topology.cpus()),
             nr_boxes: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             serves_nobody: AtomicBool::new(false),
@@ -548,7 +523,7 @@ impl Shared {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let id = TaskId(self.next_task.fetch_add(1, Ordering::Relaxed));
+        let id = TaskId(self.next_task.0.fetch_add(1, Ordering::Relaxed));
         self.note_place(id, Location::caller());
         let bequeaths = new.bequeaths();
         let NewTask { attr, slack, reset_on_fork, group, has_affinity, name, serves, blocks } = new;
@@ -585,158 +560,9 @@ impl Shared {
         result
     }
 
-    /// How many tasks are not over, in each part as it is when that is looked at.
-    pub(crate) fn nr_live(&self) -> usize {
-        without_preemption(|| self.parts.iter().map(|part| lock(part).nr_live).sum())
-    }
-
     /// All CPUs of the runtime.
     pub(crate) fn all(&self) -> &CpuSet {
         &self.all[self.part() % self.all.len()]
-    }
-
-    /// Puts a new task among the live ones. The box of one that is over, if there is one; `None` if the task is refused.
-    ///
-    /// A runtime that ends takes no more tasks. It says so before it looks for the last time how many are live; a new task
-    /// is live before this looks whether the runtime says so. So either the end waits for the task, or the task is
-    /// refused.
-    fn enroll(&self, cell: &Arc<Cell>) -> Option<Option<TaskOf<Job>>> {
-        let used = without_preemption(|| {
-            let nth = self.part();
-            let mut part = lock(&self.parts[nth]);
-            cell.place.store(Place::new(nth, part.live.next()).0, Ordering::Release);
-            part.live.insert(cell.clone());
-            part.nr_live += 1;
-            part.nr_serving += usize::from(cell.serves);
-            part.boxes.pop()
-        });
-        let ends = if cell.serves { &self.serves_nobody } else { &self.closed };
-        if !ends.load(Ordering::SeqCst) {
-            return Some(used);
-        }
-        let place = Place(cell.place.load(Ordering::Acquire));
-        let used = without_preemption(|| self.withdraw(place, cell.serves, used));
-        drop(used);
-        None
-    }
-
-    /// A box for a task more than there ever were at a time, with room for it on every CPU.
-    #[cold]
-    fn new_box(&self, id: TaskId, attr: Attr, job: Job) -> TaskOf<Job> {
-        let boxes = self.nr_boxes.fetch_add(1, Ordering::AcqRel) + 1;
-        if boxes > self.room.load(Ordering::Acquire) {
-            self.make_room(boxes);
-        }
-        runyard_engine::task::Task::new(id, attr, job)
-    }
-
-    /// The cell of a live task.
-    pub(crate) fn cell_at(&self, place: u64) -> Option<Arc<Cell>> {
-        let place = Place(place);
-        lock(&self.parts[place.part()]).live.get(place.key()).cloned()
-    }
-
-    /// The place of some live task, as `drawn` has it. Allocates nothing.
-    pub(crate) fn some_place(&self, drawn: u64) -> Option<u64> {
-        let (part, from) = (drawn as u32 as usize % self.parts.len(), (drawn >> 32) as usize);
-        let live = &lock(&self.parts[part]).live;
-        // New tasks have the lowest places that are free, or nearly so.
-        let bound = (2 * live.len()).max(1);
-        let mut near = (0..bound).map(|more| (from + more) % bound);
-        near.find(|&key| live.contains(key)).map(|key| Place::new(part, key).0)
-    }
-
-    /// The task at a place takes a mutex, or somebody gives back what it took.
-    pub(crate) fn count_guard_at(&self, place: u64, more: i32) {
-        let place = Place(place);
-        lock(&self.parts[place.part()]).live.count_guard(place.key(), more);
-    }
-
-    /// The cells of the live tasks, in each part as it is when that is looked at.
-    pub(crate) fn cells(&self) -> impl Iterator<Item = Arc<Cell>> {
-        self.parts.iter().flat_map(|part| {
-            let mut cells = Vec::new();
-            // The allocator is not called with the lock.
-            while !without_preemption(|| {
-                let part = lock(part);
-                let has_room = part.live.len() <= cells.capacity();
-                if has_room {
-                    cells.extend(part.live.iter().cloned());
-                }
-                has_room
-            }) {
-                cells.reserve((2 * cells.capacity()).max(64));
-            }
-            cells
-        })
-    }
-
-    /// A task is over. Keeps its box and its cell for the next one, if there is room. In a worker's
-    /// own code.
-    pub(crate) fn ended(&self, mut task: TaskOf<Job>, cell: Arc<Cell>) {
-        if self.has_groups.load(Ordering::SeqCst) {
-            cell.note_ended(&task.account());
-            cell.leave_groups();
-        }
-        cell.note_used(task.runtime());
-        let (place, serves) = (Place(cell.place.load(Ordering::Acquire)), cell.serves);
-        // The cell goes when the box is used again, by a spawn, which may free it.
-        let is_kept = size_of_val(&*cell) <= KEPT;
-        let (kept, gone) = if is_kept { (Some(cell), None) } else { (None, Some(cell)) };
-        task.payload = kept.map(|cell| Job { cell, todo: Todo::Nothing });
-        let left = self.withdraw(place, serves, Some(task));
-        left.into_iter().for_each(|task| discard(Rubbish::Task(task)));
-        gone.into_iter().for_each(|cell| discard(Rubbish::Cell(cell)));
-    }
-
-    /// A task is not live any more. Keeps its box for the next one, if there is room. In own code.
-    fn withdraw(
-        &self,
-        place: Place,
-        serves: bool,
-        task: Option<TaskOf<Job>>,
-    ) -> Option<TaskOf<Job>> {
-        let mut part = lock(&self.parts[place.part()]);
-        // The caller owns the cell as well.
-        part.live.end(place.key());
-        part.nr_live -= 1;
-        part.nr_serving -= usize::from(serves);
-        let has_room = part.boxes.len() < BOXES;
-        let (kept, left) = if has_room { (task, None) } else { (None, task) };
-        part.boxes.extend(kept);
-        drop(part);
-        if left.is_some() {
-            self.nr_boxes.fetch_sub(1, Ordering::AcqRel);
-        }
-        self.one_less_live();
-        left
-    }
-
-    /// Makes room on each CPU for so many live tasks. Memory is taken and freed outside of sections; of two
-    /// who do this at once one does it in vain.
-    #[cold]
-    fn make_room(&self, live: usize) {
-        let len = live.next_power_of_two();
-        for cpu in self.machine.config().topology.iter() {
-            let mut room = self.machine.room(len + self.max_groups);
-            without_preemption(|| self.machine.reserve_in(cpu, &mut room));
-        }
-        for batches in &self.batches {
-            let mut memory = VecDeque::with_capacity(len);
-            without_preemption(|| batches.newcomers.reserve(&mut memory));
-        }
-        let mut lobby = VecDeque::with_capacity(len);
-        without_preemption(|| self.maker.reserve_lobby(&mut lobby));
-        self.room.fetch_max(len, Ordering::AcqRel);
-    }
-
-    /// Which part of the live tasks a new one of the caller's belongs to.
-    fn part(&self) -> usize {
-        let own = self.here(|worker| worker.cpu().index());
-        own.unwrap_or_else(|| {
-            let (cpus, nth) = (self.slots.len(), self.next_task.load(Ordering::Relaxed) as usize);
-            cpus + nth % (self.parts.len() - cpus)
-        })
     }
 
     /// What a limit comes to here.

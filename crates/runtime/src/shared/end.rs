@@ -2,7 +2,8 @@
 //!
 //! How long the caller waits for that: [`crate::runtime`].
 
-use super::{KickNow, Part, Shared};
+use super::live::Part;
+use super::{KickNow, Shared};
 use crate::guards;
 use crate::os;
 use crate::primitives::{Arc, Ordering, lock};

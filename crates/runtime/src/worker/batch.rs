@@ -5,7 +5,7 @@
 //! section. So it does nothing there that only the owner may do: for that it leaves the slot first.
 
 use super::{POLL_GRACE, Worker, later, ring};
-use crate::company::{At, Batch, Closed, Company, MEMBERS, NO_POLL, Steps, Turn};
+use crate::company::{At, Batch, Closed, Company, MEMBERS, NO_POLL, OVER, Steps, Turn};
 use crate::handoff::Slot;
 use crate::newcomers::Newcomers;
 use crate::os;
@@ -140,10 +140,19 @@ impl Steps<TaskOf<Job>, Polls> for Step<'_> {
         task.payload = Some(self.member.job());
     }
 
-    fn leave(&mut self, polls: &Polls, task: &mut TaskOf<Job>) {
-        if self.member.came == Came::Blocked {
-            polls.terms.sleep(self.now, task);
+    fn leave(&mut self, polls: &Polls, task: &mut TaskOf<Job>) -> bool {
+        let Member { cell, came } = &mut *self.member;
+        match came {
+            Came::Blocked => polls.terms.sleep(self.now, task),
+            Came::Over => {
+                let ends_later =
+                    |cell: &mut Arc<Cell>| self.worker.shared.may_end_later(task, cell);
+                task.payload =
+                    cell.take_if(ends_later).map(|cell| Job { cell, todo: Todo::Nothing });
+            }
+            Came::Yielded | Came::Not => {}
         }
+        task.payload.is_some()
     }
 
     fn take(&mut self, polls: &mut Polls, task: &mut TaskOf<Job>) {
@@ -357,12 +366,13 @@ impl Worker {
         let (mut may_lend, mut may_come, mut may_linger) = (true, open.takes_newcomers, true);
         loop {
             let bounds = self.shared.machine.batch_bounds(open.cpu);
-            let newcomer = open.newcomer(&bounds).filter(|_| may_come);
+            let has_room = open.batches.company.len() <= MEMBERS - COME;
+            let newcomer = open.newcomer(&bounds).filter(|_| may_come && has_room);
             let step = &mut Step { worker: self, now: open.now, bounds, newcomer, member, next };
             match open.batches.company.turn(self.id, open.batch, step) {
                 Turn::Next(left) => {
                     if let Some(task) = left {
-                        self.leaves((open.cpu, open.now), task, member);
+                        self.leaves(open, task, member);
                     }
                     return true;
                 }
@@ -409,7 +419,7 @@ impl Worker {
                 member.came = Came::Yielded;
                 return true;
             }
-            if open.takes_newcomers && open.batches.newcomers.len() > 0 {
+            if open.takes_newcomers && open.batches.newcomers.first().is_some() {
                 return true;
             }
             std::hint::spin_loop();
@@ -419,18 +429,29 @@ impl Worker {
     }
 
     /// A task that was polled leaves the batch.
-    fn leaves(&self, (cpu, now): (CpuId, Time), mut task: TaskOf<Job>, member: &mut Member) {
+    fn leaves(&self, open: &Open<'_>, mut task: TaskOf<Job>, member: &mut Member) {
         match member.came {
-            Came::Over => self.let_go(task, member.cell.take()),
+            Came::Over => match member.cell.take() {
+                Some(cell) => self.shared.ended(task, cell),
+                None => self.bury(open, task),
+            },
             Came::Blocked => {
                 task.payload = Some(member.job());
                 self.let_go(task, None);
             }
             Came::Yielded | Came::Not => {
                 task.payload = Some(member.job());
-                self.give_back(now, cpu, cpu, task);
+                self.give_back(open.now, open.cpu, open.cpu, task);
             }
         }
+    }
+
+    /// A task of a batch is over, as are those that were kept: there is no place for more.
+    fn bury(&self, open: &Open<'_>, task: TaskOf<Job>) {
+        let mut over = [const { None }; OVER];
+        open.batches.company.take_over(self.id, open.batch, &mut over);
+        self.shared.have_ended(&mut over);
+        self.shared.have_ended(&mut [Some(task)]);
     }
 
     /// Has more tasks lent, as nobody waits. Whether there were any, and the worker owns its slot still.
@@ -540,7 +561,7 @@ impl Worker {
         closed: Closed<TaskOf<Job>, Polls>,
         cell: &Cell,
     ) {
-        let Closed { mut terms, mut polled, mut waiting } = closed;
+        let Closed { mut terms, mut polled, mut waiting, over } = closed;
         let batches = self.shared.batches(cpu).expect("there was one");
         terms.charge(now, &mut polled, worker);
         // It schedules next.
@@ -548,8 +569,14 @@ impl Worker {
         let fx = &mut KickNow(&self.shared);
         let stand_in = self.shared.machine.end_batch(now, cpu, (polled, cell), fx);
         batches.keep_stand_in(stand_in);
-        waiting.drain(..).for_each(|task| self.give_back(now, cpu, cpu, task));
+        let nr_waiting = waiting.len() - over;
+        waiting.drain(..nr_waiting).for_each(|task| self.give_back(now, cpu, cpu, task));
         self.serves.store(serves, Ordering::Relaxed);
+        if over > 0 {
+            let mut all = [const { None }; OVER];
+            all.iter_mut().zip(waiting.drain(..)).for_each(|(to, task)| *to = Some(task));
+            self.shared.have_ended(&mut all);
+        }
         batches.keep_room(waiting);
     }
 

@@ -69,7 +69,7 @@ impl Worker {
         let mut now = started;
         while now.since(started) <= SPIN {
             for _ in 0..SPINS_PER_READ {
-                if slot.is_pending() || self.shared.is_over() || self.shared.has_newcomers(cpu) {
+                if slot.is_pending() || self.shared.is_over() || self.shared.sees_newcomers(cpu) {
                     slot.take_pending();
                     return Some(Found::Asked);
                 }

@@ -27,8 +27,13 @@ const FLOOD: usize = 16;
 const FLOODS_WITHIN: Nanos = Nanos::from_micros(50);
 const POLLS_FOR: Nanos = Nanos::from_micros(20);
 
-/// The tasks that are spawned by no poll.
+/// In a flood the CPU is looked at for each so many tasks: a look takes the line from its worker that this writes with each
+/// poll.
+const LOOKS_EVERY: usize = 8;
+
+/// The tasks that are spawned by no poll, away from what all read.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(crate) struct Outsiders {
     /// How many there were.
     nr: AtomicUsize,
@@ -122,6 +127,11 @@ impl Worker {
 }
 
 impl Shared {
+    /// Whether newcomers wait at a CPU, as far as is known without the line that a push writes.
+    pub(super) fn sees_newcomers(&self, cpu: CpuId) -> bool {
+        self.batches(cpu).is_some_and(|it| it.newcomers.first().is_some())
+    }
+
     /// Whether newcomers wait at a CPU.
     pub(super) fn has_newcomers(&self, cpu: CpuId) -> bool {
         self.batches(cpu).is_some_and(|it| it.newcomers.len() > 0)
@@ -189,7 +199,9 @@ impl Shared {
         let nth = outsiders.nr.fetch_add(1, Ordering::Relaxed);
         // Where no poll is stopped, none shows to an idle CPU who waits beside it.
         let in_flood = outsiders.are_flood(now, nth) && self.preempts;
-        let quick = Some(last).filter(|cpu| looks(cpu) || in_flood && is_quick(cpu)).filter(takes);
+        let was_quick = |_: &CpuId| !nth.is_multiple_of(LOOKS_EVERY);
+        let goes_on = |cpu: &CpuId| in_flood && (was_quick(cpu) || is_quick(cpu));
+        let quick = Some(last).filter(|cpu| looks(cpu) || goes_on(cpu)).filter(takes);
         quick.or_else(|| {
             let cpu = self.cpu_for_one(nth, takes)?;
             self.batches(cpu)?.newcomers.note_taken(now.0);

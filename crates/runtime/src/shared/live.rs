@@ -1,0 +1,250 @@
+//! Which tasks are live, in parts with a lock each; and the boxes of those that are over.
+
+use super::Shared;
+use crate::places::{Place, Places};
+use crate::primitives::{Arc, Mutex, MutexGuard, Ordering, lock};
+use crate::rubbish::{Rubbish, discard};
+use crate::task::{Cell, Job, Todo, without_preemption};
+use runyard_engine::attr::Attr;
+use runyard_engine::task::TaskId;
+use runyard_smp::machine::TaskOf;
+use std::collections::VecDeque;
+
+/// How many boxes of tasks that are over each part keeps, for a burst of spawns: 720 KiB at the most, and 4 MiB with their
+/// cells.
+const BOXES: usize = 4_096;
+
+/// How large a cell is at the most that is kept with the box: with its future, which is gone. A thread that spawns frees
+/// what it allocates then; the allocator has that at hand.
+const KEPT: usize = 1_024;
+
+/// In how many parts the live tasks are for each CPU. All but one are for threads that are no workers: with one for each
+/// such thread, that would meet all workers at its lock, as these end what it spawned.
+const PARTS: usize = 4;
+
+/// Tasks that began on one CPU, away from its neighbours' cache lines.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(super) struct Part {
+    live: Places<Arc<Cell>>,
+    pub(super) nr_live: usize,
+    /// How many of them serve the others, and end after them.
+    pub(super) nr_serving: usize,
+    /// Boxes of tasks that are over: own code may not free them.
+    pub(super) boxes: Vec<TaskOf<Job>>,
+}
+
+impl Default for Part {
+    fn default() -> Part {
+        let boxes = Vec::with_capacity(BOXES);
+        Part { live: Places::default(), nr_live: 0, nr_serving: 0, boxes }
+    }
+}
+
+impl Part {
+    /// A task of it is not live any more. Its box, if that is not kept.
+    fn lose(
+        &mut self,
+        place: Place,
+        serves: bool,
+        task: Option<TaskOf<Job>>,
+    ) -> Option<TaskOf<Job>> {
+        // The caller owns the cell as well.
+        self.live.end(place.key());
+        self.nr_live -= 1;
+        self.nr_serving -= usize::from(serves);
+        let has_room = self.boxes.len() < BOXES;
+        let (kept, left) = if has_room { (task, None) } else { (None, task) };
+        self.boxes.extend(kept);
+        left
+    }
+}
+
+/// The parts of the live tasks, for so many CPUs.
+pub(super) fn parts(cpus: usize) -> Box<[Mutex<Part>]> {
+    (0..PARTS * cpus).map(|_| Mutex::default()).collect()
+}
+
+/// Whether the cell of a task that is over is kept with its box.
+fn is_kept(cell: &Cell) -> bool {
+    size_of_val(cell) <= KEPT
+}
+
+impl Shared {
+    /// How many tasks are not over, in each part as it is when that is looked at.
+    pub(crate) fn nr_live(&self) -> usize {
+        without_preemption(|| self.parts.iter().map(|part| lock(part).nr_live).sum())
+    }
+
+    /// Puts a new task among the live ones. The box of one that is over, if there is one; `None` if the task is refused.
+    ///
+    /// A runtime that ends takes no more tasks. It says so before it looks for the last time how many are live; a new task
+    /// is live before this looks whether the runtime says so. So either the end waits for the task, or the task is
+    /// refused.
+    pub(super) fn enroll(&self, cell: &Arc<Cell>) -> Option<Option<TaskOf<Job>>> {
+        let used = without_preemption(|| {
+            let nth = self.part();
+            let mut part = lock(&self.parts[nth]);
+            cell.place.store(Place::new(nth, part.live.next()).0, Ordering::Release);
+            part.live.insert(cell.clone());
+            part.nr_live += 1;
+            part.nr_serving += usize::from(cell.serves);
+            part.boxes.pop()
+        });
+        let ends = if cell.serves { &self.serves_nobody } else { &self.closed };
+        if !ends.load(Ordering::SeqCst) {
+            return Some(used);
+        }
+        let place = Place(cell.place.load(Ordering::Acquire));
+        let used = without_preemption(|| self.withdraw(place, cell.serves, used));
+        drop(used);
+        None
+    }
+
+    /// A box for a task more than there ever were at a time, with room for it on every CPU.
+    #[cold]
+    pub(super) fn new_box(&self, id: TaskId, attr: Attr, job: Job) -> TaskOf<Job> {
+        let boxes = self.nr_boxes.fetch_add(1, Ordering::AcqRel) + 1;
+        if boxes > self.room.load(Ordering::Acquire) {
+            self.make_room(boxes);
+        }
+        runyard_engine::task::Task::new(id, attr, job)
+    }
+
+    /// The cell of a live task.
+    pub(crate) fn cell_at(&self, place: u64) -> Option<Arc<Cell>> {
+        let place = Place(place);
+        lock(&self.parts[place.part()]).live.get(place.key()).cloned()
+    }
+
+    /// The place of some live task, as `drawn` has it. Allocates nothing.
+    pub(crate) fn some_place(&self, drawn: u64) -> Option<u64> {
+        let (part, from) = (drawn as u32 as usize % self.parts.len(), (drawn >> 32) as usize);
+        let live = &lock(&self.parts[part]).live;
+        // New tasks have the lowest places that are free, or nearly so.
+        let bound = (2 * live.len()).max(1);
+        let mut near = (0..bound).map(|more| (from + more) % bound);
+        near.find(|&key| live.contains(key)).map(|key| Place::new(part, key).0)
+    }
+
+    /// The task at a place takes a mutex, or somebody gives back what it took.
+    pub(crate) fn count_guard_at(&self, place: u64, more: i32) {
+        let place = Place(place);
+        lock(&self.parts[place.part()]).live.count_guard(place.key(), more);
+    }
+
+    /// The cells of the live tasks, in each part as it is when that is looked at.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = Arc<Cell>> {
+        self.parts.iter().flat_map(|part| {
+            let mut cells = Vec::new();
+            // The allocator is not called with the lock.
+            while !without_preemption(|| {
+                let part = lock(part);
+                let has_room = part.live.len() <= cells.capacity();
+                if has_room {
+                    cells.extend(part.live.iter().cloned());
+                }
+                has_room
+            }) {
+                cells.reserve((2 * cells.capacity()).max(64));
+            }
+            cells
+        })
+    }
+
+    /// A task is over. Keeps its box and its cell for the next one, if there is room. In a worker's
+    /// own code.
+    pub(crate) fn ended(&self, mut task: TaskOf<Job>, cell: Arc<Cell>) {
+        if self.has_groups.load(Ordering::SeqCst) {
+            cell.note_ended(&task.account());
+            cell.leave_groups();
+        }
+        cell.note_used(task.runtime());
+        let (place, serves) = (Place(cell.place.load(Ordering::Acquire)), cell.serves);
+        // The cell goes when the box is used again, by a spawn, which may free it.
+        let (kept, gone) = if is_kept(&cell) { (Some(cell), None) } else { (None, Some(cell)) };
+        task.payload = kept.map(|cell| Job { cell, todo: Todo::Nothing });
+        let left = self.withdraw(place, serves, Some(task));
+        left.into_iter().for_each(|task| discard(Rubbish::Task(task)));
+        gone.into_iter().for_each(|cell| discard(Rubbish::Cell(cell)));
+    }
+
+    /// A task is over. Whether nothing but the list of the live tasks has to know that: then the task can wait for others, and
+    /// [`Shared::have_ended`]. In own code, with a lock held.
+    pub(crate) fn may_end_later(&self, task: &TaskOf<Job>, cell: &Arc<Cell>) -> bool {
+        let may = !self.has_groups.load(Ordering::SeqCst) && is_kept(cell);
+        if may {
+            cell.note_used(task.runtime());
+        }
+        may
+    }
+
+    /// Tasks are over that [could wait](Shared::may_end_later). Most of them are of one part, as they ended one after the
+    /// other. The lock of a part is taken once for them: a thread that spawns wants it as well. In own code.
+    pub(crate) fn have_ended(&self, tasks: &mut [Option<TaskOf<Job>>]) {
+        let mut held: Option<(usize, MutexGuard<'_, Part>)> = None;
+        for place_of_task in tasks.iter_mut() {
+            let Some(task) = place_of_task.take() else { continue };
+            let cell = &task.payload.as_ref().expect("it has its cell").cell;
+            let (place, serves) = (Place(cell.place.load(Ordering::Acquire)), cell.serves);
+            let nth = place.part();
+            let part = match held.take() {
+                Some((held_nth, part)) if held_nth == nth => part,
+                other => {
+                    drop(other);
+                    lock(&self.parts[nth])
+                }
+            };
+            let (_, part) = held.insert((nth, part));
+            *place_of_task = part.lose(place, serves, Some(task));
+        }
+        drop(held);
+        for task in tasks.iter_mut().filter_map(Option::take) {
+            self.nr_boxes.fetch_sub(1, Ordering::AcqRel);
+            discard(Rubbish::Task(task));
+        }
+        self.one_less_live();
+    }
+
+    /// A task is not live any more. Keeps its box for the next one, if there is room. In own code.
+    fn withdraw(
+        &self,
+        place: Place,
+        serves: bool,
+        task: Option<TaskOf<Job>>,
+    ) -> Option<TaskOf<Job>> {
+        let left = lock(&self.parts[place.part()]).lose(place, serves, task);
+        if left.is_some() {
+            self.nr_boxes.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.one_less_live();
+        left
+    }
+
+    /// Makes room on each CPU for so many live tasks. Memory is taken and freed outside of sections; of two
+    /// who do this at once one does it in vain.
+    #[cold]
+    fn make_room(&self, live: usize) {
+        let len = live.next_power_of_two();
+        for cpu in self.machine.config().topology.iter() {
+            let mut room = self.machine.room(len + self.max_groups);
+            without_preemption(|| self.machine.reserve_in(cpu, &mut room));
+        }
+        for batches in &self.batches {
+            let mut memory = VecDeque::with_capacity(len);
+            without_preemption(|| batches.newcomers.reserve(&mut memory));
+        }
+        let mut lobby = VecDeque::with_capacity(len);
+        without_preemption(|| self.maker.reserve_lobby(&mut lobby));
+        self.room.fetch_max(len, Ordering::AcqRel);
+    }
+
+    /// Which part of the live tasks a new one of the caller's belongs to.
+    pub(super) fn part(&self) -> usize {
+        let own = self.here(|worker| worker.cpu().index());
+        own.unwrap_or_else(|| {
+            let (cpus, nth) = (self.slots.len(), self.next_task.0.load(Ordering::Relaxed) as usize);
+            cpus + nth % (self.parts.len() - cpus)
+        })
+    }
+}
