@@ -95,16 +95,19 @@ impl<P> Task<P> {
 
     /// As [`Task::new`], in the box of a task that is over.
     #[must_use]
+    #[inline]
     pub fn renewed(mut self: Box<Self>, id: TaskId, attr: Attr, payload: P) -> Box<Task<P>> {
         let kept = self.kept.renewed();
         *self = Task { kept, ..Task::fresh(id, attr, payload) };
         self
     }
 
+    #[inline]
     fn fresh(id: TaskId, attr: Attr, payload: P) -> Task<P> {
         Task { payload: Some(payload), ..Task::without_payload(id, attr) }
     }
 
+    #[inline]
     fn without_payload(id: TaskId, attr: Attr) -> Task<P> {
         Task {
             migratory: attr.affinity.len() > 1,

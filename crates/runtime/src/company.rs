@@ -481,4 +481,26 @@ mod models {
             assert!(!world.closes());
         });
     }
+
+    /// The worker takes those that are over while the slot is taken. Seen failing with those left that a batch has as it is
+    /// closed.
+    #[test]
+    fn a_task_that_is_over_is_found_once() {
+        loom::model(|| {
+            let (first, member) = (task(), task());
+            let world = World::new(&[&first, &member]);
+            let other = world.clone();
+            let taker = thread::spawn(move || {
+                let closed = other.company.close_any(&mut VecDeque::new()).expect("it is open");
+                closed.waiting.iter().rev().take(closed.over).for_each(has);
+            });
+            let turn = world.company.turn(WORKER, world.batch, &mut Ends);
+            let mut over = [const { None }; OVER];
+            world.company.take_over(WORKER, world.batch, &mut over);
+            over.iter().flatten().for_each(has);
+            taker.join().unwrap();
+            let went_on = matches!(turn, Turn::Next(_));
+            assert_eq!(first.load(Ordering::SeqCst), u32::from(went_on));
+        });
+    }
 }

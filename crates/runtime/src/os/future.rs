@@ -90,13 +90,16 @@ where
 
     unsafe fn take(&self, into: *mut ()) {
         // SAFETY: the result is the caller's.
-        let stage = unsafe { std::mem::replace(&mut *self.stage.get(), Stage::Gone) };
+        let stage = unsafe { &mut *self.stage.get() };
         let Stage::Result(outcome) = stage else { unreachable!("a result is taken once") };
         let into = into.cast::<Option<Outcome<F::Output>>>();
         // SAFETY: as the caller says.
-        if let Some(into) = unsafe { into.as_mut() } {
-            *into = Some(outcome);
-        }
+        let Some(into) = (unsafe { into.as_mut() }) else { return *stage = Stage::Gone };
+        // The stage is as large as the future. Of that the outcome is moved only.
+        // SAFETY: the outcome is read once, as nothing drops the stage that had it.
+        *into = Some(unsafe { std::ptr::read(outcome) });
+        // SAFETY: the place is valid, and what is there was moved.
+        unsafe { std::ptr::write(stage, Stage::Gone) };
     }
 }
 

@@ -93,10 +93,8 @@ impl Slack {
     const REAL_TIME: u64 = 1 << 63;
 
     fn new(asked: Nanos, policy: Policy) -> Slack {
-        let slack = Slack(AtomicU64::new(0));
-        slack.ask(asked);
-        slack.follow(policy);
-        slack
+        let real_time = policy.rt_prio().map_or(0, |_| Slack::REAL_TIME);
+        Slack(AtomicU64::new(asked.0.min(!Slack::REAL_TIME) | real_time))
     }
 
     pub(crate) fn is_real_time(&self) -> bool {
