@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 /// How many may wait in a company.
 pub(crate) const MEMBERS: usize = 64;
 
-/// How many tasks of a batch that are over wait for each other, for the lock of the live tasks.
+/// How many tasks that are over a company keeps, until all of them leave the live tasks in one hold of that lock.
 pub(crate) const OVER: usize = 16;
 
 /// Since when an owner is in a poll that is in none.
@@ -261,7 +261,7 @@ impl<T, B> Company<T, B> {
         });
     }
 
-    /// The tasks that are over are the caller's, in places that are empty, if the batch is not.
+    /// Moves the tasks that are over to `to`, of which the places are empty, unless the batch is over.
     pub(crate) fn take_over(&self, worker: WorkerId, batch: Batch, to: &mut [Option<T>; OVER]) {
         self.list.with(worker.0, |list| {
             if list.nr == batch.0 {

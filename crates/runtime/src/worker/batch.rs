@@ -36,6 +36,10 @@ const SHARES_EVERY: Nanos = Nanos::from_micros(50);
 /// times what another thread takes to spawn a task, little beside what it takes to wake a CPU.
 const LINGERS: Nanos = Nanos::from_micros(3);
 
+/// In a flood the first newcomer waits so long for others in a batch of which nobody is left. Each time that the worker
+/// takes some, the thread that spawns has to fetch the list again.
+const GATHERS: Nanos = Nanos(500);
+
 /// From which length of a poll on it is asked what CPU time the thread has used: to ask takes half a microsecond.
 const METERED_FROM: Nanos = Nanos::from_millis(1);
 
@@ -413,19 +417,23 @@ impl Worker {
     /// Nobody is left in the batch, and its last task blocks or is over. Waits a moment: for a newcomer, or for that
     /// task to be woken. Whether somebody came.
     fn linger(&self, open: &mut Open<'_>, member: &mut Member) -> bool {
-        let until = open.now + LINGERS;
+        let (until, mut gathers_until) = (open.now + LINGERS, None);
         while open.now < until && self.may_go_on(open) {
             if member.came == Came::Blocked && member.cell().seat.is_scheduled() {
                 member.came = Came::Yielded;
                 return true;
             }
             if open.takes_newcomers && open.batches.newcomers.first().is_some() {
-                return true;
+                let is_flood = || self.shared.outsiders.is_flood();
+                let gathers = || if is_flood() { open.now + GATHERS } else { open.now };
+                if open.now >= *gathers_until.get_or_insert_with(gathers) {
+                    return true;
+                }
             }
             std::hint::spin_loop();
             open.now = os::thread::now();
         }
-        false
+        gathers_until.is_some()
     }
 
     /// A task that was polled leaves the batch.

@@ -45,6 +45,11 @@ pub(crate) struct Outsiders {
 }
 
 impl Outsiders {
+    /// Whether the last ones were.
+    pub(super) fn is_flood(&self) -> bool {
+        self.is_flood.load(Ordering::Relaxed)
+    }
+
     /// Whether the `nth` is one of a flood.
     fn are_flood(&self, now: Time, nth: usize) -> bool {
         if nth.is_multiple_of(FLOOD) {
