@@ -15,6 +15,7 @@
 //!
 //! The keeper itself takes no such lock: it allocates nothing, and never waits for the teller.
 
+use crate::driver::Own;
 use crate::foreign::Foreigners;
 use crate::handoff::{Doing, WorkerId};
 use crate::os;
@@ -272,6 +273,11 @@ impl Looks {
                     *owner = Watched::default();
                     self.standing.sleeps(shared, *cpu)
                 }
+                (driver, Doing::Drives) => {
+                    let called = self.standing.sleeps(shared, *cpu);
+                    see_to_caller(shared, *cpu, driver, called, owner);
+                    called
+                }
                 awake => {
                     watch(shared, *cpu, awake, owner, &mut self.rescue);
                     let stands = owner.still > 0 && owner.looks == 0;
@@ -281,6 +287,7 @@ impl Looks {
             };
         }
         self.standing.relieve(shared);
+        see_to_driver(shared);
         let maker = shared.keeper.maker.load(Ordering::SeqCst);
         if maker > 0 && self.maker.waits(Tid(maker), (0, Doing::Own)) {
             busy = true;
@@ -313,6 +320,26 @@ fn watch(
         && shared.take_slot(cpu, owner)
     {
         *watched = Watched::default();
+    }
+}
+
+/// Takes the slot of a worker that was called in tokio's driver by the last look, and has not come: a foreign waker
+/// computes there, or waits for a lock.
+fn see_to_caller(shared: &Shared, cpu: CpuId, driver: WorkerId, called: bool, owner: &mut Watched) {
+    let before = owner.seen.is_some_and(|seen| seen.owner == driver.0 && owner.looks > 0);
+    let looks = u32::from(called);
+    let seen = Seen { owner: driver.0, doing: Doing::Drives, used: Nanos::ZERO };
+    *owner = Watched { seen: Some(seen), looks, ..Watched::default() };
+    if called && before {
+        shared.take_slot(cpu, driver);
+    }
+}
+
+/// Sees to it that somebody drives, if nobody has for long. A busy worker sees that sooner, if its signal comes.
+fn see_to_driver(shared: &Shared) {
+    let since = shared.driver.for_workers().and_then(Own::free_since);
+    if since.is_some_and(|since| os::thread::now() >= since + BUSY_INTERVAL) {
+        shared.see_to_driver();
     }
 }
 
