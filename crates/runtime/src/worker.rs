@@ -595,6 +595,11 @@ impl Worker {
         self.unseen.load(Ordering::SeqCst)
     }
 
+    /// The CPU of this thread, if it is in tokio's driver for want of work.
+    pub(crate) fn cpu_of_driver(&self) -> Option<CpuId> {
+        (self.drives.load(Ordering::Relaxed) && self.owns()).then(|| self.cpu())
+    }
+
     fn set_preempt_count(&self, count: u32) {
         compiler_fence(Ordering::SeqCst);
         self.preempt_count.store(count, Ordering::Relaxed);
@@ -793,13 +798,21 @@ pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
         }
         // The caller itself: looks when its turn in the driver is over.
         Ring::Bell(owner) if shared.here(|own| own.id) == Some(owner) => {}
-        Ring::Bell(_) => shared.driver.for_workers().into_iter().for_each(|own| own.ring()),
+        Ring::Bell(_) => {
+            shared.driver.for_workers().into_iter().for_each(|own| own.ring());
+            is_woken(shared);
+        }
         Ring::Wake => {
             os::futex::wake(&slot.bed);
-            if shared.pins() {
-                // The kernel may not bring it to another CPU.
-                shared.keeper.somebody_runs();
-            }
+            is_woken(shared);
         }
+    }
+}
+
+/// A worker is woken that sleeps.
+fn is_woken(shared: &Shared) {
+    if shared.pins() {
+        // The kernel may not bring it to another CPU.
+        shared.keeper.somebody_runs();
     }
 }

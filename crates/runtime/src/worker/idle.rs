@@ -195,7 +195,7 @@ impl Worker {
         let Some(since) = driver.and_then(Own::free_since) else { return };
         if os::thread::now() >= since + POLL_GRACE {
             self.shared.see_to_driver();
-        } else if !self.is_in_own_code() {
+        } else if self.cpu_of_poll().is_some() && !self.is_in_own_code() && !self.is_in_section() {
             self.set_timer(since + POLL_GRACE);
         }
     }
