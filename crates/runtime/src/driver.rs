@@ -149,6 +149,7 @@ impl Driver {
     pub(crate) fn end(&self) {
         let Some(own) = self.own() else { return };
         own.ends.notify_one();
+        own.leave_to_thread();
         let thread = lock(&own.thread).take();
         thread.into_iter().for_each(threads::join);
         // If no thread took it. A drop would panic in a task of tokio's.

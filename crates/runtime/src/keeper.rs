@@ -170,6 +170,8 @@ struct Watched {
     still: u32,
     /// How many looks in a row it was blocked.
     looks: u32,
+    /// In which turn at the wheel of tokio's driver it was called.
+    called_in: Option<u64>,
 }
 
 impl Watched {
@@ -323,14 +325,13 @@ fn watch(
     }
 }
 
-/// Takes the slot of a worker that was called in tokio's driver by the last look, and has not come: a foreign waker
-/// computes there, or waits for a lock.
+/// Takes the slot of a worker that was called in tokio's driver by the last look, and has not left it since: a foreign
+/// waker computes there, or waits for a lock.
 fn see_to_caller(shared: &Shared, cpu: CpuId, driver: WorkerId, called: bool, owner: &mut Watched) {
-    let before = owner.seen.is_some_and(|seen| seen.owner == driver.0 && owner.looks > 0);
-    let looks = u32::from(called);
-    let seen = Seen { owner: driver.0, doing: Doing::Drives, used: Nanos::ZERO };
-    *owner = Watched { seen: Some(seen), looks, ..Watched::default() };
-    if called && before {
+    let turn = shared.driver.for_workers().map(Own::turn_at_wheel).filter(|_| called);
+    let stays = turn.is_some() && owner.called_in == turn;
+    *owner = Watched { called_in: turn, ..Watched::default() };
+    if stays {
         shared.take_slot(cpu, driver);
     }
 }

@@ -63,10 +63,10 @@ impl Wheel {
 
     /// Since when nobody has it, if that is so. May be called in a signal handler.
     pub(crate) fn free_since(&self) -> Option<u64> {
-        self.is_free().then(|| self.left_at.load(Ordering::Relaxed))
+        self.is_free().then(|| self.left_at())
     }
 
-    /// Only the thread is to have it, until the thread leaves it.
+    /// Only the thread is to have it next. Whoever says so calls it after that.
     pub(crate) fn want(&self) {
         self.word.fetch_or(WANTED, Ordering::SeqCst);
     }
@@ -97,9 +97,14 @@ impl Wheel {
         })
     }
 
-    /// The thread leaves it. After this it wakes a worker that sleeps.
+    /// The thread leaves it. After this it wakes a worker that sleeps. If the thread is to have it by now, it was called.
     pub(crate) fn leave_as_thread(&self) {
-        self.word.store(FREE, Ordering::SeqCst);
+        self.word.fetch_and(!THREAD, Ordering::SeqCst);
+    }
+
+    /// When a worker left it last: another time for each turn of a worker.
+    pub(crate) fn left_at(&self) -> u64 {
+        self.left_at.load(Ordering::Relaxed)
     }
 }
 
@@ -169,6 +174,40 @@ mod models {
             let drove = world.idle();
             let woken = thread.join().unwrap();
             assert!(drove || woken, "it sleeps, and nobody drives");
+        });
+    }
+
+    /// The runtime ends while the thread leaves the wheel to a worker. Seen failing: a thread that forgets what was wanted
+    /// as it leaves.
+    #[test]
+    fn a_thread_that_leaves_the_wheel_as_it_is_wanted_gets_it_back() {
+        loom::model(|| {
+            let world = World::new();
+            let calls = world.wheel.calls();
+            assert!(world.wheel.take_as_thread());
+            let (ends, works) = (world.clone(), world.clone());
+            let end = thread::spawn(move || {
+                ends.wheel.want();
+                ends.wheel.call();
+            });
+            let worker = thread::spawn(move || {
+                if works.wheel.take() {
+                    works.drive();
+                    works.wheel.leave(1);
+                }
+            });
+            world.wheel.leave_as_thread();
+            let mut calls = calls;
+            loop {
+                world.wheel.wait(calls);
+                calls = world.wheel.calls();
+                if world.wheel.take_as_thread() {
+                    break;
+                }
+            }
+            world.drive();
+            end.join().unwrap();
+            worker.join().unwrap();
         });
     }
 

@@ -69,6 +69,10 @@ impl Own {
         match *self {}
     }
 
+    pub(crate) fn turn_at_wheel(&self) -> u64 {
+        match *self {}
+    }
+
     pub(crate) fn driving_thread(&self) -> Option<Tid> {
         match *self {}
     }

@@ -95,6 +95,11 @@ impl Own {
         self.wheel.leave(os::thread::now().0);
     }
 
+    /// Which turn of a worker at the wheel this is: another number for each.
+    pub(crate) fn turn_at_wheel(&self) -> u64 {
+        self.wheel.left_at()
+    }
+
     /// The thread of the worker that drives, if one does.
     pub(crate) fn driving_thread(&self) -> Option<Tid> {
         let tid = self.driving.load(Ordering::Relaxed);
