@@ -62,7 +62,7 @@ impl Asked {
         match self {
             Asked::None => Ok(Driver::None),
             Asked::Foreign(handle) => Ok(Driver::Foreign(handle)),
-            Asked::Own => Own::new(preempts).map(Driver::Own),
+            Asked::Own => Ok(Driver::Own(Box::new(Own::new(preempts)?))),
         }
     }
 }
@@ -73,7 +73,7 @@ pub(crate) enum Driver {
     #[default]
     None,
     Foreign(Handle),
-    Own(Own),
+    Own(Box<Own>),
 }
 
 /// A driver of the runtime's own.
@@ -100,7 +100,8 @@ impl Driver {
     fn handle(&self) -> Option<&Handle> {
         match self {
             Driver::None => None,
-            Driver::Foreign(handle) | Driver::Own(Own { handle, .. }) => Some(handle),
+            Driver::Foreign(handle) => Some(handle),
+            Driver::Own(own) => Some(&own.handle),
         }
     }
 

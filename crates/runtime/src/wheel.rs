@@ -151,10 +151,11 @@ mod models {
             }
         }
 
-        /// Whoever left the wheel wakes a worker, if it sleeps. The runtime looks whether it does before it asks; the model
-        /// of a load has no order with what other words were before.
+        /// Whoever left the wheel wakes a worker, if it sleeps.
         fn see_to_it(&self) -> bool {
-            self.slot.request() == Ring::Wake
+            // A change that changes nothing: to the model, loads of two words have no order.
+            self.slot.hear_again(WorkerId(0));
+            self.slot.is_asleep() && self.slot.request() == Ring::Wake
         }
     }
 
