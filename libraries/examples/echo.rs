@@ -113,8 +113,7 @@ fn run(spawn: &dyn Fn(Task), task: impl Future<Output = Vec<f64>> + Send + 'stat
     receive.recv().expect("the task ends")
 }
 
-/// How long each echo took, in microseconds. The server is a part of the same task as the client on no host: both are
-/// tasks of their own.
+/// How long each echo took, in microseconds. The server is a task of its own.
 async fn echo() -> Vec<f64> {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback is there");
     let address = listener.local_addr().expect("it is bound");
@@ -132,9 +131,9 @@ async fn echo() -> Vec<f64> {
     };
     let has_runyard = runyard::Handle::try_current().is_ok();
     if has_runyard {
-        drop(runyard::spawn(serves))
+        drop(runyard::spawn(serves));
     } else {
-        drop(tokio::spawn(serves))
+        drop(tokio::spawn(serves));
     }
     let mut took = Vec::with_capacity(ECHOES);
     let mut bytes = [7; BYTES];
