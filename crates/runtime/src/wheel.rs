@@ -159,8 +159,7 @@ mod models {
         }
     }
 
-    /// Seen failing: a worker that does not look again after it said that it sleeps, and a thread that looks for one
-    /// before it leaves the wheel.
+    /// Seen failing: a worker that does not look again after it said that it sleeps.
     #[test]
     fn a_worker_that_sleeps_beside_a_free_wheel_is_woken() {
         loom::model(|| {
