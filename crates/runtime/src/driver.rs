@@ -4,10 +4,11 @@
 //! the handle once, before its first hook, and keeps it until the thread ends. `block_on` enters the handle for as long as
 //! `block_on` runs.
 //!
-//! The handle is another runtime's, or that of a tokio runtime of the runtime's own: one of the flavor `current_thread`,
-//! driven by a thread that does nothing else ([`run`]). Tasks that libraries start by `tokio::spawn` run on that thread, out
-//! of every policy. The thread looks at tokio's count of them each time that it begins to wait and ends to wait. The maker
-//! says once that there are some.
+//! The handle is another runtime's, or that of a tokio runtime of the runtime's own: one of the flavor `current_thread`. That
+//! is driven by a worker that is out of work ([`drives`]), or by a thread that does nothing else ([`thread`]). Tasks that
+//! libraries start by `tokio::spawn` run on that thread, out of every policy. Whoever drives looks at tokio's count of them
+//! each time that it begins to wait and ends to wait. While there are some, only the thread drives. The maker says once that
+//! there are some.
 //!
 //! The guard of a thread's entry is forgotten. A guard that is dropped checks that it is the newest of its thread, and
 //! panics otherwise. Code in a task may forget a guard of its own, and the end of a worker must not panic for that. What
@@ -19,23 +20,26 @@
 //! Invariants: a thread enters before foreign code runs on it; nothing here is called in the signal handler; the driver
 //! that a runtime has of its own lives as long as any thread of the runtime that runs foreign code.
 
-use crate::harmless::harmless;
-use crate::maker::Refusal;
+mod thread;
+mod visit;
+
 use crate::os;
-use crate::primitives::{Arc, AtomicBool, Mutex, Ordering, lock};
-use crate::runtime::{Builder, Entered};
+use crate::os::bell::Bell;
+use crate::primitives::{Arc, AtomicBool, AtomicI32, Mutex, Ordering, lock};
+use crate::runtime::Builder;
 use crate::shared::Shared;
 use crate::threads;
-use runyard_engine::time::Nanos;
+use crate::wheel::Wheel;
+use crate::worker::ring;
 use std::io;
 use std::mem;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use tokio::runtime::{self, EnterGuard, Handle};
 use tokio::sync::Notify;
+use visit::Parks;
 
-/// How long the kernel lets the driver's thread run at a time. The shortest that there is: a thread with that is given a
-/// CPU beside busy workers at once, and one visit of the driver takes some microseconds.
-const SLICE: Nanos = Nanos::from_micros(100);
+pub(crate) use thread::start;
+pub(crate) use visit::Until;
 
 /// Which driver is asked for.
 #[derive(Clone, Debug, Default)]
@@ -49,15 +53,16 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
-    /// Makes what is asked for. It is not driven yet.
+    /// Makes what is asked for. It is not driven yet. A driver of the runtime's own is driven by workers too if the runtime
+    /// `preempts`: else nobody would see that all of them are busy.
     ///
     /// # Errors
     /// What the operating system refuses.
-    pub(crate) fn open(self) -> io::Result<Driver> {
+    pub(crate) fn open(self, preempts: bool) -> io::Result<Driver> {
         match self {
             Asked::None => Ok(Driver::None),
             Asked::Foreign(handle) => Ok(Driver::Foreign(handle)),
-            Asked::Own => Own::new().map(Driver::Own),
+            Asked::Own => Ok(Driver::Own(Box::new(Own::new(preempts)?))),
         }
     }
 }
@@ -68,33 +73,35 @@ pub(crate) enum Driver {
     #[default]
     None,
     Foreign(Handle),
-    Own(Own),
+    Own(Box<Own>),
 }
 
 /// A driver of the runtime's own.
 #[derive(Debug)]
 pub(crate) struct Own {
     handle: Handle,
-    /// Until the thread takes it.
+    /// Locked by whoever is at the wheel, and until the thread ends it.
     runtime: Mutex<Option<runtime::Runtime>>,
+    /// Who drives.
+    wheel: Wheel,
+    /// The thread of the worker that drives, 0 if none does.
+    driving: AtomicI32,
+    /// What ends the wait of a worker that drives. None if only the thread drives.
+    bell: Option<Bell>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The thread is to end.
     ends: Notify,
-    escapes: Arc<Escapes>,
-}
-
-/// Whether tasks run in the driver's tokio runtime.
-#[derive(Debug, Default)]
-struct Escapes {
-    seen: AtomicBool,
-    said: AtomicBool,
+    /// A foreign waker panicked in the driver.
+    is_broken: AtomicBool,
+    parks: Arc<Parks>,
 }
 
 impl Driver {
     fn handle(&self) -> Option<&Handle> {
         match self {
             Driver::None => None,
-            Driver::Foreign(handle) | Driver::Own(Own { handle, .. }) => Some(handle),
+            Driver::Foreign(handle) => Some(handle),
+            Driver::Own(own) => Some(&own.handle),
         }
     }
 
@@ -117,7 +124,7 @@ impl Driver {
 
     /// Whether the calling thread is the driver's own.
     pub(crate) fn is_here(&self) -> bool {
-        let here = thread::current().id();
+        let here = std::thread::current().id();
         let is_here = |own: &Own| {
             lock(&own.thread).as_ref().is_some_and(|thread| thread.thread().id() == here)
         };
@@ -126,101 +133,85 @@ impl Driver {
 
     /// Says once if tasks run there that are none of the runtime's.
     pub(crate) fn say_if_tasks_escape(&self) {
-        self.own().into_iter().for_each(|own| own.escapes.say());
+        self.own().into_iter().for_each(|own| own.parks.say());
+    }
+
+    /// The driver, if idle workers drive it.
+    pub(crate) fn for_workers(&self) -> Option<&Own> {
+        self.own().filter(|own| own.bell.is_some())
+    }
+
+    /// From now on only the thread drives, as the runtime ends.
+    pub(crate) fn leave_to_thread(&self) {
+        self.own().into_iter().for_each(Own::leave_to_thread);
     }
 
     /// Ends the driver's own thread, and waits for that. No thread of the runtime runs tasks any more.
     pub(crate) fn end(&self) {
         let Some(own) = self.own() else { return };
         own.ends.notify_one();
+        own.leave_to_thread();
         let thread = lock(&own.thread).take();
         thread.into_iter().for_each(threads::join);
         // If no thread took it. A drop would panic in a task of tokio's.
         let unused = lock(&own.runtime).take();
         unused.into_iter().for_each(runtime::Runtime::shutdown_background);
-        own.escapes.say();
+        own.parks.say();
     }
 }
 
 impl Own {
-    fn new() -> io::Result<Own> {
-        let escapes = Arc::new(Escapes::default());
-        let (begins, ends) = (escapes.clone(), escapes.clone());
+    fn new(preempts: bool) -> io::Result<Own> {
+        let parks = Arc::new(Parks::default());
+        let (begins, ends) = (parks.clone(), parks.clone());
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .thread_name("runyard-tokio")
             // Threads for blocking functions are ordinary ones.
             .on_thread_start(|| _ = os::thread::set_slice(None))
-            .on_thread_park(move || begins.look())
-            .on_thread_unpark(move || ends.look())
+            .on_thread_park(move || begins.begin())
+            .on_thread_unpark(move || ends.end())
             .build()?;
+        let handle = runtime.handle().clone();
         Ok(Own {
-            handle: runtime.handle().clone(),
+            bell: if preempts { Some(Bell::new(&handle)?) } else { None },
+            handle,
             runtime: Mutex::new(Some(runtime)),
+            wheel: Wheel::new(),
+            driving: AtomicI32::new(0),
             thread: Mutex::default(),
             ends: Notify::new(),
-            escapes,
+            is_broken: AtomicBool::new(false),
+            parks,
         })
     }
 
-    fn drive(&self, runtime: runtime::Runtime) {
-        let mut is_over = false;
-        harmless(|| {
-            runtime.block_on(self.ends.notified());
-            is_over = true;
-        });
-        if !is_over {
-            // A foreign waker panicked in the driver, which may be in the middle of anything.
-            harmless(|| {
-                eprintln!("runyard: the tokio driver panicked: its timers and sockets wake nobody");
-            });
-        }
-        // Tasks that escaped end. Blocking functions are waited for.
-        harmless(|| drop(runtime));
+    /// Ends the wait of the worker that drives. May be called in a signal handler.
+    pub(crate) fn ring(&self) {
+        self.bell.iter().for_each(Bell::ring);
+    }
+
+    /// Only the thread is to drive.
+    fn leave_to_thread(&self) {
+        self.wheel.want();
+        self.wheel.call();
+    }
+
+    fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::SeqCst)
     }
 }
 
-impl Escapes {
-    /// On the driver's thread.
-    fn look(&self) {
-        let are_there =
-            || Handle::try_current().is_ok_and(|here| here.metrics().num_alive_tasks() > 0);
-        if !self.seen.load(Ordering::Relaxed) && are_there() {
-            self.seen.store(true, Ordering::Relaxed);
+impl Shared {
+    /// If nobody drives, a worker that sleeps is to, or the thread. May be called in a signal handler.
+    pub(crate) fn see_to_driver(&self) {
+        let Some(own) = self.driver.for_workers().filter(|own| own.wheel.is_free()) else { return };
+        let mut cpus = self.machine.config().topology.iter();
+        match cpus.find(|&cpu| self.slot(cpu).is_asleep()) {
+            Some(cpu) => ring(self, cpu),
+            None => own.wheel.call(),
         }
     }
-
-    fn say(&self) {
-        if self.seen.load(Ordering::Relaxed) && !self.said.swap(true, Ordering::Relaxed) {
-            harmless(|| {
-                eprintln!(
-                    "runyard: something called tokio::spawn, perhaps a library: such tasks run on the thread of the \
-                     tokio driver, without policies, groups, limits and preemption"
-                );
-            });
-        }
-    }
-}
-
-/// Starts the thread of the runtime's own driver, if there is one.
-///
-/// # Errors
-/// The system starts no thread.
-pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Refusal> {
-    if let Some(own) = shared.driver.own() {
-        *lock(&own.thread) = Some(shared.start_servant("runyard-driver", run)?);
-    }
-    Ok(())
-}
-
-/// The driver's own thread.
-fn run(shared: &Arc<Shared>) {
-    let Some(own) = shared.driver.own() else { return };
-    let runtime = lock(&own.runtime).take();
-    // For tasks that escaped, and spawn.
-    let _context = Entered::enter(shared);
-    os::thread::set_slice(Some(SLICE));
-    runtime.into_iter().for_each(|runtime| own.drive(runtime));
 }
 
 impl Builder {
@@ -257,12 +248,14 @@ impl Builder {
     }
 
     /// Tasks may use what needs a tokio runtime, as with [`Builder::tokio`], where the program has none: this runtime has
-    /// a driver of tokio's timers and sockets of its own, on a thread that does nothing else.
+    /// a driver of tokio's timers and sockets of its own. A worker that is out of work waits in it, and then runs the task
+    /// itself that it wakes. While all workers are busy, a thread that does nothing else drives.
     ///
     /// All that tokio was compiled with is enabled. Of this and [`Builder::tokio`] the last one that was said counts.
     ///
     /// What calls `tokio::spawn`, as some libraries do, runs on the thread of the driver. No policy, group or limit holds
-    /// there, and a task that computes there delays all timers and sockets. The first time that the runtime sees such a
+    /// there, and a task that computes there delays all timers and sockets. While there are such tasks only that thread
+    /// drives. The first time that the runtime sees such a
     /// task, the runtime says so on standard error. [`Handle::tokio`](crate::Handle::tokio) has the number of such tasks
     /// (`metrics().num_alive_tasks()`). Functions of `tokio::task::spawn_blocking`, `tokio::fs` and look-ups of names among
     /// them, run on threads of tokio's, and are not told.

@@ -1,4 +1,5 @@
-//! Threads that are no workers, and wait: `block_on`'s, a reactor's, somebody's pool's.
+//! Threads that are no workers, and wait: `block_on`'s, a reactor's, somebody's pool's; and the worker that is in tokio's
+//! driver, which calls foreign code without a task.
 //!
 //! Such a thread may wait for a lock that a stopped task holds, and it cannot be replaced. The keeper reads the
 //! CPU clock of each every 2 ms while somebody is stopped. Of one that stands still it reads, once, the system
@@ -9,6 +10,7 @@
 //! is expected to be 2, by which std's and glibc's locks say that somebody waits, all such waits together get
 //! 5 % of a CPU.
 
+use crate::driver::Own;
 use crate::os;
 use crate::os::tasks::{FutexWait, Tasks, futex_wait_of};
 use crate::os::thread::Tid;
@@ -68,6 +70,8 @@ pub(crate) struct Foreigners {
     /// Not before this is the list read again: that may take milliseconds where there are thousands of threads.
     renew_at: Time,
     known: Vec<Seen>,
+    /// The worker that drives.
+    driving: Option<Seen>,
     /// The workers' threads when the list was read, in order.
     workers: Vec<i32>,
     /// At which of the known the next look begins.
@@ -85,6 +89,7 @@ impl Foreigners {
             links: 0,
             renew_at: Time::ZERO,
             known: Vec::with_capacity(KNOWN),
+            driving: None,
             workers: Vec::with_capacity(workers),
             next: 0,
             looked: Time::ZERO,
@@ -108,17 +113,12 @@ impl Foreigners {
         }
         for _ in 0..LOOKS.min(self.known.len()) {
             self.next = (self.next + 1) % self.known.len();
-            let seen = &mut self.known[self.next];
-            seen.look();
-            let Some((surely, nth)) = seen.is_due() else { continue };
-            let cost = rescue.cost(shared, nth);
-            if surely {
-                rescue.round(shared, nth);
-            } else if cost <= self.saved {
-                self.saved = Nanos(self.saved.0 - cost.0);
-                rescue.round(shared, nth);
-            }
+            self.known[self.next].attend(&mut self.saved, shared, rescue);
         }
+        let driving = shared.driver.for_workers().and_then(Own::driving_thread);
+        let before = self.driving.filter(|seen| driving == Some(seen.tid));
+        self.driving = before.or_else(|| driving.map(Seen::new));
+        self.driving.iter_mut().for_each(|seen| seen.attend(&mut self.saved, shared, rescue));
     }
 
     /// Reads the list of threads again if it has changed. What is known of a thread that is still there stays.
@@ -140,7 +140,7 @@ impl Foreigners {
             let is_ours = tid == keeper || workers.binary_search(&tid.0).is_ok();
             let is_known = is_ours || known.iter().any(|seen| seen.tid == tid);
             if !is_known && known.len() < KNOWN {
-                known.push(Seen { tid, used: Nanos::ZERO, wait: Wait::No });
+                known.push(Seen::new(tid));
             }
         });
         known.retain(|seen| workers.binary_search(&seen.tid.0).is_err());
@@ -148,6 +148,23 @@ impl Foreigners {
 }
 
 impl Seen {
+    fn new(tid: Tid) -> Seen {
+        Seen { tid, used: Nanos::ZERO, wait: Wait::No }
+    }
+
+    /// Looks at it, and lets stopped threads go on if it is time for that.
+    fn attend(&mut self, saved: &mut Nanos, shared: &Shared, rescue: &mut Rescue) {
+        self.look();
+        let Some((surely, nth)) = self.is_due() else { return };
+        let cost = rescue.cost(shared, nth);
+        if surely {
+            rescue.round(shared, nth);
+        } else if cost <= *saved {
+            *saved = Nanos(saved.0 - cost.0);
+            rescue.round(shared, nth);
+        }
+    }
+
     fn look(&mut self) {
         // One that is gone stands still, and waits for nothing.
         let used = os::thread::cpu_time(self.tid).unwrap_or(self.used);

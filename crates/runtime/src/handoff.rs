@@ -6,15 +6,16 @@
 //! ```text
 //!  anybody   request: word |= PENDING; of what the word was before:
 //!                       FOREIGN -> signal the owner     ASLEEP -> wake the owner
-//!                       FOREIGN and DEAF -> nothing
+//!                       FOREIGN and DEAF -> nothing     ASLEEP and DRIVES -> ring the driver's bell
 //!  owner     enter:   FOREIGN, unless PENDING;   fall asleep: ASLEEP, unless PENDING
 //!            leave:   neither, nor PENDING, unless the slot was taken; then it schedules
 //!            is deaf: DEAF;   hears again: not DEAF; then it looks for PENDING
+//!            drives:  DRIVES, unless PENDING, with ASLEEP if it waits; leave, as above
 //!            in the handler, within a no-preempt section:  PENDING
 //!            in the handler or at the end of a no-preempt section, if PENDING:
 //!                     take a spare; lay down the own baton; word := spare; grant the spare's;
 //!                     wait for the own
-//!  keeper    take:    word := spare, if FOREIGN; grant the spare's baton
+//!  keeper    take:    word := spare, if FOREIGN, or DRIVES and PENDING; grant the spare's baton
 //!  spare     puts the task of the one before away, schedules:
 //!              a task to poll  -> polls it
 //!              a parked worker -> goes among the spares; word := that worker, FOREIGN; grants its baton;
@@ -52,6 +53,8 @@ const FOREIGN: u64 = 1 << 62;
 const ASLEEP: u64 = 1 << 61;
 /// The owner runs foreign code that no signal of ours is to interrupt, and looks when that is over.
 const DEAF: u64 = 1 << 60;
+/// The owner, which has no task, is in tokio's driver. That calls foreign code.
+const DRIVES: u64 = 1 << 59;
 
 /// What a requester must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +65,8 @@ pub(crate) enum Ring {
     Signal(WorkerId),
     /// Wake the owner, who sleeps.
     Wake,
+    /// Ring the bell of tokio's driver, in which the owner waits.
+    Bell(WorkerId),
 }
 
 /// What the owner of a slot does.
@@ -73,6 +78,8 @@ pub(crate) enum Doing {
     Foreign,
     /// It waits to be woken.
     Asleep,
+    /// It is in tokio's driver, and has no task.
+    Drives,
 }
 
 /// The right to run tasks on one CPU, away from its neighbours' cache lines.
@@ -95,9 +102,12 @@ pub(crate) enum Left {
     Preempted(WorkerId),
     /// It blocks in the kernel, and the slot was taken from it.
     Lost(WorkerId),
+    /// It was called in tokio's driver and did not come, and the slot was taken from it. It had no task.
+    Drove(WorkerId),
 }
 
 const LOST: u32 = 1 << 31;
+const DROVE: u32 = 1 << 30;
 
 fn owner(word: u64) -> WorkerId {
     WorkerId(word as u32)
@@ -140,10 +150,11 @@ impl Slot {
     /// The owner, and what it does.
     pub(crate) fn doing(&self) -> (WorkerId, Doing) {
         let word = self.word.load(Ordering::SeqCst);
-        let doing = match word & (FOREIGN | ASLEEP) {
+        let doing = match word & (FOREIGN | ASLEEP | DRIVES) {
             0 => Doing::Own,
             FOREIGN => Doing::Foreign,
-            _ => Doing::Asleep,
+            ASLEEP => Doing::Asleep,
+            _ => Doing::Drives,
         };
         (owner(word), doing)
     }
@@ -153,6 +164,7 @@ impl Slot {
         let old = self.word.fetch_or(PENDING, Ordering::SeqCst);
         match old & (PENDING | FOREIGN | ASLEEP | DEAF) {
             FOREIGN => Ring::Signal(owner(old)),
+            ASLEEP if old & DRIVES != 0 => Ring::Bell(owner(old)),
             ASLEEP => {
                 self.bed.fetch_add(1, Ordering::SeqCst);
                 Ring::Wake
@@ -204,18 +216,25 @@ impl Slot {
         self.change(|word| (owner(word) == worker).then_some(word & !DEAF));
     }
 
-    /// The owner is about to sleep; what [`Slot::bed`] is until somebody wakes it. `None` if it must
-    /// schedule first.
-    pub(crate) fn fall_asleep(&self) -> Option<u32> {
+    /// The owner is about to sleep, in tokio's driver if it `drives`; what [`Slot::bed`] is until somebody wakes it.
+    /// `None` if it must schedule first.
+    pub(crate) fn fall_asleep(&self, drives: bool) -> Option<u32> {
         let bed = self.bed.load(Ordering::SeqCst);
-        let asleep = self.change(|word| (word & PENDING == 0).then_some(word | ASLEEP));
+        let asleep = if drives { ASLEEP | DRIVES } else { ASLEEP };
+        let asleep = self.change(|word| (word & PENDING == 0).then_some(word | asleep));
         asleep.map(|_| bed)
+    }
+
+    /// The owner is about to visit tokio's driver, without a wait. `false` if it must schedule first.
+    pub(crate) fn drive(&self) -> bool {
+        self.change(|word| (word & PENDING == 0).then_some(word | DRIVES)).is_some()
     }
 
     /// `worker` is in the runtime's own code again, takes note of all requests so far, and is going
     /// to schedule: whether there were any. `None` if the slot was taken from it.
     pub(crate) fn leave(&self, worker: WorkerId) -> Option<bool> {
-        let own = |word| (owner(word) == worker).then_some(word & !(FOREIGN | ASLEEP | PENDING));
+        let idle = !(FOREIGN | ASLEEP | DRIVES | PENDING);
+        let own = |word| (owner(word) == worker).then_some(word & idle);
         self.change(own).map(|word| word & PENDING != 0)
     }
 
@@ -264,11 +283,15 @@ impl Slot {
         self.left(handed, from.0)
     }
 
-    /// The slot is taken from a worker that blocks in foreign code; `false` if it does so no more.
+    /// The slot is taken from a worker that blocks in foreign code, or was called in tokio's driver; `false` if it does
+    /// so no more.
     pub(crate) fn take_from(&self, from: WorkerId, to: WorkerId) -> bool {
-        let blocks = |word| owner(word) == from && word & FOREIGN != 0;
+        let stays = |word| word & DRIVES != 0 && word & PENDING != 0;
+        let blocks = |word| owner(word) == from && (word & FOREIGN != 0 || stays(word));
+        // Who was called in the driver was called for whoever owns the slot next, who looks in any case.
         let taken = self.change(|word| blocks(word).then_some(to.0.into()));
-        self.left(taken, from.0 | LOST)
+        let drove = taken.is_some_and(|word| word & DRIVES != 0);
+        self.left(taken, from.0 | if drove { DROVE } else { LOST })
     }
 
     fn left(&self, changed: Option<u64>, by: u32) -> bool {
@@ -283,6 +306,7 @@ impl Slot {
         match self.left_by.swap(NOBODY, Ordering::SeqCst) {
             NOBODY => None,
             lost if lost & LOST != 0 => Some(Left::Lost(WorkerId(lost & !LOST))),
+            drove if drove & DROVE != 0 => Some(Left::Drove(WorkerId(drove & !DROVE))),
             preempted => Some(Left::Preempted(WorkerId(preempted))),
         }
     }
@@ -425,9 +449,42 @@ mod models {
             let world = World::new();
             let other = world.clone();
             let requester = thread::spawn(move || other.request());
-            let asleep = world.slot.fall_asleep().is_some();
+            let asleep = world.slot.fall_asleep(false).is_some();
             let ring = requester.join().unwrap();
             assert!(!asleep || ring == Ring::Wake, "told if it did not see it");
+        });
+    }
+
+    #[test]
+    fn who_drives_is_rung_or_sees_it() {
+        loom::model(|| {
+            let world = World::new();
+            let other = world.clone();
+            let requester = thread::spawn(move || other.request());
+            let drives = world.slot.fall_asleep(true).is_some();
+            let ring = requester.join().unwrap();
+            assert!(!drives || ring == Ring::Bell(T), "rung if it did not see it");
+            assert!(world.slot.leave(T).expect("nobody took it"), "and knows it");
+        });
+    }
+
+    #[test]
+    fn who_drives_knows_whether_the_slot_was_taken() {
+        loom::model(|| {
+            let world = World::new();
+            assert!(world.slot.fall_asleep(true).is_some());
+            world.request();
+            let other = world.clone();
+            let keeper = thread::spawn(move || {
+                let spare = other.slot.take_spare().expect("nobody else takes it");
+                other.slot.take_from(T, spare)
+            });
+            let kept = world.slot.leave(T);
+            let taken = keeper.join().unwrap();
+            assert!(kept.is_some() != taken, "kept {kept:?}, taken {taken}");
+            let left = taken.then_some(Left::Drove(T));
+            assert_eq!(world.slot.left_by(), left);
+            assert_ne!(kept, Some(false), "it was called");
         });
     }
 

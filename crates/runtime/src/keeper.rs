@@ -15,6 +15,7 @@
 //!
 //! The keeper itself takes no such lock: it allocates nothing, and never waits for the teller.
 
+use crate::driver::Own;
 use crate::foreign::Foreigners;
 use crate::handoff::{Doing, WorkerId};
 use crate::os;
@@ -169,6 +170,8 @@ struct Watched {
     still: u32,
     /// How many looks in a row it was blocked.
     looks: u32,
+    /// In which turn at the wheel of tokio's driver it was called.
+    called_in: Option<u64>,
 }
 
 impl Watched {
@@ -272,6 +275,11 @@ impl Looks {
                     *owner = Watched::default();
                     self.standing.sleeps(shared, *cpu)
                 }
+                (driver, Doing::Drives) => {
+                    let called = self.standing.sleeps(shared, *cpu);
+                    see_to_caller(shared, *cpu, driver, called, owner);
+                    called
+                }
                 awake => {
                     watch(shared, *cpu, awake, owner, &mut self.rescue);
                     let stands = owner.still > 0 && owner.looks == 0;
@@ -281,6 +289,7 @@ impl Looks {
             };
         }
         self.standing.relieve(shared);
+        see_to_driver(shared);
         let maker = shared.keeper.maker.load(Ordering::SeqCst);
         if maker > 0 && self.maker.waits(Tid(maker), (0, Doing::Own)) {
             busy = true;
@@ -313,6 +322,25 @@ fn watch(
         && shared.take_slot(cpu, owner)
     {
         *watched = Watched::default();
+    }
+}
+
+/// Takes the slot of a worker that was called in tokio's driver by the last look, and has not left it since: a foreign
+/// waker computes there, or waits for a lock.
+fn see_to_caller(shared: &Shared, cpu: CpuId, driver: WorkerId, called: bool, owner: &mut Watched) {
+    let turn = shared.driver.for_workers().map(Own::turn_at_wheel).filter(|_| called);
+    let stays = turn.is_some() && owner.called_in == turn;
+    *owner = Watched { called_in: turn, ..Watched::default() };
+    if stays {
+        shared.take_slot(cpu, driver);
+    }
+}
+
+/// Sees to it that somebody drives, if nobody has for long. A busy worker sees that sooner, if its signal comes.
+fn see_to_driver(shared: &Shared) {
+    let since = shared.driver.for_workers().and_then(Own::free_since);
+    if since.is_some_and(|since| os::thread::now() >= since + BUSY_INTERVAL) {
+        shared.see_to_driver();
     }
 }
 

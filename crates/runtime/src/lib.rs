@@ -143,6 +143,8 @@ pub mod time;
 #[cfg(not(loom))]
 mod timers;
 mod turns;
+#[cfg(any(feature = "tokio", loom))]
+mod wheel;
 #[cfg(not(loom))]
 mod worker;
 

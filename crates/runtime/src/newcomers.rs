@@ -277,7 +277,7 @@ mod models {
             });
             let (slot, newcomers) = &*world;
             assert!(slot.leave(OWNER).is_some());
-            assert!(slot.fall_asleep().is_some(), "nobody asks a worker that is awake");
+            assert!(slot.fall_asleep(false).is_some(), "nobody asks a worker that is awake");
             fence(Ordering::SeqCst);
             let sees = newcomers.len() > 0;
             let ring = pusher.join().unwrap();

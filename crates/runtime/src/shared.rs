@@ -484,10 +484,13 @@ impl Shared {
         let Some(own) = poll.filter(|_| task.rt_prio().is_none()) else {
             match is_new {
                 true => self.machine.spawn(now, task, poll, fx),
-                false => {
-                    let waker = self.here(|worker| worker.owns().then(|| worker.cpu()));
-                    self.machine.wake(now, task, waker.flatten().or_else(here::cpu), fx)
-                }
+                false => match self.here(Worker::cpu_of_driver).flatten() {
+                    Some(idle) => self.machine.wake_here(now, task, idle, fx),
+                    None => {
+                        let waker = self.here(|worker| worker.owns().then(|| worker.cpu()));
+                        self.machine.wake(now, task, waker.flatten().or_else(here::cpu), fx)
+                    }
+                },
             };
             return;
         };

@@ -33,6 +33,7 @@ use crate::slotless::WithoutSlot;
 use crate::stall::PollClock;
 use crate::steering::Steering;
 use crate::task::{Cell, Job, Todo};
+use idle::Found;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::What;
 use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
@@ -133,6 +134,8 @@ pub(crate) struct Worker {
     armed: AtomicU64,
     /// (o) Whether it is in a poll.
     in_poll: AtomicBool,
+    /// (o) Whether it is in tokio's driver, without a task: code that is not the runtime's own.
+    drives: AtomicBool,
     /// (o) Whether it serves timers, and schedules next.
     serves: AtomicBool,
     /// (o) Until when it looks for work without letting others run.
@@ -201,6 +204,7 @@ impl Worker {
             cpu_timer: Timer::none(),
             armed: AtomicU64::new(UNSET),
             in_poll: AtomicBool::new(false),
+            drives: AtomicBool::new(false),
             serves: AtomicBool::new(false),
             keeps_cpu_until: AtomicU64::new(0),
             later: AtomicU32::new(later::NOTHING),
@@ -332,9 +336,10 @@ impl Worker {
                 None => std::thread::yield_now(),
             }
         };
-        let (Left::Preempted(from) | Left::Lost(from)) = left;
+        let (Left::Preempted(from) | Left::Lost(from)) = left else { return (Prev::Idle, None) };
         let polled = self.end_batch_left(cpu, &shared.worker(from).expect(ALIVE));
         match left {
+            Left::Drove(_) => unreachable!("it had no task"),
             Left::Preempted(worker) => {
                 let job = shared.worker(worker).expect(ALIVE).put_away(polled);
                 let curr = job.cell.id;
@@ -382,7 +387,11 @@ impl Worker {
             }
             waits_for_threads = false;
             let Some((id, Job { cell, todo })) = next else {
-                idled = !self.take_some(cpu) && self.idle(cpu);
+                let found = if self.take_some(cpu) { Found::Asked } else { self.idle(cpu) };
+                if found == Found::NoSlot {
+                    return self.becomes_spare(cpu);
+                }
+                idled = found == Found::Due;
                 (prev, curr) = (Prev::Idle, None);
                 continue;
             };
@@ -586,6 +595,11 @@ impl Worker {
         self.unseen.load(Ordering::SeqCst)
     }
 
+    /// The CPU of this thread, if it is in tokio's driver for want of work.
+    pub(crate) fn cpu_of_driver(&self) -> Option<CpuId> {
+        (self.drives.load(Ordering::Relaxed) && self.owns()).then(|| self.cpu())
+    }
+
     fn set_preempt_count(&self, count: u32) {
         compiler_fence(Ordering::SeqCst);
         self.preempt_count.store(count, Ordering::Relaxed);
@@ -675,13 +689,12 @@ impl Worker {
     }
 
     /// Serves every timer whose window is open, and if there is none waits until there is something to do.
-    /// Whether it waited, and was not asked for: it is still idle then.
-    fn idle(&self, cpu: CpuId) -> bool {
+    fn idle(&self, cpu: CpuId) -> Found {
         if self.expire(cpu, os::thread::now(), true) {
-            return false;
+            return Found::Asked;
         }
         self.shared.tell(cpu, || What::Idle);
-        !self.wait(cpu)
+        self.wait(cpu)
     }
 
     /// Serves the timers of `cpu` whose time has come, all in one visit. Of one that is idle these are all
@@ -783,12 +796,23 @@ pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
             let tid = shared.worker(owner).map(|worker| worker.tid());
             tid.into_iter().for_each(|tid| os::signal::ring(tid, shared.signal));
         }
+        // The caller itself: looks when its turn in the driver is over.
+        Ring::Bell(owner) if shared.here(|own| own.id) == Some(owner) => {}
+        Ring::Bell(_) => {
+            shared.driver.for_workers().into_iter().for_each(|own| own.ring());
+            is_woken(shared);
+        }
         Ring::Wake => {
             os::futex::wake(&slot.bed);
-            if shared.pins() {
-                // The kernel may not bring it to another CPU.
-                shared.keeper.somebody_runs();
-            }
+            is_woken(shared);
         }
+    }
+}
+
+/// A worker is woken that sleeps.
+fn is_woken(shared: &Shared) {
+    if shared.pins() {
+        // The kernel may not bring it to another CPU.
+        shared.keeper.somebody_runs();
     }
 }

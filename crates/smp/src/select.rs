@@ -70,6 +70,25 @@ impl<W: Controlled> Machine<W> {
         self.wake_where(now, task, select, fx)
     }
 
+    /// As [`Machine::wake`], on a CPU that is awake for want of work: the task goes there, if it is fair and that CPU has
+    /// nobody yet. No other CPU has to be woken.
+    pub fn wake_here(
+        &self,
+        now: Time,
+        task: TaskOf<W>,
+        waker: CpuId,
+        fx: &mut impl Effects<W>,
+    ) -> CpuId {
+        let fits = |task: &Task<W>| {
+            task.rt_prio().is_none() && task.attr().affinity.contains(waker) && self.is_idle(waker)
+        };
+        let select = |task: &Task<W>| match fits(task) {
+            true => waker,
+            false => self.select_cpu(now, task, Some(waker)),
+        };
+        self.wake_where(now, task, select, fx)
+    }
+
     fn wake_where(
         &self,
         now: Time,

@@ -370,6 +370,22 @@ fn who_is_woken_by_one_that_is_about_to_block_stays_near_it() {
     assert_eq!(stage.place(sleeper), Some(1), "not where somebody waits already");
 }
 
+#[test]
+fn who_is_woken_by_a_cpu_that_looks_for_work_stays_there() {
+    let mut stage = Stage::new(2, &[]);
+    let [one, other] = [0; 2].map(|_| {
+        let sleeper = stage.spawn_on_first(normal(), &[1, 0]);
+        stage.leave(1, How::Blocks);
+        sleeper
+    });
+    let now = stage.world.now;
+    stage.world.wake(now, one, By::Idle(CpuId(0)));
+    assert_eq!(stage.place(one), Some(0), "though CPU 1 is idle and it was there");
+    stage.world.wake(now, other, By::Idle(CpuId(0)));
+    assert_eq!(stage.place(other), Some(1), "not where somebody waits already");
+    stage.world.settle();
+}
+
 /// A task that was on CPU 1, where this many hogs are now, is woken on CPU 0, where so many are.
 fn woken_between(hogs: [usize; 2], by: By) -> Option<u16> {
     let mut stage = Stage::without_balance("1x2");

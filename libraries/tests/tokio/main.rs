@@ -12,6 +12,7 @@ mod common;
 mod drivers;
 mod foreign;
 mod own;
+mod workers;
 
 use runyard::{Builder, Runtime};
 use tokio::runtime;

@@ -17,6 +17,8 @@ pub(crate) mod trial;
 
 #[cfg(all(target_os = "linux", not(runyard_portable)))]
 pub(crate) mod barrier;
+#[cfg(all(target_os = "linux", not(runyard_portable), feature = "tokio"))]
+pub(crate) mod bell;
 #[cfg(all(target_os = "linux", not(runyard_portable)))]
 mod clock;
 #[cfg(all(target_os = "linux", not(runyard_portable)))]
@@ -46,6 +48,8 @@ mod unwind;
 
 #[cfg(not(all(target_os = "linux", not(runyard_portable))))]
 mod portable;
+#[cfg(all(not(all(target_os = "linux", not(runyard_portable))), feature = "tokio"))]
+pub(crate) use portable::bell;
 #[cfg(not(all(target_os = "linux", not(runyard_portable))))]
 pub(crate) use portable::{
     barrier, disturb, futex, pages, signal, stack, symbols, tasks, thread, timer,

@@ -405,7 +405,7 @@ impl Builder {
         let preempts = self.preempt && os::PREEMPTS && may_preempt(self.signal, ours);
         self.pins = self.pins && may_pin(cpus[0]);
         let cpu_latency = self.cpu_latency.and_then(cpu_latency::ask);
-        let driver = mem::take(&mut self.driver).open().map_err(BuildError::Driver)?;
+        let driver = mem::take(&mut self.driver).open(preempts).map_err(BuildError::Driver)?;
         let shared = Arc::new(Shared::new(cpus, preempts, self, driver));
         shared.start()?;
         Ok(Runtime { handle: Handle { shared }, cpu_latency, has_ended: false })

@@ -66,6 +66,7 @@ impl Shared {
         self.teller.iter().for_each(Teller::prepare_for_end);
         self.end_tasks();
         self.over.store(true, Ordering::Release);
+        self.driver.leave_to_thread();
         self.keeper.look();
         self.maker.call();
         self.stalls.iter().for_each(Stalls::call);

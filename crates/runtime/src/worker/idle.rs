@@ -1,11 +1,16 @@
 //! How a worker waits for work: it looks for a while, and sleeps then.
 //!
+//! If the runtime has a driver of tokio's, a worker that waits drives that, unless somebody else does
+//! ([`crate::wheel`]). While it looks it visits the driver without waiting there. It sleeps in the driver. So it runs itself
+//! what a socket or a timer of tokio's wakes. In the driver it may lose its slot, since that calls foreign code.
+//!
 //! While it looks it lets others run that are on its CPU, as they may be about to give it work. If another process is
 //! there, that takes a slice of the kernel, some milliseconds, and who is asked for meanwhile hears nothing. So a worker
 //! that was away for long keeps its CPU while it looks, for some time. One that sleeps is better off: the kernel
 //! wakes it at once, or on another CPU.
 
-use super::Worker;
+use super::{POLL_GRACE, Worker};
+use crate::driver::{Own, Until};
 use crate::os;
 use crate::primitives::Ordering;
 use runyard_engine::cpu::CpuId;
@@ -33,44 +38,82 @@ const KEEPS_CPU: Nanos = Nanos::from_millis(1_000);
 
 /// Why a worker waits no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+pub(super) enum Found {
     /// Somebody asked for it.
     Asked,
-    /// A timer is due.
+    /// A timer is due, or there is something else to look at. It is still idle.
     Due,
+    /// Its slot was taken from it.
+    NoSlot,
 }
 
 impl Worker {
-    /// Waits until somebody asks for this worker, or a timer is due. Whether somebody did.
-    pub(super) fn wait(&self, cpu: CpuId) -> bool {
+    /// Waits until somebody asks for this worker, or a timer is due.
+    pub(super) fn wait(&self, cpu: CpuId) -> Found {
+        let driver = self.shared.driver.for_workers().filter(|own| own.take_wheel(self.tid()));
+        let found = self.look_and_sleep(cpu, driver);
+        if let Some(driver) = driver {
+            driver.leave_wheel();
+            if found == Found::NoSlot {
+                // Whoever got the slot may sleep by now, as this worker drove.
+                self.shared.see_to_driver();
+            }
+        }
+        found
+    }
+
+    fn look_and_sleep(&self, cpu: CpuId, driver: Option<&Own>) -> Found {
         let shared = &self.shared;
         let mut before = shared.called_beside(cpu);
         for _ in 0..ROUNDS {
-            if let Some(found) = self.look_for_work(cpu) {
-                return found == Found::Asked;
+            if let Some(found) = self.look_for_work(cpu, driver) {
+                return found;
             }
             let called = shared.called_beside(cpu);
             if shared.take_from(called.since(before), cpu) {
                 shared.slot(cpu).take_pending();
-                return true;
+                return Found::Asked;
             }
             if called.is_empty() {
                 break;
             }
             before = called;
         }
-        self.sleep(cpu)
+        self.sleep(cpu, driver)
     }
 
     /// Looks for a while whether there is something to do.
-    fn look_for_work(&self, cpu: CpuId) -> Option<Found> {
+    fn look_for_work(&self, cpu: CpuId, driver: Option<&Own>) -> Option<Found> {
+        let slot = self.shared.slot(cpu);
+        let Some(driver) = driver else {
+            let found = self.look(cpu, || true);
+            if found == Some(Found::Asked) {
+                slot.take_pending();
+            }
+            return found;
+        };
+        if !slot.drive() {
+            slot.take_pending();
+            return Some(Found::Asked);
+        }
+        let found = self.look(cpu, || self.visit(driver, Until::Now));
+        match slot.leave(self.id) {
+            None => Some(Found::NoSlot),
+            Some(true) => Some(Found::Asked),
+            Some(false) => found,
+        }
+    }
+
+    fn look(&self, cpu: CpuId, drives: impl Fn() -> bool) -> Option<Found> {
         let slot = self.shared.slot(cpu);
         let started = os::thread::now();
         let mut now = started;
         while now.since(started) <= SPIN {
+            if !drives() {
+                return Some(Found::Due);
+            }
             for _ in 0..SPINS_PER_READ {
                 if slot.is_pending() || self.shared.is_over() || self.shared.sees_newcomers(cpu) {
-                    slot.take_pending();
                     return Some(Found::Asked);
                 }
                 std::hint::spin_loop();
@@ -81,6 +124,14 @@ impl Worker {
             }
         }
         None
+    }
+
+    /// A visit to the driver, of which the foreign code is not the runtime's own. As [`Own::visit`].
+    fn visit(&self, driver: &Own, until: Until) -> bool {
+        self.drives.store(true, Ordering::Relaxed);
+        let goes_on = driver.visit(until);
+        self.drives.store(false, Ordering::Relaxed);
+        goes_on
     }
 
     /// Whoever else is on this CPU may be about to give us work. The time then.
@@ -96,22 +147,56 @@ impl Worker {
         now
     }
 
-    /// Sleeps until somebody asks for this worker, or a timer is due. Whether somebody did.
-    fn sleep(&self, cpu: CpuId) -> bool {
+    /// Sleeps until somebody asks for this worker, or a timer is due.
+    fn sleep(&self, cpu: CpuId, driver: Option<&Own>) -> Found {
         let slot = self.shared.slot(cpu);
-        if let Some(bed) = slot.fall_asleep() {
-            // One that comes after this look wakes the owner.
+        if let Some(bed) = slot.fall_asleep(driver.is_some()) {
+            // One that comes after this look wakes the owner. So does whoever leaves the driver after it.
             if self.shared.has_newcomers(cpu) {
-                slot.leave(self.id);
-                return true;
+                return self.wakes(cpu).unwrap_or(Found::Asked);
+            }
+            let could_drive = || self.shared.driver.for_workers().is_some_and(Own::is_free);
+            if driver.is_none() && could_drive() {
+                return self.wakes(cpu).unwrap_or(Found::Due);
             }
             let until = self.shared.machine.next_expiry(cpu);
             self.arm_for_sleep(until);
-            match until {
-                Some(_) => os::thread::exactly(|| os::futex::wait(&slot.bed, bed, until)),
-                None => os::futex::wait(&slot.bed, bed, None),
+            match (driver, until) {
+                (Some(driver), until) => _ = self.visit(driver, Until::Woken(until)),
+                (None, Some(_)) => {
+                    os::thread::exactly(|| os::futex::wait(&slot.bed, bed, until));
+                }
+                (None, None) => os::futex::wait(&slot.bed, bed, None),
             }
         }
-        slot.leave(self.id).is_some_and(|asked| asked)
+        self.wakes(cpu).unwrap_or(Found::Due)
+    }
+
+    /// It is awake: if there is more to say than that.
+    fn wakes(&self, cpu: CpuId) -> Option<Found> {
+        match self.shared.slot(cpu).leave(self.id) {
+            None => Some(Found::NoSlot),
+            Some(true) => Some(Found::Asked),
+            Some(false) => None,
+        }
+    }
+
+    /// Its slot was taken in the driver, where it had no task: it is a spare from now on.
+    pub(super) fn becomes_spare(&self, cpu: CpuId) {
+        self.baton.lay_down();
+        self.shared.keep_spare(cpu, self.id);
+        self.arm_for_sleep(None);
+    }
+
+    /// This worker, which runs, looks whether nobody has driven for long. Others who are busy do not see it. In the
+    /// signal handler.
+    pub(super) fn look_at_driver(&self) {
+        let driver = self.shared.driver.for_workers();
+        let Some(since) = driver.and_then(Own::free_since) else { return };
+        if os::thread::now() >= since + POLL_GRACE {
+            self.shared.see_to_driver();
+        } else if self.cpu_of_poll().is_some() && !self.is_in_own_code() && !self.is_in_section() {
+            self.set_timer(since + POLL_GRACE);
+        }
     }
 }

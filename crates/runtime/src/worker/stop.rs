@@ -47,7 +47,8 @@ impl Worker {
 
     /// Whether this thread, which asks, is in the runtime's own code.
     pub(crate) fn is_in_own_code(&self) -> bool {
-        self.preempt_count.load(Ordering::Relaxed) > 0
+        let drives = self.drives.load(Ordering::Relaxed);
+        self.preempt_count.load(Ordering::Relaxed) > u32::from(drives)
     }
 
     pub(super) fn end_section(&self) {
@@ -72,6 +73,7 @@ impl Worker {
     /// `deaf_to` are the signals that could not have interrupted this thread.
     pub(crate) fn rung(&self, at_unsafe_point: bool, deaf_to: Signals) {
         self.shared.keeper.somebody_runs();
+        self.look_at_driver();
         let slot = self.shared.slot(self.cpu());
         if self.preempt_count.load(Ordering::Relaxed) > 0 {
             if !slot.belongs_to(self.id) || self.waits_in_section() {

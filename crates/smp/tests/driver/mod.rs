@@ -188,6 +188,8 @@ pub enum By {
     Cpu(CpuId),
     /// Somebody on this CPU who is about to block.
     Blocking(CpuId),
+    /// Whoever looks for work on this CPU.
+    Idle(CpuId),
 }
 
 /// A machine and its host.
@@ -288,7 +290,10 @@ impl World {
             Op::Wake => {
                 if let Some(task) = self.nth(a, |task| task.parked.is_some()) {
                     let waker = self.cpu(c);
-                    let by = pick(&[By::Nobody, By::Cpu(waker), By::Blocking(waker)], b);
+                    let by = pick(
+                        &[By::Nobody, By::Cpu(waker), By::Blocking(waker), By::Idle(waker)],
+                        b,
+                    );
                     self.wake(now, task, by);
                 }
             }
@@ -387,6 +392,7 @@ impl World {
             By::Nobody => self.machine.wake(now, parked, None, &mut self.fx),
             By::Cpu(waker) => self.machine.wake(now, parked, Some(waker), &mut self.fx),
             By::Blocking(waker) => self.machine.wake_sync(now, parked, waker, &mut self.fx),
+            By::Idle(waker) => self.machine.wake_here(now, parked, waker, &mut self.fx),
         };
         self.queueing.enters(task);
     }

@@ -11,6 +11,8 @@
 //! that none of our machines can run.
 
 pub(crate) mod barrier;
+#[cfg(feature = "tokio")]
+pub(crate) mod bell;
 pub(crate) mod disturb;
 pub(crate) mod futex;
 pub(crate) mod pages;

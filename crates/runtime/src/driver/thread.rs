@@ -1,0 +1,106 @@
+//! The driver's own thread, which drives while all workers are busy, and whenever no worker may.
+
+use super::Own;
+use crate::harmless::harmless;
+use crate::maker::Refusal;
+use crate::os;
+use crate::primitives::{Arc, lock};
+use crate::runtime::Entered;
+use crate::shared::Shared;
+use runyard_engine::time::Nanos;
+use std::future::{Future, poll_fn};
+use std::ops::ControlFlow;
+use std::pin::pin;
+use std::task::Poll;
+
+/// How long the kernel lets the driver's thread run at a time. The shortest that there is: a thread with that is given a
+/// CPU beside busy workers at once, and one visit of the driver takes some microseconds.
+const SLICE: Nanos = Nanos::from_micros(100);
+
+/// Starts the thread of the runtime's own driver, if there is one.
+///
+/// # Errors
+/// The system starts no thread.
+pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Refusal> {
+    if let Some(own) = shared.driver.own() {
+        *lock(&own.thread) = Some(shared.start_servant("runyard-driver", run)?);
+    }
+    Ok(())
+}
+
+fn run(shared: &Arc<Shared>) {
+    let Some(own) = shared.driver.own() else { return };
+    // For tasks that escaped, and spawn.
+    let _context = Entered::enter(shared);
+    os::thread::set_slice(Some(SLICE));
+    if own.bell.is_none() {
+        own.leave_to_thread();
+    }
+    // It drives until the first worker is there: hooks of threads may wait for tokio before that.
+    own.wheel.call();
+    let mut calls = 0;
+    loop {
+        own.wheel.wait(calls);
+        calls = own.wheel.calls();
+        if !own.wheel.take_as_thread() {
+            // A worker drives. It calls again if the thread wants the wheel.
+            continue;
+        }
+        if own.drive(shared).is_break() {
+            // It stays at the wheel, and nobody drives any more.
+            return own.end();
+        }
+        own.wheel.leave_as_thread();
+        shared.see_to_driver();
+    }
+}
+
+impl Own {
+    /// Drives until a worker sleeps that could, or the driver ends.
+    fn drive(&self, shared: &Shared) -> ControlFlow<()> {
+        let mut after = None;
+        let runtime = lock(&self.runtime);
+        if let Some(tokio) = runtime.as_ref().filter(|_| !self.is_broken()) {
+            harmless(|| after = Some(tokio.block_on(self.until_left(shared))));
+        }
+        drop(runtime);
+        if after.is_none() {
+            // A foreign waker panicked in the driver, which may be in the middle of anything.
+            harmless(|| {
+                eprintln!("runyard: the tokio driver panicked: its timers and sockets wake nobody");
+            });
+        }
+        after.unwrap_or(ControlFlow::Break(()))
+    }
+
+    async fn until_left(&self, shared: &Shared) -> ControlFlow<()> {
+        let mut ends = pin!(self.ends.notified());
+        poll_fn(|cx| {
+            if ends.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(ControlFlow::Break(()));
+            }
+            self.parks.wake_after(cx);
+            match self.may_leave(shared) {
+                true => Poll::Ready(ControlFlow::Continue(())),
+                false => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Whether a worker may drive, and one sleeps.
+    fn may_leave(&self, shared: &Shared) -> bool {
+        let mut cpus = shared.machine.config().topology.iter();
+        self.bell.is_some()
+            && !shared.is_over()
+            && !self.parks.tasks_escape(&self.handle)
+            && cpus.any(|cpu| shared.slot(cpu).is_asleep())
+    }
+
+    fn end(&self) {
+        let runtime = lock(&self.runtime).take();
+        // Tasks that escaped end. Blocking functions are waited for.
+        harmless(|| drop(runtime));
+        self.parks.forget();
+    }
+}

@@ -1,0 +1,227 @@
+//! What holds as workers that are out of work drive the runtime's own driver.
+
+use crate::common::{Flag, ends, ms, spin, until};
+use runyard::{Runtime, spawn, time};
+use std::future::{Future, pending};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::task::{Context, Wake, Waker};
+use std::thread;
+
+const THREAD: &str = "runyard-driver";
+
+/// A runtime with that many workers; none if tasks are not preempted here. Then only the thread drives.
+fn a_runtime(workers: usize) -> Option<Runtime> {
+    let runtime = Runtime::builder().workers(workers).enable_tokio().build();
+    runtime.preempts().then_some(runtime)
+}
+
+/// A foreign waker that does something.
+struct Does<F: Fn()>(F);
+
+impl<F: Fn() + Send + Sync + 'static> Wake for Does<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+/// A waker of a timer of tokio's that is due in a millisecond; while the result lives.
+fn in_a_while(runtime: &Runtime, does: impl Fn() + Send + Sync + 'static) -> impl Sized {
+    let _entered = runtime.handle().tokio().unwrap().enter();
+    let mut sleeps = Box::pin(tokio::time::sleep(ms(1)));
+    let waker = Waker::from(Arc::new(Does(does)));
+    assert!(sleeps.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    sleeps
+}
+
+/// The name of the thread that wakes whoever waits for a timer of tokio's.
+fn who_drives(runtime: &Runtime) -> String {
+    fn says(send: &Sender<String>) {
+        let _ = send.send(thread::current().name().unwrap_or_default().to_owned());
+    }
+    let (send, receive) = channel();
+    let _sleeps = in_a_while(runtime, move || says(&send));
+    receive.recv_timeout(ms(60_000)).expect("somebody drives")
+}
+
+fn until_a_worker_drives(runtime: &Runtime) {
+    until(|| who_drives(runtime) != THREAD);
+}
+
+#[test]
+fn a_worker_that_is_out_of_work_drives() {
+    for workers in [1, 2] {
+        let Some(runtime) = a_runtime(workers) else { return };
+        until_a_worker_drives(&runtime);
+        assert!(who_drives(&runtime).starts_with("runyard-"));
+    }
+}
+
+/// It computes in one poll until a timer of tokio's is served, which the worker itself would have done.
+#[test]
+fn the_thread_drives_while_all_workers_are_busy() {
+    let Some(runtime) = a_runtime(1) else { return };
+    ends(move || {
+        for _ in 0..10 {
+            until_a_worker_drives(&runtime);
+            let (served, serves) = (Flag::default(), Flag::default());
+            let serve = serves.clone();
+            let waits = served.clone();
+            let hog = runtime.spawn(async move {
+                serve.set();
+                while !waits.is_set() {
+                    spin(ms(1));
+                }
+            });
+            serves.wait();
+            let _sleeps = in_a_while(&runtime, move || served.set());
+            runtime.block_on(hog).unwrap();
+        }
+    });
+}
+
+/// As the one before, with a worker beside it that sleeps: that one is woken to drive.
+#[test]
+fn another_worker_drives_while_one_is_busy() {
+    let Some(runtime) = a_runtime(2) else { return };
+    ends(move || {
+        until_a_worker_drives(&runtime);
+        let (stop, begun) = (Flag::default(), Flag::default());
+        let (stops, begins) = (stop.clone(), begun.clone());
+        let hog = runtime.spawn(async move {
+            begins.set();
+            while !stops.is_set() {
+                spin(ms(1));
+            }
+        });
+        begun.wait();
+        until_a_worker_drives(&runtime);
+        stop.set();
+        runtime.block_on(hog).unwrap();
+    });
+}
+
+#[test]
+fn a_worker_that_drives_is_rung() {
+    let Some(runtime) = a_runtime(1) else { return };
+    ends(move || {
+        until_a_worker_drives(&runtime);
+        for _ in 0..50 {
+            // It sleeps by then.
+            thread::sleep(ms(1));
+            runtime.block_on(runtime.spawn(async {})).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_worker_that_drives_serves_the_timers_of_the_runtime() {
+    let Some(runtime) = a_runtime(1) else { return };
+    ends(move || {
+        until_a_worker_drives(&runtime);
+        runtime.block_on(async {
+            let long = spawn(tokio::time::sleep(ms(3_600_000)));
+            let own = spawn(async {
+                for _ in 0..20 {
+                    time::sleep(ms(2)).await;
+                }
+            });
+            let both = spawn(async {
+                for _ in 0..20 {
+                    tokio::time::sleep(ms(1)).await;
+                    time::sleep(ms(1)).await;
+                }
+            });
+            own.await.unwrap();
+            both.await.unwrap();
+            long.abort();
+        });
+    });
+}
+
+#[test]
+fn a_runtime_ends_while_a_worker_drives() {
+    for workers in [1, 2] {
+        for _ in 0..10 {
+            let Some(runtime) = a_runtime(workers) else { return };
+            ends(move || {
+                until_a_worker_drives(&runtime);
+                runtime.spawn(pending::<()>());
+                drop(runtime);
+            });
+        }
+    }
+}
+
+/// A worker would run tasks of tokio's, if it drove beside them.
+#[test]
+fn only_the_thread_drives_beside_tasks_that_escaped() {
+    let Some(runtime) = a_runtime(2) else { return };
+    ends(move || {
+        until_a_worker_drives(&runtime);
+        let tokio = runtime.handle().tokio().unwrap();
+        let escaped = tokio.spawn(async {
+            loop {
+                tokio::time::sleep(ms(1)).await;
+                assert_eq!(thread::current().name(), Some(THREAD));
+            }
+        });
+        until(|| who_drives(&runtime) == THREAD);
+        for _ in 0..20 {
+            assert_eq!(who_drives(&runtime), THREAD);
+            // Workers go idle meanwhile.
+            runtime.block_on(runtime.spawn(time::sleep(ms(1)))).unwrap();
+        }
+        escaped.abort();
+        until_a_worker_drives(&runtime);
+        assert!(runtime.block_on(escaped).unwrap_err().is_cancelled());
+    });
+}
+
+/// A waker that waits in the driver for a task of the only worker: that loses its slot.
+#[test]
+fn a_waker_that_waits_in_the_driver_keeps_no_slot() {
+    let Some(runtime) = a_runtime(1) else { return };
+    ends(move || {
+        for _ in 0..5 {
+            until_a_worker_drives(&runtime);
+            let (waits, comes) = (Flag::default(), Flag::default());
+            let (waiting, come) = (waits.clone(), comes.clone());
+            let _sleeps = in_a_while(&runtime, move || {
+                waiting.set();
+                come.wait();
+            });
+            waits.wait();
+            runtime.block_on(runtime.spawn(async move { comes.set() })).unwrap();
+        }
+        until_a_worker_drives(&runtime);
+    });
+}
+
+/// Workers come and go while both kinds of work are there, and tasks are stopped at random instants.
+#[test]
+fn nobody_is_forgotten_as_the_driver_changes_hands() {
+    for seed in [3, 4] {
+        let runtime = Runtime::builder().workers(2).enable_tokio().siege(seed).build();
+        ends(move || {
+            let tasks: Vec<_> = (0..24_u64)
+                .map(|nth| {
+                    runtime.spawn(async move {
+                        for round in 0..30 {
+                            let nap = std::time::Duration::from_micros(37 * (nth + round));
+                            match (nth + round) % 4 {
+                                0 => tokio::time::sleep(nap).await,
+                                1 => time::sleep(nap).await,
+                                2 => spin(nap),
+                                _ => drop(spawn(tokio::time::sleep(nap)).await),
+                            }
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                runtime.block_on(task).unwrap();
+            }
+        });
+    }
+}
