@@ -114,7 +114,9 @@ impl Kernel {
             // `GENTLE_FAIR_SLEEPERS` of `features.h` went with CFS.
             Kernel::V6_1 => of_kernel(Feature::GentleFairSleepers),
             // `pick_eevdf`, and nothing to turn it off.
-            Kernel::V6_6 | Kernel::V6_12 | Kernel::V6_18 => of_kernel(Feature::Eevdf),
+            Kernel::V6_6 => of_kernel(Feature::Eevdf),
+            // `DELAY_DEQUEUE` of `features.h`.
+            Kernel::V6_12 | Kernel::V6_18 => of_kernel(Feature::Eevdf).with(Feature::DelayDequeue),
             Kernel::Experiment(experiment) => {
                 experiment.mechanism().iter().copied().fold(Features::default(), Features::without)
             }

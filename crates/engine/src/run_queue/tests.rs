@@ -1,5 +1,7 @@
 //! EEVDF as a run queue shows it: whose turn it is, what each gets, and how far they are apart.
 
+mod ghosts;
+
 use super::*;
 use crate::attr::{Attr, LatencyNice, Nice, Policy, Slice};
 use crate::cpu::CpuSet;
@@ -10,9 +12,43 @@ use crate::fair::order::QueueOrder;
 use crate::features::Switched;
 use crate::rules::FairRules;
 use crate::task::{Change, QueueIndex, Update};
+use crate::time::VTime;
 use crate::timer::Walk;
 use crate::topology::Topology;
 use proptest::prelude::*;
+
+/// What is in a queue, with its task or without.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    id: TaskId,
+    asleep: bool,
+    weight: i128,
+    vruntime: VTime,
+    turn: Turn,
+}
+
+impl Seen {
+    fn is_eligible(&self, all: &[Seen]) -> bool {
+        let lead = |it: &Seen| i128::from(it.vruntime.diff(all[0].vruntime));
+        let load: i128 = all.iter().map(|it| it.weight).sum();
+        lead(self) * load <= all.iter().map(|it| lead(it) * it.weight).sum()
+    }
+}
+
+/// Who is first by deadline, after those that sleep and come before that.
+fn first_of(all: Vec<Seen>) -> Vec<TaskId> {
+    let eligible = || all.iter().filter(|it| it.is_eligible(&all));
+    let first = eligible().map(|it| it.turn.deadline).min().expect("somebody is eligible");
+    let firsts = eligible().filter(|it| it.turn.deadline == first);
+    let next = |it: &Seen| match it.asleep {
+        false => vec![it.id],
+        true => {
+            let is_it = |other: &Seen| other.asleep && other.id == it.id;
+            first_of(all.iter().filter(|other| !is_it(other)).copied().collect())
+        }
+    };
+    firsts.flat_map(next).collect()
+}
 
 /// A CPU with fair tasks only, numbered from 0, which compute unless told otherwise.
 struct Lone {
@@ -24,6 +60,8 @@ impl Lone {
     fn new(rules: FairRules) -> Lone {
         let mut config = Config { rules, ..Config::new(Topology::flat(8).unwrap()) };
         config.features.set(Switched { feature: Feature::Eevdf, on: true });
+        let on = rules == FairRules::V6_12 || rules == FairRules::V6_18;
+        config.features.set(Switched { feature: Feature::DelayDequeue, on });
         Lone { rq: RunQueue::new(CpuId(0), Arc::new(config), Arc::new(())), now: Time(1) }
     }
 
@@ -78,32 +116,46 @@ impl Lone {
         (-ahead * i128::from(weight) / i128::from(queue.load) / 1024) as i64
     }
 
+    /// All that is in the queue, ghosts as well.
+    fn all(&self) -> Vec<Seen> {
+        let seen = |(at, place): (Index, &Place<u64>)| {
+            let (id, asleep) = match place {
+                Place::Task(task) => (task.id, false),
+                Place::Ghost(id) => (*id, true),
+                Place::Group => return None,
+            };
+            let (Entity { weight, vruntime, .. }, turn) = self.entity(at);
+            Some(Seen { id, asleep, weight: weight.into(), vruntime, turn })
+        };
+        self.rq.places.iter().filter_map(seen).collect()
+    }
+
     /// Who may be next by the rule, all told anew: the one in its turn, or the eligible ones
-    /// with the earliest deadline.
-    fn may_be_next(&self) -> Vec<TaskId> {
-        let all: Vec<_> = self.rq.tasks().map(|(at, it)| (it.id, self.entity(at.0))).collect();
-        let zero = all[0].1.0.vruntime;
-        let load: i128 = all.iter().map(|(_, (it, _))| i128::from(it.weight)).sum();
-        let lead = |it: &Entity| i128::from(it.vruntime.diff(zero));
-        let sum: i128 = all.iter().map(|(_, (it, _))| lead(it) * i128::from(it.weight)).sum();
-        let eligible = || all.iter().filter(|(_, (it, _))| lead(it) * load <= sum);
+    /// with the earliest deadline. If that one sleeps, it goes, and the same is asked again. The one that ran may have
+    /// blocked.
+    fn may_be_next(&self, blocked: bool) -> Vec<TaskId> {
+        let mut all = self.all();
         let curr = self.rq.curr().map(|task| task.id);
-        let in_turn =
-            eligible().find(|(id, (it, turn))| Some(*id) == curr && it.vruntime < turn.ends);
-        if let Some(&(id, _)) = in_turn {
-            return vec![id];
+        let is_curr = |it: &Seen| Some(it.id) == curr && !it.asleep;
+        if let Some(nth) = all.iter().position(is_curr).filter(|_| blocked) {
+            let owes = !all[nth].is_eligible(&all);
+            match owes && self.rq.has(Feature::DelayDequeue) {
+                true => all[nth].asleep = true,
+                false => drop(all.remove(nth)),
+            }
         }
-        let first = eligible().map(|(_, (_, turn))| turn.deadline).min();
-        let first = first.expect("somebody is eligible");
-        eligible().filter(|(_, (_, it))| it.deadline == first).map(|&(id, _)| id).collect()
+        let goes_on =
+            all.iter().find(|it| is_curr(it) && it.is_eligible(&all) && it.vruntime < it.turn.ends);
+        goes_on.map_or_else(|| first_of(all.clone()), |it| vec![it.id])
     }
 
     fn switch(&mut self, how: fn(u64) -> Prev<u64>) -> Switch<u64> {
         self.rq.advance(self.now);
         let prev = self.rq.curr().map_or(Prev::Idle, |task| how(task.id.0));
-        let preempted = matches!(prev, Prev::Preempted(_) | Prev::Idle);
-        let may = preempted.then(|| self.may_be_next());
-        let due = self.rq.resched() == Resched::Yes;
+        let blocks = matches!(prev, Prev::Blocked(_));
+        let told = blocks || matches!(prev, Prev::Preempted(_) | Prev::Idle);
+        let may = told.then(|| self.may_be_next(blocks));
+        let due = blocks || self.rq.resched() == Resched::Yes;
         let switch = self.rq.schedule(self.now, prev);
         let next = switch.next.expect("somebody computes").0;
         if let Some(may) = may.filter(|_| due) {
