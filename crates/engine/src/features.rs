@@ -36,6 +36,12 @@ pub enum Feature {
     GreedyTimers,
     /// The fair algorithm is EEVDF, not CFS. Off unless asked for.
     Eevdf,
+    /// The running task keeps the CPU against its equals for as long as it asked for, or as the kernel's rule says (EEVDF).
+    RunToParity,
+    /// A woken task that wants less at a time than the running one does not wait for the end of that one's turn (EEVDF).
+    PreemptShort,
+    /// What a task asked for before it changed its CPU is due when it was (EEVDF).
+    PlaceRelDeadline,
     /// A task that sleeps while it owes its queue something stays there until that is worked off (EEVDF). Off unless
     /// asked for, and in the runtime always.
     DelayDequeue,
@@ -46,7 +52,7 @@ pub enum Feature {
 
 impl Feature {
     /// Every feature, in the order in which they are shown.
-    pub const ALL: [Feature; 15] = [
+    pub const ALL: [Feature; 18] = [
         Feature::RtPush,
         Feature::RtPull,
         Feature::RtPushPastStuck,
@@ -60,6 +66,9 @@ impl Feature {
         Feature::RuntimeShare,
         Feature::GreedyTimers,
         Feature::Eevdf,
+        Feature::RunToParity,
+        Feature::PreemptShort,
+        Feature::PlaceRelDeadline,
         Feature::DelayDequeue,
         Feature::BatchDispatch,
     ];
@@ -81,6 +90,9 @@ impl Feature {
             Feature::RuntimeShare => "RUNTIME_SHARE",
             Feature::GreedyTimers => "GREEDY_TIMERS",
             Feature::Eevdf => "EEVDF",
+            Feature::RunToParity => "RUN_TO_PARITY",
+            Feature::PreemptShort => "PREEMPT_SHORT",
+            Feature::PlaceRelDeadline => "PLACE_REL_DEADLINE",
             Feature::DelayDequeue => "DELAY_DEQUEUE",
             Feature::BatchDispatch => "BATCH_DISPATCH",
         }

@@ -26,11 +26,16 @@ use crate::ensure::ensure;
 use crate::fair::entity::{Ask, ByQueue, Entity, Lag, Now, QueueId, Standing};
 use crate::fair::order::{Before, QueueOrder, Wakeup};
 use crate::fair::tree::{Member, Queue, Tree};
+use crate::features::Feature;
 use crate::rules::{Deadline, Ends, LagBound, Protects, Short, Yields};
 use crate::store::column::Column;
 use crate::store::heap::Index;
 use crate::time::{Nanos, VTime};
 use std::fmt::Display;
+
+/// How long a turn lasts at least in 6.18 without `RUN_TO_PARITY`: the base slice before it grows with the machine
+/// (`set_protect_slice`).
+const QUANTUM: u64 = 700_000;
 
 /// What EEVDF keeps beside the tree.
 #[derive(Debug, Default)]
@@ -176,7 +181,10 @@ impl QueueOrder for Eevdf {
         let Some(ends) = now.config.rules.off_tick else { return false };
         let besides = match ends {
             Ends::AtDeadline => false,
-            Ends::IfIneligible => is_over && !average.is_eligible(queue, vruntime),
+            Ends::IfIneligible => {
+                let short = now.config.features.has(Feature::PreemptShort);
+                short && is_over && !average.is_eligible(queue, vruntime)
+            }
             Ends::Unprotected => is_over,
         };
         queue.nr > 1 && (reached || besides)
@@ -206,9 +214,14 @@ impl QueueOrder for Eevdf {
         let after = |slice| entity.vruntime.after(entity.virtual_span(slice));
         let shortest = self.averages[queue].slices.shortest;
         let turn = &mut self.turns[at];
+        let unprotected = !now.config.features.has(Feature::RunToParity);
         turn.ends = match now.config.rules.protects {
+            Protects::ToShortestSlice if unprotected && QUANTUM < turn.slice => {
+                turn.deadline.min(after(QUANTUM))
+            }
+            Protects::ToSlice | Protects::ToDeadline if unprotected => entity.vruntime,
             Protects::ToSlice => turn.deadline.min(after(turn.slice)),
-            Protects::ToShortestSlice if shortest < turn.slice => {
+            Protects::ToShortestSlice if !unprotected && shortest < turn.slice => {
                 turn.deadline.min(after(shortest))
             }
             Protects::ToDeadline | Protects::ToShortestSlice => turn.deadline,
@@ -477,6 +490,7 @@ impl Eevdf {
             (Lag::New { .. }, _) if rules.halves_first => slice / 2,
             (Lag::New { .. } | Lag::Asleep { .. } | Lag::Delayed { .. }, _)
             | (_, Deadline::Anew) => slice,
+            _ if !now.config.features.has(Feature::PlaceRelDeadline) => slice,
             // What it asked for before it left is due when it was (`PLACE_REL_DEADLINE`).
             (_, Deadline::Kept) => standing.turn,
             (_, Deadline::KeptWithinSlice) => {
@@ -563,8 +577,9 @@ impl Eevdf {
 
     /// Whether a woken one wants less at a time than the running one, and that matters.
     fn wants_less(&self, now: Now, wakeup: Wakeup) -> bool {
-        now.config.rules.short != Short::Ignored
-            && self.turns[wakeup.woken].slice < self.turns[wakeup.curr].slice
+        let matters = now.config.features.has(Feature::PreemptShort)
+            && now.config.rules.short != Short::Ignored;
+        matters && self.turns[wakeup.woken].slice < self.turns[wakeup.curr].slice
     }
 
     /// The entity of a group, which has members, asks for the shortest slice of these; what it asked for last is due

@@ -9,7 +9,7 @@ use crate::fair::Order;
 use crate::fair::eevdf::{Eevdf, Turn};
 use crate::fair::entity::Entity;
 use crate::fair::order::QueueOrder;
-use crate::features::Switched;
+use crate::features::{Features, Switched};
 use crate::rules::FairRules;
 use crate::task::{Change, QueueIndex, Update};
 use crate::time::VTime;
@@ -352,7 +352,14 @@ fn at_a_turn() -> (Lone, TaskId) {
 }
 
 fn at_a_turn_by(rules: FairRules) -> (Lone, TaskId) {
+    let (lone, next) = at_a_turn_with(rules, Features::default());
+    (lone, next)
+}
+
+fn at_a_turn_with(rules: FairRules, features: Features) -> (Lone, TaskId) {
     let mut lone = Lone::by(rules, &[(0, 20_000), (0, 20_000)]);
+    let config = Config { features: features.with(Feature::Eevdf), ..lone.rq.config().clone() };
+    lone.rq.set_config(lone.now, Arc::new(config));
     lone.run(Nanos::from_millis(5), |_| {});
     let first = lone.rq.curr().unwrap().id;
     while lone.rq.curr().unwrap().id == first {
@@ -514,6 +521,47 @@ fn a_weight_moves_deadlines_with_it() {
     let before = due(&lone);
     lone.reweight(at, 4_096);
     assert_eq!(due(&lone), before.map(|span| span / 4));
+}
+
+/// Each of these is a rule of its own, which can be switched off.
+#[test]
+fn without_its_feature_a_rule_of_eevdf_does_not_hold() {
+    for rules in [FairRules::RUNYARD, FairRules::V6_12] {
+        let resched = |off, (nice, slice)| {
+            let features = Features::default().without(off);
+            let (mut lone, _) = at_a_turn_with(rules, features);
+            lone.offer(task(2, nice, slice));
+            lone.rq.resched()
+        };
+        // The one is due sooner as it weighs more, the other as it wants less.
+        let (heavy, short) = ((-5, 20_000), (0, 1_000));
+        assert_eq!(resched(Feature::LatencyNice, heavy), Resched::No, "{rules:?}");
+        assert_eq!(resched(Feature::RunToParity, heavy), Resched::Yes, "{rules:?}");
+        assert_eq!(resched(Feature::LatencyNice, short), Resched::Yes, "{rules:?}");
+        assert_eq!(resched(Feature::PreemptShort, short), Resched::No, "{rules:?}");
+        // The first half slice of a new task is due as soon after it moved.
+        let due = |off| {
+            let (mut lone, _) = at_a_turn_with(rules, Features::default().without(off));
+            lone.offer(task(2, 0, 20_000));
+            let moved = lone.rq.detach(lone.now, QueueIndex(lone.at(2))).expect("it waits");
+            lone.offer(moved);
+            let (entity, turn) = lone.entity(lone.at(2));
+            turn.deadline.diff(entity.vruntime)
+        };
+        assert_eq!(due(Feature::LatencyNice), 10_000_000, "{rules:?}");
+        assert_eq!(due(Feature::PlaceRelDeadline), 20_000_000, "{rules:?}");
+    }
+    let turn = |features| {
+        let (lone, runs) = at_a_turn_with(FairRules::V6_18, features);
+        let (entity, turn) = lone.entity(lone.at(runs.0));
+        turn.ends.diff(entity.vruntime) + lone.rq.clock.since(lone.rq.charged).0.cast_signed()
+    };
+    let (on, off) =
+        (turn(Features::default()), turn(Features::default().without(Feature::RunToParity)));
+    assert!(
+        on > 5_000_000 && (600_000..=700_000).contains(&off),
+        "{on} and {off}: in 6.18 a turn is 0.7 ms then"
+    );
 }
 
 #[test]
