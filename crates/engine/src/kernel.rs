@@ -109,8 +109,9 @@ impl Kernel {
         };
         let release = number(release)?;
         let named = || Kernel::ALL.into_iter().filter(|kernel| kernel.release().is_some());
-        let no_newer = named().filter(|kernel| number(kernel.name()) <= Some(release));
-        no_newer.last().or_else(|| named().next())
+        let mut newest_first = named().rev();
+        let nearest = newest_first.find(|kernel| number(kernel.name()) <= Some(release));
+        nearest.or_else(|| named().next())
     }
 
     /// The release of which the source was read; `None` for what is no kernel.
