@@ -4,6 +4,7 @@ use crate::exit::Done;
 use crate::{output, sim};
 use clap::Args;
 use runyard_engine::event::Event;
+use runyard_engine::kernel::Kernel;
 use runyard_engine::time::Nanos;
 use runyard_hosts::Failure;
 use runyard_hosts::calibrate::{Calibration, calibrate};
@@ -64,12 +65,16 @@ fn costs(found: &Calibration) -> [(&'static str, Nanos, &'static str); 7] {
 /// The value of `machine`.
 fn machine(found: &Calibration) -> Value {
     let costs = costs(found).map(|(key, cost, _)| (key.to_owned(), Value::from(cost.0)));
-    json!({
+    let mut machine = json!({
         "cpus": found.topology.cpus(),
         "topology": found.topology.to_string(),
         "tick_hz": found.tick_hz,
         "costs": Value::Object(costs.into_iter().collect()),
-    })
+    });
+    if let Some(kernel) = Kernel::nearest(&found.kernel) {
+        machine["kernel"] = kernel.name().into();
+    }
+    machine
 }
 
 /// The text for a person: each figure and how it was found.
@@ -98,6 +103,7 @@ fn simulate(scenario: &Scenario) -> Result<Report, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use runyard_engine::kernel::Model;
     use runyard_engine::topology::Topology;
     use runyard_workload::scenario::Costs;
     use runyard_workload::{Overrides, parse};
@@ -106,11 +112,17 @@ mod tests {
     fn a_scenario_takes_the_machine_as_it_stands() {
         let costs = Costs { jitter: Nanos(400), idle_exit: Nanos(9), ..Costs::default() };
         let topology = Topology::new(2, 2, 2).expect("eight CPUs");
-        let found =
-            Calibration { kernel: "6.18".into(), topology, tick_hz: 250, costs, notes: vec![] };
+        let found = Calibration {
+            kernel: "6.13.2 sched_x=1".into(),
+            topology,
+            tick_hz: 250,
+            costs,
+            notes: vec![],
+        };
         let text = json!({"machine": machine(&found), "global": {"duration": 1}, "tasks": {"a": {"run": 1}}});
         let parsed = parse("-", &text.to_string(), &Overrides::default()).expect("it is right");
         assert_eq!(parsed.warnings, []);
+        assert_eq!(parsed.scenario.model, Model::named(Kernel::V6_12));
         let read = parsed.scenario.machine;
         assert_eq!((read.topology, read.tick_hz, read.costs), (topology, 250, costs));
     }

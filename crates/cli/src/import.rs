@@ -4,9 +4,10 @@ use crate::exit::Done;
 use crate::options;
 use crate::output::{self, OutFile};
 use clap::Args;
+use runyard_engine::kernel::Model;
 use runyard_hosts::Failure;
 use runyard_hosts::stderr::say;
-use runyard_workload::import::{Imported, Statistics, import};
+use runyard_workload::import::{Imported, Statistics, import_for};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -18,6 +19,9 @@ pub(crate) struct Arguments {
     /// Where the scenario goes, instead of standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<OutFile>,
+    /// The kernel that the replay goes by, whatever the recording says.
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<Model>,
     /// Print what was recorded of each task as JSON on standard output, and nothing else there.
     #[arg(long, requires = "out")]
     json: bool,
@@ -26,8 +30,9 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let file = &arguments.file;
     // The kernel takes any bytes for a task's name.
-    let imported =
-        import(file, &String::from_utf8_lossy(&options::bytes(file)?)).map_err(Failure::input)?;
+    let bytes = options::bytes(file)?;
+    let imported = import_for(file, &String::from_utf8_lossy(&bytes), arguments.kernel)
+        .map_err(Failure::input)?;
     tell(&imported);
     match &arguments.out {
         None => output::report(|out| out.write_all(imported.scenario.as_bytes()))?,
@@ -46,7 +51,7 @@ fn tell(imported: &Imported) {
     for warning in &imported.warnings {
         say(format_args!("skipped: {warning}"));
     }
-    let Statistics { events, skipped, lost, missed, cpus, span, .. } = imported.statistics;
+    let Statistics { events, skipped, lost, missed, cpus, span, model, .. } = imported.statistics;
     let warn = |number: u64, what: &str| {
         if number > 0 {
             say(format_args!("warning: {number} {what}"));
@@ -57,6 +62,9 @@ fn tell(imported: &Imported) {
     warn(missed, "switches were not recorded, and put where they must have been");
     let deadline = imported.statistics.deadline_tasks;
     warn(deadline.into(), "tasks of the deadline policy became SCHED_FIFO of priority 99");
+    if let Some(model) = model {
+        say(format_args!("the replay goes by kernel {model}"));
+    }
     let (tasks, millis) = (imported.tasks.len(), span.0 / 1_000_000);
     say(format_args!("{events} events in {millis} ms; tasks: {tasks}; CPUs: {cpus}"));
 }

@@ -6,7 +6,7 @@ use crate::trace::TraceOptions;
 use clap::Args;
 use runyard_engine::cpu::MAX_CPUS;
 use runyard_engine::features::Switched;
-use runyard_engine::kernel::{Kernel, Model};
+use runyard_engine::kernel::Model;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
 use runyard_hosts::stderr::say;
@@ -29,7 +29,7 @@ pub(crate) struct HostOptions {
     /// The kernel whose rules the machine goes by, or the experiment whose document's "before" it is; sim and live
     /// only.
     #[arg(long, value_name = "NAME")]
-    kernel: Option<Kernel>,
+    kernel: Option<Model>,
     /// Turns a feature on, or off with NO_ before its name; sim and live only. Repeatable.
     #[arg(long, value_name = "[NO_]NAME")]
     feature: Vec<Switched>,
@@ -52,14 +52,14 @@ pub(crate) struct HostOptions {
 }
 
 impl HostOptions {
-    /// Reads the scenario; warnings go to standard error.
+    /// Reads the scenario for a machine that is simulated; warnings go to standard error.
     pub(crate) fn read(&self) -> Result<Parsed, Failure> {
-        self.read_for(self.cpus)
+        self.read_for(self.cpus, Model::NEWEST)
     }
 
-    /// Reads the scenario for a machine that has so many CPUs, whatever it says itself.
+    /// Reads the scenario for this machine, of which it has so many CPUs, whatever it says itself.
     pub(crate) fn read_on(&self, cpus: usize) -> Result<Parsed, Failure> {
-        self.read_for(Some(cpus))
+        self.read_for(Some(cpus), Model::default())
     }
 
     /// The CPUs of this machine that the run uses; a topology has as many.
@@ -92,12 +92,12 @@ impl HostOptions {
         self.kernel.is_some()
     }
 
-    fn read_for(&self, cpus: Option<usize>) -> Result<Parsed, Failure> {
+    fn read_for(&self, cpus: Option<usize>, unless_said: Model) -> Result<Parsed, Failure> {
         let over = Overrides {
             cpus,
             topology: self.topology,
             kernel: self.kernel,
-            unless_said: Model::default(),
+            unless_said,
             features: self.feature.clone(),
             duration: self.duration,
         };

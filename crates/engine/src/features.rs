@@ -36,6 +36,15 @@ pub enum Feature {
     GreedyTimers,
     /// The fair algorithm is EEVDF, not CFS. Off unless asked for.
     Eevdf,
+    /// The running task keeps the CPU against its equals for as long as it asked for, or as the kernel's rule says (EEVDF).
+    RunToParity,
+    /// A woken task that wants less at a time than the running one does not wait for the end of that one's turn (EEVDF).
+    PreemptShort,
+    /// What a task asked for before it changed its CPU is due when it was (EEVDF).
+    PlaceRelDeadline,
+    /// A task that sleeps while it owes its queue something stays there until that is worked off (EEVDF). Off unless
+    /// asked for, and in the runtime always.
+    DelayDequeue,
     /// The runtime polls the first tasks of a queue one after the other for one decision
     /// ([`Features::of_runtime`]). Simulators decide for each poll, whether it is on or off.
     BatchDispatch,
@@ -43,7 +52,7 @@ pub enum Feature {
 
 impl Feature {
     /// Every feature, in the order in which they are shown.
-    pub const ALL: [Feature; 14] = [
+    pub const ALL: [Feature; 18] = [
         Feature::RtPush,
         Feature::RtPull,
         Feature::RtPushPastStuck,
@@ -57,6 +66,10 @@ impl Feature {
         Feature::RuntimeShare,
         Feature::GreedyTimers,
         Feature::Eevdf,
+        Feature::RunToParity,
+        Feature::PreemptShort,
+        Feature::PlaceRelDeadline,
+        Feature::DelayDequeue,
         Feature::BatchDispatch,
     ];
 
@@ -77,6 +90,10 @@ impl Feature {
             Feature::RuntimeShare => "RUNTIME_SHARE",
             Feature::GreedyTimers => "GREEDY_TIMERS",
             Feature::Eevdf => "EEVDF",
+            Feature::RunToParity => "RUN_TO_PARITY",
+            Feature::PreemptShort => "PREEMPT_SHORT",
+            Feature::PlaceRelDeadline => "PLACE_REL_DEADLINE",
+            Feature::DelayDequeue => "DELAY_DEQUEUE",
             Feature::BatchDispatch => "BATCH_DISPATCH",
         }
     }
@@ -86,11 +103,14 @@ impl Feature {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features(u32);
 
+/// What is off unless asked for.
+const OFF: [Feature; 4] =
+    [Feature::PowerSavings, Feature::Eevdf, Feature::DelayDequeue, Feature::BatchDispatch];
+
 impl Default for Features {
     fn default() -> Features {
         let all = Features((1 << Feature::ALL.len()) - 1);
-        let off = [Feature::PowerSavings, Feature::Eevdf, Feature::BatchDispatch];
-        off.into_iter().fold(all, Features::without)
+        OFF.into_iter().fold(all, Features::without)
     }
 }
 
@@ -181,7 +201,7 @@ mod tests {
     fn a_feature_is_on_until_it_is_switched_off() {
         let mut features = Features::default();
         let off: Vec<_> = Feature::ALL.into_iter().filter(|&it| !features.has(it)).collect();
-        assert_eq!(off, [Feature::PowerSavings, Feature::Eevdf, Feature::BatchDispatch]);
+        assert_eq!(off, OFF);
         features.set("NO_RT_PULL".parse().unwrap());
         assert!(!features.has(Feature::RtPull) && features.has(Feature::RtPush));
         features.set("RT_PULL".parse().unwrap());

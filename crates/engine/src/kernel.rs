@@ -57,6 +57,10 @@ const COMMON: [Feature; 6] = [
     Feature::RuntimeShare,
 ];
 
+/// What the EEVDF of the runtime has, which is off there unless asked for.
+const OF_EEVDF: [Feature; 3] =
+    [Feature::RunToParity, Feature::PreemptShort, Feature::PlaceRelDeadline];
+
 /// The founding mechanisms that none of them has. Those of the other founding documents came into the kernel.
 const FOUNDING: [Feature; 4] = [
     Feature::RtPushPastStuck,
@@ -95,6 +99,21 @@ impl Kernel {
         }
     }
 
+    /// The newest of them that is no newer than a release, as `uname -r` has that; the oldest, if all are newer. `None` if
+    /// that is no release of Linux.
+    #[must_use]
+    pub fn nearest(release: &str) -> Option<Kernel> {
+        let number = |text: &str| {
+            let mut parts = text.split(|c: char| !c.is_ascii_digit());
+            Some((parts.next()?.parse::<u32>().ok()?, parts.next()?.parse::<u32>().ok()?))
+        };
+        let release = number(release)?;
+        let named = || Kernel::ALL.into_iter().filter(|kernel| kernel.release().is_some());
+        let mut newest_first = named().rev();
+        let nearest = newest_first.find(|kernel| number(kernel.name()) <= Some(release));
+        nearest.or_else(|| named().next())
+    }
+
     /// The release of which the source was read; `None` for what is no kernel.
     #[must_use]
     pub fn release(self) -> Option<&'static str> {
@@ -113,8 +132,13 @@ impl Kernel {
         match self {
             // `GENTLE_FAIR_SLEEPERS` of `features.h` went with CFS.
             Kernel::V6_1 => of_kernel(Feature::GentleFairSleepers),
-            // `pick_eevdf`, and nothing to turn it off.
-            Kernel::V6_6 | Kernel::V6_12 | Kernel::V6_18 => of_kernel(Feature::Eevdf),
+            // `pick_eevdf`, and nothing to turn it off; `RUN_TO_PARITY` of `features.h`.
+            Kernel::V6_6 => of_kernel(Feature::Eevdf).with(Feature::RunToParity),
+            // `PREEMPT_SHORT`, `PLACE_REL_DEADLINE` and `DELAY_DEQUEUE` of `features.h` besides.
+            Kernel::V6_12 | Kernel::V6_18 => {
+                let eevdf = of_kernel(Feature::Eevdf).with(Feature::DelayDequeue);
+                OF_EEVDF.into_iter().fold(eevdf, Features::with)
+            }
             Kernel::Experiment(experiment) => {
                 experiment.mechanism().iter().copied().fold(Features::default(), Features::without)
             }
@@ -169,7 +193,8 @@ impl fmt::Display for UnknownKernel {
             "unknown kernel {:?}; known are {}",
             self.0,
             Kernel::ALL.map(Kernel::name).join(", ")
-        )
+        )?;
+        write!(f, ", and each of the first four with {WITH_FOUNDING:?} behind it")
     }
 }
 
@@ -204,6 +229,9 @@ impl Default for Model {
 const WITH_FOUNDING: &str = " + founding";
 
 impl Model {
+    /// The newest kernel with the founding mechanisms: what is simulated unless something else is said.
+    pub const NEWEST: Model = Model { kernel: Kernel::V6_18, founding: true };
+
     /// A kernel that was asked for by name, as it is.
     #[must_use]
     pub fn named(kernel: Kernel) -> Model {
@@ -221,10 +249,13 @@ impl Model {
     /// ```
     #[must_use]
     pub fn features(self) -> Features {
-        let features = self.kernel.features();
-        match self.founding {
-            true => FOUNDING.into_iter().fold(features, Features::with),
-            false => features,
+        match self {
+            // An EEVDF beside it is the runtime's.
+            Model { kernel: Kernel::V6_1, founding: true } => Features::default(),
+            Model { kernel, founding: true } => {
+                FOUNDING.into_iter().fold(kernel.features(), Features::with)
+            }
+            Model { kernel, founding: false } => kernel.features(),
         }
     }
 
@@ -262,7 +293,12 @@ impl FromStr for Model {
     fn from_str(text: &str) -> Result<Model, UnknownKernel> {
         let (name, founding) =
             text.strip_suffix(WITH_FOUNDING).map_or((text, false), |name| (name, true));
-        Ok(Model { kernel: name.parse()?, founding })
+        let kernel: Kernel = name.parse()?;
+        // An experiment's model is without one of them.
+        match founding && kernel.release().is_none() {
+            true => Err(UnknownKernel(text.to_owned())),
+            false => Ok(Model { kernel, founding }),
+        }
     }
 }
 
@@ -298,6 +334,12 @@ mod tests {
             let has = |feature: &Feature| Model::named(kernel).features().has(*feature);
             assert!(!FOUNDING.iter().any(has) && COMMON.iter().all(has), "{kernel}");
             assert_ne!(has(&Feature::Eevdf), has(&Feature::GentleFairSleepers), "{kernel}");
+            assert_eq!(has(&Feature::Eevdf), has(&Feature::RunToParity), "{kernel}");
+            let of_6_12 = kernel >= Kernel::V6_12;
+            for feature in [Feature::PreemptShort, Feature::PlaceRelDeadline, Feature::DelayDequeue]
+            {
+                assert_eq!(has(&feature), of_6_12, "{kernel} {feature:?}");
+            }
             let founding = Model { kernel, founding: true }.features();
             assert!(FOUNDING.iter().all(|&feature| founding.has(feature)), "{kernel}");
         }
@@ -312,11 +354,28 @@ mod tests {
     }
 
     #[test]
+    fn a_release_has_a_nearest_kernel() {
+        let nearest = |release| Kernel::nearest(release).map(Kernel::name);
+        let pairs = [
+            ("6.18.44-fc-v657", "6.18"),
+            ("6.17.1", "6.12"),
+            ("6.6.0", "6.6"),
+            ("5.10.0-8-amd64", "6.1"),
+            ("7.0-rc1", "6.18"),
+        ];
+        for (release, name) in pairs {
+            assert_eq!(nearest(release), Some(name), "{release}");
+        }
+        assert_eq!([nearest(""), nearest("Darwin"), nearest("6")], [None; 3]);
+    }
+
+    #[test]
     fn names_are_read_as_they_are_shown() {
         for kernel in Kernel::ALL {
             for founding in [false, true] {
                 let model = Model { kernel, founding };
-                assert_eq!(model.to_string().parse(), Ok(model));
+                let is_one = !founding || kernel.release().is_some();
+                assert_eq!(model.to_string().parse().ok(), is_one.then_some(model));
             }
         }
         let error = "6.13".parse::<Kernel>().unwrap_err();

@@ -24,6 +24,9 @@ pub struct FairRules {
     pub short: Short,
     /// A new task may preempt by its coming, whatever its slice. In 6.18.35 it may not (`check_preempt_wakeup_fair`).
     pub fork_preempts: bool,
+    /// A wake-up takes out what sleeps in its place and would be picked before the woken entity (6.18.35,
+    /// `check_preempt_wakeup_fair`).
+    pub wakeup_drops: bool,
     /// Of two equal deadlines that of the one that waits is first (`pick_eevdf`).
     pub waiting_first: bool,
     /// Whether a switch may be asked for whenever the running entity is charged, and why (`update_curr`); `None` if the
@@ -34,6 +37,11 @@ pub struct FairRules {
     /// The first deadline of a new task is half a slice away (`PLACE_DEADLINE_INITIAL`). In 6.6 `enqueue_task_fair` places
     /// the task again, without that.
     pub halves_first: bool,
+    /// What an entity owes is worked off while it sleeps, as if the queue were its own: the runtime's rule. In the kernels
+    /// nothing works it off while the entity is out of its queue (`update_entity_lag`).
+    pub works_off: bool,
+    /// A group's entity wants the shortest slice that is wanted in its queue (6.12, `cfs_rq_min_slice`).
+    pub shortest_of_group: bool,
     /// What becomes of the deadline of an entity that moves.
     pub moves: Deadline,
     /// What a yield costs.
@@ -121,10 +129,13 @@ impl FairRules {
         protects: Protects::ToSlice,
         short: Short::Preempts,
         fork_preempts: true,
+        wakeup_drops: false,
         waiting_first: false,
         off_tick: None,
         bound: LagBound::LongestSinceEmpty,
         halves_first: true,
+        works_off: true,
+        shortest_of_group: false,
         moves: Deadline::KeptWithinSlice,
         yields: Yields::PutsOffWithinTwo,
     };
@@ -142,10 +153,13 @@ impl FairRules {
         protects: Protects::ToDeadline,
         short: Short::Ignored,
         fork_preempts: true,
+        wakeup_drops: false,
         waiting_first: true,
         off_tick: Some(Ends::AtDeadline),
         bound: LagBound::TwoOwnSlices,
         halves_first: false,
+        works_off: false,
+        shortest_of_group: false,
         moves: Deadline::Anew,
         yields: Yields::PutsOff,
     };
@@ -157,6 +171,7 @@ impl FairRules {
         short: Short::Cancels,
         off_tick: Some(Ends::IfIneligible),
         halves_first: true,
+        shortest_of_group: true,
         moves: Deadline::Kept,
         yields: Yields::Forfeits,
         ..FairRules::V6_6
@@ -167,6 +182,7 @@ impl FairRules {
         protects: Protects::ToShortestSlice,
         short: Short::Shrinks,
         fork_preempts: false,
+        wakeup_drops: true,
         off_tick: Some(Ends::Unprotected),
         bound: LagBound::LongestQueued,
         ..FairRules::V6_12
@@ -174,6 +190,8 @@ impl FairRules {
 
     /// Whether it must be known how short and how long the slices in a queue are.
     pub(crate) fn needs_extremes(&self) -> bool {
-        self.protects == Protects::ToShortestSlice || self.bound == LagBound::LongestQueued
+        self.protects == Protects::ToShortestSlice
+            || self.bound == LagBound::LongestQueued
+            || self.shortest_of_group
     }
 }

@@ -4,7 +4,7 @@
 use crate::account::{Account, Kept};
 use crate::attr::{Attr, GroupId, LatencyNice, Policy, RtPrio, Slice};
 use crate::cpu::CpuId;
-use crate::fair::entity::{Ask, Standing};
+use crate::fair::entity::{Ask, Lag, Standing};
 use crate::store::heap::Index;
 use crate::time::{Nanos, Time};
 use std::fmt;
@@ -159,6 +159,17 @@ impl<P> Task<P> {
         self.cpu
     }
 
+    /// The CPU on which it left something in its queue that may still be there, if it sleeps
+    /// ([`RunQueue::has_ghost_of`](crate::run_queue::RunQueue::has_ghost_of)).
+    #[inline]
+    #[must_use]
+    pub fn sleeps_on(&self) -> Option<CpuId> {
+        match self.standing.lag {
+            Lag::Delayed { queue, .. } => Some(queue.cpu),
+            _ => None,
+        }
+    }
+
     /// Says where the task comes from, before its first wake-up or for a host that moved it.
     pub fn set_cpu(&mut self, cpu: CpuId) {
         self.cpu = cpu;
@@ -212,6 +223,9 @@ impl<P> Task<P> {
 
     /// Takes over what was asked while the task is with its owner, in no run queue.
     pub fn apply(&mut self, change: Change) {
+        if change.policy.is_some() || change.reorders() {
+            self.standing = self.standing.without_ghost();
+        }
         if let Some(policy) = change.policy {
             self.attr.policy = policy;
             self.rr_used = Nanos::ZERO;

@@ -3,12 +3,16 @@
 
 use crate::stderr::say;
 use runyard_engine::attr::LatencyNice;
+use runyard_engine::features::Feature;
 use runyard_workload::Scenario;
 use runyard_workload::scenario::{Properties, TaskSpec};
 
 /// Says which parts of `scenario` have no effect on the runtime.
 pub fn warn_on_live(scenario: &Scenario) {
     warn_of_inheritance(scenario, "live");
+    if scenario.features.has(Feature::DelayDequeue) {
+        say("warning: on live no task sleeps in its place: DELAY_DEQUEUE is off");
+    }
 }
 
 /// Says which parts of `scenario` have no effect on kernel threads. The task groups say so

@@ -14,6 +14,7 @@ use runyard::{Group, JoinHandle, Limit, Observer, Runtime, Task};
 use runyard_engine::attr::{Attr, GroupId, Weight};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
+use runyard_engine::features::Feature;
 use runyard_engine::limits::{Usage, UsageOnCpu};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
@@ -61,7 +62,13 @@ struct Ended {
 ///
 /// # Errors
 /// If the runtime refuses what the scenario asks for.
-pub fn run(plan: Plan, cpus: usize, sink: Arc<Mutex<dyn EventSink>>) -> Result<LiveRun, Failure> {
+pub fn run(
+    mut plan: Plan,
+    cpus: usize,
+    sink: Arc<Mutex<dyn EventSink>>,
+) -> Result<LiveRun, Failure> {
+    // So the runtime has it, whatever is asked for.
+    plan.scenario.features = plan.scenario.features.without(Feature::DelayDequeue);
     let (world, tasks) = World::new(plan, cpus, Unstopped);
     let log = Arc::new(Log {
         world: world.clone(),

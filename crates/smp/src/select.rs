@@ -97,8 +97,14 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) -> CpuId {
         apply_pending(&mut task);
-        let to = select(&task);
+        let to = self.where_it_sleeps(&task).unwrap_or_else(|| select(&task));
         self.place(now, task, to, fx)
+    }
+
+    /// The CPU in whose queue a sleeping task still has its place (`ttwu_runnable`).
+    fn where_it_sleeps(&self, task: &Task<W>) -> Option<CpuId> {
+        let cpu = task.sleeps_on()?;
+        self.inspect(cpu, |rq| rq.has_ghost_of(task)).then_some(cpu)
     }
 
     fn place(&self, now: Time, mut task: TaskOf<W>, to: CpuId, fx: &mut impl Effects<W>) -> CpuId {

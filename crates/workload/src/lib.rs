@@ -47,7 +47,7 @@ pub use scenario::Scenario;
 
 use diagnostic::{Fault, locate};
 use runyard_engine::features::Switched;
-use runyard_engine::kernel::{Kernel, Model};
+use runyard_engine::kernel::Model;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
 
@@ -59,8 +59,8 @@ pub struct Overrides {
     pub cpus: Option<usize>,
     /// The shape of the machine, and with it the number of CPUs.
     pub topology: Option<Topology>,
-    /// The kernel, whatever the file says.
-    pub kernel: Option<Kernel>,
+    /// What the machine is a model of, whatever the file says.
+    pub kernel: Option<Model>,
     /// What the machine is a model of if nobody says it.
     pub unless_said: Model,
     /// Switches, applied after those of the file.

@@ -88,3 +88,21 @@ fn a_slice_is_warned_about_once_on_a_kernel_that_takes_none() {
     let named = Overrides { kernel: "6.1".parse().ok(), ..over };
     assert_eq!(warnings(&text("6.6"), &named), [told.replace("6.6", "6.1")]);
 }
+
+/// No kernel has it; the limit is held as the founding document has it.
+#[test]
+fn a_limit_of_each_cpu_is_warned_about_on_a_kernel_as_it_is() {
+    let warnings = |kernel: &str| {
+        let text = format!(
+            "{{\"machine\": {{\"kernel\": \"{kernel}\"}}, \"groups\": {{\"/a\": {{\"runtime\": 9000, \"per_cpu\": true}}, \
+             \"/b\": {{\"runtime\": 9000, \"per_cpu\": false}}}}, \"tasks\": {{\"a\": {{\"run\": 1, \"loop\": 1}}}}}}"
+        );
+        let parsed = parse("-", &text, &Overrides::default()).unwrap();
+        assert!(parsed.scenario.groups[1].spec.limit.is_some_and(|limit| limit.is_per_cpu()));
+        parsed.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let told = "-:1:68: Linux 6.12 has no `per_cpu`: the limit is each CPU's all the same";
+    assert_eq!(warnings("6.12"), [told]);
+    assert_eq!(warnings("6.18 + founding"), [""; 0]);
+    assert_eq!(warnings("hard-limits"), [""; 0]);
+}

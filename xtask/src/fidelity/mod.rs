@@ -31,6 +31,9 @@ pub struct Options {
     /// Switch a feature of the simulator on, or off with NO_ before its name; repeatable
     #[arg(long, value_name = "[NO_]NAME")]
     pub feature: Vec<String>,
+    /// What the simulated machine is a model of, whatever `runyard calibrate` says
+    #[arg(long, value_name = "NAME")]
+    pub kernel: Option<String>,
     /// Scenarios that are drawn, instead of those of the tree.
     #[command(flatten)]
     pub random: Random,
@@ -64,5 +67,5 @@ pub fn run(options: &Options) -> Outcome {
 
 /// This machine as the value of a scenario's `machine`, by the release build, which is there.
 pub(crate) fn machine() -> Outcome<String> {
-    rig::Rig::new(&[])?.machine()
+    rig::Rig::new(&[], None)?.machine()
 }

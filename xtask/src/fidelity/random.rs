@@ -45,7 +45,7 @@ struct JudgedTask {
 
 /// Runs `scenarios` for each seed and prints what they come to.
 pub(super) fn run(options: &Options, scenarios: u64) -> Outcome {
-    let mut session = Session::new(Rig::new(&options.feature)?)?;
+    let mut session = Session::new(Rig::new(&options.feature, options.kernel.as_deref())?)?;
     let cpus = std::thread::available_parallelism()?.get() as u64;
     let (mut judged, mut unusable) = (Vec::new(), 0_u64);
     for &seed in &options.random.seed {
@@ -61,6 +61,7 @@ pub(super) fn run(options: &Options, scenarios: u64) -> Outcome {
         "unusable": unusable,
         "seed": options.random.seed,
         "features": options.feature,
+        "simulated_kernel": options.kernel,
         "kernel": kernel()?,
         "machine": serde_json::from_str::<Value>(&session.machine)?,
     });

@@ -11,16 +11,18 @@ use crate::workspace::{self, Outcome, program};
 pub(super) struct Rig {
     runyard: PathBuf,
     pub(super) folder: PathBuf,
-    /// Switches of the simulator, as its options.
-    features: Vec<String>,
+    /// What the simulator is told of the kernel and its features, as its options.
+    simulated: Vec<String>,
 }
 
 impl Rig {
-    pub(super) fn new(features: &[String]) -> Outcome<Rig> {
+    pub(super) fn new(features: &[String], kernel: Option<&str>) -> Outcome<Rig> {
+        let features = features.iter().map(|name| format!("--feature={name}"));
+        let kernel = kernel.map(|name| format!("--kernel={name}"));
         let rig = Rig {
             runyard: workspace::target("release")?.join("runyard"),
             folder: workspace::target("fidelity")?,
-            features: features.iter().map(|name| format!("--feature={name}")).collect(),
+            simulated: features.chain(kernel).collect(),
         };
         std::fs::create_dir_all(&rig.folder)?;
         Ok(rig)
@@ -41,8 +43,8 @@ impl Rig {
     pub(super) fn simulate(&self, text: &str, machine: &str, options: &[&str]) -> Outcome<Value> {
         let file = self.folder.join("scenario.json");
         std::fs::write(&file, text.replacen('{', &format!("{{\"machine\": {machine},"), 1))?;
-        let features = self.features.iter().map(String::as_str);
-        let options: Vec<_> = options.iter().copied().chain(features).collect();
+        let simulated = self.simulated.iter().map(String::as_str);
+        let options: Vec<_> = options.iter().copied().chain(simulated).collect();
         self.run("sim", &file, &options)
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn run(options: &Options) -> Outcome {
     if let Some(name) = options.only.iter().find(|name| !there(name)) {
         return Err(format!("{} has no {name}.json", folder.display()).into());
     }
-    let rig = Rig::new(&options.feature)?;
+    let rig = Rig::new(&options.feature, options.kernel.as_deref())?;
     let machine = rig.machine()?;
     println!("simulated with {machine}\n");
     println!(

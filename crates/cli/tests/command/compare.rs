@@ -6,7 +6,7 @@ use crate::rig::{call, call_with, file, folder, sim};
 
 /// Three probes that wake up on time and six hogs on two CPUs.
 const RUN: &str = r#"{
-    "machine": {"cpus": 2},
+    "machine": {"cpus": 2, "kernel": "6.1 + founding"},
     "global": {"duration": 1},
     "groups": {"/web": {}},
     "tasks": {

@@ -189,8 +189,11 @@ fn what_a_host_cannot_do_is_refused_or_said() {
     run("live", ENDS, &["--feature", "NO_SUCH"]).misused();
     let refused = run("linux", ENDS, &["--kernel", "6.12"]).refused();
     assert!(refused.contains("--kernel"), "this machine has one: {refused}");
-    let live = report("live", ENDS, &["--kernel", "6.12"]);
+    let said = run("live", ENDS, &["--kernel", "6.12", "--json"]);
+    let live = Json::read(&said.out);
     assert_eq!(live.text("kernel"), "6.12");
+    assert!(!live.list("features").contains(&Json::Text("DELAY_DEQUEUE".to_owned())));
+    assert!(said.err.contains("DELAY_DEQUEUE is off"), "{}", said.err);
     for host in HOSTS {
         assert!(run(host, "{\"tasks\": {", &[]).refused().starts_with("-:1:"), "{host}");
         call(&[host, "-", "--check"]).misused();

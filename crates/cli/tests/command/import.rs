@@ -27,6 +27,23 @@ fn a_recording_becomes_a_scenario_that_sim_runs() {
     assert_eq!(task(1), ("b c-12".to_owned(), 120_000));
 }
 
+/// The newest one that is no newer; the command line counts more.
+#[test]
+fn a_replay_goes_by_the_kernel_that_was_recorded() {
+    let headed = format!("# ========\n# os release : 6.14.0-rc2\n# ========\n{RECORDING}");
+    let kernel = |text: &str, options: &[&str]| {
+        let said = call_with(&[&["import", "-"], options].concat(), text.as_bytes());
+        let report = call_with(&["sim", "-", "--json"], said.out.as_bytes()).done();
+        let report: Value = serde_json::from_str(&report).unwrap();
+        (report["kernel"].as_str().unwrap().to_owned(), said.err)
+    };
+    let (name, said) = kernel(&headed, &[]);
+    assert!(name == "6.12" && said.contains("goes by kernel 6.12\n"), "{name}: {said}");
+    assert_eq!(kernel(&headed, &["--kernel", "6.6"]).0, "6.6");
+    let (name, said) = kernel(RECORDING, &[]);
+    assert!(name == "6.18 + founding" && !said.contains("kernel"), "{name}: {said}");
+}
+
 #[test]
 fn a_scenario_goes_into_a_file_and_the_figures_to_standard_output() {
     let recording = file("recording.txt", RECORDING);

@@ -68,8 +68,13 @@ fn a_kernel_is_named_on_the_command_line_or_in_the_file() {
         (report.text("kernel").to_owned(), names)
     };
     let (name, unless_said) = of(MIXED, &[]);
+    assert_eq!(name, "6.18 + founding");
+    for feature in ["LATENCY_NICE", "EEVDF", "PREEMPT_SHORT", "DELAY_DEQUEUE"] {
+        assert!(unless_said.contains(feature), "{feature}");
+    }
+    let (name, founding) = of(&in_file, &["--kernel", "6.1 + founding"]);
     assert_eq!(name, "6.1 + founding");
-    assert!(unless_said.contains("LATENCY_NICE") && !unless_said.contains("EEVDF"));
+    assert!(founding.contains("LATENCY_NICE") && !founding.contains("EEVDF"));
     let (name, of_file) = of(&in_file, &[]);
     assert_eq!(name, "6.6");
     assert!(!of_file.contains("LATENCY_NICE") && of_file.contains("EEVDF"), "{of_file}");
@@ -93,9 +98,20 @@ fn an_unknown_kernel_is_refused_with_the_known_ones() {
     let in_file = "{\"machine\": {\"kernel\": \"5.4\"}, \"tasks\": {}}";
     let line = sim(in_file, &[]).refused();
     assert!(line.starts_with("-:1:24: unknown kernel \"5.4\"; known are 6.1, 6.6,"), "{line}");
-    let pair = ["--kernel", "6.6", "--feature", "GENTLE_FAIR_SLEEPERS"];
-    let line = sim(MIXED, &pair).refused();
-    assert!(line.contains("GENTLE_FAIR_SLEEPERS") && line.contains("EEVDF"), "{line}");
+    let pairs = [
+        ("6.6", "GENTLE_FAIR_SLEEPERS", "EEVDF is on"),
+        ("6.1", "RUN_TO_PARITY", "a part of EEVDF"),
+        ("6.1", "DELAY_DEQUEUE", "a part of EEVDF"),
+        ("6.6", "PREEMPT_SHORT", "changes no rule of 6.6"),
+        ("6.6", "PLACE_REL_DEADLINE", "changes no rule of 6.6"),
+    ];
+    for (kernel, feature, why) in pairs {
+        let line = sim(MIXED, &["--kernel", kernel, "--feature", feature]).refused();
+        assert!(line.contains(feature) && line.contains(why), "{line}");
+    }
+    for name in ["rt-migrate + founding", "6.12 + anything"] {
+        assert!(sim(MIXED, &["--kernel", name]).misused().contains("unknown kernel"), "{name}");
+    }
 }
 
 #[test]

@@ -218,7 +218,9 @@ impl QueueOrder for Cfs {
         };
         let place = match tree.queue(own).standing.lag {
             Lag::Asleep { lead, since, .. } => vruntime.min(by_time(lead, since)),
-            Lag::New { .. } | Lag::Moving { .. } | Lag::Lent { .. } => vruntime,
+            Lag::New { .. } | Lag::Moving { .. } | Lag::Lent { .. } | Lag::Delayed { .. } => {
+                vruntime
+            }
         };
         place <= credited(tree, now, parent, idle)
     }
@@ -380,6 +382,8 @@ pub(crate) fn place_by(
         Lag::New { lead } => new(lead),
         Lag::Lent { vruntime, queue, .. } if queue == name => vruntime,
         Lag::Moving { lead } | Lag::Lent { lead, .. } => clock.after(lead.cast_unsigned()),
+        // In EEVDF alone.
+        Lag::Delayed { .. } => clock,
         Lag::Asleep { vruntime, queue, lead, since } => {
             let (floor, slept) = (floor(), now.since(since));
             if slept >= LONG_SLEEP {

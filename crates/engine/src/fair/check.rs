@@ -22,7 +22,9 @@ impl Fair {
             let contributes = queue.contribution == queue.load;
             ensure!(picture, contributes, "{group:?} contributes its load");
             let attached = self.tree.is_attached(queue.entity.expect("a group has an entity"));
-            let competes = queue.nr > 0 && !queue.throttled;
+            let delayed = queue.entity.is_some_and(|at| self.tree.entity(at).delayed);
+            ensure!(picture, !delayed || queue.nr == 0, "{group:?} sleeps in its place, empty");
+            let competes = delayed || queue.nr > 0 && !queue.throttled;
             ensure!(picture, attached == competes, "{group:?} is in a queue: {attached}");
             throttled += u32::from(queue.throttled);
             self.check_queue(now, id, picture);
@@ -31,6 +33,7 @@ impl Fair {
         let names = self.group_queues.windows(2).all(|pair| pair[0].0 < pair[1].0);
         ensure!(picture, names, "group queues are in order");
         self.check_lists(picture);
+        self.check_delayed(picture);
         let mut idle_load = 0;
         let root = self.root();
         root.curr.into_iter().for_each(|at| idle_load += self.tree.idle_weight(at));
@@ -74,10 +77,12 @@ impl Fair {
             nr += 1;
             load += u64::from(entity.weight);
             let below = match entity.is_task() {
+                true if entity.delayed => Counts::NONE,
                 true => Counts { nr: 1, nr_idle: entity.idle.into() },
                 false => self.tree.queue(entity.own).all_above(),
             };
-            ensure!(picture, below.nr > 0, "a queued entity has tasks");
+            let stands_for = entity.is_task() || self.tree.queue(entity.own).nr > 0;
+            ensure!(picture, entity.delayed || stands_for, "a queued entity has members");
             tasks.nr += below.nr;
             tasks.nr_idle += below.nr_idle;
         };
@@ -99,6 +104,24 @@ impl Fair {
             Order::Cfs(order) => order.check(&self.tree, now, id, picture),
             Order::Eevdf(order) => order.check(&self.tree, now, id, picture),
         }
+    }
+
+    fn check_delayed(&self, picture: &dyn Display) {
+        let queues = self.group_queues.iter().map(|&(_, id)| id).chain([QueueId::ROOT]);
+        let is_delayed = |at: &Index| self.tree.entity(*at).delayed;
+        let mut nr = 0;
+        for id in queues {
+            let curr = self.tree.queue(id).curr.filter(is_delayed);
+            ensure!(picture, curr.is_none(), "{curr:?} runs and sleeps in its place");
+            nr += self.tree.heaps.iter(id).filter(is_delayed).count();
+        }
+        let kept = self.ghosts.nr as usize;
+        ensure!(picture, nr == kept, "{nr} sleep in their place, not {kept}");
+    }
+
+    /// Whether the entity of a task sleeps in its place, for checks.
+    pub(crate) fn is_ghost(&self, at: Index) -> bool {
+        self.tree.entity(at).delayed && self.tree.waits(at) && !self.is_listed(at)
     }
 
     /// Whether a task is in a list, for checks.

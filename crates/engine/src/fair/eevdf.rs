@@ -13,9 +13,9 @@
 //! that became eligible in the other is at its top.
 //!
 //! A member that leaves takes its lag along, within bounds, and has it again where it comes to. What it
-//! owes is worked off while it sleeps, as fast as if the queue were its own; the kernel keeps a member
-//! that owes something queued until the queue has worked it off (`DELAY_DEQUEUE`), which takes longer
-//! among others.
+//! owes stays as it is while it sleeps (6.6), or is worked off as fast as if the queue were its own (the
+//! runtime); or the member stays until the queue has worked it off, which takes longer among others
+//! (`ghosts.rs`).
 //!
 //! Invariants: [`Average::ahead`] is what it is counted afresh, so that the sum of all lags is zero;
 //! each that waits is in one of the heaps, by its key.
@@ -26,11 +26,16 @@ use crate::ensure::ensure;
 use crate::fair::entity::{Ask, ByQueue, Entity, Lag, Now, QueueId, Standing};
 use crate::fair::order::{Before, QueueOrder, Wakeup};
 use crate::fair::tree::{Member, Queue, Tree};
+use crate::features::Feature;
 use crate::rules::{Deadline, Ends, LagBound, Protects, Short, Yields};
 use crate::store::column::Column;
 use crate::store::heap::Index;
 use crate::time::{Nanos, VTime};
 use std::fmt::Display;
+
+/// How long a turn lasts at least in 6.18 without `RUN_TO_PARITY`: the base slice before it grows with the machine
+/// (`set_protect_slice`).
+const QUANTUM: u64 = 700_000;
 
 /// What EEVDF keeps beside the tree.
 #[derive(Debug, Default)]
@@ -176,7 +181,10 @@ impl QueueOrder for Eevdf {
         let Some(ends) = now.config.rules.off_tick else { return false };
         let besides = match ends {
             Ends::AtDeadline => false,
-            Ends::IfIneligible => is_over && !average.is_eligible(queue, vruntime),
+            Ends::IfIneligible => {
+                let short = now.config.features.has(Feature::PreemptShort);
+                short && is_over && !average.is_eligible(queue, vruntime)
+            }
             Ends::Unprotected => is_over,
         };
         queue.nr > 1 && (reached || besides)
@@ -206,9 +214,14 @@ impl QueueOrder for Eevdf {
         let after = |slice| entity.vruntime.after(entity.virtual_span(slice));
         let shortest = self.averages[queue].slices.shortest;
         let turn = &mut self.turns[at];
+        let unprotected = !now.config.features.has(Feature::RunToParity);
         turn.ends = match now.config.rules.protects {
+            Protects::ToShortestSlice if unprotected && QUANTUM < turn.slice => {
+                turn.deadline.min(after(QUANTUM))
+            }
+            Protects::ToSlice | Protects::ToDeadline if unprotected => entity.vruntime,
             Protects::ToSlice => turn.deadline.min(after(turn.slice)),
-            Protects::ToShortestSlice if shortest < turn.slice => {
+            Protects::ToShortestSlice if !unprotected && shortest < turn.slice => {
                 turn.deadline.min(after(shortest))
             }
             Protects::ToDeadline | Protects::ToShortestSlice => turn.deadline,
@@ -247,7 +260,7 @@ impl QueueOrder for Eevdf {
             |at| self.averages[id].is_eligible(tree.queue(id), tree.entity(at).vruntime);
         let stands = is_eligible(curr);
         let (turn, arriving) = (self.turns[curr], self.turns[woken]);
-        let shorter = rules.short != Short::Ignored && arriving.slice < turn.slice;
+        let shorter = self.wants_less(now, wakeup);
         if forked && !shorter && !rules.fork_preempts {
             return false;
         }
@@ -358,7 +371,8 @@ impl QueueOrder for Eevdf {
     /// Whether it owes nothing, so that its queue can be forgotten.
     fn is_at_rest(&self, tree: &Tree, now: Now, at: Index) -> bool {
         match tree.queue(tree.entity(at).own).standing.lag {
-            Lag::New { .. } | Lag::Moving { .. } | Lag::Lent { .. } => true,
+            Lag::New { .. } | Lag::Moving { .. } | Lag::Lent { .. } | Lag::Delayed { .. } => true,
+            Lag::Asleep { lead, .. } if !now.config.rules.works_off => lead <= 0,
             Lag::Asleep { lead, since, .. } => worked_off(lead, now.clock.since(since).0) <= 0,
         }
     }
@@ -418,6 +432,13 @@ impl Average {
     }
 }
 
+#[cfg(test)]
+impl Turn {
+    pub(crate) fn slice(&self) -> u64 {
+        self.slice
+    }
+}
+
 impl Eevdf {
     /// What an entity asked for, for tests.
     #[cfg(test)]
@@ -445,10 +466,15 @@ impl Eevdf {
         let queue = tree.queue_mut(id);
         self.averages[id].look(queue);
         let (clock, load) = (queue.clock, i128::from(queue.load));
+        let rules = &now.config.rules;
         let lead = match standing.lag {
-            Lag::New { .. } => 0,
+            // The ghost is gone, or the task is another one than that.
+            Lag::New { .. } | Lag::Delayed { .. } => 0,
             Lag::Moving { lead } | Lag::Lent { lead, .. } => lead,
-            Lag::Asleep { lead, since, .. } => worked_off(lead, now.clock.since(since).0),
+            Lag::Asleep { lead, since, .. } if rules.works_off => {
+                worked_off(lead, now.clock.since(since).0)
+            }
+            Lag::Asleep { lead, .. } => lead,
         };
         let lead = virtual_lead(&entity, lead);
         // Its coming moves the average by a part of that, for which it is placed so much farther.
@@ -458,12 +484,13 @@ impl Eevdf {
             _ => i128::from(lead) * (load + weight) / load,
         };
         let vruntime = clock.after((lead as i64).cast_unsigned());
-        let rules = &now.config.rules;
         let due = match (standing.lag, rules.moves) {
             // One that competes already is more important than one that comes
             // (`PLACE_DEADLINE_INITIAL`).
             (Lag::New { .. }, _) if rules.halves_first => slice / 2,
-            (Lag::New { .. } | Lag::Asleep { .. }, _) | (_, Deadline::Anew) => slice,
+            (Lag::New { .. } | Lag::Asleep { .. } | Lag::Delayed { .. }, _)
+            | (_, Deadline::Anew) => slice,
+            _ if !now.config.features.has(Feature::PlaceRelDeadline) => slice,
             // What it asked for before it left is due when it was (`PLACE_REL_DEADLINE`).
             (_, Deadline::Kept) => standing.turn,
             (_, Deadline::KeptWithinSlice) => {
@@ -512,7 +539,67 @@ impl Eevdf {
         self.averages[id].slices = slices;
     }
 
-    fn is_eligible(&self, tree: &Tree, member: Member) -> bool {
+    /// One that slept in its place is awake. What the queue came to owe it meanwhile is gone
+    /// (`requeue_delayed_entity`).
+    pub(super) fn requeue(&mut self, tree: &mut Tree, member: Member) {
+        let Member { queue: id, at } = member;
+        self.averages[id].look(tree.queue_mut(id));
+        if tree.entity(at).vruntime.diff(tree.queue(id).clock) >= 0 {
+            return;
+        }
+        self.remove(tree, member);
+        tree.dismiss(id, at);
+        self.part(tree, member);
+        self.averages[id].look(tree.queue_mut(id));
+        let (clock, entity) = (tree.queue(id).clock, tree.entity(at));
+        self.turns[at].deadline = clock.after(entity.virtual_span(self.turns[at].slice));
+        tree.admit(id, at, clock);
+        self.join(tree, member);
+        self.insert(tree, member);
+    }
+
+    /// One that sleeps in its place and would be picked at a wake-up, before the woken one and before the running one.
+    pub(super) fn sleeper_before(
+        &mut self,
+        tree: &mut Tree,
+        now: Now,
+        wakeup: Wakeup,
+    ) -> Option<Index> {
+        let (curr, id) = (wakeup.curr, tree.entity(wakeup.curr).parent);
+        let shorter = self.wants_less(now, wakeup);
+        let stands = self.is_eligible(tree, Member { queue: id, at: curr });
+        let in_turn = stands && tree.entity(curr).vruntime < self.turns[curr].ends;
+        let asks = shorter || !in_turn && (!wakeup.forked || now.config.rules.fork_preempts);
+        let first = self.first_eligible(tree, id).filter(|_| asks)?;
+        let before = !stands || self.turns[first].deadline <= self.turns[curr].deadline;
+        (tree.entity(first).delayed && before).then_some(first)
+    }
+
+    /// Whether a woken one wants less at a time than the running one, and that matters.
+    fn wants_less(&self, now: Now, wakeup: Wakeup) -> bool {
+        let matters = now.config.features.has(Feature::PreemptShort)
+            && now.config.rules.short != Short::Ignored;
+        matters && self.turns[wakeup.woken].slice < self.turns[wakeup.curr].slice
+    }
+
+    /// The entity of a group, which has members, asks for the shortest slice of these; what it asked for last is due
+    /// when it was (`cfs_rq_min_slice`).
+    pub(super) fn reslice(&mut self, tree: &Tree, now: Now, at: Index) {
+        let shortest = self.averages[tree.entity(at).own].slices.shortest;
+        let old = std::mem::replace(&mut self.turns[at].slice, shortest);
+        if old == shortest || !tree.is_attached(at) {
+            return;
+        }
+        let member = Member::of(tree, at);
+        self.heed_slice(member);
+        let slices = &mut self.averages[member.queue].slices;
+        slices.add(shortest);
+        if slices.subtract(old) {
+            self.recount_slices(tree, now, member.queue);
+        }
+    }
+
+    pub(super) fn is_eligible(&self, tree: &Tree, member: Member) -> bool {
         let Member { queue, at } = member;
         self.averages[queue].is_eligible(tree.queue(queue), tree.entity(at).vruntime)
     }

@@ -3,8 +3,9 @@
 use crate::attr::{LatencyNice, Slice, Weight};
 use crate::config::Config;
 use crate::cpu::CpuId;
+use crate::store::heap::Index;
 use crate::time::{Time, VTime};
-use std::ops::{Index, IndexMut};
+use std::ops;
 
 /// The instant of a call and the numbers that it goes by.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +71,7 @@ impl<T> ByQueue<T> {
     }
 }
 
-impl<T> Index<QueueId> for ByQueue<T> {
+impl<T> ops::Index<QueueId> for ByQueue<T> {
     type Output = T;
 
     #[inline]
@@ -82,7 +83,7 @@ impl<T> Index<QueueId> for ByQueue<T> {
     }
 }
 
-impl<T> IndexMut<QueueId> for ByQueue<T> {
+impl<T> ops::IndexMut<QueueId> for ByQueue<T> {
     #[inline]
     fn index_mut(&mut self, id: QueueId) -> &mut T {
         match id {
@@ -119,6 +120,8 @@ pub(crate) struct Entity {
     pub(crate) latency_nice: LatencyNice,
     /// See [`Ask::idle`].
     pub(crate) idle: bool,
+    /// It sleeps in its place (`sched_delayed`, [`super::ghosts`]).
+    pub(crate) delayed: bool,
 }
 
 impl Entity {
@@ -131,6 +134,7 @@ impl Entity {
         own: QueueId::ROOT,
         latency_nice: LatencyNice::ZERO,
         idle: false,
+        delayed: false,
     };
 
     pub(crate) fn new(ask: Ask, parent: QueueId) -> Entity {
@@ -169,12 +173,21 @@ pub(crate) enum Lag {
     New { lead: u64 },
     /// It left to sleep. The lead is that of [`Lag::Moving`].
     Asleep { vruntime: VTime, queue: QueueName, lead: i64, since: Time },
+    /// It sleeps in its place, and its ghost is at this index of the CPU ([`super::ghosts`]).
+    Delayed { ghost: Index, queue: QueueName },
     /// It is on its way to another queue, so far ahead of the clock of the one it left: in CFS in
     /// virtual time, in EEVDF in CPU time that it owes, whatever its weight will be.
     Moving { lead: i64 },
     /// It is with the host, in the company of the one that runs in that queue: it will be back there in an
     /// instant. The lead is that of [`Lag::Moving`].
     Lent { vruntime: VTime, queue: QueueName, lead: i64 },
+}
+
+impl Lag {
+    /// That of one which left this queue to sleep, and owes nothing.
+    pub(crate) fn slept_off(queue: QueueName) -> Lag {
+        Lag::Asleep { vruntime: VTime(0), queue, lead: 0, since: Time::ZERO }
+    }
 }
 
 /// What an entity takes along from one queue to the next.
@@ -198,9 +211,18 @@ impl Standing {
             Lag::Asleep { lead, .. } => Lag::Moving { lead: lead.max(0) },
             Lag::New { .. } => Lag::New { lead: 0 },
             Lag::Lent { lead, .. } => Lag::Moving { lead },
+            Lag::Delayed { queue, .. } => Lag::slept_off(queue),
             lag @ Lag::Moving { .. } => lag,
         };
         Standing { lag, ..self }
+    }
+
+    /// The same for a task that asks for something else meanwhile, so that it is not what its ghost is.
+    pub(crate) fn without_ghost(self) -> Standing {
+        match self.lag {
+            Lag::Delayed { queue, .. } => Standing { lag: Lag::slept_off(queue), ..self },
+            _ => self,
+        }
     }
 }
 

@@ -24,25 +24,29 @@
 //! Left out: next, last and skip buddies but for `yield` (they serve cache affinity), PELT (a group's
 //! share follows the instantaneous load of its queues instead of their average).
 //!
+//! Under `DELAY_DEQUEUE` what sleeps may stay in its place for a while (`ghosts.rs`).
+//!
 //! Invariants ([`Fair::check`]): counts, loads and heaps equal those counted afresh; a group's
-//! entity is queued exactly while its queue has members, and is not throttled.
+//! entity is queued exactly while its queue has members or it sleeps in its place, and is not throttled.
 
 pub(crate) mod cfs;
 mod check;
 pub(crate) mod eevdf;
 pub(crate) mod entity;
+mod ghosts;
 mod heaps;
 pub(crate) mod lend;
 pub(crate) mod order;
 pub(crate) mod tree;
 
-use crate::attr::GroupId;
+use crate::attr::{GroupId, LatencyNice};
 use crate::cpu::CpuId;
 use crate::fair::cfs::Cfs;
 use crate::fair::eevdf::Eevdf;
 use crate::fair::entity::{Ask, Entity, Now, QueueId, Standing};
 use crate::fair::order::{Before, QueueOrder, Wakeup};
 use crate::fair::tree::{Counts, Member, Queue, Tree};
+use crate::features::Feature;
 use crate::group::Groups;
 use crate::store::heap::Index;
 use crate::store::list::{Links, List};
@@ -71,6 +75,7 @@ pub(crate) struct Fair {
     pub(crate) tree: Tree,
     pub(crate) order: Order,
     lists: Lists,
+    ghosts: Ghosts,
     /// What those entities of the root's queue weigh that have SCHED_IDLE tasks only.
     idle_load: u64,
     /// The queues of groups that exist, in order of group.
@@ -87,6 +92,15 @@ pub(crate) struct Company {
     /// The running entity. Its own vruntime stands still.
     pub(crate) stand_in: Index,
     pub(crate) nr: u32,
+}
+
+/// The entities that sleep in their place ([`ghosts`]).
+#[derive(Debug, Default)]
+struct Ghosts {
+    /// Whether there shall be any.
+    on: bool,
+    /// Tasks and groups.
+    nr: u32,
 }
 
 /// The queued and running tasks, in the order in which balance looks at them.
@@ -115,11 +129,11 @@ impl Lists {
     fn set_aside(&mut self, tree: &Tree, id: QueueId, aside: bool) {
         for at in tree.heaps.iter(id) {
             let entity = tree.entity(at);
-            if entity.is_task() {
+            if !entity.is_task() {
+                self.set_aside(tree, entity.own, aside);
+            } else if !entity.delayed {
                 self.remove(at, !aside);
                 self.put(at, aside);
-            } else {
-                self.set_aside(tree, entity.own, aside);
             }
         }
     }
@@ -134,6 +148,7 @@ impl Fair {
                 false => Order::Cfs(Cfs::default()),
             },
             lists: Lists::default(),
+            ghosts: Ghosts::default(),
             idle_load: 0,
             group_queues: Vec::new(),
             nr_throttled: 0,
@@ -241,7 +256,7 @@ impl Fair {
         };
         let queue = self.tree.queue(id);
         let at = queue.entity.expect("a group has an entity");
-        let empty = queue.nr == 0 && queue.children == 0;
+        let empty = queue.nr == 0 && queue.children == 0 && !self.tree.entity(at).delayed;
         let order = &self.order;
         let reap =
             empty && rests(id) && by_order!(order, order => order.is_at_rest(&self.tree, now, at));
@@ -308,10 +323,14 @@ impl Fair {
             counts = queue.counts_above(counts);
             let throttled = queue.throttled;
             self.update_share(now, groups, id);
+            self.reslice(now, id);
             if throttled {
                 return;
             }
-            if arriving {
+            if arriving && self.tree.entity(above).delayed {
+                self.requeue(Member::of(&self.tree, above));
+                arriving = false;
+            } else if arriving {
                 self.attach_group(now, id);
             }
             id = self.tree.entity(above).parent;
@@ -368,13 +387,17 @@ impl Fair {
             counts = queue.counts_above(counts);
             let throttled = queue.throttled;
             self.update_share(now, groups, id);
+            self.reslice(now, id);
             if throttled {
                 return standing;
             }
             let member = Member::of(&self.tree, above);
-            if leaving {
-                // Groups that are left empty sleep, unless it is a throttled one that leaves them.
-                self.tree.queue_mut(id).standing = self.detach(now, member, asleep || is_task);
+            // Groups that are left empty sleep, unless it is a throttled one that leaves them.
+            let falls_asleep = asleep || is_task;
+            if leaving && falls_asleep && self.delay_group(now, member) {
+                leaving = false;
+            } else if leaving {
+                self.tree.queue_mut(id).standing = self.detach(now, member, falls_asleep);
             } else if running && self.tree.queue(member.queue).curr == Some(above) {
                 by_order!(&mut self.order, order => order.put_back(&mut self.tree, now, member));
             }
@@ -393,7 +416,9 @@ impl Fair {
     pub(crate) fn throttle(&mut self, now: Now, groups: &impl Groups, id: QueueId) {
         let queue = self.tree.queue(id);
         let (at, counts) = (queue.entity.expect("the root has no limit"), queue.all_above());
-        if queue.nr > 0 {
+        if self.tree.entity(at).delayed {
+            self.drop_delayed(now, groups, at);
+        } else if queue.nr > 0 {
             let member = Member::of(&self.tree, at);
             self.tree.queue_mut(id).standing = self.leave(now, groups, member, (counts, false));
         }
@@ -514,6 +539,7 @@ impl Fair {
     /// Changes what a task asks for where it is: its vruntime and its turn stay.
     pub(crate) fn reask(&mut self, now: Now, at: Index, ask: Ask) {
         by_order!(&mut self.order, order => order.reask(&mut self.tree, now, at, ask));
+        self.reslice_from(now, self.tree.entity(at).parent);
     }
 
     /// Where a task starts that is forked by the running task `parent`, which was not charged for the
@@ -574,6 +600,38 @@ impl Fair {
             by_order!(&mut self.order, order => order.reweight(&mut self.tree, now, at, share));
         } else {
             self.tree.entity_mut(at).weight = share;
+        }
+    }
+
+    /// The groups of a queue and of those above it want what the members of these want.
+    fn reslice_from(&mut self, now: Now, mut id: QueueId) {
+        while let Some(at) = self.tree.queue(id).entity {
+            self.reslice(now, id);
+            id = self.tree.entity(at).parent;
+        }
+    }
+
+    /// All groups want what their members want: these were told something else.
+    pub(crate) fn reslice_all(&mut self, now: Now) {
+        // A child has a greater number than its parent.
+        for nth in (0..self.group_queues.len()).rev() {
+            self.reslice(now, self.group_queues[nth].1);
+        }
+    }
+
+    /// The entity of a group with members wants the shortest slice that is wanted in its queue, if the rules say so. One
+    /// that has a latency nice value has the slice of that.
+    #[inline]
+    fn reslice(&mut self, now: Now, id: QueueId) {
+        let Order::Eevdf(order) = &mut self.order else { return };
+        let queue = self.tree.queue(id);
+        if !now.config.rules.shortest_of_group || queue.nr == 0 {
+            return;
+        }
+        let at = queue.entity.expect("the root wants nothing");
+        let latency_nice = self.tree.entity(at).latency_nice;
+        if latency_nice == LatencyNice::ZERO || !now.config.features.has(Feature::LatencyNice) {
+            order.reslice(&self.tree, now, at);
         }
     }
 

@@ -28,9 +28,9 @@ pub(crate) struct Queue {
     pub(crate) load: u64,
     /// Its member that runs, or is above the task that runs. It is in neither heap.
     pub(crate) curr: Option<Index>,
-    /// Members, `curr` included.
+    /// Members, `curr` and those that sleep in their place included.
     pub(crate) nr: u32,
-    /// Tasks in the queue and in all queues below it.
+    /// Tasks in the queue and in all queues below it, but for those that sleep.
     pub(crate) nr_tasks: u32,
     /// Those of them that are SCHED_IDLE, or in a queue below it whose group counts as that
     /// (`counts_as_idle`): what the queue's own group is says nothing here (`idle_h_nr_running`).
@@ -103,6 +103,10 @@ impl Queue {
 pub(crate) struct Counts {
     pub(crate) nr: u32,
     pub(crate) nr_idle: u32,
+}
+
+impl Counts {
+    pub(crate) const NONE: Counts = Counts { nr: 0, nr_idle: 0 };
 }
 
 /// An entity in a queue.
@@ -349,9 +353,9 @@ impl Tree {
             entity.idle
         } else {
             let queue = self.queue(entity.own);
-            queue.nr_tasks == queue.nr_idle_tasks || queue.counts_as_idle
+            queue.nr_tasks > 0 && (queue.nr_tasks == queue.nr_idle_tasks || queue.counts_as_idle)
         };
-        if idle && self.is_attached(top) { entity.weight.into() } else { 0 }
+        if idle && !entity.delayed && self.is_attached(top) { entity.weight.into() } else { 0 }
     }
 
     /// What a task adds to the load of the CPU: its weight, scaled by the shares above it.

@@ -147,7 +147,7 @@ impl Terms {
     pub fn vruntime<P>(task: &Task<P>) -> Option<VTime> {
         match task.standing.lag {
             Lag::Lent { vruntime, .. } => Some(vruntime),
-            Lag::New { .. } | Lag::Asleep { .. } | Lag::Moving { .. } => None,
+            Lag::New { .. } | Lag::Asleep { .. } | Lag::Moving { .. } | Lag::Delayed { .. } => None,
         }
     }
 
@@ -206,7 +206,7 @@ impl Start {
     pub fn move_here<P>(&self, task: &mut Task<P>, clock: VTime) -> VTime {
         let lead = match task.standing.lag {
             Lag::Lent { lead, .. } | Lag::Moving { lead } => lead,
-            Lag::New { .. } | Lag::Asleep { .. } => 0,
+            Lag::New { .. } | Lag::Asleep { .. } | Lag::Delayed { .. } => 0,
         };
         let vruntime = clock.after(lead.cast_unsigned());
         task.standing.lag = Lag::Lent { vruntime, queue: self.queue, lead };
@@ -385,7 +385,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     fn replace(&mut self, at: u32, by: Box<Task<P>>) -> Box<Task<P>> {
         match self.places.get_mut(at) {
             Some(Place::Task(task)) => std::mem::replace(task, by),
-            Some(Place::Group) | None => unreachable!("no task is at {at}"),
+            Some(Place::Group | Place::Ghost(_)) | None => unreachable!("no task is at {at}"),
         }
     }
 }

@@ -7,7 +7,7 @@
 use crate::ensure::ensure;
 use crate::fair::entity::Now;
 use crate::limits::Pools;
-use crate::run_queue::RunQueue;
+use crate::run_queue::{Place, RunQueue};
 use crate::task::Task;
 use std::fmt;
 
@@ -26,6 +26,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
         let below = self.curr.is_some_and(|curr| self.is_set_aside(curr));
         ensure!(self, !below || self.resched, "who runs is not below a throttled group");
+        self.check_ghosts();
         self.check_usage();
         self.timers.check();
     }
@@ -65,6 +66,19 @@ impl<P, G: Pools> RunQueue<P, G> {
         tasks += lent.map_or(0, |it| it.nr);
         let load = self.load();
         ensure!(self, load.nr_running == tasks, "{} tasks are {tasks}", load.nr_running);
+    }
+
+    /// A task has one owner: what stays of one that its host has is a ghost.
+    fn check_ghosts(&self) {
+        for (at, place) in self.places.iter() {
+            let is_ghost = matches!(place, Place::Ghost(_));
+            let delayed = !matches!(place, Place::Group) && self.fair.is_ghost(at);
+            ensure!(self, is_ghost == delayed, "{at} is a ghost, in its queue: {delayed}");
+        }
+        let ghosts = self.places.iter().any(|(_, place)| matches!(place, Place::Ghost(_)));
+        ensure!(self, self.online || !ghosts, "nobody sleeps in the queues of an offline CPU");
+        let picked = self.curr.is_some() || self.resched || self.fair.root().nr == 0;
+        ensure!(self, picked, "an idle CPU has nothing in its queue");
     }
 
     fn check_class_order(&self) {

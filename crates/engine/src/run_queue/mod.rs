@@ -14,6 +14,7 @@ mod change;
 mod charge;
 mod check;
 mod expire;
+mod ghosts;
 mod give;
 mod load;
 mod meter;
@@ -138,6 +139,8 @@ enum Place<P> {
     Task(Box<Task<P>>),
     /// The entity of a group, which is with the fair class.
     Group,
+    /// The entity that a task left behind which sleeps ([`crate::fair`]).
+    Ghost(TaskId),
 }
 
 /// One CPU's queues. See the module's documentation.
@@ -213,6 +216,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             timers: TimerQueue::default(),
             config,
         };
+        rq.fair.keep_ghosts(rq.has(Feature::DelayDequeue));
         rq.reserve(0);
         rq
     }
@@ -266,7 +270,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub fn get(&self, at: QueueIndex) -> Option<&Task<P>> {
         match self.places.get(at.0)? {
             Place::Task(task) => Some(task),
-            Place::Group => None,
+            Place::Group | Place::Ghost(_) => None,
         }
     }
 
@@ -285,7 +289,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub fn tasks(&self) -> impl Iterator<Item = (QueueIndex, &Task<P>)> {
         self.places.iter().filter_map(|(at, place)| match place {
             Place::Task(task) => Some((QueueIndex(at), &**task)),
-            Place::Group => None,
+            Place::Group | Place::Ghost(_) => None,
         })
     }
 
@@ -310,8 +314,14 @@ impl<P, G: Pools> RunQueue<P, G> {
         if self.config.tickless && self.nr_running() == 1 && self.curr.is_some() {
             self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));
         }
-        let at = self.add_place(Place::Task(task));
-        self.enqueue(at, End::Tail);
+        let at = match self.ghost_of(&task) {
+            Some(at) => self.rejoin(at, task),
+            None => {
+                let at = self.add_place(Place::Task(task));
+                self.enqueue(at, End::Tail);
+                at
+            }
+        };
         self.preempt_for(at);
         Ok((QueueIndex(at), self.resched()))
     }
@@ -411,6 +421,10 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub fn set_online(&mut self, now: Time, online: bool) -> Resched {
         self.advance(now);
         self.online = online;
+        self.fair.keep_ghosts(online && self.has(Feature::DelayDequeue));
+        if !online {
+            self.drop_ghosts();
+        }
         self.resched_if(!online && self.curr.is_some());
         self.resched()
     }
@@ -427,9 +441,10 @@ impl<P, G: Pools> RunQueue<P, G> {
                 Place::Task(task) if task.rt_prio().is_none() => {
                     self.fair.renew(now, at, Some(task.ask()));
                 }
-                Place::Task(_) => {}
+                Place::Task(_) | Place::Ghost(_) => {}
             }
         }
+        self.fair.reslice_all(now);
     }
 
     /// Takes any waiting task out of a CPU that is offline.
@@ -481,8 +496,12 @@ impl<P, G: Pools> RunQueue<P, G> {
             return false;
         }
         let forked = matches!(self.task(woken).standing.lag, Lag::New { .. });
+        let wakeup = Wakeup { curr, woken, forked };
+        if may && self.config.rules.wakeup_drops {
+            self.drop_ghosts_before(wakeup);
+        }
         let (fair, now, _) = self.fair_here();
-        fair.preempts(now, Wakeup { curr, woken, forked }, may)
+        fair.preempts(now, wakeup, may)
     }
 
     /// Whether something real-time should run instead of `curr`, or `curr` is to be throttled.
@@ -530,6 +549,9 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     fn release(&mut self, at: Index, asleep: bool) -> Box<Task<P>> {
+        if asleep && let Some(task) = self.leave_ghost(at) {
+            return task;
+        }
         self.dequeue(at, asleep);
         self.curr = None;
         self.remove_task(at)
@@ -573,6 +595,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             let at = match self.rt.pick() {
                 Some(at) => at,
                 None => {
+                    self.drop_due_ghosts(&mut before);
                     let (fair, now, _) = self.fair_here();
                     let next = fair.pick(now, before)?;
                     before.yielded = None;
@@ -706,7 +729,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.pass_on();
         match self.places.remove(at) {
             Place::Task(task) => task,
-            Place::Group => unreachable!("a group is at {at}"),
+            Place::Group | Place::Ghost(_) => unreachable!("no task is at {at}"),
         }
     }
 
@@ -727,14 +750,14 @@ impl<P, G: Pools> RunQueue<P, G> {
     fn task(&self, at: Index) -> &Task<P> {
         match self.places.get(at) {
             Some(Place::Task(task)) => task,
-            Some(Place::Group) | None => unreachable!("no task is at {at}"),
+            Some(Place::Group | Place::Ghost(_)) | None => unreachable!("no task is at {at}"),
         }
     }
 
     fn task_mut(&mut self, at: Index) -> &mut Task<P> {
         match self.places.get_mut(at) {
             Some(Place::Task(task)) => task,
-            Some(Place::Group) | None => unreachable!("no task is at {at}"),
+            Some(Place::Group | Place::Ghost(_)) | None => unreachable!("no task is at {at}"),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! EEVDF as a run queue shows it: whose turn it is, what each gets, and how far they are apart.
 
+mod ghosts;
+
 use super::*;
 use crate::attr::{Attr, LatencyNice, Nice, Policy, Slice};
 use crate::cpu::CpuSet;
@@ -7,12 +9,46 @@ use crate::fair::Order;
 use crate::fair::eevdf::{Eevdf, Turn};
 use crate::fair::entity::Entity;
 use crate::fair::order::QueueOrder;
-use crate::features::Switched;
+use crate::features::{Features, Switched};
 use crate::rules::FairRules;
 use crate::task::{Change, QueueIndex, Update};
+use crate::time::VTime;
 use crate::timer::Walk;
 use crate::topology::Topology;
 use proptest::prelude::*;
+
+/// What is in a queue, with its task or without.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    id: TaskId,
+    asleep: bool,
+    weight: i128,
+    vruntime: VTime,
+    turn: Turn,
+}
+
+impl Seen {
+    fn is_eligible(&self, all: &[Seen]) -> bool {
+        let lead = |it: &Seen| i128::from(it.vruntime.diff(all[0].vruntime));
+        let load: i128 = all.iter().map(|it| it.weight).sum();
+        lead(self) * load <= all.iter().map(|it| lead(it) * it.weight).sum()
+    }
+}
+
+/// Who is first by deadline, after those that sleep and come before that.
+fn first_of(all: Vec<Seen>) -> Vec<TaskId> {
+    let eligible = || all.iter().filter(|it| it.is_eligible(&all));
+    let first = eligible().map(|it| it.turn.deadline).min().expect("somebody is eligible");
+    let firsts = eligible().filter(|it| it.turn.deadline == first);
+    let next = |it: &Seen| match it.asleep {
+        false => vec![it.id],
+        true => {
+            let is_it = |other: &Seen| other.asleep && other.id == it.id;
+            first_of(all.iter().filter(|other| !is_it(other)).copied().collect())
+        }
+    };
+    firsts.flat_map(next).collect()
+}
 
 /// A CPU with fair tasks only, numbered from 0, which compute unless told otherwise.
 struct Lone {
@@ -24,6 +60,8 @@ impl Lone {
     fn new(rules: FairRules) -> Lone {
         let mut config = Config { rules, ..Config::new(Topology::flat(8).unwrap()) };
         config.features.set(Switched { feature: Feature::Eevdf, on: true });
+        let on = rules == FairRules::V6_12 || rules == FairRules::V6_18;
+        config.features.set(Switched { feature: Feature::DelayDequeue, on });
         Lone { rq: RunQueue::new(CpuId(0), Arc::new(config), Arc::new(())), now: Time(1) }
     }
 
@@ -78,32 +116,46 @@ impl Lone {
         (-ahead * i128::from(weight) / i128::from(queue.load) / 1024) as i64
     }
 
+    /// All that is in the queue, ghosts as well.
+    fn all(&self) -> Vec<Seen> {
+        let seen = |(at, place): (Index, &Place<u64>)| {
+            let (id, asleep) = match place {
+                Place::Task(task) => (task.id, false),
+                Place::Ghost(id) => (*id, true),
+                Place::Group => return None,
+            };
+            let (Entity { weight, vruntime, .. }, turn) = self.entity(at);
+            Some(Seen { id, asleep, weight: weight.into(), vruntime, turn })
+        };
+        self.rq.places.iter().filter_map(seen).collect()
+    }
+
     /// Who may be next by the rule, all told anew: the one in its turn, or the eligible ones
-    /// with the earliest deadline.
-    fn may_be_next(&self) -> Vec<TaskId> {
-        let all: Vec<_> = self.rq.tasks().map(|(at, it)| (it.id, self.entity(at.0))).collect();
-        let zero = all[0].1.0.vruntime;
-        let load: i128 = all.iter().map(|(_, (it, _))| i128::from(it.weight)).sum();
-        let lead = |it: &Entity| i128::from(it.vruntime.diff(zero));
-        let sum: i128 = all.iter().map(|(_, (it, _))| lead(it) * i128::from(it.weight)).sum();
-        let eligible = || all.iter().filter(|(_, (it, _))| lead(it) * load <= sum);
+    /// with the earliest deadline. If that one sleeps, it goes, and the same is asked again. The one that ran may have
+    /// blocked.
+    fn may_be_next(&self, blocked: bool) -> Vec<TaskId> {
+        let mut all = self.all();
         let curr = self.rq.curr().map(|task| task.id);
-        let in_turn =
-            eligible().find(|(id, (it, turn))| Some(*id) == curr && it.vruntime < turn.ends);
-        if let Some(&(id, _)) = in_turn {
-            return vec![id];
+        let is_curr = |it: &Seen| Some(it.id) == curr && !it.asleep;
+        if let Some(nth) = all.iter().position(is_curr).filter(|_| blocked) {
+            let owes = !all[nth].is_eligible(&all);
+            match owes && self.rq.has(Feature::DelayDequeue) {
+                true => all[nth].asleep = true,
+                false => drop(all.remove(nth)),
+            }
         }
-        let first = eligible().map(|(_, (_, turn))| turn.deadline).min();
-        let first = first.expect("somebody is eligible");
-        eligible().filter(|(_, (_, it))| it.deadline == first).map(|&(id, _)| id).collect()
+        let goes_on =
+            all.iter().find(|it| is_curr(it) && it.is_eligible(&all) && it.vruntime < it.turn.ends);
+        goes_on.map_or_else(|| first_of(all.clone()), |it| vec![it.id])
     }
 
     fn switch(&mut self, how: fn(u64) -> Prev<u64>) -> Switch<u64> {
         self.rq.advance(self.now);
         let prev = self.rq.curr().map_or(Prev::Idle, |task| how(task.id.0));
-        let preempted = matches!(prev, Prev::Preempted(_) | Prev::Idle);
-        let may = preempted.then(|| self.may_be_next());
-        let due = self.rq.resched() == Resched::Yes;
+        let blocks = matches!(prev, Prev::Blocked(_));
+        let told = blocks || matches!(prev, Prev::Preempted(_) | Prev::Idle);
+        let may = told.then(|| self.may_be_next(blocks));
+        let due = blocks || self.rq.resched() == Resched::Yes;
         let switch = self.rq.schedule(self.now, prev);
         let next = switch.next.expect("somebody computes").0;
         if let Some(may) = may.filter(|_| due) {
@@ -300,7 +352,14 @@ fn at_a_turn() -> (Lone, TaskId) {
 }
 
 fn at_a_turn_by(rules: FairRules) -> (Lone, TaskId) {
+    let (lone, next) = at_a_turn_with(rules, Features::default());
+    (lone, next)
+}
+
+fn at_a_turn_with(rules: FairRules, features: Features) -> (Lone, TaskId) {
     let mut lone = Lone::by(rules, &[(0, 20_000), (0, 20_000)]);
+    let config = Config { features: features.with(Feature::Eevdf), ..lone.rq.config().clone() };
+    lone.rq.set_config(lone.now, Arc::new(config));
     lone.run(Nanos::from_millis(5), |_| {});
     let first = lone.rq.curr().unwrap().id;
     while lone.rq.curr().unwrap().id == first {
@@ -462,6 +521,47 @@ fn a_weight_moves_deadlines_with_it() {
     let before = due(&lone);
     lone.reweight(at, 4_096);
     assert_eq!(due(&lone), before.map(|span| span / 4));
+}
+
+/// Each of these is a rule of its own, which can be switched off.
+#[test]
+fn without_its_feature_a_rule_of_eevdf_does_not_hold() {
+    for rules in [FairRules::RUNYARD, FairRules::V6_12] {
+        let resched = |off, (nice, slice)| {
+            let features = Features::default().without(off);
+            let (mut lone, _) = at_a_turn_with(rules, features);
+            lone.offer(task(2, nice, slice));
+            lone.rq.resched()
+        };
+        // The one is due sooner as it weighs more, the other as it wants less.
+        let (heavy, short) = ((-5, 20_000), (0, 1_000));
+        assert_eq!(resched(Feature::LatencyNice, heavy), Resched::No, "{rules:?}");
+        assert_eq!(resched(Feature::RunToParity, heavy), Resched::Yes, "{rules:?}");
+        assert_eq!(resched(Feature::LatencyNice, short), Resched::Yes, "{rules:?}");
+        assert_eq!(resched(Feature::PreemptShort, short), Resched::No, "{rules:?}");
+        // The first half slice of a new task is due as soon after it moved.
+        let due = |off| {
+            let (mut lone, _) = at_a_turn_with(rules, Features::default().without(off));
+            lone.offer(task(2, 0, 20_000));
+            let moved = lone.rq.detach(lone.now, QueueIndex(lone.at(2))).expect("it waits");
+            lone.offer(moved);
+            let (entity, turn) = lone.entity(lone.at(2));
+            turn.deadline.diff(entity.vruntime)
+        };
+        assert_eq!(due(Feature::LatencyNice), 10_000_000, "{rules:?}");
+        assert_eq!(due(Feature::PlaceRelDeadline), 20_000_000, "{rules:?}");
+    }
+    let turn = |features| {
+        let (lone, runs) = at_a_turn_with(FairRules::V6_18, features);
+        let (entity, turn) = lone.entity(lone.at(runs.0));
+        turn.ends.diff(entity.vruntime) + lone.rq.clock.since(lone.rq.charged).0.cast_signed()
+    };
+    let (on, off) =
+        (turn(Features::default()), turn(Features::default().without(Feature::RunToParity)));
+    assert!(
+        on > 5_000_000 && (600_000..=700_000).contains(&off),
+        "{on} and {off}: in 6.18 a turn is 0.7 ms then"
+    );
 }
 
 #[test]

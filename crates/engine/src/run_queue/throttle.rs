@@ -159,6 +159,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             if self.fair.tree.queue(id).throttled {
                 self.unthrottle(id);
             }
+            self.drop_ghosts_of(id);
             self.remove_queue(id);
         }
         self.limits.forget(group);
@@ -232,7 +233,9 @@ impl<P, G: Pools> RunQueue<P, G> {
         let (fair, now, groups) = self.fair_here();
         fair.unthrottle(now, groups, id);
         self.bring_rt_back();
-        let wanted = self.curr.map_or(self.nr_running() > 0, |curr| self.rt_wants_switch(curr));
+        // If there are ghosts only, a pick takes them out.
+        let anybody = self.nr_running() > 0 || self.fair.root().nr > 0;
+        let wanted = self.curr.map_or(anybody, |curr| self.rt_wants_switch(curr));
         self.resched_if(wanted);
     }
 

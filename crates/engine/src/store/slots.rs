@@ -90,6 +90,14 @@ impl<T> Slots<T> {
         thing
     }
 
+    /// Puts a thing where another is, and gives that.
+    ///
+    /// # Panics
+    /// If nothing is at `at`.
+    pub(crate) fn replace(&mut self, at: Index, thing: T) -> T {
+        self.places[at as usize].replace(thing).expect("the place is taken")
+    }
+
     pub(crate) fn get(&self, at: Index) -> Option<&T> {
         self.places.get(at as usize)?.as_ref()
     }

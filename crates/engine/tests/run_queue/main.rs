@@ -11,6 +11,7 @@ use runyard_engine::balance::Measure;
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::{Feature, Switched};
+use runyard_engine::rules::FairRules;
 use runyard_engine::run_queue::FairPull;
 use runyard_engine::run_queue::{Enqueue, Expired, Prev, Resched, RunQueue};
 use runyard_engine::task::{Task, TaskId};
@@ -20,8 +21,12 @@ use runyard_engine::topology::Topology;
 use std::sync::Arc;
 use world::{Action, Tree, World, action, cpus};
 
+/// Of the runtime, and of the kernels.
+const RULES: &[FairRules] =
+    &[FairRules::RUNYARD, FairRules::V6_1, FairRules::V6_6, FairRules::V6_12, FairRules::V6_18];
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
     fn any_life_keeps_the_invariants(
@@ -29,12 +34,14 @@ proptest! {
         tickless in any::<bool>(),
         idle in any::<[bool; 3]>(),
         latency_nice in any::<[u8; 3]>(),
+        rules in prop::sample::select(RULES),
         switches in prop::collection::vec(any::<bool>(), Feature::ALL.len()),
         actions in prop::collection::vec(action(), 1..120),
     ) {
         let mut config = Config {
             rt_runtime: throttle.then_some(Nanos::from_millis(5)),
             tickless,
+            rules,
             ..Config::new(Topology::flat(2).unwrap())
         };
         for (feature, on) in Feature::ALL.into_iter().zip(switches) {

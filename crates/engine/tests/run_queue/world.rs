@@ -106,8 +106,17 @@ pub enum Action {
         latency_nice: i64,
         slice: Option<u32>,
     },
+    /// Of a task that is away.
+    Away {
+        nth: u32,
+        policy: Option<Policy>,
+        cpus: Option<u16>,
+        group: Option<u32>,
+    },
     /// So many CPUs of the machine are online now.
     Online(usize),
+    /// This one is not, for a moment, in which the running task may block.
+    Offline(bool),
     Push(u8),
     /// CPU 1 takes a waiting task, or asks for the running one.
     Pull {
@@ -147,7 +156,15 @@ pub fn action() -> impl Strategy<Value = Action> {
             }),
         2 => (any::<u32>(), -20..=19_i64, prop::option::of(100..100_000_u32))
             .prop_map(|(nth, latency_nice, slice)| Action::Ask { nth, latency_nice, slice }),
+        1 => (
+            any::<u32>(),
+            prop::option::of(policy()),
+            prop::option::of(1..4_u16),
+            prop::option::of(0..4_u32),
+        )
+            .prop_map(|(nth, policy, cpus, group)| Action::Away { nth, policy, cpus, group }),
         1 => (1..9_usize).prop_map(Action::Online),
+        1 => any::<bool>().prop_map(Action::Offline),
         1 => any::<u8>().prop_map(Action::Push),
         1 => (0..3_u8, any::<u32>(), any::<bool>())
             .prop_map(|(measure, max_load, running)| Action::Pull { measure, max_load, running }),
@@ -245,6 +262,15 @@ impl World {
                     assert!(changed.evicted.is_none(), "it may stay where it was");
                 }
             }
+            Action::Away { nth, policy, cpus: bits, group } => {
+                let (affinity, group) = (bits.map(cpus), group.map(GroupId));
+                let change = Change { policy, affinity, group, ..Change::default() };
+                if !self.away.is_empty() {
+                    let nth = nth as usize % self.away.len();
+                    self.away[nth].apply(change);
+                }
+            }
+            Action::Offline(blocks) => self.go_offline(blocks),
             Action::Online(cpus) => {
                 self.rq.set_config(self.now, Arc::new(self.config.with_online(cpus)));
             }
@@ -294,7 +320,8 @@ impl World {
     /// Whether `woken` preempts `curr`, if that follows from what is idle alone: who they are, then
     /// what stands for them where their ways from the root part.
     pub fn idle_verdict(&self, curr: &Task<TaskId>, woken: &Task<TaskId>) -> Option<bool> {
-        if curr.rt_prio().is_some() || woken.rt_prio().is_some() {
+        let fair = curr.rt_prio().is_none() && woken.rt_prio().is_none();
+        if !fair || !self.config.rules.idle_tasks_first {
             return None;
         }
         let policies = (curr.attr().policy, woken.attr().policy);
@@ -360,6 +387,24 @@ impl World {
             None => {}
         }
         self.check_choice();
+    }
+
+    /// The CPU loses all its tasks.
+    fn go_offline(&mut self, blocks: bool) {
+        let _ = self.rq.set_online(self.now, false);
+        self.check();
+        while let Some(task) = self.rq.evict(self.now) {
+            self.away.push(task);
+        }
+        if let Some(id) = self.running.take() {
+            let prev = if blocks { Prev::Blocked(id) } else { Prev::Preempted(id) };
+            let Switch { next, released } = self.rq.schedule(self.now, prev);
+            assert!(next.is_none(), "{next:?}");
+            self.away.extend(released.map(|(task, _)| task));
+        }
+        self.asked_for = None;
+        self.check();
+        let _ = self.rq.set_online(self.now, true);
     }
 
     pub fn counts(&self, task: &Task<TaskId>, measure: Measure) -> bool {

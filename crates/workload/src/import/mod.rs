@@ -15,6 +15,7 @@ mod write;
 
 use crate::Diagnostic;
 use crate::diagnostic::{Fault, locate};
+use runyard_engine::kernel::{Kernel, Model};
 use runyard_engine::time::Nanos;
 
 /// A machine that wakes later than this, in nanoseconds, was not idle, or lost what it recorded.
@@ -51,6 +52,8 @@ pub struct Statistics {
     /// How long the machine took from a wake-up to the woken task's first instruction, where no
     /// policy had a say.
     pub latency: Nanos,
+    /// What the replay's machine is a model of, if anybody said that.
+    pub model: Option<Model>,
     /// Tasks of the deadline policy, which the language lacks: they become real-time tasks.
     pub deadline_tasks: u32,
 }
@@ -77,8 +80,17 @@ pub struct Recorded {
 /// # Errors
 /// If no line makes sense, or no task runs.
 pub fn import(file: &str, text: &str) -> Result<Imported, Diagnostic> {
+    import_for(file, text, None)
+}
+
+/// As [`import`], for a machine that is a model of this, if that is said; else of the kernel that is nearest to the one
+/// that the recording names, if it names one.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_for(file: &str, text: &str, model: Option<Model>) -> Result<Imported, Diagnostic> {
     let failed = |fault| Err(locate(file, text, vec![fault]).remove(0));
-    let parse::Recording { records, skipped, mut faults, lost } = parse::recording(text);
+    let parse::Recording { records, skipped, mut faults, lost, release } = parse::recording(text);
     if records.is_empty() {
         let nothing = || Fault::new(Fault::NOWHERE, "there is no event in it");
         return failed(if faults.is_empty() { nothing() } else { faults.swap_remove(0) });
@@ -96,6 +108,7 @@ pub fn import(file: &str, text: &str) -> Result<Imported, Diagnostic> {
         cpus: lives.cpus,
         span: Nanos(lives.end - lives.begin),
         latency: Nanos(lives.latency().min(MAX_LATENCY)),
+        model: model.or(release.and_then(Kernel::nearest).map(Model::named)),
         deadline_tasks: programs.iter().map(|program| u32::from(program.is_deadline())).sum(),
     };
     let recorded = |program: &program::Program| {

@@ -94,6 +94,8 @@ pub(super) struct Recording<'t> {
     pub(super) faults: Vec<Fault>,
     /// How many events the recorder says it lost.
     pub(super) lost: u64,
+    /// The kernel that was recorded, as `uname -r` has it (`perf script --header`).
+    pub(super) release: Option<&'t str>,
 }
 
 /// Reads a recording. The lines need not be in order.
@@ -118,7 +120,11 @@ type Nonsense = (usize, &'static str);
 
 impl<'t> Recording<'t> {
     fn take(&mut self, line: &'t str) -> Result<(), Nonsense> {
-        if line.trim_start().is_empty() || line.starts_with('#') {
+        if let Some(said) = line.strip_prefix('#') {
+            self.release = self.release.or(release(said));
+            return Ok(());
+        }
+        if line.trim_start().is_empty() {
             return Ok(());
         }
         if let Some(events) = lost(line) {
@@ -137,6 +143,12 @@ impl<'t> Recording<'t> {
 
 fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
+}
+
+/// ` os release : 6.18.44`
+fn release(said: &str) -> Option<&str> {
+    let (key, value) = said.split_once(':')?;
+    (key.trim() == "os release").then(|| value.trim())
 }
 
 /// `CPU:1 [LOST 12 EVENTS]`, or `CPU:1 [12 EVENTS DROPPED]`: how many events are not there.

@@ -52,8 +52,11 @@ impl Writer<'_> {
     }
 
     fn machine(&mut self, statistics: &Statistics) {
-        let Statistics { cpus, latency, .. } = statistics;
+        let Statistics { cpus, latency, model, .. } = statistics;
         self.line(1, "\"machine\": {");
+        if let Some(model) = model {
+            self.line(2, &format!("\"kernel\": \"{model}\","));
+        }
         self.line(2, &format!("\"cpus\": {cpus},"));
         self.line(2, "\"costs\": {");
         for cost in ["context_switch", "migration", "wakeup", "timer_interrupt"] {

@@ -9,6 +9,7 @@ use crate::diagnostic::{Fault, quoted};
 use crate::json::{MAX_DEPTH, Member, Node};
 use crate::scenario::TaskGroup;
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
+use runyard_engine::kernel::Model;
 use runyard_engine::spec::GroupSpec;
 use std::collections::BTreeMap;
 
@@ -24,6 +25,7 @@ impl Groups {
     /// The groups of the section.
     pub(super) fn read(
         section: Option<Node<'_>>,
+        model: Model,
         warnings: &mut Warnings,
     ) -> Result<Groups, Fault> {
         let root = TaskGroup { path: "/".to_owned(), spec: GroupSpec::ROOT };
@@ -33,7 +35,7 @@ impl Groups {
         let mut asked = BTreeMap::new();
         for &member in &members {
             check_path(member.key, member.at)?;
-            asked.insert(member.key, listed(member, warnings)?);
+            asked.insert(member.key, listed(member, model, warnings)?);
         }
         for member in &members {
             groups.list(*member, &asked)?;
@@ -122,7 +124,7 @@ fn check_path(path: &str, at: usize) -> Result<(), Fault> {
 
 /// What the object of a listed group asks for it; its path names its parent. An idle group takes no weight: the kernel refuses to
 /// write one (`sched_group_set_shares`).
-fn listed(group: Member<'_>, warnings: &mut Warnings) -> Result<GroupSpec, Fault> {
+fn listed(group: Member<'_>, model: Model, warnings: &mut Warnings) -> Result<GroupSpec, Fault> {
     let (mut weight, mut idle, mut latency_nice) = (None, false, LatencyNice::ZERO);
     let mut limit = LimitKeys::default();
     for member in group.value.object()? {
@@ -143,7 +145,16 @@ fn listed(group: Member<'_>, warnings: &mut Warnings) -> Result<GroupSpec, Fault
             "runtime" => limit.runtime = Some((member.value, limits::runtime(member.value)?)),
             "period" => limit.period = Some((member.value, limits::span(member.value)?)),
             "burst" => limit.burst = Some((member, limits::span(member.value)?)),
-            "per_cpu" => limit.per_cpu = Some((member, member.value.boolean()?)),
+            "per_cpu" => {
+                let asked = member.value.boolean()?;
+                if asked && !model.founding && model.kernel.release().is_some() {
+                    let what = format!(
+                        "Linux {model} has no `per_cpu`: the limit is each CPU's all the same"
+                    );
+                    warnings.instead(member.at, what);
+                }
+                limit.per_cpu = Some((member, asked));
+            }
             _ => warnings.unknown(member),
         }
     }

@@ -58,7 +58,7 @@ pub(super) fn read(
         (Some(flat), None) => flat,
         (None, None) => Topology::flat(CPUS).map_err(at_nowhere)?,
     };
-    let model = over.kernel.or(kernel).map_or(over.unless_said, Model::named);
+    let model = over.kernel.or(kernel).unwrap_or(over.unless_said);
     Ok((MachineSpec { topology: overridden(topology, over)?, tick_hz, costs }, model))
 }
 

@@ -27,6 +27,7 @@ use groups::Groups;
 use objects::Names;
 use runyard_engine::features::{Feature, Features, Switched};
 use runyard_engine::kernel::Model;
+use runyard_engine::rules::{Deadline, Short};
 use std::collections::BTreeSet;
 
 /// rt-app keeps its numbers in a C `int`.
@@ -40,7 +41,7 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     let (machine, model) = machine::read(sections.machine, over, &mut warnings)?;
     let features = features(model, sections.features, over)?;
     resources(sections.resources, &mut warnings)?;
-    let groups = Groups::read(sections.groups, &mut warnings)?;
+    let groups = Groups::read(sections.groups, model, &mut warnings)?;
     let cpus = machine.topology.cpus();
     let mut context = Context { cpus, model, groups, warnings, names: Names::default() };
     let Some(listed) = sections.tasks else {
@@ -126,18 +127,35 @@ fn features(model: Model, listed: Option<Node<'_>>, over: &Overrides) -> Result<
     switches.iter().for_each(|&(_, switch)| features.set(switch));
     for (at, Switched { feature, on }) in switches {
         if on && features.has(feature) {
-            has_effect(features, feature).map_err(|what| Fault::new(at, what))?;
+            has_effect(model, features, feature).map_err(|what| Fault::new(at, what))?;
         }
     }
     Ok(features)
 }
 
 /// Whether a feature that is asked for by name has what it needs.
-fn has_effect(features: Features, feature: Feature) -> Result<(), String> {
-    if feature == Feature::GentleFairSleepers && features.has(Feature::Eevdf) {
-        return Err(format!("{} says how CFS credits sleepers, and EEVDF is on", feature.name()));
+fn has_effect(model: Model, features: Features, feature: Feature) -> Result<(), String> {
+    let (name, eevdf, rules) = (feature.name(), features.has(Feature::Eevdf), model.rules());
+    let lacks = |it: bool| match it {
+        true => Err(format!("{name} changes no rule of {model}")),
+        false => Ok(()),
+    };
+    match feature {
+        Feature::GentleFairSleepers if eevdf => {
+            Err(format!("{name} says how CFS credits sleepers, and EEVDF is on"))
+        }
+        Feature::RunToParity
+        | Feature::PreemptShort
+        | Feature::PlaceRelDeadline
+        | Feature::DelayDequeue
+            if !eevdf =>
+        {
+            Err(format!("{name} is a part of EEVDF, and that is off"))
+        }
+        Feature::PreemptShort => lacks(rules.short == Short::Ignored),
+        Feature::PlaceRelDeadline => lacks(rules.moves == Deadline::Anew),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Old files declare their mutexes and the like. They exist by being used, so that nothing is

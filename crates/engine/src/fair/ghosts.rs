@@ -1,0 +1,219 @@
+//! Entities that sleep in their place (`DELAY_DEQUEUE` of Linux since 6.12).
+//!
+//! A member of an EEVDF queue that goes to sleep while it is not eligible owes the others CPU time. It stays in its
+//! queue until it is eligible: what it weighs holds the average back, so the others have what it owes them. In the
+//! kernel the sleeping task stays there itself. Here a task that sleeps is its host's, so its *ghost* stays: an
+//! entity without a task. An entity of a group whose last member left is kept in the same way, and keeps its index.
+//!
+//! | from | to | when |
+//! |---|---|---|
+//! | running task | ghost | it blocks and is not eligible ([`Fair::delay`]) |
+//! | ghost | waiting task | its task wakes up before the ghost is gone ([`Fair::rejoin`]) |
+//! | ghost | nothing | it is picked ([`Fair::take_due_ghost`]), in 6.18 also for a wake-up ([`Fair::take_ghost_before`]), or has to go ([`Fair::drop_delayed`]) |
+//!
+//! What is picked is eligible, so its queue owes it something or nothing, and that is forgotten (`DELAY_ZERO`). So a
+//! task whose ghost is gone owes nothing, and need not be told that it is gone. One that is another than its ghost when
+//! it wakes, by its policy, group or slice, leaves the ghost to its end, and what it owed is lost: a bounded lag.
+//!
+//! A ghost counts as a member: it weighs, has a slice and is on the clock. It counts as no task, so balance and
+//! whoever asks for work do not see it. A CPU goes idle only when a pick finds nothing, and then its ghosts are gone.
+//!
+//! Invariants ([`Fair::check`], `RunQueue::check`): a delayed entity waits and never runs; a delayed group is empty; a
+//! place without a task is a ghost's, and the other way round.
+
+use crate::fair::entity::{Lag, Now, QueueId, Standing};
+use crate::fair::order::{Before, QueueOrder, Wakeup};
+use crate::fair::tree::{Counts, Member};
+use crate::fair::{Fair, Order, put_prev};
+use crate::group::Groups;
+use crate::store::heap::Index;
+
+impl Fair {
+    /// From now on entities that owe something sleep in their place, or none does.
+    pub(crate) fn keep_ghosts(&mut self, on: bool) {
+        self.ghosts.on = on && matches!(self.order, Order::Eevdf(_));
+    }
+
+    /// The running task goes to sleep. If it does so in its place, where it stands.
+    pub(crate) fn delay(&mut self, now: Now, at: Index) -> Option<Standing> {
+        let member = Member::of(&self.tree, at);
+        if !self.owes(member) || self.is_below_throttled(member.queue) {
+            return None;
+        }
+        self.lists.remove(at, false);
+        let (top, before) = self.top_of(member);
+        self.begin_delay(at);
+        if let Order::Eevdf(order) = &mut self.order {
+            put_prev(order, &mut self.tree, now, at);
+        }
+        let counts = Counts { nr: 1, nr_idle: self.tree.entity(at).idle.into() };
+        self.recount(member.queue, (counts, Counts::NONE));
+        self.note_idle_load(before, top);
+        let lag = Lag::Delayed { ghost: at, queue: self.tree.name(member.queue) };
+        Some(Standing { lag, turn: 0 })
+    }
+
+    /// The task of a ghost is back, and waits.
+    pub(crate) fn rejoin(&mut self, at: Index) {
+        let member = Member::of(&self.tree, at);
+        self.lists.put(at, self.is_below_throttled(member.queue));
+        let (top, before) = self.top_of(member);
+        self.requeue(member);
+        let counts = Counts { nr: 1, nr_idle: self.tree.entity(at).idle.into() };
+        if self.recount(member.queue, (Counts::NONE, counts)) {
+            self.note_idle_load(before, top);
+        }
+    }
+
+    /// Before a pick: takes out a ghost that would be picked, whose place is free then. To be called until there is none.
+    pub(crate) fn take_due_ghost(
+        &mut self,
+        now: Now,
+        groups: &impl Groups,
+        before: &mut Before,
+    ) -> Option<Index> {
+        while self.ghosts.nr > 0 && self.tree.root().nr > 0 {
+            let at = self.choose(now, before);
+            let entity = self.tree.entity(at);
+            if !entity.delayed {
+                return None;
+            }
+            let is_task = entity.is_task();
+            self.drop_delayed(now, groups, at);
+            if is_task {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// At a wake-up: takes out a ghost that would be picked before the woken task, whose place is free then. To be called
+    /// until there is none.
+    pub(crate) fn take_ghost_before(
+        &mut self,
+        now: Now,
+        groups: &impl Groups,
+        wakeup: Wakeup,
+    ) -> Option<Index> {
+        if self.ghosts.nr == 0 {
+            return None;
+        }
+        let (curr, woken) = self.tree.matching_siblings(wakeup.curr, wakeup.woken);
+        if self.tree.entity(curr).idle != self.tree.entity(woken).idle {
+            return None;
+        }
+        loop {
+            let Order::Eevdf(order) = &mut self.order else { return None };
+            let wakeup = Wakeup { curr, woken, ..wakeup };
+            let at = order.sleeper_before(&mut self.tree, now, wakeup)?;
+            let is_task = self.tree.entity(at).is_task();
+            self.drop_delayed(now, groups, at);
+            if is_task {
+                return Some(at);
+            }
+        }
+    }
+
+    /// What would be picked, or sleeps in its place above that.
+    fn choose(&mut self, now: Now, before: &mut Before) -> Index {
+        let Order::Eevdf(order) = &mut self.order else { unreachable!("in EEVDF alone") };
+        if let Some(at) = before.yielded.take() {
+            order.postpone(&mut self.tree, now, at);
+        }
+        let mut queue = QueueId::ROOT;
+        loop {
+            let at = order.choose(&mut self.tree, now, queue, *before);
+            let entity = self.tree.entity(at);
+            if entity.delayed || entity.is_task() {
+                return at;
+            }
+            queue = entity.own;
+        }
+    }
+
+    /// Takes out a delayed entity, eligible or not: the groups that it leaves empty go to sleep.
+    pub(crate) fn drop_delayed(&mut self, now: Now, groups: &impl Groups, at: Index) {
+        let member = Member::of(&self.tree, at);
+        let standing = self.leave(now, groups, member, (Counts::NONE, true));
+        self.end_delay(at);
+        let own = self.tree.entity(at).own;
+        if own != QueueId::ROOT {
+            let Lag::Asleep { vruntime, queue, lead, since } = standing.lag else {
+                unreachable!("it left to sleep")
+            };
+            let lag = Lag::Asleep { vruntime, queue, lead: lead.max(0), since };
+            self.tree.queue_mut(own).standing = Standing { lag, ..standing };
+        }
+    }
+
+    /// A delayed group, if there is one.
+    pub(crate) fn delayed_group(&self) -> Option<Index> {
+        let mut all = self.group_queues.iter().filter_map(|&(_, id)| self.tree.queue(id).entity);
+        all.find(|&at| self.tree.entity(at).delayed)
+    }
+
+    /// Whether the group of a queue, which is left empty, sleeps in its place.
+    pub(super) fn delay_group(&mut self, now: Now, member: Member) -> bool {
+        if !self.owes(member) {
+            return false;
+        }
+        self.begin_delay(member.at);
+        if self.tree.queue(member.queue).curr == Some(member.at)
+            && let Order::Eevdf(order) = &mut self.order
+        {
+            order.put_back(&mut self.tree, now, member);
+        }
+        true
+    }
+
+    /// A delayed entity is awake.
+    pub(super) fn requeue(&mut self, member: Member) {
+        if let Order::Eevdf(order) = &mut self.order {
+            order.requeue(&mut self.tree, member);
+        }
+        self.end_delay(member.at);
+    }
+
+    /// Whether a member that goes to sleep does so in its place: it is not eligible.
+    fn owes(&self, member: Member) -> bool {
+        match &self.order {
+            Order::Eevdf(order) if self.ghosts.on => !order.is_eligible(&self.tree, member),
+            _ => false,
+        }
+    }
+
+    fn begin_delay(&mut self, at: Index) {
+        self.tree.entity_mut(at).delayed = true;
+        self.ghosts.nr += 1;
+    }
+
+    fn end_delay(&mut self, at: Index) {
+        self.tree.entity_mut(at).delayed = false;
+        self.ghosts.nr -= 1;
+    }
+
+    /// The entity of the root's queue at or above a member, and what it adds to what the idle class weighs.
+    fn top_of(&self, member: Member) -> (Index, u64) {
+        let top = match member.queue {
+            QueueId::ROOT => member.at,
+            queue => self.tree.top_of(queue),
+        };
+        (top, self.tree.idle_weight(top))
+    }
+
+    /// In a queue and those above it are these tasks instead of those. Whether the root knows of it: no throttled group
+    /// is on the way.
+    fn recount(&mut self, mut id: QueueId, (mut old, mut new): (Counts, Counts)) -> bool {
+        loop {
+            let queue = self.tree.queue_mut(id);
+            queue.subtract(old);
+            queue.add(new);
+            let Some(above) = queue.entity else { return true };
+            (old, new) = (queue.counts_above(old), queue.counts_above(new));
+            if queue.throttled {
+                return false;
+            }
+            id = self.tree.entity(above).parent;
+        }
+    }
+}

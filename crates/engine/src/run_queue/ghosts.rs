@@ -1,0 +1,101 @@
+//! What tasks leave behind in their fair queues when they go to sleep: see `fair/ghosts.rs`. Here are the places of
+//! ghosts, which the fair class does not know.
+//!
+//! A ghost knows the name of its task, and the task where its ghost is. The two are still of one another if both say so:
+//! a task is never asleep twice, and a place that was freed is another's.
+
+use crate::fair::entity::{Lag, QueueId};
+use crate::fair::order::{Before, Wakeup};
+use crate::limits::Pools;
+use crate::run_queue::{Place, RunQueue};
+use crate::store::heap::Index;
+use crate::task::Task;
+
+impl<P, G: Pools> RunQueue<P, G> {
+    /// Whether a task that sleeps left a ghost here in whose place it would be if it were offered.
+    #[must_use]
+    pub fn has_ghost_of(&self, task: &Task<P>) -> bool {
+        self.ghost_of(task).is_some()
+    }
+
+    pub(super) fn ghost_of(&self, task: &Task<P>) -> Option<Index> {
+        let Lag::Delayed { ghost, queue } = task.standing.lag else { return None };
+        let fits = self.online && task.attr.affinity.contains(self.cpu) && task.rt_prio().is_none();
+        let is_its = matches!(self.places.get(ghost), Some(Place::Ghost(id)) if *id == task.id);
+        (fits && queue.cpu == self.cpu && is_its).then_some(ghost)
+    }
+
+    /// A task that sleeps is back in the place of its ghost.
+    pub(super) fn rejoin(&mut self, at: Index, task: Box<Task<P>>) -> Index {
+        self.places.replace(at, Place::Task(task));
+        self.fair.rejoin(at);
+        at
+    }
+
+    /// The running task goes to sleep, if it leaves a ghost.
+    pub(super) fn leave_ghost(&mut self, at: Index) -> Option<Box<Task<P>>> {
+        let task = self.task(at);
+        if task.rt_prio().is_some() {
+            return None;
+        }
+        let id = task.id;
+        let (fair, now, _) = self.fair_here();
+        let standing = fair.delay(now, at)?;
+        self.curr = None;
+        self.pass_on();
+        match self.places.replace(at, Place::Ghost(id)) {
+            Place::Task(mut task) => {
+                task.standing = standing;
+                Some(task)
+            }
+            Place::Group | Place::Ghost(_) => unreachable!("a task ran at {at}"),
+        }
+    }
+
+    /// Before a pick of a fair task: the ghosts go that would be picked.
+    #[inline]
+    pub(super) fn drop_due_ghosts(&mut self, before: &mut Before) {
+        loop {
+            let (fair, now, groups) = self.fair_here();
+            let Some(ghost) = fair.take_due_ghost(now, groups, before) else { return };
+            self.places.remove(ghost);
+        }
+    }
+
+    /// At a wake-up: the ghosts go that would be picked before the woken task.
+    pub(super) fn drop_ghosts_before(&mut self, wakeup: Wakeup) {
+        loop {
+            let (fair, now, groups) = self.fair_here();
+            let Some(ghost) = fair.take_ghost_before(now, groups, wakeup) else { return };
+            self.places.remove(ghost);
+        }
+    }
+
+    /// All ghosts go: this CPU picks nothing from now on.
+    pub(super) fn drop_ghosts(&mut self) {
+        let is_ghost = |(at, place)| matches!(place, &Place::Ghost(_)).then_some(at);
+        let ghosts: Vec<_> = self.places.iter().filter_map(is_ghost).collect();
+        ghosts.into_iter().for_each(|at| self.drop_ghost(at));
+        while let Some(at) = self.fair.delayed_group() {
+            let (fair, now, groups) = self.fair_here();
+            fair.drop_delayed(now, groups, at);
+        }
+    }
+
+    /// The ghosts in a queue go, of which there is nothing else in it, and then the queue itself.
+    pub(super) fn drop_ghosts_of(&mut self, id: QueueId) {
+        let ghosts: Vec<_> = self.fair.tree.heaps.iter(id).collect();
+        ghosts.into_iter().for_each(|at| self.drop_ghost(at));
+        let at = self.fair.tree.queue(id).entity.expect("the root stays");
+        if self.fair.tree.entity(at).delayed {
+            let (fair, now, groups) = self.fair_here();
+            fair.drop_delayed(now, groups, at);
+        }
+    }
+
+    fn drop_ghost(&mut self, at: Index) {
+        let (fair, now, groups) = self.fair_here();
+        fair.drop_delayed(now, groups, at);
+        self.places.remove(at);
+    }
+}
