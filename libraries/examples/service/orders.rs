@@ -38,7 +38,7 @@ pub async fn list(
     State(pool): State<SqlitePool>,
 ) -> Result<Json<Vec<Order>>, (StatusCode, String)> {
     let orders = query_as("SELECT id, cents FROM orders ORDER BY id DESC LIMIT ?").bind(LISTED);
-    orders.fetch_all(&pool).await.map(Json).map_err(refused)
+    orders.fetch_all(&pool).await.map(Json).map_err(|error| refused(&error))
 }
 
 /// A new order. Answers with its number.
@@ -47,13 +47,13 @@ pub async fn add(
     Json(cents): Json<i64>,
 ) -> Result<Json<i64>, (StatusCode, String)> {
     let insert = query("INSERT INTO orders (cents) VALUES (?)").bind(cents).execute(&pool).await;
-    insert.map(|done| Json(done.last_insert_rowid())).map_err(refused)
+    insert.map(|done| Json(done.last_insert_rowid())).map_err(|error| refused(&error))
 }
 
 /// The tax of the first orders. It computes without an await, as code that nobody wrote for a server.
 pub async fn report(State(pool): State<SqlitePool>) -> Result<Json<i64>, (StatusCode, String)> {
     let orders = query_as("SELECT id, cents FROM orders ORDER BY id LIMIT ?").bind(REPORTED);
-    let orders: Vec<Order> = orders.fetch_all(&pool).await.map_err(refused)?;
+    let orders: Vec<Order> = orders.fetch_all(&pool).await.map_err(|error| refused(&error))?;
     Ok(Json(orders.iter().map(tax).sum()))
 }
 
@@ -64,7 +64,7 @@ fn tax(&(_, cents): &Order) -> i64 {
     cents / 5
 }
 
-fn refused(error: sqlx::Error) -> (StatusCode, String) {
+fn refused(error: &sqlx::Error) -> (StatusCode, String) {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 

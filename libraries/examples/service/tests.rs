@@ -1,7 +1,7 @@
 use super::load::{Client, Measured};
 use super::*;
 use axum::body::{Body, to_bytes};
-use runyard::{JoinHandle, Nice, Policy, spawn};
+use runyard::{Nice, Policy, spawn};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ fn start(runtime: &Runtime, trial: Group, database: &Database) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = runyard::serve(listener, app(pool, trial));
-        let _: JoinHandle<_> = spawn(server.into_future());
+        spawn(server.into_future());
         address
     })
 }
@@ -126,7 +126,7 @@ fn a_demoted_request_lets_others_go_first() {
     let address = runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let _: JoinHandle<_> = spawn(runyard::serve(listener, app).into_future());
+        spawn(runyard::serve(listener, app).into_future());
         address
     });
     let slow = thread::spawn(move || Client::connect(address, "paid").ask("GET", "/slow", ""));
