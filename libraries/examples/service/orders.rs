@@ -27,7 +27,7 @@ const LISTED: i64 = 10;
 /// Of how many orders a report is.
 const REPORTED: i64 = 1_000;
 
-/// How many steps it takes to tax an order: a report computes for some tens of milliseconds.
+/// How many steps it takes to tax an order: a report computes for several milliseconds.
 const STEPS: u32 = 20_000;
 
 /// Between two beats of the heart.

@@ -1,6 +1,11 @@
+#[path = "../../../crates/runtime/tests/common/mod.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod common;
+
 use super::load::{Client, Measured};
 use super::*;
 use axum::body::{Body, to_bytes};
+use common::ends;
 use runyard::{Nice, Policy, spawn};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -60,16 +65,18 @@ fn everybody_is_served_until_the_clients_have_gone() {
 
 #[test]
 fn a_tenant_on_trial_is_throttled_and_who_pays_is_not_counted() {
-    let database = Database::new().unwrap();
-    let runtime = runtime(2);
-    let trial = on_trial(&runtime);
-    let address = start(&runtime, trial.clone(), &database);
-    Client::connect(address, "paid").ask("GET", "/report", "");
-    assert_eq!(trial.usage().used, Duration::ZERO);
-    let mut client = Client::connect(address, "trial");
-    while trial.usage().nr_throttled == 0 {
-        client.ask("GET", "/report", "");
-    }
+    ends(|| {
+        let database = Database::new().unwrap();
+        let runtime = runtime(2);
+        let trial = on_trial(&runtime);
+        let address = start(&runtime, trial.clone(), &database);
+        Client::connect(address, "paid").ask("GET", "/report", "");
+        assert_eq!(trial.usage().used, Duration::ZERO);
+        let mut client = Client::connect(address, "trial");
+        while trial.usage().nr_throttled == 0 {
+            client.ask("GET", "/report", "");
+        }
+    });
 }
 
 /// In which group a request is answered, and by which policy.
@@ -111,29 +118,32 @@ fn a_demoted_request_lets_others_go_first() {
     if !runtime.preempts() {
         return;
     }
-    let [begun, called] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-    let (begins, waits, calls) = (begun.clone(), called.clone(), called);
-    let slow = async move || {
-        begins.store(true, Ordering::SeqCst);
-        while !waits.load(Ordering::SeqCst) {
-            std::hint::spin_loop();
+    ends(move || {
+        let [begun, called] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let (begins, waits, calls) = (begun.clone(), called.clone(), called);
+        let slow = async move || {
+            begins.store(true, Ordering::SeqCst);
+            while !waits.load(Ordering::SeqCst) {
+                std::hint::spin_loop();
+            }
+            "slow"
+        };
+        let quick = async move || calls.store(true, Ordering::SeqCst);
+        let demoted = from_fn_with_state(Task::builder().nice(19), in_task);
+        let app =
+            Router::new().route("/slow", get(slow).layer(demoted)).route("/quick", get(quick));
+        let address = runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            spawn(runyard::serve(listener, app).into_future());
+            address
+        });
+        let slow = thread::spawn(move || Client::connect(address, "paid").ask("GET", "/slow", ""));
+        while !begun.load(Ordering::SeqCst) {
+            thread::yield_now();
         }
-        "slow"
-    };
-    let quick = async move || calls.store(true, Ordering::SeqCst);
-    let demoted = from_fn_with_state(Task::builder().nice(19), in_task);
-    let app = Router::new().route("/slow", get(slow).layer(demoted)).route("/quick", get(quick));
-    let address = runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        spawn(runyard::serve(listener, app).into_future());
-        address
+        assert!(!slow.is_finished());
+        Client::connect(address, "paid").ask("GET", "/quick", "");
+        assert_eq!(slow.join().unwrap(), "slow");
     });
-    let slow = thread::spawn(move || Client::connect(address, "paid").ask("GET", "/slow", ""));
-    while !begun.load(Ordering::SeqCst) {
-        thread::yield_now();
-    }
-    assert!(!slow.is_finished());
-    Client::connect(address, "paid").ask("GET", "/quick", "");
-    assert_eq!(slow.join().unwrap(), "slow");
 }
