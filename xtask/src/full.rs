@@ -1,6 +1,6 @@
 //! `cargo xtask full`: the checks that take too long for every change: a siege of an hour, with each
-//! allocator, long searches, the founding experiments on real CPUs, the simulator beside the kernel, and the tests of the
-//! runtime where the system gives it little.
+//! allocator, long searches, the founding experiments on real CPUs, the simulator beside the kernel, the tests of the
+//! runtime where the system gives it little, and all of other people's libraries.
 //!
 //! It does not repeat what `.ci/run` does. Its times are for a machine that does nothing else.
 
@@ -48,6 +48,7 @@ pub fn run(options: &Options) -> Outcome {
         ("fidelity", &|| fidelity(seed)),
         ("musl", &musl),
         ("benches", &benches),
+        ("libraries", &libraries),
         ("one-cpu", &|| suite(&["taskset", "-c", "0"], &[])),
         // One test at a time: two have more threads than that.
         ("few-threads", &|| suite(&["prlimit", "--nproc=64"], &["--test-threads=1"])),
@@ -90,6 +91,18 @@ fn musl() -> Outcome {
 fn benches() -> Outcome {
     let what = ["--workspace", "--exclude", "runyard-libraries", "--benches", "--examples"];
     workspace::run(cargo().args(["build", "--release"]).args(what))
+}
+
+/// Other people's libraries, those included that take too long to build for `.ci/run`. It needs a PostgreSQL server.
+fn libraries() -> Outcome {
+    let all = ["-p", "runyard-libraries", "--all-features"];
+    workspace::run(cargo().arg("clippy").args(all).args([
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]))?;
+    workspace::run(cargo().arg("test").args(all).arg("--no-fail-fast"))
 }
 
 fn reproduce() -> Outcome {

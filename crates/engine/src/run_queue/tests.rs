@@ -36,15 +36,15 @@ impl Seen {
 }
 
 /// Who is first by deadline, after those that sleep and come before that.
-fn first_of(all: Vec<Seen>) -> Vec<TaskId> {
-    let eligible = || all.iter().filter(|it| it.is_eligible(&all));
+fn first_of(all: &[Seen]) -> Vec<TaskId> {
+    let eligible = || all.iter().filter(|it| it.is_eligible(all));
     let first = eligible().map(|it| it.turn.deadline).min().expect("somebody is eligible");
     let firsts = eligible().filter(|it| it.turn.deadline == first);
     let next = |it: &Seen| match it.asleep {
         false => vec![it.id],
         true => {
             let is_it = |other: &Seen| other.asleep && other.id == it.id;
-            first_of(all.iter().filter(|other| !is_it(other)).copied().collect())
+            first_of(&all.iter().filter(|other| !is_it(other)).copied().collect::<Vec<_>>())
         }
     };
     firsts.flat_map(next).collect()
@@ -146,7 +146,7 @@ impl Lone {
         }
         let goes_on =
             all.iter().find(|it| is_curr(it) && it.is_eligible(&all) && it.vruntime < it.turn.ends);
-        goes_on.map_or_else(|| first_of(all.clone()), |it| vec![it.id])
+        goes_on.map_or_else(|| first_of(&all), |it| vec![it.id])
     }
 
     fn switch(&mut self, how: fn(u64) -> Prev<u64>) -> Switch<u64> {

@@ -264,11 +264,7 @@ impl World {
             }
             Action::Away { nth, policy, cpus: bits, group } => {
                 let (affinity, group) = (bits.map(cpus), group.map(GroupId));
-                let change = Change { policy, affinity, group, ..Change::default() };
-                if !self.away.is_empty() {
-                    let nth = nth as usize % self.away.len();
-                    self.away[nth].apply(change);
-                }
+                self.change_away(nth, Change { policy, affinity, group, ..Change::default() });
             }
             Action::Offline(blocks) => self.go_offline(blocks),
             Action::Online(cpus) => {
@@ -289,6 +285,13 @@ impl World {
                 });
                 self.away.extend(pushed.map(|(task, _)| task));
             }
+        }
+    }
+
+    fn change_away(&mut self, nth: u32, change: Change) {
+        if !self.away.is_empty() {
+            let nth = nth as usize % self.away.len();
+            self.away[nth].apply(change);
         }
     }
 

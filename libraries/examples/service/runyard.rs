@@ -1,0 +1,64 @@
+//! A service by axum and sqlx on Runyard. [`tokio.rs`](tokio.rs) is the same service before it was ported; the guide
+//! `docs/from-tokio.md` shows how the two differ.
+//!
+//! It measures itself for some seconds, by clients in the same process, and ends.
+
+mod load;
+mod orders;
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::{Router, routing::get};
+use load::Load;
+use orders::{Database, Failure, add, heartbeat, list, report};
+use runyard::{Allocator, Group, Limit, Runtime, Task, TaskBuilder};
+use sqlx::SqlitePool;
+use tokio::net::TcpListener;
+
+/// Nobody is to be stopped with the allocator's lock.
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator::system();
+
+fn main() -> Result<(), Failure> {
+    let runtime = Runtime::builder().enable_tokio().build();
+    let trial = runtime.group("trial").limit(Limit::percent_of_machine(20.0)).create()?;
+    runtime.block_on(service(Load::from_arguments()?, trial))
+}
+
+async fn service(load: Load, trial: Group) -> Result<(), Failure> {
+    let database = Database::new()?;
+    let pool = database.open().await?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let (beats, ends) = load.start(listener.local_addr()?);
+    Task::builder().fifo(1).spawn(heartbeat(beats));
+    runyard::serve(listener, app(pool, trial)).with_graceful_shutdown(ends).await?;
+    Ok(())
+}
+
+fn app(pool: SqlitePool, trial: Group) -> Router {
+    let demoted = from_fn_with_state(Task::builder().nice(19), in_task);
+    Router::new()
+        .route("/orders", get(list).post(add))
+        .route("/report", get(report).layer(demoted))
+        .layer(from_fn_with_state(trial, by_tenant))
+        .with_state(pool)
+}
+
+/// Answers in a task of its own.
+async fn in_task(State(task): State<TaskBuilder>, request: Request, next: Next) -> Response {
+    let answer = task.spawn(next.run(request)).await;
+    answer.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}
+
+/// Tenants on trial share what their group may use.
+async fn by_tenant(State(trial): State<Group>, request: Request, next: Next) -> Response {
+    if request.headers().get("tenant").is_some_and(|tenant| tenant == "trial") {
+        return in_task(State(Task::builder().group(&trial)), request, next).await;
+    }
+    next.run(request).await
+}
+
+#[cfg(test)]
+mod tests;

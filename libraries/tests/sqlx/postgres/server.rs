@@ -1,0 +1,87 @@
+//! A server with a database of its own, in a temporary folder, for as long as a test lasts.
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use sqlx::postgres::PgConnectOptions;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::{env, fs, process};
+
+use crate::common::until;
+
+const USER: &str = "tester";
+
+/// `nobody` and its group. Postgres refuses to run as root, so root starts it as these.
+const NOBODY: u32 = 65_534;
+
+/// Where Debian has the programs of its versions.
+const OF_DEBIAN: &str = "/usr/lib/postgresql";
+
+pub struct Server {
+    folder: PathBuf,
+    child: Child,
+}
+
+impl Server {
+    /// Makes a database, and starts a server that listens on a socket in its folder only.
+    pub fn start(name: &str) -> Server {
+        let folder = env::temp_dir().join(format!("runyard-postgres-{name}-{}", process::id()));
+        fs::create_dir(&folder).unwrap();
+        if geteuid().is_root() {
+            chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let mut initdb = program("initdb", &folder);
+        initdb.args(["--username", USER, "--auth", "trust", "--no-sync", "--no-locale"]);
+        let made = initdb.output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+
+        let mut postgres = program("postgres", &folder);
+        postgres.args(["-c", "listen_addresses=", "-c", "fsync=off", "-k"]).arg(&folder);
+        let log = fs::File::create(folder.join("log")).unwrap();
+        let child = postgres.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let server = Server { folder, child };
+        until(|| server.is_ready());
+        server
+    }
+
+    pub fn options(&self) -> PgConnectOptions {
+        let options = PgConnectOptions::new_without_pgpass();
+        options.socket(&self.folder).username(USER).database("postgres")
+    }
+
+    /// The last line of this file says so.
+    fn is_ready(&self) -> bool {
+        let said = fs::read_to_string(self.folder.join("postmaster.pid")).unwrap_or_default();
+        said.lines().last().is_some_and(|line| line.trim() == "ready")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Ends without waiting for clients, and leaves nothing behind.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A program of Postgres' for the database in `folder`.
+fn program(name: &str, folder: &Path) -> Command {
+    let path =
+        find(name).unwrap_or_else(|| panic!("{name} is missing: install PostgreSQL's server"));
+    let mut command = Command::new(path);
+    command.arg("-D").arg(folder).current_dir(folder);
+    if geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
+}
+
+fn find(name: &str) -> Option<PathBuf> {
+    let of_path = env::var_os("PATH").unwrap_or_default();
+    let versions = fs::read_dir(OF_DEBIAN).into_iter().flatten().flatten();
+    let of_debian = versions.map(|version| version.path().join("bin"));
+    let folders = env::split_paths(&of_path).chain(of_debian);
+    folders.map(|folder| folder.join(name)).find(|path| path.is_file())
+}
