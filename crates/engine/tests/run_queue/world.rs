@@ -278,14 +278,15 @@ impl World {
                     self.pull(measure, max_load.into());
                 }
             }
-            Action::Push(floor) => {
-                let floor = RtPrio::new(floor.into());
-                let pushed = self.rq.take_pushable(floor, |task| {
-                    task.attr().affinity.iter().find(|&cpu| cpu == CpuId(1))
-                });
-                self.away.extend(pushed.map(|(task, _)| task));
-            }
+            Action::Push(floor) => self.push(RtPrio::new(floor.into())),
         }
+    }
+
+    fn push(&mut self, floor: Option<RtPrio>) {
+        let pushed = self
+            .rq
+            .take_pushable(floor, |task| task.attr().affinity.iter().find(|&cpu| cpu == CpuId(1)));
+        self.away.extend(pushed.map(|(task, _)| task));
     }
 
     fn change_away(&mut self, nth: u32, change: Change) {
