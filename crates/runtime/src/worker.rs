@@ -15,6 +15,7 @@ mod stall;
 mod steer;
 mod stop;
 mod thread;
+mod timer;
 
 use crate::baton::Baton;
 use crate::company::NO_POLL;
@@ -36,10 +37,9 @@ use crate::task::{Cell, Job, Todo};
 use idle::Found;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::What;
-use runyard_engine::run_queue::{Expired, Prev, Released, Switch};
+use runyard_engine::run_queue::{Prev, Released, Switch};
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
-use runyard_engine::timer::Walk;
 use runyard_smp::machine::TaskOf;
 
 /// How long a task that was woken or spawned by one in a poll waits for that poll to end, while
@@ -695,85 +695,6 @@ impl Worker {
         }
         self.shared.tell(cpu, || What::Idle);
         self.wait(cpu)
-    }
-
-    /// Serves the timers of `cpu` whose time has come, all in one visit. Of one that is idle these are all
-    /// whose windows are open: awake, it serves them for less than an interrupt of their own would cost.
-    /// But none of these goes before a task: if somebody asks for the worker, what is left is served
-    /// before it waits the next time. Whether there were any.
-    fn expire(&self, cpu: CpuId, now: Time, idle: bool) -> bool {
-        let shared = &self.shared;
-        let Some(next) = shared.machine.next_expiry(cpu) else { return false };
-        let due = next <= now;
-        let walk = match (idle, due) {
-            (false, false) => return false,
-            (false, true) => Walk::Busy,
-            (true, false) => Walk::BeforeIdle,
-            (true, true) => Walk::Idle,
-        };
-        if due {
-            shared.tell(cpu, || What::TimerInterrupt);
-        }
-        self.serves.store(true, Ordering::Relaxed);
-        let mut any = false;
-        while let Some(expired) = shared.machine.expire(now, cpu, walk, &mut KickNow(shared)) {
-            any = true;
-            let Expired::Timer(expiry) = expired else { continue };
-            shared.fire(now, cpu, expiry);
-            if expiry.greedy && shared.slot(cpu).is_pending() {
-                // It schedules next.
-                shared.slot(cpu).take_pending();
-                break;
-            }
-        }
-        self.serves.store(false, Ordering::Relaxed);
-        any
-    }
-
-    /// Sets the timer to the next moment at which somebody must look: to the next tick at the
-    /// latest, as others who queue a task here while this one runs alone do not tell. May be called
-    /// in a signal handler.
-    pub(crate) fn arm(&self, now: Time) {
-        let machine = &self.shared.machine;
-        let due = machine.next_expiry(self.cpu()).unwrap_or(Time::MAX);
-        let armed = Time(self.armed.load(Ordering::Relaxed));
-        let config = machine.config();
-        // It may have been set to a moment that is far away, and its timer be gone since.
-        let late = due < armed || armed <= now || armed > now + config.tick;
-        if late {
-            self.set_timer(due.min(config.next_tick(self.cpu(), now)));
-        }
-    }
-
-    /// As [`Worker::arm`], in a poll: the timer is set then, or its signal is on its way, so it is to be
-    /// looked at only if it is set to later than that.
-    pub(crate) fn arm_sooner(&self) {
-        let armed = Time(self.armed.load(Ordering::Relaxed));
-        if self.shared.machine.next_expiry(self.cpu()).is_some_and(|due| due < armed) {
-            self.arm(os::thread::now());
-        }
-    }
-
-    /// Sets the timer of a worker that has nothing to do until then: to the tick after that, to which
-    /// [`Worker::arm`] would set it when it polls whoever is woken. A signal before that would only wake
-    /// it, and the call takes longer than all else between a timer and its task, which nobody waits for
-    /// now. One who sleeps longer, as a spare may, is woken for nothing, once.
-    fn arm_for_sleep(&self, until: Option<Time>) {
-        let armed = Time(self.armed.load(Ordering::Relaxed));
-        let tick_after = |until| self.shared.machine.config().next_tick(self.cpu(), until);
-        match until.map(tick_after) {
-            Some(tick) if armed != tick => self.set_timer(tick),
-            None if armed > os::thread::now() => {
-                self.set_timer(Time::MAX);
-                self.armed.store(UNSET, Ordering::Relaxed);
-            }
-            _ => {}
-        }
-    }
-
-    fn set_timer(&self, at: Time) {
-        self.armed.store(at.0, Ordering::Relaxed);
-        self.timer.set_at(at);
     }
 }
 

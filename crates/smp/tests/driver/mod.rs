@@ -227,7 +227,9 @@ impl World {
         let (nodes, cores, threads) = pick(&shapes, shape);
         let mut config = Config::new(Topology::new(nodes, cores, threads).unwrap());
         config.accounts = true;
-        let flips = u16::from_le_bytes([features, more]);
+        // There are more features than bits in two bytes.
+        let both = features.rotate_left(4) ^ more;
+        let flips = u32::from_le_bytes([features, more, both, !both]);
         for (at, feature) in Feature::ALL.into_iter().enumerate() {
             let flipped = flips >> at & 1 == 1;
             if flipped && (rt >= 0x80 || !laws::NEEDED.contains(&feature)) {
