@@ -40,7 +40,7 @@ pub enum Feature {
     RunToParity,
     /// A woken task that wants less at a time than the running one does not wait for the end of that one's turn (EEVDF).
     PreemptShort,
-    /// What a task asked for before it changed its CPU is due when it was (EEVDF).
+    /// The time for which a task asked before it changed its CPU is due when it was (EEVDF).
     PlaceRelDeadline,
     /// A task that sleeps while it owes its queue something stays there until that is worked off (EEVDF). Off unless
     /// asked for, and in the runtime always.

@@ -262,7 +262,7 @@ impl<T, B> Company<T, B> {
     }
 
     /// Moves the tasks that are over to `to`, of which the places are empty, unless the batch is over.
-    pub(crate) fn take_over(&self, worker: WorkerId, batch: Batch, to: &mut [Option<T>; OVER]) {
+    pub(crate) fn take_over(&self, worker: WorkerId, batch: Batch, to: &mut [Option<T>]) {
         self.list.with(worker.0, |list| {
             if list.nr == batch.0 {
                 to.iter_mut().zip(list.over.drain(..)).for_each(|(to, task)| *to = Some(task));
@@ -461,20 +461,25 @@ mod models {
         });
     }
 
+    /// Takes the slot over, while a poll of the batch that this ends has its end.
+    fn take_over_slot(world: &Arc<World>) -> thread::JoinHandle<Closed<Task, ()>> {
+        let other = world.clone();
+        thread::spawn(move || {
+            let closed = other.company.close_any(&mut VecDeque::new()).expect("it is open");
+            closed.waiting.iter().for_each(has);
+            closed
+        })
+    }
+
     /// The thread that took the slot over ends the batch while a poll of it ends.
     #[test]
     fn a_batch_is_closed_once_and_has_one_name() {
         loom::model(|| {
             let (first, member) = (task(), task());
             let world = World::new(&[&first, &member]);
-            let other = world.clone();
-            let taker = thread::spawn(move || {
-                let closed = other.company.close_any(&mut VecDeque::new()).expect("it is open");
-                closed.waiting.iter().for_each(has);
-                closed.polled
-            });
+            let taker = take_over_slot(&world);
             let turn = world.company.turn(WORKER, world.batch, &mut Ends);
-            let name = taker.join().unwrap();
+            let name = taker.join().unwrap().polled;
             let went_on = matches!(turn, Turn::Next(..));
             assert!(Arc::ptr_eq(&name, if went_on { &member } else { &first }));
             assert_eq!(member.load(Ordering::SeqCst), 1, "it is polled, or given back");
@@ -489,18 +494,17 @@ mod models {
         loom::model(|| {
             let (first, member) = (task(), task());
             let world = World::new(&[&first, &member]);
-            let other = world.clone();
-            let taker = thread::spawn(move || {
-                let closed = other.company.close_any(&mut VecDeque::new()).expect("it is open");
-                closed.waiting.iter().rev().take(closed.over).for_each(has);
-            });
+            let taker = take_over_slot(&world);
             let turn = world.company.turn(WORKER, world.batch, &mut Ends);
             let mut over = [const { None }; OVER];
             world.company.take_over(WORKER, world.batch, &mut over);
             over.iter().flatten().for_each(has);
-            taker.join().unwrap();
+            let closed = taker.join().unwrap();
             let went_on = matches!(turn, Turn::Next(_));
             assert_eq!(first.load(Ordering::SeqCst), u32::from(went_on));
+            assert!(
+                closed.waiting.iter().rev().take(closed.over).all(|it| Arc::ptr_eq(it, &first))
+            );
         });
     }
 }

@@ -539,7 +539,7 @@ impl Eevdf {
         self.averages[id].slices = slices;
     }
 
-    /// One that slept in its place is awake. What the queue came to owe it meanwhile is gone
+    /// A member that slept in its place is awake. The time that the queue came to owe it meanwhile is gone
     /// (`requeue_delayed_entity`).
     pub(super) fn requeue(&mut self, tree: &mut Tree, member: Member) {
         let Member { queue: id, at } = member;
@@ -582,7 +582,7 @@ impl Eevdf {
         matters && self.turns[wakeup.woken].slice < self.turns[wakeup.curr].slice
     }
 
-    /// The entity of a group, which has members, asks for the shortest slice of these; what it asked for last is due
+    /// The entity of a group, which has members, asks for the shortest slice of these; the slice that it asked for last is due
     /// when it was (`cfs_rq_min_slice`).
     pub(super) fn reslice(&mut self, tree: &Tree, now: Now, at: Index) {
         let shortest = self.averages[tree.entity(at).own].slices.shortest;

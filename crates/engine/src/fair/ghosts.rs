@@ -1,7 +1,7 @@
 //! Entities that sleep in their place (`DELAY_DEQUEUE` of Linux since 6.12).
 //!
 //! A member of an EEVDF queue that goes to sleep while it is not eligible owes the others CPU time. It stays in its
-//! queue until it is eligible: what it weighs holds the average back, so the others have what it owes them. In the
+//! queue until it is eligible: its weight holds the average back, so the others have the time that it owes. In the
 //! kernel the sleeping task stays there itself. Here a task that sleeps is its host's, so its *ghost* stays: an
 //! entity without a task. An entity of a group whose last member left is kept in the same way, and keeps its index.
 //!
@@ -11,7 +11,7 @@
 //! | ghost | waiting task | its task wakes up before the ghost is gone ([`Fair::rejoin`]) |
 //! | ghost | nothing | it is picked ([`Fair::take_due_ghost`]), in 6.18 also for a wake-up ([`Fair::take_ghost_before`]), or has to go ([`Fair::drop_delayed`]) |
 //!
-//! What is picked is eligible, so its queue owes it something or nothing, and that is forgotten (`DELAY_ZERO`). So a
+//! A picked entity is eligible: its queue owes it time or nothing, and that is forgotten (`DELAY_ZERO`). So a
 //! task whose ghost is gone owes nothing, and need not be told that it is gone. One that is another than its ghost when
 //! it wakes, by its policy, group or slice, leaves the ghost to its end, and what it owed is lost: a bounded lag.
 //!
@@ -65,7 +65,7 @@ impl Fair {
         }
     }
 
-    /// Before a pick: takes out a ghost that would be picked, whose place is free then. To be called until there is none.
+    /// Before a pick: takes out a ghost that would be picked, and its place is free then. To be called until there is none.
     pub(crate) fn take_due_ghost(
         &mut self,
         now: Now,
@@ -87,7 +87,7 @@ impl Fair {
         None
     }
 
-    /// At a wake-up: takes out a ghost that would be picked before the woken task, whose place is free then. To be called
+    /// At a wake-up: takes out a ghost that would be picked before the woken task, and its place is free then. To be called
     /// until there is none.
     pub(crate) fn take_ghost_before(
         &mut self,
@@ -114,7 +114,7 @@ impl Fair {
         }
     }
 
-    /// What would be picked, or sleeps in its place above that.
+    /// The entity that would be picked, or one above it that sleeps in its place.
     fn choose(&mut self, now: Now, before: &mut Before) -> Index {
         let Order::Eevdf(order) = &mut self.order else { unreachable!("in EEVDF alone") };
         if let Some(at) = before.yielded.take() {

@@ -456,10 +456,10 @@ impl Worker {
 
     /// A task of a batch is over, as are those that were kept: there is no place for more.
     fn bury(&self, open: &Open<'_>, task: TaskOf<Job>) {
-        let mut over = [const { None }; OVER];
+        let mut over = [const { None }; OVER + 1];
         open.batches.company.take_over(self.id, open.batch, &mut over);
+        over[OVER] = Some(task);
         self.shared.have_ended(&mut over);
-        self.shared.have_ended(&mut [Some(task)]);
     }
 
     /// Has more tasks lent, as nobody waits. Whether there were any, and the worker owns its slot still.

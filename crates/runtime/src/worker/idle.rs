@@ -97,11 +97,7 @@ impl Worker {
             return Some(Found::Asked);
         }
         let found = self.look(cpu, || self.visit(driver, Until::Now));
-        match slot.leave(self.id) {
-            None => Some(Found::NoSlot),
-            Some(true) => Some(Found::Asked),
-            Some(false) => found,
-        }
+        self.wakes(cpu).or(found)
     }
 
     fn look(&self, cpu: CpuId, drives: impl Fn() -> bool) -> Option<Found> {
@@ -172,7 +168,7 @@ impl Worker {
         self.wakes(cpu).unwrap_or(Found::Due)
     }
 
-    /// It is awake: if there is more to say than that.
+    /// It runs its own code again: whether its slot was taken, or somebody asked for it.
     fn wakes(&self, cpu: CpuId) -> Option<Found> {
         match self.shared.slot(cpu).leave(self.id) {
             None => Some(Found::NoSlot),
