@@ -46,7 +46,7 @@ use runyard_engine::limits::Throttling;
 use runyard_engine::run_queue::Meter;
 use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::{Change, TaskId};
-use runyard_engine::time::{Nanos, Time};
+use runyard_engine::time::{Nanos, Time, VTime};
 use runyard_engine::topology::Topology;
 use runyard_smp::machine::{Effects, Machine, TaskOf};
 use std::collections::VecDeque;
@@ -189,6 +189,10 @@ impl Effects<Job> for KickNow<'_> {
     fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
         self.0.tell_at_once(cpu, || throttling.into());
     }
+
+    fn first_outside(&mut self, cpu: CpuId) -> Option<VTime> {
+        self.0.first_newcomer(cpu)
+    }
 }
 
 /// As [`KickNow`], but the CPU of the calling worker, which is in a poll that probably ends soon,
@@ -210,6 +214,10 @@ impl Effects<Job> for DeferOwnKick<'_> {
 
     fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
         self.shared.tell_at_once(cpu, || throttling.into());
+    }
+
+    fn first_outside(&mut self, cpu: CpuId) -> Option<VTime> {
+        self.shared.first_newcomer(cpu)
     }
 }
 

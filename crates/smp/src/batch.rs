@@ -88,17 +88,17 @@ impl<W: Controlled> Machine<W> {
     }
 
     /// Ends the batch of `cpu`: `task`, to which `cell` belongs and of which the host keeps the payload, runs in the
-    /// place of the stand-in, which is given back.
+    /// place of the stand-in, which is given back. The first of the others, which are to be given back, stands at `first`.
     pub fn end_batch(
         &self,
-        now: Time,
-        cpu: CpuId,
+        (now, cpu): (Time, CpuId),
         (task, cell): (TaskOf<W>, &(impl Controlled + ?Sized)),
+        first: Option<VTime>,
         fx: &mut impl Effects<W>,
     ) -> TaskOf<W> {
         let id = task.id;
         let (stand_in, delta) = self.with(cpu, fx, |rq| {
-            let (stand_in, _, at) = rq.end_batch(now, task);
+            let (stand_in, _, at) = rq.end_batch(now, task, first);
             cell.tag().enter(id, Home::At(cpu, at));
             if cell.tag().was_asked_meanwhile()
                 && let Some(change) = take(cell)

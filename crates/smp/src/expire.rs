@@ -19,6 +19,7 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) -> Option<Expired> {
         let mut locked = lock(&self.cpus[cpu.index()].queue);
+        locked.rq.set_outside(fx.first_outside(cpu));
         let Some(expired) = locked.rq.expire(now, walk) else {
             tell_throttlings(cpu, &mut locked.rq, fx);
             return None;

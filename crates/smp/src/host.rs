@@ -12,6 +12,7 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::limits::Throttling;
 use runyard_engine::run_queue::{Enqueue, Resched};
 use runyard_engine::task::Task;
+use runyard_engine::time::VTime;
 
 /// The plain form of what a host gives a task: the control cell, and whatever else the host needs.
 #[derive(Debug)]
@@ -81,6 +82,13 @@ pub trait Effects<W> {
     /// more. For accounts; nothing is to be done, and the run queue's lock is held.
     fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
         let _ = (cpu, throttling);
+    }
+
+    /// Where the first newcomer that waits for `cpu` with the host has its
+    /// [place](crate::machine::Machine::place_newcomer). Takes no lock: a run-queue lock is held.
+    fn first_outside(&mut self, cpu: CpuId) -> Option<VTime> {
+        let _ = cpu;
+        None
     }
 
     /// Whether `cpu` publishes nothing now: the host will call

@@ -224,6 +224,7 @@ impl<W: Controlled> Machine<W> {
         f: impl FnOnce(&mut Queue<W>) -> R,
     ) -> (R, Delta) {
         let mut locked = lock(&self.cpus[cpu.index()].queue);
+        locked.rq.set_outside(fx.first_outside(cpu));
         let result = f(&mut locked.rq);
         (result, self.publish_after(cpu, &mut locked, fx))
     }

@@ -429,7 +429,7 @@ fn advance_clock(tree: &mut Tree, id: QueueId) {
 
 /// The clock of a queue whose running member has this vruntime.
 #[inline]
-fn clock_beside(tree: &Tree, id: QueueId, curr: Option<VTime>) -> VTime {
+pub(crate) fn clock_beside(tree: &Tree, id: QueueId, curr: Option<VTime>) -> VTime {
     let queue = tree.queue(id);
     let first = tree.heaps.least(id);
     let least = match (first, curr) {
@@ -437,7 +437,8 @@ fn clock_beside(tree: &Tree, id: QueueId, curr: Option<VTime>) -> VTime {
         (Some(one), None) | (None, Some(one)) => one,
         (None, None) => return queue.clock,
     };
-    queue.clock.max(least)
+    let outside = tree.outside.filter(|_| id == QueueId::ROOT);
+    queue.clock.max(outside.map_or(least, |outside| least.min(outside)))
 }
 
 /// Whether a sensitive entity is not preempted by the one that is next without it.

@@ -43,6 +43,24 @@ impl Fair {
         self.company
     }
 
+    /// The first task that waits for the root's queue with the host stands there. Where one stood before.
+    #[inline]
+    pub(crate) fn set_outside(&mut self, place: Option<VTime>) -> Option<VTime> {
+        std::mem::replace(&mut self.tree.outside, place)
+    }
+
+    /// The first of those that wait with the host and of the one that comes from there now.
+    #[inline]
+    pub(crate) fn outside_with(&self, comes: &Standing) -> Option<VTime> {
+        let outside = self.tree.outside;
+        match comes.lag {
+            Lag::Lent { vruntime, queue, .. } if queue == self.tree.name(QueueId::ROOT) => {
+                Some(outside.map_or(vruntime, |it| it.min(vruntime)))
+            }
+            _ => outside,
+        }
+    }
+
     /// The name of the root's queue, if tasks go there by their vruntimes alone.
     pub(crate) fn name_of_root(&self) -> Option<QueueName> {
         matches!(self.order, Order::Cfs(_)).then(|| self.tree.name(QueueId::ROOT))
@@ -68,16 +86,17 @@ impl Fair {
             let ahead = self.tree.entity(first).vruntime;
             let stand_in = self.tree.entity_mut(curr);
             stand_in.vruntime = stand_in.vruntime.max(ahead);
-            self.follow(curr);
+            self.follow(curr, None);
         }
         standing
     }
 
-    /// The clock of the queue of the running task follows that.
-    fn follow(&mut self, curr: Index) {
+    /// The clock of the queue of the running task follows that, but does not pass `first`.
+    fn follow(&mut self, curr: Index, first: Option<VTime>) {
         debug_assert!(matches!(self.order, Order::Cfs(_)), "no other order lends");
-        let member = Member::of(&self.tree, curr);
-        cfs::charge(&mut self.tree, member, Nanos::ZERO);
+        let Entity { parent, vruntime, .. } = *self.tree.entity(curr);
+        let least = first.map_or(vruntime, |first| vruntime.min(first));
+        self.tree.queue_mut(parent).clock = cfs::clock_beside(&self.tree, parent, Some(least));
     }
 
     fn standing_of(&self, now: Now, at: Index, asleep: bool) -> Standing {
@@ -202,12 +221,13 @@ impl Fair {
     }
 
     /// The stand-in gives its place to a task of the company, which stands there; or goes itself. The others are
-    /// on their own.
+    /// on their own, the first of them at `first`.
     pub(crate) fn end_company(
         &mut self,
         now: Now,
         groups: &impl Groups,
         standing: Option<Standing>,
+        first: Option<VTime>,
     ) {
         self.set_company(now, groups, 0);
         let Company { stand_in, .. } = self.company.take().expect("somebody stands for it");
@@ -215,6 +235,6 @@ impl Fair {
             let entity = self.tree.entity_mut(stand_in);
             (entity.vruntime, entity.ran) = (vruntime, turn);
         }
-        self.follow(stand_in);
+        self.follow(stand_in, first);
     }
 }

@@ -135,6 +135,8 @@ pub(crate) struct Tree {
     free: Vec<QueueId>,
     pub(crate) heaps: Heaps,
     epochs: u32,
+    /// Where the first task that waits with the host stands in the root's queue: its clock does not pass that.
+    pub(crate) outside: Option<VTime>,
 }
 
 impl Tree {
@@ -146,6 +148,7 @@ impl Tree {
             free: Vec::new(),
             heaps: Heaps::default(),
             epochs: 0,
+            outside: None,
         }
     }
 

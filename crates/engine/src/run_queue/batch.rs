@@ -226,6 +226,13 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.advance(now);
     }
 
+    /// The first newcomer that waits with the host has its [place](Start::place) there; `None` if no one waits. The clock
+    /// of the root's queue does not pass it, as if it waited here: those that come later are placed behind it.
+    #[inline]
+    pub fn set_outside(&mut self, place: Option<VTime>) {
+        let _ = self.fair.set_outside(place);
+    }
+
     /// The virtual clock of the root's queue.
     #[inline]
     #[must_use]
@@ -358,13 +365,14 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.advance(now);
         let at = self.fair.company().expect("a batch has begun").stand_in;
         let (fair, here, groups) = self.fair_here();
-        fair.end_company(here, groups, None);
+        fair.end_company(here, groups, None, None);
         self.resched_if(true);
         self.release(at, false)
     }
 
     /// A task of the batch has the place of the stand-in from now on, as if it had run there; that is given
-    /// back, and the task's payload, and where it is. The others of the batch are to be offered again.
+    /// back, and the task's payload, and where it is. The others of the batch are to be offered again; the first of
+    /// them stands at `first`, and the clock does not pass that.
     ///
     /// # Panics
     /// If no batch has begun.
@@ -372,13 +380,14 @@ impl<P, G: Pools> RunQueue<P, G> {
         &mut self,
         now: Time,
         mut task: Box<Task<P>>,
+        first: Option<VTime>,
     ) -> (Box<Task<P>>, Option<P>, QueueIndex) {
         self.advance(now);
         let at = self.fair.company().expect("a batch has begun").stand_in;
         let (payload, standing) = (task.payload.take(), task.standing);
         task.cpu = self.cpu;
         let (fair, here, groups) = self.fair_here();
-        fair.end_company(here, groups, Some(standing));
+        fair.end_company(here, groups, Some(standing), first);
         (self.replace(at, task), payload, QueueIndex(at))
     }
 

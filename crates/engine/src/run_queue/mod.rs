@@ -309,7 +309,10 @@ impl<P, G: Pools> RunQueue<P, G> {
         if !self.online || !task.attr.affinity.contains(self.cpu) || late {
             return Err(task);
         }
+        // Until now it waited with the host, if that had it.
+        let outside = self.fair.set_outside(self.fair.outside_with(&task.standing));
         self.advance(now);
+        let _ = self.fair.set_outside(outside);
         task.cpu = self.cpu;
         if self.config.tickless && self.nr_running() == 1 && self.curr.is_some() {
             self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));

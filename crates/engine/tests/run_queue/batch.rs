@@ -342,6 +342,7 @@ impl Host {
 
     /// The batch is over, and nobody was polled last who could have its place.
     fn dissolve(&mut self) {
+        self.rq.set_company(self.now, 0);
         self.give_back();
         self.stand_in = Some(self.rq.dissolve_batch(self.now));
         self.decide(Prev::Idle);
@@ -350,7 +351,6 @@ impl Host {
     /// The batch is over: all but whoever was polled last go back to the queue.
     fn give_back(&mut self) {
         self.batch = None;
-        self.rq.set_company(self.now, 0);
         for id in std::mem::take(&mut self.local) {
             let Some(Away::Waits(task)) = self.away.remove(&id) else { panic!("it waits") };
             self.offer(task, Enqueue::Moved);
@@ -370,9 +370,14 @@ impl Host {
     }
 
     fn leave_charged(&mut self, task: Owned, prev: Prev<TaskId>) {
-        self.give_back();
-        let (stand_in, ..) = self.rq.end_batch(self.now, task);
+        let place = |id| match &self.away[id] {
+            Away::Waits(task) => Terms::vruntime(task),
+            Away::Blocked(_) => None,
+        };
+        let first = self.local.iter().filter_map(place).min();
+        let (stand_in, ..) = self.rq.end_batch(self.now, task, first);
         self.stand_in = Some(stand_in);
+        self.give_back();
         self.decide(prev);
     }
 

@@ -3,6 +3,7 @@
 
 mod batch;
 mod metered;
+mod newcomers;
 mod world;
 
 use proptest::prelude::*;

@@ -575,9 +575,10 @@ impl Worker {
         // It schedules next.
         let serves = self.serves.swap(true, Ordering::Relaxed);
         let fx = &mut KickNow(&self.shared);
-        let stand_in = self.shared.machine.end_batch(now, cpu, (polled, cell), fx);
-        batches.keep_stand_in(stand_in);
         let nr_waiting = waiting.len() - over;
+        let first = waiting.range(..nr_waiting).filter_map(|task| Terms::vruntime(task)).min();
+        let stand_in = self.shared.machine.end_batch((now, cpu), (polled, cell), first, fx);
+        batches.keep_stand_in(stand_in);
         waiting.drain(..nr_waiting).for_each(|task| self.give_back(now, cpu, cpu, task));
         self.serves.store(serves, Ordering::Relaxed);
         if over > 0 {

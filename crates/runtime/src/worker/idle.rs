@@ -109,7 +109,10 @@ impl Worker {
                 return Some(Found::Due);
             }
             for _ in 0..SPINS_PER_READ {
-                if slot.is_pending() || self.shared.is_over() || self.shared.sees_newcomers(cpu) {
+                if slot.is_pending()
+                    || self.shared.is_over()
+                    || self.shared.first_newcomer(cpu).is_some()
+                {
                     return Some(Found::Asked);
                 }
                 std::hint::spin_loop();

@@ -8,7 +8,7 @@ use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use crate::shared::{KickNow, Shared};
 use crate::task::Job;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::time::{Nanos, Time};
+use runyard_engine::time::{Nanos, Time, VTime};
 use runyard_smp::machine::{TaskOf, apply_pending};
 use std::collections::VecDeque;
 
@@ -132,9 +132,10 @@ impl Worker {
 }
 
 impl Shared {
-    /// Whether newcomers wait at a CPU, as far as is known without the line that a push writes.
-    pub(super) fn sees_newcomers(&self, cpu: CpuId) -> bool {
-        self.batches(cpu).is_some_and(|it| it.newcomers.first().is_some())
+    /// The place of the first newcomer of a CPU, as far as is known without the line that a push writes.
+    #[inline]
+    pub(crate) fn first_newcomer(&self, cpu: CpuId) -> Option<VTime> {
+        self.batches(cpu)?.newcomers.first().map(VTime)
     }
 
     /// Whether newcomers wait at a CPU.
