@@ -151,6 +151,10 @@ impl Shared {
         mut task: TaskOf<Job>,
         own: Option<CpuId>,
     ) -> Result<(), TaskOf<Job>> {
+        let spawner = || self.here(|worker| worker.owns().then(|| worker.cpu())).flatten();
+        if own.is_none() && spawner().is_some_and(|cpu| self.machine.has_others_than_fair(cpu)) {
+            return Err(task);
+        }
         let cpu = own.or_else(|| self.cpu_for_newcomer(now));
         let Some((cpu, batches)) = cpu.and_then(|cpu| Some((cpu, self.batches(cpu)?))) else {
             return Err(task);
