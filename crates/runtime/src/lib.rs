@@ -72,6 +72,8 @@ mod handle;
 mod handoff;
 #[cfg(not(loom))]
 mod harmless;
+#[cfg(not(loom))]
+mod homes;
 #[cfg(all(feature = "hyper", not(loom)))]
 pub mod hyper;
 mod in_kernel;

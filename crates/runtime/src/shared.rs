@@ -10,6 +10,7 @@ use crate::errands::Errands;
 use crate::group::{Group, Membership};
 use crate::guards;
 use crate::handoff::{Slot, WorkerId};
+use crate::homes::Homes;
 use crate::keeper::{self, Keeper};
 use crate::late::Late;
 use crate::limit::{self, Limit};
@@ -84,6 +85,7 @@ pub(crate) struct Shared {
     host_cpus: Vec<usize>,
     /// All of those.
     pub(crate) everywhere: os::thread::Places,
+    pub(crate) homes: Homes,
     /// Whether each worker is bound to the CPU behind its slot.
     pins: bool,
     /// Who is to be woken by the timers of each CPU.
@@ -279,6 +281,7 @@ impl Shared {
             threads,
             timers: topology.iter().map(|_| Mutex::default()).collect(),
             everywhere: os::thread::Places::new(&host_cpus),
+            homes: Homes::new(topology.cpus(), builder.siege.is_some()),
             host_cpus,
             pins: builder.pins,
             late: Late::default(),
@@ -427,6 +430,12 @@ impl Shared {
         if self.pins {
             os::thread::bind(worker.tid(), [self.host_cpus[cpu.index()]]);
         }
+    }
+
+    /// Where the owner of a slot is to wake that sleeps on a CPU: there, or where no owner is. `None` if that is nowhere.
+    pub(crate) fn home_of(&self, slot: CpuId, slept_on: u32) -> Option<u32> {
+        let all = self.host_cpus.iter().map(|&cpu| cpu as u32);
+        std::iter::once(slept_on).chain(all).find(|&cpu| !self.homes.has_others(slot, cpu))
     }
 
     /// Binds a worker's thread to the CPUs behind these, or to all of the process; not if it is pinned, to one

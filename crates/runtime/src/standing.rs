@@ -12,6 +12,7 @@
 //! A task in the middle of a poll stays: its thread is what stands still.
 
 use crate::os;
+use crate::primitives::Ordering;
 use crate::shared::{KickNow, Shared};
 use runyard_engine::cpu::CpuId;
 
@@ -71,8 +72,8 @@ enum State {
     #[default]
     Runs,
     Sleeps,
-    /// It was called, and sleeps.
-    Called,
+    /// It was called for the nth time, and sleeps.
+    Called(u32),
     Stands,
 }
 
@@ -83,12 +84,19 @@ impl Standing {
 
     /// At a look: the owner of this slot sleeps. Whether it was called, and somebody has to look again.
     pub(crate) fn sleeps(&mut self, shared: &Shared, cpu: CpuId) -> bool {
+        // In this order: it is called still that many times.
+        let nth = shared.slot(cpu).bed.load(Ordering::SeqCst);
         let called = shared.slot(cpu).is_called();
         let state = &mut self.0[cpu.index()];
         *state = match (called, *state) {
             (false, _) => State::Sleeps,
-            (true, State::Called | State::Stands) => State::Stands,
-            (true, _) => State::Called,
+            (true, State::Called(before)) if before == nth => {
+                let owner = shared.worker(shared.slot(cpu).owner());
+                owner.into_iter().for_each(|owner| owner.does_not_come());
+                State::Stands
+            }
+            (true, State::Stands) => State::Stands,
+            (true, _) => State::Called(nth),
         };
         called
     }

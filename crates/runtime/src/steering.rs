@@ -3,12 +3,14 @@
 //! The kernel wakes a thread on the CPU where it slept last. By now another worker may run there: then both share that
 //! CPU until the kernel's balancer sees it, while the CPU of the thread that gave its slot and sleeps stands empty. So
 //! that thread, which knows where it is, binds the other to this CPU before it wakes it. The other unbinds itself before
-//! it does anything else: whatever foreign code starts inherits the CPUs of its thread.
+//! it does anything else: whatever foreign code starts inherits the CPUs of its thread. An idle worker may bind itself
+//! before it sleeps ([`crate::homes`]).
 //!
 //! ```text
-//!  sleeper  sleeps:  AWAKE -> HELD; word := WAITS there
+//!  sleeper  sleeps:  AWAKE -> HELD; word := WAITS, or binds itself; word := STEERED
 //!           wakes:   any -> HELD; unbinds itself, if that was STEERED; word := AWAKE
 //!  steerer  WAITS elsewhere -> HELD; binds the sleeper; word := STEERED; wakes it
+//!  keeper   STEERED -> HELD; unbinds the sleeper; word := AWAKE
 //!  a task's affinity   any -> HELD; binds the thread; word := as it was, but AWAKE for STEERED
 //! ```
 //!
@@ -30,7 +32,7 @@ const AWAKE: u32 = 0;
 const HELD: u32 = 1;
 /// It is bound to where it is to wake, and is to unbind itself.
 const STEERED: u32 = 2;
-/// It sleeps on the CPU of this number less this.
+/// It sleeps on the CPU of this number less this, and may be steered.
 const WAITS: u32 = 3;
 
 impl Steering {
@@ -45,6 +47,14 @@ impl Steering {
         self.release(WAITS + cpu);
     }
 
+    /// The thread, which calls this, is about to sleep, and binds itself if `bind` can: whether it did. It is not steered.
+    pub(crate) fn sleeps_bound(&self, bind: impl FnOnce() -> bool) -> bool {
+        let word = self.hold();
+        let is_bound = bind();
+        self.release(if is_bound { STEERED } else { word });
+        is_bound
+    }
+
     /// The thread, which calls this, is awake. It is to `unbind` itself if it was steered.
     pub(crate) fn wakes(&self, unbind: impl FnOnce()) {
         if self.hold() == STEERED {
@@ -53,13 +63,24 @@ impl Steering {
         self.release(AWAKE);
     }
 
-    /// If the thread sleeps on another CPU than this, `bind` is to bind it to this one, and says whether it did.
-    pub(crate) fn steer(&self, cpu: u32, bind: impl FnOnce() -> bool) {
+    /// If the thread sleeps, other than on the CPU `unless`, `bind` is to bind it to where it is to wake,
+    /// and says whether it did.
+    pub(crate) fn steer(&self, unless: Option<u32>, bind: impl FnOnce() -> bool) {
         let word = self.0.load(Ordering::SeqCst);
-        if word < WAITS || word == WAITS + cpu || !self.change(word, HELD) {
-            return;
+        let stays = unless.is_some_and(|cpu| word == WAITS + cpu);
+        if word >= WAITS && !stays && self.change(word, HELD) {
+            self.release(if bind() { STEERED } else { word });
         }
-        self.release(if bind() { STEERED } else { word });
+    }
+
+    /// If the thread is bound to where it is to wake, and does not come, `unbind` is to unbind it. Whether it was.
+    pub(crate) fn free(&self, unbind: impl FnOnce()) -> bool {
+        let is_bound = self.change(STEERED, HELD);
+        if is_bound {
+            unbind();
+            self.release(AWAKE);
+        }
+        is_bound
     }
 
     /// The thread is bound for a task, or that ends: meanwhile it is not steered, and what `bind` does is not undone.
@@ -117,7 +138,7 @@ mod models {
 
     impl World {
         fn steer(&self) {
-            self.steering.steer(1, || {
+            self.steering.steer(Some(1), || {
                 let may = !self.is_bound.load(Ordering::SeqCst);
                 if may {
                     self.is_asleep();
@@ -149,6 +170,30 @@ mod models {
             self.steering.sleeps(0);
             thread::yield_now();
             self.wakes();
+        }
+
+        /// Sleeps bound, and is woken at any moment.
+        fn sleep_bound(&self) {
+            let is_bound = self.steering.sleeps_bound(|| {
+                let may = !self.is_bound.load(Ordering::SeqCst);
+                if may {
+                    self.runs.store(STEERED_TO, Ordering::SeqCst);
+                }
+                may
+            });
+            assert!(is_bound, "nobody has bound it");
+            thread::yield_now();
+            self.wakes();
+        }
+
+        /// The keeper unbinds it.
+        fn free(&self) {
+            let _ = self.steering.free(|| {
+                self.is_asleep();
+                let before = self.runs.swap(EVERYWHERE, Ordering::SeqCst);
+                assert_eq!(before, STEERED_TO, "only one that was bound is unbound");
+                self.is_asleep();
+            });
         }
 
         fn wakes(&self) {
@@ -217,6 +262,11 @@ mod models {
             among(&world, &[World::steer], || world.bind());
             world.wakes();
         });
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_bound_is_unbound_once_as_it_wakes() {
+        check(|world| among(&world, &[World::free, World::steer], || world.sleep_bound()));
     }
 
     #[test]

@@ -75,17 +75,26 @@ pub(crate) fn current_cpu() -> u32 {
 }
 
 /// Whether these are the CPUs that the thread may use. May be called in a signal handler.
-pub(crate) fn may_run_on(thread: Tid, places: &Places) -> bool {
+pub(crate) fn may_run_on(thread: Tid, Places(bits): &Places) -> bool {
+    may_run_on_these(thread, bits)
+}
+
+fn may_run_on_these(thread: Tid, places: &[u64]) -> bool {
     let mut bits = [0_u64; STEERED_CPUS / 64];
     // SAFETY: the kernel writes at most as many bytes as the array has.
     let written = unsafe {
         libc::syscall(libc::SYS_sched_getaffinity, thread.0, size_of_val(&bits), bits.as_mut_ptr())
     };
-    let given = places.0.len();
+    let given = places.len();
     written > 0
         && given <= bits.len()
-        && bits[..given] == places.0[..]
+        && bits[..given] == places[..]
         && bits[given..].iter().all(|&word| word == 0)
+}
+
+/// Whether the thread may use this CPU, and no other. May be called in a signal handler.
+pub(crate) fn runs_on_one(thread: Tid, cpu: u32) -> bool {
+    one(cpu).is_some_and(|bits| may_run_on_these(thread, &bits))
 }
 
 /// As [`bind`]. May be called in a signal handler.
@@ -95,10 +104,14 @@ pub(crate) fn bind_to(thread: Tid, Places(bits): &Places) -> bool {
 
 /// The same to one CPU.
 pub(crate) fn bind_to_one(thread: Tid, cpu: u32) -> bool {
+    one(cpu).is_some_and(|bits| set_affinity(thread, &bits))
+}
+
+/// The set of one CPU, if the kernel has not too many.
+fn one(cpu: u32) -> Option<[u64; STEERED_CPUS / 64]> {
     let mut bits = [0_u64; STEERED_CPUS / 64];
-    let Some(word) = bits.get_mut(cpu as usize / 64) else { return false };
-    *word = 1 << (cpu % 64);
-    set_affinity(thread, &bits)
+    *bits.get_mut(cpu as usize / 64)? = 1 << (cpu % 64);
+    Some(bits)
 }
 
 /// As many CPUs as a machine of ours may have.

@@ -162,10 +162,10 @@ impl Worker {
             self.arm_for_sleep(until);
             match (driver, until) {
                 (Some(driver), until) => _ = self.visit(driver, Until::Woken(until)),
-                (None, Some(_)) => {
+                (None, Some(_)) => self.asleep_at_home(|| {
                     os::thread::exactly(|| os::futex::wait(&slot.bed, bed, until));
-                }
-                (None, None) => os::futex::wait(&slot.bed, bed, None),
+                }),
+                (None, None) => self.asleep_at_home(|| os::futex::wait(&slot.bed, bed, None)),
             }
         }
         self.wakes(cpu).unwrap_or(Found::Due)

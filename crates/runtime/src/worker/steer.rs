@@ -1,4 +1,5 @@
-//! This worker's thread as one that is [steered](crate::steering), and one that steers.
+//! This worker's thread as one that is [steered](crate::steering), and one that steers; and where it is as it sleeps
+//! ([`crate::homes`]).
 
 use super::Worker;
 use crate::os;
@@ -12,24 +13,79 @@ impl Worker {
         }
         self.steering.sleeps(os::thread::current_cpu());
         let result = wait();
-        self.steering.wakes(|| {
-            os::thread::bind_to(self.tid(), &self.shared.everywhere);
-        });
+        self.steering.wakes(|| self.unbind_all());
+        if self.owns() {
+            self.shared.homes.follows(self.cpu(), os::thread::current_cpu(), os::thread::now);
+        }
         result
     }
 
-    /// This thread is about to give its slot to `other`, and to sleep then: it is to wake here. Not if it is bound for
-    /// a task, or by foreign code. May be called in a signal handler.
-    pub(super) fn steer(&self, other: &Worker) {
+    /// Waits for work by `wait`, with its slot: bound, if the kernel would wake it beside another worker.
+    pub(super) fn asleep_at_home(&self, wait: impl FnOnce()) {
+        let (slot, homes) = (self.cpu(), &self.shared.homes);
         if self.shared.pins() {
+            return wait();
+        }
+        let slept_on = os::thread::current_cpu();
+        homes.leaves(slot);
+        if homes.are_kept(os::thread::now())
+            && let Some(home) = self.shared.home_of(slot, slept_on)
+            && self.steering.sleeps_bound(|| self.binds_to(home))
+        {
+            wait();
+            self.steering.wakes(|| {
+                // Somebody may have said from outside where the thread runs.
+                if os::thread::runs_on_one(self.tid(), home) {
+                    self.unbind_all();
+                }
+            });
+            return homes.comes(slot, os::thread::current_cpu());
+        }
+        wait();
+        homes.woke(slot, slept_on, os::thread::current_cpu(), os::thread::now);
+    }
+
+    /// Notes where this thread runs, if it has a slot.
+    pub(super) fn note_place(&self) {
+        if !self.shared.pins() && self.owns() {
+            self.shared.homes.comes(self.cpu(), os::thread::current_cpu());
+        }
+    }
+
+    /// This thread is about to give its slot to `other`, and to sleep then: it is to wake here, or at home. Not if it is
+    /// bound for a task, or by foreign code. May be called in a signal handler.
+    pub(super) fn steer(&self, other: &Worker) {
+        let shared = &self.shared;
+        if shared.pins() {
             return;
         }
-        let (cpu, everywhere) = (os::thread::current_cpu(), &self.shared.everywhere);
-        other.steering.steer(cpu, || {
-            !other.is_bound.load(Ordering::Relaxed)
-                && everywhere.has(cpu)
-                && os::thread::may_run_on(other.tid(), everywhere)
-                && os::thread::bind_to_one(other.tid(), cpu)
-        });
+        let cpu = os::thread::current_cpu();
+        if !shared.homes.are_kept(os::thread::now()) {
+            return other.steering.steer(Some(cpu), || other.binds_to(cpu));
+        }
+        // The kernel would not even wake it where it sleeps, as this thread is there still.
+        let home = shared.home_of(self.cpu(), cpu).unwrap_or(cpu);
+        other.steering.steer(None, || other.binds_to(home));
+    }
+
+    /// Binds the thread of this worker to a CPU, unless it is bound for a task, or by foreign code. Whether it did.
+    fn binds_to(&self, cpu: u32) -> bool {
+        let everywhere = &self.shared.everywhere;
+        !self.is_bound.load(Ordering::Relaxed)
+            && everywhere.has(cpu)
+            && os::thread::may_run_on(self.tid(), everywhere)
+            && os::thread::bind_to_one(self.tid(), cpu)
+    }
+
+    fn unbind_all(&self) {
+        os::thread::bind_to(self.tid(), &self.shared.everywhere);
+    }
+
+    /// The keeper: this worker was called, and does not come. If it is bound, it is so no more, and no worker is for a
+    /// time.
+    pub(crate) fn does_not_come(&self) {
+        if self.steering.free(|| self.unbind_all()) {
+            self.shared.homes.does_not_come(os::thread::now());
+        }
     }
 }

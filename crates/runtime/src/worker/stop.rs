@@ -73,6 +73,7 @@ impl Worker {
     /// `deaf_to` are the signals that could not have interrupted this thread.
     pub(crate) fn rung(&self, at_unsafe_point: bool, deaf_to: Signals) {
         self.shared.keeper.somebody_runs();
+        self.note_place();
         self.look_at_driver();
         let slot = self.shared.slot(self.cpu());
         if self.preempt_count.load(Ordering::Relaxed) > 0 {

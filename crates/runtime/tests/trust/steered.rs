@@ -1,4 +1,5 @@
-//! Workers that are preempted all the time are bound for the moment in which they wake. What tasks start on them is not.
+//! Workers that are preempted all the time are bound for the moment in which they wake, and some idle ones while they
+//! sleep. What tasks start on them is not.
 
 use crate::child::within;
 use crate::common::{ms, spin};
@@ -97,5 +98,33 @@ fn a_thread_that_foreign_code_has_bound_is_not_steered() {
             is_kept
         });
         assert!(is_kept.into_iter().all(|is_kept| is_kept));
+    });
+}
+
+/// An idle worker that stays bound after it slept, seen failing, leaves these with one CPU.
+#[test]
+fn what_is_started_on_workers_that_slept_bound_has_all_cpus() {
+    let name = "steered::what_is_started_on_workers_that_slept_bound_has_all_cpus";
+    within(ms(60_000), name, || {
+        let elsewhere = cpus();
+        // Under siege all workers sleep bound.
+        let runtime = Runtime::builder().siege(7).build();
+        runtime.block_on(async {
+            let sleepers = (0..4).map(|_| {
+                spawn(async {
+                    let mut seen = Vec::new();
+                    for _ in 0..50 {
+                        time::sleep(ms(1)).await;
+                        seen.push((cpus(), cpus_of_a_thread()));
+                    }
+                    seen
+                })
+            });
+            for sleeper in sleepers.collect::<Vec<_>>() {
+                for (own, of_a_thread) in sleeper.await.unwrap() {
+                    assert_eq!((&own, &of_a_thread), (&elsewhere, &elsewhere));
+                }
+            }
+        });
     });
 }
