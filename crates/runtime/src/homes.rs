@@ -12,9 +12,13 @@ use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::{Nanos, Time};
 
-/// For how long workers sleep bound after one was woken beside another; and do not, after one that was bound did not come:
-/// long beside the wake-ups of which one is late because of it.
+/// For how long workers sleep bound after one was woken beside another: long beside the wake-ups of which one is late
+/// before that is seen again.
 const LASTS: Nanos = Nanos::from_millis(10_000);
+
+/// For how long they do not after one that was bound did not come. Another process may have its CPU for long; or the
+/// machine's host had it, for some milliseconds.
+const PAUSES: Nanos = Nanos::from_millis(1_000);
 
 /// The owner of the slot sleeps.
 const NOWHERE: u32 = u32::MAX;
@@ -77,7 +81,7 @@ impl Homes {
 
     /// One that was bound and called does not come.
     pub(crate) fn does_not_come(&self, now: Time) {
-        self.from.store((now + LASTS).0, Ordering::Relaxed);
+        self.from.store((now + PAUSES).0, Ordering::Relaxed);
         self.until.store(0, Ordering::Relaxed);
     }
 
@@ -137,7 +141,7 @@ mod tests {
         assert!(!homes.are_kept(Time(3)));
         homes.woke(OWN, 4, 5, || Time(3));
         assert!(!homes.are_kept(Time(4)));
-        let later = Time(2) + LASTS;
+        let later = Time(2) + PAUSES;
         homes.woke(OWN, 4, 5, || later);
         assert!(homes.are_kept(later));
     }

@@ -89,7 +89,8 @@ impl Builder {
     }
 
     /// Binds each worker to the CPU behind its slot; without this workers run where the process may, and
-    /// the kernel chooses; only a thread that is given the place of another wakes on that one's CPU. Bound workers
+    /// the kernel chooses; only a thread that is given the place of another wakes on that one's CPU, and an idle one where
+    /// it slept if the kernel would wake it beside another. Bound workers
     /// may help where the process has its CPUs for itself. Where other processes compute on the same CPUs, a bound
     /// worker waits for its CPU while others are idle.
     ///
