@@ -208,6 +208,7 @@ pub mod balance {
 /// | `workers = N`, or tokio's `worker_threads = N` | [`Builder::workers`] | all CPUs |
 /// | `max_threads = N` | [`Builder::max_threads`] | what the system allows |
 /// | `preempt = BOOL` | [`Builder::preempt`] | `true` |
+/// | `tokio`, or `tokio = BOOL` | `Builder::enable_tokio`, with the feature `tokio` | `false` |
 /// | `flavor = "current_thread"` | one worker | |
 /// | `flavor = "multi_thread"` | nothing more | |
 /// | `crate = PATH` | where this crate is, if it is not `::runyard` | |
