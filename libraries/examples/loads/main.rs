@@ -71,7 +71,7 @@ fn main() -> ExitCode {
 
 /// Measures every side once a round. Each figure is a line of the output: its load, its side, its name, and itself.
 fn run(what: &str, rounds: usize) -> Result<(), Failure> {
-    let (measure, sides): (fn(&Server) -> Result<Figures, Failure>, _) = match what {
+    let (measure, sides): (Measure, _) = match what {
         "beside" => (beside, &SIDES[..]),
         "alone" => (alone, &[Side::Tokio, Side::Runyard][..]),
         "idle" => (idle, &[Side::Tokio, Side::Runyard][..]),
@@ -91,6 +91,8 @@ fn run(what: &str, rounds: usize) -> Result<(), Failure> {
 
 /// Figures with their names.
 type Figures = Vec<(&'static str, f64)>;
+
+type Measure = fn(&Server) -> Result<Figures, Failure>;
 
 fn beside(server: &Server) -> Result<Figures, Failure> {
     let slow = Background::start(server.address)?;
