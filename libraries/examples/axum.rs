@@ -8,7 +8,7 @@
 //! one, again and again. One client asks for the quick one 200 times a second. On a cooperative runtime the quick route
 //! waits for the slow handlers. Here each connection is a task of the runtime, and a slow handler is stopped in the middle.
 //!
-//! The handlers are those of any axum program. What is this runtime's: `enable_tokio` in the builder, and
+//! The handlers are those of any axum program. What is this runtime's: `#[runyard::main(tokio)]`, and
 //! `runyard::serve` in the place of `axum::serve`.
 //!
 //! The clients are in the same process, over loopback, and take CPU time as well.
@@ -19,7 +19,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::Request;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use runyard::{Allocator, Runtime, Task, serve, spawn, time};
+use runyard::{Allocator, Task, serve, spawn, time};
 use rustix::time::{ClockId, clock_gettime};
 use std::error::Error;
 use std::future::IntoFuture;
@@ -41,10 +41,10 @@ const SECONDS: f64 = 3.0;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-fn main() -> Result<(), Failure> {
+#[runyard::main(tokio)]
+async fn main() -> Result<(), Failure> {
     let seconds = std::env::args().nth(1).map_or(Ok(SECONDS), |text| text.parse())?;
-    let runtime = Runtime::builder().enable_tokio().build();
-    let waited = runtime.block_on(measure(Duration::from_secs_f64(seconds)))?;
+    let waited = measure(Duration::from_secs_f64(seconds)).await?;
     println!("{} quick requests beside {} slow ones", waited.quick.len(), waited.nr_slow);
     for (name, part) in [("p50", 0.50), ("p99", 0.99), ("latest", 1.0)] {
         let nth = ((waited.quick.len() - 1) as f64 * part) as usize;
@@ -149,6 +149,7 @@ async fn ask(client: &mut Client, path: &str) -> Result<Bytes, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use runyard::Runtime;
 
     fn runtime() -> Runtime {
         Runtime::builder().workers(2).enable_tokio().build()

@@ -4,6 +4,7 @@
 //! builder in [`expand`](crate::expand). [`Reading::end`] refuses keys that do not fit together, or not to the
 //! attribute.
 
+use proc_macro2::Span;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
@@ -18,14 +19,19 @@ pub(crate) enum Attribute {
 }
 
 /// The keys that an attribute knows, for its messages.
-const KEYS: &str = "`workers`, `max_threads`, `preempt`, `crate`, `paused`, `seed`, `cpus`, and \
+const KEYS: &str = "`workers`, `max_threads`, `preempt`, `tokio`, `crate`, `paused`, `seed`, `cpus`, and \
      tokio's `worker_threads` and `flavor`";
+
+/// The keys that mean `true` if they have no value.
+const SWITCHES: [&str; 2] = ["paused", "tokio"];
 
 /// The arguments of an attribute, all checked.
 pub(crate) struct Asked {
     pub(crate) workers: Option<usize>,
     pub(crate) max_threads: Option<usize>,
     pub(crate) preempt: Option<bool>,
+    /// Where a driver of tokio's is asked for, if it is.
+    pub(crate) tokio: Option<Span>,
     /// A runtime in virtual time, in place of a live one.
     pub(crate) paused: Option<Paused>,
     /// The path of the crate `runyard`.
@@ -55,7 +61,7 @@ impl Parse for Argument {
     fn parse(input: ParseStream<'_>) -> Result<Argument> {
         // `crate` is a keyword.
         let key = Ident::parse_any(input)?;
-        if key == "paused" && !input.peek(Token![=]) {
+        if SWITCHES.iter().any(|switch| key == switch) && !input.peek(Token![=]) {
             return Ok(Argument { key, value: syn::parse_quote!(true) });
         }
         if !input.peek(Token![=]) {
@@ -73,6 +79,7 @@ struct Reading {
     workers: Option<LitInt>,
     max_threads: Option<LitInt>,
     preempt: Option<bool>,
+    tokio: Option<Span>,
     paused: Option<bool>,
     seed: Option<LitInt>,
     cpus: Option<LitInt>,
@@ -100,6 +107,7 @@ impl Reading {
             "workers" => self.workers = Some(count(value)?),
             "max_threads" => self.max_threads = Some(count(value)?),
             "preempt" => self.preempt = Some(switch(value)?),
+            "tokio" => self.tokio = switch(value)?.then(|| key.span()),
             "paused" => self.paused = Some(switch(value)?),
             "seed" => self.seed = Some(seed(value)?),
             "cpus" => self.cpus = Some(count(value)?),
@@ -119,7 +127,7 @@ impl Reading {
 
     /// The runtime in virtual time, if one is asked for.
     fn paused(&self, attribute: Attribute) -> Result<Option<Paused>> {
-        let span = proc_macro2::Span::call_site();
+        let span = Span::call_site();
         let gives = |keys: &[&str]| keys.iter().any(|key| self.keys.iter().any(|it| it == key));
         if self.paused != Some(true) {
             return match gives(&["seed", "cpus"]) {
@@ -134,6 +142,10 @@ impl Reading {
             let message = "a `paused` test has simulated CPUs: it takes `seed` and `cpus`, and nothing \
                            that is said of threads";
             return Err(Error::new(span, message));
+        }
+        if let Some(tokio) = self.tokio {
+            let message = "a `paused` test has no driver of tokio's: sockets know no virtual time";
+            return Err(Error::new(tokio, message));
         }
         let cpus = self.cpus.as_ref().map_or(Ok(1), LitInt::base10_parse)?;
         let seed = self.seed.as_ref().map_or(Ok(0), LitInt::base10_parse)?;
@@ -159,6 +171,7 @@ impl Reading {
             workers: if one { Some(1) } else { workers },
             max_threads: number(self.max_threads)?,
             preempt: self.preempt,
+            tokio: self.tokio,
             paused,
             runyard: self.runyard.unwrap_or_else(|| syn::parse_quote!(::runyard)),
         })

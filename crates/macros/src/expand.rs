@@ -14,7 +14,7 @@
 
 use crate::asked::{Asked, Attribute, Paused};
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{quote, quote_spanned};
 use syn::{Error, ItemFn, Result, Signature};
 
 /// What an attribute with these arguments makes of a function. If it is refused: the message, and the function all the
@@ -37,11 +37,13 @@ fn expand(
 ) -> Result<TokenStream> {
     let function: ItemFn = syn::parse2(function)?;
     check(attribute, &function)?;
-    let Asked { workers, max_threads, preempt, paused, runyard } =
+    let Asked { workers, max_threads, preempt, tokio, paused, runyard } =
         Asked::take(attribute, arguments)?;
     let workers = workers.map(|number| quote!(.workers(#number)));
     let max_threads = max_threads.map(|number| quote!(.max_threads(#number)));
     let preempt = preempt.map(|switch| quote!(.preempt(#switch)));
+    // Without the feature the compiler says at this word that there is no such method.
+    let tokio = tokio.map(|span| quote_spanned!(span=> .enable_tokio()));
     let ItemFn { attrs, vis, sig, block } = function;
     let outer = Signature { asyncness: None, ..sig.clone() };
     let name = &sig.ident;
@@ -51,7 +53,7 @@ fn expand(
             quote!(#runyard::test::paused(#seed).cpus(#cpus).run(#name()))
         }
         None => quote! {
-            #runyard::Runtime::builder() #workers #max_threads #preempt .build().block_on(#name())
+            #runyard::Runtime::builder() #workers #max_threads #preempt #tokio .build().block_on(#name())
         },
     };
     Ok(quote! {
@@ -122,6 +124,9 @@ mod tests {
         assert_eq!(main(""), "");
         assert_eq!(main("workers = 3, max_threads = 9,"), ".workers(3usize).max_threads(9usize)");
         assert_eq!(main("preempt = false"), ".preempt(false)");
+        assert_eq!(main("tokio"), ".enable_tokio()");
+        assert_eq!(main("workers = 2, tokio = true"), ".workers(2usize).enable_tokio()");
+        assert_eq!(main("tokio = false"), "");
         assert_eq!(main("flavor = \"multi_thread\", worker_threads = 4"), ".workers(4usize)");
         assert_eq!(main("flavor = \"multi_thread\""), "");
         assert_eq!(main("flavor = \"current_thread\""), ".workers(1usize)");
@@ -149,6 +154,7 @@ mod tests {
         let wrong = |arguments| error(arguments, "async fn f() {}");
         assert!(wrong("seed = 7").contains("`paused`"));
         assert!(wrong("paused, workers = 2").contains("simulated CPUs"));
+        assert!(wrong("paused, tokio").contains("no driver"));
         assert!(wrong("paused, cpus = 0").contains("above 0"));
         assert!(wrong("paused, seed = -1").contains("whole number"));
         let main = expand(
@@ -184,6 +190,8 @@ mod tests {
         assert!(wrong("workers").contains("`workers` has no value"));
         assert!(wrong("workers = 0").contains("above 0"));
         assert!(wrong("workers = -1").contains("above 0"));
+        assert!(wrong("tokio = 1").contains("`true` or `false`"));
+        assert!(wrong("tokio, tokio").contains("was given before"));
         assert!(wrong("max_threads = \"many\"").contains("above 0"));
         assert!(wrong("preempt = 1").contains("`true` or `false`"));
         assert!(wrong("flavor = \"local\"").contains("\"multi_thread\""));

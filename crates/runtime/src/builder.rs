@@ -209,6 +209,13 @@ impl TaskBuilder {
         self
     }
 
+    /// With a number after its name, or after `unnamed` if it has none.
+    #[cfg(feature = "rayon")]
+    pub(crate) fn numbered(self, unnamed: &str, nth: usize) -> TaskBuilder {
+        let name = format!("{}-{nth}", self.name.as_deref().unwrap_or(unnamed));
+        self.name(name)
+    }
+
     /// Starts the task in the runtime of the calling code.
     ///
     /// # Panics

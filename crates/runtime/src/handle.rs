@@ -7,6 +7,7 @@
 //! Invariant: no method of a handle waits for a runtime that has ended.
 
 use crate::builder::{SpawnError, TaskBuilder};
+use crate::group::GroupBuilder;
 use crate::primitives::Arc;
 use crate::runtime::{self, Entered, TryCurrentError};
 use crate::shared::Shared;
@@ -138,6 +139,24 @@ impl Handle {
         function: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
         Task::builder().spawn_blocking_on(function, self)
+    }
+
+    /// A task group, to be created below none: as [`Runtime::group`](crate::Runtime::group), from wherever the handle is.
+    ///
+    /// ```
+    /// use runyard::{GroupError, Handle, Limit, Task};
+    ///
+    /// #[runyard::main]
+    /// async fn main() -> Result<(), GroupError> {
+    ///     let limit = Limit::percent_of_machine(20.0);
+    ///     let trial = Handle::current().group("trial").limit(limit).create()?;
+    ///     assert_eq!(Task::builder().group(&trial).spawn(async { 7 }).await.unwrap(), 7);
+    ///     Ok(())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn group(&self, name: impl Into<String>) -> GroupBuilder {
+        GroupBuilder::new(&self.shared, name)
     }
 
     /// As [`Runtime::block_on`](crate::Runtime::block_on). If the runtime has ended, or ends meanwhile, the future goes

@@ -33,7 +33,8 @@
 //! * A thread or a program that a task starts may run on the CPUs on which the runtime was built, and hears the signals
 //!   that were heard there. It is bound to fewer CPUs only where [that was asked for](Builder::pin_workers).
 //! * With the feature `tokio` tasks use tokio's timers and sockets, and libraries on these; with the feature `hyper` there is
-//!   a server for axum's routers and other tower services.
+//!   a server for axum's routers and other tower services; with the feature `rayon` the threads of
+//!   rayon's pools are tasks.
 //! * Preemption needs Linux, on x86-64 or 64-bit Arm. On macOS and Windows, and where the kernel refuses what it
 //!   needs, polls end by themselves ([`Runtime::preempts`]).
 
@@ -111,6 +112,8 @@ mod places;
 mod primitives;
 #[cfg(not(loom))]
 mod quota;
+#[cfg(all(feature = "rayon", not(loom)))]
+pub mod rayon;
 #[cfg(not(loom))]
 mod rescue;
 #[cfg(not(loom))]
@@ -207,6 +210,7 @@ pub mod balance {
 /// | `workers = N`, or tokio's `worker_threads = N` | [`Builder::workers`] | all CPUs |
 /// | `max_threads = N` | [`Builder::max_threads`] | what the system allows |
 /// | `preempt = BOOL` | [`Builder::preempt`] | `true` |
+/// | `tokio`, or `tokio = BOOL` | `Builder::enable_tokio`, with the feature `tokio` | `false` |
 /// | `flavor = "current_thread"` | one worker | |
 /// | `flavor = "multi_thread"` | nothing more | |
 /// | `crate = PATH` | where this crate is, if it is not `::runyard` | |

@@ -133,7 +133,7 @@ impl Runtime {
     /// A task group, to be created below none.
     #[must_use]
     pub fn group(&self, name: impl Into<String>) -> GroupBuilder {
-        GroupBuilder::new(&self.handle.shared, name)
+        self.handle.group(name)
     }
 
     /// What each slot and each worker does at the moment, for tests that hang; no part of the interface.

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Router, routing::get};
 use load::Load;
 use orders::{Database, Failure, add, heartbeat, list, report};
-use runyard::{Allocator, Group, Limit, Runtime, Task, TaskBuilder};
+use runyard::{Allocator, Group, Handle, Limit, Task, TaskBuilder};
 use sqlx::SqlitePool;
 use tokio::net::TcpListener;
 
@@ -21,18 +21,19 @@ use tokio::net::TcpListener;
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator::system();
 
-fn main() -> Result<(), Failure> {
-    let runtime = Runtime::builder().enable_tokio().build();
-    let trial = runtime.group("trial").limit(Limit::percent_of_machine(20.0)).create()?;
-    runtime.block_on(service(Load::from_arguments()?, trial))
+#[runyard::main(tokio)]
+async fn main() -> Result<(), Failure> {
+    service(Load::from_arguments()?).await
 }
 
-async fn service(load: Load, trial: Group) -> Result<(), Failure> {
+async fn service(load: Load) -> Result<(), Failure> {
     let database = Database::new()?;
     let pool = database.open().await?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let (beats, ends) = load.start(listener.local_addr()?);
     Task::builder().fifo(1).spawn(heartbeat(beats));
+    let limit = Limit::percent_of_machine(20.0);
+    let trial = Handle::current().group("trial").limit(limit).create()?;
     runyard::serve(listener, app(pool, trial)).with_graceful_shutdown(ends).await?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::load::{Client, Measured};
 use super::*;
 use axum::body::{Body, to_bytes};
 use common::ends;
-use runyard::{Nice, Policy, spawn};
+use runyard::{Nice, Policy, Runtime, spawn};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,8 +57,7 @@ fn everybody_is_served_until_the_clients_have_gone() {
         send.send((orders, beats, measured.nr_paid, measured.nr_trial)).unwrap();
     };
     let runtime = runtime(2);
-    let trial = on_trial(&runtime);
-    runtime.block_on(service(Load::new(Duration::from_millis(200), tell), trial)).unwrap();
+    runtime.block_on(service(Load::new(Duration::from_millis(200), tell))).unwrap();
     let (orders, beats, nr_paid, nr_trial) = receive.recv().unwrap();
     assert!(orders > 0 && beats > 0 && nr_paid > 0 && nr_trial > 0);
 }

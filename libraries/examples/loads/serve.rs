@@ -1,0 +1,186 @@
+//! The service on each side.
+
+use crate::Failure;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
+use axum::{Json, Router};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use runyard::{Limit, Policy, Runtime, Task, TaskBuilder};
+use rustix::process::setpriority_process;
+use rustix::time::{ClockId, clock_gettime};
+use std::hint::black_box;
+use std::net;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
+
+/// How much CPU time a slow request takes.
+const SLOW: Duration = Duration::from_millis(50);
+
+/// How many steps it computes between two looks at the clock: some 20 us.
+const STEPS: u32 = 50_000;
+
+/// Where the slow handler computes.
+#[derive(Clone, Copy, Debug)]
+pub enum Side {
+    /// On tokio, where it is.
+    Tokio,
+    /// On a thread of tokio's for blocking functions.
+    TokioBlocking,
+    /// On a pool of rayon's, of which the threads have nice 19.
+    TokioRayon,
+    /// On this runtime, where it is.
+    Runyard,
+    /// In a task at nice 19.
+    RunyardNice,
+    /// In a task of SCHED_IDLE.
+    RunyardIdle,
+    /// In a task group that may use half of the machine.
+    RunyardLimited,
+}
+
+pub const SIDES: [Side; 7] = [
+    Side::Tokio,
+    Side::TokioBlocking,
+    Side::TokioRayon,
+    Side::Runyard,
+    Side::RunyardNice,
+    Side::RunyardIdle,
+    Side::RunyardLimited,
+];
+
+impl Side {
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Tokio => "tokio",
+            Side::TokioBlocking => "tokio-spawn_blocking",
+            Side::TokioRayon => "tokio-rayon-nice-19",
+            Side::Runyard => "runyard",
+            Side::RunyardNice => "runyard-nice-19",
+            Side::RunyardIdle => "runyard-idle",
+            Side::RunyardLimited => "runyard-half",
+        }
+    }
+}
+
+/// Serves until `ends` is ready.
+pub fn serve(
+    side: Side,
+    listener: net::TcpListener,
+    ends: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Failure> {
+    listener.set_nonblocking(true)?;
+    match side {
+        Side::Tokio => on_tokio(get(slow), listener, ends),
+        Side::TokioBlocking => on_tokio(get(slow_blocking), listener, ends),
+        Side::TokioRayon => on_tokio(get(slow_in_pool).with_state(demoted_pool()?), listener, ends),
+        Side::Runyard => {
+            on_runyard(&Runtime::builder().enable_tokio().build(), None, listener, ends)
+        }
+        Side::RunyardNice | Side::RunyardIdle | Side::RunyardLimited => {
+            let runtime = Runtime::builder().enable_tokio().build();
+            let task = task_of(side, &runtime)?;
+            on_runyard(&runtime, Some(task), listener, ends)
+        }
+    }
+}
+
+fn task_of(side: Side, runtime: &Runtime) -> Result<TaskBuilder, Failure> {
+    let task = Task::builder();
+    Ok(match side {
+        Side::RunyardNice => task.nice(19),
+        Side::RunyardIdle => task.policy(Policy::Idle),
+        _ => {
+            let half = Limit::percent_of_machine(50.0);
+            task.group(&runtime.group("slow").limit(half).create()?)
+        }
+    })
+}
+
+fn on_tokio(
+    slow: MethodRouter,
+    listener: net::TcpListener,
+    ends: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listener = TcpListener::from_std(listener)?;
+        axum::serve(listener, app(slow)).with_graceful_shutdown(ends).await?;
+        Ok(())
+    })
+}
+
+fn on_runyard(
+    runtime: &Runtime,
+    task: Option<TaskBuilder>,
+    listener: net::TcpListener,
+    ends: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Failure> {
+    let slow = match task {
+        None => get(slow),
+        Some(task) => get(slow).layer(from_fn_with_state(task, in_task)),
+    };
+    runtime.block_on(async {
+        let listener = TcpListener::from_std(listener)?;
+        runyard::serve(listener, app(slow)).with_graceful_shutdown(ends).await?;
+        Ok(())
+    })
+}
+
+fn app(slow: MethodRouter) -> Router {
+    Router::new().route("/quick", get(quick)).route("/slow", slow)
+}
+
+async fn quick() -> Json<[u32; 3]> {
+    Json([1, 2, 3])
+}
+
+/// Computes without an await, as code that nobody wrote for a server.
+async fn slow() -> &'static str {
+    compute()
+}
+
+async fn slow_blocking() -> Result<&'static str, StatusCode> {
+    spawn_blocking(compute).await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+async fn slow_in_pool(State(pool): State<Arc<ThreadPool>>) -> Result<&'static str, StatusCode> {
+    let (send, receive) = oneshot::channel();
+    // The client may have gone.
+    pool.spawn(move || _ = send.send(compute()));
+    receive.await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+/// A pool with a thread for each CPU.
+fn demoted_pool() -> Result<Arc<ThreadPool>, Failure> {
+    // Of the calling thread, as Linux has it.
+    let demote = |_| setpriority_process(None, 19).expect("everybody may ask for less");
+    Ok(Arc::new(ThreadPoolBuilder::new().start_handler(demote).build()?))
+}
+
+/// Answers in a task of its own.
+async fn in_task(State(task): State<TaskBuilder>, request: Request, next: Next) -> Response {
+    let answer = task.spawn(next.run(request)).await;
+    answer.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}
+
+fn compute() -> &'static str {
+    let end = cpu_time() + SLOW;
+    while cpu_time() < end {
+        for step in 0..STEPS {
+            black_box(step);
+        }
+    }
+    "computed"
+}
+
+/// What the calling thread has used. A task that is stopped keeps its thread, and no other task runs on that meanwhile.
+fn cpu_time() -> Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
+}
