@@ -86,7 +86,10 @@ impl Fair {
             let ahead = self.tree.entity(first).vruntime;
             let stand_in = self.tree.entity_mut(curr);
             stand_in.vruntime = stand_in.vruntime.max(ahead);
+            // It is polled before a newcomer that waits outside, so the clock passes that.
+            let outside = self.set_outside(None);
             self.follow(curr, None);
+            let _ = self.set_outside(outside);
         }
         standing
     }

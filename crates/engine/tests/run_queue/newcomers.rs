@@ -4,7 +4,7 @@ use crate::world::Tree;
 use runyard_engine::attr::{Attr, LatencyNice};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::run_queue::{Enqueue, Prev, RunQueue};
+use runyard_engine::run_queue::{Begun, Enqueue, Prev, RunQueue};
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time, VTime};
 use runyard_engine::topology::Topology;
@@ -53,6 +53,23 @@ fn a_sensitive_task_goes_before_a_newcomer_that_waited_outside() {
     let _ = rq.offer(now, newcomer, Enqueue::Moved).unwrap();
     let switch = rq.schedule(now, Prev::Preempted(RUNS));
     assert_eq!(switch.next, Some((SENSITIVE, SENSITIVE)));
+}
+
+/// Said to be able to go on, but far from a clock that waits for the newcomer, it was not lent.
+#[test]
+fn who_waits_behind_a_newcomer_is_lent_as_the_running_task_ends() {
+    let (mut rq, ..) = with_newcomer();
+    let waits = TaskId(3);
+    let _ = rq.offer(Time(1), plain(waits), Enqueue::Woken).unwrap();
+    let now = Time(1) + MS;
+    assert!(rq.could_go_on(now, false, |_| true));
+    let stand_in = Task::stand_in(TaskId(u64::MAX), CpuId(0));
+    let Begun::Open(_, terms) = rq.begin_batch(now, Prev::Exited, stand_in) else {
+        panic!("it can go on");
+    };
+    let mut lent = Vec::new();
+    rq.lend(&terms, 8, |_| true, |task| lent.push(task.id));
+    assert_eq!(lent, [waits]);
 }
 
 #[test]
