@@ -67,6 +67,11 @@ pub(crate) fn bind_to(_thread: Tid, _places: &Places) -> bool {
     false
 }
 
+/// No thread is bound.
+pub(crate) fn runs_on_one(_thread: Tid, _cpu: u32) -> bool {
+    false
+}
+
 /// Refuses as [`bind`] does.
 pub(crate) fn bind_to_one(_thread: Tid, _cpu: u32) -> bool {
     false
