@@ -8,7 +8,7 @@
 //! one, again and again. One client asks for the quick one 200 times a second. On a cooperative runtime the quick route
 //! waits for the slow handlers. Here each connection is a task of the runtime, and a slow handler is stopped in the middle.
 //!
-//! The handlers are those of any axum program. What is this runtime's: `#[runyard::main(tokio)]`, and
+//! The handlers are those of any axum program. Two things are this runtime's: `#[runyard::main(tokio)]`, and
 //! `runyard::serve` in the place of `axum::serve`.
 //!
 //! The clients are in the same process, over loopback, and take CPU time as well.
@@ -71,7 +71,7 @@ async fn slow() -> &'static str {
     "computed"
 }
 
-/// What the calling thread has used. A task that is stopped keeps its thread, and no other task runs on that meanwhile.
+/// The CPU time that the calling thread has used. A task that is stopped keeps its thread, and no other task runs on that meanwhile.
 fn cpu_time() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(used.tv_sec as u64, used.tv_nsec as u32)

@@ -31,7 +31,7 @@ const STEPS: u32 = 100_000;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// Whose threads the pool has.
+/// The kind of threads that the pool has.
 #[derive(Clone, Copy)]
 enum Side {
     /// There is none.

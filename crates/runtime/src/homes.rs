@@ -86,8 +86,9 @@ impl Homes {
     }
 
     /// Whether idle workers sleep bound.
-    pub(crate) fn are_kept(&self, now: Time) -> bool {
-        now < Time(self.until.load(Ordering::Relaxed))
+    pub(crate) fn are_kept(&self, now: impl FnOnce() -> Time) -> bool {
+        let until = self.until.load(Ordering::Relaxed);
+        until > 0 && now() < Time(until)
     }
 
     /// Whether the owner of a slot other than `slot` runs on a CPU.
@@ -114,10 +115,10 @@ mod tests {
     #[test]
     fn workers_are_bound_for_a_time_after_one_woke_beside_another() {
         let homes = beside(5);
-        assert!(!homes.are_kept(Time(1)));
+        assert!(!homes.are_kept(|| Time(1)));
         homes.woke(OWN, 4, 5, || Time(1));
-        assert!(homes.are_kept(Time(2)));
-        assert!(!homes.are_kept(Time(1) + LASTS));
+        assert!(homes.are_kept(|| Time(2)));
+        assert!(!homes.are_kept(|| Time(1) + LASTS));
     }
 
     #[test]
@@ -125,12 +126,12 @@ mod tests {
         for (other, slept_on, woke_on) in [(5, 4, 4), (5, 4, 6), (5, 5, 5), (4, 4, 5)] {
             let homes = beside(other);
             homes.woke(OWN, slept_on, woke_on, || Time(1));
-            assert!(!homes.are_kept(Time(2)), "{other}: from {slept_on} to {woke_on}");
+            assert!(!homes.are_kept(|| Time(2)), "{other}: from {slept_on} to {woke_on}");
         }
         let homes = beside(5);
         homes.leaves(OTHER);
         homes.woke(OWN, 4, 5, || Time(1));
-        assert!(!homes.are_kept(Time(2)), "the other one sleeps");
+        assert!(!homes.are_kept(|| Time(2)), "the other one sleeps");
     }
 
     #[test]
@@ -138,11 +139,11 @@ mod tests {
         let homes = beside(5);
         homes.woke(OWN, 4, 5, || Time(1));
         homes.does_not_come(Time(2));
-        assert!(!homes.are_kept(Time(3)));
+        assert!(!homes.are_kept(|| Time(3)));
         homes.woke(OWN, 4, 5, || Time(3));
-        assert!(!homes.are_kept(Time(4)));
+        assert!(!homes.are_kept(|| Time(4)));
         let later = Time(2) + PAUSES;
         homes.woke(OWN, 4, 5, || later);
-        assert!(homes.are_kept(later));
+        assert!(homes.are_kept(|| later));
     }
 }

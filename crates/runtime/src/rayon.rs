@@ -20,7 +20,7 @@ use std::thread;
 
 pub use rayon_core::{ThreadPool, ThreadPoolBuildError};
 
-/// What the tasks of a pool are called if nothing is said.
+/// The name of the tasks of a pool if none is given.
 const NAME: &str = "rayon";
 
 /// A pool of rayon's of which each thread is a task of the runtime of the calling code.

@@ -732,7 +732,7 @@ pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
 
 /// A worker is woken that sleeps.
 fn is_woken(shared: &Shared) {
-    if shared.pins() || shared.homes.are_kept(os::thread::now()) {
+    if shared.pins() || shared.homes.are_kept(os::thread::now) {
         // The kernel may not bring it to another CPU.
         shared.keeper.somebody_runs();
     }

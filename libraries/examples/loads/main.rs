@@ -147,7 +147,7 @@ impl Server {
         Ok(Server { process, address: line.trim().parse()? })
     }
 
-    /// What all its threads have used that still live.
+    /// The CPU time of all its threads that still live.
     fn cpu_time(&self) -> Result<Duration, Failure> {
         let mut used = 0;
         for thread in fs::read_dir(format!("/proc/{}/task", self.process.id()))? {

@@ -179,7 +179,7 @@ fn compute() -> &'static str {
     "computed"
 }
 
-/// What the calling thread has used. A task that is stopped keeps its thread, and no other task runs on that meanwhile.
+/// The CPU time that the calling thread has used. A task that is stopped keeps its thread, and no other task runs on that meanwhile.
 fn cpu_time() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(used.tv_sec as u64, used.tv_nsec as u32)

@@ -82,14 +82,13 @@ impl Fair {
         if left != Left::Runnable
             && let Some(first) = self.tree.heaps.first(self.tree.entity(curr).parent)
         {
-            // It would be picked now, and the clock of the queue follow it, however far ahead it is.
+            // It would be picked now, and the clock of the queue follow it, however far ahead it is. It is polled before a
+            // newcomer that waits outside, so the clock passes that.
             let ahead = self.tree.entity(first).vruntime;
             let stand_in = self.tree.entity_mut(curr);
             stand_in.vruntime = stand_in.vruntime.max(ahead);
-            // It is polled before a newcomer that waits outside, so the clock passes that.
-            let outside = self.set_outside(None);
-            self.follow(curr, None);
-            let _ = self.set_outside(outside);
+            let queue = self.tree.queue_mut(self.tree.entity(curr).parent);
+            queue.clock = queue.clock.max(ahead);
         }
         standing
     }

@@ -28,7 +28,7 @@ impl Worker {
         }
         let slept_on = os::thread::current_cpu();
         homes.leaves(slot);
-        if homes.are_kept(os::thread::now())
+        if homes.are_kept(os::thread::now)
             && let Some(home) = self.shared.home_of(slot, slept_on)
             && self.steering.sleeps_bound(|| self.binds_to(home))
         {
@@ -60,7 +60,7 @@ impl Worker {
             return;
         }
         let cpu = os::thread::current_cpu();
-        if !shared.homes.are_kept(os::thread::now()) {
+        if !shared.homes.are_kept(os::thread::now) {
             return other.steering.steer(Some(cpu), || other.binds_to(cpu));
         }
         // The kernel would not even wake it where it sleeps, as this thread is there still.

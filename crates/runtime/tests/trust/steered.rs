@@ -1,5 +1,5 @@
 //! Workers that are preempted all the time are bound for the moment in which they wake, and some idle ones while they
-//! sleep. What tasks start on them is not.
+//! sleep. Threads and programs that tasks start on them are not.
 
 use crate::child::within;
 use crate::common::{ms, spin};
