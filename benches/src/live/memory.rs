@@ -81,37 +81,33 @@ fn in_a_process(side: Side) -> Footprint {
 /// If this system does not tell the resident set.
 pub fn be_memory_of(side: Side) -> ! {
     let found = match side {
-        Side::Runyard => footprint_of_runyard(TASKS),
-        Side::Tokio => footprint(&Tokio::start(WORKERS), TASKS, || None),
+        Side::Runyard => footprint_of_runyard(),
+        Side::Tokio => footprint(&Tokio::start(WORKERS), || None),
     };
     println!("{}", serde_json::to_string(&found).expect("all keys are strings"));
     std::process::exit(0)
 }
 
-fn footprint_of_runyard(tasks: usize) -> Footprint {
+fn footprint_of_runyard() -> Footprint {
     let host = Runyard::start(WORKERS);
     let group = host.0.group("tenant").create().expect("there is room for a group");
-    footprint(&host, tasks, || Some(set_limit_ns(&group)))
+    footprint(&host, || Some(set_limit_ns(&group)))
 }
 
 /// Starts the tasks, and measures once each of them waits. The time of `set_limit` is from `beside_them`.
-fn footprint<H: Host>(
-    host: &H,
-    tasks: usize,
-    beside_them: impl FnOnce() -> Option<u64>,
-) -> Footprint {
+fn footprint<H: Host>(host: &H, beside_them: impl FnOnce() -> Option<u64>) -> Footprint {
     // The memory of threads, and of the first task, is no part of the growth.
     host.block_on(host.spawn_from_outside(async {})).expect("an empty task does not panic");
     let (before, polled) = (resident_bytes(), POLLED.load(Ordering::Relaxed));
-    for _ in 0..tasks {
+    for _ in 0..TASKS {
         drop(host.spawn_from_outside(Never));
     }
-    while POLLED.load(Ordering::Relaxed) < polled + tasks {
+    while POLLED.load(Ordering::Relaxed) < polled + TASKS {
         thread::sleep(LOOK);
     }
     let grown = resident_bytes().saturating_sub(before);
-    let bytes_each = grown as f64 / tasks as f64;
-    Footprint { tasks, bytes_each, set_limit_ns: beside_them() }
+    let bytes_each = grown as f64 / TASKS as f64;
+    Footprint { tasks: TASKS, bytes_each, set_limit_ns: beside_them() }
 }
 
 /// How often a [`Never`] was polled in this process. A counter that the future points to would be a
@@ -153,22 +149,6 @@ fn resident_bytes() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::within_time;
-
-    #[test]
-    fn every_task_has_memory_and_only_groups_have_limits() {
-        // So many that what other tests have freed is not enough for them.
-        const FEW: usize = 50_000;
-        assert_eq!(size_of::<Never>(), 0);
-        // One after the other: they count polls together.
-        let (ours, theirs) = within_time(|| {
-            let theirs = footprint(&Tokio::start(WORKERS), FEW, || None);
-            (footprint_of_runyard(FEW), theirs)
-        });
-        assert_eq!([ours.tasks, theirs.tasks], [FEW; 2]);
-        assert!(ours.bytes_each > 0.0 && theirs.bytes_each > 0.0, "{ours:?} {theirs:?}");
-        assert!(ours.set_limit_ns > Some(0) && theirs.set_limit_ns.is_none());
-    }
 
     #[test]
     fn a_process_tells_another_its_figures() {
