@@ -13,7 +13,7 @@ use rustix::process::setpriority_process;
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::net;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -22,8 +22,18 @@ use tokio::task::spawn_blocking;
 /// How much CPU time a slow request takes.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// How many steps it computes between two looks at the clock: some 20 us.
-const STEPS: u32 = 50_000;
+/// So many steps as a slow request takes. They are measured once: a handler that read the clock of its CPU time would have the
+/// kernel look at its slice each time.
+static STEPS: LazyLock<u64> = LazyLock::new(|| {
+    const BEFORE_A_LOOK: u64 = 50_000;
+    let mut steps = 0;
+    let end = cpu_time() + SLOW;
+    while cpu_time() < end {
+        take(BEFORE_A_LOOK);
+        steps += BEFORE_A_LOOK;
+    }
+    steps
+});
 
 /// Where the slow handler computes.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +85,7 @@ pub fn serve(
     ends: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Failure> {
     listener.set_nonblocking(true)?;
+    LazyLock::force(&STEPS);
     match side {
         Side::Tokio => on_tokio(get(slow), listener, ends),
         Side::TokioBlocking => on_tokio(get(slow_blocking), listener, ends),
@@ -170,16 +181,17 @@ async fn in_task(State(task): State<TaskBuilder>, request: Request, next: Next) 
 }
 
 fn compute() -> &'static str {
-    let end = cpu_time() + SLOW;
-    while cpu_time() < end {
-        for step in 0..STEPS {
-            black_box(step);
-        }
-    }
+    take(*STEPS);
     "computed"
 }
 
-/// The CPU time that the calling thread has used. A task that is stopped keeps its thread, and no other task runs on that meanwhile.
+fn take(steps: u64) {
+    for step in 0..steps {
+        black_box(step);
+    }
+}
+
+/// The CPU time that the calling thread has used.
 fn cpu_time() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
