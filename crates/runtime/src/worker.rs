@@ -70,15 +70,6 @@ mod ready {
     pub(super) const REFUSED: u32 = 2;
 }
 
-/// Whether a thread gives way to others of the kernel's ([`thread`]).
-mod way {
-    pub(super) const KEEPS: u32 = 0;
-    /// It has a short slice of the kernel's.
-    pub(super) const GIVES: u32 = 1;
-    /// The kernel refuses that.
-    pub(super) const REFUSED: u32 = 2;
-}
-
 /// Whether a thread is in a section that blocks ([`thread`]).
 mod section {
     pub(super) const OUTSIDE: u32 = 0;
@@ -158,8 +149,6 @@ pub(crate) struct Worker {
     /// (o) When its poll began, and whether it is that of a real-time task.
     began: AtomicU64,
     polls_rt: AtomicBool,
-    /// (o) Whether it gives way: one of [`way`].
-    gives_way: AtomicU32,
     /// (o) When it had the virtual clock of its CPU brought up to date in a poll, the last time.
     clock_at: AtomicU64,
     /// (o) When its last poll ended.
@@ -223,7 +212,6 @@ impl Worker {
             batch: AtomicU64::new(0),
             began: AtomicU64::new(0),
             polls_rt: AtomicBool::new(false),
-            gives_way: AtomicU32::new(way::KEEPS),
             clock_at: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             shares_at: AtomicU64::new(0),
@@ -383,7 +371,6 @@ impl Worker {
                 return;
             }
             let cpu = self.cpu();
-            self.keep_slice();
             self.shared.tell(cpu, || What::Overhead);
             let now = os::thread::now();
             self.expire(cpu, now, std::mem::take(&mut idled));

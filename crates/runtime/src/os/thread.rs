@@ -138,25 +138,10 @@ fn set_slack(nanos: libc::c_ulong) {
     }
 }
 
-/// The shortest slice that the kernel gives (`__setparam_fair` of Linux 6.18).
-pub(crate) const SHORTEST_SLICE: Nanos = Nanos::from_micros(100);
-
 /// Asks the kernel for a slice of the calling thread, and says whether it has it now, as it has since
 /// Linux 6.12 if the thread is SCHED_OTHER or SCHED_BATCH. `None` gives it everybody's again.
 pub fn set_slice(slice: Option<Nanos>) -> bool {
-    scheduling().is_some_and(|old| set_slice_in(old, slice))
-}
-
-/// As [`set_slice`], except that whatever the thread starts has everybody's slice. The kernel takes negative nice values and
-/// real-time policies from its children as well, so a thread that has one of these is refused. May be called in a signal handler.
-pub(crate) fn set_own_slice(slice: Nanos) -> bool {
-    let Some(mut old) = scheduling() else { return false };
-    let is_usual = old.sched_nice >= 0 && old.sched_priority == 0;
-    old.sched_flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
-    is_usual && set_slice_in(old, Some(slice))
-}
-
-fn set_slice_in(old: libc::sched_attr, slice: Option<Nanos>) -> bool {
+    let Some(old) = scheduling() else { return false };
     let wanted = slice.map_or(0, |slice| slice.0);
     let new = libc::sched_attr { sched_runtime: wanted, ..old };
     // SAFETY: the kernel reads as many bytes as the structure says that it has.

@@ -74,7 +74,6 @@ impl Worker {
     pub(crate) fn rung(&self, at_unsafe_point: bool, deaf_to: Signals) {
         self.shared.keeper.somebody_runs();
         self.note_place();
-        self.give_way();
         self.look_at_driver();
         let slot = self.shared.slot(self.cpu());
         if self.preempt_count.load(Ordering::Relaxed) > 0 {

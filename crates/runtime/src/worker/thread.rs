@@ -7,15 +7,11 @@
 //! until it loses its slot as it waits.
 
 use super::stop::SECTION_GRACE;
-use super::{UNSET, Worker, section, way};
+use super::{UNSET, Worker, section};
 use crate::os;
-use crate::os::thread::SHORTEST_SLICE;
 use crate::primitives::{Ordering, lock};
 use crate::task::Cell;
-use runyard_engine::time::{Nanos, Time};
-
-/// From which length of a poll on its thread gives way to others of the kernel's. To begin and to end that takes 4 us.
-const GIVES_WAY_FROM: Nanos = Nanos::from_micros(500);
+use runyard_engine::time::Nanos;
 
 impl Worker {
     /// Binds this thread to the CPUs of the task that it is about to poll or to go on with, if those are not all.
@@ -37,28 +33,6 @@ impl Worker {
         let place = cell.place.load(Ordering::Relaxed);
         if self.polling.load(Ordering::Relaxed) == place {
             self.rebind(Some(cell));
-        }
-    }
-
-    /// If the poll that this thread is in has lasted, the thread gives way to others on its CPU, in this process or another, as
-    /// soon as the kernel lets it: one that is woken there does not wait for a whole slice. In the signal handler.
-    pub(super) fn give_way(&self) {
-        let began = Time(self.began.load(Ordering::Relaxed));
-        if self.gives_way.load(Ordering::Relaxed) == way::KEEPS
-            && self.cpu_of_poll().is_some()
-            && !self.polls_rt.load(Ordering::Relaxed)
-            && os::thread::now() >= began + GIVES_WAY_FROM
-        {
-            let gives = os::thread::set_own_slice(SHORTEST_SLICE);
-            self.gives_way.store(if gives { way::GIVES } else { way::REFUSED }, Ordering::Relaxed);
-        }
-    }
-
-    /// That poll is over.
-    pub(super) fn keep_slice(&self) {
-        if self.gives_way.load(Ordering::Relaxed) == way::GIVES {
-            self.gives_way.store(way::KEEPS, Ordering::Relaxed);
-            os::thread::set_slice(None);
         }
     }
 

@@ -3,10 +3,8 @@
 use crate::child::{run, within};
 use crate::common::{ms, spin, until, workers};
 use nix::sys::signal::{SigSet, Signal as Number};
-use runyard::kernel;
 use runyard::trial::{handle_slowly, is_handling};
 use runyard::{Runtime, Task, blocking, spawn, time};
-use runyard_engine::time::Nanos;
 use rustix::process::Pid;
 use rustix::process::Signal;
 use signal_hook::consts::{SIGTERM, SIGUSR1};
@@ -71,39 +69,6 @@ fn a_task_has_the_timer_slack_of_the_process() {
         for _ in 0..20 {
             assert_eq!(spawn(async { slack() }).await.unwrap(), elsewhere);
             runyard::time::sleep(ms(1)).await;
-        }
-    });
-}
-
-/// The slice that the kernel gives the calling thread, in nanoseconds, if it tells.
-fn slice() -> Option<u64> {
-    let told = std::fs::read_to_string("/proc/thread-self/sched").ok()?;
-    let line = told.lines().find(|line| line.starts_with("se.slice "))?;
-    line.split_whitespace().last()?.parse().ok()
-}
-
-/// Seen failing: without `SCHED_FLAG_RESET_ON_FORK` the thread that the poll starts has 100,000 ns; with a slice that is
-/// not given back the next poll has; and in a long poll that does not give way the task itself has that of all.
-#[test]
-fn a_long_poll_gives_way_and_what_it_starts_does_not() {
-    let takes_slices = || kernel::set_slice(Some(Nanos::from_micros(100))).then(slice).flatten();
-    let elsewhere = thread::spawn(slice).join().unwrap();
-    let short = thread::spawn(takes_slices).join().unwrap();
-    if short.is_none() {
-        eprintln!("this kernel takes no slices, or does not tell them");
-        return;
-    }
-    workers(1).block_on(async move {
-        let poll = || async {
-            let before = slice();
-            until(|| {
-                spin(ms(1));
-                slice() != before
-            });
-            (before, slice(), thread::spawn(slice).join().unwrap())
-        };
-        for _ in 0..3 {
-            assert_eq!(spawn(poll()).await.unwrap(), (elsewhere, short, elsewhere));
         }
     });
 }

@@ -86,14 +86,6 @@ pub(crate) fn exactly(wait: impl FnOnce()) {
 pub(crate) fn be_exact() {}
 
 /// No thread has a slice of its own.
-pub(crate) const SHORTEST_SLICE: Nanos = Nanos::ZERO;
-
-/// As [`set_slice`].
-pub(crate) fn set_own_slice(_slice: Nanos) -> bool {
-    false
-}
-
-/// No thread has a slice of its own.
 pub fn set_slice(_slice: Option<Nanos>) -> bool {
     false
 }
