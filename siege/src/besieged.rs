@@ -1,15 +1,16 @@
 //! The process that is besieged: acts of some seconds, in each of which some programs play their rounds at
-//! once in one runtime.
+//! once in one runtime. A second runtime, when the first has ended, has no driver of tokio's.
 
 use crate::Options;
 use crate::draws::Draws;
-use crate::programs::{PROGRAMS, is_on_purpose};
+use crate::programs::{PROGRAMS, Program, is_on_purpose};
 use crate::supervisor::said;
 use crate::watchdog::{self, Progress, Scene};
 use runyard::experiments::{Experiments, Features};
-use runyard::{JoinHandle, Runtime, StallReport, spawn};
+use runyard::{Builder, JoinHandle, Runtime, StallReport, spawn};
 use std::fs::File;
 use std::hint::black_box;
+use std::mem;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -31,18 +32,30 @@ const SHOWN: usize = 64;
 /// Whose draws are the order of the programs.
 const DIRECTOR: u64 = u64::MAX;
 
+/// Of so many parts of the time one is without a driver, for programs that need none.
+const PARTS: u32 = 4;
+
 /// Plays for as long as is asked. Wrong results end it, by the supervisor.
 #[must_use]
 pub fn run(options: &Options) -> ExitCode {
     let scene = Arc::new(scene(options.seed).expect("standard output and error are there"));
     quieten();
+    let asked = |needs_driver: bool| -> Vec<usize> {
+        let is_asked = |nth: &usize| {
+            let Program { name, .. } = PROGRAMS[*nth];
+            options.only.is_empty() || options.only.iter().any(|only| only == name)
+        };
+        let fits = |nth: &usize| needs_driver || !PROGRAMS[*nth].needs_driver;
+        (0..PROGRAMS.len()).filter(is_asked).filter(fits).collect()
+    };
+    let span = Duration::from_secs(options.seconds);
+    let without = if asked(false).is_empty() { Duration::ZERO } else { span / PARTS };
     let mut features = Features::of_runtime();
     options.feature.iter().for_each(|&switched| features.set(switched));
     let builder =
         Runtime::builder().siege(options.seed).features(features).on_stall(STALL, look_at_stall);
-    let runtime = Arc::new(builder.build());
-    watchdog::start(&scene, &runtime);
-    let is_right = runtime.block_on(direct(&scene, options));
+    let is_right = besiege(&scene, builder.clone().enable_tokio(), &asked(true), span - without)
+        && (without.is_zero() || besiege(&scene, builder, &asked(false), without));
     for (program, progress) in PROGRAMS.iter().zip(&scene.progress) {
         let rounds = progress.rounds.load(Ordering::SeqCst);
         if rounds > 0 {
@@ -56,9 +69,20 @@ pub fn run(options: &Options) -> ExitCode {
             std::thread::park();
         }
     }
-    drop(runtime);
     scene.say(said::DONE);
     ExitCode::SUCCESS
+}
+
+/// Plays these programs in a runtime of their own. Whether all results were right.
+fn besiege(scene: &Arc<Scene>, builder: Builder, asked: &[usize], span: Duration) -> bool {
+    let runtime = Arc::new(builder.build());
+    watchdog::start(scene, &runtime);
+    let is_right = runtime.block_on(direct(scene, asked, span));
+    if !is_right {
+        // Its tasks may wait for ever, and its end for them.
+        mem::forget(runtime);
+    }
+    is_right
 }
 
 /// Looks up the functions of some stalls.
@@ -89,18 +113,13 @@ fn quieten() {
 }
 
 /// Plays act after act. Whether all results were right.
-async fn direct(scene: &Arc<Scene>, options: &Options) -> bool {
-    let mut draws = Draws::new(options.seed, DIRECTOR);
-    let end = Instant::now() + Duration::from_secs(options.seconds);
-    let is_asked = |nth: &usize| {
-        let name = PROGRAMS[*nth].name;
-        options.only.is_empty() || options.only.iter().any(|only| only == name)
-    };
-    let asked: Vec<_> = (0..PROGRAMS.len()).filter(is_asked).collect();
-    let mut waiting = Vec::new();
+async fn direct(scene: &Arc<Scene>, asked: &[usize], span: Duration) -> bool {
+    let mut draws = Draws::new(scene.seed, DIRECTOR);
+    let end = Instant::now() + span;
+    let mut waiting: Vec<usize> = Vec::new();
     while Instant::now() < end {
         if waiting.is_empty() {
-            waiting.clone_from(&asked);
+            waiting.extend(asked);
             draws.shuffle(&mut waiting);
         }
         let until = end.min(Instant::now() + ACT);

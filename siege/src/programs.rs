@@ -3,14 +3,17 @@
 mod channels;
 mod compute;
 mod concurrent;
+mod database;
 mod futures;
 mod locks;
 mod log;
+mod net;
 mod pools;
 mod process;
 mod sql;
 mod threads;
 mod tls;
+mod web;
 
 pub use threads::is_on_purpose;
 
@@ -26,6 +29,8 @@ pub type Round = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub struct Program {
     /// Its name on the command line.
     pub name: &'static str,
+    /// Whether it needs a driver of tokio's.
+    pub needs_driver: bool,
     /// A round lasts some milliseconds on a quiet machine.
     pub round: fn(Draws) -> Round,
 }
@@ -33,7 +38,14 @@ pub struct Program {
 /// Declares a program by the async function that is a round of it.
 macro_rules! program {
     ($family:ident :: $round:ident) => {
-        Program { name: stringify!($round), round: |draws| Box::pin($family::$round(draws)) }
+        Program { needs_driver: false, ..program!($family::$round, with a driver) }
+    };
+    ($family:ident :: $round:ident, with a driver) => {
+        Program {
+            name: stringify!($round),
+            needs_driver: true,
+            round: |draws| Box::pin($family::$round(draws)),
+        }
     };
 }
 
@@ -62,7 +74,14 @@ pub const PROGRAMS: &[Program] = &[
     program!(compute::compression),
     program!(sql::own_database),
     program!(sql::shared_database),
+    program!(database::pooled, with a driver),
     program!(tls::handshake),
+    program!(tls::streams, with a driver),
+    program!(net::echo, with a driver),
+    program!(net::timers, with a driver),
+    program!(net::files, with a driver),
+    program!(web::asked_by_hyper, with a driver),
+    program!(web::asked_by_reqwest, with a driver),
     program!(process::children),
     program!(process::names),
     program!(threads::destructors),

@@ -1,7 +1,10 @@
-//! Clients of the service, in another process than that. Each is a thread with a connection; those that saturate it are `wrk`'s.
+//! Clients of the service, in another process than that. Each is a thread with a connection; those that saturate it are `wrk`'s,
+//! but over HTTP/2.
 
-use crate::Failure;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+#[cfg(feature = "rustls")]
+use crate::tls;
+use crate::{Failure, http2};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -16,43 +19,95 @@ const CONNECTIONS: u32 = 16;
 /// How many clients always wait for a slow request.
 const SLOW_CLIENTS: usize = 4;
 
-/// A connection, over which one request follows the other.
-pub struct Client {
-    stream: BufReader<TcpStream>,
+/// What is spoken with a service.
+#[derive(Clone, Copy, Debug)]
+pub enum Wire {
+    Http1,
+    /// HTTP/1 over TLS.
+    #[cfg(feature = "rustls")]
+    Tls,
+    /// With prior knowledge, in the clear.
+    Http2,
 }
 
-impl Client {
-    pub fn connect(service: SocketAddr) -> io::Result<Client> {
-        let stream = TcpStream::connect(service)?;
-        stream.set_nodelay(true)?;
-        Ok(Client { stream: BufReader::new(stream) })
+impl Wire {
+    pub fn named(name: &str) -> Result<Wire, Failure> {
+        match name {
+            "http1" => Ok(Wire::Http1),
+            #[cfg(feature = "rustls")]
+            "tls" => Ok(Wire::Tls),
+            #[cfg(not(feature = "rustls"))]
+            "tls" => Err("TLS needs the feature `rustls`".into()),
+            "http2" => Ok(Wire::Http2),
+            _ => Err(format!("there is no wire {name:?}: http1, tls, http2").into()),
+        }
     }
 
+    pub fn name(self) -> &'static str {
+        match self {
+            Wire::Http1 => "http1",
+            #[cfg(feature = "rustls")]
+            Wire::Tls => "tls",
+            Wire::Http2 => "http2",
+        }
+    }
+}
+
+/// A service, as its clients know it.
+pub struct Service {
+    pub address: SocketAddr,
+    pub wire: Wire,
+    /// That of the service, if it has one.
+    pub certificate: Vec<u8>,
+}
+
+/// A connection, over which one request follows the other.
+pub trait Client: Send {
     /// The body of the answer.
-    pub fn ask(&mut self, path: &str) -> io::Result<String> {
+    fn ask(&mut self, path: &str) -> Result<String, Failure>;
+}
+
+impl Service {
+    pub fn connect(&self) -> Result<Box<dyn Client>, Failure> {
+        let stream = || -> io::Result<TcpStream> {
+            let stream = TcpStream::connect(self.address)?;
+            stream.set_nodelay(true)?;
+            Ok(stream)
+        };
+        Ok(match self.wire {
+            Wire::Http1 => Box::new(Http1(BufReader::new(stream()?))),
+            #[cfg(feature = "rustls")]
+            Wire::Tls => {
+                Box::new(Http1(BufReader::new(tls::secure(stream()?, &self.certificate)?)))
+            }
+            Wire::Http2 => Box::new(http2::Blocking::connect(self.address)?),
+        })
+    }
+}
+
+struct Http1<S>(BufReader<S>);
+
+impl<S: Read + Write + Send> Client for Http1<S> {
+    fn ask(&mut self, path: &str) -> Result<String, Failure> {
+        let Http1(stream) = self;
         let request = format!("GET {path} HTTP/1.1\r\nhost: here\r\n\r\n");
-        self.stream.get_mut().write_all(request.as_bytes())?;
+        stream.get_mut().write_all(request.as_bytes())?;
         let mut is_well = false;
         let mut length = 0;
         loop {
             let mut line = String::new();
-            self.stream.read_line(&mut line)?;
+            stream.read_line(&mut line)?;
             match line.trim_end().split_once(": ") {
-                Some(("content-length", value)) => {
-                    length = value
-                        .parse()
-                        .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
-                }
+                Some(("content-length", value)) => length = value.parse()?,
                 None if line.starts_with("HTTP/1.1 200") => is_well = true,
                 None if line.trim_end().is_empty() => break,
                 _ => {}
             }
         }
         let mut body = vec![0; length];
-        self.stream.read_exact(&mut body)?;
-        let body = String::from_utf8(body)
-            .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
-        if is_well { Ok(body) } else { Err(io::Error::other(body)) }
+        stream.read_exact(&mut body)?;
+        let body = String::from_utf8(body)?;
+        if is_well { Ok(body) } else { Err(body.into()) }
     }
 }
 
@@ -64,13 +119,14 @@ pub struct Quick {
 
 /// Asks for the quick route as often as it is due, however late the answers are. A request that is not answered in time
 /// counts with what it has waited.
-pub fn open_loop(service: SocketAddr, span: Duration) -> Result<Quick, Failure> {
+pub fn open_loop(service: &Service, span: Duration) -> Result<Quick, Failure> {
     let every = Duration::from_secs(1) / RATE;
+    let connections = hold(service, CONNECTIONS as usize)?;
     let begin = Instant::now() + Duration::from_millis(10);
-    let clients: Vec<JoinHandle<io::Result<Vec<Duration>>>> = (0..CONNECTIONS)
-        .map(|nth| {
-            let mut client = Client::connect(service)?;
-            Ok(thread::spawn(move || {
+    let clients: Vec<JoinHandle<Result<Vec<Duration>, Failure>>> = (0..CONNECTIONS)
+        .zip(connections)
+        .map(|(nth, mut client)| {
+            thread::spawn(move || {
                 let mut waited = Vec::new();
                 let mut due = begin + every * nth;
                 while due < begin + span {
@@ -82,9 +138,9 @@ pub fn open_loop(service: SocketAddr, span: Duration) -> Result<Quick, Failure> 
                     due += every * CONNECTIONS;
                 }
                 Ok(waited)
-            }))
+            })
         })
-        .collect::<io::Result<_>>()?;
+        .collect();
     let mut waited = Vec::new();
     for client in clients {
         waited.extend(client.join().map_err(|_| "a client panicked")??);
@@ -101,10 +157,10 @@ pub struct Background {
 }
 
 impl Background {
-    pub fn start(service: SocketAddr) -> io::Result<Background> {
+    pub fn start(service: &Service) -> Result<Background, Failure> {
         let (answers, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         for _ in 0..SLOW_CLIENTS {
-            let mut client = Client::connect(service)?;
+            let mut client = service.connect()?;
             let (answers, stop) = (answers.clone(), stop.clone());
             // It ends with the service.
             thread::spawn(move || {
@@ -135,10 +191,17 @@ impl Drop for Background {
 }
 
 /// How many quick requests are answered in a second, at the most.
-pub fn saturate(service: SocketAddr, connections: usize, span: Duration) -> Result<f64, Failure> {
+pub fn saturate(service: &Service, connections: usize, span: Duration) -> Result<f64, Failure> {
+    let scheme = match service.wire {
+        Wire::Http1 => "http",
+        #[cfg(feature = "rustls")]
+        Wire::Tls => "https",
+        Wire::Http2 => return http2::saturate(service.address, connections, span),
+    };
     let mut wrk = Command::new("wrk");
     wrk.arg(format!("-c{connections}")).arg(format!("-d{}s", span.as_secs()));
-    let done = wrk.arg(format!("http://{service}/quick")).stderr(Stdio::inherit()).output();
+    let done =
+        wrk.arg(format!("{scheme}://{}/quick", service.address)).stderr(Stdio::inherit()).output();
     let done = done.map_err(|error| format!("wrk does not start: {error}"))?;
     let said = String::from_utf8(done.stdout)?;
     let rate = said.lines().find_map(|line| line.strip_prefix("Requests/sec:"));
@@ -146,10 +209,10 @@ pub fn saturate(service: SocketAddr, connections: usize, span: Duration) -> Resu
 }
 
 /// So many connections, each of which has asked once.
-pub fn hold(service: SocketAddr, connections: usize) -> io::Result<Vec<Client>> {
+pub fn hold(service: &Service, connections: usize) -> Result<Vec<Box<dyn Client>>, Failure> {
     let mut held = Vec::new();
     for _ in 0..connections {
-        let mut client = Client::connect(service)?;
+        let mut client = service.connect()?;
         client.ask("/quick")?;
         held.push(client);
     }

@@ -4,7 +4,7 @@
 //! cargo build --release -p runyard-libraries --example loads
 //! LOADS=target/release/examples/loads
 //! $LOADS beside 3 >> loads.txt    # beside four clients of the slow route
-//! $LOADS alone 3 >> loads.txt     # the quick route alone
+//! $LOADS alone 3 >> loads.txt     # the quick route alone; with `http2` or `tls` after the rounds, by these
 //! $LOADS idle 3 >> loads.txt      # 1,000 connections that say nothing
 //! $LOADS table < loads.txt
 //! ```
@@ -12,19 +12,23 @@
 //! The quick route answers with a little JSON. The slow one takes 50 ms of CPU time. Each side is a process of its own, and
 //! sides take turns within each round. An open loop asks for the quick route 300 times a second over 16 connections: each
 //! request counts from when it was due, answered or not. Then `wrk` asks as often as it is answered. One round of `beside` takes a minute.
+//!
+//! TLS needs the feature `rustls`. `wrk` does not speak HTTP/2: there hyper's client asks, with two threads as `wrk` has.
 
 mod clients;
+mod http2;
 mod serve;
 mod table;
+#[cfg(feature = "rustls")]
+mod tls;
 
-use clients::{Background, Quick, hold, open_loop, saturate};
+use clients::{Background, Quick, Service, Wire, hold, open_loop, saturate};
 use runyard::Allocator;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use serve::{SIDES, Side, serve};
+use serve::{SIDES, Side, open, serve};
 use std::error::Error;
 use std::future::pending;
 use std::io::{BufRead, BufReader, Read, stdin};
-use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 use std::{env, fs, process, thread};
@@ -35,7 +39,7 @@ static ALLOCATOR: Allocator = Allocator::system();
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-const USAGE: &str = "usage: loads beside ROUNDS | alone ROUNDS | idle ROUNDS | table | serve SIDE";
+const USAGE: &str = "usage: loads beside ROUNDS | alone ROUNDS [http1 | tls | http2] | idle ROUNDS | table | serve SIDE WIRE";
 
 /// For how long each load is measured, and how long it has to get going.
 const SPAN: Duration = Duration::from_secs(4);
@@ -54,10 +58,9 @@ fn main() -> ExitCode {
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let done = match arguments[..] {
         ["table"] => table::print(stdin().lock()),
-        ["serve", side] => of_side(side).and_then(be_side),
-        [what, rounds] => {
-            rounds.parse().map_err(Failure::from).and_then(|rounds| run(what, rounds))
-        }
+        ["serve", side, wire] => be_side(side, wire),
+        ["alone", rounds, wire] => run("alone", rounds, wire),
+        [what, rounds] => run(what, rounds, Wire::Http1.name()),
         _ => Err(USAGE.into()),
     };
     match done {
@@ -70,7 +73,12 @@ fn main() -> ExitCode {
 }
 
 /// Measures every side once a round. Each figure is a line of the output: its load, its side, its name, and itself.
-fn run(what: &str, rounds: usize) -> Result<(), Failure> {
+fn run(what: &str, rounds: &str, wire: &str) -> Result<(), Failure> {
+    let (rounds, wire): (usize, _) = (rounds.parse()?, Wire::named(wire)?);
+    let load = match wire {
+        Wire::Http1 => what.to_owned(),
+        _ => format!("{what} {}", wire.name()),
+    };
     let (measure, sides): (Measure, _) = match what {
         "beside" => (beside, &SIDES[..]),
         "alone" => (alone, &[Side::Tokio, Side::Runyard][..]),
@@ -81,8 +89,8 @@ fn run(what: &str, rounds: usize) -> Result<(), Failure> {
         // Nobody always comes after the same side.
         for nth in 0..sides.len() {
             let side = sides[(nth + round) % sides.len()];
-            for (name, figure) in measure(&Server::start(side)?)? {
-                println!("{what},{},{name},{figure:.3}", side.name());
+            for (name, figure) in measure(&Server::start(side, wire)?)? {
+                println!("{load},{},{name},{figure:.3}", side.name());
             }
         }
     }
@@ -95,13 +103,13 @@ type Figures = Vec<(&'static str, f64)>;
 type Measure = fn(&Server) -> Result<Figures, Failure>;
 
 fn beside(server: &Server) -> Result<Figures, Failure> {
-    let slow = Background::start(server.address)?;
+    let slow = Background::start(&server.service)?;
     thread::sleep(WARM_UP);
     let began = slow.answered();
-    let quick = open_loop(server.address, SPAN)?;
+    let quick = open_loop(&server.service, SPAN)?;
     let beside_open_loop = slow.rate_since(began);
     let began = slow.answered();
-    let saturated = saturate(server.address, FEW, SPAN)?;
+    let saturated = saturate(&server.service, FEW, SPAN)?;
     let slow_saturated = slow.rate_since(began);
     let Quick { p50, p99 } = quick;
     Ok(vec![
@@ -114,14 +122,14 @@ fn beside(server: &Server) -> Result<Figures, Failure> {
 }
 
 fn alone(server: &Server) -> Result<Figures, Failure> {
-    let Quick { p50, p99 } = open_loop(server.address, SPAN)?;
-    let saturated = saturate(server.address, MANY, SPAN)?;
+    let Quick { p50, p99 } = open_loop(&server.service, SPAN)?;
+    let saturated = saturate(&server.service, MANY, SPAN)?;
     Ok(vec![("p50 us", p50), ("p99 us", p99), ("saturated/s", saturated)])
 }
 
 /// How much of a CPU the process takes, in per cent.
 fn idle(server: &Server) -> Result<Figures, Failure> {
-    let connections = hold(server.address, IDLE)?;
+    let connections = hold(&server.service, IDLE)?;
     thread::sleep(WARM_UP);
     let began = server.cpu_time()?;
     thread::sleep(IDLE_SPAN);
@@ -133,18 +141,26 @@ fn idle(server: &Server) -> Result<Figures, Failure> {
 /// A process that is a side. It ends when this is dropped, and when this process ends.
 struct Server {
     process: Child,
-    address: SocketAddr,
+    service: Service,
 }
 
 impl Server {
-    fn start(side: Side) -> Result<Server, Failure> {
+    fn start(side: Side, wire: Wire) -> Result<Server, Failure> {
         let mut command = Command::new(env::current_exe()?);
-        command.args(["serve", side.name()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .args(["serve", side.name(), wire.name()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut process = command.spawn()?;
         let mut line = String::new();
         let output = process.stdout.take().ok_or("the side has an output")?;
         BufReader::new(output).read_line(&mut line)?;
-        Ok(Server { process, address: line.trim().parse()? })
+        let (address, certificate) =
+            line.trim_end_matches('\n').split_once(' ').ok_or("the side says where")?;
+        let byte = |nth| u8::from_str_radix(&certificate[nth..nth + 2], 16);
+        let certificate = (0..certificate.len()).step_by(2).map(byte).collect::<Result<_, _>>()?;
+        let service = Service { address: address.parse()?, wire, certificate };
+        Ok(Server { process, service })
     }
 
     /// The CPU time of all its threads that still live.
@@ -172,35 +188,38 @@ fn of_side(name: &str) -> Result<Side, Failure> {
 }
 
 /// Serves until the process that started this one ends.
-fn be_side(side: Side) -> Result<(), Failure> {
+fn be_side(side: &str, wire: &str) -> Result<(), Failure> {
+    let (side, wire) = (of_side(side)?, Wire::named(wire)?);
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    println!("{}", listener.local_addr()?);
+    let (entrance, service) = open(wire)?;
+    let certificate: String =
+        service.certificate.iter().map(|byte| format!("{byte:02x}")).collect();
+    println!("{} {certificate}", service.address);
     thread::spawn(|| {
         let _ = stdin().read_to_end(&mut Vec::new());
         process::exit(0);
     });
-    serve(side, listener, pending())
+    serve(side, entrance, pending())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clients::Client;
     use tokio::sync::oneshot;
 
     #[test]
-    fn every_side_answers_on_both_routes() {
-        for side in SIDES {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let address = listener.local_addr().unwrap();
+    fn every_side_answers_on_both_routes_over_each_wire() {
+        let wires = ["http1", "http2", "tls"].into_iter().filter_map(|name| Wire::named(name).ok());
+        for (side, wire) in wires.flat_map(|wire| SIDES.map(|side| (side, wire))) {
+            let (entrance, service) = open(wire).unwrap();
             let (end, ends) = oneshot::channel::<()>();
             let ends = async { drop(ends.await) };
-            let serves = thread::spawn(move || serve(side, listener, ends).unwrap());
+            let serves = thread::spawn(move || serve(side, entrance, ends).unwrap());
             for (path, answer) in [("/quick", "[1,2,3]"), ("/slow", "computed")] {
-                let mut client = Client::connect(address).unwrap();
-                assert_eq!(client.ask(path).unwrap(), answer, "{}", side.name());
+                let mut client = service.connect().unwrap();
+                assert_eq!(client.ask(path).unwrap(), answer, "{} {wire:?}", side.name());
+                assert!(client.ask("/no-such").is_err());
             }
             end.send(()).unwrap();
             serves.join().unwrap();

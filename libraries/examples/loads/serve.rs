@@ -1,11 +1,15 @@
 //! The service on each side.
 
 use crate::Failure;
+use crate::clients::{Service, Wire};
+#[cfg(feature = "rustls")]
+use crate::tls;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
+use axum::serve::ListenerExt;
 use axum::{Json, Router};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use runyard::{Limit, Policy, Runtime, Task, TaskBuilder};
@@ -18,6 +22,8 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
+#[cfg(feature = "rustls")]
+use tokio_rustls::rustls::ServerConfig;
 
 /// How much CPU time a slow request takes.
 const SLOW: Duration = Duration::from_millis(50);
@@ -78,25 +84,48 @@ impl Side {
     }
 }
 
+/// Where a service listens, and how it speaks there.
+pub enum Entrance {
+    /// In the clear, HTTP/1 or HTTP/2 as each client likes.
+    Plain(net::TcpListener),
+    #[cfg(feature = "rustls")]
+    Tls(net::TcpListener, Arc<ServerConfig>),
+}
+
+/// An entrance at any port, and what its clients are to know of it.
+pub fn open(wire: Wire) -> Result<(Entrance, Service), Failure> {
+    let listener = net::TcpListener::bind("127.0.0.1:0")?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    let (entrance, certificate) = match wire {
+        Wire::Http1 | Wire::Http2 => (Entrance::Plain(listener), Vec::new()),
+        #[cfg(feature = "rustls")]
+        Wire::Tls => {
+            let (config, certificate) = tls::service()?;
+            (Entrance::Tls(listener, config), certificate)
+        }
+    };
+    Ok((entrance, Service { address, wire, certificate }))
+}
+
 /// Serves until `ends` is ready.
 pub fn serve(
     side: Side,
-    listener: net::TcpListener,
+    entrance: Entrance,
     ends: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Failure> {
-    listener.set_nonblocking(true)?;
     LazyLock::force(&STEPS);
     match side {
-        Side::Tokio => on_tokio(get(slow), listener, ends),
-        Side::TokioBlocking => on_tokio(get(slow_blocking), listener, ends),
-        Side::TokioRayon => on_tokio(get(slow_in_pool).with_state(demoted_pool()?), listener, ends),
+        Side::Tokio => on_tokio(get(slow), entrance, ends),
+        Side::TokioBlocking => on_tokio(get(slow_blocking), entrance, ends),
+        Side::TokioRayon => on_tokio(get(slow_in_pool).with_state(demoted_pool()?), entrance, ends),
         Side::Runyard => {
-            on_runyard(&Runtime::builder().enable_tokio().build(), None, listener, ends)
+            on_runyard(&Runtime::builder().enable_tokio().build(), None, entrance, ends)
         }
         Side::RunyardNice | Side::RunyardIdle | Side::RunyardLimited => {
             let runtime = Runtime::builder().enable_tokio().build();
             let task = task_of(side, &runtime)?;
-            on_runyard(&runtime, Some(task), listener, ends)
+            on_runyard(&runtime, Some(task), entrance, ends)
         }
     }
 }
@@ -115,13 +144,24 @@ fn task_of(side: Side, runtime: &Runtime) -> Result<TaskBuilder, Failure> {
 
 fn on_tokio(
     slow: MethodRouter,
-    listener: net::TcpListener,
+    entrance: Entrance,
     ends: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let listener = TcpListener::from_std(listener)?;
-        axum::serve(listener, app(slow)).with_graceful_shutdown(ends).await?;
+        match entrance {
+            Entrance::Plain(listener) => {
+                // As the other side has it.
+                let listener =
+                    TcpListener::from_std(listener)?.tap_io(|stream| _ = stream.set_nodelay(true));
+                axum::serve(listener, app(slow)).with_graceful_shutdown(ends).await?;
+            }
+            #[cfg(feature = "rustls")]
+            Entrance::Tls(listener, config) => {
+                let listener = tls::Listener::new(TcpListener::from_std(listener)?, config);
+                axum::serve(listener, app(slow)).with_graceful_shutdown(ends).await?;
+            }
+        }
         Ok(())
     })
 }
@@ -129,7 +169,7 @@ fn on_tokio(
 fn on_runyard(
     runtime: &Runtime,
     task: Option<TaskBuilder>,
-    listener: net::TcpListener,
+    entrance: Entrance,
     ends: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Failure> {
     let slow = match task {
@@ -137,8 +177,17 @@ fn on_runyard(
         Some(task) => get(slow).layer(from_fn_with_state(task, in_task)),
     };
     runtime.block_on(async {
-        let listener = TcpListener::from_std(listener)?;
-        runyard::serve(listener, app(slow)).with_graceful_shutdown(ends).await?;
+        match entrance {
+            Entrance::Plain(listener) => {
+                let listener = TcpListener::from_std(listener)?;
+                runyard::serve(listener, app(slow)).with_graceful_shutdown(ends).await?;
+            }
+            #[cfg(feature = "rustls")]
+            Entrance::Tls(listener, config) => {
+                let listener = tls::Listener::new(TcpListener::from_std(listener)?, config);
+                runyard::serve(listener, app(slow)).with_graceful_shutdown(ends).await?;
+            }
+        }
         Ok(())
     })
 }

@@ -1,4 +1,4 @@
-//! rustls over memory: a handshake, and some data there and back.
+//! rustls: a handshake, and some data there and back, over memory and over sockets of tokio's.
 
 use super::all;
 use crate::draws::Draws;
@@ -8,12 +8,21 @@ use rustls::{
     ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection,
 };
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 type Configs = (Arc<ClientConfig>, Arc<ServerConfig>);
 
-/// Both sides, with a certificate that the client knows.
+/// Both sides, with a certificate that the client knows, and one memory of sessions each.
 fn configs() -> Configs {
+    static CONFIGS: OnceLock<Configs> = OnceLock::new();
+    CONFIGS.get_or_init(make_configs).clone()
+}
+
+fn make_configs() -> Configs {
     let own = rcgen::generate_simple_self_signed(["siege.test".to_owned()]).expect("a certificate");
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(own.signing_key.serialize_der()));
     let mut roots = RootCertStore::empty();
@@ -61,18 +70,63 @@ fn talk((client, server): Configs, bytes: &[u8]) {
     assert!(got == bytes, "what was sent back arrives");
 }
 
-/// Handshakes of several tasks, with one memory of sessions.
+/// Handshakes of several tasks.
 pub async fn handshake(mut draws: Draws) {
-    static CONFIGS: OnceLock<Configs> = OnceLock::new();
-    let configs = CONFIGS.get_or_init(configs);
     let tasks = draws.within(1, 4);
     let turn = |_| {
         let (seed, length) = (draws.number(), draws.within(1, 12_000));
         spawn(async move {
             let mut draws = Draws::new(seed, 0);
             let bytes: Vec<u8> = (0..length).map(|_| draws.number() as u8).collect();
-            talk(configs.clone(), &bytes);
+            talk(configs(), &bytes);
         })
     };
     all((0..tasks).map(turn).collect::<Vec<_>>()).await;
+}
+
+/// Accepts so many connections, and gives back all that each of them says.
+async fn give_back(listener: TcpListener, connections: u64) {
+    let mut giving = Vec::new();
+    for _ in 0..connections {
+        let (stream, _) = listener.accept().await.expect("a connection");
+        giving.push(spawn(async move {
+            let shaken = TlsAcceptor::from(configs().1).accept(stream).await;
+            let mut stream = shaken.expect("both speak TLS");
+            let mut said = Vec::new();
+            stream.read_to_end(&mut said).await.expect("the client says that it has said all");
+            stream.write_all(&said).await.expect("it is open");
+            stream.shutdown().await.expect("it is open");
+        }));
+    }
+    all(giving).await;
+}
+
+async fn ask(address: SocketAddr, bytes: &[u8]) {
+    let stream = TcpStream::connect(address).await.expect("it listens");
+    let name = ServerName::try_from("siege.test").expect("a name");
+    let shaken = TlsConnector::from(configs().0).connect(name, stream).await;
+    let mut stream = shaken.expect("both speak TLS");
+    stream.write_all(bytes).await.expect("it is open");
+    stream.shutdown().await.expect("it is open");
+    let mut got = Vec::new();
+    stream.read_to_end(&mut got).await.expect("the server says that it has said all");
+    assert!(got == bytes, "what was sent comes back");
+}
+
+/// By tokio-rustls over TCP.
+pub async fn streams(mut draws: Draws) {
+    let clients = draws.within(1, 4);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let address = listener.local_addr().expect("it has an address");
+    let gives = spawn(give_back(listener, clients));
+    let turn = |_| {
+        let (seed, length) = (draws.number(), draws.within(1, 40_000));
+        spawn(async move {
+            let mut draws = Draws::new(seed, 0);
+            let bytes: Vec<u8> = (0..length).map(|_| draws.number() as u8).collect();
+            ask(address, &bytes).await;
+        })
+    };
+    all((0..clients).map(turn).collect::<Vec<_>>()).await;
+    gives.await.expect("it gives back");
 }
