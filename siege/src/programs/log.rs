@@ -7,6 +7,7 @@ use runyard::{spawn, yield_now};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tracing::field::{Field, Visit};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -14,12 +15,14 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// What the layer saw: the sums of all fields `number`.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
-/// Adds up the numbers of all events.
+/// Adds up the numbers of this program's events.
 struct Sum;
 
 impl<S: tracing::Subscriber> Layer<S> for Sum {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
-        event.record(&mut Sum);
+        if event.metadata().target() == module_path!() {
+            event.record(&mut Sum);
+        }
     }
 }
 
@@ -34,7 +37,9 @@ impl Visit for Sum {
 /// Lines within spans; every number is seen once.
 pub async fn lines(mut draws: Draws) {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| tracing_subscriber::registry().with(fmt::layer()).with(Sum).init());
+    // Libraries tell much more at lower levels.
+    let subscriber = || tracing_subscriber::registry().with(LevelFilter::INFO).with(fmt::layer());
+    ONCE.call_once(|| subscriber().with(Sum).init());
     let (tasks, many) = (draws.within(1, 6), draws.within(1, 60));
     let before = SEEN.load(Ordering::SeqCst);
     let tell = |nth: u64| {
