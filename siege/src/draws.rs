@@ -29,6 +29,11 @@ impl Draws {
         lowest + self.below(highest - lowest)
     }
 
+    /// So many bytes.
+    pub fn bytes(&mut self, length: u64) -> Vec<u8> {
+        (0..length).map(|_| self.number() as u8).collect()
+    }
+
     /// The items of a list in an order that is drawn.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {

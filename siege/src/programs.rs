@@ -20,6 +20,10 @@ pub use threads::is_on_purpose;
 use crate::draws::Draws;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
+
+/// Longer than the watchdog waits, which says more of what hangs.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The work of a round. It panics if a result is wrong.
 pub type Round = Pin<Box<dyn Future<Output = ()> + Send>>;

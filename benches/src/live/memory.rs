@@ -151,6 +151,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_future_that_is_never_ready_has_no_size() {
+        assert_eq!(size_of::<Never>(), 0);
+    }
+
+    #[test]
     fn a_process_tells_another_its_figures() {
         let told = Footprint { tasks: 7, bytes_each: 0.5, set_limit_ns: None };
         let text = serde_json::to_string(&told).unwrap();

@@ -19,7 +19,7 @@ const CONNECTIONS: u32 = 16;
 /// How many clients always wait for a slow request.
 const SLOW_CLIENTS: usize = 4;
 
-/// What is spoken with a service.
+/// The protocol that a service and its clients speak.
 #[derive(Clone, Copy, Debug)]
 pub enum Wire {
     Http1,

@@ -14,7 +14,7 @@ use tokio_rustls::{TlsAcceptor, server};
 
 const NAME: &str = "localhost";
 
-/// What a service needs, and the certificate that its clients are to trust.
+/// The configuration of a service, and the certificate that its clients are to trust.
 pub fn service() -> Result<(Arc<ServerConfig>, Vec<u8>), Failure> {
     let made = rcgen::generate_simple_self_signed([NAME.to_owned()])?;
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());

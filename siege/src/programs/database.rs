@@ -1,16 +1,12 @@
 //! sqlx with SQLite: a pool of connections, each with a thread of its own, on one file.
 
-use super::all;
+use super::{PATIENCE, all};
 use crate::draws::Draws;
 use runyard::{spawn, yield_now};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{query, query_scalar};
 use std::path::PathBuf;
-use std::time::Duration;
 use std::{env, fs, process};
-
-/// Longer than the watchdog waits, which says more of what hangs.
-const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A file that goes with it.
 struct File(PathBuf);
@@ -37,7 +33,7 @@ async fn pool(file: &File, connections: u32) -> SqlitePool {
     options.connect_with(database).await.expect("a database")
 }
 
-/// What is committed is there, and nothing of what was dropped.
+/// Rows that were committed are there, and none of a transaction that was dropped.
 pub async fn pooled(mut draws: Draws) {
     let (tasks, many, connections) = (draws.within(1, 5), draws.within(1, 20), draws.within(1, 4));
     let file = File::new();

@@ -1,6 +1,6 @@
 //! tokio's sockets, timers and files.
 
-use super::all;
+use super::{PATIENCE, all};
 use crate::draws::Draws;
 use runyard::spawn;
 use std::future::pending;
@@ -11,9 +11,6 @@ use tokio::fs;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
-
-/// Longer than the watchdog waits, which says more of what hangs.
-const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Accepts so many connections, and gives back what each of them says.
 async fn give_back(listener: TcpListener, connections: u64) {
@@ -37,7 +34,8 @@ async fn talk(address: SocketAddr, mut draws: Draws, many: u64) {
             let nothing = timeout(pause, stream.read(&mut [0; 8])).await;
             assert!(nothing.is_err(), "nobody has said anything");
         }
-        let said: Vec<u8> = (0..draws.within(1, 4_000)).map(|_| draws.number() as u8).collect();
+        let length = draws.within(1, 4_000);
+        let said = draws.bytes(length);
         stream.write_all(&said).await.expect("it is open");
         let mut heard = vec![0; said.len()];
         let hears = timeout(PATIENCE, stream.read_exact(&mut heard)).await;
@@ -86,14 +84,13 @@ pub async fn timers(mut draws: Draws) {
     all((0..tasks).map(wait).collect::<Vec<_>>()).await;
 }
 
-/// What was written is read again, on tokio's threads.
+/// Files that were written are read again, on tokio's threads.
 pub async fn files(mut draws: Draws) {
     let tasks = draws.within(1, 5);
     let turn = |nth: u64| {
         let (seed, length) = (draws.number(), draws.within(1, 20_000));
         spawn(async move {
-            let mut draws = Draws::new(seed, 0);
-            let bytes: Vec<u8> = (0..length).map(|_| draws.number() as u8).collect();
+            let bytes = Draws::new(seed, 0).bytes(length);
             let path = env::temp_dir().join(format!("runyard-siege-{}-{nth}", process::id()));
             fs::write(&path, &bytes).await.expect("the disk takes it");
             let mut file = fs::OpenOptions::new().read(true).append(true).open(&path).await;

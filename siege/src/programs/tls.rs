@@ -76,8 +76,7 @@ pub async fn handshake(mut draws: Draws) {
     let turn = |_| {
         let (seed, length) = (draws.number(), draws.within(1, 12_000));
         spawn(async move {
-            let mut draws = Draws::new(seed, 0);
-            let bytes: Vec<u8> = (0..length).map(|_| draws.number() as u8).collect();
+            let bytes = Draws::new(seed, 0).bytes(length);
             talk(configs(), &bytes);
         })
     };
@@ -122,8 +121,7 @@ pub async fn streams(mut draws: Draws) {
     let turn = |_| {
         let (seed, length) = (draws.number(), draws.within(1, 40_000));
         spawn(async move {
-            let mut draws = Draws::new(seed, 0);
-            let bytes: Vec<u8> = (0..length).map(|_| draws.number() as u8).collect();
+            let bytes = Draws::new(seed, 0).bytes(length);
             ask(address, &bytes).await;
         })
     };

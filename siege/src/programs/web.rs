@@ -1,6 +1,6 @@
 //! A router of axum's with layers of tower's, served over loopback, and asked by hyper and by reqwest.
 
-use super::all;
+use super::{PATIENCE, all};
 use crate::draws::Draws;
 use axum::error_handling::HandleErrorLayer;
 use axum::routing::{get, post};
@@ -21,9 +21,6 @@ use tokio::sync::oneshot;
 use tower::buffer::BufferLayer;
 use tower::timeout::error::Elapsed;
 use tower::{BoxError, ServiceBuilder};
-
-/// Longer than the watchdog waits, which says more of what hangs.
-const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A server, and how it is ended.
 struct Server {
@@ -125,7 +122,7 @@ pub async fn asked_by_hyper(mut draws: Draws) {
     server.end().await;
 }
 
-/// One client for all tasks, whose connections are tasks of tokio's.
+/// One client for all tasks. Its connections are tasks of tokio's.
 pub async fn asked_by_reqwest(mut draws: Draws) {
     let (tasks, many) = (draws.within(1, 5), draws.within(1, 12));
     let server = Server::start(Duration::from_millis(draws.within(1, 6))).await;
