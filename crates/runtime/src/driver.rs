@@ -84,6 +84,8 @@ pub(crate) struct Own {
     runtime: Mutex<Option<runtime::Runtime>>,
     /// Who drives.
     wheel: Wheel,
+    /// A worker that is busy visits the driver from now on: the thread, which drives, is to leave the wheel.
+    is_asked_for: AtomicBool,
     /// The thread of the worker that drives, 0 if none does.
     driving: AtomicI32,
     /// What ends the wait of a worker that drives. None if only the thread drives.
@@ -178,6 +180,7 @@ impl Own {
             handle,
             runtime: Mutex::new(Some(runtime)),
             wheel: Wheel::new(),
+            is_asked_for: AtomicBool::new(false),
             driving: AtomicI32::new(0),
             thread: Mutex::default(),
             ends: Notify::new(),
@@ -206,11 +209,17 @@ impl Shared {
     /// If nobody drives, a worker that sleeps is to, or the thread. May be called in a signal handler.
     pub(crate) fn see_to_driver(&self) {
         let Some(own) = self.driver.for_workers().filter(|own| own.wheel.is_free()) else { return };
-        let mut cpus = self.machine.config().topology.iter();
-        match cpus.find(|&cpu| self.slot(cpu).is_asleep()) {
-            Some(cpu) => ring(self, cpu),
-            None => own.wheel.call(),
+        if !self.wake_driver() {
+            own.wheel.call();
         }
+    }
+
+    /// Wakes a worker that sleeps, and could drive. Whether there was one. May be called in a signal handler.
+    fn wake_driver(&self) -> bool {
+        let mut cpus = self.machine.config().topology.iter();
+        let asleep = cpus.find(|&cpu| self.slot(cpu).is_asleep());
+        asleep.into_iter().for_each(|cpu| ring(self, cpu));
+        asleep.is_some()
     }
 }
 

@@ -189,6 +189,15 @@ impl Watched {
         waits
     }
 
+    /// Whether this worker, if it is `called` in tokio's driver, was so at the last look, and has not left it since: a
+    /// foreign waker computes there, or waits for a lock.
+    fn stays_in_driver(&mut self, shared: &Shared, called: bool) -> bool {
+        let turn = shared.driver.for_workers().map(Own::turn_at_wheel).filter(|_| called);
+        let stays = turn.is_some() && self.called_in == turn;
+        self.called_in = turn;
+        stays
+    }
+
     /// Whether it used no CPU time for so long that it counts as blocked. If the machine was merely busy, it
     /// loses its slot for nothing, and asks for another.
     fn is_still_for_long(&self) -> bool {
@@ -277,7 +286,11 @@ impl Looks {
                 }
                 (driver, Doing::Drives) => {
                     let called = self.standing.sleeps(shared, *cpu);
-                    see_to_caller(shared, *cpu, driver, called, owner);
+                    let stays = owner.stays_in_driver(shared, called);
+                    *owner = Watched { called_in: owner.called_in, ..Watched::default() };
+                    if stays {
+                        shared.take_slot(*cpu, driver);
+                    }
                     called
                 }
                 awake => {
@@ -309,6 +322,11 @@ fn watch(
     rescue: &mut Rescue,
 ) {
     let Some(worker) = shared.worker(owner) else { return };
+    let called = doing == Doing::Foreign && worker.drives() && shared.slot(cpu).is_pending();
+    if watched.stays_in_driver(shared, called) && shared.take_slot(cpu, owner) {
+        *watched = Watched::default();
+        return;
+    }
     if doing == Doing::Own && worker.is_unseen() {
         *watched = Watched::default();
         return;
@@ -322,17 +340,6 @@ fn watch(
         && shared.take_slot(cpu, owner)
     {
         *watched = Watched::default();
-    }
-}
-
-/// Takes the slot of a worker that was called in tokio's driver by the last look, and has not left it since: a foreign
-/// waker computes there, or waits for a lock.
-fn see_to_caller(shared: &Shared, cpu: CpuId, driver: WorkerId, called: bool, owner: &mut Watched) {
-    let turn = shared.driver.for_workers().map(Own::turn_at_wheel).filter(|_| called);
-    let stays = turn.is_some() && owner.called_in == turn;
-    *owner = Watched { called_in: turn, ..Watched::default() };
-    if stays {
-        shared.take_slot(cpu, driver);
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Wheel {
     word: AtomicU32,
     /// Changes with each call of the thread, which waits here.
     calls: AtomicU32,
-    /// When a worker left it last.
+    /// When somebody left it last.
     left_at: AtomicU64,
 }
 
@@ -59,6 +59,11 @@ impl Wheel {
     /// said before.
     pub(crate) fn is_free(&self) -> bool {
         self.word.fetch_or(0, Ordering::SeqCst) == FREE
+    }
+
+    /// Whether the thread has it.
+    pub(crate) fn is_thread_there(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & THREAD != 0
     }
 
     /// Since when nobody has it, if that is so. May be called in a signal handler.
@@ -98,11 +103,12 @@ impl Wheel {
     }
 
     /// The thread leaves it. After this it wakes a worker that sleeps. If the thread is to have it by now, it was called.
-    pub(crate) fn leave_as_thread(&self) {
+    pub(crate) fn leave_as_thread(&self, now: u64) {
+        self.left_at.store(now, Ordering::Relaxed);
         self.word.fetch_and(!THREAD, Ordering::SeqCst);
     }
 
-    /// When a worker left it last: another time for each turn of a worker.
+    /// When somebody left it last: another time for each turn of a worker.
     pub(crate) fn left_at(&self) -> u64 {
         self.left_at.load(Ordering::Relaxed)
     }
@@ -168,7 +174,7 @@ mod models {
             let other = world.clone();
             let thread = thread::spawn(move || {
                 other.drive();
-                other.wheel.leave_as_thread();
+                other.wheel.leave_as_thread(1);
                 other.see_to_it()
             });
             let drove = world.idle();
@@ -196,7 +202,7 @@ mod models {
                     works.wheel.leave(1);
                 }
             });
-            world.wheel.leave_as_thread();
+            world.wheel.leave_as_thread(1);
             let mut calls = calls;
             loop {
                 world.wheel.wait(calls);

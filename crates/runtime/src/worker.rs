@@ -138,6 +138,8 @@ pub(crate) struct Worker {
     drives: AtomicBool,
     /// (o) Whether it serves timers, and schedules next.
     serves: AtomicBool,
+    /// (o) When it looks whether somebody drives.
+    visits_at: AtomicU64,
     /// (o) Until when it looks for work without letting others run.
     keeps_cpu_until: AtomicU64,
     /// (o) What that poll left to be looked at soon.
@@ -149,6 +151,9 @@ pub(crate) struct Worker {
     /// (o) When its poll began, and whether it is that of a real-time task.
     began: AtomicU64,
     polls_rt: AtomicBool,
+    /// (o) When the last poll began for whose end a tick waited, and what CPU time it had used then.
+    tick_waits_for: AtomicU64,
+    used_before_tick: AtomicU64,
     /// (o) When it had the virtual clock of its CPU brought up to date in a poll, the last time.
     clock_at: AtomicU64,
     /// (o) When its last poll ended.
@@ -206,12 +211,15 @@ impl Worker {
             in_poll: AtomicBool::new(false),
             drives: AtomicBool::new(false),
             serves: AtomicBool::new(false),
+            visits_at: AtomicU64::new(0),
             keeps_cpu_until: AtomicU64::new(0),
             later: AtomicU32::new(later::NOTHING),
             since: AtomicU64::new(0),
             batch: AtomicU64::new(0),
             began: AtomicU64::new(0),
             polls_rt: AtomicBool::new(false),
+            tick_waits_for: AtomicU64::new(0),
+            used_before_tick: AtomicU64::new(0),
             clock_at: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             shares_at: AtomicU64::new(0),
@@ -482,6 +490,7 @@ impl Worker {
     fn run_foreign(&self, now: Time, cell: &Arc<Cell>, enters: bool) -> bool {
         let cpu = self.cpu();
         self.arm(now);
+        let enters = enters && (cell.slack.is_real_time() || self.visit_in_passing(now));
         self.set_preempt_count(0);
         // A signal that came while the count was above zero left its mark.
         let polls = enters && !self.shared.slot(cpu).calls(self.id);
@@ -710,12 +719,10 @@ pub(crate) fn ring(shared: &Shared, cpu: CpuId) {
     let slot = shared.slot(cpu);
     match slot.request() {
         Ring::Nothing => {}
-        // The caller itself: looks when its section ends.
-        Ring::Signal(owner) if shared.here(|own| own.id) == Some(owner) => {}
         Ring::Signal(_) if !shared.preempts => {}
         Ring::Signal(owner) => {
-            let tid = shared.worker(owner).map(|worker| worker.tid());
-            tid.into_iter().for_each(|tid| os::signal::ring(tid, shared.signal));
+            let is_here = shared.here(|own| own.id) == Some(owner);
+            shared.worker(owner).into_iter().for_each(|owner| owner.call(is_here));
         }
         // The caller itself: looks when its turn in the driver is over.
         Ring::Bell(owner) if shared.here(|own| own.id) == Some(owner) => {}

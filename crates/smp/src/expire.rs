@@ -54,6 +54,12 @@ impl<W: Controlled> Machine<W> {
         self.hints.next_expiry(cpu)
     }
 
+    /// As [`Machine::next_expiry`], of all but the tick, which may come late: [`Time::MAX`] for never.
+    #[must_use]
+    pub fn next_timer(&self, cpu: CpuId) -> Time {
+        self.hints.next_timer(cpu)
+    }
+
     /// Arms a timer on `cpu`.
     pub fn arm(&self, cpu: CpuId, window: Window, token: Token) -> TimerId {
         self.with_timers(cpu, |rq| rq.timers().arm(window, token))

@@ -14,7 +14,7 @@ use runyard_engine::balance::power::Taken;
 use runyard_engine::balance::{Measure, Seen};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::limits::Pools;
-use runyard_engine::run_queue::{CpuLoad, Importance, RunQueue, TimeTaken};
+use runyard_engine::run_queue::{CpuLoad, Importance, NextExpiries, RunQueue, TimeTaken};
 use runyard_engine::task::Task;
 use runyard_engine::time::{Time, VTime};
 
@@ -64,6 +64,8 @@ struct CpuHints {
     pushable: AtomicU8,
     /// When its next timer interrupt must come.
     next_expiry: AtomicU64,
+    /// As `next_expiry`, of what is no tick.
+    next_timer: AtomicU64,
     /// Up to which vruntime the tasks of its batch go before all others, if others wait.
     bound: AtomicU64,
     /// The virtual clock of the root's queue.
@@ -137,6 +139,7 @@ impl Hints {
         let own = |_| CpuHints {
             pushable: AtomicU8::new(0),
             next_expiry: word(NEVER),
+            next_timer: word(NEVER),
             bound: word(NEVER),
             clock: word(0),
             counts: word(0),
@@ -198,9 +201,11 @@ impl Hints {
         own.idle_since.store(rq.idle_since().map_or(NEVER, |at| at.0), Ordering::Release);
     }
 
-    /// Publishes when the next timer interrupt must come.
-    pub(crate) fn publish_expiry(&self, cpu: CpuId, at: Option<Time>) {
-        self.of(cpu).next_expiry.store(at.map_or(NEVER, |at| at.0), Ordering::Release);
+    /// Publishes when the next timer interrupts must come.
+    pub(crate) fn publish_expiries(&self, cpu: CpuId, next: NextExpiries) {
+        let own = self.of(cpu);
+        own.next_expiry.store(next.any.0, Ordering::Release);
+        own.next_timer.store(next.timer.0, Ordering::Release);
     }
 
     /// Publishes up to where the batch of `cpu` goes before all others.
@@ -237,6 +242,11 @@ impl Hints {
     pub(crate) fn next_expiry(&self, cpu: CpuId) -> Option<Time> {
         let at = self.of(cpu).next_expiry.load(Ordering::Acquire);
         (at != NEVER).then_some(Time(at))
+    }
+
+    /// As [`Hints::next_expiry`], of what is no tick: [`Time::MAX`] for never.
+    pub(crate) fn next_timer(&self, cpu: CpuId) -> Time {
+        Time(self.of(cpu).next_timer.load(Ordering::Acquire))
     }
 
     /// The most important task that `cpu` could give away.

@@ -36,9 +36,8 @@ use runyard_engine::balance::Domain;
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
-use runyard_engine::run_queue::{Importance, Meter, Resched, Room, RunQueue, Start};
+use runyard_engine::run_queue::{Importance, Meter, NextExpiries, Resched, Room, RunQueue, Start};
 use runyard_engine::spec::GroupSpec;
-use runyard_engine::time::Time;
 use runyard_engine::topology::Level;
 
 /// The run queue of a machine.
@@ -71,7 +70,7 @@ pub(crate) struct Locked<W> {
     pub(crate) rq: Queue<W>,
     /// What this CPU published last.
     pub(crate) published: Snapshot,
-    published_expiry: Option<Time>,
+    published_expiries: NextExpiries,
     /// It publishes nothing until [`Machine::publish_held_back`]: the most important thing that it had
     /// since it last did.
     pub(crate) held_back: Option<Importance>,
@@ -140,7 +139,7 @@ impl<W: Controlled> Machine<W> {
             queue: Mutex::new(Locked {
                 rq: RunQueue::new(cpu, config.clone(), groups.clone()),
                 published: Snapshot::NOTHING,
-                published_expiry: None,
+                published_expiries: NextExpiries::NEVER,
                 held_back: None,
                 balance: Balance::new(config.topology),
             }),
@@ -298,9 +297,9 @@ impl<W: Controlled> Machine<W> {
     }
 
     pub(crate) fn publish_expiry(&self, cpu: CpuId, locked: &mut Locked<W>) {
-        let at = locked.rq.next_expiry();
-        if at != std::mem::replace(&mut locked.published_expiry, at) {
-            self.hints.publish_expiry(cpu, at);
+        let next = locked.rq.next_expiries();
+        if next != std::mem::replace(&mut locked.published_expiries, next) {
+            self.hints.publish_expiries(cpu, next);
         }
     }
 }

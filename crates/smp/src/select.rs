@@ -187,6 +187,12 @@ impl<W: Controlled> Machine<W> {
         matches!(self.hints.cpupri.of(cpu).importance, Importance::Rt(_))
     }
 
+    /// Whether a real-time task is on `cpu`, or waits there, as far as is known without its lock.
+    #[must_use]
+    pub fn has_rt(&self, cpu: CpuId) -> bool {
+        self.hints.counts(cpu).nr_rt > 0
+    }
+
     /// An idle CPU that could take somebody from `cpu`, as far as is known without locks.
     #[must_use]
     pub fn idle_cpu_for(&self, cpu: CpuId) -> Option<CpuId> {

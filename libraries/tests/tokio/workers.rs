@@ -1,7 +1,7 @@
 //! What holds as workers that are out of work drive the runtime's own driver.
 
 use crate::common::{Flag, ends, ms, spin, until};
-use runyard::{Runtime, spawn, time};
+use runyard::{Runtime, spawn, time, yield_now};
 use std::future::{Future, pending};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -178,24 +178,66 @@ fn only_the_thread_drives_beside_tasks_that_escaped() {
     });
 }
 
-/// A waker that waits in the driver for a task of the only worker: that loses its slot.
-#[test]
-fn a_waker_that_waits_in_the_driver_keeps_no_slot() {
-    let Some(runtime) = a_runtime(1) else { return };
-    ends(move || {
-        for _ in 0..5 {
-            until_a_worker_drives(&runtime);
-            let (waits, comes) = (Flag::default(), Flag::default());
-            let (waiting, come) = (waits.clone(), comes.clone());
-            let _sleeps = in_a_while(&runtime, move || {
-                waiting.set();
-                come.wait();
-            });
-            waits.wait();
-            runtime.block_on(runtime.spawn(async move { comes.set() })).unwrap();
+/// Keeps all workers busy with short polls, while the result lives.
+fn short_polls(runtime: &Runtime, workers: usize) -> impl Sized {
+    struct Ends(Flag);
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            self.0.set();
         }
-        until_a_worker_drives(&runtime);
-    });
+    }
+    let ends = Flag::default();
+    for _ in 0..2 * workers {
+        let ends = ends.clone();
+        runtime.spawn(async move {
+            while !ends.is_set() {
+                spin(std::time::Duration::from_micros(10));
+                yield_now().await;
+            }
+        });
+    }
+    Ends(ends)
+}
+
+/// Workers that are never out of work drive in passing, and the thread leaves the driver to them.
+#[test]
+fn busy_workers_drive_while_polls_are_short() {
+    for workers in [1, 2] {
+        let Some(runtime) = a_runtime(workers) else { return };
+        ends(move || {
+            let _busy = short_polls(&runtime, workers);
+            for _ in 0..20 {
+                until_a_worker_drives(&runtime);
+            }
+        });
+    }
+}
+
+/// A waker that waits in the driver for a task of the only worker, or computes until that has run: the worker loses its
+/// slot, whether it was out of work or drove in passing.
+#[test]
+fn a_waker_that_keeps_the_driver_keeps_no_slot() {
+    for (is_busy, computes) in [(false, false), (false, true), (true, false), (true, true)] {
+        let Some(runtime) = a_runtime(1) else { return };
+        ends(move || {
+            let _busy = is_busy.then(|| short_polls(&runtime, 1));
+            for _ in 0..5 {
+                until_a_worker_drives(&runtime);
+                let (waits, comes) = (Flag::default(), Flag::default());
+                let (waiting, come) = (waits.clone(), comes.clone());
+                let _sleeps = in_a_while(&runtime, move || {
+                    waiting.set();
+                    while computes && !come.is_set() {
+                        spin(ms(1));
+                    }
+                    come.wait();
+                });
+                waits.wait();
+                runtime.block_on(runtime.spawn(async move { comes.set() })).unwrap();
+            }
+            until_a_worker_drives(&runtime);
+        });
+    }
 }
 
 /// Workers come and go while both kinds of work are there, and tasks are stopped at random instants.

@@ -12,6 +12,20 @@ use crate::timer::{Expiry, Walk};
 /// the shortest interval in which a busy CPU does.
 const SOLO_BALANCE_INTERVAL: Nanos = Nanos::from_millis(64);
 
+/// When the next timer interrupts of a CPU must come; [`Time::MAX`] for never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextExpiries {
+    /// The first of all.
+    pub any: Time,
+    /// The first that is no tick: of a timer, a period or a limit.
+    pub timer: Time,
+}
+
+impl NextExpiries {
+    /// Nothing is to come.
+    pub const NEVER: NextExpiries = NextExpiries { any: Time::MAX, timer: Time::MAX };
+}
+
 /// Something whose time has come on this CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expired {
@@ -89,10 +103,17 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// When this CPU's next timer interrupt must come: the first hard expiry.
     #[must_use]
     pub fn next_expiry(&self) -> Option<Time> {
+        let next = self.next_expiries();
+        (next.any < Time::MAX).then_some(next.any)
+    }
+
+    /// When this CPU's next timer interrupts must come.
+    #[must_use]
+    pub fn next_expiries(&self) -> NextExpiries {
         let at = |at: Option<Time>| at.unwrap_or(Time::MAX);
-        let own = at(self.next_tick()).min(at(self.rt.period_end())).min(self.limits.next());
-        let first = own.min(self.timers.first());
-        (first < Time::MAX).then_some(first)
+        let own = at(self.rt.period_end()).min(self.limits.next());
+        let timer = own.min(self.timers.first());
+        NextExpiries { any: timer.min(at(self.next_tick())), timer }
     }
 
     fn tick(&mut self) {

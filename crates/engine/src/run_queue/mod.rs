@@ -30,7 +30,7 @@ pub use batch::{Begun, Bounds, Start, Terms};
 pub use room::Room;
 
 pub use change::Changed;
-pub use expire::Expired;
+pub use expire::{Expired, NextExpiries};
 pub use give::{FairPull, MAX_LOOKED_AT, NotPulled};
 pub use load::{CpuLoad, Importance};
 pub use meter::Meter;

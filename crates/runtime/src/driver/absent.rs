@@ -65,6 +65,10 @@ impl Own {
         match *self {}
     }
 
+    pub(crate) fn take_wheel_in_passing(&self, _thread: Tid) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn leave_wheel(&self) {
         match *self {}
     }

@@ -4,7 +4,7 @@ use super::Own;
 use crate::harmless::harmless;
 use crate::maker::Refusal;
 use crate::os;
-use crate::primitives::{Arc, lock};
+use crate::primitives::{Arc, Ordering, lock};
 use crate::runtime::Entered;
 use crate::shared::Shared;
 use runyard_engine::time::Nanos;
@@ -50,8 +50,9 @@ fn run(shared: &Arc<Shared>) {
             // It stays at the wheel, and nobody drives any more.
             return own.end();
         }
-        own.wheel.leave_as_thread();
-        shared.see_to_driver();
+        own.is_asked_for.store(false, Ordering::Relaxed);
+        own.wheel.leave_as_thread(os::thread::now().0);
+        shared.wake_driver();
     }
 }
 
@@ -88,13 +89,14 @@ impl Own {
         .await
     }
 
-    /// Whether a worker may drive, and one sleeps.
+    /// Whether a worker may drive, and one sleeps or has asked for it.
     fn may_leave(&self, shared: &Shared) -> bool {
         let mut cpus = shared.machine.config().topology.iter();
         self.bell.is_some()
             && !shared.is_over()
             && !self.parks.tasks_escape(&self.handle)
-            && cpus.any(|cpu| shared.slot(cpu).is_asleep())
+            && (self.is_asked_for.load(Ordering::Relaxed)
+                || cpus.any(|cpu| shared.slot(cpu).is_asleep()))
     }
 
     fn end(&self) {

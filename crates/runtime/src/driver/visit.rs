@@ -89,6 +89,16 @@ impl Own {
         takes
     }
 
+    /// As [`Own::take_wheel`], for a worker that is busy. If the thread drives, it leaves the wheel when it wakes next, and
+    /// does not come back while workers visit the driver.
+    pub(crate) fn take_wheel_in_passing(&self, thread: Tid) -> bool {
+        let takes = self.take_wheel(thread);
+        if !takes && !self.is_asked_for.load(Ordering::Relaxed) && self.wheel.is_thread_there() {
+            self.is_asked_for.store(true, Ordering::Relaxed);
+        }
+        takes
+    }
+
     /// The worker that drives has something else to do, or nothing that it could drive.
     pub(crate) fn leave_wheel(&self) {
         self.driving.store(0, Ordering::Relaxed);

@@ -310,7 +310,7 @@ impl Worker {
     }
 
     /// Whether a timer is due, or a tick.
-    fn is_due(&self, cpu: CpuId, now: Time) -> bool {
+    pub(super) fn is_due(&self, cpu: CpuId, now: Time) -> bool {
         self.shared.machine.next_expiry(cpu).is_some_and(|due| due <= now)
     }
 

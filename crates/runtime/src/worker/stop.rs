@@ -23,6 +23,10 @@ const LONGEST_GRACE: Nanos = Nanos::from_micros(30);
 /// wall a thread would be stopped with the lock since others had its CPU.
 const GRACES: Nanos = Nanos::from_millis(10);
 
+/// For how long a fair task, or a tick, waits for the end of a poll that has only just begun: most polls are over by then,
+/// and to hand over the slot takes some twenty microseconds.
+const YOUNG: Nanos = Nanos::from_micros(50);
+
 /// When a worker that could not hand over its slot, for want of a spare, tries again (H18).
 const NO_SPARE_RETRY: Nanos = Nanos::from_micros(200);
 
@@ -57,9 +61,9 @@ impl Worker {
         // Who panics holds locks that others need (H5): it is asked again.
         let hears = count == 0 && !self.waits_in_section();
         let answers = hears && !std::thread::panicking();
-        while answers && self.is_called() && self.answer() {}
+        while answers && self.is_called_now() && self.answer() {}
         self.set_preempt_count(count);
-        if hears && self.is_called() {
+        if hears && self.is_called_now() {
             // A signal came too early, or there is no spare.
             self.ring_again(NO_SPARE_RETRY);
         }
@@ -67,6 +71,33 @@ impl Worker {
 
     fn is_called(&self) -> bool {
         self.shared.slot(self.cpu()).calls(self.id)
+    }
+
+    /// Whether this thread is called, and does not wait for the end of the poll.
+    fn is_called_now(&self) -> bool {
+        self.is_called() && !(self.owns() && self.may_end_first(os::thread::now()))
+    }
+
+    /// Whether the poll that this worker is in has only just begun, and nobody waits who is real-time.
+    fn may_end_first(&self, now: Time) -> bool {
+        self.is_young(now) && !self.shared.machine.has_rt(self.cpu())
+    }
+
+    /// Whether the poll that this worker is in has only just begun.
+    pub(super) fn is_young(&self, now: Time) -> bool {
+        now < Time(self.began.load(Ordering::Relaxed)) + YOUNG
+    }
+
+    /// Tells this worker, which was in foreign code as it was called, to look: now, unless it `is_here`, on the thread
+    /// that calls it, and looks when its section ends; or when its poll is not young any more.
+    pub(super) fn call(&self, is_here: bool) {
+        let now = os::thread::now();
+        if self.may_end_first(now) {
+            self.armed.store(super::UNSET, Ordering::Relaxed);
+            self.timer.set_at(self.in_time(now + YOUNG));
+        } else if !is_here {
+            os::signal::ring(self.tid(), self.shared.signal);
+        }
     }
 
     /// The doorbell was rung. Runs in the signal handler.
@@ -80,6 +111,8 @@ impl Worker {
             if !slot.belongs_to(self.id) || self.waits_in_section() {
                 // It goes on without a slot, or deaf: asked again when it has used some more CPU time.
                 self.stop_when_it_runs();
+            } else if !self.is_to_look(os::thread::now()) {
+                return;
             }
             return slot.remember(self.id);
         }
@@ -90,19 +123,15 @@ impl Worker {
             return;
         }
         let now = os::thread::now();
-        let due = self.shared.machine.next_expiry(self.cpu()).is_some_and(|at| at <= now);
+        let due = self.is_due(self.cpu(), now) && !self.tick_waits(now);
         let is_kicked = self.has_left_a_kick(now);
-        let is_wanted = due || slot.calls(self.id) || is_kicked || self.is_overdue(now);
+        let is_wanted = due || self.is_called_now() || is_kicked || self.is_overdue(now);
         // A section that computed may wait again, and then is not to be interrupted.
         let may_wait = self.is_in_section() && at_unsafe_point;
         if !is_wanted && !may_wait {
             // Nobody waits; or somebody else's signal, or a setting that was overtaken.
             self.graces.store(0, Ordering::Relaxed);
-            self.arm(now);
-            if self.later.load(Ordering::Relaxed) != later::NOTHING {
-                self.set_timer(self.lasts_from());
-            }
-            return;
+            return self.look_later(now);
         }
         let at_unsafe_point = self.is_in_a_handler(deaf_to) || at_unsafe_point;
         if at_unsafe_point && let Some(grace) = self.next_grace() {
@@ -169,6 +198,49 @@ impl Worker {
             ring(&self.shared, idle);
         }
         left == later::KICK
+    }
+
+    /// A signal came in the runtime's own code: whether there is something to look at when that ends. If not, the timer is
+    /// set again.
+    fn is_to_look(&self, now: Time) -> bool {
+        let is_to_look =
+            self.is_called_now() || self.is_due(self.cpu(), now) && !self.tick_waits(now);
+        if !is_to_look {
+            self.look_later(now);
+        }
+        is_to_look
+    }
+
+    /// There is nothing to do now: sets the timer to when there may be.
+    fn look_later(&self, now: Time) {
+        if self.is_called() || self.is_due(self.cpu(), now) {
+            self.set_timer(self.in_time(now + YOUNG));
+        } else if self.later.load(Ordering::Relaxed) != later::NOTHING {
+            self.set_timer(self.in_time(self.lasts_from().max(now + YOUNG)));
+        } else {
+            // Whoever called has set the timer, perhaps.
+            self.armed.store(super::UNSET, Ordering::Relaxed);
+            self.arm(now);
+        }
+    }
+
+    /// When to look, which is `at`, or with the next timer of the CPU.
+    pub(super) fn in_time(&self, at: Time) -> Time {
+        at.min(self.shared.machine.next_timer(self.cpu()))
+    }
+
+    /// Whether the tick, which is due, waits for the end of this poll: if nothing else is due, and the poll has not used
+    /// much CPU time since a tick began to wait for it. How long the poll has lasted does not say whether it is a long
+    /// one, as others may have had its CPU.
+    fn tick_waits(&self, now: Time) -> bool {
+        if self.shared.machine.next_timer(self.cpu()) <= now {
+            return false;
+        }
+        let (began, used) = (self.began.load(Ordering::Relaxed), os::thread::own_cpu_time().0);
+        if self.tick_waits_for.swap(began, Ordering::Relaxed) != began {
+            self.used_before_tick.store(used, Ordering::Relaxed);
+        }
+        used < self.used_before_tick.load(Ordering::Relaxed) + YOUNG.0 / 2
     }
 
     /// From when on the poll has lasted for so long that others are not to wait for its end.

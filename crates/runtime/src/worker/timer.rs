@@ -59,12 +59,12 @@ impl Worker {
         }
     }
 
-    /// As [`Worker::arm`], in a poll: the timer is set then, or its signal is on its way, so it is to be
-    /// looked at only if it is set to later than that.
+    /// After a timer was armed in a poll: sets the own one to that if it is set to later. If the tick is due, the own one
+    /// is set for that, or its signal is on its way.
     pub(crate) fn arm_sooner(&self) {
-        let armed = Time(self.armed.load(Ordering::Relaxed));
-        if self.shared.machine.next_expiry(self.cpu()).is_some_and(|due| due < armed) {
-            self.arm(os::thread::now());
+        let due = self.shared.machine.next_timer(self.cpu());
+        if due < Time(self.armed.load(Ordering::Relaxed)) {
+            self.set_timer(due);
         }
     }
 
