@@ -4,8 +4,9 @@
 //!  worker   before it waits for work: takes the wheel, if it is free
 //!           if it is not: says that it sleeps; looks at the wheel again; sleeps, unless that is free by now
 //!           as soon as there is work: leaves the wheel
+//!           while it is busy: takes the wheel now and then before a poll, or asks the thread to leave it
 //!  thread   is called: takes the wheel, if it is free
-//!           drives until some worker sleeps; leaves the wheel, and then wakes one that sleeps
+//!           drives until some worker sleeps or asks; leaves the wheel, and then wakes one that sleeps
 //!           where only the thread may drive: wants the wheel; a worker that leaves it calls the thread
 //! ```
 //!

@@ -203,8 +203,10 @@ impl Worker {
     /// A signal came in the runtime's own code: whether there is something to look at when that ends. If not, the timer is
     /// set again.
     fn is_to_look(&self, now: Time) -> bool {
-        let is_to_look =
-            self.is_called_now() || self.is_due(self.cpu(), now) && !self.tick_waits(now);
+        let has_left_something = || self.later.load(Ordering::Relaxed) != later::NOTHING;
+        let is_to_look = self.is_called_now()
+            || self.is_due(self.cpu(), now) && !self.tick_waits(now)
+            || has_left_something() && now >= self.lasts_from();
         if !is_to_look {
             self.look_later(now);
         }
