@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
         ));
     }
     let cpus = host.cpus_here()?;
-    let parsed = host.read_on(cpus.len())?;
+    let parsed = host.read_for_kernel(cpus.len())?;
     ignored::warn_on_linux(&parsed.scenario);
     let outputs = Outputs::open(host)?;
     let ground = Ground::with_groups(cpus, &parsed.scenario);

@@ -198,6 +198,18 @@ impl TaskSpec {
         attr
     }
 
+    /// What SCHED_DEADLINE is to give a task that begins.
+    #[must_use]
+    pub fn first_reservation(&self) -> Option<Reservation> {
+        TaskSpec::reservation_in(&self.phases[0], self.properties.reservation)
+    }
+
+    /// The same from the beginning of `phase`, where it was `old` before.
+    #[must_use]
+    pub fn reservation_in(phase: &Phase, old: Option<Reservation>) -> Option<Reservation> {
+        phase.properties.reserved(old)
+    }
+
     /// What is asked for a task from the beginning of `phase`, where it had `old` before.
     #[must_use]
     pub fn attr_in(&self, phase: &Phase, old: &Attr, all: &CpuSet) -> Attr {
@@ -236,6 +248,20 @@ pub struct Properties {
     pub latency_nice: Option<LatencyNice>,
     /// Slice, which matters while the task is fair and the feature `EEVDF` is on.
     pub slice: Option<Slice>,
+    /// What SCHED_DEADLINE is to give the task, for a host that has it. `policy` is then that of the tasks that
+    /// come nearest: SCHED_FIFO of the highest priority.
+    pub reservation: Option<Reservation>,
+}
+
+/// What SCHED_DEADLINE gives a task: so much CPU time in each period, within so long after its begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// The CPU time.
+    pub runtime: Nanos,
+    /// How long after the period's begin it is to be had.
+    pub deadline: Nanos,
+    /// The period.
+    pub period: Nanos,
 }
 
 impl Properties {
@@ -249,6 +275,11 @@ impl Properties {
         attr.slack = self.slack.unwrap_or(attr.slack);
         attr.latency_nice = self.latency_nice.unwrap_or(attr.latency_nice);
         attr.slice = self.slice.or(attr.slice);
+    }
+
+    /// The reservation of a task that had `old`: one goes with its policy.
+    fn reserved(&self, old: Option<Reservation>) -> Option<Reservation> {
+        if self.policy.is_some() { self.reservation } else { old }
     }
 }
 

@@ -212,6 +212,55 @@ fn what_a_host_cannot_do_is_refused_or_said() {
     }
 }
 
+const DEADLINE: &str = r#"{"tasks": {
+    "reserves": {"policy": "SCHED_DEADLINE", "dl-runtime": 2000, "dl-period": 10000, "loop": 3,
+                 "timer": {"ref": "unique", "period": 10000}, "run": 1000, "fork": "child"},
+    "child": {"instance": 0, "loop": 1, "run": 100}}}"#;
+
+#[test]
+fn a_deadline_task_is_refused_unless_the_kernel_has_it_or_it_may_be_another() {
+    for host in ["sim", "live"] {
+        let refused = run(host, DEADLINE, &[]).refused();
+        let place = "-:2:28: SCHED_DEADLINE is not to be had here; with --deadline-as-fifo ";
+        assert!(refused.starts_with(place), "{host}: {refused}");
+    }
+    for host in ["sim", "live", "linux"] {
+        let said = run(host, DEADLINE, &["--deadline-as-fifo", "--json"]);
+        if said.code == Some(3) {
+            println!("skipped: {host}: {}", said.err.trim());
+            continue;
+        }
+        let report = Json::read(&said.out);
+        let policy = (report.text("tasks.0.policy"), report.number("tasks.0.priority"));
+        assert_eq!(policy, ("SCHED_FIFO", 99.0), "{host}");
+        assert!(said.err.starts_with("warning: -:2:28: SCHED_DEADLINE is SCHED_FIFO of"), "{host}");
+    }
+}
+
+/// Its budget is held: a hog has what is reserved for it.
+#[test]
+fn the_kernel_schedules_deadline_tasks() {
+    let said = run("linux", DEADLINE, &["--json"]);
+    if said.code == Some(3) {
+        assert!(
+            said.err.contains("the kernel refuses SCHED_DEADLINE with 2000 us by"),
+            "{}",
+            said.err
+        );
+        println!("skipped: {}", said.err.trim());
+        return;
+    }
+    let report = Json::read(&said.done());
+    let policies: Vec<_> = (0..2).map(|at| report.text(&format!("tasks.{at}.policy"))).collect();
+    assert_eq!(policies, ["SCHED_DEADLINE", "SCHED_OTHER"]);
+    assert_eq!(report.number("tasks.0.priority"), 0.0);
+    let hog = r#"{"tasks": {"hog": {"policy": "SCHED_DEADLINE", "dl-runtime": 2000, "dl-period": 20000,
+        "run": 1000}}}"#;
+    let report = Json::read(&run("linux", hog, &["--duration", "1s", "--json"]).done());
+    let ran = report.number("tasks.0.runtime_ns");
+    assert!((1e6..=0.15e9).contains(&ran), "a tenth of a second is reserved in it: {ran}");
+}
+
 /// What a host says that makes no task groups, with why.
 const NO_GROUPS: &str = "makes no task groups, all tasks are in /: ";
 

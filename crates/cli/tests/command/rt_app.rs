@@ -35,7 +35,7 @@ fn every_workload_of_the_package_runs_and_every_invariant_holds() {
     assert!(workloads.len() >= 18, "the package has 18: {workloads:?}");
     for path in workloads {
         let path = path.to_str().unwrap();
-        let said = call(&["sim", path, "--check", "--duration", "2s"]);
+        let said = call(&["sim", path, "--check", "--duration", "2s", "--deadline-as-fifo"]);
         assert_eq!(said.code, Some(0), "{path}: {}", said.err);
         assert!(said.out.ends_with("Invariants: checked, all held.\n"), "{path}: {}", said.out);
         let warned = said.err.lines().all(|line| line.starts_with("warning: "));

@@ -7,9 +7,8 @@ use super::cgroup::Tree;
 use super::ground::Ground;
 use super::kernel::{Counts, Figures, Outcome, apply};
 use crate::clock::nanos;
-use crate::play::{NewTask, Stage, World, play};
+use crate::play::{Asked, NewTask, Stage, World, play};
 use crate::sync::{Arc, AtomicUsize, Changed, Mutex, OnceLock, Ordering, lock};
-use runyard_engine::attr::Attr;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use rustix::io::Errno;
@@ -103,7 +102,7 @@ impl Threads {
     /// The life of a thread.
     fn live(&self, new: NewTask, early: bool) -> Figures {
         let (crew, world) = (&self.0, &self.0.world);
-        if let Err(why) = apply(&new.attr, None, &crew.ground) {
+        if let Err(why) = apply(&new.asked, None, &crew.ground) {
             world.refuse(format!("{}: {why}", new.name));
         }
         if early {
@@ -138,7 +137,7 @@ impl Stage for Threads {
         ready(())
     }
 
-    fn apply(&self, new: &Attr, old: &Attr) -> Result<(), String> {
+    fn apply(&self, new: &Asked, old: &Asked) -> Result<(), String> {
         apply(new, Some(old), &self.0.ground)
     }
 

@@ -16,5 +16,5 @@ pub(crate) mod world;
 
 pub(crate) use player::{TaskStats, play};
 pub(crate) use stage::Stage;
-pub(crate) use world::{NewTask, Section, World};
+pub(crate) use world::{Asked, NewTask, Section, World};
 pub use world::{Plan, Watch};

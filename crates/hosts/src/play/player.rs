@@ -2,11 +2,11 @@
 
 use super::spin;
 use super::stage::Stage;
-use super::world::{NewTask, World};
+use super::world::{Asked, NewTask, World};
 use crate::clock::cpu_time;
 use crate::sync::Arc;
 use rand_pcg::Pcg64Mcg;
-use runyard_engine::attr::{Attr, GroupId};
+use runyard_engine::attr::GroupId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::Histogram;
@@ -59,7 +59,7 @@ struct Player<S> {
     timer_zero: Time,
     /// When its own periodic timers are due next.
     timers: Vec<Option<Time>>,
-    attr: Attr,
+    asked: Asked,
     draws: Pcg64Mcg,
     /// Its log, if one is asked for, and the rounds that are over.
     log: Option<Log>,
@@ -69,7 +69,7 @@ struct Player<S> {
 
 impl<S: Stage> Player<S> {
     fn new(stage: S, world: Arc<World>, new: NewTask) -> Player<S> {
-        let NewTask { task, spec, begin, timer_zero, attr, draws, .. } = new;
+        let NewTask { task, spec, begin, timer_zero, asked, draws, .. } = new;
         let (timers, rows, stats) = (Vec::new(), Vec::new(), TaskStats::default());
         let log = world.log.then(|| Log::new(task, &world.scenario));
         Player {
@@ -80,7 +80,7 @@ impl<S: Stage> Player<S> {
             begin,
             timer_zero,
             timers,
-            attr,
+            asked,
             draws,
             log,
             rows,
@@ -130,16 +130,20 @@ impl<S: Stage> Player<S> {
 
     /// Applies the properties of a phase, those that are others than before.
     fn begin_phase(&mut self, spec: &TaskSpec, phase: &Phase) -> Then {
-        let new = spec.attr_in(phase, &self.attr, self.world.all());
-        if new == self.attr {
+        let Asked { attr, reservation } = &self.asked;
+        let new = Asked {
+            attr: spec.attr_in(phase, attr, self.world.all()),
+            reservation: TaskSpec::reservation_in(phase, *reservation),
+        };
+        if new == self.asked {
             return Then::GoOn;
         }
-        self.world.set_prio(self.task, new.policy.rt_prio());
-        let applied = self.stage.apply(&new, &self.attr);
-        if new.group != self.attr.group {
-            self.stats.moves.push((new.group, cpu_time()));
+        self.world.set_prio(self.task, new.attr.policy.rt_prio());
+        let applied = self.stage.apply(&new, &self.asked);
+        if new.attr.group != attr.group {
+            self.stats.moves.push((new.attr.group, cpu_time()));
         }
-        self.attr = new;
+        self.asked = new;
         self.unless_refused(applied)
     }
 
@@ -179,7 +183,7 @@ impl<S: Stage> Player<S> {
             }
             Step::Exit => return Then::Stop,
             Step::Fork(spec) => {
-                let forked = self.world.fork(spec, (self.spec, &self.attr), self.stage.now());
+                let forked = self.world.fork(spec, (self.spec, &self.asked.attr), self.stage.now());
                 let started = forked.and_then(|new| {
                     let task = new.task;
                     self.stage.start(new).inspect_err(|_| self.world.unborn(task))
@@ -254,7 +258,8 @@ impl<S: Stage> Player<S> {
     }
 
     fn slack(&self) -> Nanos {
-        if self.attr.policy.rt_prio().is_some() { Nanos::ZERO } else { self.attr.slack }
+        let attr = &self.asked.attr;
+        if attr.policy.rt_prio().is_some() { Nanos::ZERO } else { attr.slack }
     }
 
     fn is_over(&self) -> bool {

@@ -21,7 +21,7 @@ use runyard_workload::Scenario;
 use runyard_workload::draw::{Stream, stream};
 use runyard_workload::log::Row;
 use runyard_workload::objects::{Objects, Sharing};
-use runyard_workload::scenario::{ObjectId, SpecId, Step, TaskSpec};
+use runyard_workload::scenario::{ObjectId, Reservation, SpecId, Step, TaskSpec};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
@@ -78,13 +78,21 @@ pub(crate) struct World {
     ended: Changed,
 }
 
+/// How a task asks to be scheduled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) attr: Attr,
+    /// What SCHED_DEADLINE is to give it.
+    pub(crate) reservation: Option<Reservation>,
+}
+
 /// What a task is born with.
 #[derive(Clone, Debug)]
 pub(crate) struct NewTask {
     pub(crate) task: TaskId,
     pub(crate) spec: SpecId,
     pub(crate) name: String,
-    pub(crate) attr: Attr,
+    pub(crate) asked: Asked,
     /// When it is to begin.
     pub(crate) begin: Time,
     /// Where its periodic timers start: its delay after the run's start.
@@ -102,6 +110,8 @@ pub(crate) struct Known {
     pub(crate) policy: Policy,
     pub(crate) group: GroupId,
     pub(crate) latency_nice: LatencyNice,
+    /// Whether the kernel had something reserved for it then.
+    pub(crate) is_deadline: bool,
     /// When it came into being, and when it was over.
     pub(crate) life: (Time, Time),
     prio: Option<RtPrio>,
@@ -262,19 +272,22 @@ impl World {
         let spec = self.spec(id);
         let mut draws = stream(self.seed, draws);
         let timer_zero = Time::ZERO + spec.delay.sample(&mut draws);
+        let reservation = spec.first_reservation();
         shared.tasks.push(Known {
             name: name.clone(),
             thread: spec.name.clone(),
             policy: attr.policy,
             group: attr.group,
             latency_nice: attr.latency_nice,
+            is_deadline: reservation.is_some(),
             life: (now, Time::MAX),
             prio: attr.policy.rt_prio(),
             state: State::Awake,
         });
         shared.alive += 1;
         let begin = timer_zero.max(now);
-        NewTask { task, spec: id, name, attr, begin, timer_zero, draws }
+        let asked = Asked { attr, reservation };
+        NewTask { task, spec: id, name, asked, begin, timer_zero, draws }
     }
 
     /// A task is over: its program `ended`, or the run did before. These are its rounds.

@@ -16,7 +16,7 @@ use runyard_report::{Collector, TaskTotals, Totals, timeline};
 use runyard_sim::{Hotplug, Observer, Options, Outcome, Relimit, Sim, Violation};
 use runyard_workload::log::Row;
 use runyard_workload::scenario::Costs;
-use runyard_workload::{Overrides, Scenario, parse};
+use runyard_workload::{DeadlinePolicy, Overrides, Scenario, parse};
 use std::fmt::Debug;
 
 /// Nothing costs anything, so that a scenario's times are those of its text.
@@ -105,6 +105,12 @@ impl World {
             Limit::new(runtime, period, Nanos::ZERO, false).unwrap()
         };
         self.options.relimits.push(Relimit { at, group: GroupId(group), limit: limit.map(of) });
+        self
+    }
+
+    /// Tasks of SCHED_DEADLINE are SCHED_FIFO ones.
+    pub fn deadline_as_fifo(mut self) -> World {
+        self.over.deadline = DeadlinePolicy::AsFifo;
         self
     }
 

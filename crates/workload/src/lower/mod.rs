@@ -7,6 +7,7 @@
 //! Each section is one file here, and each is a `match` over its keys, so that what is known,
 //! what is refused and what is ignored stands in one place.
 
+mod deadline;
 mod duration;
 mod ends;
 mod event;
@@ -19,10 +20,10 @@ mod objects;
 mod policy;
 mod tasks;
 
-use crate::Overrides;
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{Member, Node};
 use crate::scenario::Scenario;
+use crate::{DeadlinePolicy, Overrides};
 use groups::Groups;
 use objects::Names;
 use runyard_engine::features::{Feature, Features, Switched};
@@ -37,13 +38,14 @@ const MAX_INT: u32 = i32::MAX.unsigned_abs();
 pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Vec<Fault>), Fault> {
     let mut warnings = Warnings::default();
     let sections = Sections::read(root, &mut warnings)?;
-    let global = global::read(sections.global, &mut warnings)?;
+    let global = global::read(sections.global, over.deadline, &mut warnings)?;
     let (machine, model) = machine::read(sections.machine, over, &mut warnings)?;
     let features = features(model, sections.features, over)?;
     resources(sections.resources, &mut warnings)?;
     let groups = Groups::read(sections.groups, model, &mut warnings)?;
     let cpus = machine.topology.cpus();
-    let mut context = Context { cpus, model, groups, warnings, names: Names::default() };
+    let (deadline, names) = (over.deadline, Names::default());
+    let mut context = Context { cpus, model, deadline, groups, warnings, names };
     let Some(listed) = sections.tasks else {
         return Err(Fault::new(root.at(), "a scenario needs `tasks`"));
     };
@@ -76,6 +78,7 @@ struct Context {
     /// The size of the machine.
     cpus: usize,
     model: Model,
+    deadline: DeadlinePolicy,
     groups: Groups,
     names: Names,
     warnings: Warnings,
