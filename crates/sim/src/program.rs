@@ -11,7 +11,7 @@ use runyard_smp::control::Control;
 use runyard_smp::machine::{TaskOf, Work};
 use runyard_workload::cursor::Cursor;
 use runyard_workload::log::Log;
-use runyard_workload::objects::Awaited;
+use runyard_workload::objects::{Awaited, Left};
 use runyard_workload::scenario::{ObjectId, Scenario, SpecId, TaskSpec};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -139,6 +139,15 @@ impl<'s> Program<'s> {
             cursor: Cursor::default(),
             log: None,
         }
+    }
+
+    /// How the run leaves it.
+    pub(crate) fn left(&self) -> Left<'_> {
+        let waits = match self.waiting {
+            Waiting::Other(awaited) => Some(awaited),
+            Waiting::Nothing | Waiting::Timer(_) => None,
+        };
+        Left { name: &self.name, thread: &self.spec.name, ended: self.done, waits }
     }
 
     /// Its real-time priority, its own or inherited.

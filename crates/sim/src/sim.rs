@@ -27,7 +27,7 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::{Effects, Machine, Moving, Work};
 use runyard_workload::draw::{Stream, stream};
 use runyard_workload::log::{Log, Row};
-use runyard_workload::objects::Objects;
+use runyard_workload::objects::{self, Objects};
 use runyard_workload::scenario::Scenario;
 use std::collections::BTreeMap;
 
@@ -81,6 +81,8 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     /// What limits did to the groups that have one.
     pub limits: BTreeMap<GroupId, Limited>,
+    /// What was left undone, a line each: waits in vain, and resumptions that found nobody.
+    pub left: Vec<String>,
 }
 
 /// An invariant that did not hold.
@@ -278,7 +280,13 @@ impl<'s, O: Observer> Sim<'s, O> {
             tasks: self.tasks.iter().map(names).collect(),
             violations: self.violations.clone(),
             limits: self.limits(),
+            left: self.left(),
         }
+    }
+
+    fn left(&self) -> Vec<String> {
+        let tasks: Vec<_> = self.tasks.iter().map(Program::left).collect();
+        objects::left(self.scenario, &tasks, &self.objects, |mutex| self.objects.owner(mutex))
     }
 
     fn limits(&self) -> BTreeMap<GroupId, Limited> {

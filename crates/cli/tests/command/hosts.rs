@@ -36,6 +36,16 @@ fn report(host: &str, text: &str, options: &[&str]) -> Json {
     Json::read(&run(host, text, &[options, &["--json"]].concat()).done())
 }
 
+/// The report of a run that leaves these things undone.
+#[track_caller]
+fn report_that_leaves(host: &str, text: &str, options: &[&str], left: &[&str]) -> Json {
+    let said = run(host, text, &[options, &["--json"]].concat());
+    assert_eq!(said.code, Some(0), "{host}: {}", said.err);
+    let lines = said.err.lines().map(|line| line.strip_prefix("warning: ").unwrap_or(line));
+    assert_eq!(lines.collect::<Vec<_>>(), left, "{host}");
+    Json::read(&said.out)
+}
+
 #[test]
 fn the_fields_are_those_of_every_host() {
     for host in HOSTS {
@@ -83,7 +93,8 @@ fn runtime_wait_and_sleep_are_the_life_of_a_task() {
         "nap": {"policy": "SCHED_BATCH", "priority": 4, "run": 100, "sleep": 900, "yield": 1},
         "never": {"suspend": "x"}, "late": {"delay": 5000000, "run": 1}}}"#;
     for host in HOSTS {
-        let report = report(host, text, &["--duration", "200ms"]);
+        let left = ["never waits to be resumed in vain"];
+        let report = report_that_leaves(host, text, &["--duration", "200ms"], &left);
         assert_eq!(report.number("duration_ns"), 200e6, "{host}");
         for task in report.list("tasks") {
             let parts = ["runtime_ns", "wait_ns", "sleep_ns"].map(|part| task.number(part));
@@ -157,7 +168,12 @@ fn a_run_ends_when_nobody_can_go_on() {
         "b": {"loop": 1, "suspend": "x"}, "c": {"delay": 2000, "loop": 1, "wait":
         {"ref": "c", "mutex": "m"}}}}"#;
     for host in HOSTS {
-        let report = report(host, text, &[]);
+        let left = [
+            "a waits for the semaphore s in vain",
+            "b waits to be resumed in vain",
+            "c waits for the condition c in vain",
+        ];
+        let report = report_that_leaves(host, text, &[], &left);
         assert!(report.number("duration_ns") >= 2e6, "{host}: the last begins at 2 ms");
         assert_eq!(report.list("tasks").len(), 3);
     }
@@ -209,6 +225,26 @@ fn what_a_host_cannot_do_is_refused_or_said() {
         assert_eq!(lines.len(), 1 + groups, "{host}: {}", said.err);
         assert!(groups == 0 || host == "linux", "{}", said.err);
         assert!(lines.iter().all(|line| line.starts_with("warning: ")), "{host}: {}", said.err);
+    }
+}
+
+/// Each has the mutex that the other one waits for, whatever the machine does meanwhile.
+const DEADLOCK: &str = r#"{"tasks": {
+    "a": {"loop": 1, "lock": "x", "barrier": "both", "lock1": "y"},
+    "b": {"loop": 1, "lock": "y", "barrier": "both", "lock1": "x"},
+    "c": {"loop": 1, "resume": "nobody", "sem_wait": "s"}}}"#;
+
+#[test]
+fn what_a_run_leaves_undone_is_told_by_name() {
+    let left = [
+        "-:4:32: no task called \"nobody\" is ever suspended",
+        "deadlock: a waits for the mutex y, which b holds; b waits for the mutex x, which a holds",
+        "c waits for the semaphore s in vain",
+        "1 of the `resume` events for nobody found it not suspended",
+    ];
+    for host in ["sim", "live", "linux"] {
+        report_that_leaves(host, DEADLOCK, &[], &left);
+        report_that_leaves(host, DEADLOCK, &["--duration", "300ms"], &left);
     }
 }
 

@@ -45,6 +45,12 @@ impl LinuxRun {
         report::report(&self.world, &self.outcome)
     }
 
+    /// What was left undone, a line each: waits in vain, and resumptions that found nobody.
+    #[must_use]
+    pub fn left(&self) -> Vec<String> {
+        self.world.left()
+    }
+
     /// Takes the logs of the tasks, if the plan asked for some.
     #[must_use]
     pub fn take_rows(&self) -> Vec<Row> {

@@ -20,7 +20,7 @@ use runyard_engine::time::Time;
 use runyard_workload::Scenario;
 use runyard_workload::draw::{Stream, stream};
 use runyard_workload::log::Row;
-use runyard_workload::objects::{Objects, Sharing};
+use runyard_workload::objects::{self, Awaited, Left, Objects, Sharing};
 use runyard_workload::scenario::{ObjectId, Reservation, SpecId, Step, TaskSpec};
 use std::fmt::Debug;
 use std::future::Future;
@@ -114,16 +114,29 @@ pub(crate) struct Known {
     pub(crate) is_deadline: bool,
     /// When it came into being, and when it was over.
     pub(crate) life: (Time, Time),
+    /// Whether its program came to its end.
+    ended: bool,
     prio: Option<RtPrio>,
     state: State,
+}
+
+impl Known {
+    /// How the run leaves it.
+    fn left(&self) -> Left<'_> {
+        let waits = match self.state {
+            State::Waiting(awaited, _) => Some(awaited),
+            State::Awake | State::Woken(_) => None,
+        };
+        Left { name: &self.name, thread: &self.thread, ended: self.ended, waits }
+    }
 }
 
 /// Whether a task waits for another.
 #[derive(Clone, Debug)]
 enum State {
     Awake,
-    /// It waits, and this is how to wake it, once it has said so.
-    Waiting(Option<Waker>),
+    /// It waits for this, and this is how to wake it, once it has said so.
+    Waiting(Awaited, Option<Waker>),
     /// It waited until then.
     Woken(Time),
 }
@@ -222,8 +235,8 @@ impl World {
         self.with_shared(|shared| {
             shared.now = now;
             shared.latest = shared.latest.max(now);
-            shared.take_shared_step(task, step)?;
-            shared.tasks[task.index()].state = State::Waiting(None);
+            let awaited = shared.take_shared_step(task, step)?;
+            shared.tasks[task.index()].state = State::Waiting(awaited, None);
             shared.waiting += 1;
             Some(Told { world: self.clone(), task })
         })
@@ -281,6 +294,7 @@ impl World {
             latency_nice: attr.latency_nice,
             is_deadline: reservation.is_some(),
             life: (now, Time::MAX),
+            ended: false,
             prio: attr.policy.rt_prio(),
             state: State::Awake,
         });
@@ -296,7 +310,8 @@ impl World {
             shared.alive -= 1;
             shared.logs.push(rows);
             if ended {
-                shared.tasks[task.index()].life.1 = now;
+                let known = &mut shared.tasks[task.index()];
+                (known.life.1, known.ended) = (now, true);
                 shared.latest = shared.latest.max(now);
             }
         });
@@ -328,6 +343,15 @@ impl World {
         self.with_shared(|shared| shared.tasks.clone())
     }
 
+    /// What a run that is over left undone.
+    pub(crate) fn left(&self) -> Vec<String> {
+        self.with_shared(|shared| {
+            let tasks: Vec<_> = shared.tasks.iter().map(Known::left).collect();
+            let owner = |mutex| shared.objects.owner(mutex);
+            objects::left(&self.scenario, &tasks, &shared.objects, owner)
+        })
+    }
+
     /// Takes the logs of a run that is over, one task's after the other's.
     pub(crate) fn take_rows(&self) -> Vec<Row> {
         let logs = self.with_shared(|shared| std::mem::take(&mut shared.logs));
@@ -354,7 +378,7 @@ impl World {
         self.over.store(true, Ordering::Release);
         self.with_shared(|shared| {
             for task in &mut shared.tasks {
-                if let State::Waiting(waker) = &mut task.state {
+                if let State::Waiting(_, waker) = &mut task.state {
                     shared.wakers.extend(waker.take());
                 }
             }
@@ -399,7 +423,7 @@ impl Sharing for SharedState {
 
     fn wake(&mut self, _: TaskId, woken: TaskId) {
         let woken = &mut self.tasks[woken.index()].state;
-        let State::Waiting(waker) = std::mem::replace(woken, State::Woken(self.now)) else {
+        let State::Waiting(_, waker) = std::mem::replace(woken, State::Woken(self.now)) else {
             unreachable!("who is to be woken waits");
         };
         self.wakers.extend(waker);
@@ -426,8 +450,8 @@ impl Future for Told {
                     *state = State::Awake;
                     Poll::Ready(Some(since))
                 }
-                State::Waiting(_) if self.world.over.load(Ordering::Acquire) => Poll::Ready(None),
-                State::Waiting(waker) => {
+                State::Waiting(..) if self.world.over.load(Ordering::Acquire) => Poll::Ready(None),
+                State::Waiting(_, waker) => {
                     *waker = Some(cx.waker().clone());
                     Poll::Pending
                 }

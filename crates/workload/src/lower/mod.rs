@@ -50,6 +50,10 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
         return Err(Fault::new(root.at(), "a scenario needs `tasks`"));
     };
     let tasks = tasks::read(listed, global.default_policy, &mut context)?;
+    for (at, name) in context.names.resumed_in_vain() {
+        let what = format!("no task called {} is ever suspended", quoted(name));
+        context.warnings.instead(at, what);
+    }
     let objects = context.names.into_objects();
     let duration = over.duration.or(global.duration);
     ends::check(&tasks, &objects, duration.is_some())?;

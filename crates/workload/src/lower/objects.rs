@@ -15,7 +15,10 @@ pub(super) struct Names {
     pub(super) mutexes: Table,
     pub(super) conditions: Table,
     pub(super) semaphores: Table,
-    pub(super) suspends: Table,
+    suspends: Table,
+    /// The names under which a task is suspended somewhere, and where each was resumed first.
+    suspended: BTreeSet<ObjectId>,
+    resumed: BTreeMap<ObjectId, usize>,
     pub(super) timers: Timers,
     barriers: Table,
     /// The users of each barrier so far.
@@ -35,6 +38,28 @@ impl Names {
         let users = &mut self.users[id.0 as usize];
         *users = users.saturating_add(instances);
         id
+    }
+
+    /// A task is suspended under its name.
+    pub(super) fn suspend(&mut self, name: &str) -> ObjectId {
+        let id = self.suspends.id(name);
+        self.suspended.insert(id);
+        id
+    }
+
+    /// Whoever is suspended under a name is resumed, by the event at `at`.
+    pub(super) fn resume(&mut self, name: &str, at: usize) -> ObjectId {
+        let id = self.suspends.id(name);
+        self.resumed.entry(id).or_insert(at);
+        id
+    }
+
+    /// Where a name is resumed first under which no task is ever suspended, and the name.
+    pub(super) fn resumed_in_vain(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.suspends.0.iter().filter_map(|(name, id)| {
+            let at = *self.resumed.get(id)?;
+            (!self.suspended.contains(id)).then_some((at, name.as_str()))
+        })
     }
 
     /// A reference at `at` to a pipe, which may say its capacity.

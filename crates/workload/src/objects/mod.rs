@@ -7,8 +7,10 @@
 //!
 //! Invariant ([`Objects::check`]): nobody waits for what is there.
 
+mod left;
 mod sharing;
 
+pub use left::{Left, left};
 pub use sharing::{Awaited, Sharing};
 
 use crate::scenario::{self, ObjectId};
@@ -90,6 +92,8 @@ pub struct Objects {
     barriers: Vec<Barrier>,
     semaphores: Vec<Semaphore>,
     suspended: Vec<Queue>,
+    /// How many resumptions found nobody suspended, by the name that they were for.
+    unheard: Vec<u64>,
     pipes: Vec<Pipe>,
     /// When the timers that tasks share are due next.
     timers: Vec<Option<Time>>,
@@ -110,6 +114,7 @@ impl Objects {
             barriers: objects.barriers.iter().map(barrier).collect(),
             semaphores: some(&objects.semaphores),
             suspended: some(&objects.suspends),
+            unheard: some(&objects.suspends),
             pipes: objects.pipes.iter().map(pipe).collect(),
             timers: some(&objects.timers),
         }
@@ -129,6 +134,13 @@ impl Objects {
     /// When the current period of a shared timer began, once somebody has used it.
     pub fn period_mut(&mut self, timer: ObjectId) -> &mut Option<Time> {
         &mut self.timers[timer.0 as usize]
+    }
+
+    /// Who is suspended under a name and is not any longer.
+    fn resume(&mut self, name: ObjectId) -> Vec<TaskId> {
+        let at = name.0 as usize;
+        self.unheard[at] += u64::from(self.suspended[at].len() == 0);
+        self.suspended[at].drain().collect()
     }
 
     /// What is broken about who waits, if anything is.

@@ -6,7 +6,7 @@ use runyard_engine::attr::RtPrio;
 use runyard_engine::task::TaskId;
 
 /// What a task waits for that another task has to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Awaited {
     /// That the mutex is given back.
     Mutex(ObjectId),
@@ -18,8 +18,10 @@ pub enum Awaited {
     Semaphore(ObjectId),
     /// To be resumed.
     Resume(ObjectId),
-    /// Bytes of a pipe, or room in it.
-    Pipe(ObjectId),
+    /// Bytes of a pipe.
+    Bytes(ObjectId),
+    /// Room in a pipe.
+    Room(ObjectId),
 }
 
 /// Who has tasks that share objects. A host says how important its tasks are and wakes them; what
@@ -87,16 +89,16 @@ pub trait Sharing {
                 return Some(Awaited::Resume(id));
             }
             Step::Resume(id) => {
-                let resumed = self.objects_mut().suspended[id.0 as usize].drain().collect();
+                let resumed = self.objects_mut().resume(id);
                 self.wake_all(task, resumed);
             }
             Step::Send { pipe, bytes } => {
                 let served = self.objects_mut().pipes[pipe.0 as usize].send(task, bytes);
-                return self.served(task, pipe, served);
+                return self.served(task, Awaited::Room(pipe), served);
             }
             Step::Recv { pipe, bytes } => {
                 let served = self.objects_mut().pipes[pipe.0 as usize].receive(task, bytes);
-                return self.served(task, pipe, served);
+                return self.served(task, Awaited::Bytes(pipe), served);
             }
             ref other => unreachable!("{other:?} concerns nobody else"),
         }
@@ -179,10 +181,10 @@ pub trait Sharing {
 
     /// Some requests at a pipe are complete; `task` waits unless its own is among them.
     #[doc(hidden)]
-    fn served(&mut self, task: TaskId, pipe: ObjectId, served: Vec<TaskId>) -> Option<Awaited> {
-        let own = served.contains(&task);
+    fn served(&mut self, task: TaskId, own: Awaited, served: Vec<TaskId>) -> Option<Awaited> {
+        let is_served = served.contains(&task);
         self.wake_all(task, served.into_iter().filter(|&other| other != task).collect());
-        (!own).then_some(Awaited::Pipe(pipe))
+        (!is_served).then_some(own)
     }
 
     #[doc(hidden)]
