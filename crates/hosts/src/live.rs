@@ -69,7 +69,7 @@ pub fn run(
 ) -> Result<LiveRun, Failure> {
     // So the runtime has it, whatever is asked for.
     plan.scenario.features = plan.scenario.features.without(Feature::DelayDequeue);
-    let (world, tasks) = World::new(plan, cpus, Unstopped);
+    let (world, tasks) = World::new(plan, cpus, Unstopped, None);
     let log = Arc::new(Log {
         world: world.clone(),
         begin: OnceLock::new(),

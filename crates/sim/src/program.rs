@@ -56,6 +56,8 @@ pub(crate) struct Program<'s> {
     pub(crate) donors_left: bool,
     pub(crate) todo: Todo,
     pub(crate) waiting: Waiting,
+    /// The mutex that it was woken to take.
+    pub(crate) retry: Option<ObjectId>,
     /// Somebody chose to wake it and will come to do so.
     pub(crate) owed: bool,
     /// What it has still to wake.
@@ -127,6 +129,7 @@ impl<'s> Program<'s> {
             donors_left: false,
             todo: Todo::Nothing,
             waiting: Waiting::Nothing,
+            retry: None,
             owed: false,
             wakes: VecDeque::new(),
             holds: Vec::new(),

@@ -130,6 +130,8 @@ pub struct Sim<'s, O> {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Program<'s>>,
     pub(crate) objects: Objects,
+    /// Whether a mutex inherits.
+    pub(crate) inherits: bool,
     pub(crate) costs: CostModel,
     /// The CPU on which the machine is being called; a kick of that CPU needs no interrupt.
     pub(crate) here: Option<CpuId>,
@@ -242,6 +244,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             cpus: topology.iter().map(Cpu::new).collect(),
             tasks: Vec::new(),
             objects: Objects::new(&scenario.objects),
+            inherits: scenario.objects.inherit(),
             costs: CostModel::new(scenario.machine.costs, topology, options.seed),
             here: None,
             fx: Asked { hold_back: options.hint_delay > Nanos::ZERO, ..Asked::default() },

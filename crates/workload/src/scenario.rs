@@ -17,8 +17,6 @@ use runyard_engine::topology::Topology;
 pub struct Scenario {
     /// How long to run; `None` runs until every task has ended.
     pub duration: Option<Nanos>,
-    /// Whether mutexes inherit priorities.
-    pub pi_enabled: bool,
     /// How rt-app's log is written, where one is asked for.
     pub log: LogSpec,
     /// The simulated machine.
@@ -66,6 +64,14 @@ pub struct LogSpec {
 impl Default for LogSpec {
     fn default() -> LogSpec {
         LogSpec { basename: "rt-app".to_owned(), cumulative_slack: false }
+    }
+}
+
+impl Objects {
+    /// Whether a mutex inherits priorities.
+    #[must_use]
+    pub fn inherit(&self) -> bool {
+        self.mutexes.iter().any(|&(_, kind)| kind == MutexKind::Inherit)
     }
 }
 
@@ -384,11 +390,23 @@ pub enum TimerMode {
     Absolute,
 }
 
+/// How a mutex that is given back goes to those who wait for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MutexKind {
+    /// It is free for whoever comes first. One waiter is woken, and waits again if another was there before it.
+    #[default]
+    Barge,
+    /// It belongs to the next waiter at once.
+    HandOver,
+    /// The same, and its owner runs as importantly as the best of those who wait for it.
+    Inherit,
+}
+
 /// The shared objects of a scenario, each kind numbered by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Objects {
-    /// Mutex names.
-    pub mutexes: Vec<String>,
+    /// Mutexes: name and kind.
+    pub mutexes: Vec<(String, MutexKind)>,
     /// Condition names.
     pub conditions: Vec<String>,
     /// Barriers: name and number of users (references times instances).

@@ -202,7 +202,8 @@ fn objects_of_one_kind_share_names_and_other_kinds_do_not() {
     let x = ObjectId(0);
     let wait = Step::Wait { cond: x, mutex: x };
     assert_eq!(found, [Step::Lock(x), wait, Step::SemWait(x)]);
-    let names = [&objects.mutexes, &objects.conditions, &objects.semaphores];
+    let mutexes: Vec<_> = objects.mutexes.iter().map(|(name, _)| name.clone()).collect();
+    let names = [&mutexes, &objects.conditions, &objects.semaphores];
     assert_eq!(names, [&["x"], &["x"], &["x"]]);
 }
 
@@ -210,7 +211,7 @@ fn objects_of_one_kind_share_names_and_other_kinds_do_not() {
 fn what_rt_app_names_unknown_is_so_named() {
     let (found, objects) = steps("'wait': {}, 'timer': {'period': 5}, 'timer': {'ref': 't'}");
     assert_eq!(
-        (&objects.conditions[0], &objects.mutexes[0]),
+        (&objects.conditions[0], &objects.mutexes[0].0),
         (&"unknown".into(), &"unknown".into())
     );
     assert_eq!(objects.timers, ["unknown", "t"]);
@@ -576,10 +577,7 @@ fn what_rt_app_alone_needs_is_taken_silently() {
          'log_size': 'file', 'ftrace': 'main,task', 'gnuplot': false, 'cumulative_slack': true, \
          'io_device': '/dev/null', 'mem_buffer_size': 4096}, 'tasks': {'a': {'run': 1}}}",
     );
-    assert_eq!(
-        (parsed.scenario.duration, parsed.scenario.pi_enabled),
-        (Some(Nanos::from_secs(2)), true)
-    );
+    assert_eq!(parsed.scenario.duration, Some(Nanos::from_secs(2)));
     assert_eq!(parsed.warnings, []);
     let numbers = "{'global': {'calibration': 50, 'log_size': 2, 'ftrace': true}, \
          'tasks': {'a': {'loop': 1, 'run': 1}}}";

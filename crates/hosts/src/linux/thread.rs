@@ -12,7 +12,7 @@ use crate::sync::{Arc, AtomicUsize, Changed, Mutex, OnceLock, Ordering, lock};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use rustix::io::Errno;
-use rustix::thread::{clock_nanosleep_absolute, sched_yield};
+use rustix::thread::{clock_nanosleep_absolute, gettid, sched_yield};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::future::{Future, ready};
 use std::pin::pin;
@@ -102,6 +102,9 @@ impl Threads {
     /// The life of a thread.
     fn live(&self, new: NewTask, early: bool) -> Figures {
         let (crew, world) = (&self.0, &self.0.world);
+        if let Some(seat) = &new.seat {
+            seat.thread.store(gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::Relaxed);
+        }
         if let Err(why) = apply(&new.asked, None, &crew.ground) {
             world.refuse(format!("{}: {why}", new.name));
         }

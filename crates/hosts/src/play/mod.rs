@@ -9,6 +9,7 @@
 //! The end of the run is known to all tasks: none sleeps or spins beyond it, and who waits for
 //! another is woken then.
 
+pub(crate) mod mutexes;
 mod player;
 mod spin;
 mod stage;

@@ -16,6 +16,7 @@ mod groups;
 mod limits;
 mod machine;
 mod memory;
+mod mutexes;
 mod objects;
 mod policy;
 mod tasks;
@@ -54,12 +55,13 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
         let what = format!("no task called {} is ever suspended", quoted(name));
         context.warnings.instead(at, what);
     }
-    let objects = context.names.into_objects();
+    let kinds = mutexes::read(sections.mutexes, global.pi_enabled)?;
+    let objects = context.names.into_objects(&kinds);
+    kinds.warn_of_unknown(&objects, &mut context.warnings);
     let duration = over.duration.or(global.duration);
     ends::check(&tasks, &objects, duration.is_some())?;
     let scenario = Scenario {
         duration,
-        pi_enabled: global.pi_enabled,
         log: global.log,
         machine,
         model,
@@ -97,6 +99,7 @@ struct Sections<'v> {
     machine: Option<Node<'v>>,
     features: Option<Node<'v>>,
     groups: Option<Node<'v>>,
+    mutexes: Option<Node<'v>>,
 }
 
 impl<'v> Sections<'v> {
@@ -110,6 +113,7 @@ impl<'v> Sections<'v> {
                 "machine" => &mut sections.machine,
                 "features" => &mut sections.features,
                 "groups" => &mut sections.groups,
+                "mutexes" => &mut sections.mutexes,
                 _ => {
                     warnings.unknown(member);
                     continue;

@@ -2,6 +2,7 @@
 //! being named.
 
 use super::memory::{Access, Buffer};
+use super::mutexes::Kinds;
 use crate::diagnostic::{Fault, quoted};
 use crate::scenario::{ObjectId, Objects, TimerMode};
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,11 +92,15 @@ impl Names {
     }
 
     /// The objects as hosts know them.
-    pub(super) fn into_objects(self) -> Objects {
+    pub(super) fn into_objects(self, kinds: &Kinds) -> Objects {
+        let mutex = |name: String| {
+            let kind = kinds.of(&name);
+            (name, kind)
+        };
         let capacities =
             self.capacities.into_iter().map(|known| known.unwrap_or(PIPE_CAPACITY).into());
         Objects {
-            mutexes: self.mutexes.into_names(),
+            mutexes: self.mutexes.into_names().into_iter().map(mutex).collect(),
             conditions: self.conditions.into_names(),
             barriers: self.barriers.into_names().into_iter().zip(self.users).collect(),
             semaphores: self.semaphores.into_names(),

@@ -237,7 +237,7 @@ impl<O: Fn(ObjectId) -> Option<TaskId>> Vain<'_, O> {
                     let holds = if owner.ended { "held when it ended" } else { "holds" };
                     format!(", which {} {holds}", owner.name)
                 });
-                format!("for the mutex {}{owner}", objects.mutexes[id.0 as usize])
+                format!("for the mutex {}{owner}", objects.mutexes[id.0 as usize].0)
             }
             Awaited::Condition(id) => {
                 format!("for the condition {}", objects.conditions[id.0 as usize])

@@ -39,6 +39,9 @@ pub trait Sharing {
     /// What `woken` waited for is the case: `waker` has to wake it.
     fn wake(&mut self, waker: TaskId, woken: TaskId);
 
+    /// The same, for a `mutex` that `woken` is to take when it executes, by [`Sharing::try_again`].
+    fn wake_to_try(&mut self, waker: TaskId, woken: TaskId, mutex: ObjectId);
+
     /// `task` owns `mutex` from now on.
     fn took(&mut self, task: TaskId, mutex: ObjectId) {
         let _ = (task, mutex);
@@ -109,6 +112,22 @@ pub trait Sharing {
     #[doc(hidden)]
     fn lock(&mut self, task: TaskId, id: ObjectId) -> Option<Awaited> {
         let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
+        mutex.contended = mutex.owner.is_some();
+        self.lock_or_queue(task, id)
+    }
+
+    /// `task` executes, which was woken to take `mutex`. What it has to wait for, if it has to.
+    fn try_again(&mut self, task: TaskId, id: ObjectId) -> Option<Awaited> {
+        let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
+        mutex.on_the_way -= 1;
+        // Others may wait, of whom it knows nothing.
+        mutex.contended = true;
+        self.lock_or_queue(task, id)
+    }
+
+    #[doc(hidden)]
+    fn lock_or_queue(&mut self, task: TaskId, id: ObjectId) -> Option<Awaited> {
+        let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
         if mutex.owner.is_none() {
             mutex.owner = Some(task);
             self.took(task, id);
@@ -119,14 +138,19 @@ pub trait Sharing {
         Some(Awaited::Mutex(id))
     }
 
-    /// The next waiter gets the mutex. Giving back what one does not hold does nothing, as with a
-    /// mutex that does not check.
+    /// The next waiter gets the mutex, or is woken to try. Giving back what one does not hold does nothing, as with a
+    /// mutex that checks.
     #[doc(hidden)]
     fn unlock(&mut self, task: TaskId, id: ObjectId) {
-        if self.objects().mutexes[id.0 as usize].owner != Some(task) {
+        let mutex = &self.objects().mutexes[id.0 as usize];
+        if mutex.owner != Some(task) {
             return;
         }
+        let barges = mutex.barges();
         self.gave_back(task, id);
+        if barges {
+            return self.free(task, id);
+        }
         let waiters = &self.objects().mutexes[id.0 as usize].waiters;
         let first = waiters.best(|waiter| self.rt_prio(waiter));
         let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
@@ -138,6 +162,20 @@ pub trait Sharing {
         }
     }
 
+    /// A mutex that barges is free, and if somebody waited for it one is woken.
+    #[doc(hidden)]
+    fn free(&mut self, task: TaskId, id: ObjectId) {
+        let waiters = &self.objects().mutexes[id.0 as usize].waiters;
+        let first = waiters.best(|waiter| self.rt_prio(waiter));
+        let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
+        mutex.owner = None;
+        let first = first.filter(|_| std::mem::take(&mut mutex.contended));
+        if let Some(woken) = first.and_then(|at| mutex.waiters.remove(at)) {
+            mutex.on_the_way += 1;
+            self.wake_to_try(task, woken, id);
+        }
+    }
+
     #[doc(hidden)]
     fn wait(&mut self, task: TaskId, cond: ObjectId, mutex: ObjectId) -> Awaited {
         self.objects_mut().conditions[cond.0 as usize].waiters.push_back((task, mutex));
@@ -145,14 +183,20 @@ pub trait Sharing {
         Awaited::Condition(cond)
     }
 
-    /// Wakes the first waiter if its mutex is free, else lets it wait for that.
+    /// Wakes the first waiter, which takes its mutex then. A mutex that hands over does so without waking it.
     #[doc(hidden)]
     fn signal(&mut self, task: TaskId, cond: ObjectId) {
         let waiters = &self.objects().conditions[cond.0 as usize].waiters;
         let first = best(waiters.len(), |at| self.rt_prio(waiters[at].0));
         let waiters = &mut self.objects_mut().conditions[cond.0 as usize].waiters;
         let Some((woken, mutex)) = first.and_then(|at| waiters.remove(at)) else { return };
-        if self.lock(woken, mutex).is_none() {
+        let of = &mut self.objects_mut().mutexes[mutex.0 as usize];
+        if of.elsewhere {
+            self.wake(task, woken);
+        } else if of.barges() {
+            of.on_the_way += 1;
+            self.wake_to_try(task, woken, mutex);
+        } else if self.lock(woken, mutex).is_none() {
             self.wake(task, woken);
         }
     }
