@@ -291,7 +291,7 @@ mod tests {
                     assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0, "{kind:?}");
                     assert_eq!(words.owner(M), Some(TaskId(task)));
                     sum.fetch_add(1, Ordering::Relaxed);
-                    if (round + task) % 7 == 0 {
+                    if (round + task).is_multiple_of(7) {
                         std::thread::yield_now();
                     }
                     inside.fetch_sub(1, Ordering::Relaxed);
