@@ -7,7 +7,8 @@ use clap::Args;
 use runyard_engine::kernel::Model;
 use runyard_hosts::Failure;
 use runyard_hosts::stderr::say;
-use runyard_workload::import::{Imported, Statistics, import_for};
+use runyard_workload::DeadlinePolicy;
+use runyard_workload::import::{Imported, Statistics, Wanted, import_for};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -22,6 +23,9 @@ pub(crate) struct Arguments {
     /// The kernel that the replay goes by, whatever the recording says.
     #[arg(long, value_name = "NAME")]
     kernel: Option<Model>,
+    /// Make SCHED_DEADLINE tasks SCHED_FIFO ones of priority 99, which have no budget; else they are refused.
+    #[arg(long)]
+    deadline_as_fifo: bool,
     /// Print what was recorded of each task as JSON on standard output, and nothing else there.
     #[arg(long, requires = "out")]
     json: bool,
@@ -31,8 +35,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let file = &arguments.file;
     // The kernel takes any bytes for a task's name.
     let bytes = options::bytes(file)?;
-    let imported = import_for(file, &String::from_utf8_lossy(&bytes), arguments.kernel)
-        .map_err(Failure::input)?;
+    let deadline = match arguments.deadline_as_fifo {
+        true => DeadlinePolicy::AsFifo,
+        false => DeadlinePolicy::Refused,
+    };
+    let wanted = Wanted { model: arguments.kernel, deadline };
+    let imported =
+        import_for(file, &String::from_utf8_lossy(&bytes), wanted).map_err(Failure::input)?;
     tell(&imported);
     match &arguments.out {
         None => output::report(|out| out.write_all(imported.scenario.as_bytes()))?,

@@ -3,7 +3,7 @@
 use crate::exit::Done;
 use crate::log::Log;
 use crate::options::HostOptions;
-use crate::outputs::Outputs;
+use crate::outputs::{Outputs, tell_what_is_left};
 use clap::Args;
 use runyard_engine::time::Nanos;
 use runyard_hosts::linux::{self, Ground};
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
         ));
     }
     let cpus = host.cpus_here()?;
-    let parsed = host.read_on(cpus.len())?;
+    let parsed = host.read_for_kernel(cpus.len())?;
     ignored::warn_on_linux(&parsed.scenario);
     let outputs = Outputs::open(host)?;
     let ground = Ground::with_groups(cpus, &parsed.scenario);
@@ -42,6 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
     let over = linux::run(plan, ground)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
+    tell_what_is_left(&over.left());
     let mut report = over.report();
     (report.scenario, report.seed) = (host.name(), host.seed);
     report.engine = EngineReport { wall_ns: Some(wall.0), ..EngineReport::default() };

@@ -5,7 +5,7 @@
 use crate::exit::Done;
 use crate::log::Log;
 use crate::options::HostOptions;
-use crate::outputs::{Ended, Outputs};
+use crate::outputs::{Ended, Outputs, tell_what_is_left};
 use crate::trace::Kept;
 use clap::Args;
 use runyard_engine::event::Event;
@@ -37,6 +37,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
     let over = live::run(plan, cpus, events.clone())?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
+    tell_what_is_left(&over.left());
     let (accounts, kept) = std::mem::take(&mut *lock(&events)).finish();
     let (end, totals) = (over.ended(), accounts.finish(over.ended()));
     let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..over.info() };

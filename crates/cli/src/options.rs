@@ -11,7 +11,7 @@ use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
 use runyard_hosts::stderr::say;
 use runyard_hosts::{Failure, machine};
-use runyard_workload::{Overrides, Parsed};
+use runyard_workload::{DeadlinePolicy, Overrides, Parsed};
 use std::io::Read;
 use std::path::Path;
 
@@ -33,6 +33,10 @@ pub(crate) struct HostOptions {
     /// Turns a feature on, or off with NO_ before its name; sim and live only. Repeatable.
     #[arg(long, value_name = "[NO_]NAME")]
     feature: Vec<Switched>,
+    /// Run SCHED_DEADLINE tasks as SCHED_FIFO ones of priority 99, which have no budget; else linux passes them to the
+    /// kernel, and sim and live refuse them.
+    #[arg(long)]
+    deadline_as_fifo: bool,
     /// What all random draws follow from.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -54,12 +58,17 @@ pub(crate) struct HostOptions {
 impl HostOptions {
     /// Reads the scenario for a machine that is simulated; warnings go to standard error.
     pub(crate) fn read(&self) -> Result<Parsed, Failure> {
-        self.read_for(self.cpus, Model::NEWEST)
+        self.read_for(self.cpus, Model::NEWEST, DeadlinePolicy::Refused)
     }
 
     /// Reads the scenario for this machine, of which it has so many CPUs, whatever it says itself.
     pub(crate) fn read_on(&self, cpus: usize) -> Result<Parsed, Failure> {
-        self.read_for(Some(cpus), Model::default())
+        self.read_for(Some(cpus), Model::default(), DeadlinePolicy::Refused)
+    }
+
+    /// The same for this machine's kernel.
+    pub(crate) fn read_for_kernel(&self, cpus: usize) -> Result<Parsed, Failure> {
+        self.read_for(Some(cpus), Model::default(), DeadlinePolicy::Native)
     }
 
     /// The CPUs of this machine that the run uses; a topology has as many.
@@ -92,7 +101,12 @@ impl HostOptions {
         self.kernel.is_some()
     }
 
-    fn read_for(&self, cpus: Option<usize>, unless_said: Model) -> Result<Parsed, Failure> {
+    fn read_for(
+        &self,
+        cpus: Option<usize>,
+        unless_said: Model,
+        deadline: DeadlinePolicy,
+    ) -> Result<Parsed, Failure> {
         let over = Overrides {
             cpus,
             topology: self.topology,
@@ -100,6 +114,7 @@ impl HostOptions {
             unless_said,
             features: self.feature.clone(),
             duration: self.duration,
+            deadline: if self.deadline_as_fifo { DeadlinePolicy::AsFifo } else { deadline },
         };
         let text = text(&self.scenario)?;
         let parsed =

@@ -9,6 +9,7 @@ use crate::output::{self, OpenFile};
 use crate::trace::{Kept, Tracing};
 use runyard_engine::time::Time;
 use runyard_hosts::Failure;
+use runyard_hosts::stderr::say;
 use runyard_report::html::{self, Run};
 use runyard_report::{Checks, Collector, Report, RunInfo, Stretches, Totals, render};
 use std::io::Write;
@@ -29,6 +30,11 @@ pub(crate) struct Ended {
     pub(crate) end: Time,
     /// All events, if a trace is wanted.
     pub(crate) kept: Option<Kept>,
+}
+
+/// Says what a run left undone.
+pub(crate) fn tell_what_is_left(left: &[String]) {
+    left.iter().for_each(|line| say(format_args!("warning: {line}")));
 }
 
 impl<'h> Outputs<'h> {

@@ -3,7 +3,7 @@
 use crate::exit::Done;
 use crate::log::Log;
 use crate::options::HostOptions;
-use crate::outputs::{Ended, Outputs};
+use crate::outputs::{Ended, Outputs, tell_what_is_left};
 use crate::record::Recorder;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -50,6 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let Recorder { accounts, kept, rows, .. } = recorder;
     let (end, totals) = (outcome.end, accounts.finish(outcome.end));
     let broken = !outcome.violations.is_empty();
+    tell_what_is_left(&outcome.left);
     let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..info(scenario, outcome) };
     let checks = if check { Checks::Done } else { Checks::NotDone };
     let shown = outputs.finish(Ended { info, totals, end, kept }, checks, Log::new(scenario, rows));

@@ -9,7 +9,9 @@ use runyard_workload::scenario::{Properties, TaskSpec};
 
 /// Says which parts of `scenario` have no effect on the runtime.
 pub fn warn_on_live(scenario: &Scenario) {
-    warn_of_inheritance(scenario, "live");
+    if scenario.objects.inherit() {
+        say("warning: live inherits no priorities: mutexes that do so hand over there");
+    }
     if scenario.features.has(Feature::DelayDequeue) {
         say("warning: on live no task sleeps in its place: DELAY_DEQUEUE is off");
     }
@@ -18,15 +20,8 @@ pub fn warn_on_live(scenario: &Scenario) {
 /// Says which parts of `scenario` have no effect on kernel threads. The task groups say so
 /// themselves, where the kernel makes none.
 pub fn warn_on_linux(scenario: &Scenario) {
-    warn_of_inheritance(scenario, "linux");
     if asks_latency_nice(scenario) {
         say("warning: linux has no latency nice: it runs as if none was asked for");
-    }
-}
-
-fn warn_of_inheritance(scenario: &Scenario, host: &str) {
-    if scenario.pi_enabled {
-        say(format_args!("warning: {host} inherits no priorities: pi_enabled is off"));
     }
 }
 

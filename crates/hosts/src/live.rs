@@ -6,12 +6,12 @@
 //! events some time after they happened, so their times decide.
 
 use crate::failure::Failure;
-use crate::play::{NewTask, Plan, Section, Stage, TaskStats, World, play};
+use crate::play::{Asked, NewTask, Plan, Section, Stage, TaskStats, World, play};
 use crate::scenario;
 use crate::sync::{Arc, AtomicBool, Mutex, OnceLock, Ordering, lock};
 use runyard::experiments::Experiments;
 use runyard::{Group, JoinHandle, Limit, Observer, Runtime, Task};
-use runyard_engine::attr::{Attr, GroupId, Weight};
+use runyard_engine::attr::{GroupId, Weight};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::features::Feature;
@@ -69,7 +69,7 @@ pub fn run(
 ) -> Result<LiveRun, Failure> {
     // So the runtime has it, whatever is asked for.
     plan.scenario.features = plan.scenario.features.without(Feature::DelayDequeue);
-    let (world, tasks) = World::new(plan, cpus, Unstopped);
+    let (world, tasks) = World::new(plan, cpus, Unstopped, None);
     let log = Arc::new(Log {
         world: world.clone(),
         begin: OnceLock::new(),
@@ -129,6 +129,12 @@ impl LiveRun {
             groups: scenario::groups(&world.scenario, |group| usage.get(group.index()).cloned()),
             ..RunInfo::default()
         }
+    }
+
+    /// What was left undone, a line each: waits in vain, and resumptions that found nobody.
+    #[must_use]
+    pub fn left(&self) -> Vec<String> {
+        self.world.left()
     }
 
     /// Takes the logs of the tasks, if the plan asked for some.
@@ -250,7 +256,8 @@ impl Stage for Tasks {
         runyard::yield_now()
     }
 
-    fn apply(&self, new: &Attr, old: &Attr) -> Result<(), String> {
+    fn apply(&self, new: &Asked, old: &Asked) -> Result<(), String> {
+        let (new, old) = (&new.attr, &old.attr);
         let task = Task::current();
         if new.policy != old.policy {
             task.set_policy(new.policy);
@@ -274,16 +281,17 @@ impl Stage for Tasks {
     }
 
     fn start(&self, new: NewTask) -> Result<(), String> {
+        let attr = &new.asked.attr;
         let builder = Task::builder()
             .name(new.name.clone())
-            .policy(new.attr.policy)
-            .affinity(new.attr.affinity.iter().map(CpuId::index))
-            .slack(Duration::from_nanos(new.attr.slack.0))
-            .latency_nice(new.attr.latency_nice.get())
-            .group(self.0.group(new.attr.group))
+            .policy(attr.policy)
+            .affinity(attr.affinity.iter().map(CpuId::index))
+            .slack(Duration::from_nanos(attr.slack.0))
+            .latency_nice(attr.latency_nice.get())
+            .group(self.0.group(attr.group))
             // What a forked task inherits is settled by now: the runtime is to add nothing.
             .reset_on_fork();
-        let builder = match new.attr.slice {
+        let builder = match attr.slice {
             Some(slice) => builder.slice(Duration::from_nanos(slice.get().0)),
             None => builder,
         };

@@ -1,7 +1,7 @@
 //! The only place that names a synchronisation primitive. What the tasks of a run share is under one
 //! lock, in `play::world`; the hosts' own bookkeeping and the watchers of a run have the others.
 
-pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use std::sync::PoisonError;

@@ -305,5 +305,5 @@ pub mod trial {
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub mod kernel {
-    pub use crate::os::thread::set_slice;
+    pub use crate::os::thread::{set_deadline, set_slice};
 }

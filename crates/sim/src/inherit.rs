@@ -16,20 +16,20 @@ use crate::sim::{Observer, Sim};
 use runyard_engine::inherit::{Lent, Waiter};
 use runyard_engine::task::TaskId;
 use runyard_workload::objects::Awaited;
-use runyard_workload::scenario::ObjectId;
+use runyard_workload::scenario::{MutexKind, ObjectId};
 
 impl<O: Observer> Sim<'_, O> {
     /// `task` began to wait for `mutex`.
     pub(crate) fn inherit(&mut self, task: TaskId, mutex: ObjectId) {
         debug_assert_eq!(self.tasks[task.index()].waiting, Waiting::Other(Awaited::Mutex(mutex)));
-        if let Some(owner) = self.objects.owner(mutex) {
+        if let Some(owner) = self.lends_to(mutex) {
             self.disinherit(owner);
         }
     }
 
     /// The donors of `task` may be others than before.
     pub(crate) fn disinherit(&mut self, task: TaskId) {
-        if !self.scenario.pi_enabled {
+        if !self.inherits {
             return;
         }
         let mut next = Some(task);
@@ -41,15 +41,21 @@ impl<O: Observer> Sim<'_, O> {
             }
             program.lent = lent;
             if let Waiting::Other(Awaited::Mutex(mutex)) = program.waiting {
-                next = self.objects.owner(mutex);
+                next = self.lends_to(mutex);
             }
             self.request(task, lent.change());
         }
     }
 
+    /// The task to which those lend who wait for `mutex`.
+    fn lends_to(&self, mutex: ObjectId) -> Option<TaskId> {
+        self.objects.owner(mutex).filter(|_| self.objects.kind(mutex) == MutexKind::Inherit)
+    }
+
     /// What those who wait for a task lend it.
     fn lent_to(&self, task: TaskId) -> Lent {
-        let holds = self.tasks[task.index()].holds.iter();
+        let inherits = |mutex: &&ObjectId| self.objects.kind(**mutex) == MutexKind::Inherit;
+        let holds = self.tasks[task.index()].holds.iter().filter(inherits);
         let waiters = holds.flat_map(|&mutex| self.objects.waiters(mutex));
         let waiters = waiters.map(|waiter| {
             let waiter = &self.tasks[waiter.index()];

@@ -11,7 +11,7 @@ use runyard_smp::control::Control;
 use runyard_smp::machine::{TaskOf, Work};
 use runyard_workload::cursor::Cursor;
 use runyard_workload::log::Log;
-use runyard_workload::objects::Awaited;
+use runyard_workload::objects::{Awaited, Left};
 use runyard_workload::scenario::{ObjectId, Scenario, SpecId, TaskSpec};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -56,6 +56,8 @@ pub(crate) struct Program<'s> {
     pub(crate) donors_left: bool,
     pub(crate) todo: Todo,
     pub(crate) waiting: Waiting,
+    /// The mutex that it was woken to take.
+    pub(crate) retry: Option<ObjectId>,
     /// Somebody chose to wake it and will come to do so.
     pub(crate) owed: bool,
     /// What it has still to wake.
@@ -127,6 +129,7 @@ impl<'s> Program<'s> {
             donors_left: false,
             todo: Todo::Nothing,
             waiting: Waiting::Nothing,
+            retry: None,
             owed: false,
             wakes: VecDeque::new(),
             holds: Vec::new(),
@@ -139,6 +142,15 @@ impl<'s> Program<'s> {
             cursor: Cursor::default(),
             log: None,
         }
+    }
+
+    /// How the run leaves it.
+    pub(crate) fn left(&self) -> Left<'_> {
+        let waits = match self.waiting {
+            Waiting::Other(awaited) => Some(awaited),
+            Waiting::Nothing | Waiting::Timer(_) => None,
+        };
+        Left { name: &self.name, thread: &self.spec.name, ended: self.done, waits }
     }
 
     /// Its real-time priority, its own or inherited.

@@ -27,7 +27,7 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::{Effects, Machine, Moving, Work};
 use runyard_workload::draw::{Stream, stream};
 use runyard_workload::log::{Log, Row};
-use runyard_workload::objects::Objects;
+use runyard_workload::objects::{self, Objects};
 use runyard_workload::scenario::Scenario;
 use std::collections::BTreeMap;
 
@@ -81,6 +81,8 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     /// What limits did to the groups that have one.
     pub limits: BTreeMap<GroupId, Limited>,
+    /// What was left undone, a line each: waits in vain, and resumptions that found nobody.
+    pub left: Vec<String>,
 }
 
 /// An invariant that did not hold.
@@ -128,6 +130,8 @@ pub struct Sim<'s, O> {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Program<'s>>,
     pub(crate) objects: Objects,
+    /// Whether a mutex inherits.
+    pub(crate) inherits: bool,
     pub(crate) costs: CostModel,
     /// The CPU on which the machine is being called; a kick of that CPU needs no interrupt.
     pub(crate) here: Option<CpuId>,
@@ -240,6 +244,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             cpus: topology.iter().map(Cpu::new).collect(),
             tasks: Vec::new(),
             objects: Objects::new(&scenario.objects),
+            inherits: scenario.objects.inherit(),
             costs: CostModel::new(scenario.machine.costs, topology, options.seed),
             here: None,
             fx: Asked { hold_back: options.hint_delay > Nanos::ZERO, ..Asked::default() },
@@ -278,7 +283,13 @@ impl<'s, O: Observer> Sim<'s, O> {
             tasks: self.tasks.iter().map(names).collect(),
             violations: self.violations.clone(),
             limits: self.limits(),
+            left: self.left(),
         }
+    }
+
+    fn left(&self) -> Vec<String> {
+        let tasks: Vec<_> = self.tasks.iter().map(Program::left).collect();
+        objects::left(self.scenario, &tasks, &self.objects, |mutex| self.objects.owner(mutex))
     }
 
     fn limits(&self) -> BTreeMap<GroupId, Limited> {

@@ -67,6 +67,12 @@ impl<O: Observer> Sim<'_, O> {
                 return self.leave(cpu, Prev::Blocked);
             }
             self.tasks[task.index()].owed = false;
+            if let Some(mutex) = self.tasks[task.index()].retry.take() {
+                if let Some(awaited) = self.try_again(task, mutex) {
+                    self.tasks[task.index()].waiting = Waiting::Other(awaited);
+                }
+                continue;
+            }
             let program = &mut self.tasks[task.index()];
             let next = program.cursor.go_on(program.spec);
             if let Some(log) = &mut program.log
@@ -282,6 +288,11 @@ impl<O: Observer> Sharing for Sim<'_, O> {
     }
 
     fn wake(&mut self, waker: TaskId, woken: TaskId) {
+        self.wake_later(waker, woken);
+    }
+
+    fn wake_to_try(&mut self, waker: TaskId, woken: TaskId, mutex: ObjectId) {
+        self.tasks[woken.index()].retry = Some(mutex);
         self.wake_later(waker, woken);
     }
 

@@ -67,6 +67,20 @@ pub struct Overrides {
     pub features: Vec<Switched>,
     /// How long to run.
     pub duration: Option<Nanos>,
+    /// What becomes of SCHED_DEADLINE.
+    pub deadline: DeadlinePolicy,
+}
+
+/// What becomes of the policy SCHED_DEADLINE, which the engine does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeadlinePolicy {
+    /// A scenario that asks for it is refused.
+    #[default]
+    Refused,
+    /// It is SCHED_FIFO of the highest priority, without a budget.
+    AsFifo,
+    /// The host has it: its tasks have a [`Reservation`](scenario::Reservation).
+    Native,
 }
 
 /// A scenario and what is odd about it.

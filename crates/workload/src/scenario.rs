@@ -17,8 +17,6 @@ use runyard_engine::topology::Topology;
 pub struct Scenario {
     /// How long to run; `None` runs until every task has ended.
     pub duration: Option<Nanos>,
-    /// Whether mutexes inherit priorities.
-    pub pi_enabled: bool,
     /// How rt-app's log is written, where one is asked for.
     pub log: LogSpec,
     /// The simulated machine.
@@ -66,6 +64,14 @@ pub struct LogSpec {
 impl Default for LogSpec {
     fn default() -> LogSpec {
         LogSpec { basename: "rt-app".to_owned(), cumulative_slack: false }
+    }
+}
+
+impl Objects {
+    /// Whether a mutex inherits priorities.
+    #[must_use]
+    pub fn inherit(&self) -> bool {
+        self.mutexes.iter().any(|&(_, kind)| kind == MutexKind::Inherit)
     }
 }
 
@@ -198,6 +204,18 @@ impl TaskSpec {
         attr
     }
 
+    /// What SCHED_DEADLINE is to give a task that begins.
+    #[must_use]
+    pub fn first_reservation(&self) -> Option<Reservation> {
+        TaskSpec::reservation_in(&self.phases[0], self.properties.reservation)
+    }
+
+    /// The same from the beginning of `phase`, where it was `old` before.
+    #[must_use]
+    pub fn reservation_in(phase: &Phase, old: Option<Reservation>) -> Option<Reservation> {
+        phase.properties.reserved(old)
+    }
+
     /// What is asked for a task from the beginning of `phase`, where it had `old` before.
     #[must_use]
     pub fn attr_in(&self, phase: &Phase, old: &Attr, all: &CpuSet) -> Attr {
@@ -236,6 +254,20 @@ pub struct Properties {
     pub latency_nice: Option<LatencyNice>,
     /// Slice, which matters while the task is fair and the feature `EEVDF` is on.
     pub slice: Option<Slice>,
+    /// What SCHED_DEADLINE is to give the task, for a host that has it. `policy` is then that of the tasks that
+    /// come nearest: SCHED_FIFO of the highest priority.
+    pub reservation: Option<Reservation>,
+}
+
+/// What SCHED_DEADLINE gives a task: so much CPU time in each period, within so long after its begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// The CPU time.
+    pub runtime: Nanos,
+    /// How long after the period's begin it is to be had.
+    pub deadline: Nanos,
+    /// The period.
+    pub period: Nanos,
 }
 
 impl Properties {
@@ -249,6 +281,11 @@ impl Properties {
         attr.slack = self.slack.unwrap_or(attr.slack);
         attr.latency_nice = self.latency_nice.unwrap_or(attr.latency_nice);
         attr.slice = self.slice.or(attr.slice);
+    }
+
+    /// The reservation of a task that had `old`: one goes with its policy.
+    fn reserved(&self, old: Option<Reservation>) -> Option<Reservation> {
+        if self.policy.is_some() { self.reservation } else { old }
     }
 }
 
@@ -353,11 +390,23 @@ pub enum TimerMode {
     Absolute,
 }
 
+/// How a mutex that is given back goes to those who wait for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MutexKind {
+    /// It is free for whoever comes first. One waiter is woken, and waits again if another was there before it.
+    #[default]
+    Barge,
+    /// It belongs to the next waiter at once.
+    HandOver,
+    /// The same, and its owner runs as importantly as the best of those who wait for it.
+    Inherit,
+}
+
 /// The shared objects of a scenario, each kind numbered by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Objects {
-    /// Mutex names.
-    pub mutexes: Vec<String>,
+    /// Mutexes: name and kind.
+    pub mutexes: Vec<(String, MutexKind)>,
     /// Condition names.
     pub conditions: Vec<String>,
     /// Barriers: name and number of users (references times instances).

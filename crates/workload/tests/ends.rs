@@ -4,6 +4,22 @@
 use runyard_engine::time::Nanos;
 use runyard_workload::{Overrides, parse};
 
+#[test]
+fn a_resume_of_what_is_never_suspended_is_told_with_its_place() {
+    let said = |tasks: &str| {
+        let parsed =
+            parse("f", &format!("{{'tasks': {{{tasks}}}}}"), &Overrides::default()).unwrap();
+        parsed.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let told = said("'a': {'loop': 1, 'resume': 'b', 'resume1': 'c'}, 'b': {'loop': 1, 'run': 1}");
+    let expected = [
+        r#"f:1:39: no task called "b" is ever suspended"#,
+        r#"f:1:55: no task called "c" is ever suspended"#,
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(said("'a': {'loop': 1, 'resume': 'b'}, 'b': {'loop': 1, 'suspend': ''}"), [""; 0]);
+}
+
 fn accept(text: &str, over: &Overrides) {
     if let Err(error) = parse("-", text, over) {
         panic!("{error}\n{text}");

@@ -4,13 +4,17 @@
 use proptest::prelude::*;
 use runyard_engine::attr::Policy;
 use runyard_engine::time::Nanos;
-use runyard_workload::import::{Imported, import};
+use runyard_workload::import::{Imported, Wanted, import, import_for};
 use runyard_workload::scenario::{Scenario, Step, TaskSpec};
-use runyard_workload::{Overrides, parse};
+use runyard_workload::{DeadlinePolicy, Overrides, parse};
 use std::fmt::Write;
 
 fn imported(text: &str) -> (Imported, Scenario) {
-    let imported = import("recording", text).unwrap();
+    imported_as(text, Wanted::default())
+}
+
+fn imported_as(text: &str, wanted: Wanted) -> (Imported, Scenario) {
+    let imported = import_for("recording", text, wanted).unwrap();
     let parsed = parse("scenario", &imported.scenario, &Overrides::default());
     let parsed = parsed.unwrap_or_else(|error| panic!("{error}\n{}", imported.scenario));
     assert_eq!(parsed.warnings, [], "{}", imported.scenario);
@@ -221,7 +225,10 @@ fn priorities_become_policies_also_in_the_middle_of_a_life() {
                 d 13 [000] 1.3: sched:sched_waking: a:11 [19] CPU:000\n\
                 d 13 [000] 1.4: sched:sched_switch: d:13 [-1] S ==> a:11 [19]\n\
                 a 11 [000] 1.5: sched:sched_switch: a:11 [19] S ==> swapper/0:0 [120]\n";
-    let (imported, scenario) = imported(text);
+    let refused = import("r", text).unwrap_err().to_string();
+    assert!(refused.starts_with("r:3:1: a task of SCHED_DEADLINE, "), "{refused}");
+    let wanted = Wanted { deadline: DeadlinePolicy::AsFifo, ..Wanted::default() };
+    let (imported, scenario) = imported_as(text, wanted);
     let policies = |name| {
         let phases = task(&scenario, name).phases.iter();
         phases.map(|phase| phase.properties.policy).collect::<Vec<_>>()

@@ -9,10 +9,14 @@ use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{
     Costs, ObjectId, Objects, SpecId, Step, TaskSpec, TimerMode, TimerRef,
 };
-use runyard_workload::{Overrides, Parsed, Scenario, parse};
+use runyard_workload::{DeadlinePolicy, Overrides, Parsed, Scenario, parse};
 
 fn parsed(text: &str) -> Parsed {
-    parse("test.json", text, &Overrides::default())
+    parsed_with(text, DeadlinePolicy::Refused)
+}
+
+fn parsed_with(text: &str, deadline: DeadlinePolicy) -> Parsed {
+    parse("test.json", text, &Overrides { deadline, ..Overrides::default() })
         .unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
@@ -138,28 +142,27 @@ fn a_phase_may_repeat_and_keeps_its_place() {
 
 #[test]
 fn what_is_not_done_here_is_said_once_with_what_is_done_instead() {
-    let parsed = parsed(
+    let parsed = parsed_with(
         "{'global': {'duration': 1, 'default_policy': 'SCHED_DEADLINE'}, 'tasks': {\n\
          'a': {'dl-runtime': 5, 'dl-period': 9, 'dl-deadline': 9, 'run': 1},\n\
          'b': {'policy': 'SCHED_DEADLINE', 'priority': 0, 'dl-runtime': 1, 'period': 5, \
                'deadline': 5, 'runtime': 2},\n\
          'c': {'policy': 'SCHED_OTHER', 'util_min': -1, 'phases': {'p': {'util_max': 9, 'run': 1, \
-               'nodes_membind': [0]}}}, 'd': {'nodes_membind': [], 'period': 1, 'run': 1}}}",
+               'nodes_membind': [0]}}}, 'd': {'nodes_membind': [], 'period': 1, 'run': 1}, \n\
+         'e': {'policy': 'SCHED_FIFO', 'dl-runtime': 1, 'run': 1}}}",
+        DeadlinePolicy::AsFifo,
     );
     let shown: Vec<_> = parsed.warnings.iter().map(ToString::to_string).collect();
     let expected = [
         "test.json:1:46: SCHED_DEADLINE is SCHED_FIFO of priority 99, without a budget, here",
-        "test.json:2:7: `dl-` keys have no effect here: there are no deadlines, and `slice` asks for \
-         a slice",
-        "test.json:3:67: a thread's `period` and `deadline` have no effect here: there are no \
-         deadlines",
         "test.json:4:32: utilization clamps have no effect here: all CPUs have one capacity and \
          speed",
         "test.json:4:90: `nodes_membind` has no effect here: all memory is equally near",
+        "test.json:5:31: \"dl-runtime\" has no effect on a task of this policy",
     ];
     assert_eq!(shown, expected);
     let policies = parsed.scenario.tasks.iter().map(|task| task.properties.policy);
-    assert_eq!(policies.collect::<Vec<_>>(), [fifo(99), fifo(99), normal(0), fifo(99)]);
+    assert_eq!(policies.collect::<Vec<_>>(), [fifo(99), fifo(99), normal(0), fifo(99), fifo(10)]);
     assert_eq!(parsed.scenario.tasks[1].phases[0].steps, [Step::Runtime(fixed(2))]);
 }
 
@@ -199,7 +202,8 @@ fn objects_of_one_kind_share_names_and_other_kinds_do_not() {
     let x = ObjectId(0);
     let wait = Step::Wait { cond: x, mutex: x };
     assert_eq!(found, [Step::Lock(x), wait, Step::SemWait(x)]);
-    let names = [&objects.mutexes, &objects.conditions, &objects.semaphores];
+    let mutexes: Vec<_> = objects.mutexes.iter().map(|(name, _)| name.clone()).collect();
+    let names = [&mutexes, &objects.conditions, &objects.semaphores];
     assert_eq!(names, [&["x"], &["x"], &["x"]]);
 }
 
@@ -207,7 +211,7 @@ fn objects_of_one_kind_share_names_and_other_kinds_do_not() {
 fn what_rt_app_names_unknown_is_so_named() {
     let (found, objects) = steps("'wait': {}, 'timer': {'period': 5}, 'timer': {'ref': 't'}");
     assert_eq!(
-        (&objects.conditions[0], &objects.mutexes[0]),
+        (&objects.conditions[0], &objects.mutexes[0].0),
         (&"unknown".into(), &"unknown".into())
     );
     assert_eq!(objects.timers, ["unknown", "t"]);
@@ -573,10 +577,7 @@ fn what_rt_app_alone_needs_is_taken_silently() {
          'log_size': 'file', 'ftrace': 'main,task', 'gnuplot': false, 'cumulative_slack': true, \
          'io_device': '/dev/null', 'mem_buffer_size': 4096}, 'tasks': {'a': {'run': 1}}}",
     );
-    assert_eq!(
-        (parsed.scenario.duration, parsed.scenario.pi_enabled),
-        (Some(Nanos::from_secs(2)), true)
-    );
+    assert_eq!(parsed.scenario.duration, Some(Nanos::from_secs(2)));
     assert_eq!(parsed.warnings, []);
     let numbers = "{'global': {'calibration': 50, 'log_size': 2, 'ftrace': true}, \
          'tasks': {'a': {'loop': 1, 'run': 1}}}";

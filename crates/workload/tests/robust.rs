@@ -28,7 +28,7 @@ const RICH: &str = r#"// All there is.
       "lock": "m", "wait": {"ref": "c", "mutex": "m"}, "unlock": "m", "suspend": "second",
       "sync": {"ref": "c", "mutex": "m"}, "sem_post": "s", "sem_wait": "s", "yield": "",
       "send": {"ref": "pipe", "bytes": 5, "capacity": 3}, "recv": {"ref": "pipe", "bytes": 5},
-      "sleep": {"normal": [5, 1]}, "run": {"exponential": 5}, "resume": "first",
+      "sleep": {"normal": [5, 1]}, "run": {"exponential": 5}, "resume": "second",
       "timer": {"ref": "unique", "period": 5, "mode": "absolute"}, "signal": "c", "broad": "d",
       "mem": 5, "iorun": 5, "memrun": {"type": "chase", "size": 9, "count": 5, "ref": "b"}, "yield",
     },

@@ -64,6 +64,26 @@ pub(super) fn scenario(seed: u64, number: u64, cpus: u64) -> Drawn {
     }
 }
 
+/// What the tasks of a scenario can be: of one kind of bundle, and with what was drawn for them besides.
+pub(super) const KINDS: [&str; 16] = [
+    "hog",
+    "periodic",
+    "bursty",
+    "pipe",
+    "lock",
+    "barrier",
+    "pinned",
+    "real-time",
+    "SCHED_IDLE",
+    "SCHED_BATCH",
+    "nice",
+    "slice",
+    "group",
+    "group with a limit",
+    "overloaded",
+    "with room",
+];
+
 /// The kinds of bundles, and the fewest and the most tasks that one has.
 const BUNDLES: [(&str, u64, u64); 6] = [
     ("hog", 1, 4),
@@ -437,6 +457,7 @@ mod tests {
             grouped += usize::from(drawn.text.contains("\"groups\""));
             all += drawn.tasks.len();
             for kind in drawn.tasks.iter().flat_map(|task| &task.kinds) {
+                assert!(KINDS.contains(kind), "{kind}");
                 *tasks.entry(*kind).or_insert(0_usize) += 1;
             }
         }

@@ -48,6 +48,9 @@ pub struct Random {
     /// What is drawn follows from it; the scenarios of several seeds are judged together
     #[arg(long, value_name = "S", value_delimiter = ',', default_value = "1", requires = "random")]
     pub seed: Vec<u64>,
+    /// Only scenarios with a task of this kind, as the figures call kinds; so many of them
+    #[arg(long, value_name = "KIND", value_parser = draw::KINDS, requires = "random")]
+    pub kind: Option<String>,
     /// Print the figures as JSON on standard output, and nothing else there
     #[arg(long, requires = "random")]
     pub json: bool,

@@ -49,8 +49,9 @@ pub(super) fn run(options: &Options, scenarios: u64) -> Outcome {
     let cpus = std::thread::available_parallelism()?.get() as u64;
     let (mut judged, mut unusable) = (Vec::new(), 0_u64);
     for &seed in &options.random.seed {
-        for number in 0..scenarios {
-            let drawn = draw::scenario(seed, number, cpus);
+        let drawn = (0..).map(|number| (number, draw::scenario(seed, number, cpus)));
+        let wanted = drawn.filter(|(_, drawn)| is_wanted(drawn, options.random.kind.as_deref()));
+        for (number, drawn) in wanted.take(scenarios as usize) {
             match session.try_scenario((seed, number), &drawn)? {
                 Some(scenario) => judged.push(scenario),
                 None => unusable += 1,
@@ -60,6 +61,7 @@ pub(super) fn run(options: &Options, scenarios: u64) -> Outcome {
     let about = json!({
         "unusable": unusable,
         "seed": options.random.seed,
+        "kind": options.random.kind,
         "features": options.feature,
         "simulated_kernel": options.kernel,
         "kernel": kernel()?,
@@ -71,6 +73,11 @@ pub(super) fn run(options: &Options, scenarios: u64) -> Outcome {
         false => print!("{about}\n\n{}", found.table()),
     }
     options.random.keep.as_deref().map_or(Ok(()), |into| found.keep(&session.folder, into))
+}
+
+/// Whether a scenario has a task of the kind that is asked for, if one is.
+fn is_wanted(drawn: &Drawn, kind: Option<&str>) -> bool {
+    kind.is_none_or(|kind| drawn.tasks.iter().any(|task| task.kinds.contains(&kind)))
 }
 
 /// The kernel's release, and what its command line says of scheduling.

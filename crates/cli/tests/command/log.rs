@@ -78,10 +78,11 @@ fn every_task_has_a_file_and_every_round_a_row() {
 
 #[test]
 fn a_task_that_never_comes_to_the_end_of_a_round_has_a_file_without_rows() {
-    let text = r#"{"tasks": {"never": {"suspend": ""}}}"#;
+    let text = r#"{"tasks": {"never": {"suspend": ""}, "later": {"delay": 1000000, "resume": "never", "run": 1}}}"#;
     for host in HOSTS {
         let logs = logged(host, text, &["--duration", "100ms"]);
-        assert_eq!(logs, BTreeMap::from([("rt-app-never.log".to_owned(), vec![])]), "{host}");
+        let empty = |task| (format!("rt-app-{task}.log"), vec![]);
+        assert_eq!(logs, BTreeMap::from(["never", "later"].map(empty)), "{host}");
     }
 }
 

@@ -49,6 +49,12 @@ impl LinuxRun {
         match *self {}
     }
 
+    /// What was left undone.
+    #[must_use]
+    pub fn left(&self) -> Vec<String> {
+        match *self {}
+    }
+
     /// The logs of the tasks.
     #[must_use]
     pub fn take_rows(&self) -> Vec<Row> {

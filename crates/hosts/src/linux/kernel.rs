@@ -10,9 +10,10 @@ use super::cgroup::{Stat, home};
 use super::ground::Ground;
 use crate::clock::cpu_time;
 use crate::machine::number_of;
-use crate::play::TaskStats;
+use crate::play::{Asked, TaskStats};
 use runyard_engine::attr::{Attr, Policy, Slice};
 use runyard_engine::time::{Nanos, Time};
+use runyard_workload::scenario::Reservation;
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 use std::fmt::Display;
 use std::num::NonZeroU64;
@@ -92,7 +93,9 @@ impl Counts {
 }
 
 /// Asks for `new` for the calling thread: all of it, or what is other than `old`.
-pub(super) fn apply(new: &Attr, old: Option<&Attr>, ground: &Ground) -> Result<(), String> {
+pub(super) fn apply(new: &Asked, old: Option<&Asked>, ground: &Ground) -> Result<(), String> {
+    let (asked, was) = (new, old);
+    let (new, old) = (&asked.attr, was.map(|was| &was.attr));
     if old.is_none_or(|old| old.affinity != new.affinity) {
         let mut set = CpuSet::new();
         new.affinity.iter().for_each(|cpu| set.set(ground.cpus[cpu.index()]));
@@ -112,8 +115,12 @@ pub(super) fn apply(new: &Attr, old: Option<&Attr>, ground: &Ground) -> Result<(
         _ => Ok(()),
     };
     enter(leaves)?;
-    if old.is_none_or(|old| old.policy != new.policy) {
-        set_policy(new.policy)?;
+    let policy = |asked: &Asked| (asked.attr.policy, asked.reservation);
+    if was.is_none_or(|was| policy(was) != policy(asked)) {
+        match asked.reservation {
+            Some(reserved) => set_deadline(reserved)?,
+            None => set_policy(new.policy)?,
+        }
     }
     if old.is_none_or(|old| (old.policy, old.slice) != (new.policy, new.slice)) {
         set_slice(new, ground);
@@ -128,6 +135,16 @@ fn set_slice(new: &Attr, ground: &Ground) {
     if has_one && !runyard::kernel::set_slice(new.slice.map(Slice::get)) && new.slice.is_some() {
         ground.say_that_slices_are_refused();
     }
+}
+
+/// The kernel takes a deadline task if it may run on all CPUs, and if all such tasks together leave the CPUs something.
+fn set_deadline(Reservation { runtime, deadline, period }: Reservation) -> Result<(), String> {
+    let what = || {
+        let [runtime, deadline, period] = [runtime, deadline, period].map(|span| span.0 / 1_000);
+        format!("SCHED_DEADLINE with {runtime} us by {deadline} us of {period} us")
+    };
+    let set = runyard::kernel::set_deadline(runtime, deadline, period);
+    set.map_err(|error| refused(what(), error))
 }
 
 fn set_policy(policy: Policy) -> Result<(), String> {

@@ -8,6 +8,7 @@ mod cgroup;
 mod ground;
 mod inherit;
 mod kernel;
+mod mutexes;
 mod report;
 mod run;
 mod thread;

@@ -28,10 +28,14 @@ pub(super) fn report(world: &World, outcome: &Outcome) -> Report {
         let spans = moves.map(|&(to, at)| (to, at.saturating_sub(did.stats.cpu_at_start)));
         add_stays(&mut in_groups, group, spans, runtime);
         let wait = did.wait.map(|wait| wait.min(life - runtime));
+        let (policy, priority) = match known.is_deadline {
+            true => ("SCHED_DEADLINE".to_owned(), 0),
+            false => (known.policy.to_string(), known.policy.priority()),
+        };
         TaskReport {
             name: known.name,
-            policy: known.policy.to_string(),
-            priority: known.policy.priority(),
+            policy,
+            priority,
             latency_nice: None,
             group: world.scenario.groups[group.index()].path.clone(),
             runtime_ns: Some(runtime.0),

@@ -3,8 +3,10 @@
 use super::ground::Ground;
 use super::inherit::Lock;
 use super::kernel::Outcome;
+use super::mutexes::Words;
 use super::{report, thread};
 use crate::failure::Failure;
+use crate::play::mutexes::Mutexes;
 use crate::play::{Plan, World};
 use crate::sync::Arc;
 use runyard_report::Report;
@@ -23,7 +25,8 @@ pub struct LinuxRun {
 /// # Errors
 /// If the kernel refuses what a task asks for, as a policy for which there is no permission.
 pub fn run(plan: Plan, ground: Ground) -> Result<LinuxRun, Failure> {
-    let (world, tasks) = World::new(plan, ground.cpus.len(), Lock::default());
+    let words = Words::of(&plan.scenario.objects).map(|words| Box::new(words) as Box<dyn Mutexes>);
+    let (world, tasks) = World::new(plan, ground.cpus.len(), Lock::default(), words);
     let outcome = thread::run(&world, tasks, ground);
     match world.refused() {
         None => Ok(LinuxRun { world, outcome }),
@@ -43,6 +46,12 @@ impl LinuxRun {
     #[must_use]
     pub fn report(&self) -> Report {
         report::report(&self.world, &self.outcome)
+    }
+
+    /// What was left undone, a line each: waits in vain, and resumptions that found nobody.
+    #[must_use]
+    pub fn left(&self) -> Vec<String> {
+        self.world.left()
     }
 
     /// Takes the logs of the tasks, if the plan asked for some.

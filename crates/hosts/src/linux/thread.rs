@@ -7,13 +7,12 @@ use super::cgroup::Tree;
 use super::ground::Ground;
 use super::kernel::{Counts, Figures, Outcome, apply};
 use crate::clock::nanos;
-use crate::play::{NewTask, Stage, World, play};
+use crate::play::{Asked, NewTask, Stage, World, play};
 use crate::sync::{Arc, AtomicUsize, Changed, Mutex, OnceLock, Ordering, lock};
-use runyard_engine::attr::Attr;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use rustix::io::Errno;
-use rustix::thread::{clock_nanosleep_absolute, sched_yield};
+use rustix::thread::{clock_nanosleep_absolute, gettid, sched_yield};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::future::{Future, ready};
 use std::pin::pin;
@@ -103,7 +102,10 @@ impl Threads {
     /// The life of a thread.
     fn live(&self, new: NewTask, early: bool) -> Figures {
         let (crew, world) = (&self.0, &self.0.world);
-        if let Err(why) = apply(&new.attr, None, &crew.ground) {
+        if let Some(seat) = &new.seat {
+            seat.thread.store(gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::Relaxed);
+        }
+        if let Err(why) = apply(&new.asked, None, &crew.ground) {
             world.refuse(format!("{}: {why}", new.name));
         }
         if early {
@@ -138,7 +140,7 @@ impl Stage for Threads {
         ready(())
     }
 
-    fn apply(&self, new: &Attr, old: &Attr) -> Result<(), String> {
+    fn apply(&self, new: &Asked, old: &Asked) -> Result<(), String> {
         apply(new, Some(old), &self.0.ground)
     }
 

@@ -9,6 +9,7 @@
 //! The end of the run is known to all tasks: none sleeps or spins beyond it, and who waits for
 //! another is woken then.
 
+pub(crate) mod mutexes;
 mod player;
 mod spin;
 mod stage;
@@ -16,5 +17,5 @@ pub(crate) mod world;
 
 pub(crate) use player::{TaskStats, play};
 pub(crate) use stage::Stage;
-pub(crate) use world::{NewTask, Section, World};
+pub(crate) use world::{Asked, NewTask, Section, World};
 pub use world::{Plan, Watch};

@@ -1,19 +1,20 @@
 //! The interpreter: a task's program, step by step, to its end or to the end of the run.
 
+use super::mutexes::{Seat, Waited};
 use super::spin;
 use super::stage::Stage;
-use super::world::{NewTask, World};
+use super::world::{Asked, NewTask, World};
 use crate::clock::cpu_time;
 use crate::sync::Arc;
 use rand_pcg::Pcg64Mcg;
-use runyard_engine::attr::{Attr, GroupId};
+use runyard_engine::attr::GroupId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::Histogram;
 use runyard_workload::cursor::{Cursor, Next, Period};
 use runyard_workload::draw::Draw;
 use runyard_workload::log::{Log, Row};
-use runyard_workload::scenario::{Phase, SpecId, Step, TaskSpec, TimerRef};
+use runyard_workload::scenario::{ObjectId, Phase, SpecId, Step, TaskSpec, TimerRef};
 
 /// What a task saw of itself.
 #[derive(Debug, Default)]
@@ -37,6 +38,7 @@ pub(crate) async fn play<S: Stage>(stage: S, world: Arc<World>, new: NewTask) ->
     let task = new.task;
     let mut player = Player::new(stage, world, new);
     let ended = player.begin().await && player.run().await;
+    player.leave_mutexes();
     let rows = std::mem::take(&mut player.rows);
     player.world.leave(task, player.stage.now(), ended, rows);
     player.stats
@@ -59,8 +61,11 @@ struct Player<S> {
     timer_zero: Time,
     /// When its own periodic timers are due next.
     timers: Vec<Option<Time>>,
-    attr: Attr,
+    asked: Asked,
     draws: Pcg64Mcg,
+    /// Where it says which of the host's mutexes it wants, and how often it wanted one.
+    seat: Option<Arc<Seat>>,
+    wishes: u32,
     /// Its log, if one is asked for, and the rounds that are over.
     log: Option<Log>,
     rows: Vec<Row>,
@@ -69,7 +74,7 @@ struct Player<S> {
 
 impl<S: Stage> Player<S> {
     fn new(stage: S, world: Arc<World>, new: NewTask) -> Player<S> {
-        let NewTask { task, spec, begin, timer_zero, attr, draws, .. } = new;
+        let NewTask { task, spec, begin, timer_zero, asked, draws, seat, .. } = new;
         let (timers, rows, stats) = (Vec::new(), Vec::new(), TaskStats::default());
         let log = world.log.then(|| Log::new(task, &world.scenario));
         Player {
@@ -80,8 +85,10 @@ impl<S: Stage> Player<S> {
             begin,
             timer_zero,
             timers,
-            attr,
+            asked,
             draws,
+            seat,
+            wishes: 0,
             log,
             rows,
             stats,
@@ -130,16 +137,20 @@ impl<S: Stage> Player<S> {
 
     /// Applies the properties of a phase, those that are others than before.
     fn begin_phase(&mut self, spec: &TaskSpec, phase: &Phase) -> Then {
-        let new = spec.attr_in(phase, &self.attr, self.world.all());
-        if new == self.attr {
+        let Asked { attr, reservation } = &self.asked;
+        let new = Asked {
+            attr: spec.attr_in(phase, attr, self.world.all()),
+            reservation: TaskSpec::reservation_in(phase, *reservation),
+        };
+        if new == self.asked {
             return Then::GoOn;
         }
-        self.world.set_prio(self.task, new.policy.rt_prio());
-        let applied = self.stage.apply(&new, &self.attr);
-        if new.group != self.attr.group {
-            self.stats.moves.push((new.group, cpu_time()));
+        self.world.set_prio(self.task, new.attr.policy.rt_prio());
+        let applied = self.stage.apply(&new, &self.asked);
+        if new.attr.group != attr.group {
+            self.stats.moves.push((new.attr.group, cpu_time()));
         }
-        self.attr = new;
+        self.asked = new;
         self.unless_refused(applied)
     }
 
@@ -179,24 +190,105 @@ impl<S: Stage> Player<S> {
             }
             Step::Exit => return Then::Stop,
             Step::Fork(spec) => {
-                let forked = self.world.fork(spec, (self.spec, &self.attr), self.stage.now());
+                let forked = self.world.fork(spec, (self.spec, &self.asked.attr), self.stage.now());
                 let started = forked.and_then(|new| {
                     let task = new.task;
                     self.stage.start(new).inspect_err(|_| self.world.unborn(task))
                 });
                 return self.unless_refused(started);
             }
-            ref shared => {
-                let now = self.stage.now();
-                let waits = self.world.take_shared_step(self.task, shared, now);
-                if let Some(told) = waits
-                    && let Some(since) = told.await
-                {
-                    self.went_on(since);
-                }
-            }
+            Step::Lock(mutex) if self.is_hosts(mutex) => self.lock(mutex),
+            Step::Unlock(mutex) if self.is_hosts(mutex) => self.unlock(mutex),
+            ref shared => self.share(shared).await,
         }
         Then::GoOn
+    }
+
+    /// Takes a step that concerns others, to its end.
+    async fn share(&mut self, step: &Step) {
+        let mut waits = self.world.take_shared_step(self.task, step, self.stage.now());
+        let mutex = match *step {
+            Step::Wait { mutex, .. } | Step::Sync { mutex, .. } if self.is_hosts(mutex) => {
+                Some(mutex)
+            }
+            _ => None,
+        };
+        // Whoever signals from now on finds the task waiting.
+        if let Some(mutex) = mutex {
+            self.unlock(mutex);
+        }
+        while let Some(told) = waits {
+            let Some(woken) = told.await else { return };
+            self.went_on(woken.since);
+            waits = match woken.to_try {
+                Some(mutex) => self.world.try_again(self.task, mutex, self.stage.now()),
+                None => None,
+            };
+        }
+        if let Some(mutex) = mutex {
+            self.lock(mutex);
+        }
+    }
+
+    /// Whether a mutex is one of the host's own.
+    fn is_hosts(&self, mutex: ObjectId) -> bool {
+        self.world.own_mutexes(mutex).is_some()
+    }
+
+    /// Takes a mutex of the host's; without it, if the run is over.
+    fn lock(&mut self, mutex: ObjectId) {
+        let mutexes = self.world.own_mutexes(mutex).zip(self.seat.as_deref());
+        if mutexes.is_some_and(|(mutexes, seat)| !mutexes.try_lock(seat, mutex)) {
+            self.wait_for(mutex);
+        }
+    }
+
+    /// Waits for a mutex of the host's.
+    fn wait_for(&mut self, mutex: ObjectId) {
+        let (world, stage) = (self.world.clone(), self.stage.clone());
+        let (Some(mutexes), Some(seat)) = (world.own_mutexes(mutex), self.seat.clone()) else {
+            return;
+        };
+        let now = move || stage.now();
+        loop {
+            self.wishes += 1;
+            seat.want(mutex, false, self.wishes);
+            world.wants(now());
+            let waited = mutexes.wait(&seat, mutex, &now);
+            match waited {
+                Waited::Has(since) => {
+                    seat.want_none();
+                    world.wanted();
+                    return since.into_iter().for_each(|since| self.went_on(since));
+                }
+                Waited::Woken(since) => {
+                    world.wanted();
+                    self.went_on(since);
+                }
+                Waited::InVain => {
+                    seat.want(mutex, true, self.wishes);
+                    world.look_around(now());
+                    return mutexes.wait_for_end();
+                }
+                Waited::Over => return,
+            }
+        }
+    }
+
+    /// Gives a mutex of the host's back.
+    fn unlock(&self, mutex: ObjectId) {
+        if let (Some(mutexes), Some(seat)) = (self.world.own_mutexes(mutex), &self.seat) {
+            mutexes.unlock(seat, mutex, &|| self.stage.now());
+        }
+    }
+
+    /// Nobody is to wait for what a task has that leaves a run which is over.
+    fn leave_mutexes(&self) {
+        if let Some(seat) = &self.seat
+            && self.is_over()
+        {
+            self.world.leave_mutexes(seat);
+        }
     }
 
     fn work(&mut self, span: Nanos) {
@@ -254,7 +346,8 @@ impl<S: Stage> Player<S> {
     }
 
     fn slack(&self) -> Nanos {
-        if self.attr.policy.rt_prio().is_some() { Nanos::ZERO } else { self.attr.slack }
+        let attr = &self.asked.attr;
+        if attr.policy.rt_prio().is_some() { Nanos::ZERO } else { attr.slack }
     }
 
     fn is_over(&self) -> bool {

@@ -1,7 +1,6 @@
 //! What the interpreter asks of a host.
 
-use super::world::NewTask;
-use runyard_engine::attr::Attr;
+use super::world::{Asked, NewTask};
 use runyard_engine::time::{Nanos, Time};
 use std::future::Future;
 
@@ -18,7 +17,7 @@ pub(crate) trait Stage: Clone + Send + Sync + 'static {
 
     /// Asks the scheduler for what is `new` for the calling task, which had `old` before. If that
     /// is refused, why.
-    fn apply(&self, new: &Attr, old: &Attr) -> Result<(), String>;
+    fn apply(&self, new: &Asked, old: &Asked) -> Result<(), String>;
 
     /// Starts a task, to [`play`](super::player::play) what it is born with. If that is refused, why.
     fn start(&self, task: NewTask) -> Result<(), String>;

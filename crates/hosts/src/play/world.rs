@@ -11,7 +11,8 @@
 //! A run without a duration ends with its last task, or when every task waits for another: nobody
 //! is left who could wake them.
 
-use crate::sync::{Arc, AtomicBool, Changed, Mutex, Ordering, lock};
+use super::mutexes::{Mutexes, Seat};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Changed, Mutex, Ordering, lock};
 use rand_pcg::Pcg64Mcg;
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Policy, RtPrio};
 use runyard_engine::cpu::CpuSet;
@@ -20,8 +21,8 @@ use runyard_engine::time::Time;
 use runyard_workload::Scenario;
 use runyard_workload::draw::{Stream, stream};
 use runyard_workload::log::Row;
-use runyard_workload::objects::{Objects, Sharing};
-use runyard_workload::scenario::{ObjectId, SpecId, Step, TaskSpec};
+use runyard_workload::objects::{self, Awaited, Left, Objects, Sharing};
+use runyard_workload::scenario::{ObjectId, Reservation, SpecId, Step, TaskSpec};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
@@ -74,8 +75,19 @@ pub(crate) struct World {
     over: AtomicBool,
     shared: Mutex<SharedState>,
     section: Box<dyn Section>,
+    /// The host's own mutexes, if it has some, and how many tasks want one.
+    mutexes: Option<Box<dyn Mutexes>>,
+    wanting: AtomicUsize,
     /// The host waits here for the end.
     ended: Changed,
+}
+
+/// How a task asks to be scheduled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) attr: Attr,
+    /// What SCHED_DEADLINE is to give it.
+    pub(crate) reservation: Option<Reservation>,
 }
 
 /// What a task is born with.
@@ -84,7 +96,9 @@ pub(crate) struct NewTask {
     pub(crate) task: TaskId,
     pub(crate) spec: SpecId,
     pub(crate) name: String,
-    pub(crate) attr: Attr,
+    pub(crate) asked: Asked,
+    /// Where it says which mutex it wants, if the host has some of its own.
+    pub(crate) seat: Option<Arc<Seat>>,
     /// When it is to begin.
     pub(crate) begin: Time,
     /// Where its periodic timers start: its delay after the run's start.
@@ -102,20 +116,47 @@ pub(crate) struct Known {
     pub(crate) policy: Policy,
     pub(crate) group: GroupId,
     pub(crate) latency_nice: LatencyNice,
+    /// Whether the kernel had something reserved for it then.
+    pub(crate) is_deadline: bool,
     /// When it came into being, and when it was over.
     pub(crate) life: (Time, Time),
+    /// Whether its program came to its end.
+    ended: bool,
     prio: Option<RtPrio>,
     state: State,
+    seat: Option<Arc<Seat>>,
+}
+
+impl Known {
+    /// How the run leaves it.
+    fn left(&self) -> Left<'_> {
+        let waits = match self.state {
+            State::Waiting(awaited, _) => Some(awaited),
+            State::Awake | State::Woken(_) => {
+                let wanted = self.seat.as_ref().and_then(|seat| seat.wanted());
+                wanted.map(|wanted| Awaited::Mutex(wanted.mutex))
+            }
+        };
+        Left { name: &self.name, thread: &self.thread, ended: self.ended, waits }
+    }
 }
 
 /// Whether a task waits for another.
 #[derive(Clone, Debug)]
 enum State {
     Awake,
-    /// It waits, and this is how to wake it, once it has said so.
-    Waiting(Option<Waker>),
+    /// It waits for this, and this is how to wake it, once it has said so.
+    Waiting(Awaited, Option<Waker>),
     /// It waited until then.
-    Woken(Time),
+    Woken(Woken),
+}
+
+/// That a task was woken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Woken {
+    pub(crate) since: Time,
+    /// The mutex that it is to take when it executes.
+    pub(crate) to_try: Option<ObjectId>,
 }
 
 #[derive(Debug)]
@@ -144,10 +185,15 @@ impl World {
         plan: Plan,
         cpus: usize,
         section: impl Section + 'static,
+        mutexes: Option<Box<dyn Mutexes>>,
     ) -> (Arc<World>, Vec<NewTask>) {
         let Plan { scenario, seed, watch, log } = plan;
+        let mut objects = Objects::new(&scenario.objects);
+        if let Some(own) = &mutexes {
+            objects.leave_to_host(|kind| own.has(kind));
+        }
         let shared = SharedState {
-            objects: Objects::new(&scenario.objects),
+            objects,
             tasks: Vec::new(),
             forks: vec![0; scenario.tasks.len()],
             alive: 0,
@@ -167,6 +213,8 @@ impl World {
             over: AtomicBool::new(false),
             shared: Mutex::new(shared),
             section: Box::new(section),
+            mutexes,
+            wanting: AtomicUsize::new(0),
             ended: Changed::default(),
         };
         let instance = |(id, nth, name): (SpecId, u32, String)| {
@@ -212,11 +260,80 @@ impl World {
         self.with_shared(|shared| {
             shared.now = now;
             shared.latest = shared.latest.max(now);
-            shared.take_shared_step(task, step)?;
-            shared.tasks[task.index()].state = State::Waiting(None);
-            shared.waiting += 1;
-            Some(Told { world: self.clone(), task })
+            let awaited = shared.take_shared_step(task, step)?;
+            Some(self.told(shared, task, awaited))
         })
+    }
+
+    /// Tries to take the mutex for which `task` was woken. What it has to await, if it has to wait again.
+    pub(crate) fn try_again(
+        self: &Arc<World>,
+        task: TaskId,
+        mutex: ObjectId,
+        now: Time,
+    ) -> Option<Told> {
+        self.with_shared(|shared| {
+            shared.now = now;
+            shared.latest = shared.latest.max(now);
+            let awaited = shared.try_again(task, mutex)?;
+            Some(self.told(shared, task, awaited))
+        })
+    }
+
+    fn told(self: &Arc<World>, shared: &mut SharedState, task: TaskId, awaited: Awaited) -> Told {
+        shared.tasks[task.index()].state = State::Waiting(awaited, None);
+        shared.waiting += 1;
+        Told { world: self.clone(), task }
+    }
+
+    /// The host's own mutexes, if that is one of them.
+    pub(crate) fn own_mutexes(&self, mutex: ObjectId) -> Option<&dyn Mutexes> {
+        let kind = self.scenario.objects.mutexes[mutex.0 as usize].1;
+        self.mutexes.as_deref().filter(|mutexes| mutexes.has(kind))
+    }
+
+    /// A task leaves a run that is over.
+    pub(crate) fn leave_mutexes(&self, seat: &Seat) {
+        self.mutexes.iter().for_each(|mutexes| mutexes.leave(seat));
+    }
+
+    /// A task wants a mutex of the host's, as its seat says. It may be the last that could have gone on.
+    pub(crate) fn wants(&self, now: Time) {
+        if self.end() == Time::MAX {
+            self.wanting.fetch_add(1, Ordering::SeqCst);
+            self.look_around(now);
+        }
+    }
+
+    /// A task says more of what it wants.
+    pub(crate) fn look_around(&self, now: Time) {
+        self.with_shared(|shared| shared.latest = shared.latest.max(now));
+    }
+
+    /// It does not want it any longer.
+    pub(crate) fn wanted(&self) {
+        if self.end() == Time::MAX {
+            self.wanting.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether no task can go on: each waits for another.
+    fn all_wait(&self, shared: &SharedState) -> bool {
+        let wanting = self.wanting.load(Ordering::SeqCst);
+        if self.end() < Time::MAX || shared.alive > shared.waiting + wanting {
+            return false;
+        }
+        let Some(mutexes) = &self.mutexes else { return true };
+        // Who does not want the same thing any more when all were seen went on meanwhile.
+        let waiting = |task: &&Known| !task.ended && !matches!(task.state, State::Waiting(..));
+        let seats = || shared.tasks.iter().filter(waiting).map(|task| task.seat.as_deref());
+        let wanted = || seats().map(|seat| seat?.wanted()).collect::<Vec<_>>();
+        let first = wanted();
+        let stuck = seats().zip(&first).all(|(seat, wanted)| match (seat, wanted) {
+            (Some(seat), Some(it)) => it.in_vain || !mutexes.is_free_for(seat, it.mutex),
+            _ => false,
+        });
+        stuck && first == wanted()
     }
 
     /// Changes the beginning of the current period of a shared timer.
@@ -262,19 +379,25 @@ impl World {
         let spec = self.spec(id);
         let mut draws = stream(self.seed, draws);
         let timer_zero = Time::ZERO + spec.delay.sample(&mut draws);
+        let reservation = spec.first_reservation();
+        let seat = self.mutexes.as_ref().map(|_| Arc::new(Seat::new(task)));
         shared.tasks.push(Known {
             name: name.clone(),
             thread: spec.name.clone(),
             policy: attr.policy,
             group: attr.group,
             latency_nice: attr.latency_nice,
+            is_deadline: reservation.is_some(),
             life: (now, Time::MAX),
+            ended: false,
             prio: attr.policy.rt_prio(),
             state: State::Awake,
+            seat: seat.clone(),
         });
         shared.alive += 1;
         let begin = timer_zero.max(now);
-        NewTask { task, spec: id, name, attr, begin, timer_zero, draws }
+        let asked = Asked { attr, reservation };
+        NewTask { task, spec: id, name, asked, seat, begin, timer_zero, draws }
     }
 
     /// A task is over: its program `ended`, or the run did before. These are its rounds.
@@ -283,7 +406,8 @@ impl World {
             shared.alive -= 1;
             shared.logs.push(rows);
             if ended {
-                shared.tasks[task.index()].life.1 = now;
+                let known = &mut shared.tasks[task.index()];
+                (known.life.1, known.ended) = (now, true);
                 shared.latest = shared.latest.max(now);
             }
         });
@@ -315,6 +439,18 @@ impl World {
         self.with_shared(|shared| shared.tasks.clone())
     }
 
+    /// What a run that is over left undone.
+    pub(crate) fn left(&self) -> Vec<String> {
+        self.with_shared(|shared| {
+            let tasks: Vec<_> = shared.tasks.iter().map(Known::left).collect();
+            let owner = |mutex| match self.own_mutexes(mutex) {
+                Some(mutexes) => mutexes.owner(mutex),
+                None => shared.objects.owner(mutex),
+            };
+            objects::left(&self.scenario, &tasks, &shared.objects, owner)
+        })
+    }
+
     /// Takes the logs of a run that is over, one task's after the other's.
     pub(crate) fn take_rows(&self) -> Vec<Row> {
         let logs = self.with_shared(|shared| std::mem::take(&mut shared.logs));
@@ -341,11 +477,12 @@ impl World {
         self.over.store(true, Ordering::Release);
         self.with_shared(|shared| {
             for task in &mut shared.tasks {
-                if let State::Waiting(waker) = &mut task.state {
+                if let State::Waiting(_, waker) = &mut task.state {
                     shared.wakers.extend(waker.take());
                 }
             }
         });
+        self.mutexes.iter().for_each(|mutexes| mutexes.end());
         self.ended.tell_all();
     }
 
@@ -357,7 +494,7 @@ impl World {
             let Some(access) = access.take() else { return };
             let mut shared = lock(&self.shared);
             let value = access(&mut shared);
-            let stuck = self.end() == Time::MAX && shared.alive == shared.waiting;
+            let stuck = self.all_wait(&shared);
             result = Some((value, stuck, std::mem::take(&mut shared.wakers)));
         });
         let (value, stuck, wakers) = result.expect("a section runs what it is given");
@@ -368,6 +505,18 @@ impl World {
             self.finish();
         }
         value
+    }
+}
+
+impl SharedState {
+    fn wake_with(&mut self, woken: TaskId, to_try: Option<ObjectId>) {
+        let state = &mut self.tasks[woken.index()].state;
+        let woken = State::Woken(Woken { since: self.now, to_try });
+        let State::Waiting(_, waker) = std::mem::replace(state, woken) else {
+            unreachable!("who is to be woken waits");
+        };
+        self.wakers.extend(waker);
+        self.waiting -= 1;
     }
 }
 
@@ -385,12 +534,11 @@ impl Sharing for SharedState {
     }
 
     fn wake(&mut self, _: TaskId, woken: TaskId) {
-        let woken = &mut self.tasks[woken.index()].state;
-        let State::Waiting(waker) = std::mem::replace(woken, State::Woken(self.now)) else {
-            unreachable!("who is to be woken waits");
-        };
-        self.wakers.extend(waker);
-        self.waiting -= 1;
+        self.wake_with(woken, None);
+    }
+
+    fn wake_to_try(&mut self, _: TaskId, woken: TaskId, mutex: ObjectId) {
+        self.wake_with(woken, Some(mutex));
     }
 }
 
@@ -402,19 +550,19 @@ pub(crate) struct Told {
 }
 
 impl Future for Told {
-    type Output = Option<Time>;
+    type Output = Option<Woken>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Time>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Woken>> {
         self.world.with_shared(|shared| {
             let state = &mut shared.tasks[self.task.index()].state;
             match state {
-                State::Woken(since) => {
-                    let since = *since;
+                State::Woken(woken) => {
+                    let woken = *woken;
                     *state = State::Awake;
-                    Poll::Ready(Some(since))
+                    Poll::Ready(Some(woken))
                 }
-                State::Waiting(_) if self.world.over.load(Ordering::Acquire) => Poll::Ready(None),
-                State::Waiting(waker) => {
+                State::Waiting(..) if self.world.over.load(Ordering::Acquire) => Poll::Ready(None),
+                State::Waiting(_, waker) => {
                     *waker = Some(cx.waker().clone());
                     Poll::Pending
                 }

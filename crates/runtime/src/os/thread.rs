@@ -150,6 +150,30 @@ pub fn set_slice(slice: Option<Nanos>) -> bool {
     taken && slice.is_none_or(|_| scheduling().is_some_and(|now| now.sched_runtime == wanted))
 }
 
+/// Makes the calling thread SCHED_DEADLINE: so much CPU time in each period, within so long after its begin.
+/// The threads that it makes are not.
+///
+/// # Errors
+/// Those of the kernel.
+pub fn set_deadline(runtime: Nanos, deadline: Nanos, period: Nanos) -> std::io::Result<()> {
+    let new = libc::sched_attr {
+        size: size_of::<libc::sched_attr>() as u32,
+        sched_policy: libc::SCHED_DEADLINE.cast_unsigned(),
+        // Without that the kernel lets it make no thread.
+        sched_flags: libc::SCHED_FLAG_RESET_ON_FORK as u64,
+        sched_nice: 0,
+        sched_priority: 0,
+        sched_runtime: runtime.0,
+        sched_deadline: deadline.0,
+        sched_period: period.0,
+    };
+    // SAFETY: the kernel reads as many bytes as the structure says that it has.
+    match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const new, 0) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
 /// How the calling thread is scheduled.
 fn scheduling() -> Option<libc::sched_attr> {
     let mut attr = libc::sched_attr {

@@ -137,3 +137,85 @@ fn a_signal_before_the_wait_leaves_the_waiter() {
     run.is("a semaphore remembers, a suspension does not", run.ran("b"), Nanos(20_000));
     run.is("b is left at", run.at_step("b", 3), [us(20)]);
 }
+
+/// What a run of `text` leaves undone.
+fn left(millis: u64, tasks: &str) -> Vec<String> {
+    world().cpus(4).millis(millis).run(tasks).outcome.left
+}
+
+#[test]
+fn a_deadlock_is_told_of_once() {
+    let told = [
+        "deadlock: a waits for the mutex y, which b holds; b waits for the mutex z, which c holds; \
+         c waits for the mutex x, which a holds",
+        "late waits for the mutex y, which b holds, in vain",
+    ];
+    for run in [world().cpus(2).run(DEADLOCK), world().run_inheriting(DEADLOCK)] {
+        run.is("left", run.outcome.left.as_slice(), told.map(str::to_owned));
+    }
+    let own = left(9, "'a': {'loop': 1, 'lock': 'm', 'lock1': 'm', 'run': 1}");
+    assert_eq!(own, ["deadlock: a waits for the mutex m, which a holds"]);
+}
+
+#[test]
+fn each_wait_is_told_of_that_no_task_is_left_to_end() {
+    let told = left(
+        50,
+        "'goes on': {'run': 100, 'sleep': 100},
+         'kept': {'loop': 1, 'lock': 'm', 'run': 1},
+         'locks': {'delay': 500, 'loop': 1, 'lock': 'm'},
+         'raises': {'loop': 1, 'sem_wait': 'other', 'sem_post': 's'},
+         'waits': {'loop': 1, 'sem_wait': 's'},
+         'signals': {'loop': 1, 'wait': {'ref': 'c', 'mutex': 'x'}, 'signal': 'c'},
+         'here': {'loop': 1, 'barrier': 'b'},
+         'gone': {'loop': 1, 'exit': '', 'barrier': 'b'},
+         'takes': {'loop': 1, 'recv': {'ref': 'p', 'bytes': 1}},
+         'puts': {'loop': 1, 'send': {'ref': 'q', 'bytes': 11, 'capacity': 10}},
+         'sleeps': {'loop': 1, 'suspend': ''}",
+    );
+    let expected = [
+        "locks waits for the mutex m, which kept held when it ended, in vain",
+        "raises waits for the semaphore other in vain",
+        "waits waits for the semaphore s in vain",
+        "signals waits for the condition c in vain",
+        "here waits for the others at the barrier b in vain",
+        "takes waits for bytes of the pipe p in vain",
+        "puts waits for room in the pipe q in vain",
+        "sleeps waits to be resumed in vain",
+    ];
+    assert_eq!(told, expected);
+}
+
+/// The end of a run comes in the middle of all these.
+#[test]
+fn a_wait_that_a_task_could_end_is_not_told_of() {
+    let told = left(
+        50,
+        "'holds': {'lock': 'm', 'run': 100000, 'unlock': 'm'},
+         'locks': {'delay': 500, 'lock': 'm', 'run': 1, 'unlock': 'm'},
+         'clock': {'sleep': 60000, 'sem_post': 's', 'barrier': 'b', 'resume': 'suspended', 'fork': 'child'},
+         'chain': {'loop': 1, 'sem_wait': 's', 'signal': 'c', 'send': {'ref': 'p', 'bytes': 1}},
+         'waits': {'loop': 1, 'wait': {'ref': 'c', 'mutex': 'x'}},
+         'takes': {'loop': 1, 'recv': {'ref': 'p', 'bytes': 1}},
+         'puts': {'loop': 1, 'send': {'ref': 'q', 'bytes': 99, 'capacity': 9}},
+         'child': {'instance': 0, 'loop': 1, 'recv': {'ref': 'q', 'bytes': 99, 'capacity': 9}},
+         'here': {'loop': 1, 'barrier': 'b'},
+         'suspended': {'loop': 1, 'suspend': ''}",
+    );
+    assert_eq!(told, [""; 0]);
+}
+
+#[test]
+fn a_resume_that_found_nobody_is_counted() {
+    let told = left(
+        50,
+        "'a': {'loop': 3, 'resume': 'b', 'sleep': 1000}, 'b': {'loop': 1, 'delay': 1500, 'suspend': ''}",
+    );
+    assert_eq!(told, ["2 of the `resume` events for b found it not suspended"]);
+}
+
+#[test]
+fn of_very_many_waits_the_first_are_told_of() {
+    let told = left(50, "'a': {'instance': 100, 'loop': 1, 'sem_wait': 's'}");
+    assert_eq!((told.len(), told[16].as_str()), (17, "84 more waits are in vain"));
+}

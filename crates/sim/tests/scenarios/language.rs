@@ -33,7 +33,7 @@ fn bytes_are_cpu_time() {
 
 #[test]
 fn a_deadline_task_goes_before_all_others() {
-    let run = world().run(
+    let run = world().deadline_as_fifo().run(
         "'fifo': {'policy': 'SCHED_FIFO', 'priority': 98, 'loop': 1, 'run': 500},
          'deadline': {'policy': 'SCHED_DEADLINE', 'dl-runtime': 100, 'dl-period': 200,
                       'delay': 100, 'loop': 1, 'phases': {'p': {'run': 300}}}",

@@ -125,7 +125,7 @@ impl<'s> Ledger<'s> {
             tasks: outcome.tasks.iter().enumerate().map(known).collect(),
             oracle: Oracle::of(scenario, outcome.tasks.len()),
             affinities_hold: !run.hotplug,
-            inherits: scenario.pi_enabled,
+            inherits: scenario.objects.inherit(),
             parents: scenario.groups.iter().map(|group| group.spec.parent).collect(),
             idle_with_a_task: false,
             forker: None,

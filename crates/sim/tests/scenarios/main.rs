@@ -2,6 +2,7 @@
 //! it. See [`rig`] for how they run and what every run is held to.
 
 mod balance;
+mod barging;
 mod costs;
 mod endings;
 mod fair;

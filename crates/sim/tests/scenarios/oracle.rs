@@ -189,6 +189,16 @@ impl<'s> Oracle<'s> {
                 (life, _) => return Some(format!("{name} is left, and {life:?}")),
             }
         }
+        let waits = |begun: &Begun<'_>| match *begun.step {
+            Step::Lock(mutex) => Some(mutex),
+            _ => None,
+        };
+        let free = |mutex: &ObjectId| !self.holders.contains_key(mutex);
+        let asleep = tasks.iter().zip(&self.begun).filter(|(known, _)| known.life == Life::Asleep);
+        let mut wanted = asleep.filter_map(|(_, begun)| begun.as_ref().and_then(waits));
+        if let Some(mutex) = wanted.find(free) {
+            return Some(format!("somebody waits for the mutex {mutex:?}, which nobody has"));
+        }
         let stranded = |waiters: &BTreeMap<ObjectId, Waiters>| {
             waiters.iter().find(|(_, waiters)| waiters.chosen > 0).map(|(id, _)| *id)
         };

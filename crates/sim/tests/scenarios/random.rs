@@ -96,7 +96,7 @@ struct Case {
     shape: usize,
     tick_hz: u32,
     costs: [u32; 8],
-    inherits: bool,
+    mutexes: [u8; 3],
     off: Vec<usize>,
     eevdf: bool,
     /// Named in the file, if one is.
@@ -213,18 +213,20 @@ fn case() -> impl Strategy<Value = Case> {
     let relimit = (0..20_000_u32, 0..2_u8, prop::option::of(1..=5_u8));
     let relimits = prop_oneof![2 => Just(Vec::new()), 1 => vec(relimit, 1..5)];
     let hints = prop_oneof![Just(0), 0..50_000_u32];
-    let order = (any::<[bool; 2]>(), prop::sample::select(&KERNELS[..]));
+    let mutexes = prop::array::uniform3(0..3_u8);
+    let order = ((mutexes, any::<bool>()), prop::sample::select(&KERNELS[..]));
     let how = (order, off, hints, hotplug, 2..100_u64, (limits, relimits));
     let scale = prop_oneof![19 => Just(1), 1 => Just(LONG)];
     (machine, how, vec(thread(), 1..8), thread(), 0..1000_u64, scale).prop_map(
         |(machine, how, threads, forked, seed, scale)| {
             let (shape, tick_hz, costs) = machine;
-            let (([inherits, eevdf], kernel), off, hint_delay, hotplug, millis, (limits, relimits)) = how;
+            let (((mutexes, eevdf), kernel), off, hint_delay, hotplug, millis, (limits, relimits)) =
+                how;
             Case {
                 shape,
                 tick_hz,
                 costs,
-                inherits,
+                mutexes,
                 off,
                 eevdf,
                 kernel,
@@ -357,7 +359,9 @@ impl Case {
     fn text(&self) -> String {
         let (shape, cpus) = SHAPES[self.shape];
         let [switch, migration, ipi, wakeup, interrupt, jitter, latency, exit] = self.costs;
-        let Case { tick_hz, inherits, .. } = self;
+        let tick_hz = self.tick_hz;
+        let kind = |kind: u8| ["barge", "hand_over", "inherit"][usize::from(kind)];
+        let [first, second, third] = self.mutexes.map(kind);
         let kernel = match self.kernel {
             "" => String::new(),
             named => format!("'kernel': '{named}', "),
@@ -374,7 +378,7 @@ impl Case {
              'features': [{}],\n  'groups': {{'/a': {{'weight': 500, 'latency_nice': -20, {a}}}, \
              '/a/b': {{'latency_nice': 19, {b}}}, '/c': {{'weight': 2000, {c}}}, \
              '/a/i': {{'idle': true, 'latency_nice': -7}}, '/a/i/d': {{}}}},\n  \
-             'global': {{'pi_enabled': {inherits}}},\n  'tasks': {{\n",
+             'mutexes': {{'m0': '{first}', 'm1': '{second}', 'm2': '{third}'}},\n  'tasks': {{\n",
             off.join(", ")
         );
         for (at, thread) in self.threads.iter().enumerate() {

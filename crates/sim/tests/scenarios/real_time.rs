@@ -226,7 +226,7 @@ fn eight_on_four(world: World) -> Run {
         tasks += &format!("'t{prio}': {{{policy}, 'priority': {prio}, {runner}, 'run': 10000}},");
     }
     tasks = tasks.replace("'resume': 't'", "'broad': 'c'");
-    world.cpus(4).run(&tasks)
+    world.cpus(4).hand_over().run(&tasks)
 }
 
 #[test]

@@ -15,8 +15,8 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_report::{Collector, TaskTotals, Totals, timeline};
 use runyard_sim::{Hotplug, Observer, Options, Outcome, Relimit, Sim, Violation};
 use runyard_workload::log::Row;
-use runyard_workload::scenario::Costs;
-use runyard_workload::{Overrides, Scenario, parse};
+use runyard_workload::scenario::{Costs, MutexKind};
+use runyard_workload::{DeadlinePolicy, Overrides, Scenario, parse};
 use std::fmt::Debug;
 
 /// Nothing costs anything, so that a scenario's times are those of its text.
@@ -37,12 +37,13 @@ pub struct World {
     costs: Option<Costs>,
     over: Overrides,
     options: Options,
+    hand_over: bool,
 }
 
 /// One CPU, no costs, seed 1.
 pub fn world() -> World {
     let options = Options { seed: 1, check: true, log: true, ..Options::default() };
-    World { cpus: 1, costs: Some(FREE), over: Overrides::default(), options }
+    World { cpus: 1, costs: Some(FREE), over: Overrides::default(), options, hand_over: false }
 }
 
 impl World {
@@ -108,6 +109,18 @@ impl World {
         self
     }
 
+    /// Mutexes hand over that would barge.
+    pub fn hand_over(mut self) -> World {
+        self.hand_over = true;
+        self
+    }
+
+    /// Tasks of SCHED_DEADLINE are SCHED_FIFO ones.
+    pub fn deadline_as_fifo(mut self) -> World {
+        self.over.deadline = DeadlinePolicy::AsFifo;
+        self
+    }
+
     /// Runs the thread objects `tasks` with mutexes that do not inherit.
     #[track_caller]
     pub fn run(self, tasks: &str) -> Run {
@@ -137,6 +150,8 @@ impl World {
         let parsed = parse("test.json", text, &self.over);
         let mut scenario = parsed.unwrap_or_else(|error| panic!("{error}\n{text}")).scenario;
         scenario.machine.costs = self.costs.unwrap_or(scenario.machine.costs);
+        let barging = scenario.objects.mutexes.iter_mut().filter(|(_, it)| *it == MutexKind::Barge);
+        barging.filter(|_| self.hand_over).for_each(|(_, kind)| *kind = MutexKind::HandOver);
         let mut record = Record::default();
         let sim = Sim::new(&scenario, self.options.clone(), &mut record).unwrap();
         let outcome = sim.run();

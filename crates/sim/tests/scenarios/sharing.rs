@@ -3,8 +3,9 @@
 
 use crate::rig::{Run, on, us, world};
 
+/// Mutexes hand over; how they barge is `barging`'s.
 fn run(tasks: &str) -> Run {
-    world().cpus(8).run(tasks)
+    world().cpus(8).hand_over().run(tasks)
 }
 
 #[test]

@@ -13,8 +13,8 @@ mod parse;
 mod program;
 mod write;
 
-use crate::Diagnostic;
 use crate::diagnostic::{Fault, locate};
+use crate::{DeadlinePolicy, Diagnostic};
 use runyard_engine::kernel::{Kernel, Model};
 use runyard_engine::time::Nanos;
 
@@ -54,7 +54,7 @@ pub struct Statistics {
     pub latency: Nanos,
     /// What the replay's machine is a model of, if anybody said that.
     pub model: Option<Model>,
-    /// Tasks of the deadline policy, which the language lacks: they become real-time tasks.
+    /// Tasks of the policy SCHED_DEADLINE, which became SCHED_FIFO ones.
     pub deadline_tasks: u32,
 }
 
@@ -78,19 +78,31 @@ pub struct Recorded {
 /// Makes a scenario of the recording `text`. `file` is what the diagnostics call it.
 ///
 /// # Errors
-/// If no line makes sense, or no task runs.
+/// If no line makes sense, if no task runs, or if one is SCHED_DEADLINE and that is refused.
 pub fn import(file: &str, text: &str) -> Result<Imported, Diagnostic> {
-    import_for(file, text, None)
+    import_for(file, text, Wanted::default())
 }
 
-/// As [`import`], for a machine that is a model of this, if that is said; else of the kernel that is nearest to the one
-/// that the recording names, if it names one.
+/// What is wanted of an import.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// What the replay's machine is a model of; else of the kernel that is nearest to the one that the recording names,
+    /// if it names one.
+    pub model: Option<Model>,
+    /// What becomes of tasks that were SCHED_DEADLINE. A scenario has no budgets for them, on any host.
+    pub deadline: DeadlinePolicy,
+}
+
+/// As [`import`], as it is wanted.
 ///
 /// # Errors
 /// As [`import`].
-pub fn import_for(file: &str, text: &str, model: Option<Model>) -> Result<Imported, Diagnostic> {
+pub fn import_for(file: &str, text: &str, wanted: Wanted) -> Result<Imported, Diagnostic> {
+    let Wanted { model, deadline } = wanted;
     let failed = |fault| Err(locate(file, text, vec![fault]).remove(0));
-    let parse::Recording { records, skipped, mut faults, lost, release } = parse::recording(text);
+    let recording = parse::recording(text);
+    let parse::Recording { records, skipped, mut faults, lost, release, first_deadline } =
+        recording;
     if records.is_empty() {
         let nothing = || Fault::new(Fault::NOWHERE, "there is no event in it");
         return failed(if faults.is_empty() { nothing() } else { faults.swap_remove(0) });
@@ -99,6 +111,12 @@ pub fn import_for(file: &str, text: &str, model: Option<Model>) -> Result<Import
     let programs = program::programs(&lives);
     if programs.is_empty() {
         return failed(Fault::new(Fault::NOWHERE, "no task runs in it"));
+    }
+    let deadline_tasks = programs.iter().map(|program| u32::from(program.is_deadline())).sum();
+    if deadline_tasks > 0 && deadline != DeadlinePolicy::AsFifo {
+        let what = "a task of SCHED_DEADLINE, whose budget is not recorded; with --deadline-as-fifo such tasks \
+                    become SCHED_FIFO ones of priority 99";
+        return failed(Fault::new(first_deadline.unwrap_or(Fault::NOWHERE), what));
     }
     let statistics = Statistics {
         events: records.len() as u64,
@@ -109,7 +127,7 @@ pub fn import_for(file: &str, text: &str, model: Option<Model>) -> Result<Import
         span: Nanos(lives.end - lives.begin),
         latency: Nanos(lives.latency().min(MAX_LATENCY)),
         model: model.or(release.and_then(Kernel::nearest).map(Model::named)),
-        deadline_tasks: programs.iter().map(|program| u32::from(program.is_deadline())).sum(),
+        deadline_tasks,
     };
     let recorded = |program: &program::Program| {
         let life = &lives.all[program.life];

@@ -84,6 +84,17 @@ pub(super) struct Record<'t> {
     pub(super) what: What<'t>,
 }
 
+impl Record<'_> {
+    fn names_deadline(&self) -> bool {
+        let is_deadline = |task: &Named<'_>| task.prio < 0;
+        match &self.what {
+            What::Switch { prev, next, .. } => is_deadline(prev) || is_deadline(next),
+            What::Waking(task) | What::Wakeup(task) | What::New(task) => is_deadline(task),
+            What::Charged { .. } | What::Other => false,
+        }
+    }
+}
+
 /// What a text came to.
 #[derive(Debug, Default)]
 pub(super) struct Recording<'t> {
@@ -96,6 +107,8 @@ pub(super) struct Recording<'t> {
     pub(super) lost: u64,
     /// The kernel that was recorded, as `uname -r` has it (`perf script --header`).
     pub(super) release: Option<&'t str>,
+    /// Where the first line begins that names a task of the deadline policy.
+    pub(super) first_deadline: Option<usize>,
 }
 
 /// Reads a recording. The lines need not be in order.
@@ -108,6 +121,10 @@ pub(super) fn recording(text: &str) -> Recording<'_> {
             if recording.faults.len() < TOLD {
                 recording.faults.push(Fault::new(at + column, what));
             }
+        }
+        let read = recording.records.last().filter(|_| recording.first_deadline.is_none());
+        if read.is_some_and(Record::names_deadline) {
+            recording.first_deadline = Some(at);
         }
         at += line.len();
     }

@@ -119,7 +119,7 @@ impl Writer<'_> {
     }
 }
 
-/// The policy of a priority of the kernel's. The language has no deadline policy; what comes before
+/// The policy of a priority of the kernel's. The budgets of deadline tasks are not recorded; what comes before
 /// everything else there does so here.
 fn policy(prio: i32) -> (&'static str, i32) {
     match prio {

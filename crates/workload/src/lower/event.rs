@@ -115,8 +115,8 @@ impl<'v> Reader<'_, 'v> {
                 Step::Barrier(barrier)
             }
             Event::Timer => self.timer(value)?,
-            Event::Resume => Step::Resume(names.suspends.id(value.text()?)),
-            Event::Suspend => Step::Suspend(names.suspends.id(self.name)),
+            Event::Resume => Step::Resume(names.resume(value.text()?, value.at())),
+            Event::Suspend => Step::Suspend(names.suspend(self.name)),
             Event::Yield => Step::Yield,
             Event::Fork => self.fork(value)?,
             Event::SemPost => Step::SemPost(names.semaphores.id(value.text()?)),

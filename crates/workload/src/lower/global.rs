@@ -3,6 +3,7 @@
 
 use super::policy::PolicyName;
 use super::{MAX_INT, Warnings};
+use crate::DeadlinePolicy;
 use crate::diagnostic::Fault;
 use crate::json::Node;
 use crate::scenario::LogSpec;
@@ -17,13 +18,19 @@ pub(super) struct Global {
     pub(super) log: LogSpec,
 }
 
-pub(super) fn read(section: Option<Node<'_>>, warnings: &mut Warnings) -> Result<Global, Fault> {
+pub(super) fn read(
+    section: Option<Node<'_>>,
+    deadline: DeadlinePolicy,
+    warnings: &mut Warnings,
+) -> Result<Global, Fault> {
     let mut global = Global::default();
     for member in section.map(Node::object).transpose()?.into_iter().flatten() {
         let value = member.value;
         match member.key {
             "duration" => global.duration = duration(value)?,
-            "default_policy" => global.default_policy = PolicyName::read(value, warnings)?,
+            "default_policy" => {
+                global.default_policy = PolicyName::read(value, deadline, warnings)?;
+            }
             "pi_enabled" => global.pi_enabled = value.boolean()?,
             "cumulative_slack" => global.log.cumulative_slack = value.boolean()?,
             "log_basename" => value.text()?.clone_into(&mut global.log.basename),

@@ -7,6 +7,7 @@
 //! Each section is one file here, and each is a `match` over its keys, so that what is known,
 //! what is refused and what is ignored stands in one place.
 
+mod deadline;
 mod duration;
 mod ends;
 mod event;
@@ -15,14 +16,15 @@ mod groups;
 mod limits;
 mod machine;
 mod memory;
+mod mutexes;
 mod objects;
 mod policy;
 mod tasks;
 
-use crate::Overrides;
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{Member, Node};
 use crate::scenario::Scenario;
+use crate::{DeadlinePolicy, Overrides};
 use groups::Groups;
 use objects::Names;
 use runyard_engine::features::{Feature, Features, Switched};
@@ -37,23 +39,29 @@ const MAX_INT: u32 = i32::MAX.unsigned_abs();
 pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Vec<Fault>), Fault> {
     let mut warnings = Warnings::default();
     let sections = Sections::read(root, &mut warnings)?;
-    let global = global::read(sections.global, &mut warnings)?;
+    let global = global::read(sections.global, over.deadline, &mut warnings)?;
     let (machine, model) = machine::read(sections.machine, over, &mut warnings)?;
     let features = features(model, sections.features, over)?;
     resources(sections.resources, &mut warnings)?;
     let groups = Groups::read(sections.groups, model, &mut warnings)?;
     let cpus = machine.topology.cpus();
-    let mut context = Context { cpus, model, groups, warnings, names: Names::default() };
+    let (deadline, names) = (over.deadline, Names::default());
+    let mut context = Context { cpus, model, deadline, groups, warnings, names };
     let Some(listed) = sections.tasks else {
         return Err(Fault::new(root.at(), "a scenario needs `tasks`"));
     };
     let tasks = tasks::read(listed, global.default_policy, &mut context)?;
-    let objects = context.names.into_objects();
+    for (at, name) in context.names.resumed_in_vain() {
+        let what = format!("no task called {} is ever suspended", quoted(name));
+        context.warnings.instead(at, what);
+    }
+    let kinds = mutexes::read(sections.mutexes, global.pi_enabled)?;
+    let objects = context.names.into_objects(&kinds);
+    kinds.warn_of_unknown(&objects, &mut context.warnings);
     let duration = over.duration.or(global.duration);
     ends::check(&tasks, &objects, duration.is_some())?;
     let scenario = Scenario {
         duration,
-        pi_enabled: global.pi_enabled,
         log: global.log,
         machine,
         model,
@@ -76,6 +84,7 @@ struct Context {
     /// The size of the machine.
     cpus: usize,
     model: Model,
+    deadline: DeadlinePolicy,
     groups: Groups,
     names: Names,
     warnings: Warnings,
@@ -90,6 +99,7 @@ struct Sections<'v> {
     machine: Option<Node<'v>>,
     features: Option<Node<'v>>,
     groups: Option<Node<'v>>,
+    mutexes: Option<Node<'v>>,
 }
 
 impl<'v> Sections<'v> {
@@ -103,6 +113,7 @@ impl<'v> Sections<'v> {
                 "machine" => &mut sections.machine,
                 "features" => &mut sections.features,
                 "groups" => &mut sections.groups,
+                "mutexes" => &mut sections.mutexes,
                 _ => {
                     warnings.unknown(member);
                     continue;

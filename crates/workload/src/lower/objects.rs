@@ -2,6 +2,7 @@
 //! being named.
 
 use super::memory::{Access, Buffer};
+use super::mutexes::Kinds;
 use crate::diagnostic::{Fault, quoted};
 use crate::scenario::{ObjectId, Objects, TimerMode};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,10 @@ pub(super) struct Names {
     pub(super) mutexes: Table,
     pub(super) conditions: Table,
     pub(super) semaphores: Table,
-    pub(super) suspends: Table,
+    suspends: Table,
+    /// The names under which a task is suspended somewhere, and where each was resumed first.
+    suspended: BTreeSet<ObjectId>,
+    resumed: BTreeMap<ObjectId, usize>,
     pub(super) timers: Timers,
     barriers: Table,
     /// The users of each barrier so far.
@@ -35,6 +39,28 @@ impl Names {
         let users = &mut self.users[id.0 as usize];
         *users = users.saturating_add(instances);
         id
+    }
+
+    /// A task is suspended under its name.
+    pub(super) fn suspend(&mut self, name: &str) -> ObjectId {
+        let id = self.suspends.id(name);
+        self.suspended.insert(id);
+        id
+    }
+
+    /// Whoever is suspended under a name is resumed, by the event at `at`.
+    pub(super) fn resume(&mut self, name: &str, at: usize) -> ObjectId {
+        let id = self.suspends.id(name);
+        self.resumed.entry(id).or_insert(at);
+        id
+    }
+
+    /// Where a name is resumed first under which no task is ever suspended, and the name.
+    pub(super) fn resumed_in_vain(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.suspends.0.iter().filter_map(|(name, id)| {
+            let at = *self.resumed.get(id)?;
+            (!self.suspended.contains(id)).then_some((at, name.as_str()))
+        })
     }
 
     /// A reference at `at` to a pipe, which may say its capacity.
@@ -66,11 +92,15 @@ impl Names {
     }
 
     /// The objects as hosts know them.
-    pub(super) fn into_objects(self) -> Objects {
+    pub(super) fn into_objects(self, kinds: &Kinds) -> Objects {
+        let mutex = |name: String| {
+            let kind = kinds.of(&name);
+            (name, kind)
+        };
         let capacities =
             self.capacities.into_iter().map(|known| known.unwrap_or(PIPE_CAPACITY).into());
         Objects {
-            mutexes: self.mutexes.into_names(),
+            mutexes: self.mutexes.into_names().into_iter().map(mutex).collect(),
             conditions: self.conditions.into_names(),
             barriers: self.barriers.into_names().into_iter().zip(self.users).collect(),
             semaphores: self.semaphores.into_names(),

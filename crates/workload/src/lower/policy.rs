@@ -1,6 +1,7 @@
 //! Policies by name, and the priority or nice value that each takes; latency nice values.
 
 use super::{MAX_INT, Warnings};
+use crate::DeadlinePolicy;
 use crate::diagnostic::{Fault, quoted};
 use crate::json::Node;
 use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio};
@@ -33,12 +34,29 @@ impl PolicyName {
     /// The policy that `node` names.
     ///
     /// The kernel runs deadline tasks before all others, the earliest deadline first. There are no
-    /// deadlines here; as the most important real-time tasks they keep what the others see of them.
-    pub(super) fn read(node: Node<'_>, warnings: &mut Warnings) -> Result<PolicyName, Fault> {
+    /// deadlines here. As the most important real-time tasks they keep what the others see of them, but for
+    /// their budgets, so this is done only where it is asked for.
+    pub(super) fn read(
+        node: Node<'_>,
+        deadline: DeadlinePolicy,
+        warnings: &mut Warnings,
+    ) -> Result<PolicyName, Fault> {
         let name = node.text()?;
         if name == "SCHED_DEADLINE" {
             let most = RtPrio::MAX.get();
-            let what = format!("{name} is SCHED_FIFO of priority {most}, without a budget, here");
+            let what = match deadline {
+                DeadlinePolicy::Refused => {
+                    let what = format!(
+                        "{name} is not to be had here; with --deadline-as-fifo its tasks are SCHED_FIFO of \
+                         priority {most}, without a budget"
+                    );
+                    return Err(Fault::new(node.at(), what));
+                }
+                DeadlinePolicy::AsFifo => {
+                    format!("{name} is SCHED_FIFO of priority {most}, without a budget, here")
+                }
+                DeadlinePolicy::Native => return Ok(PolicyName::Deadline),
+            };
             warnings.instead(node.at(), what);
         }
         let known = PolicyName::KNOWN.iter().find(|(known, _)| *known == name);

@@ -4,7 +4,8 @@
 //! was, but for `cpus`, which fall back on the thread's: so rt-app does it, and so
 //! [`Properties`] of a phase are to be applied.
 
-use super::duration::{draw, micros, slice};
+use super::deadline::DeadlineFields;
+use super::duration::{draw, micros};
 use super::event::Event;
 use super::objects::{Timers, number};
 use super::policy::{PolicyName, latency_nice};
@@ -12,7 +13,7 @@ use super::{Context, MAX_INT};
 use crate::diagnostic::Fault;
 use crate::draw::Draw;
 use crate::json::{Member, Node};
-use crate::scenario::{ObjectId, Phase, Properties, SpecId, Step, TaskSpec, TimerRef};
+use crate::scenario::{ObjectId, Phase, Properties, Reservation, SpecId, Step, TaskSpec, TimerRef};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::time::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,7 +110,9 @@ pub(super) struct Reader<'c, 'v> {
     pub(super) timers: Timers,
     pub(super) barrier_at: Option<usize>,
     /// The policy at this point of the file.
-    policy: PolicyName,
+    pub(super) policy: PolicyName,
+    /// The reservation at this point of the file, of a policy that has one.
+    pub(super) reservation: Option<Reservation>,
     /// Whether the group at this point of the file is a `taskgroup`.
     in_taskgroup: bool,
 }
@@ -123,7 +126,7 @@ enum Level {
 
 /// The members of a thread or phase object, sorted by what they are about.
 #[derive(Default)]
-struct Fields<'v> {
+pub(super) struct Fields<'v> {
     instance: Option<Node<'v>>,
     delay: Option<Node<'v>>,
     phases: Option<Node<'v>>,
@@ -131,13 +134,14 @@ struct Fields<'v> {
     cpus: Option<Node<'v>>,
     taskgroup: Option<Node<'v>>,
     group: Option<Node<'v>>,
-    policy: Option<Node<'v>>,
-    priority: Option<Node<'v>>,
+    pub(super) policy: Option<Node<'v>>,
+    pub(super) priority: Option<Node<'v>>,
     slack: Option<Node<'v>>,
     latency_nice: Option<Node<'v>>,
-    slice: Option<Node<'v>>,
+    pub(super) slice: Option<Node<'v>>,
+    pub(super) deadline: DeadlineFields<'v>,
     reset_on_fork: Option<Node<'v>>,
-    events: Vec<(Event, Member<'v>)>,
+    pub(super) events: Vec<(Event, Member<'v>)>,
 }
 
 impl Fields<'_> {
@@ -168,6 +172,7 @@ impl<'c, 'v> Reader<'c, 'v> {
             timers: Timers::default(),
             barrier_at: None,
             policy,
+            reservation: None,
             in_taskgroup: false,
         }
     }
@@ -241,6 +246,7 @@ impl<'c, 'v> Reader<'c, 'v> {
             let what = "a real-time task in a `taskgroup`; `group` allows it";
             return Err(Fault::new(told.map_or(member.at, Node::at), what));
         }
+        self.needs_reservation(member, fields)?;
         if fields.events.is_empty() {
             return Err(Fault::new(member.value.at(), "a thread or phase needs an event"));
         }
@@ -256,7 +262,8 @@ impl<'c, 'v> Reader<'c, 'v> {
 
     fn fields(&mut self, object: Node<'v>, level: Level) -> Result<Fields<'v>, Fault> {
         let thread = level == Level::Thread;
-        let mut fields = Fields::default();
+        let deadline = DeadlineFields::of(thread);
+        let mut fields = Fields { deadline, ..Fields::default() };
         for member in object.object_with(|key| Event::of(key).is_some())? {
             let field = match member.key {
                 "instance" if thread => &mut fields.instance,
@@ -273,7 +280,10 @@ impl<'c, 'v> Reader<'c, 'v> {
                 "slice" => &mut fields.slice,
                 "reset_on_fork" if thread => &mut fields.reset_on_fork,
                 key => {
-                    if let Some(why) = without_effect(member, level)? {
+                    if fields.deadline.take(member) {
+                        continue;
+                    }
+                    if let Some(why) = without_effect(member)? {
                         self.context.warnings.instead(member.at, why);
                         continue;
                     }
@@ -291,11 +301,13 @@ impl<'c, 'v> Reader<'c, 'v> {
 
     fn properties(&mut self, fields: &Fields<'v>) -> Result<Properties, Fault> {
         if let Some(node) = fields.policy {
-            self.policy = PolicyName::read(node, &mut self.context.warnings)?;
+            let context = &mut self.context;
+            self.policy = PolicyName::read(node, context.deadline, &mut context.warnings)?;
         }
-        let policy = match fields.policy.or(fields.priority) {
-            Some(_) => Some(self.policy.with(fields.priority)?),
-            None => None,
+        let (slice, reserves) = self.deadlines(fields)?;
+        let policy = match fields.policy.is_some() || fields.priority.is_some() || reserves {
+            true => Some(self.policy.with(fields.priority)?),
+            false => None,
         };
         let group = match (fields.group, fields.taskgroup) {
             (Some(node), Some(_)) => {
@@ -311,33 +323,16 @@ impl<'c, 'v> Reader<'c, 'v> {
         let cpus = fields.cpus.map(|node| cpu_set(node, self.context.cpus)).transpose()?;
         let slack = fields.slack.map(micros).transpose()?;
         let latency_nice = fields.latency_nice.map(latency_nice).transpose()?;
-        if let Some(node) = fields.slice
-            && !self.context.model.rules().takes_slices
-        {
-            let what = format!("the fair class of {} takes no slices", self.context.model);
-            self.context.warnings.instead(node.at(), what);
-        }
-        let slice = fields.slice.map(slice).transpose()?;
-        Ok(Properties { cpus, policy, group, slack, latency_nice, slice })
+        let reservation = self.reservation;
+        Ok(Properties { cpus, policy, group, slack, latency_nice, slice, reservation })
     }
 }
 
 /// What rt-app asks the kernel for that nothing here has: why it has no effect. A value that rt-app
 /// would not take is wrong here too.
-fn without_effect(member: Member<'_>, level: Level) -> Result<Option<&'static str>, Fault> {
+fn without_effect(member: Member<'_>) -> Result<Option<&'static str>, Fault> {
     let value = member.value;
     Ok(match member.key {
-        "dl-runtime" | "dl-period" | "dl-deadline" => {
-            micros(value)?;
-            Some(
-                "`dl-` keys have no effect here: there are no deadlines, and `slice` asks for a slice",
-            )
-        }
-        // Their old names.
-        "period" | "deadline" if level == Level::Thread => {
-            micros(value)?;
-            Some("a thread's `period` and `deadline` have no effect here: there are no deadlines")
-        }
         "util_min" | "util_max" => {
             value.integer("a utilization, or -1 for no change", -1..=MAX_CLAMP)?;
             Some("utilization clamps have no effect here: all CPUs have one capacity and speed")

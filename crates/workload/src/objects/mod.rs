@@ -2,16 +2,23 @@
 //!
 //! Each kind keeps who waits and decides who is to be woken; the waking itself is the host's
 //! ([`Sharing`]). Of several who wait the most important real-time task is first, then who came
-//! first, as in the kernel's futexes. A mutex is handed over to the task that is woken for it:
-//! nobody barges in.
+//! first, as in the kernel's futexes.
 //!
-//! Invariant ([`Objects::check`]): nobody waits for what is there.
+//! A mutex that hands over belongs to the task that is woken for it. One that barges is the C library's normal
+//! mutex (glibc's `lowlevellock`): a word that is free, taken, or taken and contended. It is contended from the
+//! moment at which somebody waits, and remains so if one takes it who waited. Whoever gives a contended mutex back
+//! wakes one waiter, who tries again; until it does, others can take the mutex, and give it back without waking anybody.
+//!
+//! Invariants ([`Objects::check`]): nobody waits for what is there, unless somebody is on the way to it. Whoever
+//! waits for a mutex that barges is woken some time: the mutex is contended, or somebody is on the way.
 
+mod left;
 mod sharing;
 
+pub use left::{Left, left};
 pub use sharing::{Awaited, Sharing};
 
-use crate::scenario::{self, ObjectId};
+use crate::scenario::{self, MutexKind, ObjectId};
 use runyard_engine::attr::RtPrio;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
@@ -51,8 +58,33 @@ fn best(len: usize, prio: impl Fn(usize) -> Option<RtPrio>) -> Option<usize> {
 
 #[derive(Debug, Default)]
 struct Mutex {
+    kind: MutexKind,
+    /// Whether it is one of the host's own: what is said below is not known of it.
+    elsewhere: bool,
     owner: Option<TaskId>,
     waiters: Queue,
+    /// Of one that barges: whether who gives it back wakes somebody.
+    contended: bool,
+    /// How many were woken to take it, and did not try yet.
+    on_the_way: u32,
+}
+
+impl Mutex {
+    fn of(kind: MutexKind) -> Mutex {
+        Mutex { kind, ..Mutex::default() }
+    }
+
+    /// Whether it goes to whoever comes first.
+    fn barges(&self) -> bool {
+        self.kind == MutexKind::Barge || self.elsewhere
+    }
+
+    /// Whether somebody waits who is not woken.
+    fn is_stuck(&self) -> bool {
+        let hope =
+            self.on_the_way > 0 || self.owner.is_some() && (self.contended || !self.barges());
+        self.waiters.len() > 0 && !hope
+    }
 }
 
 #[derive(Debug, Default)]
@@ -90,6 +122,8 @@ pub struct Objects {
     barriers: Vec<Barrier>,
     semaphores: Vec<Semaphore>,
     suspended: Vec<Queue>,
+    /// How many resumptions found nobody suspended, by the name that they were for.
+    unheard: Vec<u64>,
     pipes: Vec<Pipe>,
     /// When the timers that tasks share are due next.
     timers: Vec<Option<Time>>,
@@ -105,14 +139,26 @@ impl Objects {
         let barrier = |&(_, users): &(String, u32)| Barrier { users, waiters: Queue::default() };
         let pipe = |&(_, capacity): &(String, u64)| Pipe::new(capacity);
         Objects {
-            mutexes: some(&objects.mutexes),
+            mutexes: objects.mutexes.iter().map(|&(_, kind)| Mutex::of(kind)).collect(),
             conditions: some(&objects.conditions),
             barriers: objects.barriers.iter().map(barrier).collect(),
             semaphores: some(&objects.semaphores),
             suspended: some(&objects.suspends),
+            unheard: some(&objects.suspends),
             pipes: objects.pipes.iter().map(pipe).collect(),
             timers: some(&objects.timers),
         }
+    }
+
+    /// Leaves the mutexes of these kinds to the host: of them nothing but their conditions is known here.
+    pub fn leave_to_host(&mut self, is_host: impl Fn(MutexKind) -> bool) {
+        self.mutexes.iter_mut().for_each(|mutex| mutex.elsewhere = is_host(mutex.kind));
+    }
+
+    /// The kind of a mutex.
+    #[must_use]
+    pub fn kind(&self, mutex: ObjectId) -> MutexKind {
+        self.mutexes[mutex.0 as usize].kind
     }
 
     /// The task that owns a mutex.
@@ -131,15 +177,21 @@ impl Objects {
         &mut self.timers[timer.0 as usize]
     }
 
+    /// Who is suspended under a name and is not any longer.
+    fn resume(&mut self, name: ObjectId) -> Vec<TaskId> {
+        let at = name.0 as usize;
+        self.unheard[at] += u64::from(self.suspended[at].len() == 0);
+        self.suspended[at].drain().collect()
+    }
+
     /// What is broken about who waits, if anything is.
     #[must_use]
     pub fn check(&self) -> Option<String> {
-        let free = |mutex: &Mutex| mutex.owner.is_none() && mutex.waiters.len() > 0;
         let full = |barrier: &Barrier| barrier.waiters.len() >= barrier.users as usize;
         let raised = |sem: &Semaphore| sem.value > 0 && sem.waiters.len() > 0;
         let broken =
             |what: &str, at: usize| format!("somebody waits for {what} {at}, which is there");
-        None.or_else(|| Some(broken("mutex", self.mutexes.iter().position(free)?)))
+        None.or_else(|| Some(broken("mutex", self.mutexes.iter().position(Mutex::is_stuck)?)))
             .or_else(|| Some(broken("barrier", self.barriers.iter().position(full)?)))
             .or_else(|| Some(broken("semaphore", self.semaphores.iter().position(raised)?)))
             .or_else(|| Some(broken("pipe", self.pipes.iter().position(Pipe::can_move)?)))

@@ -6,7 +6,7 @@ use runyard_engine::attr::RtPrio;
 use runyard_engine::task::TaskId;
 
 /// What a task waits for that another task has to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Awaited {
     /// That the mutex is given back.
     Mutex(ObjectId),
@@ -18,8 +18,10 @@ pub enum Awaited {
     Semaphore(ObjectId),
     /// To be resumed.
     Resume(ObjectId),
-    /// Bytes of a pipe, or room in it.
-    Pipe(ObjectId),
+    /// Bytes of a pipe.
+    Bytes(ObjectId),
+    /// Room in a pipe.
+    Room(ObjectId),
 }
 
 /// Who has tasks that share objects. A host says how important its tasks are and wakes them; what
@@ -36,6 +38,9 @@ pub trait Sharing {
 
     /// What `woken` waited for is the case: `waker` has to wake it.
     fn wake(&mut self, waker: TaskId, woken: TaskId);
+
+    /// The same, for a `mutex` that `woken` is to take when it executes, by [`Sharing::try_again`].
+    fn wake_to_try(&mut self, waker: TaskId, woken: TaskId, mutex: ObjectId);
 
     /// `task` owns `mutex` from now on.
     fn took(&mut self, task: TaskId, mutex: ObjectId) {
@@ -87,16 +92,16 @@ pub trait Sharing {
                 return Some(Awaited::Resume(id));
             }
             Step::Resume(id) => {
-                let resumed = self.objects_mut().suspended[id.0 as usize].drain().collect();
+                let resumed = self.objects_mut().resume(id);
                 self.wake_all(task, resumed);
             }
             Step::Send { pipe, bytes } => {
                 let served = self.objects_mut().pipes[pipe.0 as usize].send(task, bytes);
-                return self.served(task, pipe, served);
+                return self.served(task, Awaited::Room(pipe), served);
             }
             Step::Recv { pipe, bytes } => {
                 let served = self.objects_mut().pipes[pipe.0 as usize].receive(task, bytes);
-                return self.served(task, pipe, served);
+                return self.served(task, Awaited::Bytes(pipe), served);
             }
             ref other => unreachable!("{other:?} concerns nobody else"),
         }
@@ -106,6 +111,22 @@ pub trait Sharing {
     /// Takes a mutex for `task`, or queues it there.
     #[doc(hidden)]
     fn lock(&mut self, task: TaskId, id: ObjectId) -> Option<Awaited> {
+        let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
+        mutex.contended = mutex.owner.is_some();
+        self.lock_or_queue(task, id)
+    }
+
+    /// `task` executes, which was woken to take `mutex`. What it has to wait for, if it has to.
+    fn try_again(&mut self, task: TaskId, id: ObjectId) -> Option<Awaited> {
+        let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
+        mutex.on_the_way -= 1;
+        // Others may wait, of whom it knows nothing.
+        mutex.contended = true;
+        self.lock_or_queue(task, id)
+    }
+
+    #[doc(hidden)]
+    fn lock_or_queue(&mut self, task: TaskId, id: ObjectId) -> Option<Awaited> {
         let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
         if mutex.owner.is_none() {
             mutex.owner = Some(task);
@@ -117,14 +138,19 @@ pub trait Sharing {
         Some(Awaited::Mutex(id))
     }
 
-    /// The next waiter gets the mutex. Giving back what one does not hold does nothing, as with a
-    /// mutex that does not check.
+    /// The next waiter gets the mutex, or is woken to try. Giving back what one does not hold does nothing, as with a
+    /// mutex that checks.
     #[doc(hidden)]
     fn unlock(&mut self, task: TaskId, id: ObjectId) {
-        if self.objects().mutexes[id.0 as usize].owner != Some(task) {
+        let mutex = &self.objects().mutexes[id.0 as usize];
+        if mutex.owner != Some(task) {
             return;
         }
+        let barges = mutex.barges();
         self.gave_back(task, id);
+        if barges {
+            return self.free(task, id);
+        }
         let waiters = &self.objects().mutexes[id.0 as usize].waiters;
         let first = waiters.best(|waiter| self.rt_prio(waiter));
         let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
@@ -136,6 +162,20 @@ pub trait Sharing {
         }
     }
 
+    /// A mutex that barges is free, and if somebody waited for it one is woken.
+    #[doc(hidden)]
+    fn free(&mut self, task: TaskId, id: ObjectId) {
+        let waiters = &self.objects().mutexes[id.0 as usize].waiters;
+        let first = waiters.best(|waiter| self.rt_prio(waiter));
+        let mutex = &mut self.objects_mut().mutexes[id.0 as usize];
+        mutex.owner = None;
+        let first = first.filter(|_| std::mem::take(&mut mutex.contended));
+        if let Some(woken) = first.and_then(|at| mutex.waiters.remove(at)) {
+            mutex.on_the_way += 1;
+            self.wake_to_try(task, woken, id);
+        }
+    }
+
     #[doc(hidden)]
     fn wait(&mut self, task: TaskId, cond: ObjectId, mutex: ObjectId) -> Awaited {
         self.objects_mut().conditions[cond.0 as usize].waiters.push_back((task, mutex));
@@ -143,14 +183,20 @@ pub trait Sharing {
         Awaited::Condition(cond)
     }
 
-    /// Wakes the first waiter if its mutex is free, else lets it wait for that.
+    /// Wakes the first waiter, which takes its mutex then. A mutex that hands over does so without waking it.
     #[doc(hidden)]
     fn signal(&mut self, task: TaskId, cond: ObjectId) {
         let waiters = &self.objects().conditions[cond.0 as usize].waiters;
         let first = best(waiters.len(), |at| self.rt_prio(waiters[at].0));
         let waiters = &mut self.objects_mut().conditions[cond.0 as usize].waiters;
         let Some((woken, mutex)) = first.and_then(|at| waiters.remove(at)) else { return };
-        if self.lock(woken, mutex).is_none() {
+        let of = &mut self.objects_mut().mutexes[mutex.0 as usize];
+        if of.elsewhere {
+            self.wake(task, woken);
+        } else if of.barges() {
+            of.on_the_way += 1;
+            self.wake_to_try(task, woken, mutex);
+        } else if self.lock(woken, mutex).is_none() {
             self.wake(task, woken);
         }
     }
@@ -179,10 +225,10 @@ pub trait Sharing {
 
     /// Some requests at a pipe are complete; `task` waits unless its own is among them.
     #[doc(hidden)]
-    fn served(&mut self, task: TaskId, pipe: ObjectId, served: Vec<TaskId>) -> Option<Awaited> {
-        let own = served.contains(&task);
+    fn served(&mut self, task: TaskId, own: Awaited, served: Vec<TaskId>) -> Option<Awaited> {
+        let is_served = served.contains(&task);
         self.wake_all(task, served.into_iter().filter(|&other| other != task).collect());
-        (!own).then_some(Awaited::Pipe(pipe))
+        (!is_served).then_some(own)
     }
 
     #[doc(hidden)]

@@ -85,6 +85,14 @@ pub(crate) fn exactly(wait: impl FnOnce()) {
 /// Waits are as exact as they are.
 pub(crate) fn be_exact() {}
 
+/// Nothing is reserved for a thread.
+///
+/// # Errors
+/// Always.
+pub fn set_deadline(_runtime: Nanos, _deadline: Nanos, _period: Nanos) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
 /// No thread has a slice of its own.
 pub fn set_slice(_slice: Option<Nanos>) -> bool {
     false

@@ -1,0 +1,340 @@
+//! Mutexes as programs have them: words on which the kernel lets threads sleep ([futex(2)](https://man7.org/linux/man-pages/man2/futex.2.html)).
+//!
+//! One that barges is as the C library's normal mutex: to lock and to unlock take one atomic operation while nobody
+//! waits. Who waits marks the word as contended, and so does who takes it after a wait; who frees a contended word wakes
+//! one thread, which tries again. The word has the owner's number where the C library's has a 1, so that others can
+//! see who has it. One that inherits is the kernel's own (`FUTEX_LOCK_PI`), as of a pthread mutex with
+//! `PTHREAD_PRIO_INHERIT`; its owner is a thread number.
+//!
+//! The end of a run is a flag in the words that barge. A task that waits in the kernel for a mutex that inherits gets
+//! it from whoever leaves the run before.
+
+use crate::play::mutexes::{Mutexes, Seat, Waited};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use runyard_engine::task::TaskId;
+use runyard_engine::time::Time;
+use runyard_workload::scenario::{MutexKind, ObjectId, Objects};
+use rustix::io::Errno;
+use rustix::thread::futex::{Flags, lock_pi, unlock_pi, wait, wake};
+
+/// Somebody waits. The kernel's flag, for both kinds.
+const CONTENDED: u32 = 1 << 31;
+
+/// Of a word that barges: the run is over.
+const OVER: u32 = 1 << 30;
+
+/// The bits of the owner; 0 is nobody.
+const OWNER: u32 = OVER - 1;
+
+/// All words of a run, by the numbers of the mutexes; unused ones of those that hand over.
+#[derive(Debug)]
+pub(super) struct Words {
+    words: Vec<Word>,
+    /// 1 when the run is over.
+    over: AtomicU32,
+}
+
+/// The words of two mutexes are in lines of their own, as those of programs that care are.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Word {
+    kind: MutexKind,
+    word: AtomicU32,
+    /// When a contended word was given back last, before somebody was woken.
+    freed: AtomicU64,
+    /// Of one that inherits: the task that has it, and one more, if it said so yet.
+    task: AtomicU32,
+}
+
+/// Whether a mutex of this kind has a word.
+fn has_word(kind: MutexKind) -> bool {
+    kind != MutexKind::HandOver
+}
+
+impl Words {
+    /// The mutexes of a scenario, if it has some of these kinds.
+    pub(super) fn of(objects: &Objects) -> Option<Words> {
+        let kinds = || objects.mutexes.iter().map(|&(_, kind)| kind);
+        let words = kinds().map(Word::new).collect();
+        kinds().any(has_word).then_some(Words { words, over: AtomicU32::new(0) })
+    }
+
+    fn word(&self, mutex: ObjectId) -> &Word {
+        &self.words[mutex.0 as usize]
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire) != 0
+    }
+}
+
+impl Mutexes for Words {
+    fn has(&self, kind: MutexKind) -> bool {
+        has_word(kind)
+    }
+
+    fn try_lock(&self, seat: &Seat, mutex: ObjectId) -> bool {
+        let word = self.word(mutex);
+        let own = word.name(seat);
+        let taken =
+            word.word.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if taken {
+            word.is_had_by(seat);
+        }
+        taken
+    }
+
+    fn wait(&self, seat: &Seat, mutex: ObjectId, now: &dyn Fn() -> Time) -> Waited {
+        let word = self.word(mutex);
+        match word.kind {
+            MutexKind::Inherit => {
+                let waited = word.wait_for_kernels(now);
+                match waited {
+                    // It is of those who leave, and given back as theirs.
+                    Waited::Has(_) if self.is_over() => return Waited::Over,
+                    Waited::Has(_) => word.is_had_by(seat),
+                    Waited::Woken(_) | Waited::InVain | Waited::Over => {}
+                }
+                waited
+            }
+            MutexKind::Barge | MutexKind::HandOver => word.wait(seat),
+        }
+    }
+
+    fn unlock(&self, seat: &Seat, mutex: ObjectId, now: &dyn Fn() -> Time) {
+        let word = self.word(mutex);
+        if word.owner() == word.name(seat) {
+            word.free(&|| word.freed.store(now().0, Ordering::Release));
+        }
+    }
+
+    fn wait_for_end(&self) {
+        while !self.is_over() {
+            // Woken, too late, or interrupted: the word says which.
+            let _ = wait(&self.over, Flags::PRIVATE, 0, None);
+        }
+    }
+
+    fn is_free_for(&self, seat: &Seat, mutex: ObjectId) -> bool {
+        let word = self.word(mutex);
+        let owner = word.owner();
+        owner == 0 || owner == word.name(seat)
+    }
+
+    fn owner(&self, mutex: ObjectId) -> Option<TaskId> {
+        let word = self.word(mutex);
+        let number = match word.kind {
+            MutexKind::Inherit => word.task.load(Ordering::Acquire),
+            MutexKind::Barge | MutexKind::HandOver => word.owner(),
+        };
+        Some(TaskId(u64::from(number.checked_sub(1)?)))
+    }
+
+    fn end(&self) {
+        self.over.store(1, Ordering::Release);
+        wake_all(&self.over);
+        for word in self.words.iter().filter(|word| word.kind == MutexKind::Barge) {
+            word.word.fetch_or(OVER, Ordering::AcqRel);
+            wake_all(&word.word);
+        }
+    }
+
+    fn leave(&self, seat: &Seat) {
+        let own = |word: &&Word| word.kind == MutexKind::Inherit && word.owner() == word.name(seat);
+        self.words.iter().filter(own).for_each(|word| word.free_kernels(&|| {}));
+    }
+}
+
+impl Word {
+    fn new(kind: MutexKind) -> Word {
+        let [word, task] = [0, 0].map(AtomicU32::new);
+        Word { kind, word, freed: AtomicU64::new(0), task }
+    }
+
+    /// What the word is while the task of the seat has the mutex and nobody waits.
+    fn name(&self, seat: &Seat) -> u32 {
+        match self.kind {
+            MutexKind::Inherit => seat.thread.load(Ordering::Relaxed),
+            MutexKind::Barge | MutexKind::HandOver => number(seat.task),
+        }
+    }
+
+    fn owner(&self) -> u32 {
+        self.word.load(Ordering::SeqCst) & OWNER
+    }
+
+    fn is_had_by(&self, seat: &Seat) {
+        if self.kind == MutexKind::Inherit {
+            self.task.store(number(seat.task), Ordering::Release);
+        }
+    }
+
+    /// Waits for a mutex that barges, once.
+    fn wait(&self, seat: &Seat) -> Waited {
+        let own = self.name(seat);
+        loop {
+            let seen = self.word.load(Ordering::Relaxed);
+            if seen & OVER != 0 {
+                return Waited::Over;
+            }
+            // Others may wait, of whom it knows nothing.
+            let then = if seen & OWNER == 0 { own } else { seen } | CONTENDED;
+            let changed = || {
+                self.word.compare_exchange(seen, then, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            };
+            match seen & OWNER {
+                owner if owner == own => return Waited::InVain,
+                0 if changed() => return Waited::Has(None),
+                0 => continue,
+                _ if seen == then || changed() => {}
+                _ => continue,
+            }
+            match wait(&self.word, Flags::PRIVATE, then, None) {
+                Ok(()) if self.word.load(Ordering::Acquire) & OVER != 0 => return Waited::Over,
+                Ok(()) => return Waited::Woken(Time(self.freed.load(Ordering::Acquire))),
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(error) => panic!("a thread sleeps on a word of its own process: {error}"),
+            }
+        }
+    }
+
+    /// Waits for a mutex that inherits.
+    fn wait_for_kernels(&self, now: &dyn Fn() -> Time) -> Waited {
+        let began = now();
+        loop {
+            match lock_pi(&self.word, Flags::PRIVATE, None) {
+                Ok(()) => {
+                    let freed = Time(self.freed.load(Ordering::Acquire));
+                    return Waited::Has((freed >= began).then_some(freed));
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                // A circle of owners, this task among them, or an owner that ended with the mutex.
+                Err(_) => return Waited::InVain,
+            }
+        }
+    }
+
+    /// Gives back what the calling task has; `waking` is called before somebody is woken.
+    fn free(&self, waking: &dyn Fn()) {
+        if self.kind == MutexKind::Inherit {
+            self.task.store(0, Ordering::Release);
+            return self.free_kernels(waking);
+        }
+        if self.word.fetch_and(OVER, Ordering::SeqCst) & CONTENDED != 0 {
+            waking();
+            wake(&self.word, Flags::PRIVATE, 1)
+                .expect("a word of one's own process can be woken on");
+        }
+    }
+
+    fn free_kernels(&self, waking: &dyn Fn()) {
+        let own = self.owner();
+        if self.word.compare_exchange(own, 0, Ordering::Release, Ordering::Relaxed).is_err() {
+            waking();
+            unlock_pi(&self.word, Flags::PRIVATE).expect("the owner gives the mutex back");
+        }
+    }
+}
+
+fn number(task: TaskId) -> u32 {
+    task.0 as u32 + 1
+}
+
+fn wake_all(word: &AtomicU32) {
+    wake(word, Flags::PRIVATE, i32::MAX.unsigned_abs())
+        .expect("a word of one's own process can be woken on");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::{Arc, AtomicUsize};
+    use rustix::thread::gettid;
+
+    const M: ObjectId = ObjectId(0);
+
+    fn one(kind: MutexKind) -> Words {
+        let mutexes = vec![("m".to_owned(), kind)];
+        Words::of(&Objects { mutexes, ..Objects::default() }).expect("it has a word")
+    }
+
+    /// A seat of the calling thread.
+    fn seat(task: u64) -> Seat {
+        let seat = Seat::new(TaskId(task));
+        seat.thread.store(gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::Relaxed);
+        seat
+    }
+
+    fn lock(words: &Words, seat: &Seat) {
+        if words.try_lock(seat, M) {
+            return;
+        }
+        loop {
+            match words.wait(seat, M, &|| Time(1)) {
+                Waited::Has(_) => return,
+                Waited::Woken(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// Of many threads that want it again and again one at a time has it, and none is left asleep: all of them end.
+    #[test]
+    fn one_at_a_time_has_it_and_nobody_is_left_asleep() {
+        for kind in [MutexKind::Barge, MutexKind::Inherit] {
+            let shared = Arc::new((one(kind), AtomicUsize::new(0), AtomicUsize::new(0)));
+            let work = |task: u64| {
+                let (words, inside, sum) = &*shared.clone();
+                let seat = seat(task);
+                for round in 0..3_000 {
+                    lock(words, &seat);
+                    assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0, "{kind:?}");
+                    assert_eq!(words.owner(M), Some(TaskId(task)));
+                    sum.fetch_add(1, Ordering::Relaxed);
+                    if (round + task).is_multiple_of(7) {
+                        std::thread::yield_now();
+                    }
+                    inside.fetch_sub(1, Ordering::Relaxed);
+                    words.unlock(&seat, M, &|| Time(1));
+                }
+            };
+            std::thread::scope(|scope| (0..6).for_each(|task| _ = scope.spawn(move || work(task))));
+            assert_eq!(shared.2.load(Ordering::Relaxed), 18_000);
+            assert_eq!(
+                (shared.0.owner(M), shared.0.word(M).word.load(Ordering::Relaxed)),
+                (None, 0)
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_anothers_is_not_given_back() {
+        for kind in [MutexKind::Barge, MutexKind::Inherit] {
+            let words = one(kind);
+            let own = seat(0);
+            assert!(words.try_lock(&own, M));
+            let other = std::thread::scope(|scope| {
+                scope.spawn(|| words.unlock(&seat(1), M, &|| Time(1))).join().is_ok()
+            });
+            assert!(other && words.owner(M) == Some(TaskId(0)) && words.is_free_for(&own, M));
+            assert_eq!(words.wait(&own, M, &|| Time(1)), Waited::InVain, "it has it itself");
+        }
+    }
+
+    #[test]
+    fn at_the_end_nobody_waits_any_longer() {
+        let words = one(MutexKind::Barge);
+        assert!(words.try_lock(&seat(0), M));
+        let waited = std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| words.wait(&seat(1), M, &|| Time(1)));
+            let vain = scope.spawn(|| words.wait_for_end());
+            while words.word(M).word.load(Ordering::Relaxed) & CONTENDED == 0 {
+                std::thread::yield_now();
+            }
+            words.end();
+            vain.join().unwrap();
+            waiter.join().unwrap()
+        });
+        assert_eq!((waited, words.owner(M)), (Waited::Over, Some(TaskId(0))));
+    }
+}

@@ -1,0 +1,45 @@
+//! The section `mutexes`, an extension: of which kind each mutex is. One that is not listed is as in rt-app, where
+//! it is a mutex of the C library's: whoever comes first has it, or with `pi_enabled` it inherits.
+
+use super::Warnings;
+use crate::diagnostic::{Fault, quoted};
+use crate::json::Node;
+use crate::scenario::{MutexKind, Objects};
+use std::collections::BTreeMap;
+
+/// The kinds of the mutexes.
+pub(super) struct Kinds {
+    /// By name, with the place of that.
+    listed: BTreeMap<String, (usize, MutexKind)>,
+    others: MutexKind,
+}
+
+pub(super) fn read(section: Option<Node<'_>>, pi_enabled: bool) -> Result<Kinds, Fault> {
+    let mut listed = BTreeMap::new();
+    for member in section.map(Node::object).transpose()?.into_iter().flatten() {
+        let kind = match member.value.text()? {
+            "barge" => MutexKind::Barge,
+            "hand_over" => MutexKind::HandOver,
+            "inherit" => MutexKind::Inherit,
+            _ => return Err(member.value.expected("\"barge\", \"hand_over\" or \"inherit\"")),
+        };
+        listed.insert(member.key.to_owned(), (member.at, kind));
+    }
+    let others = if pi_enabled { MutexKind::Inherit } else { MutexKind::default() };
+    Ok(Kinds { listed, others })
+}
+
+impl Kinds {
+    pub(super) fn of(&self, name: &str) -> MutexKind {
+        self.listed.get(name).map_or(self.others, |&(_, kind)| kind)
+    }
+
+    /// Says which mutexes are listed and in no task.
+    pub(super) fn warn_of_unknown(&self, objects: &Objects, warnings: &mut Warnings) {
+        for (name, &(at, _)) in &self.listed {
+            if !objects.mutexes.iter().any(|(known, _)| known == name) {
+                warnings.instead(at, format!("no task has a mutex called {}", quoted(name)));
+            }
+        }
+    }
+}

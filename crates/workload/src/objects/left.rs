@@ -1,0 +1,258 @@
+//! What a run leaves undone: tasks that wait for what no task is left to do, and resumptions that found nobody.
+//!
+//! A task that waits at the end of a run is not told of if a task could still end its wait: one that does not
+//! wait itself, or whose own wait could be ended, and whose program has the step. How far that program has come is
+//! not looked at, so a task that is told of waits in vain for certain. The wait for a mutex is ended by its
+//! holder only. Waits that go round in a circle of holders are a deadlock, which is told of once.
+
+use super::{Awaited, Objects};
+use crate::Scenario;
+use crate::scenario::{ObjectId, Step};
+use runyard_engine::task::TaskId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many waits are told of.
+const TOLD: usize = 16;
+
+/// A task as a run left it.
+#[derive(Clone, Copy, Debug)]
+pub struct Left<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The name of the thread object whose program it runs.
+    pub thread: &'a str,
+    /// Whether it came to the end of that.
+    pub ended: bool,
+    /// What it waits for that another task has to do.
+    pub waits: Option<Awaited>,
+}
+
+/// What a run of `scenario` left undone, a line each. `tasks` are in the order of their numbers; `owner` says
+/// which of them holds a mutex.
+#[must_use]
+pub fn left(
+    scenario: &Scenario,
+    tasks: &[Left<'_>],
+    objects: &Objects,
+    owner: impl Fn(ObjectId) -> Option<TaskId>,
+) -> Vec<String> {
+    let mut hope = Hope::new(scenario, tasks, &owner);
+    hope.spread();
+    let waits = |at: usize| tasks[at].waits.filter(|_| !hope.tasks[at] && !tasks[at].ended);
+    let vain = (0..tasks.len()).filter_map(|at| Some((at, waits(at)?))).collect();
+    let vain = Vain { scenario, tasks, vain, owner: &owner };
+    let mut lines = vain.lines();
+    let untold = lines.len().saturating_sub(TOLD);
+    lines.truncate(TOLD);
+    if untold > 0 {
+        lines.push(format!("{untold} more waits are in vain"));
+    }
+    let unheard = objects.unheard.iter().zip(&scenario.objects.suspends);
+    lines.extend(unheard.filter(|&(&count, _)| count > 0).map(|(count, name)| {
+        format!("{count} of the `resume` events for {name} found it not suspended")
+    }));
+    lines
+}
+
+/// Which tasks can go on, and what they can do for others.
+struct Hope<'a> {
+    scenario: &'a Scenario,
+    /// The thread object of each task.
+    threads: Vec<usize>,
+    /// Which tasks can go on, and of which thread objects one can.
+    tasks: Vec<bool>,
+    able: Vec<bool>,
+    waiting: BTreeMap<Awaited, Vec<usize>>,
+    /// The mutexes that others wait for, by the task that holds them.
+    held: BTreeMap<usize, Vec<ObjectId>>,
+    /// How many tasks are at each barrier, or can come there.
+    arrivals: Vec<u32>,
+    /// The tasks that can go on and of which the others do not know it yet.
+    fresh: Vec<usize>,
+}
+
+impl<'a> Hope<'a> {
+    fn new(
+        scenario: &'a Scenario,
+        left: &[Left<'_>],
+        owner: impl Fn(ObjectId) -> Option<TaskId>,
+    ) -> Hope<'a> {
+        let names = scenario.tasks.iter().map(|spec| spec.name.as_str()).zip(0..);
+        let names: BTreeMap<_, usize> = names.collect();
+        let mut hope = Hope {
+            scenario,
+            threads: left.iter().map(|task| names[task.thread]).collect(),
+            tasks: vec![false; left.len()],
+            able: vec![false; scenario.tasks.len()],
+            waiting: BTreeMap::new(),
+            held: BTreeMap::new(),
+            arrivals: vec![0; scenario.objects.barriers.len()],
+            fresh: Vec::new(),
+        };
+        for (at, task) in left.iter().enumerate().filter(|(_, task)| !task.ended) {
+            match task.waits {
+                None => hope.give(at),
+                Some(awaited) => hope.waiting.entry(awaited).or_default().push(at),
+            }
+            if let Some(Awaited::Barrier(barrier)) = task.waits {
+                hope.arrivals[barrier.0 as usize] += 1;
+            }
+        }
+        let mutexes = hope.waiting.keys().filter_map(|awaited| match awaited {
+            Awaited::Mutex(mutex) => Some(*mutex),
+            _ => None,
+        });
+        for mutex in mutexes.collect::<Vec<_>>() {
+            match owner(mutex) {
+                Some(owner) => hope.held.entry(owner.index()).or_default().push(mutex),
+                None => hope.end(Awaited::Mutex(mutex)),
+            }
+        }
+        hope
+    }
+
+    /// Finds all tasks that can go on because others can.
+    fn spread(&mut self) {
+        while let Some(task) = self.fresh.pop() {
+            for mutex in self.held.remove(&task).unwrap_or_default() {
+                self.end(Awaited::Mutex(mutex));
+            }
+            let thread = self.threads[task];
+            for barrier in barriers(self.scenario, thread) {
+                let at = barrier.0 as usize;
+                self.arrivals[at] += 1;
+                if self.arrivals[at] >= self.scenario.objects.barriers[at].1 {
+                    self.end(Awaited::Barrier(barrier));
+                }
+            }
+            self.enable(thread);
+        }
+    }
+
+    /// A task of this thread object can go on: it can take all its steps, and so can those that it forks.
+    fn enable(&mut self, thread: usize) {
+        let mut found = vec![thread];
+        while let Some(thread) = found.pop() {
+            if std::mem::replace(&mut self.able[thread], true) {
+                continue;
+            }
+            for step in steps(self.scenario, thread) {
+                match *step {
+                    Step::Signal(cond) | Step::Broadcast(cond) | Step::Sync { cond, .. } => {
+                        self.end(Awaited::Condition(cond));
+                    }
+                    Step::SemPost(semaphore) => self.end(Awaited::Semaphore(semaphore)),
+                    Step::Resume(name) => self.end(Awaited::Resume(name)),
+                    Step::Send { pipe, .. } => self.end(Awaited::Bytes(pipe)),
+                    Step::Recv { pipe, .. } => self.end(Awaited::Room(pipe)),
+                    Step::Fork(spec) => found.push(spec.0 as usize),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// The waits for this can be ended.
+    fn end(&mut self, awaited: Awaited) {
+        for task in self.waiting.remove(&awaited).unwrap_or_default() {
+            self.give(task);
+        }
+    }
+
+    fn give(&mut self, task: usize) {
+        if !std::mem::replace(&mut self.tasks[task], true) {
+            self.fresh.push(task);
+        }
+    }
+}
+
+fn steps(scenario: &Scenario, thread: usize) -> impl Iterator<Item = &Step> {
+    scenario.tasks[thread].phases.iter().flat_map(|phase| &phase.steps)
+}
+
+/// The barriers that a program comes to, each once.
+fn barriers(scenario: &Scenario, thread: usize) -> BTreeSet<ObjectId> {
+    let barrier = |step: &Step| if let Step::Barrier(id) = step { Some(*id) } else { None };
+    steps(scenario, thread).filter_map(barrier).collect()
+}
+
+/// The waits that are in vain.
+struct Vain<'a, O> {
+    scenario: &'a Scenario,
+    tasks: &'a [Left<'a>],
+    vain: BTreeMap<usize, Awaited>,
+    owner: O,
+}
+
+impl<O: Fn(ObjectId) -> Option<TaskId>> Vain<'_, O> {
+    fn lines(&self) -> Vec<String> {
+        let circles = self.circles();
+        let mut lines: Vec<_> = circles.iter().map(|circle| self.deadlock(circle)).collect();
+        let told: BTreeSet<_> = circles.into_iter().flatten().collect();
+        let others = self.vain.iter().filter(|(task, _)| !told.contains(task));
+        lines.extend(others.map(|(&task, &awaited)| {
+            let what = self.what(awaited);
+            let comma = if matches!(awaited, Awaited::Mutex(_)) { "," } else { "" };
+            format!("{} waits {what}{comma} in vain", self.tasks[task].name)
+        }));
+        lines
+    }
+
+    /// The holder of the mutex that a task waits for in vain, if it waits in vain itself.
+    fn next(&self, task: usize) -> Option<usize> {
+        let Awaited::Mutex(mutex) = *self.vain.get(&task)? else { return None };
+        let owner = (self.owner)(mutex)?.index();
+        self.vain.contains_key(&owner).then_some(owner)
+    }
+
+    /// The circles of tasks each of which waits for a mutex of the next one's.
+    fn circles(&self) -> Vec<Vec<usize>> {
+        let (mut seen, mut circles) = (BTreeSet::new(), Vec::new());
+        for &start in self.vain.keys() {
+            let mut way = Vec::new();
+            let mut at = Some(start);
+            while let Some(task) = at.filter(|&task| seen.insert(task)) {
+                way.push(task);
+                at = self.next(task);
+            }
+            let begin = at.and_then(|again| way.iter().position(|&task| task == again));
+            circles.extend(begin.map(|begin| way.split_off(begin)));
+        }
+        circles
+    }
+
+    fn deadlock(&self, circle: &[usize]) -> String {
+        let waits = circle.iter().map(|&task| {
+            format!("{} waits {}", self.tasks[task].name, self.what(self.vain[&task]))
+        });
+        format!("deadlock: {}", waits.collect::<Vec<_>>().join("; "))
+    }
+
+    fn what(&self, awaited: Awaited) -> String {
+        let objects = &self.scenario.objects;
+        match awaited {
+            Awaited::Mutex(id) => {
+                let owner = (self.owner)(id).map(|owner| self.tasks[owner.index()]);
+                let owner = owner.map_or_else(String::new, |owner| {
+                    let holds = if owner.ended { "held when it ended" } else { "holds" };
+                    format!(", which {} {holds}", owner.name)
+                });
+                format!("for the mutex {}{owner}", objects.mutexes[id.0 as usize].0)
+            }
+            Awaited::Condition(id) => {
+                format!("for the condition {}", objects.conditions[id.0 as usize])
+            }
+            Awaited::Barrier(id) => {
+                format!("for the others at the barrier {}", objects.barriers[id.0 as usize].0)
+            }
+            Awaited::Semaphore(id) => {
+                format!("for the semaphore {}", objects.semaphores[id.0 as usize])
+            }
+            Awaited::Resume(_) => "to be resumed".to_owned(),
+            Awaited::Bytes(id) => {
+                format!("for bytes of the pipe {}", objects.pipes[id.0 as usize].0)
+            }
+            Awaited::Room(id) => format!("for room in the pipe {}", objects.pipes[id.0 as usize].0),
+        }
+    }
+}
