@@ -26,6 +26,8 @@ pub(crate) enum Doing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waste {
     pub(crate) task: TaskId,
+    /// Where that waits.
+    pub(crate) on: CpuId,
     pub(crate) since: Time,
 }
 

@@ -91,6 +91,8 @@ impl<O: Observer> Sim<'_, O> {
         let own = &mut self.cpus[cpu.index()];
         own.kick_in_flight = false;
         own.resched = true;
+        self.watch.note(cpu);
+        let own = &self.cpus[cpu.index()];
         if matches!(own.doing, Doing::Overhead(_)) {
             return;
         }
@@ -170,6 +172,7 @@ impl<O: Observer> Sim<'_, O> {
             let program = &mut self.tasks[parked.id.index()];
             if !program.done {
                 program.parked = Some(parked);
+                self.blocked += 1;
             }
         }
         let next = switch.next.as_ref().map(|&(task, _)| task);
@@ -238,6 +241,7 @@ impl<O: Observer> Sim<'_, O> {
     /// was on its way to block and did not come to it sees that it need not.
     pub(crate) fn wake(&mut self, cpu: CpuId, task: TaskId, since: Time, by: Option<TaskId>) {
         let Some(parked) = self.tasks[task.index()].parked.take() else { return };
+        self.blocked -= 1;
         let to = self.machine.wake(self.now, parked, Some(cpu), &mut self.fx);
         self.tell(to, What::Wake { task, since, by });
         let here = self.here.replace(cpu);

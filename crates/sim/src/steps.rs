@@ -124,10 +124,13 @@ impl<O: Observer> Sim<'_, O> {
             Step::Yield => Then::Yield,
             Step::Exit => Then::Exit,
             Step::Fork(spec) => self.fork(task, spec),
-            ref shared => match self.take_shared_step(task, shared) {
-                Some(awaited) => Then::Block(Waiting::Other(awaited)),
-                None => Then::GoOn,
-            },
+            ref shared => {
+                self.watch.note_objects();
+                match self.take_shared_step(task, shared) {
+                    Some(awaited) => Then::Block(Waiting::Other(awaited)),
+                    None => Then::GoOn,
+                }
+            }
         }
     }
 

@@ -279,6 +279,13 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.fair.group_queues().map(|(id, queue)| (id, self.fair.tree.queue(queue).contribution))
     }
 
+    /// What this CPU contributes to the load of a group.
+    #[must_use]
+    pub fn group_load(&self, group: GroupId) -> u64 {
+        let queue = self.fair.queue_of(group);
+        queue.map_or(0, |queue| self.fair.tree.queue(queue).contribution)
+    }
+
     /// The task that runs.
     #[must_use]
     pub fn curr(&self) -> Option<&Task<P>> {
