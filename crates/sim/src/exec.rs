@@ -30,6 +30,9 @@ impl<O: Observer> Sim<'_, O> {
         let due = self.machine.next_expiry(cpu).is_some_and(|expiry| expiry <= at);
         if !due {
             self.program_timer(cpu);
+            if let Some(end) = self.cpus[cpu.index()].take_put_off() {
+                self.calendar.put(end);
+            }
         }
         due
     }
@@ -143,8 +146,11 @@ impl<O: Observer> Sim<'_, O> {
             Todo::Work(left) => self.now + left,
             Todo::Until(until) => until.max(self.now),
         };
-        let ticket = self.cpus[cpu.index()].next_ticket();
-        self.calendar.enter(until, Due::Done(cpu, ticket));
+        let own = &mut self.cpus[cpu.index()];
+        let end = self.calendar.entry(until, Due::Done(cpu, own.next_ticket()));
+        if let Some(end) = own.comes_next(end) {
+            self.calendar.put(end);
+        }
     }
 
     /// Switches, as the one who has the CPU did not ask for.

@@ -544,3 +544,24 @@ impl<'s, O: Observer> Sim<'s, O> {
         self.observer.event(&Event { at: self.now, cpu, what });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runyard_workload::{Overrides, parse};
+
+    #[test]
+    fn the_calendar_has_no_more_than_a_few_events_of_each_cpu() {
+        let text = r#"{
+            "machine": {"cpus": 4}, "global": {"duration": 2},
+            "tasks": {"hog": {"instance": 9, "run": 10000000}, "tick": {"run": 30, "sleep": 300}},
+        }"#;
+        let scenario = parse("-", text, &Overrides::default()).unwrap().scenario;
+        let mut sim = Sim::new(&scenario, Options::default(), |_: &Event| {}).unwrap();
+        let mut most = 0;
+        while sim.step() {
+            most = most.max(sim.calendar.len());
+        }
+        assert!(most < 40, "{most} events");
+    }
+}
