@@ -258,7 +258,7 @@ mod tests {
         let away =
             |ms, online| Hotplug { at: Time::ZERO + Nanos::from_millis(ms), cpu: CpuId(3), online };
         let hotplug = vec![away(200, false), away(300, true)];
-        let hint_delay = Nanos(if seed % 2 == 0 { 5_000 } else { 0 });
+        let hint_delay = Nanos(if seed.is_multiple_of(2) { 5_000 } else { 0 });
         Options { seed, check, hint_delay, hotplug, ..Options::default() }
     }
 
