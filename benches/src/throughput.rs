@@ -31,6 +31,10 @@ const WARM_UP: Nanos = Nanos::from_millis(5);
 /// Longer than anything here runs; a scenario that never ends must say how long it is to go on.
 const DURATION_S: u64 = 1_000_000;
 
+/// Tasks of several kinds, and for how many CPUs.
+const LARGE: &str = include_str!("../../scenarios/large.json");
+const LARGE_CPUS: u64 = 4_096;
+
 /// A machine that is simulated.
 #[derive(Debug)]
 pub struct Simulation {
@@ -76,6 +80,12 @@ impl Throughput {
     pub fn nanos_each(&self) -> f64 {
         self.took.as_nanos() as f64 / self.wakeups as f64
     }
+
+    /// Events in a second.
+    #[must_use]
+    pub fn event_rate(&self) -> f64 {
+        self.events as f64 / self.took.as_secs_f64()
+    }
 }
 
 impl Simulation {
@@ -87,6 +97,15 @@ impl Simulation {
     #[must_use]
     pub fn new(cpus: usize) -> Simulation {
         Simulation::of(scenario(cpus))
+    }
+
+    /// As [`Simulation::new`], of the tasks of `scenarios/large.json`: as many of each kind for a CPU as there.
+    ///
+    /// # Panics
+    /// As [`Simulation::new`].
+    #[must_use]
+    pub fn mixed(cpus: usize) -> Simulation {
+        Simulation::of(mixed(cpus))
     }
 
     /// Of periodic tasks that are settled after [`WARM_UP`]. The scenario stays in memory until the
@@ -125,6 +144,17 @@ impl Observer for Counter {
         events.set(events.get() + 1);
         wakeups.set(wakeups.get() + u64::from(matches!(event.what, What::Wake { .. })));
     }
+}
+
+fn mixed(cpus: usize) -> Scenario {
+    let duration = Some(Nanos(DURATION_S * 1_000_000_000));
+    let over = Overrides { cpus: Some(cpus), duration, ..Overrides::default() };
+    let parsed = parse("large.json", LARGE, &over);
+    let mut scenario = parsed.expect("the workload is a scenario").scenario;
+    for task in &mut scenario.tasks {
+        task.instances = (u64::from(task.instances) * cpus as u64).div_ceil(LARGE_CPUS) as u32;
+    }
+    scenario
 }
 
 fn scenario(cpus: usize) -> Scenario {

@@ -1,7 +1,7 @@
 //! How fast the simulator is, from small machines to large ones, as a table.
 
 use clap::Parser;
-use runyard_benches::throughput::{SIZES, Simulation, TASKS_PER_CPU, Throughput};
+use runyard_benches::throughput::{SIZES, Simulation, Throughput};
 
 /// Simulate periodic tasks on machines of several sizes and print wake-ups a second
 #[derive(Debug, Parser)]
@@ -9,6 +9,9 @@ struct Arguments {
     /// One machine of this many CPUs instead of all sizes
     #[arg(long)]
     cpus: Option<usize>,
+    /// The tasks of scenarios/large.json, as many for each CPU as there, instead of periodic ones
+    #[arg(long)]
+    mixed: bool,
     /// Wake-ups of each run
     #[arg(long, default_value_t = 1_000_000, value_name = "N",
           value_parser = clap::value_parser!(u64).range(1..))]
@@ -22,7 +25,7 @@ fn main() {
     let arguments = Arguments::parse();
     let sizes = arguments.cpus.map_or(SIZES.to_vec(), |cpus| vec![cpus]);
     let headings =
-        ["CPUs", "tasks", "wake-ups", "wall ms", "wake-ups/s", "ns each", "events", "ratio"];
+        ["CPUs", "wake-ups", "wall ms", "wake-ups/s", "ns each", "events", "events/s", "ratio"];
     print_row(headings.map(str::to_owned));
     let mut first = None;
     for cpus in sizes {
@@ -30,12 +33,12 @@ fn main() {
         let each = median.nanos_each();
         print_row([
             cpus.to_string(),
-            (cpus * TASKS_PER_CPU).to_string(),
             median.wakeups.to_string(),
             median.took.as_millis().to_string(),
             format!("{:.0}", 1e9 / each),
             format!("{each:.0}"),
             median.events.to_string(),
+            format!("{:.0}", median.event_rate()),
             format!("{:.2}", each / *first.get_or_insert(each)),
         ]);
     }
@@ -47,7 +50,10 @@ fn print_row(cells: [String; 8]) {
 }
 
 fn median(cpus: usize, arguments: &Arguments) -> Throughput {
-    let mut simulation = Simulation::new(cpus);
+    let mut simulation = match arguments.mixed {
+        true => Simulation::mixed(cpus),
+        false => Simulation::new(cpus),
+    };
     let runs = arguments.runs.max(1);
     let mut runs: Vec<_> = (0..runs).map(|_| simulation.run(arguments.wakeups)).collect();
     runs.sort_by_key(|run| run.took);

@@ -11,8 +11,9 @@ use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
 use runyard_hosts::stderr::say;
 use runyard_hosts::{Failure, machine};
-use runyard_workload::{DeadlinePolicy, Overrides, Parsed};
-use std::io::Read;
+use runyard_workload::{DeadlinePolicy, MAX_TEXT, Overrides, Parsed, TOO_LONG};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// A scenario and how to run it.
@@ -116,7 +117,7 @@ impl HostOptions {
             duration: self.duration,
             deadline: if self.deadline_as_fifo { DeadlinePolicy::AsFifo } else { deadline },
         };
-        let text = text(&self.scenario)?;
+        let text = scenario_text(&self.scenario)?;
         let parsed =
             runyard_workload::parse(&self.scenario, &text, &over).map_err(Failure::input)?;
         for warning in &parsed.warnings {
@@ -135,18 +136,42 @@ impl HostOptions {
 /// What is in a file, or comes from standard input for `-`. What cannot be read has its place at the
 /// beginning.
 pub(crate) fn bytes(file: &str) -> Result<Vec<u8>, Failure> {
-    let bytes = if file == "-" {
+    bytes_up_to(file, u64::MAX)
+}
+
+/// The same, as far as so many bytes.
+fn bytes_up_to(file: &str, most: u64) -> Result<Vec<u8>, Failure> {
+    let read = || {
         let mut bytes = Vec::new();
-        std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
-    } else {
-        std::fs::read(file)
+        if file == "-" {
+            std::io::stdin().take(most).read_to_end(&mut bytes)?;
+        } else {
+            let file = File::open(file)?;
+            let size = file.metadata()?.len().min(most);
+            bytes.reserve_exact(size.try_into().unwrap_or_default());
+            file.take(most).read_to_end(&mut bytes)?;
+        }
+        Ok::<_, io::Error>(bytes)
     };
-    bytes.map_err(|error| Failure::input(format_args!("{file}:1:1: {error}")))
+    read().map_err(|error| Failure::input(format_args!("{file}:1:1: {error}")))
+}
+
+/// The text of a scenario. Of one that is too long no more is read than that takes.
+fn scenario_text(file: &str) -> Result<String, Failure> {
+    let bytes = bytes_up_to(file, MAX_TEXT as u64 + 1)?;
+    if bytes.len() > MAX_TEXT {
+        return Err(Failure::input(format_args!("{file}:1:1: {TOO_LONG}")));
+    }
+    as_text(file, bytes)
 }
 
 /// The same as text.
 pub(crate) fn text(file: &str) -> Result<String, Failure> {
-    String::from_utf8(bytes(file)?).map_err(|error| {
+    as_text(file, bytes(file)?)
+}
+
+fn as_text(file: &str, bytes: Vec<u8>) -> Result<String, Failure> {
+    String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = valid.iter().filter(|&&byte| byte == b'\n').count() + 1;
         let start = valid.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);

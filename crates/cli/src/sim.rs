@@ -5,7 +5,7 @@ use crate::log::Log;
 use crate::options::HostOptions;
 use crate::outputs::{Ended, Outputs, tell_what_is_left};
 use crate::record::Recorder;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use runyard_engine::attr::GroupId;
 use runyard_engine::task::TaskId;
@@ -13,7 +13,7 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::stderr::say;
 use runyard_hosts::{Failure, scenario};
 use runyard_report::{Checks, RunInfo, TaskInfo, Violation};
-use runyard_sim::{Limited, Options, Outcome, Sim};
+use runyard_sim::{Check, Limited, Options, Outcome, Sim};
 use runyard_workload::Scenario;
 use std::time::{Duration, Instant};
 
@@ -22,9 +22,20 @@ use std::time::{Duration, Instant};
 pub(crate) struct Arguments {
     #[command(flatten)]
     host: HostOptions,
-    /// Verify the invariants after every event.
-    #[arg(long)]
-    check: bool,
+    /// Verify the invariants: after every event those of what it touched, all now and then and at the end;
+    /// with `full` all of them after every event
+    #[arg(long, value_enum, value_name = "full", num_args = 0..=1, require_equals = true,
+          default_missing_value = "touched", hide_possible_values = true)]
+    check: Option<CheckOf>,
+}
+
+/// What is verified after an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum CheckOf {
+    /// What it touched.
+    Touched,
+    /// Everything.
+    Full,
 }
 
 /// How many events are simulated between two looks at the clock on the wall.
@@ -36,12 +47,18 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let parsed = arguments.host.read()?;
     let scenario = &parsed.scenario;
-    let (host, check) = (&arguments.host, arguments.check);
+    let host = &arguments.host;
+    let check = match arguments.check {
+        None => Check::No,
+        Some(CheckOf::Touched) => Check::Touched,
+        Some(CheckOf::Full) => Check::Full,
+    };
+    let is_checked = check != Check::No;
     let outputs = Outputs::open(host)?;
     let log = host.log.is_some();
     let options = Options { seed: host.seed, check, log, ..Options::default() };
     let started = Instant::now();
-    let mut recorder = Recorder::new(outputs.collector(), outputs.kept(), check);
+    let mut recorder = Recorder::new(outputs.collector(), outputs.kept(), is_checked);
     let outcome = simulate(scenario, options, &mut recorder)?;
     let wall = Nanos(started.elapsed().as_nanos() as u64);
     if let Some(picture) = recorder.picture(&Names { scenario, outcome: &outcome }) {
@@ -52,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let broken = !outcome.violations.is_empty();
     tell_what_is_left(&outcome.left);
     let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..info(scenario, outcome) };
-    let checks = if check { Checks::Done } else { Checks::NotDone };
+    let checks = if is_checked { Checks::Done } else { Checks::NotDone };
     let shown = outputs.finish(Ended { info, totals, end, kept }, checks, Log::new(scenario, rows));
     match shown {
         Err(Failure::Refused(what)) if broken => {

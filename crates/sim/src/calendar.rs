@@ -34,11 +34,19 @@ pub(crate) enum Due {
     End,
 }
 
+/// Something that will happen, with its place among what happens at the same time.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+pub(crate) struct Entry {
     /// The time, then the draw, then the number of the entry.
     key: u128,
     due: Due,
+}
+
+impl Entry {
+    /// When it happens.
+    pub(crate) fn at(self) -> Time {
+        Time((self.key >> 64) as u64)
+    }
 }
 
 const CHILDREN: usize = 4;
@@ -59,9 +67,19 @@ impl Calendar {
     }
 
     pub(crate) fn enter(&mut self, at: Time, due: Due) {
+        let entry = self.entry(at, due);
+        self.put(entry);
+    }
+
+    /// What [`Calendar::enter`] enters, for who enters it later or never: its place is drawn now.
+    pub(crate) fn entry(&mut self, at: Time, due: Due) -> Entry {
         let tie = u64::from(self.draws.next_u32()) << 32 | u64::from(self.entered);
         self.entered = self.entered.wrapping_add(1);
-        let entry = Entry { key: u128::from(at.0) << 64 | u128::from(tie), due };
+        Entry { key: u128::from(at.0) << 64 | u128::from(tie), due }
+    }
+
+    /// Enters what was made before.
+    pub(crate) fn put(&mut self, entry: Entry) {
         if std::mem::take(&mut self.hole) {
             self.sink(entry);
         } else {
@@ -77,9 +95,15 @@ impl Calendar {
                 self.sink(last);
             }
         }
-        let &Entry { key, due } = self.heap.first()?;
+        let entry = *self.heap.first()?;
         self.hole = true;
-        Some((Time((key >> 64) as u64), due))
+        Some((entry.at(), entry.due))
+    }
+
+    /// How many events are entered.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len() - usize::from(self.hole)
     }
 
     /// Puts `entry` at the top and lets it sink to its place.

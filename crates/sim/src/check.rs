@@ -1,4 +1,4 @@
-//! The invariants that span CPUs, checked after every event under `check`.
+//! The invariants that span CPUs, each verified over the whole machine; `touched` has which of it when.
 //!
 //! The engine's own are asserted by [`runyard_smp::machine::Machine::check`] and panic: they are
 //! bugs there. What a policy promises is reported instead, with its time: a scenario with a feature
@@ -14,7 +14,7 @@ use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
 use runyard_engine::limits::LATEST_REFILL;
-use runyard_engine::run_queue::{Importance, RunQueue};
+use runyard_engine::run_queue::Importance;
 use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::timer::Window;
@@ -28,115 +28,177 @@ const MAX_VIOLATIONS: usize = 16;
 const IDLE_WHILE_WAITING: Nanos = Nanos::from_millis(20);
 
 /// A fair task that waits, and where it may run.
-struct Waiter {
-    task: TaskId,
+#[derive(Clone, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) task: TaskId,
+    /// Where it waits.
+    pub(crate) on: CpuId,
     /// It waits for tasks of its kind.
     normal: bool,
     cpus: CpuSet,
+}
+
+/// Which of those that wait elsewhere a CPU has to have, after a while.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// It is busy, or something that it does not know of is on its way there.
+    #[default]
+    Nobody,
+    /// It has SCHED_IDLE tasks alone.
+    Normal,
+    /// It idles.
+    Anybody,
+}
+
+impl Takes {
+    /// Whether `cpu`, which takes that, has to have `waiter`.
+    pub(crate) fn wants(self, cpu: CpuId, waiter: &Waiter) -> bool {
+        let kind = self == Takes::Anybody || self == Takes::Normal && waiter.normal;
+        kind && waiter.cpus.contains(cpu)
+    }
+}
+
+/// A real-time task waits for what another CPU could give it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beaten {
+    task: TaskId,
+    waits: CpuId,
+    on: CpuId,
 }
 
 impl<O: Observer> Sim<'_, O> {
     pub(crate) fn check(&mut self) {
         self.machine.check();
         self.check_population();
-        self.check_current();
+        for at in 0..self.cpus.len() {
+            self.check_current(CpuId::at(at));
+        }
+        self.check_objects();
+        if self.promises_rt_affinity() {
+            self.check_rt_affinity();
+        }
+        if self.promises_no_waste() {
+            self.check_wasted_cpus();
+        }
+        for nth in 1..self.stranded.len() {
+            self.check_budget(GroupId(nth as u32));
+        }
+    }
+
+    pub(crate) fn check_objects(&mut self) {
         if let Some(what) = self.objects.check() {
             self.violate("no-lost-wakeup", what);
         }
-        let features = self.scenario.features;
-        let balanced = [Feature::RtPush, Feature::RtPull, Feature::RtPushPastStuck];
-        if balanced.into_iter().all(|feature| features.has(feature)) {
-            self.check_rt_affinity();
-        }
-        let balanced = [Feature::LoadBalance, Feature::IdleLoadBalance];
-        if balanced.into_iter().all(|feature| features.has(feature))
-            && !features.has(Feature::PowerSavings)
-        {
-            self.check_wasted_cpus();
-        }
-        self.check_budgets();
     }
 
-    /// No group is throttled for long while its pool has budget: a CPU hears of a new period by an
+    pub(crate) fn promises_rt_affinity(&self) -> bool {
+        let features = [Feature::RtPush, Feature::RtPull, Feature::RtPushPastStuck];
+        features.into_iter().all(|feature| self.scenario.features.has(feature))
+    }
+
+    pub(crate) fn promises_no_waste(&self) -> bool {
+        let has = |feature| self.scenario.features.has(feature);
+        has(Feature::LoadBalance) && has(Feature::IdleLoadBalance) && !has(Feature::PowerSavings)
+    }
+
+    /// A group is not throttled for long while its pool has budget: a CPU hears of a new period by an
     /// interrupt of its own, and of what others give back from one that did not need it, after all
     /// others at the latest.
-    fn check_budgets(&mut self) {
+    pub(crate) fn check_budget(&mut self, group: GroupId) {
         let errands = self.cpus.len() as u64 * self.costs.longest_errand().0;
         let patience = self.costs.longest_timer_latency() + Nanos(errands) + LATEST_REFILL;
-        for nth in 1..self.stranded.len() {
-            let group = GroupId(nth as u32);
-            let waits = self.machine.waits_in_vain(self.now, group);
-            let since = self.stranded[nth].filter(|_| waits.is_some()).unwrap_or(self.now);
-            self.stranded[nth] = waits.map(|_| since);
-            if let Some(cpu) = waits
-                && self.now.since(since) > patience
-            {
-                let path = &self.scenario.groups[nth].path;
-                let what =
-                    format!("{path} is throttled on CPU {cpu} with budget left since {since}");
-                self.violate("no-stranded-budget", what);
-            }
+        let waits = self.machine.waits_in_vain(self.now, group);
+        let stranded = &mut self.stranded[group.index()];
+        let since = stranded.filter(|_| waits.is_some()).unwrap_or(self.now);
+        *stranded = waits.map(|_| since);
+        if let Some(cpu) = waits
+            && self.now.since(since) > patience
+        {
+            let path = &self.scenario.groups[group.index()].path;
+            let what = format!("{path} is throttled on CPU {cpu} with budget left since {since}");
+            self.violate("no-stranded-budget", what);
         }
     }
 
     /// No CPU idles for long while fair tasks wait that may run there, whatever weighs what; nor has it
     /// nothing but SCHED_IDLE tasks while normal ones wait for each other.
     fn check_wasted_cpus(&mut self) {
-        let waiting = self.waiting_fair_tasks();
-        let tick = self.machine.config().tick;
-        let patience =
-            IDLE_WHILE_WAITING + Nanos(2 * tick.0) + Nanos(8 * self.options.hint_delay.0);
+        let mut waiting = Vec::new();
+        for cpu in &self.cpus {
+            self.waiting_on(cpu.id, &mut waiting);
+        }
         for at in 0..self.cpus.len() {
-            let cpu = &self.cpus[at];
-            let (online, load) = self.machine.inspect(cpu.id, |rq| (rq.is_online(), rq.load()));
-            // Whatever is decided about it: a kick that is of no use comes again and again.
-            let knows = online && cpu.inbound == 0 && !cpu.silent;
-            let idle = knows && cpu.doing == Doing::Idle;
-            let soaks = knows && load.is_sched_idle();
-            let wants = |it: &&Waiter| (idle || soaks && it.normal) && it.cpus.contains(cpu.id);
-            let since = cpu.waste.map_or(self.now, |waste| waste.since);
-            let waste = waiting.iter().find(wants).map(|it| Waste { task: it.task, since });
-            self.cpus[at].waste = waste;
-            if let Some(Waste { task, since }) = waste
-                && self.now.since(since) > patience
-            {
-                let name = &self.tasks[task.index()].name;
-                let does = if load.nr_running == 0 { "idles" } else { "has SCHED_IDLE tasks only" };
-                let what = format!("CPU {at} {does} while {name} waits since {since}");
-                self.violate("no-wasted-cpu", what);
-            }
+            let cpu = CpuId::at(at);
+            let takes = self.takes(cpu);
+            let waiter = waiting.iter().find(|waiter| takes.wants(cpu, waiter));
+            self.note_waste(cpu, waiter);
+            self.check_waste(cpu);
         }
     }
 
-    /// Fair tasks that wait in a run queue.
-    fn waiting_fair_tasks(&self) -> Vec<Waiter> {
-        let mut waiting = Vec::new();
-        for cpu in &self.cpus {
-            self.machine.inspect(cpu.id, |rq| {
-                let curr = rq.curr().map(|task| task.id);
-                let tasks = || rq.competing().map(|(_, task)| task);
-                let idle_class =
-                    |it: &Task<_>| it.rt_prio().is_none() && self.machine.counts_as_idle(it.attr());
-                // Who waits for the turn of a light SCHED_IDLE task would do so anywhere.
-                let others = tasks().filter(|&it| !idle_class(it)).count();
-                let pressed = others > 1 || rq.load().idle_is_heavy;
-                let fair = tasks().filter(|it| Some(it.id) != curr && it.rt_prio().is_none());
-                waiting.extend(fair.map(|it| Waiter {
-                    task: it.id,
-                    normal: pressed && !idle_class(it),
-                    cpus: it.attr().affinity.clone(),
-                }));
-            });
+    /// `waiter` waits while `cpu`, which has to have it, does not.
+    pub(crate) fn note_waste(&mut self, cpu: CpuId, waiter: Option<&Waiter>) {
+        let since = self.cpus[cpu.index()].waste.map_or(self.now, |waste| waste.since);
+        let waste = waiter.map(|it| Waste { task: it.task, on: it.on, since });
+        self.cpus[cpu.index()].waste = waste;
+    }
+
+    pub(crate) fn check_waste(&mut self, cpu: CpuId) {
+        let tick = self.machine.config().tick;
+        let patience =
+            IDLE_WHILE_WAITING + Nanos(2 * tick.0) + Nanos(8 * self.options.hint_delay.0);
+        if let Some(Waste { task, since, .. }) = self.cpus[cpu.index()].waste
+            && self.now.since(since) > patience
+        {
+            let name = &self.tasks[task.index()].name;
+            let idles = self.takes(cpu) == Takes::Anybody;
+            let does = if idles { "idles" } else { "has SCHED_IDLE tasks only" };
+            let what = format!("CPU {cpu} {does} while {name} waits since {since}");
+            self.violate("no-wasted-cpu", what);
         }
-        waiting
+    }
+
+    /// Whom a CPU has to have.
+    pub(crate) fn takes(&self, cpu: CpuId) -> Takes {
+        let own = &self.cpus[cpu.index()];
+        let (online, load) = self.machine.inspect(cpu, |rq| (rq.is_online(), rq.load()));
+        // Whatever is decided about it: a kick that is of no use comes again and again.
+        if !online || own.inbound > 0 || own.silent {
+            return Takes::Nobody;
+        }
+        match own.doing {
+            Doing::Idle => Takes::Anybody,
+            _ if load.is_sched_idle() => Takes::Normal,
+            _ => Takes::Nobody,
+        }
+    }
+
+    /// Fair tasks that wait in the run queue of a CPU.
+    pub(crate) fn waiting_on(&self, cpu: CpuId, waiting: &mut Vec<Waiter>) {
+        self.machine.inspect(cpu, |rq| {
+            let curr = rq.curr().map(|task| task.id);
+            let tasks = || rq.competing().map(|(_, task)| task);
+            let idle_class =
+                |it: &Task<_>| it.rt_prio().is_none() && self.machine.counts_as_idle(it.attr());
+            // Who waits for the turn of a light SCHED_IDLE task would do so anywhere.
+            let others = tasks().filter(|&it| !idle_class(it)).count();
+            let pressed = others > 1 || rq.load().idle_is_heavy;
+            let fair = tasks().filter(|it| Some(it.id) != curr && it.rt_prio().is_none());
+            waiting.extend(fair.map(|it| Waiter {
+                task: it.id,
+                on: cpu,
+                normal: pressed && !idle_class(it),
+                cpus: it.attr().affinity.clone(),
+            }));
+        });
     }
 
     /// Every live task is in exactly one place: blocked, in a run queue, or on its way.
     fn check_population(&self) {
         let blocked = self.tasks.iter().filter(|task| task.parked.is_some()).count();
+        assert_eq!(blocked, self.blocked, "who is blocked is counted");
         let inbound: u32 = self.cpus.iter().map(|cpu| cpu.inbound).sum();
-        let queued: usize =
-            self.cpus.iter().map(|cpu| self.machine.inspect(cpu.id, |rq| rq.tasks().count())).sum();
+        let queued: usize = self.cpus.iter().map(|cpu| self.queued_on(cpu.id)).sum();
         assert_eq!(blocked + inbound as usize + queued, self.alive, "no task is lost");
         for task in &self.tasks {
             let waits = !matches!(task.waiting, Waiting::Nothing);
@@ -144,24 +206,28 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
+    /// How many tasks are in the run queue of a CPU.
+    pub(crate) fn queued_on(&self, cpu: CpuId) -> usize {
+        self.machine.inspect(cpu, |rq| rq.tasks().count())
+    }
+
     /// A CPU runs whom its run queue says, and is idle only if nobody is there.
-    fn check_current(&mut self) {
-        for at in 0..self.cpus.len() {
-            let cpu = &self.cpus[at];
-            let (curr, queued) = self
-                .machine
-                .inspect(cpu.id, |rq| (rq.curr().map(|task| task.id), rq.competing().count()));
-            assert_eq!(cpu.task(), curr, "CPU {at} runs whom its queue says");
-            let late = self.costs.longest_timer_latency();
-            let overdue = |&expiry: &Time| expiry + late < self.now;
-            let overdue = self.machine.next_expiry(cpu.id).filter(overdue);
-            assert_eq!(overdue, None, "CPU {at} takes its interrupts in time");
-            let first = self.machine.inspect(cpu.id, RunQueue::first_timer);
-            assert!(cpu.programmed <= first, "CPU {at} is interrupted for its first timer");
-            let throttled =
-                self.machine.inspect(cpu.id, |rq| rq.load().importance == Importance::Closed);
-            if cpu.doing == Doing::Idle && cpu.is_settled() && queued > 0 && !throttled {
-                let what = format!("CPU {at} idles while {queued} tasks wait there");
+    pub(crate) fn check_current(&mut self, on: CpuId) {
+        let cpu = &self.cpus[on.index()];
+        let (curr, first, closed) = self.machine.inspect(on, |rq| {
+            let closed = rq.load().importance == Importance::Closed;
+            (rq.curr().map(|task| task.id), rq.first_timer(), closed)
+        });
+        assert_eq!(cpu.task(), curr, "CPU {on} runs whom its queue says");
+        let late = self.costs.longest_timer_latency();
+        let overdue = |&expiry: &Time| expiry + late < self.now;
+        let overdue = self.machine.next_expiry(on).filter(overdue);
+        assert_eq!(overdue, None, "CPU {on} takes its interrupts in time");
+        assert!(cpu.programmed <= first, "CPU {on} is interrupted for its first timer");
+        if cpu.doing == Doing::Idle && cpu.is_settled() && !closed {
+            let queued = self.machine.inspect(on, |rq| rq.competing().count());
+            if queued > 0 {
+                let what = format!("CPU {on} idles while {queued} tasks wait there");
                 self.violate("work-conservation", what);
             }
         }
@@ -170,35 +236,51 @@ impl<O: Observer> Sim<'_, O> {
     /// No CPU in a waiting real-time task's affinity runs anything less important.
     fn check_rt_affinity(&mut self) {
         let running: Vec<_> = self.cpus.iter().map(|cpu| self.settled_importance(cpu.id)).collect();
-        let mut found = None;
-        for cpu in self.cpus.iter().filter(|cpu| cpu.is_settled()) {
-            self.machine.inspect(cpu.id, |rq| {
-                if rq.load().importance == Importance::Closed {
-                    return;
-                }
-                let curr = rq.curr().map(|task| task.id);
-                for (_, task) in rq.competing().filter(|(_, task)| Some(task.id) != curr) {
-                    let Some(prio) = task.rt_prio() else { continue };
-                    let prio = Importance::Rt(prio);
-                    let beaten = |cpu: &CpuId| running[cpu.index()].is_some_and(|run| run < prio);
-                    if let Some(on) = task.attr().affinity.iter().find(beaten) {
-                        found = Some((task.id, cpu.id, on));
-                    }
-                }
-            });
-        }
-        if let Some((task, waits, on)) = found {
-            let what = format!(
-                "{} waits on CPU {waits} while CPU {on}, which it may use, runs {:?}",
-                self.tasks[task.index()].name,
-                self.cpus[on.index()].task().map(|id| &self.tasks[id.index()].name),
-            );
-            self.violate("rt-weak-affinity", what);
+        let beaten = self.cpus.iter().filter_map(|cpu| {
+            self.beaten_on(cpu.id, |prio, cpus| {
+                cpus.iter().find(|on| running[on.index()].is_some_and(|run| run < prio))
+            })
+        });
+        if let Some(beaten) = beaten.last() {
+            self.tell_of_beaten(beaten);
         }
     }
 
+    /// A real-time task that waits on a CPU for which another is found that could give it what it waits
+    /// for, given its importance and its affinity. The last of several.
+    pub(crate) fn beaten_on(
+        &self,
+        cpu: CpuId,
+        find: impl Fn(Importance, &CpuSet) -> Option<CpuId>,
+    ) -> Option<Beaten> {
+        if !self.cpus[cpu.index()].is_settled() {
+            return None;
+        }
+        self.machine.inspect(cpu, |rq| {
+            if rq.load().importance == Importance::Closed {
+                return None;
+            }
+            let curr = rq.curr().map(|task| task.id);
+            let waiting = rq.competing().filter(|(_, task)| Some(task.id) != curr);
+            let beaten = waiting.filter_map(|(_, task)| {
+                let on = find(Importance::Rt(task.rt_prio()?), &task.attr().affinity)?;
+                Some(Beaten { task: task.id, waits: cpu, on })
+            });
+            beaten.last()
+        })
+    }
+
+    pub(crate) fn tell_of_beaten(&mut self, Beaten { task, waits, on }: Beaten) {
+        let what = format!(
+            "{} waits on CPU {waits} while CPU {on}, which it may use, runs {:?}",
+            self.tasks[task.index()].name,
+            self.cpus[on.index()].task().map(|id| &self.tasks[id.index()].name),
+        );
+        self.violate("rt-weak-affinity", what);
+    }
+
     /// How important the task is that a CPU runs; `None` if it is unsettled or takes no real-time task.
-    fn settled_importance(&self, cpu: CpuId) -> Option<Importance> {
+    pub(crate) fn settled_importance(&self, cpu: CpuId) -> Option<Importance> {
         let open = self.machine.inspect(cpu, |rq| rq.load().importance != Importance::Closed);
         let settled = open && self.cpus[cpu.index()].is_settled();
         settled.then(|| {

@@ -1,5 +1,6 @@
 //! A simulated CPU: what it does at the moment, and until when.
 
+use crate::calendar::Entry;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
@@ -26,6 +27,8 @@ pub(crate) enum Doing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waste {
     pub(crate) task: TaskId,
+    /// Where that waits.
+    pub(crate) on: CpuId,
     pub(crate) since: Time,
 }
 
@@ -50,6 +53,8 @@ pub(crate) struct Cpu {
     /// For the check that it does not idle while somebody waits for long.
     pub(crate) waste: Option<Waste>,
     ticket: Ticket,
+    /// The end of what it does, which comes after its next interrupt and so most likely never.
+    put_off: Option<Entry>,
 }
 
 impl Cpu {
@@ -66,6 +71,7 @@ impl Cpu {
             interrupt_at: Time::MAX,
             waste: None,
             ticket: Ticket::default(),
+            put_off: None,
         }
     }
 
@@ -77,7 +83,21 @@ impl Cpu {
     /// A new ticket; whatever was to come with an older one is void.
     pub(crate) fn next_ticket(&mut self) -> Ticket {
         self.ticket.0 = self.ticket.0.wrapping_add(1);
+        self.put_off = None;
         self.ticket
+    }
+
+    /// The end of what it does, if that has to be in the calendar now: no interrupt comes before it.
+    pub(crate) fn comes_next(&mut self, end: Entry) -> Option<Entry> {
+        let waits = self.interrupt_at < end.at();
+        self.put_off = waits.then_some(end);
+        (!waits).then_some(end)
+    }
+
+    /// What was put off, if it must not be any longer.
+    pub(crate) fn take_put_off(&mut self) -> Option<Entry> {
+        let end = self.put_off.take()?;
+        self.comes_next(end)
     }
 
     pub(crate) fn honours(&self, ticket: Ticket) -> bool {

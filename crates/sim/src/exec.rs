@@ -30,6 +30,9 @@ impl<O: Observer> Sim<'_, O> {
         let due = self.machine.next_expiry(cpu).is_some_and(|expiry| expiry <= at);
         if !due {
             self.program_timer(cpu);
+            if let Some(end) = self.cpus[cpu.index()].take_put_off() {
+                self.calendar.put(end);
+            }
         }
         due
     }
@@ -91,6 +94,8 @@ impl<O: Observer> Sim<'_, O> {
         let own = &mut self.cpus[cpu.index()];
         own.kick_in_flight = false;
         own.resched = true;
+        self.watch.note(cpu);
+        let own = &self.cpus[cpu.index()];
         if matches!(own.doing, Doing::Overhead(_)) {
             return;
         }
@@ -141,8 +146,11 @@ impl<O: Observer> Sim<'_, O> {
             Todo::Work(left) => self.now + left,
             Todo::Until(until) => until.max(self.now),
         };
-        let ticket = self.cpus[cpu.index()].next_ticket();
-        self.calendar.enter(until, Due::Done(cpu, ticket));
+        let own = &mut self.cpus[cpu.index()];
+        let end = self.calendar.entry(until, Due::Done(cpu, own.next_ticket()));
+        if let Some(end) = own.comes_next(end) {
+            self.calendar.put(end);
+        }
     }
 
     /// Switches, as the one who has the CPU did not ask for.
@@ -170,6 +178,7 @@ impl<O: Observer> Sim<'_, O> {
             let program = &mut self.tasks[parked.id.index()];
             if !program.done {
                 program.parked = Some(parked);
+                self.blocked += 1;
             }
         }
         let next = switch.next.as_ref().map(|&(task, _)| task);
@@ -238,6 +247,7 @@ impl<O: Observer> Sim<'_, O> {
     /// was on its way to block and did not come to it sees that it need not.
     pub(crate) fn wake(&mut self, cpu: CpuId, task: TaskId, since: Time, by: Option<TaskId>) {
         let Some(parked) = self.tasks[task.index()].parked.take() else { return };
+        self.blocked -= 1;
         let to = self.machine.wake(self.now, parked, Some(cpu), &mut self.fx);
         self.tell(to, What::Wake { task, since, by });
         let here = self.here.replace(cpu);

@@ -13,5 +13,8 @@ mod inherit;
 mod program;
 pub mod sim;
 mod steps;
+mod touched;
 
-pub use sim::{Hotplug, Limited, Observer, Options, Outcome, Relimit, Sim, Simulated, Violation};
+pub use sim::{
+    Check, Hotplug, Limited, Observer, Options, Outcome, Relimit, Sim, Simulated, Violation,
+};

@@ -15,6 +15,7 @@ use crate::calendar::{Calendar, Due};
 use crate::cost::CostModel;
 use crate::cpu::Cpu;
 use crate::program::{FIRST_CPU, NewProgram, Program};
+use crate::touched::Watch;
 use runyard_engine::attr::{GroupId, LatencyNice, Policy};
 use runyard_engine::balance::Balanced;
 use runyard_engine::config::BadConfig;
@@ -36,8 +37,8 @@ use std::collections::BTreeMap;
 pub struct Options {
     /// All random draws follow from it.
     pub seed: u64,
-    /// Verify the invariants after every event.
-    pub check: bool,
+    /// Whether to verify the invariants.
+    pub check: Check,
     /// Tell the observer of every round of every task.
     pub log: bool,
     /// Hold back what a CPU says of itself, each time for a random part of this span.
@@ -46,6 +47,24 @@ pub struct Options {
     pub hotplug: Vec<Hotplug>,
     /// Limits that change meanwhile.
     pub relimits: Vec<Relimit>,
+}
+
+/// What is verified, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Check {
+    /// Nothing but what costs nothing.
+    #[default]
+    No,
+    /// After every event what it touched and the counters of the whole machine; everything after so many
+    /// events ([`Check::EVENTS`]), and at the end.
+    Touched,
+    /// Everything after every event.
+    Full,
+}
+
+impl Check {
+    /// After how many events everything is verified, where most of them only have verified what they touched.
+    pub const EVENTS: u32 = 10_000;
 }
 
 /// A CPU leaves service, or comes back into it. CPU 0 stays.
@@ -146,6 +165,9 @@ pub struct Sim<'s, O> {
     /// Since when a group is throttled somewhere though its pool has budget.
     pub(crate) stranded: Vec<Option<Time>>,
     pub(crate) alive: usize,
+    /// Tasks whose boxes are with their programs.
+    pub(crate) blocked: usize,
+    pub(crate) watch: Watch,
     /// The run cannot go on.
     pub(crate) stopped: bool,
     pub(crate) observer: O,
@@ -182,6 +204,9 @@ pub(crate) struct Asked {
     balanced: Vec<(CpuId, Balanced)>,
     throttlings: Vec<(CpuId, Throttling)>,
     hold_back: bool,
+    keeps_touched: bool,
+    /// CPUs whose run queues may have changed, some of them several times.
+    pub(crate) touched: Vec<CpuId>,
 }
 
 impl Asked {
@@ -212,6 +237,12 @@ impl Effects<Work<()>> for Asked {
         self.throttlings.push((cpu, throttling));
     }
 
+    fn touched(&mut self, cpu: CpuId) {
+        if self.keeps_touched {
+            self.touched.push(cpu);
+        }
+    }
+
     fn hold_back(&mut self, cpu: CpuId) -> bool {
         if self.hold_back {
             self.silent.push(cpu);
@@ -236,6 +267,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         config.tick = Nanos(1_000_000_000 / u64::from(scenario.machine.tick_hz));
         let topology = config.topology;
         let groups: Vec<_> = scenario.groups.iter().map(|group| group.spec).collect();
+        let watch = Watch::new(options.check, topology.cpus());
         let mut sim = Sim {
             scenario,
             machine: Machine::new(config, &groups)?,
@@ -247,7 +279,11 @@ impl<'s, O: Observer> Sim<'s, O> {
             inherits: scenario.objects.inherit(),
             costs: CostModel::new(scenario.machine.costs, topology, options.seed),
             here: None,
-            fx: Asked { hold_back: options.hint_delay > Nanos::ZERO, ..Asked::default() },
+            fx: Asked {
+                hold_back: options.hint_delay > Nanos::ZERO,
+                keeps_touched: options.check == Check::Touched,
+                ..Asked::default()
+            },
             carried: Vec::new(),
             free_numbers: Vec::new(),
             forks: vec![0; scenario.tasks.len()],
@@ -255,6 +291,8 @@ impl<'s, O: Observer> Sim<'s, O> {
             violations: Vec::new(),
             stranded: vec![None; groups.len()],
             alive: 0,
+            blocked: 0,
+            watch,
             stopped: false,
             observer,
         };
@@ -319,11 +357,16 @@ impl<'s, O: Observer> Sim<'s, O> {
         if !self.still_holds(at, due) {
             return true;
         }
+        if self.options.check != Check::No {
+            return self.step_checked(at, due);
+        }
         self.now = at;
         self.happen(due);
-        if self.options.check && !self.stopped {
-            self.check();
-        }
+        self.goes_on()
+    }
+
+    /// Whether there is anything to wait for.
+    pub(crate) fn goes_on(&self) -> bool {
         let unfinished = self.alive > 0 || self.scenario.duration.is_some();
         unfinished && !self.stopped
     }
@@ -338,7 +381,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         }
     }
 
-    fn happen(&mut self, due: Due) {
+    pub(crate) fn happen(&mut self, due: Due) {
         match due {
             Due::Interrupt(cpu) => self.interrupt(cpu),
             Due::Kick(cpu) => self.kicked(cpu),
@@ -346,6 +389,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             Due::Arrive(number) => self.arrive(number),
             Due::Publish(cpu) => {
                 self.cpus[cpu.index()].silent = false;
+                self.watch.note(cpu);
                 self.machine.publish_held_back(self.now, cpu, &mut self.fx);
                 self.carry_out();
             }
@@ -388,6 +432,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         program.log = self.options.log.then(|| Box::new(Log::new(task, self.scenario)));
         self.tasks.push(program);
         self.alive += 1;
+        self.blocked += 1;
         self.tell(FIRST_CPU, What::Spawn { task });
         task
     }
@@ -397,6 +442,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         let program = &mut self.tasks[task.index()];
         program.started = true;
         let parked = program.parked.take().expect("a task that has not begun is parked");
+        self.blocked -= 1;
         let cpu = self.machine.spawn(self.now, parked, on, &mut self.fx);
         let by = on.and_then(|on| self.cpus[on.index()].task());
         self.tell(cpu, What::Wake { task, since, by });
@@ -409,6 +455,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         let moving = self.carried[number as usize].take().expect("who arrives was on its way");
         self.free_numbers.push(number);
         self.cpus[moving.to.index()].inbound -= 1;
+        self.watch.note(moving.to);
         self.machine.arrive(self.now, moving, &mut self.fx);
         self.carry_out();
     }
@@ -440,8 +487,16 @@ impl<'s, O: Observer> Sim<'s, O> {
         if self.fx.is_empty() {
             return;
         }
-        let Asked { mut kicks, mut moving, mut silent, mut balanced, mut throttlings, hold_back } =
-            std::mem::take(&mut self.fx);
+        let Asked {
+            mut kicks,
+            mut moving,
+            mut silent,
+            mut balanced,
+            mut throttlings,
+            hold_back,
+            keeps_touched,
+            touched,
+        } = std::mem::take(&mut self.fx);
         for (cpu, throttling) in throttlings.drain(..) {
             self.tell(cpu, throttling.into());
         }
@@ -449,6 +504,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             self.tell(cpu, What::Balanced(balanced));
         }
         for cpu in kicks.drain(..) {
+            self.watch.note(cpu);
             let target = &mut self.cpus[cpu.index()];
             if self.here == Some(cpu) {
                 target.resched = true;
@@ -460,6 +516,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         }
         moving.drain(..).for_each(|moving| self.carry(moving));
         for cpu in silent.drain(..) {
+            self.watch.note(cpu);
             let source = &mut self.cpus[cpu.index()];
             if !std::mem::replace(&mut source.silent, true) {
                 let at = self.now + self.costs.part_of(cpu, self.options.hint_delay);
@@ -467,12 +524,22 @@ impl<'s, O: Observer> Sim<'s, O> {
             }
         }
         // The buffers are used again.
-        self.fx = Asked { kicks, moving, silent, balanced, throttlings, hold_back };
+        self.fx = Asked {
+            kicks,
+            moving,
+            silent,
+            balanced,
+            throttlings,
+            hold_back,
+            keeps_touched,
+            touched,
+        };
     }
 
     fn carry(&mut self, moving: Moving<Work<()>>) {
         let to = moving.to;
         self.cpus[to.index()].inbound += 1;
+        self.watch.note(to);
         let number = self.free_numbers.pop().unwrap_or_else(|| {
             self.carried.push(None);
             self.carried.len() as u32 - 1
@@ -484,6 +551,28 @@ impl<'s, O: Observer> Sim<'s, O> {
 
     #[inline]
     pub(crate) fn tell(&mut self, cpu: CpuId, what: What) {
+        self.watch.note(cpu);
         self.observer.event(&Event { at: self.now, cpu, what });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runyard_workload::{Overrides, parse};
+
+    #[test]
+    fn the_calendar_has_no_more_than_a_few_events_of_each_cpu() {
+        let text = r#"{
+            "machine": {"cpus": 4}, "global": {"duration": 2},
+            "tasks": {"hog": {"instance": 9, "run": 10000000}, "tick": {"run": 30, "sleep": 300}},
+        }"#;
+        let scenario = parse("-", text, &Overrides::default()).unwrap().scenario;
+        let mut sim = Sim::new(&scenario, Options::default(), |_: &Event| {}).unwrap();
+        let mut most = 0;
+        while sim.step() {
+            most = most.max(sim.calendar.len());
+        }
+        assert!(most < 40, "{most} events");
     }
 }

@@ -68,6 +68,7 @@ impl<O: Observer> Sim<'_, O> {
             }
             self.tasks[task.index()].owed = false;
             if let Some(mutex) = self.tasks[task.index()].retry.take() {
+                self.watch.note_objects();
                 if let Some(awaited) = self.try_again(task, mutex) {
                     self.tasks[task.index()].waiting = Waiting::Other(awaited);
                 }
@@ -130,10 +131,13 @@ impl<O: Observer> Sim<'_, O> {
             Step::Yield => Then::Yield,
             Step::Exit => Then::Exit,
             Step::Fork(spec) => self.fork(task, spec),
-            ref shared => match self.take_shared_step(task, shared) {
-                Some(awaited) => Then::Block(Waiting::Other(awaited)),
-                None => Then::GoOn,
-            },
+            ref shared => {
+                self.watch.note_objects();
+                match self.take_shared_step(task, shared) {
+                    Some(awaited) => Then::Block(Waiting::Other(awaited)),
+                    None => Then::GoOn,
+                }
+            }
         }
     }
 

@@ -305,6 +305,15 @@ impl GroupTable {
         }
     }
 
+    /// Asserts the same of the pools of which `cpu` has a part, given what it holds and what all do.
+    pub(crate) fn check_part(&self, group: GroupId, cpu: CpuId, held: Nanos, all: Nanos) {
+        let pools = lock(&self.group(group).pools);
+        match pools.len() {
+            1 => pools[0].check(all),
+            _ => pools.get(cpu.index()).into_iter().for_each(|pool| pool.check(held)),
+        }
+    }
+
     /// A CPU that waits for budget of a group though its pool has some, given how many CPUs have a claim
     /// to that.
     pub(crate) fn waits_in_vain(

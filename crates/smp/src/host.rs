@@ -91,6 +91,11 @@ pub trait Effects<W> {
         None
     }
 
+    /// The run queue of `cpu` changed, or may have; its lock is held. Only for who checks what changed.
+    fn touched(&mut self, cpu: CpuId) {
+        let _ = cpu;
+    }
+
     /// Whether `cpu` publishes nothing now: the host will call
     /// [`Machine::publish_held_back`](crate::machine::Machine::publish_held_back) later. Only simulators
     /// do that, to make others decide on stale hints.

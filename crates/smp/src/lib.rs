@@ -7,7 +7,7 @@ mod balance;
 mod batch;
 mod carry;
 mod change;
-mod check;
+pub mod check;
 pub mod control;
 mod cpupri;
 mod expire;

@@ -236,6 +236,7 @@ impl<W: Controlled> Machine<W> {
         locked: &mut Locked<W>,
         fx: &mut impl Effects<W>,
     ) -> Delta {
+        fx.touched(cpu);
         tell_throttlings(cpu, &mut locked.rq, fx);
         if locked.held_back.is_some() || fx.hold_back(cpu) {
             return self.hold_back(cpu, locked);

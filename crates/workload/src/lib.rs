@@ -97,10 +97,12 @@ pub struct Parsed {
 /// # Errors
 /// The first thing found that is wrong with the text.
 pub fn parse(file: &str, text: &str, over: &Overrides) -> Result<Parsed, Diagnostic> {
+    if let Err(fault) = within_limits(text) {
+        return Err(locate(file, text, vec![fault]).remove(0));
+    }
     let completed = json::Completed::of(text, lower::needs_no_value);
-    let lowered = within_limits(text)
-        .and_then(|()| json::document(&completed.text))
-        .and_then(|value| lower::scenario(json::Node(&value), over));
+    let lowered =
+        json::document(&completed.text).and_then(|value| lower::scenario(json::Node(&value), over));
     let located = |mut faults: Vec<Fault>| {
         faults.iter_mut().for_each(|fault| fault.at = completed.original(fault.at));
         locate(file, text, faults)
@@ -111,10 +113,29 @@ pub fn parse(file: &str, text: &str, over: &Overrides) -> Result<Parsed, Diagnos
     }
 }
 
+/// The longest text of a scenario, in bytes. What it is read into takes some 25 times as much memory.
+pub const MAX_TEXT: usize = 100_000_000;
+
+/// That a text is longer than [`MAX_TEXT`].
+pub const TOO_LONG: &str = "larger than 100 MB";
+
 /// Whatever is counted in a text of this size fits 32 bits.
 fn within_limits(text: &str) -> Result<(), Fault> {
-    match u32::try_from(text.len()) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(Fault::new(Fault::NOWHERE, "larger than 4 GiB")),
+    match text.len() <= MAX_TEXT {
+        true => Ok(()),
+        false => Err(Fault::new(Fault::NOWHERE, TOO_LONG)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_may_be_as_long_as_that() {
+        let said = |text: &str| parse("-", text, &Overrides::default()).unwrap_err().to_string();
+        let long = " ".repeat(MAX_TEXT + 1);
+        assert_eq!(said(&long), "-:1:1: larger than 100 MB");
+        assert_eq!(said(&long[1..]), "-:1:1: the file is empty");
     }
 }

@@ -35,8 +35,9 @@ const SEEDS: [u64; 2] = [1, 2];
 
 /// The scenarios that run shorter than they ask, by name: as they are, they take seconds of real
 /// time or write traces of up to a gigabyte.
-const SHORTENED: [(&str, &str); 5] = [
+const SHORTENED: [(&str, &str); 6] = [
     ("greedy-timers", "3s"),
+    ("large", "2ms"),
     ("latency-nice", "100ms"),
     ("probes", "3s"),
     ("tenants", "10s"),

@@ -111,3 +111,14 @@ fn what_the_options_ask_for_is_held_to_the_file() {
     let for_ever = "{\"tasks\": {\"a\": {\"run\": 1}}}";
     sim(for_ever, &["--duration", "1ms"]).done();
 }
+
+#[test]
+fn a_scenario_has_at_most_100_megabytes() {
+    let long = vec![b' '; 100_000_001];
+    assert_eq!(call_with(&["sim", "-"], &long).refused(), "-:1:1: larger than 100 MB");
+    let name = file("long.json", "");
+    std::fs::File::create(&name).unwrap().set_len(5_000_000_000).unwrap();
+    let said = call(&["sim", &name]).refused();
+    std::fs::remove_file(&name).unwrap();
+    assert_eq!(said, "long.json:1:1: larger than 100 MB");
+}

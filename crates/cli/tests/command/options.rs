@@ -148,6 +148,8 @@ fn a_check_says_that_it_was_one() {
     assert!(unchecked.contains("not checked"), "{unchecked}");
     let checked = sim(MIXED, &["--check"]).done();
     assert!(checked.contains("Invariants") && !checked.contains("not checked"), "{checked}");
+    assert!(sim(MIXED, &["--check=full"]).done().contains("checked, all held"));
+    sim(MIXED, &["--check=some"]).misused();
     let same = |text: &str| {
         let lines = text.lines().filter(|line| !line.contains("wall time"));
         let lines = lines.filter(|line| !line.starts_with("Invariants"));
@@ -159,7 +161,7 @@ fn a_check_says_that_it_was_one() {
 #[test]
 fn a_broken_invariant_is_exit_code_1() {
     let spin = r#"{"tasks": {"a": {"lock": "m", "unlock": "m"}}, "global": {"duration": 1}}"#;
-    for options in [&["--json"][..], &["--json", "--check"]] {
+    for options in [&["--json"][..], &["--json", "--check"], &["--json", "--check=full"]] {
         let said = sim(spin, options);
         assert_eq!(said.code, Some(1), "{}", said.err);
         let report = Json::read(&said.out);

@@ -244,6 +244,11 @@ impl Fair {
         self.tree.remove_queue(id)
     }
 
+    /// How many groups have a queue.
+    pub(crate) fn nr_group_queues(&self) -> usize {
+        self.group_queues.len()
+    }
+
     /// The next empty queue in turn, if it can be forgotten: `rests` says that of its limit.
     pub(crate) fn next_to_reap(
         &mut self,

@@ -127,7 +127,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             let over = fair.turn_is_over(now, curr);
             self.resched_if(over);
         }
-        self.reap_one();
+        self.reap();
     }
 
     /// A SCHED_RR task whose slice is over goes to the tail if another has its priority.

@@ -18,6 +18,7 @@ mod ghosts;
 mod give;
 mod load;
 mod meter;
+mod reap;
 mod room;
 #[cfg(test)]
 mod tests;
@@ -277,6 +278,13 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// What this CPU contributes to the load of each group that has a queue here.
     pub fn group_loads(&self) -> impl Iterator<Item = (GroupId, u64)> {
         self.fair.group_queues().map(|(id, queue)| (id, self.fair.tree.queue(queue).contribution))
+    }
+
+    /// What this CPU contributes to the load of a group.
+    #[must_use]
+    pub fn group_load(&self, group: GroupId) -> u64 {
+        let queue = self.fair.queue_of(group);
+        queue.map_or(0, |queue| self.fair.tree.queue(queue).contribution)
     }
 
     /// The task that runs.
@@ -669,7 +677,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         if let Some(id) = self.fair.queue_of(group) {
             return id;
         }
-        self.reap_one();
+        self.reap();
         let parent = self.group_queue(self.groups.parent(group));
         let at = self.add_place(Place::Group);
         let (fair, now, groups) = self.fair_here();
@@ -677,15 +685,6 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.limits.grow(self.fair.tree.nr_queues(), 0);
         self.limits.set(id, self.groups.has_limit(group));
         id
-    }
-
-    /// Forgets one empty group queue that would be placed no differently if it were made anew.
-    fn reap_one(&mut self) {
-        let now = Now { clock: self.clock, config: &self.config };
-        let rests = |id| self.limits.is_at_rest(self.clock, id);
-        if let Some(id) = self.fair.next_to_reap(now, rests) {
-            self.remove_queue(id);
-        }
     }
 
     fn remove_queue(&mut self, id: QueueId) {

@@ -16,7 +16,7 @@ use runyard_engine::kernel::{self, Model};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::Failure;
-use runyard_sim::{Observer, Options, Sim};
+use runyard_sim::{Check, Observer, Options, Sim};
 use runyard_workload::Scenario;
 use std::fmt::Write as _;
 
@@ -165,6 +165,7 @@ impl Experiment {
     /// The 50 rounds that follow from `seed`.
     fn run(&self, seed: u64, check: bool) -> Result<Run, Failure> {
         let mut laps = Laps::new(self.0.tasks.len() - 1);
+        let check = if check { Check::Full } else { Check::No };
         let options = Options { seed, check, ..Options::default() };
         let outcome = Sim::new(&self.0, options, &mut laps).map_err(Failure::input)?.run();
         Ok(Run { rounds: laps.rounds, violations: outcome.violations.len() })

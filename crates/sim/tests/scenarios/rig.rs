@@ -13,7 +13,7 @@ use runyard_engine::limits::Limit;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::{Collector, TaskTotals, Totals, timeline};
-use runyard_sim::{Hotplug, Observer, Options, Outcome, Relimit, Sim, Violation};
+use runyard_sim::{Check, Hotplug, Observer, Options, Outcome, Relimit, Sim, Violation};
 use runyard_workload::log::Row;
 use runyard_workload::scenario::{Costs, MutexKind};
 use runyard_workload::{DeadlinePolicy, Overrides, Scenario, parse};
@@ -42,7 +42,7 @@ pub struct World {
 
 /// One CPU, no costs, seed 1.
 pub fn world() -> World {
-    let options = Options { seed: 1, check: true, log: true, ..Options::default() };
+    let options = Options { seed: 1, check: Check::Full, log: true, ..Options::default() };
     World { cpus: 1, costs: Some(FREE), over: Overrides::default(), options, hand_over: false }
 }
 

@@ -165,5 +165,5 @@ impl Table {
 
 /// A count of things in the text as 32 bits.
 pub(super) fn number(count: usize) -> u32 {
-    u32::try_from(count).expect("the text has at most 4 GiB, and each thing takes a byte of it")
+    u32::try_from(count).expect("the text has at most 100 MB, and each thing takes a byte of it")
 }
