@@ -87,6 +87,11 @@ impl Keeper {
         }
     }
 
+    /// Whether it saw no task run, as it looked last.
+    pub(crate) fn rests(&self) -> bool {
+        self.rests.load(Ordering::Relaxed)
+    }
+
     /// Waits until the keeper and the maker are there.
     pub(crate) fn wait_until_both_watch(&self) {
         loop {

@@ -27,6 +27,8 @@ use std::io;
 
 /// Between two looks at the spares, if nobody asks for one.
 const INTERVAL: Nanos = Nanos::from_millis(100);
+/// The same while no task runs: an idle process wakes up rarely.
+const IDLE_INTERVAL: Nanos = Nanos::from_millis(1_000);
 
 /// How long after a refusal it is tried again first; then after twice as long each time, up to
 /// [`INTERVAL`].
@@ -215,6 +217,8 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         if maker.nr_in_lobby() > 0 {
             // A task that left the lobby may have needed no spare.
             after = after.min(FIRST_RETRY);
+        } else if refused.is_none() && shared.keeper.rests() {
+            after = IDLE_INTERVAL;
         }
         let until = os::thread::now() + after;
         shared.keeper.maker_works(false);
