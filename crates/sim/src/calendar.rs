@@ -4,7 +4,6 @@
 //! A 4-ary heap of 32-byte entries, since a run is mostly this: an event is taken, and what it does
 //! enters another. Taking leaves a hole at the top, which the next entry fills on its way down.
 
-use crate::cpu::Ticket;
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 use runyard_engine::cpu::CpuId;
@@ -32,6 +31,16 @@ pub(crate) enum Due {
     Relimit(u32),
     /// The run is over.
     End,
+}
+
+/// Names one stretch of a CPU's doing; a CPU that does something else gives out another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ticket(u32);
+
+impl Ticket {
+    pub(crate) fn next(self) -> Ticket {
+        Ticket(self.0.wrapping_add(1))
+    }
 }
 
 /// Something that will happen, with its place among what happens at the same time.

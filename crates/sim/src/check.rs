@@ -10,6 +10,7 @@
 use crate::cpu::{Doing, Waste};
 use crate::program::Waiting;
 use crate::sim::{Observer, Sim, Violation};
+use crate::watch::{Takes, Waiter};
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
@@ -26,37 +27,6 @@ const MAX_VIOLATIONS: usize = 16;
 /// second case a normal task) that may run there: the busy CPU's next tick sends a task there, and one
 /// that finds none looks again after 4 ms.
 const IDLE_WHILE_WAITING: Nanos = Nanos::from_millis(20);
-
-/// A fair task that waits, and where it may run.
-#[derive(Clone, Debug)]
-pub(crate) struct Waiter {
-    pub(crate) task: TaskId,
-    /// Where it waits.
-    pub(crate) on: CpuId,
-    /// It waits for tasks of its kind.
-    normal: bool,
-    cpus: CpuSet,
-}
-
-/// Which of those that wait elsewhere a CPU has to have, after a while.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Takes {
-    /// It is busy, or something that it does not know of is on its way there.
-    #[default]
-    Nobody,
-    /// It has SCHED_IDLE tasks alone.
-    Normal,
-    /// It idles.
-    Anybody,
-}
-
-impl Takes {
-    /// Whether `cpu`, which takes that, has to have `waiter`.
-    pub(crate) fn wants(self, cpu: CpuId, waiter: &Waiter) -> bool {
-        let kind = self == Takes::Anybody || self == Takes::Normal && waiter.normal;
-        kind && waiter.cpus.contains(cpu)
-    }
-}
 
 /// A real-time task waits for what another CPU could give it.
 #[derive(Clone, Copy, Debug)]

@@ -1,14 +1,10 @@
 //! A simulated CPU: what it does at the moment, and until when.
 
-use crate::calendar::Entry;
+use crate::calendar::{Entry, Ticket};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
 use runyard_smp::machine::Work;
-
-/// Names one stretch of a CPU's doing; a CPU that does something else gives out another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ticket(u32);
 
 /// What a CPU does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +78,7 @@ impl Cpu {
 
     /// A new ticket; whatever was to come with an older one is void.
     pub(crate) fn next_ticket(&mut self) -> Ticket {
-        self.ticket.0 = self.ticket.0.wrapping_add(1);
+        self.ticket = self.ticket.next();
         self.put_off = None;
         self.ticket
     }

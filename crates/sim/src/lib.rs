@@ -14,7 +14,7 @@ mod program;
 pub mod sim;
 mod steps;
 mod touched;
+mod watch;
 
-pub use sim::{
-    Check, Hotplug, Limited, Observer, Options, Outcome, Relimit, Sim, Simulated, Violation,
-};
+pub use sim::{Hotplug, Limited, Observer, Options, Outcome, Relimit, Sim, Simulated, Violation};
+pub use watch::Check;

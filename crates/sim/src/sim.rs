@@ -15,7 +15,7 @@ use crate::calendar::{Calendar, Due};
 use crate::cost::CostModel;
 use crate::cpu::Cpu;
 use crate::program::{FIRST_CPU, NewProgram, Program};
-use crate::touched::Watch;
+use crate::watch::{Check, Watch};
 use runyard_engine::attr::{GroupId, LatencyNice, Policy};
 use runyard_engine::balance::Balanced;
 use runyard_engine::config::BadConfig;
@@ -47,24 +47,6 @@ pub struct Options {
     pub hotplug: Vec<Hotplug>,
     /// Limits that change meanwhile.
     pub relimits: Vec<Relimit>,
-}
-
-/// What is verified, and when.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Check {
-    /// Nothing but what costs nothing.
-    #[default]
-    No,
-    /// After every event what it touched and the counters of the whole machine; everything after so many
-    /// events ([`Check::EVENTS`]), and at the end.
-    Touched,
-    /// Everything after every event.
-    Full,
-}
-
-impl Check {
-    /// After how many events everything is verified, where most of them only have verified what they touched.
-    pub const EVENTS: u32 = 10_000;
 }
 
 /// A CPU leaves service, or comes back into it. CPU 0 stays.

@@ -10,74 +10,11 @@
 //! idle since its period began. After [`Check::EVENTS`] events everything is verified.
 
 use crate::calendar::Due;
-use crate::check::{Takes, Waiter};
-use crate::sim::{Check, Observer, Sim};
-use runyard_engine::attr::GroupId;
+use crate::sim::{Observer, Sim};
+use crate::watch::{Check, Takes};
 use runyard_engine::cpu::CpuId;
-use runyard_engine::run_queue::Importance;
 use runyard_engine::time::Time;
-use runyard_smp::check::Sums;
 use std::collections::BTreeSet;
-
-/// What was seen of the machine, where it is verified by parts.
-#[derive(Debug, Default)]
-pub(crate) struct Watch {
-    is_on: bool,
-    /// CPUs that the event touched.
-    touched: Vec<CpuId>,
-    /// By CPU, whether it is among them.
-    is_touched: Vec<bool>,
-    /// It touched an object that tasks share.
-    objects: bool,
-    /// Events since everything was verified.
-    events: u32,
-    sums: Sums,
-    seen: Vec<Seen>,
-    /// Tasks that are in run queues, and on their way.
-    housed: usize,
-    /// CPUs where a fair task waits.
-    waiting: BTreeSet<CpuId>,
-    /// CPUs that take a task which waits elsewhere.
-    takers: BTreeSet<CpuId>,
-    /// CPUs where a real-time task waits.
-    waiting_rt: BTreeSet<CpuId>,
-    /// Groups that were throttled though there was budget when they were looked at last.
-    stranded: BTreeSet<GroupId>,
-}
-
-/// A CPU when it was touched last.
-#[derive(Debug, Default)]
-struct Seen {
-    housed: usize,
-    waiters: Vec<Waiter>,
-    takes: Takes,
-    runs: Option<Importance>,
-}
-
-impl Watch {
-    pub(crate) fn new(check: Check, cpus: usize) -> Watch {
-        let mut watch = Watch { is_on: check == Check::Touched, ..Watch::default() };
-        if watch.is_on {
-            watch.is_touched = vec![false; cpus];
-            watch.seen.resize_with(cpus, Seen::default);
-            (0..cpus).for_each(|at| watch.note(CpuId::at(at)));
-        }
-        watch
-    }
-
-    /// Something of `cpu` changes.
-    #[inline]
-    pub(crate) fn note(&mut self, cpu: CpuId) {
-        if self.is_on && !std::mem::replace(&mut self.is_touched[cpu.index()], true) {
-            self.touched.push(cpu);
-        }
-    }
-
-    /// Something of an object changes.
-    pub(crate) fn note_objects(&mut self) {
-        self.objects = true;
-    }
-}
 
 impl<O: Observer> Sim<'_, O> {
     /// Runs an event and verifies what is to hold after it. `false` after the last.
@@ -228,6 +165,7 @@ fn put<T: Ord>(set: &mut BTreeSet<T>, it: T, is_in: bool) {
 mod tests {
     use super::*;
     use crate::sim::{Hotplug, Options, Outcome};
+    use crate::watch::Waiter;
     use runyard_engine::event::Event;
     use runyard_engine::time::Nanos;
     use runyard_workload::{Overrides, Scenario, parse};

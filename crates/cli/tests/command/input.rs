@@ -117,8 +117,9 @@ fn a_scenario_has_at_most_100_megabytes() {
     let long = vec![b' '; 100_000_001];
     assert_eq!(call_with(&["sim", "-"], &long).refused(), "-:1:1: larger than 100 MB");
     let name = file("long.json", "");
-    std::fs::File::create(&name).unwrap().set_len(5_000_000_000).unwrap();
+    let path = folder().join(&name);
+    std::fs::File::create(&path).unwrap().set_len(5_000_000_000).unwrap();
     let said = call(&["sim", &name]).refused();
-    std::fs::remove_file(&name).unwrap();
+    std::fs::remove_file(path).unwrap();
     assert_eq!(said, "long.json:1:1: larger than 100 MB");
 }
