@@ -12,6 +12,10 @@ use std::fmt::Debug;
 
 /// What a task says of itself to the others.
 #[derive(Debug)]
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "only the host `linux` has such mutexes")
+)]
 pub(crate) struct Seat {
     pub(crate) task: TaskId,
     /// The number of its thread, while it has one.
@@ -32,6 +36,10 @@ pub(crate) struct Wanted {
 
 /// How a wait for a mutex went on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "only the host `linux` has such mutexes")
+)]
 pub(crate) enum Waited {
     /// The task has the mutex. When it was given to it, if it slept.
     Has(Option<Time>),

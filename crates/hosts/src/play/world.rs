@@ -117,6 +117,10 @@ pub(crate) struct Known {
     pub(crate) group: GroupId,
     pub(crate) latency_nice: LatencyNice,
     /// Whether the kernel had something reserved for it then.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "only the host `linux` has such tasks")
+    )]
     pub(crate) is_deadline: bool,
     /// When it came into being, and when it was over.
     pub(crate) life: (Time, Time),
