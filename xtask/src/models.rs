@@ -46,6 +46,10 @@ fn check(checker: Checker, what: &[&str]) -> Outcome {
     let name = checker.name();
     let mut command = cargo();
     command.args(["test", "--release"]).args(what).arg("--target-dir").arg(target(name)?);
+    // Models are built many and run briefly: what a release takes to link would take longer than they do.
+    command
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     set_rustflags(&mut command, &format!("--cfg {name}"));
     run_command(&mut command)
 }
