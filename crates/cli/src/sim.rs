@@ -29,12 +29,12 @@ pub(crate) struct Arguments {
     check: Option<CheckOf>,
 }
 
-/// What is verified after an event.
+/// Which invariants are verified after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum CheckOf {
-    /// What it touched.
+    /// Those of all that it touched.
     Touched,
-    /// Everything.
+    /// All.
     Full,
 }
 

@@ -131,7 +131,7 @@ impl LiveRun {
         }
     }
 
-    /// What was left undone, a line each: waits in vain, and resumptions that found nobody.
+    /// Waits in vain and resumptions that found nobody, a line each.
     #[must_use]
     pub fn left(&self) -> Vec<String> {
         self.world.left()

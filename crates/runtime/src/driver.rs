@@ -5,7 +5,7 @@
 //! `block_on` runs.
 //!
 //! The handle is another runtime's, or that of a tokio runtime of the runtime's own: one of the flavor `current_thread`. That
-//! is driven by a worker that is out of work ([`drives`]), or by a thread that does nothing else ([`thread`]). Tasks that
+//! is driven by workers ([`visit`]) that are out of work or in short polls, or by a thread that does nothing else ([`thread`]). Tasks that
 //! libraries start by `tokio::spawn` run on that thread, out of every policy. Whoever drives looks at tokio's count of them
 //! each time that it begins to wait and ends to wait. While there are some, only the thread drives. The maker says once that
 //! there are some.
@@ -258,7 +258,8 @@ impl Builder {
 
     /// Tasks may use what needs a tokio runtime, as with [`Builder::tokio`], where the program has none: this runtime has
     /// a driver of tokio's timers and sockets of its own. A worker that is out of work waits in it, and then runs the task
-    /// itself that it wakes. While all workers are busy, a thread that does nothing else drives.
+    /// itself that it wakes. Workers that are busy look there between short polls. While all workers are in long polls, a
+    /// thread that does nothing else drives.
     ///
     /// All that tokio was compiled with is enabled. Of this and [`Builder::tokio`] the last one that was said counts.
     ///

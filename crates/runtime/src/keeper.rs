@@ -19,7 +19,7 @@ use crate::driver::Own;
 use crate::foreign::Foreigners;
 use crate::handoff::{Doing, WorkerId};
 use crate::os;
-use crate::os::thread::Tid;
+use crate::os::thread::{SHORTEST_SLICE, Tid};
 use crate::primitives::{Arc, AtomicBool, AtomicI32, AtomicU32, Ordering};
 use crate::rescue::Rescue;
 use crate::shared::Shared;
@@ -32,10 +32,6 @@ use runyard_engine::time::{Nanos, Time};
 const BUSY_INTERVAL: Nanos = Nanos::from_millis(1);
 /// Between two looks while none does. The first tick of a task ends it.
 const IDLE_INTERVAL: Nanos = Nanos::from_millis(100);
-
-/// The kernel's slice of the keeper, the shortest that there is: beside busy workers with longer ones it gets a CPU
-/// at once, else when their slices end (`PREEMPT_SHORT`, since Linux 6.12).
-const SLICE: Nanos = Nanos::from_micros(100);
 
 /// Between two looks at the least, whatever is late.
 const LEAST_INTERVAL: Nanos = Nanos::from_micros(50);
@@ -215,7 +211,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     // It starts nothing that could inherit these.
     os::signal::listen_to_nothing();
     os::thread::be_exact();
-    os::thread::set_slice(Some(SLICE));
+    os::thread::set_slice(Some(SHORTEST_SLICE));
     let mut looks = Looks::new(shared);
     if os::thread::is_blocked(os::thread::current()).is_none() {
         eprintln!("runyard: /proc says nothing of threads: one that blocks is seen after 20 ms");
@@ -273,7 +269,7 @@ impl Looks {
             shared.keeper.rests.store(!self.busy && !wanting, Ordering::Relaxed);
         }
         // Whoever began to run since the last look at all has called, and does not call again.
-        let is_busy = self.busy || wanting || !shared.keeper.rests.load(Ordering::Relaxed);
+        let is_busy = self.busy || wanting || !shared.keeper.rests();
         let next = self.looked + if is_busy { BUSY_INTERVAL } else { IDLE_INTERVAL };
         let next = next.since(now).max(LEAST_INTERVAL);
         let runs_rt = || self.owners.iter().any(|&(cpu, _)| shared.machine.runs_rt(cpu));

@@ -1,5 +1,6 @@
 //! Kernel threads that run tasks: the scheduling loop. What the doorbell does to it: [`stop`]. What the kernel
-//! knows of the thread: [`thread`]. How it waits for work: [`idle`]. Many polls for one decision: [`batch`], and tasks that
+//! knows of the thread: [`thread`]. How it waits for work: [`idle`], and visits tokio's
+//! driver: [`visits`]. Many polls for one decision: [`batch`], and tasks that
 //! nobody has polled yet: [`newcomers`].
 //!
 //! A worker owns a slot while it runs tasks ([`crate::handoff`]). Foreign code runs with
@@ -16,6 +17,7 @@ mod steer;
 mod stop;
 mod thread;
 mod timer;
+mod visits;
 
 use crate::baton::Baton;
 use crate::company::NO_POLL;
@@ -134,7 +136,7 @@ pub(crate) struct Worker {
     armed: AtomicU64,
     /// (o) Whether it is in a poll.
     in_poll: AtomicBool,
-    /// (o) Whether it is in tokio's driver, without a task: code that is not the runtime's own.
+    /// (w) Whether it is in tokio's driver: code that is not the runtime's own.
     drives: AtomicBool,
     /// (o) Whether it serves timers, and schedules next.
     serves: AtomicBool,

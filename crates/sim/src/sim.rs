@@ -82,7 +82,7 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     /// What limits did to the groups that have one.
     pub limits: BTreeMap<GroupId, Limited>,
-    /// What was left undone, a line each: waits in vain, and resumptions that found nobody.
+    /// Waits in vain and resumptions that found nobody, a line each.
     pub left: Vec<String>,
 }
 

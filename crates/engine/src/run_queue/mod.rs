@@ -280,7 +280,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.fair.group_queues().map(|(id, queue)| (id, self.fair.tree.queue(queue).contribution))
     }
 
-    /// What this CPU contributes to the load of a group.
+    /// The part of this CPU in the load of a group.
     #[must_use]
     pub fn group_load(&self, group: GroupId) -> u64 {
         let queue = self.fair.queue_of(group);

@@ -1,21 +1,55 @@
 //! EEVDF as a run queue shows it: whose turn it is, what each gets, and how far they are apart.
 
 mod ghosts;
+mod reap;
 
 use super::*;
-use crate::attr::{Attr, LatencyNice, Nice, Policy, Slice};
+use crate::attr::{Attr, LatencyNice, Nice, Policy, Slice, Weight};
 use crate::cpu::CpuSet;
 use crate::fair::Order;
 use crate::fair::eevdf::{Eevdf, Turn};
 use crate::fair::entity::Entity;
 use crate::fair::order::QueueOrder;
 use crate::features::{Features, Switched};
+use crate::group::Groups;
 use crate::rules::FairRules;
 use crate::task::{Change, QueueIndex, Update};
 use crate::time::VTime;
 use crate::timer::Walk;
 use crate::topology::Topology;
 use proptest::prelude::*;
+
+/// So many groups side by side, below the root.
+#[derive(Debug)]
+struct Flat(u32);
+
+impl Pools for Flat {}
+
+impl Groups for Flat {
+    fn count(&self) -> usize {
+        1 + self.0 as usize
+    }
+
+    fn parent(&self, _: GroupId) -> GroupId {
+        GroupId::ROOT
+    }
+
+    fn weight(&self, _: GroupId) -> Weight {
+        Weight::NICE_0
+    }
+
+    fn is_idle(&self, _: GroupId) -> bool {
+        false
+    }
+
+    fn latency_nice(&self, _: GroupId) -> LatencyNice {
+        LatencyNice::ZERO
+    }
+
+    fn exchange_load(&self, _: GroupId, _: u64, new: u64) -> u64 {
+        new
+    }
+}
 
 /// What is in a queue, with its task or without.
 #[derive(Clone, Copy, Debug)]

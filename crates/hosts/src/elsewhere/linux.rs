@@ -49,7 +49,7 @@ impl LinuxRun {
         match *self {}
     }
 
-    /// What was left undone.
+    /// Waits in vain and resumptions that found nobody, a line each.
     #[must_use]
     pub fn left(&self) -> Vec<String> {
         match *self {}

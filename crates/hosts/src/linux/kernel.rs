@@ -92,9 +92,8 @@ impl Counts {
     }
 }
 
-/// Asks for `new` for the calling thread: all of it, or what is other than `old`.
-pub(super) fn apply(new: &Asked, old: Option<&Asked>, ground: &Ground) -> Result<(), String> {
-    let (asked, was) = (new, old);
+/// Has the kernel give the calling thread what is `asked`: all of it, or as far as it `was` otherwise.
+pub(super) fn apply(asked: &Asked, was: Option<&Asked>, ground: &Ground) -> Result<(), String> {
     let (new, old) = (&asked.attr, was.map(|was| &was.attr));
     if old.is_none_or(|old| old.affinity != new.affinity) {
         let mut set = CpuSet::new();

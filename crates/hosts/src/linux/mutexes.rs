@@ -1,8 +1,8 @@
 //! Mutexes as programs have them: words on which the kernel lets threads sleep ([futex(2)](https://man7.org/linux/man-pages/man2/futex.2.html)).
 //!
 //! One that barges is as the C library's normal mutex: to lock and to unlock take one atomic operation while nobody
-//! waits. Who waits marks the word as contended, and so does who takes it after a wait; who frees a contended word wakes
-//! one thread, which tries again. The word has the owner's number where the C library's has a 1, so that others can
+//! waits. A thread marks the word as contended before it waits, and as it takes the word after a wait. A thread that frees
+//! a contended word wakes one other, which tries again. The word has the owner's number where the C library's has a 1, so that others can
 //! see who has it. One that inherits is the kernel's own (`FUTEX_LOCK_PI`), as of a pthread mutex with
 //! `PTHREAD_PRIO_INHERIT`; its owner is a thread number.
 //!
@@ -151,7 +151,7 @@ impl Word {
         Word { kind, word, freed: AtomicU64::new(0), task }
     }
 
-    /// What the word is while the task of the seat has the mutex and nobody waits.
+    /// The value of the word while the task of the seat has the mutex and nobody waits.
     fn name(&self, seat: &Seat) -> u32 {
         match self.kind {
             MutexKind::Inherit => seat.thread.load(Ordering::Relaxed),

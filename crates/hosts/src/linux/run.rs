@@ -48,7 +48,7 @@ impl LinuxRun {
         report::report(&self.world, &self.outcome)
     }
 
-    /// What was left undone, a line each: waits in vain, and resumptions that found nobody.
+    /// Waits in vain and resumptions that found nobody, a line each.
     #[must_use]
     pub fn left(&self) -> Vec<String> {
         self.world.left()

@@ -261,12 +261,7 @@ impl World {
         step: &Step,
         now: Time,
     ) -> Option<Told> {
-        self.with_shared(|shared| {
-            shared.now = now;
-            shared.latest = shared.latest.max(now);
-            let awaited = shared.take_shared_step(task, step)?;
-            Some(self.told(shared, task, awaited))
-        })
+        self.then_await(task, now, |shared| shared.take_shared_step(task, step))
     }
 
     /// Tries to take the mutex for which `task` was woken. What it has to await, if it has to wait again.
@@ -276,10 +271,20 @@ impl World {
         mutex: ObjectId,
         now: Time,
     ) -> Option<Told> {
+        self.then_await(task, now, |shared| shared.try_again(task, mutex))
+    }
+
+    /// `task` does something that concerns others, after which it may have to wait.
+    fn then_await(
+        self: &Arc<World>,
+        task: TaskId,
+        now: Time,
+        does: impl FnOnce(&mut SharedState) -> Option<Awaited>,
+    ) -> Option<Told> {
         self.with_shared(|shared| {
             shared.now = now;
             shared.latest = shared.latest.max(now);
-            let awaited = shared.try_again(task, mutex)?;
+            let awaited = does(shared)?;
             Some(self.told(shared, task, awaited))
         })
     }

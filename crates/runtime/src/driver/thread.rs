@@ -4,18 +4,14 @@ use super::Own;
 use crate::harmless::harmless;
 use crate::maker::Refusal;
 use crate::os;
+use crate::os::thread::SHORTEST_SLICE;
 use crate::primitives::{Arc, Ordering, lock};
 use crate::runtime::Entered;
 use crate::shared::Shared;
-use runyard_engine::time::Nanos;
 use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::task::Poll;
-
-/// How long the kernel lets the driver's thread run at a time. The shortest that there is: a thread with that is given a
-/// CPU beside busy workers at once, and one visit of the driver takes some microseconds.
-const SLICE: Nanos = Nanos::from_micros(100);
 
 /// Starts the thread of the runtime's own driver, if there is one.
 ///
@@ -32,7 +28,8 @@ fn run(shared: &Arc<Shared>) {
     let Some(own) = shared.driver.own() else { return };
     // For tasks that escaped, and spawn.
     let _context = Entered::enter(shared);
-    os::thread::set_slice(Some(SLICE));
+    // One visit of the driver takes some microseconds.
+    os::thread::set_slice(Some(SHORTEST_SLICE));
     if own.bell.is_none() {
         own.leave_to_thread();
     }

@@ -1,5 +1,6 @@
 //! Visits of workers to the driver of the runtime's own. A worker that is out of work is in `block_on` of the tokio runtime
-//! for one turn of the driver, with a wait or without. Then it runs what it woke there.
+//! for one turn of the driver, with a wait or without. Then it runs what it woke there. One that is busy is there without a
+//! wait.
 //!
 //! tokio polls the future of `block_on` only when that is woken. So the future is woken at the end of each wait, by tokio's
 //! hook for that ([`Parks`]). On the thread that drives this takes no system call.

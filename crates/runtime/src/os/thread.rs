@@ -138,6 +138,10 @@ fn set_slack(nanos: libc::c_ulong) {
     }
 }
 
+/// The shortest slice that the kernel gives (`__setparam_fair` of Linux 6.18). A thread with that is given a CPU at once
+/// beside busy ones with longer slices, else when those end (`PREEMPT_SHORT`, since Linux 6.12).
+pub(crate) const SHORTEST_SLICE: Nanos = Nanos::from_micros(100);
+
 /// Asks the kernel for a slice of the calling thread, and says whether it has it now, as it has since
 /// Linux 6.12 if the thread is SCHED_OTHER or SCHED_BATCH. `None` gives it everybody's again.
 pub fn set_slice(slice: Option<Nanos>) -> bool {

@@ -105,13 +105,14 @@ impl Worker {
     pub(crate) fn rung(&self, at_unsafe_point: bool, deaf_to: Signals) {
         self.shared.keeper.somebody_runs();
         self.note_place();
-        self.look_at_driver();
+        let now = os::thread::now();
+        self.look_at_driver(now);
         let slot = self.shared.slot(self.cpu());
         if self.preempt_count.load(Ordering::Relaxed) > 0 {
             if !slot.belongs_to(self.id) || self.waits_in_section() {
                 // It goes on without a slot, or deaf: asked again when it has used some more CPU time.
                 self.stop_when_it_runs();
-            } else if !self.is_to_look(os::thread::now()) {
+            } else if !self.is_to_look(now) {
                 return;
             }
             return slot.remember(self.id);
@@ -122,7 +123,6 @@ impl Worker {
         if !slot.belongs_to(self.id) && self.goes_on() {
             return;
         }
-        let now = os::thread::now();
         let due = self.is_due(self.cpu(), now) && !self.tick_waits(now);
         let is_kicked = self.has_left_a_kick(now);
         let is_wanted = due || self.is_called_now() || is_kicked || self.is_overdue(now);

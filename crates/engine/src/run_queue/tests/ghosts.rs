@@ -1,8 +1,7 @@
 //! Those that sleep in their place, tasks and groups, and what a group asks for.
 
 use super::*;
-use crate::attr::{RtPrio, Weight};
-use crate::group::Groups;
+use crate::attr::RtPrio;
 use crate::kernel::Model;
 
 /// Three equal tasks, of which the first ran for so long that it owes the others, and sleeps now.
@@ -109,39 +108,7 @@ fn a_ghost_is_of_its_task_as_it_was() {
 }
 
 /// A CPU of 6.18 with a task group.
-struct Nested(RunQueue<u64, OneGroup>, Time);
-
-/// Group 1 is below the root.
-#[derive(Debug)]
-struct OneGroup;
-
-impl crate::limits::Pools for OneGroup {}
-
-impl Groups for OneGroup {
-    fn count(&self) -> usize {
-        2
-    }
-
-    fn parent(&self, _: GroupId) -> GroupId {
-        GroupId::ROOT
-    }
-
-    fn weight(&self, _: GroupId) -> Weight {
-        Weight::NICE_0
-    }
-
-    fn is_idle(&self, _: GroupId) -> bool {
-        false
-    }
-
-    fn latency_nice(&self, _: GroupId) -> LatencyNice {
-        LatencyNice::ZERO
-    }
-
-    fn exchange_load(&self, _: GroupId, _: u64, new: u64) -> u64 {
-        new
-    }
-}
+struct Nested(RunQueue<u64, Flat>, Time);
 
 impl Nested {
     /// The tasks by group and slice.
@@ -149,7 +116,7 @@ impl Nested {
         let model = Model::named("6.18".parse().unwrap());
         let config = model.config(Topology::flat(8).unwrap());
         let mut nested =
-            Nested(RunQueue::new(CpuId(0), Arc::new(config), Arc::new(OneGroup)), Time(1));
+            Nested(RunQueue::new(CpuId(0), Arc::new(config), Arc::new(Flat(1))), Time(1));
         for (id, &(group, slice)) in (0..).zip(tasks) {
             let mut task = task(id, 0, slice);
             task.attr.group = GroupId(group);

@@ -94,6 +94,9 @@ pub fn set_deadline(_runtime: Nanos, _deadline: Nanos, _period: Nanos) -> std::i
 }
 
 /// No thread has a slice of its own.
+pub(crate) const SHORTEST_SLICE: Nanos = Nanos::ZERO;
+
+/// No thread has a slice of its own.
 pub fn set_slice(_slice: Option<Nanos>) -> bool {
     false
 }
