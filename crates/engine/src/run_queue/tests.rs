@@ -69,16 +69,21 @@ impl Seen {
     }
 }
 
-/// Who is first by deadline, after those that sleep and come before that.
-fn first_of(all: &[Seen]) -> Vec<TaskId> {
+/// The task that is in its turn and eligible, or the first by deadline of those that are. A sleeper that would be first
+/// goes, and the same is asked again: its going may make the one in its turn eligible.
+fn next_of(all: &[Seen], in_turn: Option<TaskId>) -> Vec<TaskId> {
     let eligible = || all.iter().filter(|it| it.is_eligible(all));
-    let first = eligible().map(|it| it.turn.deadline).min().expect("somebody is eligible");
+    if let Some(it) = eligible().find(|it| Some(it.id) == in_turn && !it.asleep) {
+        return vec![it.id];
+    }
+    let first = eligible().map(|it| it.turn.deadline).min().expect("one of them is eligible");
     let firsts = eligible().filter(|it| it.turn.deadline == first);
     let next = |it: &Seen| match it.asleep {
         false => vec![it.id],
         true => {
             let is_it = |other: &Seen| other.asleep && other.id == it.id;
-            first_of(&all.iter().filter(|other| !is_it(other)).copied().collect::<Vec<_>>())
+            let others: Vec<_> = all.iter().filter(|other| !is_it(other)).copied().collect();
+            next_of(&others, in_turn)
         }
     };
     firsts.flat_map(next).collect()
@@ -164,9 +169,7 @@ impl Lone {
         self.rq.places.iter().filter_map(seen).collect()
     }
 
-    /// Who may be next by the rule, all told anew: the one in its turn, or the eligible ones
-    /// with the earliest deadline. If that one sleeps, it goes, and the same is asked again. The one that ran may have
-    /// blocked.
+    /// The tasks of which one is next by the rule, worked out from all members. The one that ran may have blocked.
     fn may_be_next(&self, blocked: bool) -> Vec<TaskId> {
         let mut all = self.all();
         let curr = self.rq.curr().map(|task| task.id);
@@ -178,9 +181,8 @@ impl Lone {
                 false => drop(all.remove(nth)),
             }
         }
-        let goes_on =
-            all.iter().find(|it| is_curr(it) && it.is_eligible(&all) && it.vruntime < it.turn.ends);
-        goes_on.map_or_else(|| first_of(&all), |it| vec![it.id])
+        let in_turn = all.iter().find(|it| is_curr(it) && it.vruntime < it.turn.ends);
+        next_of(&all, in_turn.map(|it| it.id))
     }
 
     fn switch(&mut self, how: fn(u64) -> Prev<u64>) -> Switch<u64> {
