@@ -454,7 +454,7 @@ impl World {
                     let idle = self.cpus[cpu.index()].running.is_none();
                     assert!(!idle, "an idle CPU does not tick");
                 }
-                Expired::RtPeriod | Expired::Grant | Expired::Refill => {}
+                Expired::RtPeriod | Expired::FairServer | Expired::Grant | Expired::Refill => {}
             }
         }
         let greedy = self.machine.config().features.has(Feature::GreedyTimers);
