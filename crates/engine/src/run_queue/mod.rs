@@ -580,6 +580,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     fn pick(&mut self, before: Before) -> Option<Index> {
+        self.end_idle_of_server();
         // The tasks that wait on a CPU that is offline are about to be evicted.
         let next = match self.online {
             true => self.pick_with_budget(before),
@@ -599,7 +600,6 @@ impl<P, G: Pools> RunQueue<P, G> {
         if let Some(since) = self.idle_since.take() {
             let idle = self.clock.since(since);
             self.note_idle(idle);
-            self.idle_server(since);
             self.metered.was_idle(idle);
         }
         if self.task(at).rt_prio().is_some() {

@@ -209,11 +209,13 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// The CPU has been idle since then.
+    /// The CPU is not idle any more, if it was and something can be picked. That may be a fair task because of this.
     #[inline]
-    pub(super) fn idle_server(&mut self, since: Time) {
+    pub(super) fn end_idle_of_server(&mut self) {
         let waits = self.fair.root().nr > 0;
-        if let Some(server) = &mut self.server {
+        if let Some(since) = self.idle_since.filter(|_| waits || self.rt.nr() > 0)
+            && let Some(server) = &mut self.server
+        {
             server.idle(self.clock, since, waits, &self.config);
         }
     }

@@ -242,6 +242,8 @@ impl World {
             1 => (Some(Nanos::from_millis(2)), Nanos::from_millis(5)),
             _ => (config.rt_runtime, config.rt_period),
         };
+        (config.server_runtime, config.server_period) =
+            (Nanos::from_millis(1), Nanos::from_millis(5));
         World::among(config, [more >> 2, more >> 4, more >> 6].map(latency_nice))
     }
 
