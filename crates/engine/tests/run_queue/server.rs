@@ -116,6 +116,36 @@ fn a_real_time_task_that_comes_waits_for_the_rest_of_the_budget() {
     world.check();
 }
 
+/// To the nanosecond, whenever the tick comes; and only while it would change anything.
+#[test]
+fn an_interrupt_begins_to_serve() {
+    let mut world = beside_a_hog(config(true, None), &[]);
+    run(&mut world, Nanos(300_000));
+    let came = world.now;
+    assert_eq!(world.rq.next_expiries().timer, Time::MAX, "no fair task is there");
+    come(&mut world, normal(0));
+    let due = came + Nanos::from_millis(950);
+    assert_eq!(world.rq.next_expiries().timer, due);
+    let rest = due.since(world.now).0;
+    run(&mut world, Nanos(rest - 1));
+    assert!(!world.rq.is_serving());
+    run(&mut world, Nanos(1));
+    assert!(world.rq.is_serving());
+    run(&mut world, Nanos::from_millis(10));
+    assert_eq!(world.running, Some(TaskId(1)));
+    assert_eq!(world.rq.next_expiries().timer, Time::MAX, "nobody is kept off");
+}
+
+/// A real-time task that makes way for fair ones is held back by a limit.
+#[test]
+fn a_famine_that_ends_is_a_limit_of_the_other() {
+    let mut world = beside_a_hog(Config { accounts: true, ..config(true, None) }, &[normal(0)]);
+    run(&mut world, Nanos::from_secs(3));
+    let account = world.rq.account();
+    let found = (account.preemptions.limit, account.preemptions.turn);
+    assert_eq!(found, (3, 0), "{account:?}");
+}
+
 /// What fair tasks have anyway is theirs instead of it.
 #[test]
 fn fair_time_and_idle_time_pay_the_budget() {
