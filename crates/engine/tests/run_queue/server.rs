@@ -103,6 +103,21 @@ fn fair_tasks_that_come_after_a_famine_go_first() {
     assert_eq!(world.running, Some(TaskId(0)), "that second is over");
 }
 
+/// Who comes late in that second has no more than the part of what is left of it.
+#[test]
+fn who_comes_late_in_a_period_has_a_part_of_its_rest() {
+    let mut world = beside_a_hog(config(true, None), &[normal(0)]);
+    run(&mut world, Nanos::from_millis(955));
+    world.schedule(1);
+    run(&mut world, Nanos::from_millis(900));
+    let before = fair_time(&world);
+    world.act(&Action::Wake(0));
+    run(&mut world, Nanos::from_millis(90));
+    let had = Nanos(fair_time(&world).0 - before.0);
+    // 5 % of 95 ms, until a tick.
+    assert!((4_700_000..=5_800_000).contains(&had.0), "{had}");
+}
+
 #[test]
 fn a_real_time_task_that_comes_waits_for_the_rest_of_the_budget() {
     let mut world = beside_a_hog(config(true, None), &[normal(0)]);
