@@ -489,7 +489,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let (arrival, running) = (self.task(at).rt_prio(), self.task(curr).rt_prio());
         let due = match (arrival, running) {
             (Some(_), _) => self.rt_wants_switch(curr),
-            (None, Some(_)) => self.is_serving(),
+            (None, Some(_)) => false,
             (None, None) => self.preempts_on_wakeup(curr, at),
         };
         self.resched_if(due);

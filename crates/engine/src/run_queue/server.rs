@@ -10,7 +10,8 @@
 //!  Off       Deferred  a fair task comes: in a new period, unless the last one goes on
 //!  Off       Running   the same, in a period in which fair tasks have gone first already (update_dl_entity)
 //!  Deferred  Deferred  fair time uses up the budget: a new period (update_curr_dl_se)
-//!  Deferred  Running   the rest of the budget is due, and a fair task waits (dl_server_timer)
+//!  Deferred  Running   the rest of the budget is due, and a fair task waits: a new period begins with all of the budget
+//!                      (dl_server_timer, replenish_dl_entity)
 //!  Deferred  Off       the same, and none is there
 //!  Running   Spent     fair time uses up the budget
 //!  Running   Off       a pick finds no fair task (__pick_task_dl)
@@ -31,8 +32,9 @@
 //! Rejected: to close the CPU for real-time tasks while it serves fair ones, as a CPU is whose real-time budget is used
 //! up. The kernel places them there, and neither pushes nor pulls them: what would go first here waits for no other CPU.
 //!
-//! Invariants ([`RunQueue::check`]): while it runs, a fair task does, or a switch is due; it is not off while anything is in the root's
-//! queue of an online CPU; what is left of its budget is no more than that, and less than nothing only if it is spent.
+//! Invariants ([`RunQueue::check`]): while it runs, a fair task does, or a switch is due; it is not off while anything is
+//! in the root's queue of an online CPU; of its budget no more is left than that, and less than nothing only if it is
+//! spent.
 
 use crate::config::Config;
 use crate::ensure::ensure;

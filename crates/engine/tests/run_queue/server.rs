@@ -123,6 +123,7 @@ fn a_real_time_task_that_comes_waits_for_the_rest_of_the_budget() {
     let mut world = beside_a_hog(config(true, None), &[normal(0)]);
     run(&mut world, Nanos::from_millis(960));
     come(&mut world, fifo(99));
+    assert_eq!(world.rq.resched(), Resched::No);
     run(&mut world, Nanos::from_millis(1));
     assert_eq!(world.running, Some(TaskId(1)));
     assert!(world.rq.is_serving() && world.rq.load().pushable.is_none());
@@ -164,20 +165,23 @@ fn a_famine_that_ends_is_a_limit_of_the_other() {
 /// What fair tasks have anyway is theirs instead of it.
 #[test]
 fn fair_time_and_idle_time_pay_the_budget() {
-    for idles in [false, true] {
+    for (idles, head_start) in [(false, 0), (true, 0), (true, 5)] {
         let mut world = World::with(config(true, None), Tree::default());
         come(&mut world, normal(0));
         run(&mut world, Nanos::from_millis(10));
+        assert_eq!(world.rq.next_expiries().timer, Time::MAX, "nobody is kept off");
         if idles {
             world.schedule(1);
         }
-        run(&mut world, Nanos::from_millis(930));
+        run(&mut world, Nanos::from_millis(920));
         come(&mut world, fifo(1));
+        run(&mut world, Nanos::from_millis(head_start));
         if idles {
             world.act(&Action::Wake(0));
         }
-        run(&mut world, Nanos::from_millis(40));
-        assert_eq!(world.running, Some(TaskId(1)), "940 ms were not its own, idle: {idles}");
+        run(&mut world, Nanos::from_millis(50));
+        let what = format!("930 ms were not its own, idle: {idles}, {head_start} ms later");
+        assert_eq!(world.running, Some(TaskId(1)), "{what}");
     }
 }
 
