@@ -69,6 +69,7 @@ fn machine(found: &Calibration) -> Value {
         "cpus": found.topology.cpus(),
         "topology": found.topology.to_string(),
         "tick_hz": found.tick_hz,
+        "rt_group_sched": found.rt_group_sched,
         "costs": Value::Object(costs.into_iter().collect()),
     });
     if let Some(kernel) = Kernel::nearest(&found.kernel) {
@@ -116,6 +117,7 @@ mod tests {
             kernel: "6.13.2 sched_x=1".into(),
             topology,
             tick_hz: 250,
+            rt_group_sched: true,
             costs,
             notes: vec![],
         };
@@ -125,5 +127,6 @@ mod tests {
         assert_eq!(parsed.scenario.model, Model::named(Kernel::V6_12));
         let read = parsed.scenario.machine;
         assert_eq!((read.topology, read.tick_hz, read.costs), (topology, 250, costs));
+        assert!(read.rt_group_sched);
     }
 }

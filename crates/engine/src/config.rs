@@ -49,6 +49,11 @@ pub struct Config {
     pub rt_runtime: Option<Nanos>,
     /// The period of `rt_runtime` (`sched_rt_period_us`).
     pub rt_period: Nanos,
+    /// How much of each `server_period` fair tasks have on a CPU whatever real-time tasks want, with
+    /// [`Feature::FairServer`] (`fair_server/cpuN/runtime` of debugfs).
+    pub server_runtime: Nanos,
+    /// The period of `server_runtime`.
+    pub server_period: Nanos,
 }
 
 /// A [`Config`] that contradicts itself.
@@ -64,6 +69,9 @@ impl fmt::Display for BadConfig {
 impl std::error::Error for BadConfig {}
 
 impl Config {
+    /// `rt_runtime` of a kernel that throttles real-time tasks.
+    pub const RT_RUNTIME: Nanos = Nanos::from_micros(950_000);
+
     /// The kernel's values for a machine of this size (6.1; RT throttling as through 6.11). The
     /// fair class's spans grow with 1 + log2 of the CPUs, of which at most eight count.
     #[must_use]
@@ -84,8 +92,10 @@ impl Config {
             migration_cost: Nanos::from_micros(500),
             deep_sleep: Nanos::from_micros(600),
             rr_slice: Nanos::from_millis(100),
-            rt_runtime: Some(Nanos::from_micros(950_000)),
+            rt_runtime: Some(Config::RT_RUNTIME),
             rt_period: Nanos::from_micros(1_000_000),
+            server_runtime: Nanos::from_millis(50),
+            server_period: Nanos::from_millis(1_000),
         }
     }
 
@@ -139,6 +149,9 @@ impl Config {
         let spans = fair.into_iter().chain([self.tick, self.rr_slice, self.rt_period]);
         if spans.into_iter().any(|span| span == Nanos::ZERO) {
             return Err(BadConfig("tick, latency, granularity, slice and period are not zero"));
+        }
+        if !(Nanos(1)..=self.server_period).contains(&self.server_runtime) {
+            return Err(BadConfig("the runtime of the fair server is in 1..=its period"));
         }
         if self.rt_runtime.is_some_and(|runtime| runtime > self.rt_period) {
             return Err(BadConfig("the real-time runtime is at most its period"));

@@ -134,15 +134,22 @@ impl Kernel {
             Kernel::V6_1 => of_kernel(Feature::GentleFairSleepers),
             // `pick_eevdf`, and nothing to turn it off; `RUN_TO_PARITY` of `features.h`.
             Kernel::V6_6 => of_kernel(Feature::Eevdf).with(Feature::RunToParity),
-            // `PREEMPT_SHORT`, `PLACE_REL_DEADLINE` and `DELAY_DEQUEUE` of `features.h` besides.
+            // `PREEMPT_SHORT`, `PLACE_REL_DEADLINE` and `DELAY_DEQUEUE` of `features.h` besides, and `fair_server` of
+            // `sched.h`.
             Kernel::V6_12 | Kernel::V6_18 => {
-                let eevdf = of_kernel(Feature::Eevdf).with(Feature::DelayDequeue);
+                let eevdf =
+                    of_kernel(Feature::Eevdf).with(Feature::DelayDequeue).with(Feature::FairServer);
                 OF_EEVDF.into_iter().fold(eevdf, Features::with)
             }
             Kernel::Experiment(experiment) => {
                 experiment.mechanism().iter().copied().fold(Features::default(), Features::without)
             }
         }
+    }
+
+    /// Whether real-time tasks are throttled though they have no groups: through 6.11 (`update_curr_rt`, `rt.c`).
+    fn always_throttles_rt(self) -> bool {
+        !matches!(self, Kernel::V6_12 | Kernel::V6_18)
     }
 
     /// The base slice before it grows with the machine, in nanoseconds (`sysctl_sched_base_slice`, `fair.c`): 0.75 ms
@@ -276,7 +283,8 @@ impl Model {
     pub fn config(self, topology: Topology) -> Config {
         let config = Config::new(topology);
         let base_slice = config.scaled(self.kernel.base_slice());
-        Config { features: self.features(), rules: self.rules(), base_slice, ..config }
+        let rt_runtime = config.rt_runtime.filter(|_| self.kernel.always_throttles_rt());
+        Config { features: self.features(), rules: self.rules(), base_slice, rt_runtime, ..config }
     }
 }
 
@@ -336,9 +344,17 @@ mod tests {
             assert_ne!(has(&Feature::Eevdf), has(&Feature::GentleFairSleepers), "{kernel}");
             assert_eq!(has(&Feature::Eevdf), has(&Feature::RunToParity), "{kernel}");
             let of_6_12 = kernel >= Kernel::V6_12;
-            for feature in [Feature::PreemptShort, Feature::PlaceRelDeadline, Feature::DelayDequeue]
-            {
+            for feature in [
+                Feature::PreemptShort,
+                Feature::PlaceRelDeadline,
+                Feature::DelayDequeue,
+                Feature::FairServer,
+            ] {
                 assert_eq!(has(&feature), of_6_12, "{kernel} {feature:?}");
+            }
+            for founding in [false, true] {
+                let throttles = Model { kernel, founding }.config(eight()).rt_runtime.is_some();
+                assert_eq!(throttles, !of_6_12, "{kernel}");
             }
             let founding = Model { kernel, founding: true }.features();
             assert!(FOUNDING.iter().all(|&feature| founding.has(feature)), "{kernel}");

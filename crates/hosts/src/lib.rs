@@ -23,6 +23,7 @@ pub mod ignored;
 pub mod linux;
 pub mod live;
 pub mod machine;
+mod mounts;
 pub mod play;
 pub mod scenario;
 pub mod stderr;

@@ -14,7 +14,7 @@ use runyard::{Group, JoinHandle, Limit, Observer, Runtime, Task};
 use runyard_engine::attr::{GroupId, Weight};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
-use runyard_engine::features::Feature;
+use runyard_engine::features::{Feature, Features};
 use runyard_engine::limits::{Usage, UsageOnCpu};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
@@ -55,6 +55,9 @@ struct Ended {
     worked: Nanos,
 }
 
+/// What the runtime does not have, whatever is asked for.
+const NOT_LIVE: [Feature; 2] = [Feature::DelayDequeue, Feature::FairServer];
+
 /// Plays `plan` to its end on as many CPUs; `sink` takes what happens.
 ///
 /// The runtime stops tasks anywhere, also in the allocator: the program has to have
@@ -67,8 +70,7 @@ pub fn run(
     cpus: usize,
     sink: Arc<Mutex<dyn EventSink>>,
 ) -> Result<LiveRun, Failure> {
-    // So the runtime has it, whatever is asked for.
-    plan.scenario.features = plan.scenario.features.without(Feature::DelayDequeue);
+    plan.scenario.features = NOT_LIVE.into_iter().fold(plan.scenario.features, Features::without);
     let (world, tasks) = World::new(plan, cpus, Unstopped, None);
     let log = Arc::new(Log {
         world: world.clone(),

@@ -235,10 +235,12 @@ impl Shared {
         let topology = Topology::flat(cpus as u32).expect("the kernel has fewer CPUs");
         // A task takes along what it has in the caches of its CPU, which is little beside the wait
         // for the end of another's poll.
-        // The room of a run queue is for tasks: a ghost of each on every CPU may be too many.
-        let features = builder.features.without(Feature::DelayDequeue);
+        // The room of a run queue is for tasks: a ghost of each on every CPU may be too many. Whatever the kernel, real-time
+        // tasks are throttled.
+        let features = builder.features.without(Feature::DelayDequeue).without(Feature::FairServer);
         let config = Config {
             features,
+            rt_runtime: Some(Config::RT_RUNTIME),
             tickless: true,
             skew_tick: true,
             accounts: builder.statistics,

@@ -217,7 +217,8 @@ impl<O: Observer> Sim<'_, O> {
     }
 
     /// A real-time task that waits on a CPU for which another is found that could give it what it waits
-    /// for, given its importance and its affinity. The last of several.
+    /// for, given its importance and its affinity. The last of several. Whom a CPU makes wait for fair tasks, no other CPU
+    /// owes anything.
     pub(crate) fn beaten_on(
         &self,
         cpu: CpuId,
@@ -227,7 +228,7 @@ impl<O: Observer> Sim<'_, O> {
             return None;
         }
         self.machine.inspect(cpu, |rq| {
-            if rq.load().importance == Importance::Closed {
+            if rq.load().importance == Importance::Closed || rq.is_serving() {
                 return None;
             }
             let curr = rq.curr().map(|task| task.id);
@@ -249,9 +250,12 @@ impl<O: Observer> Sim<'_, O> {
         self.violate("rt-weak-affinity", what);
     }
 
-    /// How important the task is that a CPU runs; `None` if it is unsettled or takes no real-time task.
+    /// How important the task is that a CPU runs; `None` if it is unsettled, takes no real-time task, or serves fair tasks
+    /// first.
     pub(crate) fn settled_importance(&self, cpu: CpuId) -> Option<Importance> {
-        let open = self.machine.inspect(cpu, |rq| rq.load().importance != Importance::Closed);
+        let open = self
+            .machine
+            .inspect(cpu, |rq| rq.load().importance != Importance::Closed && !rq.is_serving());
         let settled = open && self.cpus[cpu.index()].is_settled();
         settled.then(|| {
             let prio = self.machine.inspect(cpu, |rq| rq.curr().and_then(Task::rt_prio));

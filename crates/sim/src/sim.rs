@@ -18,7 +18,7 @@ use crate::program::{FIRST_CPU, NewProgram, Program};
 use crate::watch::{Check, Watch};
 use runyard_engine::attr::{GroupId, LatencyNice, Policy};
 use runyard_engine::balance::Balanced;
-use runyard_engine::config::BadConfig;
+use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::limits::Throttling;
@@ -247,6 +247,9 @@ impl<'s, O: Observer> Sim<'s, O> {
         let mut config = scenario.model.config(scenario.machine.topology);
         config.features = scenario.features;
         config.tick = Nanos(1_000_000_000 / u64::from(scenario.machine.tick_hz));
+        if scenario.machine.rt_group_sched {
+            config.rt_runtime = Some(Config::RT_RUNTIME);
+        }
         let topology = config.topology;
         let groups: Vec<_> = scenario.groups.iter().map(|group| group.spec).collect();
         let watch = Watch::new(options.check, topology.cpus());

@@ -218,8 +218,8 @@ mod tests {
 
     #[test]
     fn whatever_changes_is_touched() {
-        for features in ["EEVDF", "NO_EEVDF", "EEVDF DELAY_DEQUEUE", "NO_RT_PUSH NO_GREEDY_TIMERS"]
-        {
+        let of_6_12 = "EEVDF DELAY_DEQUEUE FAIR_SERVER";
+        for features in ["EEVDF", "NO_EEVDF", of_6_12, "NO_RT_PUSH NO_GREEDY_TIMERS"] {
             let scenario = scenario(BUSY, features);
             for seed in 1..4 {
                 let mut sim =

@@ -82,6 +82,8 @@ pub struct MachineSpec {
     pub topology: Topology,
     /// Scheduler ticks a second on a busy CPU.
     pub tick_hz: u32,
+    /// Its kernel schedules groups of real-time tasks (`CONFIG_RT_GROUP_SCHED`), and so throttles them in any release.
+    pub rt_group_sched: bool,
     /// What things cost.
     pub costs: Costs,
 }

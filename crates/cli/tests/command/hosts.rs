@@ -208,8 +208,10 @@ fn what_a_host_cannot_do_is_refused_or_said() {
     let said = run("live", ENDS, &["--kernel", "6.12", "--json"]);
     let live = Json::read(&said.out);
     assert_eq!(live.text("kernel"), "6.12");
-    assert!(!live.list("features").contains(&Json::Text("DELAY_DEQUEUE".to_owned())));
-    assert!(said.err.contains("DELAY_DEQUEUE is off"), "{}", said.err);
+    for feature in ["DELAY_DEQUEUE", "FAIR_SERVER"] {
+        assert!(!live.list("features").contains(&Json::Text(feature.to_owned())), "{feature}");
+        assert!(said.err.contains(&format!("{feature} is off")), "{}", said.err);
+    }
     for host in HOSTS {
         assert!(run(host, "{\"tasks\": {", &[]).refused().starts_with("-:1:"), "{host}");
         call(&[host, "-", "--check"]).misused();

@@ -5,7 +5,7 @@
 //! keeps a second clock for that, which stands still meanwhile (`rq->clock_task`). A run queue cannot know
 //! of it; it asks its host ([`Meter`]), as that takes a system call only now and then.
 //!
-//! Everything follows from the one charge: vruntime, the slice of SCHED_RR, the budget of real-time tasks,
+//! Everything follows from the one charge: vruntime, the slice of SCHED_RR, the budgets of real-time and of fair tasks,
 //! those of groups, and what they used.
 //!
 //! Invariant: a task is charged at most for the time that passed, and at least for the CPU time that its
@@ -47,6 +47,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.taken.by_normal.add(clock, span);
             let throttles = self.rt.charge(span, &self.config);
             self.resched_if(throttles);
+            self.expire_server();
         } else {
             if !self.fair.is_idle_class(curr) {
                 self.taken.by_normal.add(clock, span);
@@ -54,6 +55,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             let (fair, now, _) = self.fair_here();
             let makes_way = fair.charge(now, curr, span);
             self.resched_if(makes_way);
+            self.charge_server(span);
         }
     }
 }

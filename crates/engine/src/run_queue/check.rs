@@ -27,6 +27,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let below = self.curr.is_some_and(|curr| self.is_set_aside(curr));
         ensure!(self, !below || self.resched, "who runs is not below a throttled group");
         self.check_ghosts();
+        self.check_server();
         self.check_usage();
         self.timers.check();
     }
@@ -87,7 +88,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         let best = self.rt.best();
         let may_run = running.is_none() || !self.rt.is_throttled();
         ensure!(self, self.resched || may_run, "{running:?} runs without a budget");
-        ensure!(self, self.resched || running >= best, "{best:?} waits while {running:?} runs");
+        let first = self.resched || running >= best || self.is_serving();
+        ensure!(self, first, "{best:?} waits while {running:?} runs");
         let budget = self.config.rt_runtime.is_some();
         let period = self.rt.period_end().is_some();
         let active = running.is_some() || self.rt.is_budget_used();
@@ -100,9 +102,10 @@ impl<P, G: Pools> fmt::Display for RunQueue<P, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let off = if self.is_online() { "" } else { " offline" };
         let throttled = if self.rt.is_throttled() { " rt-throttled" } else { "" };
+        let serving = if self.is_serving() { " fair-first" } else { "" };
         writeln!(
             f,
-            "CPU {}{off}{throttled} at {}, resched: {}, virtual clock {}",
+            "CPU {}{off}{throttled}{serving} at {}, resched: {}, virtual clock {}",
             self.cpu,
             self.clock,
             self.resched,

@@ -1,4 +1,5 @@
-//! What happens on a CPU because its time has come: the tick, the end of a period or of a grant, a timer.
+//! What happens on a CPU because its time has come: the tick, the end of a period or of a grant, the turn of fair tasks, a
+//! timer.
 
 use crate::features::Feature;
 use crate::limits::Pools;
@@ -33,6 +34,8 @@ pub enum Expired {
     Tick,
     /// The end of a period of the real-time budget.
     RtPeriod,
+    /// Fair tasks go before real-time ones from now on.
+    FairServer,
     /// What the running task's groups drew of their budgets is used up.
     Grant,
     /// A throttled group may have budget again.
@@ -73,6 +76,12 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.advance(now);
             return Some(self.end_grant_or_wait(now));
         }
+        let server = or_never(self.server_due());
+        if server <= now && server <= first && server <= timer {
+            self.advance(now);
+            self.expire_server();
+            return Some(Expired::FairServer);
+        }
         if timer < first {
             return self.timers.take_expired(now).map(Expired::Timer);
         }
@@ -111,7 +120,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[must_use]
     pub fn next_expiries(&self) -> NextExpiries {
         let at = |at: Option<Time>| at.unwrap_or(Time::MAX);
-        let own = at(self.rt.period_end()).min(self.limits.next());
+        let classes = at(self.rt.period_end()).min(at(self.server_due()));
+        let own = classes.min(self.limits.next());
         let timer = own.min(self.timers.first());
         NextExpiries { any: timer.min(at(self.next_tick())), timer }
     }

@@ -66,7 +66,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let running = self.curr.map(|at| self.task(at).rt_prio());
         let walk = if self.has(Feature::RtPushPastStuck) { usize::MAX } else { 1 };
         let head = self.rt.pushable().next()?;
-        if self.rt.is_throttled() {
+        if self.rt.is_throttled() || self.is_serving() {
             return None;
         }
         if running.is_none_or(|curr| self.task(head).rt_prio() > curr) {

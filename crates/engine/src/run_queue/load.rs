@@ -74,7 +74,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let others = nr_running - nr_idle + u32::from(idle_is_heavy);
         CpuLoad {
             importance,
-            pushable: self.rt.best_pushable().filter(|_| !closed),
+            pushable: self.rt.best_pushable().filter(|_| !closed && !self.is_serving()),
             nr_running,
             nr_fair,
             nr_idle,

@@ -20,6 +20,7 @@ mod load;
 mod meter;
 mod reap;
 mod room;
+mod server;
 #[cfg(test)]
 mod tests;
 mod throttle;
@@ -51,6 +52,7 @@ use crate::limits::Pools;
 use crate::limits::grants::Limits;
 use crate::rt::{Rt, RtTask};
 use crate::run_queue::meter::Metered;
+use crate::run_queue::server::Server;
 use crate::run_queue::used::Used;
 use crate::store::heap::Index;
 use crate::store::list::End;
@@ -176,6 +178,8 @@ pub struct RunQueue<P, G> {
     tick_at: Option<Time>,
     rt: Rt,
     fair: Fair,
+    /// What is kept for fair tasks, under [`Feature::FairServer`].
+    server: Option<Server>,
     limits: Limits,
     timers: TimerQueue,
 }
@@ -213,6 +217,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             tick_at: None,
             rt: Rt::default(),
             fair: Fair::new(cpu, config.features.has(Feature::Eevdf)),
+            server: config.features.has(Feature::FairServer).then(Server::new),
             limits: Limits::new(),
             timers: TimerQueue::default(),
             config,
@@ -435,7 +440,9 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.fair.keep_ghosts(online && self.has(Feature::DelayDequeue));
         if !online {
             self.drop_ghosts();
+            self.stop_server();
         }
+        self.start_server();
         self.resched_if(!online && self.curr.is_some());
         self.resched()
     }
@@ -515,9 +522,13 @@ impl<P, G: Pools> RunQueue<P, G> {
         fair.preempts(now, wakeup, may)
     }
 
-    /// Whether something real-time should run instead of `curr`, or `curr` is to be throttled.
+    /// Whether something real-time should run instead of `curr`, or `curr` is to be throttled, or to make way for fair
+    /// tasks.
     fn rt_wants_switch(&self, curr: Index) -> bool {
         let running = self.task(curr).rt_prio();
+        if self.is_serving() {
+            return running.is_some();
+        }
         let throttled = running.is_some() && self.rt.is_throttled();
         throttled || self.rt.best() > running
     }
@@ -569,6 +580,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     fn pick(&mut self, before: Before) -> Option<Index> {
+        self.end_idle_of_server();
         // The tasks that wait on a CPU that is offline are about to be evicted.
         let next = match self.online {
             true => self.pick_with_budget(before),
@@ -603,16 +615,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     fn pick_with_budget(&mut self, mut before: Before) -> Option<Index> {
         self.limits.dismiss_payers();
         loop {
-            let at = match self.rt.pick() {
-                Some(at) => at,
-                None => {
-                    self.drop_due_ghosts(&mut before);
-                    let (fair, now, _) = self.fair_here();
-                    let next = fair.pick(now, before)?;
-                    before.yielded = None;
-                    next
-                }
-            };
+            let at = self.pick_class(&mut before)?;
             let Err(group) = self.charge_to_groups(at, true) else { return Some(at) };
             self.limits.dismiss_payers();
             if self.task(at).rt_prio().is_none() {
@@ -620,6 +623,26 @@ impl<P, G: Pools> RunQueue<P, G> {
             }
             self.throttle(group.0);
         }
+    }
+
+    /// The first task of the class that goes first.
+    fn pick_class(&mut self, before: &mut Before) -> Option<Index> {
+        if self.is_serving() {
+            let fair = self.pick_fair(before);
+            if fair.is_some() {
+                return fair;
+            }
+            self.stop_server();
+        }
+        self.rt.pick().or_else(|| self.pick_fair(before))
+    }
+
+    fn pick_fair(&mut self, before: &mut Before) -> Option<Index> {
+        self.drop_due_ghosts(before);
+        let (fair, now, _) = self.fair_here();
+        let next = fair.pick(now, *before)?;
+        before.yielded = None;
+        Some(next)
     }
 
     /// Moving average, weight 1/8, samples capped at twice `migration_cost` (`update_avg`).
@@ -637,6 +660,7 @@ impl<P, G: Pools> RunQueue<P, G> {
                 let comes = (task.ask(), &task.standing);
                 self.fair.enqueue(now, &*self.groups, Member { queue, at }, comes);
             }
+            self.start_server();
         } else if self.is_set_aside(at) {
             self.rt.set_aside(at);
         } else {

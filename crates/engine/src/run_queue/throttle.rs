@@ -232,6 +232,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         limits.unthrottle(&here, id, tree.queue(id).group);
         let (fair, now, groups) = self.fair_here();
         fair.unthrottle(now, groups, id);
+        self.start_server();
         self.bring_rt_back();
         // If there are ghosts only, a pick takes them out.
         let anybody = self.nr_running() > 0 || self.fair.root().nr > 0;

@@ -72,7 +72,7 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     fn cause(&self, at: Index, next: Option<Index>) -> Cause {
         let prio = self.task(at).rt_prio();
-        let out_of_budget = prio.is_some() && self.rt.is_throttled();
+        let out_of_budget = prio.is_some() && (self.rt.is_throttled() || self.is_serving());
         let Some(next) = next.filter(|_| !out_of_budget && !self.is_set_aside(at)) else {
             return Cause::Limit;
         };

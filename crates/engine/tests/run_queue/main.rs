@@ -4,6 +4,7 @@
 mod batch;
 mod metered;
 mod newcomers;
+mod server;
 mod world;
 
 use proptest::prelude::*;
@@ -41,6 +42,8 @@ proptest! {
     ) {
         let mut config = Config {
             rt_runtime: throttle.then_some(Nanos::from_millis(5)),
+            server_runtime: Nanos::from_millis(2),
+            server_period: Nanos::from_millis(10),
             tickless,
             rules,
             ..Config::new(Topology::flat(2).unwrap())

@@ -302,6 +302,8 @@ impl World {
     }
 
     pub fn offer(&mut self, task: Box<Task<TaskId>>) {
+        // What was used up by now is a cause of its own.
+        self.rq.update_curr(self.now);
         let verdict = self.rq.curr().and_then(|curr| self.idle_verdict(curr, &task));
         let verdict = verdict.filter(|_| self.rq.resched() == Resched::No);
         match self.rq.offer(self.now, task, Enqueue::Woken) {

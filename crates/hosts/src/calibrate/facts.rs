@@ -3,8 +3,11 @@
 use crate::clock;
 use crate::failure::Failure;
 use crate::machine;
+use crate::mounts::Mount;
+use flate2::read::GzDecoder;
 use runyard_engine::topology::Topology;
-use std::fs::read_to_string;
+use std::fs::{File, read_to_string};
+use std::io::Read as _;
 
 /// The words of the kernel's command line that change how it schedules begin so.
 const SCHEDULING: [&str; 2] = ["sched_", "preempt="];
@@ -24,6 +27,41 @@ pub(super) fn tick_hz() -> Result<u32, Failure> {
     let hz = 1_000_000_000_u64.checked_div(tick).and_then(|hz| u32::try_from(hz).ok());
     hz.filter(|&hz| hz > 0)
         .ok_or_else(|| Failure::Refused("the kernel's tick is unknown".to_owned()))
+}
+
+/// Whether the kernel schedules groups of real-time tasks (`CONFIG_RT_GROUP_SCHED`): their budgets are files in the hierarchy
+/// that has the CPU time, or it says how it was built. If neither is there, that is noted.
+pub(super) fn rt_group_sched(notes: &mut Vec<String>) -> bool {
+    if has_rt_budgets(&read_to_string("/proc/self/mountinfo").unwrap_or_default()) {
+        return true;
+    }
+    build().map_or_else(
+        || {
+            notes.push(
+                "rt_group_sched: the kernel does not say how it was built; it counts as false"
+                    .to_owned(),
+            );
+            false
+        },
+        |build| is_built_in(&build, "RT_GROUP_SCHED"),
+    )
+}
+
+fn has_rt_budgets(mounts: &str) -> bool {
+    let mut mounts = mounts.lines().filter_map(Mount::read);
+    mounts.any(|mount| mount.has_cpu() && mount.at.join("cpu.rt_runtime_us").exists())
+}
+
+/// With which options the kernel was built, where it says that (`CONFIG_IKCONFIG_PROC`).
+fn build() -> Option<String> {
+    let mut text = String::new();
+    let file = File::open("/proc/config.gz").ok()?;
+    GzDecoder::new(file).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+fn is_built_in(build: &str, option: &str) -> bool {
+    build.lines().any(|line| line == format!("CONFIG_{option}=y"))
 }
 
 /// Which cache and which core a CPU shares with others, each as the kernel's list of CPUs.
@@ -99,6 +137,37 @@ mod tests {
         assert_eq!(shape("aaaa", "0101"), None, "siblings are no neighbours");
         assert_eq!(shape("aab", "012"), None, "nodes of two sizes");
         assert_eq!(shape("abab", "0123"), None, "nodes by turns");
+    }
+
+    #[test]
+    fn an_option_is_built_in_if_the_line_says_so() {
+        let build = "CONFIG_CFS_BANDWIDTH=y\n# CONFIG_RT_GROUP_SCHED is not set\nCONFIG_RT_GROUP_SCHED_X=y\nCONFIG_MODULE=m\n";
+        let options = ["CFS_BANDWIDTH", "RT_GROUP_SCHED", "MODULE", "X"];
+        assert_eq!(options.map(|option| is_built_in(build, option)), [true, false, false, false]);
+    }
+
+    #[test]
+    fn budgets_are_looked_for_where_the_cpu_time_is() {
+        let folder = std::env::temp_dir().join(format!("rt-budgets-{}", std::process::id()));
+        std::fs::create_dir(&folder).expect("a folder for a file");
+        std::fs::write(folder.join("cpu.rt_runtime_us"), "950000").expect("it takes files");
+        let line = |kind, options| {
+            format!("32 31 0:29 / {} rw - {kind} cgroup rw,{options}\n", folder.display())
+        };
+        let found = [("cgroup", "cpu,cpuacct"), ("cgroup", "cpuset"), ("cgroup2", "cpu")]
+            .map(|(kind, options)| has_rt_budgets(&line(kind, options)));
+        std::fs::remove_dir_all(&folder).expect("it is there");
+        assert_eq!(found, [true, false, false]);
+        assert!(!has_rt_budgets(&line("cgroup", "cpu")), "no budgets are there any more");
+    }
+
+    #[test]
+    fn what_this_kernel_says_of_its_groups_agrees() {
+        let Some(build) = build() else { return };
+        assert!(build.lines().any(|line| line.starts_with("CONFIG_")), "{build}");
+        let mut notes = Vec::new();
+        let groups = rt_group_sched(&mut notes);
+        assert_eq!((groups, notes), (is_built_in(&build, "RT_GROUP_SCHED"), vec![]));
     }
 
     #[test]

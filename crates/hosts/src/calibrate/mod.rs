@@ -34,6 +34,8 @@ pub struct Calibration {
     pub topology: Topology,
     /// Scheduler ticks a second on a busy CPU.
     pub tick_hz: u32,
+    /// Whether the kernel schedules groups of real-time tasks.
+    pub rt_group_sched: bool,
     /// What was measured. [`Costs::migration`] is the default.
     pub costs: Costs,
     /// What the user should know of the figures.
@@ -49,8 +51,9 @@ pub fn calibrate(simulate: Simulate<'_>) -> Result<Calibration, Failure> {
     let mut notes = Vec::new();
     let topology = facts::topology(&cpus, &mut notes);
     let tick_hz = facts::tick_hz()?;
+    let rt_group_sched = facts::rt_group_sched(&mut notes);
     let bench = probe::Bench::new(cpus, tick_hz, simulate);
     let costs = costs::measure(&bench, &mut notes)?;
     notes.extend(bench.disturbance());
-    Ok(Calibration { kernel: facts::kernel(), topology, tick_hz, costs, notes })
+    Ok(Calibration { kernel: facts::kernel(), topology, tick_hz, rt_group_sched, costs, notes })
 }

@@ -22,6 +22,7 @@
 //! A task moves itself. What that takes, some tens of microseconds, is before the beginning of the
 //! run, or at the beginning of a phase that is in another group than the one before.
 
+use crate::mounts::Mount;
 use crate::stderr::say;
 use runyard_engine::attr::{Attr, GroupId, Weight};
 use runyard_engine::limits::Limit;
@@ -278,8 +279,7 @@ pub(super) fn home(attr: &Attr) -> Option<GroupId> {
 /// the process's mounts and of its groups.
 fn base(mounts: &str, groups: &str) -> Option<(Version, PathBuf)> {
     let mounts: Vec<_> = mounts.lines().filter_map(Mount::read).collect();
-    let first = |mount: &&Mount| mount.kind == "cgroup" && mount.has_option("cpu");
-    let (version, mount) = match mounts.iter().find(first) {
+    let (version, mount) = match mounts.iter().find(|mount| mount.has_cpu()) {
         Some(mount) => (Version::First, mount),
         None => (Version::Second, mounts.iter().find(|mount| mount.kind == "cgroup2")?),
     };
@@ -296,40 +296,6 @@ fn base(mounts: &str, groups: &str) -> Option<(Version, PathBuf)> {
     let below = Path::new(own).strip_prefix(&mount.root).ok();
     let below = below.filter(|path| path.is_relative()).unwrap_or(Path::new(""));
     Some((version, if below == Path::new("") { mount.at.clone() } else { mount.at.join(below) }))
-}
-
-/// A line of [mountinfo](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html).
-#[derive(Debug, PartialEq, Eq)]
-struct Mount<'a> {
-    /// What of the file system is mounted, and where.
-    root: String,
-    at: PathBuf,
-    kind: &'a str,
-    options: &'a str,
-}
-
-impl Mount<'_> {
-    fn read(line: &str) -> Option<Mount<'_>> {
-        let (mount, system) = line.split_once(" - ")?;
-        let mut mount = mount.split(' ').skip(3).map(unescaped);
-        let mut system = system.split(' ');
-        Some(Mount {
-            root: mount.next()?,
-            at: mount.next()?.into(),
-            kind: system.next()?,
-            options: system.nth(1)?,
-        })
-    }
-
-    fn has_option(&self, name: &str) -> bool {
-        self.options.split(',').any(|option| option == name)
-    }
-}
-
-/// A path of mountinfo, in which a blank is `\040`; and three other characters are written so.
-fn unescaped(path: &str) -> String {
-    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    escapes.iter().fold(path.to_owned(), |path, (code, text)| path.replace(code, text))
 }
 
 /// The root is named by the process. The others are named by number, so that no name can be one of

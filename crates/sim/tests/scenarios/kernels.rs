@@ -1,6 +1,6 @@
 //! What the kernels do each in their own way, by name.
 
-use crate::rig::{Run, world};
+use crate::rig::{Run, ms, world};
 use runyard_engine::time::Nanos;
 
 /// The tasks on one CPU of a kernel, whose ticks are a millisecond apart.
@@ -92,4 +92,100 @@ fn who_naps_has_no_more_than_its_share() {
         let had = run.account("napper").runtime.0 / 1_000_000;
         run.holds(had <= 2_050, &format!("{kernel}: {had} ms of 4000"));
     }
+}
+
+/// A real-time hog and a fair one on the CPU of such a machine, for ten seconds.
+fn famine(machine: &str, features: &str) -> Run {
+    let text = format!(
+        "{{'machine': {{'cpus': 1, {machine}}}, 'features': [{features}], 'tasks': {{
+         'hog': {{'policy': 'SCHED_FIFO', 'run': 1000000}}, 'fair': {{'run': 1000000}}}}}}"
+    );
+    world().millis(10_000).run_text(&text)
+}
+
+/// By the throttling of real-time tasks or by the fair server, each second in one piece.
+#[test]
+fn a_real_time_hog_leaves_a_twentieth() {
+    let groups = "'rt_group_sched': true";
+    let cases = [
+        ("'kernel': '6.1'", "", 5),
+        ("'kernel': '6.1 + founding'", "", 5),
+        ("'kernel': '6.6'", "'NO_FAIR_SERVER'", 5),
+        ("'kernel': '6.12'", "", 5),
+        ("'kernel': '6.18'", "", 5),
+        ("'kernel': '6.18 + founding'", "", 5),
+        ("'kernel': '6.12'", "'NO_FAIR_SERVER'", 0),
+        ("'kernel': '6.18'", "'NO_FAIR_SERVER'", 0),
+        ("'kernel': '6.18 + founding'", "'NO_FAIR_SERVER'", 0),
+        (&format!("'kernel': '6.12', {groups}"), "'NO_FAIR_SERVER'", 5),
+        (&format!("'kernel': '6.18', {groups}"), "'NO_FAIR_SERVER'", 5),
+        (&format!("'kernel': '6.18 + founding', {groups}"), "'NO_FAIR_SERVER'", 5),
+        (&format!("'kernel': '6.18', {groups}"), "", 5),
+        (&format!("'kernel': '6.1', {groups}"), "'FAIR_SERVER'", 5),
+    ];
+    for (machine, features, percent) in cases {
+        let run = famine(machine, features);
+        let what = format!("{machine} {features}");
+        let share = run.share("fair", Nanos::from_secs(10));
+        run.holds((share - f64::from(percent)).abs() < 0.2, &format!("{what}: {share} %"));
+        let pieces = run.stretches("fair");
+        run.is(&what, pieces.len(), if percent == 0 { 0 } else { 10 });
+        for (second, piece) in (0..).zip(pieces) {
+            let begins = ms(1_000 * second + 950);
+            let late = piece.from.since(begins).max(begins.since(piece.from));
+            run.holds(late <= Nanos::from_millis(2), &format!("{what}: {piece:?}"));
+        }
+    }
+}
+
+/// Once they have starved, fair tasks that come and go need not wait for the rest of that second; in the next one they
+/// starve again.
+#[test]
+fn who_was_served_is_served_at_once_for_a_period() {
+    let tasks = "'hog': {'policy': 'SCHED_FIFO', 'run': 1000000},
+                 'fair': {'timer': {'ref': 't', 'period': 100000}, 'timer_slack': 0, 'run': 1000}";
+    let run = on_kernel("6.18", 6_000, tasks);
+    let waits: Vec<_> =
+        run.stretches("fair").iter().map(|piece| piece.from.0 / 1_000_000).collect();
+    run.is("starves, is served, starves again", &waits[..3], &[950, 1_050, 1_150]);
+    let longest = waits.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+    run.holds(
+        (900..1_100).contains(&longest),
+        &format!("{longest} ms between two turns: {waits:?}"),
+    );
+}
+
+/// Whom a CPU that serves fair tasks makes wait, it does not give away: the kernel's own balance finds nothing to push
+/// there, nor to pull.
+#[test]
+fn a_real_time_task_waits_where_fair_tasks_are_served() {
+    let tasks = "'low': {'instance': 2, 'policy': 'SCHED_FIFO', 'priority': 1, 'run': 1000000},
+                 'high': {'policy': 'SCHED_FIFO', 'priority': 99, 'timer': {'ref': 't', 'period': 10000}, 'timer_slack': 0,
+                          'run': 500},
+                 'fair': {'instance': 2, 'run': 1000000}";
+    let longest = |features: &str| {
+        let text = format!(
+            "{{'machine': {{'cpus': 2, 'kernel': '6.18'}}, 'features': [{features}], 'tasks': {{{tasks}}}}}"
+        );
+        let run = world().millis(5_000).run_text(&text);
+        worst(&run, "high")
+    };
+    let (with, without) = (longest("'RT_PUSH_PAST_STUCK'"), longest("'NO_FAIR_SERVER'"));
+    assert!((30_000..=51_000).contains(&with) && without < 100, "{with} us, else {without} us");
+}
+
+/// Also those of which nothing is left but what they owe, those of the idle class and those whose group has no budget.
+#[test]
+fn whoever_is_fair_is_served() {
+    let text = "{'machine': {'cpus': 1, 'kernel': '6.18'}, 'groups': {'/g': {'runtime': 10000, 'period': 500000}},
+        'tasks': {
+            'hog': {'policy': 'SCHED_FIFO', 'run': 1000000},
+            'idle': {'policy': 'SCHED_IDLE', 'run': 1000000},
+            'naps': {'slice': 20000, 'run': 7000, 'sleep': 3000, 'timer_slack': 0},
+            'held': {'group': '/g', 'run': 1000000}}}";
+    let run = world().millis(10_000).run_text(text);
+    let share = |name| run.share(name, Nanos::from_secs(10));
+    let all = share("idle") + share("naps") + share("held");
+    run.holds((all - 5.0).abs() < 0.2, &format!("{all} %"));
+    run.holds(share("held") <= 2.1 && share("held") > 0.8, &format!("{} %", share("held")));
 }

@@ -362,9 +362,10 @@ impl Case {
         let tick_hz = self.tick_hz;
         let kind = |kind: u8| ["barge", "hand_over", "inherit"][usize::from(kind)];
         let [first, second, third] = self.mutexes.map(kind);
+        let rt_groups = self.seed % 2 == 1;
         let kernel = match self.kernel {
             "" => String::new(),
-            named => format!("'kernel': '{named}', "),
+            named => format!("'kernel': '{named}', 'rt_group_sched': {rt_groups}, "),
         };
         let off: Vec<_> =
             self.off.iter().map(|&at| format!("'NO_{}'", Feature::ALL[at].name())).collect();

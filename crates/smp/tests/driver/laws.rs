@@ -105,9 +105,15 @@ impl World {
         });
     }
 
-    /// No CPU on which a waiting real-time task may run does anything less important.
+    /// No CPU on which a waiting real-time task may run does anything less important, but for one that serves fair tasks
+    /// first: nobody owes anything to whom it makes wait.
     fn check_priorities(&self) {
-        let importance = |cpu| self.machine.inspect(cpu, |rq| rq.load().importance);
+        let importance = |cpu| {
+            self.machine.inspect(cpu, |rq| match rq.is_serving() {
+                true => Importance::Closed,
+                false => rq.load().importance,
+            })
+        };
         let levels: Vec<_> = self.all().map(importance).collect();
         for cpu in self.all().filter(|cpu| levels[cpu.index()] != Importance::Closed) {
             let running = self.cpus[cpu.index()].running.as_ref().map(|&(id, _)| id);

@@ -242,6 +242,8 @@ impl World {
             1 => (Some(Nanos::from_millis(2)), Nanos::from_millis(5)),
             _ => (config.rt_runtime, config.rt_period),
         };
+        (config.server_runtime, config.server_period) =
+            (Nanos::from_millis(1), Nanos::from_millis(5));
         World::among(config, [more >> 2, more >> 4, more >> 6].map(latency_nice))
     }
 
@@ -454,7 +456,7 @@ impl World {
                     let idle = self.cpus[cpu.index()].running.is_none();
                     assert!(!idle, "an idle CPU does not tick");
                 }
-                Expired::RtPeriod | Expired::Grant | Expired::Refill => {}
+                Expired::RtPeriod | Expired::FairServer | Expired::Grant | Expired::Refill => {}
             }
         }
         let greedy = self.machine.config().features.has(Feature::GreedyTimers);

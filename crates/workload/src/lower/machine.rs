@@ -32,6 +32,7 @@ pub(super) fn read(
 ) -> Result<(MachineSpec, Model), Fault> {
     let (mut cpus, mut topology, mut kernel) = (None, None, None);
     let (mut tick_hz, mut costs, mut costs_at) = (TICK_HZ, Costs::default(), Fault::NOWHERE);
+    let mut rt_group_sched = false;
     for member in section.map(Node::object).transpose()?.into_iter().flatten() {
         let value = member.value;
         match member.key {
@@ -39,6 +40,7 @@ pub(super) fn read(
             "topology" => topology = Some((value, shape(value)?)),
             "kernel" => kernel = Some(text_of(value)?),
             "tick_hz" => tick_hz = value.natural("ticks a second", 1..=MAX_TICK_HZ)?,
+            "rt_group_sched" => rt_group_sched = value.boolean()?,
             "costs" => (costs, costs_at) = (read_costs(value, warnings)?, value.at()),
             _ => warnings.unknown(member),
         }
@@ -59,7 +61,8 @@ pub(super) fn read(
         (None, None) => Topology::flat(CPUS).map_err(at_nowhere)?,
     };
     let model = over.kernel.or(kernel).unwrap_or(over.unless_said);
-    Ok((MachineSpec { topology: overridden(topology, over)?, tick_hz, costs }, model))
+    let topology = overridden(topology, over)?;
+    Ok((MachineSpec { topology, tick_hz, rt_group_sched, costs }, model))
 }
 
 fn flat(value: Node<'_>) -> Result<Topology, Fault> {

@@ -1,0 +1,38 @@
+//! What the kernel says is mounted for this process.
+
+use std::path::PathBuf;
+
+/// A line of [mountinfo](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html).
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Mount<'a> {
+    /// What of the file system is mounted, and where.
+    pub(crate) root: String,
+    pub(crate) at: PathBuf,
+    pub(crate) kind: &'a str,
+    options: &'a str,
+}
+
+impl Mount<'_> {
+    pub(crate) fn read(line: &str) -> Option<Mount<'_>> {
+        let (mount, system) = line.split_once(" - ")?;
+        let mut mount = mount.split(' ').skip(3).map(unescaped);
+        let mut system = system.split(' ');
+        Some(Mount {
+            root: mount.next()?,
+            at: mount.next()?.into(),
+            kind: system.next()?,
+            options: system.nth(1)?,
+        })
+    }
+
+    /// Whether it is a hierarchy of the first version of control groups, and CPU time is controlled there.
+    pub(crate) fn has_cpu(&self) -> bool {
+        self.kind == "cgroup" && self.options.split(',').any(|option| option == "cpu")
+    }
+}
+
+/// A path of mountinfo, in which a blank is `\040`; and three other characters are written so.
+fn unescaped(path: &str) -> String {
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    escapes.iter().fold(path.to_owned(), |path, (code, text)| path.replace(code, text))
+}
