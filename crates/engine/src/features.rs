@@ -48,6 +48,12 @@ pub enum Feature {
     /// A part of each CPU is kept for fair tasks where real-time ones would have all of it. Off unless asked for, and in
     /// the runtime always.
     FairServer,
+    /// A CPU with room takes tasks by their number, and loads are compared only where there is none: the balance of Linux
+    /// 5.5 and later. Off unless asked for.
+    BalanceByRoom,
+    /// A CPU that is about to idle balances the less often, by a draw, the less often it has found something
+    /// (`BALANCE_BY_ROOM`). Off unless asked for.
+    NiRandom,
     /// The runtime polls the first tasks of a queue one after the other for one decision
     /// ([`Features::of_runtime`]). Simulators decide for each poll, whether it is on or off.
     BatchDispatch,
@@ -55,7 +61,7 @@ pub enum Feature {
 
 impl Feature {
     /// Every feature, in the order in which they are shown.
-    pub const ALL: [Feature; 19] = [
+    pub const ALL: [Feature; 21] = [
         Feature::RtPush,
         Feature::RtPull,
         Feature::RtPushPastStuck,
@@ -74,6 +80,8 @@ impl Feature {
         Feature::PlaceRelDeadline,
         Feature::DelayDequeue,
         Feature::FairServer,
+        Feature::BalanceByRoom,
+        Feature::NiRandom,
         Feature::BatchDispatch,
     ];
 
@@ -99,6 +107,8 @@ impl Feature {
             Feature::PlaceRelDeadline => "PLACE_REL_DEADLINE",
             Feature::DelayDequeue => "DELAY_DEQUEUE",
             Feature::FairServer => "FAIR_SERVER",
+            Feature::BalanceByRoom => "BALANCE_BY_ROOM",
+            Feature::NiRandom => "NI_RANDOM",
             Feature::BatchDispatch => "BATCH_DISPATCH",
         }
     }
@@ -109,11 +119,13 @@ impl Feature {
 pub struct Features(u32);
 
 /// What is off unless asked for.
-const OFF: [Feature; 5] = [
+const OFF: [Feature; 7] = [
     Feature::PowerSavings,
     Feature::Eevdf,
     Feature::DelayDequeue,
     Feature::FairServer,
+    Feature::BalanceByRoom,
+    Feature::NiRandom,
     Feature::BatchDispatch,
 ];
 

@@ -128,7 +128,12 @@ impl Kernel {
 
     /// `features.h` and `fair.c` of each release.
     fn features(self) -> Features {
-        let of_kernel = |fair| COMMON.into_iter().fold(Features::NONE.with(fair), Features::with);
+        let of_kernel = |fair| {
+            let common = COMMON.into_iter().fold(Features::NONE.with(fair), Features::with);
+            // `sched_balance_newidle`; `NI_RANDOM` of `features.h`, which 6.6 lacks.
+            let common = common.with(Feature::BalanceByRoom);
+            if self == Kernel::V6_6 { common } else { common.with(Feature::NiRandom) }
+        };
         match self {
             // `GENTLE_FAIR_SLEEPERS` of `features.h` went with CFS.
             Kernel::V6_1 => of_kernel(Feature::GentleFairSleepers),

@@ -26,7 +26,7 @@ use runyard_engine::balance::{
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::Enqueue;
-use runyard_engine::run_queue::{FairPull, MAX_LOOKED_AT, NotPulled};
+use runyard_engine::run_queue::{FairPull, MAX_LOOKED_AT, NotPulled, RunQueue};
 use runyard_engine::task::Task;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Level;
@@ -38,6 +38,9 @@ const CPUS_ASKED: usize = 16;
 /// How often the idle CPUs are asked to balance at most, and a CPU looks again for where to send tasks
 /// that wait, after it found nothing: a jiffy at the 250 Hz of most distributions.
 const IDLE_BALANCE_INTERVAL: Nanos = Nanos::from_millis(4);
+
+/// What it costs a CPU that is about to idle to look at another, by the later rules.
+const LOOKED_AT: Nanos = Nanos::from_micros(2);
 
 /// How many tasks are moved in a pass at most (`sched_nr_migrate`).
 const MAX_MOVED: u32 = 32;
@@ -158,19 +161,48 @@ impl<W: Controlled> Machine<W> {
     }
 
     fn balance_newly_idle(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
-        // What it would take has something in the caches of its CPU, and this one is busy again soon.
-        let short = self.inspect(cpu, |rq| rq.avg_idle() < self.config.migration_cost);
-        if short {
+        // This one is busy again soon. What it would take has something in the caches of its CPU, or, by the later rule, it
+        // would look for a part of that time (`max_newidle_lb_cost`).
+        let avg_idle = self.inspect(cpu, RunQueue::avg_idle);
+        let by_room = self.has(Feature::BalanceByRoom);
+        if !by_room && avg_idle < self.config.migration_cost {
             return false;
         }
         if self.has(Feature::IdleLoadBalance) {
-            return self.search_overloaded(now, cpu, fx);
+            let cost = LOOKED_AT.0 * CPUS_ASKED.min(self.cpus.len()) as u64;
+            return avg_idle.0 >= cost && self.search_overloaded(now, cpu, fx);
         }
-        self.domains.iter().any(|&(level, domain)| {
+        let mut cost = 0;
+        for &(level, domain) in &self.domains {
+            cost += LOOKED_AT.0 * self.config.topology.span(cpu, level).len() as u64;
+            if by_room && avg_idle.0 < cost {
+                return false;
+            }
             let pass = Pass { measure: Measure::All, idle_kind: IdleKind::NewlyIdle, domain };
-            let site = Site { now, cpu, level, pass, spares: false };
-            matches!(self.pass(site, fx), Outcome::Moved(_))
-        })
+            if self.newly_idle_pass(Site { now, cpu, level, pass, spares: false }, fx) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A pass of a CPU that is about to idle, unless a draw is against it. Says whether it found work.
+    fn newly_idle_pass(&self, site: Site, fx: &mut impl Effects<W>) -> bool {
+        let (cpu, level) = (site.cpu, site.level);
+        let stands_for = match self.has(Feature::NiRandom) {
+            true => self.with_balance(cpu, |balance| balance.draws_to_balance(level)),
+            false => Some(1),
+        };
+        let Some(tries) = stands_for else { return false };
+        let moved = matches!(self.pass(site, fx), Outcome::Moved(_));
+        let successes = if moved { tries } else { 0 };
+        self.with_balance(cpu, |balance| balance.of(level).note_newly_idle(successes));
+        moved
+    }
+
+    /// The power of one CPU if nothing is taken from it.
+    pub(crate) fn full_power(&self) -> u64 {
+        power_of_cpu(self.config.topology, self.config.features)
     }
 
     /// Balances for every idle CPU, until the one that does it has work itself. Says whether it has.
@@ -328,7 +360,12 @@ impl<W: Controlled> Machine<W> {
             for &(level, domain) in &self.domains {
                 let progress = balance.of(level);
                 let factor = if idle_kind == IdleKind::Busy { domain.busy_factor } else { 1 };
-                let interval = Nanos(progress.interval.0 * factor).min(most).max(self.config.tick);
+                let interval = Nanos(progress.interval.0 * factor);
+                // So that busy CPUs at several levels are not due at the same ticks (`get_sd_balance_interval`).
+                let sooner = domain.by_room && idle_kind == IdleKind::Busy;
+                let interval =
+                    if sooner { interval.saturating_sub(self.config.tick) } else { interval };
+                let interval = interval.min(most).max(self.config.tick);
                 if progress.last + interval <= now {
                     progress.last = now;
                     due[level as usize] = true;
@@ -370,7 +407,7 @@ impl<W: Controlled> Machine<W> {
         }
         let takes_running = self.note(site, outcome);
         // A running task of one measure is left alone: nobody who waits would gain by its going.
-        if let Outcome::Failed(from, measure @ Measure::All) = outcome
+        if let Outcome::Failed(from, Some(measure)) = outcome
             && takes_running
         {
             self.active_balance(site, from, measure, fx);
@@ -428,7 +465,11 @@ impl<W: Controlled> Machine<W> {
                 Err(NotPulled::Pinned) if tried.add(from) => {}
                 Err(NotPulled::Pinned) => return Outcome::Pinned,
                 Err(NotPulled::Nobody | NotPulled::NotNow) => {
-                    return Outcome::Failed(from, imbalance.measure(site.pass.measure));
+                    let measure = imbalance.measure(site.pass.measure);
+                    let by_load =
+                        site.pass.domain.by_room && matches!(imbalance, Imbalance::Load(_));
+                    let takes_running = measure == Measure::All && !by_load;
+                    return Outcome::Failed(from, takes_running.then_some(measure));
                 }
             }
         }
@@ -439,7 +480,7 @@ impl<W: Controlled> Machine<W> {
         let Site { now, cpu, level, pass, .. } = site;
         let topology = self.config.topology;
         let (size, span) = (topology.group_size(level), topology.span(cpu, level));
-        let full = power_of_cpu(topology);
+        let full = self.full_power();
         let group = |first: usize| {
             let mut group = CpuGroup::default();
             for cpu in (first..first + size).map(CpuId::at) {
@@ -466,7 +507,7 @@ impl<W: Controlled> Machine<W> {
         tried: &Tried,
     ) -> Option<CpuId> {
         let topology = self.config.topology;
-        let (full, measure) = (power_of_cpu(topology), pass.measure);
+        let (full, measure) = (self.full_power(), pass.measure);
         let rank = |cpu| queue_rank(self.hints.seen(now, cpu, full, measure), measure, imbalance);
         (first..first + topology.group_size(level))
             .map(CpuId::at)
@@ -488,17 +529,30 @@ impl<W: Controlled> Machine<W> {
         let (mut left, most) = match imbalance {
             Imbalance::Load(load) if pass.idle_kind == IdleKind::NewlyIdle => (load, 1),
             Imbalance::Load(load) => (load, MAX_MOVED),
-            Imbalance::Waiting | Imbalance::Any => (u64::MAX, 1),
+            Imbalance::Tasks(tasks) if pass.idle_kind != IdleKind::NewlyIdle => {
+                (u64::MAX, u32::try_from(tasks).map_or(MAX_MOVED, |tasks| tasks.min(MAX_MOVED)))
+            }
+            Imbalance::Waiting | Imbalance::Any | Imbalance::Tasks(_) => (u64::MAX, 1),
         };
-        if pass.measure != Measure::All {
+        let by_room = pass.measure == Measure::All && pass.domain.by_room;
+        if pass.measure != Measure::All || by_room {
             // Who fails again and again becomes less choosy (6.12, `detach_tasks`).
             left = left.saturating_mul(1 << failed.min(u64::BITS - 1));
         }
-        let hot = failed > pass.domain.cache_nice_tries;
+        // Threads of a core share their caches.
+        let shares = by_room && level == Level::Smt;
+        let hot = shares || failed > pass.domain.cache_nice_tries;
+        // A whole task must fit, and not half of it.
+        let fits = |left: u64| if by_room { left / 2 } else { left };
         let measure = imbalance.measure(pass.measure);
         let mut moved = 0;
         while moved < most && left > 0 {
-            match self.pull_one(now, from, FairPull { to: cpu, measure, max_load: left, hot }, fx) {
+            match self.pull_one(
+                now,
+                from,
+                FairPull { to: cpu, measure, max_load: fits(left), hot },
+                fx,
+            ) {
                 Ok(load) => left = left.saturating_sub(load.max(1)),
                 Err(stays) if moved == 0 => return Err(stays),
                 Err(_) => break,

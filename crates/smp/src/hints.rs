@@ -10,7 +10,7 @@ use crate::cpupri::{CpuPri, Published};
 use crate::mask::Mask;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use runyard_engine::attr::RtPrio;
-use runyard_engine::balance::power::Taken;
+use runyard_engine::balance::power::{FULL_POWER, Taken};
 use runyard_engine::balance::{Measure, Seen};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::limits::Pools;
@@ -282,7 +282,10 @@ impl Hints {
         match measure {
             Measure::Idle => Seen { idle_power: left(&own.taken_by_normal), ..seen },
             Measure::All | Measure::Normal => {
-                Seen { load: self.load(cpu), power: left(&own.taken_by_rt), ..seen }
+                let fair = u64::from(seen.nr_fair);
+                let (util, runnable) = (fair.min(1) * FULL_POWER, fair * FULL_POWER);
+                let power = left(&own.taken_by_rt);
+                Seen { load: self.load(cpu), power, util, runnable, ..seen }
             }
         }
     }

@@ -141,13 +141,14 @@ impl<W: Controlled> Machine<W> {
                 published: Snapshot::NOTHING,
                 published_expiries: NextExpiries::NEVER,
                 held_back: None,
-                balance: Balance::new(config.topology),
+                balance: Balance::new(cpu, config.topology, features),
             }),
         };
         let cpus: Box<[Cpu<W>]> = config.topology.iter().map(cpu).collect();
         let (all, hints) = (CpuSet::first(n), Hints::new(n));
         let topology = config.topology;
-        let domains = topology.levels().map(|level| (level, Domain::of(level, topology))).collect();
+        let domain = |level| (level, Domain::of(level, topology, features));
+        let domains = topology.levels().map(domain).collect();
         let starts = match features.has(Feature::BatchDispatch) {
             true => cpus.iter().filter_map(|cpu| lock(&cpu.queue).rq.start()).collect(),
             false => Box::default(),

@@ -11,7 +11,7 @@ use crate::host::{Controlled, Effects, Moving, TaskOf, apply_pending};
 use crate::machine::Machine;
 use runyard_engine::attr::{Attr, LatencyNice, Policy, RtPrio};
 use runyard_engine::balance::power::FULL_POWER;
-use runyard_engine::balance::{Measure, Seen, power_of_cpu};
+use runyard_engine::balance::{Measure, Seen};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
 use runyard_engine::group::Groups;
@@ -405,7 +405,7 @@ impl<W: Controlled> Machine<W> {
     }
 
     fn seen(&self, seeker: Seeker<'_>, cpu: CpuId) -> Seen {
-        self.hints.seen(seeker.now, cpu, power_of_cpu(self.config.topology), Measure::All)
+        self.hints.seen(seeker.now, cpu, self.full_power(), Measure::All)
     }
 
     /// Whether `cpu` is free for the task.

@@ -3,13 +3,14 @@
 //! machine.
 //!
 //! A *domain* is the CPUs that balance at a [`Level`]: it consists of *CPU groups*, which are the
-//! domains below. A CPU pulls to itself, on behalf of its own (local) CPU group. There is one path,
-//! that of Linux 2.6.35 (`find_busiest_group`, `fix_small_imbalance`, `find_busiest_queue`):
-//! survey the CPU groups, choose the busiest, compute an imbalance, choose a queue. What a CPU
-//! group's load and power are is a [`Measure`]:
+//! domains below. A CPU pulls to itself, on behalf of its own (local) CPU group. There is one path
+//! (`find_busiest_group`, `find_busiest_queue`): survey the CPU groups, choose the busiest, compute an imbalance, choose a
+//! queue. What a CPU group's load and power are is a [`Measure`]:
 //!
-//! - `NO_IDLE_LOAD_BALANCE`: one measure of all tasks, and loads decide always. With weights that
-//!   nobody can serve, the heaviest task's neighbours end idle: the founding document's failure.
+//! - `NO_IDLE_LOAD_BALANCE`: one measure of all tasks. By the rules of Linux 2.6.35 loads decide always
+//!   (`fix_small_imbalance`). With weights that
+//!   nobody can serve, the heaviest task's neighbours end idle: the founding document's failure. By those of 5.5 and later,
+//!   `BALANCE_BY_ROOM`, loads count only where there is no room (`room.rs`).
 //! - `IDLE_LOAD_BALANCE`: two measures. Normal tasks, to which a CPU with nothing but SCHED_IDLE
 //!   tasks is free; and SCHED_IDLE tasks, whose load is their number by the power that normal tasks
 //!   leave (the founding document's metric, which is the same formula). In each, loads are compared
@@ -19,8 +20,10 @@
 //! Integers only. Loads are sums of weights, powers of [`FULL_POWER`] a CPU.
 
 pub mod power;
+mod room;
 
 use crate::balance::power::FULL_POWER;
+use crate::cpu::CpuId;
 use crate::features::{Feature, Features};
 use crate::time::Nanos;
 use crate::topology::{Level, Topology};
@@ -97,6 +100,8 @@ pub struct Domain {
     /// The CPU groups would rather have one task each than one of them two (`SD_PREFER_SIBLING` of
     /// the level below).
     pub spreads: bool,
+    /// Passes that count all tasks follow the rules of Linux 5.5 and later ([`Feature::BalanceByRoom`]).
+    pub by_room: bool,
 }
 
 /// What a power of `smt_gain` is: that of a core with two threads, in per cent of one with one
@@ -112,9 +117,36 @@ pub const MAX_INTERVAL_PER_CPU: Nanos = Nanos::from_millis(100);
 pub const MAX_PINNED_INTERVAL: Nanos = Nanos::from_millis(512);
 
 impl Domain {
-    /// How `level` balances on a machine of this shape.
+    /// How `level` balances on a machine of this shape and with these features.
     #[must_use]
-    pub fn of(level: Level, topology: Topology) -> Domain {
+    pub fn of(level: Level, topology: Topology, features: Features) -> Domain {
+        match features.has(Feature::BalanceByRoom) {
+            true => Domain::by_room(level, topology),
+            false => Domain::by_load(level, topology),
+        }
+    }
+
+    /// `sd_init` of 6.1 to 6.18. Of two nodes each is looked at as one of many (`SD_NUMA`).
+    fn by_room(level: Level, topology: Topology) -> Domain {
+        let cpus = topology.span(CpuId(0), level).len() as u64;
+        let (imbalance_pct, cache_nice_tries) = match level {
+            Level::Smt => (110, 0),
+            Level::Node => (117, 1),
+            Level::Machine => (117, 2),
+        };
+        Domain {
+            min_interval: Nanos::from_millis(cpus),
+            max_interval: Nanos::from_millis(2 * cpus),
+            busy_factor: 16,
+            imbalance_pct,
+            cache_nice_tries,
+            idle_measure: level != Level::Smt,
+            spreads: topology.group_size(level) > 1,
+            by_room: true,
+        }
+    }
+
+    fn by_load(level: Level, topology: Topology) -> Domain {
         let (ms, spreads) = (Nanos::from_millis, topology.group_size(level) > 1);
         let (intervals, busy_factor, imbalance_pct, cache_nice_tries) = match level {
             Level::Smt => ((1, 2), 64, 110, 0),
@@ -129,15 +161,17 @@ impl Domain {
             cache_nice_tries,
             idle_measure: level != Level::Smt,
             spreads,
+            by_room: false,
         }
     }
 }
 
-/// The power of one CPU of this machine if nothing is taken from it.
+/// The power of one CPU of this machine if nothing is taken from it. Since 4.20 a thread counts as a whole CPU.
 #[must_use]
-pub fn power_of_cpu(topology: Topology) -> u64 {
+pub fn power_of_cpu(topology: Topology, features: Features) -> u64 {
     match topology.threads() {
         1 => FULL_POWER,
+        _ if features.has(Feature::BalanceByRoom) => FULL_POWER,
         threads => SMT_POWER / threads as u64,
     }
 }
@@ -159,6 +193,10 @@ pub struct Seen {
     pub power: u64,
     /// The power that real-time and normal tasks leave.
     pub idle_power: u64,
+    /// How much of the CPU its fair tasks use, of [`FULL_POWER`].
+    pub util: u64,
+    /// How many of its fair tasks run or wait, each as [`FULL_POWER`].
+    pub runnable: u64,
 }
 
 /// The same in terms of a measure.
@@ -225,6 +263,10 @@ pub struct CpuGroup {
     idle: u64,
     /// The largest and the smallest load of its CPUs.
     loads: Option<(u64, u64)>,
+    /// Its fair tasks, how much they use, and how many of them run or wait.
+    nr_fair: u64,
+    util: u64,
+    runnable: u64,
 }
 
 /// What a CPU group is, from the best to the worst (`group_type` of 5.5 and later).
@@ -250,6 +292,9 @@ impl CpuGroup {
         self.idle += u64::from(idle);
         let (most, least) = self.loads.unwrap_or((load, load));
         self.loads = Some((most.max(load), least.min(load)));
+        self.nr_fair += u64::from(seen.nr_fair);
+        self.util += seen.util;
+        self.runnable += seen.runnable;
     }
 
     /// Load by power, in loads of a CPU of full power.
@@ -311,6 +356,8 @@ pub enum Imbalance {
     Waiting,
     /// One task, running if none waits: there are CPU groups with less to do.
     Any,
+    /// So many tasks, however heavy (`migrate_task`).
+    Tasks(u64),
 }
 
 impl Imbalance {
@@ -319,7 +366,7 @@ impl Imbalance {
     pub fn measure(self, measure: Measure) -> Measure {
         match self {
             Imbalance::Any => Measure::All,
-            Imbalance::Load(_) | Imbalance::Waiting => measure,
+            Imbalance::Load(_) | Imbalance::Waiting | Imbalance::Tasks(_) => measure,
         }
     }
 }
@@ -347,7 +394,12 @@ pub struct Survey<Id> {
 impl Pass {
     /// Whether loads decide though there may be room: Linux 2.6.35.
     fn by_load_alone(self) -> bool {
-        self.measure == Measure::All
+        self.measure == Measure::All && !self.domain.by_room
+    }
+
+    /// Whether the rules are those of [`room`].
+    fn by_room(self) -> bool {
+        self.measure == Measure::All && self.domain.by_room
     }
 
     /// The measures of a level, in order.
@@ -384,15 +436,21 @@ impl<Id: Copy> Survey<Id> {
     #[must_use]
     pub fn decide(&self) -> BalanceVerdict<Id> {
         let Some((id, busiest)) = &self.busiest else { return BalanceVerdict::Balanced };
-        let imbalance = match self.pass.by_load_alone() {
-            true => self.imbalance_of_loads(busiest),
-            false => self.imbalance_by_room(busiest),
+        let imbalance = match self.pass {
+            pass if pass.by_room() => {
+                let all = average(self.load, self.power);
+                room::Compared { pass, local: &self.local, busiest, all }.imbalance()
+            }
+            pass if pass.by_load_alone() => self.imbalance_of_loads(busiest),
+            _ => self.imbalance_by_room(busiest),
         };
         imbalance.map_or(BalanceVerdict::Balanced, |imbalance| BalanceVerdict::Pull(*id, imbalance))
     }
 
     fn is_candidate(&self, group: &CpuGroup) -> bool {
-        if self.pass.by_load_alone() {
+        if self.pass.by_room() {
+            group.nr_fair > 0
+        } else if self.pass.by_load_alone() {
             group.nr > self.capacity(group) || group.is_uneven()
         } else {
             group.nr > 0
@@ -400,6 +458,9 @@ impl<Id: Copy> Survey<Id> {
     }
 
     fn rank(&self, group: &CpuGroup) -> (Kind, u64, u64) {
+        if self.pass.by_room() {
+            return room::rank(group, self.pass.domain);
+        }
         if self.pass.by_load_alone() {
             return (Kind::Overloaded, group.avg_load(), 0);
         }
@@ -497,9 +558,13 @@ pub fn queue_rank(seen: Seen, measure: Measure, imbalance: Imbalance) -> Option<
             it.nr > 0 && !lone_and_heavy
         }
         Imbalance::Load(_) | Imbalance::Waiting => it.waits,
-        Imbalance::Any => seen.nr_fair > 0,
+        Imbalance::Any | Imbalance::Tasks(_) => seen.nr_fair > 0,
     };
-    wanted.then(|| average(it.load, it.power))
+    let rank = match imbalance {
+        Imbalance::Tasks(_) => u64::from(seen.nr_fair),
+        _ => average(it.load, it.power),
+    };
+    wanted.then_some(rank)
 }
 
 #[cfg(test)]
@@ -518,6 +583,8 @@ mod tests {
             load: u64::from(1_024 * normal + 3 * idle),
             power: FULL_POWER,
             idle_power: if normal == 0 { FULL_POWER } else { 0 },
+            util: if normal + idle == 0 { 0 } else { FULL_POWER },
+            runnable: u64::from(normal + idle) * FULL_POWER,
         }
     }
 
@@ -528,7 +595,11 @@ mod tests {
     }
 
     fn pass(level: Level, measure: Measure, idle_kind: IdleKind) -> Pass {
-        Pass { measure, idle_kind, domain: Domain::of(level, TOPOLOGY.parse().unwrap()) }
+        Pass {
+            measure,
+            idle_kind,
+            domain: Domain::of(level, TOPOLOGY.parse().unwrap(), Features::NONE),
+        }
     }
 
     /// What the first of `groups` decides.
@@ -662,9 +733,9 @@ mod tests {
     #[test]
     fn threads_of_a_core_have_less_power_each_and_levels_their_own_pace() {
         let smt: Topology = "2x2x2".parse().unwrap();
-        assert_eq!(power_of_cpu(smt), 589);
-        assert_eq!(power_of_cpu(TOPOLOGY.parse().unwrap()), FULL_POWER);
-        let domain = |level| Domain::of(level, smt);
+        assert_eq!(power_of_cpu(smt, Features::NONE), 589);
+        assert_eq!(power_of_cpu(TOPOLOGY.parse().unwrap(), Features::NONE), FULL_POWER);
+        let domain = |level| Domain::of(level, smt, Features::NONE);
         assert!(domain(Level::Node).spreads && domain(Level::Machine).spreads);
         assert!(!domain(Level::Smt).spreads && !domain(Level::Smt).idle_measure);
         let busy = |level| domain(level).min_interval.0 * domain(level).busy_factor;

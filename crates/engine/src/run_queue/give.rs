@@ -225,7 +225,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// tasks lose by a migration is of less worth than an idle CPU (2.6.37).
     fn is_hot(&self, at: Index) -> bool {
         let lately = |until: Time| self.clock.since(until) < self.config.migration_cost;
-        let never = self.has(Feature::IdleLoadBalance) && self.fair.is_idle_class(at);
+        let cheap = self.has(Feature::IdleLoadBalance) || self.has(Feature::BalanceByRoom);
+        let never = cheap && self.fair.is_idle_class(at);
         !never && self.task(at).ran_until().is_some_and(lately)
     }
 }

@@ -163,6 +163,9 @@ fn has_effect(model: Model, features: Features, feature: Feature) -> Result<(), 
         {
             Err(format!("{name} is a part of EEVDF, and that is off"))
         }
+        Feature::NiRandom if !features.has(Feature::BalanceByRoom) => {
+            Err(format!("{name} is a part of BALANCE_BY_ROOM, and that is off"))
+        }
         Feature::PreemptShort => lacks(rules.short == Short::Ignored),
         Feature::PlaceRelDeadline => lacks(rules.moves == Deadline::Anew),
         _ => Ok(()),
