@@ -1,8 +1,10 @@
-//! Places, lists and heaps that allocate only when room is made for them.
+//! Places, lists and heaps that allocate only when room is made for them; and sums that decay.
 
 pub(crate) mod array_heap;
 pub(crate) mod bits;
 pub(crate) mod column;
+#[cfg_attr(not(test), expect(dead_code, reason = "the averages of load are to come"))]
+pub(crate) mod decay;
 pub(crate) mod heap;
 pub(crate) mod list;
 pub(crate) mod slots;
