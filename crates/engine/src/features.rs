@@ -45,6 +45,9 @@ pub enum Feature {
     /// A task that sleeps while it owes its queue something stays there until that is worked off (EEVDF). Off unless
     /// asked for, and in the runtime always.
     DelayDequeue,
+    /// A group's share of a CPU goes by averages of its loads, not by those of the moment. Off unless asked for, and in
+    /// the runtime always.
+    Pelt,
     /// The runtime polls the first tasks of a queue one after the other for one decision
     /// ([`Features::of_runtime`]). Simulators decide for each poll, whether it is on or off.
     BatchDispatch,
@@ -52,7 +55,7 @@ pub enum Feature {
 
 impl Feature {
     /// Every feature, in the order in which they are shown.
-    pub const ALL: [Feature; 18] = [
+    pub const ALL: [Feature; 19] = [
         Feature::RtPush,
         Feature::RtPull,
         Feature::RtPushPastStuck,
@@ -70,6 +73,7 @@ impl Feature {
         Feature::PreemptShort,
         Feature::PlaceRelDeadline,
         Feature::DelayDequeue,
+        Feature::Pelt,
         Feature::BatchDispatch,
     ];
 
@@ -94,6 +98,7 @@ impl Feature {
             Feature::PreemptShort => "PREEMPT_SHORT",
             Feature::PlaceRelDeadline => "PLACE_REL_DEADLINE",
             Feature::DelayDequeue => "DELAY_DEQUEUE",
+            Feature::Pelt => "PELT",
             Feature::BatchDispatch => "BATCH_DISPATCH",
         }
     }
@@ -104,8 +109,13 @@ impl Feature {
 pub struct Features(u32);
 
 /// What is off unless asked for.
-const OFF: [Feature; 4] =
-    [Feature::PowerSavings, Feature::Eevdf, Feature::DelayDequeue, Feature::BatchDispatch];
+const OFF: [Feature; 5] = [
+    Feature::PowerSavings,
+    Feature::Eevdf,
+    Feature::DelayDequeue,
+    Feature::Pelt,
+    Feature::BatchDispatch,
+];
 
 impl Default for Features {
     fn default() -> Features {

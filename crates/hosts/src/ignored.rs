@@ -15,6 +15,9 @@ pub fn warn_on_live(scenario: &Scenario) {
     if scenario.features.has(Feature::DelayDequeue) {
         say("warning: on live no task sleeps in its place: DELAY_DEQUEUE is off");
     }
+    if scenario.features.has(Feature::Pelt) {
+        say("warning: on live the shares of groups go by the loads of the moment: PELT is off");
+    }
 }
 
 /// Says which parts of `scenario` have no effect on kernel threads. The task groups say so

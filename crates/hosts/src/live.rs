@@ -68,7 +68,8 @@ pub fn run(
     sink: Arc<Mutex<dyn EventSink>>,
 ) -> Result<LiveRun, Failure> {
     // So the runtime has it, whatever is asked for.
-    plan.scenario.features = plan.scenario.features.without(Feature::DelayDequeue);
+    let features = plan.scenario.features.without(Feature::DelayDequeue);
+    plan.scenario.features = features.without(Feature::Pelt);
     let (world, tasks) = World::new(plan, cpus, Unstopped, None);
     let log = Arc::new(Log {
         world: world.clone(),

@@ -235,8 +235,9 @@ impl Shared {
         let topology = Topology::flat(cpus as u32).expect("the kernel has fewer CPUs");
         // A task takes along what it has in the caches of its CPU, which is little beside the wait
         // for the end of another's poll.
-        // The room of a run queue is for tasks: a ghost of each on every CPU may be too many.
-        let features = builder.features.without(Feature::DelayDequeue);
+        // The room of a run queue is for tasks: a ghost of each on every CPU may be too many. And no task has room for
+        // its average.
+        let features = builder.features.without(Feature::DelayDequeue).without(Feature::Pelt);
         let config = Config {
             features,
             tickless: true,

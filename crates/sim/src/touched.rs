@@ -218,7 +218,8 @@ mod tests {
 
     #[test]
     fn whatever_changes_is_touched() {
-        for features in ["EEVDF", "NO_EEVDF", "EEVDF DELAY_DEQUEUE", "NO_RT_PUSH NO_GREEDY_TIMERS"]
+        for features in
+            ["EEVDF", "NO_EEVDF", "EEVDF DELAY_DEQUEUE PELT", "NO_RT_PUSH NO_GREEDY_TIMERS"]
         {
             let scenario = scenario(BUSY, features);
             for seed in 1..4 {

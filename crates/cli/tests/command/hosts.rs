@@ -210,6 +210,8 @@ fn what_a_host_cannot_do_is_refused_or_said() {
     assert_eq!(live.text("kernel"), "6.12");
     assert!(!live.list("features").contains(&Json::Text("DELAY_DEQUEUE".to_owned())));
     assert!(said.err.contains("DELAY_DEQUEUE is off"), "{}", said.err);
+    assert!(!live.list("features").contains(&Json::Text("PELT".to_owned())));
+    assert!(said.err.contains("PELT is off"), "{}", said.err);
     for host in HOSTS {
         assert!(run(host, "{\"tasks\": {", &[]).refused().starts_with("-:1:"), "{host}");
         call(&[host, "-", "--check"]).misused();

@@ -69,7 +69,7 @@ fn a_kernel_is_named_on_the_command_line_or_in_the_file() {
     };
     let (name, unless_said) = of(MIXED, &[]);
     assert_eq!(name, "6.18 + founding");
-    for feature in ["LATENCY_NICE", "EEVDF", "PREEMPT_SHORT", "DELAY_DEQUEUE"] {
+    for feature in ["LATENCY_NICE", "EEVDF", "PREEMPT_SHORT", "DELAY_DEQUEUE", "PELT"] {
         assert!(unless_said.contains(feature), "{feature}");
     }
     let (name, founding) = of(&in_file, &["--kernel", "6.1 + founding"]);

@@ -3,7 +3,6 @@
 pub(crate) mod array_heap;
 pub(crate) mod bits;
 pub(crate) mod column;
-#[cfg_attr(not(test), expect(dead_code, reason = "the averages of load are to come"))]
 pub(crate) mod decay;
 pub(crate) mod heap;
 pub(crate) mod list;
