@@ -54,6 +54,10 @@ pub struct Config {
     pub server_runtime: Nanos,
     /// The period of `server_runtime`.
     pub server_period: Nanos,
+    /// A waking task stays on a busy CPU of which fair tasks use less than this, of 1024, itself included, with
+    /// [`Feature::Pelt`]. No upstream kernel does that: some guests' kernels do, so as to wake few virtual CPUs
+    /// (`sched_vcpu_pack`).
+    pub packs_below: Option<u64>,
 }
 
 /// A [`Config`] that contradicts itself.
@@ -96,6 +100,7 @@ impl Config {
             rt_period: Nanos::from_micros(1_000_000),
             server_runtime: Nanos::from_millis(50),
             server_period: Nanos::from_millis(1_000),
+            packs_below: None,
         }
     }
 

@@ -54,6 +54,9 @@ pub enum Feature {
     /// A CPU that is about to idle balances the less often, by a draw, the less often it has found something
     /// (`BALANCE_BY_ROOM`). Off unless asked for.
     NiRandom,
+    /// A group's share of a CPU goes by averages of its loads, not by those of the moment. Off unless asked for, and in
+    /// the runtime always.
+    Pelt,
     /// The runtime polls the first tasks of a queue one after the other for one decision
     /// ([`Features::of_runtime`]). Simulators decide for each poll, whether it is on or off.
     BatchDispatch,
@@ -61,7 +64,7 @@ pub enum Feature {
 
 impl Feature {
     /// Every feature, in the order in which they are shown.
-    pub const ALL: [Feature; 21] = [
+    pub const ALL: [Feature; 22] = [
         Feature::RtPush,
         Feature::RtPull,
         Feature::RtPushPastStuck,
@@ -82,6 +85,7 @@ impl Feature {
         Feature::FairServer,
         Feature::BalanceByRoom,
         Feature::NiRandom,
+        Feature::Pelt,
         Feature::BatchDispatch,
     ];
 
@@ -109,6 +113,7 @@ impl Feature {
             Feature::FairServer => "FAIR_SERVER",
             Feature::BalanceByRoom => "BALANCE_BY_ROOM",
             Feature::NiRandom => "NI_RANDOM",
+            Feature::Pelt => "PELT",
             Feature::BatchDispatch => "BATCH_DISPATCH",
         }
     }
@@ -119,13 +124,14 @@ impl Feature {
 pub struct Features(u32);
 
 /// What is off unless asked for.
-const OFF: [Feature; 7] = [
+const OFF: [Feature; 8] = [
     Feature::PowerSavings,
     Feature::Eevdf,
     Feature::DelayDequeue,
     Feature::FairServer,
     Feature::BalanceByRoom,
     Feature::NiRandom,
+    Feature::Pelt,
     Feature::BatchDispatch,
 ];
 

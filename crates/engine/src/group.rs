@@ -6,6 +6,7 @@
 //! CPUs share as well: its pool.
 
 use crate::attr::{GroupId, LatencyNice, Weight};
+use crate::store::decay::decay;
 
 /// The task groups of a machine, as its run queues see them. The machine shares one among them.
 pub trait Groups {
@@ -50,6 +51,76 @@ pub trait Groups {
     /// Replaces what one CPU contributes to the load of `group` and returns the load over all
     /// CPUs, the new contribution included.
     fn exchange_load(&self, group: GroupId, old: u64, new: u64) -> u64;
+
+    /// Replaces a part of what the sleepers of `group` left in queues without members, as of a period, and returns the
+    /// sum of all, the new part included ([`Blocked`]). Called under `PELT` alone; who has no sum gives none.
+    fn exchange_blocked(&self, _group: GroupId, _period: u64, _old: u64, _new: u64) -> u64 {
+        0
+    }
+}
+
+/// Load of sleepers, which decays by half in 32 periods whoever looks: in units of 1/64 of a weight, as of a period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Blocked {
+    load: u64,
+    /// Modulo 2^28: 78 hours.
+    period: u64,
+}
+
+impl Blocked {
+    /// The unit of a load is so small a part of that of weights.
+    pub const FRACTION_BITS: u32 = 6;
+
+    const LOAD_BITS: u32 = 36;
+    const PERIOD_BITS: u32 = u64::BITS - Blocked::LOAD_BITS;
+
+    /// This load in a period. More than the weight of a million tasks is as much.
+    #[must_use]
+    pub fn new(load: u64, period: u64) -> Blocked {
+        let load = load.min((1 << Blocked::LOAD_BITS) - 1);
+        Blocked { load, period: period & ((1 << Blocked::PERIOD_BITS) - 1) }
+    }
+
+    /// What is left of it in a period. To a period that is earlier it is what it is.
+    #[must_use]
+    pub fn at(self, period: u64) -> Blocked {
+        let now = Blocked::new(self.load, period);
+        let later = now.period.wrapping_sub(self.period) & ((1 << Blocked::PERIOD_BITS) - 1);
+        match later >> (Blocked::PERIOD_BITS - 1) {
+            0 => Blocked { load: decay(self.load, later), ..now },
+            _ => self,
+        }
+    }
+
+    /// With a part of it replaced by another.
+    #[must_use]
+    pub fn exchange(self, old: u64, new: u64) -> Blocked {
+        Blocked::new(self.load.saturating_sub(old) + new, self.period)
+    }
+
+    /// The period.
+    #[must_use]
+    pub fn period(self) -> u64 {
+        self.period
+    }
+
+    /// The load.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.load
+    }
+
+    /// Both numbers in a word.
+    #[must_use]
+    pub fn to_bits(self) -> u64 {
+        self.period << Blocked::LOAD_BITS | self.load
+    }
+
+    /// What [`Blocked::to_bits`] gave.
+    #[must_use]
+    pub fn from_bits(bits: u64) -> Blocked {
+        Blocked::new(bits & ((1 << Blocked::LOAD_BITS) - 1), bits >> Blocked::LOAD_BITS)
+    }
 }
 
 /// No group but the root.

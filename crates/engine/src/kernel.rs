@@ -46,15 +46,16 @@ pub enum Experiment {
     GreedyTimers,
 }
 
-/// The features of every kernel here: real-time balance, a balance of fair tasks, and limits of groups for which
-/// all CPUs share a budget (`cfs_bandwidth`).
-const COMMON: [Feature; 6] = [
+/// The features of every kernel here: real-time balance, a balance of fair tasks, limits of groups for which
+/// all CPUs share a budget (`cfs_bandwidth`), and averages of load (`pelt.c`).
+const COMMON: [Feature; 7] = [
     Feature::RtPush,
     Feature::RtPull,
     Feature::LoadBalance,
     Feature::WakeupPreemption,
     Feature::HardLimits,
     Feature::RuntimeShare,
+    Feature::Pelt,
 ];
 
 /// What the EEVDF of the runtime has, which is off there unless asked for.
@@ -363,6 +364,11 @@ mod tests {
             }
             let founding = Model { kernel, founding: true }.features();
             assert!(FOUNDING.iter().all(|&feature| founding.has(feature)), "{kernel}");
+            assert_eq!(
+                founding.has(Feature::Pelt),
+                kernel > Kernel::V6_1,
+                "CFS + founding: runtime"
+            );
         }
     }
 

@@ -2,7 +2,9 @@
 //! where its decision is made, and no other path is taken.
 //!
 //! Functions are those of `kernel/sched/fair.c` of the releases that [`Kernel::release`](crate::kernel::Kernel::release)
-//! has. A rule that a fair class does not have is without a meaning there: CFS looks at the first three alone.
+//! has. A rule that a fair class does not have is without a meaning there: CFS looks at the first three alone, and at the last.
+
+use crate::time::Nanos;
 
 /// The rules of a fair class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,9 @@ pub struct FairRules {
     pub moves: Deadline,
     /// What a yield costs.
     pub yields: Yields,
+    /// A CPU tells the others of its average load in a group no sooner than so long after it last did: 1 ms as of 6.12
+    /// (`update_tg_load_avg`).
+    pub publishes_every: Nanos,
 }
 
 /// Until when the running entity is picked as long as it is eligible (`RUN_TO_PARITY`).
@@ -138,6 +143,7 @@ impl FairRules {
         shortest_of_group: false,
         moves: Deadline::KeptWithinSlice,
         yields: Yields::PutsOffWithinTwo,
+        publishes_every: Nanos::ZERO,
     };
 
     /// Those of 6.1, whose fair class is CFS.
@@ -162,6 +168,7 @@ impl FairRules {
         shortest_of_group: false,
         moves: Deadline::Anew,
         yields: Yields::PutsOff,
+        publishes_every: Nanos::ZERO,
     };
 
     /// Those of 6.12.
@@ -174,6 +181,7 @@ impl FairRules {
         shortest_of_group: true,
         moves: Deadline::Kept,
         yields: Yields::Forfeits,
+        publishes_every: Nanos::from_millis(1),
         ..FairRules::V6_6
     };
 

@@ -5,6 +5,7 @@ use crate::account::{Account, Kept};
 use crate::attr::{Attr, GroupId, LatencyNice, Policy, RtPrio, Slice};
 use crate::cpu::CpuId;
 use crate::fair::entity::{Ask, Lag, Standing};
+use crate::fair::pelt::{Carried, TaskAverages};
 use crate::store::heap::Index;
 use crate::time::{Nanos, Time};
 use std::fmt;
@@ -74,6 +75,8 @@ pub struct Task<P> {
     pub(crate) runtime: Nanos,
     /// What else it did, for who watches.
     pub(crate) kept: Kept,
+    /// Its average load while it is in no fair queue (`PELT`).
+    pub(crate) average: Option<Box<Carried>>,
 }
 
 /// In [`Task::inherited_group`]: it competes in its own group. There are never that many.
@@ -122,6 +125,7 @@ impl<P> Task<P> {
             rr_used: Nanos::ZERO,
             runtime: Nanos::ZERO,
             kept: Kept::default(),
+            average: None,
         }
     }
 
@@ -167,6 +171,31 @@ impl<P> Task<P> {
         match self.standing.lag {
             Lag::Delayed { queue, .. } => Some(queue.cpu),
             _ => None,
+        }
+    }
+
+    /// The CPU in whose averages it left its part when it fell asleep, if it sleeps and there are averages
+    /// ([`RunQueue::withdraw`](crate::run_queue::RunQueue::withdraw)).
+    #[inline]
+    #[must_use]
+    pub fn left_on(&self) -> Option<CpuId> {
+        self.average.as_ref()?.left_on()
+    }
+
+    /// Its averages, if it sleeps, was ever in a fair queue, and there are averages (`PELT`). One that waits or runs is
+    /// to be asked for where it is ([`RunQueue::task_averages`](crate::run_queue::RunQueue::task_averages)).
+    #[must_use]
+    pub fn averages(&self, now: Time) -> Option<TaskAverages> {
+        Some(self.average.as_ref()?.averages(now))
+    }
+
+    /// It leaves its fair queue with this average, if there are any.
+    #[inline]
+    pub(crate) fn carry(&mut self, carried: Option<Carried>) {
+        match (carried, &mut self.average) {
+            (None, _) => {}
+            (Some(carried), Some(average)) => **average = carried,
+            (Some(carried), none) => *none = Some(Box::new(carried)),
         }
     }
 
@@ -349,6 +378,6 @@ mod tests {
     fn a_task_is_small() {
         let payload = size_of::<Option<[Box<()>; 3]>>();
         assert_eq!(payload, 24, "with a payload as large as the runtime's");
-        assert_eq!(size_of::<Task<[Box<()>; 3]>>(), 160);
+        assert_eq!(size_of::<Task<[Box<()>; 3]>>(), 168);
     }
 }

@@ -18,6 +18,9 @@ pub fn warn_on_live(scenario: &Scenario) {
     if scenario.features.has(Feature::FairServer) {
         say("warning: on live real-time tasks are throttled instead: FAIR_SERVER is off");
     }
+    if scenario.features.has(Feature::Pelt) {
+        say("warning: on live the shares of groups go by the loads of the moment: PELT is off");
+    }
 }
 
 /// Says which parts of `scenario` have no effect on kernel threads. The task groups say so

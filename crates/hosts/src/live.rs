@@ -56,7 +56,7 @@ struct Ended {
 }
 
 /// What the runtime does not have, whatever is asked for.
-const NOT_LIVE: [Feature; 2] = [Feature::DelayDequeue, Feature::FairServer];
+const NOT_LIVE: [Feature; 3] = [Feature::DelayDequeue, Feature::FairServer, Feature::Pelt];
 
 /// Plays `plan` to its end on as many CPUs; `sink` takes what happens.
 ///

@@ -23,8 +23,8 @@ mod sealed {
 
 /// What an experiment says of a runtime beside all else. Only a [`Builder`] is one.
 pub trait Experiments: sealed::Sealed + Sized {
-    /// Which of the scheduler's mechanisms are on; [`Features::of_runtime`] if not said. [`Feature::DelayDequeue`] and
-    /// [`Feature::FairServer`] are off whatever is said.
+    /// Which of the scheduler's mechanisms are on; [`Features::of_runtime`] if not said. [`Feature::DelayDequeue`],
+    /// [`Feature::FairServer`] and [`Feature::Pelt`] are off whatever is said.
     ///
     /// ```
     /// use runyard::Runtime;

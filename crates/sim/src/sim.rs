@@ -250,6 +250,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         if scenario.machine.rt_group_sched {
             config.rt_runtime = Some(Config::RT_RUNTIME);
         }
+        config.packs_below = scenario.machine.packs_below.map(|most| u64::from(most) * 1_024 / 100);
         let topology = config.topology;
         let groups: Vec<_> = scenario.groups.iter().map(|group| group.spec).collect();
         let watch = Watch::new(options.check, topology.cpus());

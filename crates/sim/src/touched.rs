@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn whatever_changes_is_touched() {
-        let of_6_12 = "EEVDF DELAY_DEQUEUE FAIR_SERVER";
+        let of_6_12 = "EEVDF DELAY_DEQUEUE FAIR_SERVER PELT BALANCE_BY_ROOM NI_RANDOM";
         for features in ["EEVDF", "NO_EEVDF", of_6_12, "NO_RT_PUSH NO_GREEDY_TIMERS"] {
             let scenario = scenario(BUSY, features);
             for seed in 1..4 {

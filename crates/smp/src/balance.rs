@@ -21,12 +21,12 @@ use crate::progress::{LEVELS, Outcome};
 use crate::sync::Ordering;
 use runyard_engine::balance::{
     BalanceVerdict, Balanced, CpuGroup, Domain, Found, IdleKind, Imbalance, MAX_INTERVAL_PER_CPU,
-    Measure, Pass, Survey, power_of_cpu, queue_rank,
+    Measure, Pass, Seen, Survey, power_of_cpu, queue_rank,
 };
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
 use runyard_engine::run_queue::Enqueue;
-use runyard_engine::run_queue::{FairPull, MAX_LOOKED_AT, NotPulled, RunQueue};
+use runyard_engine::run_queue::{FairPull, LoadAverages, MAX_LOOKED_AT, NotPulled, RunQueue};
 use runyard_engine::task::Task;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Level;
@@ -200,9 +200,16 @@ impl<W: Controlled> Machine<W> {
         moved
     }
 
-    /// The power of one CPU if nothing is taken from it.
-    pub(crate) fn full_power(&self) -> u64 {
-        power_of_cpu(self.config.topology, self.config.features)
+    /// What a balancing CPU sees of another. By the rules of 5.5 it is what was there lately, not at the moment.
+    pub(crate) fn seen(&self, now: Time, cpu: CpuId, measure: Measure) -> Seen {
+        let full = power_of_cpu(self.config.topology, self.config.features);
+        let seen = self.hints.seen(now, cpu, full, measure);
+        let lately = self.has(Feature::BalanceByRoom) && self.has(Feature::Pelt);
+        if !lately || measure != Measure::All {
+            return seen;
+        }
+        let LoadAverages { load, runnable, util } = self.hints.averages(now, cpu);
+        Seen { load, runnable, util, ..seen }
     }
 
     /// Balances for every idle CPU, until the one that does it has work itself. Says whether it has.
@@ -480,12 +487,11 @@ impl<W: Controlled> Machine<W> {
         let Site { now, cpu, level, pass, .. } = site;
         let topology = self.config.topology;
         let (size, span) = (topology.group_size(level), topology.span(cpu, level));
-        let full = self.full_power();
         let group = |first: usize| {
             let mut group = CpuGroup::default();
             for cpu in (first..first + size).map(CpuId::at) {
                 if self.hints.online.contains(cpu) && !tried.has(cpu) {
-                    group.add(self.hints.seen(now, cpu, full, pass.measure), pass.measure);
+                    group.add(self.seen(now, cpu, pass.measure), pass.measure);
                 }
             }
             group
@@ -507,8 +513,8 @@ impl<W: Controlled> Machine<W> {
         tried: &Tried,
     ) -> Option<CpuId> {
         let topology = self.config.topology;
-        let (full, measure) = (self.full_power(), pass.measure);
-        let rank = |cpu| queue_rank(self.hints.seen(now, cpu, full, measure), measure, imbalance);
+        let measure = pass.measure;
+        let rank = |cpu| queue_rank(self.seen(now, cpu, measure), measure, imbalance);
         (first..first + topology.group_size(level))
             .map(CpuId::at)
             .filter(|&cpu| self.hints.online.contains(cpu) && !tried.has(cpu))

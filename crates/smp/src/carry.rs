@@ -5,6 +5,7 @@
 use crate::control::{Home, take};
 use crate::host::{Controlled, Effects, Moving, TaskOf, apply_pending, kick_if, mark_away};
 use crate::machine::{Delta, Machine, Queue};
+use crate::sync::lock;
 use runyard_engine::attr::RtPrio;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
@@ -84,6 +85,9 @@ impl<W: Controlled> Machine<W> {
         fx: &mut impl Effects<W>,
     ) -> Result<Landed, Moving<W>> {
         apply_pending(&mut moving.task);
+        if let Some(left) = moving.task.left_on().filter(|&left| left != moving.to) {
+            self.withdraw(now, &mut moving.task, left, fx);
+        }
         let Moving { task, to, from, why, refusals, pulled } = moving;
         let (offered, delta) = self.with(to, fx, |rq| self.offer(rq, now, task, why));
         kick_if(delta.resched, to, fx);
@@ -102,6 +106,16 @@ impl<W: Controlled> Machine<W> {
                 Err(self.elsewhere(Moving { task, to, from, why, refusals, pulled }))
             }
         }
+    }
+
+    /// Takes the part of a task that wakes up elsewhere out of the averages of the CPU on which it fell asleep. Nothing
+    /// else changes there, so nobody has to react.
+    fn withdraw(&self, now: Time, task: &mut Task<W>, left: CpuId, fx: &mut impl Effects<W>) {
+        let mut locked = lock(&self.cpus[left.index()].queue);
+        locked.rq.withdraw(now, task);
+        self.hints.publish_averages(left, &locked.rq);
+        drop(locked);
+        fx.touched(left);
     }
 
     /// Offers a task under the lock, and carries out what was asked of it meanwhile. Gives it back

@@ -7,7 +7,7 @@ use crate::machine::{Machine, Queue};
 use crate::sync::lock;
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::group::Groups;
+use runyard_engine::group::{Blocked, Groups};
 use runyard_engine::limits::Pools;
 use runyard_engine::time::{Nanos, Time};
 
@@ -60,17 +60,22 @@ impl<W: Controlled> Machine<W> {
     /// If one does not hold. Only for a machine that nobody is using meanwhile.
     pub fn check(&self) {
         let mut loads = vec![0; self.groups.count()];
+        let mut blocked = vec![Vec::new(); self.groups.count()];
         for cpu in self.config.topology.iter() {
             self.check_queue(cpu);
             self.inspect(cpu, |rq| {
                 for (group, load) in rq.group_loads() {
                     loads[group.index()] += load;
                 }
+                for (group, part) in rq.blocked_loads() {
+                    blocked[group.index()].push(part);
+                }
             });
         }
         self.check_limits();
         for group in self.groups.ids().skip(1) {
             self.check_load(group, loads[group.index()]);
+            self.check_blocked(group, &blocked[group.index()]);
         }
     }
 
@@ -145,6 +150,17 @@ impl<W: Controlled> Machine<W> {
 
     fn check_load(&self, group: GroupId, sum: u64) {
         assert_eq!(sum, self.groups.load(group), "the load of {group:?} is that of its CPUs");
+    }
+
+    /// A part that is taken out again is rounded down, by less than a 64th of a weight. That happens once on each CPU in
+    /// a period at the most, and what it leaves in the sum decays: 47 periods' worth is left.
+    fn check_blocked(&self, group: GroupId, parts: &[Blocked]) {
+        let all = self.groups.blocked(group);
+        let sum: u64 = parts.iter().map(|part| part.at(all.period()).get()).sum();
+        let rounded = 47 * self.cpus.len() as u64;
+        let slack = (1 << Blocked::FRACTION_BITS) + rounded + sum / 16;
+        let off = all.get().abs_diff(sum);
+        assert!(off <= slack, "{group:?}: its sleepers left {} on all CPUs, {sum}", all.get());
     }
 
     /// Hints are stale only while they are held back.

@@ -15,7 +15,7 @@
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use runyard_engine::cpu::CpuId;
-use runyard_engine::group::Groups;
+use runyard_engine::group::{Blocked, Groups};
 use runyard_engine::limits::Pools;
 use runyard_engine::limits::pool::{Part, Pool};
 use runyard_engine::limits::{Limit, Usage};
@@ -74,6 +74,8 @@ struct Group {
     epoch: AtomicU32,
     /// The sum of what the CPUs contribute; each adds and subtracts with its own lock held.
     load: AtomicU64,
+    /// What its sleepers left in queues without members: [`Blocked`].
+    blocked: AtomicU64,
     /// None without a limit, one if CPUs share it, else one for each CPU.
     pools: Mutex<Vec<Pool>>,
     /// What earlier limits did to it.
@@ -91,6 +93,7 @@ impl Group {
             limited: AtomicU8::new(0),
             epoch: AtomicU32::new(0),
             load: AtomicU64::new(0),
+            blocked: AtomicU64::new(0),
             pools: Mutex::new(Vec::new()),
             past: Mutex::new(Usage::default()),
         }
@@ -146,6 +149,11 @@ impl GroupTable {
         self.group(group).load.load(Ordering::Acquire)
     }
 
+    /// What the sleepers of a group left in queues without members, over all CPUs.
+    pub(crate) fn blocked(&self, group: GroupId) -> Blocked {
+        Blocked::from_bits(self.group(group).blocked.load(Ordering::Acquire))
+    }
+
     /// The groups that there are.
     pub fn ids(&self) -> impl Iterator<Item = GroupId> {
         let all = (0..self.groups.len()).map(|at| GroupId(at as u32));
@@ -189,6 +197,7 @@ impl GroupTable {
         self.group(group).parent.store(NOBODY, Ordering::Release);
         *lock(&self.group(group).past) = Usage::default();
         self.group(group).epoch.store(0, Ordering::Release);
+        self.group(group).blocked.store(0, Ordering::Release);
         free.push(group);
     }
 
@@ -435,5 +444,22 @@ impl Groups for GroupTable {
         let delta = new.wrapping_sub(old);
         let load = &self.group(group).load;
         load.fetch_add(delta, Ordering::AcqRel).wrapping_add(delta)
+    }
+
+    fn exchange_blocked(&self, group: GroupId, period: u64, old: u64, new: u64) -> u64 {
+        let word = &self.group(group).blocked;
+        let aged = |bits: u64| Blocked::from_bits(bits).at(period);
+        let mut bits = word.load(Ordering::Acquire);
+        if old == new {
+            return aged(bits).get();
+        }
+        loop {
+            let next = aged(bits).exchange(old, new);
+            let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+            match word.compare_exchange(bits, next.to_bits(), success, failure) {
+                Ok(_) => return next.get(),
+                Err(is) => bits = is,
+            }
+        }
     }
 }

@@ -14,7 +14,9 @@ use runyard_engine::balance::power::{FULL_POWER, Taken};
 use runyard_engine::balance::{Measure, Seen};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::limits::Pools;
-use runyard_engine::run_queue::{CpuLoad, Importance, NextExpiries, RunQueue, TimeTaken};
+use runyard_engine::run_queue::{
+    CpuLoad, Importance, LoadAverages, LoadSums, NextExpiries, RunQueue, Signal, TimeTaken,
+};
 use runyard_engine::task::Task;
 use runyard_engine::time::{Time, VTime};
 
@@ -80,6 +82,12 @@ struct CpuHints {
     taken_by_normal: AtomicU64,
     /// Since when it is idle.
     idle_since: AtomicU64,
+    /// The sums of its averages (`PELT`), as of when something last changed.
+    load_sum: AtomicU64,
+    runnable_sum: AtomicU64,
+    util_sum: AtomicU64,
+    /// The instant of these, and in the lowest bit whether a fair task ran from then on.
+    sums_at: AtomicU64,
 }
 
 impl Snapshot {
@@ -147,6 +155,10 @@ impl Hints {
             taken_by_rt: word(0),
             taken_by_normal: word(0),
             idle_since: word(NEVER),
+            load_sum: word(0),
+            runnable_sum: word(0),
+            util_sum: word(0),
+            sums_at: word(0),
         };
         Hints {
             cpupri: CpuPri::new(cpus),
@@ -199,6 +211,32 @@ impl Hints {
         own.taken_by_rt.store(rt.to_bits(), Ordering::Release);
         own.taken_by_normal.store(normal.to_bits(), Ordering::Release);
         own.idle_since.store(rq.idle_since().map_or(NEVER, |at| at.0), Ordering::Release);
+        self.publish_averages(cpu, rq);
+    }
+
+    /// Publishes the averages of its load, if there are any.
+    pub(crate) fn publish_averages<P, G: Pools>(&self, cpu: CpuId, rq: &RunQueue<P, G>) {
+        let Some((sums, signal)) = rq.load_sums() else { return };
+        let own = self.of(cpu);
+        own.load_sum.store(sums.load, Ordering::Release);
+        own.runnable_sum.store(sums.runnable, Ordering::Release);
+        own.util_sum.store(sums.util, Ordering::Release);
+        own.sums_at.store(sums.at.0 << 1 | u64::from(signal.runs), Ordering::Release);
+    }
+
+    /// The averages of the fair tasks of `cpu`, as if since it last published them it had the load and the tasks
+    /// that it published last (`PELT`). The words are read one by one: they may be of two instants.
+    pub(crate) fn averages(&self, now: Time, cpu: CpuId) -> LoadAverages {
+        let own = self.of(cpu);
+        let at = own.sums_at.load(Ordering::Acquire);
+        let sums = LoadSums {
+            load: own.load_sum.load(Ordering::Acquire),
+            runnable: own.runnable_sum.load(Ordering::Acquire),
+            util: own.util_sum.load(Ordering::Acquire),
+            at: Time(at >> 1),
+        };
+        let (load, runnable) = (self.load(cpu), self.counts(cpu).nr_fair);
+        sums.aged(now, Signal { load, runnable, runs: at & 1 == 1 }).averages()
     }
 
     /// Publishes when the next timer interrupts must come.

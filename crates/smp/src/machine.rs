@@ -36,8 +36,11 @@ use runyard_engine::balance::Domain;
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
-use runyard_engine::run_queue::{Importance, Meter, NextExpiries, Resched, Room, RunQueue, Start};
+use runyard_engine::run_queue::{
+    Importance, LoadAverages, Meter, NextExpiries, Resched, Room, RunQueue, Start,
+};
 use runyard_engine::spec::GroupSpec;
+use runyard_engine::time::Time;
 use runyard_engine::topology::Level;
 
 /// The run queue of a machine.
@@ -207,6 +210,12 @@ impl<W: Controlled> Machine<W> {
         ask(&lock(&self.cpus[cpu.index()].queue).rq)
     }
 
+    /// The averages of the fair tasks of `cpu`, as far as they are known without its lock (`PELT`).
+    #[must_use]
+    pub fn averages(&self, now: Time, cpu: CpuId) -> LoadAverages {
+        self.hints.averages(now, cpu)
+    }
+
     pub(crate) fn has(&self, feature: Feature) -> bool {
         self.config.features.has(feature)
     }
@@ -285,6 +294,7 @@ impl<W: Controlled> Machine<W> {
         let new = Snapshot::of(&locked.rq);
         let old = std::mem::replace(&mut locked.published, new);
         self.hints.publish(cpu, old, new);
+        self.hints.publish_averages(cpu, &locked.rq);
         if new.is_idle() != old.is_idle() {
             self.hints.publish_times(cpu, &locked.rq);
         }

@@ -15,7 +15,7 @@ use runyard_engine::balance::{Measure, Seen};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
 use runyard_engine::group::Groups;
-use runyard_engine::run_queue::{Enqueue, Importance};
+use runyard_engine::run_queue::{Enqueue, Importance, TaskAverages};
 use runyard_engine::task::Task;
 use runyard_engine::time::Time;
 use runyard_engine::topology::Level;
@@ -36,6 +36,8 @@ struct Seeker<'a> {
     sched_idle: bool,
     /// The CPU on which it is woken, which is awake whatever it published last.
     waker: Option<CpuId>,
+    /// How much it did lately, if that is known (`PELT`).
+    averages: Option<TaskAverages>,
 }
 
 impl<W: Controlled> Machine<W> {
@@ -250,6 +252,9 @@ impl<W: Controlled> Machine<W> {
         if node.contains(&last.index()) && free(last) {
             return last;
         }
+        if self.packs(seeker, target, last) {
+            return target;
+        }
         self.find_idle(seeker, node.clone(), target)
             .or_else(|| self.find_sched_idle(seeker, node, target))
             .unwrap_or(target)
@@ -259,8 +264,8 @@ impl<W: Controlled> Machine<W> {
     /// is idle decides, then the loads as if it were there already; at the last CPU there must be
     /// more by half of the imbalance that balance would act on.
     ///
-    /// Loads are those of the moment, so that of the sleeper need not be taken out of that of its
-    /// last CPU; and its own is its weight, in a task group too.
+    /// Averages of loads, where there are any (`PELT`), have the sleeper's own on its last CPU. Loads of the moment have not,
+    /// and its own is its weight then, in a task group too.
     fn is_affine(&self, seeker: Seeker<'_>, waker: CpuId, last: CpuId) -> bool {
         if self.is_idle_for(seeker, last) {
             return false;
@@ -272,9 +277,26 @@ impl<W: Controlled> Machine<W> {
         if asleep || *level < Level::Machine && self.is_idle_for(seeker, waker) {
             return true;
         }
-        let (here, there) = (self.seen(seeker, waker), self.seen(seeker, last));
+        let [here, there] = [waker, last].map(|cpu| self.seen(seeker.now, cpu, Measure::All));
         let bias = 100 + (domain.imbalance_pct - 100) / 2;
-        (here.load + seeker.weight) * 100 * there.power < there.load * bias * here.power
+        let (own, left) = match seeker.averages {
+            Some(averages) => (averages.load, averages.load),
+            None => (seeker.weight, 0),
+        };
+        let there_without = there.load.saturating_sub(left);
+        (here.load + own) * 100 * there.power < there_without * bias * here.power
+    }
+
+    /// Whether a busy CPU has room for the task by the patch of some guests' kernels (`sched_vcpu_pack`), which wakes a
+    /// virtual CPU only if the tasks of the busy one use much of it.
+    fn packs(&self, seeker: Seeker<'_>, busy: CpuId, last: CpuId) -> bool {
+        let Some((most, averages)) = self.config.packs_below.zip(seeker.averages) else {
+            return false;
+        };
+        let there = self.hints.averages(seeker.now, busy).util;
+        // What it used on its last CPU is still counted there.
+        let joining = if busy == last { 0 } else { averages.util };
+        there + joining < most
     }
 
     /// Whether a fair task may wait on `waker`, where nobody is but the fair task that wakes it.
@@ -347,16 +369,16 @@ impl<W: Controlled> Machine<W> {
     /// so much more that balance would act on it.
     fn least_loaded_node(&self, seeker: Seeker<'_>, from: CpuId) -> Range<usize> {
         let each = (CPUS_LOOKED_AT / self.nodes(from).count()).max(1);
-        let load = |node: Range<usize>| {
-            let near = near(&node, from);
-            let some = self.hints.online.ring(seeker.affinity, node, near).take(each);
-            let sum = some.map(|cpu| self.seen(seeker, cpu)).reduce(|sum, seen| Seen {
-                load: sum.load + seen.load,
-                power: sum.power + seen.power,
-                ..sum
-            });
-            sum.map(by_power)
-        };
+        let load =
+            |node: Range<usize>| {
+                let near = near(&node, from);
+                let some = self.hints.online.ring(seeker.affinity, node, near).take(each);
+                let sum =
+                    some.map(|cpu| self.seen(seeker.now, cpu, Measure::All)).reduce(|sum, seen| {
+                        Seen { load: sum.load + seen.load, power: sum.power + seen.power, ..sum }
+                    });
+                sum.map(by_power)
+            };
         let mut nodes = self.nodes(from);
         let own = nodes.next().expect("a CPU is on a node");
         let least = nodes.filter_map(|node| Some((load(node.clone())?, node)));
@@ -376,7 +398,7 @@ impl<W: Controlled> Machine<W> {
         let next = after(&node, from);
         let some = self.hints.online.ring(seeker.affinity, node, next).take(CPUS_LOOKED_AT);
         let load = |cpu| {
-            let seen = self.seen(seeker, cpu);
+            let seen = self.seen(seeker.now, cpu, Measure::All);
             (by_power(seen), seen.nr_fair)
         };
         some.min_by_key(|&cpu| load(cpu)).unwrap_or(from)
@@ -401,11 +423,8 @@ impl<W: Controlled> Machine<W> {
         let attr = task.attr();
         let sched_idle = self.counts_as_idle(attr);
         let weight = attr.policy.weight().get().into();
-        Seeker { now, affinity: &attr.affinity, weight, sched_idle, waker }
-    }
-
-    fn seen(&self, seeker: Seeker<'_>, cpu: CpuId) -> Seen {
-        self.hints.seen(seeker.now, cpu, self.full_power(), Measure::All)
+        let averages = task.averages(now);
+        Seeker { now, affinity: &attr.affinity, weight, sched_idle, waker, averages }
     }
 
     /// Whether `cpu` is free for the task.

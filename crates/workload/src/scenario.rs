@@ -84,6 +84,9 @@ pub struct MachineSpec {
     pub tick_hz: u32,
     /// Its kernel schedules groups of real-time tasks (`CONFIG_RT_GROUP_SCHED`), and so throttles them in any release.
     pub rt_group_sched: bool,
+    /// Its kernel leaves a waking task on a busy CPU of which fair tasks use less than so many per cent
+    /// (`sched_vcpu_pack` of some guests).
+    pub packs_below: Option<u32>,
     /// What things cost.
     pub costs: Costs,
 }

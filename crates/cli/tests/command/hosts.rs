@@ -208,7 +208,7 @@ fn what_a_host_cannot_do_is_refused_or_said() {
     let said = run("live", ENDS, &["--kernel", "6.12", "--json"]);
     let live = Json::read(&said.out);
     assert_eq!(live.text("kernel"), "6.12");
-    for feature in ["DELAY_DEQUEUE", "FAIR_SERVER"] {
+    for feature in ["DELAY_DEQUEUE", "FAIR_SERVER", "PELT"] {
         assert!(!live.list("features").contains(&Json::Text(feature.to_owned())), "{feature}");
         assert!(said.err.contains(&format!("{feature} is off")), "{}", said.err);
     }

@@ -69,7 +69,8 @@ fn a_kernel_is_named_on_the_command_line_or_in_the_file() {
     };
     let (name, unless_said) = of(MIXED, &[]);
     assert_eq!(name, "6.18 + founding");
-    for feature in ["LATENCY_NICE", "EEVDF", "PREEMPT_SHORT", "DELAY_DEQUEUE", "FAIR_SERVER"] {
+    let some = ["LATENCY_NICE", "EEVDF", "PREEMPT_SHORT", "DELAY_DEQUEUE", "FAIR_SERVER"];
+    for feature in some.into_iter().chain(["PELT", "BALANCE_BY_ROOM", "NI_RANDOM"]) {
         assert!(unless_said.contains(feature), "{feature}");
     }
     let (name, founding) = of(&in_file, &["--kernel", "6.1 + founding"]);

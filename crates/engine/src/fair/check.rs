@@ -19,7 +19,7 @@ impl Fair {
         for &(group, id) in &self.group_queues {
             let queue = self.tree.queue(id);
             ensure!(picture, queue.group == group, "{group:?} is listed under its name");
-            let contributes = queue.contribution == queue.load;
+            let contributes = self.pelt.is_some() || queue.contribution == queue.load;
             ensure!(picture, contributes, "{group:?} contributes its load");
             let attached = self.tree.is_attached(queue.entity.expect("a group has an entity"));
             let delayed = queue.entity.is_some_and(|at| self.tree.entity(at).delayed);
@@ -100,6 +100,7 @@ impl Fair {
         };
         let children = self.group_queues.iter().filter(is_child).count() as u32;
         ensure!(picture, queue.children == children, "queue {id:?} knows its {children} children");
+        self.check_averages(now, id, picture);
         match &self.order {
             Order::Cfs(order) => order.check(&self.tree, now, id, picture),
             Order::Eevdf(order) => order.check(&self.tree, now, id, picture),

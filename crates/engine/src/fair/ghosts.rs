@@ -23,6 +23,7 @@
 
 use crate::fair::entity::{Lag, Now, QueueId, Standing};
 use crate::fair::order::{Before, QueueOrder, Wakeup};
+use crate::fair::pelt::Doing;
 use crate::fair::tree::{Counts, Member};
 use crate::fair::{Fair, Order, put_prev};
 use crate::group::Groups;
@@ -49,12 +50,14 @@ impl Fair {
         let counts = Counts { nr: 1, nr_idle: self.tree.entity(at).idle.into() };
         self.recount(member.queue, (counts, Counts::NONE));
         self.note_idle_load(before, top);
+        self.note_task(now, at, Doing::Delayed);
+        self.note(now, member.queue);
         let lag = Lag::Delayed { ghost: at, queue: self.tree.name(member.queue) };
         Some(Standing { lag, turn: 0 })
     }
 
     /// The task of a ghost is back, and waits.
-    pub(crate) fn rejoin(&mut self, at: Index) {
+    pub(crate) fn rejoin(&mut self, now: Now, at: Index) {
         let member = Member::of(&self.tree, at);
         self.lists.put(at, self.is_below_throttled(member.queue));
         let (top, before) = self.top_of(member);
@@ -63,6 +66,8 @@ impl Fair {
         if self.recount(member.queue, (Counts::NONE, counts)) {
             self.note_idle_load(before, top);
         }
+        self.note_task(now, at, Doing::Waits);
+        self.note(now, member.queue);
     }
 
     /// Before a pick: takes out a ghost that would be picked, and its place is free then. To be called until there is none.
@@ -136,6 +141,8 @@ impl Fair {
         let member = Member::of(&self.tree, at);
         let standing = self.leave(now, groups, member, (Counts::NONE, true));
         self.end_delay(at);
+        self.note_task(now, at, Doing::Away);
+        self.note(now, member.queue);
         let own = self.tree.entity(at).own;
         if own != QueueId::ROOT {
             let Lag::Asleep { vruntime, queue, lead, since } = standing.lag else {

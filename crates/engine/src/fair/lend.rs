@@ -71,7 +71,9 @@ impl Fair {
     pub(crate) fn can_have_company(&self, curr: Index) -> bool {
         let Order::Cfs(cfs) = &self.order else { return false };
         let mut lineage = self.tree.lineage(self.tree.entity(curr).parent);
-        self.company.is_none() && lineage.all(|id| cfs.is_in_plain_order(&self.tree, id))
+        self.company.is_none()
+            && self.pelt.is_none()
+            && lineage.all(|id| cfs.is_in_plain_order(&self.tree, id))
     }
 
     /// The running task leaves its place to a stand-in. Where it stands then: asleep, or as one that is lent.

@@ -21,10 +21,10 @@
 //! A group's queue is made when its first member comes to this CPU and stays after the last left
 //! until its entity would be placed the same if it were made anew ([`Fair::next_to_reap`]).
 //!
-//! Left out: next, last and skip buddies but for `yield` (they serve cache affinity), PELT (a group's
-//! share follows the instantaneous load of its queues instead of their average).
+//! Left out: next, last and skip buddies but for `yield` (they serve cache affinity).
 //!
-//! Under `DELAY_DEQUEUE` what sleeps may stay in its place for a while (`ghosts.rs`).
+//! Under `DELAY_DEQUEUE` what sleeps may stay in its place for a while (`ghosts.rs`). Under `PELT` a group's share
+//! follows the average loads of its queues (`pelt.rs`), else those of the moment.
 //!
 //! Invariants ([`Fair::check`]): counts, loads and heaps equal those counted afresh; a group's
 //! entity is queued exactly while its queue has members or it sleeps in its place, and is not throttled.
@@ -37,6 +37,7 @@ mod ghosts;
 mod heaps;
 pub(crate) mod lend;
 pub(crate) mod order;
+pub(crate) mod pelt;
 pub(crate) mod tree;
 
 use crate::attr::{GroupId, LatencyNice};
@@ -45,6 +46,7 @@ use crate::fair::cfs::Cfs;
 use crate::fair::eevdf::Eevdf;
 use crate::fair::entity::{Ask, Entity, Now, QueueId, Standing};
 use crate::fair::order::{Before, QueueOrder, Wakeup};
+use crate::fair::pelt::{Doing, Pelt};
 use crate::fair::tree::{Counts, Member, Queue, Tree};
 use crate::features::Feature;
 use crate::group::Groups;
@@ -84,6 +86,8 @@ pub(crate) struct Fair {
     reap_cursor: usize,
     /// Of the running task, if the first of its queue are with the host ([`lend`]).
     company: Option<Company>,
+    /// Averages, if there are any ([`pelt`]).
+    pelt: Option<Box<Pelt>>,
 }
 
 /// A running task that stands for others, and how many these are as far as the queue was told.
@@ -154,6 +158,7 @@ impl Fair {
             nr_throttled: 0,
             reap_cursor: 0,
             company: None,
+            pelt: None,
         };
         fair.grow(0, 0);
         fair
@@ -166,6 +171,7 @@ impl Fair {
         let queues = self.tree.nr_queues();
         by_order!(&mut self.order, order => order.grow(len, queues));
         self.group_queues.reserve(groups.saturating_sub(self.group_queues.len()));
+        self.grow_averages(len);
     }
 
     /// The indices `0..len` can be used from now on, for which there is room.
@@ -234,11 +240,13 @@ impl Fair {
         queue.counts_as_idle = groups.counts_as_idle(group);
         let place = self.group_queues.partition_point(|&(id, _)| id < group);
         self.group_queues.insert(place, (group, id));
+        self.begin_average(now, id, at);
         id
     }
 
     /// Forgets an empty queue; gives the index that its entity had.
-    pub(crate) fn remove_queue(&mut self, id: QueueId) -> Index {
+    pub(crate) fn remove_queue(&mut self, now: Now, groups: &impl Groups, id: QueueId) -> Index {
+        self.end_average(now, groups, id);
         let nth = self.group_queues.iter().position(|&(_, queue)| queue == id);
         self.group_queues.remove(nth.expect("a group queue is listed"));
         self.tree.remove_queue(id)
@@ -263,8 +271,9 @@ impl Fair {
         let at = queue.entity.expect("a group has an entity");
         let empty = queue.nr == 0 && queue.children == 0 && !self.tree.entity(at).delayed;
         let order = &self.order;
+        let rests = || rests(id) && self.is_decayed(now, id);
         let reap =
-            empty && rests(id) && by_order!(order, order => order.is_at_rest(&self.tree, now, at));
+            empty && rests() && by_order!(order, order => order.is_at_rest(&self.tree, now, at));
         self.reap_cursor += usize::from(!reap);
         reap.then_some(id)
     }
@@ -285,6 +294,8 @@ impl Fair {
             order.attach(&mut self.tree, now, member, standing);
         });
         self.count(now, groups, member, Counts { nr: 1, nr_idle: u32::from(ask.idle) });
+        self.note_task(now, at, Doing::Waits);
+        self.note(now, home);
     }
 
     /// Takes a task out of its queue and out of every group queue that it leaves empty. If it ran,
@@ -299,7 +310,9 @@ impl Fair {
         let member = Member::of(&self.tree, at);
         let counts = Counts { nr: 1, nr_idle: self.tree.entity(at).idle.into() };
         self.lists.remove(at, self.is_below_throttled(member.queue));
-        self.leave(now, groups, member, (counts, asleep))
+        let standing = self.leave(now, groups, member, (counts, asleep));
+        self.note(now, member.queue);
+        standing
     }
 
     /// A newcomer to a queue is counted there and above, with the tasks that it counts for, and the
@@ -428,6 +441,7 @@ impl Fair {
             self.tree.queue_mut(id).standing = self.leave(now, groups, member, (counts, false));
         }
         self.tree.queue_mut(id).throttled = true;
+        self.note(now, id);
         self.nr_throttled += 1;
         self.lists.set_aside(&self.tree, id, true);
     }
@@ -446,6 +460,7 @@ impl Fair {
         if !self.is_below_throttled(id) {
             self.lists.set_aside(&self.tree, id, false);
         }
+        self.note(now, id);
     }
 
     /// Whether any group is throttled here.
@@ -484,6 +499,7 @@ impl Fair {
     #[inline(always)]
     pub(crate) fn put_prev(&mut self, now: Now, curr: Index) {
         by_order!(&mut self.order, order => put_prev(order, &mut self.tree, now, curr));
+        self.note_switch(now, curr, Doing::Waits);
     }
 
     /// The opposite of [`Fair::put_prev`], for a running task that became fair.
@@ -496,6 +512,7 @@ impl Fair {
                 next = self.tree.queue(member.queue).entity;
             }
         });
+        self.note_switch(now, curr, Doing::Runs);
     }
 
     /// Picks the next task and makes it and the groups above it `curr` of their queues. A task that
@@ -505,7 +522,9 @@ impl Fair {
         if self.tree.root().nr == 0 {
             return None;
         }
-        by_order!(&mut self.order, order => Some(pick(order, &mut self.tree, now, before)))
+        let next = by_order!(&mut self.order, order => pick(order, &mut self.tree, now, before));
+        self.note_switch(now, next, Doing::Runs);
+        Some(next)
     }
 
     /// Whether the tick should end the turn of the running task.
@@ -575,7 +594,8 @@ impl Fair {
     }
 
     /// Refreshes the shares of the group of a queue, and of those above it.
-    pub(crate) fn update_shares_from(&mut self, now: Now, groups: &impl Groups, mut id: QueueId) {
+    pub(crate) fn update_shares_from(&mut self, now: Now, groups: &impl Groups, from: QueueId) {
+        let mut id = from;
         let top = self.tree.top_of(id);
         let before = self.tree.idle_weight(top);
         while let Some(at) = self.tree.queue(id).entity {
@@ -583,29 +603,41 @@ impl Fair {
             id = self.tree.entity(at).parent;
         }
         self.note_idle_load(before, top);
+        self.note(now, from);
     }
 
     /// Sets the weight of a group's entity to the group's share of this CPU (`calc_group_shares`).
     #[inline(never)]
     fn update_share(&mut self, now: Now, groups: &impl Groups, id: QueueId) {
-        let queue = self.tree.queue_mut(id);
-        let (group, load) = (queue.group, queue.load);
-        let total = groups.exchange_load(group, queue.contribution, load);
-        queue.contribution = load;
+        let (load, total) = match self.pelt {
+            Some(_) => self.publish(now, groups, id),
+            None => self.publish_weight(groups, id),
+        };
+        let queue = self.tree.queue(id);
         if queue.nr == 0 {
             return;
         }
-        let at = queue.entity.expect("the root has no share");
+        let (group, at) = (queue.group, queue.entity.expect("the root has no share"));
         let most = u64::from(groups.weight(group).get());
         let share = (most * load / total.max(load)).clamp(2.min(most), most) as u32;
         if self.tree.entity(at).weight == share {
             return;
         }
+        self.reweigh(now, at, share);
         if self.tree.is_attached(at) {
             by_order!(&mut self.order, order => order.reweight(&mut self.tree, now, at, share));
         } else {
             self.tree.entity_mut(at).weight = share;
         }
+    }
+
+    /// As [`Fair::publish`], for shares that go by the loads of the moment.
+    fn publish_weight(&mut self, groups: &impl Groups, id: QueueId) -> (u64, u64) {
+        let queue = self.tree.queue_mut(id);
+        let load = queue.load;
+        let total = groups.exchange_load(queue.group, queue.contribution, load);
+        queue.contribution = load;
+        (load, total)
     }
 
     /// The groups of a queue and of those above it want what the members of these want.

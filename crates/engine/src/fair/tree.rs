@@ -174,6 +174,11 @@ impl Tree {
         self.entities.open(len);
     }
 
+    /// Whether a queue is the root's or that of a group.
+    pub(crate) fn has_queue(&self, id: QueueId) -> bool {
+        id == QueueId::ROOT || self.queue(id).entity.is_some()
+    }
+
     /// How many queues there is room for.
     pub(crate) fn nr_queues(&self) -> usize {
         self.queues.len()

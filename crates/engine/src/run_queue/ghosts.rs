@@ -22,13 +22,16 @@ impl<P, G: Pools> RunQueue<P, G> {
         let Lag::Delayed { ghost, queue } = task.standing.lag else { return None };
         let fits = self.online && task.attr.affinity.contains(self.cpu) && task.rt_prio().is_none();
         let is_its = matches!(self.places.get(ghost), Some(Place::Ghost(id)) if *id == task.id);
-        (fits && queue.cpu == self.cpu && is_its).then_some(ghost)
+        // On its way to another CPU, which refused it, it took its part in the averages along.
+        let has_part = task.average.as_ref().is_none_or(|it| it.left_on().is_some());
+        (fits && queue.cpu == self.cpu && is_its && has_part).then_some(ghost)
     }
 
     /// A task that sleeps is back in the place of its ghost.
     pub(super) fn rejoin(&mut self, at: Index, task: Box<Task<P>>) -> Index {
         self.places.replace(at, Place::Task(task));
-        self.fair.rejoin(at);
+        let (fair, now, _) = self.fair_here();
+        fair.rejoin(now, at);
         at
     }
 
@@ -41,11 +44,13 @@ impl<P, G: Pools> RunQueue<P, G> {
         let id = task.id;
         let (fair, now, _) = self.fair_here();
         let standing = fair.delay(now, at)?;
+        let carried = fair.carried(now, at);
         self.curr = None;
         self.pass_on();
         match self.places.replace(at, Place::Ghost(id)) {
             Place::Task(mut task) => {
                 task.standing = standing;
+                task.carry(carried);
                 Some(task)
             }
             Place::Group | Place::Ghost(_) => unreachable!("a task ran at {at}"),

@@ -18,6 +18,7 @@ mod ghosts;
 mod give;
 mod load;
 mod meter;
+mod pelt;
 mod reap;
 mod room;
 mod server;
@@ -36,6 +37,8 @@ pub use expire::{Expired, NextExpiries};
 pub use give::{FairPull, MAX_LOOKED_AT, NotPulled};
 pub use load::{CpuLoad, Importance};
 pub use meter::Meter;
+
+pub use crate::fair::pelt::{LoadAverages, LoadSums, Signal, TaskAverages};
 
 use crate::account::Counted;
 use crate::attr::{GroupId, Policy};
@@ -223,6 +226,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             config,
         };
         rq.fair.keep_ghosts(rq.has(Feature::DelayDequeue));
+        rq.fair.keep_averages(rq.has(Feature::Pelt));
         rq.reserve(0);
         rq
     }
@@ -326,6 +330,9 @@ impl<P, G: Pools> RunQueue<P, G> {
         let outside = self.fair.set_outside(self.fair.outside_with(&task.standing));
         self.advance(now);
         let _ = self.fair.set_outside(outside);
+        if task.rt_prio().is_some() {
+            self.withdraw(now, &mut task);
+        }
         task.cpu = self.cpu;
         if self.config.tickless && self.nr_running() == 1 && self.curr.is_some() {
             self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));
@@ -656,7 +663,11 @@ impl<P, G: Pools> RunQueue<P, G> {
         if task.rt_prio().is_none() {
             let queue = self.group_queue(task.queue_group());
             let now = Now { clock: self.clock, config: &self.config };
-            if let Some(Place::Task(task)) = self.places.get(at) {
+            if let Some(Place::Task(task)) = self.places.get_mut(at) {
+                if self.config.features.has(Feature::Pelt) {
+                    let (member, weight) = (Member { queue, at }, task.ask().weight);
+                    self.fair.bring(now, &*self.groups, (member, weight), &mut task.average);
+                }
                 let comes = (task.ask(), &task.standing);
                 self.fair.enqueue(now, &*self.groups, Member { queue, at }, comes);
             }
@@ -680,8 +691,11 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     fn dequeue_fair(&mut self, at: Index, asleep: bool) {
         let (fair, now, groups) = self.fair_here();
+        let carried = fair.part_with(now, at, asleep);
         let standing = fair.dequeue(now, groups, at, asleep);
-        self.task_mut(at).standing = standing;
+        let task = self.task_mut(at);
+        task.standing = standing;
+        task.carry(carried);
     }
 
     /// Where a task that the running one forks starts: a latency-sensitive one may owe a part of what
@@ -712,7 +726,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     fn remove_queue(&mut self, id: QueueId) {
-        let at = self.fair.remove_queue(id);
+        let (fair, now, groups) = self.fair_here();
+        let at = fair.remove_queue(now, groups, id);
         self.places.remove(at);
     }
 

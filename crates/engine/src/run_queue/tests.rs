@@ -1,6 +1,7 @@
 //! EEVDF as a run queue shows it: whose turn it is, what each gets, and how far they are apart.
 
 mod ghosts;
+mod pelt;
 mod reap;
 
 use super::*;

@@ -1,8 +1,9 @@
-//! Places, lists and heaps that allocate only when room is made for them.
+//! Places, lists and heaps that allocate only when room is made for them; and sums that decay.
 
 pub(crate) mod array_heap;
 pub(crate) mod bits;
 pub(crate) mod column;
+pub(crate) mod decay;
 pub(crate) mod heap;
 pub(crate) mod list;
 pub(crate) mod slots;

@@ -32,7 +32,7 @@ pub(super) fn read(
 ) -> Result<(MachineSpec, Model), Fault> {
     let (mut cpus, mut topology, mut kernel) = (None, None, None);
     let (mut tick_hz, mut costs, mut costs_at) = (TICK_HZ, Costs::default(), Fault::NOWHERE);
-    let mut rt_group_sched = false;
+    let (mut rt_group_sched, mut packs_below) = (false, None);
     for member in section.map(Node::object).transpose()?.into_iter().flatten() {
         let value = member.value;
         match member.key {
@@ -41,6 +41,7 @@ pub(super) fn read(
             "kernel" => kernel = Some(text_of(value)?),
             "tick_hz" => tick_hz = value.natural("ticks a second", 1..=MAX_TICK_HZ)?,
             "rt_group_sched" => rt_group_sched = value.boolean()?,
+            "packs_below" => packs_below = Some(value.natural("per cent of a CPU", 1..=100)?),
             "costs" => (costs, costs_at) = (read_costs(value, warnings)?, value.at()),
             _ => warnings.unknown(member),
         }
@@ -62,7 +63,7 @@ pub(super) fn read(
     };
     let model = over.kernel.or(kernel).unwrap_or(over.unless_said);
     let topology = overridden(topology, over)?;
-    Ok((MachineSpec { topology, tick_hz, rt_group_sched, costs }, model))
+    Ok((MachineSpec { topology, tick_hz, rt_group_sched, packs_below, costs }, model))
 }
 
 fn flat(value: Node<'_>) -> Result<Topology, Fault> {

@@ -1,0 +1,656 @@
+//! Running averages of load (PELT): what was queued, could run and ran lately, under the feature `PELT`.
+//!
+//! There is an average for each queue of a CPU, for each entity in one, and for each task that is in none. Each is three
+//! sums that [`decay`](crate::store::decay):
+//!
+//! | | of an entity | of a queue |
+//! |---|---|---|
+//! | load | time in the queue | that of each member, by its weight |
+//! | runnable | the same without sleep in its place | that of each task in it or below |
+//! | util | time on the CPU | time that a member ran |
+//!
+//! An average knows the *signal* that it is to add since it was last looked at, so it is brought up to an instant when
+//! the signal changes ([`Fair::note`]) or somebody asks, and not in between.
+//!
+//! A task that falls asleep leaves its part in the averages of its queue, where it decays as the task's own does
+//! ([`Fair::part_with`]). If it wakes up in that queue it finds its part there; if elsewhere, its part is taken out
+//! ([`Fair::withdraw`]) and brought along ([`Fair::bring`]). Its time in the queues above is the same as in its own, so
+//! its parts in runnable and util are the same in each of them. In load it is there through the entity of the group,
+//! whose time in the queue is only estimated then, as in the kernel (`update_tg_cfs_load`).
+//!
+//! A group's share of a CPU goes by the load averages of its queues on all CPUs ([`Fair::publish`]). Each queue with
+//! members publishes its own when that is off by more than a 64th (`update_tg_load_avg`). What the sleepers of a group left
+//! in queues without members decays at one pace everywhere, so it is one sum of the group's, [`Blocked`], that whoever reads
+//! it ages. The kernel has it in the sum of the others, and updates it every 32 ms.
+//!
+//! Accepted: a task whose ghost was taken out before it woke does not know how long that stayed; its load counts until it
+//! fell asleep. The ghost's queue counts all of it. That is a few milliseconds of 47.
+//!
+//! Invariants ([`Fair::check`]): each signal is that of the queue or entity; no entity was queued for longer than always;
+//! the members of a queue have no more of its load than it has.
+
+use crate::cpu::CpuId;
+use crate::ensure::ensure;
+use crate::fair::Fair;
+use crate::fair::entity::{ByQueue, Now, QueueId, QueueName};
+use crate::fair::tree::{Member, Queue, Tree};
+use crate::group::{Blocked, Groups};
+use crate::store::column::Column;
+use crate::store::decay::{Passed, full, period_of};
+use crate::store::heap::Index;
+use crate::time::Time;
+use std::fmt::Display;
+
+/// What a utilization and a runnable average are parts of (`SCHED_CAPACITY_SCALE`).
+const SCALE: u64 = 1_024;
+
+/// The averages of one CPU.
+#[derive(Debug)]
+pub(crate) struct Pelt {
+    entities: Column<EntityAverage>,
+    queues: ByQueue<QueueAverage>,
+}
+
+/// What is added to the sums of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Signal {
+    /// The weights of its members.
+    pub load: u64,
+    /// Runnable tasks in it and below.
+    pub runnable: u32,
+    /// A member runs.
+    pub runs: bool,
+}
+
+/// The sums of a queue as of an instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadSums {
+    /// Weights by nanoseconds.
+    pub load: u64,
+    /// Tasks by nanoseconds.
+    pub runnable: u64,
+    /// Nanoseconds.
+    pub util: u64,
+    /// The instant.
+    pub at: Time,
+}
+
+/// The averages of a CPU's fair tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadAverages {
+    /// Of the weights of what is in the root's queue (`load_avg`).
+    pub load: u64,
+    /// 1024 for each runnable task (`runnable_avg`).
+    pub runnable: u64,
+    /// 1024 if there was always a fair task that ran (`util_avg`).
+    pub util: u64,
+}
+
+/// The averages of a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskAverages {
+    /// What it adds to the load average of a CPU: scaled by the averages of the groups above it (`task_h_load`).
+    pub load: u64,
+    /// 1024 if it always ran (`util_avg`).
+    pub util: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct QueueAverage {
+    sums: LoadSums,
+    /// Since `sums.at`.
+    signal: Signal,
+    /// Its part of [`Blocked`], as of when it was published.
+    blocked: u64,
+    /// When it last told others of its load.
+    published: Time,
+}
+
+/// What an entity does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// It is not in the queue.
+    #[default]
+    Away,
+    /// It sleeps in its place.
+    Delayed,
+    Waits,
+    Runs,
+}
+
+/// The sums of an entity are less than 2^26.
+#[derive(Clone, Copy, Debug, Default)]
+struct EntityAverage {
+    load: u32,
+    runnable: u32,
+    util: u32,
+    /// Since `at`.
+    doing: Doing,
+    at: Time,
+}
+
+/// The average of a task that is in no fair queue, with the part of it that is still in one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carried {
+    load: u32,
+    runnable: u32,
+    util: u32,
+    /// With this weight it left its part; 0 if it left none.
+    left: u32,
+    at: Time,
+    queue: QueueId,
+    /// What it would add to the load average of the CPU if it always ran.
+    most: u32,
+    name: QueueName,
+}
+
+impl Signal {
+    fn of(queue: &Queue) -> Signal {
+        Signal { load: queue.load, runnable: queue.nr_tasks, runs: queue.curr.is_some() }
+    }
+}
+
+impl LoadSums {
+    /// The sums at another instant, if that is later, and this was added meanwhile.
+    #[inline]
+    #[must_use]
+    pub fn aged(self, now: Time, signal: Signal) -> LoadSums {
+        if now <= self.at {
+            return self;
+        }
+        let passed = Passed::between(self.at, now);
+        LoadSums {
+            load: passed.age(self.load, signal.load),
+            runnable: passed.age(self.runnable, signal.runnable.into()),
+            util: passed.age(self.util, signal.runs.into()),
+            at: now,
+        }
+    }
+
+    /// The averages at that instant.
+    #[must_use]
+    pub fn averages(self) -> LoadAverages {
+        let full = full(self.at);
+        let of_scale = |sum: u64| sum * SCALE / full;
+        LoadAverages {
+            load: self.load / full,
+            runnable: of_scale(self.runnable),
+            util: of_scale(self.util),
+        }
+    }
+
+    fn add(&mut self, runnable: u32, util: u32) {
+        self.runnable += u64::from(runnable);
+        self.util += u64::from(util);
+    }
+
+    fn subtract(&mut self, runnable: u32, util: u32) {
+        self.runnable = self.runnable.saturating_sub(runnable.into());
+        self.util = self.util.saturating_sub(util.into());
+    }
+}
+
+impl QueueAverage {
+    #[inline]
+    fn age(&mut self, now: Time) {
+        self.sums = self.sums.aged(now, self.signal);
+    }
+
+    #[inline]
+    fn turn(&mut self, now: Time, signal: Signal) {
+        self.age(now);
+        self.signal = signal;
+    }
+
+    fn load(&self) -> u64 {
+        self.sums.load / full(self.sums.at)
+    }
+
+    /// Its load as a part of [`Blocked`].
+    fn load_to_block(&self) -> u64 {
+        self.sums.load / (full(self.sums.at) >> Blocked::FRACTION_BITS)
+    }
+
+    /// What is left of its part of [`Blocked`].
+    fn blocked(&self, now: Time) -> u64 {
+        Blocked::new(self.blocked, period_of(self.published)).at(period_of(now)).get()
+    }
+}
+
+impl EntityAverage {
+    #[inline]
+    fn age(&mut self, now: Time) {
+        if now <= self.at {
+            return;
+        }
+        let passed = Passed::between(self.at, now);
+        let aged = |sum: u32, signal: bool| passed.age(sum.into(), signal.into()) as u32;
+        self.load = aged(self.load, self.doing != Doing::Away);
+        self.runnable = aged(self.runnable, matches!(self.doing, Doing::Waits | Doing::Runs));
+        self.util = aged(self.util, self.doing == Doing::Runs);
+        self.at = now;
+    }
+
+    #[inline]
+    fn turn(&mut self, now: Time, doing: Doing) {
+        self.age(now);
+        self.doing = doing;
+    }
+
+    /// As if it were of this instant: the clock of the CPU from which it comes may have been ahead.
+    fn no_later_than(self, now: Time) -> EntityAverage {
+        if self.at <= now {
+            return self;
+        }
+        let [load, runnable, util] =
+            [self.load, self.runnable, self.util].map(|sum| sum.min(full(now) as u32));
+        EntityAverage { load, runnable, util, at: now, ..self }
+    }
+
+    /// As large a part of `most` as it was queued of the time.
+    fn load_of(&self, most: u64) -> u64 {
+        most * u64::from(self.load) / full(self.at)
+    }
+
+    fn util(&self) -> u64 {
+        u64::from(self.util) * SCALE / full(self.at)
+    }
+}
+
+impl Carried {
+    fn of(average: EntityAverage, (name, queue): (QueueName, QueueId)) -> Carried {
+        let EntityAverage { load, runnable, util, at, .. } = average;
+        Carried { load, runnable, util, at, left: 0, queue, most: 0, name }
+    }
+
+    /// Where its part still is.
+    pub(crate) fn left_on(&self) -> Option<CpuId> {
+        (self.left > 0).then_some(self.name.cpu)
+    }
+
+    /// The averages of a task that was in no queue since, and is in none now.
+    pub(crate) fn averages(&self, now: Time) -> TaskAverages {
+        let average = self.aged(now);
+        TaskAverages { load: average.load_of(self.most.into()), util: average.util() }
+    }
+
+    fn aged(&self, now: Time) -> EntityAverage {
+        let Carried { load, runnable, util, at, .. } = *self;
+        let mut average = EntityAverage { load, runnable, util, at, doing: Doing::Away };
+        average.age(now);
+        average
+    }
+}
+
+impl Pelt {
+    fn new() -> Pelt {
+        let (entities, queues) = (Column::default(), ByQueue::new(QueueAverage::default()));
+        Pelt { entities, queues }
+    }
+
+    /// The queues from this one to the root's know of a part of which the group entities may not know.
+    fn add(&mut self, tree: &Tree, now: Time, member: Member, part: &Carried, weight: u32) {
+        let Carried { load, runnable, util, .. } = *part;
+        let most = full(now) as u32;
+        let first = &mut self.queues[member.queue];
+        first.age(now);
+        first.sums.load += u64::from(weight) * u64::from(load);
+        first.sums.add(runnable, util);
+        let mut next = tree.queue(member.queue).entity;
+        while let Some(at) = next {
+            let above = self.entity_above(tree, now, at);
+            let (entity, queue) = above;
+            let was = entity.load;
+            entity.load = (was + load).min(most);
+            entity.util = (entity.util + util).min(most);
+            let weight = u64::from(tree.entity(at).weight);
+            queue.sums.load += weight * u64::from(entity.load - was);
+            queue.sums.add(runnable, util);
+            next = tree.above(at);
+        }
+    }
+
+    /// The opposite of [`Pelt::add`]. The member still counts in what its queue weighs, if it is `queued`.
+    fn subtract(&mut self, tree: &Tree, now: Time, id: QueueId, part: &Carried, queued: bool) {
+        let Carried { load, runnable, util, left, .. } = *part;
+        let first = &mut self.queues[id];
+        first.age(now);
+        first.sums.load = first.sums.load.saturating_sub(u64::from(left) * u64::from(load));
+        first.sums.subtract(runnable, util);
+        let (mut id, mut leaves) = (id, if queued { u64::from(left) } else { 0 });
+        while let Some(at) = tree.queue(id).entity {
+            // As if all members were queued for equally long.
+            let others = tree.queue(id).load - leaves;
+            let estimate = self.queues[id].sums.load.checked_div(others).unwrap_or(0);
+            let (entity, queue) = self.entity_above(tree, now, at);
+            let was = entity.load;
+            entity.util = entity.util.saturating_sub(util);
+            entity.load = estimate.min(was.into()).max(entity.util.into()).min(was.into()) as u32;
+            let goes = u64::from(tree.entity(at).weight) * u64::from(was - entity.load);
+            queue.sums.load = queue.sums.load.saturating_sub(goes);
+            queue.sums.subtract(runnable, util);
+            (id, leaves) = (tree.entity(at).parent, 0);
+        }
+    }
+
+    /// The averages of a group's entity and of the queue that it competes in.
+    fn entity_above(
+        &mut self,
+        tree: &Tree,
+        now: Time,
+        at: Index,
+    ) -> (&mut EntityAverage, &mut QueueAverage) {
+        let (entity, queue) = (&mut self.entities[at], &mut self.queues[tree.entity(at).parent]);
+        entity.age(now);
+        queue.age(now);
+        (entity, queue)
+    }
+
+    /// What an entity would add to the load average of the CPU if it were always queued (`update_cfs_rq_h_load`).
+    fn most_of(&self, tree: &Tree, now: Time, at: Index) -> u64 {
+        let mut most = u64::from(tree.entity(at).weight);
+        let mut next = tree.above(at);
+        while let Some(at) = next {
+            let (mut entity, mut queue) = (self.entities[at], self.queues[tree.entity(at).own]);
+            entity.age(now);
+            queue.age(now);
+            most = most * entity.load_of(tree.entity(at).weight.into()) / (queue.load() + 1);
+            next = tree.above(at);
+        }
+        most
+    }
+
+    /// A new task counts as one that always was in its queue, and ran for a part of half of the time that is left
+    /// (`post_init_entity_util_avg`).
+    fn of_new(&self, now: Time, id: QueueId, name: QueueName, weight: u32) -> Carried {
+        let mut queue = self.queues[id];
+        queue.age(now);
+        let LoadAverages { load, util, .. } = queue.sums.averages();
+        let most = SCALE.saturating_sub(util) / 2;
+        let util = if util == 0 { most } else { (util * u64::from(weight) / (load + 1)).min(most) };
+        let util = (util * full(now) / SCALE) as u32;
+        let average = EntityAverage {
+            load: full(now) as u32,
+            runnable: util,
+            util,
+            doing: Doing::Away,
+            at: now,
+        };
+        Carried::of(average, (name, id))
+    }
+}
+
+impl Fair {
+    /// From now on there are averages, or none.
+    pub(crate) fn keep_averages(&mut self, on: bool) {
+        self.pelt = on.then(|| Box::new(Pelt::new()));
+        self.grow_averages(0);
+    }
+
+    pub(super) fn grow_averages(&mut self, len: usize) {
+        if let Some(pelt) = &mut self.pelt {
+            pelt.entities.grow(len);
+            pelt.queues.grow(self.tree.nr_queues(), QueueAverage::default);
+        }
+    }
+
+    /// A task is about to enter a queue, with the average that it had while it was in none.
+    pub(crate) fn bring(
+        &mut self,
+        now: Now,
+        groups: &impl Groups,
+        (member, weight): (Member, u32),
+        carried: &mut Option<Box<Carried>>,
+    ) {
+        if let Some(carried) = carried.as_deref_mut().filter(|it| it.left > 0)
+            && (carried.name, carried.queue) != (self.tree.name(member.queue), member.queue)
+        {
+            self.withdraw(now, groups, carried);
+        }
+        let Fair { tree, pelt: Some(pelt), .. } = self else { return };
+        let (clock, name) = (now.clock, tree.name(member.queue));
+        let new = || Box::new(pelt.of_new(clock, member.queue, name, weight));
+        let carried = carried.get_or_insert_with(new);
+        let average = carried.aged(clock).no_later_than(clock);
+        let part = Carried { left: carried.left, ..Carried::of(average, (name, member.queue)) };
+        if part.left == 0 {
+            pelt.add(tree, clock, member, &part, weight);
+        } else if part.left != weight {
+            let queue = &mut pelt.queues[member.queue];
+            queue.age(clock);
+            let load = u64::from(average.load);
+            let without = queue.sums.load.saturating_sub(u64::from(part.left) * load);
+            queue.sums.load = without + u64::from(weight) * load;
+        }
+        carried.left = 0;
+        *pelt.entities.cover(member.at) = average;
+    }
+
+    /// The part of a task that left it in a queue of this CPU is no longer there, if that queue still is.
+    pub(crate) fn withdraw(&mut self, now: Now, groups: &impl Groups, carried: &mut Carried) {
+        let Fair { tree, pelt: Some(pelt), .. } = self else { return };
+        let left = std::mem::take(&mut carried.left);
+        let is_there = tree.has_queue(carried.queue) && tree.name(carried.queue) == carried.name;
+        if left == 0 || !is_there {
+            return;
+        }
+        let average = carried.aged(now.clock).no_later_than(now.clock);
+        let part = Carried { left, ..Carried::of(average, (carried.name, carried.queue)) };
+        pelt.subtract(tree, now.clock, carried.queue, &part, false);
+        let mut id = carried.queue;
+        while let Some(at) = self.tree.queue(id).entity {
+            self.publish(now, groups, id);
+            id = self.tree.entity(at).parent;
+        }
+    }
+
+    /// The average that a task takes along which is about to leave its queue. It leaves its part there if it goes to sleep.
+    pub(crate) fn part_with(&mut self, now: Now, at: Index, asleep: bool) -> Option<Carried> {
+        let carried = self.carried(now, at)?;
+        let Fair { tree, pelt: Some(pelt), .. } = self else { return None };
+        pelt.entities[at].doing = Doing::Away;
+        if asleep {
+            return Some(carried);
+        }
+        pelt.subtract(tree, now.clock, carried.queue, &carried, true);
+        Some(Carried { left: 0, ..carried })
+    }
+
+    /// The average that a task takes along which leaves its ghost in its place.
+    pub(crate) fn carried(&mut self, now: Now, at: Index) -> Option<Carried> {
+        let Fair { tree, pelt: Some(pelt), .. } = self else { return None };
+        pelt.entities[at].age(now.clock);
+        let most = pelt.most_of(tree, now.clock, at);
+        let member = Member::of(tree, at);
+        let of = Carried::of(pelt.entities[at], (tree.name(member.queue), member.queue));
+        let most = most.try_into().unwrap_or(u32::MAX);
+        Some(Carried { left: tree.entity(at).weight, most, ..of })
+    }
+
+    /// What is in a queue, and in those above it, may be something else from now on.
+    #[inline]
+    pub(super) fn note(&mut self, now: Now, id: QueueId) {
+        if self.pelt.is_some() {
+            self.note_from(now.clock, id);
+        }
+    }
+
+    fn note_from(&mut self, now: Time, mut id: QueueId) {
+        let Fair { tree, pelt: Some(pelt), .. } = self else { return };
+        loop {
+            let queue = tree.queue(id);
+            pelt.queues[id].turn(now, Signal::of(queue));
+            let Some(at) = queue.entity else { return };
+            pelt.entities[at].turn(now, doing_of_group(tree, at));
+            id = tree.entity(at).parent;
+        }
+    }
+
+    /// A task in a queue does that from now on.
+    #[inline]
+    pub(super) fn note_task(&mut self, now: Now, at: Index, doing: Doing) {
+        if let Some(pelt) = &mut self.pelt {
+            pelt.entities[at].turn(now.clock, doing);
+        }
+    }
+
+    /// A task runs from now on, or waits, and so do the groups above it.
+    #[inline]
+    pub(super) fn note_switch(&mut self, now: Now, at: Index, doing: Doing) {
+        if self.pelt.is_some() {
+            self.note_task(now, at, doing);
+            self.note_from(now.clock, self.tree.entity(at).parent);
+        }
+    }
+
+    /// A group has a queue from now on.
+    pub(super) fn begin_average(&mut self, now: Now, id: QueueId, at: Index) {
+        self.grow_averages(0);
+        let Some(pelt) = &mut self.pelt else { return };
+        let sums = LoadSums { at: now.clock, ..LoadSums::default() };
+        pelt.queues[id] = QueueAverage { sums, ..QueueAverage::default() };
+        *pelt.entities.cover(at) = EntityAverage { at: now.clock, ..EntityAverage::default() };
+    }
+
+    /// An empty queue is forgotten.
+    pub(super) fn end_average(&mut self, now: Now, groups: &impl Groups, id: QueueId) {
+        let Some(pelt) = &self.pelt else { return };
+        let blocked = pelt.queues[id].blocked(now.clock);
+        if blocked > 0 {
+            let group = self.tree.queue(id).group;
+            let _ = groups.exchange_blocked(group, period_of(now.clock), blocked, 0);
+        }
+    }
+
+    /// Whether nothing of its average is lost if an empty queue is forgotten.
+    pub(super) fn is_decayed(&self, now: Now, id: QueueId) -> bool {
+        let aged = |pelt: &Pelt| pelt.queues[id].sums.aged(now.clock, pelt.queues[id].signal);
+        self.pelt.as_deref().is_none_or(|pelt| aged(pelt).averages().load == 0)
+    }
+
+    /// Tells the other CPUs what the group of a queue has here, if that is another than they know. The load by which
+    /// its share of this CPU goes, and the sum of the loads of all CPUs with that (`calc_group_shares`).
+    pub(super) fn publish(&mut self, now: Now, groups: &impl Groups, id: QueueId) -> (u64, u64) {
+        let Fair { tree, pelt: Some(pelt), .. } = self else { unreachable!("there are averages") };
+        let (queue, own) = (tree.queue_mut(id), &mut pelt.queues[id]);
+        own.turn(now.clock, Signal::of(queue));
+        let (group, period, known) = (queue.group, period_of(now.clock), queue.contribution);
+        let blocked = own.blocked(now.clock);
+        let blocks = if queue.nr == 0 { own.load_to_block() } else { 0 };
+        let average = if queue.nr == 0 { 0 } else { own.load() };
+        let begins_or_ends = (known == 0) != (average == 0);
+        let is_off = average.abs_diff(known) > known / 64;
+        let may = now.clock.since(own.published) >= now.config.rules.publishes_every;
+        let new = if begins_or_ends || is_off && may { average } else { known };
+        let active = groups.exchange_load(group, known, new);
+        let asleep = groups.exchange_blocked(group, period, blocked, blocks);
+        if new != known || blocks != blocked {
+            (queue.contribution, own.published, own.blocked) = (new, now.clock, blocks);
+        }
+        let load = queue.load.max(average);
+        (load, active - new + (asleep >> Blocked::FRACTION_BITS) + load)
+    }
+
+    /// The entity of a group is about to weigh something else (`reweight_entity`).
+    pub(super) fn reweigh(&mut self, now: Now, at: Index, weight: u32) {
+        let Fair { tree, pelt: Some(pelt), .. } = self else { return };
+        let old = u64::from(tree.entity(at).weight);
+        let (entity, queue) = pelt.entity_above(tree, now.clock, at);
+        let load = u64::from(entity.load);
+        queue.sums.load = (queue.sums.load + u64::from(weight) * load).saturating_sub(old * load);
+    }
+
+    /// The sums of the root's queue, and what is added to them since.
+    pub(crate) fn load_sums(&self) -> Option<(LoadSums, Signal)> {
+        let root = &self.pelt.as_deref()?.queues[QueueId::ROOT];
+        Some((root.sums, root.signal))
+    }
+
+    /// The averages of a task in a queue.
+    pub(crate) fn task_averages(&self, now: Time, at: Index) -> Option<TaskAverages> {
+        let pelt = self.pelt.as_deref()?;
+        let mut own = pelt.entities[at];
+        own.age(now);
+        let load = own.load_of(pelt.most_of(&self.tree, now, at));
+        Some(TaskAverages { load, util: own.util() })
+    }
+
+    /// What a queue without members has of what its group's sleepers left everywhere.
+    pub(crate) fn blocked(&self, id: QueueId) -> Blocked {
+        let of = |pelt: &Pelt| {
+            let own = &pelt.queues[id];
+            Blocked::new(own.blocked, period_of(own.published))
+        };
+        self.pelt.as_deref().map_or(Blocked::default(), of)
+    }
+
+    /// Asserts what holds of the averages of a queue and of its members.
+    pub(super) fn check_averages(&self, now: Now, id: QueueId, picture: &dyn Display) {
+        let Some(pelt) = self.pelt.as_deref() else { return };
+        let (own, queue) = (&pelt.queues[id], self.tree.queue(id));
+        let (is, was) = (Signal::of(queue), own.signal);
+        ensure!(picture, is == was, "queue {id:?} adds {is:?} to its averages, not {was:?}");
+        // A part may have been taken out since the clock of the run queue was read last.
+        let clock = now.clock.max(own.sums.at);
+        let sums = own.sums.aged(clock, own.signal);
+        let (mut load, mut slack) = (0, sums.load / SLACK_OF_SUM);
+        for at in queue.curr.into_iter().chain(self.tree.heaps.iter(id)) {
+            let mut entity = pelt.entities[at];
+            let doing = self.doing(at);
+            ensure!(picture, doing == entity.doing, "{at} is {doing:?}, and not as averaged");
+            entity.age(clock);
+            let most = full(entity.at);
+            let EntityAverage { load: queued, runnable, util, .. } = entity;
+            let bounded = [queued, runnable, util].into_iter().all(|sum| u64::from(sum) <= most);
+            ensure!(picture, bounded, "{at} has at most all of the time: {entity:?}");
+            // The task of a ghost may have taken its part elsewhere.
+            if self.tree.entity(at).is_task() && doing == Doing::Delayed {
+                continue;
+            }
+            let weight = u64::from(self.tree.entity(at).weight);
+            load += weight * u64::from(queued);
+            slack += weight * SLACK_OF_ENTITY;
+        }
+        let has = sums.load + slack;
+        ensure!(picture, load <= has, "the members of queue {id:?} have {load} of {}", sums.load);
+    }
+
+    /// The sums of a queue, for tests.
+    #[cfg(test)]
+    pub(crate) fn sums(&self, now: Time, id: QueueId) -> LoadSums {
+        let own = self.pelt.as_deref().expect("there are averages").queues[id];
+        own.sums.aged(now, own.signal)
+    }
+
+    /// What an entity ran for, as of when it was last looked at, for tests.
+    #[cfg(test)]
+    pub(crate) fn util_sum(&self, at: Index) -> u32 {
+        self.pelt.as_deref().expect("there are averages").entities[at].util
+    }
+
+    fn doing(&self, at: Index) -> Doing {
+        match self.tree.entity(at) {
+            entity if !entity.is_task() => doing_of_group(&self.tree, at),
+            entity if entity.delayed => Doing::Delayed,
+            _ if self.tree.queue_of(at).curr == Some(at) => Doing::Runs,
+            _ => Doing::Waits,
+        }
+    }
+}
+
+/// By as much of it a sum may be too small: roundings.
+const SLACK_OF_SUM: u64 = 10_000;
+
+/// And by so many nanoseconds for each member.
+const SLACK_OF_ENTITY: u64 = 1_000;
+
+fn doing_of_group(tree: &Tree, at: Index) -> Doing {
+    let entity = tree.entity(at);
+    let own = tree.queue(entity.own);
+    match () {
+        () if entity.delayed => Doing::Delayed,
+        () if own.nr == 0 || own.throttled => Doing::Away,
+        () if tree.queue(entity.parent).curr == Some(at) => Doing::Runs,
+        () => Doing::Waits,
+    }
+}

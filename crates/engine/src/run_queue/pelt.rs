@@ -1,0 +1,42 @@
+//! What others see of the averages of load (`PELT`), and the parts of tasks that woke up elsewhere.
+
+use crate::attr::GroupId;
+use crate::fair::entity::Now;
+use crate::fair::pelt::{LoadSums, Signal, TaskAverages};
+use crate::group::Blocked;
+use crate::limits::Pools;
+use crate::run_queue::RunQueue;
+use crate::task::{QueueIndex, Task};
+use crate::time::Time;
+
+impl<P, G: Pools> RunQueue<P, G> {
+    /// A task that is with its host is about to wake up where its part in the averages of this CPU is of no use: that
+    /// is no longer in them. [`Task::left_on`] says of which CPU that is to be asked. Nothing else changes.
+    pub fn withdraw(&mut self, now: Time, task: &mut Task<P>) {
+        if let Some(carried) = task.average.as_deref_mut()
+            && carried.left_on() == Some(self.cpu)
+        {
+            let now = Now { clock: self.clock.max(now), config: &self.config };
+            self.fair.withdraw(now, &*self.groups, carried);
+        }
+    }
+
+    /// The sums of the fair tasks of this CPU as of when something last changed, and what is added to them since; `None`
+    /// without `PELT`.
+    #[must_use]
+    pub fn load_sums(&self) -> Option<(LoadSums, Signal)> {
+        self.fair.load_sums()
+    }
+
+    /// The averages of a task in the queue; `None` without `PELT`, and for a task that is not fair.
+    #[must_use]
+    pub fn task_averages(&self, now: Time, at: QueueIndex) -> Option<TaskAverages> {
+        let is_fair = self.get(at)?.rt_prio().is_none();
+        if is_fair { self.fair.task_averages(now.max(self.clock), at.0) } else { None }
+    }
+
+    /// What the empty queues of groups have here of what their sleepers left.
+    pub fn blocked_loads(&self) -> impl Iterator<Item = (GroupId, Blocked)> {
+        self.fair.group_queues().map(|(group, id)| (group, self.fair.blocked(id)))
+    }
+}
