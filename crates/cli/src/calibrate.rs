@@ -42,7 +42,11 @@ fn costs(found: &Calibration) -> [(&'static str, Nanos, &'static str); 7] {
             "two tasks wake each other by turns on one CPU, less the wake-up",
         ),
         ("ipi_ns", costs.ipi, "a wake-up from another CPU, less the switch"),
-        ("wakeup_ns", costs.wakeup, "CPU time of a task that wakes another one on its CPU"),
+        (
+            "wakeup_ns",
+            costs.wakeup,
+            "a wake-up on the same CPU after both have computed, less the switch",
+        ),
         (
             "timer_interrupt_ns",
             costs.timer_interrupt,
@@ -74,6 +78,9 @@ fn machine(found: &Calibration) -> Value {
     });
     if let Some(kernel) = Kernel::nearest(&found.kernel) {
         machine["kernel"] = kernel.name().into();
+    }
+    if let Some(most) = found.packs_below {
+        machine["packs_below"] = most.into();
     }
     machine
 }
@@ -118,6 +125,7 @@ mod tests {
             topology,
             tick_hz: 250,
             rt_group_sched: true,
+            packs_below: Some(68),
             costs,
             notes: vec![],
         };
@@ -128,5 +136,6 @@ mod tests {
         let read = parsed.scenario.machine;
         assert_eq!((read.topology, read.tick_hz, read.costs), (topology, 250, costs));
         assert!(read.rt_group_sched);
+        assert_eq!(read.packs_below, Some(68));
     }
 }

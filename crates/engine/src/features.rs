@@ -57,6 +57,8 @@ pub enum Feature {
     /// A group's share of a CPU goes by averages of its loads, not by those of the moment. Off unless asked for, and in
     /// the runtime always.
     Pelt,
+    /// A woken task looks at the fewer CPUs for an idle one the more the CPUs of its node are used (`PELT`). Off unless asked for.
+    SisUtil,
     /// The runtime polls the first tasks of a queue one after the other for one decision
     /// ([`Features::of_runtime`]). Simulators decide for each poll, whether it is on or off.
     BatchDispatch,
@@ -64,7 +66,7 @@ pub enum Feature {
 
 impl Feature {
     /// Every feature, in the order in which they are shown.
-    pub const ALL: [Feature; 22] = [
+    pub const ALL: [Feature; 23] = [
         Feature::RtPush,
         Feature::RtPull,
         Feature::RtPushPastStuck,
@@ -86,6 +88,7 @@ impl Feature {
         Feature::BalanceByRoom,
         Feature::NiRandom,
         Feature::Pelt,
+        Feature::SisUtil,
         Feature::BatchDispatch,
     ];
 
@@ -114,6 +117,7 @@ impl Feature {
             Feature::BalanceByRoom => "BALANCE_BY_ROOM",
             Feature::NiRandom => "NI_RANDOM",
             Feature::Pelt => "PELT",
+            Feature::SisUtil => "SIS_UTIL",
             Feature::BatchDispatch => "BATCH_DISPATCH",
         }
     }
@@ -124,7 +128,7 @@ impl Feature {
 pub struct Features(u32);
 
 /// What is off unless asked for.
-const OFF: [Feature; 8] = [
+const OFF: [Feature; 9] = [
     Feature::PowerSavings,
     Feature::Eevdf,
     Feature::DelayDequeue,
@@ -132,6 +136,7 @@ const OFF: [Feature; 8] = [
     Feature::BalanceByRoom,
     Feature::NiRandom,
     Feature::Pelt,
+    Feature::SisUtil,
     Feature::BatchDispatch,
 ];
 

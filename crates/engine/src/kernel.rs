@@ -48,7 +48,7 @@ pub enum Experiment {
 
 /// The features of every kernel here: real-time balance, a balance of fair tasks, limits of groups for which
 /// all CPUs share a budget (`cfs_bandwidth`), and averages of load (`pelt.c`).
-const COMMON: [Feature; 7] = [
+const COMMON: [Feature; 8] = [
     Feature::RtPush,
     Feature::RtPull,
     Feature::LoadBalance,
@@ -56,6 +56,7 @@ const COMMON: [Feature; 7] = [
     Feature::HardLimits,
     Feature::RuntimeShare,
     Feature::Pelt,
+    Feature::SisUtil,
 ];
 
 /// What the EEVDF of the runtime has, which is off there unless asked for.

@@ -51,6 +51,11 @@ pub struct FairRules {
     /// A CPU tells the others of its average load in a group no sooner than so long after it last did: 1 ms as of 6.12
     /// (`update_tg_load_avg`).
     pub publishes_every: Nanos,
+    /// A CPU with nothing but SCHED_IDLE tasks is free to every task that wakes up, also to one that is SCHED_IDLE itself
+    /// (`sched_idle_cpu` in `select_idle_sibling`, since 5.4). `IDLE_LOAD_BALANCE` has a rule of its own.
+    pub wakes_onto_sched_idle: bool,
+    /// A CPU with fair tasks does not take an ineligible one at its first try (6.18, `task_is_ineligible_on_dst_cpu`).
+    pub pulls_eligible: bool,
 }
 
 /// Until when the running entity is picked as long as it is eligible (`RUN_TO_PARITY`).
@@ -144,11 +149,17 @@ impl FairRules {
         moves: Deadline::KeptWithinSlice,
         yields: Yields::PutsOffWithinTwo,
         publishes_every: Nanos::ZERO,
+        wakes_onto_sched_idle: false,
+        pulls_eligible: false,
     };
 
     /// Those of 6.1, whose fair class is CFS.
-    pub const V6_1: FairRules =
-        FairRules { renews: false, takes_slices: false, ..FairRules::RUNYARD };
+    pub const V6_1: FairRules = FairRules {
+        renews: false,
+        takes_slices: false,
+        wakes_onto_sched_idle: true,
+        ..FairRules::RUNYARD
+    };
 
     /// Those of 6.6.
     pub const V6_6: FairRules = FairRules {
@@ -169,6 +180,8 @@ impl FairRules {
         moves: Deadline::Anew,
         yields: Yields::PutsOff,
         publishes_every: Nanos::ZERO,
+        wakes_onto_sched_idle: true,
+        pulls_eligible: false,
     };
 
     /// Those of 6.12.
@@ -193,6 +206,7 @@ impl FairRules {
         wakeup_drops: true,
         off_tick: Some(Ends::Unprotected),
         bound: LagBound::LongestQueued,
+        pulls_eligible: true,
         ..FairRules::V6_12
     };
 

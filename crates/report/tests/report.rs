@@ -210,7 +210,7 @@ fn a_group_runs_what_the_groups_below_it_run() {
 fn the_text_is_for_people() {
     let expected = "\
 one-preemption on sim: 3 CPUs, 3 tasks, 1.00 ms, seed 7, kernel 6.1 + founding
-NO_RT_PUSH POWER_SAVINGS EEVDF DELAY_DEQUEUE FAIR_SERVER BALANCE_BY_ROOM NI_RANDOM PELT
+NO_RT_PUSH POWER_SAVINGS EEVDF DELAY_DEQUEUE FAIR_SERVER BALANCE_BY_ROOM NI_RANDOM PELT SIS_UTIL
 BATCH_DISPATCH
 
 CPU    %rt  %normal  %idlepol  %ovh   %idle  switches/s

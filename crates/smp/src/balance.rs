@@ -19,6 +19,7 @@ use crate::host::{Controlled, Effects, Moving, kick_if, mark_away};
 use crate::machine::Machine;
 use crate::progress::{LEVELS, Outcome};
 use crate::sync::Ordering;
+use runyard_engine::balance::power::FULL_POWER;
 use runyard_engine::balance::{
     BalanceVerdict, Balanced, CpuGroup, Domain, Found, IdleKind, Imbalance, MAX_INTERVAL_PER_CPU,
     Measure, Pass, Seen, Survey, power_of_cpu, queue_rank,
@@ -282,7 +283,8 @@ impl<W: Controlled> Machine<W> {
         if now < self.with_balance(to, |balance| balance.next_search) {
             return false;
         }
-        let pull = FairPull { to, measure: Measure::All, max_load: u64::MAX, hot: false };
+        let pull =
+            FairPull { to, measure: Measure::All, max_load: u64::MAX, hot: false, eligible: false };
         let found = self.try_overloaded(to, |from| self.pull_one(now, from, pull, fx).is_ok());
         if found.is_none() {
             let next = now + IDLE_BALANCE_INTERVAL;
@@ -342,6 +344,9 @@ impl<W: Controlled> Machine<W> {
                 self.note(site, Outcome::Balanced);
                 break;
             }
+            if level == Level::Node {
+                self.refresh_idle_scan(now, cpu);
+            }
             let span = self.config.topology.span(cpu, level).start;
             if known.is_in_balance(level, span) {
                 self.note(site, Outcome::Balanced);
@@ -357,6 +362,22 @@ impl<W: Controlled> Machine<W> {
             }
         }
         moved
+    }
+
+    /// At how many CPUs of its node a woken task looks for an idle one, until the next balance there: the fewer the more they
+    /// are used, and none from 85 % on (`update_idle_cpu_scan`).
+    fn refresh_idle_scan(&self, now: Time, cpu: CpuId) {
+        if !self.has(Feature::SisUtil) {
+            return;
+        }
+        const PCT: u64 = 117;
+        let node = self.config.topology.span(cpu, Level::Node);
+        let (first, cpus) = (CpuId::at(node.start), node.len() as u64);
+        let util = |cpu| self.hints.averages(now, CpuId::at(cpu)).util.min(FULL_POWER);
+        let used = node.map(util).sum::<u64>() / cpus;
+        let taken = (used * used * PCT * PCT / (10_000 * FULL_POWER)).min(FULL_POWER);
+        let scan = (FULL_POWER - taken) * cpus / FULL_POWER;
+        self.hints.set_idle_scan(first, scan as u32);
     }
 
     /// The levels whose time has come, which begins anew.
@@ -548,6 +569,10 @@ impl<W: Controlled> Machine<W> {
         // Threads of a core share their caches.
         let shares = by_room && level == Level::Smt;
         let hot = shares || failed > pass.domain.cache_nice_tries;
+        let eligible = by_room
+            && self.config.rules.pulls_eligible
+            && failed == 0
+            && self.hints.counts(cpu).nr_fair > 0;
         // A whole task must fit, and not half of it.
         let fits = |left: u64| if by_room { left / 2 } else { left };
         let measure = imbalance.measure(pass.measure);
@@ -556,7 +581,7 @@ impl<W: Controlled> Machine<W> {
             match self.pull_one(
                 now,
                 from,
-                FairPull { to: cpu, measure, max_load: fits(left), hot },
+                FairPull { to: cpu, measure, max_load: fits(left), hot, eligible },
                 fx,
             ) {
                 Ok(load) => left = left.saturating_sub(load.max(1)),

@@ -8,7 +8,7 @@
 
 use crate::cpupri::{CpuPri, Published};
 use crate::mask::Mask;
-use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use runyard_engine::attr::RtPrio;
 use runyard_engine::balance::power::{FULL_POWER, Taken};
 use runyard_engine::balance::{Measure, Seen};
@@ -51,6 +51,8 @@ pub(crate) struct Hints {
     pub(crate) pressed: Mask,
     /// (a) Takes tasks, by the word of who takes it in and out of service; the run queue has the last.
     pub(crate) online: Mask,
+    /// (a) By the first CPU of a node, at how many of its CPUs a woken task looks for an idle one (`nr_idle_scan`).
+    idle_scan: Box<[AtomicU32]>,
     /// (a) When idle CPUs may be asked to balance again, by whoever asks.
     pub(crate) next_idle_balance: AtomicU64,
     /// (a) An idle CPU was kicked to balance for all of them, and did not yet.
@@ -168,6 +170,7 @@ impl Hints {
             overloaded: mask(),
             pressed: mask(),
             online: mask(),
+            idle_scan: (0..cpus).map(|_| AtomicU32::new(u32::MAX)).collect(),
             next_idle_balance: word(0),
             idle_balance_due: AtomicBool::new(false),
             cpus: (0..cpus).map(own).collect(),
@@ -198,6 +201,15 @@ impl Hints {
                 }
             }
         }
+    }
+
+    /// At how many CPUs of a node a woken task looks for an idle one: all of them until somebody says so.
+    pub(crate) fn idle_scan(&self, first: CpuId) -> usize {
+        self.idle_scan[first.index()].load(Ordering::Acquire) as usize
+    }
+
+    pub(crate) fn set_idle_scan(&self, first: CpuId, cpus: u32) {
+        self.idle_scan[first.index()].store(cpus, Ordering::Release);
     }
 
     fn masks(&self) -> [&Mask; 4] {

@@ -49,7 +49,7 @@ impl<W: Controlled> Machine<W> {
             return false;
         }
         let measure = if self.sleeps_deep(now, to) { Measure::Normal } else { Measure::All };
-        let pull = FairPull { to, measure, max_load: u64::MAX, hot: true };
+        let pull = FairPull { to, measure, max_load: u64::MAX, hot: true, eligible: false };
         let (taken, resched) = self
             .detach(from, fx, |rq| rq.detach_fair(now, pull).inspect(|(task, _)| mark_away(task)));
         kick_if(resched, from, fx);

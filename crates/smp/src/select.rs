@@ -255,9 +255,48 @@ impl<W: Controlled> Machine<W> {
         if self.packs(seeker, target, last) {
             return target;
         }
-        self.find_idle(seeker, node.clone(), target)
-            .or_else(|| self.find_sched_idle(seeker, node, target))
-            .unwrap_or(target)
+        let found = match self.has(Feature::SisUtil) {
+            true => self.scan(seeker, node, target, last),
+            false => self
+                .find_idle(seeker, node.clone(), target)
+                .or_else(|| self.find_sched_idle(seeker, node, target)),
+        };
+        found.unwrap_or(target)
+    }
+
+    /// A free CPU near a busy target: of cores with several threads one whose whole core is idle, or a sibling of the last CPU;
+    /// else the next of so many CPUs as are looked at (`select_idle_smt`, `select_idle_cpu`).
+    fn scan(
+        &self,
+        seeker: Seeker<'_>,
+        node: Range<usize>,
+        target: CpuId,
+        last: CpuId,
+    ) -> Option<CpuId> {
+        let (hints, next) = (&self.hints, after(&node, target));
+        let sibling = || {
+            let core = self.config.topology.span(last, Level::Smt);
+            core.map(CpuId::at).find(|&cpu| {
+                cpu != last && seeker.affinity.contains(cpu) && self.is_free(seeker, cpu)
+            })
+        };
+        let threads = self.config.topology.threads() > 1;
+        let near = || self.find_whole_core(seeker, node.clone(), next).or_else(sibling);
+        if let Some(cpu) = threads.then(near).flatten() {
+            return Some(cpu);
+        }
+        let idle = hints.idle.ring(seeker.affinity, node.clone(), next);
+        let idle = idle.filter(|&cpu| self.is_awake_for(seeker, cpu)).take(1);
+        let takes = usize::from(self.takes_sched_idle(seeker));
+        let other = hints.sched_idle.ring(seeker.affinity, node.clone(), next).take(takes);
+        let distance = |cpu: &CpuId| match cpu.index().checked_sub(next.index()) {
+            Some(distance) => distance,
+            None => cpu.index() + node.len() - next.index(),
+        };
+        let nearest = idle.chain(other).min_by_key(distance)?;
+        let most = hints.idle_scan(CpuId::at(node.start));
+        let looked_at = || hints.online.ring(seeker.affinity, node.clone(), next).take(most);
+        (distance(&nearest) < most || looked_at().any(|cpu| cpu == nearest)).then_some(nearest)
     }
 
     /// Whether a task is better off at its waker's CPU than at its last (`wake_affine` of 6.12). What
@@ -444,7 +483,10 @@ impl<W: Controlled> Machine<W> {
 
     /// Whether CPUs with nothing but SCHED_IDLE tasks are free to this one.
     fn takes_sched_idle(&self, seeker: Seeker<'_>) -> bool {
-        !seeker.sched_idle && self.has(Feature::IdleLoadBalance)
+        match self.has(Feature::IdleLoadBalance) {
+            true => !seeker.sched_idle,
+            false => self.config.rules.wakes_onto_sched_idle,
+        }
     }
 
     /// The next idle CPU of a range, of those of cores with several threads one whose whole core is
@@ -457,15 +499,27 @@ impl<W: Controlled> Machine<W> {
             let idle = hints.idle.ring(seeker.affinity, range.clone(), near).take(most);
             idle.filter(|&cpu| self.is_awake_for(seeker, cpu))
         };
-        let topology = self.config.topology;
+        let whole = match self.config.topology.threads() {
+            1 => None,
+            _ => self.find_whole_core(seeker, range.clone(), near),
+        };
+        whole.or_else(|| idle().next())
+    }
+
+    /// The next idle CPU of a range of which the whole core is idle (`select_idle_core`).
+    fn find_whole_core(
+        &self,
+        seeker: Seeker<'_>,
+        range: Range<usize>,
+        near: CpuId,
+    ) -> Option<CpuId> {
+        let (hints, topology) = (&self.hints, self.config.topology);
         let is_whole = |cpu: &CpuId| {
             topology.span(*cpu, Level::Smt).all(|thread| hints.idle.contains(CpuId::at(thread)))
         };
-        let whole = match topology.threads() {
-            1 => None,
-            _ => idle().take(CPUS_LOOKED_AT).find(is_whole),
-        };
-        whole.or_else(|| idle().next())
+        let idle = hints.idle.ring(seeker.affinity, range, near);
+        let awake = idle.filter(|&cpu| self.is_awake_for(seeker, cpu));
+        awake.take(CPUS_LOOKED_AT).find(is_whole)
     }
 
     /// The next CPU of a range with nothing but SCHED_IDLE tasks, if that is free to this one.

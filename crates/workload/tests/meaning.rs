@@ -530,18 +530,20 @@ fn the_machine_has_defaults() {
     let machine = parsed("{'tasks': {'a': {'loop': 1, 'run': 1}}}").scenario.machine;
     assert_eq!((machine.topology.to_string(), machine.tick_hz), ("1x8".into(), 1_000));
     assert!(!machine.rt_group_sched);
+    assert_eq!(machine.packs_below, None);
     assert_eq!((machine.costs, machine.costs.jitter), (Costs::default(), Nanos::ZERO));
 }
 
 #[test]
 fn the_machine_is_as_described() {
     let text = "{'tasks': {'a': {'loop': 1, 'run': 1}}, 'machine': {'topology': '2x2x2', \
-         'cpus': 8, 'tick_hz': 250, 'rt_group_sched': true, 'costs': {'context_switch_ns': 1, 'migration_ns': 2, \
+         'cpus': 8, 'tick_hz': 250, 'rt_group_sched': true, 'packs_below': 68, 'costs': {'context_switch_ns': 1, 'migration_ns': 2, \
          'ipi_ns': 3, 'wakeup_ns': 4, 'timer_interrupt_ns': 5, 'jitter_ns': 6, \
          'timer_latency_ns': 7, 'idle_exit_ns': 8}}}";
     let machine = parsed(text).scenario.machine;
     assert_eq!((machine.topology.to_string(), machine.tick_hz), ("2x2x2".into(), 250));
     assert!(machine.rt_group_sched);
+    assert_eq!(machine.packs_below, Some(68));
     let expected = Costs {
         context_switch: Nanos(1),
         migration: Nanos(2),

@@ -108,3 +108,90 @@ impl Compared<'_> {
         (load > 0).then_some(Imbalance::Load(load))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::balance::{BalanceVerdict, Measure, Seen, Survey};
+    use crate::features::{Feature, Features};
+    use crate::topology::Level;
+
+    /// A CPU with so many tasks of a weight, which used it for a part of the time, in per cent.
+    fn cpu(nr_fair: u32, weight: u64, percent: u64) -> Seen {
+        let nr = u64::from(nr_fair);
+        let (load, util) = (nr * weight, percent * FULL_POWER / 100);
+        Seen { nr_fair, load, util, runnable: nr * util, power: FULL_POWER, ..Seen::default() }
+    }
+
+    fn domain(level: Level) -> Domain {
+        Domain::of(level, "2x4".parse().unwrap(), Features::NONE.with(Feature::BalanceByRoom))
+    }
+
+    fn group(cpus: &[Seen]) -> CpuGroup {
+        let mut group = CpuGroup::default();
+        cpus.iter().for_each(|&cpu| group.add(cpu, Measure::All));
+        group
+    }
+
+    /// What the first of these CPU groups does about the second.
+    fn decide(
+        level: Level,
+        idle_kind: IdleKind,
+        local: &[Seen],
+        other: &[Seen],
+    ) -> Option<Imbalance> {
+        let pass = Pass { measure: Measure::All, idle_kind, domain: domain(level) };
+        let mut survey = Survey::new(pass, group(local));
+        survey.add(1, group(other));
+        match survey.decide() {
+            BalanceVerdict::Balanced => None,
+            BalanceVerdict::Pull(_, imbalance) => Some(imbalance),
+        }
+    }
+
+    #[test]
+    fn a_cpu_group_is_of_the_worst_kind_that_holds() {
+        let kind = |cpus: &[Seen]| kind(&group(cpus), domain(Level::Node));
+        assert_eq!(kind(&[cpu(0, 0, 0)]), Kind::HasSpare);
+        assert_eq!(kind(&[cpu(1, 1_024, 100)]), Kind::FullyBusy);
+        assert_eq!(kind(&[cpu(1, 1_024, 50)]), Kind::HasSpare);
+        assert_eq!(kind(&[cpu(2, 1_024, 100)]), Kind::Overloaded);
+        // Two that hardly ever run are no burden, though both are there at the moment.
+        assert_eq!(kind(&[cpu(2, 1_024, 10)]), Kind::HasSpare);
+        assert_eq!(kind(&[cpu(2, 1_024, 100), cpu(0, 0, 0)]), Kind::HasSpare);
+    }
+
+    #[test]
+    fn a_cpu_with_room_takes_half_of_the_difference_whatever_it_weighs() {
+        for weight in [3, 1_024, 88_761] {
+            let crowded = [cpu(4, weight, 100)];
+            for idle_kind in [IdleKind::NewlyIdle, IdleKind::Idle] {
+                let verdict = decide(Level::Node, idle_kind, &[cpu(0, 0, 0)], &crowded);
+                assert_eq!(verdict, Some(Imbalance::Tasks(2)));
+                let one = decide(Level::Node, idle_kind, &[cpu(0, 0, 0)], &[cpu(1, weight, 100)]);
+                assert_eq!(one, None, "it would idle next");
+            }
+        }
+    }
+
+    #[test]
+    fn loads_are_evened_out_where_nobody_has_room() {
+        let pull = |local, other| decide(Level::Node, IdleKind::Busy, &[local], &[other]);
+        let (two, three) = (cpu(2, 1_024, 100), cpu(3, 1_024, 100));
+        // Less than 17 % more is none of its business.
+        assert_eq!(pull(cpu(2, 1_024, 100), cpu(2, 1_100, 100)), None);
+        assert_eq!(pull(two, three), Some(Imbalance::Load(512)));
+        assert_eq!(pull(three, two), None);
+        // The heavy one alone is worth more than two light ones, and nothing waits behind it.
+        assert_eq!(pull(cpu(2, 15, 100), cpu(1, 88_761, 100)), None);
+        assert_eq!(pull(cpu(1, 1_024, 100), two), Some(Imbalance::Load(512)));
+    }
+
+    #[test]
+    fn a_busy_cpu_takes_nothing_from_where_there_is_room() {
+        let some = [cpu(1, 1_024, 50), cpu(2, 1_024, 60), cpu(0, 0, 0), cpu(0, 0, 0)];
+        assert_eq!(decide(Level::Machine, IdleKind::Busy, &[cpu(1, 15, 10); 4], &some), None);
+        let idle = [cpu(0, 0, 0); 4];
+        assert_eq!(decide(Level::Machine, IdleKind::Idle, &idle, &some), Some(Imbalance::Tasks(1)));
+    }
+}

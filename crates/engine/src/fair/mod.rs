@@ -690,6 +690,14 @@ impl Fair {
         self.tree.is_idle_class(at)
     }
 
+    /// Whether its queue owes a task something, or nothing; of CFS always.
+    pub(crate) fn is_eligible(&self, at: Index) -> bool {
+        match &self.order {
+            Order::Eevdf(order) => order.is_eligible(&self.tree, Member::of(&self.tree, at)),
+            Order::Cfs(_) => true,
+        }
+    }
+
     /// What a task adds to the load of the CPU: its weight, scaled by the shares above it.
     pub(crate) fn task_load(&self, at: Index) -> u64 {
         self.tree.task_load(at)

@@ -25,6 +25,8 @@ pub struct FairPull {
     pub max_load: u64,
     /// Tasks that ran a moment ago as well.
     pub hot: bool,
+    /// No task that is owed nothing by its queue (EEVDF).
+    pub eligible: bool,
 }
 
 /// Why no task was given away.
@@ -172,7 +174,8 @@ impl<P, G: Pools> RunQueue<P, G> {
                 Measure::Idle => IDLE_TASK_LOAD,
                 Measure::All | Measure::Normal => self.fair.task_load(at),
             };
-            if load / 2 <= pull.max_load && (pull.hot || !self.is_hot(at)) {
+            let may_go = !pull.eligible || self.fair.is_eligible(at);
+            if may_go && load / 2 <= pull.max_load && (pull.hot || !self.is_hot(at)) {
                 self.dequeue_fair(at, false);
                 return Ok((at, load));
             }

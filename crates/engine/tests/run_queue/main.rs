@@ -259,7 +259,13 @@ fn a_task_that_ran_a_moment_ago_stays_unless_it_is_sched_idle() {
         while world.running == before {
             run(&mut world, Nanos::from_millis(1));
         }
-        let pull = |hot| FairPull { to: CpuId(1), measure: Measure::All, max_load: u64::MAX, hot };
+        let pull = |hot| FairPull {
+            to: CpuId(1),
+            measure: Measure::All,
+            max_load: u64::MAX,
+            hot,
+            eligible: false,
+        };
         assert_eq!(world.rq.detach_fair(world.now, pull(false)).is_ok(), goes, "{policy}");
         let taken = goes || world.rq.detach_fair(world.now, pull(true)).is_ok();
         assert!(taken, "{policy} goes if it must");

@@ -434,7 +434,7 @@ impl World {
             .map(|it| it.id)
             .collect();
         let none = counted.is_empty();
-        let pull = FairPull { to: CpuId(1), measure, max_load, hot: true };
+        let pull = FairPull { to: CpuId(1), measure, max_load, hot: true, eligible: false };
         match self.rq.detach_fair(self.now, pull) {
             Ok((task, load)) => {
                 assert!(may.contains(&task.id) && load / 2 <= max_load, "{task:?} fits");

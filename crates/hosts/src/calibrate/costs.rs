@@ -42,6 +42,13 @@ const TO_NOBODY: Probe = Probe {
     figure: each_round,
 };
 
+/// A task is woken on its CPU by one that has computed and sleeps then: nothing of what both do is in the caches.
+const AFTER_WORK: Probe = Probe {
+    text: r#"{"tasks": {"waker": {"cpus": [0], "run": 300, "sem_post": "s", "sleep": 700},
+                        "probe": {"cpus": [0], "sem_wait": "s"}}}"#,
+    figure: median,
+};
+
 /// A task is woken from another CPU while its own computes.
 const KICKED: Probe = Probe {
     text: r#"{"tasks": {"waker": {"policy": "SCHED_FIFO", "cpus": [0],
@@ -92,6 +99,9 @@ pub(super) fn measure(bench: &Bench<'_>, notes: &mut Vec<String>) -> Result<Cost
     // Half a round takes the simulator what a wake-up and a switch do, and nothing else.
     let hand_over = bench.here(&HAND_OVER)? - bench.here(&ALONE)?;
     costs.context_switch = cost("context_switch_ns", hand_over - costs.wakeup.0 as f64, notes);
+    // Both were had in a row. Tasks that compute in between have them from memory.
+    let lacks = bench.here(&AFTER_WORK)? - bench.simulated(&AFTER_WORK, costs)?;
+    costs.wakeup += cost("wakeup_ns", lacks, notes);
     let lacks = bench.here(&ON_TIME)? - bench.simulated(&ON_TIME, costs)?;
     (costs.timer_interrupt, costs.timer_latency) = interrupt(lacks, bench.tick()?, notes);
     if bench.nr_cpus() > 1 {

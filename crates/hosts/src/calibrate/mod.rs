@@ -36,6 +36,8 @@ pub struct Calibration {
     pub tick_hz: u32,
     /// Whether the kernel schedules groups of real-time tasks.
     pub rt_group_sched: bool,
+    /// A waking task stays on a busy CPU of which fair tasks use less than so many per cent.
+    pub packs_below: Option<u32>,
     /// What was measured. [`Costs::migration`] is the default.
     pub costs: Costs,
     /// What the user should know of the figures.
@@ -55,5 +57,7 @@ pub fn calibrate(simulate: Simulate<'_>) -> Result<Calibration, Failure> {
     let bench = probe::Bench::new(cpus, tick_hz, simulate);
     let costs = costs::measure(&bench, &mut notes)?;
     notes.extend(bench.disturbance());
-    Ok(Calibration { kernel: facts::kernel(), topology, tick_hz, rt_group_sched, costs, notes })
+    let packs_below = facts::packs_below();
+    let kernel = facts::kernel();
+    Ok(Calibration { kernel, topology, tick_hz, rt_group_sched, packs_below, costs, notes })
 }

@@ -189,3 +189,44 @@ fn whoever_is_fair_is_served() {
     run.holds((all - 5.0).abs() < 0.2, &format!("{all} %"));
     run.holds(share("held") <= 2.1 && share("held") > 0.8, &format!("{} %", share("held")));
 }
+
+/// How often a task changes its CPU that computes for 40 us each 4 ms, while a pinned one computes for `busy` us, and
+/// their CPU is busy when it wakes up; the other one idles.
+fn moves(machine: &str, busy: u32) -> u64 {
+    let text = format!(
+        "{{'machine': {{'cpus': 2, 'kernel': '6.18'{machine}}}, 'tasks': {{
+         'pinned': {{'cpus': [0], 'timer_slack': 0, 'timer': {{'ref': 'a', 'period': 4000}}, 'run': {busy}}},
+         'probe': {{'delay': 500, 'timer_slack': 0, 'loop': 1, 'phases': {{
+            'settle': {{'cpus': [0], 'loop': 50, 'timer': {{'ref': 'b', 'period': 4000}}, 'run': 40}},
+            'go': {{'cpus': [0, 1], 'loop': 200, 'timer': {{'ref': 'b', 'period': 4000}}, 'run': 40}}}}}}}}}}"
+    );
+    let run = world().millis(800).run_text(&text);
+    run.account("probe").migrations
+}
+
+/// A guest's kernel with `sched_vcpu_pack` wakes no virtual CPU while the busy one has room.
+#[test]
+fn a_guest_packs_tasks_on_a_cpu_with_room() {
+    let packs = ", 'packs_below': 68";
+    for busy in [2_000, 2_400] {
+        assert_eq!((moves(packs, busy), moves("", busy)), (0, 1), "{busy} us");
+    }
+    assert_eq!(moves(packs, 3_000), 1);
+}
+
+/// The more the CPUs are used, the fewer of them a woken task looks at: of two that are used for more than 60 % none.
+#[test]
+fn a_woken_task_looks_at_fewer_cpus_the_more_they_are_used() {
+    let migrations = |features: &str, run: u32| {
+        let text = format!(
+            "{{'machine': {{'cpus': 2, 'kernel': '6.18'}}, 'features': [{features}], 'tasks': {{
+             'a': {{'instance': 3, 'run': {run}, 'sleep': {{'exponential': 1000}}}}}}}}"
+        );
+        let run = world().millis(4_000).run_text(&text);
+        ["a-0", "a-1", "a-2"].map(|task| run.account(task).migrations).iter().sum::<u64>()
+    };
+    let (few, many) = (migrations("", 1_000), migrations("'NO_SIS_UTIL'", 1_000));
+    assert!(2 * few < many, "{few} and {many} where the CPUs are used for 75 %");
+    let (with, without) = (migrations("", 250), migrations("'NO_SIS_UTIL'", 250));
+    assert!(2 * with > without, "{with} and {without} where they are used for 30 %");
+}

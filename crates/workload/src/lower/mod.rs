@@ -166,6 +166,9 @@ fn has_effect(model: Model, features: Features, feature: Feature) -> Result<(), 
         Feature::NiRandom if !features.has(Feature::BalanceByRoom) => {
             Err(format!("{name} is a part of BALANCE_BY_ROOM, and that is off"))
         }
+        Feature::SisUtil if !features.has(Feature::Pelt) => {
+            Err(format!("{name} goes by the averages of PELT, and that is off"))
+        }
         Feature::PreemptShort => lacks(rules.short == Short::Ignored),
         Feature::PlaceRelDeadline => lacks(rules.moves == Deadline::Anew),
         _ => Ok(()),
