@@ -147,7 +147,7 @@ fn who_was_served_is_served_at_once_for_a_period() {
     let run = on_kernel("6.18", 6_000, tasks);
     let waits: Vec<_> =
         run.stretches("fair").iter().map(|piece| piece.from.0 / 1_000_000).collect();
-    run.is("starves, is served, starves again", &waits[..3], &[950, 1_050, 1_150]);
+    run.is("starves, is served, starves again", &waits[..3], [950, 1_050, 1_150]);
     let longest = waits.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
     run.holds(
         (900..1_100).contains(&longest),
