@@ -19,8 +19,10 @@ mod give;
 mod load;
 mod meter;
 mod pelt;
+mod pick;
 mod reap;
 mod room;
+mod serve;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -584,78 +586,6 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.dequeue(at, asleep);
         self.curr = None;
         self.remove_task(at)
-    }
-
-    fn pick(&mut self, before: Before) -> Option<Index> {
-        self.end_idle_of_server();
-        // The tasks that wait on a CPU that is offline are about to be evicted.
-        let next = match self.online {
-            true => self.pick_with_budget(before),
-            false => {
-                self.limits.dismiss_payers();
-                None
-            }
-        };
-        self.return_grants();
-        self.curr = next;
-        let Some(at) = next else {
-            self.tick_at = None;
-            self.idle_since = self.idle_since.or(Some(self.clock));
-            return None;
-        };
-        self.charged = self.clock;
-        if let Some(since) = self.idle_since.take() {
-            let idle = self.clock.since(since);
-            self.note_idle(idle);
-            self.metered.was_idle(idle);
-        }
-        if self.task(at).rt_prio().is_some() {
-            self.rt.set_curr(self.rt_task(at), self.clock, &self.config);
-        }
-        if self.tick_at.is_none() {
-            self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));
-        }
-        next
-    }
-
-    /// The first task for which its groups have budget; those that have none are throttled.
-    fn pick_with_budget(&mut self, mut before: Before) -> Option<Index> {
-        self.limits.dismiss_payers();
-        loop {
-            let at = self.pick_class(&mut before)?;
-            let Err(group) = self.charge_to_groups(at, true) else { return Some(at) };
-            self.limits.dismiss_payers();
-            if self.task(at).rt_prio().is_none() {
-                self.put_prev_fair(at);
-            }
-            self.throttle(group.0);
-        }
-    }
-
-    /// The first task of the class that goes first.
-    fn pick_class(&mut self, before: &mut Before) -> Option<Index> {
-        if self.is_serving() {
-            let fair = self.pick_fair(before);
-            if fair.is_some() {
-                return fair;
-            }
-            self.stop_server();
-        }
-        self.rt.pick().or_else(|| self.pick_fair(before))
-    }
-
-    fn pick_fair(&mut self, before: &mut Before) -> Option<Index> {
-        self.drop_due_ghosts(before);
-        let (fair, now, _) = self.fair_here();
-        let next = fair.pick(now, *before)?;
-        before.yielded = None;
-        Some(next)
-    }
-
-    /// Moving average, weight 1/8, samples capped at twice `migration_cost` (`update_avg`).
-    fn note_idle(&mut self, span: Nanos) {
-        let (old, most) = (self.avg_idle.0, 2 * self.config.migration_cost.0);
-        self.avg_idle = Nanos(old - old / 8 + span.0.min(most) / 8);
     }
 
     fn enqueue(&mut self, at: Index, end: End) {

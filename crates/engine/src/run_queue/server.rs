@@ -32,14 +32,9 @@
 //! Rejected: to close the CPU for real-time tasks while it serves fair ones, as a CPU is whose real-time budget is used
 //! up. The kernel places them there, and neither pushes nor pulls them: what would go first here waits for no other CPU.
 //!
-//! Invariants ([`RunQueue::check`]): while it runs, a fair task does, or a switch is due; it is not off while anything is
-//! in the root's queue of an online CPU; of its budget no more is left than that, and less than nothing only if it is
-//! spent.
+//! What the run queue does for it is in `serve.rs`.
 
 use crate::config::Config;
-use crate::ensure::ensure;
-use crate::limits::Pools;
-use crate::run_queue::RunQueue;
 use crate::time::{Nanos, Time};
 
 /// The fair server of a CPU.
@@ -75,6 +70,21 @@ impl Server {
         Server { state: State::Off, deadline, left: 0, has_served: false, idled_until }
     }
 
+    pub(super) fn is_off(&self) -> bool {
+        self.state == State::Off
+    }
+
+    /// Whether fair tasks go first.
+    #[inline]
+    pub(super) fn runs(&self) -> bool {
+        self.state == State::Running
+    }
+
+    /// Nobody needs it, or nobody can.
+    pub(super) fn stop(&mut self) {
+        (self.state, self.left) = (State::Off, self.left.max(0));
+    }
+
     fn begin_period(&mut self, now: Time, config: &Config) {
         self.state = State::Deferred;
         self.deadline = now + config.server_period;
@@ -83,7 +93,7 @@ impl Server {
     }
 
     /// A fair task is there, and the server is off.
-    fn start(&mut self, now: Time, config: &Config) {
+    pub(super) fn start(&mut self, now: Time, config: &Config) {
         debug_assert_eq!(self.state, State::Off);
         if self.deadline <= now {
             self.begin_period(now, config);
@@ -100,7 +110,7 @@ impl Server {
     }
 
     /// A fair task ran for `span`. Says whether fair tasks do not go first any more.
-    fn charge(&mut self, now: Time, span: Nanos, config: &Config) -> bool {
+    pub(super) fn charge(&mut self, now: Time, span: Nanos, config: &Config) -> bool {
         if self.state == State::Off {
             return false;
         }
@@ -118,7 +128,7 @@ impl Server {
 
     /// The CPU has been idle until `now`, at the most since `since` (`dl_server_update_idle_time`). A fair task may have
     /// come by now.
-    fn idle(&mut self, now: Time, since: Time, waits: bool, config: &Config) {
+    pub(super) fn idle(&mut self, now: Time, since: Time, waits: bool, config: &Config) {
         let span = now.since(since.max(self.idled_until));
         self.idled_until = now;
         let _ = self.expire(now, waits, config);
@@ -132,7 +142,7 @@ impl Server {
     }
 
     /// When something happens without anybody's doing.
-    fn due(&self) -> Option<Time> {
+    pub(super) fn due(&self) -> Option<Time> {
         match self.state {
             State::Deferred => {
                 Some(Time(self.deadline.0.saturating_sub(self.left.cast_unsigned())))
@@ -143,7 +153,7 @@ impl Server {
     }
 
     /// What was due happens; `waits` says whether a fair task is there. Whether fair tasks go first from now on.
-    fn expire(&mut self, now: Time, waits: bool, config: &Config) -> bool {
+    pub(super) fn expire(&mut self, now: Time, waits: bool, config: &Config) -> bool {
         let Some(at) = self.due().filter(|&at| at <= now) else { return false };
         let periods = match self.state {
             State::Spent => self.left.unsigned_abs() / config.server_runtime.0 + 1,
@@ -158,92 +168,18 @@ impl Server {
         self.has_served = true;
         waits
     }
+
+    /// Whether no more is left of the budget than that, and less than nothing only if it is spent.
+    pub(super) fn is_within_budget(&self, config: &Config) -> bool {
+        match self.state {
+            State::Spent => self.left <= 0,
+            State::Off | State::Deferred | State::Running => {
+                (0..=budget(config)).contains(&self.left)
+            }
+        }
+    }
 }
 
 fn budget(config: &Config) -> i64 {
     config.server_runtime.0.cast_signed()
-}
-
-impl<P, G: Pools> RunQueue<P, G> {
-    /// Whether fair tasks go before real-time ones here.
-    #[inline]
-    #[must_use]
-    pub fn is_serving(&self) -> bool {
-        self.server.as_ref().is_some_and(|server| server.state == State::Running)
-    }
-
-    /// When the server begins to run, if fair tasks wait for that.
-    pub(super) fn server_due(&self) -> Option<Time> {
-        let due = self.server.as_ref()?.due()?;
-        let keeps_off = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_some());
-        (keeps_off && self.fair.root().nr > 0).then_some(due)
-    }
-
-    /// A fair task may have come where none was.
-    pub(super) fn start_server(&mut self) {
-        let Some(server) = &mut self.server else { return };
-        if self.fair.root().nr == 0 || !self.online {
-            return;
-        }
-        if let Some(since) = self.idle_since {
-            server.idle(self.clock, since, false, &self.config);
-        }
-        if server.state == State::Off {
-            server.start(self.clock, &self.config);
-            let runs_rt = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_some());
-            self.resched_if(runs_rt && self.is_serving());
-        }
-    }
-
-    /// Nobody needs it, or nobody can.
-    pub(super) fn stop_server(&mut self) {
-        if let Some(server) = &mut self.server {
-            (server.state, server.left) = (State::Off, server.left.max(0));
-        }
-    }
-
-    /// A fair task ran.
-    #[inline]
-    pub(super) fn charge_server(&mut self, span: Nanos) {
-        if let Some(server) = &mut self.server {
-            let spent = server.charge(self.clock, span, &self.config);
-            self.resched_if(spent);
-        }
-    }
-
-    /// The CPU is not idle any more, if it was and something can be picked. That may be a fair task because of this.
-    #[inline]
-    pub(super) fn end_idle_of_server(&mut self) {
-        let waits = self.fair.root().nr > 0;
-        if let Some(since) = self.idle_since.filter(|_| waits || self.rt.nr() > 0)
-            && let Some(server) = &mut self.server
-        {
-            server.idle(self.clock, since, waits, &self.config);
-        }
-    }
-
-    /// A real-time task ran until now.
-    #[inline]
-    pub(super) fn expire_server(&mut self) {
-        let waits = self.fair.root().nr > 0;
-        if let Some(server) = &mut self.server {
-            let begins = server.expire(self.clock, waits, &self.config);
-            self.resched_if(begins);
-        }
-    }
-
-    pub(super) fn check_server(&self) {
-        let Some(server) = &self.server else { return };
-        let fair_runs = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_none());
-        let serves = fair_runs || self.resched || !self.is_serving();
-        ensure!(self, serves, "a fair task runs while the server does");
-        let watches = server.state != State::Off || self.fair.root().nr == 0 || !self.online;
-        ensure!(self, watches, "a server watches over the fair tasks that are here");
-        let most = budget(&self.config);
-        let within = match server.state {
-            State::Spent => server.left <= 0,
-            State::Off | State::Deferred | State::Running => (0..=most).contains(&server.left),
-        };
-        ensure!(self, within, "the server has its budget at the most: {server:?}");
-    }
 }

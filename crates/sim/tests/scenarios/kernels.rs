@@ -147,7 +147,7 @@ fn who_was_served_is_served_at_once_for_a_period() {
     let run = on_kernel("6.18", 6_000, tasks);
     let waits: Vec<_> =
         run.stretches("fair").iter().map(|piece| piece.from.0 / 1_000_000).collect();
-    run.is("starves, is served, starves again", &waits[..3], &[950, 1_050, 1_150]);
+    run.is("starves, is served, starves again", &waits[..3], [950, 1_050, 1_150]);
     let longest = waits.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
     run.holds(
         (900..1_100).contains(&longest),
@@ -194,7 +194,7 @@ fn whoever_is_fair_is_served() {
 /// their CPU is busy when it wakes up; the other one idles.
 fn moves(machine: &str, busy: u32) -> u64 {
     let text = format!(
-        "{{'machine': {{'cpus': 2, 'kernel': '6.18'{machine}}}, 'tasks': {{
+        "{{'machine': {{'cpus': 2, 'kernel': '6.18'{machine}}}, 'features': ['NO_LOAD_BALANCE'], 'tasks': {{
          'pinned': {{'cpus': [0], 'timer_slack': 0, 'timer': {{'ref': 'a', 'period': 4000}}, 'run': {busy}}},
          'probe': {{'delay': 500, 'timer_slack': 0, 'loop': 1, 'phases': {{
             'settle': {{'cpus': [0], 'loop': 50, 'timer': {{'ref': 'b', 'period': 4000}}, 'run': 40}},

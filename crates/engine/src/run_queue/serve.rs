@@ -1,0 +1,90 @@
+//! What a run queue does for the [fair server](crate::run_queue::server): it tells it who had the CPU, and asks it who goes
+//! first.
+//!
+//! Invariants ([`RunQueue::check`]): while the server runs, a fair task does, or a switch is due; it is not off while
+//! anything is in the root's queue of an online CPU; it has its budget at the most.
+
+use crate::ensure::ensure;
+use crate::limits::Pools;
+use crate::run_queue::RunQueue;
+use crate::run_queue::server::Server;
+use crate::time::{Nanos, Time};
+
+impl<P, G: Pools> RunQueue<P, G> {
+    /// Whether fair tasks go before real-time ones here.
+    #[inline]
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        self.server.as_ref().is_some_and(Server::runs)
+    }
+
+    /// When the server begins to run, if fair tasks wait for that.
+    pub(super) fn server_due(&self) -> Option<Time> {
+        let due = self.server.as_ref()?.due()?;
+        let keeps_off = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_some());
+        (keeps_off && self.fair.root().nr > 0).then_some(due)
+    }
+
+    /// A fair task may have come where none was.
+    pub(super) fn start_server(&mut self) {
+        let Some(server) = &mut self.server else { return };
+        if self.fair.root().nr == 0 || !self.online {
+            return;
+        }
+        if let Some(since) = self.idle_since {
+            server.idle(self.clock, since, false, &self.config);
+        }
+        if server.is_off() {
+            server.start(self.clock, &self.config);
+            let runs_rt = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_some());
+            self.resched_if(runs_rt && self.is_serving());
+        }
+    }
+
+    pub(super) fn stop_server(&mut self) {
+        if let Some(server) = &mut self.server {
+            server.stop();
+        }
+    }
+
+    /// A fair task ran.
+    #[inline]
+    pub(super) fn charge_server(&mut self, span: Nanos) {
+        if let Some(server) = &mut self.server {
+            let spent = server.charge(self.clock, span, &self.config);
+            self.resched_if(spent);
+        }
+    }
+
+    /// The CPU is not idle any more, if it was and something can be picked. That may be a fair task because of this.
+    #[inline]
+    pub(super) fn end_idle_of_server(&mut self) {
+        let waits = self.fair.root().nr > 0;
+        if let Some(since) = self.idle_since.filter(|_| waits || self.rt.nr() > 0)
+            && let Some(server) = &mut self.server
+        {
+            server.idle(self.clock, since, waits, &self.config);
+        }
+    }
+
+    /// A real-time task ran until now.
+    #[inline]
+    pub(super) fn expire_server(&mut self) {
+        let waits = self.fair.root().nr > 0;
+        if let Some(server) = &mut self.server {
+            let begins = server.expire(self.clock, waits, &self.config);
+            self.resched_if(begins);
+        }
+    }
+
+    pub(super) fn check_server(&self) {
+        let Some(server) = &self.server else { return };
+        let fair_runs = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_none());
+        let serves = fair_runs || self.resched || !self.is_serving();
+        ensure!(self, serves, "a fair task runs while the server does");
+        let watches = !server.is_off() || self.fair.root().nr == 0 || !self.online;
+        ensure!(self, watches, "a server watches over the fair tasks that are here");
+        let within = server.is_within_budget(&self.config);
+        ensure!(self, within, "the server has its budget at the most: {server:?}");
+    }
+}
