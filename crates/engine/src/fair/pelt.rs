@@ -289,14 +289,14 @@ impl Pelt {
     }
 
     /// The queues from this one to the root's know of a part of which the group entities may not know.
-    fn add(&mut self, tree: &Tree, now: Time, member: Member, part: &Carried, weight: u32) {
-        let Carried { load, runnable, util, .. } = *part;
+    fn add(&mut self, tree: &Tree, now: Time, part: &Carried) {
+        let Carried { load, runnable, util, left, queue, .. } = *part;
         let most = full(now) as u32;
-        let first = &mut self.queues[member.queue];
+        let first = &mut self.queues[queue];
         first.age(now);
-        first.sums.load += u64::from(weight) * u64::from(load);
+        first.sums.load += u64::from(left) * u64::from(load);
         first.sums.add(runnable, util);
-        let mut next = tree.queue(member.queue).entity;
+        let mut next = tree.queue(queue).entity;
         while let Some(at) = next {
             let above = self.entity_above(tree, now, at);
             let (entity, queue) = above;
@@ -311,13 +311,13 @@ impl Pelt {
     }
 
     /// The opposite of [`Pelt::add`]. The member still counts in what its queue weighs, if it is `queued`.
-    fn subtract(&mut self, tree: &Tree, now: Time, id: QueueId, part: &Carried, queued: bool) {
-        let Carried { load, runnable, util, left, .. } = *part;
+    fn subtract(&mut self, tree: &Tree, now: Time, part: &Carried, queued: bool) {
+        let Carried { load, runnable, util, left, queue: mut id, .. } = *part;
         let first = &mut self.queues[id];
         first.age(now);
         first.sums.load = first.sums.load.saturating_sub(u64::from(left) * u64::from(load));
         first.sums.subtract(runnable, util);
-        let (mut id, mut leaves) = (id, if queued { u64::from(left) } else { 0 });
+        let mut leaves = if queued { u64::from(left) } else { 0 };
         while let Some(at) = tree.queue(id).entity {
             // As if all members were queued for equally long.
             let others = tree.queue(id).load - leaves;
@@ -414,7 +414,7 @@ impl Fair {
         let average = carried.aged(clock).no_later_than(clock);
         let part = Carried { left: carried.left, ..Carried::of(average, (name, member.queue)) };
         if part.left == 0 {
-            pelt.add(tree, clock, member, &part, weight);
+            pelt.add(tree, clock, &Carried { left: weight, ..part });
         } else if part.left != weight {
             let queue = &mut pelt.queues[member.queue];
             queue.age(clock);
@@ -436,7 +436,7 @@ impl Fair {
         }
         let average = carried.aged(now.clock).no_later_than(now.clock);
         let part = Carried { left, ..Carried::of(average, (carried.name, carried.queue)) };
-        pelt.subtract(tree, now.clock, carried.queue, &part, false);
+        pelt.subtract(tree, now.clock, &part, false);
         let mut id = carried.queue;
         while let Some(at) = self.tree.queue(id).entity {
             self.publish(now, groups, id);
@@ -452,7 +452,7 @@ impl Fair {
         if asleep {
             return Some(carried);
         }
-        pelt.subtract(tree, now.clock, carried.queue, &carried, true);
+        pelt.subtract(tree, now.clock, &carried, true);
         Some(Carried { left: 0, ..carried })
     }
 
