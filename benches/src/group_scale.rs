@@ -5,9 +5,10 @@
 //! that its tasks want or for half of it, or none; without groups all of them are in the root.
 
 use crate::Operation;
-use crate::throughput::{RUN_US, Simulation, periodic};
+use crate::throughput::{RUN_US, Simulation, periodic, with};
 use clap::ValueEnum;
 use runyard_engine::attr::GroupId;
+use runyard_engine::features::Switched;
 use runyard_engine::limits::Limit;
 use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::Nanos;
@@ -56,8 +57,8 @@ pub(crate) fn operations() -> Vec<Operation> {
 /// Nanoseconds of CPU time for each of so many wake-ups on a machine with so many groups, after the first
 /// as many.
 #[must_use]
-pub fn measure(groups: u32, room: Room, wakeups: u64) -> f64 {
-    let mut simulation = Simulation::of(scenario(groups, room));
+pub fn measure(groups: u32, room: Room, features: &[Switched], wakeups: u64) -> f64 {
+    let mut simulation = Simulation::of(with(scenario(groups, room), features));
     let _ = simulation.run(wakeups);
     let begun = cpu_time();
     let ran = simulation.run(wakeups);

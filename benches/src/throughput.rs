@@ -6,6 +6,7 @@
 
 use crate::Operation;
 use runyard_engine::event::{Event, What};
+use runyard_engine::features::Switched;
 use runyard_engine::time::{Nanos, Time};
 use runyard_sim::{Observer, Options, Sim};
 use runyard_workload::{Overrides, Scenario, parse};
@@ -96,16 +97,25 @@ impl Simulation {
     /// If a machine cannot be so large.
     #[must_use]
     pub fn new(cpus: usize) -> Simulation {
-        Simulation::of(scenario(cpus))
+        Simulation::switched(cpus, &[])
     }
 
-    /// As [`Simulation::new`], of the tasks of `scenarios/large.json`: as many of each kind for a CPU as there.
+    /// As [`Simulation::new`], with these features.
     ///
     /// # Panics
     /// As [`Simulation::new`].
     #[must_use]
-    pub fn mixed(cpus: usize) -> Simulation {
-        Simulation::of(mixed(cpus))
+    pub fn switched(cpus: usize, features: &[Switched]) -> Simulation {
+        Simulation::of(with(scenario(cpus), features))
+    }
+
+    /// As [`Simulation::switched`], of the tasks of `scenarios/large.json`: as many of each kind for a CPU as there.
+    ///
+    /// # Panics
+    /// As [`Simulation::new`].
+    #[must_use]
+    pub fn mixed(cpus: usize, features: &[Switched]) -> Simulation {
+        Simulation::of(with(mixed(cpus), features))
     }
 
     /// Of periodic tasks that are settled after [`WARM_UP`]. The scenario stays in memory until the
@@ -144,6 +154,12 @@ impl Observer for Counter {
         events.set(events.get() + 1);
         wakeups.set(wakeups.get() + u64::from(matches!(event.what, What::Wake { .. })));
     }
+}
+
+/// With these features beside those that it has.
+pub(crate) fn with(mut scenario: Scenario, features: &[Switched]) -> Scenario {
+    features.iter().for_each(|&switched| scenario.features.set(switched));
+    scenario
 }
 
 fn mixed(cpus: usize) -> Scenario {

@@ -2,6 +2,7 @@
 
 use clap::{Parser, ValueEnum as _};
 use runyard_benches::group_scale::{Room, SIZES, measure, peak_kib};
+use runyard_engine::features::{Switched, UnknownFeature};
 use std::process::Command;
 
 /// Simulate as many tasks in more and more limited task groups, each machine in a process of its own
@@ -13,10 +14,17 @@ struct Arguments {
     /// What the groups may use
     #[arg(long, value_enum, default_value = "plenty")]
     room: Room,
+    /// Switch a feature: NAME or NO_NAME
+    #[arg(long, value_name = "NAME", value_parser = parse)]
+    feature: Vec<Switched>,
     /// Wake-ups that are measured, after as many that are not
     #[arg(long, default_value_t = 500_000, value_name = "N",
           value_parser = clap::value_parser!(u64).range(1..))]
     wakeups: u64,
+}
+
+fn parse(text: &str) -> Result<Switched, UnknownFeature> {
+    text.parse()
 }
 
 fn main() {
@@ -30,11 +38,13 @@ fn main() {
             let mut command = Command::new(this);
             command.args(["--groups", &groups.to_string(), "--wakeups", &wakeups]);
             command.args(["--room", room.get_name()]);
+            let names = arguments.feature.iter().map(ToString::to_string);
+            command.args(names.flat_map(|name| ["--feature".to_owned(), name]));
             let status = command.status().expect("it runs again");
             assert!(status.success(), "{groups} groups: {status}");
         }
         return;
     };
-    let each = measure(groups, arguments.room, arguments.wakeups);
+    let each = measure(groups, arguments.room, &arguments.feature, arguments.wakeups);
     println!("{groups:>8} {:>10} {each:>14.0} {:>12}", room.get_name(), peak_kib());
 }

@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use runyard_benches::throughput::{SIZES, Simulation, Throughput};
+use runyard_engine::features::{Switched, UnknownFeature};
 
 /// Simulate periodic tasks on machines of several sizes and print wake-ups a second
 #[derive(Debug, Parser)]
@@ -12,6 +13,9 @@ struct Arguments {
     /// The tasks of scenarios/large.json, as many for each CPU as there, instead of periodic ones
     #[arg(long)]
     mixed: bool,
+    /// Switch a feature: NAME or NO_NAME
+    #[arg(long, value_name = "NAME", value_parser = parse)]
+    feature: Vec<Switched>,
     /// Wake-ups of each run
     #[arg(long, default_value_t = 1_000_000, value_name = "N",
           value_parser = clap::value_parser!(u64).range(1..))]
@@ -19,6 +23,10 @@ struct Arguments {
     /// Runs of each machine, of which the median is shown
     #[arg(long, default_value_t = 5, value_name = "N")]
     runs: u32,
+}
+
+fn parse(text: &str) -> Result<Switched, UnknownFeature> {
+    text.parse()
 }
 
 fn main() {
@@ -51,8 +59,8 @@ fn print_row(cells: [String; 8]) {
 
 fn median(cpus: usize, arguments: &Arguments) -> Throughput {
     let mut simulation = match arguments.mixed {
-        true => Simulation::mixed(cpus),
-        false => Simulation::new(cpus),
+        true => Simulation::mixed(cpus, &arguments.feature),
+        false => Simulation::switched(cpus, &arguments.feature),
     };
     let runs = arguments.runs.max(1);
     let mut runs: Vec<_> = (0..runs).map(|_| simulation.run(arguments.wakeups)).collect();

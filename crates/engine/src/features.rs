@@ -200,6 +200,13 @@ pub struct Switched {
     pub on: bool,
 }
 
+/// As it is written.
+impl fmt::Display for Switched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.on { "" } else { "NO_" }, self.feature.name())
+    }
+}
+
 /// No feature has this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownFeature(pub String);

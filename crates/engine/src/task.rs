@@ -189,16 +189,6 @@ impl<P> Task<P> {
         Some(self.average.as_ref()?.averages(now))
     }
 
-    /// It leaves its fair queue with this average, if there are any.
-    #[inline]
-    pub(crate) fn carry(&mut self, carried: Option<Carried>) {
-        match (carried, &mut self.average) {
-            (None, _) => {}
-            (Some(carried), Some(average)) => **average = carried,
-            (Some(carried), none) => *none = Some(Box::new(carried)),
-        }
-    }
-
     /// Says where the task comes from, before its first wake-up or for a host that moved it.
     pub fn set_cpu(&mut self, cpu: CpuId) {
         self.cpu = cpu;

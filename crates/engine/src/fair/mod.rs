@@ -294,7 +294,6 @@ impl Fair {
             order.attach(&mut self.tree, now, member, standing);
         });
         self.count(now, groups, member, Counts { nr: 1, nr_idle: u32::from(ask.idle) });
-        self.note_task(now, at, Doing::Waits);
         self.note(now, home);
     }
 

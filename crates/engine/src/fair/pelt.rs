@@ -32,7 +32,7 @@
 use crate::cpu::CpuId;
 use crate::ensure::ensure;
 use crate::fair::Fair;
-use crate::fair::entity::{ByQueue, Now, QueueId, QueueName};
+use crate::fair::entity::{ByQueue, Entity, Now, QueueId, QueueName};
 use crate::fair::tree::{Member, Queue, Tree};
 use crate::group::{Blocked, Groups};
 use crate::store::column::Column;
@@ -107,7 +107,7 @@ struct QueueAverage {
 }
 
 /// What an entity does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd)]
 pub(crate) enum Doing {
     /// It is not in the queue.
     #[default]
@@ -158,6 +158,20 @@ impl LoadSums {
         if now <= self.at {
             return self;
         }
+        if period_of(now) != period_of(self.at) {
+            return self.aged_over_periods(now, signal);
+        }
+        let span = now.0 - self.at.0;
+        LoadSums {
+            load: self.load + signal.load * span,
+            runnable: self.runnable + u64::from(signal.runnable) * span,
+            util: self.util + u64::from(signal.runs) * span,
+            at: now,
+        }
+    }
+
+    #[inline(never)]
+    fn aged_over_periods(self, now: Time, signal: Signal) -> LoadSums {
         let passed = Passed::between(self.at, now);
         LoadSums {
             load: passed.age(self.load, signal.load),
@@ -223,11 +237,25 @@ impl EntityAverage {
         if now <= self.at {
             return;
         }
+        if period_of(now) != period_of(self.at) {
+            return self.age_over_periods(now);
+        }
+        let span = (now.0 - self.at.0) as u32;
+        let [load, runnable, util] = self.doing.signals();
+        self.load += span * u32::from(load);
+        self.runnable += span * u32::from(runnable);
+        self.util += span * u32::from(util);
+        self.at = now;
+    }
+
+    #[inline(never)]
+    fn age_over_periods(&mut self, now: Time) {
         let passed = Passed::between(self.at, now);
+        let [load, runnable, util] = self.doing.signals();
         let aged = |sum: u32, signal: bool| passed.age(sum.into(), signal.into()) as u32;
-        self.load = aged(self.load, self.doing != Doing::Away);
-        self.runnable = aged(self.runnable, matches!(self.doing, Doing::Waits | Doing::Runs));
-        self.util = aged(self.util, self.doing == Doing::Runs);
+        self.load = aged(self.load, load);
+        self.runnable = aged(self.runnable, runnable);
+        self.util = aged(self.util, util);
         self.at = now;
     }
 
@@ -254,6 +282,14 @@ impl EntityAverage {
 
     fn util(&self) -> u64 {
         u64::from(self.util) * SCALE / full(self.at)
+    }
+}
+
+impl Doing {
+    /// What is added to load, runnable and util.
+    #[inline]
+    fn signals(self) -> [bool; 3] {
+        [self >= Doing::Delayed, self >= Doing::Waits, self == Doing::Runs]
     }
 }
 
@@ -289,14 +325,14 @@ impl Pelt {
     }
 
     /// The queues from this one to the root's know of a part of which the group entities may not know.
-    fn add(&mut self, tree: &Tree, now: Time, member: Member, part: &Carried, weight: u32) {
-        let Carried { load, runnable, util, .. } = *part;
+    fn add(&mut self, tree: &Tree, now: Time, part: &Carried) {
+        let Carried { load, runnable, util, left, queue, .. } = *part;
         let most = full(now) as u32;
-        let first = &mut self.queues[member.queue];
+        let first = &mut self.queues[queue];
         first.age(now);
-        first.sums.load += u64::from(weight) * u64::from(load);
+        first.sums.load += u64::from(left) * u64::from(load);
         first.sums.add(runnable, util);
-        let mut next = tree.queue(member.queue).entity;
+        let mut next = tree.queue(queue).entity;
         while let Some(at) = next {
             let above = self.entity_above(tree, now, at);
             let (entity, queue) = above;
@@ -311,13 +347,13 @@ impl Pelt {
     }
 
     /// The opposite of [`Pelt::add`]. The member still counts in what its queue weighs, if it is `queued`.
-    fn subtract(&mut self, tree: &Tree, now: Time, id: QueueId, part: &Carried, queued: bool) {
-        let Carried { load, runnable, util, left, .. } = *part;
+    fn subtract(&mut self, tree: &Tree, now: Time, part: &Carried, queued: bool) {
+        let Carried { load, runnable, util, left, queue: mut id, .. } = *part;
         let first = &mut self.queues[id];
         first.age(now);
         first.sums.load = first.sums.load.saturating_sub(u64::from(left) * u64::from(load));
         first.sums.subtract(runnable, util);
-        let (mut id, mut leaves) = (id, if queued { u64::from(left) } else { 0 });
+        let mut leaves = if queued { u64::from(left) } else { 0 };
         while let Some(at) = tree.queue(id).entity {
             // As if all members were queued for equally long.
             let others = tree.queue(id).load - leaves;
@@ -394,7 +430,7 @@ impl Fair {
         }
     }
 
-    /// A task is about to enter a queue, with the average that it had while it was in none.
+    /// A task is about to wait in a queue, with the average that it had while it was in none.
     pub(crate) fn bring(
         &mut self,
         now: Now,
@@ -402,28 +438,28 @@ impl Fair {
         (member, weight): (Member, u32),
         carried: &mut Option<Box<Carried>>,
     ) {
-        if let Some(carried) = carried.as_deref_mut().filter(|it| it.left > 0)
-            && (carried.name, carried.queue) != (self.tree.name(member.queue), member.queue)
-        {
+        let name = self.tree.name(member.queue);
+        let is_elsewhere = |it: &&mut Carried| it.left > 0 && it.name != name;
+        if let Some(carried) = carried.as_deref_mut().filter(is_elsewhere) {
             self.withdraw(now, groups, carried);
         }
         let Fair { tree, pelt: Some(pelt), .. } = self else { return };
-        let (clock, name) = (now.clock, tree.name(member.queue));
+        let clock = now.clock;
         let new = || Box::new(pelt.of_new(clock, member.queue, name, weight));
         let carried = carried.get_or_insert_with(new);
         let average = carried.aged(clock).no_later_than(clock);
-        let part = Carried { left: carried.left, ..Carried::of(average, (name, member.queue)) };
-        if part.left == 0 {
-            pelt.add(tree, clock, member, &part, weight);
-        } else if part.left != weight {
+        let left = std::mem::take(&mut carried.left);
+        if left == 0 {
+            let part = Carried::of(average, (name, member.queue));
+            pelt.add(tree, clock, &Carried { left: weight, ..part });
+        } else if left != weight {
             let queue = &mut pelt.queues[member.queue];
             queue.age(clock);
             let load = u64::from(average.load);
-            let without = queue.sums.load.saturating_sub(u64::from(part.left) * load);
+            let without = queue.sums.load.saturating_sub(u64::from(left) * load);
             queue.sums.load = without + u64::from(weight) * load;
         }
-        carried.left = 0;
-        *pelt.entities.cover(member.at) = average;
+        *pelt.entities.cover(member.at) = EntityAverage { doing: Doing::Waits, ..average };
     }
 
     /// The part of a task that left it in a queue of this CPU is no longer there, if that queue still is.
@@ -436,7 +472,7 @@ impl Fair {
         }
         let average = carried.aged(now.clock).no_later_than(now.clock);
         let part = Carried { left, ..Carried::of(average, (carried.name, carried.queue)) };
-        pelt.subtract(tree, now.clock, carried.queue, &part, false);
+        pelt.subtract(tree, now.clock, &part, false);
         let mut id = carried.queue;
         while let Some(at) = self.tree.queue(id).entity {
             self.publish(now, groups, id);
@@ -444,27 +480,39 @@ impl Fair {
         }
     }
 
-    /// The average that a task takes along which is about to leave its queue. It leaves its part there if it goes to sleep.
-    pub(crate) fn part_with(&mut self, now: Now, at: Index, asleep: bool) -> Option<Carried> {
-        let carried = self.carried(now, at)?;
-        let Fair { tree, pelt: Some(pelt), .. } = self else { return None };
+    /// Gives a task that is about to leave its queue the average that it takes along. It leaves its part there if it
+    /// goes to sleep.
+    pub(crate) fn part_with(
+        &mut self,
+        now: Now,
+        at: Index,
+        asleep: bool,
+        to: &mut Option<Box<Carried>>,
+    ) {
+        self.tell_average(now, at, to);
+        let (Fair { tree, pelt: Some(pelt), .. }, Some(carried)) = (self, to) else { return };
         pelt.entities[at].doing = Doing::Away;
-        if asleep {
-            return Some(carried);
+        if !asleep {
+            pelt.subtract(tree, now.clock, carried, true);
+            carried.left = 0;
         }
-        pelt.subtract(tree, now.clock, carried.queue, &carried, true);
-        Some(Carried { left: 0, ..carried })
     }
 
-    /// The average that a task takes along which leaves its ghost in its place.
-    pub(crate) fn carried(&mut self, now: Now, at: Index) -> Option<Carried> {
-        let Fair { tree, pelt: Some(pelt), .. } = self else { return None };
+    /// Gives a task in a queue the average that it has.
+    pub(crate) fn tell_average(&mut self, now: Now, at: Index, to: &mut Option<Box<Carried>>) {
+        let Fair { tree, pelt: Some(pelt), .. } = self else { return };
         pelt.entities[at].age(now.clock);
-        let most = pelt.most_of(tree, now.clock, at);
-        let member = Member::of(tree, at);
-        let of = Carried::of(pelt.entities[at], (tree.name(member.queue), member.queue));
-        let most = most.try_into().unwrap_or(u32::MAX);
-        Some(Carried { left: tree.entity(at).weight, most, ..of })
+        let Entity { weight, parent, .. } = *tree.entity(at);
+        let most = match parent {
+            QueueId::ROOT => weight,
+            _ => pelt.most_of(tree, now.clock, at).try_into().unwrap_or(u32::MAX),
+        };
+        let of = Carried::of(pelt.entities[at], (tree.name(parent), parent));
+        let carried = Carried { left: weight, most, ..of };
+        match to {
+            Some(to) => **to = carried,
+            None => *to = Some(Box::new(carried)),
+        }
     }
 
     /// What is in a queue, and in those above it, may be something else from now on.
@@ -475,12 +523,20 @@ impl Fair {
         }
     }
 
-    fn note_from(&mut self, now: Time, mut id: QueueId) {
+    #[inline]
+    fn note_from(&mut self, now: Time, id: QueueId) {
+        if id != QueueId::ROOT {
+            self.note_groups(now, id);
+        }
         let Fair { tree, pelt: Some(pelt), .. } = self else { return };
-        loop {
-            let queue = tree.queue(id);
-            pelt.queues[id].turn(now, Signal::of(queue));
-            let Some(at) = queue.entity else { return };
+        pelt.queues[QueueId::ROOT].turn(now, Signal::of(tree.root()));
+    }
+
+    #[inline(never)]
+    fn note_groups(&mut self, now: Time, mut id: QueueId) {
+        let Fair { tree, pelt: Some(pelt), .. } = self else { return };
+        while let Some(at) = tree.queue(id).entity {
+            pelt.queues[id].turn(now, Signal::of(tree.queue(id)));
             pelt.entities[at].turn(now, doing_of_group(tree, at));
             id = tree.entity(at).parent;
         }

@@ -4,7 +4,7 @@
 //! A ghost knows the name of its task, and the task where its ghost is. The two are still of one another if both say so:
 //! a task is never asleep twice, and a place that was freed is another's.
 
-use crate::fair::entity::{Lag, QueueId};
+use crate::fair::entity::{Lag, Now, QueueId};
 use crate::fair::order::{Before, Wakeup};
 use crate::limits::Pools;
 use crate::run_queue::{Place, RunQueue};
@@ -44,13 +44,13 @@ impl<P, G: Pools> RunQueue<P, G> {
         let id = task.id;
         let (fair, now, _) = self.fair_here();
         let standing = fair.delay(now, at)?;
-        let carried = fair.carried(now, at);
         self.curr = None;
         self.pass_on();
         match self.places.replace(at, Place::Ghost(id)) {
             Place::Task(mut task) => {
                 task.standing = standing;
-                task.carry(carried);
+                let now = Now { clock: self.clock, config: &self.config };
+                self.fair.tell_average(now, at, &mut task.average);
                 Some(task)
             }
             Place::Group | Place::Ghost(_) => unreachable!("a task ran at {at}"),

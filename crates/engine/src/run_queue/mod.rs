@@ -620,12 +620,13 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     fn dequeue_fair(&mut self, at: Index, asleep: bool) {
-        let (fair, now, groups) = self.fair_here();
-        let carried = fair.part_with(now, at, asleep);
-        let standing = fair.dequeue(now, groups, at, asleep);
-        let task = self.task_mut(at);
-        task.standing = standing;
-        task.carry(carried);
+        let now = Now { clock: self.clock, config: &self.config };
+        if let Some(Place::Task(task)) = self.places.get_mut(at) {
+            if self.config.features.has(Feature::Pelt) {
+                self.fair.part_with(now, at, asleep, &mut task.average);
+            }
+            task.standing = self.fair.dequeue(now, &*self.groups, at, asleep);
+        }
     }
 
     /// Where a task that the running one forks starts: a latency-sensitive one may owe a part of what
