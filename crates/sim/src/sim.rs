@@ -254,7 +254,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             scenario,
             machine: Machine::new(config, &groups)?,
             now: Time::ZERO,
-            calendar: Calendar::new(stream(options.seed, Stream::Order)),
+            calendar: Calendar::new(topology.cpus(), stream(options.seed, Stream::Order)),
             cpus: topology.iter().map(Cpu::new).collect(),
             tasks: Vec::new(),
             objects: Objects::new(&scenario.objects),
