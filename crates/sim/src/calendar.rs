@@ -3,7 +3,8 @@
 //!
 //! A wheel of buckets, each for a short span of time, in which events lie as they came. A bucket is put in order when
 //! its time has come, by a heap; behind the wheel's last bucket another heap begins. The few events that are
-//! next are taken out of the heap together, so that what is entered before the last of them needs no heap.
+//! next are taken out of the heap together: what they need can be [read ahead](crate::ahead), and
+//! what is entered before the last of them needs no heap.
 
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
@@ -60,7 +61,7 @@ impl Entry {
 }
 
 /// How many events are taken out of the heap at a time.
-const AT_ONCE: usize = 16;
+pub(crate) const AT_ONCE: usize = 16;
 
 /// How much time is on the wheel, in digits: 4.2 ms. Most of what is entered happens within a tick or two.
 const SPAN_BITS: u32 = 22;
@@ -158,7 +159,7 @@ impl Calendar {
 
     /// Sees to it that the next event is known; whether others that come after it are known from now on.
     #[inline]
-    fn look(&mut self) -> bool {
+    pub(crate) fn look(&mut self) -> bool {
         self.soon.is_empty() && self.take_some()
     }
 
@@ -215,6 +216,11 @@ impl Calendar {
             (word != 0).then(|| (at * WORD) as u64 + u64::from(word.trailing_zeros()))
         })?;
         Some(self.current + 1 + (found + len - begin) % len)
+    }
+
+    /// The next events, as far as they are known.
+    pub(crate) fn soon(&self) -> impl Iterator<Item = Due> {
+        self.soon.iter().map(|entry| entry.due)
     }
 
     pub(crate) fn next(&mut self) -> Option<(Time, Due)> {

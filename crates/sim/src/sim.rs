@@ -11,6 +11,7 @@
 //! order of simultaneous events draw from generators of their own, so that a policy that changes
 //! who runs first does not change how long anybody works.
 
+use crate::ahead::READS_AHEAD_FROM;
 use crate::calendar::{Calendar, Due};
 use crate::cost::CostModel;
 use crate::cpu::Cpu;
@@ -138,7 +139,7 @@ pub struct Sim<'s, O> {
     pub(crate) here: Option<CpuId>,
     pub(crate) fx: Asked,
     /// Tasks on their way, by number, and the numbers that are free.
-    carried: Vec<Option<Moving<Work<()>>>>,
+    pub(crate) carried: Vec<Option<Moving<Work<()>>>>,
     free_numbers: Vec<u32>,
     /// How many forks each thread object has had.
     pub(crate) forks: Vec<u32>,
@@ -153,6 +154,8 @@ pub struct Sim<'s, O> {
     /// The run cannot go on.
     pub(crate) stopped: bool,
     pub(crate) observer: O,
+    /// The machine is larger than the caches.
+    reads_ahead: bool,
 }
 
 /// Who is told what happens. Any function of an event is one.
@@ -277,6 +280,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             watch,
             stopped: false,
             observer,
+            reads_ahead: topology.cpus() >= READS_AHEAD_FROM,
         };
         sim.enter_beginning();
         Ok(sim)
@@ -334,6 +338,9 @@ impl<'s, O: Observer> Sim<'s, O> {
 
     /// Runs one event; `false` after the last.
     pub fn step(&mut self) -> bool {
+        if self.calendar.look() && self.reads_ahead {
+            self.read_ahead();
+        }
         let Some((at, due)) = self.calendar.next() else { return false };
         debug_assert!(at >= self.now, "time does not run back");
         if !self.still_holds(at, due) {
