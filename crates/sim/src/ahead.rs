@@ -116,3 +116,43 @@ impl<O: Observer> Sim<'_, O> {
             ^ program.attr.slack.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::{Hotplug, Options};
+    use runyard_engine::event::Event;
+    use runyard_engine::time::{Nanos, Time};
+    use runyard_workload::{Overrides, parse};
+    use std::cell::RefCell;
+
+    #[test]
+    fn reading_ahead_changes_nothing() {
+        let text = r#"{
+            "machine": {"cpus": 4, "topology": "2x2"},
+            "tasks": {
+                "hog": {"instance": 3, "run": 5000},
+                "tick": {"instance": 5, "timer": {"ref": "unique", "period": 3000}, "run": {"uniform": [200, 900]}},
+                "rt": {"instance": 3, "policy": "SCHED_FIFO", "run": {"exponential": 400}, "sleep": 1500},
+                "parent": {"fork": "child", "sleep": 4000},
+                "child": {"instance": 0, "loop": 1, "run": 2500},
+            },
+            "global": {"duration": 1},
+        }"#;
+        let scenario = parse("-", text, &Overrides::default()).unwrap().scenario;
+        let away =
+            |ms, online| Hotplug { at: Time::ZERO + Nanos::from_millis(ms), cpu: CpuId(3), online };
+        let hotplug = vec![away(200, false), away(300, true)];
+        let events = |reads_ahead| {
+            let events = RefCell::new(Vec::new());
+            let options = Options { hotplug: hotplug.clone(), ..Options::default() };
+            let mut sim =
+                Sim::new(&scenario, options, |event: &Event| events.borrow_mut().push(*event));
+            sim.as_mut().unwrap().reads_ahead = reads_ahead;
+            sim.unwrap().run();
+            events.into_inner()
+        };
+        let events = [false, true].map(events);
+        assert!(events[0].len() > 10_000 && events[0] == events[1]);
+    }
+}

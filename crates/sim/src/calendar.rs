@@ -73,7 +73,7 @@ const CPUS_PER_BUCKET: usize = 4;
 const WORD: usize = u64::BITS as usize;
 
 /// The memory of a bucket that held more events than that is not kept for the next ones.
-const KEPT: usize = 64;
+const KEPT: usize = 256;
 
 /// The events to come.
 #[derive(Debug)]
@@ -310,7 +310,7 @@ mod tests {
         /// taken last: of as many digits as one number says, and within that what the other says.
         #[test]
         fn events_come_in_order_of_time(
-            cpus in 1..300_usize,
+            cpus in 1..3_000_usize,
             actions in prop::collection::vec(prop::option::of((0..40_u32, any::<u64>())), 0..600),
         ) {
             let mut calendar = Calendar::new(cpus, Pcg64Mcg::new(7));

@@ -1,6 +1,6 @@
 //! The simulator: one thread, virtual time, the machine that real CPUs use.
 //!
-//! A heap of events drives everything (`calendar`). A CPU is idle, busy for the scheduler,
+//! A calendar of events drives everything (`calendar`). A CPU is idle, busy for the scheduler,
 //! or executes its task (`cpu`); a task is a program that is interpreted whenever its CPU
 //! executes it (`program`, `steps`). What the machine asks of other CPUs takes
 //! time here as it does on hardware: a kick is an interrupt that arrives later, a task that moves is
@@ -155,7 +155,7 @@ pub struct Sim<'s, O> {
     pub(crate) stopped: bool,
     pub(crate) observer: O,
     /// The machine is larger than the caches.
-    reads_ahead: bool,
+    pub(crate) reads_ahead: bool,
 }
 
 /// Who is told what happens. Any function of an event is one.
