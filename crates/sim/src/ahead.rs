@@ -13,9 +13,6 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
 use std::hint::black_box;
 
-/// From how many CPUs on it pays. To read takes time too: on 1,024 CPUs a run was 7 % slower with it, on 4,096 faster.
-pub(crate) const READS_AHEAD_FROM: usize = 2_048;
-
 /// How many pointers away from a run queue things are read.
 const HOPS: u32 = 3;
 

@@ -11,7 +11,6 @@
 //! order of simultaneous events draw from generators of their own, so that a policy that changes
 //! who runs first does not change how long anybody works.
 
-use crate::ahead::READS_AHEAD_FROM;
 use crate::calendar::{Calendar, Due};
 use crate::cost::CostModel;
 use crate::cpu::Cpu;
@@ -32,6 +31,10 @@ use runyard_workload::log::{Log, Row};
 use runyard_workload::objects::{self, Objects};
 use runyard_workload::scenario::Scenario;
 use std::collections::BTreeMap;
+
+/// A machine of so many CPUs does not fit into the caches, and it pays to [read ahead](crate::ahead). Of fewer, that
+/// depends on what else is in the caches.
+const READS_AHEAD_FROM: usize = 2_048;
 
 /// How a scenario is run.
 #[derive(Clone, Debug, Default)]
