@@ -7,10 +7,10 @@
 //! What was decided but has not taken effect yet does not count against anybody: a CPU is compared
 //! when its kicks have arrived, nothing is on its way to it, and what it has to say is known.
 
-use crate::cpu::{Doing, Waste};
+use crate::cpu::Doing;
 use crate::program::Waiting;
 use crate::sim::{Observer, Sim, Violation};
-use crate::watch::{Takes, Waiter};
+use crate::watch::{Takes, Waiter, Waste};
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
@@ -108,16 +108,16 @@ impl<O: Observer> Sim<'_, O> {
 
     /// `waiter` waits while `cpu`, which has to have it, does not.
     pub(crate) fn note_waste(&mut self, cpu: CpuId, waiter: Option<&Waiter>) {
-        let since = self.cpus[cpu.index()].waste.map_or(self.now, |waste| waste.since);
+        let since = self.watch.waste[cpu.index()].map_or(self.now, |waste| waste.since);
         let waste = waiter.map(|it| Waste { task: it.task, on: it.on, since });
-        self.cpus[cpu.index()].waste = waste;
+        self.watch.waste[cpu.index()] = waste;
     }
 
     pub(crate) fn check_waste(&mut self, cpu: CpuId) {
         let tick = self.machine.config().tick;
         let patience =
             IDLE_WHILE_WAITING + Nanos(2 * tick.0) + Nanos(8 * self.options.hint_delay.0);
-        if let Some(Waste { task, since, .. }) = self.cpus[cpu.index()].waste
+        if let Some(Waste { task, since, .. }) = self.watch.waste[cpu.index()]
             && self.now.since(since) > patience
         {
             let name = &self.tasks[task.index()].name;

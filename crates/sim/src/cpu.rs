@@ -1,6 +1,8 @@
 //! A simulated CPU: what it does at the moment, and until when.
 
 use crate::calendar::{Entry, Ticket};
+use crate::program::Todo;
+use runyard_engine::attr::Policy;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
@@ -19,21 +21,25 @@ pub(crate) enum Doing {
     Between,
 }
 
-/// A CPU idles, and somebody waits elsewhere that may run there, this task the last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Waste {
+/// Who has a CPU. An interrupt looks at nothing else of a task, since its program is far away.
+#[derive(Debug)]
+pub(crate) struct Current {
     pub(crate) task: TaskId,
-    /// Where that waits.
-    pub(crate) on: CpuId,
-    pub(crate) since: Time,
+    /// What the engine lent to run it.
+    pub(crate) work: Work<()>,
+    /// What is left of its step.
+    pub(crate) todo: Todo,
+    pub(crate) policy: Policy,
 }
 
+/// Of two cache lines, as each event looks at both.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Cpu {
     pub(crate) id: CpuId,
     pub(crate) doing: Doing,
-    /// Who has the CPU, with what the engine lent to run it.
-    pub(crate) curr: Option<(TaskId, Work<()>)>,
+    /// Who has the CPU.
+    pub(crate) curr: Option<Current>,
     /// A switch is due as soon as the CPU can.
     pub(crate) resched: bool,
     /// Another CPU's request to reschedule is on its way here.
@@ -46,8 +52,6 @@ pub(crate) struct Cpu {
     pub(crate) programmed: Time,
     /// When it will interrupt, which may be later.
     pub(crate) interrupt_at: Time,
-    /// For the check that it does not idle while somebody waits for long.
-    pub(crate) waste: Option<Waste>,
     ticket: Ticket,
     /// The end of what it does, which comes after its next interrupt and so most likely never.
     put_off: Option<Entry>,
@@ -65,7 +69,6 @@ impl Cpu {
             silent: false,
             programmed: Time::MAX,
             interrupt_at: Time::MAX,
-            waste: None,
             ticket: Ticket::default(),
             put_off: None,
         }
@@ -73,7 +76,7 @@ impl Cpu {
 
     /// Who has the CPU.
     pub(crate) fn task(&self) -> Option<TaskId> {
-        self.curr.as_ref().map(|&(task, _)| task)
+        self.curr.as_ref().map(|curr| curr.task)
     }
 
     /// A new ticket; whatever was to come with an older one is void.
@@ -103,5 +106,15 @@ impl Cpu {
     /// Whether everything that was decided about this CPU has taken effect on it.
     pub(crate) fn is_settled(&self) -> bool {
         !self.resched && !self.kick_in_flight && self.inbound == 0 && !self.silent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_is_two_cache_lines() {
+        assert_eq!(size_of::<Cpu>(), 128);
     }
 }

@@ -6,8 +6,8 @@
 //! the nanosecond, and its cost is added to what the CPU is at.
 
 use crate::calendar::Due;
-use crate::cpu::Doing;
-use crate::program::{Todo, Waiting};
+use crate::cpu::{Current, Doing};
+use crate::program::{Program, Todo, Waiting};
 use crate::sim::{Observer, Sim};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::What;
@@ -132,7 +132,7 @@ impl<O: Observer> Sim<'_, O> {
             self.reschedule(cpu);
             return;
         }
-        let Some(task) = self.cpus[cpu.index()].task() else {
+        let Some(curr) = &self.cpus[cpu.index()].curr else {
             if self.cpus[cpu.index()].doing != Doing::Idle && self.walk_before_idle(cpu) {
                 return;
             }
@@ -140,8 +140,9 @@ impl<O: Observer> Sim<'_, O> {
             self.set_doing(cpu, Doing::Idle);
             return;
         };
+        let todo = curr.todo;
         self.set_doing(cpu, Doing::Exec(self.now));
-        let until = match self.tasks[task.index()].todo {
+        let until = match todo {
             Todo::Nothing => return self.advance(cpu),
             Todo::Work(left) => self.now + left,
             Todo::Until(until) => until.max(self.now),
@@ -157,14 +158,19 @@ impl<O: Observer> Sim<'_, O> {
     pub(crate) fn reschedule(&mut self, cpu: CpuId) {
         let curr = self.cpus[cpu.index()].curr.take();
         match curr {
-            Some((task, work)) => self.switch(cpu, Some(task), Prev::Preempted(work)),
+            Some(Current { task, work, todo, .. }) => {
+                self.tasks[task.index()].todo = todo;
+                self.switch(cpu, Some(task), Prev::Preempted(work));
+            }
             None => self.switch(cpu, None, Prev::Idle),
         }
     }
 
     /// Switches, because the running task leaves, as `how` has it.
     pub(crate) fn leave(&mut self, cpu: CpuId, how: impl FnOnce(Work<()>) -> Prev<Work<()>>) {
-        let (task, work) = self.cpus[cpu.index()].curr.take().expect("a task leaves its CPU");
+        let curr = self.cpus[cpu.index()].curr.take().expect("a task leaves its CPU");
+        let Current { task, work, todo, .. } = curr;
+        self.tasks[task.index()].todo = todo;
         self.switch(cpu, Some(task), how(work));
     }
 
@@ -182,7 +188,10 @@ impl<O: Observer> Sim<'_, O> {
             }
         }
         let next = switch.next.as_ref().map(|&(task, _)| task);
-        self.cpus[cpu.index()].curr = switch.next;
+        self.cpus[cpu.index()].curr = switch.next.map(|(task, work)| {
+            let Program { todo, ref attr, .. } = self.tasks[task.index()];
+            Current { task, work, todo, policy: attr.policy }
+        });
         self.tell(cpu, What::Switch { prev: left, next });
         self.carry_out();
         self.here = None;
@@ -213,9 +222,8 @@ impl<O: Observer> Sim<'_, O> {
         let Doing::Exec(since) = own.doing else { return };
         own.next_ticket();
         own.doing = Doing::Between;
-        let task = own.task().expect("a CPU executes its task");
-        let program = &mut self.tasks[task.index()];
-        program.todo = match program.todo {
+        let curr = own.curr.as_mut().expect("a CPU executes its task");
+        curr.todo = match curr.todo {
             Todo::Work(left) => match left.saturating_sub(self.now.since(since)) {
                 Nanos::ZERO => Todo::Nothing,
                 left => Todo::Work(left),
@@ -228,15 +236,14 @@ impl<O: Observer> Sim<'_, O> {
     fn set_doing(&mut self, cpu: CpuId, doing: Doing) {
         let own = &mut self.cpus[cpu.index()];
         let old = std::mem::replace(&mut own.doing, doing);
-        let task = own.task();
+        let curr = own.curr.as_ref().map(|curr| (curr.task, curr.policy));
         match doing {
             Doing::Idle if old != Doing::Idle => self.tell(cpu, What::Idle),
             Doing::Overhead(_) if !matches!(old, Doing::Overhead(_)) => {
                 self.tell(cpu, What::Overhead);
             }
             Doing::Exec(_) => {
-                let task = task.expect("a CPU executes its task");
-                let policy = self.tasks[task.index()].attr.policy;
+                let (task, policy) = curr.expect("a CPU executes its task");
                 self.tell(cpu, What::Exec { task, policy });
             }
             Doing::Idle | Doing::Overhead(_) | Doing::Between => {}

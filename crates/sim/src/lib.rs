@@ -4,6 +4,7 @@
 //! [`runyard_smp::machine::Machine`] that real CPUs use, and tells an observer everything that
 //! happens. The same scenario, options and seed give the same events, on every machine.
 
+mod ahead;
 mod calendar;
 mod check;
 mod cost;

@@ -40,42 +40,45 @@ pub(crate) enum Waiting {
     Other(Awaited),
 }
 
+/// Those of a large machine do not fit into a cache, so what a step touches is side by side.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Program<'s> {
-    pub(crate) spec: &'s TaskSpec,
-    pub(crate) name: String,
-    pub(crate) control: Arc<Control>,
+    /// While it has no CPU.
+    pub(crate) todo: Todo,
+    pub(crate) steps: StepsAtOnce,
+    pub(crate) waiting: Waiting,
     /// The engine's part, while the task is blocked.
     pub(crate) parked: Option<TaskOf<Work<()>>>,
-    /// What was asked of the engine for it last.
-    pub(crate) attr: Attr,
-    pub(crate) began: Began,
-    /// What those who wait for its mutexes lend it, if those inherit.
-    pub(crate) lent: Lent,
-    /// It gave a mutex back: its donors may be fewer.
-    pub(crate) donors_left: bool,
-    pub(crate) todo: Todo,
-    pub(crate) waiting: Waiting,
-    /// The mutex that it was woken to take.
-    pub(crate) retry: Option<ObjectId>,
-    /// Somebody chose to wake it and will come to do so.
-    pub(crate) owed: bool,
-    /// What it has still to wake.
-    pub(crate) wakes: VecDeque<Wakeup>,
-    /// Mutexes that it holds.
-    pub(crate) holds: Vec<ObjectId>,
-    /// When its own periodic timers are due next.
-    pub(crate) timers: Vec<Option<Time>>,
-    /// Whether it became runnable for the first time.
-    pub(crate) started: bool,
-    /// Where its periodic timers start: its delay after the run's start, as in rt-app.
-    pub(crate) timer_zero: Time,
-    pub(crate) done: bool,
-    pub(crate) draws: Pcg64Mcg,
-    pub(crate) steps: StepsAtOnce,
     pub(crate) cursor: Cursor,
+    pub(crate) spec: &'s TaskSpec,
     /// What its log says of the round that it is in, if one is asked for.
     pub(crate) log: Option<Box<Log>>,
+    /// The mutex that it was woken to take.
+    pub(crate) retry: Option<ObjectId>,
+    /// What it has still to wake.
+    pub(crate) wakes: VecDeque<Wakeup>,
+    /// When its own periodic timers are due next.
+    pub(crate) timers: Vec<Option<Time>>,
+    /// Somebody chose to wake it and will come to do so.
+    pub(crate) owed: bool,
+    /// It gave a mutex back: its donors may be fewer.
+    pub(crate) donors_left: bool,
+    /// Whether it became runnable for the first time.
+    pub(crate) started: bool,
+    pub(crate) done: bool,
+    pub(crate) draws: Pcg64Mcg,
+    /// What was asked of the engine for it last.
+    pub(crate) attr: Attr,
+    /// Where its periodic timers start: its delay after the run's start, as in rt-app.
+    pub(crate) timer_zero: Time,
+    /// Mutexes that it holds.
+    pub(crate) holds: Vec<ObjectId>,
+    /// What those who wait for its mutexes lend it, if those inherit.
+    pub(crate) lent: Lent,
+    pub(crate) began: Began,
+    pub(crate) control: Arc<Control>,
+    pub(crate) name: String,
 }
 
 /// What was asked for a task when it began.

@@ -1,6 +1,6 @@
 //! The simulator: one thread, virtual time, the machine that real CPUs use.
 //!
-//! A heap of events drives everything (`calendar`). A CPU is idle, busy for the scheduler,
+//! A calendar of events drives everything (`calendar`). A CPU is idle, busy for the scheduler,
 //! or executes its task (`cpu`); a task is a program that is interpreted whenever its CPU
 //! executes it (`program`, `steps`). What the machine asks of other CPUs takes
 //! time here as it does on hardware: a kick is an interrupt that arrives later, a task that moves is
@@ -31,6 +31,10 @@ use runyard_workload::log::{Log, Row};
 use runyard_workload::objects::{self, Objects};
 use runyard_workload::scenario::Scenario;
 use std::collections::BTreeMap;
+
+/// A machine of so many CPUs does not fit into the caches, and it pays to [read ahead](crate::ahead). Of fewer, that
+/// depends on what else is in the caches.
+const READS_AHEAD_FROM: usize = 2_048;
 
 /// How a scenario is run.
 #[derive(Clone, Debug, Default)]
@@ -138,7 +142,7 @@ pub struct Sim<'s, O> {
     pub(crate) here: Option<CpuId>,
     pub(crate) fx: Asked,
     /// Tasks on their way, by number, and the numbers that are free.
-    carried: Vec<Option<Moving<Work<()>>>>,
+    pub(crate) carried: Vec<Option<Moving<Work<()>>>>,
     free_numbers: Vec<u32>,
     /// How many forks each thread object has had.
     pub(crate) forks: Vec<u32>,
@@ -153,6 +157,8 @@ pub struct Sim<'s, O> {
     /// The run cannot go on.
     pub(crate) stopped: bool,
     pub(crate) observer: O,
+    /// The machine is larger than the caches.
+    pub(crate) reads_ahead: bool,
 }
 
 /// Who is told what happens. Any function of an event is one.
@@ -258,7 +264,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             scenario,
             machine: Machine::new(config, &groups)?,
             now: Time::ZERO,
-            calendar: Calendar::new(stream(options.seed, Stream::Order)),
+            calendar: Calendar::new(topology.cpus(), stream(options.seed, Stream::Order)),
             cpus: topology.iter().map(Cpu::new).collect(),
             tasks: Vec::new(),
             objects: Objects::new(&scenario.objects),
@@ -281,6 +287,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             watch,
             stopped: false,
             observer,
+            reads_ahead: topology.cpus() >= READS_AHEAD_FROM,
         };
         sim.enter_beginning();
         Ok(sim)
@@ -338,6 +345,9 @@ impl<'s, O: Observer> Sim<'s, O> {
 
     /// Runs one event; `false` after the last.
     pub fn step(&mut self) -> bool {
+        if self.calendar.look() && self.reads_ahead {
+            self.read_ahead();
+        }
         let Some((at, due)) = self.calendar.next() else { return false };
         debug_assert!(at >= self.now, "time does not run back");
         if !self.still_holds(at, due) {

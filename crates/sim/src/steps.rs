@@ -4,6 +4,7 @@
 //! scheduler that the waker's CPU does one after the other; between two, the waker can lose its CPU.
 
 use crate::calendar::Due;
+use crate::cpu::Current;
 use crate::program::{NewProgram, StepsAtOnce, Todo, Waiting, Wakeup};
 use crate::sim::{Observer, Sim};
 use runyard_engine::attr::RtPrio;
@@ -45,11 +46,13 @@ impl<O: Observer> Sim<'_, O> {
 
     fn interpret(&mut self, cpu: CpuId) {
         loop {
-            let task = self.cpus[cpu.index()].task().expect("somebody executes");
+            let own = &self.cpus[cpu.index()];
+            let curr = own.curr.as_ref().expect("somebody executes");
+            let (task, is_free) = (curr.task, curr.todo == Todo::Nothing && !own.resched);
             if !self.makes_progress(task) {
                 return;
             }
-            if self.tasks[task.index()].todo != Todo::Nothing || self.cpus[cpu.index()].resched {
+            if !is_free {
                 return self.go_on(cpu);
             }
             if let Some(wakeup) = self.tasks[task.index()].wakes.pop_front() {
@@ -102,14 +105,14 @@ impl<O: Observer> Sim<'_, O> {
         match *step {
             Step::Run(draw) => {
                 let span = self.sample(task, draw);
-                self.work(task, Todo::Work(span), span)
+                self.work(cpu, Todo::Work(span), span)
             }
             Step::Runtime(draw) => {
                 let span = self.sample(task, draw);
-                self.work(task, Todo::Until(self.now + span), span)
+                self.work(cpu, Todo::Until(self.now + span), span)
             }
             Step::Memory(span) => {
-                self.tasks[task.index()].todo = Todo::Work(span);
+                self.current(cpu).todo = Todo::Work(span);
                 Then::GoOn
             }
             Step::Sleep(draw) => {
@@ -141,11 +144,17 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// The task has to work for `span`, as `todo` says.
-    fn work(&mut self, task: TaskId, todo: Todo, span: Nanos) -> Then {
-        let program = &mut self.tasks[task.index()];
-        program.todo = todo;
-        if let Some(log) = &mut program.log {
+    /// Who executes on `cpu`.
+    fn current(&mut self, cpu: CpuId) -> &mut Current {
+        self.cpus[cpu.index()].curr.as_mut().expect("somebody executes")
+    }
+
+    /// The task on `cpu` has to work for `span`, as `todo` says.
+    fn work(&mut self, cpu: CpuId, todo: Todo, span: Nanos) -> Then {
+        let curr = self.current(cpu);
+        curr.todo = todo;
+        let task = curr.task;
+        if let Some(log) = &mut self.tasks[task.index()].log {
             log.run(span);
         }
         Then::GoOn
@@ -170,6 +179,7 @@ impl<O: Observer> Sim<'_, O> {
         };
         let (policy, group, latency_nice) = (new.policy, new.group, new.latency_nice);
         self.tasks[task.index()].attr = new;
+        self.current(cpu).policy = policy;
         self.tell(cpu, What::Changed { task, policy, group, latency_nice });
         self.request(task, change);
         if !self.tasks[task.index()].holds.is_empty() {

@@ -126,7 +126,7 @@ impl<O: Observer> Sim<'_, O> {
             let takes = seen[cpu.index()].takes;
             let find = |on: CpuId| seen[on.index()].waiters.iter().find(|it| takes.wants(cpu, it));
             let is_touched = |on: CpuId| self.watch.is_touched[on.index()];
-            let waste = self.cpus[cpu.index()].waste;
+            let waste = self.watch.waste[cpu.index()];
             let waiter = match waste.map(|waste| is_touched(waste.on)) {
                 // Who waits, waits on.
                 Some(false) if !is_touched(cpu) => None,

@@ -4,6 +4,7 @@ use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::run_queue::Importance;
 use runyard_engine::task::TaskId;
+use runyard_engine::time::Time;
 use runyard_smp::check::Sums;
 use std::collections::BTreeSet;
 
@@ -56,6 +57,15 @@ impl Takes {
     }
 }
 
+/// A CPU idles, and somebody waits elsewhere that may run there, this task the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waste {
+    pub(crate) task: TaskId,
+    /// Where that waits.
+    pub(crate) on: CpuId,
+    pub(crate) since: Time,
+}
+
 /// What was seen of the machine, where it is verified by parts.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
@@ -78,6 +88,8 @@ pub(crate) struct Watch {
     pub(crate) takers: BTreeSet<CpuId>,
     /// CPUs where a real-time task waits.
     pub(crate) waiting_rt: BTreeSet<CpuId>,
+    /// By CPU, for the check that it does not idle while somebody waits for long.
+    pub(crate) waste: Vec<Option<Waste>>,
     /// Groups that were throttled though there was budget when they were looked at last.
     pub(crate) stranded: BTreeSet<GroupId>,
 }
@@ -93,7 +105,8 @@ pub(crate) struct Seen {
 
 impl Watch {
     pub(crate) fn new(check: Check, cpus: usize) -> Watch {
-        let mut watch = Watch { is_on: check == Check::Touched, ..Watch::default() };
+        let waste = vec![None; cpus];
+        let mut watch = Watch { is_on: check == Check::Touched, waste, ..Watch::default() };
         if watch.is_on {
             watch.is_touched = vec![false; cpus];
             watch.seen.resize_with(cpus, Seen::default);

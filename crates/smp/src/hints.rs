@@ -288,6 +288,13 @@ impl Hints {
         VTime(self.of(cpu).clock.load(Ordering::Acquire))
     }
 
+    /// Reads what `cpu` publishes, for [`crate::machine::Machine::read_ahead`].
+    #[inline]
+    pub(crate) fn read_ahead(&self, cpu: CpuId) -> u64 {
+        let CpuHints { next_expiry, idle_since, .. } = self.of(cpu);
+        next_expiry.load(Ordering::Relaxed) ^ idle_since.load(Ordering::Relaxed)
+    }
+
     /// When the next timer interrupt of `cpu` must come.
     pub(crate) fn next_expiry(&self, cpu: CpuId) -> Option<Time> {
         let at = self.of(cpu).next_expiry.load(Ordering::Acquire);

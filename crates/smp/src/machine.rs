@@ -41,6 +41,8 @@ use runyard_engine::run_queue::{
 };
 use runyard_engine::spec::GroupSpec;
 use runyard_engine::time::Time;
+
+use runyard_engine::timer::Token;
 use runyard_engine::topology::Level;
 
 /// The run queue of a machine.
@@ -203,6 +205,31 @@ impl<W: Controlled> Machine<W> {
     /// is left in `room`.
     pub fn reserve_in(&self, cpu: CpuId, room: &mut Room<W>) {
         lock(&self.cpus[cpu.index()].queue).rq.reserve_in(room);
+    }
+
+    /// Reads what an event of `cpu` needs and is `hops` pointers away from its run queue
+    /// ([`RunQueue::read_ahead`]). For simulators of machines that are larger than the caches.
+    pub fn read_ahead(&mut self, cpu: CpuId, hops: u32) -> u64 {
+        let Ok(locked) = self.cpus[cpu.index()].queue.get_mut() else { return 0 };
+        let read = locked.rq.read_ahead(hops);
+        match hops {
+            0 => {
+                let published = locked.published.load.load ^ locked.balance.next_balance.0;
+                read ^ published ^ self.hints.read_ahead(cpu)
+            }
+            _ => read,
+        }
+    }
+
+    /// As [`Machine::read_ahead`], of what the timers of `cpu` need.
+    pub fn read_timers(&mut self, cpu: CpuId, hops: u32) -> u64 {
+        let locked = self.cpus[cpu.index()].queue.get_mut();
+        locked.map_or(0, |locked| locked.rq.timers().read_ahead(hops))
+    }
+
+    /// Whose timer expires first on `cpu`.
+    pub fn first_timer_of(&mut self, cpu: CpuId) -> Option<Token> {
+        self.cpus[cpu.index()].queue.get_mut().ok()?.rq.timers().first_token()
     }
 
     /// Calls `ask` with the run queue of `cpu`.

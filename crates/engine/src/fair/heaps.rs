@@ -205,6 +205,12 @@ pub(crate) struct Heaps {
 }
 
 impl Heaps {
+    /// Reads what inserting into the heaps of the root needs, for [`crate::run_queue::RunQueue::read_ahead`].
+    #[inline]
+    pub(crate) fn read_ahead(&self) -> u64 {
+        self.arrivals ^ (self.all.root.heap.len() ^ self.urgent.root.heap.len()) as u64
+    }
+
     /// Makes room for the entities `0..entities` and for so many queues. Allocates.
     pub(crate) fn grow(&mut self, entities: usize, queues: usize) {
         self.all.grow(entities, queues);

@@ -212,6 +212,12 @@ impl Tree {
         at
     }
 
+    /// The entity at an index, if that was ever used.
+    #[inline]
+    pub(crate) fn get(&self, at: Index) -> Option<&Entity> {
+        self.entities.get(at)
+    }
+
     #[inline]
     pub(crate) fn entity(&self, at: Index) -> &Entity {
         &self.entities[at]

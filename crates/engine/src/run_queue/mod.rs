@@ -9,6 +9,7 @@
 //!
 //! Invariants: [`RunQueue::check`].
 
+mod ahead;
 mod batch;
 mod change;
 mod charge;

@@ -57,6 +57,12 @@ impl<T> Slots<T> {
         self.free.is_empty()
     }
 
+    /// The place of the next thing, if it was used before.
+    #[inline]
+    pub(crate) fn next_free(&self) -> Option<Index> {
+        self.free.last().copied()
+    }
+
     /// A few places more can be used from now on; how many those are in all.
     ///
     /// # Panics

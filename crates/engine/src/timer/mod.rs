@@ -261,6 +261,27 @@ impl TimerQueue {
         self.first.0.at
     }
 
+    /// Reads what taking the first timer needs and is so many pointers away from here, so that it is in the caches.
+    #[inline]
+    #[must_use]
+    pub fn read_ahead(&self, hops: u32) -> u64 {
+        let Some(class) = self.classes.get(usize::from(self.first.1)) else { return 0 };
+        let first = || class.by_hard.first().map(|(_, slot)| slot);
+        match hops {
+            1 => class.opens_at.0 ^ u64::from(self.timers.next_free().unwrap_or_default()),
+            2 => first().map_or(0, u64::from),
+            _ => first().map_or(0, |slot| self.timer(slot).window.soft.0),
+        }
+    }
+
+    /// Whose timer expires first.
+    #[inline]
+    #[must_use]
+    pub fn first_token(&self) -> Option<Token> {
+        let (_, slot) = self.classes.get(usize::from(self.first.1))?.by_hard.first()?;
+        Some(self.timer(slot).token)
+    }
+
     /// One step of the regular walk: takes the timer with the first hard expiry if its soft expiry has
     /// come.
     pub fn take_expired(&mut self, now: Time) -> Option<Expiry> {

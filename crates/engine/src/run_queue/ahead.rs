@@ -1,0 +1,42 @@
+//! Reading ahead, for hosts whose machines are larger than the caches.
+
+use super::RunQueue;
+use crate::limits::Pools;
+use crate::task::Task;
+
+impl<P> Task<P> {
+    /// Reads what a wake-up of the task needs of it.
+    #[inline]
+    #[must_use]
+    pub fn read_ahead(&self) -> u64 {
+        self.id.0 ^ self.runtime.0 ^ self.standing.turn ^ u64::from(self.cpu.0)
+    }
+}
+
+impl<P, G: Pools> RunQueue<P, G> {
+    /// Reads what most of its verbs need and is so many pointers away from here, so that it is in the caches. What
+    /// was read is mixed into a number that means nothing.
+    #[inline]
+    #[must_use]
+    pub fn read_ahead(&self, hops: u32) -> u64 {
+        let curr = self.curr;
+        match hops {
+            0 => {
+                let own = self.clock.0 ^ self.avg_idle.0 ^ u64::from(self.tick_at.is_some());
+                let classes = self.fair.read_ahead() ^ u64::from(self.rt.nr());
+                let limits = self.limits.next().0 ^ u64::from(self.has_news());
+                own ^ classes ^ limits ^ self.places.len() as u64 ^ self.timers.first().0
+            }
+            1 => {
+                let free = self.places.next_free().map_or(0, u64::from);
+                let task = curr.map_or(0, |at| u64::from(self.places.get(at).is_some()));
+                free ^ task ^ curr.map_or(0, |at| self.fair.read_entity(at))
+            }
+            2 => {
+                let free = self.places.next_free().map_or(0, |at| self.fair.read_entity(at));
+                free ^ self.curr().map_or(0, Task::read_ahead)
+            }
+            _ => 0,
+        }
+    }
+}
