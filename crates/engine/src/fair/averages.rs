@@ -4,7 +4,7 @@
 use crate::cpu::CpuId;
 use crate::fair::entity::{ByQueue, QueueId, QueueName};
 use crate::fair::tree::{Queue, Tree};
-use crate::group::{Blocked, Groups};
+use crate::group::Blocked;
 use crate::store::column::Column;
 use crate::store::decay::{Passed, full, period_of};
 use crate::store::heap::Index;
