@@ -4,8 +4,8 @@
 use crate::account::{Account, Kept};
 use crate::attr::{Attr, GroupId, LatencyNice, Policy, RtPrio, Slice};
 use crate::cpu::CpuId;
+use crate::fair::averages::{Carried, TaskAverages};
 use crate::fair::entity::{Ask, Lag, Standing};
-use crate::fair::pelt::{Carried, TaskAverages};
 use crate::store::heap::Index;
 use crate::time::{Nanos, Time};
 use std::fmt;

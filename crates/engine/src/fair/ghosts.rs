@@ -21,9 +21,9 @@
 //! Invariants ([`Fair::check`], `RunQueue::check`): a delayed entity waits and never runs; a delayed group is empty; a
 //! place without a task is a ghost's, and the other way round.
 
+use crate::fair::averages::Doing;
 use crate::fair::entity::{Lag, Now, QueueId, Standing};
 use crate::fair::order::{Before, QueueOrder, Wakeup};
-use crate::fair::pelt::Doing;
 use crate::fair::tree::{Counts, Member};
 use crate::fair::{Fair, Order, put_prev};
 use crate::group::Groups;

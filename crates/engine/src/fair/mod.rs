@@ -29,6 +29,7 @@
 //! Invariants ([`Fair::check`]): counts, loads and heaps equal those counted afresh; a group's
 //! entity is queued exactly while its queue has members or it sleeps in its place, and is not throttled.
 
+pub(crate) mod averages;
 pub(crate) mod cfs;
 mod check;
 pub(crate) mod eevdf;
@@ -37,16 +38,16 @@ mod ghosts;
 mod heaps;
 pub(crate) mod lend;
 pub(crate) mod order;
-pub(crate) mod pelt;
+mod pelt;
 pub(crate) mod tree;
 
 use crate::attr::{GroupId, LatencyNice};
 use crate::cpu::CpuId;
+use crate::fair::averages::{Doing, Pelt};
 use crate::fair::cfs::Cfs;
 use crate::fair::eevdf::Eevdf;
 use crate::fair::entity::{Ask, Entity, Now, QueueId, Standing};
 use crate::fair::order::{Before, QueueOrder, Wakeup};
-use crate::fair::pelt::{Doing, Pelt};
 use crate::fair::tree::{Counts, Member, Queue, Tree};
 use crate::features::Feature;
 use crate::group::Groups;

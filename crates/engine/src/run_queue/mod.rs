@@ -41,7 +41,7 @@ pub use give::{FairPull, MAX_LOOKED_AT, NotPulled};
 pub use load::{CpuLoad, Importance};
 pub use meter::Meter;
 
-pub use crate::fair::pelt::{LoadAverages, LoadSums, Signal, TaskAverages};
+pub use crate::fair::averages::{LoadAverages, LoadSums, Signal, TaskAverages};
 
 use crate::account::Counted;
 use crate::attr::{GroupId, Policy};

@@ -1,8 +1,8 @@
 //! What others see of the averages of load (`PELT`), and the parts of tasks that woke up elsewhere.
 
 use crate::attr::GroupId;
+use crate::fair::averages::{LoadSums, Signal, TaskAverages};
 use crate::fair::entity::Now;
-use crate::fair::pelt::{LoadSums, Signal, TaskAverages};
 use crate::group::Blocked;
 use crate::limits::Pools;
 use crate::run_queue::RunQueue;

@@ -1,7 +1,7 @@
 //! Averages of load, beside the series summed up in floating point.
 
 use super::*;
-use crate::fair::pelt::LoadSums;
+use crate::fair::averages::LoadSums;
 use crate::kernel::Model;
 use std::collections::BTreeMap;
 
