@@ -7,6 +7,7 @@
 //! that are over; if each of them keeps an account.
 
 use crate::cpu::CpuId;
+use crate::fair::averages::Carried;
 use crate::time::{Nanos, Time};
 
 /// Numbers that only grow. Of a task: since it began. Of a CPU: of whatever ran there.
@@ -46,13 +47,21 @@ pub(crate) enum Cause {
     Moved,
 }
 
-/// The account of one task, and what it takes to keep that.
+/// What is kept of one task beside what decides: its account, and its averages while it is in no queue.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     /// When it woke up last; or came to a CPU, if that is counted and was later.
     since: Time,
-    /// What is counted, if anything is: most hosts have many more tasks than they have use for accounts.
-    life: Option<Box<Life>>,
+    /// What only some hosts keep: most have many more tasks than they have use for it.
+    beside: Option<Box<Beside>>,
+}
+
+#[derive(Debug, Default)]
+struct Beside {
+    /// What is counted, if anything is.
+    life: Option<Life>,
+    /// With `PELT`.
+    average: Option<Carried>,
 }
 
 /// The work of one task so far.
@@ -111,22 +120,37 @@ impl Preemptions {
 impl Kept {
     /// Counts from now on. Allocates, if it never did.
     pub(crate) fn begin(&mut self) {
-        self.life.get_or_insert_default();
+        self.beside.get_or_insert_default().life.get_or_insert_default();
+    }
+
+    /// Its average while it is in no fair queue (`PELT`).
+    pub(crate) fn average(&self) -> Option<&Carried> {
+        self.beside.as_ref()?.average.as_ref()
+    }
+
+    /// Where that is kept. Allocates, if nothing was kept so far.
+    pub(crate) fn average_mut(&mut self) -> &mut Option<Carried> {
+        &mut self.beside.get_or_insert_default().average
     }
 
     /// As of another task, with the memory of this one.
     pub(crate) fn renewed(&mut self) -> Kept {
-        let mut life = self.life.take();
-        if let Some(life) = &mut life {
-            **life = Life::default();
+        let mut beside = self.beside.take();
+        if let Some(beside) = &mut beside {
+            let life = beside.life.is_some().then(Life::default);
+            **beside = Beside { life, average: None };
         }
-        Kept { life, ..Kept::default() }
+        Kept { beside, ..Kept::default() }
     }
 
     /// With its CPU time, which is `run`.
     pub(crate) fn account(&self, run: Nanos) -> Account {
-        let counted = self.life.as_ref().map(|life| life.account);
+        let counted = self.beside.as_ref().and_then(|it| Some(it.life.as_ref()?.account));
         Account { run, ..counted.unwrap_or_default() }
+    }
+
+    fn life_mut(&mut self) -> Option<&mut Life> {
+        self.beside.as_mut()?.life.as_mut()
     }
 
     /// Since when the task waits that waits and has not run since.
@@ -142,7 +166,7 @@ impl Kept {
 
     /// It has a CPU, for which it waited so long, and of which `all` is the account.
     pub(crate) fn comes(&mut self, (now, waited): (Time, Nanos), cpu: CpuId, all: &mut Account) {
-        let mut own = self.life.as_deref_mut();
+        let mut own = self.life_mut();
         let from = own.as_mut().and_then(|life| life.ran_on.replace(cpu));
         let migrates = u64::from(from.is_some_and(|from| from != cpu));
         for account in own.map(|life| &mut life.account).into_iter().chain([all]) {
@@ -156,7 +180,7 @@ impl Kept {
 
     /// It loses its CPU, of which `all` is the account.
     pub(crate) fn loses(&mut self, cause: Cause, all: &mut Account) {
-        if let Some(life) = &mut self.life {
+        if let Some(life) = self.life_mut() {
             life.account.preemptions.count(cause);
         }
         all.preemptions.count(cause);

@@ -4,7 +4,7 @@
 use crate::account::{Account, Kept};
 use crate::attr::{Attr, GroupId, LatencyNice, Policy, RtPrio, Slice};
 use crate::cpu::CpuId;
-use crate::fair::averages::{Carried, TaskAverages};
+use crate::fair::averages::TaskAverages;
 use crate::fair::entity::{Ask, Lag, Standing};
 use crate::store::heap::Index;
 use crate::time::{Nanos, Time};
@@ -75,8 +75,6 @@ pub struct Task<P> {
     pub(crate) runtime: Nanos,
     /// What else it did, for who watches.
     pub(crate) kept: Kept,
-    /// Its average load while it is in no fair queue (`PELT`).
-    pub(crate) average: Option<Box<Carried>>,
 }
 
 /// In [`Task::inherited_group`]: it competes in its own group. There are never that many.
@@ -125,7 +123,6 @@ impl<P> Task<P> {
             rr_used: Nanos::ZERO,
             runtime: Nanos::ZERO,
             kept: Kept::default(),
-            average: None,
         }
     }
 
@@ -179,14 +176,14 @@ impl<P> Task<P> {
     #[inline]
     #[must_use]
     pub fn left_on(&self) -> Option<CpuId> {
-        self.average.as_ref()?.left_on()
+        self.kept.average()?.left_on()
     }
 
     /// Its averages, if it sleeps, was ever in a fair queue, and there are averages (`PELT`). One that waits or runs is
     /// to be asked for where it is ([`RunQueue::task_averages`](crate::run_queue::RunQueue::task_averages)).
     #[must_use]
     pub fn averages(&self, now: Time) -> Option<TaskAverages> {
-        Some(self.average.as_ref()?.averages(now))
+        Some(self.kept.average()?.averages(now))
     }
 
     /// Says where the task comes from, before its first wake-up or for a host that moved it.

@@ -62,16 +62,16 @@ impl Fair {
         now: Now,
         groups: &impl Groups,
         (member, weight): (Member, u32),
-        carried: &mut Option<Box<Carried>>,
+        carried: &mut Option<Carried>,
     ) {
         let name = self.tree.name(member.queue);
         let is_elsewhere = |it: &&mut Carried| it.left > 0 && it.name != name;
-        if let Some(carried) = carried.as_deref_mut().filter(is_elsewhere) {
+        if let Some(carried) = carried.as_mut().filter(is_elsewhere) {
             self.withdraw(now, groups, carried);
         }
         let Fair { tree, pelt: Some(pelt), .. } = self else { return };
         let clock = now.clock;
-        let new = || Box::new(pelt.of_new(clock, member.queue, name, weight));
+        let new = || pelt.of_new(clock, member.queue, name, weight);
         let carried = carried.get_or_insert_with(new);
         let average = carried.aged(clock).no_later_than(clock);
         let left = std::mem::take(&mut carried.left);
@@ -113,7 +113,7 @@ impl Fair {
         now: Now,
         at: Index,
         asleep: bool,
-        to: &mut Option<Box<Carried>>,
+        to: &mut Option<Carried>,
     ) {
         self.tell_average(now, at, to);
         let (Fair { tree, pelt: Some(pelt), .. }, Some(carried)) = (self, to) else { return };
@@ -125,7 +125,7 @@ impl Fair {
     }
 
     /// Gives a task in a queue the average that it has.
-    pub(crate) fn tell_average(&mut self, now: Now, at: Index, to: &mut Option<Box<Carried>>) {
+    pub(crate) fn tell_average(&mut self, now: Now, at: Index, to: &mut Option<Carried>) {
         let Fair { tree, pelt: Some(pelt), .. } = self else { return };
         pelt.entities[at].age(now.clock);
         let Entity { weight, parent, .. } = *tree.entity(at);
@@ -135,10 +135,7 @@ impl Fair {
         };
         let of = Carried::of(pelt.entities[at], (tree.name(parent), parent));
         let carried = Carried { left: weight, most, ..of };
-        match to {
-            Some(to) => **to = carried,
-            None => *to = Some(Box::new(carried)),
-        }
+        *to = Some(carried);
     }
 
     /// What is in a queue, and in those above it, may be something else from now on.

@@ -6,6 +6,7 @@
 
 use crate::fair::entity::{Lag, Now, QueueId};
 use crate::fair::order::{Before, Wakeup};
+use crate::features::Feature;
 use crate::limits::Pools;
 use crate::run_queue::{Place, RunQueue};
 use crate::store::heap::Index;
@@ -23,7 +24,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let fits = self.online && task.attr.affinity.contains(self.cpu) && task.rt_prio().is_none();
         let is_its = matches!(self.places.get(ghost), Some(Place::Ghost(id)) if *id == task.id);
         // On its way to another CPU, which refused it, it took its part in the averages along.
-        let has_part = task.average.as_ref().is_none_or(|it| it.left_on().is_some());
+        let has_part = task.kept.average().is_none_or(|it| it.left_on().is_some());
         (fits && queue.cpu == self.cpu && is_its && has_part).then_some(ghost)
     }
 
@@ -50,7 +51,9 @@ impl<P, G: Pools> RunQueue<P, G> {
             Place::Task(mut task) => {
                 task.standing = standing;
                 let now = Now { clock: self.clock, config: &self.config };
-                self.fair.tell_average(now, at, &mut task.average);
+                if self.config.features.has(Feature::Pelt) {
+                    self.fair.tell_average(now, at, task.kept.average_mut());
+                }
                 Some(task)
             }
             Place::Group | Place::Ghost(_) => unreachable!("a task ran at {at}"),

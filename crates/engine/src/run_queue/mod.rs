@@ -597,7 +597,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             if let Some(Place::Task(task)) = self.places.get_mut(at) {
                 if self.config.features.has(Feature::Pelt) {
                     let (member, weight) = (Member { queue, at }, task.ask().weight);
-                    self.fair.bring(now, &*self.groups, (member, weight), &mut task.average);
+                    self.fair.bring(now, &*self.groups, (member, weight), task.kept.average_mut());
                 }
                 let comes = (task.ask(), &task.standing);
                 self.fair.enqueue(now, &*self.groups, Member { queue, at }, comes);
@@ -624,7 +624,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let now = Now { clock: self.clock, config: &self.config };
         if let Some(Place::Task(task)) = self.places.get_mut(at) {
             if self.config.features.has(Feature::Pelt) {
-                self.fair.part_with(now, at, asleep, &mut task.average);
+                self.fair.part_with(now, at, asleep, task.kept.average_mut());
             }
             task.standing = self.fair.dequeue(now, &*self.groups, at, asleep);
         }

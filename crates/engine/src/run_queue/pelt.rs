@@ -13,8 +13,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// A task that is with its host is about to wake up where its part in the averages of this CPU is of no use: that
     /// is no longer in them. [`Task::left_on`] says of which CPU that is to be asked. Nothing else changes.
     pub fn withdraw(&mut self, now: Time, task: &mut Task<P>) {
-        if let Some(carried) = task.average.as_deref_mut()
-            && carried.left_on() == Some(self.cpu)
+        if task.left_on() == Some(self.cpu)
+            && let Some(carried) = task.kept.average_mut()
         {
             let now = Now { clock: self.clock.max(now), config: &self.config };
             self.fair.withdraw(now, &*self.groups, carried);
