@@ -155,7 +155,9 @@ impl<W: Controlled> Machine<W> {
     /// A part that is taken out again is rounded down, by less than a 64th of a weight. That happens once on each CPU in
     /// a period at the most, and what it leaves in the sum decays: 47 periods' worth is left.
     fn check_blocked(&self, group: GroupId, parts: &[Blocked]) {
-        let all = self.groups.blocked(group);
+        // A part of which nothing is left goes without a word, so the sum may not have been looked at since.
+        let newest = self.config.topology.iter().map(|cpu| self.inspect(cpu, Queue::load_period));
+        let all = self.groups.blocked(group).at(newest.max().unwrap_or(0));
         let sum: u64 = parts.iter().map(|part| part.at(all.period()).get()).sum();
         let rounded = 47 * self.cpus.len() as u64;
         let slack = (1 << Blocked::FRACTION_BITS) + rounded + sum / 16;

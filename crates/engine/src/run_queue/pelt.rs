@@ -6,6 +6,7 @@ use crate::fair::entity::Now;
 use crate::group::Blocked;
 use crate::limits::Pools;
 use crate::run_queue::RunQueue;
+use crate::store::decay::period_of;
 use crate::task::{QueueIndex, Task};
 use crate::time::Time;
 
@@ -33,6 +34,12 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub fn task_averages(&self, now: Time, at: QueueIndex) -> Option<TaskAverages> {
         let is_fair = self.get(at)?.rt_prio().is_none();
         if is_fair { self.fair.task_averages(now.max(self.clock), at.0) } else { None }
+    }
+
+    /// The period of averages that its clock is in ([`Blocked::at`]).
+    #[must_use]
+    pub fn load_period(&self) -> u64 {
+        period_of(self.clock)
     }
 
     /// What the empty queues of groups have here of what their sleepers left.
