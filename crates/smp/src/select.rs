@@ -303,7 +303,7 @@ impl<W: Controlled> Machine<W> {
     /// is idle decides, then the loads as if it were there already; at the last CPU there must be
     /// more by half of the imbalance that balance would act on.
     ///
-    /// Averages of loads, where there are any (`PELT`), have the sleeper's own on its last CPU. Loads of the moment have not,
+    /// Averages of loads, where they are asked for (`PELT` and `BALANCE_BY_ROOM`), have the sleeper's own on its last CPU. Loads of the moment have not,
     /// and its own is its weight then, in a task group too.
     fn is_affine(&self, seeker: Seeker<'_>, waker: CpuId, last: CpuId) -> bool {
         if self.is_idle_for(seeker, last) {
@@ -318,7 +318,8 @@ impl<W: Controlled> Machine<W> {
         }
         let [here, there] = [waker, last].map(|cpu| self.seen(seeker.now, cpu, Measure::All));
         let bias = 100 + (domain.imbalance_pct - 100) / 2;
-        let (own, left) = match seeker.averages {
+        let lately = self.has(Feature::BalanceByRoom);
+        let (own, left) = match seeker.averages.filter(|_| lately) {
             Some(averages) => (averages.load, averages.load),
             None => (seeker.weight, 0),
         };

@@ -181,7 +181,10 @@ impl<P, G: Pools> RunQueue<P, G> {
             }
             stays = NotPulled::NotNow;
         }
-        Err(stays)
+        // One that could go, and runs: it may be taken after failures (`LBF_ALL_PINNED` of `can_migrate_task`).
+        let runs = || self.may_give_curr(pull.to, pull.measure).is_ok();
+        let may_later = stays == NotPulled::Pinned && self.has(Feature::BalanceByRoom) && runs();
+        Err(if may_later { NotPulled::NotNow } else { stays })
     }
 
     /// Takes out a waiting fair task for which there is a CPU, looking at [`MAX_LOOKED_AT`] of them;

@@ -230,3 +230,17 @@ fn a_woken_task_looks_at_fewer_cpus_the_more_they_are_used() {
     let (with, without) = (migrations("", 250), migrations("'NO_SIS_UTIL'", 250));
     assert!(2 * with > without, "{with} and {without} where they are used for 30 %");
 }
+
+/// A running task leaves a CPU on which a pinned one waits, for one that is idle.
+#[test]
+fn a_running_task_makes_room_for_a_pinned_one() {
+    let tasks = "'heavy': {'priority': -11, 'run': 5000},
+                 'pinned': {'delay': 1000, 'priority': 11, 'cpus': [0], 'run': 1000}";
+    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+        let text =
+            format!("{{'machine': {{'cpus': 2, 'kernel': '{kernel}'}}, 'tasks': {{{tasks}}}}}");
+        let run = world().millis(1_000).run_text(&text);
+        let share = run.share("pinned", Nanos::from_secs(1));
+        run.holds(share > 90.0, &format!("{kernel}: {share} %"));
+    }
+}
