@@ -20,9 +20,10 @@ use crate::machine::Machine;
 use crate::progress::{LEVELS, Outcome};
 use crate::sync::Ordering;
 use runyard_engine::balance::power::FULL_POWER;
+use runyard_engine::balance::survey::{BalanceVerdict, Survey};
 use runyard_engine::balance::{
-    BalanceVerdict, Balanced, CpuGroup, Domain, Found, IdleKind, Imbalance, MAX_INTERVAL_PER_CPU,
-    Measure, Pass, Seen, Survey, power_of_cpu, queue_rank,
+    Balanced, CpuGroup, Domain, Found, IdleKind, Imbalance, MAX_INTERVAL_PER_CPU, Measure, Pass,
+    Seen, power_of_cpu, queue_rank,
 };
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;

@@ -112,7 +112,8 @@ impl Compared<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balance::{BalanceVerdict, Measure, Seen, Survey};
+    use crate::balance::survey::{BalanceVerdict, Survey};
+    use crate::balance::{Measure, Seen};
     use crate::features::{Feature, Features};
     use crate::topology::Level;
 

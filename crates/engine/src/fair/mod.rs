@@ -29,6 +29,7 @@
 //! Invariants ([`Fair::check`]): counts, loads and heaps equal those counted afresh; a group's
 //! entity is queued exactly while its queue has members or it sleeps in its place, and is not throttled.
 
+mod ahead;
 pub(crate) mod averages;
 pub(crate) mod cfs;
 mod check;
@@ -193,23 +194,6 @@ impl Fair {
     #[inline]
     pub(crate) fn root(&self) -> &Queue {
         self.tree.root()
-    }
-
-    /// Reads what most verbs need, for [`crate::run_queue::RunQueue::read_ahead`].
-    #[inline]
-    pub(crate) fn read_ahead(&self) -> u64 {
-        let Queue { clock, nr_tasks, .. } = self.root();
-        let rest =
-            self.idle_load ^ u64::from(self.nr_throttled) ^ u64::from(self.company.is_some());
-        clock.0 ^ u64::from(*nr_tasks) ^ rest ^ self.tree.heaps.read_ahead()
-    }
-
-    /// Reads what they need of an entity.
-    #[inline]
-    pub(crate) fn read_entity(&self, at: Index) -> u64 {
-        let entity =
-            self.tree.get(at).map_or(0, |entity| entity.vruntime.0 ^ u64::from(entity.weight));
-        entity ^ u64::from(self.lists.links.contains(at))
     }
 
     /// What those entities of the root's queue weigh that have SCHED_IDLE tasks only.

@@ -592,7 +592,7 @@ const CORES: &str = "1x2x2";
 
 /// After how many passes of an idle CPU a running task is asked for.
 fn passes() -> u64 {
-    let domain = Domain::of(Level::Node, CORES.parse().unwrap(), Features::NONE);
+    let domain = Domain::of(Level::Node, CORES.parse().unwrap(), Features::default());
     u64::from(domain.cache_nice_tries) + 3
 }
 
