@@ -36,8 +36,9 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
         if server.is_off() {
             server.start(self.clock, &self.config);
-            let runs_rt = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_some());
-            self.resched_if(runs_rt && self.is_serving());
+            // Also on an idle CPU: the task may leave again before it is picked, and the pick stops the server then.
+            let runs_fair = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_none());
+            self.resched_if(self.is_serving() && !runs_fair);
         }
     }
 
