@@ -2,7 +2,7 @@
 
 use clap::{Parser, ValueEnum as _};
 use runyard_benches::group_scale::{Room, SIZES, measure, peak_kib};
-use runyard_engine::features::{Switched, UnknownFeature};
+use runyard_engine::features::Switched;
 use std::process::Command;
 
 /// Simulate as many tasks in more and more limited task groups, each machine in a process of its own
@@ -15,16 +15,12 @@ struct Arguments {
     #[arg(long, value_enum, default_value = "plenty")]
     room: Room,
     /// Switch a feature: NAME or NO_NAME
-    #[arg(long, value_name = "NAME", value_parser = parse)]
+    #[arg(long, value_name = "NAME")]
     feature: Vec<Switched>,
     /// Wake-ups that are measured, after as many that are not
     #[arg(long, default_value_t = 500_000, value_name = "N",
           value_parser = clap::value_parser!(u64).range(1..))]
     wakeups: u64,
-}
-
-fn parse(text: &str) -> Result<Switched, UnknownFeature> {
-    text.parse()
 }
 
 fn main() {

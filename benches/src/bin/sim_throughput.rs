@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use runyard_benches::throughput::{SIZES, Simulation, Throughput};
-use runyard_engine::features::{Switched, UnknownFeature};
+use runyard_engine::features::Switched;
 
 /// Simulate periodic tasks on machines of several sizes and print wake-ups a second
 #[derive(Debug, Parser)]
@@ -14,7 +14,7 @@ struct Arguments {
     #[arg(long)]
     mixed: bool,
     /// Switch a feature: NAME or NO_NAME
-    #[arg(long, value_name = "NAME", value_parser = parse)]
+    #[arg(long, value_name = "NAME")]
     feature: Vec<Switched>,
     /// Wake-ups of each run
     #[arg(long, default_value_t = 1_000_000, value_name = "N",
@@ -23,10 +23,6 @@ struct Arguments {
     /// Runs of each machine, of which the median is shown
     #[arg(long, default_value_t = 5, value_name = "N")]
     runs: u32,
-}
-
-fn parse(text: &str) -> Result<Switched, UnknownFeature> {
-    text.parse()
 }
 
 fn main() {

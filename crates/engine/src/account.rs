@@ -47,18 +47,18 @@ pub(crate) enum Cause {
     Moved,
 }
 
-/// What is kept of one task beside what decides: its account, and its averages while it is in no queue.
+/// Notes about one task on which no turn depends: its account, and its averages while it is in no queue.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     /// When it woke up last; or came to a CPU, if that is counted and was later.
     since: Time,
-    /// What only some hosts keep: most have many more tasks than they have use for it.
+    /// Only some hosts keep it: most have many more tasks than they have use for it.
     beside: Option<Box<Beside>>,
 }
 
 #[derive(Debug, Default)]
 struct Beside {
-    /// What is counted, if anything is.
+    /// The counters, if the host has them.
     life: Option<Life>,
     /// With `PELT`.
     average: Option<Carried>,

@@ -157,6 +157,14 @@ impl Features {
         Features::default().with(Feature::BatchDispatch)
     }
 
+    /// These features as a runtime has them. It makes room for its tasks in advance, and a task may leave a ghost on each
+    /// CPU; it throttles real-time tasks on every kernel; and a task has no room for its averages.
+    #[must_use]
+    pub fn in_runtime(self) -> Features {
+        let never = [Feature::DelayDequeue, Feature::FairServer, Feature::Pelt];
+        never.into_iter().fold(self, Features::without)
+    }
+
     /// Whether `feature` is on.
     #[must_use]
     pub fn has(self, feature: Feature) -> bool {
@@ -185,9 +193,9 @@ impl Features {
 
     /// The names as the kernel shows them: `RT_PUSH NO_RT_PULL ...`.
     pub fn names(self) -> impl Iterator<Item = String> {
-        Feature::ALL.into_iter().map(move |feature| {
-            format!("{}{}", if self.has(feature) { "" } else { "NO_" }, feature.name())
-        })
+        Feature::ALL
+            .into_iter()
+            .map(move |feature| Switched { feature, on: self.has(feature) }.to_string())
     }
 }
 

@@ -47,11 +47,12 @@ pub enum Experiment {
 }
 
 /// The features of every kernel here: real-time balance, a balance of fair tasks, limits of groups for which
-/// all CPUs share a budget (`cfs_bandwidth`), and averages of load (`pelt.c`).
-const COMMON: [Feature; 8] = [
+/// all CPUs share a budget (`cfs_bandwidth`), averages of load (`pelt.c`), and a search for idle CPUs that goes by them.
+const COMMON: [Feature; 9] = [
     Feature::RtPush,
     Feature::RtPull,
     Feature::LoadBalance,
+    Feature::BalanceByRoom,
     Feature::WakeupPreemption,
     Feature::HardLimits,
     Feature::RuntimeShare,
@@ -132,8 +133,7 @@ impl Kernel {
     fn features(self) -> Features {
         let of_kernel = |fair| {
             let common = COMMON.into_iter().fold(Features::NONE.with(fair), Features::with);
-            // `sched_balance_newidle`; `NI_RANDOM` of `features.h`, which 6.6 lacks.
-            let common = common.with(Feature::BalanceByRoom);
+            // `NI_RANDOM` of `features.h`, which 6.6 lacks.
             if self == Kernel::V6_6 { common } else { common.with(Feature::NiRandom) }
         };
         match self {

@@ -14,7 +14,6 @@ use runyard::{Group, JoinHandle, Limit, Observer, Runtime, Task};
 use runyard_engine::attr::{GroupId, Weight};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
-use runyard_engine::features::{Feature, Features};
 use runyard_engine::limits::{Usage, UsageOnCpu};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
@@ -55,9 +54,6 @@ struct Ended {
     worked: Nanos,
 }
 
-/// What the runtime does not have, whatever is asked for.
-const NOT_LIVE: [Feature; 3] = [Feature::DelayDequeue, Feature::FairServer, Feature::Pelt];
-
 /// Plays `plan` to its end on as many CPUs; `sink` takes what happens.
 ///
 /// The runtime stops tasks anywhere, also in the allocator: the program has to have
@@ -70,7 +66,7 @@ pub fn run(
     cpus: usize,
     sink: Arc<Mutex<dyn EventSink>>,
 ) -> Result<LiveRun, Failure> {
-    plan.scenario.features = NOT_LIVE.into_iter().fold(plan.scenario.features, Features::without);
+    plan.scenario.features = plan.scenario.features.in_runtime();
     let (world, tasks) = World::new(plan, cpus, Unstopped, None);
     let log = Arc::new(Log {
         world: world.clone(),

@@ -41,7 +41,7 @@ use runyard_engine::attr::{Attr, LatencyNice, Nice, Policy};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::What;
-use runyard_engine::features::{Feature, Features};
+use runyard_engine::features::Feature;
 use runyard_engine::limits::BadLimit;
 use runyard_engine::limits::Throttling;
 use runyard_engine::run_queue::Meter;
@@ -233,12 +233,9 @@ impl Shared {
         os::thread::choose_clock();
         let cpus = builder.workers.unwrap_or(usize::MAX).clamp(1, host_cpus.len());
         let topology = Topology::flat(cpus as u32).expect("the kernel has fewer CPUs");
+        let features = builder.features.in_runtime();
         // A task takes along what it has in the caches of its CPU, which is little beside the wait
         // for the end of another's poll.
-        // The room of a run queue is for tasks: a ghost of each on every CPU may be too many. Whatever the kernel, real-time
-        // tasks are throttled. No task has room for its average.
-        let off = [Feature::DelayDequeue, Feature::FairServer, Feature::Pelt];
-        let features = off.into_iter().fold(builder.features, Features::without);
         let config = Config {
             features,
             rt_runtime: Some(Config::RT_RUNTIME),

@@ -495,8 +495,7 @@ impl<W: Controlled> Machine<W> {
                 Err(NotPulled::Pinned) => return Outcome::Pinned,
                 Err(NotPulled::Nobody | NotPulled::NotNow) => {
                     let measure = imbalance.measure(site.pass.measure);
-                    let by_load =
-                        site.pass.domain.by_room && matches!(imbalance, Imbalance::Load(_));
+                    let by_load = site.pass.by_room() && matches!(imbalance, Imbalance::Load(_));
                     let takes_running = measure == Measure::All && !by_load;
                     return Outcome::Failed(from, takes_running.then_some(measure));
                 }
@@ -562,7 +561,7 @@ impl<W: Controlled> Machine<W> {
             }
             Imbalance::Waiting | Imbalance::Any | Imbalance::Tasks(_) => (u64::MAX, 1),
         };
-        let by_room = pass.measure == Measure::All && pass.domain.by_room;
+        let by_room = pass.by_room();
         if pass.measure != Measure::All || by_room {
             // Who fails again and again becomes less choosy (6.12, `detach_tasks`).
             left = left.saturating_mul(1 << failed.min(u64::BITS - 1));

@@ -5,12 +5,11 @@
 //! A *domain* is the CPUs that balance at a [`Level`]: it consists of *CPU groups*, which are the
 //! domains below. A CPU pulls to itself, on behalf of its own (local) CPU group. There is one path
 //! (`find_busiest_group`, `find_busiest_queue`): survey the CPU groups, choose the busiest, compute an imbalance, choose a
-//! queue. What a CPU group's load and power are is a [`Measure`]:
+//! queue. A [`Measure`] says which tasks count in the load and the power of a CPU group:
 //!
 //! - `NO_IDLE_LOAD_BALANCE`: one measure of all tasks. By the rules of Linux 2.6.35 loads decide always
-//!   (`fix_small_imbalance`). With weights that
-//!   nobody can serve, the heaviest task's neighbours end idle: the founding document's failure. By those of 5.5 and later,
-//!   `BALANCE_BY_ROOM`, loads count only where there is no room (`room.rs`).
+//!   (`fix_small_imbalance`). With weights that nobody can serve, the heaviest task's neighbours end idle: the founding
+//!   document's failure. By those of 5.5 and later, `BALANCE_BY_ROOM`, loads count only where there is no room (`room.rs`).
 //! - `IDLE_LOAD_BALANCE`: two measures. Normal tasks, to which a CPU with nothing but SCHED_IDLE
 //!   tasks is free; and SCHED_IDLE tasks, whose load is their number by the power that normal tasks
 //!   leave (the founding document's metric, which is the same formula). In each, loads are compared
@@ -118,51 +117,33 @@ pub const MAX_INTERVAL_PER_CPU: Nanos = Nanos::from_millis(100);
 pub const MAX_PINNED_INTERVAL: Nanos = Nanos::from_millis(512);
 
 impl Domain {
-    /// How `level` balances on a machine of this shape and with these features.
+    /// How `level` balances on a machine of this shape and with these features. With [`Feature::BalanceByRoom`] as
+    /// `sd_init` of 6.1 to 6.18 has it; of two nodes each is looked at as one of many (`SD_NUMA`).
     #[must_use]
     pub fn of(level: Level, topology: Topology, features: Features) -> Domain {
-        match features.has(Feature::BalanceByRoom) {
-            true => Domain::by_room(level, topology),
-            false => Domain::by_load(level, topology),
-        }
-    }
-
-    /// `sd_init` of 6.1 to 6.18. Of two nodes each is looked at as one of many (`SD_NUMA`).
-    fn by_room(level: Level, topology: Topology) -> Domain {
+        let by_room = features.has(Feature::BalanceByRoom);
         let cpus = topology.span(CpuId(0), level).len() as u64;
-        let (imbalance_pct, cache_nice_tries) = match level {
-            Level::Smt => (110, 0),
-            Level::Node => (117, 1),
-            Level::Machine => (117, 2),
+        let (intervals, busy_factor, imbalance_pct) = match (by_room, level) {
+            (true, Level::Smt) => ((cpus, 2 * cpus), 16, 110),
+            (true, Level::Node | Level::Machine) => ((cpus, 2 * cpus), 16, 117),
+            (false, Level::Smt) => ((1, 2), 64, 110),
+            (false, Level::Node) => ((1, 4), 64, 125),
+            (false, Level::Machine) => ((8, 32), 32, 125),
+        };
+        let cache_nice_tries = match level {
+            Level::Smt => 0,
+            Level::Node => 1,
+            Level::Machine => 2,
         };
         Domain {
-            min_interval: Nanos::from_millis(cpus),
-            max_interval: Nanos::from_millis(2 * cpus),
-            busy_factor: 16,
-            imbalance_pct,
-            cache_nice_tries,
-            idle_measure: level != Level::Smt,
-            spreads: topology.group_size(level) > 1,
-            by_room: true,
-        }
-    }
-
-    fn by_load(level: Level, topology: Topology) -> Domain {
-        let (ms, spreads) = (Nanos::from_millis, topology.group_size(level) > 1);
-        let (intervals, busy_factor, imbalance_pct, cache_nice_tries) = match level {
-            Level::Smt => ((1, 2), 64, 110, 0),
-            Level::Node => ((1, 4), 64, 125, 1),
-            Level::Machine => ((8, 32), 32, 125, 2),
-        };
-        Domain {
-            min_interval: ms(intervals.0),
-            max_interval: ms(intervals.1),
+            min_interval: Nanos::from_millis(intervals.0),
+            max_interval: Nanos::from_millis(intervals.1),
             busy_factor,
             imbalance_pct,
             cache_nice_tries,
             idle_measure: level != Level::Smt,
-            spreads,
-            by_room: false,
+            spreads: topology.group_size(level) > 1,
+            by_room,
         }
     }
 }
@@ -378,8 +359,9 @@ impl Pass {
         self.measure == Measure::All && !self.domain.by_room
     }
 
-    /// Whether the rules are those of [`room`].
-    fn by_room(self) -> bool {
+    /// Whether the rules are those of Linux 5.5 and later.
+    #[must_use]
+    pub fn by_room(self) -> bool {
         self.measure == Measure::All && self.domain.by_room
     }
 

@@ -10,7 +10,7 @@
 use super::{CpuGroup, Domain, IdleKind, Imbalance, Kind, Pass};
 use crate::balance::power::FULL_POWER;
 
-/// What a CPU group is, and how busy beside others of that kind (`update_sd_pick_busiest`).
+/// The kind of a CPU group, and how busy it is beside others of that kind (`update_sd_pick_busiest`).
 pub(super) fn rank(group: &CpuGroup, domain: Domain) -> (Kind, u64, u64) {
     let kind = kind(group, domain);
     match kind {
@@ -47,7 +47,7 @@ pub(super) struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// What is to be pulled, if anything is.
+    /// The tasks or the load to pull, if any.
     pub(super) fn imbalance(&self) -> Option<Imbalance> {
         let domain = self.pass.domain;
         let (local, busiest) = (kind(self.local, domain), kind(self.busiest, domain));
@@ -55,13 +55,13 @@ impl Compared<'_> {
             return None;
         }
         let (own, most) = (self.local.avg_load(), self.busiest.avg_load());
-        if local == Kind::Overloaded {
-            let enough = 100 * most > domain.imbalance_pct * own;
-            if own >= most || own >= self.all || !enough {
-                return None;
-            }
+        if local == Kind::Overloaded && 100 * most <= domain.imbalance_pct * own {
+            return None;
         }
-        let spreads = domain.spreads && local == Kind::HasSpare && self.more_tasks() > 1;
+        let spreads = domain.spreads
+            && local == Kind::HasSpare
+            && self.pass.idle_kind != IdleKind::Busy
+            && self.more_tasks() > 1;
         if !spreads && busiest != Kind::Overloaded && !self.may_take_from_room() {
             return None;
         }
@@ -80,10 +80,7 @@ impl Compared<'_> {
 
     /// How many tasks more the busiest one has (`sibling_imbalance`).
     fn more_tasks(&self) -> u64 {
-        match self.pass.idle_kind {
-            IdleKind::Busy => 0,
-            IdleKind::Idle | IdleKind::NewlyIdle => self.busiest.nr.saturating_sub(self.local.nr),
-        }
+        self.busiest.nr.saturating_sub(self.local.nr)
     }
 
     /// Half of what would even out the numbers of tasks, or of idle CPUs.
@@ -92,15 +89,13 @@ impl Compared<'_> {
         let idle = self.local.idle.saturating_sub(self.busiest.idle);
         let tasks = match busiest {
             Kind::Overloaded if beyond_cache => self.local.idle.max(1),
-            _ if self.busiest.cpus == 1 || self.pass.domain.spreads => {
-                self.busiest.nr.saturating_sub(self.local.nr) / 2
-            }
+            _ if self.busiest.cpus == 1 || self.pass.domain.spreads => self.more_tasks() / 2,
             _ => idle / 2,
         };
         (tasks > 0).then_some(Imbalance::Tasks(tasks))
     }
 
-    /// What brings the one no lower, and the other no higher, than the average.
+    /// The load that brings the busiest no lower, and the local one no higher, than the average.
     fn load(&self, own: u64, most: u64) -> Option<Imbalance> {
         let over = most.saturating_sub(self.all).saturating_mul(self.busiest.power);
         let under = (self.all - own).saturating_mul(self.local.power);
@@ -134,7 +129,7 @@ mod tests {
         group
     }
 
-    /// What the first of these CPU groups does about the second.
+    /// The decision of the first of these CPU groups about the second.
     fn decide(
         level: Level,
         idle_kind: IdleKind,

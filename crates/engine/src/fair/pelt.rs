@@ -134,8 +134,7 @@ impl Fair {
             _ => pelt.most_of(tree, now.clock, at).try_into().unwrap_or(u32::MAX),
         };
         let of = Carried::of(pelt.entities[at], (tree.name(parent), parent));
-        let carried = Carried { left: weight, most, ..of };
-        *to = Some(carried);
+        *to = Some(Carried { left: weight, most, ..of });
     }
 
     /// What is in a queue, and in those above it, may be something else from now on.

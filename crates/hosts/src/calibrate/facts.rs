@@ -48,16 +48,12 @@ pub(super) fn rt_group_sched(notes: &mut Vec<String>) -> bool {
     if has_rt_budgets(&read_to_string("/proc/self/mountinfo").unwrap_or_default()) {
         return true;
     }
-    build().map_or_else(
-        || {
-            notes.push(
-                "rt_group_sched: the kernel does not say how it was built; it counts as false"
-                    .to_owned(),
-            );
-            false
-        },
-        |build| is_built_in(&build, "RT_GROUP_SCHED"),
-    )
+    let Some(build) = build() else {
+        let what = "rt_group_sched: the kernel does not say how it was built; it counts as false";
+        notes.push(what.to_owned());
+        return false;
+    };
+    is_built_in(&build, "RT_GROUP_SCHED")
 }
 
 fn has_rt_budgets(mounts: &str) -> bool {
