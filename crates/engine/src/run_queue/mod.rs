@@ -329,6 +329,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         if !self.online || !task.attr.affinity.contains(self.cpu) || late {
             return Err(task);
         }
+        let ghost = self.ghost_of(&task);
+        ghost.into_iter().for_each(|at| self.fair.place_ghost(at));
         // Until now it waited with the host, if that had it.
         let outside = self.fair.set_outside(self.fair.outside_with(&task.standing));
         self.advance(now);
@@ -340,7 +342,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         if self.config.tickless && self.nr_running() == 1 && self.curr.is_some() {
             self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));
         }
-        let at = match self.ghost_of(&task) {
+        let at = match ghost {
             Some(at) => self.rejoin(at, task),
             None => {
                 let at = self.add_place(Place::Task(task));
