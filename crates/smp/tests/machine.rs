@@ -407,6 +407,33 @@ fn a_woken_task_goes_to_its_waker_if_that_has_less_to_do() {
     assert_eq!(woken_between([1, 0], waker), Some(1), "it is idle");
 }
 
+/// Both wake others by turns, the waker three times as often: three is how many CPUs there are.
+#[test]
+fn a_waker_of_many_attracts_no_waker_of_some() {
+    for (kernel, wakeups, goes_to) in [(false, 9, 0), (true, 8, 0), (true, 9, 1)] {
+        let mut config = Config::new("1x3".parse().unwrap());
+        config.features = config.features.without(Feature::LoadBalance);
+        config.rules.wake_wide = kernel;
+        let mut stage = Stage::with(config);
+        let others = [0; 2].map(|_| stage.sleeper(normal(), &[2]));
+        let wake = |stage: &mut Stage, by: u16, times: usize| {
+            for nth in 0..times {
+                assert_eq!(stage.wake_by(others[nth % 2], By::Cpu(CpuId(by))), Some(2));
+                stage.world.settle();
+                stage.leave(2, How::Blocks);
+            }
+        };
+        let sleeper = stage.spawn_on_first(normal(), &[1, 0]);
+        wake(&mut stage, 1, 3);
+        stage.leave(1, How::Blocks);
+        stage.hogs(&[0, 1, 1]);
+        wake(&mut stage, 0, wakeups - 1);
+        // The sleeper is one more.
+        let waker = By::Cpu(CpuId(0));
+        assert_eq!(stage.wake_by(sleeper, waker), Some(goes_to), "{kernel}, {wakeups}");
+    }
+}
+
 #[test]
 fn a_waker_attracts_nobody_who_may_not_run_there() {
     let mut stage = Stage::without_balance("2x2");

@@ -66,6 +66,7 @@ use crate::store::slots::Slots;
 use crate::task::{QueueIndex, Task, TaskId};
 use crate::time::{Nanos, Time};
 use crate::timer::TimerQueue;
+use crate::wakees::Wakees;
 use std::sync::Arc;
 
 /// Whether the CPU must call [`RunQueue::schedule`].
@@ -179,6 +180,8 @@ pub struct RunQueue<P, G> {
     idle_since: Option<Time>,
     /// How long it is idle at a time: a moving average in which each time has the weight of an eighth.
     avg_idle: Nanos,
+    /// Those that timers woke while nothing ran here.
+    idle_wakees: Wakees,
     /// The next tick; there is one while a task runs. On a tickless CPU with one task it has no
     /// meaning.
     tick_at: Option<Time>,
@@ -220,6 +223,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             counted: config.accounts.then(Box::default),
             idle_since: Some(Time::ZERO),
             avg_idle: Nanos(2 * config.migration_cost.0),
+            idle_wakees: Wakees::default(),
             tick_at: None,
             rt: Rt::default(),
             fair: Fair::new(cpu, config.features.has(Feature::Eevdf)),
@@ -630,6 +634,17 @@ impl<P, G: Pools> RunQueue<P, G> {
             }
             task.standing = self.fair.dequeue(now, &*self.groups, at, asleep);
         }
+    }
+
+    /// What runs here wakes a task, or is interrupted by a timer that does. How often that was another task than the
+    /// time before, of late (`record_wakee`).
+    pub fn note_wakee(&mut self, now: Time, wakee: TaskId) -> u32 {
+        let wakees = match self.curr {
+            Some(curr) => self.task_mut(curr).kept.wakees_mut(),
+            None => &mut self.idle_wakees,
+        };
+        wakees.note(now, wakee);
+        wakees.flips()
     }
 
     /// Where a task that the running one forks starts: a latency-sensitive one may owe a part of what
