@@ -9,7 +9,7 @@
 use super::tasks::Task;
 use crate::diagnostic::{Fault, quoted};
 use crate::draw::Draw;
-use crate::scenario::{Objects, SpecId, Step, TaskSpec};
+use crate::scenario::{Objects, Phase, SpecId, Step, TaskSpec};
 use runyard_engine::time::Nanos;
 
 pub(super) fn check(tasks: &[Task], objects: &Objects, has_duration: bool) -> Result<(), Fault> {
@@ -79,46 +79,47 @@ impl End {
 
 impl Course {
     fn of(task: &TaskSpec, objects: &Objects) -> Course {
-        let (steps, end) = reached(task);
-        let takes_time = |step: &&Step| may_take_time(step, objects);
-        let looped = match end {
-            End::InPhase(phase) => &steps[steps.len() - task.phases[phase].steps.len()..],
-            End::Ends | End::InThread => &steps[..],
+        let (phases, end) = reached(task);
+        let steps = || steps(phases).take_while(|step| **step != Step::Exit);
+        let takes_time = |step: &Step| may_take_time(step, objects);
+        let stands_still = match end {
+            End::InPhase(phase) => !task.phases[phase].steps.iter().any(takes_time),
+            End::Ends | End::InThread => !steps().any(takes_time),
         };
-        let busy = steps.iter().any(|step| may_be_busy(step)) || may_last(task.delay);
-        let at_once = steps.iter().position(takes_time).unwrap_or(steps.len());
+        let busy = steps().any(may_be_busy) || may_last(task.delay);
+        let at_once = steps().take_while(|step| !takes_time(step));
         Course {
-            forks: forks(&steps).collect(),
+            forks: steps().filter_map(forked).collect(),
             end,
-            stands_still: !looped.iter().any(takes_time),
-            prompt: if busy { 0 } else { forks(&steps[..at_once]).count() },
+            stands_still,
+            prompt: if busy { 0 } else { at_once.filter_map(forked).count() },
         }
     }
 }
 
-fn forks(steps: &[&Step]) -> impl Iterator<Item = SpecId> {
-    steps.iter().filter_map(|step| if let Step::Fork(spec) = step { Some(*spec) } else { None })
+fn steps(phases: &[Phase]) -> impl Iterator<Item = &Step> {
+    phases.iter().flat_map(|phase| &phase.steps)
 }
 
-/// The steps that a task may come to, in order, and how its way ends.
-fn reached(task: &TaskSpec) -> (Vec<&Step>, End) {
-    let mut steps = Vec::new();
+fn forked(step: &Step) -> Option<SpecId> {
+    if let Step::Fork(spec) = step { Some(*spec) } else { None }
+}
+
+/// The phases that a task may come to, in the last of them up to an `exit` if there is one, and how its way ends.
+fn reached(task: &TaskSpec) -> (&[Phase], End) {
     if task.loops == Some(0) {
-        return (steps, End::Ends);
+        return (&[], End::Ends);
     }
     for (at, phase) in task.phases.iter().enumerate() {
-        for step in &phase.steps {
-            if *step == Step::Exit {
-                return (steps, End::Ends);
-            }
-            steps.push(step);
+        if phase.steps.contains(&Step::Exit) {
+            return (&task.phases[..=at], End::Ends);
         }
         if phase.loops.is_none() {
-            return (steps, End::InPhase(at));
+            return (&task.phases[..=at], End::InPhase(at));
         }
     }
     let end = if task.loops.is_none() { End::InThread } else { End::Ends };
-    (steps, end)
+    (&task.phases, end)
 }
 
 fn may_be_busy(step: &Step) -> bool {

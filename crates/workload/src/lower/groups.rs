@@ -11,6 +11,7 @@ use crate::scenario::TaskGroup;
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use runyard_engine::kernel::Model;
 use runyard_engine::spec::GroupSpec;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The groups of a scenario, as they become known.
@@ -31,14 +32,14 @@ impl Groups {
         let root = TaskGroup { path: "/".to_owned(), spec: GroupSpec::ROOT };
         let by_path = BTreeMap::from([(root.path.clone(), GroupId::ROOT)]);
         let mut groups = Groups { known: vec![root], by_path, listed: 1 };
-        let members = section.map(Node::object).transpose()?.unwrap_or_default();
+        let Some(members) = section.map(Node::object).transpose()? else { return Ok(groups) };
         let mut asked = BTreeMap::new();
-        for &member in &members {
-            check_path(member.key, member.at)?;
-            asked.insert(member.key, listed(member, model, warnings)?);
+        for member in members.clone() {
+            check_path(&member.key(), member.at)?;
+            asked.insert(member.key(), listed(member, model, warnings)?);
         }
-        for member in &members {
-            groups.list(*member, &asked)?;
+        for member in members {
+            groups.list(member, &asked)?;
         }
         groups.listed = groups.known.len();
         Ok(groups)
@@ -46,7 +47,7 @@ impl Groups {
 
     /// The listed group that `node` names.
     pub(super) fn named(&self, node: Node<'_>) -> Result<GroupId, Fault> {
-        let path = node.text()?;
+        let path = &*node.text()?;
         let listed = self.by_path.get(path).filter(|id| id.index() < self.listed);
         listed.copied().ok_or_else(|| {
             Fault::new(node.at(), format!("no task group {} is listed in `groups`", quoted(path)))
@@ -56,7 +57,7 @@ impl Groups {
     /// The group that `node` names, created with its parents if it is new; none if the name is
     /// empty, as in rt-app.
     pub(super) fn created(&mut self, node: Node<'_>) -> Result<Option<GroupId>, Fault> {
-        let path = node.text()?;
+        let path = &*node.text()?;
         if path.is_empty() {
             return Ok(None);
         }
@@ -77,9 +78,13 @@ impl Groups {
     }
 
     /// Adds a listed group, after those of its parents that are listed further down.
-    fn list(&mut self, member: Member<'_>, asked: &BTreeMap<&str, GroupSpec>) -> Result<(), Fault> {
+    fn list(
+        &mut self,
+        member: Member<'_>,
+        asked: &BTreeMap<Cow<'_, str>, GroupSpec>,
+    ) -> Result<(), Fault> {
         let mut parent = GroupId::ROOT;
-        for path in lineage(member.key) {
+        for path in lineage(&member.key()) {
             parent = match (self.by_path.get(path), asked.get(path)) {
                 (Some(&group), _) => group,
                 (None, Some(&asked)) => self.add(path, parent, asked),
@@ -127,9 +132,10 @@ fn check_path(path: &str, at: usize) -> Result<(), Fault> {
 fn listed(group: Member<'_>, model: Model, warnings: &mut Warnings) -> Result<GroupSpec, Fault> {
     let (mut weight, mut idle, mut latency_nice) = (None, false, LatencyNice::ZERO);
     let mut limit = LimitKeys::default();
+    let is_root = group.key() == "/";
     for member in group.value.object()? {
-        match member.key {
-            _ if group.key == "/" => {
+        match &*member.key() {
+            _ if is_root => {
                 return Err(Fault::new(
                     member.at,
                     "the task group / takes no weight, no latency nice and no limits",

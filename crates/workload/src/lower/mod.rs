@@ -106,7 +106,7 @@ impl<'v> Sections<'v> {
     fn read(root: Node<'v>, warnings: &mut Warnings) -> Result<Sections<'v>, Fault> {
         let mut sections = Sections::default();
         for member in root.object()? {
-            let section = match member.key {
+            let section = match &*member.key() {
                 "global" => &mut sections.global,
                 "resources" => &mut sections.resources,
                 "tasks" => &mut sections.tasks,
@@ -180,7 +180,7 @@ fn has_effect(model: Model, features: Features, feature: Feature) -> Result<(), 
 fn resources(listed: Option<Node<'_>>, warnings: &mut Warnings) -> Result<(), Fault> {
     for resource in listed.map(Node::object).transpose()?.into_iter().flatten() {
         for member in resource.value.object()? {
-            match member.key {
+            match &*member.key() {
                 "type" | "target" => {
                     member.value.text()?;
                 }
@@ -209,7 +209,7 @@ impl Warnings {
     }
 
     fn once(&mut self, member: Member<'_>, what: &str) {
-        self.instead(member.at, format!("{} {what}", quoted(member.key)));
+        self.instead(member.at, format!("{} {what}", quoted(&member.key())));
     }
 
     /// Something of rt-app's that is not done here as there, with what happens instead.

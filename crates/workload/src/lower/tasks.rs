@@ -16,6 +16,7 @@ use crate::json::{Member, Node};
 use crate::scenario::{ObjectId, Phase, Properties, Reservation, SpecId, Step, TaskSpec, TimerRef};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::time::Nanos;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most tasks that a scenario may start with.
@@ -47,11 +48,12 @@ pub(super) fn read(
 ) -> Result<Vec<Task>, Fault> {
     let members = section.object()?;
     let ids = (0..).map(SpecId);
-    let ids: BTreeMap<_, _> = members.iter().map(|member| member.key).zip(ids).collect();
-    let mut tasks = Vec::with_capacity(members.len());
+    let ids: BTreeMap<_, _> = members.clone().map(Member::key).zip(ids).collect();
+    let mut tasks = Vec::with_capacity(ids.len());
     let mut instances = 0;
     for member in members {
-        let reader = Reader::new(member.key, default_policy, &ids, context);
+        let name = member.key();
+        let reader = Reader::new(&name, default_policy, &ids, context);
         let task = reader.thread(member)?;
         instances += u64::from(task.spec.instances);
         if instances > MAX_INSTANCES {
@@ -102,10 +104,10 @@ fn settle_timers(tasks: &mut [Task], shared: &Timers) {
 
 /// Reads one thread object.
 pub(super) struct Reader<'c, 'v> {
-    pub(super) name: &'v str,
+    pub(super) name: &'c str,
     pub(super) instances: u32,
     /// The threads by name, for `fork`.
-    pub(super) ids: &'c BTreeMap<&'v str, SpecId>,
+    pub(super) ids: &'c BTreeMap<Cow<'v, str>, SpecId>,
     pub(super) context: &'c mut Context,
     pub(super) timers: Timers,
     pub(super) barrier_at: Option<usize>,
@@ -141,10 +143,18 @@ pub(super) struct Fields<'v> {
     pub(super) slice: Option<Node<'v>>,
     pub(super) deadline: DeadlineFields<'v>,
     reset_on_fork: Option<Node<'v>>,
-    pub(super) events: Vec<(Event, Member<'v>)>,
+    /// The object itself, in which the events are, and how many those are.
+    object: Option<Node<'v>>,
+    events: usize,
 }
 
-impl Fields<'_> {
+impl<'v> Fields<'v> {
+    /// The events in order. They are read anew each time: there can be millions.
+    pub(super) fn events(&self) -> impl Iterator<Item = (Event, Member<'v>)> + use<'v> {
+        let members = self.object.into_iter().flat_map(Node::members);
+        members.filter_map(|member| Some((Event::of(&member.key())?, member)))
+    }
+
     /// Where the object that `member` is says how often it loops, if only by being there.
     fn loop_at(&self, member: Member<'_>) -> usize {
         self.loops.map_or(member.at, Node::at)
@@ -159,9 +169,9 @@ struct Program {
 
 impl<'c, 'v> Reader<'c, 'v> {
     fn new(
-        name: &'v str,
+        name: &'c str,
         policy: PolicyName,
-        ids: &'c BTreeMap<&'v str, SpecId>,
+        ids: &'c BTreeMap<Cow<'v, str>, SpecId>,
         context: &'c mut Context,
     ) -> Reader<'c, 'v> {
         Reader {
@@ -210,7 +220,7 @@ impl<'c, 'v> Reader<'c, 'v> {
         listed: Node<'v>,
         thread: &Fields<'v>,
     ) -> Result<(Program, Vec<usize>), Fault> {
-        for &(_, event) in &thread.events {
+        for (_, event) in thread.events() {
             self.context.warnings.beside_phases(event);
         }
         let loops = thread.loops.map_or(Ok(-1), rounds)?;
@@ -247,25 +257,30 @@ impl<'c, 'v> Reader<'c, 'v> {
             return Err(Fault::new(told.map_or(member.at, Node::at), what));
         }
         self.needs_reservation(member, fields)?;
-        if fields.events.is_empty() {
+        if fields.events == 0 {
             return Err(Fault::new(member.value.at(), "a thread or phase needs an event"));
         }
-        let mut steps = Vec::with_capacity(fields.events.len());
-        for &(event, member) in &fields.events {
+        let mut steps = Vec::with_capacity(fields.events);
+        for (event, member) in fields.events() {
             steps.push(self.step(event, member)?);
         }
         // rt-app counts rounds up before it compares them, so that neither 0 nor -1 is reached.
         let loops = fields.loops.map_or(Ok(1), rounds)?;
         let loops = u32::try_from(loops).ok().filter(|&loops| loops > 0);
-        Ok(Phase { name: member.key.to_owned(), loops, properties: Properties::default(), steps })
+        Ok(Phase {
+            name: member.key().into_owned(),
+            loops,
+            properties: Properties::default(),
+            steps,
+        })
     }
 
     fn fields(&mut self, object: Node<'v>, level: Level) -> Result<Fields<'v>, Fault> {
         let thread = level == Level::Thread;
         let deadline = DeadlineFields::of(thread);
-        let mut fields = Fields { deadline, ..Fields::default() };
+        let mut fields = Fields { deadline, object: Some(object), ..Fields::default() };
         for member in object.object_with(|key| Event::of(key).is_some())? {
-            let field = match member.key {
+            let field = match &*member.key() {
                 "instance" if thread => &mut fields.instance,
                 "delay" if thread => &mut fields.delay,
                 "phases" if thread => &mut fields.phases,
@@ -288,7 +303,7 @@ impl<'c, 'v> Reader<'c, 'v> {
                         continue;
                     }
                     match Event::of(key) {
-                        Some(event) => fields.events.push((event, member)),
+                        Some(_) => fields.events += 1,
                         None => self.context.warnings.unknown(member),
                     }
                     continue;
@@ -332,7 +347,7 @@ impl<'c, 'v> Reader<'c, 'v> {
 /// would not take is wrong here too.
 fn without_effect(member: Member<'_>) -> Result<Option<&'static str>, Fault> {
     let value = member.value;
-    Ok(match member.key {
+    Ok(match &*member.key() {
         "util_min" | "util_max" => {
             value.integer("a utilization, or -1 for no change", -1..=MAX_CLAMP)?;
             Some("utilization clamps have no effect here: all CPUs have one capacity and speed")
@@ -351,8 +366,8 @@ fn rounds(node: Node<'_>) -> Result<i64, Fault> {
 }
 
 fn cpu_set(node: Node<'_>, cpus: usize) -> Result<CpuSet, Fault> {
-    let listed = node.list()?;
-    if listed.len() == 0 {
+    let mut listed = node.list()?.peekable();
+    if listed.peek().is_none() {
         return Err(Fault::new(node.at(), "an empty list of CPUs"));
     }
     let last = number(cpus) - 1;
