@@ -41,6 +41,7 @@ pub mod log;
 mod lower;
 pub mod objects;
 pub mod scenario;
+mod steps;
 
 pub use diagnostic::Diagnostic;
 pub use scenario::Scenario;

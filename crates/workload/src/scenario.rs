@@ -4,6 +4,7 @@
 //! [`crate::parse`].
 
 use crate::draw::Draw;
+pub use crate::steps::Steps;
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Slice};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::features::Features;
@@ -241,7 +242,7 @@ pub struct Phase {
     /// Applied when the phase starts; what is absent is as before (CPUs: as the thread says).
     pub properties: Properties,
     /// What the task does, in order.
-    pub steps: Vec<Step>,
+    pub steps: Steps,
 }
 
 /// What a thread or a phase asks of the scheduler.
@@ -303,7 +304,7 @@ pub struct SpecId(pub u32);
 pub struct ObjectId(pub u32);
 
 /// One event of rt-app's language.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A fixed amount of work: so much CPU time, however long it takes.
     Run(Draw),

@@ -80,14 +80,14 @@ impl End {
 impl Course {
     fn of(task: &TaskSpec, objects: &Objects) -> Course {
         let (phases, end) = reached(task);
-        let steps = || steps(phases).take_while(|step| **step != Step::Exit);
-        let takes_time = |step: &Step| may_take_time(step, objects);
+        let steps = || steps(phases).take_while(|&step| step != Step::Exit);
+        let takes_time = |step| may_take_time(step, objects);
         let stands_still = match end {
             End::InPhase(phase) => !task.phases[phase].steps.iter().any(takes_time),
             End::Ends | End::InThread => !steps().any(takes_time),
         };
         let busy = steps().any(may_be_busy) || may_last(task.delay);
-        let at_once = steps().take_while(|step| !takes_time(step));
+        let at_once = steps().take_while(|&step| !takes_time(step));
         Course {
             forks: steps().filter_map(forked).collect(),
             end,
@@ -97,12 +97,12 @@ impl Course {
     }
 }
 
-fn steps(phases: &[Phase]) -> impl Iterator<Item = &Step> {
-    phases.iter().flat_map(|phase| &phase.steps)
+fn steps(phases: &[Phase]) -> impl Iterator<Item = Step> + '_ {
+    phases.iter().flat_map(|phase| phase.steps.iter())
 }
 
-fn forked(step: &Step) -> Option<SpecId> {
-    if let Step::Fork(spec) = step { Some(*spec) } else { None }
+fn forked(step: Step) -> Option<SpecId> {
+    if let Step::Fork(spec) = step { Some(spec) } else { None }
 }
 
 /// The phases that a task may come to, in the last of them up to an `exit` if there is one, and how its way ends.
@@ -111,7 +111,7 @@ fn reached(task: &TaskSpec) -> (&[Phase], End) {
         return (&[], End::Ends);
     }
     for (at, phase) in task.phases.iter().enumerate() {
-        if phase.steps.contains(&Step::Exit) {
+        if phase.steps.iter().any(|step| step == Step::Exit) {
             return (&task.phases[..=at], End::Ends);
         }
         if phase.loops.is_none() {
@@ -122,19 +122,19 @@ fn reached(task: &TaskSpec) -> (&[Phase], End) {
     (&task.phases, end)
 }
 
-fn may_be_busy(step: &Step) -> bool {
+fn may_be_busy(step: Step) -> bool {
     match step {
-        Step::Run(span) | Step::Runtime(span) => may_last(*span),
-        Step::Memory(span) => *span > Nanos::ZERO,
+        Step::Run(span) | Step::Runtime(span) => may_last(span),
+        Step::Memory(span) => span > Nanos::ZERO,
         _ => false,
     }
 }
 
-fn may_take_time(step: &Step, objects: &Objects) -> bool {
+fn may_take_time(step: Step, objects: &Objects) -> bool {
     match step {
         Step::Run(_) | Step::Runtime(_) | Step::Memory(_) => may_be_busy(step),
-        Step::Sleep(span) => may_last(*span),
-        Step::Timer { period, .. } => may_last(*period),
+        Step::Sleep(span) => may_last(span),
+        Step::Timer { period, .. } => may_last(period),
         Step::Barrier(barrier) => objects.barriers[barrier.0 as usize].1 > 1,
         Step::Lock(_) | Step::Wait { .. } | Step::Sync { .. } | Step::SemWait(_) => true,
         Step::Suspend(_) | Step::Send { .. } | Step::Recv { .. } => true,

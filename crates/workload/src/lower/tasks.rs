@@ -76,7 +76,7 @@ pub(super) fn read(
 fn refuse_forked_barriers(tasks: &[Task]) -> Result<(), Fault> {
     let phases = tasks.iter().flat_map(|task| &task.spec.phases);
     let forked: BTreeSet<u32> = phases
-        .flat_map(|phase| &phase.steps)
+        .flat_map(|phase| phase.steps.iter())
         .filter_map(|step| if let Step::Fork(spec) = step { Some(spec.0) } else { None })
         .collect();
     for (id, task) in (0..).zip(tasks) {
@@ -91,7 +91,7 @@ fn refuse_forked_barriers(tasks: &[Task]) -> Result<(), Fault> {
 /// Gives every reference to a timer the mode that the timer has by all of them.
 fn settle_timers(tasks: &mut [Task], shared: &Timers) {
     for task in tasks {
-        for step in task.spec.phases.iter_mut().flat_map(|phase| &mut phase.steps) {
+        for step in task.spec.phases.iter_mut().flat_map(|phase| phase.steps.timers_mut()) {
             if let Step::Timer { timer, mode, .. } = step {
                 *mode = match *timer {
                     TimerRef::Shared(id) => shared.mode(id),
@@ -260,10 +260,8 @@ impl<'c, 'v> Reader<'c, 'v> {
         if fields.events == 0 {
             return Err(Fault::new(member.value.at(), "a thread or phase needs an event"));
         }
-        let mut steps = Vec::with_capacity(fields.events);
-        for (event, member) in fields.events() {
-            steps.push(self.step(event, member)?);
-        }
+        let steps = fields.events().map(|(event, member)| self.step(event, member));
+        let steps = steps.collect::<Result<_, _>>()?;
         // rt-app counts rounds up before it compares them, so that neither 0 nor -1 is reached.
         let loops = fields.loops.map_or(Ok(1), rounds)?;
         let loops = u32::try_from(loops).ok().filter(|&loops| loops > 0);
