@@ -294,6 +294,48 @@ impl<'v> Iterator for Members<'v> {
     }
 }
 
+/// The keys of an object, to be found by name. Each takes 12 bytes.
+#[derive(Debug)]
+pub(crate) struct Keys<'v> {
+    text: &'v str,
+    places: Vec<u32>,
+    /// Which key has which hash, by that.
+    hashes: Vec<(u32, u32)>,
+}
+
+impl<'v> Keys<'v> {
+    pub(crate) fn of(members: Members<'v>) -> Keys<'v> {
+        let text = members.text;
+        let places: Vec<u32> = members.map(|member| place(member.at)).collect();
+        let key = |&at: &u32| hash(&Node { text, at: at as usize }.unquoted());
+        let mut hashes: Vec<_> = places.iter().map(key).zip(0..).collect();
+        hashes.sort_unstable();
+        Keys { text, places, hashes }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Which one is `key`, counted from 0 in the order of the object.
+    pub(crate) fn find(&self, key: &str) -> Option<u32> {
+        let hash = hash(key);
+        let first = self.hashes.partition_point(|&(other, _)| other < hash);
+        let mut alike = self.hashes[first..].iter().take_while(|&&(other, _)| other == hash);
+        let same = |&&(_, nth): &&(u32, u32)| self.at(nth).unquoted() == key;
+        alike.find(same).map(|&(_, nth)| nth)
+    }
+
+    fn at(&self, nth: u32) -> Node<'v> {
+        Node { text: self.text, at: self.places[nth as usize] as usize }
+    }
+}
+
+/// A place in 32 bits.
+fn place(at: usize) -> u32 {
+    u32::try_from(at).expect("the text has at most 100 MB")
+}
+
 /// The elements of a list in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Elements<'v> {
@@ -471,7 +513,7 @@ impl<'v> Node<'v> {
         let mut keys: Vec<(u32, u32)> = members
             .map(|member| (member.key(), member.at))
             .filter(|(key, _)| !may_repeat(key))
-            .map(|(key, at)| (hash(&key), u32::try_from(at).expect("the text has at most 100 MB")))
+            .map(|(key, at)| (hash(&key), place(at)))
             .collect();
         keys.sort_unstable();
         let alike = keys.chunk_by_mut(|one, next| one.0 == next.0).filter(|alike| alike.len() > 1);

@@ -41,6 +41,7 @@ pub mod log;
 mod lower;
 pub mod objects;
 pub mod scenario;
+mod shared;
 mod steps;
 
 pub use diagnostic::Diagnostic;

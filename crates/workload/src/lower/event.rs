@@ -4,12 +4,13 @@
 //! names are tried matters; it is rt-app's, [`EVENTS`].
 
 use super::duration::draw;
+use super::objects::number;
 use super::tasks::Reader;
 use super::{MAX_INT, Warnings, memory};
 use crate::diagnostic::{Fault, quoted};
 use crate::draw::Draw;
 use crate::json::{Member, Node};
-use crate::scenario::{ObjectId, Step, TimerMode, TimerRef};
+use crate::scenario::{ObjectId, SpecId, Step, TimerMode, TimerRef};
 use runyard_engine::time::Nanos;
 use std::borrow::Cow;
 
@@ -112,7 +113,7 @@ impl<'v> Reader<'_, 'v> {
             }
             Event::Barrier => {
                 let barrier = names.barrier(&value.text()?, self.instances);
-                self.barrier_at.get_or_insert(member.at);
+                self.barrier_at.get_or_insert(number(member.at));
                 Step::Barrier(barrier)
             }
             Event::Timer => self.timer(value)?,
@@ -170,8 +171,8 @@ impl<'v> Reader<'_, 'v> {
 
     fn fork(&mut self, value: Node<'v>) -> Result<Step, Fault> {
         let name = value.text()?;
-        match self.ids.get(&name) {
-            Some(&spec) => Ok(Step::Fork(spec)),
+        match self.ids.find(&name) {
+            Some(nth) => Ok(Step::Fork(SpecId(nth))),
             None => Err(Fault::new(value.at(), format!("no task is called {}", quoted(&name)))),
         }
     }

@@ -23,7 +23,7 @@ mod tasks;
 
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{Member, Node};
-use crate::scenario::Scenario;
+use crate::scenario::{Asked, Properties, Scenario};
 use crate::{DeadlinePolicy, Overrides};
 use groups::Groups;
 use objects::Names;
@@ -31,6 +31,7 @@ use runyard_engine::features::{Feature, Features, Switched};
 use runyard_engine::kernel::Model;
 use runyard_engine::rules::{Deadline, Short};
 use std::collections::BTreeSet;
+use tasks::Level;
 
 /// rt-app keeps its numbers in a C `int`.
 const MAX_INT: u32 = i32::MAX.unsigned_abs();
@@ -46,7 +47,8 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     let groups = Groups::read(sections.groups, model, &mut warnings)?;
     let cpus = machine.topology.cpus();
     let (deadline, names) = (over.deadline, Names::default());
-    let mut context = Context { cpus, model, deadline, groups, warnings, names };
+    let asked = Default::default();
+    let mut context = Context { cpus, model, deadline, groups, warnings, names, asked };
     let Some(listed) = sections.tasks else {
         return Err(Fault::new(root.at(), "a scenario needs `tasks`"));
     };
@@ -88,6 +90,19 @@ struct Context {
     groups: Groups,
     names: Names,
     warnings: Warnings,
+    /// What the last thread and the last phase asked for.
+    asked: [Asked; 2],
+}
+
+impl Context {
+    /// What is asked for at a level: often what was asked for there before, which is kept once then.
+    fn asked(&mut self, level: Level, properties: Properties) -> Asked {
+        let last = &mut self.asked[level as usize];
+        if **last != properties {
+            *last = properties.into();
+        }
+        last.clone()
+    }
 }
 
 /// The top level of the file.
