@@ -6,12 +6,11 @@
 use super::limits::{self, LimitKeys};
 use super::{Warnings, policy};
 use crate::diagnostic::{Fault, quoted};
-use crate::json::{MAX_DEPTH, Member, Node};
+use crate::json::{Keys, MAX_DEPTH, Member, Node};
 use crate::scenario::TaskGroup;
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use runyard_engine::kernel::Model;
 use runyard_engine::spec::GroupSpec;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The groups of a scenario, as they become known.
@@ -33,13 +32,15 @@ impl Groups {
         let by_path = BTreeMap::from([(root.path.clone(), GroupId::ROOT)]);
         let mut groups = Groups { known: vec![root], by_path, listed: 1 };
         let Some(members) = section.map(Node::object).transpose()? else { return Ok(groups) };
-        let mut asked = BTreeMap::new();
+        let keys = Keys::of(members.clone());
+        let mut asked = Vec::with_capacity(keys.len());
         for member in members.clone() {
             check_path(&member.key(), member.at)?;
-            asked.insert(member.key(), listed(member, model, warnings)?);
+            asked.push(listed(member, model, warnings)?);
         }
+        groups.known.reserve_exact(asked.len());
         for member in members {
-            groups.list(member, &asked)?;
+            groups.list(member, |path| keys.find(path).map(|nth| asked[nth as usize]))?;
         }
         groups.listed = groups.known.len();
         Ok(groups)
@@ -81,13 +82,13 @@ impl Groups {
     fn list(
         &mut self,
         member: Member<'_>,
-        asked: &BTreeMap<Cow<'_, str>, GroupSpec>,
+        asked: impl Fn(&str) -> Option<GroupSpec>,
     ) -> Result<(), Fault> {
         let mut parent = GroupId::ROOT;
         for path in lineage(&member.key()) {
-            parent = match (self.by_path.get(path), asked.get(path)) {
+            parent = match (self.by_path.get(path), asked(path)) {
                 (Some(&group), _) => group,
-                (None, Some(&asked)) => self.add(path, parent, asked),
+                (None, Some(asked)) => self.add(path, parent, asked),
                 (None, None) => {
                     let what = format!("its parent {} is not listed", quoted(path));
                     return Err(Fault::new(member.at, what));
