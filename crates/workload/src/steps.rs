@@ -5,6 +5,7 @@
 use crate::draw::Draw;
 use crate::scenario::{ObjectId, SpecId, Step};
 use runyard_engine::time::Nanos;
+use std::convert::Infallible;
 use std::fmt;
 
 /// What a task does in a phase, in order.
@@ -98,6 +99,24 @@ fn micros(draw: Draw) -> Option<u32> {
 }
 
 impl Steps {
+    /// The steps, of which there are `count`, or the first error instead of one.
+    pub(crate) fn of<E>(
+        count: usize,
+        steps: impl Iterator<Item = Result<Step, E>>,
+    ) -> Result<Steps, E> {
+        let (mut small, mut whole) = (Vec::with_capacity(count), Vec::new());
+        for step in steps {
+            let step = step?;
+            small.push(Small::of(&step).unwrap_or_else(|| {
+                if whole.last() != Some(&step) {
+                    whole.push(step);
+                }
+                Small::Whole(u32::try_from(whole.len() - 1).expect("a program of 4 billion steps"))
+            }));
+        }
+        Ok(Steps { small: small.into(), whole: whole.into() })
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -134,16 +153,12 @@ impl Steps {
 
 impl FromIterator<Step> for Steps {
     fn from_iter<I: IntoIterator<Item = Step>>(steps: I) -> Steps {
-        let mut whole: Vec<Step> = Vec::new();
-        let small = steps.into_iter().map(|step| {
-            Small::of(&step).unwrap_or_else(|| {
-                if whole.last() != Some(&step) {
-                    whole.push(step);
-                }
-                Small::Whole(u32::try_from(whole.len() - 1).expect("a program of 4 billion steps"))
-            })
-        });
-        Steps { small: small.collect(), whole: whole.into() }
+        let steps = steps.into_iter();
+        let (least, _) = steps.size_hint();
+        match Steps::of(least, steps.map(Ok::<Step, Infallible>)) {
+            Ok(steps) => steps,
+            Err(never) => match never {},
+        }
     }
 }
 

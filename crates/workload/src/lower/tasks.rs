@@ -14,7 +14,7 @@ use crate::diagnostic::Fault;
 use crate::draw::Draw;
 use crate::json::{Keys, Member, Node};
 use crate::scenario::{
-    Asked, ObjectId, Phase, Properties, Reservation, Step, TaskSpec, TimerMode, TimerRef,
+    Asked, ObjectId, Phase, Properties, Reservation, Step, Steps, TaskSpec, TimerMode, TimerRef,
 };
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::time::Nanos;
@@ -274,7 +274,7 @@ impl<'c, 'v> Reader<'c, 'v> {
             return Err(Fault::new(member.value.at(), "a thread or phase needs an event"));
         }
         let steps = fields.events().map(|(event, member)| self.step(event, member));
-        let steps = steps.collect::<Result<_, _>>()?;
+        let steps = Steps::of(fields.events, steps)?;
         // rt-app counts rounds up before it compares them, so that neither 0 nor -1 is reached.
         let loops = fields.loops.map_or(Ok(1), rounds)?;
         let loops = u32::try_from(loops).ok().filter(|&loops| loops > 0);
