@@ -49,10 +49,10 @@ pub(crate) fn document(
         None => Err(Fault::new(Fault::NOWHERE, "the file is empty")),
         Some(first) => {
             let root = Node { text, at: check.scanner.token_start() };
-            check.value(first)?;
+            check.value(&first)?;
             match check.next()? {
                 None => Ok(root),
-                Some(_) => Err(check.wrong(ParseErrorKind::MultipleRootJsonValues)),
+                Some(_) => Err(check.wrong(&ParseErrorKind::MultipleRootJsonValues)),
             }
         }
     }
@@ -77,13 +77,13 @@ impl<'t, F: Fn(&str) -> bool> Check<'t, F> {
     }
 
     /// The error that the token at hand is.
-    fn wrong(&self, kind: ParseErrorKind) -> Fault {
-        fault(self.scanner.token_start(), &kind)
+    fn wrong(&self, kind: &ParseErrorKind) -> Fault {
+        fault(self.scanner.token_start(), kind)
     }
 
     /// The value that begins with the token at hand.
-    fn value(&mut self, first: Token<'t>) -> Result<(), Fault> {
-        Err(self.wrong(match first {
+    fn value(&mut self, first: &Token<'t>) -> Result<(), Fault> {
+        Err(self.wrong(&match first {
             Token::OpenBrace => return self.object(),
             Token::OpenBracket => return self.list(),
             Token::String(_) | Token::Boolean(_) | Token::Number(_) | Token::Null => return Ok(()),
@@ -106,9 +106,9 @@ impl<'t, F: Fn(&str) -> bool> Check<'t, F> {
                 Some(Token::String(_)) => self.member()?,
                 None => return Err(fault(begin, &ParseErrorKind::UnterminatedObject)),
                 Some(Token::Word(_) | Token::Number(_) | Token::Boolean(_) | Token::Null) => {
-                    return Err(self.wrong(ParseErrorKind::ExpectedStringObjectProperty));
+                    return Err(self.wrong(&ParseErrorKind::ExpectedStringObjectProperty));
                 }
-                Some(_) => return Err(self.wrong(ParseErrorKind::UnexpectedTokenInObject)),
+                Some(_) => return Err(self.wrong(&ParseErrorKind::UnexpectedTokenInObject)),
             };
         }
     }
@@ -119,9 +119,9 @@ impl<'t, F: Fn(&str) -> bool> Check<'t, F> {
         let behind = match self.next()? {
             Some(Token::Colon) => {
                 let Some(first) = self.next()? else {
-                    return Err(self.wrong(ParseErrorKind::ExpectedObjectValue));
+                    return Err(self.wrong(&ParseErrorKind::ExpectedObjectValue));
                 };
-                self.value(first)?;
+                self.value(&first)?;
                 let end = self.scanner.token_end();
                 let behind = self.next()?;
                 if let Some(
@@ -137,7 +137,7 @@ impl<'t, F: Fn(&str) -> bool> Check<'t, F> {
                 behind
             }
             alone @ Some(Token::Comma | Token::CloseBrace) if (self.needs_no_value)(key) => alone,
-            _ => return Err(self.wrong(ParseErrorKind::ExpectedColonAfterObjectKey)),
+            _ => return Err(self.wrong(&ParseErrorKind::ExpectedColonAfterObjectKey)),
         };
         if behind == Some(Token::Comma) { self.next() } else { Ok(behind) }
     }
@@ -149,7 +149,7 @@ impl<'t, F: Fn(&str) -> bool> Check<'t, F> {
             match token {
                 Some(Token::CloseBracket) => return Ok(()),
                 None => return Err(fault(begin, &ParseErrorKind::UnterminatedArray)),
-                Some(first) => self.value(first)?,
+                Some(first) => self.value(&first)?,
             }
             let end = self.scanner.token_end();
             token = match self.next()? {
@@ -383,9 +383,9 @@ impl<'v> Node<'v> {
                 while depth > 0 {
                     let Some(next) = bracket(text, at) else { return text.len() };
                     if b"{[".contains(&text[next]) {
-                        depth += 1
+                        depth += 1;
                     } else {
-                        depth -= 1
+                        depth -= 1;
                     }
                     at = next + 1;
                 }
@@ -636,7 +636,7 @@ mod tests {
     #[test]
     fn what_is_behind_a_value_is_found_whatever_it_holds() {
         let odd = "[{'[': \"\\\"}\", /* } */ 'b': [[], {}]} , -1.5e+3/**/,'x\\'],',\u{a0}true\u{a0}\x0b, null\n]";
-        let found: Vec<_> = read(odd).unwrap().list().unwrap().map(|node| node.shown()).collect();
+        let found: Vec<_> = read(odd).unwrap().list().unwrap().map(Node::shown).collect();
         assert_eq!(found, ["an object", "-1.5e+3", "the string \"x'],\"", "true", "null"]);
     }
 
