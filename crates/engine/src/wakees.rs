@@ -1,6 +1,5 @@
 //! How widely a task wakes others (`record_wakee` of Linux).
 
-use crate::task::TaskId;
 use crate::time::{Nanos, Time};
 
 /// The flips of a task are halved when so much time has passed since they were.
@@ -9,14 +8,14 @@ const HALVED_AFTER: Nanos = Nanos::from_secs(1);
 /// How often a task woke another one than the time before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wakees {
-    last: Option<TaskId>,
+    last: Option<u64>,
     flips: u32,
     halved: Time,
 }
 
 impl Wakees {
-    /// It wakes this one.
-    pub(crate) fn note(&mut self, now: Time, wakee: TaskId) {
+    /// It wakes the task with this number.
+    pub(crate) fn note(&mut self, now: Time, wakee: u64) {
         if now.since(self.halved.min(now)) > HALVED_AFTER {
             (self.flips, self.halved) = (self.flips / 2, now);
         }
@@ -42,7 +41,7 @@ mod tests {
         let flips =
             [(0, 7), (1, 7), (2, 8), (3, 7), (1_000, 8), (1_001, 8), (2_001, 8), (2_002, 9)].map(
                 |(ms, id)| {
-                    wakees.note(at(ms), TaskId(id));
+                    wakees.note(at(ms), id);
                     wakees.flips()
                 },
             );

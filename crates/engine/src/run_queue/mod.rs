@@ -643,7 +643,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             Some(curr) => self.task_mut(curr).kept.wakees_mut(),
             None => &mut self.idle_wakees,
         };
-        wakees.note(now, wakee);
+        wakees.note(now, wakee.0);
         wakees.flips()
     }
 
