@@ -43,7 +43,7 @@ fn scenario(trace: &Trace, ask: Ask) -> Scenario {
         let class = trace.mix.class(kind);
         task.properties.policy = Some(ask.policy(class));
         task.properties.latency_nice = Some(ask.latency_nice(class));
-        task.phases[0].steps = vec![Step::Run(Draw::Fixed(trace.mix.kinds()[kind].service))];
+        task.phases[0].steps = [Step::Run(Draw::Fixed(trace.mix.kinds()[kind].service))].into();
     }
     let accepts = &mut scenario.tasks[ACCEPTS_THEM];
     accepts.properties.policy = Some(fifo(ACCEPTS));

@@ -9,6 +9,7 @@
 use crate::cpu::CpuId;
 use crate::fair::averages::Carried;
 use crate::time::{Nanos, Time};
+use crate::wakees::Wakees;
 
 /// Numbers that only grow. Of a task: since it began. Of a CPU: of whatever ran there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +63,8 @@ struct Beside {
     life: Option<Life>,
     /// With `PELT`.
     average: Option<Carried>,
+    /// With [`FairRules::wake_wide`](crate::rules::FairRules::wake_wide).
+    wakees: Wakees,
 }
 
 /// The work of one task so far.
@@ -133,12 +136,22 @@ impl Kept {
         &mut self.beside.get_or_insert_default().average
     }
 
+    /// How often it woke another task than the time before.
+    pub(crate) fn flips(&self) -> u32 {
+        self.beside.as_ref().map_or(0, |it| it.wakees.flips())
+    }
+
+    /// Where its wakees are noted. Allocates, if nothing was kept so far.
+    pub(crate) fn wakees_mut(&mut self) -> &mut Wakees {
+        &mut self.beside.get_or_insert_default().wakees
+    }
+
     /// As of another task, with the memory of this one.
     pub(crate) fn renewed(&mut self) -> Kept {
         let mut beside = self.beside.take();
         if let Some(beside) = &mut beside {
             let life = beside.life.is_some().then(Life::default);
-            **beside = Beside { life, average: None };
+            **beside = Beside { life, ..Beside::default() };
         }
         Kept { beside, ..Kept::default() }
     }

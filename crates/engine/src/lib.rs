@@ -35,3 +35,4 @@ pub mod task;
 pub mod time;
 pub mod timer;
 pub mod topology;
+mod wakees;

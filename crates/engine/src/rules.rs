@@ -2,7 +2,7 @@
 //! where its decision is made, and no other path is taken.
 //!
 //! Functions are those of `kernel/sched/fair.c` of the releases that [`Kernel::release`](crate::kernel::Kernel::release)
-//! has. A rule that a fair class does not have is without a meaning there: CFS looks at the first three alone, and at the last.
+//! has. A rule that a fair class does not have is without a meaning there: CFS looks at the first three alone; placement and balance look at the last three with both.
 
 use crate::time::Nanos;
 
@@ -54,6 +54,8 @@ pub struct FairRules {
     /// A CPU with nothing but SCHED_IDLE tasks is free to every task that wakes up, also to one that is SCHED_IDLE itself
     /// (`sched_idle_cpu` in `select_idle_sibling`, since 5.4). `IDLE_LOAD_BALANCE` has a rule of its own.
     pub wakes_onto_sched_idle: bool,
+    /// A waker with many wakees does not draw them to its CPU (`wake_wide`, since 3.12).
+    pub wake_wide: bool,
     /// A CPU with fair tasks does not take an ineligible one at its first try (6.18, `task_is_ineligible_on_dst_cpu`).
     pub pulls_eligible: bool,
 }
@@ -150,6 +152,7 @@ impl FairRules {
         yields: Yields::PutsOffWithinTwo,
         publishes_every: Nanos::ZERO,
         wakes_onto_sched_idle: false,
+        wake_wide: false,
         pulls_eligible: false,
     };
 
@@ -158,6 +161,7 @@ impl FairRules {
         renews: false,
         takes_slices: false,
         wakes_onto_sched_idle: true,
+        wake_wide: true,
         ..FairRules::RUNYARD
     };
 
@@ -181,6 +185,7 @@ impl FairRules {
         yields: Yields::PutsOff,
         publishes_every: Nanos::ZERO,
         wakes_onto_sched_idle: true,
+        wake_wide: true,
         pulls_eligible: false,
     };
 

@@ -186,6 +186,13 @@ impl<P> Task<P> {
         Some(self.kept.average()?.averages(now))
     }
 
+    /// How often it woke another task than the time before, of late
+    /// ([`FairRules::wake_wide`](crate::rules::FairRules::wake_wide)).
+    #[must_use]
+    pub fn wakee_flips(&self) -> u32 {
+        self.kept.flips()
+    }
+
     /// Says where the task comes from, before its first wake-up or for a host that moved it.
     pub fn set_cpu(&mut self, cpu: CpuId) {
         self.cpu = cpu;

@@ -98,11 +98,11 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    fn take_step(&mut self, cpu: CpuId, task: TaskId, step: &Step) -> Then {
+    fn take_step(&mut self, cpu: CpuId, task: TaskId, step: Step) -> Then {
         let place = self.tasks[task.index()].cursor.place();
         let (phase, nth) = (place.phase as u32, place.step as u32 - 1);
         self.tell(cpu, What::Step { task, phase, step: nth });
-        match *step {
+        match step {
             Step::Run(draw) => {
                 let span = self.sample(task, draw);
                 self.work(cpu, Todo::Work(span), span)
@@ -134,9 +134,9 @@ impl<O: Observer> Sim<'_, O> {
             Step::Yield => Then::Yield,
             Step::Exit => Then::Exit,
             Step::Fork(spec) => self.fork(task, spec),
-            ref shared => {
+            shared => {
                 self.watch.note_objects();
-                match self.take_shared_step(task, shared) {
+                match self.take_shared_step(task, &shared) {
                     Some(awaited) => Then::Block(Waiting::Other(awaited)),
                     None => Then::GoOn,
                 }

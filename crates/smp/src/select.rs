@@ -9,6 +9,7 @@
 
 use crate::host::{Controlled, Effects, Moving, TaskOf, apply_pending};
 use crate::machine::Machine;
+use crate::sync::lock;
 use runyard_engine::attr::{Attr, LatencyNice, Policy, RtPrio};
 use runyard_engine::balance::power::FULL_POWER;
 use runyard_engine::balance::{Measure, Seen};
@@ -38,6 +39,8 @@ struct Seeker<'a> {
     waker: Option<CpuId>,
     /// How much it did lately, if that is known (`PELT`).
     averages: Option<TaskAverages>,
+    /// Its waker has many wakees, and does not draw it to its CPU.
+    wide: bool,
 }
 
 impl<W: Controlled> Machine<W> {
@@ -206,12 +209,28 @@ impl<W: Controlled> Machine<W> {
     /// Where a woken task goes, or one that may not stay where it is.
     pub(crate) fn select_cpu(&self, now: Time, task: &Task<W>, waker: Option<CpuId>) -> CpuId {
         let last = self.usable_or_any(task, task.cpu());
+        let wide =
+            task.rt_prio().is_none() && waker.is_some_and(|cpu| self.is_wide(now, task, cpu));
         match task.rt_prio() {
             Some(prio) => self.select_cpu_rt(task, prio, last),
             // An idle last CPU is the best there is (`wake_affine_idle`), and the usual case.
             None if self.hints.idle.contains(last) && !self.has(Feature::PowerSavings) => last,
-            None => self.select_cpu_fair(self.seeker(now, task, waker), last),
+            None => self.select_cpu_fair(Seeker { wide, ..self.seeker(now, task, waker) }, last),
         }
+    }
+
+    /// Whether what runs on `waker` wakes so many different tasks, or the task does, that the two are not better off near each
+    /// other (`wake_wide` of 6.12): the one with fewer flips has as many as the node has CPUs, and the other one as many
+    /// times more.
+    fn is_wide(&self, now: Time, task: &Task<W>, waker: CpuId) -> bool {
+        if !self.config.rules.wake_wide {
+            return false;
+        }
+        let flips = lock(&self.cpus[waker.index()].queue).rq.note_wakee(now, task.id);
+        let size = self.config.topology.span(waker, Level::Node).len() as u64;
+        let both = [flips, task.wakee_flips()].map(u64::from);
+        let (fewer, more) = (both[0].min(both[1]), both[0].max(both[1]));
+        fewer >= size && more >= fewer * size
     }
 
     /// With `RT_PUSH`: the last CPU, unless what runs there is real-time and either as important or
@@ -242,7 +261,7 @@ impl<W: Controlled> Machine<W> {
         let usable = |&cpu: &CpuId| {
             cpu != last && seeker.affinity.contains(cpu) && self.hints.online.contains(cpu)
         };
-        let waker = seeker.waker.filter(usable);
+        let waker = seeker.waker.filter(|_| !seeker.wide).filter(usable);
         let target = waker.filter(|&cpu| self.is_affine(seeker, cpu, last)).unwrap_or(last);
         let node = self.config.topology.span(target, Level::Node);
         let free = |cpu: CpuId| self.is_free(seeker, cpu);
@@ -464,7 +483,7 @@ impl<W: Controlled> Machine<W> {
         let sched_idle = self.counts_as_idle(attr);
         let weight = attr.policy.weight().get().into();
         let averages = task.averages(now);
-        Seeker { now, affinity: &attr.affinity, weight, sched_idle, waker, averages }
+        Seeker { now, affinity: &attr.affinity, weight, sched_idle, waker, averages, wide: false }
     }
 
     /// Whether `cpu` is free for the task.

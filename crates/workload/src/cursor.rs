@@ -24,7 +24,7 @@ pub enum Next<'s> {
     /// A phase begins, whose properties hold from now on, and are not those that hold already.
     Phase(&'s Phase),
     /// A step is due.
-    Step(&'s Step),
+    Step(Step),
     /// The program is over.
     End,
 }

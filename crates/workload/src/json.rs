@@ -1,33 +1,33 @@
 //! Reading JSON as rt-app's own reader (json-c, not strict) takes it: comments, trailing commas
 //! and single quotes are fine; missing commas, bare words, hexadecimal and the like are not.
 //!
+//! [`document`] checks the whole text once and builds nothing: a [`Node`] is a place in the text, and its members
+//! and elements are found by reading on from there. A tree of values took 23 times the text. What is behind a value
+//! is found by going over it, so each level that is read costs one more pass over what it holds. The language has six.
+//!
 //! Every value and key knows its place. Keys keep their order and may repeat; whether they do so
 //! rightly is for [`Node::object`]'s caller to say. Integers are integers: `1.0` and `1e3` are
 //! refused where a number of something is expected, as rt-app does.
 //!
 //! A key without a value, `"suspend",`, is no JSON; two of rt-app's own examples have it, for events
-//! whose value means nothing. [`Completed`] gives those one, and knows the places of the original.
+//! whose value means nothing. Those have the value null, behind their keys.
 //!
 //! Invariant: no text overflows the stack. [`too_deep`] refuses what is nested deeper than
-//! [`MAX_DEPTH`] before the recursive parser sees it.
+//! [`MAX_DEPTH`] before the recursive check sees it.
 
 use crate::diagnostic::{Fault, quoted};
-use jsonc_parser::ast::Value;
-use jsonc_parser::common::Ranged;
-use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use jsonc_parser::errors::{ParseError, ParseErrorKind};
+use jsonc_parser::tokens::Token;
+use jsonc_parser::{Scanner, ScannerOptions};
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::RangeInclusive;
 
 /// How deep objects and lists may be nested.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-const OPTIONS: ParseOptions = ParseOptions {
-    allow_comments: true,
-    allow_trailing_commas: true,
+const OPTIONS: ScannerOptions = ScannerOptions {
     allow_single_quoted_strings: true,
-    allow_loose_object_property_names: false,
-    allow_missing_commas: false,
     allow_hexadecimal_numbers: false,
     allow_unary_plus_numbers: false,
     allow_bare_decimal_point_numbers: false,
@@ -35,103 +35,185 @@ const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// The one value that `text` is.
-pub(crate) fn document(text: &str) -> Result<Value<'_>, Fault> {
+/// The one value that `text` is. Keys of which `needs_no_value` says so may stand alone; it sees them as they are written.
+pub(crate) fn document(
+    text: &str,
+    needs_no_value: impl Fn(&str) -> bool,
+) -> Result<Node<'_>, Fault> {
     if let Some(at) = too_deep(text.as_bytes()) {
         return Err(Fault::new(at, format!("nested deeper than {MAX_DEPTH}")));
     }
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS).map_err(|error| {
-        let what = error.kind().to_string();
-        let (first, rest) = what.split_at(what.chars().next().map_or(0, char::len_utf8));
-        Fault::new(error.range().start, first.to_lowercase() + rest)
-    })?;
-    parsed.value.ok_or_else(|| Fault::new(Fault::NOWHERE, "the file is empty"))
-}
-
-/// A text in which every key that needs no value has one nevertheless.
-#[derive(Debug)]
-pub(crate) struct Completed<'t> {
-    pub(crate) text: Cow<'t, str>,
-    /// Where in it the values begin that are not in the original.
-    added: Vec<usize>,
-}
-
-impl<'t> Completed<'t> {
-    /// What is added behind a key.
-    const VALUE: &'static str = ":null";
-
-    /// `text` with values for the keys of which `needs_none` says so.
-    pub(crate) fn of(text: &'t str, needs_none: impl Fn(&str) -> bool) -> Completed<'t> {
-        let places = keys_alone(text).filter(|&(start, end)| needs_none(&text[start + 1..end - 1]));
-        let (mut longer, mut copied, mut added) = (String::new(), 0, Vec::new());
-        for (_, end) in places {
-            longer.push_str(&text[copied..end]);
-            added.push(longer.len());
-            longer.push_str(Completed::VALUE);
-            copied = end;
-        }
-        if added.is_empty() {
-            return Completed { text: text.into(), added };
-        }
-        longer.push_str(&text[copied..]);
-        Completed { text: longer.into(), added }
-    }
-
-    /// The place in the original of what is at `at` in the text.
-    pub(crate) fn original(&self, at: usize) -> usize {
-        let before = self.added.partition_point(|&added| added < at);
-        let within = self.added[..before].last().map_or(0, |last| {
-            let end = last + Completed::VALUE.len();
-            end.saturating_sub(at)
-        });
-        at + within - before * Completed::VALUE.len()
-    }
-}
-
-/// Where in `text` a string stands in an object that is neither followed by a colon nor follows one.
-fn keys_alone(text: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
-    let bytes = text.as_bytes();
-    let (mut at, mut in_object, mut last, mut key) = (0, Vec::new(), b' ', None);
-    std::iter::from_fn(move || {
-        while let Some(&byte) = bytes.get(at) {
-            let (start, end) = (at, after(bytes, at));
-            at = end;
-            if byte.is_ascii_whitespace() || byte == b'/' {
-                continue;
+    let scanner = Scanner::new(text, &OPTIONS);
+    let mut check = Check { text, scanner, needs_no_value };
+    match check.next()? {
+        None => Err(Fault::new(Fault::NOWHERE, "the file is empty")),
+        Some(first) => {
+            let root = Node { text, at: check.scanner.token_start() };
+            check.value(&first)?;
+            match check.next()? {
+                None => Ok(root),
+                Some(_) => Err(check.wrong(&ParseErrorKind::MultipleRootJsonValues)),
             }
-            let before = std::mem::replace(&mut last, byte);
-            let alone = key.take().filter(|_| byte == b',' || byte == b'}');
-            match byte {
-                b'{' | b'[' => in_object.push(byte == b'{'),
-                b'}' | b']' => drop(in_object.pop()),
-                b'"' | b'\'' if in_object.last() == Some(&true) && b"{,".contains(&before) => {
-                    key = Some((start, end));
+        }
+    }
+}
+
+/// The check that a text is JSON, token by token.
+struct Check<'t, F> {
+    text: &'t str,
+    scanner: Scanner<'t>,
+    needs_no_value: F,
+}
+
+impl<'t, F: Fn(&str) -> bool> Check<'t, F> {
+    /// The next token that is no comment.
+    fn next(&mut self) -> Result<Option<Token<'t>>, Fault> {
+        loop {
+            match self.scanner.scan().map_err(|error| refused(&error))? {
+                Some(Token::CommentLine(_) | Token::CommentBlock(_)) => {}
+                token => return Ok(token),
+            }
+        }
+    }
+
+    /// The error that the token at hand is.
+    fn wrong(&self, kind: &ParseErrorKind) -> Fault {
+        fault(self.scanner.token_start(), kind)
+    }
+
+    /// The value that begins with the token at hand.
+    fn value(&mut self, first: &Token<'t>) -> Result<(), Fault> {
+        Err(self.wrong(&match first {
+            Token::OpenBrace => return self.object(),
+            Token::OpenBracket => return self.list(),
+            Token::String(_) | Token::Boolean(_) | Token::Number(_) | Token::Null => return Ok(()),
+            Token::CloseBracket => ParseErrorKind::UnexpectedCloseBracket,
+            Token::CloseBrace => ParseErrorKind::UnexpectedCloseBrace,
+            Token::Comma => ParseErrorKind::UnexpectedComma,
+            Token::Colon => ParseErrorKind::UnexpectedColon,
+            Token::Word(_) | Token::CommentLine(_) | Token::CommentBlock(_) => {
+                ParseErrorKind::UnexpectedWord
+            }
+        }))
+    }
+
+    fn object(&mut self) -> Result<(), Fault> {
+        let begin = self.scanner.token_start();
+        let mut token = self.next()?;
+        loop {
+            token = match token {
+                Some(Token::CloseBrace) => return Ok(()),
+                Some(Token::String(_)) => self.member()?,
+                None => return Err(fault(begin, &ParseErrorKind::UnterminatedObject)),
+                Some(Token::Word(_) | Token::Number(_) | Token::Boolean(_) | Token::Null) => {
+                    return Err(self.wrong(&ParseErrorKind::ExpectedStringObjectProperty));
                 }
-                _ => {}
-            }
-            if alone.is_some() {
-                return alone;
-            }
+                Some(_) => return Err(self.wrong(&ParseErrorKind::UnexpectedTokenInObject)),
+            };
         }
-        None
-    })
+    }
+
+    /// A member of an object, from its key on, and the comma behind it. The token after that.
+    fn member(&mut self) -> Result<Option<Token<'t>>, Fault> {
+        let key = &self.text[self.scanner.token_start() + 1..self.scanner.token_end() - 1];
+        let behind = match self.next()? {
+            Some(Token::Colon) => {
+                let Some(first) = self.next()? else {
+                    return Err(self.wrong(&ParseErrorKind::ExpectedObjectValue));
+                };
+                self.value(&first)?;
+                let end = self.scanner.token_end();
+                let behind = self.next()?;
+                if let Some(
+                    Token::String(_)
+                    | Token::Word(_)
+                    | Token::Number(_)
+                    | Token::Boolean(_)
+                    | Token::Null,
+                ) = behind
+                {
+                    return Err(fault(end, &ParseErrorKind::ExpectedComma));
+                }
+                behind
+            }
+            alone @ Some(Token::Comma | Token::CloseBrace) if (self.needs_no_value)(key) => alone,
+            _ => return Err(self.wrong(&ParseErrorKind::ExpectedColonAfterObjectKey)),
+        };
+        if behind == Some(Token::Comma) { self.next() } else { Ok(behind) }
+    }
+
+    fn list(&mut self) -> Result<(), Fault> {
+        let begin = self.scanner.token_start();
+        let mut token = self.next()?;
+        loop {
+            match token {
+                Some(Token::CloseBracket) => return Ok(()),
+                None => return Err(fault(begin, &ParseErrorKind::UnterminatedArray)),
+                Some(first) => self.value(&first)?,
+            }
+            let end = self.scanner.token_end();
+            token = match self.next()? {
+                Some(Token::Comma) => self.next()?,
+                Some(
+                    Token::OpenBrace
+                    | Token::OpenBracket
+                    | Token::String(_)
+                    | Token::Boolean(_)
+                    | Token::Number(_)
+                    | Token::Null,
+                ) => return Err(fault(end, &ParseErrorKind::ExpectedComma)),
+                other => other,
+            };
+        }
+    }
+}
+
+fn refused(error: &ParseError) -> Fault {
+    fault(error.range().start, error.kind())
+}
+
+fn fault(at: usize, kind: &ParseErrorKind) -> Fault {
+    let what = kind.to_string();
+    let (first, rest) = what.split_at(what.chars().next().map_or(0, char::len_utf8));
+    Fault::new(at, first.to_lowercase() + rest)
 }
 
 /// Where `text` opens an object or a list inside [`MAX_DEPTH`] others.
 fn too_deep(text: &[u8]) -> Option<usize> {
     let mut depth = 0_usize;
     let mut at = 0;
-    while let Some(&byte) = text.get(at) {
-        match byte {
-            b'{' | b'[' if depth == MAX_DEPTH => return Some(at),
+    while let Some(next) = bracket(text, at) {
+        match text[next] {
+            b'{' | b'[' if depth == MAX_DEPTH => return Some(next),
             b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
+            _ => depth = depth.saturating_sub(1),
         }
-        at = after(text, at);
+        at = next + 1;
     }
     None
 }
+
+/// The first bracket at or behind `at` that is in no string and no comment.
+fn bracket(text: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += text.get(at..)?.iter().position(|&byte| MARKS[usize::from(byte)])?;
+        match text[at] {
+            b'"' | b'\'' | b'/' => at = after(text, at),
+            _ => return Some(at),
+        }
+    }
+}
+
+/// Which bytes are brackets, or begin what may have some inside.
+const MARKS: [bool; 256] = {
+    let (mut marks, mut at) = ([false; 256], 0);
+    let all = b"{}[]\"'/";
+    while at < all.len() {
+        marks[all[at] as usize] = true;
+        at += 1;
+    }
+    marks
+};
 
 /// The offset behind the comment, string or byte that begins at `at`.
 fn after(text: &[u8], at: usize) -> usize {
@@ -155,23 +237,184 @@ fn closing(quote: u8, text: &[u8]) -> Option<usize> {
     })
 }
 
-/// A value in the text.
+/// Where the next token is at or behind `at`, in a text that is sound.
+fn token(text: &[u8], mut at: usize) -> usize {
+    loop {
+        match text.get(at) {
+            Some(b'/') => at = after(text, at),
+            // Outside of strings and comments only white space is not ASCII.
+            Some(0..=b' ' | 0x80..) => at += 1,
+            _ => return at,
+        }
+    }
+}
+
+/// A value in a text that is sound: where it begins.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Node<'v>(pub(crate) &'v Value<'v>);
+pub(crate) struct Node<'v> {
+    text: &'v str,
+    at: usize,
+}
 
 /// A key with its value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member<'v> {
-    pub(crate) key: &'v str,
     /// The place of the key.
     pub(crate) at: usize,
     pub(crate) value: Node<'v>,
 }
 
+impl<'v> Member<'v> {
+    pub(crate) fn key(self) -> Cow<'v, str> {
+        Node { at: self.at, ..self.value }.unquoted()
+    }
+}
+
+/// The members of an object in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Members<'v> {
+    text: &'v str,
+    /// Where to read on.
+    at: usize,
+}
+
+impl<'v> Iterator for Members<'v> {
+    type Item = Member<'v>;
+
+    fn next(&mut self) -> Option<Member<'v>> {
+        let (text, bytes) = (self.text, self.text.as_bytes());
+        let at = element(bytes, self.at)?;
+        let end = after(bytes, at);
+        let colon = token(bytes, end);
+        // A key that stands alone has a comma or a brace behind it, which is the beginning of no other value.
+        let value = if bytes[colon] == b':' { token(bytes, colon + 1) } else { end };
+        let value = Node { text, at: value };
+        self.at = value.end();
+        Some(Member { at, value })
+    }
+}
+
+/// The keys of an object, to be found by name. Each takes 12 bytes.
+#[derive(Debug)]
+pub(crate) struct Keys<'v> {
+    text: &'v str,
+    places: Vec<u32>,
+    /// Which key has which hash, by that.
+    hashes: Vec<(u32, u32)>,
+}
+
+impl<'v> Keys<'v> {
+    pub(crate) fn of(members: Members<'v>) -> Keys<'v> {
+        let text = members.text;
+        let places: Vec<u32> = members.map(|member| place(member.at)).collect();
+        let key = |&at: &u32| hash(&Node { text, at: at as usize }.unquoted());
+        let mut hashes: Vec<_> = places.iter().map(key).zip(0..).collect();
+        hashes.sort_unstable();
+        Keys { text, places, hashes }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Which one is `key`, counted from 0 in the order of the object.
+    pub(crate) fn find(&self, key: &str) -> Option<u32> {
+        let hash = hash(key);
+        let first = self.hashes.partition_point(|&(other, _)| other < hash);
+        let mut alike = self.hashes[first..].iter().take_while(|&&(other, _)| other == hash);
+        let same = |&&(_, nth): &&(u32, u32)| self.at(nth).unquoted() == key;
+        alike.find(same).map(|&(_, nth)| nth)
+    }
+
+    fn at(&self, nth: u32) -> Node<'v> {
+        Node { text: self.text, at: self.places[nth as usize] as usize }
+    }
+}
+
+/// A place in 32 bits.
+fn place(at: usize) -> u32 {
+    u32::try_from(at).expect("the text has at most 100 MB")
+}
+
+/// The elements of a list in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Elements<'v> {
+    text: &'v str,
+    /// Where to read on.
+    at: usize,
+}
+
+impl<'v> Iterator for Elements<'v> {
+    type Item = Node<'v>;
+
+    fn next(&mut self) -> Option<Node<'v>> {
+        let at = element(self.text.as_bytes(), self.at)?;
+        let node = Node { text: self.text, at };
+        self.at = node.end();
+        Some(node)
+    }
+}
+
+/// Where the next element or member begins, behind the opening bracket or another one that ends at `at`.
+fn element(text: &[u8], at: usize) -> Option<usize> {
+    let mut at = token(text, at);
+    if text[at] == b',' {
+        at = token(text, at + 1);
+    }
+    (!b"]}".contains(&text[at])).then_some(at)
+}
+
 impl<'v> Node<'v> {
-    /// Where the value begins.
+    /// Where the value begins; that of a key that stands alone begins behind it.
     pub(crate) fn at(self) -> usize {
-        self.0.start()
+        self.at
+    }
+
+    fn first(self) -> u8 {
+        self.text.as_bytes()[self.at]
+    }
+
+    /// Behind the value.
+    fn end(self) -> usize {
+        let text = self.text.as_bytes();
+        match self.first() {
+            b'{' | b'[' => {
+                let (mut depth, mut at) = (1, self.at + 1);
+                while depth > 0 {
+                    let Some(next) = bracket(text, at) else { return text.len() };
+                    if b"{[".contains(&text[next]) {
+                        depth += 1;
+                    } else {
+                        depth -= 1;
+                    }
+                    at = next + 1;
+                }
+                at
+            }
+            b'"' | b'\'' => after(text, self.at),
+            _ => self.at + self.word().len(),
+        }
+    }
+
+    /// The number or word that begins here; empty for the value of a key that stands alone.
+    fn word(self) -> &'v str {
+        let rest = &self.text[self.at..];
+        let within = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+        let end = rest.bytes().position(|byte| !within(byte)).unwrap_or(rest.len());
+        &rest[..end]
+    }
+
+    /// What the string that begins here stands for.
+    fn unquoted(self) -> Cow<'v, str> {
+        let rest = &self.text[self.at..];
+        let raw = &rest[1..after(rest.as_bytes(), 0) - 1];
+        if !raw.as_bytes().contains(&b'\\') {
+            return Cow::Borrowed(raw);
+        }
+        match Scanner::new(rest, &OPTIONS).scan() {
+            Ok(Some(Token::String(text))) => text,
+            _ => unreachable!("the text is sound"),
+        }
     }
 
     /// The error that this is not what it should be: "a string".
@@ -180,27 +423,25 @@ impl<'v> Node<'v> {
     }
 
     pub(crate) fn is_text(self) -> bool {
-        matches!(self.0, Value::StringLit(_))
+        b"\"'".contains(&self.first())
     }
 
     pub(crate) fn is_number(self) -> bool {
-        matches!(self.0, Value::NumberLit(_))
+        matches!(self.first(), b'-' | b'0'..=b'9')
     }
 
     pub(crate) fn is_object(self) -> bool {
-        matches!(self.0, Value::Object(_))
+        self.first() == b'{'
     }
 
-    pub(crate) fn text(self) -> Result<&'v str, Fault> {
-        match self.0 {
-            Value::StringLit(literal) => Ok(&literal.value),
-            _ => Err(self.expected("a string")),
-        }
+    pub(crate) fn text(self) -> Result<Cow<'v, str>, Fault> {
+        if self.is_text() { Ok(self.unquoted()) } else { Err(self.expected("a string")) }
     }
 
     pub(crate) fn boolean(self) -> Result<bool, Fault> {
-        match self.0 {
-            Value::BooleanLit(literal) => Ok(literal.value),
+        match self.first() {
+            b't' => Ok(true),
+            b'f' => Ok(false),
             _ => Err(self.expected("true or false")),
         }
     }
@@ -223,25 +464,27 @@ impl<'v> Node<'v> {
         range: RangeInclusive<i64>,
         make: impl Fn(i64) -> Option<T>,
     ) -> Result<T, Fault> {
-        let number = match self.0 {
-            Value::NumberLit(literal) => literal.value.parse().ok(),
-            _ => None,
-        };
+        let number = if self.is_number() { self.word().parse().ok() } else { None };
         number.filter(|number| range.contains(number)).and_then(make).ok_or_else(|| {
             let (low, high) = range.into_inner();
             self.expected(&format!("{what}, an integer of {low} to {high}"))
         })
     }
 
-    pub(crate) fn list(self) -> Result<impl ExactSizeIterator<Item = Node<'v>>, Fault> {
-        match self.0 {
-            Value::Array(list) => Ok(list.elements.iter().map(Node)),
+    pub(crate) fn list(self) -> Result<Elements<'v>, Fault> {
+        match self.first() {
+            b'[' => Ok(Elements { text: self.text, at: self.at + 1 }),
             _ => Err(self.expected("a list")),
         }
     }
 
+    /// The members in order of what was found to be an object.
+    pub(crate) fn members(self) -> Members<'v> {
+        Members { text: self.text, at: self.at + 1 }
+    }
+
     /// The members in order; none may repeat.
-    pub(crate) fn object(self) -> Result<Vec<Member<'v>>, Fault> {
+    pub(crate) fn object(self) -> Result<Members<'v>, Fault> {
         self.object_with(|_| false)
     }
 
@@ -249,49 +492,80 @@ impl<'v> Node<'v> {
     pub(crate) fn object_with(
         self,
         may_repeat: impl Fn(&str) -> bool,
-    ) -> Result<Vec<Member<'v>>, Fault> {
-        let Value::Object(object) = self.0 else { return Err(self.expected("an object")) };
-        let mut seen = BTreeSet::new();
-        let mut members = Vec::with_capacity(object.properties.len());
-        for property in &object.properties {
-            let (key, at) = (property.name.as_str(), property.range.start);
-            if !seen.insert(key) && !may_repeat(key) {
-                return Err(Fault::new(at, format!("the key {} is repeated", quoted(key))));
-            }
-            members.push(Member { key, at, value: Node(&property.value) });
+    ) -> Result<Members<'v>, Fault> {
+        if !self.is_object() {
+            return Err(self.expected("an object"));
         }
-        Ok(members)
+        let members = self.members();
+        match self.repeated(members.clone(), may_repeat) {
+            None => Ok(members),
+            Some(at) => {
+                let key = Node { at, ..self }.unquoted();
+                Err(Fault::new(at, format!("the key {} is repeated", quoted(&key))))
+            }
+        }
+    }
+
+    /// Where the first key is that an earlier one is equal to, of those that may not be.
+    ///
+    /// Keys are compared where they have the same hash, so that an object of millions takes 8 bytes a member.
+    fn repeated(self, members: Members<'v>, may_repeat: impl Fn(&str) -> bool) -> Option<usize> {
+        let mut keys: Vec<(u32, u32)> = members
+            .map(|member| (member.key(), member.at))
+            .filter(|(key, _)| !may_repeat(key))
+            .map(|(key, at)| (hash(&key), place(at)))
+            .collect();
+        keys.sort_unstable();
+        let alike = keys.chunk_by_mut(|one, next| one.0 == next.0).filter(|alike| alike.len() > 1);
+        let key = |&(_, at): &(u32, u32)| Node { at: at as usize, ..self }.unquoted();
+        let later = |alike: &mut [(u32, u32)]| {
+            alike.sort_by(|one, next| key(one).cmp(&key(next)));
+            let equal = alike.windows(2).filter(|pair| key(&pair[0]) == key(&pair[1]));
+            equal.map(|pair| pair[1].1 as usize).min()
+        };
+        alike.filter_map(later).min()
     }
 
     fn shown(self) -> String {
-        match self.0 {
-            Value::NullKeyword(_) => "null".to_owned(),
-            Value::BooleanLit(literal) => literal.value.to_string(),
-            Value::NumberLit(literal) if literal.value.len() > 40 => "a longer number".to_owned(),
-            Value::NumberLit(literal) => literal.value.to_owned(),
-            Value::StringLit(literal) => format!("the string {}", quoted(&literal.value)),
-            Value::Object(_) => "an object".to_owned(),
-            Value::Array(list) => format!("a list of {}", list.elements.len()),
+        match self.first() {
+            b'{' => "an object".to_owned(),
+            b'[' => {
+                let list = Elements { text: self.text, at: self.at + 1 };
+                format!("a list of {}", list.count())
+            }
+            b'"' | b'\'' => format!("the string {}", quoted(&self.unquoted())),
+            _ if self.is_number() && self.word().len() > 40 => "a longer number".to_owned(),
+            _ if self.word().is_empty() => "null".to_owned(),
+            _ => self.word().to_owned(),
         }
     }
+}
+
+fn hash(key: &str) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish() as u32
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn read(text: &str) -> Result<Node<'_>, Fault> {
+        document(text, |key| key == "a" || key == "b\\\"")
+    }
+
     fn refused(text: &str) -> Fault {
-        document(text).expect_err(text)
+        read(text).expect_err(text)
     }
 
     #[test]
     fn what_json_c_takes_is_taken() {
         let text = "// a\n{ /* [{ */ 'a' : [ 1, 'x', ], \"b\\\"{\" : true, }";
-        let value = document(text).unwrap();
-        let members = Node(&value).object().unwrap();
-        assert_eq!(members.iter().map(|m| m.key).collect::<Vec<_>>(), ["a", "b\"{"]);
+        let members: Vec<_> = read(text).unwrap().object().unwrap().collect();
+        assert_eq!(members.iter().map(|m| m.key()).collect::<Vec<_>>(), ["a", "b\"{"]);
         assert_eq!(members[0].at, text.find("'a'").unwrap());
-        assert_eq!(members[0].value.list().unwrap().len(), 2);
+        assert_eq!(members[0].value.list().unwrap().count(), 2);
     }
 
     #[test]
@@ -319,7 +593,7 @@ mod tests {
     #[test]
     fn deep_nesting_is_refused_at_the_first_opening_too_many() {
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-        assert!(document(&nested(MAX_DEPTH)).is_ok());
+        assert!(read(&nested(MAX_DEPTH)).is_ok());
         assert_eq!(refused(&nested(MAX_DEPTH + 1)).at, MAX_DEPTH);
         assert_eq!(refused(&"{\"a\":".repeat(1_000_000)).at, MAX_DEPTH * 5);
     }
@@ -335,44 +609,42 @@ mod tests {
             format!("/*/{many}*/ 1"),
             format!("\"\\\\\" // {many}"),
         ] {
-            assert!(document(&text).is_ok(), "{text}");
+            assert!(read(&text).is_ok(), "{text}");
         }
     }
 
     #[test]
     fn keys_that_need_no_value_may_stand_alone() {
-        let completed = |text| Completed::of(text, |key| key == "a" || key == "b\\\"").text;
-        for (text, expected) in [
-            ("{'a'}", "{'a':null}"),
-            (
-                "{\"a\" /* , */ , \"a\":[\"a\", \"a\"],}",
-                "{\"a\":null /* , */ , \"a\":[\"a\", \"a\"],}",
-            ),
-            (
-                "[{\"b\\\"\" // x\n}, \"a\", {'x': 'a', 'c', 'a'",
-                "[{\"b\\\"\":null // x\n}, \"a\", {'x': 'a', 'c', 'a'",
-            ),
-            ("}{'a' 'a', 'a}", "}{'a' 'a', 'a}"),
+        let text = "{'a' /* , */ , \"b\\\"\" // x\n, 'c': ['a', {'a'}], }";
+        let members: Vec<_> = read(text).unwrap().object().unwrap().collect();
+        let expected = ["a", "b\"", "c"];
+        assert_eq!(members.iter().map(|member| member.key()).collect::<Vec<_>>(), expected);
+        let fault = members[0].value.text().unwrap_err();
+        assert_eq!(fault, Fault::new(4, "expected a string, found null"));
+        for (text, at) in [
+            ("{'c'}", 4),
+            ("{'c', 'a': 1}", 4),
+            ("{'a' 'a'}", 5),
+            ("{'a': 1, 'a'", 12),
+            ("{'a', , }", 6),
+            ("{'a'; }", 4),
         ] {
-            assert_eq!(completed(text), expected);
+            assert_eq!(refused(text).at, at, "{text}: {:?}", refused(text));
         }
     }
 
     #[test]
-    fn places_in_a_completed_text_are_those_of_the_original() {
-        let text = "{'a', 'a', 'c'}";
-        let completed = Completed::of(text, |key| key == "a");
-        assert_eq!(completed.text, "{'a':null, 'a':null, 'c'}");
-        let original: Vec<_> = (0..=25).map(|at| completed.original(at)).collect();
-        let added = [4, 4, 4, 4, 4].into_iter().chain(5..=9).chain([9, 9, 9, 9, 9]);
-        assert_eq!(original, (0..=4).chain(added).chain(10..=15).collect::<Vec<_>>());
+    fn what_is_behind_a_value_is_found_whatever_it_holds() {
+        let odd = "[{'[': \"\\\"}\", /* } */ 'b': [[], {}]} , -1.5e+3/**/,'x\\'],',\u{a0}true\u{a0}\x0b, null\n]";
+        let found: Vec<_> = read(odd).unwrap().list().unwrap().map(Node::shown).collect();
+        assert_eq!(found, ["an object", "-1.5e+3", "the string \"x'],\"", "true", "null"]);
     }
 
     #[test]
     fn integers_are_integers() {
         let integer = |text: &str| {
-            let value = document(text).unwrap();
-            Node(&value).integer("a number of apples", -5..=10).map_err(|fault| fault.what)
+            let value = read(text).unwrap();
+            value.integer("a number of apples", -5..=10).map_err(|fault| fault.what)
         };
         assert_eq!((integer("10"), integer("-5"), integer("-0")), (Ok(10), Ok(-5), Ok(0)));
         for text in ["11", "-6", "1.0", "1e0", "99999999999999999999", "\"1\"", "null", "[]"] {
@@ -387,8 +659,8 @@ mod tests {
     #[test]
     fn keys_may_repeat_only_where_that_means_something() {
         let text = "{\"run\": 1, \"r\\u0075n\": 2, \"loop\": 3, \"l\\u006fop\": 4}";
-        let value = document(text).unwrap();
-        let fault = Node(&value).object_with(|key| key == "run").unwrap_err();
+        let value = read(text).unwrap();
+        let fault = value.object_with(|key| key == "run").unwrap_err();
         assert_eq!(fault.at, text.find("\"l\\u006fop").unwrap());
         assert_eq!(fault.what, "the key \"loop\" is repeated");
     }

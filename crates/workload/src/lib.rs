@@ -41,6 +41,8 @@ pub mod log;
 mod lower;
 pub mod objects;
 pub mod scenario;
+mod shared;
+mod steps;
 
 pub use diagnostic::Diagnostic;
 pub use scenario::Scenario;
@@ -100,20 +102,14 @@ pub fn parse(file: &str, text: &str, over: &Overrides) -> Result<Parsed, Diagnos
     if let Err(fault) = within_limits(text) {
         return Err(locate(file, text, vec![fault]).remove(0));
     }
-    let completed = json::Completed::of(text, lower::needs_no_value);
-    let lowered =
-        json::document(&completed.text).and_then(|value| lower::scenario(json::Node(&value), over));
-    let located = |mut faults: Vec<Fault>| {
-        faults.iter_mut().for_each(|fault| fault.at = completed.original(fault.at));
-        locate(file, text, faults)
-    };
-    match lowered {
-        Ok((scenario, warnings)) => Ok(Parsed { scenario, warnings: located(warnings) }),
-        Err(fault) => Err(located(vec![fault]).remove(0)),
+    let root = json::document(text, lower::needs_no_value);
+    match root.and_then(|root| lower::scenario(root, over)) {
+        Ok((scenario, warnings)) => Ok(Parsed { scenario, warnings: locate(file, text, warnings) }),
+        Err(fault) => Err(locate(file, text, vec![fault]).remove(0)),
     }
 }
 
-/// The longest text of a scenario, in bytes. What it is read into takes some 25 times as much memory.
+/// The longest text of a scenario, in bytes.
 pub const MAX_TEXT: usize = 100_000_000;
 
 /// That a text is longer than [`MAX_TEXT`].

@@ -4,6 +4,8 @@
 //! [`crate::parse`].
 
 use crate::draw::Draw;
+pub use crate::shared::Asked;
+pub use crate::steps::Steps;
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Slice};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::features::Features;
@@ -173,7 +175,7 @@ pub struct TaskSpec {
     /// How long each waits before its first phase.
     pub delay: Draw,
     /// What holds until a phase says otherwise; the policy is always there.
-    pub properties: Properties,
+    pub properties: Asked,
     /// Whether the tasks that it forks inherit nothing of how it is scheduled
     /// ([`TaskSpec::forked_attr`]).
     pub reset_on_fork: bool,
@@ -239,9 +241,9 @@ pub struct Phase {
     /// How often its steps are gone through; `None` is for ever.
     pub loops: Option<u32>,
     /// Applied when the phase starts; what is absent is as before (CPUs: as the thread says).
-    pub properties: Properties,
+    pub properties: Asked,
     /// What the task does, in order.
-    pub steps: Vec<Step>,
+    pub steps: Steps,
 }
 
 /// What a thread or a phase asks of the scheduler.
@@ -303,7 +305,7 @@ pub struct SpecId(pub u32);
 pub struct ObjectId(pub u32);
 
 /// One event of rt-app's language.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A fixed amount of work: so much CPU time, however long it takes.
     Run(Draw),

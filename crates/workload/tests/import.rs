@@ -32,11 +32,11 @@ fn events(scenario: &Scenario, name: &str) -> String {
         runyard_workload::draw::Draw::Fixed(span) => span.0 / 1_000,
         other => panic!("{other:?}"),
     };
-    let steps = task(scenario, name).phases.iter().flat_map(|phase| &phase.steps);
+    let steps = task(scenario, name).phases.iter().flat_map(|phase| phase.steps.iter());
     let words = steps.map(|step| match step {
-        Step::Run(span) => format!("run {}", micros(*span)),
-        Step::Sleep(span) => format!("sleep {}", micros(*span)),
-        Step::Timer { period, .. } => format!("timer {}", micros(*period)),
+        Step::Run(span) => format!("run {}", micros(span)),
+        Step::Sleep(span) => format!("sleep {}", micros(span)),
+        Step::Timer { period, .. } => format!("timer {}", micros(period)),
         Step::SemWait(own) => format!("wait {}", scenario.objects.semaphores[own.0 as usize]),
         Step::SemPost(to) => format!("post {}", scenario.objects.semaphores[to.0 as usize]),
         other => panic!("{other:?}"),
@@ -207,7 +207,7 @@ fn totals_do_not_drift_by_rounding() {
         put(1_700, "a:11 [120] S ==> swapper/0:0 [120]");
     }
     let (imported, scenario) = imported(&text);
-    let runs = task(&scenario, "a-11").phases.iter().flat_map(|phase| &phase.steps);
+    let runs = task(&scenario, "a-11").phases.iter().flat_map(|phase| phase.steps.iter());
     let micros: u64 = runs
         .map(|step| match step {
             Step::Run(runyard_workload::draw::Draw::Fixed(span)) => span.0 / 1_000,

@@ -32,8 +32,8 @@ fn thread(members: &str) -> TaskSpec {
 
 /// What a task with these events does, and the objects that it names.
 fn steps(events: &str) -> (Vec<Step>, Objects) {
-    let mut scenario = tasks(&format!("\"a\": {{\"loop\": 1, {events}}}"));
-    (scenario.tasks.remove(0).phases.remove(0).steps, scenario.objects)
+    let scenario = tasks(&format!("\"a\": {{\"loop\": 1, {events}}}"));
+    (scenario.tasks[0].phases[0].steps.iter().collect(), scenario.objects)
 }
 
 fn us(n: u64) -> Nanos {
@@ -135,9 +135,10 @@ fn an_event_that_needs_no_value_may_have_none() {
 #[test]
 fn a_phase_may_repeat_and_keeps_its_place() {
     let task = thread("'phases': {'p': {'run': 1}, 'q': {'run': 2}, 'p': {'run': 3}}");
-    let runs: Vec<_> = task.phases.iter().map(|phase| (&*phase.name, &phase.steps[0])).collect();
+    let runs: Vec<_> =
+        task.phases.iter().map(|phase| (&*phase.name, phase.steps.get(0).unwrap())).collect();
     let [one, two, three] = [1, 2, 3].map(|us| Step::Run(fixed(us)));
-    assert_eq!(runs, [("p", &one), ("q", &two), ("p", &three)]);
+    assert_eq!(runs, [("p", one), ("q", two), ("p", three)]);
 }
 
 #[test]
@@ -240,9 +241,9 @@ fn a_timer_is_absolute_if_any_reference_says_so() {
     let modes: Vec<_> = scenario
         .tasks
         .iter()
-        .flat_map(|task| &task.phases[0].steps)
+        .flat_map(|task| task.phases[0].steps.iter())
         .map(|step| match step {
-            Step::Timer { mode, .. } => *mode,
+            Step::Timer { mode, .. } => mode,
             _ => panic!("{step:?}"),
         })
         .collect();
@@ -260,8 +261,8 @@ fn unique_timers_are_numbered_within_their_task() {
         timer("unique_x"),
         timer("unique_y")
     ));
-    let of = |task: usize, step: usize| match scenario.tasks[task].phases[0].steps[step] {
-        Step::Timer { timer, .. } => timer,
+    let of = |task: usize, step: usize| match scenario.tasks[task].phases[0].steps.get(step) {
+        Some(Step::Timer { timer, .. }) => timer,
         _ => panic!(),
     };
     assert_eq!([of(0, 0), of(0, 1), of(0, 2), of(1, 0)], [0, 1, 0, 0].map(TimerRef::Unique));

@@ -116,7 +116,7 @@ fn sound(scenario: &Scenario) {
         for phase in &task.phases {
             assert!(!phase.steps.is_empty() && phase.loops != Some(0));
             sound_properties(&phase.properties, scenario, cpus);
-            phase.steps.iter().for_each(|step| sound_step(step, scenario));
+            phase.steps.iter().for_each(|step| sound_step(&step, scenario));
         }
     }
 }

@@ -82,8 +82,9 @@ fn touch_latency_is_a_way_of_eight_tasks_and_eight_that_are_in_its_way() {
     for (at, task) in way.iter().enumerate() {
         assert_eq!(task.properties.group.unwrap().index(), 1, "{}", task.name);
         let steps = &task.phases[0].steps;
-        let hands_on = matches!(steps.last(), Some(Step::Send { pipe, .. }) if pipe.0 == at as u32);
-        let waits = match steps[0] {
+        let hands_on =
+            matches!(steps.iter().last(), Some(Step::Send { pipe, .. }) if pipe.0 == at as u32);
+        let waits = match steps.get(0).unwrap() {
             Step::Timer { .. } => at == 0,
             Step::Recv { pipe, .. } => at == pipe.0 as usize + 1,
             _ => false,

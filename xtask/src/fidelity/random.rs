@@ -19,8 +19,8 @@ use crate::workspace::Outcome;
 /// How often a run is tried before its scenario does not count.
 const TRIES: usize = 5;
 
-/// A calibration counts for so long: costs of a virtual machine change with its host.
-const CALIBRATION: Duration = Duration::from_secs(30 * 60);
+/// A calibration counts for so long: costs of a virtual machine change with its host, by the minute.
+const CALIBRATION: Duration = Duration::from_secs(10 * 60);
 
 /// How far apart the seeds are with which the scenarios of two seeds run.
 const SEEDS_APART: u64 = 1_000_000;

@@ -56,12 +56,21 @@ impl Fair {
         Some(Standing { lag, turn: 0 })
     }
 
+    /// Before the running task is charged: the task of a ghost is on its way back. The kernel decides by what was known at
+    /// the last charge whether the ghost is placed anew (`requeue_delayed_entity`, which charges nobody).
+    pub(crate) fn place_ghost(&mut self, at: Index) {
+        let member = Member::of(&self.tree, at);
+        if let Order::Eevdf(order) = &mut self.order {
+            order.requeue(&mut self.tree, member);
+        }
+    }
+
     /// The task of a ghost is back, and waits.
     pub(crate) fn rejoin(&mut self, now: Now, at: Index) {
         let member = Member::of(&self.tree, at);
         self.lists.put(at, self.is_below_throttled(member.queue));
         let (top, before) = self.top_of(member);
-        self.requeue(member);
+        self.end_delay(at);
         let counts = Counts { nr: 1, nr_idle: self.tree.entity(at).idle.into() };
         if self.recount(member.queue, (Counts::NONE, counts)) {
             self.note_idle_load(before, top);
@@ -173,11 +182,9 @@ impl Fair {
         true
     }
 
-    /// A delayed entity is awake.
+    /// A delayed group has a member again.
     pub(super) fn requeue(&mut self, member: Member) {
-        if let Order::Eevdf(order) = &mut self.order {
-            order.requeue(&mut self.tree, member);
-        }
+        self.place_ghost(member.at);
         self.end_delay(member.at);
     }
 

@@ -66,6 +66,7 @@ use crate::store::slots::Slots;
 use crate::task::{QueueIndex, Task, TaskId};
 use crate::time::{Nanos, Time};
 use crate::timer::TimerQueue;
+use crate::wakees::Wakees;
 use std::sync::Arc;
 
 /// Whether the CPU must call [`RunQueue::schedule`].
@@ -179,6 +180,8 @@ pub struct RunQueue<P, G> {
     idle_since: Option<Time>,
     /// How long it is idle at a time: a moving average in which each time has the weight of an eighth.
     avg_idle: Nanos,
+    /// Those that timers woke while nothing ran here.
+    idle_wakees: Wakees,
     /// The next tick; there is one while a task runs. On a tickless CPU with one task it has no
     /// meaning.
     tick_at: Option<Time>,
@@ -220,6 +223,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             counted: config.accounts.then(Box::default),
             idle_since: Some(Time::ZERO),
             avg_idle: Nanos(2 * config.migration_cost.0),
+            idle_wakees: Wakees::default(),
             tick_at: None,
             rt: Rt::default(),
             fair: Fair::new(cpu, config.features.has(Feature::Eevdf)),
@@ -329,6 +333,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         if !self.online || !task.attr.affinity.contains(self.cpu) || late {
             return Err(task);
         }
+        let ghost = self.ghost_of(&task);
+        ghost.into_iter().for_each(|at| self.fair.place_ghost(at));
         // Until now it waited with the host, if that had it.
         let outside = self.fair.set_outside(self.fair.outside_with(&task.standing));
         self.advance(now);
@@ -340,7 +346,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         if self.config.tickless && self.nr_running() == 1 && self.curr.is_some() {
             self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));
         }
-        let at = match self.ghost_of(&task) {
+        let at = match ghost {
             Some(at) => self.rejoin(at, task),
             None => {
                 let at = self.add_place(Place::Task(task));
@@ -628,6 +634,17 @@ impl<P, G: Pools> RunQueue<P, G> {
             }
             task.standing = self.fair.dequeue(now, &*self.groups, at, asleep);
         }
+    }
+
+    /// What runs here wakes a task, or is interrupted by a timer that does. How often that was another task than the
+    /// time before, of late (`record_wakee`).
+    pub fn note_wakee(&mut self, now: Time, wakee: TaskId) -> u32 {
+        let wakees = match self.curr {
+            Some(curr) => self.task_mut(curr).kept.wakees_mut(),
+            None => &mut self.idle_wakees,
+        };
+        wakees.note(now, wakee.0);
+        wakees.flips()
     }
 
     /// Where a task that the running one forks starts: a latency-sensitive one may owe a part of what

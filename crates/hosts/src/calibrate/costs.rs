@@ -8,6 +8,7 @@ use runyard_workload::scenario::Costs;
 
 /// Two tasks wake each other by turns on one CPU: half a round is a wake-up and a switch.
 const HAND_OVER: Probe = Probe {
+    name: "hand over",
     text: r#"{"tasks": {"a": {"cpus": [0], "sem_post": "to_b", "sem_wait": "to_a"},
                         "b": {"cpus": [0], "sem_wait": "to_b", "sem_post": "to_a"}}}"#,
     figure: |report| {
@@ -21,12 +22,14 @@ const ROUNDS: f64 = 20_000.0;
 
 /// The same steps where nobody waits: what of a round is the program's own.
 const ALONE: Probe = Probe {
+    name: "alone",
     text: r#"{"tasks": {"a": {"cpus": [0], "loop": 20000, "sem_post": "own", "sem_wait": "own"}}}"#,
     figure: |report| Some(task(report, "a")?.runtime_ns? as f64 / ROUNDS),
 };
 
 /// What a wake-up takes the waker, whom the woken one cannot stop.
 const TO_A_WAITER: Probe = Probe {
+    name: "to a waiter",
     text: r#"{"tasks": {"waker": {"policy": "SCHED_FIFO", "priority": 20, "cpus": [0],
                                   "timer": {"ref": "unique", "period": 500}, "sem_post": "s"},
                         "waiter": {"policy": "SCHED_FIFO", "priority": 10, "cpus": [0], "sem_wait": "s"},
@@ -36,6 +39,7 @@ const TO_A_WAITER: Probe = Probe {
 
 /// The same where nobody waits.
 const TO_NOBODY: Probe = Probe {
+    name: "to nobody",
     text: r#"{"tasks": {"waker": {"policy": "SCHED_FIFO", "priority": 20, "cpus": [0],
                                   "timer": {"ref": "unique", "period": 500}, "sem_post": "s"},
                         "hog": {"cpus": [0], "run": 1000}}}"#,
@@ -44,6 +48,7 @@ const TO_NOBODY: Probe = Probe {
 
 /// A task is woken on its CPU by one that has computed and sleeps then: nothing of what both do is in the caches.
 const AFTER_WORK: Probe = Probe {
+    name: "after work",
     text: r#"{"tasks": {"waker": {"cpus": [0], "run": 300, "sem_post": "s", "sleep": 700},
                         "probe": {"cpus": [0], "sem_wait": "s"}}}"#,
     figure: median,
@@ -51,6 +56,7 @@ const AFTER_WORK: Probe = Probe {
 
 /// A task is woken from another CPU while its own computes.
 const KICKED: Probe = Probe {
+    name: "kicked",
     text: r#"{"tasks": {"waker": {"policy": "SCHED_FIFO", "cpus": [0],
                                   "timer": {"ref": "unique", "period": 500}, "sem_post": "s"},
                         "probe": {"policy": "SCHED_FIFO", "cpus": [1], "sem_wait": "s"},
@@ -60,6 +66,7 @@ const KICKED: Probe = Probe {
 
 /// A timer wakes a task while its CPU computes.
 const ON_TIME: Probe = Probe {
+    name: "on time",
     text: r#"{"tasks": {"probe": {"policy": "SCHED_FIFO", "cpus": [0], "timer": {"ref": "unique", "period": 500}},
                         "hog": {"cpus": [0], "run": 1000}}}"#,
     figure: median,
@@ -67,6 +74,7 @@ const ON_TIME: Probe = Probe {
 
 /// The same figure's spread.
 const SPREAD: Probe = Probe {
+    name: "spread",
     text: ON_TIME.text,
     figure: |report| {
         let latency = &task(report, "probe")?.wakeup_latency;
@@ -76,6 +84,7 @@ const SPREAD: Probe = Probe {
 
 /// A timer wakes a task while its CPU idles. Periods are longer, since idle states are.
 const FROM_IDLE: Probe = Probe {
+    name: "from idle",
     text: r#"{"tasks": {"probe": {"policy": "SCHED_FIFO", "cpus": [0], "run": 100,
                                   "timer": {"ref": "unique", "period": 2000}}}}"#,
     figure: median,
@@ -94,26 +103,36 @@ fn each_round(report: &Report) -> Option<f64> {
 
 /// Measures all costs but that of a migration, each with those that were measured before.
 pub(super) fn measure(bench: &Bench<'_>, notes: &mut Vec<String>) -> Result<Costs, Failure> {
+    let several = bench.nr_cpus() > 1;
+    let mut probes = vec![
+        &TO_A_WAITER,
+        &TO_NOBODY,
+        &HAND_OVER,
+        &ALONE,
+        &AFTER_WORK,
+        &ON_TIME,
+        &SPREAD,
+        &FROM_IDLE,
+    ];
+    probes.extend(several.then_some(&KICKED));
+    let (here, tick) = bench.here(&probes)?;
+    let lacks = |probe: &Probe, costs| Ok(here.of(probe) - bench.simulated(probe, costs)?);
     let mut costs = Costs { migration: Costs::MIGRATION, ..Costs::FREE };
-    costs.wakeup = cost("wakeup_ns", bench.here(&TO_A_WAITER)? - bench.here(&TO_NOBODY)?, notes);
+    costs.wakeup = cost("wakeup_ns", here.of(&TO_A_WAITER) - here.of(&TO_NOBODY), notes);
     // Half a round takes the simulator what a wake-up and a switch do, and nothing else.
-    let hand_over = bench.here(&HAND_OVER)? - bench.here(&ALONE)?;
+    let hand_over = here.of(&HAND_OVER) - here.of(&ALONE);
     costs.context_switch = cost("context_switch_ns", hand_over - costs.wakeup.0 as f64, notes);
     // Both were had in a row. Tasks that compute in between have them from memory.
-    let lacks = bench.here(&AFTER_WORK)? - bench.simulated(&AFTER_WORK, costs)?;
-    costs.wakeup += cost("wakeup_ns", lacks, notes);
-    let lacks = bench.here(&ON_TIME)? - bench.simulated(&ON_TIME, costs)?;
-    (costs.timer_interrupt, costs.timer_latency) = interrupt(lacks, bench.tick()?, notes);
-    if bench.nr_cpus() > 1 {
-        let lacks = bench.here(&KICKED)? - bench.simulated(&KICKED, costs)?;
-        costs.ipi = cost("ipi_ns", lacks, notes);
+    costs.wakeup += cost("wakeup_ns", lacks(&AFTER_WORK, costs)?, notes);
+    (costs.timer_interrupt, costs.timer_latency) = interrupt(lacks(&ON_TIME, costs)?, tick, notes);
+    if several {
+        costs.ipi = cost("ipi_ns", lacks(&KICKED, costs)?, notes);
     } else {
         costs.ipi = Costs::IPI;
         notes.push("ipi_ns: the default, since there is one CPU".to_owned());
     }
-    let lacks = bench.here(&FROM_IDLE)? - bench.simulated(&FROM_IDLE, costs)?;
-    costs.idle_exit = cost("idle_exit_ns", lacks, notes);
-    Ok(with_jitter(costs, bench.here(&SPREAD)?))
+    costs.idle_exit = cost("idle_exit_ns", lacks(&FROM_IDLE, costs)?, notes);
+    Ok(with_jitter(costs, here.of(&SPREAD)))
 }
 
 /// What a timer's wake-up takes longer than a wake-up and a switch, as an interrupt and the latency before it. The

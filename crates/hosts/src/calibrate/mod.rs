@@ -44,7 +44,7 @@ pub struct Calibration {
     pub notes: Vec<String>,
 }
 
-/// Measures this machine, for some twenty seconds.
+/// Measures this machine, for some thirty seconds.
 ///
 /// # Errors
 /// If the kernel refuses what a probe asks for, as a real-time policy.

@@ -10,12 +10,14 @@ use runyard_report::{Report, TaskReport};
 use runyard_workload::scenario::Costs;
 use runyard_workload::{Overrides, Scenario};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 
 /// How a scenario is simulated: this crate has no simulator.
 pub type Simulate<'a> = &'a dyn Fn(&Scenario) -> Result<Report, Failure>;
 
-/// How often a probe runs on this machine; the middle figure counts.
-const TURNS: usize = 3;
+/// How often each probe runs on this machine, one after the other by turns; the middle figure counts. What a wake-up costs
+/// a virtual machine doubles and halves within seconds, and a scenario that is simulated has all of that.
+const TURNS: usize = 5;
 
 /// How often a disturbed run is repeated before it counts all the same.
 const REPEATS: usize = 5;
@@ -25,10 +27,22 @@ const SPAN: Nanos = Nanos::from_millis(600);
 
 /// A scenario in which one cost decides, and the figure that shows it.
 pub(super) struct Probe {
+    /// No other probe has that name.
+    pub(super) name: &'static str,
     /// The scenario.
     pub(super) text: &'static str,
     /// The figure, in nanoseconds.
     pub(super) figure: fn(&Report) -> Option<f64>,
+}
+
+/// What probes said on this machine.
+pub(super) struct Seen(BTreeMap<&'static str, f64>);
+
+impl Seen {
+    /// The figure of a probe that ran.
+    pub(super) fn of(&self, probe: &Probe) -> f64 {
+        self.0[probe.name]
+    }
 }
 
 /// What probes run on.
@@ -57,13 +71,27 @@ impl<'a> Bench<'a> {
         Some(format!("the machine was not quiet: others had {others} of a run, the host {stolen}"))
     }
 
-    /// The middle of the figures of several runs as kernel threads.
-    pub(super) fn here(&self, probe: &Probe) -> Result<f64, Failure> {
-        self.middle(|| {
-            let plan = Plan { scenario: self.scenario(probe)?, seed: 1, watch: None, log: false };
-            let report = linux::run(plan, Ground::new(self.cpus.clone()))?.report();
-            figure(probe, &report)
-        })
+    /// What probes say as kernel threads, and what a tick takes of the first CPU's time.
+    pub(super) fn here(&self, probes: &[&Probe]) -> Result<(Seen, f64), Failure> {
+        let (mut seen, mut ticks) = (BTreeMap::<_, Vec<_>>::new(), Vec::new());
+        for _ in 0..TURNS {
+            for probe in probes {
+                let figure = self.quietly(|| self.run(probe))?;
+                seen.entry(probe.name).or_default().push(figure);
+            }
+            ticks.push(
+                self.quietly(
+                    || Ok(gaps::of_a_tick(self.cpus[0], self.tick_hz)?.as_nanos() as f64),
+                )?,
+            );
+        }
+        let middles = seen.into_iter().map(|(name, figures)| (name, middle(figures)));
+        Ok((Seen(middles.collect()), middle(ticks)))
+    }
+
+    fn run(&self, probe: &Probe) -> Result<f64, Failure> {
+        let plan = Plan { scenario: self.scenario(probe)?, seed: 1, watch: None, log: false };
+        figure(probe, &linux::run(plan, Ground::new(self.cpus.clone()))?.report())
     }
 
     /// The figure on a machine with such `costs`.
@@ -73,26 +101,11 @@ impl<'a> Bench<'a> {
         figure(probe, &(self.simulate)(&scenario)?)
     }
 
-    /// What a tick takes of the first CPU's time.
-    pub(super) fn tick(&self) -> Result<f64, Failure> {
-        self.middle(|| Ok(gaps::of_a_tick(self.cpus[0], self.tick_hz)?.as_nanos() as f64))
-    }
-
     fn scenario(&self, probe: &Probe) -> Result<Scenario, Failure> {
         let cpus = Some(self.cpus.len());
         let over = Overrides { cpus, duration: Some(SPAN), ..Overrides::default() };
         let parsed = runyard_workload::parse("calibrate", probe.text, &over);
         Ok(parsed.map_err(Failure::input)?.scenario)
-    }
-
-    /// The middle of what several quiet runs say.
-    fn middle(&self, run: impl Fn() -> Result<f64, Failure>) -> Result<f64, Failure> {
-        let mut figures = Vec::new();
-        for _ in 0..TURNS {
-            figures.push(self.quietly(&run)?);
-        }
-        figures.sort_by(f64::total_cmp);
-        Ok(figures[TURNS / 2])
     }
 
     fn quietly(&self, run: impl Fn() -> Result<f64, Failure>) -> Result<f64, Failure> {
@@ -108,6 +121,12 @@ impl<'a> Bench<'a> {
             repeats += 1;
         }
     }
+}
+
+/// The middle one of an odd number of figures.
+fn middle(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
 }
 
 fn figure(probe: &Probe, report: &Report) -> Result<f64, Failure> {

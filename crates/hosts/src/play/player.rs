@@ -154,8 +154,8 @@ impl<S: Stage> Player<S> {
         self.unless_refused(applied)
     }
 
-    async fn take_step(&mut self, step: &Step) -> Then {
-        match *step {
+    async fn take_step(&mut self, step: Step) -> Then {
+        match step {
             Step::Run(draw) => {
                 let span = self.run_of(draw);
                 self.work(span);
@@ -199,7 +199,7 @@ impl<S: Stage> Player<S> {
             }
             Step::Lock(mutex) if self.is_hosts(mutex) => self.lock(mutex),
             Step::Unlock(mutex) if self.is_hosts(mutex) => self.unlock(mutex),
-            ref shared => self.share(shared).await,
+            shared => self.share(&shared).await,
         }
         Then::GoOn
     }

@@ -163,10 +163,13 @@ impl Case {
         let cycle = &mut scenario.tasks[CYCLE];
         cycle.instances = if load == Load::Cycles { BUSY } else { 0 };
         cycle.properties.slack = Some(guess.cycle_slack);
-        if let [Step::Run(Draw::Uniform(least, most)), _] = &mut cycle.phases[0].steps[..] {
-            let mean = Nanos((least.0 + most.0) / 2);
-            (*least, *most) = (mean - guess.uneven, mean + guess.uneven);
-        }
+        cycle.phases[0].steps.change(|step| match step {
+            Step::Run(Draw::Uniform(least, most)) => {
+                let mean = Nanos((least.0 + most.0) / 2);
+                Step::Run(Draw::Uniform(mean - guess.uneven, mean + guess.uneven))
+            }
+            other => other,
+        });
         scenario.tasks[HOG].instances = if load == Load::Hogs { BUSY } else { 0 };
         for daemon in &mut scenario.tasks[DAEMONS..] {
             guess.apply(daemon, slack);
@@ -178,13 +181,13 @@ impl Case {
 impl Guess {
     fn apply(self, daemon: &mut TaskSpec, slack: Nanos) {
         daemon.instances = self.daemons;
-        let [Step::Run(work), Step::Sleep(Draw::Fixed(period))] = &mut daemon.phases[0].steps[..]
-        else {
+        let steps = &mut daemon.phases[0].steps;
+        let Some(Step::Sleep(Draw::Fixed(period))) = steps.get(1) else {
             unreachable!("a daemon computes and sleeps");
         };
-        *work = Draw::Exponential(self.work);
-        *period = Nanos(period.0 / self.hurry);
-        daemon.delay = Draw::Uniform(Nanos::ZERO, *period);
+        let period = Nanos(period.0 / self.hurry);
+        *steps = [Step::Run(Draw::Exponential(self.work)), Step::Sleep(Draw::Fixed(period))].into();
+        daemon.delay = Draw::Uniform(Nanos::ZERO, period);
         let least = if self.poll { Nanos(period.0 / POLL_ACCURACY) } else { Nanos::ZERO };
         daemon.properties.slack = Some(slack.max(least));
     }

@@ -289,7 +289,7 @@ pub(super) fn below(seed: u64) -> Result<Used, Failure> {
         period: Draw::Fixed(ms(10)),
         mode: TimerMode::Absolute,
     };
-    task.phases[0].steps = vec![timer, Step::Run(Draw::Fixed(ms(1)))];
+    task.phases[0].steps = [timer, Step::Run(Draw::Fixed(ms(1)))].into();
     let period = Nanos::from_micros(BELOW.period);
     meter(&scenario, period, seed)
 }

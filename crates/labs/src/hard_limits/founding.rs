@@ -239,11 +239,10 @@ pub(super) fn hogs(cpus: u32, hogs: u32) -> Result<Scenario, Failure> {
 /// A task of hackbench with the work of five.
 fn heavier(task: &mut TaskSpec) {
     task.properties.group = Some(GroupId(LIMITED as u32));
-    for step in &mut task.phases[0].steps {
-        if let Step::Run(work) = step {
-            *work = WORK;
-        }
-    }
+    task.phases[0].steps.change(|step| match step {
+        Step::Run(_) => Step::Run(WORK),
+        other => other,
+    });
 }
 
 /// Processes that pass a token in a ring, each of which goes through its working set in between.

@@ -114,7 +114,10 @@ impl Case {
         let between = REQUEST * ABUSE as f64 / busy;
         for tenant in &mut scenario.tasks[..ABUSE] {
             let pause = Nanos((between * 1e3).round() as u64);
-            tenant.phases[0].steps[0] = Step::Sleep(Draw::Exponential(pause));
+            tenant.phases[0].steps.change(|step| match step {
+                Step::Sleep(_) => Step::Sleep(Draw::Exponential(pause)),
+                other => other,
+            });
         }
         Ok(scenario)
     }
@@ -201,8 +204,8 @@ mod tests {
             assert_eq!(limit.runtime().0 as f64 / limit.period().0 as f64, tenth);
             let asked: f64 = scenario.tasks[..ABUSE]
                 .iter()
-                .map(|tenant| match tenant.phases[0].steps[0] {
-                    Step::Sleep(Draw::Exponential(pause)) => REQUEST * 1e3 / pause.0 as f64,
+                .map(|tenant| match tenant.phases[0].steps.get(0) {
+                    Some(Step::Sleep(Draw::Exponential(pause))) => REQUEST * 1e3 / pause.0 as f64,
                     ref other => panic!("a tenant sleeps first: {other:?}"),
                 })
                 .sum();

@@ -46,7 +46,7 @@ fn scenario(latency_nice: LatencyNice) -> Scenario {
     player.properties.latency_nice = Some(latency_nice);
     let (timer, period) = (TimerRef::Unique(0), Draw::Fixed(PERIOD));
     let wait = Step::Timer { timer, period, mode: TimerMode::Absolute };
-    player.phases[0].steps = vec![wait, Step::Run(WORK)];
+    player.phases[0].steps = [wait, Step::Run(WORK)].into();
     Hackbench { groups: GROUPS, loops: None }.add_to(&mut scenario);
     scenario.duration = Some(STRETCH.end());
     scenario

@@ -48,9 +48,7 @@ impl Hackbench {
                 let mut receiver = templates.tasks[RECEIVER].clone();
                 (receiver.name, receiver.instances) = (format!("receiver-{group}-{nth}"), 1);
                 set_loops(&mut receiver, self.loops.map(|loops| loops * FAN));
-                for step in &mut receiver.phases[0].steps {
-                    *step = through(step, socket);
-                }
+                receiver.phases[0].steps.change(|step| through(step, socket));
                 scenario.tasks.push(receiver);
             }
         }
@@ -64,11 +62,11 @@ fn set_loops(task: &mut TaskSpec, loops: Option<u32>) {
 }
 
 /// The step with another socket.
-fn through(step: &Step, socket: ObjectId) -> Step {
-    match *step {
+fn through(step: Step, socket: ObjectId) -> Step {
+    match step {
         Step::Send { bytes, .. } => Step::Send { pipe: socket, bytes },
         Step::Recv { bytes, .. } => Step::Recv { pipe: socket, bytes },
-        ref other => other.clone(),
+        other => other,
     }
 }
 
@@ -91,7 +89,7 @@ mod tests {
         let [mut sent, mut received] = [(); 2].map(|()| vec![0; scenario.objects.pipes.len()]);
         for task in &scenario.tasks {
             let times = task.instances * task.phases[0].loops.unwrap() * task.loops.unwrap();
-            for step in &task.phases[0].steps {
+            for step in task.phases[0].steps.iter() {
                 match step {
                     Step::Send { pipe, .. } => sent[pipe.0 as usize] += times,
                     Step::Recv { pipe, .. } => received[pipe.0 as usize] += times,

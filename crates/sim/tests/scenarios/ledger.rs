@@ -199,8 +199,8 @@ impl<'s> Ledger<'s> {
                 self.turn(cpu, doing);
                 self.oracle.ends(task, &self.tasks[task.index()], at)?;
                 let allowed = self.known(task).enter_phase(phase as usize, cpu);
-                let begun = &self.known(task).spec.phases[phase as usize].steps[step as usize];
-                self.forker = matches!(begun, Step::Fork(_)).then_some(task);
+                let begun = self.known(task).spec.phases[phase as usize].steps.get(step as usize);
+                self.forker = matches!(begun, Some(Step::Fork(_))).then_some(task);
                 want(allowed || !self.affinities_hold, "a task executes where it may")?;
                 self.oracle.begins(task, &self.tasks[task.index()], (phase, step), at)?;
             }

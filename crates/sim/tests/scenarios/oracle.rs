@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 
 /// A step that a task is at.
 #[derive(Clone, Copy, Debug)]
-struct Begun<'s> {
-    step: &'s Step,
+struct Begun {
+    step: Step,
     at: Time,
     /// What the task had executed by then.
     runtime: Nanos,
@@ -43,7 +43,7 @@ struct Flow {
 #[derive(Debug)]
 pub struct Oracle<'s> {
     scenario: &'s Scenario,
-    begun: Vec<Option<Begun<'s>>>,
+    begun: Vec<Option<Begun>>,
     holders: BTreeMap<ObjectId, TaskId>,
     conditions: BTreeMap<ObjectId, Waiters>,
     suspended: BTreeMap<ObjectId, Waiters>,
@@ -80,7 +80,7 @@ impl<'s> Oracle<'s> {
         let step = phase.and_then(|phase| phase.steps.get(step as usize));
         let Some(step) = step else { return Err("a step is one of the program".to_owned()) };
         self.begun[task.index()] = Some(Begun { step, at, runtime: known.runtime });
-        match *step {
+        match step {
             Step::Unlock(mutex) => self.give_back(task, mutex),
             Step::Wait { cond, mutex } => {
                 self.give_back(task, mutex);
@@ -110,7 +110,7 @@ impl<'s> Oracle<'s> {
     pub fn ends(&mut self, task: TaskId, known: &Known<'s>, at: Time) -> Result<(), String> {
         let Some(begun) = self.begun[task.index()].take() else { return Ok(()) };
         let passed = at.since(begun.at);
-        match *begun.step {
+        match begun.step {
             Step::Run(draw) => {
                 let executed = known.runtime.saturating_sub(begun.runtime);
                 want(may_be(draw, executed), "a run is CPU time, to the nanosecond")
@@ -168,7 +168,7 @@ impl<'s> Oracle<'s> {
         let real_time = known.policy.rt_prio().is_some();
         let slack = if real_time { Nanos::ZERO } else { known.slack };
         let for_a_time = matches!(begun.step, Step::Sleep(_) | Step::Timer { .. });
-        if let Step::Sleep(Draw::Fixed(span)) = *begun.step {
+        if let Step::Sleep(Draw::Fixed(span)) = begun.step {
             want(since == begun.at + span, "the wake-up counts from the soft expiry")?;
         }
         let costs = &self.scenario.machine.costs;
@@ -189,7 +189,7 @@ impl<'s> Oracle<'s> {
                 (life, _) => return Some(format!("{name} is left, and {life:?}")),
             }
         }
-        let waits = |begun: &Begun<'_>| match *begun.step {
+        let waits = |begun: &Begun| match begun.step {
             Step::Lock(mutex) => Some(mutex),
             _ => None,
         };
@@ -253,7 +253,7 @@ fn may_be_above(draw: Draw, span: Nanos) -> bool {
     }
 }
 
-fn may_wait_for_ever(step: &Step) -> bool {
+fn may_wait_for_ever(step: Step) -> bool {
     matches!(
         step,
         Step::Lock(_)

@@ -5,7 +5,6 @@
 //! which the kernel clamps (`__setparam_fair` of kernel/sched/syscalls.c, Linux 6.12 to 6.18).
 
 use super::duration::{micros, slice};
-use super::event::Event;
 use super::policy::PolicyName;
 use super::tasks::{Fields, Reader};
 use crate::DeadlinePolicy;
@@ -35,7 +34,7 @@ impl<'v> DeadlineFields<'v> {
 
     /// Takes a member that is one of these.
     pub(super) fn take(&mut self, member: Member<'v>) -> bool {
-        let field = match member.key {
+        let field = match &*member.key() {
             "dl-runtime" => &mut self.runtime,
             "dl-deadline" => &mut self.deadline,
             "dl-period" => &mut self.period,
@@ -118,11 +117,11 @@ impl<'v> Reader<'_, 'v> {
             return Ok(false);
         }
         let keys = &fields.deadline;
-        let old_runtime = |&&(event, member): &&(Event, Member<'v>)| {
-            event == Event::Runtime && member.key == "runtime" && member.value.is_number()
+        let old_runtime = || {
+            let mut events = fields.events().filter(|_| keys.of_thread);
+            events.find(|(_, member)| member.key() == "runtime" && member.value.is_number())
         };
-        let old_runtime = fields.events.iter().find(old_runtime).filter(|_| keys.of_thread);
-        let runtime = keys.runtime.or(old_runtime.map(|&(_, member)| member));
+        let runtime = keys.runtime.or_else(|| old_runtime().map(|(_, member)| member));
         let of = |member: Option<Member<'v>>| member.map(|member| micros(member.value)).transpose();
         let Some(runtime_of) = runtime else {
             return match keys.all().next() {

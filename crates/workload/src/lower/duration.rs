@@ -15,9 +15,12 @@ pub(super) fn draw(node: Node<'_>) -> Result<Draw, Fault> {
     if node.is_number() {
         return Ok(Draw::Fixed(micros(node)?));
     }
-    let members = if node.is_object() { node.object()? } else { Vec::new() };
-    let [member] = members[..] else { return Err(node.expected(FORMS)) };
-    match member.key {
+    let mut members =
+        if node.is_object() { Some(node.object()?) } else { None }.into_iter().flatten();
+    let (Some(member), None) = (members.next(), members.next()) else {
+        return Err(node.expected(FORMS));
+    };
+    match &*member.key() {
         "uniform" => {
             let [low, high] = pair(member.value)?;
             if low > high {

@@ -6,32 +6,35 @@
 //! is for the others to decide, so a step that may block counts as one that may take time; a host
 //! must still bear a task that goes round such a loop at one instant.
 
+use super::objects::number;
 use super::tasks::Task;
 use crate::diagnostic::{Fault, quoted};
 use crate::draw::Draw;
-use crate::scenario::{Objects, SpecId, Step, TaskSpec};
+use crate::scenario::{Objects, Phase, SpecId, Step, TaskSpec};
 use runyard_engine::time::Nanos;
 
 pub(super) fn check(tasks: &[Task], objects: &Objects, has_duration: bool) -> Result<(), Fault> {
-    let courses: Vec<_> = tasks.iter().map(|task| Course::of(&task.spec, objects)).collect();
-    for (task, course) in tasks.iter().zip(&courses) {
-        if let Some(at) = course.end.place(task).filter(|_| course.stands_still) {
+    let courses: Vec<_> = tasks.iter().map(|task| Course::of(task, objects)).collect();
+    for course in &courses {
+        if let Some(at) = course.endless_at.filter(|_| course.stands_still) {
             let what = "this loop goes on for ever, and no step in it can take any time";
-            return Err(Fault::new(at, what));
+            return Err(Fault::new(at as usize, what));
         }
     }
     let live = live(tasks, &courses);
-    let fault = |found: usize, at: usize, what: &str| {
-        Err(Fault::new(at, format!("{} {what}", quoted(&tasks[found].spec.name))))
+    let fault = |found: usize, at: u32, what: &str| {
+        Err(Fault::new(at as usize, format!("{} {what}", quoted(&tasks[found].spec.name))))
     };
-    if let Some(found) = forked_for_ever(&live, |at| &courses[at].forks[..courses[at].prompt]) {
+    if let Some(found) =
+        forked_for_ever(&live, |at| &courses[at].forks[..courses[at].prompt as usize])
+    {
         return fault(found, tasks[found].at, "is forked for ever, and no time can pass meanwhile");
     }
     if has_duration {
         return Ok(());
     }
     for found in (0..tasks.len()).filter(|&at| live[at]) {
-        if let Some(at) = courses[found].end.place(&tasks[found]) {
+        if let Some(at) = courses[found].endless_at {
             return fault(found, at, "goes on for ever, and the scenario has no `duration`");
         }
     }
@@ -46,13 +49,14 @@ pub(super) fn check(tasks: &[Task], objects: &Objects, has_duration: bool) -> Re
 /// How the life of a task goes.
 struct Course {
     /// What it forks on its way.
-    forks: Vec<SpecId>,
-    end: End,
+    forks: Box<[SpecId]>,
+    /// The place of the loop in which it stays for ever, if it does.
+    endless_at: Option<u32>,
     /// The loop in which it stays for ever cannot take any time.
     stands_still: bool,
     /// How many of the forks come at once: before anything that can take time, and from a task
     /// that never keeps a CPU busy.
-    prompt: usize,
+    prompt: u32,
 }
 
 /// How a task's way ends.
@@ -66,74 +70,68 @@ enum End {
     InThread,
 }
 
-impl End {
-    /// The place of the loop that never ends.
-    fn place(self, task: &Task) -> Option<usize> {
-        match self {
-            End::Ends => None,
-            End::InPhase(phase) => Some(task.phase_loops_at[phase]),
-            End::InThread => Some(task.loop_at),
-        }
-    }
-}
-
 impl Course {
-    fn of(task: &TaskSpec, objects: &Objects) -> Course {
-        let (steps, end) = reached(task);
-        let takes_time = |step: &&Step| may_take_time(step, objects);
-        let looped = match end {
-            End::InPhase(phase) => &steps[steps.len() - task.phases[phase].steps.len()..],
-            End::Ends | End::InThread => &steps[..],
+    fn of(Task { spec: task, loop_at, endless_at, .. }: &Task, objects: &Objects) -> Course {
+        let (phases, end) = reached(task);
+        let steps = || steps(phases).take_while(|&step| step != Step::Exit);
+        let takes_time = |step| may_take_time(step, objects);
+        let stands_still = match end {
+            End::InPhase(phase) => !task.phases[phase].steps.iter().any(takes_time),
+            End::Ends | End::InThread => !steps().any(takes_time),
         };
-        let busy = steps.iter().any(|step| may_be_busy(step)) || may_last(task.delay);
-        let at_once = steps.iter().position(takes_time).unwrap_or(steps.len());
+        let busy = steps().any(may_be_busy) || may_last(task.delay);
+        let at_once = steps().take_while(|&step| !takes_time(step));
         Course {
-            forks: forks(&steps).collect(),
-            end,
-            stands_still: !looped.iter().any(takes_time),
-            prompt: if busy { 0 } else { forks(&steps[..at_once]).count() },
+            forks: steps().filter_map(forked).collect(),
+            endless_at: match end {
+                End::Ends => None,
+                End::InPhase(_) => *endless_at,
+                End::InThread => Some(*loop_at),
+            },
+            stands_still,
+            prompt: if busy { 0 } else { number(at_once.filter_map(forked).count()) },
         }
     }
 }
 
-fn forks(steps: &[&Step]) -> impl Iterator<Item = SpecId> {
-    steps.iter().filter_map(|step| if let Step::Fork(spec) = step { Some(*spec) } else { None })
+fn steps(phases: &[Phase]) -> impl Iterator<Item = Step> + '_ {
+    phases.iter().flat_map(|phase| phase.steps.iter())
 }
 
-/// The steps that a task may come to, in order, and how its way ends.
-fn reached(task: &TaskSpec) -> (Vec<&Step>, End) {
-    let mut steps = Vec::new();
+fn forked(step: Step) -> Option<SpecId> {
+    if let Step::Fork(spec) = step { Some(spec) } else { None }
+}
+
+/// The phases that a task may come to, in the last of them up to an `exit` if there is one, and how its way ends.
+fn reached(task: &TaskSpec) -> (&[Phase], End) {
     if task.loops == Some(0) {
-        return (steps, End::Ends);
+        return (&[], End::Ends);
     }
     for (at, phase) in task.phases.iter().enumerate() {
-        for step in &phase.steps {
-            if *step == Step::Exit {
-                return (steps, End::Ends);
-            }
-            steps.push(step);
+        if phase.steps.iter().any(|step| step == Step::Exit) {
+            return (&task.phases[..=at], End::Ends);
         }
         if phase.loops.is_none() {
-            return (steps, End::InPhase(at));
+            return (&task.phases[..=at], End::InPhase(at));
         }
     }
     let end = if task.loops.is_none() { End::InThread } else { End::Ends };
-    (steps, end)
+    (&task.phases, end)
 }
 
-fn may_be_busy(step: &Step) -> bool {
+fn may_be_busy(step: Step) -> bool {
     match step {
-        Step::Run(span) | Step::Runtime(span) => may_last(*span),
-        Step::Memory(span) => *span > Nanos::ZERO,
+        Step::Run(span) | Step::Runtime(span) => may_last(span),
+        Step::Memory(span) => span > Nanos::ZERO,
         _ => false,
     }
 }
 
-fn may_take_time(step: &Step, objects: &Objects) -> bool {
+fn may_take_time(step: Step, objects: &Objects) -> bool {
     match step {
         Step::Run(_) | Step::Runtime(_) | Step::Memory(_) => may_be_busy(step),
-        Step::Sleep(span) => may_last(*span),
-        Step::Timer { period, .. } => may_last(*period),
+        Step::Sleep(span) => may_last(span),
+        Step::Timer { period, .. } => may_last(period),
         Step::Barrier(barrier) => objects.barriers[barrier.0 as usize].1 > 1,
         Step::Lock(_) | Step::Wait { .. } | Step::Sync { .. } | Step::SemWait(_) => true,
         Step::Suspend(_) | Step::Send { .. } | Step::Recv { .. } => true,

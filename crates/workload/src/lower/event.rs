@@ -4,13 +4,15 @@
 //! names are tried matters; it is rt-app's, [`EVENTS`].
 
 use super::duration::draw;
+use super::objects::number;
 use super::tasks::Reader;
 use super::{MAX_INT, Warnings, memory};
 use crate::diagnostic::{Fault, quoted};
 use crate::draw::Draw;
 use crate::json::{Member, Node};
-use crate::scenario::{ObjectId, Step, TimerMode, TimerRef};
+use crate::scenario::{ObjectId, SpecId, Step, TimerMode, TimerRef};
 use runyard_engine::time::Nanos;
+use std::borrow::Cow;
 
 /// What rt-app calls what is not given a name.
 const UNNAMED: &str = "unknown";
@@ -97,10 +99,10 @@ impl<'v> Reader<'_, 'v> {
             Event::Sleep => Step::Sleep(draw(value)?),
             Event::Memrun => self.memrun(member)?,
             Event::Mem | Event::Iorun => memory::moved(event, value)?,
-            Event::Lock => Step::Lock(names.mutexes.id(value.text()?)),
-            Event::Unlock => Step::Unlock(names.mutexes.id(value.text()?)),
-            Event::Signal => Step::Signal(names.conditions.id(value.text()?)),
-            Event::Broadcast => Step::Broadcast(names.conditions.id(value.text()?)),
+            Event::Lock => Step::Lock(names.mutexes.id(&value.text()?)),
+            Event::Unlock => Step::Unlock(names.mutexes.id(&value.text()?)),
+            Event::Signal => Step::Signal(names.conditions.id(&value.text()?)),
+            Event::Broadcast => Step::Broadcast(names.conditions.id(&value.text()?)),
             Event::Wait => {
                 let (cond, mutex) = self.condition(value)?;
                 Step::Wait { cond, mutex }
@@ -110,17 +112,17 @@ impl<'v> Reader<'_, 'v> {
                 Step::Sync { cond, mutex }
             }
             Event::Barrier => {
-                let barrier = names.barrier(value.text()?, self.instances);
-                self.barrier_at.get_or_insert(member.at);
+                let barrier = names.barrier(&value.text()?, self.instances);
+                self.barrier_at.get_or_insert(number(member.at));
                 Step::Barrier(barrier)
             }
             Event::Timer => self.timer(value)?,
-            Event::Resume => Step::Resume(names.resume(value.text()?, value.at())),
+            Event::Resume => Step::Resume(names.resume(&value.text()?, value.at())),
             Event::Suspend => Step::Suspend(names.suspend(self.name)),
             Event::Yield => Step::Yield,
             Event::Fork => self.fork(value)?,
-            Event::SemPost => Step::SemPost(names.semaphores.id(value.text()?)),
-            Event::SemWait => Step::SemWait(names.semaphores.id(value.text()?)),
+            Event::SemPost => Step::SemPost(names.semaphores.id(&value.text()?)),
+            Event::SemWait => Step::SemWait(names.semaphores.id(&value.text()?)),
             Event::Send => {
                 let (pipe, bytes) = self.pipe(value)?;
                 Step::Send { pipe, bytes }
@@ -135,24 +137,24 @@ impl<'v> Reader<'_, 'v> {
 
     /// `{"ref": condition, "mutex": mutex}`
     fn condition(&mut self, value: Node<'v>) -> Result<(ObjectId, ObjectId), Fault> {
-        let (mut cond, mut mutex) = (UNNAMED, UNNAMED);
+        let (mut cond, mut mutex) = (Cow::Borrowed(UNNAMED), Cow::Borrowed(UNNAMED));
         for member in value.object()? {
-            match member.key {
+            match &*member.key() {
                 "ref" => cond = member.value.text()?,
                 "mutex" => mutex = member.value.text()?,
                 _ => self.warnings().unknown(member),
             }
         }
         let names = &mut self.context.names;
-        Ok((names.conditions.id(cond), names.mutexes.id(mutex)))
+        Ok((names.conditions.id(&cond), names.mutexes.id(&mutex)))
     }
 
     /// `{"ref": timer, "period": duration, "mode": "relative" or "absolute"}`
     fn timer(&mut self, value: Node<'v>) -> Result<Step, Fault> {
-        let (mut name, mut mode) = (UNNAMED, TimerMode::default());
+        let (mut name, mut mode) = (Cow::Borrowed(UNNAMED), TimerMode::default());
         let mut period = Draw::Fixed(Nanos::ZERO);
         for member in value.object()? {
-            match member.key {
+            match &*member.key() {
                 "ref" => name = member.value.text()?,
                 "period" => period = draw(member.value)?,
                 "mode" => mode = timer_mode(member.value)?,
@@ -160,18 +162,18 @@ impl<'v> Reader<'_, 'v> {
             }
         }
         let timer = if name.starts_with(UNIQUE) {
-            TimerRef::Unique(self.timers.id(name, mode).0)
+            TimerRef::Unique(self.timers.id(&name, mode).0)
         } else {
-            TimerRef::Shared(self.context.names.timers.id(name, mode))
+            TimerRef::Shared(self.context.names.timers.id(&name, mode))
         };
         Ok(Step::Timer { timer, period, mode })
     }
 
     fn fork(&mut self, value: Node<'v>) -> Result<Step, Fault> {
         let name = value.text()?;
-        match self.ids.get(name) {
-            Some(&spec) => Ok(Step::Fork(spec)),
-            None => Err(Fault::new(value.at(), format!("no task is called {}", quoted(name)))),
+        match self.ids.find(&name) {
+            Some(nth) => Ok(Step::Fork(SpecId(nth))),
+            None => Err(Fault::new(value.at(), format!("no task is called {}", quoted(&name)))),
         }
     }
 
@@ -180,7 +182,7 @@ impl<'v> Reader<'_, 'v> {
         let (mut name, mut bytes, mut capacity) = (None, None, None);
         let mut capacity_at = value.at();
         for member in value.object()? {
-            match member.key {
+            match &*member.key() {
                 "ref" => name = Some(member.value.text()?),
                 "bytes" => bytes = Some(member.value.natural("bytes", 1..=MAX_INT)?),
                 "capacity" => {
@@ -193,7 +195,7 @@ impl<'v> Reader<'_, 'v> {
         let (Some(name), Some(bytes)) = (name, bytes) else {
             return Err(Fault::new(value.at(), "a pipe needs `ref` and `bytes`"));
         };
-        Ok((self.context.names.pipe(name, capacity, capacity_at)?, bytes.into()))
+        Ok((self.context.names.pipe(&name, capacity, capacity_at)?, bytes.into()))
     }
 
     fn warnings(&mut self) -> &mut Warnings {
@@ -202,7 +204,7 @@ impl<'v> Reader<'_, 'v> {
 }
 
 fn timer_mode(value: Node<'_>) -> Result<TimerMode, Fault> {
-    match value.text()? {
+    match &*value.text()? {
         "relative" => Ok(TimerMode::Relative),
         "absolute" => Ok(TimerMode::Absolute),
         _ => Err(value.expected("\"relative\" or \"absolute\"")),

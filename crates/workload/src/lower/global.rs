@@ -26,14 +26,14 @@ pub(super) fn read(
     let mut global = Global::default();
     for member in section.map(Node::object).transpose()?.into_iter().flatten() {
         let value = member.value;
-        match member.key {
+        match &*member.key() {
             "duration" => global.duration = duration(value)?,
             "default_policy" => {
                 global.default_policy = PolicyName::read(value, deadline, warnings)?;
             }
             "pi_enabled" => global.pi_enabled = value.boolean()?,
             "cumulative_slack" => global.log.cumulative_slack = value.boolean()?,
-            "log_basename" => value.text()?.clone_into(&mut global.log.basename),
+            "log_basename" => global.log.basename = value.text()?.into_owned(),
             "lock_pages" | "gnuplot" => drop(value.boolean()?),
             "logdir" | "io_device" => drop(value.text()?),
             "calibration" => text_or_size(value, "nanoseconds, or \"CPU0\"")?,

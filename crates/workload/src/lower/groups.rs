@@ -6,7 +6,7 @@
 use super::limits::{self, LimitKeys};
 use super::{Warnings, policy};
 use crate::diagnostic::{Fault, quoted};
-use crate::json::{MAX_DEPTH, Member, Node};
+use crate::json::{Keys, MAX_DEPTH, Member, Node};
 use crate::scenario::TaskGroup;
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use runyard_engine::kernel::Model;
@@ -31,14 +31,16 @@ impl Groups {
         let root = TaskGroup { path: "/".to_owned(), spec: GroupSpec::ROOT };
         let by_path = BTreeMap::from([(root.path.clone(), GroupId::ROOT)]);
         let mut groups = Groups { known: vec![root], by_path, listed: 1 };
-        let members = section.map(Node::object).transpose()?.unwrap_or_default();
-        let mut asked = BTreeMap::new();
-        for &member in &members {
-            check_path(member.key, member.at)?;
-            asked.insert(member.key, listed(member, model, warnings)?);
+        let Some(members) = section.map(Node::object).transpose()? else { return Ok(groups) };
+        let keys = Keys::of(members.clone());
+        let mut asked = Vec::with_capacity(keys.len());
+        for member in members.clone() {
+            check_path(&member.key(), member.at)?;
+            asked.push(listed(member, model, warnings)?);
         }
-        for member in &members {
-            groups.list(*member, &asked)?;
+        groups.known.reserve_exact(asked.len());
+        for member in members {
+            groups.list(member, |path| keys.find(path).map(|nth| asked[nth as usize]))?;
         }
         groups.listed = groups.known.len();
         Ok(groups)
@@ -46,7 +48,7 @@ impl Groups {
 
     /// The listed group that `node` names.
     pub(super) fn named(&self, node: Node<'_>) -> Result<GroupId, Fault> {
-        let path = node.text()?;
+        let path = &*node.text()?;
         let listed = self.by_path.get(path).filter(|id| id.index() < self.listed);
         listed.copied().ok_or_else(|| {
             Fault::new(node.at(), format!("no task group {} is listed in `groups`", quoted(path)))
@@ -56,7 +58,7 @@ impl Groups {
     /// The group that `node` names, created with its parents if it is new; none if the name is
     /// empty, as in rt-app.
     pub(super) fn created(&mut self, node: Node<'_>) -> Result<Option<GroupId>, Fault> {
-        let path = node.text()?;
+        let path = &*node.text()?;
         if path.is_empty() {
             return Ok(None);
         }
@@ -77,12 +79,16 @@ impl Groups {
     }
 
     /// Adds a listed group, after those of its parents that are listed further down.
-    fn list(&mut self, member: Member<'_>, asked: &BTreeMap<&str, GroupSpec>) -> Result<(), Fault> {
+    fn list(
+        &mut self,
+        member: Member<'_>,
+        asked: impl Fn(&str) -> Option<GroupSpec>,
+    ) -> Result<(), Fault> {
         let mut parent = GroupId::ROOT;
-        for path in lineage(member.key) {
-            parent = match (self.by_path.get(path), asked.get(path)) {
+        for path in lineage(&member.key()) {
+            parent = match (self.by_path.get(path), asked(path)) {
                 (Some(&group), _) => group,
-                (None, Some(&asked)) => self.add(path, parent, asked),
+                (None, Some(asked)) => self.add(path, parent, asked),
                 (None, None) => {
                     let what = format!("its parent {} is not listed", quoted(path));
                     return Err(Fault::new(member.at, what));
@@ -127,9 +133,10 @@ fn check_path(path: &str, at: usize) -> Result<(), Fault> {
 fn listed(group: Member<'_>, model: Model, warnings: &mut Warnings) -> Result<GroupSpec, Fault> {
     let (mut weight, mut idle, mut latency_nice) = (None, false, LatencyNice::ZERO);
     let mut limit = LimitKeys::default();
+    let is_root = group.key() == "/";
     for member in group.value.object()? {
-        match member.key {
-            _ if group.key == "/" => {
+        match &*member.key() {
+            _ if is_root => {
                 return Err(Fault::new(
                     member.at,
                     "the task group / takes no weight, no latency nice and no limits",

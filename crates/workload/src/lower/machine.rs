@@ -35,7 +35,7 @@ pub(super) fn read(
     let (mut rt_group_sched, mut packs_below) = (false, None);
     for member in section.map(Node::object).transpose()?.into_iter().flatten() {
         let value = member.value;
-        match member.key {
+        match &*member.key() {
             "cpus" => cpus = Some(flat(value)?),
             "topology" => topology = Some((value, shape(value)?)),
             "kernel" => kernel = Some(text_of(value)?),
@@ -105,7 +105,7 @@ fn at_nowhere(bad: BadTopology) -> Fault {
 fn read_costs(section: Node<'_>, warnings: &mut Warnings) -> Result<Costs, Fault> {
     let mut costs = Costs::default();
     for member in section.object()? {
-        let cost = match member.key {
+        let cost = match &*member.key() {
             "context_switch_ns" => &mut costs.context_switch,
             "migration_ns" => &mut costs.migration,
             "ipi_ns" => &mut costs.ipi,

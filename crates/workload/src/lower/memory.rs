@@ -11,6 +11,7 @@ use crate::diagnostic::{Fault, quoted};
 use crate::json::{Member, Node};
 use crate::scenario::Step;
 use runyard_engine::time::Nanos;
+use std::borrow::Cow;
 
 /// `mem` clears a buffer of 4 MiB again and again; 23 to 25 bytes a nanosecond measured.
 const CLEARED_BYTES_PER_NS: u32 = 20;
@@ -69,11 +70,11 @@ struct Fields<'v> {
     count: Option<u32>,
     stride: Option<u32>,
     in_order: bool,
-    shared: Option<&'v str>,
+    shared: Option<Cow<'v, str>>,
 }
 
 fn in_order(pattern: Node<'_>) -> Result<bool, Fault> {
-    match pattern.text()? {
+    match &*pattern.text()? {
         "sequential" => Ok(true),
         "random" => Ok(false),
         _ => Err(pattern.expected("\"random\" or \"sequential\"")),
@@ -88,7 +89,7 @@ impl<'v> Reader<'_, 'v> {
         let mut fields = Fields::default();
         for member in value.object()? {
             let value = member.value;
-            match member.key {
+            match &*member.key() {
                 "type" => fields.access = Some(access(value)?),
                 "size" => fields.size = Some(value.natural("bytes", 1..=MAX_INT)?),
                 "count" => fields.count = Some(value.natural("a number", 0..=MAX_INT)?),
@@ -104,7 +105,7 @@ impl<'v> Reader<'_, 'v> {
         };
         let chase = (fields.stride.unwrap_or(STRIDE), fields.in_order);
         let chase = Some(chase).filter(|_| access == Access::Chase);
-        if let Some(name) = fields.shared
+        if let Some(name) = &fields.shared
             && !self.context.names.agrees(name, Buffer { access, size, chase })
         {
             let what = format!("the buffer {} is another one elsewhere", quoted(name));
@@ -119,7 +120,7 @@ impl<'v> Reader<'_, 'v> {
 }
 
 fn access(value: Node<'_>) -> Result<Access, Fault> {
-    match value.text()? {
+    match &*value.text()? {
         "read" => Ok(Access::Read),
         "write" => Ok(Access::Write),
         "chase" => Ok(Access::Chase),

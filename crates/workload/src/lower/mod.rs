@@ -23,7 +23,7 @@ mod tasks;
 
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{Member, Node};
-use crate::scenario::Scenario;
+use crate::scenario::{Asked, Properties, Scenario};
 use crate::{DeadlinePolicy, Overrides};
 use groups::Groups;
 use objects::Names;
@@ -31,6 +31,7 @@ use runyard_engine::features::{Feature, Features, Switched};
 use runyard_engine::kernel::Model;
 use runyard_engine::rules::{Deadline, Short};
 use std::collections::BTreeSet;
+use tasks::Level;
 
 /// rt-app keeps its numbers in a C `int`.
 const MAX_INT: u32 = i32::MAX.unsigned_abs();
@@ -46,7 +47,8 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     let groups = Groups::read(sections.groups, model, &mut warnings)?;
     let cpus = machine.topology.cpus();
     let (deadline, names) = (over.deadline, Names::default());
-    let mut context = Context { cpus, model, deadline, groups, warnings, names };
+    let asked = Default::default();
+    let mut context = Context { cpus, model, deadline, groups, warnings, names, asked };
     let Some(listed) = sections.tasks else {
         return Err(Fault::new(root.at(), "a scenario needs `tasks`"));
     };
@@ -88,6 +90,19 @@ struct Context {
     groups: Groups,
     names: Names,
     warnings: Warnings,
+    /// What the last thread and the last phase asked for.
+    asked: [Asked; 2],
+}
+
+impl Context {
+    /// What is asked for at a level: often what was asked for there before, which is kept once then.
+    fn asked(&mut self, level: Level, properties: Properties) -> Asked {
+        let last = &mut self.asked[level as usize];
+        if **last != properties {
+            *last = properties.into();
+        }
+        last.clone()
+    }
 }
 
 /// The top level of the file.
@@ -106,7 +121,7 @@ impl<'v> Sections<'v> {
     fn read(root: Node<'v>, warnings: &mut Warnings) -> Result<Sections<'v>, Fault> {
         let mut sections = Sections::default();
         for member in root.object()? {
-            let section = match member.key {
+            let section = match &*member.key() {
                 "global" => &mut sections.global,
                 "resources" => &mut sections.resources,
                 "tasks" => &mut sections.tasks,
@@ -180,7 +195,7 @@ fn has_effect(model: Model, features: Features, feature: Feature) -> Result<(), 
 fn resources(listed: Option<Node<'_>>, warnings: &mut Warnings) -> Result<(), Fault> {
     for resource in listed.map(Node::object).transpose()?.into_iter().flatten() {
         for member in resource.value.object()? {
-            match member.key {
+            match &*member.key() {
                 "type" | "target" => {
                     member.value.text()?;
                 }
@@ -209,7 +224,7 @@ impl Warnings {
     }
 
     fn once(&mut self, member: Member<'_>, what: &str) {
-        self.instead(member.at, format!("{} {what}", quoted(member.key)));
+        self.instead(member.at, format!("{} {what}", quoted(&member.key())));
     }
 
     /// Something of rt-app's that is not done here as there, with what happens instead.

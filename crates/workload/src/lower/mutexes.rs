@@ -17,13 +17,13 @@ pub(super) struct Kinds {
 pub(super) fn read(section: Option<Node<'_>>, pi_enabled: bool) -> Result<Kinds, Fault> {
     let mut listed = BTreeMap::new();
     for member in section.map(Node::object).transpose()?.into_iter().flatten() {
-        let kind = match member.value.text()? {
+        let kind = match &*member.value.text()? {
             "barge" => MutexKind::Barge,
             "hand_over" => MutexKind::HandOver,
             "inherit" => MutexKind::Inherit,
             _ => return Err(member.value.expected("\"barge\", \"hand_over\" or \"inherit\"")),
         };
-        listed.insert(member.key.to_owned(), (member.at, kind));
+        listed.insert(member.key().into_owned(), (member.at, kind));
     }
     let others = if pi_enabled { MutexKind::Inherit } else { MutexKind::default() };
     Ok(Kinds { listed, others })

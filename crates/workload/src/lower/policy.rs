@@ -41,7 +41,7 @@ impl PolicyName {
         deadline: DeadlinePolicy,
         warnings: &mut Warnings,
     ) -> Result<PolicyName, Fault> {
-        let name = node.text()?;
+        let name = &*node.text()?;
         if name == "SCHED_DEADLINE" {
             let most = RtPrio::MAX.get();
             let what = match deadline {

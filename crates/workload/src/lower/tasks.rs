@@ -12,11 +12,13 @@ use super::policy::{PolicyName, latency_nice};
 use super::{Context, MAX_INT};
 use crate::diagnostic::Fault;
 use crate::draw::Draw;
-use crate::json::{Member, Node};
-use crate::scenario::{ObjectId, Phase, Properties, Reservation, SpecId, Step, TaskSpec, TimerRef};
+use crate::json::{Keys, Member, Node};
+use crate::scenario::{
+    Asked, ObjectId, Phase, Properties, Reservation, Step, Steps, TaskSpec, TimerMode, TimerRef,
+};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::time::Nanos;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// The most tasks that a scenario may start with.
 const MAX_INSTANCES: u64 = 1_000_000;
@@ -28,15 +30,13 @@ const MAX_CLAMP: i64 = 1_024;
 pub(super) struct Task {
     pub(super) spec: TaskSpec,
     /// The place of its key.
-    pub(super) at: usize,
+    pub(super) at: u32,
     /// The place of what says how often it loops: the value of `loop`, else its key.
-    pub(super) loop_at: usize,
-    /// The same for each phase.
-    pub(super) phase_loops_at: Vec<usize>,
+    pub(super) loop_at: u32,
+    /// The same for the first of its phases that loops for ever.
+    pub(super) endless_at: Option<u32>,
     /// Where it first uses a barrier.
-    barrier_at: Option<usize>,
-    /// The timers of its own.
-    timers: Timers,
+    barrier_at: Option<u32>,
 }
 
 /// The thread objects of the section, in order.
@@ -46,17 +46,17 @@ pub(super) fn read(
     context: &mut Context,
 ) -> Result<Vec<Task>, Fault> {
     let members = section.object()?;
-    let ids = (0..).map(SpecId);
-    let ids: BTreeMap<_, _> = members.iter().map(|member| member.key).zip(ids).collect();
-    let mut tasks = Vec::with_capacity(members.len());
+    let ids = Keys::of(members.clone());
+    let mut tasks = Vec::with_capacity(ids.len());
     let mut instances = 0;
     for member in members {
-        let reader = Reader::new(member.key, default_policy, &ids, context);
+        let name = member.key();
+        let reader = Reader::new(&name, default_policy, &ids, context);
         let task = reader.thread(member)?;
         instances += u64::from(task.spec.instances);
         if instances > MAX_INSTANCES {
             return Err(Fault::new(
-                task.at,
+                task.at as usize,
                 format!("with this task there are more than {MAX_INSTANCES} task instances"),
             ));
         }
@@ -66,7 +66,11 @@ pub(super) fn read(
         return Err(Fault::new(section.at(), "no task has an instance"));
     }
     refuse_forked_barriers(&tasks)?;
-    settle_timers(&mut tasks, &context.names.timers);
+    let phases = tasks.iter_mut().flat_map(|task| &mut task.spec.phases);
+    settle_timers(phases, |timer| match timer {
+        TimerRef::Shared(id) => Some(context.names.timers.mode(id)),
+        TimerRef::Unique(_) => None,
+    });
     Ok(tasks)
 }
 
@@ -74,41 +78,42 @@ pub(super) fn read(
 fn refuse_forked_barriers(tasks: &[Task]) -> Result<(), Fault> {
     let phases = tasks.iter().flat_map(|task| &task.spec.phases);
     let forked: BTreeSet<u32> = phases
-        .flat_map(|phase| &phase.steps)
+        .flat_map(|phase| phase.steps.iter())
         .filter_map(|step| if let Step::Fork(spec) = step { Some(spec.0) } else { None })
         .collect();
     for (id, task) in (0..).zip(tasks) {
         let forkable = task.spec.instances == 0 || forked.contains(&id);
         if let Some(at) = task.barrier_at.filter(|_| forkable) {
-            return Err(Fault::new(at, "a task that can be forked must not use a barrier"));
+            return Err(Fault::new(
+                at as usize,
+                "a task that can be forked must not use a barrier",
+            ));
         }
     }
     Ok(())
 }
 
-/// Gives every reference to a timer the mode that the timer has by all of them.
-fn settle_timers(tasks: &mut [Task], shared: &Timers) {
-    for task in tasks {
-        for step in task.spec.phases.iter_mut().flat_map(|phase| &mut phase.steps) {
-            if let Step::Timer { timer, mode, .. } = step {
-                *mode = match *timer {
-                    TimerRef::Shared(id) => shared.mode(id),
-                    TimerRef::Unique(own) => task.timers.mode(ObjectId(own)),
-                };
-            }
+/// Gives every reference to a timer the mode that the timer has by all of them, if `modes` knows it.
+fn settle_timers<'p>(
+    phases: impl Iterator<Item = &'p mut Phase>,
+    modes: impl Fn(TimerRef) -> Option<TimerMode>,
+) {
+    for step in phases.flat_map(|phase| phase.steps.timers_mut()) {
+        if let Step::Timer { timer, mode, .. } = step {
+            *mode = modes(*timer).unwrap_or(*mode);
         }
     }
 }
 
 /// Reads one thread object.
 pub(super) struct Reader<'c, 'v> {
-    pub(super) name: &'v str,
+    pub(super) name: &'c str,
     pub(super) instances: u32,
     /// The threads by name, for `fork`.
-    pub(super) ids: &'c BTreeMap<&'v str, SpecId>,
+    pub(super) ids: &'c Keys<'v>,
     pub(super) context: &'c mut Context,
     pub(super) timers: Timers,
-    pub(super) barrier_at: Option<usize>,
+    pub(super) barrier_at: Option<u32>,
     /// The policy at this point of the file.
     pub(super) policy: PolicyName,
     /// The reservation at this point of the file, of a policy that has one.
@@ -119,7 +124,7 @@ pub(super) struct Reader<'c, 'v> {
 
 /// Where an object stands, which decides what its keys mean.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
+pub(super) enum Level {
     Thread,
     Phase,
 }
@@ -141,13 +146,21 @@ pub(super) struct Fields<'v> {
     pub(super) slice: Option<Node<'v>>,
     pub(super) deadline: DeadlineFields<'v>,
     reset_on_fork: Option<Node<'v>>,
-    pub(super) events: Vec<(Event, Member<'v>)>,
+    /// The object itself, in which the events are, and how many those are.
+    object: Option<Node<'v>>,
+    events: usize,
 }
 
-impl Fields<'_> {
+impl<'v> Fields<'v> {
+    /// The events in order. They are read anew each time: there can be millions.
+    pub(super) fn events(&self) -> impl Iterator<Item = (Event, Member<'v>)> + use<'v> {
+        let members = self.object.into_iter().flat_map(Node::members);
+        members.filter_map(|member| Some((Event::of(&member.key())?, member)))
+    }
+
     /// Where the object that `member` is says how often it loops, if only by being there.
-    fn loop_at(&self, member: Member<'_>) -> usize {
-        self.loops.map_or(member.at, Node::at)
+    fn loop_at(&self, member: Member<'_>) -> u32 {
+        number(self.loops.map_or(member.at, Node::at))
     }
 }
 
@@ -159,9 +172,9 @@ struct Program {
 
 impl<'c, 'v> Reader<'c, 'v> {
     fn new(
-        name: &'v str,
+        name: &'c str,
         policy: PolicyName,
-        ids: &'c BTreeMap<&'v str, SpecId>,
+        ids: &'c Keys<'v>,
         context: &'c mut Context,
     ) -> Reader<'c, 'v> {
         Reader {
@@ -186,45 +199,54 @@ impl<'c, 'v> Reader<'c, 'v> {
         if properties.policy.is_none() {
             properties.policy = Some(self.policy.with(None)?);
         }
-        let (program, loops_at) = match fields.phases {
+        let properties = self.context.asked(Level::Thread, properties);
+        let (program, endless_at) = match fields.phases {
             Some(phases) => self.phases(phases, &fields)?,
             None => self.only_phase(member, &fields)?,
         };
         let delay = fields.delay.map_or(Ok(Draw::Fixed(Nanos::ZERO)), draw)?;
         let reset_on_fork = fields.reset_on_fork.map_or(Ok(false), Node::boolean)?;
-        let Program { loops, phases } = program;
+        let Program { loops, mut phases } = program;
+        settle_timers(phases.iter_mut(), |timer| match timer {
+            TimerRef::Shared(_) => None,
+            TimerRef::Unique(own) => Some(self.timers.mode(ObjectId(own))),
+        });
         let (name, instances) = (self.name.to_owned(), self.instances);
         Ok(Task {
             spec: TaskSpec { name, instances, delay, properties, reset_on_fork, loops, phases },
-            at: member.at,
+            at: number(member.at),
             loop_at: fields.loop_at(member),
-            phase_loops_at: loops_at,
+            endless_at,
             barrier_at: self.barrier_at,
-            timers: self.timers,
         })
     }
 
-    /// The program of a thread with `phases`, and where each of them says its loops.
+    /// The program of a thread with `phases`, and where the first that loops for ever says so.
     fn phases(
         &mut self,
         listed: Node<'v>,
         thread: &Fields<'v>,
-    ) -> Result<(Program, Vec<usize>), Fault> {
-        for &(_, event) in &thread.events {
+    ) -> Result<(Program, Option<u32>), Fault> {
+        for (_, event) in thread.events() {
             self.context.warnings.beside_phases(event);
         }
         let loops = thread.loops.map_or(Ok(-1), rounds)?;
-        let (mut phases, mut loops_at) = (Vec::new(), Vec::new());
+        let (mut phases, mut endless_at) = (Vec::new(), None);
         // `workgen` numbers repeated phases, as it does events.
         for member in listed.object_with(|_| true)? {
             let fields = self.fields(member.value, Level::Phase)?;
             let properties = self.properties(&fields)?;
-            phases.push(Phase { properties, ..self.phase(member, &fields)? });
-            loops_at.push(fields.loop_at(member));
+            let properties = self.context.asked(Level::Phase, properties);
+            let phase = Phase { properties, ..self.phase(member, &fields)? };
+            if phase.loops.is_none() {
+                endless_at.get_or_insert(fields.loop_at(member));
+            }
+            phases.push(phase);
         }
+        phases.shrink_to_fit();
         match phases.is_empty() {
             true => Err(Fault::new(listed.at(), "a thread needs a phase")),
-            false => Ok((Program { loops: u32::try_from(loops).ok(), phases }, loops_at)),
+            false => Ok((Program { loops: u32::try_from(loops).ok(), phases }, endless_at)),
         }
     }
 
@@ -233,10 +255,11 @@ impl<'c, 'v> Reader<'c, 'v> {
         &mut self,
         member: Member<'v>,
         fields: &Fields<'v>,
-    ) -> Result<(Program, Vec<usize>), Fault> {
+    ) -> Result<(Program, Option<u32>), Fault> {
         let loops = fields.loops.map(|_| 1);
         let phase = Phase { name: String::new(), ..self.phase(member, fields)? };
-        Ok((Program { loops, phases: vec![phase] }, vec![fields.loop_at(member)]))
+        let endless_at = phase.loops.is_none().then(|| fields.loop_at(member));
+        Ok((Program { loops, phases: vec![phase] }, endless_at))
     }
 
     /// The phase that `member` is, but for its properties.
@@ -247,25 +270,23 @@ impl<'c, 'v> Reader<'c, 'v> {
             return Err(Fault::new(told.map_or(member.at, Node::at), what));
         }
         self.needs_reservation(member, fields)?;
-        if fields.events.is_empty() {
+        if fields.events == 0 {
             return Err(Fault::new(member.value.at(), "a thread or phase needs an event"));
         }
-        let mut steps = Vec::with_capacity(fields.events.len());
-        for &(event, member) in &fields.events {
-            steps.push(self.step(event, member)?);
-        }
+        let steps = fields.events().map(|(event, member)| self.step(event, member));
+        let steps = Steps::of(fields.events, steps)?;
         // rt-app counts rounds up before it compares them, so that neither 0 nor -1 is reached.
         let loops = fields.loops.map_or(Ok(1), rounds)?;
         let loops = u32::try_from(loops).ok().filter(|&loops| loops > 0);
-        Ok(Phase { name: member.key.to_owned(), loops, properties: Properties::default(), steps })
+        Ok(Phase { name: member.key().into_owned(), loops, properties: Asked::default(), steps })
     }
 
     fn fields(&mut self, object: Node<'v>, level: Level) -> Result<Fields<'v>, Fault> {
         let thread = level == Level::Thread;
         let deadline = DeadlineFields::of(thread);
-        let mut fields = Fields { deadline, ..Fields::default() };
+        let mut fields = Fields { deadline, object: Some(object), ..Fields::default() };
         for member in object.object_with(|key| Event::of(key).is_some())? {
-            let field = match member.key {
+            let field = match &*member.key() {
                 "instance" if thread => &mut fields.instance,
                 "delay" if thread => &mut fields.delay,
                 "phases" if thread => &mut fields.phases,
@@ -288,7 +309,7 @@ impl<'c, 'v> Reader<'c, 'v> {
                         continue;
                     }
                     match Event::of(key) {
-                        Some(event) => fields.events.push((event, member)),
+                        Some(_) => fields.events += 1,
                         None => self.context.warnings.unknown(member),
                     }
                     continue;
@@ -332,7 +353,7 @@ impl<'c, 'v> Reader<'c, 'v> {
 /// would not take is wrong here too.
 fn without_effect(member: Member<'_>) -> Result<Option<&'static str>, Fault> {
     let value = member.value;
-    Ok(match member.key {
+    Ok(match &*member.key() {
         "util_min" | "util_max" => {
             value.integer("a utilization, or -1 for no change", -1..=MAX_CLAMP)?;
             Some("utilization clamps have no effect here: all CPUs have one capacity and speed")
@@ -351,8 +372,8 @@ fn rounds(node: Node<'_>) -> Result<i64, Fault> {
 }
 
 fn cpu_set(node: Node<'_>, cpus: usize) -> Result<CpuSet, Fault> {
-    let listed = node.list()?;
-    if listed.len() == 0 {
+    let mut listed = node.list()?.peekable();
+    if listed.peek().is_none() {
         return Err(Fault::new(node.at(), "an empty list of CPUs"));
     }
     let last = number(cpus) - 1;

@@ -137,7 +137,7 @@ impl<'a> Hope<'a> {
                 continue;
             }
             for step in steps(self.scenario, thread) {
-                match *step {
+                match step {
                     Step::Signal(cond) | Step::Broadcast(cond) | Step::Sync { cond, .. } => {
                         self.end(Awaited::Condition(cond));
                     }
@@ -166,13 +166,13 @@ impl<'a> Hope<'a> {
     }
 }
 
-fn steps(scenario: &Scenario, thread: usize) -> impl Iterator<Item = &Step> {
-    scenario.tasks[thread].phases.iter().flat_map(|phase| &phase.steps)
+fn steps(scenario: &Scenario, thread: usize) -> impl Iterator<Item = Step> + '_ {
+    scenario.tasks[thread].phases.iter().flat_map(|phase| phase.steps.iter())
 }
 
 /// The barriers that a program comes to, each once.
 fn barriers(scenario: &Scenario, thread: usize) -> BTreeSet<ObjectId> {
-    let barrier = |step: &Step| if let Step::Barrier(id) = step { Some(*id) } else { None };
+    let barrier = |step| if let Step::Barrier(id) = step { Some(id) } else { None };
     steps(scenario, thread).filter_map(barrier).collect()
 }
 

@@ -64,6 +64,25 @@ fn who_wakes_in_its_place_has_what_it_owes_and_is_owed_nothing() {
     }
 }
 
+/// A wake-up decides where a ghost's task goes on by the running task's last charge, and charges it then. So one that slept
+/// owing something is not placed as late as a running one of little weight has come since, and takes its CPU.
+#[test]
+fn who_wakes_in_its_place_is_placed_by_the_last_charge() {
+    for rules in [FairRules::V6_12, FairRules::V6_18] {
+        let mut lone = Lone::by(rules, &[(0, 3_000), (11, 3_000)]);
+        let _ = lone.switch(Prev::Preempted);
+        assert_eq!(lone.rq.curr().unwrap().id, TaskId(0), "of equal places the earlier deadline");
+        lone.now = lone.now + Nanos::from_micros(850);
+        let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("it blocks");
+        lone.now = lone.now + Nanos::from_micros(1_180);
+        assert!(lone.rq.has_ghost_of(&sleeper));
+        let offered = lone.rq.offer(lone.now, sleeper, Enqueue::Woken).expect("it may run here");
+        assert_eq!(offered.1, Resched::Yes, "{rules:?}");
+        let _ = lone.switch(Prev::Preempted);
+        assert_eq!(lone.rq.curr().unwrap().id, TaskId(0), "{rules:?}");
+    }
+}
+
 /// A ghost that would be picked before a woken task hides it in 6.12, and goes in 6.18.
 #[test]
 fn a_wakeup_takes_out_a_ghost_that_comes_before_it_but_not_in_6_12() {

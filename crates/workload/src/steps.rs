@@ -1,0 +1,231 @@
+//! The steps of a phase, in 8 bytes each where that is enough: a scenario can have millions.
+//!
+//! Invariant: what is put in comes out, step by step. Whether a step is kept small or whole is nobody else's matter.
+
+use crate::draw::Draw;
+use crate::scenario::{ObjectId, SpecId, Step};
+use runyard_engine::time::Nanos;
+use std::convert::Infallible;
+use std::fmt;
+
+/// What a task does in a phase, in order.
+#[derive(Clone, Default)]
+pub struct Steps {
+    small: Box<[Small]>,
+    /// Those that do not fit there. The same one is kept once for those that follow each other.
+    whole: Box<[Step]>,
+}
+
+/// A step in 8 bytes.
+#[derive(Clone, Copy)]
+enum Small {
+    /// The fixed durations of these are whole microseconds.
+    Run(u32),
+    Runtime(u32),
+    Sleep(u32),
+    /// Nanoseconds.
+    Memory(u32),
+    Lock(ObjectId),
+    Unlock(ObjectId),
+    Signal(ObjectId),
+    Broadcast(ObjectId),
+    Barrier(ObjectId),
+    SemPost(ObjectId),
+    SemWait(ObjectId),
+    Suspend(ObjectId),
+    Resume(ObjectId),
+    Yield,
+    Fork(SpecId),
+    Exit,
+    /// Which one of [`Steps::whole`].
+    Whole(u32),
+}
+
+impl Small {
+    /// The step, if it fits.
+    fn of(step: &Step) -> Option<Small> {
+        Some(match *step {
+            Step::Run(draw) => Small::Run(micros(draw)?),
+            Step::Runtime(draw) => Small::Runtime(micros(draw)?),
+            Step::Sleep(draw) => Small::Sleep(micros(draw)?),
+            Step::Memory(span) => Small::Memory(u32::try_from(span.0).ok()?),
+            Step::Lock(id) => Small::Lock(id),
+            Step::Unlock(id) => Small::Unlock(id),
+            Step::Signal(id) => Small::Signal(id),
+            Step::Broadcast(id) => Small::Broadcast(id),
+            Step::Barrier(id) => Small::Barrier(id),
+            Step::SemPost(id) => Small::SemPost(id),
+            Step::SemWait(id) => Small::SemWait(id),
+            Step::Suspend(id) => Small::Suspend(id),
+            Step::Resume(id) => Small::Resume(id),
+            Step::Yield => Small::Yield,
+            Step::Fork(spec) => Small::Fork(spec),
+            Step::Exit => Small::Exit,
+            Step::Timer { .. } | Step::Wait { .. } | Step::Sync { .. } => return None,
+            Step::Send { .. } | Step::Recv { .. } => return None,
+        })
+    }
+
+    fn step(self, whole: &[Step]) -> Step {
+        let fixed = |micros: u32| Draw::Fixed(Nanos::from_micros(micros.into()));
+        match self {
+            Small::Run(micros) => Step::Run(fixed(micros)),
+            Small::Runtime(micros) => Step::Runtime(fixed(micros)),
+            Small::Sleep(micros) => Step::Sleep(fixed(micros)),
+            Small::Memory(nanos) => Step::Memory(Nanos(nanos.into())),
+            Small::Lock(id) => Step::Lock(id),
+            Small::Unlock(id) => Step::Unlock(id),
+            Small::Signal(id) => Step::Signal(id),
+            Small::Broadcast(id) => Step::Broadcast(id),
+            Small::Barrier(id) => Step::Barrier(id),
+            Small::SemPost(id) => Step::SemPost(id),
+            Small::SemWait(id) => Step::SemWait(id),
+            Small::Suspend(id) => Step::Suspend(id),
+            Small::Resume(id) => Step::Resume(id),
+            Small::Yield => Step::Yield,
+            Small::Fork(spec) => Step::Fork(spec),
+            Small::Exit => Step::Exit,
+            Small::Whole(at) => whole[at as usize],
+        }
+    }
+}
+
+/// The whole microseconds of a fixed duration.
+fn micros(draw: Draw) -> Option<u32> {
+    match draw {
+        Draw::Fixed(span) if span.0.is_multiple_of(1_000) => u32::try_from(span.0 / 1_000).ok(),
+        _ => None,
+    }
+}
+
+impl Steps {
+    /// The steps, of which there are `count`, or the first error instead of one.
+    pub(crate) fn of<E>(
+        count: usize,
+        steps: impl Iterator<Item = Result<Step, E>>,
+    ) -> Result<Steps, E> {
+        let (mut small, mut whole) = (Vec::with_capacity(count), Vec::new());
+        for step in steps {
+            let step = step?;
+            small.push(Small::of(&step).unwrap_or_else(|| {
+                if whole.last() != Some(&step) {
+                    whole.push(step);
+                }
+                Small::Whole(u32::try_from(whole.len() - 1).expect("a program of 4 billion steps"))
+            }));
+        }
+        Ok(Steps { small: small.into(), whole: whole.into() })
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.small.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.small.is_empty()
+    }
+
+    /// The step at that place, if there is one.
+    #[must_use]
+    pub fn get(&self, at: usize) -> Option<Step> {
+        self.small.get(at).map(|small| small.step(&self.whole))
+    }
+
+    /// The steps in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Step> + DoubleEndedIterator + Clone + '_ {
+        self.small.iter().map(|small| small.step(&self.whole))
+    }
+
+    /// Replaces each step by what `change` makes of it.
+    pub fn change(&mut self, change: impl FnMut(Step) -> Step) {
+        *self = self.iter().map(change).collect();
+    }
+
+    /// The timers, which do not fit into 8 bytes.
+    pub(crate) fn timers_mut(&mut self) -> impl Iterator<Item = &mut Step> {
+        self.whole.iter_mut().filter(|step| matches!(step, Step::Timer { .. }))
+    }
+}
+
+impl FromIterator<Step> for Steps {
+    fn from_iter<I: IntoIterator<Item = Step>>(steps: I) -> Steps {
+        let steps = steps.into_iter();
+        let (least, _) = steps.size_hint();
+        match Steps::of(least, steps.map(Ok::<Step, Infallible>)) {
+            Ok(steps) => steps,
+            Err(never) => match never {},
+        }
+    }
+}
+
+impl<const N: usize> From<[Step; N]> for Steps {
+    fn from(steps: [Step; N]) -> Steps {
+        steps.into_iter().collect()
+    }
+}
+
+impl PartialEq for Steps {
+    fn eq(&self, other: &Steps) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl<const N: usize> PartialEq<[Step; N]> for Steps {
+    fn eq(&self, other: &[Step; N]) -> bool {
+        self.iter().eq(other.iter().copied())
+    }
+}
+
+impl fmt::Debug for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{TimerMode, TimerRef};
+
+    #[test]
+    fn what_is_put_in_comes_out() {
+        let (id, us) = (ObjectId(u32::MAX), |us| Draw::Fixed(Nanos::from_micros(us)));
+        let timer = |mode| Step::Timer { timer: TimerRef::Unique(3), period: us(5), mode };
+        let put = [
+            Step::Run(us(u32::MAX.into())),
+            Step::Run(us(1 << 32)),
+            Step::Runtime(Draw::Fixed(Nanos(1_001))),
+            Step::Sleep(Draw::Uniform(Nanos(1), Nanos(2))),
+            Step::Sleep(us(0)),
+            Step::Memory(Nanos(u32::MAX.into())),
+            Step::Memory(Nanos(u64::MAX)),
+            timer(TimerMode::Relative),
+            timer(TimerMode::Relative),
+            timer(TimerMode::Absolute),
+            Step::Lock(id),
+            Step::Unlock(id),
+            Step::Wait { cond: id, mutex: id },
+            Step::Signal(id),
+            Step::Broadcast(id),
+            Step::Sync { cond: id, mutex: id },
+            Step::Barrier(id),
+            Step::SemPost(id),
+            Step::SemWait(id),
+            Step::Suspend(id),
+            Step::Resume(id),
+            Step::Yield,
+            Step::Fork(SpecId(7)),
+            Step::Send { pipe: id, bytes: u64::MAX },
+            Step::Recv { pipe: id, bytes: 0 },
+            Step::Exit,
+        ];
+        let steps = Steps::from(put);
+        assert_eq!(steps, put);
+        assert_eq!((0..=put.len()).map_while(|at| steps.get(at)).collect::<Vec<_>>(), put);
+        assert_eq!((size_of::<Small>(), steps.whole.len()), (8, 10));
+    }
+}
