@@ -144,13 +144,49 @@ impl<O: Observer> Sim<'_, O> {
         self.set_doing(cpu, Doing::Exec(self.now));
         let until = match todo {
             Todo::Nothing => return self.advance(cpu),
-            Todo::Work(left) => self.now + left,
+            Todo::Work(left) => self.now + self.time_for(cpu, left),
             Todo::Until(until) => until.max(self.now),
         };
+        self.done_at(cpu, until);
+    }
+
+    /// What the task on `cpu` is at ends then.
+    fn done_at(&mut self, cpu: CpuId, until: Time) {
         let own = &mut self.cpus[cpu.index()];
         let end = self.calendar.entry(until, Due::Done(cpu, own.next_ticket()));
         if let Some(end) = own.comes_next(end) {
             self.calendar.put(end);
+        }
+    }
+
+    /// How long so much work takes on a CPU as things are.
+    fn time_for(&self, cpu: CpuId, work: Nanos) -> Nanos {
+        self.smt.as_ref().map_or(work, |smt| smt.time_for(cpu, work))
+    }
+
+    /// A CPU is busy from now on, or not any more: the other threads of its core go on at another speed.
+    #[cold]
+    fn set_busy(&mut self, cpu: CpuId, busy: bool) {
+        let Some(smt) = self.smt.as_mut().filter(|smt| smt.is_busy(cpu) != busy) else { return };
+        let siblings: Vec<_> = smt
+            .core(cpu)
+            .filter(|&other| other != cpu)
+            .filter(|other| matches!(self.cpus[other.index()].doing, Doing::Exec(_)))
+            .collect();
+        siblings.iter().for_each(|&other| self.pause(other));
+        if let Some(smt) = &mut self.smt {
+            smt.set_busy(cpu, busy);
+        }
+        for other in siblings {
+            let own = &mut self.cpus[other.index()];
+            own.doing = Doing::Exec(self.now);
+            let todo = own.curr.as_ref().expect("a CPU executes its task").todo;
+            let until = match todo {
+                Todo::Nothing => self.now,
+                Todo::Work(left) => self.now + self.time_for(other, left),
+                Todo::Until(until) => until,
+            };
+            self.done_at(other, until);
         }
     }
 
@@ -178,6 +214,7 @@ impl<O: Observer> Sim<'_, O> {
     fn switch(&mut self, cpu: CpuId, curr: Option<TaskId>, prev: Prev<Work<()>>) {
         self.here = Some(cpu);
         self.cpus[cpu.index()].resched = false;
+        self.smt.iter_mut().for_each(|smt| smt.forget_rest(cpu));
         let left = curr.zip(prev.left());
         let switch = self.machine.schedule(self.now, cpu, prev, &mut self.fx);
         if let Some((parked, _)) = switch.released {
@@ -220,11 +257,13 @@ impl<O: Observer> Sim<'_, O> {
     pub(crate) fn pause(&mut self, cpu: CpuId) {
         let own = &mut self.cpus[cpu.index()];
         let Doing::Exec(since) = own.doing else { return };
+        let span = self.now.since(since);
+        let did = self.smt.as_mut().map_or(span, |smt| smt.work_in(cpu, span));
         own.next_ticket();
         own.doing = Doing::Between;
         let curr = own.curr.as_mut().expect("a CPU executes its task");
         curr.todo = match curr.todo {
-            Todo::Work(left) => match left.saturating_sub(self.now.since(since)) {
+            Todo::Work(left) => match left.saturating_sub(did) {
                 Nanos::ZERO => Todo::Nothing,
                 left => Todo::Work(left),
             },
@@ -236,7 +275,10 @@ impl<O: Observer> Sim<'_, O> {
     fn set_doing(&mut self, cpu: CpuId, doing: Doing) {
         let own = &mut self.cpus[cpu.index()];
         let old = std::mem::replace(&mut own.doing, doing);
-        let curr = own.curr.as_ref().map(|curr| (curr.task, curr.policy));
+        if self.smt.is_some() {
+            self.set_busy(cpu, doing != Doing::Idle);
+        }
+        let curr = self.cpus[cpu.index()].curr.as_ref().map(|curr| (curr.task, curr.policy));
         match doing {
             Doing::Idle if old != Doing::Idle => self.tell(cpu, What::Idle),
             Doing::Overhead(_) if !matches!(old, Doing::Overhead(_)) => {

@@ -13,6 +13,7 @@ mod exec;
 mod inherit;
 mod program;
 pub mod sim;
+mod smt;
 mod steps;
 mod touched;
 mod watch;

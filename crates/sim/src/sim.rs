@@ -15,6 +15,7 @@ use crate::calendar::{Calendar, Due};
 use crate::cost::CostModel;
 use crate::cpu::Cpu;
 use crate::program::{FIRST_CPU, NewProgram, Program};
+use crate::smt::Smt;
 use crate::watch::{Check, Watch};
 use runyard_engine::attr::{GroupId, LatencyNice, Policy};
 use runyard_engine::balance::Balanced;
@@ -159,6 +160,8 @@ pub struct Sim<'s, O> {
     pub(crate) observer: O,
     /// The machine is larger than the caches.
     pub(crate) reads_ahead: bool,
+    /// Where threads of a core share it.
+    pub(crate) smt: Option<Smt>,
 }
 
 /// Who is told what happens. Any function of an event is one.
@@ -288,6 +291,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             stopped: false,
             observer,
             reads_ahead: topology.cpus() >= READS_AHEAD_FROM,
+            smt: scenario.machine.smt.and_then(|busy_speed| Smt::new(busy_speed, topology)),
         };
         sim.enter_beginning();
         Ok(sim)

@@ -471,6 +471,21 @@ impl<'v> Node<'v> {
         })
     }
 
+    /// The number above 0 and up to 1 that this is, in millionths; `what` names it. It is exact: at most six decimals.
+    pub(crate) fn millionths(self, what: &str) -> Result<u32, Fault> {
+        let number = || {
+            let (whole, decimals) = self.word().split_once('.').unwrap_or((self.word(), ""));
+            let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+            if decimals.len() > 6 || !digits(whole) || !digits(decimals) {
+                return None;
+            }
+            format!("{whole}{decimals:0<6}").parse::<u32>().ok()
+        };
+        number().filter(|number| (1..=1_000_000).contains(number)).ok_or_else(|| {
+            self.expected(&format!("{what}, above 0 and at most 1, of six decimals at most"))
+        })
+    }
+
     pub(crate) fn list(self) -> Result<Elements<'v>, Fault> {
         match self.first() {
             b'[' => Ok(Elements { text: self.text, at: self.at + 1 }),
@@ -653,6 +668,17 @@ mod tests {
                 what.starts_with("expected a number of apples, an integer of -5 to 10, found "),
                 "{what}"
             );
+        }
+    }
+
+    #[test]
+    fn parts_are_exact() {
+        let parts = |text: &str| read(text).unwrap().millionths("a part").map_err(|fault| fault.what);
+        assert_eq!((parts("0.6"), parts("1"), parts("1.0")), (Ok(600_000), Ok(1_000_000), Ok(1_000_000)));
+        assert_eq!(parts("0.000001"), Ok(1));
+        for text in ["0", "0.0", "1.000001", "2", "-0.5", "0.1234567", "6e-1", "\"0.6\"", "null", "99999999999"] {
+            let what = parts(text).unwrap_err();
+            assert!(what.starts_with("expected a part, above 0 and at most 1"), "{what}");
         }
     }
 

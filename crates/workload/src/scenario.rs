@@ -89,6 +89,9 @@ pub struct MachineSpec {
     /// Its kernel leaves a waking task on a busy CPU of which fair tasks use less than so many per cent
     /// (`sched_vcpu_pack` of some guests).
     pub packs_below: Option<u32>,
+    /// The speed of a hardware thread of which one sibling is busy, in millionths of that of a whole core: two busy threads
+    /// have twice that. `None` if threads share nothing.
+    pub smt: Option<u32>,
     /// What things cost.
     pub costs: Costs,
 }

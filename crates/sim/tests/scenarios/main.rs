@@ -21,5 +21,6 @@ mod repeatable;
 mod replay;
 mod rig;
 mod sharing;
+mod smt;
 mod ticks;
 mod timers;

@@ -22,6 +22,10 @@ const TICK_HZ: u32 = 1_000;
 /// More ticks a second than that would leave no time between them for the work of one.
 const MAX_TICK_HZ: u32 = 100_000;
 
+/// Two busy threads of a core have 1.2 of its speed: SMT gives nearly 20 % over a wide range of programs ("Understanding the
+/// energy efficiency of simultaneous multithreading", IBM Research).
+const BUSY_SPEED: u32 = 600_000;
+
 /// A cost of more than a second is a mistake in the unit.
 const MAX_COST_NS: u32 = 1_000_000_000;
 
@@ -32,7 +36,7 @@ pub(super) fn read(
 ) -> Result<(MachineSpec, Model), Fault> {
     let (mut cpus, mut topology, mut kernel) = (None, None, None);
     let (mut tick_hz, mut costs, mut costs_at) = (TICK_HZ, Costs::default(), Fault::NOWHERE);
-    let (mut rt_group_sched, mut packs_below) = (false, None);
+    let (mut rt_group_sched, mut packs_below, mut smt) = (false, None, None);
     for member in section.map(Node::object).transpose()?.into_iter().flatten() {
         let value = member.value;
         match &*member.key() {
@@ -42,6 +46,7 @@ pub(super) fn read(
             "tick_hz" => tick_hz = value.natural("ticks a second", 1..=MAX_TICK_HZ)?,
             "rt_group_sched" => rt_group_sched = value.boolean()?,
             "packs_below" => packs_below = Some(value.natural("per cent of a CPU", 1..=100)?),
+            "smt" => smt = Some((value, read_smt(value, warnings)?)),
             "costs" => (costs, costs_at) = (read_costs(value, warnings)?, value.at()),
             _ => warnings.unknown(member),
         }
@@ -63,7 +68,11 @@ pub(super) fn read(
     };
     let model = over.kernel.or(kernel).unwrap_or(over.unless_said);
     let topology = overridden(topology, over)?;
-    Ok((MachineSpec { topology, tick_hz, rt_group_sched, packs_below, costs }, model))
+    if let Some((at, _)) = smt.filter(|_| topology.threads() == 1) {
+        warnings.instead(at.at(), "no core has two threads, so `smt` has no effect".to_owned());
+    }
+    let smt = smt.map(|(_, busy_speed)| busy_speed);
+    Ok((MachineSpec { topology, tick_hz, rt_group_sched, packs_below, smt, costs }, model))
 }
 
 fn flat(value: Node<'_>) -> Result<Topology, Fault> {
@@ -100,6 +109,17 @@ fn overridden(file: Topology, over: &Overrides) -> Result<Topology, Fault> {
 
 fn at_nowhere(bad: BadTopology) -> Fault {
     Fault::new(Fault::NOWHERE, bad.to_string())
+}
+
+fn read_smt(section: Node<'_>, warnings: &mut Warnings) -> Result<u32, Fault> {
+    let mut busy_speed = BUSY_SPEED;
+    for member in section.object()? {
+        match &*member.key() {
+            "busy_speed" => busy_speed = member.value.millionths("a part of a core's speed")?,
+            _ => warnings.unknown(member),
+        }
+    }
+    Ok(busy_speed)
 }
 
 fn read_costs(section: Node<'_>, warnings: &mut Warnings) -> Result<Costs, Fault> {
