@@ -5,6 +5,7 @@ use crate::options;
 use crate::output::{self, OutFile};
 use clap::Args;
 use runyard_engine::kernel::Model;
+use runyard_engine::time::Nanos;
 use runyard_hosts::Failure;
 use runyard_hosts::stderr::say;
 use runyard_workload::DeadlinePolicy;
@@ -87,6 +88,12 @@ fn figures(imported: &Imported) -> Value {
             "wait_ns": task.wait.0,
             "sleep_ns": task.sleep.0,
             "wakeups": task.wakeups,
+            "wakeup_latency": {
+                "count": task.delays.len(),
+                "p50_ns": quantile(&task.delays, 500),
+                "p99_ns": quantile(&task.delays, 990),
+                "max_ns": quantile(&task.delays, 1_000),
+            },
             "charged_ns": task.charged.map(|charged| charged.0),
         })
     };
@@ -101,4 +108,10 @@ fn figures(imported: &Imported) -> Value {
         "missed_switches": statistics.missed,
         "tasks": imported.tasks.iter().map(task).collect::<Vec<_>>(),
     })
+}
+
+/// The delay that so many thousandths do not exceed; of none nothing.
+fn quantile(delays: &[Nanos], thousandths: usize) -> Option<u64> {
+    let nth = (delays.len() * thousandths).div_ceil(1_000).max(1) - 1;
+    delays.get(nth).map(|delay| delay.0)
 }

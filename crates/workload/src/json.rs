@@ -673,10 +673,25 @@ mod tests {
 
     #[test]
     fn parts_are_exact() {
-        let parts = |text: &str| read(text).unwrap().millionths("a part").map_err(|fault| fault.what);
-        assert_eq!((parts("0.6"), parts("1"), parts("1.0")), (Ok(600_000), Ok(1_000_000), Ok(1_000_000)));
+        let parts =
+            |text: &str| read(text).unwrap().millionths("a part").map_err(|fault| fault.what);
+        assert_eq!(
+            (parts("0.6"), parts("1"), parts("1.0")),
+            (Ok(600_000), Ok(1_000_000), Ok(1_000_000))
+        );
         assert_eq!(parts("0.000001"), Ok(1));
-        for text in ["0", "0.0", "1.000001", "2", "-0.5", "0.1234567", "6e-1", "\"0.6\"", "null", "99999999999"] {
+        for text in [
+            "0",
+            "0.0",
+            "1.000001",
+            "2",
+            "-0.5",
+            "0.1234567",
+            "6e-1",
+            "\"0.6\"",
+            "null",
+            "99999999999",
+        ] {
             let what = parts(text).unwrap_err();
             assert!(what.starts_with("expected a part, above 0 and at most 1"), "{what}");
         }

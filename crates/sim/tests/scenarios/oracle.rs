@@ -113,7 +113,12 @@ impl<'s> Oracle<'s> {
         match begun.step {
             Step::Run(draw) => {
                 let executed = known.runtime.saturating_sub(begun.runtime);
-                want(may_be(draw, executed), "a run is CPU time, to the nanosecond")
+                match self.scenario.machine.smt {
+                    None => want(may_be(draw, executed), "a run is CPU time, to the nanosecond"),
+                    Some(_) => {
+                        want(may_be_above(draw, executed), "no thread is faster than a core")
+                    }
+                }
             }
             Step::Runtime(Draw::Fixed(span)) => {
                 let over = (begun.at + span).max(known.executes_since);

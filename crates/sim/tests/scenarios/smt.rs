@@ -31,7 +31,8 @@ fn two_busy_threads_have_a_little_more_than_a_core() {
 #[test]
 fn a_thread_is_slow_for_as_long_as_a_sibling_is_busy() {
     // 30 ms alone; 20 ms in which the other does its 12 and it does 12; 18 ms alone.
-    let other = ", 'other': {'delay': 30000, 'timer_slack': 0, 'cpus': [1], 'loop': 1, 'run': 12000}";
+    let other =
+        ", 'other': {'delay': 30000, 'timer_slack': 0, 'cpus': [1], 'loop': 1, 'run': 12000}";
     assert_eq!(end("'topology': '1x1x2', 'smt': {'busy_speed': 0.6}", other), millis(68));
     // Of 30 ms are left 1 / 0.7 of 12 at 0.7, and 18 at full speed: the first nanosecond at which all is done.
     let ends = end("'topology': '1x1x2', 'smt': {'busy_speed': 0.7}", other);

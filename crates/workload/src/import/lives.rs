@@ -103,6 +103,8 @@ pub(super) struct Life {
     pub(super) charged: u64,
     /// How often it was woken from a sleep.
     pub(super) wakeups: u64,
+    /// How long each time it was woken and came to a CPU after that.
+    pub(super) delays: Vec<u64>,
     state: State,
     last_prio: Option<i32>,
     /// Whether it has been runnable.
@@ -264,6 +266,7 @@ impl Lives {
                 slept: 0,
                 charged: 0,
                 wakeups: 0,
+                delays: Vec::new(),
                 state: State::Asleep { since: self.begin, blocked: false },
                 last_prio: None,
                 begun: false,
@@ -351,6 +354,9 @@ impl Lives {
         let life = &mut self.all[life];
         if let State::Ready { since, .. } | State::Away { since } = life.state {
             life.waited += at.saturating_sub(since);
+        }
+        if let State::Ready { since, woken: true } = life.state {
+            life.delays.push(at.saturating_sub(since));
         }
         life.early = None;
         life.ran_since = None;

@@ -71,6 +71,8 @@ pub struct Recorded {
     pub sleep: Nanos,
     /// How often it was woken.
     pub wakeups: u64,
+    /// How long it waited then, shortest first: as often as it came to a CPU.
+    pub delays: Vec<Nanos>,
     /// What the kernel charged it for, if the recording has `sched_stat_runtime`.
     pub charged: Option<Nanos>,
 }
@@ -137,10 +139,17 @@ pub fn import_for(file: &str, text: &str, wanted: Wanted) -> Result<Imported, Di
             wait: Nanos(life.waited),
             sleep: Nanos(life.slept),
             wakeups: life.wakeups,
+            delays: sorted(&life.delays),
             charged: (life.charged > 0).then_some(Nanos(life.charged)),
         }
     };
     let tasks: Vec<_> = programs.iter().map(recorded).collect();
     let scenario = write::scenario(file, &statistics, &programs, &tasks);
     Ok(Imported { scenario, warnings: locate(file, text, faults), statistics, tasks })
+}
+
+fn sorted(delays: &[u64]) -> Vec<Nanos> {
+    let mut delays: Vec<_> = delays.iter().map(|&delay| Nanos(delay)).collect();
+    delays.sort_unstable();
+    delays
 }
