@@ -73,8 +73,9 @@ struct Task {
     replayed: f64,
     waited: f64,
     replay_waited: f64,
-    /// Percentiles 99 of its wake-ups, where it has one on both sides.
-    p99: Option<(f64, f64)>,
+    /// Percentiles 99 of its wake-ups, if they are enough for one.
+    p99: Option<f64>,
+    replay_p99: Option<f64>,
 }
 
 /// Records, replays and compares the workloads whose programs are installed.
@@ -154,25 +155,25 @@ fn number(value: &Value, key: &str) -> f64 {
 fn compared(imported: &Value, replayed: &Value) -> BTreeMap<String, Task> {
     let listed = |report: &Value| report["tasks"].as_array().cloned().unwrap_or_default();
     let name = |task: &Value| task["name"].as_str().unwrap_or_default().to_owned();
-    let (mut tasks, mut recorded) = (BTreeMap::new(), BTreeMap::new());
+    let mut tasks = BTreeMap::new();
     for task in listed(imported) {
-        recorded.extend(p99(&task["wakeup_latency"]).map(|p99| (name(&task), p99)));
         let [recorded, charged, waited] =
             ["runtime_ns", "charged_ns", "wait_ns"].map(|key| number(&task, key));
-        tasks.insert(name(&task), Task { recorded, charged, waited, ..Task::default() });
+        let p99 = p99(&task);
+        tasks.insert(name(&task), Task { recorded, charged, waited, p99, ..Task::default() });
     }
     for task in listed(replayed) {
         let known = tasks.entry(name(&task)).or_default();
         known.replayed = number(&task, "runtime_ns");
         known.replay_waited = number(&task, "wait_ns");
-        let (before, latency) = (recorded.get(&name(&task)), &task["wakeup_latency"]);
-        known.p99 = before.zip(p99(latency)).map(|(&before, now)| (before, now));
+        known.replay_p99 = p99(&task);
     }
     tasks
 }
 
-/// Of some wake-ups, if there are enough.
-fn p99(latency: &Value) -> Option<f64> {
+/// Of a task's wake-ups, if there are enough.
+fn p99(task: &Value) -> Option<f64> {
+    let latency = &task["wakeup_latency"];
     (number(latency, "count") >= LEAST_WAKEUPS).then(|| number(latency, "p99_ns"))
 }
 
@@ -195,8 +196,11 @@ fn row(tasks: &[Task]) -> String {
         |task| task.charged > 0.0 && task.recorded >= LEAST_RUN,
     );
     let p99 = share(
-        |task| task.p99.is_some_and(|(one, other)| one.max(other) <= 2.0 * one.min(other)),
-        |task| task.p99.is_some(),
+        |task| {
+            let both = task.p99.zip(task.replay_p99);
+            both.is_some_and(|(one, other)| one.max(other) <= 2.0 * one.min(other))
+        },
+        |task| task.p99.is_some() && task.replay_p99.is_some(),
     );
     format!(
         "{} | {run} | {worst:.1} % | {charged} | {:.0}, {:.0} ms | {:.0}, {:.0} ms ({:+.0} %) | {p99}",

@@ -8,6 +8,7 @@ use runyard_engine::kernel::Model;
 use runyard_engine::time::Nanos;
 use runyard_hosts::Failure;
 use runyard_hosts::stderr::say;
+use runyard_report::{Histogram, LatencyReport};
 use runyard_workload::DeadlinePolicy;
 use runyard_workload::import::{Imported, Statistics, Wanted, import_for};
 use serde_json::{Value, json};
@@ -88,12 +89,7 @@ fn figures(imported: &Imported) -> Value {
             "wait_ns": task.wait.0,
             "sleep_ns": task.sleep.0,
             "wakeups": task.wakeups,
-            "wakeup_latency": {
-                "count": task.delays.len(),
-                "p50_ns": quantile(&task.delays, 500),
-                "p99_ns": quantile(&task.delays, 990),
-                "max_ns": quantile(&task.delays, 1_000),
-            },
+            "wakeup_latency": latency(&task.delays),
             "charged_ns": task.charged.map(|charged| charged.0),
         })
     };
@@ -110,8 +106,9 @@ fn figures(imported: &Imported) -> Value {
     })
 }
 
-/// The delay that so many thousandths do not exceed; of none nothing.
-fn quantile(delays: &[Nanos], thousandths: usize) -> Option<u64> {
-    let nth = (delays.len() * thousandths).div_ceil(1_000).max(1) - 1;
-    delays.get(nth).map(|delay| delay.0)
+/// The figures that a report has for as many wake-ups.
+fn latency(delays: &[Nanos]) -> LatencyReport {
+    let mut latencies = Histogram::default();
+    delays.iter().for_each(|&delay| latencies.record(delay));
+    LatencyReport::new(&latencies)
 }

@@ -142,15 +142,13 @@ impl<O: Observer> Sim<'_, O> {
         };
         let todo = curr.todo;
         self.set_doing(cpu, Doing::Exec(self.now));
-        let until = match todo {
-            Todo::Nothing => return self.advance(cpu),
-            Todo::Work(left) => self.now + self.time_for(cpu, left),
-            Todo::Until(until) => until.max(self.now),
-        };
-        self.done_at(cpu, until);
+        match todo {
+            Todo::Nothing => self.advance(cpu),
+            todo => self.done_at(cpu, self.end_of(cpu, todo)),
+        }
     }
 
-    /// What the task on `cpu` is at ends then.
+    /// The stretch that the task on `cpu` executes ends then.
     fn done_at(&mut self, cpu: CpuId, until: Time) {
         let own = &mut self.cpus[cpu.index()];
         let end = self.calendar.entry(until, Due::Done(cpu, own.next_ticket()));
@@ -159,9 +157,15 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
-    /// How long so much work takes on a CPU as things are.
-    fn time_for(&self, cpu: CpuId, work: Nanos) -> Nanos {
-        self.smt.as_ref().map_or(work, |smt| smt.time_for(cpu, work))
+    /// When a stretch ends that `cpu` executes from now on, as things are.
+    fn end_of(&self, cpu: CpuId, todo: Todo) -> Time {
+        match todo {
+            Todo::Nothing => self.now,
+            Todo::Work(left) => {
+                self.now + self.smt.as_ref().map_or(left, |smt| smt.time_for(cpu, left))
+            }
+            Todo::Until(until) => until.max(self.now),
+        }
     }
 
     /// A CPU is busy from now on, or not any more: the other threads of its core go on at another speed.
@@ -181,12 +185,7 @@ impl<O: Observer> Sim<'_, O> {
             let own = &mut self.cpus[other.index()];
             own.doing = Doing::Exec(self.now);
             let todo = own.curr.as_ref().expect("a CPU executes its task").todo;
-            let until = match todo {
-                Todo::Nothing => self.now,
-                Todo::Work(left) => self.now + self.time_for(other, left),
-                Todo::Until(until) => until,
-            };
-            self.done_at(other, until);
+            self.done_at(other, self.end_of(other, todo));
         }
     }
 

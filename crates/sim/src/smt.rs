@@ -1,6 +1,6 @@
 //! Hardware threads of a core, each of which is slower while its siblings are busy (`machine.smt`).
 //!
-//! What is left of a task's step is work, counted as the time that it takes on a core of its own. Speeds are whole
+//! The rest of a task's step is work, counted as the time that it takes on a core of its own. Speeds are whole
 //! millionths and remainders are kept, so that a step ends at the first nanosecond at which its work is done, however
 //! often its speed changed meanwhile. A CPU is busy while it executes a task or works for the scheduler. The scheduler's
 //! own work takes as long at any speed, and the engine charges time, not work, as a kernel does.
@@ -72,7 +72,7 @@ impl Smt {
         Nanos((did / u128::from(FULL)) as u64)
     }
 
-    /// Another task has the CPU: what it did not finish of a nanosecond is nobody's.
+    /// Another task has the CPU: the part of a nanosecond that the last one did is lost.
     pub(crate) fn forget_rest(&mut self, cpu: CpuId) {
         self.threads[cpu.index()].rest = 0;
     }

@@ -209,18 +209,19 @@ impl<W: Controlled> Machine<W> {
     /// Where a woken task goes, or one that may not stay where it is.
     pub(crate) fn select_cpu(&self, now: Time, task: &Task<W>, waker: Option<CpuId>) -> CpuId {
         let last = self.usable_or_any(task, task.cpu());
-        let wide =
-            task.rt_prio().is_none() && waker.is_some_and(|cpu| self.is_wide(now, task, cpu));
-        match task.rt_prio() {
-            Some(prio) => self.select_cpu_rt(task, prio, last),
-            // An idle last CPU is the best there is (`wake_affine_idle`), and the usual case.
-            None if self.hints.idle.contains(last) && !self.has(Feature::PowerSavings) => last,
-            None => self.select_cpu_fair(Seeker { wide, ..self.seeker(now, task, waker) }, last),
+        if let Some(prio) = task.rt_prio() {
+            return self.select_cpu_rt(task, prio, last);
         }
+        let wide = waker.is_some_and(|cpu| self.is_wide(now, task, cpu));
+        // An idle last CPU is the best there is (`wake_affine_idle`), and the usual case.
+        if self.hints.idle.contains(last) && !self.has(Feature::PowerSavings) {
+            return last;
+        }
+        self.select_cpu_fair(Seeker { wide, ..self.seeker(now, task, waker) }, last)
     }
 
-    /// Whether what runs on `waker` wakes so many different tasks, or the task does, that the two are not better off near each
-    /// other (`wake_wide` of 6.12): the one with fewer flips has as many as the node has CPUs, and the other one as many
+    /// Whether the task that runs on `waker`, or the woken one, wakes so many different tasks that the two are not better off
+    /// near each other (`wake_wide` of 6.12), after this wake-up is noted: the one with fewer flips has as many as the node has CPUs, and the other one as many
     /// times more.
     fn is_wide(&self, now: Time, task: &Task<W>, waker: CpuId) -> bool {
         if !self.config.rules.wake_wide {

@@ -2,7 +2,7 @@
 //! and single quotes are fine; missing commas, bare words, hexadecimal and the like are not.
 //!
 //! [`document`] checks the whole text once and builds nothing: a [`Node`] is a place in the text, and its members
-//! and elements are found by reading on from there. A tree of values took 23 times the text. What is behind a value
+//! and elements are found by reading on from there. A tree of values took 23 times the text. The end of a value
 //! is found by going over it, so each level that is read costs one more pass over what it holds. The language has six.
 //!
 //! Every value and key knows its place. Keys keep their order and may repeat; whether they do so

@@ -636,8 +636,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// What runs here wakes a task, or is interrupted by a timer that does. How often that was another task than the
-    /// time before, of late (`record_wakee`).
+    /// The running task wakes another one, or a timer that interrupts this CPU does. How often that was another task than
+    /// the time before, of late (`record_wakee`).
     pub fn note_wakee(&mut self, now: Time, wakee: TaskId) -> u32 {
         let wakees = match self.curr {
             Some(curr) => self.task_mut(curr).kept.wakees_mut(),

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 /// How a scenario is simulated: this crate has no simulator.
 pub type Simulate<'a> = &'a dyn Fn(&Scenario) -> Result<Report, Failure>;
 
-/// How often each probe runs on this machine, one after the other by turns; the middle figure counts. What a wake-up costs
-/// a virtual machine doubles and halves within seconds, and a scenario that is simulated has all of that.
+/// How often each probe runs on this machine, one after the other by turns; the middle figure counts. The cost of a
+/// wake-up on a virtual machine doubles and halves within seconds, and a scenario that is simulated has all of that.
 const TURNS: usize = 5;
 
 /// How often a disturbed run is repeated before it counts all the same.
@@ -35,7 +35,7 @@ pub(super) struct Probe {
     pub(super) figure: fn(&Report) -> Option<f64>,
 }
 
-/// What probes said on this machine.
+/// The figures of probes on this machine.
 pub(super) struct Seen(BTreeMap<&'static str, f64>);
 
 impl Seen {
@@ -71,7 +71,7 @@ impl<'a> Bench<'a> {
         Some(format!("the machine was not quiet: others had {others} of a run, the host {stolen}"))
     }
 
-    /// What probes say as kernel threads, and what a tick takes of the first CPU's time.
+    /// The figures of probes as kernel threads, and the time that a tick takes of the first CPU.
     pub(super) fn here(&self, probes: &[&Probe]) -> Result<(Seen, f64), Failure> {
         let (mut seen, mut ticks) = (BTreeMap::<_, Vec<_>>::new(), Vec::new());
         for _ in 0..TURNS {

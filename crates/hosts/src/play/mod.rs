@@ -2,9 +2,8 @@
 //! on the wall.
 //!
 //! A task is the future of `play`. A host is a `Stage`: it has the clock, the sleeps, and the
-//! scheduler that is asked for policies. What tasks share is the `World`'s. Work is spinning: CPU
-//! time until the thread's own CPU clock has advanced by so much, which stands still while the
-//! thread is preempted, on either host.
+//! scheduler that is asked for policies. The `World` has the things that tasks share. Work is spinning, of
+//! which only the steps of the clock count in which the thread executed (`spin`), on either host.
 //!
 //! The end of the run is known to all tasks: none sleeps or spins beyond it, and who waits for
 //! another is woken then.

@@ -71,7 +71,7 @@ pub struct Recorded {
     pub sleep: Nanos,
     /// How often it was woken.
     pub wakeups: u64,
-    /// How long it waited then, shortest first: as often as it came to a CPU.
+    /// How long it waited each time that it was woken and came to a CPU after that, in order.
     pub delays: Vec<Nanos>,
     /// What the kernel charged it for, if the recording has `sched_stat_runtime`.
     pub charged: Option<Nanos>,
@@ -139,17 +139,11 @@ pub fn import_for(file: &str, text: &str, wanted: Wanted) -> Result<Imported, Di
             wait: Nanos(life.waited),
             sleep: Nanos(life.slept),
             wakeups: life.wakeups,
-            delays: sorted(&life.delays),
+            delays: life.delays.iter().map(|&delay| Nanos(delay)).collect(),
             charged: (life.charged > 0).then_some(Nanos(life.charged)),
         }
     };
     let tasks: Vec<_> = programs.iter().map(recorded).collect();
     let scenario = write::scenario(file, &statistics, &programs, &tasks);
     Ok(Imported { scenario, warnings: locate(file, text, faults), statistics, tasks })
-}
-
-fn sorted(delays: &[u64]) -> Vec<Nanos> {
-    let mut delays: Vec<_> = delays.iter().map(|&delay| Nanos(delay)).collect();
-    delays.sort_unstable();
-    delays
 }
