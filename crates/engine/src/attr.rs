@@ -228,6 +228,32 @@ impl GroupId {
     }
 }
 
+/// What a task is trusted by: with core scheduling, tasks run on one core at the same time only if they have the same
+/// cookie, or none has one (`PR_SCHED_CORE` of prctl(2)). A number that has no other meaning.
+///
+/// ```
+/// use runyard_engine::attr::Cookie;
+///
+/// assert_eq!(Cookie::new(0), None);
+/// assert_eq!(Cookie::new(7).map(Cookie::get), Some(7));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cookie(NonZeroU32);
+
+impl Cookie {
+    /// `None` for 0, which stands for no cookie, as in the kernel.
+    #[must_use]
+    pub fn new(value: u32) -> Option<Cookie> {
+        NonZeroU32::new(value).map(Cookie)
+    }
+
+    /// The cookie as a number.
+    #[must_use]
+    pub fn get(self) -> u32 {
+        self.0.get()
+    }
+}
+
 /// Everything that a user asks for one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attr {
@@ -243,13 +269,15 @@ pub struct Attr {
     pub latency_nice: LatencyNice,
     /// How long it wants to run at a time; `None` for what its latency nice makes of it.
     pub slice: Option<Slice>,
+    /// Its own cookie; without one it has that of its group, if the group has one.
+    pub cookie: Option<Cookie>,
 }
 
 impl Attr {
     /// The slack of a task that did not ask for another: 50 us, as in prctl(2).
     pub const DEFAULT_SLACK: Nanos = Nanos::from_micros(50);
 
-    /// SCHED_OTHER at nice 0 and latency nice 0 in the root group, with the default slack.
+    /// SCHED_OTHER at nice 0 and latency nice 0 in the root group, with the default slack and no cookie.
     #[must_use]
     pub fn normal(affinity: CpuSet) -> Attr {
         Attr {
@@ -259,6 +287,7 @@ impl Attr {
             slack: Attr::DEFAULT_SLACK,
             latency_nice: LatencyNice::ZERO,
             slice: None,
+            cookie: None,
         }
     }
 }

@@ -58,6 +58,9 @@ pub struct Config {
     /// [`Feature::Pelt`]. No upstream kernel does that: some guests' kernels do, so as to wake few virtual CPUs
     /// (`sched_vcpu_pack`).
     pub packs_below: Option<u64>,
+    /// Tasks with different [cookies](crate::attr::Cookie) never run on one core at the same time (core scheduling,
+    /// `CONFIG_SCHED_CORE`). Where cores have one thread, and if no task has a cookie, this costs and changes nothing that is seen.
+    pub cookies: bool,
 }
 
 /// A [`Config`] that contradicts itself.
@@ -101,6 +104,7 @@ impl Config {
             server_runtime: Nanos::from_millis(50),
             server_period: Nanos::from_millis(1_000),
             packs_below: None,
+            cookies: false,
         }
     }
 

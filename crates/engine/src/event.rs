@@ -3,9 +3,9 @@
 //!
 //! A host emits an [`Event`] at the moment at which it happens, in order of time for each CPU.
 //! Together they say for every CPU what it does at each moment ([`What::Exec`], [`What::Overhead`],
-//! [`What::Idle`]) and for every task whether it runs, waits or sleeps.
+//! [`What::Idle`], [`What::ForcedIdle`]) and for every task whether it runs, waits or sleeps.
 
-use crate::attr::{GroupId, LatencyNice, Policy};
+use crate::attr::{Cookie, GroupId, LatencyNice, Policy};
 use crate::balance::Balanced;
 use crate::cpu::CpuId;
 use crate::limits::{Throttled, Throttling};
@@ -58,8 +58,14 @@ pub enum What {
     },
     /// From now on the CPU works for the scheduler: a switch, a wake-up, an interrupt.
     Overhead,
-    /// From now on the CPU does nothing.
+    /// From now on the CPU does nothing, as it has nothing to do.
     Idle,
+    /// From now on the CPU does nothing, though tasks wait there: none of them has the cookie of its core
+    /// ([`Cookie`]). It may come again with another cookie.
+    ForcedIdle {
+        /// What the core runs meanwhile: tasks of this cookie, or those that have none.
+        cookie: Option<Cookie>,
+    },
     /// The CPU took a timer interrupt; the tick is one.
     TimerInterrupt,
     /// A timer that is not the tick was armed.

@@ -62,11 +62,14 @@ pub enum Feature {
     /// The runtime polls the first tasks of a queue one after the other for one decision
     /// ([`Features::of_runtime`]). Simulators decide for each poll, whether it is on or off.
     BatchDispatch,
+    /// Of the fair tasks of two hardware threads of a core, latency nice says which decides what the core runs
+    /// (`LATENCY_NICE`; patch 7 of the founding document). It matters where tasks have cookies.
+    CoreLatency,
 }
 
 impl Feature {
     /// Every feature, in the order in which they are shown.
-    pub const ALL: [Feature; 23] = [
+    pub const ALL: [Feature; 24] = [
         Feature::RtPush,
         Feature::RtPull,
         Feature::RtPushPastStuck,
@@ -90,6 +93,7 @@ impl Feature {
         Feature::Pelt,
         Feature::SisUtil,
         Feature::BatchDispatch,
+        Feature::CoreLatency,
     ];
 
     /// The name outside the program.
@@ -119,6 +123,7 @@ impl Feature {
             Feature::Pelt => "PELT",
             Feature::SisUtil => "SIS_UTIL",
             Feature::BatchDispatch => "BATCH_DISPATCH",
+            Feature::CoreLatency => "CORE_LATENCY",
         }
     }
 }

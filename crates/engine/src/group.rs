@@ -5,7 +5,7 @@
 //! group's load everywhere: the one number here that all CPUs write. The budget of a limit is what all
 //! CPUs share as well: its pool.
 
-use crate::attr::{GroupId, LatencyNice, Weight};
+use crate::attr::{Cookie, GroupId, LatencyNice, Weight};
 use crate::store::decay::decay;
 
 /// The task groups of a machine, as its run queues see them. The machine shares one among them.
@@ -26,6 +26,12 @@ pub trait Groups {
     /// How soon the group's tasks want to run where it competes with its siblings
     /// (`cpu.latency.nice`); theirs says that among each other.
     fn latency_nice(&self, group: GroupId) -> LatencyNice;
+
+    /// The cookie of a task in `group` that has none of its own: that of the group, or of the nearest one above it that
+    /// has one.
+    fn cookie(&self, _group: GroupId) -> Option<Cookie> {
+        None
+    }
 
     /// Whether the tasks of a group other than the root count as SCHED_IDLE ones where it competes.
     ///

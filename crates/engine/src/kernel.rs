@@ -65,11 +65,12 @@ const OF_EEVDF: [Feature; 3] =
     [Feature::RunToParity, Feature::PreemptShort, Feature::PlaceRelDeadline];
 
 /// The founding mechanisms that none of them has. Those of the other founding documents came into the kernel.
-const FOUNDING: [Feature; 4] = [
+const FOUNDING: [Feature; 5] = [
     Feature::RtPushPastStuck,
     Feature::IdleLoadBalance,
     Feature::LatencyNice,
     Feature::GreedyTimers,
+    Feature::CoreLatency,
 ];
 
 impl Kernel {
@@ -177,7 +178,7 @@ impl Experiment {
         match self {
             Experiment::RtMigrate => &[Feature::RtPush, Feature::RtPull, Feature::RtPushPastStuck],
             Experiment::IdleBalance => &[Feature::IdleLoadBalance],
-            Experiment::LatencyNice => &[Feature::LatencyNice],
+            Experiment::LatencyNice => &[Feature::LatencyNice, Feature::CoreLatency],
             Experiment::HardLimits => &[Feature::HardLimits, Feature::RuntimeShare],
             Experiment::GreedyTimers => &[Feature::GreedyTimers],
         }

@@ -1,6 +1,6 @@
 //! What is asked for a task group.
 
-use crate::attr::{GroupId, LatencyNice, Weight};
+use crate::attr::{Cookie, GroupId, LatencyNice, Weight};
 use crate::limits::Limit;
 
 /// What is asked for a task group.
@@ -15,6 +15,8 @@ pub struct GroupSpec {
     pub idle: bool,
     /// How soon its tasks want to run beside its siblings ([`Groups::latency_nice`](crate::group::Groups::latency_nice)). The root's is 0.
     pub latency_nice: LatencyNice,
+    /// The cookie of its tasks that have none of their own, and of those of the groups below it that have none.
+    pub cookie: Option<Cookie>,
     /// What it may use at the most. The root has no limit.
     pub limit: Option<Limit>,
 }
@@ -26,6 +28,7 @@ impl GroupSpec {
         weight: Weight::NICE_0,
         idle: false,
         latency_nice: LatencyNice::ZERO,
+        cookie: None,
         limit: None,
     };
 }

@@ -2,7 +2,7 @@
 //! host. No flag says where it is; who has the box knows.
 
 use crate::account::{Account, Kept};
-use crate::attr::{Attr, GroupId, LatencyNice, Policy, RtPrio, Slice};
+use crate::attr::{Attr, Cookie, GroupId, LatencyNice, Policy, RtPrio, Slice};
 use crate::cpu::CpuId;
 use crate::fair::averages::TaskAverages;
 use crate::fair::entity::{Ask, Lag, Standing};
@@ -267,6 +267,7 @@ impl<P> Task<P> {
         self.attr.slack = change.slack.unwrap_or(self.attr.slack);
         self.attr.latency_nice = change.latency_nice.unwrap_or(self.attr.latency_nice);
         self.attr.slice = change.slice.applied_to(self.attr.slice);
+        self.attr.cookie = change.cookie.applied_to(self.attr.cookie);
         self.boost = change.boost.applied_to(self.boost);
     }
 }
@@ -286,6 +287,8 @@ pub struct Change {
     pub latency_nice: Option<LatencyNice>,
     /// Another slice; without one it has what its latency nice makes of it.
     pub slice: Update<Slice>,
+    /// Another cookie of its own, or none.
+    pub cookie: Update<Cookie>,
     /// The best real-time priority among those who wait for the task; none if nobody does.
     pub boost: Update<RtPrio>,
     /// The lowest group in which both the task is and somebody who waits for what it holds:
@@ -358,6 +361,7 @@ impl Change {
         self.slack = later.slack.or(self.slack);
         self.latency_nice = later.latency_nice.or(self.latency_nice);
         self.slice = self.slice.then(later.slice);
+        self.cookie = self.cookie.then(later.cookie);
         self.boost = self.boost.then(later.boost);
         self.inherited_group = self.inherited_group.then(later.inherited_group);
     }

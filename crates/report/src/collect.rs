@@ -81,7 +81,7 @@ impl Collector {
         match event.what {
             What::Exec { task, policy } => self.execute(event.cpu, task, policy),
             What::Overhead => self.turn(event.cpu, Doing::Overhead),
-            What::Idle => self.turn(event.cpu, Doing::Idle),
+            What::Idle | What::ForcedIdle { .. } => self.turn(event.cpu, Doing::Idle),
             What::Switch { prev, next } => self.switch(event.cpu, prev, next),
             What::Wake { task, since, .. } => {
                 let now = self.clock;

@@ -170,7 +170,7 @@ impl Picture<'_> {
         let had = |event: &Event| match event.what {
             What::Switch { prev: Some((task, _)), .. } => Some(self.letters[&task]),
             What::Switch { prev: None, .. } => Some(IDLE),
-            What::Exec { .. } | What::Idle => self.sign(&event.what),
+            What::Exec { .. } | What::Idle | What::ForcedIdle { .. } => self.sign(&event.what),
             _ => None,
         };
         self.events_of(cpu).find_map(had).unwrap_or(UNKNOWN)
@@ -200,7 +200,7 @@ impl Picture<'_> {
         match what {
             What::Exec { task, .. } => Some(self.letters[task]),
             What::Overhead => Some(OVERHEAD),
-            What::Idle => Some(IDLE),
+            What::Idle | What::ForcedIdle { .. } => Some(IDLE),
             _ => None,
         }
     }
@@ -269,6 +269,7 @@ fn in_words(what: &What, at: Time, names: &dyn Names) -> String {
         }
         What::Overhead => "works for the scheduler".to_owned(),
         What::Idle => "is idle".to_owned(),
+        What::ForcedIdle { .. } => "is forced idle".to_owned(),
         What::TimerInterrupt => "takes a timer interrupt".to_owned(),
         What::TimerArmed => "arms a timer".to_owned(),
         What::TimerExpired { greedy: false } => "runs an expired timer".to_owned(),

@@ -13,7 +13,7 @@
 //! does at a time under `free`, and read by all.
 
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex, Ordering, lock};
-use runyard_engine::attr::{GroupId, LatencyNice, Weight};
+use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Weight};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::group::{Blocked, Groups};
 use runyard_engine::limits::Pools;
@@ -68,6 +68,8 @@ struct Group {
     idle: AtomicBool,
     /// (s)
     latency_nice: AtomicU8,
+    /// (s) The cookie of its tasks, its own or from above; 0 for none.
+    cookie: AtomicU32,
     /// (s) Whether it has a limit ([`OWN`]), and whether one above it has ([`ABOVE`]).
     limited: AtomicU8,
     /// (s) Counts its limits.
@@ -90,6 +92,7 @@ impl Group {
             weight: AtomicU32::new(0),
             idle: AtomicBool::new(false),
             latency_nice: AtomicU8::new(0),
+            cookie: AtomicU32::new(0),
             limited: AtomicU8::new(0),
             epoch: AtomicU32::new(0),
             load: AtomicU64::new(0),
@@ -124,10 +127,12 @@ impl GroupTable {
         let room = specs.len() + more;
         let groups: Box<[Group]> = (0..room).map(|_| Group::absent()).collect();
         let free = (specs.len()..room).rev().map(|at| GroupId(at as u32)).collect();
-        for (group, &spec) in groups.iter().zip(specs) {
+        let table = GroupTable { groups, cpus, shared: true, limits: true, free: Mutex::new(free) };
+        for (group, &spec) in table.groups.iter().zip(specs) {
             group.become_as(spec);
+            table.inherit_cookie(group, spec);
         }
-        GroupTable { groups, cpus, shared: true, limits: true, free: Mutex::new(free) }
+        table
     }
 
     /// Says what of limits is heeded, before the first is set: whether any, and whether CPUs share
@@ -170,8 +175,15 @@ impl GroupTable {
         assert!(parent, "the parent of a group is there");
         let id = free.pop().ok_or(TooManyGroups)?;
         self.group(id).become_as(spec);
+        self.inherit_cookie(self.group(id), spec);
         self.group(id).limited.store(self.is_below_limit(id), Ordering::Release);
         Ok(id)
+    }
+
+    /// The tasks of a group have its cookie, or that of the tasks of its parent, which is there.
+    fn inherit_cookie(&self, group: &Group, spec: GroupSpec) {
+        let above = || self.group(spec.parent).cookie.load(Ordering::Relaxed);
+        group.cookie.store(spec.cookie.map_or_else(above, Cookie::get), Ordering::Release);
     }
 
     /// Whether a group has children.
@@ -429,6 +441,10 @@ impl Groups for GroupTable {
     fn weight(&self, group: GroupId) -> Weight {
         let weight = self.group(group).weight.load(Ordering::Relaxed);
         Weight::new(weight.into()).expect("it was a weight")
+    }
+
+    fn cookie(&self, group: GroupId) -> Option<Cookie> {
+        Cookie::new(self.group(group).cookie.load(Ordering::Acquire))
     }
 
     fn is_idle(&self, group: GroupId) -> bool {

@@ -6,7 +6,7 @@
 pub use crate::control::Controlled;
 use crate::control::{Control, Home, Requests, Tag, take};
 use crate::sync::Arc;
-use runyard_engine::attr::RtPrio;
+use runyard_engine::attr::{Cookie, RtPrio};
 use runyard_engine::balance::Balanced;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::limits::Throttling;
@@ -82,6 +82,13 @@ pub trait Effects<W> {
     /// more. For accounts; nothing is to be done, and the run queue's lock is held.
     fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
         let _ = (cpu, throttling);
+    }
+
+    /// `cpu` idles from now on though tasks wait there, as its core runs tasks of this cookie, or such without one. It
+    /// may be said again with another cookie. That it ends is seen by what `cpu` schedules next. For accounts; nothing is to
+    /// be done, and a lock of the core is held.
+    fn forced_idle(&mut self, cpu: CpuId, by: Option<Cookie>) {
+        let _ = (cpu, by);
     }
 
     /// Where the first newcomer that waits for `cpu` with the host has its

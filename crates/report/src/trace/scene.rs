@@ -96,7 +96,7 @@ impl Scene {
                 self.overhead(cpu, false, changes);
             }
             What::Overhead => self.overhead(cpu, true, changes),
-            What::Idle => self.overhead(cpu, false, changes),
+            What::Idle | What::ForcedIdle { .. } => self.overhead(cpu, false, changes),
             What::Throttled { group } => {
                 changes.push(Scheduled::Throttling { cpu, group, begins: true });
             }

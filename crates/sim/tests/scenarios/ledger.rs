@@ -189,7 +189,7 @@ impl<'s> Ledger<'s> {
                 self.known(task).executes_since = at;
             }
             What::Overhead => self.turn(cpu, Doing::Overhead),
-            What::Idle => {
+            What::Idle | What::ForcedIdle { .. } => {
                 want(self.cpus[cpu.index()].holder.is_none(), "a CPU with a task is not idle")?;
                 self.turn(cpu, Doing::Idle);
             }

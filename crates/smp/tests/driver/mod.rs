@@ -260,7 +260,7 @@ impl World {
             weight: Weight::new(weight).unwrap(),
             idle,
             latency_nice,
-            limit: None,
+            ..GroupSpec::ROOT
         };
         let groups = [
             GroupSpec::ROOT,
