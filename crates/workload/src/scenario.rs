@@ -6,13 +6,15 @@
 use crate::draw::Draw;
 pub use crate::shared::Asked;
 pub use crate::steps::Steps;
-use runyard_engine::attr::{Attr, GroupId, LatencyNice, Slice};
+use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Slice};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::features::Features;
 use runyard_engine::kernel::Model;
 use runyard_engine::spec::GroupSpec;
+use runyard_engine::task::Update;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
+use std::iter::successors;
 
 /// A whole workload and the machine that it wants.
 #[derive(Clone, Debug)]
@@ -29,6 +31,9 @@ pub struct Scenario {
     pub features: Features,
     /// Task groups by [`GroupId`]; the first is `/`.
     pub groups: Vec<TaskGroup>,
+    /// The names of the cookies: `Cookie::new(n)` is that of `cookies[n - 1]`. They are numbered as they are first named, by
+    /// `groups` and then by `tasks`.
+    pub cookies: Vec<String>,
     /// Tasks in file order, those of `instance` 0 (templates for `fork`) included.
     pub tasks: Vec<TaskSpec>,
     /// The names behind the ids in [`Step`], and what must be known about each object.
@@ -39,6 +44,20 @@ impl Scenario {
     /// Makes the machine a model of something else, with the features that this has.
     pub fn use_model(&mut self, model: Model) {
         (self.model, self.features) = (model, model.features());
+    }
+
+    /// The name of a cookie.
+    #[must_use]
+    pub fn cookie_name(&self, cookie: Cookie) -> &str {
+        &self.cookies[cookie.get() as usize - 1]
+    }
+
+    /// The cookie of a task that has `own` and is in `group`: that, else that of the nearest group that has one.
+    #[must_use]
+    pub fn cookie_of(&self, own: Option<Cookie>, group: GroupId) -> Option<Cookie> {
+        let spec = |group: GroupId| &self.groups[group.index()].spec;
+        let parent = |&group: &GroupId| (group != GroupId::ROOT).then(|| spec(group).parent);
+        own.or_else(|| successors(Some(group), parent).find_map(|group| spec(group).cookie))
     }
 
     /// The tasks that exist from the start, in file order: the thread object of each, which of its
@@ -196,11 +215,12 @@ impl TaskSpec {
     }
 
     /// As [`TaskSpec::first_attr`], for a task that is forked by one of `parent`, for which `asked`
-    /// was asked last: its timer slack is inherited, and its latency nice and its slice unless the
+    /// was asked last: its timer slack and its cookie are inherited, and its latency nice and its slice unless the
     /// parent says otherwise.
     #[must_use]
     pub fn forked_attr(&self, all: &CpuSet, parent: &TaskSpec, asked: &Attr) -> Attr {
-        let mut attr = Attr { slack: asked.slack, ..Attr::normal(all.clone()) };
+        let mut attr =
+            Attr { slack: asked.slack, cookie: asked.cookie, ..Attr::normal(all.clone()) };
         if !parent.reset_on_fork {
             (attr.latency_nice, attr.slice) = (asked.latency_nice, asked.slice);
         }
@@ -264,6 +284,8 @@ pub struct Properties {
     pub latency_nice: Option<LatencyNice>,
     /// Slice, which matters while the task is fair and the feature `EEVDF` is on.
     pub slice: Option<Slice>,
+    /// Cookie of its own.
+    pub cookie: Update<Cookie>,
     /// What SCHED_DEADLINE is to give the task, for a host that has it. `policy` is then that of the tasks that
     /// come nearest: SCHED_FIFO of the highest priority.
     pub reservation: Option<Reservation>,
@@ -291,6 +313,7 @@ impl Properties {
         attr.slack = self.slack.unwrap_or(attr.slack);
         attr.latency_nice = self.latency_nice.unwrap_or(attr.latency_nice);
         attr.slice = self.slice.or(attr.slice);
+        attr.cookie = self.cookie.applied_to(attr.cookie);
     }
 
     /// The reservation of a task that had `old`: one goes with its policy.

@@ -3,6 +3,7 @@
 //!
 //! Invariant: a group stands behind its parent, so that a host can build the tree in order.
 
+use super::cookies::Cookies;
 use super::limits::{self, LimitKeys};
 use super::{Warnings, policy};
 use crate::diagnostic::{Fault, quoted};
@@ -26,6 +27,7 @@ impl Groups {
     pub(super) fn read(
         section: Option<Node<'_>>,
         model: Model,
+        cookies: &mut Cookies,
         warnings: &mut Warnings,
     ) -> Result<Groups, Fault> {
         let root = TaskGroup { path: "/".to_owned(), spec: GroupSpec::ROOT };
@@ -36,7 +38,7 @@ impl Groups {
         let mut asked = Vec::with_capacity(keys.len());
         for member in members.clone() {
             check_path(&member.key(), member.at)?;
-            asked.push(listed(member, model, warnings)?);
+            asked.push(listed(member, model, cookies, warnings)?);
         }
         groups.known.reserve_exact(asked.len());
         for member in members {
@@ -130,8 +132,14 @@ fn check_path(path: &str, at: usize) -> Result<(), Fault> {
 
 /// What the object of a listed group asks for it; its path names its parent. An idle group takes no weight: the kernel refuses to
 /// write one (`sched_group_set_shares`).
-fn listed(group: Member<'_>, model: Model, warnings: &mut Warnings) -> Result<GroupSpec, Fault> {
+fn listed(
+    group: Member<'_>,
+    model: Model,
+    cookies: &mut Cookies,
+    warnings: &mut Warnings,
+) -> Result<GroupSpec, Fault> {
     let (mut weight, mut idle, mut latency_nice) = (None, false, LatencyNice::ZERO);
+    let mut cookie = None;
     let mut limit = LimitKeys::default();
     let is_root = group.key() == "/";
     for member in group.value.object()? {
@@ -139,7 +147,7 @@ fn listed(group: Member<'_>, model: Model, warnings: &mut Warnings) -> Result<Gr
             _ if is_root => {
                 return Err(Fault::new(
                     member.at,
-                    "the task group / takes no weight, no latency nice and no limits",
+                    "the task group / takes no weight, no latency nice, no cookie and no limits",
                 ));
             }
             "weight" => {
@@ -149,6 +157,7 @@ fn listed(group: Member<'_>, model: Model, warnings: &mut Warnings) -> Result<Gr
             }
             "idle" => idle = member.value.boolean()?,
             "latency_nice" => latency_nice = policy::latency_nice(member.value)?,
+            "cookie" => cookie = cookies.named(member.value)?,
             "runtime" => limit.runtime = Some((member.value, limits::runtime(member.value)?)),
             "period" => limit.period = Some((member.value, limits::span(member.value)?)),
             "burst" => limit.burst = Some((member, limits::span(member.value)?)),
@@ -175,5 +184,5 @@ fn listed(group: Member<'_>, model: Model, warnings: &mut Warnings) -> Result<Gr
         (true, None) => Weight::IDLE,
         (false, weight) => weight.map_or(Weight::NICE_0, |(_, weight)| weight),
     };
-    Ok(GroupSpec { weight, idle, latency_nice, limit, ..GroupSpec::ROOT })
+    Ok(GroupSpec { weight, idle, latency_nice, limit, cookie, ..GroupSpec::ROOT })
 }

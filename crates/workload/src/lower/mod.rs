@@ -7,6 +7,7 @@
 //! Each section is one file here, and each is a `match` over its keys, so that what is known,
 //! what is refused and what is ignored stands in one place.
 
+mod cookies;
 mod deadline;
 mod duration;
 mod ends;
@@ -25,6 +26,7 @@ use crate::diagnostic::{Fault, quoted};
 use crate::json::{Member, Node};
 use crate::scenario::{Asked, Properties, Scenario};
 use crate::{DeadlinePolicy, Overrides};
+use cookies::Cookies;
 use groups::Groups;
 use objects::Names;
 use runyard_engine::features::{Feature, Features, Switched};
@@ -44,11 +46,12 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     let (machine, model) = machine::read(sections.machine, over, &mut warnings)?;
     let features = features(model, sections.features, over)?;
     resources(sections.resources, &mut warnings)?;
-    let groups = Groups::read(sections.groups, model, &mut warnings)?;
+    let mut cookies = Cookies::default();
+    let groups = Groups::read(sections.groups, model, &mut cookies, &mut warnings)?;
     let cpus = machine.topology.cpus();
     let (deadline, names) = (over.deadline, Names::default());
     let asked = Default::default();
-    let mut context = Context { cpus, model, deadline, groups, warnings, names, asked };
+    let mut context = Context { cpus, model, deadline, groups, cookies, warnings, names, asked };
     let Some(listed) = sections.tasks else {
         return Err(Fault::new(root.at(), "a scenario needs `tasks`"));
     };
@@ -57,6 +60,7 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
         let what = format!("no task called {} is ever suspended", quoted(name));
         context.warnings.instead(at, what);
     }
+    context.cookies.warn_of_no_effect(machine.topology, &mut context.warnings);
     let kinds = mutexes::read(sections.mutexes, global.pi_enabled)?;
     let objects = context.names.into_objects(&kinds);
     kinds.warn_of_unknown(&objects, &mut context.warnings);
@@ -69,6 +73,7 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
         model,
         features,
         groups: context.groups.into_all(),
+        cookies: context.cookies.into_names(),
         tasks: tasks.into_iter().map(|task| task.spec).collect(),
         objects,
     };
@@ -88,6 +93,7 @@ struct Context {
     model: Model,
     deadline: DeadlinePolicy,
     groups: Groups,
+    cookies: Cookies,
     names: Names,
     warnings: Warnings,
     /// What the last thread and the last phase asked for.

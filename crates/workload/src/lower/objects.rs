@@ -154,7 +154,7 @@ impl Table {
         self.0.len()
     }
 
-    fn into_names(self) -> Vec<String> {
+    pub(super) fn into_names(self) -> Vec<String> {
         let mut names = vec![String::new(); self.0.len()];
         for (name, id) in self.0 {
             names[id.0 as usize] = name;

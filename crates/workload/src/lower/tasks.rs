@@ -17,6 +17,7 @@ use crate::scenario::{
     Asked, ObjectId, Phase, Properties, Reservation, Step, Steps, TaskSpec, TimerMode, TimerRef,
 };
 use runyard_engine::cpu::{CpuId, CpuSet};
+use runyard_engine::task::Update;
 use runyard_engine::time::Nanos;
 use std::collections::BTreeSet;
 
@@ -144,6 +145,7 @@ pub(super) struct Fields<'v> {
     slack: Option<Node<'v>>,
     latency_nice: Option<Node<'v>>,
     pub(super) slice: Option<Node<'v>>,
+    cookie: Option<Node<'v>>,
     pub(super) deadline: DeadlineFields<'v>,
     reset_on_fork: Option<Node<'v>>,
     /// The object itself, in which the events are, and how many those are.
@@ -299,6 +301,7 @@ impl<'c, 'v> Reader<'c, 'v> {
                 "timer_slack" => &mut fields.slack,
                 "latency_nice" => &mut fields.latency_nice,
                 "slice" => &mut fields.slice,
+                "cookie" => &mut fields.cookie,
                 "reset_on_fork" if thread => &mut fields.reset_on_fork,
                 key => {
                     if fields.deadline.take(member) {
@@ -344,8 +347,12 @@ impl<'c, 'v> Reader<'c, 'v> {
         let cpus = fields.cpus.map(|node| cpu_set(node, self.context.cpus)).transpose()?;
         let slack = fields.slack.map(micros).transpose()?;
         let latency_nice = fields.latency_nice.map(latency_nice).transpose()?;
+        let cookie = match fields.cookie {
+            Some(node) => self.context.cookies.named(node)?.into(),
+            None => Update::Keep,
+        };
         let reservation = self.reservation;
-        Ok(Properties { cpus, policy, group, slack, latency_nice, slice, reservation })
+        Ok(Properties { cpus, policy, group, slack, latency_nice, slice, cookie, reservation })
     }
 }
 

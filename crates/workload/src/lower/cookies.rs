@@ -1,0 +1,43 @@
+//! Cookies by name, of threads, phases and task groups: tasks with different ones never run on one core at the same
+//! time (core scheduling, an extension).
+
+use super::Warnings;
+use super::objects::Table;
+use crate::diagnostic::Fault;
+use crate::json::Node;
+use runyard_engine::attr::Cookie;
+use runyard_engine::topology::Topology;
+
+/// The cookies, numbered from 1 in the order in which they were first named.
+#[derive(Default)]
+pub(super) struct Cookies {
+    names: Table,
+    /// Where the first one was named.
+    first_at: Option<usize>,
+}
+
+impl Cookies {
+    /// The cookie that `node` names; none if the name is empty.
+    pub(super) fn named(&mut self, node: Node<'_>) -> Result<Option<Cookie>, Fault> {
+        let name = &*node.text()?;
+        if name.is_empty() {
+            return Ok(None);
+        }
+        self.first_at.get_or_insert(node.at());
+        Ok(Cookie::new(self.names.id(name).0 + 1))
+    }
+
+    /// Warns if the simulated machine has no core that two tasks could share.
+    pub(super) fn warn_of_no_effect(&self, topology: Topology, warnings: &mut Warnings) {
+        if let Some(at) = self.first_at.filter(|_| topology.threads() == 1) {
+            let what =
+                "no core of the simulated machine has two threads, so cookies have no effect there";
+            warnings.instead(at, what);
+        }
+    }
+
+    /// The names, in the order of their numbers.
+    pub(super) fn into_names(self) -> Vec<String> {
+        self.names.into_names()
+    }
+}
