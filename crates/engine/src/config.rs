@@ -194,6 +194,21 @@ impl Config {
         self.sleeper_credit(None).cast_signed() - self.min_granularity.0.cast_signed()
     }
 
+    /// By how much more a running entity may be ahead of another, or must be less, by the latency nice of both
+    /// (`wakeup_latency_gran`). Two that can wait are not compared: none shall preempt the other because that cares
+    /// even less.
+    pub(crate) fn relative_offset(&self, curr: LatencyNice, other: LatencyNice) -> i64 {
+        let zero = LatencyNice::ZERO;
+        if other == zero && curr >= zero {
+            return 0;
+        }
+        let mut offset = self.latency_offset(other);
+        if other < zero || curr < zero {
+            offset -= self.latency_offset(curr);
+        }
+        offset.min(self.latency_max())
+    }
+
     /// How long an entity wants to run at a time in EEVDF: what it asked for, or what its latency nice
     /// makes of it.
     pub(crate) fn slice_for(&self, asked: Option<Slice>, latency_nice: LatencyNice) -> Slice {

@@ -9,6 +9,7 @@
 //!   kernels by name, which are features, [`rules`] and numbers.
 //! - [`inherit`] says what waiters lend to whom they wait for.
 //! - [`balance`] chooses between CPUs, from snapshots.
+//! - [`core`] is what the hardware threads of a core run together.
 //! - [`event`] is what hosts tell of what happened, for reports and checks.
 //!
 //! Snapshots of several run queues are taken by `runyard-smp`, which has the locks.
@@ -17,6 +18,7 @@ pub mod account;
 pub mod attr;
 pub mod balance;
 pub mod config;
+pub mod core;
 pub mod cpu;
 mod ensure;
 pub mod event;

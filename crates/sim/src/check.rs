@@ -53,6 +53,7 @@ impl<O: Observer> Sim<'_, O> {
         for nth in 1..self.stranded.len() {
             self.check_budget(GroupId(nth as u32));
         }
+        self.check_cores();
     }
 
     pub(crate) fn check_objects(&mut self) {
@@ -61,9 +62,11 @@ impl<O: Observer> Sim<'_, O> {
         }
     }
 
+    /// With cookies nothing is promised: what a core keeps off waits, whatever another core runs.
     pub(crate) fn promises_rt_affinity(&self) -> bool {
         let features = [Feature::RtPush, Feature::RtPull, Feature::RtPushPastStuck];
-        features.into_iter().all(|feature| self.scenario.features.has(feature))
+        let has = |feature| self.scenario.features.has(feature);
+        self.cores.is_none() && features.into_iter().all(has)
     }
 
     pub(crate) fn promises_no_waste(&self) -> bool {
@@ -137,6 +140,8 @@ impl<O: Observer> Sim<'_, O> {
             return Takes::Nobody;
         }
         match own.doing {
+            // What its core runs may keep everybody off.
+            Doing::Idle if !self.is_whole_core_idle(cpu) => Takes::Nobody,
             Doing::Idle => Takes::Anybody,
             _ if load.is_sched_idle() => Takes::Normal,
             _ => Takes::Nobody,
@@ -194,7 +199,8 @@ impl<O: Observer> Sim<'_, O> {
         let overdue = self.machine.next_expiry(on).filter(overdue);
         assert_eq!(overdue, None, "CPU {on} takes its interrupts in time");
         assert!(cpu.programmed <= first, "CPU {on} is interrupted for its first timer");
-        if cpu.doing == Doing::Idle && cpu.is_settled() && !closed {
+        let forced = self.machine.forced_idle(on).is_some();
+        if cpu.doing == Doing::Idle && cpu.is_settled() && !closed && !forced {
             let queued = self.machine.inspect(on, |rq| rq.competing().count());
             if queued > 0 {
                 let what = format!("CPU {on} idles while {queued} tasks wait there");
@@ -278,7 +284,7 @@ impl<O: Observer> Sim<'_, O> {
         self.stopped = true;
     }
 
-    fn violate(&mut self, invariant: &'static str, what: String) {
+    pub(crate) fn violate(&mut self, invariant: &'static str, what: String) {
         if self.violations.len() < MAX_VIOLATIONS {
             let violation = Violation { invariant, at: self.now, what };
             self.observer.violation(&violation);

@@ -32,6 +32,11 @@ impl CostModel {
         self.draw(cpu, self.costs.ipi)
     }
 
+    /// How long a kick can be on its way.
+    pub(crate) fn longest_kick(&self) -> Nanos {
+        self.costs.ipi + self.costs.jitter
+    }
+
     pub(crate) fn wakeup(&mut self, cpu: CpuId) -> Nanos {
         self.draw(cpu, self.costs.wakeup)
     }

@@ -279,7 +279,7 @@ impl<O: Observer> Sim<'_, O> {
         }
         let curr = self.cpus[cpu.index()].curr.as_ref().map(|curr| (curr.task, curr.policy));
         match doing {
-            Doing::Idle if old != Doing::Idle => self.tell(cpu, What::Idle),
+            Doing::Idle if old != Doing::Idle || self.idles_otherwise(cpu) => self.tell_idle(cpu),
             Doing::Overhead(_) if !matches!(old, Doing::Overhead(_)) => {
                 self.tell(cpu, What::Overhead);
             }

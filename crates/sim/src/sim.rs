@@ -12,12 +12,13 @@
 //! who runs first does not change how long anybody works.
 
 use crate::calendar::{Calendar, Due};
+use crate::cores::Cores;
 use crate::cost::CostModel;
-use crate::cpu::Cpu;
+use crate::cpu::{Cpu, Doing};
 use crate::program::{FIRST_CPU, NewProgram, Program};
 use crate::smt::Smt;
 use crate::watch::{Check, Watch};
-use runyard_engine::attr::{GroupId, LatencyNice, Policy};
+use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Policy};
 use runyard_engine::balance::Balanced;
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::CpuId;
@@ -162,6 +163,8 @@ pub struct Sim<'s, O> {
     pub(crate) reads_ahead: bool,
     /// Where threads of a core share it.
     pub(crate) smt: Option<Smt>,
+    /// Where the threads of a core decide together, and what was told of them.
+    pub(crate) cores: Option<Cores>,
 }
 
 /// Who is told what happens. Any function of an event is one.
@@ -194,6 +197,8 @@ pub(crate) struct Asked {
     silent: Vec<CpuId>,
     balanced: Vec<(CpuId, Balanced)>,
     throttlings: Vec<(CpuId, Throttling)>,
+    /// CPUs that are forced idle because of another cookie than before.
+    forced: Vec<CpuId>,
     hold_back: bool,
     keeps_touched: bool,
     /// CPUs whose run queues may have changed, some of them several times.
@@ -207,6 +212,7 @@ impl Asked {
             && self.silent.is_empty()
             && self.balanced.is_empty()
             && self.throttlings.is_empty()
+            && self.forced.is_empty()
     }
 }
 
@@ -226,6 +232,10 @@ impl Effects<Work<()>> for Asked {
 
     fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
         self.throttlings.push((cpu, throttling));
+    }
+
+    fn forced_idle(&mut self, cpu: CpuId, _: Option<Cookie>) {
+        self.forced.push(cpu);
     }
 
     fn touched(&mut self, cpu: CpuId) {
@@ -259,6 +269,8 @@ impl<'s, O: Observer> Sim<'s, O> {
         if scenario.machine.rt_group_sched {
             config.rt_runtime = Some(Config::RT_RUNTIME);
         }
+        config.cookies = !scenario.cookies.is_empty();
+        let cores = Cores::new(&config);
         config.packs_below = scenario.machine.packs_below.map(|most| u64::from(most) * 1_024 / 100);
         let topology = config.topology;
         let groups: Vec<_> = scenario.groups.iter().map(|group| group.spec).collect();
@@ -291,6 +303,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             stopped: false,
             observer,
             reads_ahead: topology.cpus() >= READS_AHEAD_FROM,
+            cores,
             smt: scenario.machine.smt.and_then(|busy_speed| Smt::new(busy_speed, topology)),
         };
         sim.enter_beginning();
@@ -493,6 +506,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             mut silent,
             mut balanced,
             mut throttlings,
+            mut forced,
             hold_back,
             keeps_touched,
             touched,
@@ -502,6 +516,11 @@ impl<'s, O: Observer> Sim<'s, O> {
         }
         for (cpu, balanced) in balanced.drain(..) {
             self.tell(cpu, What::Balanced(balanced));
+        }
+        for cpu in forced.drain(..) {
+            if self.cpus[cpu.index()].doing == Doing::Idle {
+                self.tell_idle(cpu);
+            }
         }
         for cpu in kicks.drain(..) {
             self.watch.note(cpu);
@@ -530,6 +549,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             silent,
             balanced,
             throttlings,
+            forced,
             hold_back,
             keeps_touched,
             touched,

@@ -46,6 +46,7 @@ impl<O: Observer> Sim<'_, O> {
         let mut touched = std::mem::take(&mut self.fx.touched);
         touched.drain(..).for_each(|cpu| self.watch.note(cpu));
         self.fx.touched = touched;
+        self.touch_siblings();
         let touched = std::mem::take(&mut self.watch.touched);
         self.machine.check_cpus(&touched, &mut self.watch.sums);
         for &cpu in &touched {
@@ -59,6 +60,7 @@ impl<O: Observer> Sim<'_, O> {
         }
         self.check_rt_affinity_of(&touched);
         self.check_waste_of(&touched);
+        self.check_cores_of(&touched);
         self.check_budgets_touched();
         self.watch.events += 1;
         if self.watch.events >= Check::EVENTS {

@@ -263,10 +263,14 @@ impl<W: Controlled> Machine<W> {
     ) -> Option<(CpuId, Level)> {
         let affinity = &task.attr().affinity;
         let soaks = !idle_class && self.hints.pressed.contains(cpu);
+        let cookie = self.cookie_of(task);
         let wakes = |idle: &CpuId| !idle_class || !self.sleeps_deep(now, *idle);
         let room = |&(level, _): &(Level, Domain)| {
             let span = self.config.topology.span(cpu, level);
-            let idle = || self.hints.idle.ring(affinity, span.clone(), cpu).find(wakes);
+            let idle = || {
+                let mut idle = self.hints.idle.ring(affinity, span.clone(), cpu);
+                idle.find(|to| wakes(to) && self.suits_core(*to, cookie))
+            };
             let soaker = || {
                 let some = self.hints.sched_idle.ring(affinity, span.clone(), cpu);
                 let few = |&to: &CpuId| self.hints.counts(to).nr_fair;
@@ -284,8 +288,14 @@ impl<W: Controlled> Machine<W> {
         if now < self.with_balance(to, |balance| balance.next_search) {
             return false;
         }
-        let pull =
-            FairPull { to, measure: Measure::All, max_load: u64::MAX, hot: false, eligible: false };
+        let pull = FairPull {
+            to,
+            measure: Measure::All,
+            max_load: u64::MAX,
+            hot: false,
+            eligible: false,
+            runs: self.core_runs(to),
+        };
         let found = self.try_overloaded(to, |from| self.pull_one(now, from, pull, fx).is_ok());
         if found.is_none() {
             let next = now + IDLE_BALANCE_INTERVAL;
@@ -575,13 +585,13 @@ impl<W: Controlled> Machine<W> {
             && self.hints.counts(cpu).nr_fair > 0;
         // A whole task must fit, and not half of it.
         let fits = |left: u64| if by_room { left / 2 } else { left };
-        let measure = imbalance.measure(pass.measure);
+        let (measure, runs) = (imbalance.measure(pass.measure), self.core_runs(cpu));
         let mut moved = 0;
         while moved < most && left > 0 {
             match self.pull_one(
                 now,
                 from,
-                FairPull { to: cpu, measure, max_load: fits(left), hot, eligible },
+                FairPull { to: cpu, measure, max_load: fits(left), hot, eligible, runs },
                 fx,
             ) {
                 Ok(load) => left = left.saturating_sub(load.max(1)),

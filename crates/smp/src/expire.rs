@@ -36,6 +36,9 @@ impl<W: Controlled> Machine<W> {
         if expired == Expired::Tick {
             self.hints.publish_times(cpu, &locked.rq);
             balances = locked.balance.is_due(now);
+            if self.cores.as_ref().is_some_and(|cores| cores.is_in_episode(cpu)) {
+                locked.rq.tick_beside();
+            }
         }
         let delta = self.publish_after(cpu, &mut locked, fx);
         drop(locked);

@@ -113,7 +113,8 @@ impl Snapshot {
     pub(crate) fn of<P, G: Pools>(rq: &RunQueue<P, G>) -> Snapshot {
         let load = rq.load();
         let pinned = |curr: &Task<_>| curr.rt_prio().is_some() && !curr.is_migratory();
-        let waits = load.nr_fair > 0 && load.nr_running > 1;
+        let running = u32::from(rq.forced_idle().is_none());
+        let waits = load.nr_fair > 0 && load.nr_running > running;
         let idle = load.nr_running == 0 && rq.is_online();
         let masks = [idle, load.is_sched_idle(), waits, load.pressed];
         let bits = masks.into_iter().enumerate();
@@ -125,7 +126,7 @@ impl Snapshot {
     /// Whether it is certain that the CPU is what it was.
     #[inline]
     pub(crate) fn still_holds<P, G: Pools>(&self, rq: &RunQueue<P, G>) -> bool {
-        !self.pinned && rq.still_has(&self.load)
+        !self.pinned && !rq.has_cookies() && rq.still_has(&self.load)
     }
 
     /// Whether the CPU is online and has no task.

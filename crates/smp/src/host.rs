@@ -10,7 +10,7 @@ use runyard_engine::attr::{Cookie, RtPrio};
 use runyard_engine::balance::Balanced;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::limits::Throttling;
-use runyard_engine::run_queue::{Enqueue, Resched};
+use runyard_engine::run_queue::{Enqueue, Resched, Switch};
 use runyard_engine::task::Task;
 use runyard_engine::time::VTime;
 
@@ -127,6 +127,14 @@ pub(crate) fn tag<W: Controlled>(task: &Task<W>) -> Option<&Tag> {
 /// The task is in no run queue from now on. The caller holds the lock of the one it left.
 pub(crate) fn mark_away<W: Controlled>(task: &TaskOf<W>) {
     tag(task).expect("a task that leaves has its payload").set_home(Home::Away);
+}
+
+/// What a switch released is in no run queue from now on. The caller holds the lock of the one it left.
+#[inline(always)]
+pub(crate) fn mark_released<W: Controlled>(switch: &Switch<W>) {
+    if let Some((task, _)) = &switch.released {
+        tag(task).into_iter().for_each(|tag| tag.set_home(Home::Away));
+    }
 }
 
 /// Carries out what was asked while the task was with its host, which may do so before it brings it.

@@ -9,6 +9,7 @@ mod carry;
 mod change;
 pub mod check;
 pub mod control;
+mod cores;
 mod cpupri;
 mod expire;
 pub mod groups;

@@ -1,7 +1,8 @@
 //! The machine: one lock for each CPU's run queue, and what CPUs tell each other without locks.
 //!
 //! One run-queue lock is held at a time, always. Under it at most one other is taken, a leaf: that of
-//! a task's control cell, of a group's pools, or of the host's in an effect that says so. So there is
+//! a task's control cell, of a group's pools, or of the host's in an effect that says so. In machines with cookies the
+//! lock of a core is taken around a switch, before any of these ([`crate::cores`]). So there is
 //! no order between CPUs to get wrong, and a host may be preempted between any two. A task that changes
 //! CPU is between queues for a moment, owned by the call that carries it, seen by nobody; and what a
 //! CPU knows of another is stale. The rules that make this enough:
@@ -20,7 +21,7 @@
 //! What a call wants of other CPUs goes to the host through [`Effects`], in order.
 //!
 //! In this file are the locks, and the publishing under them. What the machine does is in files above
-//! it, each with methods of [`Machine`]: `schedule`, `expire`, `select`, `carry`, `change`, `react`, `rt`,
+//! it, each with methods of [`Machine`]: `schedule`, `cores`, `expire`, `select`, `carry`, `change`, `react`, `rt`,
 //! `balance`, `relieve`, `limits`, `hotplug`, `check`.
 //!
 //! Legend of access: `(l)` under the lock.
@@ -28,6 +29,7 @@
 pub use crate::batch::Loan;
 pub use crate::host::{Controlled, Effects, Moving, TaskOf, Work, apply_pending};
 
+use crate::cores::Cores;
 use crate::groups::GroupTable;
 use crate::hints::{Hints, Snapshot};
 use crate::progress::Balance;
@@ -60,6 +62,8 @@ pub struct Machine<W> {
     pub(crate) groups: Arc<GroupTable>,
     /// Where newcomers start on each CPU, if the host may have them wait itself.
     pub(crate) starts: Box<[Start]>,
+    /// The cores, if their threads decide together.
+    pub(crate) cores: Option<Cores>,
 }
 
 /// One CPU, away from its neighbours' cache lines.
@@ -158,7 +162,8 @@ impl<W: Controlled> Machine<W> {
             true => cpus.iter().filter_map(|cpu| lock(&cpu.queue).rq.start()).collect(),
             false => Box::default(),
         };
-        let machine = Machine { cpus, all, hints, domains, groups, starts, config };
+        let cores = config.cookies.then(|| Cores::new(topology)).flatten();
+        let machine = Machine { cpus, all, hints, domains, groups, starts, cores, config };
         for cpu in machine.config.topology.iter() {
             machine.hints.online.set(cpu, true);
             let mut locked = lock(&machine.cpus[cpu.index()].queue);

@@ -49,7 +49,8 @@ impl<W: Controlled> Machine<W> {
             return false;
         }
         let measure = if self.sleeps_deep(now, to) { Measure::Normal } else { Measure::All };
-        let pull = FairPull { to, measure, max_load: u64::MAX, hot: true, eligible: false };
+        let (max_load, runs) = (u64::MAX, self.core_runs(to));
+        let pull = FairPull { to, measure, max_load, hot: true, eligible: false, runs };
         let (taken, resched) = self
             .detach(from, fx, |rq| rq.detach_fair(now, pull).inspect(|(task, _)| mark_away(task)));
         kick_if(resched, from, fx);

@@ -3,9 +3,8 @@
 //! Its run queue decides that. What is here sees to what leaves the queue meanwhile, and to work for a CPU
 //! that would be idle, until nothing more changes.
 
-use crate::control::Home;
-use crate::host::{Controlled, Effects, Moving, tag};
-use crate::machine::Machine;
+use crate::host::{Controlled, Effects, Moving, mark_released};
+use crate::machine::{Delta, Machine};
 use crate::sync::lock;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::features::Feature;
@@ -26,13 +25,7 @@ impl<W: Controlled> Machine<W> {
         let mut prev = prev;
         let mut kept = None;
         loop {
-            let (Switch { next, released }, delta) = self.with(cpu, fx, |rq| {
-                let switch = rq.schedule(now, prev);
-                if let Some((task, _)) = &switch.released {
-                    tag(task).into_iter().for_each(|tag| tag.set_home(Home::Away));
-                }
-                switch
-            });
+            let (Switch { next, released }, delta) = self.switch(now, cpu, prev, fx);
             let mut reacted = false;
             match released {
                 Some((task, Released::Evicted)) => {
@@ -48,7 +41,11 @@ impl<W: Controlled> Machine<W> {
             }
             reacted |= self.react(now, cpu, delta, fx);
             if next.is_none() && self.has(Feature::LoadBalance) {
-                reacted |= self.balance_without_work(now, cpu, newly, fx);
+                let forced = self.cores.is_some() && self.forced_idle(cpu).is_some();
+                reacted |= match forced {
+                    true => self.steal(now, cpu, fx),
+                    false => self.balance_without_work(now, cpu, newly, fx),
+                };
             }
             // That may have brought a task here that goes first.
             if reacted && self.resched(cpu) == Resched::Yes {
@@ -57,6 +54,24 @@ impl<W: Controlled> Machine<W> {
             }
             return Switch { next, released: kept };
         }
+    }
+
+    #[inline(always)]
+    fn switch(
+        &self,
+        now: Time,
+        cpu: CpuId,
+        prev: Prev<W>,
+        fx: &mut impl Effects<W>,
+    ) -> (Switch<W>, Delta) {
+        if let Some(cores) = &self.cores {
+            return self.switch_beside(now, cpu, prev, cores, fx);
+        }
+        self.with(cpu, fx, |rq| {
+            let switch = rq.schedule(now, prev);
+            mark_released(&switch);
+            switch
+        })
     }
 
     /// Whether `cpu` should call [`Machine::schedule`].

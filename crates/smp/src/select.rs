@@ -10,7 +10,7 @@
 use crate::host::{Controlled, Effects, Moving, TaskOf, apply_pending};
 use crate::machine::Machine;
 use crate::sync::lock;
-use runyard_engine::attr::{Attr, LatencyNice, Policy, RtPrio};
+use runyard_engine::attr::{Attr, Cookie, LatencyNice, Policy, RtPrio};
 use runyard_engine::balance::power::FULL_POWER;
 use runyard_engine::balance::{Measure, Seen};
 use runyard_engine::cpu::{CpuId, CpuSet};
@@ -41,6 +41,7 @@ struct Seeker<'a> {
     averages: Option<TaskAverages>,
     /// Its waker has many wakees, and does not draw it to its CPU.
     wide: bool,
+    cookie: Option<Cookie>,
 }
 
 impl<W: Controlled> Machine<W> {
@@ -306,7 +307,9 @@ impl<W: Controlled> Machine<W> {
             return Some(cpu);
         }
         let idle = hints.idle.ring(seeker.affinity, node.clone(), next);
-        let idle = idle.filter(|&cpu| self.is_awake_for(seeker, cpu)).take(1);
+        let suits =
+            |&cpu: &CpuId| self.is_awake_for(seeker, cpu) && self.suits_core(cpu, seeker.cookie);
+        let idle = idle.filter(suits).take(1);
         let takes = usize::from(self.takes_sched_idle(seeker));
         let other = hints.sched_idle.ring(seeker.affinity, node.clone(), next).take(takes);
         let distance = |cpu: &CpuId| match cpu.index().checked_sub(next.index()) {
@@ -484,7 +487,9 @@ impl<W: Controlled> Machine<W> {
         let sched_idle = self.counts_as_idle(attr);
         let weight = attr.policy.weight().get().into();
         let averages = task.averages(now);
-        Seeker { now, affinity: &attr.affinity, weight, sched_idle, waker, averages, wide: false }
+        let cookie = self.cookie_of(task);
+        let affinity = &attr.affinity;
+        Seeker { now, affinity, weight, sched_idle, waker, averages, wide: false, cookie }
     }
 
     /// Whether `cpu` is free for the task.
@@ -511,14 +516,15 @@ impl<W: Controlled> Machine<W> {
     }
 
     /// The next idle CPU of a range, of those of cores with several threads one whose whole core is
-    /// idle (`select_idle_core`).
+    /// idle (`select_idle_core`), else one of whose core the task has the cookie.
     fn find_idle(&self, seeker: Seeker<'_>, range: Range<usize>, near: CpuId) -> Option<CpuId> {
         let hints = &self.hints;
         let spares = seeker.sched_idle && self.has(Feature::PowerSavings);
         let idle = || {
             let most = if spares { CPUS_LOOKED_AT } else { usize::MAX };
             let idle = hints.idle.ring(seeker.affinity, range.clone(), near).take(most);
-            idle.filter(|&cpu| self.is_awake_for(seeker, cpu))
+            let awake = idle.filter(|&cpu| self.is_awake_for(seeker, cpu));
+            awake.filter(|&cpu| self.suits_core(cpu, seeker.cookie))
         };
         let whole = match self.config.topology.threads() {
             1 => None,

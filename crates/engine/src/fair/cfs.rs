@@ -148,6 +148,17 @@ impl QueueOrder for Cfs {
         self.choose_beside_sensitive(tree, now, (id, chosen), yielded)
     }
 
+    fn foresee(&mut self, tree: &mut Tree, now: Now, id: QueueId, before: Before) -> Index {
+        let turns = self.turns[id];
+        let at = self.choose(tree, now, id, before);
+        self.turns[id] = turns;
+        at
+    }
+
+    fn slice_of(&self, tree: &Tree, now: Now, member: Member) -> u64 {
+        slice_of_queued(tree, now, member)
+    }
+
     /// `check_preempt_tick`. An entity that has the CPU at a tick has had its turn if it is not sensitive
     /// and ran for long enough: nobody is passed over then.
     fn turn_is_over(&mut self, tree: &Tree, now: Now, member: Member) -> bool {
@@ -315,7 +326,7 @@ impl Cfs {
         if !now.config.features.has(Feature::LatencyNice) {
             return ahead > slice.cast_signed();
         }
-        ahead >= relative_offset(now, entity, first)
+        ahead >= now.config.relative_offset(entity.latency_nice, first.latency_nice)
             && ahead > slice.cast_signed().min(now.config.latency_max())
     }
 }
@@ -466,7 +477,7 @@ fn margin(now: Now, curr: &Entity, other: &Entity) -> Margin {
     let (least, most) = match now.config.features.has(Feature::LatencyNice) {
         false => (0, granularity),
         true => {
-            let offset = relative_offset(now, curr, other);
+            let offset = now.config.relative_offset(curr.latency_nice, other.latency_nice);
             // Else one of little weight could never preempt: a sleeper is credited no more.
             (offset, offset.saturating_add(granularity).min(now.config.latency_max()))
         }
@@ -476,21 +487,6 @@ fn margin(now: Now, curr: &Entity, other: &Entity) -> Margin {
         _ if ahead > most => Margin::Preempts,
         _ => Margin::Tie,
     }
-}
-
-/// By how much more the running entity may be ahead of the other, or must be less. Two that can
-/// wait are not compared: none shall preempt the other because that cares even less.
-fn relative_offset(now: Now, curr: &Entity, other: &Entity) -> i64 {
-    let zero = LatencyNice::ZERO;
-    let (ours, theirs) = (other.latency_nice, curr.latency_nice);
-    if ours == zero && theirs >= zero {
-        return 0;
-    }
-    let mut offset = now.config.latency_offset(ours);
-    if ours < zero || theirs < zero {
-        offset -= now.config.latency_offset(theirs);
-    }
-    offset.min(now.config.latency_max())
 }
 
 /// Where a sensitive entity stands among those, by the offset of the configuration of the moment.

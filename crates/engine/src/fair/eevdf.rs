@@ -243,6 +243,14 @@ impl QueueOrder for Eevdf {
         first.expect("somebody is not ahead of the average")
     }
 
+    fn foresee(&mut self, tree: &mut Tree, now: Now, id: QueueId, before: Before) -> Index {
+        self.choose(tree, now, id, before)
+    }
+
+    fn slice_of(&self, _: &Tree, _: Now, member: Member) -> u64 {
+        self.turns[member.at].slice
+    }
+
     /// Where a charge may ask for a switch, the one of this tick did.
     fn turn_is_over(&mut self, tree: &Tree, now: Now, member: Member) -> bool {
         let Member { queue, at } = member;

@@ -12,9 +12,9 @@ use std::cmp::Ordering;
 
 /// The key of a heap, a virtual time; of equals the one that came first is first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Key {
-    at: VTime,
-    arrival: u64,
+pub(crate) struct Key {
+    pub(crate) at: VTime,
+    pub(crate) arrival: u64,
 }
 
 impl Key {

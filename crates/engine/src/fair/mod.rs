@@ -31,12 +31,13 @@
 
 mod ahead;
 pub(crate) mod averages;
+pub(crate) mod beside;
 pub(crate) mod cfs;
 mod check;
 pub(crate) mod eevdf;
 pub(crate) mod entity;
 mod ghosts;
-mod heaps;
+pub(crate) mod heaps;
 pub(crate) mod lend;
 pub(crate) mod order;
 mod pelt;
@@ -72,6 +73,7 @@ macro_rules! by_order {
         }
     };
 }
+pub(crate) use by_order;
 
 /// The fair tasks of one CPU.
 #[derive(Debug)]

@@ -62,6 +62,12 @@ pub(crate) trait QueueOrder {
     /// if one did, is passed over if that is not unfair to it.
     fn choose(&mut self, tree: &mut Tree, now: Now, id: QueueId, before: Before) -> Index;
 
+    /// The member that [`QueueOrder::choose`] would give, of which nothing is noted.
+    fn foresee(&mut self, tree: &mut Tree, now: Now, id: QueueId, before: Before) -> Index;
+
+    /// How long a member that is attached may run in its turn.
+    fn slice_of(&self, tree: &Tree, now: Now, member: Member) -> u64;
+
     /// Whether a tick ends the turn of the running member (`entity_tick`).
     fn turn_is_over(&mut self, tree: &Tree, now: Now, member: Member) -> bool;
 

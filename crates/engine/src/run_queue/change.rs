@@ -35,6 +35,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let before = self.task(at).rt_prio();
         let requeue = change.moves_in_queue();
         let regroups = change.group.is_some() || change.inherited_group.is_asked();
+        let recookies = change.group.is_some() || change.cookie.is_asked();
         if requeue {
             self.requeue(at, change);
         } else if before.is_none() && change.reorders() {
@@ -44,6 +45,9 @@ impl<P, G: Pools> RunQueue<P, G> {
             fair.reask(now, at, ask);
         } else {
             self.task_mut(at).apply(change);
+        }
+        if self.beside.is_some() {
+            self.note_change(at, recookies);
         }
         let task = self.task(at);
         let allowed = task.attr.affinity.contains(self.cpu);
@@ -106,6 +110,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             None => {
                 let (fair, now, _) = self.fair_here();
                 fair.set_curr(now, at);
+                self.unindex(at);
             }
         }
     }

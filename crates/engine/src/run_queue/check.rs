@@ -28,6 +28,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         ensure!(self, !below || self.resched, "who runs is not below a throttled group");
         self.check_ghosts();
         self.check_server();
+        self.check_beside();
         self.check_usage();
         self.timers.check();
     }
@@ -78,7 +79,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
         let ghosts = self.places.iter().any(|(_, place)| matches!(place, Place::Ghost(_)));
         ensure!(self, self.online || !ghosts, "nobody sleeps in the queues of an offline CPU");
-        let picked = self.curr.is_some() || self.resched || self.fair.root().nr == 0;
+        let idles = self.curr.is_none() && self.forced_idle().is_none();
+        let picked = !idles || self.resched || self.fair.root().nr == 0;
         ensure!(self, picked, "an idle CPU has nothing in its queue");
     }
 
@@ -88,7 +90,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let best = self.rt.best();
         let may_run = running.is_none() || !self.rt.is_throttled();
         ensure!(self, self.resched || may_run, "{running:?} runs without a budget");
-        let first = self.resched || running >= best || self.is_serving();
+        let first = self.resched || running >= best || self.is_serving() || self.is_kept_off();
         ensure!(self, first, "{best:?} waits while {running:?} runs");
         let budget = self.config.rt_runtime.is_some();
         let period = self.rt.period_end().is_some();

@@ -152,7 +152,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
         task.rr_used = Nanos::ZERO;
         if self.rt.is_shared(prio) {
-            self.rt.requeue(self.rt_task(curr), End::Tail);
+            self.requeue_rt(curr, End::Tail);
             self.resched_if(true);
         }
     }
@@ -161,6 +161,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     fn end_rt_period(&mut self, now: Time) {
         let running = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_some());
         let back = self.rt.end_period(now, running, &self.config);
+        self.decide_anew();
         self.resched_if(back);
     }
 }

@@ -33,6 +33,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.places.replace(at, Place::Task(task));
         let (fair, now, _) = self.fair_here();
         fair.rejoin(now, at);
+        self.reindex(at);
         at
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Here it is only chosen and let go. How tasks move is the machine's affair.
 
-use crate::attr::RtPrio;
+use crate::attr::{Cookie, RtPrio};
 use crate::balance::{IDLE_TASK_LOAD, Measure};
 use crate::cpu::CpuId;
 use crate::features::Feature;
@@ -27,6 +27,9 @@ pub struct FairPull {
     pub hot: bool,
     /// No task that is owed nothing by its queue (EEVDF).
     pub eligible: bool,
+    /// What the core of who takes runs, if it runs anything: other tasks than those of this cookie are taken as if they
+    /// ran a moment ago (`task_hot`).
+    pub runs: Option<Option<Cookie>>,
 }
 
 /// Why no task was given away.
@@ -53,7 +56,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         if self.resched || !equals || !movable(curr) || movable(woken) || self.is_set_aside(woken) {
             return Resched::No;
         }
-        self.rt.requeue(self.rt_task(woken), End::Head);
+        self.requeue_rt(woken, End::Head);
         self.resched_if(true);
         Resched::Yes
     }
@@ -68,7 +71,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         let running = self.curr.map(|at| self.task(at).rt_prio());
         let walk = if self.has(Feature::RtPushPastStuck) { usize::MAX } else { 1 };
         let head = self.rt.pushable().next()?;
-        if self.rt.is_throttled() || self.is_serving() {
+        // What the core keeps off here is part of its decisions, and would be kept off elsewhere again.
+        if self.rt.is_throttled() || self.is_serving() || self.is_kept_off() {
             return None;
         }
         if running.is_none_or(|curr| self.task(head).rt_prio() > curr) {
@@ -114,7 +118,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     fn let_go(&mut self, at: Index) -> Box<Task<P>> {
-        self.rt.dequeue(self.rt_task(at));
+        self.dequeue_rt(at);
         self.preempt_for_loss();
         self.remove_task(at)
     }
@@ -175,7 +179,7 @@ impl<P, G: Pools> RunQueue<P, G> {
                 Measure::All | Measure::Normal => self.fair.task_load(at),
             };
             let may_go = !pull.eligible || self.fair.is_eligible(at);
-            if may_go && load / 2 <= pull.max_load && (pull.hot || !self.is_hot(at)) {
+            if may_go && load / 2 <= pull.max_load && (pull.hot || !self.is_hot(at, pull.runs)) {
                 self.dequeue_fair(at, false);
                 return Ok((at, load));
             }
@@ -227,9 +231,13 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// Whether a waiting task ran so lately that it had better stay (`task_hot`). What SCHED_IDLE
+    /// Whether a waiting task ran so lately that it had better stay, or has another cookie than what runs where it would
+    /// come to (`task_hot`). What SCHED_IDLE
     /// tasks lose by a migration is of less worth than an idle CPU (2.6.37).
-    fn is_hot(&self, at: Index) -> bool {
+    fn is_hot(&self, at: Index, runs: Option<Option<Cookie>>) -> bool {
+        if runs.is_some_and(|cookie| cookie != self.cookie_of(self.task(at))) {
+            return true;
+        }
         let lately = |until: Time| self.clock.since(until) < self.config.migration_cost;
         let cheap = self.has(Feature::IdleLoadBalance) || self.has(Feature::BalanceByRoom);
         let never = cheap && self.fair.is_idle_class(at);

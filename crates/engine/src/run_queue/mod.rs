@@ -11,9 +11,11 @@
 
 mod ahead;
 mod batch;
+mod beside;
 mod change;
 mod charge;
 mod check;
+mod cookies;
 mod expire;
 mod ghosts;
 mod give;
@@ -33,6 +35,7 @@ mod used;
 mod watch;
 
 pub use batch::{Begun, Bounds, Start, Terms};
+pub use beside::Heeded;
 pub use room::Room;
 
 pub use change::Changed;
@@ -57,6 +60,7 @@ use crate::features::Feature;
 use crate::limits::Pools;
 use crate::limits::grants::Limits;
 use crate::rt::{Rt, RtTask};
+use crate::run_queue::beside::Beside;
 use crate::run_queue::meter::Metered;
 use crate::run_queue::server::Server;
 use crate::run_queue::used::Used;
@@ -191,6 +195,8 @@ pub struct RunQueue<P, G> {
     server: Option<Server>,
     limits: Limits,
     timers: TimerQueue,
+    /// What core scheduling needs, on a machine that has it.
+    beside: Option<Box<Beside>>,
 }
 
 /// The CPU time that was taken lately from less important tasks.
@@ -230,6 +236,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             server: config.features.has(Feature::FairServer).then(Server::new),
             limits: Limits::new(),
             timers: TimerQueue::default(),
+            beside: (config.cookies && config.topology.threads() > 1).then(Box::default),
             config,
         };
         rq.fair.keep_ghosts(rq.has(Feature::DelayDequeue));
@@ -354,6 +361,9 @@ impl<P, G: Pools> RunQueue<P, G> {
                 at
             }
         };
+        if self.beside.is_some() {
+            self.note_arrival(at);
+        }
         self.preempt_for(at);
         Ok((QueueIndex(at), self.resched()))
     }
@@ -394,13 +404,30 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// # Panics
     /// If `prev` does not fit what runs here.
     pub fn schedule(&mut self, now: Time, prev: Prev<P>) -> Switch<P> {
+        self.schedule_by(now, prev, RunQueue::pick)
+    }
+
+    /// As [`RunQueue::schedule`], by a pick that makes the task `curr` that is next.
+    #[inline(always)]
+    fn schedule_by(
+        &mut self,
+        now: Time,
+        prev: Prev<P>,
+        pick: impl FnOnce(&mut Self, Before) -> Option<Index>,
+    ) -> Switch<P> {
         match self.counted.is_some() {
-            true => self.switch_counted(now, prev),
-            false => self.switch(now, prev),
+            true => self.switch_counted(now, prev, pick),
+            false => self.switch(now, prev, pick),
         }
     }
 
-    fn switch(&mut self, now: Time, prev: Prev<P>) -> Switch<P> {
+    #[inline(always)]
+    fn switch(
+        &mut self,
+        now: Time,
+        prev: Prev<P>,
+        pick: impl FnOnce(&mut Self, Before) -> Option<Index>,
+    ) -> Switch<P> {
         self.advance(now);
         let given = self.given.take();
         let mut before = Before::default();
@@ -418,7 +445,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             (Prev::Yielded(payload), Some(at)) => {
                 let rt = self.task(at).rt_prio().is_some();
                 if rt {
-                    self.rt.requeue(self.rt_task(at), End::Tail);
+                    self.requeue_rt(at, End::Tail);
                 }
                 let evicted = self.put_prev(at, payload);
                 before.ran = evicted.is_none().then_some(at);
@@ -439,8 +466,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             (_, curr) => panic!("CPU {} does not run what left it: {curr:?}", self.cpu),
         };
         self.resched = false;
-        let next = self.pick(before);
-        let next = next.map(|at| {
+        let next = pick(self, before).map(|at| {
             let task = self.task_mut(at);
             (task.id, task.payload.take().expect("a waiting task has its payload"))
         });
@@ -459,7 +485,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.stop_server();
         }
         self.start_server();
-        self.resched_if(!online && self.curr.is_some());
+        self.resched_if(!online && (self.curr.is_some() || self.forced_idle().is_some()));
         self.resched()
     }
 
@@ -479,6 +505,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             }
         }
         self.fair.reslice_all(now);
+        self.reindex_all();
     }
 
     /// Takes any waiting task out of a CPU that is offline.
@@ -571,6 +598,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         } else {
             let (fair, now, _) = self.fair_here();
             fair.put_prev(now, at);
+            self.reindex(at);
         }
         None
     }
@@ -579,6 +607,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     fn put_prev_fair(&mut self, at: Index) {
         let (fair, now, _) = self.fair_here();
         fair.put_prev(now, at);
+        self.reindex(at);
     }
 
     /// The group that a running fair task leaves.
@@ -609,11 +638,28 @@ impl<P, G: Pools> RunQueue<P, G> {
                 self.fair.enqueue(now, &*self.groups, Member { queue, at }, comes);
             }
             self.start_server();
+            self.reindex(at);
         } else if self.is_set_aside(at) {
             self.rt.set_aside(at);
         } else {
-            self.rt.enqueue(self.rt_task(at), end);
+            self.enqueue_rt(at, end);
         }
+    }
+
+    fn enqueue_rt(&mut self, at: Index, end: End) {
+        self.rt.enqueue(self.rt_task(at), end);
+        self.index_rt(at, end);
+    }
+
+    fn dequeue_rt(&mut self, at: Index) {
+        self.rt.dequeue(self.rt_task(at));
+        self.unindex(at);
+    }
+
+    /// The task goes before or behind its equals.
+    fn requeue_rt(&mut self, at: Index, end: End) {
+        self.rt.requeue(self.rt_task(at), end);
+        self.index_rt(at, end);
     }
 
     fn dequeue(&mut self, at: Index, asleep: bool) {
@@ -622,7 +668,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         } else if self.is_set_aside(at) {
             self.rt.bring_back(at);
         } else {
-            self.rt.dequeue(self.rt_task(at));
+            self.dequeue_rt(at);
         }
     }
 
@@ -634,6 +680,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             }
             task.standing = self.fair.dequeue(now, &*self.groups, at, asleep);
         }
+        self.unindex(at);
     }
 
     /// The running task wakes another one, or a timer that interrupts this CPU does. How often that was another task than
@@ -717,6 +764,9 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     fn remove_task(&mut self, at: Index) -> Box<Task<P>> {
         self.pass_on();
+        if self.beside.is_some() {
+            self.note_loss(at);
+        }
         match self.places.remove(at) {
             Place::Task(task) => task,
             Place::Group | Place::Ghost(_) => unreachable!("no task is at {at}"),

@@ -17,19 +17,27 @@ impl<P, G: Pools> RunQueue<P, G> {
                 None
             }
         };
+        self.begin(next, false)
+    }
+
+    /// A picked task runs from now on, or none. A CPU that is `forced` to be idle is not idle for want of work.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, next: Option<Index>, forced: bool) -> Option<Index> {
         self.return_grants();
         self.curr = next;
         let Some(at) = next else {
             self.tick_at = None;
-            self.idle_since = self.idle_since.or(Some(self.clock));
+            match forced {
+                true => {
+                    self.charged = self.clock;
+                    self.end_idle();
+                }
+                false => self.idle_since = self.idle_since.or(Some(self.clock)),
+            }
             return None;
         };
         self.charged = self.clock;
-        if let Some(since) = self.idle_since.take() {
-            let idle = self.clock.since(since);
-            self.note_idle(idle);
-            self.metered.was_idle(idle);
-        }
+        self.end_idle();
         if self.task(at).rt_prio().is_some() {
             self.rt.set_curr(self.rt_task(at), self.clock, &self.config);
         }
@@ -37,6 +45,15 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.tick_at = Some(self.config.next_tick(self.cpu, self.clock));
         }
         next
+    }
+
+    #[inline(always)]
+    fn end_idle(&mut self) {
+        if let Some(since) = self.idle_since.take() {
+            let idle = self.clock.since(since);
+            self.note_idle(idle);
+            self.metered.was_idle(idle);
+        }
     }
 
     /// The first task for which its groups have budget; those that have none are throttled.

@@ -21,7 +21,10 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// When the server begins to run, if fair tasks wait for that.
     pub(super) fn server_due(&self) -> Option<Time> {
         let due = self.server.as_ref()?.due()?;
-        let keeps_off = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_some());
+        let keeps_off = match self.curr {
+            Some(curr) => self.task(curr).rt_prio().is_some(),
+            None => self.forced_idle().is_some(),
+        };
         (keeps_off && self.fair.root().nr > 0).then_some(due)
     }
 
@@ -38,6 +41,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             server.start(self.clock, &self.config);
             // Also on an idle CPU: the task may leave again before it is picked, and the pick stops the server then.
             let runs_fair = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_none());
+            self.decide_anew();
             self.resched_if(self.is_serving() && !runs_fair);
         }
     }
@@ -74,6 +78,9 @@ impl<P, G: Pools> RunQueue<P, G> {
         let waits = self.fair.root().nr > 0;
         if let Some(server) = &mut self.server {
             let begins = server.expire(self.clock, waits, &self.config);
+            if begins {
+                self.decide_anew();
+            }
             self.resched_if(begins);
         }
     }
@@ -81,7 +88,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub(super) fn check_server(&self) {
         let Some(server) = &self.server else { return };
         let fair_runs = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_none());
-        let serves = fair_runs || self.resched || !self.is_serving();
+        let serves = fair_runs || self.resched || !self.is_serving() || self.is_kept_off();
         ensure!(self, serves, "a fair task runs while the server does");
         let watches = !server.is_off() || self.fair.root().nr == 0 || !self.online;
         ensure!(self, watches, "a server watches over the fair tasks that are here");

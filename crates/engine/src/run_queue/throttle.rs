@@ -237,6 +237,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         // If there are ghosts only, a pick takes them out.
         let anybody = self.nr_running() > 0 || self.fair.root().nr > 0;
         let wanted = self.curr.map_or(anybody, |curr| self.rt_wants_switch(curr));
+        self.decide_anew();
         self.resched_if(wanted);
     }
 
@@ -271,7 +272,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             let task = self.rt_task(at);
             next = self.rt.after(at, task.prio);
             if self.is_set_aside(at) {
-                self.rt.dequeue(task);
+                self.dequeue_rt(at);
                 self.rt.set_aside(at);
             }
         }
@@ -285,7 +286,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             if self.is_set_aside(at) {
                 self.rt.set_aside(at);
             } else {
-                self.rt.enqueue(self.rt_task(at), End::Tail);
+                self.enqueue_rt(at, End::Tail);
             }
         }
     }

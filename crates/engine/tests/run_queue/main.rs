@@ -265,6 +265,7 @@ fn a_task_that_ran_a_moment_ago_stays_unless_it_is_sched_idle() {
             max_load: u64::MAX,
             hot,
             eligible: false,
+            runs: None,
         };
         assert_eq!(world.rq.detach_fair(world.now, pull(false)).is_ok(), goes, "{policy}");
         let taken = goes || world.rq.detach_fair(world.now, pull(true)).is_ok();

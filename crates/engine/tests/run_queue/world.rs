@@ -438,7 +438,8 @@ impl World {
             self.counts(curr, measure) && curr.attr().affinity.contains(CpuId(1))
         });
         let may_later = runs && self.rq.config().features.has(Feature::BalanceByRoom);
-        let pull = FairPull { to: CpuId(1), measure, max_load, hot: true, eligible: false };
+        let pull =
+            FairPull { to: CpuId(1), measure, max_load, hot: true, eligible: false, runs: None };
         match self.rq.detach_fair(self.now, pull) {
             Ok((task, load)) => {
                 assert!(may.contains(&task.id) && load / 2 <= max_load, "{task:?} fits");

@@ -1,0 +1,474 @@
+//! What a run queue does for the core whose hardware thread it is ([`crate::core`]).
+//!
+//! A switch of a thread ([`RunQueue::schedule_beside`]) decides for the core, unless another thread did for this one,
+//! and nothing has happened here since: then it *follows*. Else two threads whose tasks are equals would hand the core to
+//! each other without an end.
+//!
+//! A task that is this queue's own choice, and has not the cookie of the core, is *kept off*. Whatever asks here again and again
+//! whether a more important task waits must not ask for a switch because of that one.
+//!
+//! Invariants ([`RunQueue::check`]): the index has each task that waits, by its cookie and its key; a CPU that is
+//! forced idle runs nothing, and a task waits there or a switch is due.
+
+use crate::attr::Cookie;
+use crate::core::{Core, Offer, Rank, core_latency};
+use crate::cpu::CpuId;
+use crate::ensure::ensure;
+use crate::fair::beside::Snapshot;
+use crate::fair::entity::Now;
+use crate::fair::order::Before;
+use crate::limits::Pools;
+use crate::run_queue::cookies::{CookieIndex, Shelf};
+use crate::run_queue::{MAX_LOOKED_AT, Prev, RunQueue, Switch};
+use crate::store::heap::Index;
+use crate::store::list::End;
+use crate::task::Task;
+use crate::time::{Nanos, Time, VTime};
+
+/// What a run queue keeps for its core.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    index: CookieIndex,
+    /// Of the virtual clocks, by fair queue.
+    snapshots: Vec<Snapshot>,
+    /// This queue's own choice, if the core decided otherwise.
+    kept_off: Option<Index>,
+    /// The cookie because of which the CPU is forced idle, if it is.
+    forced: Option<Option<Cookie>>,
+    /// Another thread decided for this one, and nothing that matters has happened here since.
+    called: bool,
+    /// What the running task had been charged in its life when it was picked after another one.
+    ran_before: Nanos,
+}
+
+/// What the decision of another thread means for a CPU.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heeded {
+    /// It is forced idle, or will be.
+    pub forced: bool,
+    /// It is forced idle as before, because of another cookie.
+    pub news: Option<Option<Cookie>>,
+}
+
+impl<P, G: Pools> RunQueue<P, G> {
+    /// The cookie because of which the CPU is forced idle, if it is: tasks wait here, and none of them may run beside what
+    /// the core runs.
+    #[inline]
+    #[must_use]
+    pub fn forced_idle(&self) -> Option<Option<Cookie>> {
+        self.beside.as_ref().and_then(|beside| beside.forced)
+    }
+
+    /// Whether this CPU keeps its tasks by cookie.
+    #[inline]
+    #[must_use]
+    pub fn has_cookies(&self) -> bool {
+        self.beside.is_some()
+    }
+
+    /// The cookie of a task that is here or comes here: its own, or that of its group.
+    #[must_use]
+    pub fn cookie_of(&self, task: &Task<P>) -> Option<Cookie> {
+        task.attr.cookie.or_else(|| self.groups.cookie(task.attr.group))
+    }
+
+    fn cookie_at(&self, at: Index) -> Option<Cookie> {
+        self.cookie_of(self.task(at))
+    }
+
+    /// Whether the core keeps this queue's own choice off the CPU.
+    #[inline]
+    pub(super) fn is_kept_off(&self) -> bool {
+        self.beside.as_ref().is_some_and(|it| it.kept_off.is_some() || it.forced.is_some())
+    }
+
+    /// Writes to `offer` the best task of this CPU, for a thread of its core that decides: the one that runs; or that which
+    /// would, but for the core.
+    pub fn offer_beside(&mut self, now: Time, core: &Core, offer: &mut Offer) {
+        self.advance(now);
+        let kept_off = self.beside.as_ref().and_then(|beside| beside.kept_off);
+        let out_of_budget = |at| {
+            self.is_set_aside(at) || self.task(at).rt_prio().is_some() && self.rt.is_throttled()
+        };
+        let best = match (self.curr, kept_off.filter(|&at| !out_of_budget(at))) {
+            _ if !self.online => None,
+            (Some(_), Some(best)) => Some(best),
+            (Some(curr), None) => Some(curr),
+            (None, _) => self.peek_class(&mut Before::default()),
+        };
+        self.tell(best, core, offer);
+    }
+
+    /// As [`RunQueue::schedule`], as a thread of `core`: `others` are the offers of its other threads, the next one first.
+    /// `own` is room for that of this one. A CPU without a task does nothing here unless a switch is due.
+    ///
+    /// # Panics
+    /// As [`RunQueue::schedule`], and if this CPU does not keep its tasks by cookie.
+    pub fn schedule_beside(
+        &mut self,
+        now: Time,
+        prev: Prev<P>,
+        (core, own): (&mut Core, &mut Offer),
+        others: &[Offer],
+    ) -> Switch<P> {
+        if matches!(prev, Prev::Idle) && self.curr.is_none() && !self.resched {
+            return Switch { next: None, released: None };
+        }
+        self.schedule_by(now, prev, |rq, before| rq.pick_beside(before, (core, own), others))
+    }
+
+    fn pick_beside(
+        &mut self,
+        before: Before,
+        (core, own): (&mut Core, &mut Offer),
+        others: &[Offer],
+    ) -> Option<Index> {
+        self.end_idle_of_server();
+        if self.idle_since.is_none() {
+            // Nobody is charged for the time in which it was forced idle.
+            self.metered.was_idle(self.clock.since(self.charged));
+            self.charged = self.clock;
+        }
+        let follows = std::mem::take(&mut self.beside_mut().called);
+        let next = self.pick_of_core(before, (core, own, others), follows);
+        let forced = match next {
+            None if self.beside_mut().kept_off.is_some() => core.runs(),
+            _ => None,
+        };
+        self.beside_mut().forced = forced;
+        self.begin(next, forced.is_some());
+        if let Some(at) = next.filter(|&at| before.ran != Some(at)) {
+            self.beside_mut().ran_before = self.task(at).runtime;
+        }
+        next
+    }
+
+    /// The best task of the cookie that the core has by its decision, for which its groups have budget.
+    fn pick_of_core(
+        &mut self,
+        mut before: Before,
+        (core, own, others): (&mut Core, &mut Offer, &[Offer]),
+        mut follows: bool,
+    ) -> Option<Index> {
+        self.limits.dismiss_payers();
+        loop {
+            // The tasks that wait on a CPU that is offline are about to be evicted.
+            let best = if self.online { self.peek_class(&mut before) } else { None };
+            self.tell(best, core, own);
+            if !follows {
+                core.decide(own, others, &self.config);
+            }
+            let runs = core.runs();
+            let best = best.map(|at| (at, runs == Some(self.cookie_at(at))));
+            let next = match best {
+                Some((at, true)) => Some(at),
+                Some((_, false)) => runs.and_then(|cookie| self.best_of(cookie)),
+                None => None,
+            };
+            self.beside_mut().kept_off = best.filter(|(_, fits)| !fits).map(|(at, _)| at);
+            let at = next?;
+            if self.task(at).rt_prio().is_none() {
+                let (fair, now, _) = self.fair_here();
+                match best {
+                    Some((_, true)) => {
+                        let picked = fair.pick(now, before);
+                        debug_assert_eq!(picked, Some(at), "a pick takes what was seen before");
+                    }
+                    _ => fair.take(now, at, before),
+                }
+                before.yielded = None;
+                self.unindex(at);
+            }
+            let Err(group) = self.charge_to_groups(at, true) else { return Some(at) };
+            self.limits.dismiss_payers();
+            if self.task(at).rt_prio().is_none() {
+                self.put_prev_fair(at);
+            }
+            self.throttle(group.0);
+            // The thread that decided did not know that.
+            follows = false;
+        }
+    }
+
+    /// Another thread switched: says what this CPU does now or will do. If that thread `decided`, knowing of what is here,
+    /// this one follows at its next switch, which may be due because of that.
+    pub fn heed(&mut self, core: &Core, decided: bool) -> Heeded {
+        let runs = core.runs();
+        let fits = |at: Index| runs == Some(self.cookie_at(at));
+        let stays = self.curr.is_some_and(fits);
+        let can = stays || self.online && runs.is_some_and(|it| self.best_of(it).is_some());
+        let waits = self.online && (self.curr.is_some() || self.anybody_waits());
+        let forced = waits && !can;
+        if !decided {
+            return Heeded { forced, news: None };
+        }
+        let leaves = self.curr.is_some() && !stays;
+        // Of a CPU without a task that thread knows what comes of a switch that is due here; of one with a task it does not.
+        let due = self.resched;
+        let beside = self.beside.as_mut().expect("its tasks are kept by cookie");
+        let called = match self.curr {
+            Some(_) => leaves && (beside.called || !due),
+            None => can || due,
+        };
+        beside.called = called;
+        let mut news = None;
+        if let Some(by) = &mut beside.forced
+            && !called
+            && let Some(runs) = runs.filter(|runs| runs != by)
+        {
+            *by = runs;
+            news = Some(runs);
+        }
+        self.resched_if(called);
+        Heeded { forced, news }
+    }
+
+    /// At a tick: a task that is alone here makes way after half of its slice, while a thread of its core is forced idle
+    /// (`task_tick_core`).
+    pub fn tick_beside(&mut self) {
+        let Some(curr) = self.curr.filter(|&curr| self.task(curr).rt_prio().is_none()) else {
+            return;
+        };
+        let ran = self.task(curr).runtime.saturating_sub(self.beside_mut().ran_before);
+        let now = Now { clock: self.clock, config: &self.config };
+        let long = 2 * ran.0 > self.fair.slice_of(now, curr);
+        self.resched_if(self.fair.root().nr == 1 && long);
+    }
+
+    /// Lets go of the best waiting fair task of this cookie that may run on `to`, for a CPU that is forced idle.
+    pub fn take_beside(
+        &mut self,
+        now: Time,
+        to: CpuId,
+        cookie: Option<Cookie>,
+    ) -> Option<Box<Task<P>>> {
+        self.advance(now);
+        let may_go = |at: &Index| self.task(*at).attr.affinity.contains(to);
+        let first = self.first_fair_of(cookie).filter(may_go);
+        let at = first.or_else(|| self.any_fair_of(cookie, may_go))?;
+        self.dequeue_fair(at, false);
+        Some(self.remove_task(at))
+    }
+
+    /// The first task of the class that goes first, which stays where it is.
+    fn peek_class(&mut self, before: &mut Before) -> Option<Index> {
+        if self.is_serving() {
+            let fair = self.peek_fair(before);
+            if fair.is_some() {
+                return fair;
+            }
+            self.stop_server();
+        }
+        self.rt.pick().or_else(|| self.peek_fair(before))
+    }
+
+    fn peek_fair(&mut self, before: &mut Before) -> Option<Index> {
+        let yielded = before.yielded;
+        self.drop_due_ghosts(before);
+        let (fair, now, _) = self.fair_here();
+        let next = fair.peek(now, before);
+        // It may have been put off.
+        yielded.into_iter().for_each(|at| self.reindex(at));
+        next
+    }
+
+    fn tell(&mut self, best: Option<Index>, core: &Core, offer: &mut Offer) {
+        offer.clear();
+        let Some(at) = best else { return };
+        let prio = self.task(at).rt_prio();
+        offer.cookie = self.cookie_at(at);
+        offer.rank = Some(match prio {
+            Some(prio) => Rank::Rt(prio),
+            None if self.is_serving() => Rank::Served,
+            None => Rank::Fair,
+        });
+        if prio.is_none()
+            && let Some(beside) = &mut self.beside
+        {
+            let Beside { snapshots, .. } = &mut **beside;
+            self.fair.stand(at, core.episode(), snapshots, &mut offer.levels);
+        }
+    }
+
+    /// The best waiting task of a cookie.
+    fn best_of(&self, cookie: Option<Cookie>) -> Option<Index> {
+        let rt = || self.first_rt_of(cookie);
+        let fair = || self.first_fair_of(cookie);
+        if self.is_serving() { fair().or_else(rt) } else { rt().or_else(fair) }
+    }
+
+    fn first_rt_of(&self, cookie: Option<Cookie>) -> Option<Index> {
+        let (shelf, at) = self.index().firsts(cookie).next()?;
+        (shelf == Shelf::RT && !self.rt.is_throttled()).then_some(at)
+    }
+
+    fn first_fair_of(&self, cookie: Option<Cookie>) -> Option<Index> {
+        let fair = self.index().firsts(cookie).filter_map(|(shelf, at)| Some((shelf.queue()?, at)));
+        let competing = fair.filter(|&(queue, _)| !self.fair.is_below_throttled(queue));
+        let earlier = |best, at| if self.fair.is_before(at, best) { at } else { best };
+        competing.map(|(_, at)| at).reduce(earlier)
+    }
+
+    /// Some waiting fair task of a cookie that may go, of [`MAX_LOOKED_AT`].
+    fn any_fair_of(
+        &self,
+        cookie: Option<Cookie>,
+        may_go: impl Fn(&Index) -> bool,
+    ) -> Option<Index> {
+        let fair =
+            self.index().firsts(cookie).filter_map(|(shelf, _)| Some((shelf, shelf.queue()?)));
+        let competing = fair.filter(|&(_, queue)| !self.fair.is_below_throttled(queue));
+        let all = competing.flat_map(|(shelf, _)| self.index().on(cookie, shelf));
+        all.take(MAX_LOOKED_AT as usize).find(may_go)
+    }
+
+    /// Whether any task waits here that could run but for its cookie.
+    fn anybody_waits(&self) -> bool {
+        self.nr_running() > u32::from(self.curr.is_some())
+    }
+
+    /// A task left, or is about to: one that was kept off is not any more, and a CPU that was forced idle looks anew.
+    #[cold]
+    pub(super) fn note_loss(&mut self, at: Index) {
+        let idles = self.curr.is_none();
+        let beside = self.beside_mut();
+        beside.kept_off = beside.kept_off.filter(|&kept_off| kept_off != at);
+        beside.called = false;
+        let was_forced = idles && beside.forced.is_some();
+        self.resched_if(was_forced);
+    }
+
+    /// A task that is here was changed, perhaps in what its cookie is.
+    #[cold]
+    pub(super) fn note_change(&mut self, at: Index, recookies: bool) {
+        if self.task(at).rt_prio().is_none() {
+            self.reindex(at);
+        } else if recookies && self.index().place(at).is_some() {
+            self.index_rt(at, End::Tail);
+        }
+        self.decide_anew();
+        self.resched_if(recookies);
+    }
+
+    /// A task came, and waits. One that fits what the core runs is no cause for another decision on a CPU that is forced
+    /// idle: it came to run beside that. A switch that is due for another cause decides.
+    #[cold]
+    pub(super) fn note_arrival(&mut self, at: Index) {
+        let (cookie, due) = (self.cookie_at(at), self.resched);
+        let beside = self.beside_mut();
+        beside.called = beside.forced == Some(cookie) && (beside.called || !due);
+    }
+
+    /// Something happened here of which the last decision did not know: the switch that is due decides, and does not
+    /// follow.
+    #[inline]
+    pub(super) fn decide_anew(&mut self) {
+        if let Some(beside) = &mut self.beside {
+            beside.called = false;
+        }
+    }
+
+    /// A fair task begins or ceases to wait, or stands elsewhere.
+    #[inline]
+    pub(super) fn reindex(&mut self, at: Index) {
+        if self.beside.is_some() {
+            self.reindex_fair(at);
+        }
+    }
+
+    #[inline(never)]
+    fn reindex_fair(&mut self, at: Index) {
+        let (cookie, queue) = (self.cookie_at(at), self.fair.tree.entity(at).parent);
+        let (waits, key) = (self.fair.tree.waits(at), self.key_of(at));
+        let index = &mut self.beside_mut().index;
+        match waits {
+            true => index.put_fair(at, cookie, (queue, key)),
+            false => index.remove(at),
+        }
+    }
+
+    /// Where a fair task stands among those of its cookie. One that wants to wait less stands further to the front.
+    fn key_of(&self, at: Index) -> VTime {
+        let entity = self.fair.tree.entity(at);
+        let offset = match core_latency(&self.config) {
+            true => self.config.latency_offset(entity.latency_nice),
+            false => 0,
+        };
+        entity.vruntime.after(offset.cast_unsigned())
+    }
+
+    /// A real-time task is queued, before or behind its equals.
+    #[inline]
+    pub(super) fn index_rt(&mut self, at: Index, end: End) {
+        if self.beside.is_some() {
+            self.put_rt(at, end);
+        }
+    }
+
+    #[inline(never)]
+    fn put_rt(&mut self, at: Index, end: End) {
+        let (cookie, prio) = (self.cookie_at(at), self.rt_task(at).prio);
+        self.beside_mut().index.put_rt(at, cookie, (prio, end));
+    }
+
+    /// A task ceases to wait.
+    #[inline]
+    pub(super) fn unindex(&mut self, at: Index) {
+        if let Some(beside) = &mut self.beside {
+            beside.index.remove(at);
+        }
+    }
+
+    /// The offsets of latency nice are other ones.
+    pub(super) fn reindex_all(&mut self) {
+        if self.beside.is_some() {
+            let fair = |at: &Index| self.task(*at).rt_prio().is_none();
+            let all: Vec<_> = self.tasks().map(|(at, _)| at.0).filter(fair).collect();
+            all.into_iter().for_each(|at| self.reindex_fair(at));
+        }
+    }
+
+    fn beside_mut(&mut self) -> &mut Beside {
+        self.beside.as_mut().expect("its tasks are kept by cookie")
+    }
+
+    fn index(&self) -> &CookieIndex {
+        &self.beside.as_ref().expect("its tasks are kept by cookie").index
+    }
+
+    pub(super) fn check_beside(&self) {
+        let Some(beside) = &self.beside else { return };
+        let mut tasks = 0;
+        for (at, task) in self.tasks().map(|(at, task)| (at.0, task)) {
+            let runs = self.curr == Some(at);
+            let place = beside.index.place(at);
+            let cookie = self.cookie_of(task);
+            let expected = match task.rt_prio() {
+                Some(_) if self.is_set_aside(at) => None,
+                Some(prio) => Some((cookie, Shelf::RT, VTime(u64::from(u8::MAX - prio.get())))),
+                None if runs => None,
+                None => {
+                    let queue = self.fair.tree.entity(at).parent;
+                    Some((cookie, Shelf::of(queue), self.key_of(at)))
+                }
+            };
+            ensure!(self, place == expected, "{} is kept by its cookie, {place:?}", task.id);
+            tasks += usize::from(place.is_some());
+        }
+        ensure!(self, beside.index.check() == tasks, "{tasks} tasks are kept by their cookies");
+        let forced = beside.forced.is_some();
+        ensure!(self, !forced || self.curr.is_none(), "a CPU that is forced idle runs nothing");
+        let waits = !forced || self.resched || self.anybody_waits();
+        ensure!(self, waits, "a task waits on a CPU that is forced idle");
+        let settled = self.resched || !forced;
+        let fits = beside.forced.is_some_and(|cookie| self.best_of(cookie).is_some());
+        ensure!(
+            self,
+            settled || !fits,
+            "no task that waits on a CPU that is forced idle may run there"
+        );
+        let kept_off = beside.kept_off.is_none_or(|at| self.curr != Some(at));
+        ensure!(self, kept_off, "the task that is kept off does not run");
+    }
+}

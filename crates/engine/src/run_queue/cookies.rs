@@ -1,0 +1,131 @@
+//! The tasks of a run queue by cookie, so that the best one of a cookie is found without a walk over all.
+//!
+//! A *shelf* is the real-time class or one fair queue. Each cookie has a heap on each shelf where it has tasks, and so
+//! have the tasks without one: in the kernel these are in no index (`sched_core_enqueue`), so that one which waits
+//! behind a task with a cookie idles with it.
+//!
+//! Real-time tasks are in their heap while they are queued, the running one too, by priority and then by arrival, as in
+//! the lists of their class. Fair ones are there while they wait, by vruntime. A vruntime stands still while its task waits.
+
+use crate::attr::{Cookie, RtPrio};
+use crate::fair::entity::QueueId;
+use crate::fair::heaps::Key;
+use crate::store::column::Column;
+use crate::store::heap::{Forest, Heap, Index};
+use crate::store::list::End;
+use crate::time::VTime;
+use std::collections::BTreeMap;
+
+/// Where the tasks of a cookie are compared: of the real-time class, or of one fair queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Shelf(u32);
+
+impl Shelf {
+    pub(super) const RT: Shelf = Shelf(0);
+
+    pub(super) fn of(queue: QueueId) -> Shelf {
+        Shelf(queue.to_bits() + 1)
+    }
+
+    /// The fair queue; `None` of the real-time class.
+    pub(super) fn queue(self) -> Option<QueueId> {
+        self.0.checked_sub(1).map(QueueId::from_bits)
+    }
+}
+
+/// A heap of [`CookieIndex`].
+type Place = (Option<Cookie>, Shelf);
+
+/// The index.
+#[derive(Debug)]
+pub(super) struct CookieIndex {
+    heaps: BTreeMap<Place, Heap>,
+    nodes: Forest<Key>,
+    /// In which heap a task is, if it is in one.
+    places: Column<Place>,
+    arrivals: u64,
+}
+
+impl Default for CookieIndex {
+    fn default() -> CookieIndex {
+        CookieIndex {
+            heaps: BTreeMap::new(),
+            nodes: Forest::default(),
+            places: Column::new((None, Shelf::RT)),
+            arrivals: 0,
+        }
+    }
+}
+
+impl CookieIndex {
+    /// Takes a task out, if it is in.
+    pub(super) fn remove(&mut self, at: Index) {
+        if !self.nodes.contains(at) {
+            return;
+        }
+        let place = self.places[at];
+        let heap = self.heaps.get_mut(&place).expect("a task is in a heap");
+        self.nodes.remove(heap, at);
+        if heap.first().is_none() {
+            self.heaps.remove(&place);
+        }
+    }
+
+    /// Puts a fair task, which waits in this queue at this vruntime, where it belongs.
+    pub(super) fn put_fair(
+        &mut self,
+        at: Index,
+        cookie: Option<Cookie>,
+        (queue, vruntime): (QueueId, VTime),
+    ) {
+        self.arrivals += 1;
+        self.put(at, (cookie, Shelf::of(queue)), Key { at: vruntime, arrival: self.arrivals });
+    }
+
+    /// Puts a queued real-time task before or behind its equals.
+    pub(super) fn put_rt(&mut self, at: Index, cookie: Option<Cookie>, (prio, end): (RtPrio, End)) {
+        self.arrivals += 1;
+        let arrival = match end {
+            End::Tail => self.arrivals,
+            End::Head => self.arrivals.wrapping_neg(),
+        };
+        let key = Key { at: VTime(u64::from(u8::MAX - prio.get())), arrival: arrival ^ (1 << 63) };
+        self.put(at, (cookie, Shelf::RT), key);
+    }
+
+    fn put(&mut self, at: Index, place: Place, key: Key) {
+        self.remove(at);
+        *self.places.cover(at) = place;
+        self.nodes.insert(self.heaps.entry(place).or_default(), at, key);
+    }
+
+    /// The first task of a cookie on each shelf where it has any.
+    pub(super) fn firsts(&self, cookie: Option<Cookie>) -> impl Iterator<Item = (Shelf, Index)> {
+        let all = (cookie, Shelf(0))..=(cookie, Shelf(u32::MAX));
+        self.heaps.range(all).filter_map(|(&(_, shelf), heap)| Some((shelf, heap.first()?)))
+    }
+
+    /// The tasks on a shelf of a cookie, each once, in no order of keys.
+    pub(super) fn on(&self, cookie: Option<Cookie>, shelf: Shelf) -> impl Iterator<Item = Index> {
+        let first = self.heaps.get(&(cookie, shelf)).and_then(Heap::first);
+        std::iter::successors(first, |&at| self.nodes.after(at))
+    }
+
+    /// Where a task is, if it is in.
+    pub(super) fn place(&self, at: Index) -> Option<(Option<Cookie>, Shelf, VTime)> {
+        let (cookie, shelf) = *self.places.get(at)?;
+        self.nodes.contains(at).then(|| (cookie, shelf, self.nodes.key(at).at))
+    }
+
+    /// Asserts the structure, and counts the tasks.
+    pub(super) fn check(&self) -> usize {
+        let mut tasks = 0;
+        for (place, heap) in &self.heaps {
+            self.nodes.check(heap, |at| {
+                assert_eq!(self.places[at], *place, "task {at} knows its heap");
+                tasks += 1;
+            });
+        }
+        tasks
+    }
+}

@@ -1,0 +1,207 @@
+//! Core scheduling: a switch of a hardware thread is its core's, in machines with
+//! [cookies](runyard_engine::config::Config::cookies) ([`runyard_engine::core`]).
+//!
+//! Nothing switches but [`Machine::schedule`]. So each core has a lock, which a switch takes *before* any run-queue lock:
+//! all switches of a core come one after the other. With it held, the thread asks its siblings for their best tasks, one
+//! run-queue lock at a time, decides under its own, and tells each sibling what that means for it, again one at a time.
+//! The order of locks is: core, run queue, leaf; of each at most one is held.
+//!
+//! What a sibling told may be out of date when the decision is made. It cannot switch meanwhile, as that needs the lock of the
+//! core; and whatever else changes its queue leaves `resched` and a kick behind, as ever: then it decides next. A decision does
+//! not wait for the siblings that it calls: such a one runs its task until its kick has come.
+
+use crate::host::{Controlled, Effects, Moving, kick_if, mark_away, mark_released};
+use crate::machine::{Delta, Machine};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use runyard_engine::attr::Cookie;
+use runyard_engine::core::{Core, Offer};
+use runyard_engine::cpu::CpuId;
+use runyard_engine::group::Groups;
+use runyard_engine::run_queue::{Enqueue, Prev, Switch};
+use runyard_engine::task::Task;
+use runyard_engine::time::Time;
+use runyard_engine::topology::{Level, Topology};
+
+/// The cores of a machine.
+#[derive(Debug)]
+pub(crate) struct Cores {
+    cores: Box<[OneCore]>,
+    /// How many hardware threads each has.
+    threads: usize,
+}
+
+#[derive(Debug)]
+struct OneCore {
+    decision: Mutex<Decision>,
+    /// What it runs and whether a thread is forced idle, for who has no lock of it: [`Word`]. A hint.
+    word: AtomicU64,
+}
+
+/// What the lock of a core protects.
+#[derive(Debug, Default)]
+struct Decision {
+    core: Core,
+    own: Offer,
+    /// Room for the offers of the other threads, the next one first.
+    others: Vec<Offer>,
+}
+
+/// What a core runs, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Word {
+    runs: Option<Option<Cookie>>,
+    in_episode: bool,
+}
+
+impl Word {
+    const RUNS: u64 = 1 << 32;
+    const IN_EPISODE: u64 = 1 << 33;
+
+    fn to_bits(self) -> u64 {
+        let cookie = self.runs.flatten().map_or(0, Cookie::get);
+        let runs = if self.runs.is_some() { Word::RUNS } else { 0 };
+        let in_episode = if self.in_episode { Word::IN_EPISODE } else { 0 };
+        u64::from(cookie) | runs | in_episode
+    }
+
+    fn from_bits(bits: u64) -> Word {
+        let runs = (bits & Word::RUNS != 0).then(|| Cookie::new(bits as u32));
+        Word { runs, in_episode: bits & Word::IN_EPISODE != 0 }
+    }
+}
+
+impl Cores {
+    /// Those of a machine whose cores have several hardware threads.
+    pub(crate) fn new(topology: Topology) -> Option<Cores> {
+        let threads = topology.threads();
+        let core = |_| OneCore {
+            decision: Mutex::new(Decision {
+                others: (1..threads).map(|_| Offer::default()).collect(),
+                ..Decision::default()
+            }),
+            word: AtomicU64::new(Word { runs: None, in_episode: false }.to_bits()),
+        };
+        let cores = (0..topology.cpus() / threads).map(core).collect();
+        (threads > 1).then_some(Cores { cores, threads })
+    }
+
+    fn of(&self, cpu: CpuId) -> &OneCore {
+        &self.cores[cpu.index() / self.threads]
+    }
+
+    fn word(&self, cpu: CpuId) -> Word {
+        Word::from_bits(self.of(cpu).word.load(Ordering::Acquire))
+    }
+
+    /// Whether a thread of the core of `cpu` is forced idle, as far as is known without its lock.
+    pub(crate) fn is_in_episode(&self, cpu: CpuId) -> bool {
+        self.word(cpu).in_episode
+    }
+
+    /// The other threads of the core of `cpu`, the next one first.
+    fn siblings(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> + use<> {
+        let (threads, first) = (self.threads, cpu.index() / self.threads * self.threads);
+        (1..threads).map(move |nth| CpuId::at(first + (cpu.index() - first + nth) % threads))
+    }
+}
+
+impl<W: Controlled> Machine<W> {
+    /// The cookie because of which `cpu` is forced idle, if it is: tasks wait there, and its core runs tasks of this
+    /// cookie, or such without one.
+    #[must_use]
+    pub fn forced_idle(&self, cpu: CpuId) -> Option<Option<Cookie>> {
+        self.cores.as_ref()?;
+        self.inspect(cpu, |rq| rq.forced_idle())
+    }
+
+    /// As [`Machine::switch`], on a thread of a core whose threads decide together.
+    pub(crate) fn switch_beside(
+        &self,
+        now: Time,
+        cpu: CpuId,
+        prev: Prev<W>,
+        cores: &Cores,
+        fx: &mut impl Effects<W>,
+    ) -> (Switch<W>, Delta) {
+        let one = cores.of(cpu);
+        // What the visits leave to be done without the lock of the core.
+        let mut errands = Vec::new();
+        let mut locked = lock(&one.decision);
+        let Decision { core, own, others } = &mut *locked;
+        for (sibling, offer) in cores.siblings(cpu).zip(&mut *others) {
+            let (_, delta) = self.with(sibling, fx, |rq| rq.offer_beside(now, core, offer));
+            errands.push((sibling, delta));
+        }
+        let decisions = core.decisions();
+        let ((switch, mut forced), delta) = self.with(cpu, fx, |rq| {
+            let switch = rq.schedule_beside(now, prev, (core, own), others);
+            mark_released(&switch);
+            (switch, rq.forced_idle().is_some())
+        });
+        let decided = core.decisions() > decisions;
+        for sibling in cores.siblings(cpu) {
+            let (heeded, delta) = self.with(sibling, fx, |rq| rq.heed(core, decided));
+            forced |= heeded.forced;
+            if let Some(by) = heeded.news {
+                fx.forced_idle(sibling, by);
+            }
+            errands.push((sibling, delta));
+        }
+        core.note_forced(forced);
+        let word = Word { runs: core.runs(), in_episode: core.is_in_episode() };
+        one.word.store(word.to_bits(), Ordering::Release);
+        drop(locked);
+        for (sibling, delta) in errands {
+            kick_if(delta.resched, sibling, fx);
+            self.react(now, sibling, delta, fx);
+        }
+        (switch, delta)
+    }
+
+    /// Brings a waiting task of the cookie that the core of `cpu` runs to `cpu`, which is forced idle, from the nearest CPU
+    /// that has one (`sched_core_balance`). Whether there is one.
+    pub(crate) fn steal(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
+        let Some(cookie) = self.forced_idle(cpu) else { return false };
+        self.config.topology.levels().any(|level| {
+            let span = self.config.topology.span(cpu, level);
+            let mut waiting = self.hints.overloaded.ring(&self.all, span, cpu);
+            waiting.any(|from| from != cpu && self.steal_from(now, (from, cpu), cookie, fx))
+        })
+    }
+
+    fn steal_from(
+        &self,
+        now: Time,
+        (from, to): (CpuId, CpuId),
+        cookie: Option<Cookie>,
+        fx: &mut impl Effects<W>,
+    ) -> bool {
+        let (taken, resched) =
+            self.detach(from, fx, |rq| rq.take_beside(now, to, cookie).inspect(mark_away));
+        kick_if(resched, from, fx);
+        let Some(task) = taken else { return false };
+        self.migrate(now, Moving::new(task, from, to, Enqueue::Moved), fx);
+        true
+    }
+
+    /// The cookie of a task: its own, or that of its group.
+    pub(crate) fn cookie_of(&self, task: &Task<W>) -> Option<Cookie> {
+        let attr = task.attr();
+        self.cores.as_ref()?;
+        attr.cookie.or_else(|| self.groups.cookie(attr.group))
+    }
+
+    /// The cookie of what the core of `cpu` runs, if its threads decide together and not all of them are idle; as far as
+    /// is known without its lock.
+    pub(crate) fn core_runs(&self, cpu: CpuId) -> Option<Option<Cookie>> {
+        let runs = self.cores.as_ref()?.word(cpu).runs?;
+        let is_idle = |thread| self.hints.idle.contains(CpuId::at(thread));
+        let idles = self.config.topology.span(cpu, Level::Smt).all(is_idle);
+        (!idles).then_some(runs)
+    }
+
+    /// Whether a task of this cookie would run beside what the core of `cpu` runs (`sched_core_cookie_match`).
+    pub(crate) fn suits_core(&self, cpu: CpuId, cookie: Option<Cookie>) -> bool {
+        self.core_runs(cpu).is_none_or(|runs| runs == cookie)
+    }
+}
