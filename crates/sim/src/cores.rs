@@ -1,7 +1,7 @@
 //! Core scheduling in the simulator: what is told of CPUs that are forced idle, and the invariants of cores.
 //!
 //! - `core-cookies`: no core executes tasks of two cookies at a time. A thread that another one called runs on until its kick has
-//!   come: so two cookies overlap for as long as a kick takes at the most ([`CostModel::longest_kick`]).
+//!   come: so the cookies overlap for as long as a kick takes after a decision at the most ([`CostModel::longest_kick`]).
 //! - `core-forced-idle`: while a thread is forced idle, its core runs a task, which is of the cookie that the thread is idle for.
 //! - `core-order`: no real-time task waits on a core of which all that runs is less important.
 //!
@@ -27,8 +27,8 @@ pub(crate) struct Cores {
     topology: Topology,
     /// By CPU, the cookie because of which it was last said to be forced idle, since it last did something else.
     told: Vec<Option<Option<Cookie>>>,
-    /// By core, since when it executes tasks of several cookies.
-    mixed_since: Vec<Option<Time>>,
+    /// By core, what it runs, and since when.
+    runs: Vec<(Option<Option<Cookie>>, Time)>,
 }
 
 impl Cores {
@@ -36,8 +36,8 @@ impl Cores {
     pub(crate) fn new(config: &Config) -> Option<Cores> {
         let topology = config.topology;
         let cores = topology.cpus() / topology.threads();
-        let (told, mixed_since) = (vec![None; topology.cpus()], vec![None; cores]);
-        (config.cookies && topology.threads() > 1).then_some(Cores { topology, told, mixed_since })
+        let (told, runs) = (vec![None; topology.cpus()], vec![(None, Time::ZERO); cores]);
+        (config.cookies && topology.threads() > 1).then_some(Cores { topology, told, runs })
     }
 
     fn threads_of(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> + use<> {
@@ -102,14 +102,15 @@ impl<O: Observer> Sim<'_, O> {
         let mut cookies = all.iter().filter(executes).filter_map(|&cpu| self.running_cookie(cpu));
         let one = cookies.next();
         let mixed = cookies.any(|cookie| Some(cookie) != one);
-        let since = cores.mixed_since[nth].filter(|_| mixed).unwrap_or(self.now);
+        let (runs, (was, since)) = (self.machine.core_runs(first), cores.runs[nth]);
+        let since = if runs == was { since } else { self.now };
         if let Some(cores) = &mut self.cores {
-            cores.mixed_since[nth] = mixed.then_some(since);
+            cores.runs[nth] = (runs, since);
         }
         let settled = all.iter().all(|&cpu| self.is_settled(cpu));
         if mixed && (settled || self.now.since(since) > self.costs.longest_kick()) {
             let last = first.index() + threads - 1;
-            let what = format!("CPUs {first} to {last} execute several cookies since {since}");
+            let what = format!("CPUs {first} to {last} execute several cookies, and decided at {since}");
             self.violate("core-cookies", what);
         }
         if settled {

@@ -193,7 +193,8 @@ impl<W: Controlled> Machine<W> {
 
     /// The cookie of what the core of `cpu` runs, if its threads decide together and not all of them are idle; as far as
     /// is known without its lock.
-    pub(crate) fn core_runs(&self, cpu: CpuId) -> Option<Option<Cookie>> {
+    #[must_use]
+    pub fn core_runs(&self, cpu: CpuId) -> Option<Option<Cookie>> {
         let runs = self.cores.as_ref()?.word(cpu).runs?;
         let is_idle = |thread| self.hints.idle.contains(CpuId::at(thread));
         let idles = self.config.topology.span(cpu, Level::Smt).all(is_idle);

@@ -31,6 +31,10 @@ pub(super) struct Beside {
     index: CookieIndex,
     /// Of the virtual clocks, by fair queue.
     snapshots: Vec<Snapshot>,
+    /// The task of which the core was told last.
+    offered: Option<Index>,
+    /// What the core runs by the last decision that this queue knows of.
+    runs: Option<Option<Cookie>>,
     /// This queue's own choice, if the core decided otherwise.
     kept_off: Option<Index>,
     /// The cookie because of which the CPU is forced idle, if it is.
@@ -160,6 +164,7 @@ impl<P, G: Pools> RunQueue<P, G> {
                 core.decide(own, others, &self.config);
             }
             let runs = core.runs();
+            self.beside_mut().runs = runs;
             let best = best.map(|at| (at, runs == Some(self.cookie_at(at))));
             let next = match best {
                 Some((at, true)) => Some(at),
@@ -207,6 +212,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         // Of a CPU without a task that thread knows what comes of a switch that is due here; of one with a task it does not.
         let due = self.resched;
         let beside = self.beside.as_mut().expect("its tasks are kept by cookie");
+        beside.runs = runs;
         let called = match self.curr {
             Some(_) => leaves && (beside.called || !due),
             None => can || due,
@@ -275,6 +281,7 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     fn tell(&mut self, best: Option<Index>, core: &Core, offer: &mut Offer) {
         offer.clear();
+        self.beside_mut().offered = best;
         let Some(at) = best else { return };
         let prio = self.task(at).rt_prio();
         offer.cookie = self.cookie_at(at);
@@ -328,15 +335,17 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.nr_running() > u32::from(self.curr.is_some())
     }
 
-    /// A task left, or is about to: one that was kept off is not any more, and a CPU that was forced idle looks anew.
+    /// A task left. If it is one by which the core decided, that is to be done anew; so is if it was the last one of a CPU that is
+    /// forced idle.
     #[cold]
     pub(super) fn note_loss(&mut self, at: Index) {
         let idles = self.curr.is_none();
         let beside = self.beside_mut();
         beside.kept_off = beside.kept_off.filter(|&kept_off| kept_off != at);
-        beside.called = false;
+        let was_offered = beside.offered == Some(at);
+        beside.called &= !was_offered;
         let was_forced = idles && beside.forced.is_some();
-        self.resched_if(was_forced);
+        self.resched_if(was_forced && (was_offered || !self.anybody_waits()));
     }
 
     /// A task that is here was changed, perhaps in what its cookie is.
@@ -357,7 +366,8 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub(super) fn note_arrival(&mut self, at: Index) {
         let (cookie, due) = (self.cookie_at(at), self.resched);
         let beside = self.beside_mut();
-        beside.called = beside.forced == Some(cookie) && (beside.called || !due);
+        let fits = beside.forced.is_some() && beside.runs == Some(cookie);
+        beside.called = fits && (beside.called || !due);
     }
 
     /// Something happened here of which the last decision did not know: the switch that is due decides, and does not
