@@ -114,20 +114,39 @@ impl Core {
         (self.episodes + u64::from(!self.in_episode), self.in_episode)
     }
 
-    /// Decides by the offer of the thread that asks and by those of the others: of equals its own is the most
-    /// important, then that of the next.
-    pub(crate) fn decide(&mut self, own: &Offer, others: &[Offer], config: &Config) {
-        let more =
-            |best, offer| if Offer::is_less_than(best, offer, config) { offer } else { best };
-        let best = others.iter().fold(own, more);
-        self.decisions += 1;
-        self.runs = best.rank.map(|_| best.cookie);
-    }
-
     /// After a decision: says whether any thread is forced idle by it.
     pub fn note_forced(&mut self, any: bool) {
         self.episodes += u64::from(any && !self.in_episode);
         self.in_episode = any;
+    }
+}
+
+/// What a core decides by.
+#[derive(Debug, Default)]
+pub struct Decision {
+    /// What it runs, by the last decision.
+    pub core: Core,
+    /// The offer of the thread that asks.
+    pub(crate) own: Offer,
+    /// Those of the other threads, the next one first.
+    pub others: Vec<Offer>,
+}
+
+impl Decision {
+    /// For a core with so many other threads beside the one that asks.
+    #[must_use]
+    pub fn among(others: usize) -> Decision {
+        let others = (0..others).map(|_| Offer::default()).collect();
+        Decision { others, ..Decision::default() }
+    }
+
+    /// Of equals the offer of the thread that asks is the most important, then that of the next.
+    pub(crate) fn decide(&mut self, config: &Config) {
+        let more =
+            |best, offer| if Offer::is_less_than(best, offer, config) { offer } else { best };
+        let best = self.others.iter().fold(&self.own, more);
+        self.core.decisions += 1;
+        self.core.runs = best.rank.map(|_| best.cookie);
     }
 }
 
@@ -155,10 +174,10 @@ mod tests {
 
     /// What a core of eight CPUs runs by these offers, of which the first is that of the thread that asks.
     fn decided(config: &Config, offers: [Offer; 2]) -> Option<u32> {
-        let mut core = Core::default();
         let [own, other] = offers;
-        core.decide(&own, &[other], config);
-        core.runs().map(|cookie| cookie.map_or(0, Cookie::get))
+        let mut decision = Decision { own, others: vec![other], ..Decision::default() };
+        decision.decide(config);
+        decision.core.runs().map(|cookie| cookie.map_or(0, Cookie::get))
     }
 
     #[test]

@@ -110,7 +110,8 @@ impl<O: Observer> Sim<'_, O> {
         let settled = all.iter().all(|&cpu| self.is_settled(cpu));
         if mixed && (settled || self.now.since(since) > self.costs.longest_kick()) {
             let last = first.index() + threads - 1;
-            let what = format!("CPUs {first} to {last} execute several cookies, and decided at {since}");
+            let what =
+                format!("CPUs {first} to {last} execute several cookies, and decided at {since}");
             self.violate("core-cookies", what);
         }
         if settled {

@@ -14,7 +14,7 @@ use crate::host::{Controlled, Effects, Moving, kick_if, mark_away, mark_released
 use crate::machine::{Delta, Machine};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use runyard_engine::attr::Cookie;
-use runyard_engine::core::{Core, Offer};
+use runyard_engine::core::Decision;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::group::Groups;
 use runyard_engine::run_queue::{Enqueue, Prev, Switch};
@@ -35,15 +35,6 @@ struct OneCore {
     decision: Mutex<Decision>,
     /// What it runs and whether a thread is forced idle, for who has no lock of it: [`Word`]. A hint.
     word: AtomicU64,
-}
-
-/// What the lock of a core protects.
-#[derive(Debug, Default)]
-struct Decision {
-    core: Core,
-    own: Offer,
-    /// Room for the offers of the other threads, the next one first.
-    others: Vec<Offer>,
 }
 
 /// What a core runs, in a word.
@@ -75,10 +66,7 @@ impl Cores {
     pub(crate) fn new(topology: Topology) -> Option<Cores> {
         let threads = topology.threads();
         let core = |_| OneCore {
-            decision: Mutex::new(Decision {
-                others: (1..threads).map(|_| Offer::default()).collect(),
-                ..Decision::default()
-            }),
+            decision: Mutex::new(Decision::among(threads - 1)),
             word: AtomicU64::new(Word { runs: None, in_episode: false }.to_bits()),
         };
         let cores = (0..topology.cpus() / threads).map(core).collect();
@@ -114,7 +102,7 @@ impl<W: Controlled> Machine<W> {
         self.inspect(cpu, |rq| rq.forced_idle())
     }
 
-    /// As [`Machine::switch`], on a thread of a core whose threads decide together.
+    /// A switch of the run queue of `cpu`, a thread of a core whose threads decide together.
     pub(crate) fn switch_beside(
         &self,
         now: Time,
@@ -127,17 +115,19 @@ impl<W: Controlled> Machine<W> {
         // What the visits leave to be done without the lock of the core.
         let mut errands = Vec::new();
         let mut locked = lock(&one.decision);
-        let Decision { core, own, others } = &mut *locked;
-        for (sibling, offer) in cores.siblings(cpu).zip(&mut *others) {
+        let decision = &mut *locked;
+        for (sibling, offer) in cores.siblings(cpu).zip(&mut decision.others) {
+            let core = &decision.core;
             let (_, delta) = self.with(sibling, fx, |rq| rq.offer_beside(now, core, offer));
             errands.push((sibling, delta));
         }
-        let decisions = core.decisions();
+        let decisions = decision.core.decisions();
         let ((switch, mut forced), delta) = self.with(cpu, fx, |rq| {
-            let switch = rq.schedule_beside(now, prev, (core, own), others);
+            let switch = rq.schedule_beside(now, prev, decision);
             mark_released(&switch);
             (switch, rq.forced_idle().is_some())
         });
+        let core = &mut decision.core;
         let decided = core.decisions() > decisions;
         for sibling in cores.siblings(cpu) {
             let (heeded, delta) = self.with(sibling, fx, |rq| rq.heed(core, decided));

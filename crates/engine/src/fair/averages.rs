@@ -306,8 +306,9 @@ impl Pelt {
             let above = self.entity_above(tree, now, at);
             let (entity, queue) = above;
             let was = entity.load;
-            entity.load = (was + load).min(most);
-            entity.util = (entity.util + util).min(most);
+            // A member that is full at the end of a period is more than full at the begin of the next.
+            entity.load = (was + load).min(most.max(was));
+            entity.util = (entity.util + util).min(most.max(entity.util));
             let weight = u64::from(tree.entity(at).weight);
             queue.sums.load += weight * u64::from(entity.load - was);
             queue.sums.add(runnable, util);

@@ -11,7 +11,7 @@
 //! forced idle runs nothing, and a task waits there or a switch is due.
 
 use crate::attr::Cookie;
-use crate::core::{Core, Offer, Rank, core_latency};
+use crate::core::{Core, Decision, Offer, Rank, core_latency};
 use crate::cpu::CpuId;
 use crate::ensure::ensure;
 use crate::fair::beside::Snapshot;
@@ -40,9 +40,18 @@ pub(super) struct Beside {
     /// The cookie because of which the CPU is forced idle, if it is.
     forced: Option<Option<Cookie>>,
     /// Another thread decided for this one, and nothing that matters has happened here since.
-    called: bool,
+    called: Option<Call>,
+    /// What the core decides by, while this thread switches.
+    decision: Decision,
     /// What the running task had been charged in its life when it was picked after another one.
     ran_before: Nanos,
+}
+
+/// What another thread decided for this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Call {
+    /// A task that waits or runs here has the cookie.
+    runs: bool,
 }
 
 /// What the decision of another thread means for a CPU.
@@ -104,8 +113,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.tell(best, core, offer);
     }
 
-    /// As [`RunQueue::schedule`], as a thread of `core`: `others` are the offers of its other threads, the next one first.
-    /// `own` is room for that of this one. A CPU without a task does nothing here unless a switch is due.
+    /// As [`RunQueue::schedule`], as a thread of a core of which the others have made their offers. A CPU without a task does
+    /// nothing here unless a switch is due.
     ///
     /// # Panics
     /// As [`RunQueue::schedule`], and if this CPU does not keep its tasks by cookie.
@@ -113,34 +122,32 @@ impl<P, G: Pools> RunQueue<P, G> {
         &mut self,
         now: Time,
         prev: Prev<P>,
-        (core, own): (&mut Core, &mut Offer),
-        others: &[Offer],
+        decision: &mut Decision,
     ) -> Switch<P> {
         if matches!(prev, Prev::Idle) && self.curr.is_none() && !self.resched {
             return Switch { next: None, released: None };
         }
-        self.schedule_by(now, prev, |rq, before| rq.pick_beside(before, (core, own), others))
+        std::mem::swap(&mut self.beside_mut().decision, decision);
+        let switch = self.schedule(now, prev);
+        std::mem::swap(&mut self.beside_mut().decision, decision);
+        switch
     }
 
-    fn pick_beside(
-        &mut self,
-        before: Before,
-        (core, own): (&mut Core, &mut Offer),
-        others: &[Offer],
-    ) -> Option<Index> {
+    /// What [`RunQueue::schedule`] picks for a thread of a core; without [`RunQueue::schedule_beside`] it is the only one.
+    #[cold]
+    pub(super) fn pick_beside(&mut self, before: Before) -> Option<Index> {
         self.end_idle_of_server();
         if self.idle_since.is_none() {
             // Nobody is charged for the time in which it was forced idle.
             self.metered.was_idle(self.clock.since(self.charged));
             self.charged = self.clock;
         }
-        let follows = std::mem::take(&mut self.beside_mut().called);
-        let next = self.pick_of_core(before, (core, own, others), follows);
-        let forced = match next {
-            None if self.beside_mut().kept_off.is_some() => core.runs(),
-            _ => None,
-        };
-        self.beside_mut().forced = forced;
+        let mut decision = std::mem::take(&mut self.beside_mut().decision);
+        let next = self.pick_of_core(before, &mut decision);
+        let beside = self.beside_mut();
+        let waits = next.is_none() && beside.kept_off.is_some();
+        let forced = if waits { decision.core.runs() } else { None };
+        (beside.forced, beside.decision) = (forced, decision);
         self.begin(next, forced.is_some());
         if let Some(at) = next.filter(|&at| before.ran != Some(at)) {
             self.beside_mut().ran_before = self.task(at).runtime;
@@ -149,21 +156,17 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     /// The best task of the cookie that the core has by its decision, for which its groups have budget.
-    fn pick_of_core(
-        &mut self,
-        mut before: Before,
-        (core, own, others): (&mut Core, &mut Offer, &[Offer]),
-        mut follows: bool,
-    ) -> Option<Index> {
+    fn pick_of_core(&mut self, mut before: Before, decision: &mut Decision) -> Option<Index> {
+        let mut called = self.beside_mut().called.take();
         self.limits.dismiss_payers();
         loop {
             // The tasks that wait on a CPU that is offline are about to be evicted.
             let best = if self.online { self.peek_class(&mut before) } else { None };
-            self.tell(best, core, own);
-            if !follows {
-                core.decide(own, others, &self.config);
+            self.tell(best, &decision.core, &mut decision.own);
+            if called.is_none() {
+                decision.decide(&self.config);
             }
-            let runs = core.runs();
+            let runs = decision.core.runs();
             self.beside_mut().runs = runs;
             let best = best.map(|at| (at, runs == Some(self.cookie_at(at))));
             let next = match best {
@@ -172,7 +175,13 @@ impl<P, G: Pools> RunQueue<P, G> {
                 None => None,
             };
             self.beside_mut().kept_off = best.filter(|(_, fits)| !fits).map(|(at, _)| at);
-            let at = next?;
+            let Some(at) = next else {
+                if called.take() == Some(Call { runs: true }) {
+                    // What the other thread saw here is not here any more.
+                    continue;
+                }
+                return None;
+            };
             if self.task(at).rt_prio().is_none() {
                 let (fair, now, _) = self.fair_here();
                 match best {
@@ -192,7 +201,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             }
             self.throttle(group.0);
             // The thread that decided did not know that.
-            follows = false;
+            called = None;
         }
     }
 
@@ -214,10 +223,10 @@ impl<P, G: Pools> RunQueue<P, G> {
         let beside = self.beside.as_mut().expect("its tasks are kept by cookie");
         beside.runs = runs;
         let called = match self.curr {
-            Some(_) => leaves && (beside.called || !due),
+            Some(_) => leaves && (beside.called.is_some() || !due),
             None => can || due,
         };
-        beside.called = called;
+        beside.called = called.then_some(Call { runs: can });
         let mut news = None;
         if let Some(by) = &mut beside.forced
             && !called
@@ -335,20 +344,26 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.nr_running() > u32::from(self.curr.is_some())
     }
 
-    /// A task left. If it is one by which the core decided, that is to be done anew; so is if it was the last one of a CPU that is
-    /// forced idle.
+    /// A task left. If it is one by which the core decided, or this queue's own choice, that is to be done anew; and a CPU that
+    /// is forced idle is not any more without tasks.
     #[cold]
     pub(super) fn note_loss(&mut self, at: Index) {
         let idles = self.curr.is_none();
         let beside = self.beside_mut();
-        beside.kept_off = beside.kept_off.filter(|&kept_off| kept_off != at);
+        let was_kept_off = beside.kept_off == Some(at);
+        if was_kept_off {
+            beside.kept_off = None;
+        }
         let was_offered = beside.offered == Some(at);
-        beside.called &= !was_offered;
+        if was_offered {
+            beside.called = None;
+        }
         let was_forced = idles && beside.forced.is_some();
-        self.resched_if(was_forced && (was_offered || !self.anybody_waits()));
+        let is_last = was_forced && (was_offered || !self.anybody_waits());
+        self.resched_if(was_kept_off || is_last);
     }
 
-    /// A task that is here was changed, perhaps in what its cookie is.
+    /// A task that is here was changed, perhaps in what its cookie is. Which task is kept off, and for which, may be another now.
     #[cold]
     pub(super) fn note_change(&mut self, at: Index, recookies: bool) {
         if self.task(at).rt_prio().is_none() {
@@ -357,25 +372,36 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.index_rt(at, End::Tail);
         }
         self.decide_anew();
-        self.resched_if(recookies);
+        self.resched_if(recookies || self.is_kept_off());
     }
 
     /// A task came, and waits. One that fits what the core runs is no cause for another decision on a CPU that is forced
     /// idle: it came to run beside that. A switch that is due for another cause decides.
     #[cold]
     pub(super) fn note_arrival(&mut self, at: Index) {
-        let (cookie, due) = (self.cookie_at(at), self.resched);
+        // One whose priority is inherited may be what keeps the others from being throttled.
+        let (cookie, due) = (self.cookie_at(at), self.resched || self.task(at).boost.is_some());
         let beside = self.beside_mut();
         let fits = beside.forced.is_some() && beside.runs == Some(cookie);
-        beside.called = fits && (beside.called || !due);
+        let follows = fits && (beside.called.is_some() || !due);
+        beside.called = follows.then_some(Call { runs: true });
     }
 
-    /// Something happened here of which the last decision did not know: the switch that is due decides, and does not
-    /// follow.
+    /// Asks for a switch because something is other than the last decision of the core knew: it does not follow that.
     #[inline]
+    pub(super) fn resched_anew(&mut self, due: bool) {
+        if due {
+            self.resched = true;
+            self.decide_anew();
+        }
+    }
+
+    /// The next switch does not follow the last decision of the core.
+    #[cold]
+    #[inline(never)]
     pub(super) fn decide_anew(&mut self) {
         if let Some(beside) = &mut self.beside {
-            beside.called = false;
+            beside.called = None;
         }
     }
 
@@ -425,9 +451,14 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// A task ceases to wait.
     #[inline]
     pub(super) fn unindex(&mut self, at: Index) {
-        if let Some(beside) = &mut self.beside {
-            beside.index.remove(at);
+        if self.beside.is_some() {
+            self.take_from_index(at);
         }
+    }
+
+    #[inline(never)]
+    fn take_from_index(&mut self, at: Index) {
+        self.beside_mut().index.remove(at);
     }
 
     /// The offsets of latency nice are other ones.

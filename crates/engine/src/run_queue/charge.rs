@@ -46,7 +46,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.taken.by_rt.add(clock, span);
             self.taken.by_normal.add(clock, span);
             let throttles = self.rt.charge(span, &self.config);
-            self.resched_if(throttles);
+            self.resched_anew(throttles);
             self.expire_server();
         } else {
             if !self.fair.is_idle_class(curr) {

@@ -161,7 +161,6 @@ impl<P, G: Pools> RunQueue<P, G> {
     fn end_rt_period(&mut self, now: Time) {
         let running = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_some());
         let back = self.rt.end_period(now, running, &self.config);
-        self.decide_anew();
-        self.resched_if(back);
+        self.resched_anew(back);
     }
 }

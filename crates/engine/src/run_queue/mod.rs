@@ -404,30 +404,13 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// # Panics
     /// If `prev` does not fit what runs here.
     pub fn schedule(&mut self, now: Time, prev: Prev<P>) -> Switch<P> {
-        self.schedule_by(now, prev, RunQueue::pick)
-    }
-
-    /// As [`RunQueue::schedule`], by a pick that makes the task `curr` that is next.
-    #[inline(always)]
-    fn schedule_by(
-        &mut self,
-        now: Time,
-        prev: Prev<P>,
-        pick: impl FnOnce(&mut Self, Before) -> Option<Index>,
-    ) -> Switch<P> {
         match self.counted.is_some() {
-            true => self.switch_counted(now, prev, pick),
-            false => self.switch(now, prev, pick),
+            true => self.switch_counted(now, prev),
+            false => self.switch(now, prev),
         }
     }
 
-    #[inline(always)]
-    fn switch(
-        &mut self,
-        now: Time,
-        prev: Prev<P>,
-        pick: impl FnOnce(&mut Self, Before) -> Option<Index>,
-    ) -> Switch<P> {
+    fn switch(&mut self, now: Time, prev: Prev<P>) -> Switch<P> {
         self.advance(now);
         let given = self.given.take();
         let mut before = Before::default();
@@ -466,7 +449,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             (_, curr) => panic!("CPU {} does not run what left it: {curr:?}", self.cpu),
         };
         self.resched = false;
-        let next = pick(self, before).map(|at| {
+        let next = self.pick(before).map(|at| {
             let task = self.task_mut(at);
             (task.id, task.payload.take().expect("a waiting task has its payload"))
         });
@@ -479,6 +462,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub fn set_online(&mut self, now: Time, online: bool) -> Resched {
         self.advance(now);
         self.online = online;
+        self.decide_anew();
         self.fair.keep_ghosts(online && self.has(Feature::DelayDequeue));
         if !online {
             self.drop_ghosts();
@@ -646,17 +630,20 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
+    #[inline]
     fn enqueue_rt(&mut self, at: Index, end: End) {
         self.rt.enqueue(self.rt_task(at), end);
         self.index_rt(at, end);
     }
 
+    #[inline]
     fn dequeue_rt(&mut self, at: Index) {
         self.rt.dequeue(self.rt_task(at));
         self.unindex(at);
     }
 
     /// The task goes before or behind its equals.
+    #[inline]
     fn requeue_rt(&mut self, at: Index, end: End) {
         self.rt.requeue(self.rt_task(at), end);
         self.index_rt(at, end);

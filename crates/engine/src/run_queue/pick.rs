@@ -8,6 +8,9 @@ use crate::time::Nanos;
 
 impl<P, G: Pools> RunQueue<P, G> {
     pub(super) fn pick(&mut self, before: Before) -> Option<Index> {
+        if self.beside.is_some() {
+            return self.pick_beside(before);
+        }
         self.end_idle_of_server();
         // The tasks that wait on a CPU that is offline are about to be evicted.
         let next = match self.online {

@@ -41,8 +41,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             server.start(self.clock, &self.config);
             // Also on an idle CPU: the task may leave again before it is picked, and the pick stops the server then.
             let runs_fair = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_none());
-            self.decide_anew();
-            self.resched_if(self.is_serving() && !runs_fair);
+            self.resched_anew(self.is_serving() && !runs_fair);
         }
     }
 
@@ -57,7 +56,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     pub(super) fn charge_server(&mut self, span: Nanos) {
         if let Some(server) = &mut self.server {
             let spent = server.charge(self.clock, span, &self.config);
-            self.resched_if(spent);
+            self.resched_anew(spent);
         }
     }
 
@@ -78,10 +77,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let waits = self.fair.root().nr > 0;
         if let Some(server) = &mut self.server {
             let begins = server.expire(self.clock, waits, &self.config);
-            if begins {
-                self.decide_anew();
-            }
-            self.resched_if(begins);
+            self.resched_anew(begins);
         }
     }
 

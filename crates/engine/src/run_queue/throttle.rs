@@ -237,8 +237,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         // If there are ghosts only, a pick takes them out.
         let anybody = self.nr_running() > 0 || self.fair.root().nr > 0;
         let wanted = self.curr.map_or(anybody, |curr| self.rt_wants_switch(curr));
-        self.decide_anew();
-        self.resched_if(wanted);
+        self.resched_anew(wanted);
     }
 
     /// The time of [`Limits::next`] has come: a grant is used up, or a throttled group may have budget.

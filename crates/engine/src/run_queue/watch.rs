@@ -1,7 +1,6 @@
 //! What a queue counts for who watches it ([`crate::account`]). No decision asks for it.
 
 use crate::account::{Account, Cause};
-use crate::fair::order::Before;
 use crate::limits::Pools;
 use crate::run_queue::{Prev, Released, RunQueue, Switch};
 use crate::store::heap::Index;
@@ -31,15 +30,10 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// As [`RunQueue::switch`], and counts it if another task than before has the CPU, or none.
     #[inline(never)]
-    pub(super) fn switch_counted(
-        &mut self,
-        now: Time,
-        prev: Prev<P>,
-        pick: impl FnOnce(&mut Self, Before) -> Option<Index>,
-    ) -> Switch<P> {
+    pub(super) fn switch_counted(&mut self, now: Time, prev: Prev<P>) -> Switch<P> {
         let was = self.curr;
         let loser = was.filter(|_| matches!(prev, Prev::Preempted(_)));
-        let mut switch = self.switch(now, prev, pick);
+        let mut switch = self.switch(now, prev);
         let mut counted = self.counted.take().expect("it is counted");
         if let Some((task, Released::Exited)) = &switch.released {
             counted.ended.add(&task.kept.account(Nanos::ZERO));

@@ -79,7 +79,9 @@ impl World {
             let stranded = self.machine.waits_in_vain(self.now, group);
             assert_eq!(stranded, None, "{group:?} waits with budget left");
         }
-        if NEEDED.into_iter().all(|feature| self.features.has(feature)) {
+        if self.machine.config().cookies {
+            super::cores::check(&self.machine);
+        } else if NEEDED.into_iter().all(|feature| self.features.has(feature)) {
             self.check_priorities();
         }
     }
@@ -90,13 +92,15 @@ impl World {
             assert_eq!(rq.resched(), Resched::No, "all kicks were served\n{rq}");
             let throttled = rq.is_online() && rq.load().importance == Importance::Closed;
             let idle = rq.curr().is_none() && rq.competing().count() > 0;
-            assert!(!idle || throttled, "CPU {cpu} idles\n{rq}");
+            let excused = throttled || rq.forced_idle().is_some();
+            assert!(!idle || excused, "CPU {cpu} idles\n{rq}");
             for (_, task) in rq.tasks() {
                 let known = &self.tasks[task.id.index()];
                 let (attr, asked) = (task.attr(), &known.asked);
                 assert!(attr.affinity.contains(cpu), "{} may not be here\n{rq}", task.id);
                 assert_eq!((attr.policy, attr.group), (asked.policy, asked.group), "{}", task.id);
-                let latency = |attr: &Attr| (attr.latency_nice, attr.slice, attr.slack);
+                let latency =
+                    |attr: &Attr| (attr.latency_nice, attr.slice, attr.slack, attr.cookie);
                 assert_eq!(latency(attr), latency(asked), "{}", task.id);
                 assert_eq!(task.rt_prio(), asked.policy.rt_prio().max(known.boost), "{}", task.id);
                 let freed = known.homeless && attr.affinity == *self.machine.all();

@@ -7,12 +7,16 @@
 //! so does this one. [`World::settle`] makes up for all of that, and then what a scheduler promises
 //! must hold ([`laws`]).
 
+#[path = "../cores/mod.rs"]
+mod cores;
 mod fifo;
 mod laws;
 mod timers;
 
 use fifo::{Queueing, Switched};
-use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice, Weight};
+use runyard_engine::attr::{
+    Attr, Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice, Weight,
+};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::{self, Feature, Features};
@@ -223,9 +227,13 @@ impl World {
     /// Each feature is on or off; but in half of the lives those are on without which not all laws
     /// hold.
     fn new([shape, features, rt, more]: [u8; ACTION]) -> World {
-        let shapes = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (1, 2, 2), (2, 2, 1), (1, 5, 1), (3, 1, 2)];
-        let (nodes, cores, threads) = pick(&shapes, shape);
+        let flat = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (1, 2, 2), (2, 2, 1), (1, 5, 1), (3, 1, 2)];
+        let cores = [(1, 1, 2), (1, 2, 2), (1, 1, 4), (2, 1, 2)];
+        let has_cookies = shape >= 0x80;
+        let shape = if has_cookies { pick(&cores, shape) } else { pick(&flat, shape) };
+        let (nodes, cores, threads) = shape;
         let mut config = Config::new(Topology::new(nodes, cores, threads).unwrap());
+        config.cookies = has_cookies;
         config.accounts = true;
         // There are more features than bits in two bytes.
         let both = features.rotate_left(4) ^ more;
@@ -247,7 +255,7 @@ impl World {
         World::among(config, [more >> 2, more >> 4, more >> 6].map(latency_nice))
     }
 
-    /// A machine of this configuration, with two groups below the root, one of which counts as idle,
+    /// A machine of this configuration, with two groups below the root, one of which counts as idle and has a cookie,
     /// and an idle one below the other.
     pub fn with(config: Config) -> World {
         World::among(config, [LatencyNice::ZERO; 3])
@@ -260,6 +268,7 @@ impl World {
             weight: Weight::new(weight).unwrap(),
             idle,
             latency_nice,
+            cookie: Cookie::new(u32::from(weight == 2)),
             ..GroupSpec::ROOT
         };
         let groups = [
@@ -433,7 +442,8 @@ impl World {
         let running = next.as_ref().map(|&(id, _)| id);
         self.cpus[cpu.index()].running = next;
         let switched = Switched { cpu, was, running, yielded };
-        if !self.fx.throttlings.contains(&cpu) {
+        // What a core keeps off is passed over.
+        if !self.fx.throttlings.contains(&cpu) && !self.machine.config().cookies {
             self.queueing.switches(&self.machine, switched, &self.fx.moved);
         }
         if running.is_none() {
@@ -508,6 +518,7 @@ impl World {
         known.asked.slack = change.slack.unwrap_or(known.asked.slack);
         known.asked.latency_nice = change.latency_nice.unwrap_or(known.asked.latency_nice);
         known.asked.slice = change.slice.applied_to(known.asked.slice);
+        known.asked.cookie = change.cookie.applied_to(known.asked.cookie);
         known.boost = change.boost.applied_to(known.boost);
         if let Some(affinity) = &change.affinity {
             (known.asked.affinity, known.homeless) = (affinity.clone(), false);
@@ -517,7 +528,7 @@ impl World {
 
     fn change_of(&self, task: TaskId, what: u8, value: u8) -> Change {
         let none = Change::default();
-        match what % 10 {
+        match what % 11 {
             0 | 1 => Change { affinity: Some(affinity(&self.machine, value)), ..none },
             2 | 3 => Change { policy: Some(policy(value)), ..none },
             4 if value >= 0x80 => Change { inherited_group: above(value).into(), ..none },
@@ -526,6 +537,7 @@ impl World {
             6 => Change { slack: Some(Nanos(value.into())), ..none },
             7 => Change { latency_nice: Some(latency_nice(value)), ..none },
             8 => Change { slice: slice(value).into(), ..none },
+            9 => Change { cookie: cookie(value).into(), ..none },
             _ => Change {
                 affinity: Some(affinity(&self.machine, value.rotate_left(3))),
                 policy: Some(policy(value)),
@@ -646,6 +658,11 @@ fn slice(byte: u8) -> Option<Slice> {
     Slice::new(Nanos::from_micros(pick(&[0, 0, 100, 3_000, 100_000], byte)))
 }
 
+/// None, or one of a few.
+fn cookie(byte: u8) -> Option<Cookie> {
+    Cookie::new(u32::from(byte % 4))
+}
+
 /// Any set of CPUs, perhaps with one that does not exist.
 fn affinity(machine: &Machine<Payload>, byte: u8) -> CpuSet {
     let set: CpuSet = (0..7).filter(|cpu| byte >> cpu & 1 == 1).map(CpuId).collect();
@@ -657,6 +674,7 @@ fn affinity(machine: &Machine<Payload>, byte: u8) -> CpuSet {
 
 fn attr(machine: &Machine<Payload>, [a, b, c]: [u8; ACTION - 1]) -> Attr {
     let group = GroupId(u32::from(c >> 4) % 4);
-    let (latency_nice, slice) = (latency_nice(a >> 6), slice(c));
-    Attr { policy: policy(a), group, latency_nice, slice, ..Attr::normal(affinity(machine, b)) }
+    let (latency_nice, slice, cookie) = (latency_nice(a >> 6), slice(c), cookie(c >> 2));
+    let plain = Attr::normal(affinity(machine, b));
+    Attr { policy: policy(a), group, latency_nice, slice, cookie, ..plain }
 }

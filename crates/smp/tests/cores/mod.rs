@@ -1,0 +1,40 @@
+//! What holds on each core of a machine with cookies at which nothing is owed.
+
+use runyard_engine::cpu::CpuId;
+use runyard_engine::run_queue::Importance;
+use runyard_engine::topology::Level;
+use runyard_smp::control::Controlled;
+use runyard_smp::machine::Machine;
+
+/// Asserts that each core runs one cookie, that each of its threads which is forced idle is so because of that, and that no
+/// real-time task waits there of which all that runs is less important.
+pub fn check<W: Controlled>(machine: &Machine<W>) {
+    let topology = machine.config().topology;
+    for first in topology.iter().step_by(topology.threads()) {
+        let threads = || topology.span(first, Level::Smt).map(CpuId::at);
+        let runs = |cpu| machine.inspect(cpu, |rq| Some(rq.cookie_of(rq.curr()?)));
+        let mut cookies: Vec<_> = threads().filter_map(runs).collect();
+        cookies.dedup();
+        assert!(cookies.len() <= 1, "the core of CPU {first} runs one cookie: {cookies:?}");
+        let forced: Vec<_> = threads().filter_map(|cpu| machine.forced_idle(cpu)).collect();
+        let by = forced.iter().all(|by| cookies.first() == Some(by));
+        assert!(by, "CPU {first} and its siblings run {cookies:?}, and idle because of {forced:?}");
+        check_order(machine, threads());
+    }
+}
+
+/// Of real-time tasks the most important runs, on whichever thread it is.
+fn check_order<W: Controlled>(machine: &Machine<W>, threads: impl Iterator<Item = CpuId>) {
+    let (mut runs, mut waits, mut serves) = (None, None, false);
+    for cpu in threads {
+        machine.inspect(cpu, |rq| {
+            let prio = rq.curr().and_then(|task| task.rt_prio());
+            let best = rq.competing().filter_map(|(_, task)| task.rt_prio()).max();
+            let closed = rq.load().importance == Importance::Closed;
+            runs = prio.max(runs);
+            waits = best.filter(|_| !closed).max(waits);
+            serves |= rq.is_serving();
+        });
+    }
+    assert!(serves || runs >= waits, "{waits:?} waits while {runs:?} runs");
+}
