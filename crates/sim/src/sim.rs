@@ -17,7 +17,7 @@ use crate::cpu::Cpu;
 use crate::program::{FIRST_CPU, NewProgram, Program};
 use crate::smt::Smt;
 use crate::watch::{Check, Watch};
-use runyard_engine::attr::{GroupId, LatencyNice, Policy};
+use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Policy};
 use runyard_engine::balance::Balanced;
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::CpuId;
@@ -124,6 +124,8 @@ pub struct Simulated {
     pub group: GroupId,
     /// The latency nice with which it began.
     pub latency_nice: LatencyNice,
+    /// The cookie with which it began, its own or that of its task group.
+    pub cookie: Option<Cookie>,
 }
 
 /// A simulation.
@@ -260,6 +262,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             config.rt_runtime = Some(Config::RT_RUNTIME);
         }
         config.packs_below = scenario.machine.packs_below.map(|most| u64::from(most) * 1_024 / 100);
+        config.cookies = !scenario.cookies.is_empty();
         let topology = config.topology;
         let groups: Vec<_> = scenario.groups.iter().map(|group| group.spec).collect();
         let watch = Watch::new(options.check, topology.cpus());
@@ -312,6 +315,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             policy: task.began.policy,
             group: task.began.group,
             latency_nice: task.began.latency_nice,
+            cookie: task.began.cookie,
         };
         Outcome {
             end: self.now,

@@ -175,6 +175,7 @@ impl<O: Observer> Sim<'_, O> {
             slack: (new.slack != old.slack).then_some(new.slack),
             latency_nice: (new.latency_nice != old.latency_nice).then_some(new.latency_nice),
             slice: if new.slice == old.slice { Update::Keep } else { new.slice.into() },
+            cookie: if new.cookie == old.cookie { Update::Keep } else { new.cookie.into() },
             ..Change::default()
         };
         let (policy, group, latency_nice) = (new.policy, new.group, new.latency_nice);
