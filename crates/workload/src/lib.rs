@@ -71,6 +71,9 @@ pub struct Overrides {
     pub duration: Option<Nanos>,
     /// What becomes of SCHED_DEADLINE.
     pub deadline: DeadlinePolicy,
+    /// Whether the cores are real ones, whatever the file says of them: nothing is warned about that it could not use
+    /// of its own.
+    pub real_cores: bool,
 }
 
 /// What becomes of the policy SCHED_DEADLINE, which the engine does not have.
