@@ -8,6 +8,7 @@
 //! The kernel knows no cookies of task groups: a task in such a group takes the cookie over itself.
 
 use crate::failure::Failure;
+use crate::sync::mpsc::{Receiver, Sender, channel};
 use runyard_engine::attr::{Attr, Cookie, GroupId};
 use runyard_workload::Scenario;
 use rustix::io::Errno;
@@ -15,7 +16,6 @@ use rustix::process::Pid;
 use rustix::thread::{
     CoreSchedulingScope, create_core_scheduling_cookie, gettid, pull_core_scheduling_cookie,
 };
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
 /// A keeper calls nothing.
