@@ -71,8 +71,8 @@ pub struct Overrides {
     pub duration: Option<Nanos>,
     /// What becomes of SCHED_DEADLINE.
     pub deadline: DeadlinePolicy,
-    /// Whether the cores are real ones, whatever the file says of them: nothing is warned about that it could not use
-    /// of its own.
+    /// Whether the run has real cores, whatever the file says of its machine. It is not warned then that simulated ones
+    /// have too few threads for cookies.
     pub real_cores: bool,
 }
 

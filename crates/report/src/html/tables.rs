@@ -154,7 +154,7 @@ fn cards(report: &Report) -> String {
     if forced > Some(0) {
         let all = report.duration_ns.saturating_mul(report.cpus.len() as u64);
         let part = format!("{} % of CPU time", percent_cell(forced, all));
-        card(&mut text, "Forced idle", &span_cell(forced), &part);
+        card(&mut text, "Forced idle", span_cell(forced).trim_end(), &part);
     }
     text + "</div>\n"
 }
