@@ -37,6 +37,7 @@ class Trace:
         self.names = {}
         self.states = []  # (at, tid, state, CPU)
         self.overhead = []  # (at, CPU, begins)
+        self.forced = []  # (at, CPU, begins to be forced idle)
         self.arrows = collections.defaultdict(list)  # of (at, "from" or "to", tid)
         self.expired = 0
         self.throttled = []  # (at, CPU, group, begins)
@@ -99,6 +100,9 @@ def read_track_event(packet, tracks, trace):
     if parent == "Scheduler's own work":
         cpu = int(track.name.removeprefix("CPU "))
         trace.overhead.append((packet.timestamp, cpu, event.type == BEGIN))
+    elif parent == "Forced idle":
+        cpu = int(track.name.removeprefix("CPU "))
+        trace.forced.append((packet.timestamp, cpu, event.type == BEGIN))
     elif parent == "Timer expiries":
         trace.expired += 1
     elif parent == "Throttled":
@@ -116,6 +120,9 @@ def read_track_event(packet, tracks, trace):
 LINE = re.compile(
     r"-(\d+)\s+\(?\s*(\d+|-+)?\)?\s?\[(\d+)\]\s*([a-zA-Z0-9.]{0,7})?\s+(\d+\.\d+):\s+(\S+):"
 )
+
+# A comment of ours: to the kernel a CPU that is forced idle is idle.
+FORCED = re.compile(r"# (\d+)\.(\d{9}): CPU (\d+) is forced idle (while|no longer)")
 
 # `by`: who has the CPU, as the line begins; `left`: what follows the event's name.
 Line = collections.namedtuple("Line", "text at cpu comm by flags event left fields")
@@ -211,6 +218,9 @@ def read_ftrace(path, trace):
     reader = FtraceReader(trace)
     for text in text.splitlines():
         if text.startswith("#"):
+            if forced := FORCED.match(text):
+                at, cpu, how = int(forced[1] + forced[2]), int(forced[3]), forced[4]
+                trace.forced.append((at, cpu, how == "while"))
             continue
         line = line_of(text)
         if line:
@@ -219,12 +229,12 @@ def read_ftrace(path, trace):
             trace.wrong(f"no line of ftrace: {text}")
 
 
-def overhead_of(trace, end):
-    """The spans in which each CPU works for the scheduler."""
+def spans_of(trace, marks, what, end):
+    """The spans in which each CPU does what the marks are of."""
     spans, since = collections.defaultdict(list), {}
-    for at, cpu, begins in trace.overhead:
+    for at, cpu, begins in marks:
         if begins == (cpu in since):
-            trace.wrong(f"CPU {cpu} begins or ends the scheduler's work twice, at {at}")
+            trace.wrong(f"CPU {cpu} begins or ends {what} twice, at {at}")
         elif begins:
             since[cpu] = at
         else:
@@ -311,7 +321,8 @@ def compare(report, trace, is_perfetto):
 
     for name in by_name.keys() - {told["name"].replace("_", " ") for told in report["tasks"]}:
         trace.wrong(f"{name} is not in the report")
-    overhead = overhead_of(trace, end)
+    overhead = spans_of(trace, trace.overhead, "the scheduler's work", end)
+    forced = spans_of(trace, trace.forced, "to be forced idle", end)
     busy = collections.Counter()
     for told in report["tasks"]:
         name = told["name"]
@@ -337,6 +348,9 @@ def compare(report, trace, is_perfetto):
         same(f"{name} slept", task.spans["sleeping"], told["sleep_ns"], untold=unborn)
         same(f"{name} was woken", task.wakeups, told["wakeups"])
         same(f"{name} was switched in", task.switches, told["switches"])
+    for told in report["cpus"]:
+        was_forced = sum(to - at for at, to in forced[told["cpu"]])
+        same(f"CPU {told['cpu']} was forced idle", was_forced, told["forced_idle_ns"])
     for told in report["cpus"] if is_perfetto else []:
         cpu = told["cpu"]
         worked = sum(to - at for at, to in overhead[cpu])

@@ -59,17 +59,20 @@ pub(crate) struct HostOptions {
 impl HostOptions {
     /// Reads the scenario for a machine that is simulated; warnings go to standard error.
     pub(crate) fn read(&self) -> Result<Parsed, Failure> {
-        self.read_for(self.cpus, Model::NEWEST, DeadlinePolicy::Refused)
+        let (cpus, unless_said) = (self.cpus, Model::NEWEST);
+        self.read_over(&Overrides { cpus, unless_said, ..Overrides::default() })
     }
 
     /// Reads the scenario for this machine, of which it has so many CPUs, whatever it says itself.
     pub(crate) fn read_on(&self, cpus: usize) -> Result<Parsed, Failure> {
-        self.read_for(Some(cpus), Model::default(), DeadlinePolicy::Refused)
+        let cpus = Some(cpus);
+        self.read_over(&Overrides { cpus, real_cores: true, ..Overrides::default() })
     }
 
     /// The same for this machine's kernel.
     pub(crate) fn read_for_kernel(&self, cpus: usize) -> Result<Parsed, Failure> {
-        self.read_for(Some(cpus), Model::default(), DeadlinePolicy::Native)
+        let (cpus, deadline) = (Some(cpus), DeadlinePolicy::Native);
+        self.read_over(&Overrides { cpus, deadline, real_cores: true, ..Overrides::default() })
     }
 
     /// The CPUs of this machine that the run uses; a topology has as many.
@@ -102,20 +105,15 @@ impl HostOptions {
         self.kernel.is_some()
     }
 
-    fn read_for(
-        &self,
-        cpus: Option<usize>,
-        unless_said: Model,
-        deadline: DeadlinePolicy,
-    ) -> Result<Parsed, Failure> {
+    /// Reads the scenario for a host that overrides this by itself.
+    fn read_over(&self, host: &Overrides) -> Result<Parsed, Failure> {
         let over = Overrides {
-            cpus,
             topology: self.topology,
             kernel: self.kernel,
-            unless_said,
             features: self.feature.clone(),
             duration: self.duration,
-            deadline: if self.deadline_as_fifo { DeadlinePolicy::AsFifo } else { deadline },
+            deadline: if self.deadline_as_fifo { DeadlinePolicy::AsFifo } else { host.deadline },
+            ..*host
         };
         let text = scenario_text(&self.scenario)?;
         let parsed =

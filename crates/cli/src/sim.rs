@@ -7,7 +7,7 @@ use crate::outputs::{Ended, Outputs, tell_what_is_left};
 use crate::record::Recorder;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use runyard_engine::attr::GroupId;
+use runyard_engine::attr::{Cookie, GroupId};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_hosts::stderr::say;
@@ -95,6 +95,10 @@ impl runyard_report::Names for Names<'_> {
     fn group(&self, group: GroupId) -> String {
         self.scenario.groups[group.index()].path.clone()
     }
+
+    fn cookie(&self, cookie: Cookie) -> String {
+        self.scenario.cookie_name(cookie).to_owned()
+    }
 }
 
 /// What came of a scenario.
@@ -125,6 +129,7 @@ pub(crate) fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
         policy: task.policy,
         latency_nice: task.latency_nice.get().into(),
         group: task.group,
+        cookie: task.cookie,
     });
     let violations = outcome.violations.into_iter().map(|violation| Violation {
         invariant: violation.invariant.to_owned(),
@@ -138,6 +143,7 @@ pub(crate) fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
         cpus: scenario.machine.topology.cpus(),
         tasks: tasks.collect(),
         groups,
+        cookies: scenario.cookies.clone(),
         violations: violations.collect(),
         ..RunInfo::default()
     }

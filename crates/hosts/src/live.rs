@@ -117,6 +117,7 @@ impl LiveRun {
             policy: known.policy,
             latency_nice: known.latency_nice.get().into(),
             group: known.group,
+            cookie: known.cookie,
         });
         RunInfo {
             host: "live".to_owned(),
@@ -124,6 +125,7 @@ impl LiveRun {
             features: scenario::feature_names(&world.scenario.features),
             cpus: world.all().len(),
             tasks: tasks.collect(),
+            cookies: world.scenario.cookies.clone(),
             groups: scenario::groups(&world.scenario, |group| usage.get(group.index()).cloned()),
             ..RunInfo::default()
         }

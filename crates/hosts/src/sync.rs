@@ -2,6 +2,8 @@
 //! lock, in `play::world`; the hosts' own bookkeeping and the watchers of a run have the others.
 
 pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+#[cfg(target_os = "linux")]
+pub(crate) use std::sync::mpsc;
 pub use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use std::sync::PoisonError;

@@ -24,7 +24,7 @@
 //! exit is one that slept instead.
 
 use crate::histogram::Histogram;
-use runyard_engine::attr::{GroupId, Policy};
+use runyard_engine::attr::{Cookie, GroupId, Policy};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::Left;
 use runyard_engine::task::TaskId;
@@ -35,6 +35,8 @@ use runyard_engine::time::{Nanos, Time};
 pub struct CpuTotals {
     /// Doing nothing.
     pub idle: Nanos,
+    /// The part of `idle` in which tasks waited here that do not have the cookie of the core.
+    pub forced: Nanos,
     /// Executing SCHED_FIFO and SCHED_RR tasks.
     pub rt: Nanos,
     /// Executing SCHED_OTHER and SCHED_BATCH tasks.
@@ -74,8 +76,15 @@ pub struct TaskTotals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     Idle,
+    /// Idle, though tasks wait: the core runs tasks of this cookie.
+    Forced {
+        cookie: Option<Cookie>,
+    },
     Overhead,
-    Exec { task: TaskId, policy: Policy },
+    Exec {
+        task: TaskId,
+        policy: Policy,
+    },
 }
 
 /// The account of one CPU. It begins idle at [`Time::ZERO`].
@@ -170,6 +179,10 @@ impl CpuAccount {
         let span = now.since(self.since);
         let part = match self.doing {
             Doing::Idle => &mut self.totals.idle,
+            Doing::Forced { .. } => {
+                self.totals.forced += span;
+                &mut self.totals.idle
+            }
             Doing::Overhead => &mut self.totals.overhead,
             Doing::Exec { policy, .. } => match policy {
                 Policy::Fifo(_) | Policy::RoundRobin(_) => &mut self.totals.rt,
@@ -185,15 +198,16 @@ impl CpuAccount {
     pub(crate) fn open_execution(&self, now: Time) -> Nanos {
         match self.doing {
             Doing::Exec { .. } => now.since(self.since),
-            Doing::Idle | Doing::Overhead => Nanos::ZERO,
+            Doing::Idle | Doing::Forced { .. } | Doing::Overhead => Nanos::ZERO,
         }
     }
 
     /// # Panics
-    /// Unless the parts of the account sum to its time.
+    /// Unless the parts of the account sum to its time, and it was forced idle only while it was idle.
     pub(crate) fn check(&self) {
         let parts = self.totals.busy() + self.totals.idle;
         assert_eq!(parts, self.since.since(Time::ZERO), "a CPU's parts are its time: {self:?}");
+        assert!(self.totals.forced <= self.totals.idle, "forced idle is idle: {self:?}");
     }
 }
 

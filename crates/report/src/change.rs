@@ -4,7 +4,7 @@
 //! against nothing.
 
 use crate::balance::BalanceReport;
-use crate::figure::{Figure, LatencyReport};
+use crate::figure::{Figure, LatencyReport, sum};
 use crate::groups::LimitReport;
 use crate::report::Report;
 use crate::text::{self, counted, shortened};
@@ -72,7 +72,9 @@ impl Changes {
         let moves = balance_figures(before).into_iter().zip(balance_figures(after)).map(change);
         // Most runs have no such moves. A report that does not tell of any is as one without.
         let moves = moves.filter(|it| it.before.unwrap_or(0) != it.after.unwrap_or(0));
-        let machine = machine.map(change).chain(moves);
+        let forced = [forced_idle(before)].into_iter().zip([forced_idle(after)]).map(change);
+        let forced = forced.filter(|it| it.before.max(it.after) > Some(0));
+        let machine = machine.map(change).chain(moves).chain(forced);
         Changes {
             runs: [text::ran_without(before), text::ran_without(after)],
             machine: Row { name: String::new(), weight: None, changes: machine.collect() },
@@ -195,6 +197,11 @@ fn balance_figures(report: &Report) -> [Named; 2] {
         ("moved by balance", Unit::Count, all(|row| row.moved)),
         ("taken by balance", Unit::Count, all(|row| row.taken)),
     ]
+}
+
+/// How long CPUs were forced idle; unknown to older reports.
+fn forced_idle(report: &Report) -> Named {
+    ("forced idle", Unit::Delay, sum(&report.cpus, |cpu| cpu.forced_idle_ns))
 }
 
 /// A limit in parts of a million of one CPU.

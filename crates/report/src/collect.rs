@@ -9,7 +9,8 @@
 //! * the parts of each CPU's account sum to its time, those of each task's account to its life;
 //! * a CPU executes a task exactly if the task executes on this CPU, so that what CPUs spent on
 //!   executing is what tasks ran, to the nanosecond;
-//! * what was switched in on some CPU was a task that was switched in.
+//! * what was switched in on some CPU was a task that was switched in;
+//! * CPUs were forced idle for as long as cookies forced them to be, to the nanosecond.
 //!
 //! They hold for every stream of events, also for one that lies. Two rules make it so:
 //! * The clock of the collector never runs back. Where a host's events of different CPUs are out of
@@ -20,8 +21,9 @@
 
 use crate::account::{CpuAccount, CpuTotals, Doing, TaskAccount, TaskTotals};
 use crate::balance::{BalanceReport, BalanceTotals, Balances};
+use crate::cookies;
 use crate::history::History;
-use runyard_engine::attr::{GroupId, Policy};
+use runyard_engine::attr::{Cookie, GroupId, Policy};
 use runyard_engine::balance::IdleKind;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
@@ -37,6 +39,8 @@ pub struct Collector {
     tasks: Vec<TaskAccount>,
     /// What tasks ran in groups that were neither their first nor their last.
     passed_groups: Vec<Nanos>,
+    /// How long CPUs were forced idle, by the [place](cookies::place) of the cookie because of which they were.
+    forced_idle: Vec<Nanos>,
     counts: Counts,
     balances: Balances,
     /// Kept only for reports that show it.
@@ -81,7 +85,8 @@ impl Collector {
         match event.what {
             What::Exec { task, policy } => self.execute(event.cpu, task, policy),
             What::Overhead => self.turn(event.cpu, Doing::Overhead),
-            What::Idle | What::ForcedIdle { .. } => self.turn(event.cpu, Doing::Idle),
+            What::Idle => self.turn(event.cpu, Doing::Idle),
+            What::ForcedIdle { cookie } => self.turn(event.cpu, Doing::Forced { cookie }),
             What::Switch { prev, next } => self.switch(event.cpu, prev, next),
             What::Wake { task, since, .. } => {
                 let now = self.clock;
@@ -114,6 +119,11 @@ impl Collector {
                 history.add(CpuId::at(cpu), account.doing(), account.since()..now);
             }
             history.reach(now);
+        }
+        for cpu in &self.cpus {
+            if let Doing::Forced { cookie } = cpu.doing() {
+                charge(&mut self.forced_idle, cookie, now.since(cpu.since()));
+            }
         }
         self.cpus.iter_mut().for_each(|cpu| cpu.close_stretch(now));
         self.tasks.iter_mut().for_each(|task| task.close_stretch(now));
@@ -157,6 +167,11 @@ impl Collector {
             assert_eq!(history.sums(), parts, "the steps of a kind sum to what CPUs did of it");
         }
 
+        let sum = |spans: &mut dyn Iterator<Item = Nanos>| spans.fold(Nanos::ZERO, |a, b| a + b);
+        let by_cpu = sum(&mut self.cpus.iter().map(|cpu| cpu.totals.forced));
+        let by_cookie = sum(&mut self.forced_idle.iter().copied());
+        assert_eq!(by_cpu, by_cookie, "CPUs were forced idle as long as cookies forced them");
+
         let switches: u64 = self.cpus.iter().map(|cpu| cpu.totals.switches).sum();
         let switched_in: u64 = self.tasks.iter().map(|task| task.totals.switches).sum();
         assert_eq!(switches, switched_in, "who is switched in has a CPU");
@@ -182,8 +197,10 @@ impl Collector {
         if let Some(history) = &mut self.history {
             history.add(cpu, did, since..now);
         }
-        if let Doing::Exec { task, .. } = did {
-            self.task(task).interrupt(cpu, now);
+        match did {
+            Doing::Exec { task, .. } => self.task(task).interrupt(cpu, now),
+            Doing::Forced { cookie } => charge(&mut self.forced_idle, cookie, now.since(since)),
+            Doing::Idle | Doing::Overhead => {}
         }
     }
 
@@ -263,6 +280,12 @@ impl Totals {
         self.0.history.as_deref()
     }
 
+    /// How long CPUs were forced idle because their cores ran tasks of `cookie`, or tasks that have none.
+    #[must_use]
+    pub fn forced_idle(&self, cookie: Option<Cookie>) -> Nanos {
+        self.0.forced_idle.get(cookies::place(cookie)).copied().unwrap_or(Nanos::ZERO)
+    }
+
     /// What was counted for the machine as a whole.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -305,6 +328,14 @@ impl Totals {
         }
         runtimes
     }
+}
+
+/// A CPU was forced idle for `span` because of `cookie`.
+#[cold]
+fn charge(forced_idle: &mut Vec<Nanos>, cookie: Option<Cookie>, span: Nanos) {
+    let place = cookies::place(cookie);
+    grow(forced_idle, place, || Nanos::ZERO);
+    forced_idle[place] += span;
 }
 
 /// Makes `accounts` have one at `index`.

@@ -81,7 +81,7 @@ impl History {
     #[inline]
     pub(crate) fn add(&mut self, cpu: CpuId, doing: Doing, span: Range<Time>) {
         let (kind, who) = match doing {
-            Doing::Idle => return,
+            Doing::Idle | Doing::Forced { .. } => return,
             Doing::Overhead => (3, None),
             Doing::Exec { task, policy } => (kind(policy), Some(task)),
         };

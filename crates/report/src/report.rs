@@ -8,11 +8,12 @@
 use crate::account::TaskTotals;
 use crate::balance::BalanceReport;
 use crate::collect::{Counts, Totals};
+use crate::cookies::{self, CookieReport, cookie_reports};
 use crate::figure::{Figure, LatencyReport, sum};
 use crate::groups::{GroupInfo, GroupReport, group_reports};
 use crate::json::{self, Rows};
 use crate::series::{Distribution, HistoryReport, distributions};
-use runyard_engine::attr::{GroupId, Policy};
+use runyard_engine::attr::{Cookie, GroupId, Policy};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
@@ -43,11 +44,13 @@ pub struct RunInfo {
     pub tasks: Vec<TaskInfo>,
     /// The task groups at the places of their [`GroupId`]s, `/` first.
     pub groups: Vec<GroupInfo>,
+    /// The names of the cookies, in the order of their numbers.
+    pub cookies: Vec<String>,
     /// What the checks found.
     pub violations: Vec<Violation>,
 }
 
-/// What a host knows about a task. Policy, latency nice and group are those with which it began.
+/// What a host knows about a task. Policy, latency nice, group and cookie are those with which it began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskInfo {
     /// Its name in the events.
@@ -62,6 +65,8 @@ pub struct TaskInfo {
     pub latency_nice: i64,
     /// Its task group.
     pub group: GroupId,
+    /// Its cookie, its own or that of its task group.
+    pub cookie: Option<Cookie>,
 }
 
 /// A broken invariant.
@@ -119,6 +124,9 @@ pub struct Report {
     /// empty also if the host cannot know of any.
     #[serde(default)]
     pub balance: Vec<BalanceReport>,
+    /// The cookies of the scenario, and last the lack of one; empty if it has none.
+    #[serde(default)]
+    pub cookies: Vec<CookieReport>,
 }
 
 /// The machine as a whole.
@@ -158,6 +166,9 @@ pub struct CpuReport {
     pub overhead_ns: Figure,
     /// How many times a task got this CPU that did not have it before.
     pub switches: Figure,
+    /// The part of the idle time in which tasks waited here that do not have the cookie of the core.
+    #[serde(default)]
+    pub forced_idle_ns: Figure,
 }
 
 /// One task instance. Runtime, wait and sleep sum to its lifetime.
@@ -192,6 +203,9 @@ pub struct TaskReport {
     /// The thread of the scenario that it is an instance of; empty in a report that does not say.
     #[serde(default)]
     pub thread: String,
+    /// The cookie with which it began, its own or that of its task group; `None` if it had none.
+    #[serde(default)]
+    pub cookie: Option<String>,
 }
 
 /// Timers other than the ticks.
@@ -237,7 +251,13 @@ impl Report {
         let first = info.tasks.iter().map(|task| (task.id, task.group));
         let in_groups = totals.group_runtimes(info.groups.len(), first);
         let groups = group_reports(&info.groups, &in_groups, info.cpus);
-        let tasks = task_reports(info.tasks, &info.groups, totals);
+        let ran = |task: &TaskInfo| {
+            (task.cookie, totals.task(task.id).map_or(Nanos::ZERO, |did| did.runtime))
+        };
+        let cookies = cookie_reports(&info.cookies, info.tasks.iter().map(ran), |cookie| {
+            Some(totals.forced_idle(cookie).0)
+        });
+        let tasks = task_reports(info.tasks, (&info.groups, &info.cookies), totals);
         Report {
             schema: SCHEMA.to_owned(),
             host: info.host,
@@ -267,6 +287,7 @@ impl Report {
             history,
             latencies,
             balance: totals.balance_rows(),
+            cookies,
         }
     }
 
@@ -304,12 +325,17 @@ fn cpu_reports(cpus: usize, totals: &Totals) -> Vec<CpuReport> {
             idle_policy_ns: Some(did.idle_policy.0),
             overhead_ns: Some(did.overhead.0),
             switches: Some(did.switches),
+            forced_idle_ns: Some(did.forced.0),
         }
     };
     (0..cpus).map(report).collect()
 }
 
-fn task_reports(infos: Vec<TaskInfo>, groups: &[GroupInfo], totals: &Totals) -> Vec<TaskReport> {
+fn task_reports(
+    infos: Vec<TaskInfo>,
+    (groups, cookies): (&[GroupInfo], &[String]),
+    totals: &Totals,
+) -> Vec<TaskReport> {
     let nothing = TaskTotals::default();
     let report = |info: TaskInfo| {
         let did = totals.task(info.id).unwrap_or(&nothing);
@@ -328,6 +354,7 @@ fn task_reports(infos: Vec<TaskInfo>, groups: &[GroupInfo], totals: &Totals) -> 
             migrations: Some(did.migrations),
             wakeup_latency: LatencyReport::new(&did.wakeup_latency),
             thread: info.thread,
+            cookie: cookies::name(cookies, info.cookie),
         }
     };
     infos.into_iter().map(report).collect()

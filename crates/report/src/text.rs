@@ -6,6 +6,7 @@
 //! are left out.
 
 use crate::balance::BalanceReport;
+use crate::cookies::CookieReport;
 use crate::figure::{Figure, LatencyReport, sum};
 use crate::groups::{GroupReport, LimitReport};
 use crate::report::{CpuReport, EngineReport, Report, TaskReport, TimersReport, Violation};
@@ -23,12 +24,17 @@ const BUSIEST_CPUS: usize = 16;
 const TASK_ROWS: usize = 40;
 /// How many task groups have a row.
 const GROUP_ROWS: usize = 20;
+/// How many cookies have a row.
+const COOKIE_ROWS: usize = 20;
 /// How many violations are shown.
 const VIOLATION_ROWS: usize = 10;
 /// How much of a name is shown, in characters.
 const NAME_WIDTH: usize = 24;
 /// How wide a list of names may become before it goes on in the next line.
 const LINE_WIDTH: usize = 100;
+
+/// The tasks that have no cookie.
+pub(crate) const NO_COOKIE: &str = "(none)";
 
 /// Whether the invariants were checked during the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +57,9 @@ pub fn render(report: &Report, checks: Checks) -> String {
     }
     if report.groups.iter().any(GroupReport::is_limited) {
         sections.push(limit_table(report));
+    }
+    if !report.cookies.is_empty() {
+        sections.push(cookie_table(report));
     }
     if report.balance.iter().any(BalanceReport::is_eventful) {
         sections.push(balance_table(&report.balance));
@@ -113,7 +122,11 @@ fn cpu_table(report: &Report) -> String {
     if report.cpus.iter().all(|cpu| cpu.busy_ns.is_none()) {
         return String::new();
     }
-    let header = ["CPU", "%rt", "%normal", "%idlepol", "%ovh", "%idle", "switches/s"];
+    let mut header = vec!["CPU", "%rt", "%normal", "%idlepol", "%ovh", "%idle", "switches/s"];
+    let is_forced = report.cpus.iter().any(|cpu| cpu.forced_idle_ns > Some(0));
+    if is_forced {
+        header.push("%forced");
+    }
     let mut table = table(&header, 1);
     let cpus = &report.cpus;
     let all = CpuReport {
@@ -125,14 +138,20 @@ fn cpu_table(report: &Report) -> String {
         idle_policy_ns: sum(cpus, |cpu| cpu.idle_policy_ns),
         overhead_ns: sum(cpus, |cpu| cpu.overhead_ns),
         switches: report.machine.switches,
+        forced_idle_ns: sum(cpus, |cpu| cpu.forced_idle_ns),
     };
     let all_ns = report.duration_ns.saturating_mul(cpus.len() as u64);
-    table.add_row(cpu_row("all".to_owned(), &all, (all_ns, report.duration_ns)));
+    let row = |name: String, cpu: &CpuReport, times: (u64, u64)| {
+        let mut row = cpu_row(name, cpu, times);
+        row.extend(is_forced.then(|| percent_cell(cpu.forced_idle_ns, times.0)));
+        row
+    };
+    table.add_row(row("all".to_owned(), &all, (all_ns, report.duration_ns)));
 
     let most = if cpus.len() > CPU_ROWS { BUSIEST_CPUS } else { CPU_ROWS };
     for cpu in busiest(cpus, most, |cpu| cpu.busy_ns) {
         let times = (report.duration_ns, report.duration_ns);
-        table.add_row(cpu_row(cpu.cpu.to_string(), cpu, times));
+        table.add_row(row(cpu.cpu.to_string(), cpu, times));
     }
     finish(&table, cpus.len().saturating_sub(most), "CPU")
 }
@@ -198,6 +217,23 @@ fn group_table(report: &Report) -> String {
         ]);
     }
     finish(&table, report.groups.len().saturating_sub(GROUP_ROWS), "task group")
+}
+
+/// What the tasks of each cookie ran, and what CPU time they cost others; `%cpu` is of one CPU.
+fn cookie_table(report: &Report) -> String {
+    let mut table = table(&["cookie", "runtime", "%cpu", "forced idle", "%cpu"], 1);
+    for cookie in busiest(&report.cookies, COOKIE_ROWS, |cookie| cookie.runtime_ns) {
+        let CookieReport { name, runtime_ns, forced_idle_ns } = cookie;
+        let percent = |figure| percent_cell(figure, report.duration_ns);
+        table.add_row([
+            name.as_deref().map_or_else(|| NO_COOKIE.to_owned(), shortened),
+            span_cell(*runtime_ns),
+            percent(*runtime_ns),
+            span_cell(*forced_idle_ns),
+            percent(*forced_idle_ns),
+        ]);
+    }
+    finish(&table, report.cookies.len().saturating_sub(COOKIE_ROWS), "cookie")
 }
 
 /// The groups that have limits, and below the table those of them that others hold.

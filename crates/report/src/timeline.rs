@@ -9,7 +9,7 @@
 
 use crate::text::{printable, wrap};
 use crate::units::{count, span};
-use runyard_engine::attr::GroupId;
+use runyard_engine::attr::{Cookie, GroupId};
 use runyard_engine::balance::{Balanced, Found, IdleKind, Measure};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
@@ -29,6 +29,7 @@ const LANES: usize = 32;
 const LAST: usize = 24;
 
 const IDLE: char = '.';
+const FORCED_IDLE: char = '~';
 const OVERHEAD: char = '=';
 const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 /// A task for which there was no letter left.
@@ -38,7 +39,7 @@ const SEVERAL: char = '+';
 const UNKNOWN: char = ' ';
 
 /// What a picture calls those who are in it. A function is that knows the tasks, and numbers the task
-/// groups.
+/// groups and the cookies.
 pub trait Names {
     /// The name of a task.
     fn task(&self, task: TaskId) -> String;
@@ -46,6 +47,11 @@ pub trait Names {
     /// The path of a task group.
     fn group(&self, group: GroupId) -> String {
         group.0.to_string()
+    }
+
+    /// The name of a cookie.
+    fn cookie(&self, cookie: Cookie) -> String {
+        cookie.get().to_string()
     }
 }
 
@@ -65,6 +71,10 @@ impl Names for Printable<'_> {
 
     fn group(&self, group: GroupId) -> String {
         printable(&self.0.group(group))
+    }
+
+    fn cookie(&self, cookie: Cookie) -> String {
+        printable(&self.0.cookie(cookie))
     }
 }
 
@@ -200,7 +210,8 @@ impl Picture<'_> {
         match what {
             What::Exec { task, .. } => Some(self.letters[task]),
             What::Overhead => Some(OVERHEAD),
-            What::Idle | What::ForcedIdle { .. } => Some(IDLE),
+            What::Idle => Some(IDLE),
+            What::ForcedIdle { .. } => Some(FORCED_IDLE),
             _ => None,
         }
     }
@@ -216,6 +227,9 @@ impl Picture<'_> {
         }
         entries.push(format!("{OVERHEAD} the scheduler"));
         entries.push(format!("{IDLE} idle"));
+        if self.events.iter().any(|event| matches!(event.what, What::ForcedIdle { .. })) {
+            entries.push(format!("{FORCED_IDLE} forced idle"));
+        }
         wrap(text, &entries, "   ");
     }
 }
@@ -269,7 +283,13 @@ fn in_words(what: &What, at: Time, names: &dyn Names) -> String {
         }
         What::Overhead => "works for the scheduler".to_owned(),
         What::Idle => "is idle".to_owned(),
-        What::ForcedIdle { .. } => "is forced idle".to_owned(),
+        What::ForcedIdle { cookie } => format!(
+            "is forced idle: its core runs tasks {}",
+            cookie.map_or("without a cookie".to_owned(), |it| format!(
+                "of cookie {}",
+                names.cookie(it)
+            ))
+        ),
         What::TimerInterrupt => "takes a timer interrupt".to_owned(),
         What::TimerArmed => "arms a timer".to_owned(),
         What::TimerExpired { greedy: false } => "runs an expired timer".to_owned(),

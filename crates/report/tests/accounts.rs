@@ -2,7 +2,7 @@
 //! accounted by watching every nanosecond.
 
 use proptest::prelude::*;
-use runyard_engine::attr::{GroupId, LatencyNice, Nice, Policy, RtPrio};
+use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
@@ -316,6 +316,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             .prop_map(|(task, policy)| What::Exec { task, policy }),
         Just(What::Overhead),
         Just(What::Idle),
+        (0..3_u32).prop_map(|cookie| What::ForcedIdle { cookie: Cookie::new(cookie) }),
         (task(), 0..3_u32).prop_map(|(task, group)| What::Changed {
             task,
             policy: normal(),
@@ -342,6 +343,7 @@ proptest! {
         for cpu in (0..3).map(CpuId) {
             let did = totals.cpu(cpu);
             prop_assert_eq!(did.busy() + did.idle, totals.duration());
+            prop_assert!(did.forced <= did.idle);
         }
         let groups = totals.group_runtimes(3, (0..4).map(|id| (TaskId(id), GroupId::ROOT)));
         let ran: u64 = (0..4).filter_map(|id| totals.task(TaskId(id))).map(|it| it.runtime.0).sum();

@@ -61,10 +61,9 @@ fn rows_are_by_level_then_moment_and_only_where_somebody_balanced() {
     {"level": "node", "moment": "idle", "passes": 1, "balanced": 0, "pinned": 1, "failed": 0, "moved": 0, "taken": 0},
     {"level": "machine", "moment": "busy", "passes": 1, "balanced": 0, "pinned": 0, "failed": 1, "moved": 0, "taken": 1},
     {"level": "machine", "moment": "newly_idle", "passes": 2, "balanced": 0, "pinned": 0, "failed": 1, "moved": 1000, "taken": 0}
-  ]
-}
+  ],
 "#;
-    assert!(json.ends_with(expected), "{json}");
+    assert!(json.contains(expected), "{json}");
 }
 
 #[test]

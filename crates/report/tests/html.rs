@@ -53,6 +53,7 @@ fn task((id, name): (TaskId, &String)) -> TaskInfo {
         policy: Policy::Normal(Nice::default()),
         latency_nice: 0,
         group: GroupId::ROOT,
+        cookie: None,
     }
 }
 

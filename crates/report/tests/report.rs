@@ -15,10 +15,10 @@ use runyard_report::{
 const PROMISED: &str = r#"
 { "schema": "runyard.report/1", "host": "sim", "scenario": "rt-migrate", "seed": 1, "kernel": "rt-migrate", "features": ["RT_PUSH"], "duration_ns": 0,
   "machine": { "cpus": 16, "utilization": 0.9992, "switches": 0, "preemptions": 0, "migrations": 0, "timer_interrupts": 0 },
-  "cpus":  [ { "cpu": 0, "busy_ns": 0, "idle_ns": 0, "rt_ns": 0, "normal_ns": 0, "idle_policy_ns": 0, "overhead_ns": 0, "switches": 0 } ],
+  "cpus":  [ { "cpu": 0, "busy_ns": 0, "idle_ns": 0, "rt_ns": 0, "normal_ns": 0, "idle_policy_ns": 0, "overhead_ns": 0, "switches": 0, "forced_idle_ns": 0 } ],
   "tasks": [ { "name": "t0", "policy": "SCHED_FIFO", "priority": 2, "latency_nice": 0, "group": "/", "runtime_ns": 0, "wait_ns": 0, "sleep_ns": 0,
                "wakeups": 0, "switches": 0, "preemptions": 0, "migrations": 0,
-               "wakeup_latency": { "count": 0, "min_ns": 0, "mean_ns": 0, "p50_ns": 0, "p90_ns": 0, "p99_ns": 0, "p999_ns": 0, "max_ns": 0 }, "thread": "t0" } ],
+               "wakeup_latency": { "count": 0, "min_ns": 0, "mean_ns": 0, "p50_ns": 0, "p90_ns": 0, "p99_ns": 0, "p999_ns": 0, "max_ns": 0 }, "thread": "t0", "cookie": "web" } ],
   "groups": [ { "path": "/web", "runtime_ns": 0, "nr_periods": 0, "nr_throttled": 0, "throttled_ns": 0, "nr_bursts": 0, "burst_ns": 0, "borrowed_ns": 0,
                 "limit": { "runtime_us": 20000, "period_us": 100000, "burst_us": 0, "per_cpu": false }, "held_by": "/",
                 "cpus": [ { "cpu": 0, "used_ns": 0, "nr_throttled": 0, "throttled_ns": 0, "borrowed_ns": 0 } ] } ],
@@ -29,7 +29,8 @@ const PROMISED: &str = r#"
   "latencies": [ { "name": "t0", "tasks": 1,
                    "wakeup_latency": { "count": 0, "min_ns": 0, "mean_ns": 0, "p50_ns": 0, "p90_ns": 0, "p99_ns": 0, "p999_ns": 0, "max_ns": 0 },
                    "points": [ [1000, 2] ] } ],
-  "balance": [ { "level": "node", "moment": "newly_idle", "passes": 0, "balanced": 0, "pinned": 0, "failed": 0, "moved": 0, "taken": 0 } ] }
+  "balance": [ { "level": "node", "moment": "newly_idle", "passes": 0, "balanced": 0, "pinned": 0, "failed": 0, "moved": 0, "taken": 0 } ],
+  "cookies": [ { "name": null, "runtime_ns": 0, "forced_idle_ns": 0 } ] }
 "#;
 
 fn json(report: &Report) -> String {
@@ -79,6 +80,7 @@ fn run() -> Report {
         policy,
         latency_nice: 3,
         group: GroupId(group),
+        cookie: None,
     };
     let group =
         |path: &str, parent| GroupInfo { path: path.to_owned(), parent, ..GroupInfo::default() };
@@ -100,6 +102,7 @@ fn run() -> Report {
             group("/web", Some(GroupId::ROOT)),
             group("/web/api", Some(GroupId(1))),
         ],
+        cookies: Vec::new(),
         violations: Vec::new(),
     };
     Report::new(info, &collector.finish(Time(1_000_000)))
@@ -124,12 +127,12 @@ fn the_json_has_a_line_for_each_row() {
     );
     let row = "\n    {\"cpu\": 1, \"busy_ns\": 895000, \"idle_ns\": 105000, \"rt_ns\": 0, \
                \"normal_ns\": 892000, \"idle_policy_ns\": 0, \"overhead_ns\": 3000, \
-               \"switches\": 1},\n";
+               \"switches\": 1, \"forced_idle_ns\": 0},\n";
     assert!(json.contains(row), "{json}");
     let last = "\n    {\"name\": \"late\", \"tasks\": 1, \"wakeup_latency\": {\"count\": 0, \
                 \"min_ns\": null, \"mean_ns\": null, \"p50_ns\": null, \"p90_ns\": null, \
                 \"p99_ns\": null, \"p999_ns\": null, \"max_ns\": null}, \"points\": []}\n  ],\n  \
-                \"balance\": []\n}\n";
+                \"balance\": [],\n  \"cookies\": []\n}\n";
     assert!(json.ends_with(last), "{json}");
 }
 

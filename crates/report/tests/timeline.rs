@@ -1,6 +1,6 @@
 //! The picture of the last moments of a run.
 
-use runyard_engine::attr::{GroupId, LatencyNice, Policy, RtPrio};
+use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Policy, RtPrio};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
@@ -107,7 +107,36 @@ fn every_event_has_words() {
     assert_eq!(told, expected, "\n{picture}");
 }
 
-/// A host that knows the groups too.
+#[test]
+fn forced_idle_has_a_sign_of_its_own_where_there_is_any() {
+    let forced = |cookie| What::ForcedIdle { cookie: Cookie::new(cookie) };
+    let picture = draw(&[
+        (0, 0, exec(1)),
+        (0, 1, forced(3)),
+        (30, 1, What::Idle),
+        (60, 0, forced(0)),
+        (88, 0, What::Overhead),
+    ]);
+    let (left, right) = ("CPU 0    ", "CPU 1    ");
+    let lanes = [
+        format!("{left}{}{}==", "A".repeat(60), "~".repeat(28)),
+        format!("{right}{}{}", "~".repeat(30), ".".repeat(60)),
+    ];
+    for line in &lanes {
+        assert!(picture.lines().any(|it| it == line), "{line}\n{picture}");
+    }
+    assert!(picture.contains("\nA t1   = the scheduler   . idle   ~ forced idle\n"), "{picture}");
+    for words in [
+        "1   is forced idle: its core runs tasks of cookie 3\n",
+        "0   is forced idle: its core runs tasks without a cookie\n",
+    ] {
+        assert!(picture.contains(words), "{picture}");
+    }
+    let events = [Event { at: Time(5), cpu: CpuId(0), what: forced(1) }];
+    assert!(timeline(&events, &Host).ends_with("core runs tasks of cookie a?b\n"));
+}
+
+/// A host that knows the groups and the cookies too.
 struct Host;
 
 impl Names for Host {
@@ -117,6 +146,10 @@ impl Names for Host {
 
     fn group(&self, group: GroupId) -> String {
         ["/", "/web", "/web/\u{1b}api"][group.index()].to_owned()
+    }
+
+    fn cookie(&self, _: Cookie) -> String {
+        "a\nb".to_owned()
     }
 }
 

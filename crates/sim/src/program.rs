@@ -1,7 +1,7 @@
 //! A task of the scenario while it lives: where it is in its program and what it waits for.
 
 use rand_pcg::Pcg64Mcg;
-use runyard_engine::attr::{Attr, GroupId, LatencyNice, Policy, RtPrio};
+use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Policy, RtPrio};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::inherit::Lent;
 
@@ -87,6 +87,7 @@ pub(crate) struct Began {
     pub(crate) policy: Policy,
     pub(crate) group: GroupId,
     pub(crate) latency_nice: LatencyNice,
+    pub(crate) cookie: Option<Cookie>,
 }
 
 /// A task that another one is to wake.
@@ -126,6 +127,7 @@ impl<'s> Program<'s> {
                 policy: attr.policy,
                 group: attr.group,
                 latency_nice: attr.latency_nice,
+                cookie: scenario.cookie_of(attr.cookie, attr.group),
             },
             attr,
             lent: Lent::default(),

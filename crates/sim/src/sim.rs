@@ -125,6 +125,8 @@ pub struct Simulated {
     pub group: GroupId,
     /// The latency nice with which it began.
     pub latency_nice: LatencyNice,
+    /// The cookie with which it began, its own or that of its task group.
+    pub cookie: Option<Cookie>,
 }
 
 /// A simulation.
@@ -272,6 +274,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         config.cookies = !scenario.cookies.is_empty();
         let cores = Cores::new(&config);
         config.packs_below = scenario.machine.packs_below.map(|most| u64::from(most) * 1_024 / 100);
+        config.cookies = !scenario.cookies.is_empty();
         let topology = config.topology;
         let groups: Vec<_> = scenario.groups.iter().map(|group| group.spec).collect();
         let watch = Watch::new(options.check, topology.cpus());
@@ -325,6 +328,7 @@ impl<'s, O: Observer> Sim<'s, O> {
             policy: task.began.policy,
             group: task.began.group,
             latency_nice: task.began.latency_nice,
+            cookie: task.began.cookie,
         };
         Outcome {
             end: self.now,

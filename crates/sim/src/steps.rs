@@ -175,6 +175,7 @@ impl<O: Observer> Sim<'_, O> {
             slack: (new.slack != old.slack).then_some(new.slack),
             latency_nice: (new.latency_nice != old.latency_nice).then_some(new.latency_nice),
             slice: if new.slice == old.slice { Update::Keep } else { new.slice.into() },
+            cookie: if new.cookie == old.cookie { Update::Keep } else { new.cookie.into() },
             ..Change::default()
         };
         let (policy, group, latency_nice) = (new.policy, new.group, new.latency_nice);
@@ -327,5 +328,34 @@ impl<O: Observer> Sharing for Sim<'_, O> {
 
     fn handed_over(&mut self, task: TaskId) {
         self.disinherit(task);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Options;
+    use runyard_engine::event::Event;
+    use runyard_workload::{Overrides, parse};
+
+    #[test]
+    fn a_phase_changes_the_cookie_in_the_engine_too() {
+        let text = r#"{"machine": {"topology": "1x1x2"}, "tasks": {"a": {"loop": 1, "cookie": "x", "phases": {
+            "p": {"run": 10, "sleep": 100}, "q": {"cookie": "y", "sleep": 100}, "r": {"sleep": 100},
+            "s": {"cookie": "", "sleep": 100}}}}}"#;
+        let scenario = parse("-", text, &Overrides::default()).unwrap().scenario;
+        let mut sim = Sim::new(&scenario, Options::default(), |_: &Event| {}).unwrap();
+        assert!(sim.machine.config().cookies);
+        // The engine's part of a task that sleeps is with its program.
+        let mut had = Vec::new();
+        while sim.step() {
+            let cookie = sim.tasks[0].parked.as_ref().map(|parked| parked.attr().cookie);
+            if had.last() != Some(&cookie) {
+                had.push(cookie);
+            }
+        }
+        let slept = had.into_iter().flatten();
+        let names = slept.map(|cookie| cookie.map(|cookie| scenario.cookie_name(cookie)));
+        assert_eq!(names.collect::<Vec<_>>(), [Some("x"), Some("y"), Some("y"), None]);
     }
 }

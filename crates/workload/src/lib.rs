@@ -71,6 +71,9 @@ pub struct Overrides {
     pub duration: Option<Nanos>,
     /// What becomes of SCHED_DEADLINE.
     pub deadline: DeadlinePolicy,
+    /// Whether the run has real cores, whatever the file says of its machine. It is not warned then that simulated ones
+    /// have too few threads for cookies.
+    pub real_cores: bool,
 }
 
 /// What becomes of the policy SCHED_DEADLINE, which the engine does not have.

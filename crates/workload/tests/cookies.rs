@@ -75,15 +75,17 @@ fn a_task_without_a_cookie_has_that_of_the_nearest_group_that_has_one() {
 
 #[test]
 fn cookies_are_warned_about_where_no_core_has_two_threads() {
-    let warnings = |machine: &str, asked: &str| {
+    let warnings = |machine: &str, asked: &str, real_cores| {
         let text = format!(
-            "{{'machine': {{{machine}}}, 'tasks': {{'a': {{'loop': 1, {asked}'run': 1}}}}}}"
+            r#"{{"machine": {{{machine}}}, "tasks": {{"a": {{"loop": 1, {asked}"run": 1}}}}}}"#
         );
-        parsed(&text).warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+        let parsed = parse("-", &text, &Overrides { real_cores, ..Overrides::default() }).unwrap();
+        parsed.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    let what =
-        "-:1:90: no core of the simulated machine has two threads, so cookies have no effect there";
-    assert_eq!(warnings("'cpus': 2", "'cookie': 'a', "), [what]);
-    assert_eq!(warnings("'topology': '1x2x2'", "'cookie': 'a', "), [""; 0]);
-    assert_eq!(warnings("'cpus': 2", "'cookie': '', "), [""; 0], "none is asked for");
+    let (flat, asked) = (r#""cpus": 2"#, r#""cookie": "a", "#);
+    let what = "-:1:63: no core has two threads, so cookies have no effect";
+    assert_eq!(warnings(flat, asked, false), [what]);
+    assert_eq!(warnings(r#""topology": "1x2x2""#, asked, false), [""; 0]);
+    assert_eq!(warnings(flat, r#""cookie": "", "#, false), [""; 0], "none is asked for");
+    assert_eq!(warnings(flat, asked, true), [""; 0], "nobody knows the real cores");
 }

@@ -146,6 +146,7 @@ fn what_a_host_cannot_know_is_null() {
         "machine.timer_interrupts",
         "machine.preemptions",
         "cpus.0.busy_ns",
+        "cpus.0.forced_idle_ns",
         "tasks.0.latency_nice",
         "tasks.0.preemptions",
         "groups.0.nr_periods",
@@ -488,6 +489,65 @@ fn the_kernel_has_no_latency_nice_which_is_said_once() {
     assert!(lines("the kernel takes no slices") <= 1, "{}", said.err);
     let slices = r#"{"tasks": {"a": {"slice": 100, "loop": 1, "run": 1}}}"#;
     assert!(!run("linux", slices, &[]).err.contains("latency nice"), "nobody asks for any");
+}
+
+/// Cookies everywhere that they can be asked for.
+const TRUSTED: &str = r#"{
+    "machine": {"topology": "1x1x2"},
+    "groups": {"/web": {"cookie": "web"}},
+    "tasks": {
+        "parent": {"cookie": "db", "loop": 1, "phases": {
+            "p": {"run": 10, "fork": "child"}, "q": {"cookie": "web", "run": 10, "fork": "child"}}},
+        "served": {"group": "/web", "loop": 1, "phases": {"p": {"run": 10},
+            "q": {"cookie": "", "run": 10}, "r": {"group": "/", "run": 10}}},
+        "child": {"instance": 0, "loop": 1, "run": 10},
+        "plain": {"loop": 1, "run": 10},
+    },
+}"#;
+
+#[test]
+fn a_task_has_a_cookie_on_every_host_that_has_some() {
+    for host in ["sim", "live", "linux"] {
+        let said = run(host, TRUSTED, &["--json"]);
+        if host == "linux" && said.code == Some(3) {
+            let begins = "linux: the kernel keeps no cookies";
+            assert!(
+                said.err.lines().last().is_some_and(|line| line.starts_with(begins)),
+                "{}",
+                said.err
+            );
+            assert_eq!(said.out, "");
+            continue;
+        }
+        assert_eq!(said.code, Some(0), "{host}: {}", said.err);
+        let warned = said.err.lines().filter(|line| line.contains("cookies")).collect::<Vec<_>>();
+        let warning =
+            "warning: live knows of no cores with two threads: cookies have no effect there";
+        assert_eq!(warned, if host == "live" { vec![warning] } else { vec![] });
+        let report = Json::read(&said.out);
+        let cookie = |name: &str| {
+            let mut tasks = report.list("tasks").iter().filter(|task| task.text("name") == name);
+            tasks.next().expect("each task is told of").at("cookie").clone()
+        };
+        let text = |name: &str| Json::Text(name.to_owned());
+        assert_eq!(["parent", "child-0000"].map(cookie), ["db", "db"].map(text), "{host}");
+        assert_eq!(["served", "child-0001"].map(cookie), ["web", "web"].map(text), "{host}");
+        assert_eq!(cookie("plain"), Json::Null);
+        let rows = report.list("cookies");
+        let names: Vec<_> = rows.iter().map(|row| row.at("name").clone()).collect();
+        assert_eq!(names, [text("web"), text("db"), Json::Null], "{host}");
+        assert_eq!(rows[0].keys(), ["name", "runtime_ns", "forced_idle_ns"]);
+        let (ran, all) = (report.sum("cookies", "runtime_ns"), report.sum("tasks", "runtime_ns"));
+        assert_eq!(ran, all, "{host}");
+        match host {
+            "linux" => assert_eq!(*rows[0].at("forced_idle_ns"), Json::Null),
+            _ => {
+                let [by_cpu, by_cookie] =
+                    ["cpus", "cookies"].map(|it| report.sum(it, "forced_idle_ns"));
+                assert_eq!(by_cpu, by_cookie, "{host}");
+            }
+        }
+    }
 }
 
 /// Whoever is refused nothing has nothing to see here.

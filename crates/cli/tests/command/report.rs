@@ -18,7 +18,7 @@ const RUN: &str = r#"{
     }
 }"#;
 
-pub const REPORT: [&str; 17] = [
+pub const REPORT: [&str; 18] = [
     "schema",
     "host",
     "scenario",
@@ -36,12 +36,13 @@ pub const REPORT: [&str; 17] = [
     "history",
     "latencies",
     "balance",
+    "cookies",
 ];
 const BALANCE: [&str; 8] =
     ["level", "moment", "passes", "balanced", "pinned", "failed", "moved", "taken"];
 pub const MACHINE: [&str; 6] =
     ["cpus", "utilization", "switches", "preemptions", "migrations", "timer_interrupts"];
-pub const CPU: [&str; 8] = [
+pub const CPU: [&str; 9] = [
     "cpu",
     "busy_ns",
     "idle_ns",
@@ -50,8 +51,9 @@ pub const CPU: [&str; 8] = [
     "idle_policy_ns",
     "overhead_ns",
     "switches",
+    "forced_idle_ns",
 ];
-pub const TASK: [&str; 14] = [
+pub const TASK: [&str; 15] = [
     "name",
     "policy",
     "priority",
@@ -66,6 +68,7 @@ pub const TASK: [&str; 14] = [
     "migrations",
     "wakeup_latency",
     "thread",
+    "cookie",
 ];
 pub const LATENCY: [&str; 8] =
     ["count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];

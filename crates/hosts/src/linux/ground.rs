@@ -1,6 +1,7 @@
-//! What of the machine a run on kernel threads has: its CPUs, and control groups where it wants some.
+//! What of the machine a run on kernel threads has: its CPUs, and control groups and cookies where it wants some.
 
 use super::cgroup::Tree;
+use super::cookies::Cookies;
 use crate::stderr::say;
 use crate::sync::OnceLock;
 use runyard_workload::Scenario;
@@ -12,15 +13,17 @@ pub struct Ground {
     pub(super) cpus: Vec<usize>,
     /// The groups of the run, if the kernel makes any.
     pub(super) groups: Option<Tree>,
+    /// The cookies of the run, if it has some.
+    pub(super) cookies: Option<Cookies>,
     /// Set when it was said that the kernel takes no slices.
     said_no_slices: OnceLock<()>,
 }
 
 impl Ground {
-    /// These CPUs, by the machine's numbers, and no groups: all tasks are in the process's own.
+    /// These CPUs, by the machine's numbers, no groups and no cookies: all tasks have the process's own.
     #[must_use]
     pub fn new(cpus: Vec<usize>) -> Ground {
-        Ground { cpus, groups: None, said_no_slices: OnceLock::new() }
+        Ground { cpus, groups: None, cookies: None, said_no_slices: OnceLock::new() }
     }
 
     /// These CPUs, and the kernel's groups for a scenario that has some. Where the kernel makes none,

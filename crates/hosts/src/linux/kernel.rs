@@ -124,7 +124,14 @@ pub(super) fn apply(asked: &Asked, was: Option<&Asked>, ground: &Ground) -> Resu
     if old.is_none_or(|old| (old.policy, old.slice) != (new.policy, new.slice)) {
         set_slice(new, ground);
     }
-    enter(moves && !leaves)
+    enter(moves && !leaves)?;
+    if let Some(cookies) = &ground.cookies {
+        let wanted = cookies.wanted(new);
+        if old.is_none_or(|old| cookies.wanted(old) != wanted) {
+            cookies.take(wanted).map_err(|error| refused("a cookie", error))?;
+        }
+    }
+    Ok(())
 }
 
 /// Asks for the slice, or for everybody's: a thread inherits that of the one that makes it. Who is

@@ -10,7 +10,7 @@ use runyard_engine::attr::GroupId;
 use runyard_engine::time::Nanos;
 use runyard_report::{
     CpuReport, Figure, GroupReport, LatencyReport, MachineReport, Report, SCHEMA, TaskReport,
-    TimersReport, distributions, group_reports,
+    TimersReport, cookie_reports, distributions, group_reports,
 };
 
 /// What became of a run.
@@ -47,13 +47,17 @@ pub(super) fn report(world: &World, outcome: &Outcome) -> Report {
             migrations: did.migrations,
             wakeup_latency: LatencyReport::new(&did.stats.latency),
             thread: known.thread,
+            cookie: known.cookie.map(|it| world.scenario.cookie_name(it).to_owned()),
         }
     };
     let known = world.known();
     let latency = |at| figures.get(at).map(|did: &Figures| &did.stats.latency);
     let latencies =
         distributions(known.iter().enumerate().map(|(at, it)| (it.thread.as_str(), latency(at))));
+    let cookies = known.iter().map(|known| known.cookie).collect::<Vec<_>>();
     let tasks: Vec<_> = known.into_iter().enumerate().map(task).collect();
+    let ran = tasks.iter().map(|task| Nanos(task.runtime_ns.unwrap_or(0)));
+    let cookies = cookie_reports(&world.scenario.cookies, cookies.into_iter().zip(ran), |_| None);
     let sum = |figure: fn(&TaskReport) -> Figure| tasks.iter().map(figure).sum::<Figure>();
     let cpus = world.all().len();
     Report {
@@ -76,6 +80,7 @@ pub(super) fn report(world: &World, outcome: &Outcome) -> Report {
             ..TimersReport::default()
         },
         tasks,
+        cookies,
         latencies,
         ..Report::default()
     }

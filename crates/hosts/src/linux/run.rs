@@ -1,5 +1,6 @@
 //! A run from its beginning to its end.
 
+use super::cookies::Cookies;
 use super::ground::Ground;
 use super::inherit::Lock;
 use super::kernel::Outcome;
@@ -23,9 +24,11 @@ pub struct LinuxRun {
 /// Plays `plan` to its end on what it has of the machine.
 ///
 /// # Errors
-/// If the kernel refuses what a task asks for, as a policy for which there is no permission.
-pub fn run(plan: Plan, ground: Ground) -> Result<LinuxRun, Failure> {
+/// If the kernel refuses what a task asks for, as a policy for which there is no permission, or keeps no cookies
+/// for tasks that have some.
+pub fn run(plan: Plan, mut ground: Ground) -> Result<LinuxRun, Failure> {
     let words = Words::of(&plan.scenario.objects).map(|words| Box::new(words) as Box<dyn Mutexes>);
+    ground.cookies = Cookies::of(&plan.scenario)?;
     let (world, tasks) = World::new(plan, ground.cpus.len(), Lock::default(), words);
     let outcome = thread::run(&world, tasks, ground);
     match world.refused() {

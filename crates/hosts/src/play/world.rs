@@ -14,7 +14,7 @@
 use super::mutexes::{Mutexes, Seat};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Changed, Mutex, Ordering, lock};
 use rand_pcg::Pcg64Mcg;
-use runyard_engine::attr::{Attr, GroupId, LatencyNice, Policy, RtPrio};
+use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Policy, RtPrio};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
@@ -116,6 +116,8 @@ pub(crate) struct Known {
     pub(crate) policy: Policy,
     pub(crate) group: GroupId,
     pub(crate) latency_nice: LatencyNice,
+    /// Its own then, or that of its task group.
+    pub(crate) cookie: Option<Cookie>,
     /// Whether the kernel had something reserved for it then.
     #[cfg_attr(
         not(target_os = "linux"),
@@ -396,6 +398,7 @@ impl World {
             policy: attr.policy,
             group: attr.group,
             latency_nice: attr.latency_nice,
+            cookie: self.scenario.cookie_of(attr.cookie, attr.group),
             is_deadline: reservation.is_some(),
             life: (now, Time::MAX),
             ended: false,

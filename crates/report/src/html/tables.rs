@@ -4,11 +4,11 @@ use super::data::drawn_latencies;
 use super::run::Run;
 use crate::balance::BalanceReport;
 use crate::change::{Change, Changes, Row, Unit, heaviest};
-use crate::figure::{Figure, LatencyReport};
+use crate::figure::{Figure, LatencyReport, sum};
 use crate::groups::GroupReport;
 use crate::report::{Report, TaskReport};
 use crate::series::Distribution;
-use crate::text::{busiest, counted, cpu_cell, limit, printable, ran_without};
+use crate::text::{NO_COOKIE, busiest, counted, cpu_cell, limit, printable, ran_without};
 use crate::units::{UNKNOWN, count, count_cell, percent_cell, rate_cell, span, span_cell};
 use std::fmt::Write as _;
 
@@ -25,6 +25,10 @@ const TAKES_ALL: &str = "a string takes all";
 const BALANCE_NOTE: &str = "How often CPUs compared themselves with others: passes that found \
                             balance, only tasks that may not run there, or none that fits; the \
                             others moved tasks that waited. Taken are running ones, after failures.";
+
+/// What the columns of the table of cookies mean.
+const COOKIES_NOTE: &str = "What the tasks that began with a cookie ran, and how long CPUs were forced idle because \
+                            their cores ran tasks of it, while others waited there.";
 
 /// What the columns of the table of limits mean.
 const LIMITS_NOTE: &str = "Who drew the budget of a limited task group, and where it had to wait.";
@@ -46,6 +50,9 @@ pub(super) fn one(run: Run) -> String {
     if !report.groups.is_empty() {
         body.push_str(&section("Task groups", "", &group_table(report)));
         body.push_str(&limited_cpus(&report.groups));
+    }
+    if !report.cookies.is_empty() {
+        body.push_str(&section("Cookies", COOKIES_NOTE, &cookie_table(report)));
     }
     if !report.balance.is_empty() {
         let table = balance_table(&report.balance);
@@ -142,6 +149,12 @@ fn cards(report: &Report) -> String {
     for (name, figure) in counts {
         let rate = format!("{} a second", rate_cell(figure, report.duration_ns));
         card(&mut text, name, &count_cell(figure), &rate);
+    }
+    let forced = sum(&report.cpus, |cpu| cpu.forced_idle_ns);
+    if forced > Some(0) {
+        let all = report.duration_ns.saturating_mul(report.cpus.len() as u64);
+        let part = format!("{} % of CPU time", percent_cell(forced, all));
+        card(&mut text, "Forced idle", span_cell(forced).trim_end(), &part);
     }
     text + "</div>\n"
 }
@@ -441,6 +454,18 @@ fn limited_cpus(groups: &[GroupReport]) -> String {
         table.row(&[path], &cells);
     }
     section("Limits on CPUs", LIMITS_NOTE, &table.end(rows.len().saturating_sub(ROWS), "row"))
+}
+
+fn cookie_table(report: &Report) -> String {
+    let titles = ["cookie", "runtime", "% of a CPU", "forced idle", "% of a CPU"];
+    let mut table = Table::new("cookies", &titles, 1);
+    for cookie in busiest(&report.cookies, ROWS, |cookie| cookie.runtime_ns) {
+        let name = cookie.name.as_deref().unwrap_or(NO_COOKIE);
+        let both = [cookie.runtime_ns, cookie.forced_idle_ns];
+        let cells = both.map(|it| [spanned(it), (it, percent_cell(it, report.duration_ns))]);
+        table.row(&[name], &cells.concat());
+    }
+    table.end(report.cookies.len().saturating_sub(ROWS), "cookie")
 }
 
 fn balance_table(rows: &[BalanceReport]) -> String {

@@ -1,8 +1,9 @@
-//! What traces call tasks and task groups.
+//! What traces call tasks, task groups and cookies.
 
+use crate::cookies;
 use crate::report::RunInfo;
 use crate::text::printable;
-use runyard_engine::attr::{GroupId, Policy};
+use runyard_engine::attr::{Cookie, GroupId, Policy};
 use runyard_engine::task::TaskId;
 
 /// The kernel's number of nice 0, and of SCHED_IDLE (`DEFAULT_PRIO`).
@@ -14,13 +15,14 @@ const LAST_RT_PRIO: i32 = 99;
 /// limit of them (`PID_MAX_LIMIT`).
 const FIRST_PROCESS: i32 = 1 << 22;
 
-/// The tasks and task groups of a run.
+/// The tasks, task groups and cookies of a run.
 #[derive(Debug)]
 pub(super) struct Cast {
     /// The scenario's name.
     pub(super) run: String,
     members: Vec<Member>,
     groups: Vec<String>,
+    cookies: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -43,7 +45,8 @@ impl Cast {
             };
         }
         let groups = info.groups.iter().map(|group| printable(&group.path)).collect();
-        Cast { run: printable(&info.scenario), members, groups }
+        let cookies = info.cookies.iter().map(|name| printable(name)).collect();
+        Cast { run: printable(&info.scenario), members, groups, cookies }
     }
 
     /// A task's policy is another.
@@ -88,6 +91,11 @@ impl Cast {
     /// The path of a task group.
     pub(super) fn group(&self, group: GroupId) -> &str {
         self.groups.get(group.index()).map_or("/", String::as_str)
+    }
+
+    /// The name of a cookie.
+    pub(super) fn cookie(&self, cookie: Option<Cookie>) -> Option<String> {
+        cookies::name(&self.cookies, cookie)
     }
 }
 

@@ -4,11 +4,12 @@
 //! Times have nine decimals, as the kernel's have with a clock of nanoseconds. Readers split a line
 //! at its spaces, so names have none here. A line begins with who has the CPU; a wake-up for which no
 //! task is to blame is shown as an interrupt's (`h` in the third flag). Throttled times are counters,
-//! as trace markers.
+//! as trace markers. Forced idle times are comments: to the kernel the CPU is idle then.
 
 use super::cast::{Cast, DEFAULT_PRIO, tid};
 use super::pen::Pen;
 use super::scene::{Scene, Scheduled};
+use runyard_engine::attr::Cookie;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::Left;
 use runyard_engine::task::TaskId;
@@ -65,6 +66,7 @@ impl<W: Write> Pen for Writer<W> {
                     ),
                 )
             }
+            Scheduled::ForcedIdle { cpu, cookie, begins } => self.forced_idle(cpu, cookie, begins),
             Scheduled::Throttling { cpu, group, begins } => {
                 // A bar parts the fields of a marker.
                 let path = word(self.cast.group(group)).replace('|', "_");
@@ -133,6 +135,15 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    fn forced_idle(&mut self, cpu: CpuId, cookie: Option<Cookie>, begins: bool) -> io::Result<()> {
+        let how = match (begins, self.cast.cookie(cookie)) {
+            (false, _) => "no longer".to_owned(),
+            (true, None) => "while its core runs tasks without a cookie".to_owned(),
+            (true, Some(cookie)) => format!("while its core runs tasks of cookie {cookie}"),
+        };
+        writeln!(self.out, "# {}: CPU {cpu} is forced idle {how}", stamp(self.now))
+    }
+
     /// A line of what happened on `cpu` while it belonged to `task`, or was idle.
     fn line(
         &mut self,
@@ -145,9 +156,8 @@ impl<W: Write> Writer<W> {
             Some(task) => (word(&self.cast.name(task)), tid(task)),
             None => ("<idle>".to_owned(), 0),
         };
-        let (secs, nanos) = (self.now.0 / 1_000_000_000, self.now.0 % 1_000_000_000);
-        let cpu = cpu.index();
-        writeln!(self.out, "{comm:>16}-{pid:<7} [{cpu:03}] {flags} {secs:>5}.{nanos:09}: {what}")
+        let (cpu, at) = (cpu.index(), stamp(self.now));
+        writeln!(self.out, "{comm:>16}-{pid:<7} [{cpu:03}] {flags} {at:>15}: {what}")
     }
 
     fn person(&self, task: Option<TaskId>, cpu: CpuId) -> Person {
@@ -167,6 +177,11 @@ struct Person {
     comm: String,
     pid: i64,
     prio: i32,
+}
+
+/// A time as the kernel writes it: seconds with nine decimals.
+fn stamp(at: Time) -> String {
+    format!("{}.{:09}", at.0 / 1_000_000_000, at.0 % 1_000_000_000)
 }
 
 /// The kernel's letter of the state in which a task left its CPU.

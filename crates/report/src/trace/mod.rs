@@ -72,16 +72,18 @@ mod tests {
     use super::*;
     use crate::groups::GroupInfo;
     use prost::Message;
-    use runyard_engine::attr::GroupId;
+    use runyard_engine::attr::{Cookie, GroupId};
     use runyard_engine::cpu::CpuId;
     use runyard_engine::event::What;
     use std::collections::BTreeMap;
 
     /// `/a` and `/a/b` in it are throttled on CPU 0, one within the other's time, `/a/b` and `/c|d`
-    /// each for a part of the other's; `/a` on CPU 1 meanwhile, until the run ends.
+    /// each for a part of the other's; `/a` on CPU 1 meanwhile, until the run ends. CPU 0 is forced idle by a cookie, then by
+    /// another, then by a task without one.
     fn written(form: TraceForm) -> Vec<u8> {
         let (a, b, c) = (GroupId(1), GroupId(2), GroupId(3));
         let throttled = |group| What::Throttled { group };
+        let forced = |cookie| What::ForcedIdle { cookie: Cookie::new(cookie) };
         let unthrottled = |group| What::Unthrottled { group };
         let events = [
             (10, 0, throttled(a)),
@@ -93,11 +95,19 @@ mod tests {
             (60, 0, unthrottled(a)),
             (70, 0, throttled(a)),
             (70, 0, unthrottled(a)),
+            (71, 0, forced(1)),
+            (72, 0, forced(1)),
+            (75, 0, forced(2)),
+            (80, 0, What::Idle),
+            (85, 0, forced(0)),
+            (90, 0, What::Overhead),
         ];
         let events = events.map(|(at, cpu, what)| Event { at: Time(at), cpu: CpuId(cpu), what });
         let paths = ["/", "/a", "/a/b", "/c|d e"];
         let group = |path: &str| GroupInfo { path: path.to_owned(), ..GroupInfo::default() };
-        let info = RunInfo { groups: paths.map(group).to_vec(), cpus: 2, ..RunInfo::default() };
+        let cookies = ["a", "b c"].map(str::to_owned).to_vec();
+        let groups = paths.map(group).to_vec();
+        let info = RunInfo { groups, cookies, cpus: 2, ..RunInfo::default() };
         let mut out = Vec::new();
         form.write(&mut out, &info, &events, Time(100)).expect("a vector takes all");
         out
@@ -128,7 +138,8 @@ mod tests {
     #[test]
     fn groups_are_throttled_beside_each_other() {
         let slices = slices();
-        let lines: Vec<_> = slices.keys().map(String::as_str).collect();
+        let lines = slices.keys().map(String::as_str).filter(|name| name.starts_with('/'));
+        let lines: Vec<_> = lines.collect();
         let expected = ["/a on CPU 0", "/a on CPU 1", "/a/b on CPU 0", "/c|d e on CPU 0"];
         assert_eq!(lines, expected);
         let begins = |at, path: &str| (at, Some(path.to_owned()));
@@ -137,6 +148,32 @@ mod tests {
         assert_eq!(slices["/a on CPU 1"], [begins(25, "/a")], "it lasts to the end");
         assert_eq!(slices["/a/b on CPU 0"], [begins(20, "/a/b"), (40, None)]);
         assert_eq!(slices["/c|d e on CPU 0"], [begins(30, "/c|d e"), (50, None)]);
+    }
+
+    #[test]
+    fn forced_idle_times_are_slices_with_the_name_of_the_cookie() {
+        let begins = |at, name: &str| (at, Some(name.to_owned()));
+        let mut expected = vec![begins(71, "forced idle (a)"), (75, None)];
+        expected.extend([begins(75, "forced idle (b c)"), (80, None)]);
+        expected.extend([begins(85, "forced idle"), (90, None)]);
+        // The scheduler's own work is on another track, which has the same name.
+        expected.push(begins(90, "scheduler"));
+        assert_eq!(slices()["CPU 0"], expected);
+    }
+
+    #[test]
+    fn forced_idle_times_are_comments_of_a_trace_that_is_text() {
+        let text = String::from_utf8(written(TraceForm::Ftrace)).expect("text");
+        let told: Vec<_> = text.lines().filter(|line| line.contains("forced idle")).collect();
+        let expected = [
+            "# 0.000000071: CPU 0 is forced idle while its core runs tasks of cookie a",
+            "# 0.000000075: CPU 0 is forced idle no longer",
+            "# 0.000000075: CPU 0 is forced idle while its core runs tasks of cookie b c",
+            "# 0.000000080: CPU 0 is forced idle no longer",
+            "# 0.000000085: CPU 0 is forced idle while its core runs tasks without a cookie",
+            "# 0.000000090: CPU 0 is forced idle no longer",
+        ];
+        assert_eq!(told, expected, "{text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Perfetto's form: a lane for each CPU and the states of each task as generic kernel events;
-//! arrows from who wakes to who is woken, the scheduler's own work, timer expiries and throttled
-//! times as tracks beside them.
+//! arrows from who wakes to who is woken, the scheduler's own work, timer expiries, throttled times
+//! and forced idle times as tracks beside them.
 //!
 //! The end of a state is the next state, so the trace ends with a mark at the end of the run.
 //! Rejected: ftrace events in protocol buffers, which Perfetto decodes by the version of the
@@ -32,9 +32,11 @@ enum Track {
     Schedulers,
     Timers,
     Throttled,
+    Forced,
     SchedulerOf(CpuId),
     TimersOf(CpuId),
     ThrottledOn(CpuId, GroupId),
+    ForcedOn(CpuId),
     Task(TaskId),
 }
 
@@ -55,10 +57,12 @@ impl Track {
             Track::Schedulers => 2,
             Track::Timers => 3,
             Track::Throttled => 4,
+            Track::Forced => 5,
             Track::SchedulerOf(cpu) => of(1, cpu),
             Track::TimersOf(cpu) => of(2, cpu),
             Track::ThrottledOn(cpu, group) => of(3, cpu) | (group.index() as u64) << 16,
             Track::Task(task) => 4 << 56 | task.0,
+            Track::ForcedOn(cpu) => of(5, cpu),
         }
     }
 
@@ -67,9 +71,13 @@ impl Track {
             Track::SchedulerOf(_) => Some(Track::Schedulers),
             Track::TimersOf(_) => Some(Track::Timers),
             Track::ThrottledOn(..) => Some(Track::Throttled),
-            Track::Run | Track::Schedulers | Track::Timers | Track::Throttled | Track::Task(_) => {
-                None
-            }
+            Track::ForcedOn(_) => Some(Track::Forced),
+            Track::Run
+            | Track::Schedulers
+            | Track::Timers
+            | Track::Throttled
+            | Track::Forced
+            | Track::Task(_) => None,
         }
     }
 }
@@ -111,6 +119,11 @@ impl<W: Write> Pen for Writer<W> {
             }
             Scheduled::Overhead { cpu, begins } => {
                 self.slice(Track::SchedulerOf(cpu), "scheduler", begins)
+            }
+            Scheduled::ForcedIdle { cpu, cookie, begins } => {
+                let cookie = self.cast.cookie(cookie).map(|cookie| format!(" ({cookie})"));
+                let name = format!("forced idle{}", cookie.unwrap_or_default());
+                self.slice(Track::ForcedOn(cpu), &name, begins)
             }
             Scheduled::Throttling { cpu, group, begins } => {
                 let path = self.cast.group(group).to_owned();
@@ -233,7 +246,10 @@ impl<W: Write> Writer<W> {
             Track::Schedulers => Some("Scheduler's own work".to_owned()),
             Track::Timers => Some("Timer expiries".to_owned()),
             Track::Throttled => Some("Throttled".to_owned()),
-            Track::SchedulerOf(cpu) | Track::TimersOf(cpu) => Some(format!("CPU {cpu}")),
+            Track::Forced => Some("Forced idle".to_owned()),
+            Track::SchedulerOf(cpu) | Track::TimersOf(cpu) | Track::ForcedOn(cpu) => {
+                Some(format!("CPU {cpu}"))
+            }
             Track::ThrottledOn(cpu, group) => {
                 Some(format!("{} on CPU {cpu}", self.cast.group(group)))
             }

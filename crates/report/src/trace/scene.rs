@@ -9,7 +9,7 @@
 //! * Who is switched to without having been woken is woken first.
 //! * A CPU that a task has left works for the scheduler until it says something else, as in reports.
 
-use runyard_engine::attr::GroupId;
+use runyard_engine::attr::{Cookie, GroupId};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
@@ -31,6 +31,8 @@ pub(super) enum Scheduled {
     Switched { cpu: CpuId, prev: Option<(TaskId, Left)>, next: Option<TaskId> },
     /// `cpu` begins to work for the scheduler, or does so no longer.
     Overhead { cpu: CpuId, begins: bool },
+    /// `cpu` is forced idle, as its core runs tasks of this cookie, or is no longer.
+    ForcedIdle { cpu: CpuId, cookie: Option<Cookie>, begins: bool },
     /// The tasks of a group have to wait on `cpu`, or have to no longer.
     Throttling { cpu: CpuId, group: GroupId, begins: bool },
     /// A timer was run.
@@ -47,7 +49,17 @@ pub(super) struct Scene {
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     curr: Option<TaskId>,
-    overhead: bool,
+    does: Does,
+}
+
+/// What a CPU does besides executing tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Does {
+    #[default]
+    Nothing,
+    Overhead,
+    /// It is forced idle.
+    Forced(Option<Cookie>),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +77,17 @@ enum Life {
         woken: Option<Option<TaskId>>,
     },
     Gone,
+}
+
+impl Does {
+    /// That `cpu` begins to do it, or does it no longer.
+    fn told(self, cpu: CpuId, begins: bool) -> Option<Scheduled> {
+        match self {
+            Does::Nothing => None,
+            Does::Overhead => Some(Scheduled::Overhead { cpu, begins }),
+            Does::Forced(cookie) => Some(Scheduled::ForcedIdle { cpu, cookie, begins }),
+        }
+    }
 }
 
 impl Scene {
@@ -93,10 +116,11 @@ impl Scene {
                 if had != Some(task) {
                     self.switch(cpu, had.map(|had| (had, Left::Preempted)), Some(task), changes);
                 }
-                self.overhead(cpu, false, changes);
+                self.turn(cpu, Does::Nothing, changes);
             }
-            What::Overhead => self.overhead(cpu, true, changes),
-            What::Idle | What::ForcedIdle { .. } => self.overhead(cpu, false, changes),
+            What::Overhead => self.turn(cpu, Does::Overhead, changes),
+            What::Idle => self.turn(cpu, Does::Nothing, changes),
+            What::ForcedIdle { cookie } => self.turn(cpu, Does::Forced(cookie), changes),
             What::Throttled { group } => {
                 changes.push(Scheduled::Throttling { cpu, group, begins: true });
             }
@@ -157,7 +181,7 @@ impl Scene {
         }
         changes.push(Scheduled::Switched { cpu, prev, next });
         if prev.is_some() {
-            self.overhead(cpu, true, changes);
+            self.turn(cpu, Does::Overhead, changes);
         }
         let early = prev.and_then(|(task, left)| Some((task, self.leave(task, left)?)));
         self.cpu(cpu).curr = next;
@@ -175,7 +199,7 @@ impl Scene {
             Life::Has { cpu, .. } if cpu != to => {
                 let prev = Some((task, Left::Preempted));
                 changes.push(Scheduled::Switched { cpu, prev, next: None });
-                self.overhead(cpu, true, changes);
+                self.turn(cpu, Does::Overhead, changes);
                 self.cpu(cpu).curr = None;
                 *self.life(task) = Life::Waits;
             }
@@ -196,9 +220,11 @@ impl Scene {
         woken.filter(|_| left == Left::Blocked)
     }
 
-    fn overhead(&mut self, cpu: CpuId, begins: bool, changes: &mut Vec<Scheduled>) {
-        if std::mem::replace(&mut self.cpu(cpu).overhead, begins) != begins {
-            changes.push(Scheduled::Overhead { cpu, begins });
+    fn turn(&mut self, cpu: CpuId, does: Does, changes: &mut Vec<Scheduled>) {
+        let did = std::mem::replace(&mut self.cpu(cpu).does, does);
+        if did != does {
+            changes.extend(did.told(cpu, false));
+            changes.extend(does.told(cpu, true));
         }
     }
 

@@ -270,6 +270,36 @@ fn a_task_that_resets_on_fork_hands_on_nothing() {
 }
 
 #[test]
+fn a_task_begins_with_its_own_cookie_or_its_parents_or_that_of_its_group() {
+    let run = world().run_text(
+        "{'groups': {'/x': {'cookie': 'group'}, '/x/y': {}}, 'machine': {'topology': '1x1x2'}, 'tasks': {
+            'parent': {'cookie': 'mine', 'group': '/x', 'loop': 1, 'reset_on_fork': true, 'phases': {
+                'p': {'run': 100, 'fork': 'first'},
+                'q': {'cookie': 'later', 'run': 100, 'fork': 'second', 'fork': 'own'},
+                'r': {'cookie': '', 'run': 100, 'fork': 'third', 'fork': 'grouped'}}},
+            'first': {'instance': 0, 'loop': 1, 'run': 100},
+            'second': {'instance': 0, 'group': '/x', 'loop': 1, 'run': 100},
+            'own': {'instance': 0, 'cookie': '', 'loop': 1, 'run': 100},
+            'third': {'instance': 0, 'loop': 1, 'run': 100},
+            'grouped': {'instance': 0, 'group': '/x/y', 'loop': 1, 'run': 100}}}",
+    );
+    let name = |task: &runyard_sim::Simulated| {
+        let cookie = task.cookie.map(|cookie| run.scenario.cookie_name(cookie));
+        (task.name.clone(), cookie)
+    };
+    let began = run.outcome.tasks.iter().map(name).collect::<Vec<_>>();
+    let expected = [
+        ("parent", Some("mine")),
+        ("first-0000", Some("mine")),
+        ("second-0000", Some("later")),
+        ("own-0000", None),
+        ("third-0000", None),
+        ("grouped-0000", Some("group")),
+    ];
+    run.is("cookies", began, expected.map(|(name, cookie)| (name.to_owned(), cookie)));
+}
+
+#[test]
 fn an_exit_ends_the_task_there() {
     let run = world().run("'a': {'loop': 9, 'run': 100, 'exit': '', 'run1': 1000}");
     run.is("end", (run.exit("a"), run.end()), (us(100), us(100)));

@@ -22,6 +22,8 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
     Idle,
+    /// Idle though tasks wait, because of their cookies.
+    Forced,
     Overhead,
     Exec(TaskId),
 }
@@ -34,6 +36,8 @@ struct Cpu {
     /// The groups that are throttled here; the root for real-time tasks as such.
     throttled: BTreeSet<GroupId>,
     idle: Nanos,
+    /// The part of it that was forced.
+    forced: Nanos,
     overhead: Nanos,
     executed: Nanos,
 }
@@ -97,6 +101,7 @@ impl<'s> Ledger<'s> {
             holder: None,
             throttled: BTreeSet::new(),
             idle: Nanos::ZERO,
+            forced: Nanos::ZERO,
             overhead: Nanos::ZERO,
             executed: Nanos::ZERO,
         };
@@ -191,7 +196,8 @@ impl<'s> Ledger<'s> {
             What::Overhead => self.turn(cpu, Doing::Overhead),
             What::Idle | What::ForcedIdle { .. } => {
                 want(self.cpus[cpu.index()].holder.is_none(), "a CPU with a task is not idle")?;
-                self.turn(cpu, Doing::Idle);
+                let idle = what == What::Idle;
+                self.turn(cpu, if idle { Doing::Idle } else { Doing::Forced });
             }
             What::Step { task, phase, step } => {
                 let doing = self.cpus[cpu.index()].doing;
@@ -235,8 +241,9 @@ impl<'s> Ledger<'s> {
         want(prev.map(|(task, _)| task) == holder, "a CPU switches from its task")?;
         // What follows the switch says what the CPU does; until then it does not execute. One that
         // is idle and finds nothing stays it without a word.
-        let idle = self.cpus[cpu.index()].doing == Doing::Idle;
-        self.turn(cpu, if idle { Doing::Idle } else { Doing::Overhead });
+        let doing = self.cpus[cpu.index()].doing;
+        let idle = matches!(doing, Doing::Idle | Doing::Forced);
+        self.turn(cpu, if idle { doing } else { Doing::Overhead });
         if let Some((task, left)) = prev {
             want(self.known(task).life == Life::On(cpu), "a task leaves the CPU that it has")?;
             let life = match left {
@@ -266,9 +273,10 @@ impl<'s> Ledger<'s> {
         let own = &mut self.cpus[cpu.index()];
         let span = now.since(own.since);
         match own.doing {
-            Doing::Idle => {
+            Doing::Idle | Doing::Forced => {
                 self.idle_with_a_task |= own.holder.is_some() && span > Nanos::ZERO;
                 own.idle += span;
+                own.forced += if own.doing == Doing::Forced { span } else { Nanos::ZERO };
             }
             Doing::Overhead => own.overhead += span,
             Doing::Exec(task) => {
@@ -303,6 +311,7 @@ impl<'s> Ledger<'s> {
             let parts = own.idle + own.overhead + own.executed;
             run.is(&format!("time of CPU {at}"), parts, run.end().since(Time::ZERO));
             let told = totals.cpu(CpuId::at(at));
+            run.is(&format!("CPU {at}, forced idle"), told.forced, own.forced);
             let told = (told.idle, told.overhead, told.rt + told.normal + told.idle_policy);
             run.is(&format!("CPU {at}"), told, (own.idle, own.overhead, own.executed));
             executed += own.executed;

@@ -27,12 +27,10 @@ impl Cookies {
         Ok(Cookie::new(self.names.id(name).0 + 1))
     }
 
-    /// Warns if the simulated machine has no core that two tasks could share.
+    /// Warns if the machine has no core that two tasks could share.
     pub(super) fn warn_of_no_effect(&self, topology: Topology, warnings: &mut Warnings) {
         if let Some(at) = self.first_at.filter(|_| topology.threads() == 1) {
-            let what =
-                "no core of the simulated machine has two threads, so cookies have no effect there";
-            warnings.instead(at, what);
+            warnings.instead(at, "no core has two threads, so cookies have no effect");
         }
     }
 

@@ -60,7 +60,9 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
         let what = format!("no task called {} is ever suspended", quoted(name));
         context.warnings.instead(at, what);
     }
-    context.cookies.warn_of_no_effect(machine.topology, &mut context.warnings);
+    if !over.real_cores {
+        context.cookies.warn_of_no_effect(machine.topology, &mut context.warnings);
+    }
     let kinds = mutexes::read(sections.mutexes, global.pi_enabled)?;
     let objects = context.names.into_objects(&kinds);
     kinds.warn_of_unknown(&objects, &mut context.warnings);
