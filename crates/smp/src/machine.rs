@@ -306,7 +306,7 @@ impl<W: Controlled> Machine<W> {
     }
 
     /// Publishes what has changed since this CPU last did.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn publish(&self, cpu: CpuId, locked: &mut Locked<W>) -> Delta {
         self.publish_expiry(cpu, locked);
         if !self.starts.is_empty() {

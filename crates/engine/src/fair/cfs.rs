@@ -161,6 +161,7 @@ impl QueueOrder for Cfs {
 
     /// `check_preempt_tick`. An entity that has the CPU at a tick has had its turn if it is not sensitive
     /// and ran for long enough: nobody is passed over then.
+    #[inline]
     fn turn_is_over(&mut self, tree: &Tree, now: Now, member: Member) -> bool {
         let Member { queue, at } = member;
         let ran = tree.entity(at).ran;

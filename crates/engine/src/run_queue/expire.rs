@@ -141,6 +141,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     /// A SCHED_RR task whose slice is over goes to the tail if another has its priority.
+    #[inline(never)]
     fn tick_rt(&mut self, curr: Index) {
         let slice = self.config.rr_slice;
         let task = self.task_mut(curr);

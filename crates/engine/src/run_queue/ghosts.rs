@@ -62,7 +62,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     /// Before a pick of a fair task: the ghosts go that would be picked.
-    #[inline]
+    #[inline(always)]
     pub(super) fn drop_due_ghosts(&mut self, before: &mut Before) {
         loop {
             let (fair, now, groups) = self.fair_here();

@@ -19,8 +19,14 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     /// When the server begins to run, if fair tasks wait for that.
+    #[inline]
     pub(super) fn server_due(&self) -> Option<Time> {
-        let due = self.server.as_ref()?.due()?;
+        self.server.as_ref().and_then(|server| self.due_of(server))
+    }
+
+    #[inline(never)]
+    fn due_of(&self, server: &Server) -> Option<Time> {
+        let due = server.due()?;
         let keeps_off = match self.curr {
             Some(curr) => self.task(curr).rt_prio().is_some(),
             None => self.forced_idle().is_some(),

@@ -3,6 +3,7 @@
 
 mod balance;
 mod barging;
+mod cores;
 mod costs;
 mod endings;
 mod fair;

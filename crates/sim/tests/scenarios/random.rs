@@ -10,8 +10,20 @@ use runyard_engine::features::Feature;
 use runyard_engine::time::{Nanos, Time};
 use std::fmt::{self, Debug, Write as _};
 
-const SHAPES: [(&str, u16); 7] =
-    [("1x1", 1), ("1x2", 2), ("1x3", 3), ("2x2", 4), ("2x1x2", 4), ("1x5", 5), ("5x1", 5)];
+const SHAPES: [(&str, u16); 10] = [
+    ("1x1", 1),
+    ("1x2", 2),
+    ("1x3", 3),
+    ("2x2", 4),
+    ("2x1x2", 4),
+    ("1x5", 5),
+    ("5x1", 5),
+    ("1x1x2", 2),
+    ("1x3x2", 6),
+    ("1x1x4", 4),
+];
+/// Those of tasks, one of which is none.
+const COOKIES: [&str; 4] = ["", "a", "b", "c"];
 const POLICIES: [&str; 5] = ["SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE", "SCHED_FIFO", "SCHED_RR"];
 const GROUPS: [&str; 6] = ["/", "/a", "/a/b", "/c", "/a/i", "/a/i/d"];
 
@@ -71,6 +83,7 @@ struct Asked {
     slack: Option<u32>,
     latency_nice: Option<i8>,
     slice: Option<u32>,
+    cookie: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -162,14 +175,16 @@ fn asked(likely: f64) -> impl Strategy<Value = Asked> {
     let latency_nice = prop::option::weighted(likely / 2.0, -20..=19_i8);
     let slice = prop::option::weighted(likely / 4.0, 100..=100_000_u32);
     let cpus = maybe(likely / 2.0, any::<u8>().boxed());
-    (policy, cpus, group, slack, latency_nice, slice).prop_map(
-        |(policy, cpus, group, slack, latency_nice, slice)| Asked {
+    let cookie = prop::option::weighted(likely, 0..COOKIES.len());
+    (policy, cpus, group, slack, latency_nice, slice, cookie).prop_map(
+        |(policy, cpus, group, slack, latency_nice, slice, cookie)| Asked {
             policy,
             cpus,
             group,
             slack,
             latency_nice,
             slice,
+            cookie,
         },
     )
 }
@@ -202,7 +217,7 @@ fn case() -> impl Strategy<Value = Case> {
     let machine = (0..SHAPES.len(), prop_oneof![Just(1000), Just(100), Just(250)], costs);
     let hotplug = prop_oneof![
         2 => Just(Vec::new()),
-        1 => vec((0..20_000_u32, 1..5_u16, any::<bool>()), 1..6),
+        1 => vec((0..20_000_u32, 1..6_u16, any::<bool>()), 1..6),
     ];
     let off = vec(0..Feature::ALL.len(), 0..3);
     let limit = (1..=30_u8, 1..=10_u8, any::<bool>(), any::<bool>());
@@ -297,7 +312,7 @@ impl Step {
 }
 
 impl Asked {
-    fn write(&self, text: &mut String, cpus: u16) {
+    fn write(&self, text: &mut String, (cpus, cookies): (u16, bool)) {
         if let Some((policy, priority)) = self.policy {
             let real_time = POLICIES[policy] == "SCHED_FIFO" || POLICIES[policy] == "SCHED_RR";
             let priority = match real_time {
@@ -324,11 +339,14 @@ impl Asked {
         if let Some(slice) = self.slice {
             let _ = write!(text, "'slice': {slice}, ");
         }
+        if let Some(cookie) = self.cookie.filter(|_| cookies) {
+            let _ = write!(text, "'cookie': '{}', ", COOKIES[cookie]);
+        }
     }
 }
 
 impl Thread {
-    fn write(&self, text: &mut String, cpus: u16, (forked, scale): (bool, u32)) {
+    fn write(&self, text: &mut String, cpus: (u16, bool), (forked, scale): (bool, u32)) {
         let Thread { delay, loops, .. } = self;
         let (instances, loops) = if forked { (0, 1) } else { (self.instances, *loops) };
         let _ = write!(text, "'instance': {instances}, 'delay': {delay}, 'loop': {loops}, ");
@@ -358,6 +376,9 @@ fn limit(limit: Option<(u8, u8, bool, bool)>) -> String {
 impl Case {
     fn text(&self) -> String {
         let (shape, cpus) = SHAPES[self.shape];
+        // Where cores have several threads, in half of the cases.
+        let threads = shape.matches('x').count() > 1;
+        let cpus = (cpus, threads && self.seed / 2 % 2 == 1);
         let [switch, migration, ipi, wakeup, interrupt, jitter, latency, exit] = self.costs;
         let tick_hz = self.tick_hz;
         let kind = |kind: u8| ["barge", "hand_over", "inherit"][usize::from(kind)];
@@ -369,6 +390,8 @@ impl Case {
         };
         let off: Vec<_> =
             self.off.iter().map(|&at| format!("'NO_{}'", Feature::ALL[at].name())).collect();
+        let cookies = cpus.1;
+        let shared = if cookies { "'cookie': 'a', " } else { "" };
         let off = [off, self.eevdf.then(|| "'EEVDF'".to_owned()).into_iter().collect()].concat();
         let [a, b, c] = self.limits.map(limit);
         let mut text = format!(
@@ -377,7 +400,7 @@ impl Case {
              'wakeup_ns': {wakeup}, 'timer_interrupt_ns': {interrupt}, 'jitter_ns': {jitter},\n    \
              'timer_latency_ns': {latency}, 'idle_exit_ns': {exit}}}}},\n  \
              'features': [{}],\n  'groups': {{'/a': {{'weight': 500, 'latency_nice': -20, {a}}}, \
-             '/a/b': {{'latency_nice': 19, {b}}}, '/c': {{'weight': 2000, {c}}}, \
+             '/a/b': {{'latency_nice': 19, {b}}}, '/c': {{{shared}'weight': 2000, {c}}}, \
              '/a/i': {{'idle': true, 'latency_nice': -7}}, '/a/i/d': {{}}}},\n  \
              'mutexes': {{'m0': '{first}', 'm1': '{second}', 'm2': '{third}'}},\n  'tasks': {{\n",
             off.join(", ")

@@ -297,7 +297,9 @@ impl Run {
                     close(&mut open, event.at);
                     open = Some((event.cpu.0, event.at));
                 }
-                What::Exec { .. } | What::Overhead | What::Idle if here => {
+                What::Exec { .. } | What::Overhead | What::Idle | What::ForcedIdle { .. }
+                    if here =>
+                {
                     close(&mut open, event.at);
                 }
                 _ => {}
