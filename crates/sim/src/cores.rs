@@ -27,8 +27,19 @@ pub(crate) struct Cores {
     topology: Topology,
     /// By CPU, the cookie because of which it was last said to be forced idle, since it last did something else.
     told: Vec<Option<Option<Cookie>>>,
-    /// By core, what it runs, and since when.
-    runs: Vec<(Option<Option<Cookie>>, Time)>,
+    /// By core.
+    seen: Vec<Seen>,
+}
+
+/// A core when it was looked at last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    /// What it decided to run.
+    runs: Option<Option<Cookie>>,
+    /// It executes tasks of several cookies.
+    mixed: bool,
+    /// Since when that is so.
+    since: Time,
 }
 
 impl Cores {
@@ -36,8 +47,8 @@ impl Cores {
     pub(crate) fn new(config: &Config) -> Option<Cores> {
         let topology = config.topology;
         let cores = topology.cpus() / topology.threads();
-        let (told, runs) = (vec![None; topology.cpus()], vec![(None, Time::ZERO); cores]);
-        (config.cookies && topology.threads() > 1).then_some(Cores { topology, told, runs })
+        let (told, seen) = (vec![None; topology.cpus()], vec![Seen::default(); cores]);
+        (config.cookies && topology.threads() > 1).then_some(Cores { topology, told, seen })
     }
 
     fn threads_of(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> + use<> {
@@ -102,16 +113,16 @@ impl<O: Observer> Sim<'_, O> {
         let mut cookies = all.iter().filter(executes).filter_map(|&cpu| self.running_cookie(cpu));
         let one = cookies.next();
         let mixed = cookies.any(|cookie| Some(cookie) != one);
-        let (runs, (was, since)) = (self.machine.core_runs(first), cores.runs[nth]);
-        let since = if runs == was { since } else { self.now };
+        let was = cores.seen[nth];
+        let now = Seen { runs: self.machine.core_runs(first), mixed, since: was.since };
+        let since = if now == was { was.since } else { self.now };
         if let Some(cores) = &mut self.cores {
-            cores.runs[nth] = (runs, since);
+            cores.seen[nth] = Seen { since, ..now };
         }
         let settled = all.iter().all(|&cpu| self.is_settled(cpu));
         if mixed && (settled || self.now.since(since) > self.costs.longest_kick()) {
             let last = first.index() + threads - 1;
-            let what =
-                format!("CPUs {first} to {last} execute several cookies, and decided at {since}");
+            let what = format!("CPUs {first} to {last} execute several cookies since {since}");
             self.violate("core-cookies", what);
         }
         if settled {

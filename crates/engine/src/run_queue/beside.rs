@@ -19,7 +19,7 @@ use crate::fair::entity::Now;
 use crate::fair::order::Before;
 use crate::limits::Pools;
 use crate::run_queue::cookies::{CookieIndex, Shelf};
-use crate::run_queue::{MAX_LOOKED_AT, Prev, RunQueue, Switch};
+use crate::run_queue::{MAX_LOOKED_AT, Place, Prev, RunQueue, Switch};
 use crate::store::heap::Index;
 use crate::store::list::End;
 use crate::task::Task;
@@ -142,6 +142,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.metered.was_idle(self.clock.since(self.charged));
             self.charged = self.clock;
         }
+        self.index_prev(before);
         let mut decision = std::mem::take(&mut self.beside_mut().decision);
         let next = self.pick_of_core(before, &mut decision);
         let beside = self.beside_mut();
@@ -153,6 +154,16 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.beside_mut().ran_before = self.task(at).runtime;
         }
         next
+    }
+
+    /// The task that ran waits from now on, if it is fair and stays.
+    fn index_prev(&mut self, before: Before) {
+        let is_task = |&at: &Index| matches!(self.places.get(at), Some(Place::Task(_)));
+        if let Some(at) = before.ran.filter(is_task)
+            && self.task(at).rt_prio().is_none()
+        {
+            self.reindex_fair(at);
+        }
     }
 
     /// The best task of the cookie that the core has by its decision, for which its groups have budget.

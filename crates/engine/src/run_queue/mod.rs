@@ -582,7 +582,6 @@ impl<P, G: Pools> RunQueue<P, G> {
         } else {
             let (fair, now, _) = self.fair_here();
             fair.put_prev(now, at);
-            self.reindex(at);
         }
         None
     }
