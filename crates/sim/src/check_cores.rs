@@ -20,7 +20,7 @@ use runyard_engine::run_queue::{Importance, Resched};
 use runyard_engine::task::Task;
 
 impl<O: Observer> Sim<'_, O> {
-    /// Tells that a CPU is idle, or forced idle; nothing if that was said already.
+    /// Tells that a CPU is idle, or forced idle.
     pub(crate) fn tell_idle(&mut self, cpu: CpuId) {
         let forced = self.machine.forced_idle(cpu);
         let what = forced.map_or(What::Idle, |cookie| What::ForcedIdle { cookie });

@@ -32,6 +32,8 @@ impl<W: Controlled> Machine<W> {
     }
 
     /// A switch of the run queue of `cpu`, a thread of a core whose threads decide together.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn switch_beside(
         &self,
         now: Time,
@@ -79,6 +81,8 @@ impl<W: Controlled> Machine<W> {
 
     /// Brings a waiting task of the cookie that the core of `cpu` runs to `cpu`, which is forced idle, from the nearest CPU
     /// that has one (`sched_core_balance`). Whether there is one.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn steal(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
         let Some(cookie) = self.forced_idle(cpu) else { return false };
         self.config.topology.levels().any(|level| {

@@ -113,8 +113,8 @@ impl Snapshot {
     pub(crate) fn of<P, G: Pools>(rq: &RunQueue<P, G>) -> Snapshot {
         let load = rq.load();
         let pinned = |curr: &Task<_>| curr.rt_prio().is_some() && !curr.is_migratory();
-        let running = u32::from(rq.forced_idle().is_none());
-        let waits = load.nr_fair > 0 && load.nr_running > running;
+        let runs = || rq.forced_idle().is_none();
+        let waits = load.nr_fair > 0 && (load.nr_running > 1 || !runs());
         let idle = load.nr_running == 0 && rq.is_online();
         let masks = [idle, load.is_sched_idle(), waits, load.pressed];
         let bits = masks.into_iter().enumerate();

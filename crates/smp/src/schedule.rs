@@ -3,7 +3,6 @@
 //! Its run queue decides that. What is here sees to what leaves the queue meanwhile, and to work for a CPU
 //! that would be idle, until nothing more changes.
 
-use crate::cores::Cores;
 use crate::host::{Controlled, Effects, Moving, mark_released};
 use crate::machine::{Delta, Machine};
 use crate::sync::lock;
@@ -22,48 +21,11 @@ impl<W: Controlled> Machine<W> {
         prev: Prev<W>,
         fx: &mut impl Effects<W>,
     ) -> Switch<W> {
-        if let Some(cores) = &self.cores {
-            return self.schedule_beside(now, cpu, prev, cores, fx);
-        }
-        self.schedule_by(now, cpu, prev, fx, |prev, fx: &mut _| {
-            self.with(cpu, fx, |rq| {
-                let switch = rq.schedule(now, prev);
-                mark_released(&switch);
-                switch
-            })
-        })
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn schedule_beside<F: Effects<W>>(
-        &self,
-        now: Time,
-        cpu: CpuId,
-        prev: Prev<W>,
-        cores: &Cores,
-        fx: &mut F,
-    ) -> Switch<W> {
-        self.schedule_by(now, cpu, prev, fx, |prev, fx: &mut F| {
-            self.switch_beside(now, cpu, prev, cores, fx)
-        })
-    }
-
-    /// As [`Machine::schedule`], by a switch of the run queue of `cpu`.
-    #[inline(always)]
-    fn schedule_by<F: Effects<W>>(
-        &self,
-        now: Time,
-        cpu: CpuId,
-        prev: Prev<W>,
-        fx: &mut F,
-        mut switch: impl FnMut(Prev<W>, &mut F) -> (Switch<W>, Delta),
-    ) -> Switch<W> {
         let newly = !matches!(prev, Prev::Idle);
         let mut prev = prev;
         let mut kept = None;
         loop {
-            let (Switch { next, released }, delta) = switch(prev, fx);
+            let (Switch { next, released }, delta) = self.switch(now, cpu, prev, fx);
             let mut reacted = false;
             match released {
                 Some((task, Released::Evicted)) => {
@@ -92,6 +54,24 @@ impl<W: Controlled> Machine<W> {
             }
             return Switch { next, released: kept };
         }
+    }
+
+    #[inline(always)]
+    fn switch(
+        &self,
+        now: Time,
+        cpu: CpuId,
+        prev: Prev<W>,
+        fx: &mut impl Effects<W>,
+    ) -> (Switch<W>, Delta) {
+        if let Some(cores) = &self.cores {
+            return self.switch_beside(now, cpu, prev, cores, fx);
+        }
+        self.with(cpu, fx, |rq| {
+            let switch = rq.schedule(now, prev);
+            mark_released(&switch);
+            switch
+        })
     }
 
     /// Whether `cpu` should call [`Machine::schedule`].

@@ -159,6 +159,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     /// A period of the real-time budget ended, perhaps several.
+    #[inline(never)]
     fn end_rt_period(&mut self, now: Time) {
         let running = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_some());
         let back = self.rt.end_period(now, running, &self.config);
