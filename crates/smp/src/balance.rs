@@ -269,7 +269,7 @@ impl<W: Controlled> Machine<W> {
             let span = self.config.topology.span(cpu, level);
             let idle = || {
                 let mut idle = self.hints.idle.ring(affinity, span.clone(), cpu);
-                idle.find(|to| wakes(to) && self.suits_core(*to, cookie))
+                idle.find(|to| wakes(to) && self.gains_at(*to, cpu, cookie))
             };
             let soaker = || {
                 let some = self.hints.sched_idle.ring(affinity, span.clone(), cpu);

@@ -128,4 +128,14 @@ impl<W: Controlled> Machine<W> {
     pub(crate) fn suits_core(&self, cpu: CpuId, cookie: Option<Cookie>) -> bool {
         self.core_runs(cpu).is_none_or(|runs| runs == cookie)
     }
+
+    /// Whether a task of this cookie that waits on `from` is better off on `to`, which is idle: it would run at once, or wait
+    /// among fewer tasks.
+    pub(crate) fn gains_at(&self, to: CpuId, from: CpuId, cookie: Option<Cookie>) -> bool {
+        let on_core = |cpu| {
+            let threads = self.config.topology.span(cpu, Level::Smt).map(CpuId::at);
+            threads.map(|thread| self.hints.counts(thread).nr_fair).sum::<u32>()
+        };
+        self.suits_core(to, cookie) || on_core(to) + 1 < on_core(from)
+    }
 }

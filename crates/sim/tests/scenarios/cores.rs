@@ -216,3 +216,18 @@ fn many_cookies_have_a_core_in_turns() {
         run.holds(least > 1.0 && most < 2.2, &spread);
     }
 }
+
+/// A core that runs another cookie has room for a task if fewer wait there.
+#[test]
+fn tasks_of_many_cookies_spread_over_cores() {
+    let one =
+        |n: u32| format!("'t{n}': {{'cookie': 'c{n}', 'delay': {}, 'run': 10000000}}, ", 200 * n);
+    let tasks: String = (0..8).map(one).collect();
+    let machine = "'machine': {'topology': '1x4x2'}";
+    let text = format!("{{{machine}, 'tasks': {{{tasks}}}}}");
+    let run = world().costs_of_the_text().unlogged().millis(2_000).run_text(&text);
+    for n in 0..8 {
+        let share = run.share(&format!("t{n}"), ms(2_000).since(Time::ZERO));
+        is_about(&run, "the share of a core", share, 50.0, 6.0);
+    }
+}
