@@ -55,6 +55,7 @@ impl CpuPri {
     }
 
     /// Moves `cpu` from the importance that it published last to that of `new`.
+    #[inline(always)]
     pub(crate) fn set(&self, cpu: CpuId, old: Importance, new: Published) {
         if let Some(at) = place(new.importance)
             && old != new.importance

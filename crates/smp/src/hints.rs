@@ -179,6 +179,7 @@ impl Hints {
     }
 
     /// Publishes what has changed since this CPU published `old`.
+    #[inline(always)]
     pub(crate) fn publish(&self, cpu: CpuId, old: Snapshot, new: Snapshot) {
         let (load, was, own) = (new.load, old.load, self.of(cpu));
         if (load.importance, new.pinned) != (was.importance, old.pinned) {

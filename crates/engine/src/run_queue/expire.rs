@@ -68,6 +68,7 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     /// A step of the regular walk, of which what the CPU has of its own is a part: none of that has
     /// any slack.
+    #[inline(always)]
     fn expire_first(&mut self, now: Time) -> Option<Expired> {
         let or_never = |at: Option<Time>| at.unwrap_or(Time::MAX);
         let (tick, period) = (or_never(self.next_tick()), or_never(self.rt.period_end()));
