@@ -7,6 +7,7 @@
 mod ahead;
 mod calendar;
 mod check;
+mod check_cores;
 mod cores;
 mod cost;
 mod cpu;

@@ -1,26 +1,11 @@
-//! Core scheduling: a switch of a hardware thread is its core's, in machines with
-//! [cookies](runyard_engine::config::Config::cookies) ([`runyard_engine::core`]).
-//!
-//! Nothing switches but [`Machine::schedule`]. So each core has a lock, which a switch takes *before* any run-queue lock:
-//! all switches of a core come one after the other. With it held, the thread asks its siblings for their best tasks, one
-//! run-queue lock at a time, decides under its own, and tells each sibling what that means for it, again one at a time.
-//! The order of locks is: core, run queue, leaf; of each at most one is held.
-//!
-//! What a sibling told may be out of date when the decision is made. It cannot switch meanwhile, as that needs the lock of the
-//! core; and whatever else changes its queue leaves `resched` and a kick behind, as ever: then it decides next. A decision does
-//! not wait for the siblings that it calls: such a one runs its task until its kick has come.
+//! The cores of a machine whose threads decide together: a lock for each, and what it decided, for who has not the lock. What
+//! is done under it is in `beside`.
 
-use crate::host::{Controlled, Effects, Moving, kick_if, mark_away, mark_released};
-use crate::machine::{Delta, Machine};
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicU64, Mutex, Ordering};
 use runyard_engine::attr::Cookie;
 use runyard_engine::core::Decision;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::group::Groups;
-use runyard_engine::run_queue::{Enqueue, Prev, Switch};
-use runyard_engine::task::Task;
-use runyard_engine::time::Time;
-use runyard_engine::topology::{Level, Topology};
+use runyard_engine::topology::Topology;
 
 /// The cores of a machine.
 #[derive(Debug)]
@@ -31,17 +16,17 @@ pub(crate) struct Cores {
 }
 
 #[derive(Debug)]
-struct OneCore {
-    decision: Mutex<Decision>,
+pub(crate) struct OneCore {
+    pub(crate) decision: Mutex<Decision>,
     /// What it runs and whether a thread is forced idle, for who has no lock of it: [`Word`]. A hint.
     word: AtomicU64,
 }
 
 /// What a core runs, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Word {
-    runs: Option<Option<Cookie>>,
-    in_episode: bool,
+pub(crate) struct Word {
+    pub(crate) runs: Option<Option<Cookie>>,
+    pub(crate) in_episode: bool,
 }
 
 impl Word {
@@ -61,6 +46,13 @@ impl Word {
     }
 }
 
+impl OneCore {
+    /// Tells those who have not the lock what was decided.
+    pub(crate) fn publish(&self, word: Word) {
+        self.word.store(word.to_bits(), Ordering::Release);
+    }
+}
+
 impl Cores {
     /// Those of a machine whose cores have several hardware threads.
     pub(crate) fn new(topology: Topology) -> Option<Cores> {
@@ -73,11 +65,11 @@ impl Cores {
         (threads > 1).then_some(Cores { cores, threads })
     }
 
-    fn of(&self, cpu: CpuId) -> &OneCore {
+    pub(crate) fn of(&self, cpu: CpuId) -> &OneCore {
         &self.cores[cpu.index() / self.threads]
     }
 
-    fn word(&self, cpu: CpuId) -> Word {
+    pub(crate) fn word(&self, cpu: CpuId) -> Word {
         Word::from_bits(self.of(cpu).word.load(Ordering::Acquire))
     }
 
@@ -87,112 +79,8 @@ impl Cores {
     }
 
     /// The other threads of the core of `cpu`, the next one first.
-    fn siblings(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> + use<> {
+    pub(crate) fn siblings(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> + use<> {
         let (threads, first) = (self.threads, cpu.index() / self.threads * self.threads);
         (1..threads).map(move |nth| CpuId::at(first + (cpu.index() - first + nth) % threads))
-    }
-}
-
-impl<W: Controlled> Machine<W> {
-    /// The cookie because of which `cpu` is forced idle, if it is: tasks wait there, and its core runs tasks of this
-    /// cookie, or such without one.
-    #[must_use]
-    pub fn forced_idle(&self, cpu: CpuId) -> Option<Option<Cookie>> {
-        self.cores.as_ref()?;
-        self.inspect(cpu, |rq| rq.forced_idle())
-    }
-
-    /// A switch of the run queue of `cpu`, a thread of a core whose threads decide together.
-    pub(crate) fn switch_beside(
-        &self,
-        now: Time,
-        cpu: CpuId,
-        prev: Prev<W>,
-        cores: &Cores,
-        fx: &mut impl Effects<W>,
-    ) -> (Switch<W>, Delta) {
-        let one = cores.of(cpu);
-        // What the visits leave to be done without the lock of the core.
-        let mut errands = Vec::new();
-        let mut locked = lock(&one.decision);
-        let decision = &mut *locked;
-        for (sibling, offer) in cores.siblings(cpu).zip(&mut decision.others) {
-            let core = &decision.core;
-            let (_, delta) = self.with(sibling, fx, |rq| rq.offer_beside(now, core, offer));
-            errands.push((sibling, delta));
-        }
-        let decisions = decision.core.decisions();
-        let ((switch, mut forced), delta) = self.with(cpu, fx, |rq| {
-            let switch = rq.schedule_beside(now, prev, decision);
-            mark_released(&switch);
-            (switch, rq.forced_idle().is_some())
-        });
-        let core = &mut decision.core;
-        let decided = core.decisions() > decisions;
-        for sibling in cores.siblings(cpu) {
-            let (heeded, delta) = self.with(sibling, fx, |rq| rq.heed(core, decided));
-            forced |= heeded.forced;
-            if let Some(by) = heeded.news {
-                fx.forced_idle(sibling, by);
-            }
-            errands.push((sibling, delta));
-        }
-        core.note_forced(forced);
-        let word = Word { runs: core.runs(), in_episode: core.is_in_episode() };
-        one.word.store(word.to_bits(), Ordering::Release);
-        drop(locked);
-        for (sibling, delta) in errands {
-            kick_if(delta.resched, sibling, fx);
-            self.react(now, sibling, delta, fx);
-        }
-        (switch, delta)
-    }
-
-    /// Brings a waiting task of the cookie that the core of `cpu` runs to `cpu`, which is forced idle, from the nearest CPU
-    /// that has one (`sched_core_balance`). Whether there is one.
-    pub(crate) fn steal(&self, now: Time, cpu: CpuId, fx: &mut impl Effects<W>) -> bool {
-        let Some(cookie) = self.forced_idle(cpu) else { return false };
-        self.config.topology.levels().any(|level| {
-            let span = self.config.topology.span(cpu, level);
-            let mut waiting = self.hints.overloaded.ring(&self.all, span, cpu);
-            waiting.any(|from| from != cpu && self.steal_from(now, (from, cpu), cookie, fx))
-        })
-    }
-
-    fn steal_from(
-        &self,
-        now: Time,
-        (from, to): (CpuId, CpuId),
-        cookie: Option<Cookie>,
-        fx: &mut impl Effects<W>,
-    ) -> bool {
-        let (taken, resched) =
-            self.detach(from, fx, |rq| rq.take_beside(now, to, cookie).inspect(mark_away));
-        kick_if(resched, from, fx);
-        let Some(task) = taken else { return false };
-        self.migrate(now, Moving::new(task, from, to, Enqueue::Moved), fx);
-        true
-    }
-
-    /// The cookie of a task: its own, or that of its group.
-    pub(crate) fn cookie_of(&self, task: &Task<W>) -> Option<Cookie> {
-        let attr = task.attr();
-        self.cores.as_ref()?;
-        attr.cookie.or_else(|| self.groups.cookie(attr.group))
-    }
-
-    /// The cookie of what the core of `cpu` runs, if its threads decide together and not all of them are idle; as far as
-    /// is known without its lock.
-    #[must_use]
-    pub fn core_runs(&self, cpu: CpuId) -> Option<Option<Cookie>> {
-        let runs = self.cores.as_ref()?.word(cpu).runs?;
-        let is_idle = |thread| self.hints.idle.contains(CpuId::at(thread));
-        let idles = self.config.topology.span(cpu, Level::Smt).all(is_idle);
-        (!idles).then_some(runs)
-    }
-
-    /// Whether a task of this cookie would run beside what the core of `cpu` runs (`sched_core_cookie_match`).
-    pub(crate) fn suits_core(&self, cpu: CpuId, cookie: Option<Cookie>) -> bool {
-        self.core_runs(cpu).is_none_or(|runs| runs == cookie)
     }
 }

@@ -5,6 +5,7 @@
 
 mod balance;
 mod batch;
+mod beside;
 mod carry;
 mod change;
 pub mod check;

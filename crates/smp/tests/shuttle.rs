@@ -48,7 +48,7 @@ fn random_affinity() -> Vec<u16> {
 fn step(cpu: &mut Cpu, id: u16, now: u64, tasks: &[Handle]) {
     let mut rng = thread_rng();
     let task = &tasks[rng.gen_range(0..tasks.len())];
-    match rng.gen_range(0..16) {
+    match rng.gen_range(0..18) {
         0..=2 if cpu.is_busy() => cpu.block(),
         3 if cpu.is_busy() => cpu.yield_now(),
         4 if cpu.is_busy() && rng.gen_ratio(1, 4) => cpu.exit(),
@@ -61,12 +61,18 @@ fn step(cpu: &mut Cpu, id: u16, now: u64, tasks: &[Handle]) {
         }
         14 if id == FLAPPING => cpu.offline(id),
         15 if id == FLAPPING => cpu.online(id),
+        16 => cpu.set_cookie(task, rng.gen_range(0..3)),
         _ => cpu.reschedule(),
     }
 }
 
+/// A machine with cookies in half of the lives.
 fn life_of_a_machine() {
-    let mut bench = Bench::new(Topology::new(2, 2, 2).unwrap(), Features::default());
+    let topology = Topology::new(2, 2, 2).unwrap();
+    let mut bench = match thread_rng().r#gen() {
+        true => Bench::with_cookies(topology, Features::default()),
+        false => Bench::new(topology, Features::default()),
+    };
     let tasks: Arc<[Handle]> = (0..TASKS)
         .map(|nth| match nth % 3 {
             0 => bench.sleeper(random_policy(), &random_affinity()),

@@ -33,7 +33,8 @@ impl Fair {
         Some(by_order!(&mut self.order, order => foresee(order, &mut self.tree, now, before)))
     }
 
-    /// As [`Fair::pick`], but a task that waits is taken instead of the one that is next.
+    /// The opposite of [`Fair::put_prev`]: as [`Fair::pick`], but this task, which waits, is taken instead of the one that is
+    /// next.
     pub(crate) fn take(&mut self, now: Now, task: Index, before: Before) {
         by_order!(&mut self.order, order => {
             let mut next = Some(task);

@@ -505,19 +505,6 @@ impl Fair {
         self.note_switch(now, curr, Doing::Waits);
     }
 
-    /// The opposite of [`Fair::put_prev`], for a running task that became fair.
-    pub(crate) fn set_curr(&mut self, now: Now, curr: Index) {
-        by_order!(&mut self.order, order => {
-            let mut next = Some(curr);
-            while let Some(at) = next {
-                let member = Member::of(&self.tree, at);
-                order.set_curr(&mut self.tree, now, member, false);
-                next = self.tree.queue(member.queue).entity;
-            }
-        });
-        self.note_switch(now, curr, Doing::Runs);
-    }
-
     /// Picks the next task and makes it and the groups above it `curr` of their queues. A task that
     /// yielded is passed over if that is not unfair to it.
     #[inline]

@@ -14,45 +14,15 @@ use crate::attr::Cookie;
 use crate::core::{Core, Decision, Offer, Rank, core_latency};
 use crate::cpu::CpuId;
 use crate::ensure::ensure;
-use crate::fair::beside::Snapshot;
 use crate::fair::entity::Now;
 use crate::fair::order::Before;
 use crate::limits::Pools;
-use crate::run_queue::cookies::{CookieIndex, Shelf};
-use crate::run_queue::{MAX_LOOKED_AT, Prev, RunQueue, Switch};
+use crate::run_queue::cookies::{Beside, Call, CookieIndex, Shelf};
+use crate::run_queue::{MAX_LOOKED_AT, Place, Prev, RunQueue, Switch};
 use crate::store::heap::Index;
 use crate::store::list::End;
 use crate::task::Task;
-use crate::time::{Nanos, Time, VTime};
-
-/// What a run queue keeps for its core.
-#[derive(Debug, Default)]
-pub(super) struct Beside {
-    index: CookieIndex,
-    /// Of the virtual clocks, by fair queue.
-    snapshots: Vec<Snapshot>,
-    /// The task of which the core was told last.
-    offered: Option<Index>,
-    /// What the core runs by the last decision that this queue knows of.
-    runs: Option<Option<Cookie>>,
-    /// This queue's own choice, if the core decided otherwise.
-    kept_off: Option<Index>,
-    /// The cookie because of which the CPU is forced idle, if it is.
-    forced: Option<Option<Cookie>>,
-    /// Another thread decided for this one, and nothing that matters has happened here since.
-    called: Option<Call>,
-    /// What the core decides by, while this thread switches.
-    decision: Decision,
-    /// What the running task had been charged in its life when it was picked after another one.
-    ran_before: Nanos,
-}
-
-/// What another thread decided for this one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Call {
-    /// A task that waits or runs here has the cookie.
-    runs: bool,
-}
+use crate::time::{Time, VTime};
 
 /// What the decision of another thread means for a CPU.
 #[must_use]
@@ -142,6 +112,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.metered.was_idle(self.clock.since(self.charged));
             self.charged = self.clock;
         }
+        self.index_prev(before);
         let mut decision = std::mem::take(&mut self.beside_mut().decision);
         let next = self.pick_of_core(before, &mut decision);
         let beside = self.beside_mut();
@@ -153,6 +124,16 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.beside_mut().ran_before = self.task(at).runtime;
         }
         next
+    }
+
+    /// The task that ran waits from now on, if it is fair and stays.
+    fn index_prev(&mut self, before: Before) {
+        let is_task = |&at: &Index| matches!(self.places.get(at), Some(Place::Task(_)));
+        if let Some(at) = before.ran.filter(is_task)
+            && self.task(at).rt_prio().is_none()
+        {
+            self.reindex_fair(at);
+        }
     }
 
     /// The best task of the cookie that the core has by its decision, for which its groups have budget.
@@ -219,6 +200,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
         let leaves = self.curr.is_some() && !stays;
         // Of a CPU without a task that thread knows what comes of a switch that is due here; of one with a task it does not.
+        // It knows nothing of what has happened since it asked.
         let due = self.resched;
         let beside = self.beside.as_mut().expect("its tasks are kept by cookie");
         beside.runs = runs;
@@ -226,7 +208,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             Some(_) => leaves && (beside.called.is_some() || !due),
             None => can || due,
         };
-        beside.called = called.then_some(Call { runs: can });
+        beside.called = (called && beside.told).then_some(Call { runs: can });
         let mut news = None;
         if let Some(by) = &mut beside.forced
             && !called
@@ -290,7 +272,8 @@ impl<P, G: Pools> RunQueue<P, G> {
 
     fn tell(&mut self, best: Option<Index>, core: &Core, offer: &mut Offer) {
         offer.clear();
-        self.beside_mut().offered = best;
+        let beside = self.beside_mut();
+        (beside.offered, beside.told) = (best, true);
         let Some(at) = best else { return };
         let prio = self.task(at).rt_prio();
         offer.cookie = self.cookie_at(at);
@@ -356,7 +339,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
         let was_offered = beside.offered == Some(at);
         if was_offered {
-            beside.called = None;
+            (beside.called, beside.told) = (None, false);
         }
         let was_forced = idles && beside.forced.is_some();
         let is_last = was_forced && (was_offered || !self.anybody_waits());
@@ -384,7 +367,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let beside = self.beside_mut();
         let fits = beside.forced.is_some() && beside.runs == Some(cookie);
         let follows = fits && (beside.called.is_some() || !due);
-        beside.called = follows.then_some(Call { runs: true });
+        (beside.called, beside.told) = (follows.then_some(Call { runs: true }), false);
     }
 
     /// Asks for a switch because something is other than the last decision of the core knew: it does not follow that.
@@ -401,7 +384,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     #[inline(never)]
     pub(super) fn decide_anew(&mut self) {
         if let Some(beside) = &mut self.beside {
-            beside.called = None;
+            (beside.called, beside.told) = (None, false);
         }
     }
 
@@ -432,6 +415,25 @@ impl<P, G: Pools> RunQueue<P, G> {
             false => 0,
         };
         entity.vruntime.after(offset.cast_unsigned())
+    }
+
+    #[inline]
+    pub(super) fn enqueue_rt(&mut self, at: Index, end: End) {
+        self.rt.enqueue(self.rt_task(at), end);
+        self.index_rt(at, end);
+    }
+
+    #[inline]
+    pub(super) fn dequeue_rt(&mut self, at: Index) {
+        self.rt.dequeue(self.rt_task(at));
+        self.unindex(at);
+    }
+
+    /// The task goes before or behind its equals.
+    #[inline]
+    pub(super) fn requeue_rt(&mut self, at: Index, end: End) {
+        self.rt.requeue(self.rt_task(at), end);
+        self.index_rt(at, end);
     }
 
     /// A real-time task is queued, before or behind its equals.

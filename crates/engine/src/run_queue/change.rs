@@ -5,6 +5,7 @@
 //! that one which becomes less important goes to the head of its new list.
 
 use crate::attr::Policy;
+use crate::fair::order::Before;
 use crate::limits::Pools;
 use crate::run_queue::{Resched, RunQueue};
 use crate::store::heap::Index;
@@ -109,7 +110,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             Some(_) => self.rt.set_curr(self.rt_task(at), self.clock, &self.config),
             None => {
                 let (fair, now, _) = self.fair_here();
-                fair.set_curr(now, at);
+                fair.take(now, at, Before::default());
                 self.unindex(at);
             }
         }

@@ -1,4 +1,5 @@
-//! The tasks of a run queue by cookie, so that the best one of a cookie is found without a walk over all.
+//! The tasks of a run queue by cookie, so that the best one of a cookie is found without a walk over all; and what else a
+//! run queue keeps for its core.
 //!
 //! A *shelf* is the real-time class or one fair queue. Each cookie has a heap on each shelf where it has tasks, and so
 //! have the tasks without one: in the kernel these are in no index (`sched_core_enqueue`), so that one which waits
@@ -8,12 +9,14 @@
 //! the lists of their class. Fair ones are there while they wait, by vruntime. A vruntime stands still while its task waits.
 
 use crate::attr::{Cookie, RtPrio};
+use crate::core::Decision;
+use crate::fair::beside::Snapshot;
 use crate::fair::entity::QueueId;
 use crate::fair::heaps::Key;
 use crate::store::column::Column;
 use crate::store::heap::{Forest, Heap, Index};
 use crate::store::list::End;
-use crate::time::VTime;
+use crate::time::{Nanos, VTime};
 use std::collections::BTreeMap;
 
 /// Where the tasks of a cookie are compared: of the real-time class, or of one fair queue.
@@ -128,4 +131,35 @@ impl CookieIndex {
         }
         tasks
     }
+}
+
+/// What a run queue keeps for its core.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    pub(super) index: CookieIndex,
+    /// Of the virtual clocks, by fair queue.
+    pub(super) snapshots: Vec<Snapshot>,
+    /// What the core was told last is still so.
+    pub(super) told: bool,
+    /// The task of which the core was told last.
+    pub(super) offered: Option<Index>,
+    /// What the core runs by the last decision that this queue knows of.
+    pub(super) runs: Option<Option<Cookie>>,
+    /// This queue's own choice, if the core decided otherwise.
+    pub(super) kept_off: Option<Index>,
+    /// The cookie because of which the CPU is forced idle, if it is.
+    pub(super) forced: Option<Option<Cookie>>,
+    /// Another thread decided for this one, and nothing that matters has happened here since.
+    pub(super) called: Option<Call>,
+    /// What the core decides by, while this thread switches.
+    pub(super) decision: Decision,
+    /// What the running task had been charged in its life when it was picked after another one.
+    pub(super) ran_before: Nanos,
+}
+
+/// What another thread decided for this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    /// A task that waits or runs here has the cookie.
+    pub(super) runs: bool,
 }

@@ -48,6 +48,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Takes the next thing whose time has come, as a walk of
     /// [`TimerQueue`](crate::timer::TimerQueue) orders them, and does the scheduler's part of it. Ask [`RunQueue::resched`] after the last. Without
     /// [`Feature::GreedyTimers`] there is the regular walk alone.
+    #[inline]
     pub fn expire(&mut self, now: Time, walk: Walk) -> Option<Expired> {
         let first = if walk == Walk::BeforeIdle { None } else { self.expire_first(now) };
         if first.is_some() {
@@ -141,7 +142,6 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     /// A SCHED_RR task whose slice is over goes to the tail if another has its priority.
-    #[inline(never)]
     fn tick_rt(&mut self, curr: Index) {
         let slice = self.config.rr_slice;
         let task = self.task_mut(curr);

@@ -60,7 +60,7 @@ use crate::features::Feature;
 use crate::limits::Pools;
 use crate::limits::grants::Limits;
 use crate::rt::{Rt, RtTask};
-use crate::run_queue::beside::Beside;
+use crate::run_queue::cookies::Beside;
 use crate::run_queue::meter::Metered;
 use crate::run_queue::server::Server;
 use crate::run_queue::used::Used;
@@ -582,7 +582,6 @@ impl<P, G: Pools> RunQueue<P, G> {
         } else {
             let (fair, now, _) = self.fair_here();
             fair.put_prev(now, at);
-            self.reindex(at);
         }
         None
     }
@@ -628,25 +627,6 @@ impl<P, G: Pools> RunQueue<P, G> {
         } else {
             self.enqueue_rt(at, end);
         }
-    }
-
-    #[inline]
-    fn enqueue_rt(&mut self, at: Index, end: End) {
-        self.rt.enqueue(self.rt_task(at), end);
-        self.index_rt(at, end);
-    }
-
-    #[inline]
-    fn dequeue_rt(&mut self, at: Index) {
-        self.rt.dequeue(self.rt_task(at));
-        self.unindex(at);
-    }
-
-    /// The task goes before or behind its equals.
-    #[inline]
-    fn requeue_rt(&mut self, at: Index, end: End) {
-        self.rt.requeue(self.rt_task(at), end);
-        self.index_rt(at, end);
     }
 
     fn dequeue(&mut self, at: Index, asleep: bool) {

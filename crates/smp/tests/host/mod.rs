@@ -6,9 +6,12 @@
 //! have ended: whatever is repaired by a kick then need not be repaired by the race itself, and
 //! whatever is not must have been.
 
+#[path = "../cores/mod.rs"]
+mod cores;
+
 #[cfg(loom)]
 use loom::{sync::Mutex, thread};
-use runyard_engine::attr::{Attr, GroupId, Nice, Policy, RtPrio};
+use runyard_engine::attr::{Attr, Cookie, GroupId, Nice, Policy, RtPrio};
 use runyard_engine::balance::{Balanced, Found};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
@@ -167,6 +170,10 @@ impl Cpu {
         self.change(task, Change { group: Some(group), ..Change::default() });
     }
 
+    pub fn set_cookie(&mut self, task: &Handle, cookie: u32) {
+        self.change(task, Change { cookie: Cookie::new(cookie).into(), ..Change::default() });
+    }
+
     /// The group may use so many milliseconds in 100 from now on.
     #[cfg(loom)]
     pub fn set_limit(&mut self, millis: Option<u64>) {
@@ -269,9 +276,17 @@ pub struct Bench {
 impl Bench {
     /// CPUs without tasks, and one device.
     pub fn new(topology: Topology, features: Features) -> Bench {
-        let mut config = Config::new(topology);
-        config.features = features;
-        config.rt_runtime = None;
+        Bench::of(Config { features, ..Config::new(topology) })
+    }
+
+    /// As [`Bench::new`]; the threads of a core decide together.
+    pub fn with_cookies(topology: Topology, features: Features) -> Bench {
+        Bench::of(Config { features, cookies: true, ..Config::new(topology) })
+    }
+
+    fn of(config: Config) -> Bench {
+        let topology = config.topology;
+        let config = Config { rt_runtime: None, ..config };
         let groups = [GroupSpec::ROOT; 2];
         let machine = Arc::new(Machine::new(config, &groups).unwrap());
         // The one after the last is the device.
@@ -303,6 +318,15 @@ impl Bench {
     /// A task that sleeps, and was last on the CPU that its affinity names first.
     pub fn sleeper(&mut self, policy: Policy, affinity: &[u16]) -> Handle {
         let (task, handle) = self.make(policy, affinity);
+        *handle.slot.lock().unwrap() = Slot::Parked(task);
+        handle
+    }
+
+    /// As [`Bench::sleeper`], of a cookie.
+    #[cfg(loom)]
+    pub fn sleeper_of(&mut self, policy: Policy, affinity: &[u16], cookie: u32) -> Handle {
+        let (mut task, handle) = self.make(policy, affinity);
+        task.apply(Change { cookie: Cookie::new(cookie).into(), ..Change::default() });
         *handle.slot.lock().unwrap() = Slot::Parked(task);
         handle
     }
@@ -376,7 +400,10 @@ impl Bench {
         held.sort_unstable();
         let made: Vec<_> = self.tasks.iter().map(|task| task.id).collect();
         assert_eq!(held, made, "tasks are conserved");
-        self.check_priorities(cpus);
+        match machine.config().cookies {
+            true => cores::check(machine),
+            false => self.check_priorities(cpus),
+        }
     }
 
     /// No CPU on which a waiting real-time task may run does anything less important.

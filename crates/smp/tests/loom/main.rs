@@ -9,6 +9,7 @@
 //! all go one way, and it fails instead of passing for nothing.
 #![cfg(loom)]
 
+mod cores;
 #[path = "../host/mod.rs"]
 mod host;
 mod limits;
