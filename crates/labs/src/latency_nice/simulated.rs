@@ -46,7 +46,9 @@ pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
     let latencies: Vec<_> = latencies.into_iter().zip(measured.cyclictest.clone()).collect();
     let text = format!(
         "latency-nice on sim: 8 CPUs, latency nice 0 and then -20; hackbench alone: \
-         NO_LATENCY_NICE and then LATENCY_NICE; {seeds} runs of each\n\n{}\n{}\n{}\n{}\n",
+         NO_LATENCY_NICE and then LATENCY_NICE; {seeds} runs of each, \
+         {} of cyclictest with a cookie\n\n{}\n{}\n{}\n{}\n",
+        core_latency::runs(seeds),
         experiment.table(),
         cyclictest::text(&latencies),
         measured.core_latency.text(),
@@ -61,7 +63,7 @@ impl SimulatedFigures {
         let (before, after) = (kernel::Experiment::LatencyNice.before(), Model::default());
         let sizes = throughput::GROUPS.map(|groups| [(groups, before), (groups, after)]);
         let both = [0, -20];
-        let more = seeds.max(core_latency::SEEDS);
+        let more = core_latency::runs(seeds);
         let runs = cyclictest::VALUES.len() + 2 * both.len() + sizes.as_flattened().len();
         let runs = runs + tenants::cases().len();
         let all = seeds * runs as u64 + more * core_latency::CASES.len() as u64;
