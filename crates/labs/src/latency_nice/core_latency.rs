@@ -114,7 +114,7 @@ const MEAN_BETTER: f64 = 2.2;
 const P99_BETTER: f64 = 5.0;
 
 /// At 0 and at 19 they are not below those without it, but for this. At 0 they are the same: nothing is added to a comparison.
-/// At 19 they were 1.00 to 1.10 times those without it: a task that slept is seldom ahead, and only there the offset counts.
+/// At 19 they were 1.00 to 1.10 times those without it in those seeds.
 const NOT_BETTER: f64 = 0.85;
 
 /// How much the share of hackbench may differ, as a part of it: by 0.0025 of it at most in those seeds.
