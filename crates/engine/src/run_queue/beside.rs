@@ -241,7 +241,11 @@ impl<P, G: Pools> RunQueue<P, G> {
         cookie: Option<Cookie>,
     ) -> Option<Box<Task<P>>> {
         self.advance(now);
-        let may_go = |at: &Index| self.task(*at).attr.affinity.contains(to);
+        // The task that runs here next, as another thread of the core decided, is nobody else's (`core_pick`).
+        let beside = self.beside_mut();
+        let told = beside.called == Some(Call { runs: true }) && beside.runs == Some(cookie);
+        let picked = told.then(|| self.best_of(cookie)).flatten();
+        let may_go = |at: &Index| Some(*at) != picked && self.task(*at).attr.affinity.contains(to);
         let first = self.first_fair_of(cookie).filter(may_go);
         let at = first.or_else(|| self.any_fair_of(cookie, may_go))?;
         self.dequeue_fair(at, false);

@@ -55,7 +55,7 @@ fn scenario(latency_nice: LatencyNice) -> Scenario {
 /// The periods of the run that follows from `seed`.
 pub(super) fn run(latency_nice: LatencyNice, seed: u64) -> Result<Rounds, Failure> {
     let rounds = Rounds::new(PERIOD, PERIOD, STRETCH.from());
-    let rounds = simulate(&scenario(latency_nice), seed, TaskId(0), vec![rounds])?;
+    let rounds = simulate(&scenario(latency_nice), seed, TaskId(0), vec![rounds], |_| ())?;
     Ok(Rounds::sum(rounds).expect("there is a player"))
 }
 

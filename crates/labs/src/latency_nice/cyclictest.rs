@@ -81,7 +81,7 @@ pub(super) fn run(latency_nice: LatencyNice, seed: u64) -> Result<Rounds, Failur
     scenario.duration = Some(Stretch::SHORT.end());
     let threads = scenario.tasks[CYCLICTEST.index()].instances as usize;
     let rounds = vec![Rounds::new(PERIOD, PERIOD, Stretch::SHORT.from()); threads];
-    let rounds = simulate(&scenario, seed, CYCLICTEST, rounds)?;
+    let rounds = simulate(&scenario, seed, CYCLICTEST, rounds, |_| ())?;
     Ok(Rounds::sum(rounds).expect("there are threads"))
 }
 

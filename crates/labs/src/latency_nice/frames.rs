@@ -48,7 +48,7 @@ pub(super) fn run(latency_nice: LatencyNice, seed: u64) -> Result<Rounds, Failur
     let mut scenario = shipped();
     scenario.groups[FRAMES].spec.latency_nice = latency_nice;
     let rounds = Rounds::new(PERIOD, WITHIN, Time::ZERO);
-    let rounds = simulate(&scenario, seed, COMPOSER, vec![rounds])?;
+    let rounds = simulate(&scenario, seed, COMPOSER, vec![rounds], |_| ())?;
     Ok(Rounds::sum(rounds).expect("there is a composer"))
 }
 

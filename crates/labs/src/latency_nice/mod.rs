@@ -7,6 +7,7 @@
 //! hackbench on the CPUs that there are.
 
 mod audio;
+mod core_latency;
 mod cyclictest;
 mod frames;
 pub(crate) mod hackbench;
@@ -14,6 +15,7 @@ mod live;
 mod rounds;
 mod shipped;
 mod simulated;
+mod tenants;
 mod throughput;
 
 pub use live::live;

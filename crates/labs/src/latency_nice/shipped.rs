@@ -18,14 +18,16 @@ pub(super) fn shipped() -> Scenario {
     parsed.expect("the scenario that comes with the program is right").scenario
 }
 
-/// Runs `scenario` and sees what some of its tasks do, `first` and those after it.
+/// Runs `scenario` and sees what some of its tasks do, `first` and those after it; all is `also` told to another observer.
 pub(super) fn simulate(
     scenario: &Scenario,
     seed: u64,
     first: TaskId,
     mut rounds: Vec<Rounds>,
+    mut also: impl FnMut(&Event),
 ) -> Result<Vec<Rounds>, Failure> {
     let observer = |event: &Event| {
+        also(event);
         if let What::Step { task, step, .. } = event.what
             && let Some(nth) = task.index().checked_sub(first.index())
             && let Some(rounds) = rounds.get_mut(nth)

@@ -2,7 +2,7 @@
 
 use super::rounds::Rounds;
 use super::shipped::latency_nice;
-use super::{audio, cyclictest, frames, throughput};
+use super::{audio, core_latency, cyclictest, frames, tenants, throughput};
 use crate::claims::{Claim, Experiment, Reproduced};
 use crate::length::Length;
 use crate::progress;
@@ -29,6 +29,8 @@ struct SimulatedFigures {
     audio: [Rounds; 2],
     /// With each of [`throughput::GROUPS`], without the feature and with it.
     hackbench: Vec<[Nanos; 2]>,
+    core_latency: core_latency::Measured,
+    tenants: tenants::Table,
 }
 
 /// In virtual time, with latency nice and without; in a soak more often.
@@ -44,9 +46,13 @@ pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
     let latencies: Vec<_> = latencies.into_iter().zip(measured.cyclictest.clone()).collect();
     let text = format!(
         "latency-nice on sim: 8 CPUs, latency nice 0 and then -20; hackbench alone: \
-         NO_LATENCY_NICE and then LATENCY_NICE; {seeds} runs of each\n\n{}\n{}\n",
+         NO_LATENCY_NICE and then LATENCY_NICE; {seeds} runs of each, \
+         {} of cyclictest with a cookie\n\n{}\n{}\n{}\n{}\n",
+        core_latency::runs(seeds),
         experiment.table(),
-        cyclictest::text(&latencies)
+        cyclictest::text(&latencies),
+        measured.core_latency.text(),
+        measured.tenants.text()
     );
     Ok(Reproduced { experiment, text })
 }
@@ -57,8 +63,11 @@ impl SimulatedFigures {
         let (before, after) = (kernel::Experiment::LatencyNice.before(), Model::default());
         let sizes = throughput::GROUPS.map(|groups| [(groups, before), (groups, after)]);
         let both = [0, -20];
+        let more = core_latency::runs(seeds);
         let runs = cyclictest::VALUES.len() + 2 * both.len() + sizes.as_flattened().len();
-        let bar = progress::bar("runs", seeds * runs as u64);
+        let runs = runs + tenants::cases().len();
+        let all = seeds * runs as u64 + more * core_latency::CASES.len() as u64;
+        let bar = progress::bar("runs", all);
         let counted = |value: i64, seed, run: fn(LatencyNice, u64) -> Result<Rounds, Failure>| {
             run(latency_nice(value), seed).inspect(|_| bar.inc(1))
         };
@@ -70,6 +79,12 @@ impl SimulatedFigures {
         let times = each(sizes.as_flattened(), seeds, |(groups, model), seed| {
             throughput::run(groups, model, seed).inspect(|_| bar.inc(1))
         })?;
+        let between = each(&core_latency::CASES, more, |(value, counts), seed| {
+            core_latency::run(value, counts, seed).inspect(|_| bar.inc(1))
+        })?;
+        let tenants = each(&tenants::cases(), seeds, |(load, apart), seed| {
+            load.run(apart, seed).inspect(|_| bar.inc(1))
+        })?;
         bar.finish_and_clear();
 
         let times: Vec<Nanos> = times.into_iter().map(total).collect();
@@ -78,6 +93,8 @@ impl SimulatedFigures {
             frames: sums(frames),
             audio: sums(audio),
             hackbench: times.chunks(2).map(|pair| [pair[0], pair[1]]).collect(),
+            core_latency: core_latency::Measured::of(between),
+            tenants: tenants::Table::of(tenants),
         })
     }
 
@@ -89,6 +106,8 @@ impl SimulatedFigures {
         claims.push(audio::claim(before, after));
         let sizes = throughput::GROUPS.into_iter().zip(&self.hackbench);
         claims.extend(sizes.map(|(groups, &times)| throughput::claim(groups, times)));
+        claims.extend(self.core_latency.claims());
+        claims.extend(self.tenants.claims());
         claims
     }
 }
@@ -147,6 +166,8 @@ mod tests {
             frames: [rounds(10_000, 500), rounds(10_000, 9)],
             audio: [rounds(1_000, 50), rounds(1_000, 0)],
             hackbench: vec![[time; 2]; throughput::GROUPS.len()],
+            core_latency: core_latency::tests::good(),
+            tenants: tenants::tests::good(),
         }
     }
 
@@ -237,7 +258,7 @@ mod tests {
         scenario.duration = Some(Nanos::from_millis(20));
         let threads = scenario.tasks[0].instances as usize;
         let rounds = vec![Rounds::new(cyclictest::PERIOD, cyclictest::PERIOD, Time::ZERO); threads];
-        for rounds in simulate(&scenario, 1, CYCLICTEST, rounds).ok().unwrap() {
+        for rounds in simulate(&scenario, 1, CYCLICTEST, rounds, |_| ()).ok().unwrap() {
             assert!(rounds.done > 15 && rounds.latency.count() > 15, "{rounds:?}");
         }
     }

@@ -231,3 +231,23 @@ fn tasks_of_many_cookies_spread_over_cores() {
         is_about(&run, "the share of a core", share, 50.0, 6.0);
     }
 }
+
+/// A thread that is forced idle takes no task that the other one was told to run. Else the other one would decide for the next, the
+/// thread would take that as well, and so on without an end.
+#[test]
+fn a_thread_does_not_take_what_the_other_is_about_to_run() {
+    let own = |n| {
+        let often = "'run': {'uniform': [100, 900]}, 'sleep': {'uniform': [100, 900]}";
+        format!("'t{n}': {{'cookie': 'c{n}', {often}}}, ")
+    };
+    let tasks: String = (0..6).map(own).collect();
+    for kernel in FAIR {
+        let run = run_on("1x1x2", kernel, 1_000, &tasks);
+        let all = ms(1_000).since(Time::ZERO);
+        let ran: f64 = (0..6).map(|n| run.share(&format!("t{n}"), all)).sum();
+        run.holds(
+            ran > 95.0,
+            &format!("{kernel}: the core runs a task for {ran:.1} % of the time"),
+        );
+    }
+}
