@@ -73,6 +73,16 @@ impl Cores {
         (threads > 1).then_some(Cores { cores, threads })
     }
 
+    /// Makes room for tasks in groups that are nested so deep: up to that, a switch allocates nothing.
+    pub(crate) fn reserve(&self, depth: usize) {
+        self.cores.iter().for_each(|core| lock(&core.decision).reserve(depth));
+    }
+
+    /// The threads of the core of `cpu`.
+    fn threads_beside(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> + use<> {
+        std::iter::once(cpu).chain(self.siblings(cpu))
+    }
+
     fn of(&self, cpu: CpuId) -> &OneCore {
         &self.cores[cpu.index() / self.threads]
     }
@@ -90,6 +100,28 @@ impl Cores {
     fn siblings(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> + use<> {
         let (threads, first) = (self.threads, cpu.index() / self.threads * self.threads);
         (1..threads).map(move |nth| CpuId::at(first + (cpu.index() - first + nth) % threads))
+    }
+}
+
+/// What visits to threads of a core leave to be done without its lock. Cores of up to eight threads need no allocation.
+#[derive(Debug, Default)]
+struct Errands {
+    few: [Option<(CpuId, Delta)>; 14],
+    nr: usize,
+    more: Vec<(CpuId, Delta)>,
+}
+
+impl Errands {
+    fn push(&mut self, cpu: CpuId, delta: Delta) {
+        match self.few.get_mut(self.nr) {
+            Some(place) => *place = Some((cpu, delta)),
+            None => self.more.push((cpu, delta)),
+        }
+        self.nr += 1;
+    }
+
+    fn into_iter(self) -> impl Iterator<Item = (CpuId, Delta)> {
+        self.few.into_iter().flatten().chain(self.more)
     }
 }
 
@@ -113,13 +145,13 @@ impl<W: Controlled> Machine<W> {
     ) -> (Switch<W>, Delta) {
         let one = cores.of(cpu);
         // What the visits leave to be done without the lock of the core.
-        let mut errands = Vec::new();
+        let mut errands = Errands::default();
         let mut locked = lock(&one.decision);
         let decision = &mut *locked;
         for (sibling, offer) in cores.siblings(cpu).zip(&mut decision.others) {
             let core = &decision.core;
             let (_, delta) = self.with(sibling, fx, |rq| rq.offer_beside(now, core, offer));
-            errands.push((sibling, delta));
+            errands.push(sibling, delta);
         }
         let decisions = decision.core.decisions();
         let ((switch, mut forced), delta) = self.with(cpu, fx, |rq| {
@@ -135,13 +167,20 @@ impl<W: Controlled> Machine<W> {
             if let Some(by) = heeded.news {
                 fx.forced_idle(sibling, by);
             }
-            errands.push((sibling, delta));
+            errands.push(sibling, delta);
         }
+        let changes = core.is_in_episode() != forced;
         core.note_forced(forced);
+        if changes && self.config.tickless {
+            for thread in cores.threads_beside(cpu) {
+                // Nothing changes there but when its timer interrupt comes.
+                let _ = self.with(thread, fx, |rq| rq.note_episode(now, forced));
+            }
+        }
         let word = Word { runs: core.runs(), in_episode: core.is_in_episode() };
         one.word.store(word.to_bits(), Ordering::Release);
         drop(locked);
-        for (sibling, delta) in errands {
+        for (sibling, delta) in errands.into_iter() {
             kick_if(delta.resched, sibling, fx);
             self.react(now, sibling, delta, fx);
         }
