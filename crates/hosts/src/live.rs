@@ -188,7 +188,7 @@ fn live(
 fn with_cookies(builder: Builder) -> Runtime {
     let keeps = builder.clone().pin_workers(true).cookies(true).build();
     let Err(why) = keeps.keeps_cookies() else { return keeps };
-    say(&format!("warning: live: cookies have no effect: {why}"));
+    say(format!("warning: live: cookies have no effect: {why}"));
     drop(keeps);
     builder.build()
 }

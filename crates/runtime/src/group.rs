@@ -375,15 +375,7 @@ impl GroupBuilder {
         let engines = limit.map(|limit| shared.limit_of(limit)).transpose();
         let engines = engines.map_err(GroupError::Limit)?;
         let above = parent.as_ref().map_or(GroupId::ROOT, Group::id);
-        let spec = GroupSpec {
-            parent: above,
-            weight,
-            idle,
-            latency_nice,
-            limit: engines,
-            cookie,
-            ..GroupSpec::ROOT
-        };
+        let spec = GroupSpec { parent: above, weight, idle, latency_nice, limit: engines, cookie };
         shared.has_groups.store(true, Ordering::SeqCst);
         let add = || without_preemption(|| shared.machine.add_group(os::thread::now(), spec));
         let mut added = add();

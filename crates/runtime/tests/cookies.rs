@@ -376,14 +376,14 @@ async fn lives(nth: u32, groups: &[runyard::Group; 2]) {
     for step in 0..8 {
         match (nth + step) % 8 {
             0 => time::sleep(ms(1)).await,
-            1 if nth % 40 == 0 => blocking(|| thread::sleep(ms(1))),
+            1 if nth.is_multiple_of(40) => blocking(|| thread::sleep(ms(1))),
             2 => {
                 let (send, mut receive) = mpsc::channel(1);
                 let child = spawn(async move { send.send(7).await });
                 assert_eq!(receive.recv().await, Some(7));
                 child.await.unwrap().unwrap();
             }
-            3 if nth % 100 == 0 => {
+            3 if nth.is_multiple_of(100) => {
                 let (send, receive) = oneshot::channel();
                 let outside = thread::spawn(move || send.send(()));
                 receive.await.unwrap();
@@ -391,8 +391,8 @@ async fn lives(nth: u32, groups: &[runyard::Group; 2]) {
             }
             4 => Task::current().set_cookie(cookie((nth + step) % 4)),
             5 => Task::current().set_group(groups.get(nth as usize % 3)),
-            6 if nth % 64 == 0 => spawn_blocking(|| common::spin(ms(2))).await.unwrap(),
-            7 if nth % 10 == 0 => common::spin(Duration::from_micros(300)),
+            6 if nth.is_multiple_of(64) => spawn_blocking(|| common::spin(ms(2))).await.unwrap(),
+            7 if nth.is_multiple_of(10) => common::spin(Duration::from_micros(300)),
             _ => yield_now().await,
         }
     }
