@@ -140,6 +140,13 @@ impl Decision {
         Decision { others, ..Decision::default() }
     }
 
+    /// Makes room for tasks in groups that are nested so deep. Up to that, offers allocate nothing.
+    pub fn reserve(&mut self, depth: usize) {
+        for Offer { levels, .. } in self.others.iter_mut().chain([&mut self.own]) {
+            levels.reserve_exact((depth + 1).saturating_sub(levels.len()));
+        }
+    }
+
     /// Of equals the offer of the thread that asks is the most important, then that of the next.
     pub(crate) fn decide(&mut self, config: &Config) {
         let more =

@@ -21,9 +21,6 @@ pub fn warn_on_live(scenario: &Scenario) {
     if scenario.features.has(Feature::Pelt) {
         say("warning: on live the shares of groups go by the loads of the moment: PELT is off");
     }
-    if !scenario.cookies.is_empty() {
-        say("warning: live knows of no cores with two threads: cookies have no effect there");
-    }
 }
 
 /// Says which parts of `scenario` have no effect on kernel threads. The task groups say so

@@ -1,16 +1,17 @@
 //! A scenario on the runyard runtime, on this machine's CPUs, in this process.
 //!
 //! Each task is a task of the runtime, with the policy, the CPUs, the timer slack, the latency nice, the
-//! slice and the task group of the scenario's. The report is made from the runtime's events, like a simulation's. The run begins
-//! with the first task; what happened before that, or after the run's end, does not count. The runtime tells of
+//! slice, the cookie and the task group of the scenario's. The report is made from the runtime's events, like a
+//! simulation's. The run begins with the first task; what happened before that, or after the run's end, does not count. The runtime tells of
 //! events some time after they happened, so their times decide.
 
 use crate::failure::Failure;
 use crate::play::{Asked, NewTask, Plan, Section, Stage, TaskStats, World, play};
 use crate::scenario;
+use crate::stderr::say;
 use crate::sync::{Arc, AtomicBool, Mutex, OnceLock, Ordering, lock};
 use runyard::experiments::Experiments;
-use runyard::{Group, JoinHandle, Limit, Observer, Runtime, Task};
+use runyard::{Builder, Group, JoinHandle, Limit, Observer, Runtime, Task};
 use runyard_engine::attr::{GroupId, Weight};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
@@ -151,13 +152,16 @@ fn live(
     cpus: usize,
 ) -> Result<(Vec<Ended>, Vec<GroupUsage>), Failure> {
     let below_root = world.scenario.groups.len() - 1;
-    let runtime = Runtime::builder()
+    let builder = Runtime::builder()
         .workers(cpus)
         .max_groups(below_root)
         .kernel(world.scenario.model)
         .features(world.scenario.features)
-        .observer(log.clone())
-        .build();
+        .observer(log.clone());
+    let runtime = match world.scenario.cookies.is_empty() {
+        true => builder.build(),
+        false => with_cookies(builder),
+    };
     let groups = create(&runtime, &world.scenario)?;
     let (world, begin, handles) = (world.clone(), Instant::now(), Mutex::default());
     let at = |instant: Instant| Time((instant - runtime.started()).as_nanos() as u64);
@@ -180,6 +184,15 @@ fn live(
     Ok((runtime.block_on(tasks.0.join()), usage))
 }
 
+/// A runtime that keeps cookies, or says why it does not. Workers are pinned for that alone.
+fn with_cookies(builder: Builder) -> Runtime {
+    let keeps = builder.clone().pin_workers(true).cookies(true).build();
+    let Err(why) = keeps.keeps_cookies() else { return keeps };
+    say(format!("warning: live: cookies have no effect: {why}"));
+    drop(keeps);
+    builder.build()
+}
+
 /// The task groups of a scenario, in its order, in which the root is none.
 fn create(runtime: &Runtime, scenario: &Scenario) -> Result<Vec<Option<Group>>, Failure> {
     let mut groups: Vec<Option<Group>> = vec![None];
@@ -192,7 +205,8 @@ fn create(runtime: &Runtime, scenario: &Scenario) -> Result<Vec<Option<Group>>, 
         let builder = builder
             .weight(if spec.idle { Weight::NICE_0 } else { spec.weight }.get())
             .latency_nice(spec.latency_nice.get())
-            .limit(spec.limit.map(limit));
+            .limit(spec.limit.map(limit))
+            .cookie(spec.cookie);
         let group = if spec.idle { builder.idle() } else { builder }.create();
         let group = group.map_err(|why| Failure::Refused(format!("live: {path}: {why}")))?;
         assert_eq!(group.id().index(), id, "the runtime numbers groups as they come");
@@ -271,6 +285,9 @@ impl Stage for Tasks {
         if new.slice != old.slice {
             task.set_slice(new.slice);
         }
+        if new.cookie != old.cookie {
+            task.set_cookie(new.cookie);
+        }
         if new.group != old.group {
             task.set_group(self.0.group(new.group));
         }
@@ -289,6 +306,7 @@ impl Stage for Tasks {
             .slack(Duration::from_nanos(attr.slack.0))
             .latency_nice(attr.latency_nice.get())
             .group(self.0.group(attr.group))
+            .cookie(attr.cookie)
             // What a forked task inherits is settled by now: the runtime is to add nothing.
             .reset_on_fork();
         let builder = match attr.slice {

@@ -9,7 +9,7 @@ use crate::shared::{NewTask, Shared};
 use crate::task::{self, Heritage, JoinHandle, Task};
 use crate::time::nanos;
 use crate::worker::Worker;
-use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
+use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::task::Update;
 use std::fmt;
@@ -63,7 +63,7 @@ impl std::error::Error for LatencyNiceError {}
 /// What is asked for a task that is about to start.
 ///
 /// What is not said the task has from the task that spawns it: its policy and nice value, latency nice, slice, timer
-/// slack, CPUs and task group, as on Linux. See [`TaskBuilder::reset_on_fork`] for tasks that are not to pass on
+/// slack, CPUs, task group and cookie, as on Linux. See [`TaskBuilder::reset_on_fork`] for tasks that are not to pass on
 /// all of that. A task that is spawned outside of every task begins with the defaults.
 ///
 /// ```
@@ -87,6 +87,7 @@ pub struct TaskBuilder {
     slack: Option<Duration>,
     latency_nice: Option<LatencyNice>,
     slice: Option<Slice>,
+    cookie: Update<Cookie>,
     reset_on_fork: bool,
     /// Kept is the group of the task that spawns it.
     group: Update<Group>,
@@ -168,10 +169,30 @@ impl TaskBuilder {
         self
     }
 
+    /// Its own [cookie](crate::Builder::cookies), or none: then it has that of its task group. Its own is that of the task that
+    /// spawns it if not said. Where cookies have no effect ([`crate::Runtime::keeps_cookies`]) it is kept all the same.
+    ///
+    /// ```
+    /// use runyard::{Cookie, Runtime, Task, spawn};
+    ///
+    /// let cookie = || async { Task::current().cookie() };
+    /// Runtime::new().block_on(async {
+    ///     let tenant = Task::builder().cookie(Cookie::new(7)).spawn(async move {
+    ///         (spawn(cookie()).await.unwrap(), Task::builder().cookie(None).spawn(cookie()).await.unwrap())
+    ///     });
+    ///     assert_eq!(tenant.await.unwrap(), (Cookie::new(7), None));
+    /// });
+    /// ```
+    #[must_use]
+    pub fn cookie(mut self, cookie: impl Into<Option<Cookie>>) -> TaskBuilder {
+        self.cookie = cookie.into().into();
+        self
+    }
+
     /// Tasks that it spawns do not inherit what makes it more important than others, unless they ask for it: a
     /// real-time task spawns tasks of SCHED_OTHER at nice 0, a task with a nice value below 0 spawns tasks at nice 0,
     /// and all of them begin with latency nice 0 and without a slice of their own. The CPUs, the timer slack, the task
-    /// group, and a policy that is no advantage are inherited all the same. This is `SCHED_RESET_ON_FORK`
+    /// group, the cookie, and a policy that is no advantage are inherited all the same. This is `SCHED_RESET_ON_FORK`
     /// of sched(7). It is not inherited itself.
     ///
     /// ```
@@ -294,6 +315,7 @@ impl TaskBuilder {
             policy: self.policy.unwrap_or(inherited.policy),
             latency_nice: asked.unwrap_or(inherited.latency_nice),
             slice: self.slice.or(inherited.slice),
+            cookie: self.cookie.applied_to(inherited.cookie),
             group: group.as_ref().map_or(GroupId::ROOT, Group::id),
             ..Attr::normal(affinity.unwrap_or_else(|| shared.all().clone()))
         };

@@ -18,7 +18,7 @@ use crate::rubbish::{Rubbish, discard};
 use crate::shared::{KickNow, Shared};
 use crate::task::{Cell, without_preemption};
 use runyard_engine::account::Account;
-use runyard_engine::attr::{GroupId, LatencyNice, Weight};
+use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Weight};
 use runyard_engine::limits::BadLimit;
 use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::Change;
@@ -300,6 +300,7 @@ pub struct GroupBuilder {
     idle: bool,
     latency_nice: LatencyNice,
     limit: Option<Limit>,
+    cookie: Option<Cookie>,
 }
 
 impl GroupBuilder {
@@ -312,6 +313,7 @@ impl GroupBuilder {
             idle: false,
             latency_nice: LatencyNice::ZERO,
             limit: None,
+            cookie: None,
         }
     }
 
@@ -351,13 +353,21 @@ impl GroupBuilder {
         self
     }
 
+    /// The [cookie](crate::Builder::cookies) of its tasks that have none of their own, and of those in groups below it that have
+    /// none; that of the group above it if not said.
+    #[must_use]
+    pub fn cookie(mut self, cookie: impl Into<Option<Cookie>>) -> GroupBuilder {
+        self.cookie = cookie.into();
+        self
+    }
+
     /// Creates the group.
     ///
     /// # Errors
     /// If there is no room for another group, the limit is none, or the latency nice value is below
     /// the lowest of the runtime.
     pub fn create(self) -> Result<Group, GroupError> {
-        let GroupBuilder { shared, parent, name, weight, idle, latency_nice, limit } = self;
+        let GroupBuilder { shared, parent, name, weight, idle, latency_nice, limit, cookie } = self;
         let lowest = shared.lowest_latency_nice;
         if latency_nice < lowest {
             return Err(GroupError::LatencyNice(LatencyNiceError { asked: latency_nice, lowest }));
@@ -365,14 +375,7 @@ impl GroupBuilder {
         let engines = limit.map(|limit| shared.limit_of(limit)).transpose();
         let engines = engines.map_err(GroupError::Limit)?;
         let above = parent.as_ref().map_or(GroupId::ROOT, Group::id);
-        let spec = GroupSpec {
-            parent: above,
-            weight,
-            idle,
-            latency_nice,
-            limit: engines,
-            ..GroupSpec::ROOT
-        };
+        let spec = GroupSpec { parent: above, weight, idle, latency_nice, limit: engines, cookie };
         shared.has_groups.store(true, Ordering::SeqCst);
         let add = || without_preemption(|| shared.machine.add_group(os::thread::now(), spec));
         let mut added = add();

@@ -52,6 +52,8 @@ mod ceiling;
 mod cgroup;
 mod company;
 #[cfg(not(loom))]
+mod cookies;
+#[cfg(not(loom))]
 mod cpu_latency;
 #[cfg(all(feature = "tokio", not(loom)))]
 mod driver;
@@ -161,6 +163,8 @@ pub use builder::{
     without_preemption, yield_now,
 };
 #[cfg(not(loom))]
+pub use cookies::NoCookies;
+#[cfg(not(loom))]
 pub use group::{Group, GroupBuilder, GroupError, GroupUsage, UsageOnCpu};
 #[cfg(not(loom))]
 pub use handle::{EnterGuard, Handle};
@@ -173,7 +177,7 @@ pub use os::alloc::Allocator;
 #[cfg(not(loom))]
 pub use runtime::{BuildError, Builder, Runtime, TryCurrentError};
 #[cfg(not(loom))]
-pub use runyard_engine::attr::{GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
+pub use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
 #[cfg(not(loom))]
 pub use runyard_engine::cpu::CpuId;
 #[cfg(not(loom))]

@@ -12,6 +12,7 @@ pub use context::TryCurrentError;
 pub(crate) use context::{Entered, current, current_if_any, is_current, try_current};
 pub(crate) use hooks::Hooks;
 
+use crate::cookies::NoCookies;
 use crate::group::GroupBuilder;
 use crate::handle::{EnterGuard, Handle};
 use crate::snapshot::Snapshot;
@@ -98,6 +99,20 @@ impl Runtime {
     #[must_use]
     pub fn preempts(&self) -> bool {
         self.handle.shared.preempts
+    }
+
+    /// Whether tasks with different [cookies](Builder::cookies) are kept apart.
+    ///
+    /// # Errors
+    /// Why they are not.
+    ///
+    /// ```
+    /// use runyard::{NoCookies, Runtime};
+    ///
+    /// assert_eq!(Runtime::new().keeps_cookies(), Err(NoCookies::NotAsked));
+    /// ```
+    pub fn keeps_cookies(&self) -> Result<(), NoCookies> {
+        self.handle.shared.cookies
     }
 
     /// Starts a task.

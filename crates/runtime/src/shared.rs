@@ -5,6 +5,7 @@ mod end;
 mod live;
 
 use self::live::Part;
+use crate::cookies::NoCookies;
 use crate::driver::{self, Driver};
 use crate::errands::Errands;
 use crate::group::{Group, Membership};
@@ -37,7 +38,7 @@ use crate::timers;
 use crate::worker::batch::Batches;
 use crate::worker::newcomers::Outsiders;
 use crate::worker::{POLL_GRACE, Worker, ring};
-use runyard_engine::attr::{Attr, LatencyNice, Nice, Policy};
+use runyard_engine::attr::{Attr, Cookie, LatencyNice, Nice, Policy};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::event::What;
@@ -88,6 +89,8 @@ pub(crate) struct Shared {
     pub(crate) homes: Homes,
     /// Whether each worker is bound to the CPU behind its slot.
     pins: bool,
+    /// Why tasks with different cookies are not kept apart, if they are not.
+    pub(crate) cookies: Result<(), NoCookies>,
     /// Who is to be woken by the timers of each CPU.
     pub(crate) timers: Box<[Mutex<timers::Table>]>,
     /// Serves timers when no worker does any more.
@@ -164,12 +167,13 @@ pub(crate) struct NewTask {
 impl NewTask {
     /// Whether the tasks that it spawns may begin with anything but the defaults, by what is asked for it now.
     fn bequeaths(&self) -> bool {
-        let Attr { policy, latency_nice, slice, .. } = self.attr;
+        let Attr { policy, latency_nice, slice, cookie, .. } = self.attr;
         let plain = policy == Policy::Normal(Nice::default())
             && latency_nice == LatencyNice::ZERO
             && slice.is_none()
             && self.slack == Attr::DEFAULT_SLACK
             && self.group.is_none()
+            && cookie.is_none()
             && !self.has_affinity;
         !plain && !self.serves
     }
@@ -190,6 +194,10 @@ impl Effects<Job> for KickNow<'_> {
 
     fn throttling(&mut self, cpu: CpuId, throttling: Throttling) {
         self.0.tell_at_once(cpu, || throttling.into());
+    }
+
+    fn forced_idle(&mut self, cpu: CpuId, by: Option<Cookie>) {
+        self.0.tell_at_once(cpu, || What::ForcedIdle { cookie: by });
     }
 
     fn first_outside(&mut self, cpu: CpuId) -> Option<VTime> {
@@ -232,8 +240,14 @@ impl Shared {
     ) -> Shared {
         os::thread::choose_clock();
         let cpus = builder.workers.unwrap_or(usize::MAX).clamp(1, host_cpus.len());
-        let topology = Topology::flat(cpus as u32).expect("the kernel has fewer CPUs");
-        let features = builder.features.in_runtime();
+        let threads = builder.cores.unwrap_or(1);
+        let topology = Topology::new(1, (cpus / threads) as u32, threads as u32);
+        let topology = topology.expect("the kernel has fewer CPUs");
+        let features = match builder.cores {
+            // Members of a batch could have several cookies.
+            Ok(_) => builder.features.in_runtime().without(Feature::BatchDispatch),
+            Err(_) => builder.features.in_runtime(),
+        };
         // A task takes along what it has in the caches of its CPU, which is little beside the wait
         // for the end of another's poll.
         let config = Config {
@@ -243,6 +257,7 @@ impl Shared {
             skew_tick: true,
             accounts: builder.statistics,
             migration_cost: Nanos::ZERO,
+            cookies: builder.cores.is_ok(),
             ..builder.model.config(topology)
         };
         let (most_threads, max_groups) =
@@ -284,6 +299,7 @@ impl Shared {
             homes: Homes::new(topology.cpus(), builder.siege.is_some()),
             host_cpus,
             pins: builder.pins,
+            cookies: builder.cores.map(drop),
             late: Late::default(),
             errands: Errands::new(topology.cpus()),
             driver,
@@ -555,6 +571,9 @@ impl Shared {
         let result = JoinHandle::new(result);
         if let Some(group) = group {
             without_preemption(|| *lock(&cell.rest().membership) = Membership::of(group));
+        }
+        if attr.cookie.is_some() {
+            cell.note_cookie(attr.cookie);
         }
         if has_affinity {
             cell.note_affinity(&attr.affinity);

@@ -704,7 +704,10 @@ impl Worker {
         if self.expire(cpu, os::thread::now(), true) {
             return Found::Asked;
         }
-        self.shared.tell(cpu, || What::Idle);
+        self.shared.tell(cpu, || match self.shared.machine.forced_idle(cpu) {
+            Some(cookie) => What::ForcedIdle { cookie },
+            None => What::Idle,
+        });
         self.wait(cpu)
     }
 }

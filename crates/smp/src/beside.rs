@@ -22,6 +22,28 @@ use runyard_engine::task::Task;
 use runyard_engine::time::Time;
 use runyard_engine::topology::Level;
 
+/// What visits to threads of a core leave to be done without its lock. Cores of up to eight threads need no allocation.
+#[derive(Debug, Default)]
+struct Errands {
+    few: [Option<(CpuId, Delta)>; 14],
+    nr: usize,
+    more: Vec<(CpuId, Delta)>,
+}
+
+impl Errands {
+    fn push(&mut self, cpu: CpuId, delta: Delta) {
+        match self.few.get_mut(self.nr) {
+            Some(place) => *place = Some((cpu, delta)),
+            None => self.more.push((cpu, delta)),
+        }
+        self.nr += 1;
+    }
+
+    fn into_iter(self) -> impl Iterator<Item = (CpuId, Delta)> {
+        self.few.into_iter().flatten().chain(self.more)
+    }
+}
+
 impl<W: Controlled> Machine<W> {
     /// The cookie because of which `cpu` is forced idle, if it is: tasks wait there, and its core runs tasks of this
     /// cookie, or such without one.
@@ -44,13 +66,13 @@ impl<W: Controlled> Machine<W> {
     ) -> (Switch<W>, Delta) {
         let one = cores.of(cpu);
         // What the visits leave to be done without the lock of the core.
-        let mut errands = Vec::new();
+        let mut errands = Errands::default();
         let mut locked = lock(&one.decision);
         let decision = &mut *locked;
         for (sibling, offer) in cores.siblings(cpu).zip(&mut decision.others) {
             let core = &decision.core;
             let (_, delta) = self.with(sibling, fx, |rq| rq.offer_beside(now, core, offer));
-            errands.push((sibling, delta));
+            errands.push(sibling, delta);
         }
         let decisions = decision.core.decisions();
         let ((switch, mut forced), delta) = self.with(cpu, fx, |rq| {
@@ -66,13 +88,20 @@ impl<W: Controlled> Machine<W> {
             if let Some(by) = heeded.news {
                 fx.forced_idle(sibling, by);
             }
-            errands.push((sibling, delta));
+            errands.push(sibling, delta);
         }
+        let changes = core.is_in_episode() != forced;
         core.note_forced(forced);
+        if changes && self.config.tickless {
+            for thread in cores.threads_beside(cpu) {
+                // Nothing changes there but when its timer interrupt comes.
+                let _ = self.with(thread, fx, |rq| rq.note_episode(now, forced));
+            }
+        }
         let word = Word { runs: core.runs(), in_episode: core.is_in_episode() };
         one.publish(word);
         drop(locked);
-        for (sibling, delta) in errands {
+        for (sibling, delta) in errands.into_iter() {
             kick_if(delta.resched, sibling, fx);
             self.react(now, sibling, delta, fx);
         }

@@ -1,7 +1,7 @@
 //! The cores of a machine whose threads decide together: a lock for each, and what it decided, for who has not the lock. What
 //! is done under it is in `beside`.
 
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use runyard_engine::attr::Cookie;
 use runyard_engine::core::Decision;
 use runyard_engine::cpu::CpuId;
@@ -63,6 +63,16 @@ impl Cores {
         };
         let cores = (0..topology.cpus() / threads).map(core).collect();
         (threads > 1).then_some(Cores { cores, threads })
+    }
+
+    /// Makes room for tasks in groups that are nested so deep: up to that, a switch allocates nothing.
+    pub(crate) fn reserve(&self, depth: usize) {
+        self.cores.iter().for_each(|core| lock(&core.decision).reserve(depth));
+    }
+
+    /// The threads of the core of `cpu`.
+    pub(crate) fn threads_beside(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> + use<> {
+        std::iter::once(cpu).chain(self.siblings(cpu))
     }
 
     pub(crate) fn of(&self, cpu: CpuId) -> &OneCore {

@@ -38,6 +38,7 @@ use runyard_engine::balance::Domain;
 use runyard_engine::config::{BadConfig, Config};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
+use runyard_engine::group::Groups;
 use runyard_engine::run_queue::{
     Importance, LoadAverages, Meter, NextExpiries, Resched, Room, RunQueue, Start,
 };
@@ -198,12 +199,14 @@ impl<W: Controlled> Machine<W> {
         for cpu in &self.cpus {
             lock(&cpu.queue).rq.reserve(len);
         }
+        let depth = self.groups.count();
+        self.cores.iter().for_each(|cores| cores.reserve(depth));
     }
 
     /// Memory with which there is room on one CPU for `len` tasks and group queues.
     #[must_use]
     pub fn room(&self, len: usize) -> Room<W> {
-        Room::new(len, self.has(Feature::Eevdf))
+        Room::new(len, self.has(Feature::Eevdf), self.cores.is_some())
     }
 
     /// As [`Machine::reserve`] on one CPU, with memory that was taken before, without a lock; the old memory

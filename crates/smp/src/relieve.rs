@@ -17,8 +17,10 @@ impl<W: Controlled> Machine<W> {
     /// Brings a task that waits on `from`, which stands still, to `to`, where it may run: a real-time one that is more
     /// important than what `to` has, or a fair one. None that a limit holds back. Whether there is one.
     pub fn relieve(&self, now: Time, from: CpuId, to: CpuId, fx: &mut impl Effects<W>) -> bool {
+        // One that is forced idle has looked for what fits there, and would keep the rest waiting.
+        let may_run = || self.hints.online.contains(to) && self.forced_idle(to).is_none();
         from != to
-            && self.hints.online.contains(to)
+            && may_run()
             && (self.relieve_of_rt(now, from, to, fx) || self.relieve_of_fair(now, from, to, fx))
     }
 

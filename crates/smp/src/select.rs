@@ -184,7 +184,12 @@ impl<W: Controlled> Machine<W> {
     #[must_use]
     pub fn is_wanted(&self, cpu: CpuId) -> bool {
         let seen = self.hints.counts(cpu);
-        seen.nr_fair + seen.nr_rt > 1
+        let waits_for_core = || self.cores.as_ref().is_some_and(|cores| cores.is_in_episode(cpu));
+        match seen.nr_fair + seen.nr_rt {
+            0 => false,
+            1 => waits_for_core(),
+            _ => true,
+        }
     }
 
     /// Whether a real-time task runs on `cpu`, as far as is known without its lock.

@@ -3,7 +3,7 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use allocation_counter::measure;
-use runyard_engine::attr::{Attr, GroupId, Nice, Policy, RtPrio};
+use runyard_engine::attr::{Attr, Cookie, GroupId, Nice, Policy, RtPrio};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::limits::Limit;
@@ -46,14 +46,22 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
-        let config = Config::new(Topology::new(2, 2, 1).unwrap());
+        Bench::of(Config::new(Topology::new(2, 2, 1).unwrap()))
+    }
+
+    fn of(config: Config) -> Bench {
+        Bench::with_room(config, 2 * TASKS as usize)
+    }
+
+    fn with_room(config: Config, room: usize) -> Bench {
         let (runtime, period) = (Nanos::from_millis(9), Nanos::from_millis(10));
         let limit = Limit::new(runtime, period, Nanos::ZERO, false).unwrap();
         let limited = GroupSpec { limit: Some(limit), ..GroupSpec::ROOT };
-        let groups = [GroupSpec::ROOT, limited, GroupSpec::ROOT];
+        let third = GroupSpec { cookie: Cookie::new(3), ..GroupSpec::ROOT };
+        let groups = [GroupSpec::ROOT, limited, third];
         let machine = Machine::new(config, &groups).unwrap();
         let sleepers = (0..TASKS).map(task).collect();
-        machine.reserve(2 * TASKS as usize);
+        machine.reserve(room);
         let (now, fx) = (Time(1), Carrier::default());
         Bench { machine, now, running: [const { None }; CPUS], sleepers, fx }
     }
@@ -95,7 +103,8 @@ fn task(id: u32) -> TaskOf<Work<()>> {
         _ => Policy::Idle,
     };
     let affinity = if id.is_multiple_of(3) { CpuSet::only(CpuId(1)) } else { CpuSet::first(CPUS) };
-    let attr = Attr { policy, group: GroupId(id % 3), ..Attr::normal(affinity) };
+    let (group, cookie) = (GroupId(id % 3), Cookie::new(id % 5));
+    let attr = Attr { policy, group, cookie, ..Attr::normal(affinity) };
     let work = Work { control: Arc::new(Control::default()), work: () };
     Task::new(TaskId(id.into()), attr, work)
 }
@@ -109,9 +118,33 @@ fn silently<T>(what: &str, call: impl FnOnce() -> T) -> T {
 
 #[test]
 fn the_hot_calls_allocate_nothing() {
-    let mut bench = Bench::new();
+    play(Bench::new());
+}
+
+#[test]
+fn nor_do_they_where_threads_of_a_core_decide_together() {
+    let topology = Topology::new(1, 2, 2).unwrap();
+    for tickless in [false, true] {
+        play(Bench::of(Config { cookies: true, tickless, ..Config::new(topology) }));
+    }
+}
+
+/// The room is made with memory that was there before.
+#[test]
+fn room_for_more_tasks_is_room_for_their_cookies() {
+    let config = Config { cookies: true, ..Config::new(Topology::new(1, 2, 2).unwrap()) };
+    let bench = Bench::with_room(config, 3);
+    for cpu in CpuSet::first(CPUS).iter() {
+        let mut room = bench.machine.room(2 * TASKS as usize);
+        silently("reserve", || bench.machine.reserve_in(cpu, &mut room));
+    }
+    play(bench);
+}
+
+fn play(mut bench: Bench) {
     // Each CPU turns at its own pace, and sleeps and wake-ups do not keep step with them, so that
     // tasks are pushed, pulled and balanced.
+    let mut forced = 0;
     for turn in 0..20_000 {
         bench.now = bench.now + Nanos::from_micros(130);
         if turn % 3 != 0 {
@@ -119,9 +152,11 @@ fn the_hot_calls_allocate_nothing() {
         }
         bench.schedule(turn % 7 % CPUS, turn % 5 < 2);
         bench.expire(turn % CPUS);
+        forced += usize::from(bench.machine.forced_idle(CpuId::at(turn % CPUS)).is_some());
     }
     bench.machine.check();
     let usage = bench.machine.usage(bench.now, GroupId(1));
-    assert!(usage.nr_throttled > 100, "{usage:?}");
+    assert!(usage.nr_throttled > 30, "{usage:?}");
+    assert_eq!(forced > 100, bench.machine.config().cookies, "{forced}");
     assert!(bench.fx.carried > 1_000, "{} tasks changed CPU", bench.fx.carried);
 }

@@ -520,10 +520,11 @@ fn a_task_has_a_cookie_on_every_host_that_has_some() {
             continue;
         }
         assert_eq!(said.code, Some(0), "{host}: {}", said.err);
+        // Where the machine has SMT, live keeps them.
         let warned = said.err.lines().filter(|line| line.contains("cookies")).collect::<Vec<_>>();
-        let warning =
-            "warning: live knows of no cores with two threads: cookies have no effect there";
-        assert_eq!(warned, if host == "live" { vec![warning] } else { vec![] });
+        let warning = "warning: live: cookies have no effect: ";
+        let is_warning = |line: &&str| host == "live" && line.starts_with(warning);
+        assert!(warned.len() < 2 && warned.iter().all(is_warning), "{host}: {warned:?}");
         let report = Json::read(&said.out);
         let cookie = |name: &str| {
             let mut tasks = report.list("tasks").iter().filter(|task| task.text("name") == name);

@@ -221,6 +221,38 @@ impl<P, G: Pools> RunQueue<P, G> {
         Heeded { forced, news }
     }
 
+    /// On a tickless machine: a thread of the core is forced idle from now on, or none is any more. While one is, a task that
+    /// is alone here has its ticks.
+    pub fn note_episode(&mut self, now: Time, lasts: bool) {
+        self.beside_mut().ticks = lasts;
+        if lasts && self.curr.is_some() {
+            self.tick_at = Some(self.config.next_tick(self.cpu, now));
+        }
+    }
+
+    /// Whether a task that is alone here has its ticks because of its core: a fair one, which [they end](RunQueue::tick_beside).
+    #[inline]
+    pub(super) fn ticks_for_core(&self) -> bool {
+        let is_fair = |at| self.task(at).rt_prio().is_none();
+        self.beside.as_ref().is_some_and(|beside| beside.ticks && self.curr.is_some_and(is_fair))
+    }
+
+    /// Makes room for `len` tasks and group queues, of which the fair class has the room already.
+    pub(super) fn reserve_beside(&mut self, len: usize) {
+        if let Some(beside) = &mut self.beside {
+            beside.index.grow(len);
+            let queues = self.fair.tree.nr_queues();
+            beside.snapshots.reserve_exact(queues.saturating_sub(beside.snapshots.len()));
+        }
+    }
+
+    /// As [`RunQueue::reserve_beside`], with the memory of `room`. Allocates nothing.
+    pub(super) fn reserve_beside_in(&mut self, room: Option<&mut CookieIndex>) {
+        if let (Some(beside), Some(room)) = (&mut self.beside, room) {
+            beside.index.grow_into(room);
+        }
+    }
+
     /// At a tick: a task that is alone here makes way after half of its slice, while a thread of its core is forced idle
     /// (`task_tick_core`).
     pub fn tick_beside(&mut self) {

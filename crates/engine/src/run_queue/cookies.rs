@@ -7,6 +7,10 @@
 //!
 //! Real-time tasks are in their heap while they are queued, the running one too, by priority and then by arrival, as in
 //! the lists of their class. Fair ones are there while they wait, by vruntime. A vruntime stands still while its task waits.
+//!
+//! The heaps are in one list, by cookie and shelf. One that is empty stays there, as its cookie mostly comes again, until
+//! the list is full. With [room](CookieIndex::grow) for each task that list is never more than half full of others, and
+//! nothing here allocates.
 
 use crate::attr::{Cookie, RtPrio};
 use crate::core::Decision;
@@ -16,8 +20,8 @@ use crate::fair::heaps::Key;
 use crate::store::column::Column;
 use crate::store::heap::{Forest, Heap, Index};
 use crate::store::list::End;
+use crate::store::move_into;
 use crate::time::{Nanos, VTime};
-use std::collections::BTreeMap;
 
 /// Where the tasks of a cookie are compared: of the real-time class, or of one fair queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,7 +46,8 @@ type Place = (Option<Cookie>, Shelf);
 /// The index.
 #[derive(Debug)]
 pub(super) struct CookieIndex {
-    heaps: BTreeMap<Place, Heap>,
+    /// In the order of places.
+    heaps: Vec<(Place, Heap)>,
     nodes: Forest<Key>,
     /// In which heap a task is, if it is in one.
     places: Column<Place>,
@@ -52,7 +57,7 @@ pub(super) struct CookieIndex {
 impl Default for CookieIndex {
     fn default() -> CookieIndex {
         CookieIndex {
-            heaps: BTreeMap::new(),
+            heaps: Vec::new(),
             nodes: Forest::default(),
             places: Column::new((None, Shelf::RT)),
             arrivals: 0,
@@ -61,17 +66,51 @@ impl Default for CookieIndex {
 }
 
 impl CookieIndex {
+    /// Makes room for the tasks at `0..len`. Allocates; while there is room, nothing else here does.
+    pub(super) fn grow(&mut self, len: usize) {
+        self.heaps.reserve_exact((2 * len).saturating_sub(self.heaps.len()));
+        self.nodes.grow(len);
+        self.places.grow(len);
+    }
+
+    /// As [`CookieIndex::grow`], to the room of another, of which the memory is used. Allocates nothing.
+    pub(super) fn grow_into(&mut self, room: &mut CookieIndex) {
+        move_into(&mut self.heaps, &mut room.heaps);
+        self.nodes.grow_into(&mut room.nodes);
+        self.places.grow_into(&mut room.places);
+    }
+
     /// Takes a task out, if it is in.
     pub(super) fn remove(&mut self, at: Index) {
         if !self.nodes.contains(at) {
             return;
         }
         let place = self.places[at];
-        let heap = self.heaps.get_mut(&place).expect("a task is in a heap");
-        self.nodes.remove(heap, at);
-        if heap.first().is_none() {
-            self.heaps.remove(&place);
+        let nth = self.find(place).expect("a task is in a heap");
+        self.nodes.remove(&mut self.heaps[nth].1, at);
+    }
+
+    /// Where the heap of a place is, or would be.
+    fn find(&self, place: Place) -> Result<usize, usize> {
+        self.heaps.binary_search_by_key(&place, |&(place, _)| place)
+    }
+
+    /// The heap of a place.
+    fn heap(&mut self, place: Place) -> usize {
+        self.find(place).unwrap_or_else(|nth| self.make_heap(place, nth))
+    }
+
+    #[cold]
+    fn make_heap(&mut self, place: Place, mut nth: usize) -> usize {
+        if self.heaps.len() == self.heaps.capacity() {
+            self.heaps.retain(|(_, heap)| heap.first().is_some());
+            if 2 * self.heaps.len() > self.heaps.capacity() {
+                self.heaps.reserve(self.heaps.len());
+            }
+            nth = self.heaps.partition_point(|&(other, _)| other < place);
         }
+        self.heaps.insert(nth, (place, Heap::default()));
+        nth
     }
 
     /// Puts a fair task, which waits in this queue at this vruntime, where it belongs.
@@ -99,18 +138,20 @@ impl CookieIndex {
     fn put(&mut self, at: Index, place: Place, key: Key) {
         self.remove(at);
         *self.places.cover(at) = place;
-        self.nodes.insert(self.heaps.entry(place).or_default(), at, key);
+        let nth = self.heap(place);
+        self.nodes.insert(&mut self.heaps[nth].1, at, key);
     }
 
     /// The first task of a cookie on each shelf where it has any.
     pub(super) fn firsts(&self, cookie: Option<Cookie>) -> impl Iterator<Item = (Shelf, Index)> {
-        let all = (cookie, Shelf(0))..=(cookie, Shelf(u32::MAX));
-        self.heaps.range(all).filter_map(|(&(_, shelf), heap)| Some((shelf, heap.first()?)))
+        let first = self.heaps.partition_point(|&(place, _)| place < (cookie, Shelf::RT));
+        let all = self.heaps[first..].iter().take_while(move |((of, _), _)| *of == cookie);
+        all.filter_map(|((_, shelf), heap)| Some((*shelf, heap.first()?)))
     }
 
     /// The tasks on a shelf of a cookie, each once, in no order of keys.
     pub(super) fn on(&self, cookie: Option<Cookie>, shelf: Shelf) -> impl Iterator<Item = Index> {
-        let first = self.heaps.get(&(cookie, shelf)).and_then(Heap::first);
+        let first = self.find((cookie, shelf)).ok().and_then(|nth| self.heaps[nth].1.first());
         std::iter::successors(first, |&at| self.nodes.after(at))
     }
 
@@ -123,6 +164,7 @@ impl CookieIndex {
     /// Asserts the structure, and counts the tasks.
     pub(super) fn check(&self) -> usize {
         let mut tasks = 0;
+        assert!(self.heaps.is_sorted_by_key(|&(place, _)| place), "heaps are in order");
         for (place, heap) in &self.heaps {
             self.nodes.check(heap, |at| {
                 assert_eq!(self.places[at], *place, "task {at} knows its heap");
@@ -155,6 +197,8 @@ pub(super) struct Beside {
     pub(super) decision: Decision,
     /// What the running task had been charged in its life when it was picked after another one.
     pub(super) ran_before: Nanos,
+    /// A thread of the core is forced idle, which ends by a tick: of a tickless machine.
+    pub(super) ticks: bool,
 }
 
 /// What another thread decided for this one.

@@ -100,10 +100,10 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     /// On a tickless machine a task that runs alone is left alone for [`SOLO_BALANCE_INTERVAL`] at a
-    /// time, or for ever if there is no other CPU.
+    /// time, or for ever if there is no other CPU; unless a thread of its core is forced idle.
     fn next_tick(&self) -> Option<Time> {
         let at = self.tick_at?;
-        let alone = self.config.tickless && self.nr_running() <= 1;
+        let alone = self.config.tickless && self.nr_running() <= 1 && !self.ticks_for_core();
         match self.config.topology.cpus() {
             _ if !alone => Some(at),
             1 => None,

@@ -253,6 +253,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.fair.grow(len, groups);
         self.limits.grow(self.fair.tree.nr_queues(), self.groups.count());
         self.used.grow(self.groups.count());
+        self.reserve_beside(len);
     }
 
     /// The first hard expiry of a timer of this CPU; later than any time if it has none.

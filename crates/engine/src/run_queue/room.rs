@@ -1,5 +1,6 @@
 //! Room for more tasks, from memory that is there before the caller takes the lock of the run queue.
 
+use super::cookies::CookieIndex;
 use super::{Place, RunQueue};
 use crate::cpu::CpuId;
 use crate::fair::Fair;
@@ -13,18 +14,25 @@ pub struct Room<P> {
     places: Slots<Place<P>>,
     rt: Rt,
     fair: Fair,
+    cookies: Option<CookieIndex>,
 }
 
 impl<P> Room<P> {
-    /// For `len` tasks and group queues, in a run queue that has EEVDF or not. Allocates.
+    /// For `len` tasks and group queues, in a run queue that has EEVDF or not, and keeps its tasks by cookie or not.
+    /// Allocates.
     #[must_use]
-    pub fn new(len: usize, eevdf: bool) -> Room<P> {
+    pub fn new(len: usize, eevdf: bool, cookies: bool) -> Room<P> {
         let (cpu, mut places, mut rt) = (CpuId::default(), Slots::new(), Rt::default());
         let mut fair = Fair::new(cpu, eevdf);
         places.grow(len);
         rt.grow(len);
         fair.grow(len, 0);
-        Room { places, rt, fair }
+        let cookies = cookies.then(|| {
+            let mut index = CookieIndex::default();
+            index.grow(len);
+            index
+        });
+        Room { places, rt, fair, cookies }
     }
 }
 
@@ -35,5 +43,6 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.places.grow_into(&mut room.places);
         self.rt.grow_into(&mut room.rt);
         self.fair.grow_into(&mut room.fair);
+        self.reserve_beside_in(room.cookies.as_mut());
     }
 }

@@ -3,6 +3,7 @@
 use super::Runtime;
 use super::hooks::{Hook, Hooks, Naming};
 use crate::ceiling;
+use crate::cookies::{self, NoCookies};
 use crate::cpu_latency;
 use crate::driver;
 use crate::handle::Handle;
@@ -38,6 +39,11 @@ const MAX_GROUPS: usize = 256;
 pub struct Builder {
     pub(crate) workers: Option<usize>,
     pub(crate) pins: bool,
+    cookies: bool,
+    /// How many workers a core is said to have, whatever the kernel says.
+    declared: Option<usize>,
+    /// How many workers each core has, if cookies are kept.
+    pub(crate) cores: Result<usize, NoCookies>,
     pub(crate) signal: i32,
     preempt: bool,
     cpu_latency: Option<Duration>,
@@ -61,6 +67,9 @@ impl Default for Builder {
         Builder {
             workers: None,
             pins: false,
+            cookies: false,
+            declared: None,
+            cores: Err(NoCookies::NotAsked),
             signal: os::signal::USUAL,
             preempt: true,
             cpu_latency: None,
@@ -112,6 +121,67 @@ impl Builder {
     pub fn pin_workers(mut self, pins: bool) -> Builder {
         self.pins = pins;
         self
+    }
+
+    /// Core scheduling: tasks with different [cookies](crate::Cookie) never run on one core at the same time, nor does one with
+    /// a cookie beside one without. Hardware threads of a core share caches and buffers, by which a program may find out
+    /// what another one does. With [pinned workers](Builder::pin_workers) on CPUs that share cores, a worker has nothing to
+    /// run while its core runs tasks of another cookie than those that wait for it: it is *forced idle*, and sleeps. Cookies take
+    /// turns, by the shares of their tasks. Where workers share no cores, or are not pinned, cookies have no
+    /// effect: [`Runtime::keeps_cookies`] says which of these it is. Not if not said.
+    ///
+    /// The CPUs of the runtime are numbered core by core then. The workers of all cores have to be as many: with
+    /// [some CPUs only](Builder::workers), these are the first that the process may use. There is no
+    /// [batch dispatch](crate::experiments).
+    ///
+    /// # What is not kept apart
+    /// * A poll that is to make way goes on until its signal comes, some 50 us, and until a lock of the
+    ///   C library is free, 10 ms of CPU time at the most; the other cookie begins at once. So two cookies overlap for as long
+    ///   as that. Without [preemption](Runtime::preempts) they do until the poll ends.
+    /// * What the runtime does not schedule: [`blocking`](crate::blocking); polls that wait in the kernel, or that it takes
+    ///   for such on a busy machine, and run on afterwards; threads and programs that tasks start; threads of
+    ///   [`Runtime::block_on`]; and other processes. Linux keeps those apart by `PR_SCHED_CORE`.
+    /// * All tasks of a process have the same memory. Cookies are for data that tasks use through what keeps them from each
+    ///   other, such as a sandbox.
+    ///
+    /// ```
+    /// use runyard::{Cookie, Runtime, Task};
+    ///
+    /// let runtime = Runtime::builder().pin_workers(true).cookies(true).build();
+    /// if let Err(why) = runtime.keeps_cookies() {
+    ///     eprintln!("tenants share cores: {why}");
+    /// }
+    /// let alice = runtime.group("alice").cookie(Cookie::new(1)).create().unwrap();
+    /// let seven = runtime.block_on(async {
+    ///     Task::builder().group(&alice).spawn(async { 7 }).await.unwrap()
+    /// });
+    /// assert_eq!(seven, 7);
+    /// ```
+    #[must_use]
+    pub fn cookies(mut self, keeps: bool) -> Builder {
+        self.cookies = keeps;
+        self
+    }
+
+    /// For tests, no part of the interface: so many workers, one after the other, count as threads of one core.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn declare_cores(mut self, threads: usize) -> Builder {
+        self.declared = Some(threads);
+        self
+    }
+
+    /// How many workers each core has, if cookies are to be kept and can be: `cpus`, those of the workers, are in the order of
+    /// cores then.
+    fn cores(&self, cpus: &mut [usize]) -> Result<usize, NoCookies> {
+        match self.declared {
+            _ if !self.cookies => Err(NoCookies::NotAsked),
+            _ if !self.pins => Err(NoCookies::NotPinned),
+            Some(1) => Err(NoCookies::NoSharedCore),
+            Some(threads) if !cpus.len().is_multiple_of(threads) => Err(NoCookies::UnevenCores),
+            Some(threads) => Ok(threads),
+            None => cookies::by_core(cpus),
+        }
     }
 
     /// The signal that stops a thread; SIGURG if not said. It is ignored by default, passed on by
@@ -405,6 +475,7 @@ impl Builder {
         let ours = self.workers.unwrap_or(usize::MAX).clamp(1, cpus.len());
         let preempts = self.preempt && os::PREEMPTS && may_preempt(self.signal, ours);
         self.pins = self.pins && may_pin(cpus[0]);
+        self.cores = self.cores(&mut cpus[..ours]);
         let cpu_latency = self.cpu_latency.and_then(cpu_latency::ask);
         let driver = mem::take(&mut self.driver).open(preempts).map_err(BuildError::Driver)?;
         let shared = Arc::new(Shared::new(cpus, preempts, self, driver));

@@ -10,11 +10,11 @@ use crate::os;
 use crate::os::future::{Body, Join, Waiter, block};
 use crate::os::memory::Own;
 use crate::os::seat::Seat;
-use crate::primitives::{Arc, AtomicBool, AtomicU64, Mutex, OnceLock, Ordering, lock};
+use crate::primitives::{Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, lock};
 use crate::shared::{KickNow, Shared};
 use crate::worker::Worker;
 use allocator_api2::boxed::Box;
-use runyard_engine::attr::{Attr, LatencyNice, Policy, Slice};
+use runyard_engine::attr::{Attr, Cookie, LatencyNice, Policy, Slice};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::event::What;
 use runyard_engine::task::TaskId;
@@ -193,6 +193,8 @@ pub(crate) struct Rest {
     pub(crate) inheritance: Mutex<Inheritance>,
     /// The CPUs that it asked for last, if these are not all.
     affinity: Mutex<Option<CpuSet>>,
+    /// The cookie that it asked for last; 0 for none.
+    cookie: AtomicU32,
     name: Option<String>,
     requests: Requests,
 }
@@ -283,6 +285,21 @@ impl Cell {
             }
             self.shared.here(|worker| worker.follow_affinity_of(self));
         });
+    }
+
+    /// It is to have this cookie of its own from now on.
+    pub(crate) fn note_cookie(&self, cookie: Option<Cookie>) {
+        without_preemption(|| {
+            self.note_heritage();
+            if cookie.is_some() || self.rest_if_any().is_some() {
+                self.rest().cookie.store(cookie.map_or(0, Cookie::get), Ordering::Release);
+            }
+        });
+    }
+
+    /// The cookie of its own that it asked for last.
+    pub(crate) fn cookie(&self) -> Option<Cookie> {
+        Cookie::new(self.rest_if_any()?.cookie.load(Ordering::Acquire))
     }
 
     /// Whether it asked for CPUs that are not all.

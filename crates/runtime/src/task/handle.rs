@@ -11,7 +11,7 @@ use crate::group::Group;
 use crate::os;
 use crate::primitives::{Arc, lock};
 use crate::time::nanos;
-use runyard_engine::attr::{LatencyNice, Policy, Slice};
+use runyard_engine::attr::{Cookie, LatencyNice, Policy, Slice};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::{Change, TaskId};
 use std::time::Duration;
@@ -184,6 +184,20 @@ impl TaskHandle {
     pub fn set_slice(&self, slice: Option<Slice>) {
         self.cell.ask(|asked| asked.slice = slice);
         self.change(Change { slice: slice.into(), ..Change::default() });
+    }
+
+    /// The [cookie](crate::Builder::cookies) of its own that was asked for it last, if one was.
+    #[must_use]
+    pub fn cookie(&self) -> Option<Cookie> {
+        self.cell.cookie()
+    }
+
+    /// Gives it a cookie of its own, or takes it back, wherever it is. One that runs beside a task with another cookie from
+    /// then on loses its CPU, or the other does.
+    pub fn set_cookie(&self, cookie: impl Into<Option<Cookie>>) {
+        let cookie = cookie.into();
+        self.cell.note_cookie(cookie);
+        self.change(Change { cookie: cookie.into(), ..Change::default() });
     }
 
     /// The task group that was asked for it last, if any.

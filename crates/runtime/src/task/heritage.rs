@@ -1,7 +1,7 @@
 //! What a task passes on to the tasks that it spawns.
 //!
-//! As on Linux a new task has the policy, the nice value, the latency nice, the slice, the timer slack, the CPUs and the
-//! task group of the task that spawns it, unless it asks for others. A request handler that was made less important
+//! As on Linux a new task has the policy, the nice value, the latency nice, the slice, the timer slack, the CPUs, the task
+//! group and the cookie of the task that spawns it, unless it asks for others. A request handler that was made less important
 //! would else be rid of that by spawning. A task that is spawned outside of every task begins with the defaults, and so
 //! does one that a task of another runtime spawns.
 //!
@@ -14,7 +14,7 @@ use crate::os;
 use crate::paused::here;
 use crate::primitives::{Arc, lock};
 use crate::shared::Shared;
-use runyard_engine::attr::{LatencyNice, Nice, Policy, Slice};
+use runyard_engine::attr::{Cookie, LatencyNice, Nice, Policy, Slice};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::time::Nanos;
 
@@ -24,6 +24,7 @@ pub(crate) struct Heritage {
     pub(crate) policy: Policy,
     pub(crate) latency_nice: LatencyNice,
     pub(crate) slice: Option<Slice>,
+    pub(crate) cookie: Option<Cookie>,
     pub(crate) slack: Nanos,
     /// The CPUs, if these are not all.
     pub(crate) affinity: Option<CpuSet>,
@@ -36,6 +37,7 @@ impl Default for Heritage {
             policy: Policy::Normal(Nice::default()),
             latency_nice: LatencyNice::ZERO,
             slice: None,
+            cookie: None,
             slack: here::default_slack(),
             affinity: None,
             group: None,
@@ -62,6 +64,7 @@ impl Heritage {
             policy: asked.policy,
             latency_nice: asked.latency_nice,
             slice: asked.slice,
+            cookie: cell.cookie(),
             slack: cell.slack.asked(),
             affinity: if cell.has_affinity() { cell.affinity() } else { None },
             group: cell.group(),
@@ -70,7 +73,7 @@ impl Heritage {
 }
 
 /// What `SCHED_RESET_ON_FORK` leaves of that, by sched(7): neither a real-time policy nor a nice value below 0. What
-/// Runyard adds to Linux goes too.
+/// Runyard adds to Linux goes too. The cookie stays, as on Linux.
 fn reset(asked: Asked) -> Asked {
     let at_least_0 = |nice: Nice| nice.max(Nice::default());
     let policy = match asked.policy {

@@ -9,7 +9,7 @@ mod standing;
 
 use driver::{By, How, World};
 use proptest::prelude::*;
-use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
+use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice};
 use runyard_engine::config::Config;
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::features::Feature;
@@ -500,4 +500,29 @@ fn budget_goes_on_if_whom_it_was_for_leaves() {
         stage.change(waiting[0], change);
         assert!(claims(&stage)[1], "who left does not use them");
     }
+}
+
+/// It makes way at a tick, of which a task that is alone has few on a tickless machine.
+#[test]
+fn a_task_that_is_alone_ticks_while_a_thread_of_its_core_is_forced_idle() {
+    let shape = Topology::new(1, 1, 2).unwrap();
+    let mut stage = Stage::with(Config { cookies: true, tickless: true, ..Config::new(shape) });
+    let spawn = |stage: &mut Stage, cpu: u16| {
+        let attr = Attr { cookie: Cookie::new(cpu.into()), ..Attr::normal(cpus(&[cpu])) };
+        stage.world.spawn(stage.world.now, attr, CpuId(cpu));
+        stage.world.settle();
+    };
+    let next = |stage: &Stage| {
+        let machine = &stage.world.machine;
+        let forced = [0, 1].map(CpuId).map(|cpu| machine.forced_idle(cpu).is_some());
+        let next = [0, 1].map(CpuId).into_iter().filter_map(|cpu| machine.next_expiry(cpu)).min();
+        (forced.contains(&true), next.expect("a task runs"))
+    };
+    let soon = stage.world.now + stage.world.machine.config().tick;
+    spawn(&mut stage, 0);
+    let (forced, tick) = next(&stage);
+    assert!(!forced && tick > soon, "{tick}");
+    spawn(&mut stage, 1);
+    let (forced, tick) = next(&stage);
+    assert!(forced && tick <= soon, "{tick}");
 }
