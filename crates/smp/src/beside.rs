@@ -10,9 +10,9 @@
 //! core; and whatever else changes its queue leaves `resched` and a kick behind, as ever: then it decides next. A decision does
 //! not wait for the siblings that it calls: such a one runs its task until its kick has come.
 
-use crate::cores::{Cores, Word};
+use crate::cores::Word;
 use crate::host::{Controlled, Effects, Moving, kick_if, mark_away, mark_released};
-use crate::machine::{Delta, Machine};
+use crate::machine::{Delta, Machine, Queue};
 use crate::sync::lock;
 use runyard_engine::attr::Cookie;
 use runyard_engine::cpu::CpuId;
@@ -50,7 +50,7 @@ impl<W: Controlled> Machine<W> {
     #[must_use]
     pub fn forced_idle(&self, cpu: CpuId) -> Option<Option<Cookie>> {
         self.cores.as_ref()?;
-        self.inspect(cpu, |rq| rq.forced_idle())
+        self.inspect(cpu, Queue::forced_idle)
     }
 
     /// A switch of the run queue of `cpu`, a thread of a core whose threads decide together.
@@ -61,9 +61,9 @@ impl<W: Controlled> Machine<W> {
         now: Time,
         cpu: CpuId,
         prev: Prev<W>,
-        cores: &Cores,
         fx: &mut impl Effects<W>,
     ) -> (Switch<W>, Delta) {
+        let cores = self.cores.as_ref().expect("the threads of a core decide together");
         let one = cores.of(cpu);
         // What the visits leave to be done without the lock of the core.
         let mut errands = Errands::default();

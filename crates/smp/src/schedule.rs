@@ -64,8 +64,8 @@ impl<W: Controlled> Machine<W> {
         prev: Prev<W>,
         fx: &mut impl Effects<W>,
     ) -> (Switch<W>, Delta) {
-        if let Some(cores) = &self.cores {
-            return self.switch_beside(now, cpu, prev, cores, fx);
+        if self.cores.is_some() {
+            return self.switch_beside(now, cpu, prev, fx);
         }
         self.with(cpu, fx, |rq| {
             let switch = rq.schedule(now, prev);

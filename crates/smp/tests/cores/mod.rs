@@ -2,6 +2,7 @@
 
 use runyard_engine::cpu::CpuId;
 use runyard_engine::run_queue::Importance;
+use runyard_engine::task::Task;
 use runyard_engine::topology::Level;
 use runyard_smp::control::Controlled;
 use runyard_smp::machine::Machine;
@@ -28,7 +29,7 @@ fn check_order<W: Controlled>(machine: &Machine<W>, threads: impl Iterator<Item 
     let (mut runs, mut waits, mut serves) = (None, None, false);
     for cpu in threads {
         machine.inspect(cpu, |rq| {
-            let prio = rq.curr().and_then(|task| task.rt_prio());
+            let prio = rq.curr().and_then(Task::rt_prio);
             let best = rq.competing().filter_map(|(_, task)| task.rt_prio()).max();
             let closed = rq.load().importance == Importance::Closed;
             runs = prio.max(runs);
