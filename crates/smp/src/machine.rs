@@ -2,7 +2,7 @@
 //!
 //! One run-queue lock is held at a time, always. Under it at most one other is taken, a leaf: that of
 //! a task's control cell, of a group's pools, or of the host's in an effect that says so. In machines with cookies the
-//! lock of a core is taken around a switch, before any of these ([`crate::beside`]). So there is
+//! lock of a core is taken around a switch, before any of these (`beside`). So there is
 //! no order between CPUs to get wrong, and a host may be preempted between any two. A task that changes
 //! CPU is between queues for a moment, owned by the call that carries it, seen by nobody; and what a
 //! CPU knows of another is stale. The rules that make this enough:
