@@ -29,7 +29,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         let due = server.due()?;
         let keeps_off = match self.curr {
             Some(curr) => self.task(curr).rt_prio().is_some(),
-            None => self.forced_idle().is_some(),
+            // A switch that is due sees to it.
+            None => self.forced_idle().is_some() && !self.resched,
         };
         (keeps_off && self.fair.root().nr > 0).then_some(due)
     }
