@@ -228,7 +228,7 @@ impl GroupId {
     }
 }
 
-/// What a task is trusted by: with core scheduling, tasks run on one core at the same time only if they have the same
+/// A mark of trust: with core scheduling, tasks run on one core at the same time only if they have the same
 /// cookie, or none has one (`PR_SCHED_CORE` of prctl(2)). A number that has no other meaning.
 ///
 /// ```

@@ -1,9 +1,9 @@
-//! What the hardware threads of a core run together: core scheduling, as in Linux since 5.14.
+//! Core scheduling, as in Linux since 5.14: the hardware threads of a core run only tasks that trust each other.
 //!
 //! Tasks with different [cookies](crate::attr::Cookie) never run on one core at the same time. So the threads of a core
 //! decide together. Each names its best task in an [`Offer`]; the cookie of the most important one is the core's until
-//! the next decision ([`Core`]). A thread runs its best task of that cookie, or is *forced idle*. What a run queue does for
-//! that is in `run_queue/beside.rs`; who asks which thread when is the affair of the machine, which holds a lock of the core.
+//! the next decision ([`Core`]). A thread runs its best task of that cookie, or is *forced idle*. The part of a
+//! run queue in that is in `run_queue/beside.rs`; the machine, which holds a lock of the core, asks the threads.
 //!
 //! Which of two fair tasks in different run queues is more important follows from how far each has come since both
 //! were compared first (`cfs_prio_less`): its vruntime, less the virtual clock that its queue had when the *episode* began.
@@ -77,7 +77,7 @@ pub(crate) fn core_latency(config: &Config) -> bool {
     [Feature::LatencyNice, Feature::CoreLatency].into_iter().all(|it| config.features.has(it))
 }
 
-/// What a core runs, by its last decision.
+/// The last decision of a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Core {
     /// The cookie of what it runs; `None` if no thread had any task.
@@ -121,10 +121,10 @@ impl Core {
     }
 }
 
-/// What a core decides by.
+/// The offers by which a core decides, and its decision.
 #[derive(Debug, Default)]
 pub struct Decision {
-    /// What it runs, by the last decision.
+    /// The last decision.
     pub core: Core,
     /// The offer of the thread that asks.
     pub(crate) own: Offer,
@@ -179,7 +179,7 @@ mod tests {
         Offer { rank, cookie: Cookie::new(cookie), levels: Vec::new() }
     }
 
-    /// What a core of eight CPUs runs by these offers, of which the first is that of the thread that asks.
+    /// The cookie that a core of eight CPUs runs by these offers, of which the first is that of the thread that asks.
     fn decided(config: &Config, offers: [Offer; 2]) -> Option<u32> {
         let [own, other] = offers;
         let mut decision = Decision { own, others: vec![other], ..Decision::default() };

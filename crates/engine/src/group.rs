@@ -5,7 +5,7 @@
 //! group's load everywhere: the one number here that all CPUs write. The budget of a limit is what all
 //! CPUs share as well: its pool.
 
-use crate::attr::{Cookie, GroupId, LatencyNice, Weight};
+use crate::attr::{Attr, Cookie, GroupId, LatencyNice, Weight};
 use crate::store::decay::decay;
 
 /// The task groups of a machine, as its run queues see them. The machine shares one among them.
@@ -31,6 +31,11 @@ pub trait Groups {
     /// has one.
     fn cookie(&self, _group: GroupId) -> Option<Cookie> {
         None
+    }
+
+    /// The cookie of a task for which this is asked: its own, or that of its group.
+    fn cookie_of(&self, attr: &Attr) -> Option<Cookie> {
+        attr.cookie.or_else(|| self.cookie(attr.group))
     }
 
     /// Whether the tasks of a group other than the root count as SCHED_IDLE ones where it competes.

@@ -138,9 +138,8 @@ impl<W: Controlled> Machine<W> {
 
     /// The cookie of a task: its own, or that of its group.
     pub(crate) fn cookie_of(&self, task: &Task<W>) -> Option<Cookie> {
-        let attr = task.attr();
         self.cores.as_ref()?;
-        attr.cookie.or_else(|| self.groups.cookie(attr.group))
+        self.groups.cookie_of(task.attr())
     }
 
     /// The cookie of what the core of `cpu` runs, if its threads decide together and not all of them are idle; as far as

@@ -17,7 +17,7 @@ use crate::ensure::ensure;
 use crate::fair::entity::Now;
 use crate::fair::order::Before;
 use crate::limits::Pools;
-use crate::run_queue::cookies::{Beside, Call, CookieIndex, Shelf};
+use crate::run_queue::cookies::{Beside, Call, CookieIndex, Shelf, rt_key};
 use crate::run_queue::{MAX_LOOKED_AT, Place, Prev, RunQueue, Switch};
 use crate::store::heap::Index;
 use crate::store::list::End;
@@ -53,7 +53,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// The cookie of a task that is here or comes here: its own, or that of its group.
     #[must_use]
     pub fn cookie_of(&self, task: &Task<P>) -> Option<Cookie> {
-        task.attr.cookie.or_else(|| self.groups.cookie(task.attr.group))
+        self.groups.cookie_of(&task.attr)
     }
 
     fn cookie_at(&self, at: Index) -> Option<Cookie> {
@@ -339,10 +339,15 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     fn first_fair_of(&self, cookie: Option<Cookie>) -> Option<Index> {
-        let fair = self.index().firsts(cookie).filter_map(|(shelf, at)| Some((shelf.queue()?, at)));
-        let competing = fair.filter(|&(queue, _)| !self.fair.is_below_throttled(queue));
         let earlier = |best, at| if self.fair.is_before(at, best) { at } else { best };
-        competing.map(|(_, at)| at).reduce(earlier)
+        self.fair_shelves(cookie).map(|(_, at)| at).reduce(earlier)
+    }
+
+    /// The fair queues in which tasks of a cookie wait and compete, as shelves, each with the first of them.
+    fn fair_shelves(&self, cookie: Option<Cookie>) -> impl Iterator<Item = (Shelf, Index)> {
+        let competes =
+            |shelf: Shelf| shelf.queue().is_some_and(|queue| !self.fair.is_below_throttled(queue));
+        self.index().firsts(cookie).filter(move |&(shelf, _)| competes(shelf))
     }
 
     /// Some waiting fair task of a cookie that may go, of [`MAX_LOOKED_AT`].
@@ -351,10 +356,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         cookie: Option<Cookie>,
         may_go: impl Fn(&Index) -> bool,
     ) -> Option<Index> {
-        let fair =
-            self.index().firsts(cookie).filter_map(|(shelf, _)| Some((shelf, shelf.queue()?)));
-        let competing = fair.filter(|&(_, queue)| !self.fair.is_below_throttled(queue));
-        let all = competing.flat_map(|(shelf, _)| self.index().on(cookie, shelf));
+        let all = self.fair_shelves(cookie).flat_map(|(shelf, _)| self.index().on(cookie, shelf));
         all.take(MAX_LOOKED_AT as usize).find(may_go)
     }
 
@@ -525,7 +527,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             let cookie = self.cookie_of(task);
             let expected = match task.rt_prio() {
                 Some(_) if self.is_set_aside(at) => None,
-                Some(prio) => Some((cookie, Shelf::RT, VTime(u64::from(u8::MAX - prio.get())))),
+                Some(prio) => Some((cookie, Shelf::RT, rt_key(prio))),
                 None if runs => None,
                 None => {
                     let queue = self.fair.tree.entity(at).parent;

@@ -65,6 +65,11 @@ impl Default for CookieIndex {
     }
 }
 
+/// Where a real-time task stands among those of its cookie: the most important first.
+pub(super) fn rt_key(prio: RtPrio) -> VTime {
+    VTime(u64::from(u8::MAX - prio.get()))
+}
+
 impl CookieIndex {
     /// Makes room for the tasks at `0..len`. Allocates; while there is room, nothing else here does.
     pub(super) fn grow(&mut self, len: usize) {
@@ -131,7 +136,7 @@ impl CookieIndex {
             End::Tail => self.arrivals,
             End::Head => self.arrivals.wrapping_neg(),
         };
-        let key = Key { at: VTime(u64::from(u8::MAX - prio.get())), arrival: arrival ^ (1 << 63) };
+        let key = Key { at: rt_key(prio), arrival: arrival ^ (1 << 63) };
         self.put(at, (cookie, Shelf::RT), key);
     }
 
