@@ -1,16 +1,14 @@
 //! `runyard calibrate`: this machine as a `machine` of scenarios.
 
 use crate::exit::Done;
-use crate::{output, sim};
+use crate::{output, progress};
 use clap::Args;
-use runyard_engine::event::Event;
 use runyard_engine::kernel::Kernel;
 use runyard_engine::time::Nanos;
 use runyard_hosts::Failure;
 use runyard_hosts::calibrate::{Calibration, calibrate};
 use runyard_hosts::stderr::say;
-use runyard_report::{Collector, Report};
-use runyard_sim::{Options, Sim};
+use runyard_report::Report;
 use runyard_workload::Scenario;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -25,7 +23,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     say("this takes 20 s on a quiet machine");
+    let shown = progress::of("measuring");
     let found = calibrate(&simulate)?;
+    drop(shown);
     found.notes.iter().for_each(|note| say(format_args!("note: {note}")));
     let text = if arguments.json { format!("{:#}\n", machine(&found)) } else { table(&found) };
     output::report(|out| std::io::Write::write_all(out, text.as_bytes()))?;
@@ -98,14 +98,8 @@ fn table(found: &Calibration) -> String {
 
 /// A probe in virtual time.
 fn simulate(scenario: &Scenario) -> Result<Report, Failure> {
-    let mut collector = Collector::default();
-    let options = Options { seed: 1, ..Options::default() };
-    let observer = |event: &Event| collector.event(event);
-    let mut sim = Sim::new(scenario, options, observer).map_err(Failure::input)?;
-    while sim.step() {}
-    let outcome = sim.outcome();
-    let totals = collector.finish(outcome.end);
-    Ok(Report::new(sim::info(scenario, outcome), &totals))
+    let report = runyard_sweep::report(("probe", scenario), 1, &|| false);
+    Ok(report.map_err(Failure::input)?.expect("nobody stops it"))
 }
 
 #[cfg(test)]

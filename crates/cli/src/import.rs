@@ -3,6 +3,7 @@
 use crate::exit::Done;
 use crate::options;
 use crate::output::{self, OutFile};
+use crate::progress;
 use clap::Args;
 use runyard_engine::kernel::Model;
 use runyard_engine::time::Nanos;
@@ -42,8 +43,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
         false => DeadlinePolicy::Refused,
     };
     let wanted = Wanted { model: arguments.kernel, deadline };
+    let shown = progress::of("reading the recording");
     let imported =
         import_for(file, &String::from_utf8_lossy(&bytes), wanted).map_err(Failure::input)?;
+    drop(shown);
     tell(&imported);
     match &arguments.out {
         None => output::report(|out| out.write_all(imported.scenario.as_bytes()))?,

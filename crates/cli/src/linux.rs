@@ -1,9 +1,11 @@
 //! `runyard linux`: a scenario as kernel threads under the machine's own scheduler.
 
 use crate::exit::Done;
+use crate::interrupt::Interrupt;
 use crate::log::Log;
 use crate::options::HostOptions;
-use crate::outputs::{Outputs, tell_what_is_left};
+use crate::outputs::Outputs;
+use crate::progress;
 use clap::Args;
 use runyard_engine::time::Nanos;
 use runyard_hosts::linux::{self, Ground};
@@ -39,14 +41,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let ground = Ground::with_groups(cpus, &parsed.scenario);
     let started = Instant::now();
     let log = host.log.is_some();
-    let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
+    let interrupt = Interrupt::expect();
+    let bar = progress::of_wall_time(parsed.scenario.duration);
+    let plan = Plan { log, stop: Some(interrupt.flag()), ..Plan::new(parsed.scenario, host.seed) };
     let over = linux::run(plan, ground)?;
+    drop(bar);
     let wall = Nanos(started.elapsed().as_nanos() as u64);
-    tell_what_is_left(&over.left());
+    interrupt.tell(over.ended(), &over.left().lines);
     let mut report = over.report();
     (report.scenario, report.seed) = (host.name(), host.seed);
     report.engine = EngineReport { wall_ns: Some(wall.0), ..EngineReport::default() };
     let log = Log::new(over.scenario(), over.take_rows());
     outputs.show(&report, None, Checks::NotDone, log)?;
-    Ok(Done::Well)
+    Ok(interrupt.done(Done::Well))
 }

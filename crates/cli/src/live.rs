@@ -3,18 +3,22 @@
 //! The report is made from the runtime's events, like a simulation's.
 
 use crate::exit::Done;
+use crate::interrupt::Interrupt;
 use crate::log::Log;
 use crate::options::HostOptions;
-use crate::outputs::{Ended, Outputs, tell_what_is_left};
+use crate::outputs::{Ended, Outputs};
+use crate::progress;
 use crate::trace::Kept;
 use clap::Args;
 use runyard_engine::event::Event;
 use runyard_engine::time::Nanos;
-use runyard_hosts::live::{self, EventSink};
+use runyard_hosts::live::{self, EventSink, LiveRun};
 use runyard_hosts::play::Plan;
+use runyard_hosts::scenario::chains;
 use runyard_hosts::sync::{Arc, Mutex, lock};
 use runyard_hosts::{Failure, ignored};
-use runyard_report::{Checks, Collector, RunInfo};
+use runyard_report::{ChainReport, Chains, Checks, Collector, RunInfo};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// The arguments of `runyard live`.
@@ -30,21 +34,32 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let parsed = host.read_on(cpus)?;
     ignored::warn_on_live(&parsed.scenario);
     let outputs = Outputs::open(host)?;
-    let events = Events { accounts: outputs.collector(), kept: outputs.kept() };
+    let accounts = match outputs.tell_all() {
+        true => outputs.collector().with_worst(parsed.scenario.instances().count()),
+        false => outputs.collector(),
+    };
+    let chained = chains(&parsed.scenario).map(|_| Vec::new());
+    let events = Events { accounts, kept: outputs.kept(), chained };
     let events = Arc::new(Mutex::new(events));
     let started = Instant::now();
     let log = host.log.is_some();
-    let plan = Plan { scenario: parsed.scenario, seed: host.seed, watch: None, log };
+    let interrupt = Interrupt::expect();
+    let bar = progress::of_wall_time(parsed.scenario.duration);
+    let plan = Plan { log, stop: Some(interrupt.flag()), ..Plan::new(parsed.scenario, host.seed) };
     let over = live::run(plan, cpus, events.clone())?;
+    drop(bar);
     let wall = Nanos(started.elapsed().as_nanos() as u64);
-    tell_what_is_left(&over.left());
-    let (accounts, kept) = std::mem::take(&mut *lock(&events)).finish();
+    interrupt.tell(over.ended(), &over.left().lines);
+    let events = std::mem::take(&mut *lock(&events));
+    let chained = events.chained(&over);
+    let (accounts, kept) = events.finish();
     let (end, totals) = (over.ended(), accounts.finish(over.ended()));
-    let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..over.info() };
+    let info =
+        RunInfo { scenario: host.name(), seed: host.seed, wall, chains: chained, ..over.info() };
     let ended = Ended { info, totals, end, kept };
     let log = Log::new(over.scenario(), over.take_rows());
     outputs.finish(ended, Checks::NotDone, log)?;
-    Ok(Done::Well)
+    Ok(interrupt.done(Done::Well))
 }
 
 /// What becomes of the events: they are accounted for at once, unless a trace is wanted. Then they
@@ -53,10 +68,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
 struct Events {
     accounts: Collector,
     kept: Option<Kept>,
+    /// Those that matter to chains, if there are some: which tasks are in them is known at the end.
+    chained: Option<Vec<Event>>,
 }
 
 impl EventSink for Events {
     fn event(&mut self, event: &Event) {
+        if let Some(chained) = &mut self.chained
+            && Chains::heeds(event)
+        {
+            chained.push(*event);
+        }
         match &mut self.kept {
             None => self.accounts.event(event),
             Some(kept) => kept.push(event),
@@ -65,6 +87,24 @@ impl EventSink for Events {
 }
 
 impl Events {
+    /// What came of the chains of a run that is over.
+    fn chained(&self, over: &LiveRun) -> Vec<ChainReport> {
+        let (Some(mut chains), Some(mut events)) = (chains(over.scenario()), self.chained.clone())
+        else {
+            return Vec::new();
+        };
+        let threads = over.scenario().tasks.iter().map(|task| task.name.as_str()).zip(0..);
+        let threads: BTreeMap<_, _> = threads.collect();
+        let tasks = over.info().tasks;
+        for task in &tasks {
+            chains.runs(task.id, threads[task.thread.as_str()]);
+        }
+        events.sort_by_key(|event| event.at);
+        events.iter().for_each(|event| chains.event(event));
+        let names: BTreeMap<_, _> = tasks.iter().map(|task| (task.id, &task.name)).collect();
+        chains.reports(|task| names[&task].clone())
+    }
+
     /// The accounts, and what was kept in order of time.
     fn finish(mut self) -> (Collector, Option<Kept>) {
         let kept = self.kept.map(Kept::in_order);

@@ -6,22 +6,30 @@
 
 mod calibrate;
 mod compare;
+mod completions;
 mod exit;
+mod explain;
 mod folder;
 mod import;
+mod interrupt;
 mod linux;
+mod lists;
 mod live;
 mod log;
+mod man;
 mod options;
 mod output;
 mod outputs;
 mod page;
+mod progress;
 mod record;
 mod reproduce;
+mod scenarios;
 mod sim;
+mod sweep;
 mod trace;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// `live` stops tasks anywhere but in here.
@@ -46,22 +54,49 @@ enum Command {
     Live(live::Arguments),
     /// Runs a scenario on this machine's CPUs, as kernel threads under its own scheduler.
     Linux(linux::Arguments),
+    /// Tells why a task was late: the story of its worst wake-up, or of the one nearest to a moment.
+    Explain(explain::Arguments),
     /// Measures this machine: the `machine` of scenarios that are to be simulated as if they ran here.
     Calibrate(calibrate::Arguments),
-    /// Says what differs between two runs, from the reports that --json printed.
+    /// Runs a scenario over settings and seeds, on all cores: tables with statistics, and a page.
+    Sweep(sweep::Arguments),
+    /// Says what differs between two runs, from the reports that --json printed; or between two scenarios, by several seeds.
     Compare(compare::Arguments),
+    /// Lists the numbers and switches of machine and scheduler that a scenario and --set may set.
+    Tunables(lists::Arguments),
+    /// Lists the features: the mechanisms of the scheduler that can be switched.
+    Features(lists::Arguments),
     /// Makes a scenario of a recorded machine: `perf sched script` or ftrace text.
     Import(import::Arguments),
+    /// Prints what a shell is to read to complete the command's arguments.
+    Completions(completions::Arguments),
+    /// Prints the manual page, or writes all of them.
+    Man(man::Arguments),
+}
+
+/// The command's arguments. `linux` refuses some that the hosts have in common, and does not offer them.
+fn command() -> clap::Command {
+    const REFUSED: [&str; 3] = ["feature", "kernel", "trace"];
+    Cli::command().mut_subcommand("linux", |linux| {
+        REFUSED.into_iter().fold(linux, |linux, name| linux.mut_arg(name, |it| it.hide(true)))
+    })
 }
 
 fn main() -> ExitCode {
-    exit::code(match Cli::parse().command {
+    let read = Cli::from_arg_matches(&command().get_matches());
+    exit::code(match read.unwrap_or_else(|error| error.exit()).command {
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Live(arguments) => live::run(&arguments),
         Command::Linux(arguments) => linux::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
+        Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Tunables(arguments) => lists::tunables(&arguments),
+        Command::Features(arguments) => lists::features(&arguments),
         Command::Import(arguments) => import::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments, command()),
+        Command::Man(arguments) => man::run(&arguments, command()),
     })
 }

@@ -11,6 +11,9 @@ use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
 use runyard_hosts::stderr::say;
 use runyard_hosts::{Failure, machine};
+use runyard_report::TaskRows;
+use runyard_workload::setting::Setting;
+pub(crate) use runyard_workload::span;
 use runyard_workload::{DeadlinePolicy, MAX_TEXT, Overrides, Parsed, TOO_LONG};
 use std::fs::File;
 use std::io::{self, Read};
@@ -34,6 +37,10 @@ pub(crate) struct HostOptions {
     /// Turns a feature on, or off with NO_ before its name; sim and live only. Repeatable.
     #[arg(long, value_name = "[NO_]NAME")]
     feature: Vec<Switched>,
+    /// Replaces a value of the scenario, as tasks.web.run=300 or scheduler.base_slice_us=3000; after --cpus, from left to
+    /// right. Repeatable.
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    settings: Vec<Setting>,
     /// Run SCHED_DEADLINE tasks as SCHED_FIFO ones of priority 99, which have no budget; else linux passes them to the
     /// kernel, and sim and live refuse them.
     #[arg(long)]
@@ -47,6 +54,9 @@ pub(crate) struct HostOptions {
     /// Print the report as JSON on standard output, and nothing else there.
     #[arg(long)]
     pub(crate) json: bool,
+    /// List each task of the scenario, all of them; else tasks of one name are one row, and of many the busiest.
+    #[arg(long)]
+    tasks: bool,
     #[command(flatten)]
     pub(crate) trace: TraceOptions,
     /// Write rt-app's log of every task into this folder.
@@ -72,7 +82,10 @@ impl HostOptions {
     /// The same for this machine's kernel.
     pub(crate) fn read_for_kernel(&self, cpus: usize) -> Result<Parsed, Failure> {
         let (cpus, deadline) = (Some(cpus), DeadlinePolicy::Native);
-        self.read_over(&Overrides { cpus, deadline, real_cores: true, ..Overrides::default() })
+        // A `scheduler` that is right on sim is no error here, where it has no effect.
+        let unless_said = Model::NEWEST;
+        let over = Overrides { cpus, deadline, unless_said, ..Overrides::default() };
+        self.read_over(&Overrides { real_cores: true, ..over })
     }
 
     /// The CPUs of this machine that the run uses; a topology has as many.
@@ -95,6 +108,16 @@ impl HostOptions {
         }
     }
 
+    /// Which rows the text has for tasks.
+    pub(crate) fn rows(&self) -> TaskRows {
+        if self.tasks { TaskRows::Tasks } else { TaskRows::Names }
+    }
+
+    /// Whether a run is to write files.
+    pub(crate) fn has_files(&self) -> bool {
+        self.trace.asked() || self.page.is_given() || self.log.is_some()
+    }
+
     /// Whether features are switched.
     pub(crate) fn has_features(&self) -> bool {
         !self.feature.is_empty()
@@ -105,16 +128,28 @@ impl HostOptions {
         self.kernel.is_some()
     }
 
+    /// Reads the text of a scenario for a machine that is simulated.
+    pub(crate) fn parse(&self, text: &str) -> Result<Parsed, Failure> {
+        let (cpus, unless_said) = (self.cpus, Model::NEWEST);
+        let over = self.over(&Overrides { cpus, unless_said, ..Overrides::default() });
+        runyard_workload::parse(&self.scenario, text, &over).map_err(Failure::input)
+    }
+
+    /// The first option that is given and says something of one run alone, or of what is made of it.
+    pub(crate) fn unfit_for_several(&self) -> Option<&'static str> {
+        let given = [
+            (self.seed != 1, "--seed"),
+            (self.json, "--json"),
+            (self.log.is_some(), "--log"),
+            (self.trace.is_given(), "--trace"),
+            (self.page.is_given(), "--html"),
+        ];
+        given.into_iter().find_map(|(given, option)| given.then_some(option))
+    }
+
     /// Reads the scenario for a host that overrides this by itself.
     fn read_over(&self, host: &Overrides) -> Result<Parsed, Failure> {
-        let over = Overrides {
-            topology: self.topology,
-            kernel: self.kernel,
-            features: self.feature.clone(),
-            duration: self.duration,
-            deadline: if self.deadline_as_fifo { DeadlinePolicy::AsFifo } else { host.deadline },
-            ..*host
-        };
+        let over = self.over(host);
         let text = scenario_text(&self.scenario)?;
         let parsed =
             runyard_workload::parse(&self.scenario, &text, &over).map_err(Failure::input)?;
@@ -122,6 +157,19 @@ impl HostOptions {
             say(format_args!("warning: {warning}"));
         }
         Ok(parsed)
+    }
+
+    /// What replaces parts of the scenario, for a host that overrides this by itself.
+    fn over(&self, host: &Overrides) -> Overrides {
+        Overrides {
+            topology: self.topology,
+            kernel: self.kernel,
+            features: self.feature.clone(),
+            settings: self.settings.clone(),
+            duration: self.duration,
+            deadline: if self.deadline_as_fifo { DeadlinePolicy::AsFifo } else { host.deadline },
+            ..*host
+        }
     }
 
     /// What the report calls the scenario: its file's name without the ending.
@@ -155,7 +203,7 @@ fn bytes_up_to(file: &str, most: u64) -> Result<Vec<u8>, Failure> {
 }
 
 /// The text of a scenario. Of one that is too long no more is read than that takes.
-fn scenario_text(file: &str) -> Result<String, Failure> {
+pub(crate) fn scenario_text(file: &str) -> Result<String, Failure> {
     let bytes = bytes_up_to(file, MAX_TEXT as u64 + 1)?;
     if bytes.len() > MAX_TEXT {
         return Err(Failure::input(format_args!("{file}:1:1: {TOO_LONG}")));
@@ -179,40 +227,7 @@ fn as_text(file: &str, bytes: Vec<u8>) -> Result<String, Failure> {
 }
 
 /// Reads a number of CPUs that a machine can have.
-fn cpus(text: &str) -> Result<usize, String> {
+pub(crate) fn cpus(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=MAX_CPUS).contains(number));
     number.ok_or_else(|| format!("a machine has 1 to {MAX_CPUS} CPUs"))
-}
-
-/// Reads `10s`, `250ms`, `5us`, `2m`.
-pub(crate) fn span(text: &str) -> Result<Nanos, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let unit = match &text[digits..] {
-        "us" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        "m" => 60_000_000_000,
-        _ => return Err("a span is a whole number and us, ms, s or m, as 10s".to_owned()),
-    };
-    let number = text[..digits].parse().ok().and_then(|n: u64| n.checked_mul(unit));
-    match number {
-        None => Err("a span is a whole number and us, ms, s or m, below 584 years".to_owned()),
-        Some(0) => Err("a run takes some time".to_owned()),
-        Some(nanos) => Ok(Nanos(nanos)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spans_have_a_number_and_a_unit() {
-        assert_eq!(span("10s"), Ok(Nanos::from_secs(10)));
-        assert_eq!(span("250ms"), Ok(Nanos::from_millis(250)));
-        assert_eq!(span("2m"), Ok(Nanos::from_secs(120)));
-        for bad in ["", "s", "10", "1.5s", "-1s", "10 s", "0s", "99999999999999999999s", "1h"] {
-            assert!(span(bad).is_err(), "{bad}");
-        }
-    }
 }

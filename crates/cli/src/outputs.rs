@@ -6,6 +6,7 @@
 use crate::log::Log;
 use crate::options::HostOptions;
 use crate::output::{self, OpenFile};
+use crate::progress;
 use crate::trace::{Kept, Tracing};
 use runyard_engine::time::Time;
 use runyard_hosts::Failure;
@@ -51,11 +52,17 @@ impl<'h> Outputs<'h> {
         self.trace.as_ref().map(|_| Kept::default())
     }
 
+    /// Whether something shows all that is known of a run: the JSON, or a page.
+    pub(crate) fn tell_all(&self) -> bool {
+        self.host.json || self.page.is_some()
+    }
+
     /// What collects the events of the run: with its history if something shows it.
     pub(crate) fn collector(&self) -> Collector {
-        match self.host.json || self.page.is_some() {
-            true => Collector::with_history(),
-            false => Collector::default(),
+        match (self.page.is_some(), self.host.json) {
+            (true, _) => Collector::with_timeline(),
+            (false, true) => Collector::with_history(),
+            (false, false) => Collector::default(),
         }
     }
 
@@ -67,11 +74,16 @@ impl<'h> Outputs<'h> {
         log: Log<'_>,
     ) -> Result<(), Failure> {
         let Ended { info, totals, end, kept } = ended;
+        let shown = self.page.as_ref().map(|_| progress::of("packing the timeline"));
         let stretches = Stretches::new(&totals, &info.tasks, info.cpus);
+        drop(shown);
         let traced = self.trace.take().zip(kept).map(|traced| (traced, info.clone()));
         self.show(&Report::new(info, &totals), stretches.as_ref(), checks, log)?;
         match traced {
-            Some(((trace, kept), info)) => trace.write(&info, &kept, end),
+            Some(((trace, kept), info)) => {
+                let _shown = progress::of("writing the trace");
+                trace.write(&info, &kept, end)
+            }
             None => Ok(()),
         }
     }
@@ -86,7 +98,7 @@ impl<'h> Outputs<'h> {
     ) -> Result<(), Failure> {
         output::report(|out| match self.host.json {
             true => report.write_json(out),
-            false => out.write_all(render(report, checks).as_bytes()),
+            false => out.write_all(render(report, checks, self.host.rows()).as_bytes()),
         })?;
         if let Some(page) = self.page {
             page.write(|out| out.write_all(html::page(Run { report, stretches }).as_bytes()))?;

@@ -13,6 +13,11 @@ pub(crate) struct PageOptions {
 }
 
 impl PageOptions {
+    /// Whether a page is asked for.
+    pub(crate) fn is_given(&self) -> bool {
+        self.html.is_some()
+    }
+
     /// The file of the page, if there is to be one.
     pub(crate) fn open(&self) -> Result<Option<OpenFile>, Failure> {
         self.html.as_ref().map(OutFile::open).transpose()

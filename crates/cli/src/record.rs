@@ -2,19 +2,27 @@
 //! which the first invariant broke, and all of them if a trace is wanted.
 
 use crate::trace::Kept;
+use runyard_engine::attr::Attr;
 use runyard_engine::event::Event;
-use runyard_report::{Collector, Names, timeline};
+use runyard_engine::task::TaskId;
+use runyard_hosts::scenario::chains;
+use runyard_report::{Chains, Collector, Names, timeline};
 use runyard_sim::{Observer, Violation};
+use runyard_workload::Scenario;
 use runyard_workload::log::Row;
+use runyard_workload::scenario::SpecId;
 use std::collections::VecDeque;
 
 /// How many events before a violation are drawn: some tens of switches.
 const EVENTS_DRAWN: usize = 200;
 
 /// The observer of a run.
-#[derive(Debug, Default)]
-pub(crate) struct Recorder {
+#[derive(Debug)]
+pub(crate) struct Recorder<'s> {
+    scenario: &'s Scenario,
     pub(crate) accounts: Collector,
+    /// If there are chains.
+    pub(crate) chains: Option<Chains>,
     /// rt-app's log, if one is asked for.
     pub(crate) rows: Vec<Row>,
     /// The last events, while nothing is broken; kept only if something may be found.
@@ -24,10 +32,23 @@ pub(crate) struct Recorder {
     pub(crate) kept: Option<Kept>,
 }
 
-impl Recorder {
-    pub(crate) fn new(accounts: Collector, kept: Option<Kept>, check: bool) -> Recorder {
+impl<'s> Recorder<'s> {
+    pub(crate) fn new(
+        scenario: &'s Scenario,
+        accounts: Collector,
+        kept: Option<Kept>,
+        check: bool,
+    ) -> Recorder<'s> {
         let last = check.then(|| VecDeque::with_capacity(EVENTS_DRAWN));
-        Recorder { accounts, kept, last, ..Recorder::default() }
+        Recorder {
+            scenario,
+            accounts,
+            chains: chains(scenario),
+            rows: Vec::new(),
+            last,
+            broken: false,
+            kept,
+        }
     }
 
     /// The events before the first violation, drawn, if there was one.
@@ -38,10 +59,13 @@ impl Recorder {
     }
 }
 
-impl Observer for &mut Recorder {
+impl Observer for &mut Recorder<'_> {
     #[inline]
     fn event(&mut self, event: &Event) {
         self.accounts.event(event);
+        if let Some(chains) = &mut self.chains {
+            chains.event(event);
+        }
         if let Some(kept) = &mut self.kept {
             kept.push(event);
         }
@@ -50,6 +74,14 @@ impl Observer for &mut Recorder {
             last.pop_front();
         }
         last.push_back(*event);
+    }
+
+    fn asks(&mut self, task: TaskId, thread: SpecId, attr: &Attr) {
+        if let Some(chains) = &mut self.chains {
+            chains.runs(task, thread.0);
+        }
+        let cookie = self.scenario.cookie_of(attr.cookie, attr.group);
+        self.accounts.asks(task, attr, cookie);
     }
 
     fn row(&mut self, row: &Row) {

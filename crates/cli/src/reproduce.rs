@@ -5,10 +5,12 @@
 
 use crate::exit::Done;
 use crate::folder::takes_files;
+use crate::interrupt;
 use crate::output;
 use clap::{Args, ValueEnum};
 use runyard_hosts::Failure;
 use runyard_hosts::stderr::say;
+use runyard_hosts::sync::{Arc, Mutex, lock};
 use runyard_labs::{
     Claims, Length, Reproduced, greedy_timers, hard_limits, idle_balance, latency_nice, rt_migrate,
 };
@@ -96,7 +98,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
         prepare(folder).map_err(|error| refused(folder, &error))?;
     }
     let wanted = &arguments.experiments;
-    let mut reproduced = Vec::new();
+    let reproduced = Arc::new(Mutex::new(Vec::new()));
+    let (so_far, json, out) = (reproduced.clone(), arguments.json, arguments.out.clone());
+    interrupt::on_signal(move || {
+        say("interrupted: what is shown was done by then");
+        show(&take(&so_far), json, out.as_deref())
+    });
     for name in Name::ALL.iter().filter(|name| wanted.is_empty() || wanted.contains(name)) {
         for host in Host::ALL {
             if arguments.host.is_some_and(|only| only != host) {
@@ -113,14 +120,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
             if !arguments.json {
                 output::report(|out| out.write_all(one.text.as_bytes()))?;
             }
-            reproduced.push(one);
+            lock(&reproduced).push(one);
         }
     }
-    if let Some(folder) = &arguments.out {
-        write(folder, &reproduced).map_err(|error| refused(folder, &error))?;
+    show(&take(&reproduced), arguments.json, arguments.out.as_deref())
+}
+
+/// Takes what was reproduced: it is shown once.
+fn take(reproduced: &Mutex<Vec<Reproduced>>) -> Vec<Reproduced> {
+    std::mem::take(&mut lock(reproduced))
+}
+
+/// Shows all but the texts, which were shown one by one.
+fn show(reproduced: &[Reproduced], as_json: bool, out: Option<&Path>) -> Result<Done, Failure> {
+    if let Some(folder) = out {
+        write(folder, reproduced).map_err(|error| refused(folder, &error))?;
     }
-    let claims = Claims::new(reproduced.into_iter().map(|one| one.experiment).collect());
-    if arguments.json {
+    let claims = Claims::new(reproduced.iter().map(|one| one.experiment.clone()).collect());
+    if as_json {
         output::report(|out| out.write_all(json(&claims).as_bytes()))?;
     }
     Ok(if claims.hold() { Done::Well } else { Done::Broken })

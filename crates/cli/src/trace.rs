@@ -22,6 +22,13 @@ pub(crate) struct TraceOptions {
     trace: Option<TraceFile>,
 }
 
+impl TraceOptions {
+    /// Whether a trace is asked for.
+    pub(crate) fn is_given(&self) -> bool {
+        self.trace.is_some()
+    }
+}
+
 /// The file of a trace, whose name says what it looks like.
 #[derive(Clone, Debug)]
 struct TraceFile {

@@ -88,13 +88,19 @@ impl Shown {
     /// Opens the page `name` of [`folder`].
     #[track_caller]
     fn open(browser: &str, name: &str) -> Shown {
+        Shown::open_as(browser, name, &[])
+    }
+
+    /// The same in a browser with these settings.
+    #[track_caller]
+    fn open_as(browser: &str, name: &str, settings: &[&str]) -> Shown {
         let page = std::fs::read_to_string(folder().join(name)).unwrap();
         assert!(!page.contains("src=\"http") && !page.contains("href=\"http"), "all is in it");
         let probed = page.replacen("</html>", &format!("<script>{PROBE}</script></html>"), 1);
         let probed = probed.replacen("<body>", &format!("<body>{GUARD}"), 1);
         let copy = folder().join(format!("probed-{name}"));
         std::fs::write(&copy, probed).unwrap();
-        let dom = dump(browser, &copy);
+        let dom = dump(browser, &copy, settings);
         let told = between(&dom, "<pre id=\"probe\">", "</pre>").unwrap_or_else(|| {
             panic!(
                 "the probe says nothing: {}",
@@ -128,14 +134,14 @@ impl Shown {
 
 /// What the browser prints of the page's document.
 #[track_caller]
-fn dump(browser: &str, page: &Path) -> String {
+fn dump(browser: &str, page: &Path, settings: &[&str]) -> String {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let dump = (0..TRIES).find_map(|_| try_dump(browser, page));
+    let dump = (0..TRIES).find_map(|_| try_dump(browser, page, settings));
     dump.unwrap_or_else(|| panic!("{TRIES} browsers said nothing in {PATIENCE:?} each"))
 }
 
 /// Nothing if the browser takes too long, or dies.
-fn try_dump(browser: &str, page: &Path) -> Option<String> {
+fn try_dump(browser: &str, page: &Path, settings: &[&str]) -> Option<String> {
     let profile = page.with_extension("profile");
     let out = page.with_extension("dom");
     let _ = std::fs::remove_dir_all(&profile);
@@ -145,6 +151,7 @@ fn try_dump(browser: &str, page: &Path) -> Option<String> {
         .args(["--no-first-run", "--disable-background-networking", "--disable-component-update"])
         .args(["--disable-sync", "--disable-extensions", "--host-resolver-rules=MAP * ~NOTFOUND"])
         .args(["--window-size=1300,2400", "--virtual-time-budget=20000", "--dump-dom"])
+        .args(settings)
         .arg(format!("--user-data-dir={}", profile.display()))
         .arg(format!("file://{}", page.display()))
         .stdin(Stdio::null())
@@ -210,7 +217,6 @@ fn the_page_of_a_run_shows_the_run() {
     assert_eq!(charts["latency"]["series"], 5);
     assert_eq!(charts["latency"]["drawn"], 5, "and each is a line");
     assert_eq!(charts["lanes-0"]["lanes"], 2);
-    assert_eq!(charts["timeline-0"]["lanes"], 2);
     for chart in ["utilization-0", "latency"] {
         let texts = charts[chart]["texts"].to_string();
         assert!(texts.contains("%"), "{chart} has an axis: {texts}");
@@ -239,6 +245,27 @@ fn the_timeline_zooms() {
     assert_eq!(width("all"), whole, "and back: {zoom}");
     assert_ne!(zoom["text"][0], zoom["text"][1], "the page says what is shown: {zoom}");
     assert_ne!(zoom["pixels"][0], zoom["pixels"][1], "other stretches are seen");
+    assert!(zoom["tip"].as_str().is_some_and(|tip| tip.contains("CPU 0")), "{zoom}");
+}
+
+#[test]
+fn a_page_is_for_phones_and_for_the_night() {
+    let Some(browser) = browser() else { return };
+    std::fs::write(folder().join("narrow.json"), RUN).unwrap();
+    runyard(&["sim", "narrow.json", "--html", "narrow.html"]);
+    let settings = ["--window-size=420,3000", "--blink-settings=preferredColorScheme=0"];
+    let shown = Shown::open_as(browser, "narrow.html", &settings);
+    shown.is_whole();
+    assert!(number(&shown.probe["overflow"]) <= 0.0, "nothing is wider than the screen");
+    assert_eq!(shown.probe["paper"], "rgb(28, 33, 41)", "it is dark");
+    let charts = &shown.probe["charts"];
+    for chart in ["utilization-0", "lanes-0", "latency", "timeline-0"] {
+        let place = &charts[chart]["place"];
+        assert!(number(&place["right"]) <= 500.0, "{chart}: {place}");
+    }
+    let texts = charts["latency"]["texts"].to_string();
+    assert!(texts.contains("wake-up latency"), "the axis has a title: {texts}");
+    assert!(number(&charts["timeline-0"]["colors"]) >= 3.0);
 }
 
 #[test]
@@ -267,16 +294,112 @@ fn two_runs_are_side_by_side() {
     assert_eq!(charts["latency"]["dashed"], 5);
 
     let rows = shown.rows("tasks");
-    assert_eq!(rows.len(), 8);
-    for (at, (name, figures)) in rows.iter().enumerate() {
-        for (report, of) in [(&before, 0), (&after, 1)] {
-            let task = &report["tasks"][at];
-            assert_eq!(*name, task["name"]);
-            assert_eq!(figures[of], task["runtime_ns"].as_f64());
-            assert_eq!(figures[3 + of], task["wait_ns"].as_f64());
-            assert_eq!(figures[9 + of], task["wakeup_latency"]["p99_ns"].as_f64());
+    let names: Vec<&str> = rows.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["rt", "api", "hog", "<script>alert(1)</script>", "rest"],
+        "instances are one row"
+    );
+    for (report, of) in [(&before, 0), (&after, 1)] {
+        let tasks = report["tasks"].as_array().unwrap();
+        for (name, figures) in &rows {
+            let own = tasks.iter().filter(|task| task["thread"] == **name);
+            let sum = |key: &str| own.clone().map(|task| number(&task[key])).sum::<f64>();
+            assert_eq!(figures[of], Some(sum("runtime_ns")), "{name}");
+            assert_eq!(figures[3 + of], Some(sum("wait_ns")), "{name}");
         }
+    }
+    for (name, figures) in shown.rows("latencies") {
+        for (report, of) in [(&before, 0), (&after, 1)] {
+            let all = report["latencies"].as_array().unwrap();
+            let own = all.iter().find(|it| it["name"] == *name).unwrap();
+            assert_eq!(figures[of], own["wakeup_latency"]["count"].as_f64(), "{name}");
+            assert_eq!(figures[6 + of], own["wakeup_latency"]["p99_ns"].as_f64(), "{name}");
+        }
+    }
+    assert!(shown.dom.contains("One run each: differences may be noise"));
+    for mark in ["better", "worse", "noise"] {
+        assert!(
+            !shown.dom.contains(&format!("class=\"{mark}\"")),
+            "one run each: nothing is {mark}"
+        );
     }
     assert_eq!(shown.rows("groups").len(), 2);
     assert_eq!(shown.rows("latencies").len(), 5);
+}
+
+#[test]
+fn noise_is_grey_and_changes_are_not() {
+    let Some(browser) = browser() else { return };
+    std::fs::write(folder().join("seeds.json"), RUN).unwrap();
+    let options =
+        ["--both", "--duration 300ms", "--after", "--set tasks.rt.run=600", "--html", "seeds.html"];
+    runyard(&[&["compare", "seeds.json", "--seeds", "12"], &options[..]].concat());
+    let shown = Shown::open(browser, "seeds.html");
+    shown.is_whole();
+    assert!(shown.dom.contains("12 seeds a side, in pairs"));
+    assert!(shown.dom.contains("--set tasks.rt.run=600"), "the header says what differs");
+    let rows = shown.rows("tasks");
+    let rt = &rows.iter().find(|(name, _)| name == "rt").unwrap().1;
+    assert!(
+        rt[1].unwrap() > 1.9 * rt[0].unwrap() && rt[4].unwrap() < 0.05,
+        "it runs twice as long: {rt:?}"
+    );
+    assert!(shown.dom.contains("class=\"noise\""), "some figures differ by chance only");
+}
+
+/// Two columns, one of numbers, and three metrics.
+const SWEEP: &str = r#"{
+    "scenario": "swept.json",
+    "set": {"tasks.hog.phases.a.run": [2000, 5000, 8000]},
+    "axes": {"<b>load</b>": {"low": {"tasks.api.sleep": 20000}, "high": {"tasks.api.sleep": 2000}}},
+    "seeds": 4,
+    "duration": "200ms",
+    "metrics": ["p99(tasks.api.wakeup_latency)", "machine.utilization", "share(tasks.hog)"],
+}"#;
+
+#[test]
+fn a_sweep_is_drawn_with_its_bands() {
+    let Some(browser) = browser() else { return };
+    std::fs::write(folder().join("swept.json"), RUN).unwrap();
+    std::fs::write(folder().join("sweep.json"), SWEEP).unwrap();
+    let _ = std::fs::remove_dir_all(folder().join("sweep"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_runyard"));
+    let command = command.args(["sweep", "sweep.json", "--out", "sweep"]).current_dir(folder());
+    assert!(command.stderr(Stdio::null()).status().unwrap().success());
+    std::fs::copy(folder().join("sweep/index.html"), folder().join("sweep.html")).unwrap();
+    let size = std::fs::metadata(folder().join("sweep.html")).unwrap().len();
+    assert!(size < 5_000_000, "{size} bytes");
+    let shown = Shown::open(browser, "sweep.html");
+    shown.is_whole();
+    let chosen = &shown.probe["chosen"];
+    assert_eq!(chosen["metrics"][0], "p99(tasks.api.wakeup_latency)");
+    assert_eq!(chosen["first"]["axis"], "tasks.hog.phases.a.run", "numbers are along the axis");
+    assert_eq!(chosen["first"]["lines"], "<b>load</b>");
+    let band_and_line = |points: u32| {
+        format!(
+            "[[\"custom\",{points}],[\"line\",{points}],[\"custom\",{points}],[\"line\",{points}]]"
+        )
+    };
+    assert_eq!(
+        chosen["first"]["series"].to_string(),
+        band_and_line(3),
+        "a line and a band for each load"
+    );
+    assert_eq!(chosen["first"]["rows"].to_string(), "[\"0\",\"0\",\"0\",\"0\",\"0\",\"0\"]");
+    assert_eq!(chosen["second"]["axis"], "<b>load</b>");
+    assert_eq!(chosen["second"]["rows"][5], "1", "the table follows the metric");
+    assert_eq!(
+        chosen["second"]["series"].as_array().unwrap().len(),
+        6,
+        "a line and a band for each run"
+    );
+    assert_eq!(chosen["third"]["series"].to_string(), "[[\"custom\",2],[\"line\",2]]");
+    let chart = &shown.probe["charts"]["sweep"];
+    assert_eq!(chart["lines"], 2, "they are drawn: {chart}");
+    let rows = shown.rows("points");
+    assert_eq!(rows.len(), 6 * 3);
+    let table = std::fs::read_to_string(folder().join("sweep/summary.csv")).unwrap();
+    let mean: f64 = table.lines().nth(1).unwrap().split(',').nth(4).unwrap().parse().unwrap();
+    assert_eq!(rows[0].1[3], Some(mean), "the table is that of summary.csv");
 }

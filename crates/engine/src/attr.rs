@@ -274,6 +274,12 @@ pub struct Attr {
 }
 
 impl Attr {
+    /// How much later than asked the timers of a task may expire: a real-time task has no slack, whatever it asks for.
+    #[must_use]
+    pub fn effective_slack(&self) -> Nanos {
+        if self.policy.rt_prio().is_some() { Nanos::ZERO } else { self.slack }
+    }
+
     /// The slack of a task that did not ask for another: 50 us, as in prctl(2).
     pub const DEFAULT_SLACK: Nanos = Nanos::from_micros(50);
 

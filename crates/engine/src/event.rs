@@ -101,6 +101,18 @@ pub enum What {
         /// Its latency nice.
         latency_nice: LatencyNice,
     },
+    /// A task that waits is on its way to this CPU, from the run queue of another. Only hosts that explain why tasks wait
+    /// say so.
+    Moved {
+        /// The task.
+        task: TaskId,
+    },
+    /// A task waits here for a fair one that runs, comes after it in the order of fair tasks and keeps the CPU for now: its
+    /// slice is protected, or only a tick ends it. It may be said again. Only hosts that explain why tasks wait say so.
+    PassedOver {
+        /// The task that waits.
+        task: TaskId,
+    },
     /// The task's program arrived at a step (see the workload): `step` counts the steps of the
     /// phase, `phase` those of the task.
     Step {

@@ -36,5 +36,7 @@ mod store;
 pub mod task;
 pub mod time;
 pub mod timer;
+pub mod told;
 pub mod topology;
+pub mod tuned;
 mod wakees;

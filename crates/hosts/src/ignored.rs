@@ -3,6 +3,7 @@
 
 use crate::stderr::say;
 use runyard_engine::attr::LatencyNice;
+use runyard_engine::config::Config;
 use runyard_engine::features::Feature;
 use runyard_workload::Scenario;
 use runyard_workload::scenario::{Properties, TaskSpec};
@@ -21,6 +22,16 @@ pub fn warn_on_live(scenario: &Scenario) {
     if scenario.features.has(Feature::Pelt) {
         say("warning: on live the shares of groups go by the loads of the moment: PELT is off");
     }
+    if asks_for_plain_ticks(scenario) {
+        say("warning: on live each CPU ticks at a moment of its own, whatever `skew_tick` says");
+    }
+}
+
+/// Whether the scenario asks for CPUs that tick all at once.
+fn asks_for_plain_ticks(scenario: &Scenario) -> bool {
+    let mut config = Config { skew_tick: true, ..scenario.config() };
+    scenario.tuned.apply(&mut config);
+    !config.skew_tick
 }
 
 /// Says which parts of `scenario` have no effect on kernel threads. The task groups say so
@@ -28,6 +39,9 @@ pub fn warn_on_live(scenario: &Scenario) {
 pub fn warn_on_linux(scenario: &Scenario) {
     if asks_latency_nice(scenario) {
         say("warning: linux has no latency nice: it runs as if none was asked for");
+    }
+    if !scenario.tuned.is_empty() {
+        say("warning: linux runs under the kernel's own scheduler: `scheduler` has no effect");
     }
 }
 

@@ -21,6 +21,7 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_report::{GroupUsage, RunInfo, TaskInfo};
 use runyard_workload::Scenario;
 use runyard_workload::log::Row;
+use runyard_workload::objects::Undone;
 use runyard_workload::scenario::TaskGroup;
 use std::fmt::Debug;
 use std::future::Future;
@@ -53,6 +54,7 @@ struct Ended {
     /// What the runtime called it.
     id: TaskId,
     worked: Nanos,
+    missed: u64,
 }
 
 /// Plays `plan` to its end on as many CPUs; `sink` takes what happens.
@@ -119,22 +121,26 @@ impl LiveRun {
             latency_nice: known.latency_nice.get().into(),
             group: known.group,
             cookie: known.cookie,
+            missed: Some(task.missed),
+            slack: known.slack,
         });
         RunInfo {
             host: "live".to_owned(),
             kernel: Some(world.scenario.model.to_string()),
             features: scenario::feature_names(&world.scenario.features),
             cpus: world.all().len(),
+            topology: Some(world.scenario.machine.topology),
             tasks: tasks.collect(),
             cookies: world.scenario.cookies.clone(),
             groups: scenario::groups(&world.scenario, |group| usage.get(group.index()).cloned()),
+            blocked_at_end: scenario::blocked(self.left()),
             ..RunInfo::default()
         }
     }
 
-    /// Waits in vain and resumptions that found nobody, a line each.
+    /// Waits in vain and resumptions that found nobody.
     #[must_use]
-    pub fn left(&self) -> Vec<String> {
+    pub fn left(&self) -> Undone {
         self.world.left()
     }
 
@@ -156,6 +162,7 @@ fn live(
         .workers(cpus)
         .max_groups(below_root)
         .kernel(world.scenario.model)
+        .tuned(world.scenario.tuned.clone())
         .features(world.scenario.features)
         .observer(log.clone());
     let runtime = match world.scenario.cookies.is_empty() {
@@ -329,12 +336,12 @@ impl Crew {
     /// Waits for all tasks, those that are forked meanwhile included. In the order of the world's.
     async fn join(&self) -> Vec<Ended> {
         let mut ended = Vec::new();
-        let nobody = Ended { id: TaskId(0), worked: Nanos::ZERO };
+        let nobody = Ended { id: TaskId(0), worked: Nanos::ZERO, missed: 0 };
         while let Some((task, handle)) = { lock(&self.handles).pop() } {
             ended.resize(ended.len().max(task.index() + 1), nobody.clone());
             let id = handle.id();
             let stats = handle.await.expect("the tasks of a scenario do not panic");
-            ended[task.index()] = Ended { id, worked: stats.worked };
+            ended[task.index()] = Ended { id, worked: stats.worked, missed: stats.missed };
         }
         ended
     }

@@ -2,9 +2,10 @@
 
 use runyard_engine::attr::GroupId;
 use runyard_engine::features::{Feature, Features};
-use runyard_report::{GroupInfo, GroupUsage};
+use runyard_report::{BlockedReport, ChainInfo, Chains, Explained, GroupInfo, GroupUsage, Hand};
 use runyard_workload::Scenario;
-use runyard_workload::scenario::TaskGroup;
+use runyard_workload::objects::{Blocked, Undone};
+use runyard_workload::scenario::{ChainSpec, ObjectId, Phase, Step, TaskGroup, TaskSpec};
 
 /// The task groups of a scenario as reports have them. `usage` says what the limit of a group did,
 /// in total and on each CPU.
@@ -19,6 +20,53 @@ pub fn groups(
         usage: usage(id),
     };
     (0..).map(GroupId).zip(&scenario.groups).map(group).collect()
+}
+
+/// Who waits in vain, as reports have it.
+#[must_use]
+pub fn blocked(left: Undone) -> Vec<BlockedReport> {
+    let report = |Blocked { task, on, held_by }| BlockedReport { task, on, held_by };
+    left.blocked.into_iter().map(report).collect()
+}
+
+/// What follows the chains of a scenario, if it has some.
+#[must_use]
+pub fn chains(scenario: &Scenario) -> Option<Chains> {
+    let info = |chain: &ChainSpec| ChainInfo {
+        name: chain.name.clone(),
+        threads: chain.tasks.iter().map(|thread| thread.0).collect(),
+        deadline: chain.deadline,
+    };
+    let phase = |phase: &Phase| phase.steps.iter().map(hand).collect();
+    let program = |task: &TaskSpec| task.phases.iter().map(phase).collect();
+    let chains: Vec<_> = scenario.chains.iter().map(info).collect();
+    let new = || Chains::new(chains.clone(), scenario.tasks.iter().map(program).collect());
+    (!chains.is_empty()).then(new)
+}
+
+/// What a step means for those who follow messages. Semaphores have even numbers and pipes odd ones.
+fn hand(step: Step) -> Hand {
+    let (semaphore, pipe) = (|id: ObjectId| 2 * id.0, |id: ObjectId| 2 * id.0 + 1);
+    match step {
+        Step::SemPost(id) => Hand::Puts(semaphore(id)),
+        Step::SemWait(id) => Hand::Takes(semaphore(id)),
+        Step::Send { pipe: id, .. } => Hand::Puts(pipe(id)),
+        Step::Recv { pipe: id, .. } => Hand::Takes(pipe(id)),
+        Step::Lock(_) => Hand::Locks,
+        _ => Hand::Neither,
+    }
+}
+
+/// What is to be known of a simulated machine so that it can be said why tasks wait.
+#[must_use]
+pub fn explained(scenario: &Scenario) -> Explained {
+    let parent = |(id, group): (usize, &TaskGroup)| (id > 0).then_some(group.spec.parent);
+    let topology = scenario.machine.topology;
+    Explained {
+        cpus: topology.cpus(),
+        threads: if scenario.cookies.is_empty() { 1 } else { topology.threads() },
+        parents: scenario.groups.iter().enumerate().map(parent).collect(),
+    }
 }
 
 /// The names of the features that are on.

@@ -70,6 +70,8 @@ pub struct TaskTotals {
     pub migrations: u64,
     /// From the moment at which its condition came true to its first instruction.
     pub wakeup_latency: Histogram,
+    /// How many of these latencies were for the most part over when the timer expired that woke it up.
+    pub slack_wakeups: u64,
 }
 
 /// What a CPU is doing.
@@ -103,6 +105,8 @@ pub(crate) struct TaskAccount {
     born: Time,
     last_cpu: Option<CpuId>,
     moved: Option<Moved>,
+    /// How late the timer was that woke it up last; nothing if another task did.
+    timer_late: Nanos,
     pub(crate) totals: TaskTotals,
 }
 
@@ -122,6 +126,15 @@ enum State {
         early: Option<Time>,
     },
     Gone,
+}
+
+/// What there is to say of a task that executes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Executes {
+    /// The CPU that it has left without a word, if it did.
+    pub(crate) left: Option<CpuId>,
+    /// Since when it could have executed, if it was woken, and whether it never waited that long before.
+    pub(crate) waited: Option<(Time, bool)>,
 }
 
 /// The groups of a task that changed its group: until the first change it was in the group that
@@ -219,6 +232,7 @@ impl TaskAccount {
             born: Time::ZERO,
             last_cpu: None,
             moved: None,
+            timer_late: Nanos::ZERO,
             totals: TaskTotals::default(),
         }
     }
@@ -231,21 +245,26 @@ impl TaskAccount {
         }
     }
 
+    /// Whether a latency runs from here, or will if the task blocks.
     #[inline]
-    pub(crate) fn wake(&mut self, since: Time, now: Time) {
+    pub(crate) fn wake(&mut self, since: Time, by: Option<TaskId>, now: Time) -> bool {
         self.spawn(now);
         self.totals.wakeups += 1;
         match &mut self.state {
             State::Asleep => self.enter(State::Queued { woken: Some(since) }, now),
-            State::OnCpu { early, .. } => *early = early.or(Some(since)),
-            State::Queued { .. } | State::Unborn | State::Gone => {}
+            State::OnCpu { early: early @ None, .. } => *early = Some(since),
+            State::OnCpu { .. } | State::Queued { .. } | State::Unborn | State::Gone => {
+                return false;
+            }
         }
+        self.timer_late = by.map_or(now.since(since), |_| Nanos::ZERO);
+        true
     }
 
-    /// The task executes on `cpu`. Answers the CPU that it has left without a word, if it did.
+    /// The task executes on `cpu`.
     #[inline]
     #[must_use]
-    pub(crate) fn execute(&mut self, cpu: CpuId, now: Time) -> Option<CpuId> {
+    pub(crate) fn execute(&mut self, cpu: CpuId, now: Time) -> Executes {
         self.spawn(now);
         if let State::Gone = self.state {
             self.state = State::Asleep;
@@ -257,13 +276,19 @@ impl TaskAccount {
             State::Asleep | State::Unborn | State::Gone => (None, None, None),
         };
         self.enter(State::OnCpu { cpu, executing: true, early }, now);
+        let mut waited = None;
         if let Some(since) = woken {
-            self.totals.wakeup_latency.record(now.since(since));
+            let late = now.since(since);
+            let longest = self.totals.wakeup_latency.max().is_none_or(|max| max < late);
+            waited = Some((since, longest));
+            self.totals.wakeup_latency.record(late);
+            self.totals.slack_wakeups +=
+                u64::from(self.timer_late > late.saturating_sub(self.timer_late));
         }
         if self.last_cpu.replace(cpu).is_some_and(|last| last != cpu) {
             self.totals.migrations += 1;
         }
-        left
+        Executes { left, waited }
     }
 
     /// `cpu` stops executing the task, which may still have the CPU.

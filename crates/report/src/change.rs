@@ -1,48 +1,107 @@
-//! What differs between two runs: each figure before and after, and their ratio.
+//! What differs between two sides: each figure before and after, their ratio, and whether that is more than noise.
 //!
-//! Tasks and task groups of the same name belong together; one that only one run has stands
-//! against nothing.
+//! A side is one run, or several with different seeds. Tasks, task groups and chains of the same name belong together,
+//! instances of a thread and the tasks that a recording has of a command are one row; what only one side has stands
+//! against nothing. With several runs a figure is the median of them, and runs of the same seed are pairs, by which
+//! each figure is tested ([`crate::statistics`]); all tests together are corrected for their number, whatever is
+//! shown of them. One run a side tells nothing of noise: then nothing is called a change.
 
 use crate::balance::BalanceReport;
 use crate::figure::{Figure, LatencyReport, sum};
+use crate::folded::{FoldedTask, folded};
 use crate::groups::LimitReport;
 use crate::report::Report;
+use crate::statistics::{ALPHA, Shift, holm, median, pairs_needed, shift, signed_rank};
 use crate::text::{self, counted, shortened};
-use crate::units::{UNKNOWN, count_cell, percent_cell, ratio_cell, span_cell};
+use crate::units::{UNKNOWN, count_cell, percent_cell, ratio_cell, span, span_cell};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// How many tasks and how many task groups are told of in a text.
+/// How many rows of a kind are told of in a text.
 const TEXT_ROWS: usize = 40;
 
-/// The figures of two runs, side by side.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How the lines end of figures that do not differ by more than noise.
+pub const NOISE: &str = "noise";
+
+/// The figures of one run, as they are compared.
+#[derive(Clone, Debug)]
+pub struct Sheet {
+    /// What the run was, in a line.
+    ran: String,
+    facts: Facts,
+    machine: Vec<Thing>,
+    latencies: Vec<Thing>,
+    chains: Vec<Thing>,
+    tasks: Vec<Thing>,
+    groups: Vec<Thing>,
+}
+
+/// What a run was, apart from what came of it.
+#[derive(Clone, Debug, PartialEq)]
+struct Facts {
+    host: String,
+    scenario: String,
+    kernel: Option<String>,
+    features: Vec<String>,
+    cpus: usize,
+    seed: u64,
+    duration_ns: u64,
+}
+
+/// Something that has figures.
+#[derive(Clone, Debug)]
+struct Thing {
+    name: String,
+    /// The more, the sooner it is shown if there are too many.
+    weight: Figure,
+    figures: Vec<Named>,
+}
+
+/// The figures of two sides, beside each other.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Changes {
-    /// What the runs were, each in a line.
+    /// What the first runs were, each in a line.
     runs: [String; 2],
+    /// What the runs differ in, apart from their figures.
+    pub(crate) differs: Vec<String>,
+    /// How many runs there are of each side.
+    pub(crate) pairs: usize,
+    /// How many figures were tested.
+    tested: usize,
     pub(crate) machine: Row,
     /// Wake-up latencies, all instances of a task together.
     pub(crate) latencies: Vec<Row>,
+    pub(crate) chains: Vec<Row>,
     pub(crate) tasks: Vec<Row>,
     pub(crate) groups: Vec<Row>,
 }
 
-/// One thing that both runs have, or one of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One thing that both sides have, or one of them.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) name: String,
-    /// The more, the sooner it is shown if there are too many.
     weight: Figure,
     pub(crate) changes: Vec<Change>,
 }
 
 /// One figure before and after.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Change {
     pub(crate) what: &'static str,
     pub(crate) unit: Unit,
     pub(crate) before: Figure,
     pub(crate) after: Figure,
+    /// What pairs of runs say of it, if there are some.
+    pub(crate) test: Option<Test>,
+}
+
+/// What pairs of runs say of a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Test {
+    /// After less before.
+    pub(crate) shift: Shift,
+    /// The probability of such differences by chance, corrected for the number of tests.
+    pub(crate) chance: f64,
 }
 
 /// What a figure counts.
@@ -54,63 +113,177 @@ pub(crate) enum Unit {
     Span,
     /// Things.
     Count,
+    /// What other figures are of: their number, of all runs together. It is not tested.
+    Samples,
     /// Parts of a million.
     Share,
+}
+
+/// A name, a unit and the figure.
+type Named = (&'static str, Unit, Figure);
+
+impl Sheet {
+    /// The figures of a run.
+    #[must_use]
+    pub fn new(report: &Report) -> Sheet {
+        let tasks = folded(report);
+        let thing = |task: &FoldedTask, weight, figures: Vec<Named>| Thing {
+            name: task.all.name.clone(),
+            weight,
+            figures,
+        };
+        let latency = |task: &FoldedTask| {
+            let latency = &task.all.wakeup_latency;
+            thing(task, latency.count, latency_figures(latency, "wake-ups"))
+        };
+        let work = |task: &FoldedTask| {
+            let own = vec![
+                ("runtime", Unit::Span, task.all.runtime_ns),
+                ("wait", Unit::Delay, task.all.wait_ns),
+                ("missed", Unit::Count, task.all.missed),
+            ];
+            thing(task, task.all.runtime_ns, own)
+        };
+        Sheet {
+            ran: text::ran_without(report),
+            facts: Facts::of(report),
+            machine: vec![machine(report)],
+            latencies: tasks.iter().map(latency).collect(),
+            tasks: tasks.iter().map(work).collect(),
+            chains: chains(report),
+            groups: groups(report),
+        }
+    }
+}
+
+impl Facts {
+    fn of(report: &Report) -> Facts {
+        Facts {
+            host: report.host.clone(),
+            scenario: report.scenario.clone(),
+            kernel: report.kernel.clone(),
+            features: report.features.clone(),
+            cpus: report.machine.cpus,
+            seed: report.seed,
+            duration_ns: report.duration_ns,
+        }
+    }
+
+    /// What another run was otherwise, each in some words.
+    fn differences(&self, other: &Facts) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut differ = |what: &str, before: String, after: String| {
+            if before != after {
+                found.push(format!("{what}{before} -> {after}"));
+            }
+        };
+        let kernel = |it: &Facts| it.kernel.clone().unwrap_or_else(|| UNKNOWN.to_owned());
+        differ("", self.scenario.clone(), other.scenario.clone());
+        differ("host ", self.host.clone(), other.host.clone());
+        differ("kernel ", kernel(self), kernel(other));
+        differ("CPUs ", self.cpus.to_string(), other.cpus.to_string());
+        differ("", span(self.duration_ns), span(other.duration_ns));
+        differ("seed ", self.seed.to_string(), other.seed.to_string());
+        let only = |one: &Facts, other: &Facts| -> Vec<String> {
+            let missing = |name: &&String| !other.features.contains(name);
+            one.features.iter().filter(missing).cloned().collect()
+        };
+        for (word, names) in [("without", only(self, other)), ("with", only(other, self))] {
+            if !names.is_empty() {
+                found.push(format!("{word} {}", names.join(", ")));
+            }
+        }
+        found.iter().map(|it| text::printable(it)).collect()
+    }
 }
 
 impl Changes {
     /// What differs between these two.
     #[must_use]
     pub fn new(before: &Report, after: &Report) -> Changes {
-        let machine = machine_figures(before).into_iter().zip(machine_figures(after));
-        let change = |((what, unit, before), (_, _, after)): (Named, Named)| Change {
-            what,
-            unit,
-            before,
-            after,
+        Changes::of([&[Sheet::new(before)], &[Sheet::new(after)]], &[])
+    }
+
+    /// What differs between these sides, whose runs of one place are pairs. `told` is what the scenarios differ in, in words.
+    ///
+    /// # Panics
+    /// If a side has no run, or another number of them.
+    #[must_use]
+    pub fn of(sides: [&[Sheet]; 2], told: &[String]) -> Changes {
+        let [before, after] = sides;
+        assert!(before.len() == after.len() && !before.is_empty(), "runs are in pairs");
+        let rows =
+            |part: fn(&Sheet) -> &[Thing]| rows(&sides.map(|side| side.iter().map(part).collect()));
+        let machine = rows(|it| &it.machine).remove(0);
+        // Most runs have no such moves, and nobody forces CPUs idle. A report that does not tell of any is as one without.
+        let [moved, taken, forced] = SELDOM;
+        let kept = machine.changes.into_iter().filter(|it| {
+            let (before, after) = (it.before.unwrap_or(0), it.after.unwrap_or(0));
+            match it.what {
+                what if what == moved || what == taken => before != after || it.test.is_some(),
+                what if what == forced => before.max(after) > 0,
+                _ => true,
+            }
+        });
+        let mut differs = before[0].facts.differences(&after[0].facts);
+        differs.extend(told.iter().map(|it| text::printable(it)));
+        let mut changes = Changes {
+            runs: [before[0].ran.clone(), after[0].ran.clone()],
+            differs,
+            pairs: before.len(),
+            tested: 0,
+            machine: Row { changes: kept.collect(), ..machine },
+            latencies: rows(|it| &it.latencies),
+            chains: rows(|it| &it.chains),
+            tasks: rows(|it| &it.tasks),
+            groups: rows(|it| &it.groups),
         };
-        let moves = balance_figures(before).into_iter().zip(balance_figures(after)).map(change);
-        // Most runs have no such moves. A report that does not tell of any is as one without.
-        let moves = moves.filter(|it| it.before.unwrap_or(0) != it.after.unwrap_or(0));
-        let forced = [forced_idle(before)].into_iter().zip([forced_idle(after)]).map(change);
-        let forced = forced.filter(|it| it.before.max(it.after) > Some(0));
-        let machine = machine.map(change).chain(moves).chain(forced);
-        Changes {
-            runs: [text::ran_without(before), text::ran_without(after)],
-            machine: Row { name: String::new(), weight: None, changes: machine.collect() },
-            latencies: rows(
-                [&before.latencies, &after.latencies],
-                |it| (&it.name, it.wakeup_latency.count),
-                |it| latency_figures(&it.wakeup_latency).to_vec(),
-            ),
-            tasks: rows(
-                [&before.tasks, &after.tasks],
-                |task| (&task.name, task.runtime_ns),
-                |task| {
-                    let own = [
-                        ("runtime", Unit::Span, task.runtime_ns),
-                        ("wait", Unit::Delay, task.wait_ns),
-                    ];
-                    let [p50, p99, _, max] = latency_figures(&task.wakeup_latency);
-                    own.into_iter().chain([p50, p99, max]).collect()
-                },
-            ),
-            groups: rows(
-                [&before.groups, &after.groups],
-                |group| (&group.path, group.runtime_ns),
-                |group| {
-                    vec![
-                        ("runtime", Unit::Span, group.runtime_ns),
-                        ("limit", Unit::Share, group.limit.as_ref().map(share_of_a_cpu)),
-                        ("throttled", Unit::Count, group.nr_throttled),
-                        ("of its periods", Unit::Share, group.throttled_share()),
-                        ("throttled for", Unit::Delay, group.throttled_ns),
-                        ("bursts", Unit::Count, group.nr_bursts),
-                        ("borrowed", Unit::Span, group.borrowed_ns),
-                    ]
-                },
-            ),
+        changes.correct();
+        changes
+    }
+
+    /// Corrects the tests for their number. A figure that is the same in all pairs cannot be found to differ, so it is none
+    /// of them.
+    fn correct(&mut self) {
+        let lists = [&mut self.latencies, &mut self.chains, &mut self.tasks, &mut self.groups];
+        let rows = lists.into_iter().flat_map(|rows| rows.iter_mut());
+        let all = std::iter::once(&mut self.machine).chain(rows).flat_map(|row| &mut row.changes);
+        let mut tests: Vec<&mut Test> = all.filter_map(|change| change.test.as_mut()).collect();
+        let chances: Vec<f64> = tests.iter().map(|test| test.chance).collect();
+        for (test, chance) in tests.iter_mut().zip(holm(&chances)) {
+            test.chance = chance;
         }
+        self.tested = chances.len();
+    }
+
+    /// What the figures are of, and what can be said of them, each in a line.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        if self.pairs == 1 {
+            let only =
+                "One run each: differences may be noise. Several seeds a side, by --seeds, tell.";
+            return vec![only.to_owned()];
+        }
+        if self.tested == 0 {
+            return vec![format!(
+                "{} seeds a side, in pairs: all figures are as before.",
+                self.pairs
+            )];
+        }
+        let mut notes = vec![
+            format!("{} seeds a side, in pairs; a figure is the median of its runs.", self.pairs),
+            format!(
+                "A difference is the median one (Hodges and Lehmann) with its 95 % interval; p is that of Wilcoxon's \
+                 signed-rank test, corrected for {} figures (Holm). From {ALPHA} on it is noise.",
+                self.tested
+            ),
+        ];
+        let needed = pairs_needed(self.tested);
+        if self.pairs < needed {
+            notes.push(format!(
+                "So few seeds cannot tell any of so many figures from noise: that takes {needed}."
+            ));
+        }
+        notes
     }
 
     /// The changes as text that ends with a line end. Figures that stayed as they were are left
@@ -118,24 +291,28 @@ impl Changes {
     #[must_use]
     pub fn render(&self) -> String {
         let [before, after] = &self.runs;
-        let mut text = format!("before: {before}\nafter:  {after}\n\n");
-        text.push_str(&section("machine", &[&self.machine], |_| true));
-        let all: [(&str, &[Row]); 3] = [
-            ("wake-up latency", &self.latencies),
-            ("task", &self.tasks),
-            ("task group", &self.groups),
+        let mut text = format!("before: {before}\nafter:  {after}\n");
+        if !self.differs.is_empty() {
+            wrap(&mut text, &format!("differs: {}", self.differs.join("; ")));
+        }
+        self.notes().iter().for_each(|note| wrap(&mut text, note));
+        text.push('\n');
+        text.push_str(&self.section("machine", &[&self.machine], |_| true));
+        let all: [(&str, &str, &[Row]); 4] = [
+            ("wake-up latency", "distribution", &self.latencies),
+            ("chain", "chain", &self.chains),
+            ("task", "task", &self.tasks),
+            ("task group", "task group", &self.groups),
         ];
-        for (what, rows) in all.into_iter().filter(|(_, rows)| !rows.is_empty()) {
-            let changed = |change: &Change| change.before != change.after;
-            let differs = |row: &&Row| row.changes.iter().any(changed);
-            let found: Vec<_> = rows.iter().filter(differs).collect();
+        for (what, noun, rows) in all.into_iter().filter(|(_, _, rows)| !rows.is_empty()) {
+            let found: Vec<_> = rows.iter().filter(|row| row.differs()).collect();
             let same = rows.len() - found.len();
             text.push('\n');
             let shown = heaviest(&found, TEXT_ROWS);
             if !shown.is_empty() {
-                text.push_str(&section(what, &shown, changed));
+                let changed = |change: &Change| change.differs() || change.unit == Unit::Samples;
+                text.push_str(&self.section(what, &shown, changed));
             }
-            let noun = if what == "wake-up latency" { "distribution" } else { what };
             let mut rest = |n: usize, how: &str| {
                 if n > 0 {
                     writeln!(text, "{} {how}", counted(n as u64, noun))
@@ -147,14 +324,72 @@ impl Changes {
         }
         text
     }
+
+    /// A table with a line for each change that `shown` lets through.
+    fn section(&self, title: &str, rows: &[&Row], shown: impl Fn(&Change) -> bool) -> String {
+        let mut header = vec![title, "", "before", "after", "ratio"];
+        if self.pairs > 1 {
+            header.extend(["difference", "95 % interval", "p"]);
+        }
+        let mut table = text::table(&header, 2);
+        for row in rows {
+            // The name stands at the first of its figures only.
+            let mut name = shortened(&row.name);
+            for change in row.changes.iter().filter(|change| shown(change)) {
+                let mut cells = vec![
+                    std::mem::take(&mut name),
+                    change.what.to_owned(),
+                    change.cell(change.before),
+                    change.cell(change.after),
+                    change.ratio(),
+                ];
+                if self.pairs > 1 {
+                    cells.extend(change.tested_cells());
+                }
+                table.add_row(cells);
+            }
+        }
+        table.trim_fmt() + "\n"
+    }
+}
+
+/// How wide a line of words is.
+const LINE_WIDTH: usize = 100;
+
+fn wrap(text: &mut String, words: &str) {
+    let mut width = 0;
+    for word in words.split(' ') {
+        let long = word.chars().count();
+        if width > 0 && width + 1 + long > LINE_WIDTH {
+            text.push_str("\n  ");
+            width = 2;
+        } else if width > 0 {
+            text.push(' ');
+            width += 1;
+        }
+        text.push_str(word);
+        width += long;
+    }
+    text.push('\n');
+}
+
+impl Row {
+    fn differs(&self) -> bool {
+        self.changes.iter().any(|change| change.unit != Unit::Samples && change.differs())
+    }
 }
 
 impl Change {
+    /// Whether it is another figure after than before, in any pair.
+    fn differs(&self) -> bool {
+        self.before != self.after || self.test.is_some()
+    }
+
     /// The figure before or after, for a column.
     pub(crate) fn cell(&self, figure: Figure) -> String {
         match self.unit {
             Unit::Delay | Unit::Span => span_cell(figure),
-            Unit::Count => count_cell(figure),
+            Unit::Count | Unit::Samples => count_cell(figure),
             Unit::Share => match percent_cell(figure, 1_000_000) {
                 unknown if unknown == UNKNOWN => unknown,
                 percent => percent + " %",
@@ -166,6 +401,51 @@ impl Change {
     pub(crate) fn ratio(&self) -> String {
         ratio_cell(self.before, self.after)
     }
+
+    /// The difference, its interval and how probable it is by chance.
+    fn tested_cells(&self) -> [String; 3] {
+        let Some(test) = &self.test else { return [UNKNOWN, UNKNOWN, ""].map(str::to_owned) };
+        let chance = match test.is_noise() {
+            true => format!("{} {NOISE}", test.chance()),
+            false => test.chance(),
+        };
+        [self.difference(test.shift.estimate), self.interval(test), chance]
+    }
+
+    /// A difference with its sign.
+    pub(crate) fn difference(&self, difference: f64) -> String {
+        let shown = self.cell(Some(difference.abs().round() as u64));
+        let sign = match difference.round() {
+            it if it < 0.0 => "-",
+            it if it > 0.0 => "+",
+            _ => "",
+        };
+        format!("{sign}{}", shown.trim_end())
+    }
+
+    /// The interval of the difference.
+    pub(crate) fn interval(&self, test: &Test) -> String {
+        test.shift.interval.map_or_else(
+            || UNKNOWN.to_owned(),
+            |(low, high)| format!("{} to {}", self.difference(low), self.difference(high)),
+        )
+    }
+}
+
+impl Test {
+    /// Whether it is not told from chance.
+    pub(crate) fn is_noise(&self) -> bool {
+        self.chance >= ALPHA
+    }
+
+    /// The probability by chance, for a column.
+    pub(crate) fn chance(&self) -> String {
+        match self.chance {
+            it if it < 0.001 => "<0.001".to_owned(),
+            it if it < 0.1 => format!("{it:.3}"),
+            it => format!("{it:.2}"),
+        }
+    }
 }
 
 /// The `most` rows with the greatest weight, in their order.
@@ -173,35 +453,55 @@ pub(crate) fn heaviest<'a>(rows: &[&'a Row], most: usize) -> Vec<&'a Row> {
     text::busiest(rows, most, |row| row.weight).into_iter().copied().collect()
 }
 
-/// A name, a unit and the figure.
-type Named = (&'static str, Unit, Figure);
+/// What is shown of a machine only if there is some.
+const SELDOM: [&str; 3] = ["moved by balance", "taken by balance", "forced idle"];
 
-fn machine_figures(report: &Report) -> [Named; 5] {
+fn machine(report: &Report) -> Thing {
     let machine = &report.machine;
     let millionths = |share: f64| (share.clamp(0.0, 1.0) * 1e6).round() as u64;
-    [
+    // Unknown without passes, as older reports do not tell of any.
+    let all = |count: fn(&BalanceReport) -> u64| {
+        (!report.balance.is_empty()).then(|| report.balance.iter().map(count).sum())
+    };
+    let [moved, taken, forced] = SELDOM;
+    let figures = vec![
         ("utilization", Unit::Share, machine.utilization.map(millionths)),
         ("switches", Unit::Count, machine.switches),
         ("preemptions", Unit::Count, machine.preemptions),
         ("migrations", Unit::Count, machine.migrations),
         ("timer interrupts", Unit::Count, machine.timer_interrupts),
-    ]
+        (moved, Unit::Count, all(|row| row.moved)),
+        (taken, Unit::Count, all(|row| row.taken)),
+        (forced, Unit::Delay, sum(&report.cpus, |cpu| cpu.forced_idle_ns)),
+    ];
+    Thing { name: String::new(), weight: None, figures }
 }
 
-/// What balancing moved; unknown without passes, as older reports do not tell of any.
-fn balance_figures(report: &Report) -> [Named; 2] {
-    let all = |count: fn(&BalanceReport) -> u64| {
-        (!report.balance.is_empty()).then(|| report.balance.iter().map(count).sum())
+fn chains(report: &Report) -> Vec<Thing> {
+    let thing = |chain: &crate::chains::ChainReport| {
+        let mut figures = latency_figures(&chain.latency, "tokens");
+        figures.push(("missed", Unit::Count, chain.missed));
+        figures.push(("dropped", Unit::Count, chain.dropped));
+        Thing { name: chain.name.clone(), weight: chain.count, figures }
     };
-    [
-        ("moved by balance", Unit::Count, all(|row| row.moved)),
-        ("taken by balance", Unit::Count, all(|row| row.taken)),
-    ]
+    report.chains.iter().map(thing).collect()
 }
 
-/// How long CPUs were forced idle; unknown to older reports.
-fn forced_idle(report: &Report) -> Named {
-    ("forced idle", Unit::Delay, sum(&report.cpus, |cpu| cpu.forced_idle_ns))
+fn groups(report: &Report) -> Vec<Thing> {
+    let thing = |group: &crate::groups::GroupReport| Thing {
+        name: group.path.clone(),
+        weight: group.runtime_ns,
+        figures: vec![
+            ("runtime", Unit::Span, group.runtime_ns),
+            ("limit", Unit::Share, group.limit.as_ref().map(share_of_a_cpu)),
+            ("throttled", Unit::Count, group.nr_throttled),
+            ("of its periods", Unit::Share, group.throttled_share()),
+            ("throttled for", Unit::Delay, group.throttled_ns),
+            ("bursts", Unit::Count, group.nr_bursts),
+            ("borrowed", Unit::Span, group.borrowed_ns),
+        ],
+    };
+    report.groups.iter().map(thing).collect()
 }
 
 /// A limit in parts of a million of one CPU.
@@ -211,8 +511,9 @@ fn share_of_a_cpu(limit: &LimitReport) -> u64 {
     u64::try_from(share).unwrap_or(u64::MAX)
 }
 
-fn latency_figures(latency: &LatencyReport) -> [Named; 4] {
-    [
+fn latency_figures(latency: &LatencyReport, samples: &'static str) -> Vec<Named> {
+    vec![
+        (samples, Unit::Samples, latency.count),
         ("p50", Unit::Delay, latency.p50_ns),
         ("p99", Unit::Delay, latency.p99_ns),
         ("p99.9", Unit::Delay, latency.p999_ns),
@@ -220,53 +521,62 @@ fn latency_figures(latency: &LatencyReport) -> [Named; 4] {
     ]
 }
 
-/// Brings together what has the same name in both, in the order of the first, then what only the
-/// second has. `key` is the name and the weight.
-fn rows<'a, T: 'a>(
-    [before, after]: [&'a [T]; 2],
-    key: impl Fn(&'a T) -> (&'a String, Figure),
-    figures: impl Fn(&'a T) -> Vec<Named>,
-) -> Vec<Row> {
-    let mut later: BTreeMap<_, _> = after.iter().map(|it| (key(it).0, it)).collect();
-    let row = |before: Option<&'a T>, after: Option<&'a T>| {
-        let some = before.or(after).expect("one of them has it");
-        let weight = |it: Option<&'a T>| it.and_then(|it| key(it).1);
-        let known = |it: Option<&'a T>| it.map(&figures).unwrap_or_default();
-        let (old, new) = (known(before), known(after));
-        let figure = |of: &[Named], at: usize| of.get(at).and_then(|&(_, _, figure)| figure);
-        let change = |(at, (what, unit, _)): (usize, Named)| Change {
-            what,
-            unit,
-            before: figure(&old, at),
-            after: figure(&new, at),
-        };
-        Row {
-            name: key(some).0.clone(),
-            weight: weight(before).max(weight(after)),
-            changes: figures(some).into_iter().enumerate().map(change).collect(),
-        }
-    };
-    let mut rows: Vec<_> = before.iter().map(|it| row(Some(it), later.remove(key(it).0))).collect();
-    let only_after = after.iter().filter(|it| later.contains_key(key(it).0));
-    rows.extend(only_after.map(|it| row(None, Some(it))));
-    rows
-}
-
-/// A table with a line for each change that `shown` lets through.
-fn section(title: &str, rows: &[&Row], shown: impl Fn(&Change) -> bool) -> String {
-    let mut table = text::table(&[title, "", "before", "after", "ratio"], 2);
-    for row in rows {
-        // The name stands at the first of its figures only.
-        let mut name = shortened(&row.name);
-        for change in row.changes.iter().filter(|change| shown(change)) {
-            table.add_row([
-                std::mem::take(&mut name),
-                change.what.to_owned(),
-                change.cell(change.before),
-                change.cell(change.after),
-                change.ratio(),
-            ]);
+/// Brings together what has the same name in any run, in the order of the first run before, then what comes later only.
+fn rows(sides: &[Vec<&[Thing]>; 2]) -> Vec<Row> {
+    let mut order: Vec<&Thing> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for thing in sides.iter().flatten().copied().flatten() {
+        places.entry(&thing.name).or_insert_with(|| {
+            order.push(thing);
+            order.len() - 1
+        });
+    }
+    let runs = sides[0].len();
+    let mut found: Vec<[Vec<Option<&Thing>>; 2]> =
+        vec![[vec![None; runs], vec![None; runs]]; order.len()];
+    for (side, all) in sides.iter().enumerate() {
+        for (run, things) in all.iter().enumerate() {
+            for thing in *things {
+                found[places[&*thing.name]][side][run] = Some(thing);
+            }
         }
     }
-    table.trim_fmt() + "\n"
+    order.into_iter().zip(&found).map(|(first, sides)| row(first, sides)).collect()
+}
+
+fn row(first: &Thing, sides: &[Vec<Option<&Thing>>; 2]) -> Row {
+    let change = |(at, (what, unit, _)): (usize, &Named)| {
+        let figure = |thing: &Option<&Thing>| thing.and_then(|thing| thing.figures.get(at)?.2);
+        let all = |side: usize| sides[side].iter().map(figure).collect::<Vec<Figure>>();
+        change(what, *unit, &[all(0), all(1)])
+    };
+    let things = sides.iter().flatten().flatten();
+    Row {
+        name: first.name.clone(),
+        weight: things.map(|thing| thing.weight).max().flatten(),
+        changes: first.figures.iter().enumerate().map(change).collect(),
+    }
+}
+
+fn change(what: &'static str, unit: Unit, sides: &[Vec<Figure>; 2]) -> Change {
+    let known = |side: &[Figure]| side.iter().flatten().map(|&it| it as f64).collect::<Vec<f64>>();
+    let together = |side: &[Figure]| match unit {
+        Unit::Samples => side.iter().copied().flatten().reduce(u64::saturating_add),
+        _ if side.len() == 1 => side[0],
+        _ => median(&known(side)).map(|it| it.round() as u64),
+    };
+    let pairs = sides[0].iter().zip(&sides[1]);
+    let differences =
+        pairs.filter_map(|(before, after)| Some((*after)? as f64 - (*before)? as f64));
+    let differences: Vec<f64> = differences.collect();
+    let differs =
+        sides[0].len() > 1 && unit != Unit::Samples && differences.iter().any(|&it| it != 0.0);
+    let test = || Some(Test { shift: shift(&differences)?, chance: signed_rank(&differences) });
+    Change {
+        what,
+        unit,
+        before: together(&sides[0]),
+        after: together(&sides[1]),
+        test: if differs { test() } else { None },
+    }
 }

@@ -10,6 +10,7 @@
 //! * a CPU executes a task exactly if the task executes on this CPU, so that what CPUs spent on
 //!   executing is what tasks ran, to the nanosecond;
 //! * what was switched in on some CPU was a task that was switched in;
+//! * the parts of each of the worst wake-ups of a task are all of it, and the first is the longest that there was;
 //! * CPUs were forced idle for as long as cookies forced them to be, to the nanosecond.
 //!
 //! They hold for every stream of events, also for one that lies. Two rules make it so:
@@ -19,11 +20,13 @@
 //! * A CPU whose task has left, by its own switch or by executing elsewhere, works for the
 //!   scheduler until it says something else.
 
-use crate::account::{CpuAccount, CpuTotals, Doing, TaskAccount, TaskTotals};
+use crate::account::{CpuAccount, CpuTotals, Doing, Executes, TaskAccount, TaskTotals};
 use crate::balance::{BalanceReport, BalanceTotals, Balances};
 use crate::cookies;
 use crate::history::History;
-use runyard_engine::attr::{Cookie, GroupId, Policy};
+use crate::lanes::Lanes;
+use crate::why::{Bad, Explained, Explanation, Why};
+use runyard_engine::attr::{Attr, Cookie, GroupId, Policy};
 use runyard_engine::balance::IdleKind;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
@@ -45,12 +48,16 @@ pub struct Collector {
     balances: Balances,
     /// Kept only for reports that show it.
     history: Option<Box<History>>,
+    /// The same.
+    why: Option<Box<Why>>,
+    /// Kept only for a timeline.
+    lanes: Option<Box<Lanes>>,
 }
 
 /// What is counted for the machine as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All events.
+    /// All events but those that only explain why tasks wait.
     pub events: u64,
     /// Decisions of the scheduler, whatever came of them.
     pub decisions: u64,
@@ -77,6 +84,47 @@ impl Collector {
         Collector { history: Some(Box::new(History::new())), ..Collector::default() }
     }
 
+    /// One that also keeps who had which of the first 64 CPUs when: 16 bytes for each span, of which there are about five
+    /// for a switch, and 80 MB at most.
+    #[must_use]
+    pub fn with_timeline() -> Collector {
+        Collector { lanes: Some(Box::new(Lanes::new())), ..Collector::with_history() }
+    }
+
+    /// The same, and it finds the worst wake-ups of each of so many tasks, or of more.
+    #[must_use]
+    pub fn with_worst(self, tasks: usize) -> Collector {
+        Collector { why: Some(Box::new(Why::new(tasks))), ..self }
+    }
+
+    /// The same, and it finds out why they took so long, on a machine of which it is told what is asked for
+    /// ([`Collector::asks`]).
+    #[must_use]
+    pub fn with_causes(self, tasks: usize, machine: Explained) -> Collector {
+        Collector { why: Some(Box::new(Why::explaining(tasks, machine))), ..self }
+    }
+
+    /// The wait of `task` that begins at `since` is to be told part by part ([`Collector::explanation`]). Only one that looks for
+    /// the worst wake-ups heeds that.
+    pub fn watch(&mut self, task: TaskId, since: Time) {
+        if let Some(why) = &mut self.why {
+            why.watch(task, since);
+        }
+    }
+
+    /// The wait that is [watched](Collector::watch), if it has ended, with these names of tasks.
+    #[must_use]
+    pub fn explanation(&self, name: &dyn Fn(TaskId) -> String) -> Option<Explanation> {
+        self.why.as_ref()?.explanation(name)
+    }
+
+    /// From now on this is asked for `task`, whose `cookie` is its own or that of its task group.
+    pub fn asks(&mut self, task: TaskId, attr: &Attr, cookie: Option<Cookie>) {
+        if let Some(why) = &mut self.why {
+            why.asks(task, attr, cookie);
+        }
+    }
+
     /// Takes the next event.
     #[inline]
     pub fn event(&mut self, event: &Event) {
@@ -88,9 +136,12 @@ impl Collector {
             What::Idle => self.turn(event.cpu, Doing::Idle),
             What::ForcedIdle { cookie } => self.turn(event.cpu, Doing::Forced { cookie }),
             What::Switch { prev, next } => self.switch(event.cpu, prev, next),
-            What::Wake { task, since, .. } => {
+            What::Wake { task, since, by } => {
                 let now = self.clock;
-                self.task(task).wake(since, now);
+                let counts = self.task(task).wake(since, by, now);
+                if let Some(why) = self.why.as_mut().filter(|_| counts) {
+                    why.wake(task, event.cpu, (by.is_none(), now));
+                }
             }
             What::Spawn { task } => {
                 let now = self.clock;
@@ -105,7 +156,12 @@ impl Collector {
             What::TimerCancelled => self.counts.timers_cancelled += 1,
             What::Changed { task, group, .. } => self.join(task, group),
             What::Balanced(balanced) => self.balances.add(balanced),
-            What::Throttled { .. } | What::Unthrottled { .. } | What::Step { .. } => {}
+            What::Throttled { .. } | What::Unthrottled { .. } => self.note(event),
+            What::Moved { .. } | What::PassedOver { .. } => {
+                self.counts.events -= 1;
+                self.note(event);
+            }
+            What::Step { .. } => {}
         }
     }
 
@@ -114,10 +170,16 @@ impl Collector {
     pub fn finish(mut self, at: Time) -> Totals {
         self.clock = self.clock.max(at);
         let now = self.clock;
-        if let Some(history) = &mut self.history {
-            for (cpu, account) in self.cpus.iter().enumerate() {
-                history.add(CpuId::at(cpu), account.doing(), account.since()..now);
+        for (cpu, account) in self.cpus.iter().enumerate() {
+            let (cpu, span) = (CpuId::at(cpu), account.since()..now);
+            if let Some(history) = &mut self.history {
+                history.add(cpu, account.doing(), span.clone());
             }
+            if let Some(lanes) = &mut self.lanes {
+                lanes.add(cpu, account.doing(), span);
+            }
+        }
+        if let Some(history) = &mut self.history {
             history.reach(now);
         }
         for cpu in &self.cpus {
@@ -167,6 +229,12 @@ impl Collector {
             assert_eq!(history.sums(), parts, "the steps of a kind sum to what CPUs did of it");
         }
 
+        if let Some(why) = &self.why {
+            for (id, task) in (0..).map(TaskId).zip(&self.tasks) {
+                why.check(id, task.totals.wakeup_latency.max());
+            }
+        }
+
         let sum = |spans: &mut dyn Iterator<Item = Nanos>| spans.fold(Nanos::ZERO, |a, b| a + b);
         let by_cpu = sum(&mut self.cpus.iter().map(|cpu| cpu.totals.forced));
         let by_cookie = sum(&mut self.forced_idle.iter().copied());
@@ -181,10 +249,25 @@ impl Collector {
     fn execute(&mut self, cpu: CpuId, task: TaskId, policy: Policy) {
         self.turn(cpu, Doing::Exec { task, policy });
         let now = self.clock;
-        if let Some(former) = self.task(task).execute(cpu, now)
+        let Executes { left, waited } = self.task(task).execute(cpu, now);
+        if let Some((since, is_longest)) = waited {
+            if let Some(why) = &mut self.why {
+                why.ends(task, policy, (since, now));
+            }
+            if let Some(lanes) = &mut self.lanes {
+                lanes.waited(since..now, is_longest);
+            }
+        }
+        if let Some(former) = left
             && self.cpu(former).executes(task)
         {
             self.turn(former, Doing::Overhead);
+        }
+    }
+
+    fn note(&mut self, event: &Event) {
+        if let Some(why) = &mut self.why {
+            why.note(event, self.clock);
         }
     }
 
@@ -194,8 +277,14 @@ impl Collector {
         let account = self.cpu(cpu);
         let since = account.since();
         let did = account.turn_to(doing, now);
+        if let Some(why) = &mut self.why {
+            why.turn(cpu, doing, now);
+        }
         if let Some(history) = &mut self.history {
             history.add(cpu, did, since..now);
+        }
+        if let Some(lanes) = &mut self.lanes {
+            lanes.add(cpu, did, since..now);
         }
         match did {
             Doing::Exec { task, .. } => self.task(task).interrupt(cpu, now),
@@ -275,9 +364,19 @@ impl Totals {
         self.0.tasks.get(task.index()).map(|account| &account.totals)
     }
 
+    /// The worst wake-ups of `task`, the longest first.
+    pub(crate) fn worst(&self, task: TaskId) -> &[Bad] {
+        self.0.why.as_ref().map_or(&[], |why| why.worst(task))
+    }
+
     /// What the CPUs did when; `None` if it was not kept.
     pub(crate) fn history(&self) -> Option<&History> {
         self.0.history.as_deref()
+    }
+
+    /// Who had which CPU when; `None` if it was not kept.
+    pub(crate) fn lanes(&self) -> Option<&Lanes> {
+        self.0.lanes.as_deref()
     }
 
     /// How long CPUs were forced idle because their cores ran tasks of `cookie`, or tasks that have none.

@@ -1,38 +1,25 @@
 //! What the CPUs did when: how the totals of a run came about, in bounded memory.
 //!
-//! Two things are kept, both from the stretches that the accounts close ([`History::add`]), so their
-//! sums are the accounts':
-//! * *steps*: the time that each kind of work took in each of at most [`STEPS`] equal spans of the
-//!   run, for the machine and for the busy time of its first [`LANES`] CPUs. When the run outgrows
-//!   them, the spans become twice as wide and neighbours are added up. A width is a power of two,
-//!   so a span of time finds its step by a shift.
-//! * *stretches*: who had which of these CPUs from when to when, for the first [`STRETCHES`] of a
-//!   run. The first and not the last: two runs of one scenario begin alike, so two pictures of
-//!   their beginnings can be compared; and nothing is moved or thrown away once they are full.
+//! *Steps* are kept: the time that each kind of work took in each of at most [`STEPS`] equal spans of the run, for the
+//! machine and for the busy time of its first [`LANES`] CPUs. They come from the stretches that the accounts close
+//! ([`History::add`]), so their sums are the accounts'. When the run outgrows them, the spans become twice as wide and
+//! neighbours are added up. A width is a power of two, so a span of time finds its step by a shift.
 //!
 //! Rejected: samples at fixed moments (they miss what is shorter), steps of a width chosen
 //! beforehand (a host may not know how long it will run), floating sums (they depend on the order).
 //!
-//! Invariants: the steps of a kind sum to the accounts of all CPUs, to the nanosecond; a CPU's
-//! stretches are in order of time and do not overlap.
+//! Invariant: the steps of a kind sum to the accounts of all CPUs, to the nanosecond.
 
 use crate::account::Doing;
+use crate::lanes::LANES;
 use runyard_engine::attr::Policy;
 use runyard_engine::cpu::CpuId;
-use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
 use std::ops::Range;
 
 /// How many steps there are at most: as many as a chart has room for. At least half as many cover
 /// a run that is not shorter than they are.
 pub(crate) const STEPS: usize = 200;
-
-/// How many CPUs have steps of their own: 100 KiB of them, and more rows are not told apart.
-pub(crate) const LANES: usize = 64;
-
-/// How many stretches are kept: what a browser pans and zooms without a delay, and a quarter of a
-/// megabyte in a page.
-pub(crate) const STRETCHES: usize = 10_000;
 
 /// The width of the first steps: 2^10 ns, shorter than a context switch takes.
 const FIRST_SHIFT: u32 = 10;
@@ -51,44 +38,24 @@ pub(crate) struct History {
     machine: Vec<Step>,
     /// The busy time of each of the first CPUs.
     lanes: Vec<Vec<u64>>,
-    stretches: Vec<Stretch>,
-    /// Until when stretches are kept, once they are full.
-    until: Option<Time>,
-}
-
-/// Somebody has a CPU for a while.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
-    pub(crate) cpu: CpuId,
-    pub(crate) begin: Time,
-    pub(crate) end: Time,
-    /// The task that executes; `None` for the scheduler.
-    pub(crate) who: Option<TaskId>,
 }
 
 impl History {
     pub(crate) fn new() -> History {
-        History {
-            shift: FIRST_SHIFT,
-            machine: Vec::with_capacity(STEPS),
-            lanes: Vec::new(),
-            stretches: Vec::with_capacity(STRETCHES),
-            until: None,
-        }
+        History { shift: FIRST_SHIFT, machine: Vec::with_capacity(STEPS), lanes: Vec::new() }
     }
 
     /// A CPU did `doing` for this span. The spans of all CPUs come in the order of their ends.
     #[inline]
     pub(crate) fn add(&mut self, cpu: CpuId, doing: Doing, span: Range<Time>) {
-        let (kind, who) = match doing {
+        let kind = match doing {
             Doing::Idle | Doing::Forced { .. } => return,
-            Doing::Overhead => (3, None),
-            Doing::Exec { task, policy } => (kind(policy), Some(task)),
+            Doing::Overhead => 3,
+            Doing::Exec { policy, .. } => kind(policy),
         };
         if span.start >= span.end {
             return;
         }
-        self.keep(Stretch { cpu, begin: span.start, end: span.end, who });
         self.reach(span.end);
         let mut from = span.start.0;
         while from < span.end.0 {
@@ -119,22 +86,6 @@ impl History {
                 self.lanes.resize_with(cpu + 1, || vec![0; STEPS]);
             }
             self.lanes[cpu][step] += ns;
-        }
-    }
-
-    /// Spans come in the order of their ends: when the stretches are full, all that ended until
-    /// then are kept. Those that were open at that moment are kept up to it, one of each CPU.
-    #[inline]
-    fn keep(&mut self, mut stretch: Stretch) {
-        if let Some(until) = self.until {
-            stretch.end = stretch.end.min(until);
-        }
-        if stretch.cpu.index() >= LANES || stretch.begin >= stretch.end {
-            return;
-        }
-        self.stretches.push(stretch);
-        if self.stretches.len() == STRETCHES {
-            self.until = Some(stretch.end);
         }
     }
 
@@ -176,11 +127,6 @@ impl History {
     /// The busy time in the steps of one of the first CPUs; nothing if it was never busy.
     pub(crate) fn lane(&self, cpu: usize) -> &[u64] {
         self.lanes.get(cpu).map_or(&[], Vec::as_slice)
-    }
-
-    /// The first stretches of the run, and until when they are kept if some are missing.
-    pub(crate) fn stretches(&self) -> (&[Stretch], Option<Time>) {
-        (&self.stretches, self.until)
     }
 }
 

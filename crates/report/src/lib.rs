@@ -10,26 +10,33 @@
 
 mod account;
 mod balance;
+mod chains;
 mod change;
 mod collect;
 mod cookies;
 mod figure;
+mod folded;
 mod groups;
 mod histogram;
 mod history;
 pub mod html;
 mod json;
+mod lanes;
 mod report;
 mod series;
+pub mod statistics;
+mod story;
 mod stretches;
 mod text;
 mod timeline;
 mod trace;
 mod units;
+mod why;
 
 pub use account::{CpuTotals, TaskTotals};
 pub use balance::{BalanceReport, BalanceTotals};
-pub use change::Changes;
+pub use chains::{BlockedReport, ChainInfo, ChainReport, Chains, Hand, HopReport, SlowReport};
+pub use change::{Changes, NOISE, Sheet};
 pub use collect::{Collector, Counts, Totals};
 pub use cookies::{CookieReport, cookie_reports};
 pub use figure::{Figure, LatencyReport};
@@ -40,7 +47,10 @@ pub use report::{
     TimersReport, Violation,
 };
 pub use series::{CpuHistory, Distribution, HistoryReport, distributions};
+pub use story::{WokenBy, story};
 pub use stretches::Stretches;
-pub use text::{Checks, render, table};
+pub use text::{Checks, TaskRows, render, table};
 pub use timeline::{Names, timeline};
 pub use trace::TraceForm;
+pub use units::span;
+pub use why::{Cause, DoingReport, Explained, Explanation, PartReport, RanReport, WorstReport};

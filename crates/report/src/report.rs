@@ -7,17 +7,21 @@
 
 use crate::account::TaskTotals;
 use crate::balance::BalanceReport;
+use crate::chains::{BlockedReport, ChainReport};
 use crate::collect::{Counts, Totals};
 use crate::cookies::{self, CookieReport, cookie_reports};
 use crate::figure::{Figure, LatencyReport, sum};
 use crate::groups::{GroupInfo, GroupReport, group_reports};
 use crate::json::{self, Rows};
 use crate::series::{Distribution, HistoryReport, distributions};
+use crate::why::{Bad, WorstReport};
 use runyard_engine::attr::{Cookie, GroupId, Policy};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
+use runyard_engine::topology::{Level, Topology};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io;
 
 /// The name and version of the report's form.
@@ -38,6 +42,8 @@ pub struct RunInfo {
     pub features: Vec<String>,
     /// How many CPUs the machine had; one that no event names was idle.
     pub cpus: usize,
+    /// How its CPUs were grouped, if that is known.
+    pub topology: Option<Topology>,
     /// How long the host itself took, by the clock on the wall.
     pub wall: Nanos,
     /// One entry for each task instance, in the order of the scenario's file.
@@ -48,6 +54,10 @@ pub struct RunInfo {
     pub cookies: Vec<String>,
     /// What the checks found.
     pub violations: Vec<Violation>,
+    /// What came of the chains, in the order of the scenario's file.
+    pub chains: Vec<ChainReport>,
+    /// Who waits in vain when the run is over.
+    pub blocked_at_end: Vec<BlockedReport>,
 }
 
 /// What a host knows about a task. Policy, latency nice, group and cookie are those with which it began.
@@ -67,6 +77,10 @@ pub struct TaskInfo {
     pub group: GroupId,
     /// Its cookie, its own or that of its task group.
     pub cookie: Option<Cookie>,
+    /// How much later than asked its timers might expire: none for a real-time task.
+    pub slack: Nanos,
+    /// How often it came to its timer after the next period had begun.
+    pub missed: Figure,
 }
 
 /// A broken invariant.
@@ -127,6 +141,12 @@ pub struct Report {
     /// The cookies of the scenario, and last the lack of one; empty if it has none.
     #[serde(default)]
     pub cookies: Vec<CookieReport>,
+    /// The chains of the scenario, in the order of its file.
+    #[serde(default)]
+    pub chains: Vec<ChainReport>,
+    /// The tasks that wait in vain when the run is over, in the order of the tasks.
+    #[serde(default)]
+    pub blocked_at_end: Vec<BlockedReport>,
 }
 
 /// The machine as a whole.
@@ -144,6 +164,19 @@ pub struct MachineReport {
     pub migrations: Figure,
     /// Timer interrupts, ticks among them.
     pub timer_interrupts: Figure,
+    /// How its CPUs are grouped, as `NODESxCORES` or `NODESxCORESxTHREADS`; `None` in a report that does not say.
+    #[serde(default)]
+    pub topology: Option<String>,
+}
+
+impl MachineReport {
+    /// How many CPUs a node has; all of them where the report does not say.
+    #[must_use]
+    pub fn cpus_per_node(&self) -> usize {
+        let topology = self.topology.as_ref().and_then(|shape| shape.parse::<Topology>().ok());
+        let node = |topology: Topology| topology.span(CpuId::at(0), Level::Node).len();
+        topology.filter(|it| it.cpus() == self.cpus).map_or(self.cpus, node)
+    }
 }
 
 /// One CPU. Idle and busy time sum to the duration; real-time, normal, idle-policy and overhead
@@ -206,6 +239,28 @@ pub struct TaskReport {
     /// The cookie with which it began, its own or that of its task group; `None` if it had none.
     #[serde(default)]
     pub cookie: Option<String>,
+    /// How much later than asked its timers might expire when it began.
+    #[serde(default)]
+    pub slack_ns: Figure,
+    /// How many of its wake-ups were late mostly because their timer was: at least half of the latency was over when
+    /// the timer expired. It is 0 for a task without slack.
+    #[serde(default)]
+    pub slack_wakeups: Figure,
+    /// How often it came to its timer after the next period had begun.
+    #[serde(default)]
+    pub missed: Figure,
+    /// Its worst wake-ups, at most ten, the longest first.
+    #[serde(default)]
+    pub worst: Vec<WorstReport>,
+}
+
+impl TaskReport {
+    /// Whether most of its wake-up latencies are mostly timer slack, so that their p50 is no delay by others.
+    #[must_use]
+    pub fn is_late_by_slack(&self) -> bool {
+        let counts = self.slack_wakeups.zip(self.wakeup_latency.count);
+        counts.is_some_and(|(slack, all)| slack > all / 2)
+    }
 }
 
 /// Timers other than the ticks.
@@ -273,6 +328,7 @@ impl Report {
                 preemptions: sum(&tasks, |task| task.preemptions),
                 migrations: sum(&tasks, |task| task.migrations),
                 timer_interrupts: Some(counts.timer_interrupts),
+                topology: info.topology.map(|topology| topology.to_string()),
             },
             cpus,
             tasks,
@@ -288,6 +344,8 @@ impl Report {
             latencies,
             balance: totals.balance_rows(),
             cookies,
+            chains: info.chains,
+            blocked_at_end: info.blocked_at_end,
         }
     }
 
@@ -337,7 +395,8 @@ fn task_reports(
     totals: &Totals,
 ) -> Vec<TaskReport> {
     let nothing = TaskTotals::default();
-    let report = |info: TaskInfo| {
+    let worst = worst_reports(&infos, totals);
+    let report = |(info, worst): (TaskInfo, Vec<WorstReport>)| {
         let did = totals.task(info.id).unwrap_or(&nothing);
         TaskReport {
             name: info.name,
@@ -355,9 +414,22 @@ fn task_reports(
             wakeup_latency: LatencyReport::new(&did.wakeup_latency),
             thread: info.thread,
             cookie: cookies::name(cookies, info.cookie),
+            slack_ns: Some(info.slack.0),
+            slack_wakeups: Some(if info.slack > Nanos::ZERO { did.slack_wakeups } else { 0 }),
+            missed: info.missed,
+            worst,
         }
     };
-    infos.into_iter().map(report).collect()
+    infos.into_iter().zip(worst).map(report).collect()
+}
+
+/// The worst wake-ups of each task.
+fn worst_reports(infos: &[TaskInfo], totals: &Totals) -> Vec<Vec<WorstReport>> {
+    let names: BTreeMap<_, _> = infos.iter().map(|info| (info.id, info.name.as_str())).collect();
+    let name =
+        |task: TaskId| names.get(&task).map_or_else(|| task.to_string(), |&name| name.to_owned());
+    let report = |bad: &Bad| bad.report(&name);
+    infos.iter().map(|info| totals.worst(info.id).iter().map(report).collect()).collect()
 }
 
 /// From integers, so that it is the same number on every machine. Nothing can be said of no time.

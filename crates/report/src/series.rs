@@ -3,7 +3,8 @@
 
 use crate::figure::LatencyReport;
 use crate::histogram::Histogram;
-use crate::history::{History, LANES};
+use crate::history::History;
+use crate::lanes::LANES;
 use runyard_engine::time::Nanos;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -2,12 +2,15 @@
 //! groups and what their limits did, what came of balancing if somebody was moved or should have been,
 //! then what the checks found. Plain ASCII that fits into 110 columns as long as the figures are ordinary.
 //!
+//! Tasks of one name are one row ([`folded`](crate::folded)), unless each is asked for.
 //! Long lists are cut to their busiest rows, which stay in the report's order; a line says how many
 //! are left out.
 
 use crate::balance::BalanceReport;
+use crate::chains::ChainReport;
 use crate::cookies::CookieReport;
 use crate::figure::{Figure, LatencyReport, sum};
+use crate::folded::{FoldedTask, folded};
 use crate::groups::{GroupReport, LimitReport};
 use crate::report::{CpuReport, EngineReport, Report, TaskReport, TimersReport, Violation};
 use crate::units::{UNKNOWN, count, count_cell, percent_cell, rate_cell, span, span_cell};
@@ -22,6 +25,8 @@ const CPU_ROWS: usize = 32;
 const BUSIEST_CPUS: usize = 16;
 /// How many tasks have a row.
 const TASK_ROWS: usize = 40;
+/// How many chains have a row.
+const CHAIN_ROWS: usize = 20;
 /// How many task groups have a row.
 const GROUP_ROWS: usize = 20;
 /// How many cookies have a row.
@@ -29,7 +34,7 @@ const COOKIE_ROWS: usize = 20;
 /// How many violations are shown.
 const VIOLATION_ROWS: usize = 10;
 /// How much of a name is shown, in characters.
-const NAME_WIDTH: usize = 24;
+const NAME_WIDTH: usize = 20;
 /// How wide a list of names may become before it goes on in the next line.
 const LINE_WIDTH: usize = 100;
 
@@ -45,12 +50,25 @@ pub enum Checks {
     NotDone,
 }
 
+/// Which rows the table of tasks has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskRows {
+    /// One for each name, of too many the busiest.
+    #[default]
+    Names,
+    /// One for each task, all of them.
+    Tasks,
+}
+
 /// The report as text that ends with a line end.
 #[must_use]
-pub fn render(report: &Report, checks: Checks) -> String {
+pub fn render(report: &Report, checks: Checks, rows: TaskRows) -> String {
     let mut sections = vec![head(report), cpu_table(report)];
     if !report.tasks.is_empty() {
-        sections.push(task_table(report));
+        sections.push(task_table(report, rows));
+    }
+    if !report.chains.is_empty() {
+        sections.push(chain_table(&report.chains));
     }
     if report.groups.iter().any(|group| group.path != "/") {
         sections.push(group_table(report));
@@ -165,45 +183,110 @@ fn cpu_row(name: String, cpu: &CpuReport, times: (u64, u64)) -> Vec<String> {
     row
 }
 
-fn task_table(report: &Report) -> String {
-    // Over the last three columns the first line reads "wake-up latency".
-    let header = [
-        "\ntask",
-        "\npolicy",
-        "\nprio",
-        "\nruntime",
-        "\nwait",
-        "\nsleep",
-        "\nwakeups",
-        "\npreempted",
-        "\nmigrated",
-        "wake-up\np50",
-        "latency\np99",
-        "\nmax",
-    ];
-    let mut table = table(&header, 2);
-    for task in busiest(&report.tasks, TASK_ROWS, |task| task.runtime_ns) {
-        table.add_row(task_row(task));
+fn task_table(report: &Report, rows: TaskRows) -> String {
+    let (all, left_out) = match rows {
+        TaskRows::Names => {
+            let all = folded(report);
+            let shown = busiest(&all, TASK_ROWS, |row| row.all.runtime_ns);
+            let shown: Vec<_> = shown.into_iter().cloned().collect();
+            let left_out = all.len() - shown.len();
+            (shown, left_out)
+        }
+        TaskRows::Tasks => {
+            let alone = |task: &TaskReport| FoldedTask { n: 1, all: task.clone() };
+            (report.tasks.iter().map(alone).collect(), 0)
+        }
+    };
+    let columns = TaskColumns {
+        n: all.iter().any(|row| row.n > 1),
+        missed: all.iter().any(|row| row.all.missed > Some(0)),
+        slack: all.iter().any(|row| row.all.is_late_by_slack()),
+    };
+    let mut table = table(&columns.header(), 2);
+    for row in &all {
+        table.add_row(columns.row(row));
     }
-    finish(&table, report.tasks.len().saturating_sub(TASK_ROWS), "task")
+    let mut text = finish(&table, left_out, "name");
+    if columns.slack {
+        text.push_str(&slack_note(&all));
+    }
+    text
 }
 
-fn task_row(task: &TaskReport) -> Vec<String> {
-    let LatencyReport { p50_ns, p99_ns, max_ns, .. } = task.wakeup_latency;
-    vec![
-        shortened(&task.name),
-        task.policy.strip_prefix("SCHED_").unwrap_or(&task.policy).to_owned(),
-        task.priority.to_string(),
-        span_cell(task.runtime_ns),
-        span_cell(task.wait_ns),
-        span_cell(task.sleep_ns),
-        count_cell(task.wakeups),
-        count_cell(task.preemptions),
-        count_cell(task.migrations),
-        span_cell(p50_ns),
-        span_cell(p99_ns),
-        span_cell(max_ns),
-    ]
+/// Which columns the table of tasks has besides the usual ones.
+struct TaskColumns {
+    n: bool,
+    missed: bool,
+    /// Whether a p50 is marked.
+    slack: bool,
+}
+
+impl TaskColumns {
+    fn header(&self) -> Vec<&'static str> {
+        let mut header = vec!["\ntask", "\npolicy", "\nprio"];
+        header.extend(self.n.then_some("\nn"));
+        // Over the last three columns the first line reads "wake-up latency".
+        header.extend(["\nruntime", "\nwait", "wake-\nups", "pre-\nempted"]);
+        header.push("mi-\ngrated");
+        header.extend(self.missed.then_some("\nmissed"));
+        header.extend([
+            if self.slack { "wake-up\np50 " } else { "wake-up\np50" },
+            "latency\np99",
+            "\nmax",
+        ]);
+        header
+    }
+
+    fn row(&self, FoldedTask { n, all: task }: &FoldedTask) -> Vec<String> {
+        let LatencyReport { p50_ns, p99_ns, max_ns, .. } = task.wakeup_latency;
+        let mut row = vec![shortened(&task.name)];
+        row.push(task.policy.strip_prefix("SCHED_").unwrap_or(&task.policy).to_owned());
+        row.push(task.priority.to_string());
+        row.extend(self.n.then(|| count(*n)));
+        row.extend([task.runtime_ns, task.wait_ns].map(span_cell));
+        row.extend([task.wakeups, task.preemptions, task.migrations].map(count_cell));
+        row.extend(self.missed.then(|| count_cell(task.missed)));
+        let mark = match (self.slack, task.is_late_by_slack()) {
+            (false, _) => "",
+            (true, false) => " ",
+            (true, true) => "*",
+        };
+        row.push(span_cell(p50_ns) + mark);
+        row.extend([p99_ns, max_ns].map(span_cell));
+        row
+    }
+}
+
+/// What the mark at a p50 means.
+fn slack_note(rows: &[FoldedTask]) -> String {
+    let marked = rows.iter().filter(|row| row.all.is_late_by_slack());
+    let slacks: Vec<_> = marked.filter_map(|row| row.all.slack_ns).collect();
+    let least = slacks.iter().min().copied().unwrap_or(0);
+    let most = slacks.iter().max().copied().unwrap_or(0);
+    let slack =
+        if least == most { span(most) } else { format!("{} to {}", span(least), span(most)) };
+    format!(
+        "* mostly timer slack ({slack}): most of these waits were over when the timer expired\n"
+    )
+}
+
+/// A row for each chain, in the order of the scenario.
+fn chain_table(chains: &[ChainReport]) -> String {
+    let header = ["chain", "count", "dropped", "missed", "p50", "p99", "max"];
+    let mut table = table(&header, 1);
+    for chain in busiest(chains, CHAIN_ROWS, |chain| chain.count) {
+        let LatencyReport { p50_ns, p99_ns, max_ns, .. } = chain.latency;
+        table.add_row([
+            shortened(&chain.name),
+            count_cell(chain.count),
+            count_cell(chain.dropped),
+            count_cell(chain.missed),
+            span_cell(p50_ns),
+            span_cell(p99_ns),
+            span_cell(max_ns),
+        ]);
+    }
+    finish(&table, chains.len().saturating_sub(CHAIN_ROWS), "chain")
 }
 
 /// `%cpu` is of one CPU, as in `top`.

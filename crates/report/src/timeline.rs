@@ -309,6 +309,10 @@ fn in_words(what: &What, at: Time, names: &dyn Names) -> String {
                 names.group(group)
             )
         }
+        What::Moved { task } => format!("is to have {} from another CPU", names.task(task)),
+        What::PassedOver { task } => {
+            format!("keeps who runs, though {} comes before it", names.task(task))
+        }
         What::Step { task, phase, step } => {
             format!("has {} at step {step} of phase {phase}", names.task(task))
         }

@@ -8,8 +8,14 @@ pub(crate) const UNKNOWN: &str = "-";
 const UNITS: [(u128, &str); 4] =
     [(1, "ns"), (1_000, "us"), (1_000_000, "ms"), (1_000_000_000, "s")];
 
-/// A span of `ns` nanoseconds: `850 ns`, `1.23 us`, `45.6 ms`, `1,800 s`.
-pub(crate) fn span(ns: u64) -> String {
+/// A span of `ns` nanoseconds, in three digits.
+///
+/// ```
+/// let shown = [850, 1_230, 45_600_000, 1_800_000_000_000].map(runyard_report::span);
+/// assert_eq!(shown, ["850 ns", "1.23 us", "45.6 ms", "1,800 s"]);
+/// ```
+#[must_use]
+pub fn span(ns: u64) -> String {
     let (number, unit) = in_unit(ns);
     format!("{number} {unit}")
 }
@@ -61,18 +67,20 @@ pub(crate) fn percent_cell(part: Option<u64>, whole: u64) -> String {
     }
 }
 
-/// `after` over `before` with two decimals, without any from a hundred on; unknown if either is,
-/// or nothing was before.
+/// `after` over `before`: with two decimals, without any from a hundred on, below a tenth with two digits, and below a
+/// thousandth as the one that it is of so many: `1.50`, `123`, `0.0016`, `1/12,345`. Unknown if either is, or nothing was
+/// before.
 pub(crate) fn ratio_cell(before: Option<u64>, after: Option<u64>) -> String {
-    match (before, after) {
-        (Some(before), Some(after)) if before > 0 => {
-            let hundredths = rounded(u128::from(after) * 100, u128::from(before));
-            match hundredths {
-                0..10_000 => format!("{}.{:02}", hundredths / 100, hundredths % 100),
-                _ => grouped((hundredths + 50) / 100),
-            }
-        }
-        _ => UNKNOWN.to_owned(),
+    let (Some(before @ 1..), Some(after)) = (before, after) else { return UNKNOWN.to_owned() };
+    let (before, after) = (u128::from(before), u128::from(after));
+    let hundredths = rounded(after * 100, before);
+    match hundredths {
+        _ if after == 0 => "0".to_owned(),
+        _ if after * 1000 < before => format!("1/{}", grouped(rounded(before, after))),
+        _ if after * 100 < before => format!("0.{:04}", rounded(after * 10_000, before)),
+        _ if after * 10 < before => format!("0.{:03}", rounded(after * 1_000, before)),
+        0..10_000 => format!("{}.{:02}", hundredths / 100, hundredths % 100),
+        _ => grouped((hundredths + 50) / 100),
     }
 }
 
@@ -122,8 +130,11 @@ mod tests {
     #[test]
     fn a_ratio_is_of_what_was_before() {
         let ratios = [(2, 3), (3, 2), (7, 7), (1, 99), (1, 100), (3, 4_000_000), (5, 0)];
+        let small = [(1000, 67), (3_730_000, 5_990), (1_000, 1), (3_730_000, 3_000), (1_000, 99)];
         let texts = ratios.map(|(before, after)| ratio_cell(Some(before), Some(after)));
-        assert_eq!(texts, ["1.50", "0.67", "1.00", "99.00", "100", "1,333,333", "0.00"]);
+        assert_eq!(texts, ["1.50", "0.67", "1.00", "99.00", "100", "1,333,333", "0"]);
+        let texts = small.map(|(before, after)| ratio_cell(Some(before), Some(after)));
+        assert_eq!(texts, ["0.067", "0.0016", "0.0010", "1/1,243", "0.099"]);
         assert_eq!(ratio_cell(Some(0), Some(1)), "-");
         assert_eq!(
             (ratio_cell(None, Some(1)), ratio_cell(Some(1), None)),

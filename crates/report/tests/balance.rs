@@ -8,7 +8,8 @@ use runyard_engine::time::Time;
 use runyard_engine::topology::Level;
 use runyard_report::html::{self, Run};
 use runyard_report::{
-    BalanceReport, BalanceTotals, Changes, Checks, Collector, Report, RunInfo, Totals, render,
+    BalanceReport, BalanceTotals, Changes, Checks, Collector, Report, RunInfo, TaskRows, Totals,
+    render,
 };
 
 const LEVELS: [Level; 3] = [Level::Smt, Level::Node, Level::Machine];
@@ -99,7 +100,7 @@ machine  busy             1         0       0       1      0      1
 machine  newly idle       2         0       0       1  1,000      0
 
 0 switches, ";
-    let text = render(&some(), Checks::NotDone);
+    let text = render(&some(), Checks::NotDone, TaskRows::Names);
     assert!(text.contains(expected), "\n{text}");
 }
 
@@ -107,11 +108,11 @@ machine  newly idle       2         0       0       1  1,000      0
 fn the_text_is_silent_where_nobody_was_to_be_moved() {
     let shown = |found| {
         let told = [(Level::Node, IdleKind::Busy, Measure::Normal, found)];
-        render(&report(&told), Checks::NotDone).contains("\nbalance ")
+        render(&report(&told), Checks::NotDone, TaskRows::Names).contains("\nbalance ")
     };
     let all = [Found::Balance, Found::Pinned, Found::Nothing, Found::Tasks(1)];
     assert_eq!(all.map(shown), [false, true, true, true]);
-    assert!(!render(&report(&[]), Checks::NotDone).contains("\nbalance "));
+    assert!(!render(&report(&[]), Checks::NotDone, TaskRows::Names).contains("\nbalance "));
 }
 
 #[test]

@@ -7,7 +7,8 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::html::{Run, page};
 use runyard_report::{
-    Changes, Checks, Collector, CookieReport, GroupInfo, Report, RunInfo, TaskInfo, Totals, render,
+    Changes, Checks, Collector, CookieReport, GroupInfo, Report, RunInfo, TaskInfo, TaskRows,
+    Totals, render,
 };
 
 const A: TaskId = TaskId(0);
@@ -58,6 +59,8 @@ fn report() -> Report {
         latency_nice: 0,
         group: GroupId::ROOT,
         cookie: Cookie::new(cookie),
+        missed: None,
+        slack: Nanos::ZERO,
     };
     let info = RunInfo {
         host: "sim".to_owned(),
@@ -108,14 +111,14 @@ fn a_report_without_cookies_has_no_row_of_one() {
         &Collector::default().finish(Time(5)),
     );
     assert_eq!((&report.cookies[..], report.cpus[0].forced_idle_ns), (&[][..], Some(0)));
-    assert!(!render(&report, Checks::Done).contains("forced"));
+    assert!(!render(&report, Checks::Done, TaskRows::Names).contains("forced"));
     let shown = Run { report: &report, stretches: None };
     assert!(!page(shown).contains("Cookies") && !page(shown).contains("Forced idle"));
 }
 
 #[test]
 fn the_text_has_it_where_there_was_any() {
-    let text = render(&report(), Checks::NotDone);
+    let text = render(&report(), Checks::NotDone, TaskRows::Names);
     let expected = "\
 CPU   %rt  %normal  %idlepol  %ovh  %idle  switches/s  %forced
 all  0.00    54.00      0.00  1.00  45.00      30,000    35.00

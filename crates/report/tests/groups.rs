@@ -7,7 +7,7 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_report::html::{self, Run};
 use runyard_report::{
     Changes, Checks, Collector, GroupCpuReport, GroupInfo, GroupReport, LimitReport, Report,
-    RunInfo, group_reports, render,
+    RunInfo, TaskRows, group_reports, render,
 };
 
 const MILLI: u64 = 1_000_000;
@@ -127,7 +127,7 @@ fn a_group_is_held_by_the_one_above_it_that_has_least() {
 
 #[test]
 fn the_text_says_who_was_throttled_where_and_who_drew() {
-    let text = render(&run(), Checks::NotDone);
+    let text = render(&run(), Checks::NotDone, TaskRows::Names);
     let expected = "
                                                throttled                    bursts                     drew most
 group     limit               %limit  periods         in      for  most on      in       of  borrowed         on

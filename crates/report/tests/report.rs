@@ -8,17 +8,18 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::{
     Checks, Collector, CpuReport, GroupInfo, GroupReport, Report, RunInfo, SCHEMA, TaskInfo,
-    TaskReport, TimersReport, Violation, render,
+    TaskReport, TaskRows, TimersReport, Violation, render,
 };
 
 /// The report as it was promised to outsiders, word for word.
 const PROMISED: &str = r#"
 { "schema": "runyard.report/1", "host": "sim", "scenario": "rt-migrate", "seed": 1, "kernel": "rt-migrate", "features": ["RT_PUSH"], "duration_ns": 0,
-  "machine": { "cpus": 16, "utilization": 0.9992, "switches": 0, "preemptions": 0, "migrations": 0, "timer_interrupts": 0 },
+  "machine": { "cpus": 16, "utilization": 0.9992, "switches": 0, "preemptions": 0, "migrations": 0, "timer_interrupts": 0, "topology": "1x16" },
   "cpus":  [ { "cpu": 0, "busy_ns": 0, "idle_ns": 0, "rt_ns": 0, "normal_ns": 0, "idle_policy_ns": 0, "overhead_ns": 0, "switches": 0, "forced_idle_ns": 0 } ],
   "tasks": [ { "name": "t0", "policy": "SCHED_FIFO", "priority": 2, "latency_nice": 0, "group": "/", "runtime_ns": 0, "wait_ns": 0, "sleep_ns": 0,
                "wakeups": 0, "switches": 0, "preemptions": 0, "migrations": 0,
-               "wakeup_latency": { "count": 0, "min_ns": 0, "mean_ns": 0, "p50_ns": 0, "p90_ns": 0, "p99_ns": 0, "p999_ns": 0, "max_ns": 0 }, "thread": "t0", "cookie": "web" } ],
+               "wakeup_latency": { "count": 0, "min_ns": 0, "mean_ns": 0, "p50_ns": 0, "p90_ns": 0, "p99_ns": 0, "p999_ns": 0, "max_ns": 0 }, "thread": "t0", "cookie": "web", "slack_ns": 0, "slack_wakeups": 0, "missed": 0,
+               "worst": [ { "at_ns": 0, "latency_ns": 0, "cpu": 0, "cause": "important", "ran": [ { "task": "t1", "ns": 0 } ], "others_ns": 0 } ] } ],
   "groups": [ { "path": "/web", "runtime_ns": 0, "nr_periods": 0, "nr_throttled": 0, "throttled_ns": 0, "nr_bursts": 0, "burst_ns": 0, "borrowed_ns": 0,
                 "limit": { "runtime_us": 20000, "period_us": 100000, "burst_us": 0, "per_cpu": false }, "held_by": "/",
                 "cpus": [ { "cpu": 0, "used_ns": 0, "nr_throttled": 0, "throttled_ns": 0, "borrowed_ns": 0 } ] } ],
@@ -30,7 +31,11 @@ const PROMISED: &str = r#"
                    "wakeup_latency": { "count": 0, "min_ns": 0, "mean_ns": 0, "p50_ns": 0, "p90_ns": 0, "p99_ns": 0, "p999_ns": 0, "max_ns": 0 },
                    "points": [ [1000, 2] ] } ],
   "balance": [ { "level": "node", "moment": "newly_idle", "passes": 0, "balanced": 0, "pinned": 0, "failed": 0, "moved": 0, "taken": 0 } ],
-  "cookies": [ { "name": null, "runtime_ns": 0, "forced_idle_ns": 0 } ] }
+  "cookies": [ { "name": null, "runtime_ns": 0, "forced_idle_ns": 0 } ],
+  "chains": [ { "name": "frame", "count": 0, "dropped": 0, "missed": 0,
+                "latency": { "count": 0, "min_ns": 0, "mean_ns": 0, "p50_ns": 0, "p90_ns": 0, "p99_ns": 0, "p999_ns": 0, "max_ns": 0 },
+      "worst": [ { "at_ns": 0, "latency_ns": 0, "hops": [ { "task": "t0", "at_ns": 0 } ] } ] } ],
+  "blocked_at_end": [ { "task": "t0", "on": "mutex m", "held_by": "t1" } ] }
 "#;
 
 fn json(report: &Report) -> String {
@@ -81,6 +86,8 @@ fn run() -> Report {
         latency_nice: 3,
         group: GroupId(group),
         cookie: None,
+        missed: None,
+        slack: Nanos::ZERO,
     };
     let group =
         |path: &str, parent| GroupInfo { path: path.to_owned(), parent, ..GroupInfo::default() };
@@ -102,8 +109,7 @@ fn run() -> Report {
             group("/web", Some(GroupId::ROOT)),
             group("/web/api", Some(GroupId(1))),
         ],
-        cookies: Vec::new(),
-        violations: Vec::new(),
+        ..RunInfo::default()
     };
     Report::new(info, &collector.finish(Time(1_000_000)))
 }
@@ -132,7 +138,8 @@ fn the_json_has_a_line_for_each_row() {
     let last = "\n    {\"name\": \"late\", \"tasks\": 1, \"wakeup_latency\": {\"count\": 0, \
                 \"min_ns\": null, \"mean_ns\": null, \"p50_ns\": null, \"p90_ns\": null, \
                 \"p99_ns\": null, \"p999_ns\": null, \"max_ns\": null}, \"points\": []}\n  ],\n  \
-                \"balance\": [],\n  \"cookies\": []\n}\n";
+                \"balance\": [],\n  \"cookies\": [],\n  \"chains\": [],\n  \
+                \"blocked_at_end\": []\n}\n";
     assert!(json.ends_with(last), "{json}");
 }
 
@@ -222,11 +229,11 @@ all  16.67    33.00      0.00  0.32   50.02       3,000
 1     0.00    89.20      0.00  0.30   10.50       1,000
 2     0.00     0.00      0.00  0.00  100.00           0
 
-                                                                            wake-up  latency
-task  policy  prio  runtime     wait   sleep  wakeups  preempted  migrated      p50      p99      max
-rt    FIFO      40   500 us  2.50 us  498 us        1          0         0  4.50 us  4.50 us  4.50 us
-hog   OTHER     -5   990 us  10.0 us    0 ns        1          1         1  2.00 us  2.00 us  2.00 us
-late  IDLE       0     0 ns     0 ns    0 ns        0          0         0        -        -        -
+                                      wake-    pre-     mi-  wake-up  latency
+task  policy  prio  runtime     wait    ups  empted  grated      p50      p99      max
+rt    FIFO      40   500 us  2.50 us      1       0       0  4.50 us  4.50 us  4.50 us
+hog   OTHER     -5   990 us  10.0 us      1       1       1  2.00 us  2.00 us  2.00 us
+late  IDLE       0     0 ns     0 ns      0       0       0        -        -        -
 
 group     runtime    %cpu
 /         1.49 ms  149.00
@@ -239,7 +246,7 @@ group     runtime    %cpu
 
 Invariants: checked, all held.
 ";
-    let text = render(&run(), Checks::Done);
+    let text = render(&run(), Checks::Done, TaskRows::Names);
     assert_eq!(text, expected, "\n{text}");
 }
 
@@ -254,14 +261,14 @@ fn a_host_that_knows_little_has_dashes() {
         tasks: vec![TaskReport { name: "t\u{1b}[2J".to_owned(), ..TaskReport::default() }],
         ..Report::default()
     };
-    let text = render(&report, Checks::NotDone);
+    let text = render(&report, Checks::NotDone, TaskRows::Names);
     assert!(text.starts_with("s on linux: 0 CPUs, 1 task, 5 ns, seed 0\n\n  "), "{text}");
     assert!(!text.contains("CPU "), "nothing is known of any: {text}");
-    assert!(text.contains("\nt?[2J             0        -     -      -        -"), "{text}");
+    assert!(text.contains("\nt?[2J             0        -     -      -       -"), "{text}");
     let end = "  -\n\n2 timers armed, - expired\n\nInvariants: not checked.\n";
     assert!(text.ends_with(end), "{text}");
     report.cpus[0].busy_ns = Some(1);
-    let text = render(&report, Checks::NotDone);
+    let text = render(&report, Checks::NotDone, TaskRows::Names);
     assert!(text.contains("\nall    -        -         -     -      -           -\n"), "{text}");
 }
 
@@ -271,7 +278,7 @@ fn long_lists_are_cut_to_their_busiest_rows() {
     let cpu =
         |at: usize| CpuReport { cpu: at, busy_ns: Some(at as u64 % 20), ..CpuReport::default() };
     report.cpus = (0..40).map(cpu).collect();
-    let name = |at: usize| format!("{}{at}", "long-".repeat(5));
+    let name = |at: usize| format!("{}{at}x", "long-".repeat(5));
     let task = |at| TaskReport { name: name(at), ..TaskReport::default() };
     report.tasks = (0..41).map(task).collect();
     let group = |at: u64| GroupReport {
@@ -285,16 +292,18 @@ fn long_lists_are_cut_to_their_busiest_rows() {
         |at| Violation { invariant: "i".to_owned(), at: Time(at), what: "a\nb\t".to_owned() };
     report.violations = (0..12).map(violation).collect();
 
-    let text = render(&report, Checks::Done);
+    let text = render(&report, Checks::Done, TaskRows::Names);
     let shown: Vec<_> = (0..40).filter(|at| text.contains(&format!("\n{at:<3} "))).collect();
     let busiest: Vec<_> = (12..20).chain(32..40).collect();
     assert_eq!(shown, busiest, "\n{text}");
     assert!(text.contains("\nand 24 less busy CPUs\n"), "{text}");
-    assert!(text.contains("\nand 1 less busy task\n"), "{text}");
-    assert_eq!(text.matches("\nlong-long-long-long-l...").count(), 40, "\n{text}");
+    assert!(text.contains("\nand 1 less busy name\n"), "{text}");
+    assert_eq!(text.matches("\nlong-long-long-lo...").count(), 40, "\n{text}");
     assert!(text.contains("\nand 2 less busy task groups\n") && text.contains("\n/2 "), "{text}");
     assert!(text.contains("\nand 2 less busy limited task groups\n"), "{text}");
     assert!(text.contains("throttled") && !text.contains("\n/1 "), "{text}");
+    let each = render(&report, Checks::Done, TaskRows::Tasks);
+    assert_eq!(each.matches("\nlong-long-long-lo...").count(), 41, "all of them: \n{each}");
     assert!(
         text.contains("\nInvariants: BROKEN, 12 violations:\n  0.000000000 s  i: a\n  b?\n"),
         "{text}"

@@ -15,6 +15,7 @@
 use crate::runtime::Builder;
 pub use runyard_engine::features::{Feature, Features, Switched};
 pub use runyard_engine::kernel::{Kernel, Model};
+pub use runyard_engine::tuned::Tuned;
 
 mod sealed {
     pub trait Sealed {}
@@ -40,6 +41,26 @@ pub trait Experiments: sealed::Sealed + Sized {
     /// The kernel whose numbers hold, CFS's if not said; its features are not switched by that.
     #[must_use]
     fn kernel(self, model: Model) -> Self;
+
+    /// Numbers of the scheduler that replace those of the kernel, none if not said. Every CPU is tickless and ticks at a
+    /// moment of its own, whatever they say.
+    ///
+    /// ```
+    /// use runyard::Runtime;
+    /// use runyard::experiments::{Experiments, Tuned};
+    /// use runyard_engine::time::Nanos;
+    ///
+    /// let mut tuned = Tuned::default();
+    /// tuned.add(|config, us| config.latency = Nanos::from_micros(us.unsigned_abs()), 3_000);
+    /// let runtime = Runtime::builder().tuned(tuned).build();
+    /// # drop(runtime);
+    /// ```
+    ///
+    /// # Panics
+    /// `build` does, if the numbers contradict each other
+    /// ([`Config::validate`](runyard_engine::config::Config::validate)).
+    #[must_use]
+    fn tuned(self, tuned: Tuned) -> Self;
 }
 
 impl Experiments for Builder {
@@ -50,6 +71,11 @@ impl Experiments for Builder {
 
     fn kernel(mut self, model: Model) -> Builder {
         self.model = model;
+        self
+    }
+
+    fn tuned(mut self, tuned: Tuned) -> Builder {
+        self.tuned = tuned;
         self
     }
 }

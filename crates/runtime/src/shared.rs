@@ -250,20 +250,24 @@ impl Shared {
         };
         // A task takes along what it has in the caches of its CPU, which is little beside the wait
         // for the end of another's poll.
+        let mut numbers = Config {
+            rt_runtime: Some(Config::RT_RUNTIME),
+            migration_cost: Nanos::ZERO,
+            ..builder.model.config(topology)
+        };
+        builder.tuned.apply(&mut numbers);
         let config = Config {
             features,
-            rt_runtime: Some(Config::RT_RUNTIME),
             tickless: true,
             skew_tick: true,
             accounts: builder.statistics,
-            migration_cost: Nanos::ZERO,
             cookies: builder.cores.is_ok(),
-            ..builder.model.config(topology)
+            ..numbers
         };
         let (most_threads, max_groups) =
             (builder.most_threads(host_cpus.len()), builder.max_groups);
         let machine = Machine::with_room(config, &[GroupSpec::ROOT], max_groups);
-        let machine = machine.expect("the defaults fit together");
+        let machine = machine.expect("the numbers of the scheduler fit together");
         machine.reserve(FIRST_ROOM + max_groups);
         let threads = Arc::new(Threads::new(most_threads, builder.hooks));
         let meters = Arc::new(Meters::new(topology.cpus(), threads.clone()));

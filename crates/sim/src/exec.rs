@@ -59,7 +59,10 @@ impl<O: Observer> Sim<'_, O> {
         let mut cost = Nanos::ZERO;
         while let Some(expired) = self.machine.expire(self.now, cpu, walk, &mut self.fx) {
             self.carry_out();
-            let Expired::Timer(Expiry { token, greedy, .. }) = expired else { continue };
+            let Expired::Timer(Expiry { token, greedy, .. }) = expired else {
+                self.explain_tick(cpu, expired);
+                continue;
+            };
             let task = TaskId(token.0);
             let Waiting::Timer(window) = self.tasks[task.index()].waiting else {
                 unreachable!("{task} waits for its timer");
@@ -301,6 +304,7 @@ impl<O: Observer> Sim<'_, O> {
         let here = self.here.replace(cpu);
         self.carry_out();
         self.here = here;
+        self.explain(task, to);
     }
 
     /// Sets the timer hardware to the next expiry. An earlier setting stays: it finds nothing to do

@@ -12,6 +12,7 @@ mod cores;
 mod cost;
 mod cpu;
 mod exec;
+mod explain;
 mod inherit;
 mod program;
 pub mod sim;

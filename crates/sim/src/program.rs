@@ -77,6 +77,9 @@ pub(crate) struct Program<'s> {
     /// What those who wait for its mutexes lend it, if those inherit.
     pub(crate) lent: Lent,
     pub(crate) began: Began,
+    /// How often it came to its timer after the next period had begun.
+    pub(crate) missed: u64,
+    pub(crate) id: SpecId,
     pub(crate) control: Arc<Control>,
     pub(crate) name: String,
 }
@@ -88,6 +91,8 @@ pub(crate) struct Began {
     pub(crate) group: GroupId,
     pub(crate) latency_nice: LatencyNice,
     pub(crate) cookie: Option<Cookie>,
+    /// How much later than asked its timers might expire.
+    pub(crate) slack: Nanos,
 }
 
 /// A task that another one is to wake.
@@ -120,6 +125,8 @@ impl<'s> Program<'s> {
         let NewProgram { id, name, attr, delay, draws } = new;
         Program {
             spec: &scenario.tasks[id.0 as usize],
+            id,
+            missed: 0,
             name,
             control: Arc::new(Control::default()),
             parked: None,
@@ -128,6 +135,7 @@ impl<'s> Program<'s> {
                 group: attr.group,
                 latency_nice: attr.latency_nice,
                 cookie: scenario.cookie_of(attr.cookie, attr.group),
+                slack: attr.effective_slack(),
             },
             attr,
             lent: Lent::default(),

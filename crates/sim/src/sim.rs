@@ -18,9 +18,9 @@ use crate::cpu::{Cpu, Doing};
 use crate::program::{FIRST_CPU, NewProgram, Program};
 use crate::smt::Smt;
 use crate::watch::{Check, Watch};
-use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Policy};
+use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Policy};
 use runyard_engine::balance::Balanced;
-use runyard_engine::config::{BadConfig, Config};
+use runyard_engine::config::BadConfig;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::limits::Throttling;
@@ -30,8 +30,8 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_smp::machine::{Effects, Machine, Moving, Work};
 use runyard_workload::draw::{Stream, stream};
 use runyard_workload::log::{Log, Row};
-use runyard_workload::objects::{self, Objects};
-use runyard_workload::scenario::Scenario;
+use runyard_workload::objects::{self, Objects, Undone};
+use runyard_workload::scenario::{Scenario, SpecId};
 use std::collections::BTreeMap;
 
 /// A machine of so many CPUs does not fit into the caches, and it pays to [read ahead](crate::ahead). Of fewer, that
@@ -47,6 +47,8 @@ pub struct Options {
     pub check: Check,
     /// Tell the observer of every round of every task.
     pub log: bool,
+    /// Tell the observer what explains why tasks wait: [`What::Moved`], [`What::PassedOver`].
+    pub explain: bool,
     /// Hold back what a CPU says of itself, each time for a random part of this span.
     pub hint_delay: Nanos,
     /// CPUs that leave service, or come back into it.
@@ -88,8 +90,8 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     /// What limits did to the groups that have one.
     pub limits: BTreeMap<GroupId, Limited>,
-    /// Waits in vain and resumptions that found nobody, a line each.
-    pub left: Vec<String>,
+    /// Waits in vain and resumptions that found nobody.
+    pub left: Undone,
 }
 
 /// An invariant that did not hold.
@@ -127,6 +129,10 @@ pub struct Simulated {
     pub latency_nice: LatencyNice,
     /// The cookie with which it began, its own or that of its task group.
     pub cookie: Option<Cookie>,
+    /// How often it came to its timer after the next period had begun.
+    pub missed: u64,
+    /// How much later than asked its timers might expire when it began.
+    pub slack: Nanos,
 }
 
 /// A simulation.
@@ -173,6 +179,11 @@ pub struct Sim<'s, O> {
 pub trait Observer {
     /// Something happened.
     fn event(&mut self, event: &Event);
+
+    /// A task exists, or is to be scheduled otherwise from now on: it runs the program of `thread`, and this is asked for it.
+    fn asks(&mut self, task: TaskId, thread: SpecId, attr: &Attr) {
+        let _ = (task, thread, attr);
+    }
 
     /// A round of a phase is over, of a run whose [`Options::log`] is set.
     fn row(&mut self, row: &Row) {
@@ -265,16 +276,8 @@ impl<'s, O: Observer> Sim<'s, O> {
         options: Options,
         observer: O,
     ) -> Result<Sim<'s, O>, BadConfig> {
-        let mut config = scenario.model.config(scenario.machine.topology);
-        config.features = scenario.features;
-        config.tick = Nanos(1_000_000_000 / u64::from(scenario.machine.tick_hz));
-        if scenario.machine.rt_group_sched {
-            config.rt_runtime = Some(Config::RT_RUNTIME);
-        }
-        config.cookies = !scenario.cookies.is_empty();
+        let config = scenario.config();
         let cores = Cores::new(&config);
-        config.packs_below = scenario.machine.packs_below.map(|most| u64::from(most) * 1_024 / 100);
-        config.cookies = !scenario.cookies.is_empty();
         let topology = config.topology;
         let groups: Vec<_> = scenario.groups.iter().map(|group| group.spec).collect();
         let watch = Watch::new(options.check, topology.cpus());
@@ -329,6 +332,8 @@ impl<'s, O: Observer> Sim<'s, O> {
             group: task.began.group,
             latency_nice: task.began.latency_nice,
             cookie: task.began.cookie,
+            missed: task.missed,
+            slack: task.began.slack,
         };
         Outcome {
             end: self.now,
@@ -339,7 +344,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         }
     }
 
-    fn left(&self) -> Vec<String> {
+    fn left(&self) -> Undone {
         let tasks: Vec<_> = self.tasks.iter().map(Program::left).collect();
         objects::left(self.scenario, &tasks, &self.objects, |mutex| self.objects.owner(mutex))
     }
@@ -442,7 +447,8 @@ impl<'s, O: Observer> Sim<'s, O> {
     /// A task that has not begun.
     pub(crate) fn create(&mut self, new: NewProgram) -> TaskId {
         let task = TaskId(self.tasks.len() as u64);
-        let attr = new.attr.clone();
+        let (thread, attr) = (new.id, new.attr.clone());
+        self.observer.asks(task, thread, &attr);
         let mut program = Program::new(self.scenario, new);
         let work = Work { control: program.control.clone(), work: () };
         program.parked = Some(Task::new(task, attr, work));
@@ -466,6 +472,7 @@ impl<'s, O: Observer> Sim<'s, O> {
         let here = std::mem::replace(&mut self.here, on);
         self.carry_out();
         self.here = here;
+        self.explain(task, cpu);
     }
 
     fn arrive(&mut self, number: u32) {
@@ -473,8 +480,10 @@ impl<'s, O: Observer> Sim<'s, O> {
         self.free_numbers.push(number);
         self.cpus[moving.to.index()].inbound -= 1;
         self.watch.note(moving.to);
+        let (task, to) = (moving.task().id, moving.to);
         self.machine.arrive(self.now, moving, &mut self.fx);
         self.carry_out();
+        self.explain(task, to);
     }
 
     fn hotplug(&mut self, cpu: CpuId, online: bool) {
@@ -562,6 +571,9 @@ impl<'s, O: Observer> Sim<'s, O> {
 
     fn carry(&mut self, moving: Moving<Work<()>>) {
         let to = moving.to;
+        if self.options.explain {
+            self.tell(to, What::Moved { task: moving.task().id });
+        }
         self.cpus[to.index()].inbound += 1;
         self.watch.note(to);
         let number = self.free_numbers.pop().unwrap_or_else(|| {

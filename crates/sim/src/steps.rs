@@ -126,6 +126,7 @@ impl<O: Observer> Sim<'_, O> {
                 let last = self.period_mut(task, timer);
                 let next = Period::after(last.unwrap_or(zero), period, mode, now);
                 *last = Some(next.kept);
+                self.tasks[task.index()].missed += u64::from(next.missed);
                 if let Some(log) = &mut self.tasks[task.index()].log {
                     log.timer(period, next);
                 }
@@ -179,7 +180,9 @@ impl<O: Observer> Sim<'_, O> {
             ..Change::default()
         };
         let (policy, group, latency_nice) = (new.policy, new.group, new.latency_nice);
-        self.tasks[task.index()].attr = new;
+        let program = &mut self.tasks[task.index()];
+        program.attr = new;
+        self.observer.asks(task, program.id, &program.attr);
         self.current(cpu).policy = policy;
         self.tell(cpu, What::Changed { task, policy, group, latency_nice });
         self.request(task, change);

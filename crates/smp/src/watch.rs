@@ -1,7 +1,9 @@
 //! What who watches a machine asks of it.
 
+use crate::control::Home;
 use crate::host::{Controlled, Effects, kick_if};
 use crate::machine::{Machine, Queue};
+use crate::sync::lock;
 use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Time;
 
@@ -22,5 +24,13 @@ impl<W: Controlled> Machine<W> {
         kick_if(delta.resched, cpu, fx);
         self.react(now, cpu, delta, fx);
         answer
+    }
+
+    /// The CPU on which the task with this control cell waits for one that comes after it in the order
+    /// ([`RunQueue::is_passed_over`](runyard_engine::run_queue::RunQueue::is_passed_over)), if it does.
+    #[must_use]
+    pub fn passed_over_on(&self, cell: &(impl Controlled + ?Sized)) -> Option<CpuId> {
+        let Home::At(cpu, slot) = cell.tag().home() else { return None };
+        lock(&self.cpus[cpu.index()].queue).rq.is_passed_over(slot).then_some(cpu)
     }
 }

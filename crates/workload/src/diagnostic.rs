@@ -6,22 +6,43 @@
 
 use std::fmt;
 
-/// An error or a warning about a scenario. Displays as `FILE:LINE:COLUMN: what is wrong`.
+/// An error or a warning about a scenario. Displays as its place and what is wrong there, with a colon between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The file, as the user named it.
-    pub file: String,
-    /// The line, counted from 1.
-    pub line: usize,
-    /// The column in characters, counted from 1.
-    pub column: usize,
+    /// Where it is.
+    pub place: Place,
     /// What is wrong there.
     pub what: String,
 }
 
+/// The place of a [`Diagnostic`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the text. Displays as `FILE:LINE:COLUMN`.
+    Text {
+        /// The file, as the user named it.
+        file: String,
+        /// The line, counted from 1.
+        line: usize,
+        /// The column in characters, counted from 1.
+        column: usize,
+    },
+    /// In a setting, which displays as the command takes it, `--set PATH=VALUE`.
+    Setting(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Text { file, line, column } => write!(f, "{file}:{line}:{column}"),
+            Place::Setting(setting) => write!(f, "--set {setting}"),
+        }
+    }
+}
+
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.what)
+        write!(f, "{}: {}", self.place, self.what)
     }
 }
 
@@ -53,7 +74,7 @@ pub(crate) fn locate(file: &str, text: &str, mut faults: Vec<Fault>) -> Vec<Diag
         while let Some((_, char)) = chars.next_if(|(start, char)| start + char.len_utf8() <= at) {
             (line, column) = if char == '\n' { (line + 1, 1) } else { (line, column + 1) };
         }
-        Diagnostic { file: file.to_owned(), line, column, what }
+        Diagnostic { place: Place::Text { file: file.to_owned(), line, column }, what }
     };
     faults.into_iter().map(place).collect()
 }
@@ -75,8 +96,9 @@ mod tests {
     fn places_are_lines_and_characters() {
         let text = "{\n  \"ä\": 1\n}";
         let at = |offset| {
-            let found = &locate("f", text, vec![Fault::new(offset, "x")])[0];
-            (found.line, found.column)
+            let found = locate("f", text, vec![Fault::new(offset, "x")]).remove(0);
+            let Place::Text { line, column, .. } = found.place else { panic!("{found}") };
+            (line, column)
         };
         assert_eq!(at(0), (1, 1));
         assert_eq!(at(text.find('1').unwrap()), (2, 8));

@@ -16,6 +16,7 @@
 //! [`MAX_DEPTH`] before the recursive check sees it.
 
 use crate::diagnostic::{Fault, quoted};
+use crate::tunables::{Takes, Tunable};
 use jsonc_parser::errors::{ParseError, ParseErrorKind};
 use jsonc_parser::tokens::Token;
 use jsonc_parser::{Scanner, ScannerOptions};
@@ -56,6 +57,29 @@ pub(crate) fn document(
             }
         }
     }
+}
+
+/// The one value of a text that is known to be sound but for how deep it is nested.
+pub(crate) fn sound(text: &str) -> Result<Node<'_>, Fault> {
+    match too_deep(text.as_bytes()) {
+        Some(at) => Err(Fault::new(at, format!("nested deeper than {MAX_DEPTH}"))),
+        None => Ok(beginning(text)),
+    }
+}
+
+/// The value behind the key that is at `at` in a text that is known to be sound.
+pub(crate) fn value_of_key_at(text: &str, at: usize) -> Option<Node<'_>> {
+    Members { text, at, last: None }.next().map(|member| member.value)
+}
+
+/// The value at `at` in a text that is known to be sound.
+pub(crate) fn value_at(text: &str, at: usize) -> Node<'_> {
+    Node { text, at }
+}
+
+/// The one value of a text that is known to be sound.
+pub(crate) fn beginning(text: &str) -> Node<'_> {
+    Node { text, at: token(text.as_bytes(), 0) }
 }
 
 /// The check that a text is JSON, token by token.
@@ -178,6 +202,31 @@ fn fault(at: usize, kind: &ParseErrorKind) -> Fault {
     Fault::new(at, first.to_lowercase() + rest)
 }
 
+/// `words` as a JSON string.
+pub(crate) fn text_of(words: &str) -> String {
+    let mut text = String::with_capacity(words.len() + 2);
+    text.push('"');
+    for char in words.chars() {
+        match char {
+            '"' | '\\' => text.extend(['\\', char]),
+            '\n' => text.push_str("\\n"),
+            '\0'..' ' => text.push_str(&format!("\\u{:04x}", u32::from(char))),
+            _ => text.push(char),
+        }
+    }
+    text.push('"');
+    text
+}
+
+/// The string with which `text` begins, and how many bytes of it that takes.
+pub(crate) fn leading_text(text: &str) -> Option<(String, usize)> {
+    let mut scanner = Scanner::new(text, &OPTIONS);
+    match scanner.scan() {
+        Ok(Some(Token::String(words))) => Some((words.into_owned(), scanner.token_end())),
+        _ => None,
+    }
+}
+
 /// Where `text` opens an object or a list inside [`MAX_DEPTH`] others.
 fn too_deep(text: &[u8]) -> Option<usize> {
     let mut depth = 0_usize;
@@ -274,8 +323,9 @@ impl<'v> Member<'v> {
 #[derive(Clone, Debug)]
 pub(crate) struct Members<'v> {
     text: &'v str,
-    /// Where to read on.
+    /// Where to read on, or in which value: the end of that is found when it is asked for the next one.
     at: usize,
+    last: Option<Node<'v>>,
 }
 
 impl<'v> Iterator for Members<'v> {
@@ -283,13 +333,13 @@ impl<'v> Iterator for Members<'v> {
 
     fn next(&mut self) -> Option<Member<'v>> {
         let (text, bytes) = (self.text, self.text.as_bytes());
-        let at = element(bytes, self.at)?;
+        let at = element(bytes, self.last.map_or(self.at, Node::end))?;
         let end = after(bytes, at);
         let colon = token(bytes, end);
         // A key that stands alone has a comma or a brace behind it, which is the beginning of no other value.
         let value = if bytes[colon] == b':' { token(bytes, colon + 1) } else { end };
         let value = Node { text, at: value };
-        self.at = value.end();
+        self.last = Some(value);
         Some(Member { at, value })
     }
 }
@@ -317,13 +367,26 @@ impl<'v> Keys<'v> {
         self.places.len()
     }
 
+    /// Where those are that are `key`, in order.
+    pub(crate) fn places(&self, key: &str) -> impl Iterator<Item = usize> {
+        self.alike(key).map(|nth| self.places[nth as usize] as usize)
+    }
+
     /// Which one is `key`, counted from 0 in the order of the object.
     pub(crate) fn find(&self, key: &str) -> Option<u32> {
+        self.alike(key).next()
+    }
+
+    fn alike(&self, key: &str) -> impl Iterator<Item = u32> {
         let hash = hash(key);
         let first = self.hashes.partition_point(|&(other, _)| other < hash);
-        let mut alike = self.hashes[first..].iter().take_while(|&&(other, _)| other == hash);
-        let same = |&&(_, nth): &&(u32, u32)| self.at(nth).unquoted() == key;
-        alike.find(same).map(|&(_, nth)| nth)
+        let alike = self.hashes[first..].iter().take_while(move |&&(other, _)| other == hash);
+        alike.map(|&(_, nth)| nth).filter(move |&nth| self.at(nth).unquoted() == key)
+    }
+
+    /// All of them.
+    pub(crate) fn names(&self) -> Vec<String> {
+        (0..self.len() as u32).map(|nth| self.at(nth).unquoted().into_owned()).collect()
     }
 
     fn at(&self, nth: u32) -> Node<'v> {
@@ -372,6 +435,16 @@ impl<'v> Node<'v> {
 
     fn first(self) -> u8 {
         self.text.as_bytes()[self.at]
+    }
+
+    /// Whether this is the value of a key that stands alone.
+    pub(crate) fn is_absent(self) -> bool {
+        b",}".contains(&self.first()) || !self.is_object() && self.end() == self.at
+    }
+
+    /// The value as it is written.
+    pub(crate) fn source(self) -> &'v str {
+        &self.text[self.at..self.end()]
     }
 
     /// Behind the value.
@@ -434,6 +507,10 @@ impl<'v> Node<'v> {
         self.first() == b'{'
     }
 
+    pub(crate) fn is_list(self) -> bool {
+        self.first() == b'['
+    }
+
     pub(crate) fn text(self) -> Result<Cow<'v, str>, Fault> {
         if self.is_text() { Ok(self.unquoted()) } else { Err(self.expected("a string")) }
     }
@@ -455,6 +532,18 @@ impl<'v> Node<'v> {
     pub(crate) fn natural(self, what: &str, range: RangeInclusive<u32>) -> Result<u32, Fault> {
         let (low, high) = range.into_inner();
         self.checked(what, low.into()..=high.into(), |number| u32::try_from(number).ok())
+    }
+
+    /// What `make` makes of the integer that this is, if it is one of the range of `tunable`.
+    pub(crate) fn checked_of<T>(
+        self,
+        tunable: &Tunable,
+        make: impl Fn(i64) -> Option<T>,
+    ) -> Result<T, Fault> {
+        match tunable.takes {
+            Takes::Integer { unit, low, high } => self.checked(unit, low..=high, make),
+            _ => unreachable!("{} is no integer", tunable.path),
+        }
     }
 
     /// What `make` makes of the integer that this is, if it is one of `range`.
@@ -495,7 +584,7 @@ impl<'v> Node<'v> {
 
     /// The members in order of what was found to be an object.
     pub(crate) fn members(self) -> Members<'v> {
-        Members { text: self.text, at: self.at + 1 }
+        Members { text: self.text, at: self.at + 1, last: None }
     }
 
     /// The members in order; none may repeat.
@@ -541,7 +630,8 @@ impl<'v> Node<'v> {
         alike.filter_map(later).min()
     }
 
-    fn shown(self) -> String {
+    /// What this is, in a message: "a list of 3", "the string ...".
+    pub(crate) fn shown(self) -> String {
         match self.first() {
             b'{' => "an object".to_owned(),
             b'[' => {

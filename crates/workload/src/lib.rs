@@ -34,24 +34,35 @@
 
 pub mod cursor;
 mod diagnostic;
+pub mod document;
 pub mod draw;
+mod edit;
 pub mod import;
 mod json;
 pub mod log;
 mod lower;
+mod nearest;
 pub mod objects;
 pub mod scenario;
+pub mod setting;
+mod shape;
 mod shared;
+mod span;
 mod steps;
+pub mod tunables;
 
-pub use diagnostic::Diagnostic;
+pub use diagnostic::{Diagnostic, Place};
+pub use nearest::advice;
 pub use scenario::Scenario;
+pub use span::span;
 
 use diagnostic::{Fault, locate};
+use edit::Edited;
 use runyard_engine::features::Switched;
 use runyard_engine::kernel::Model;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
+use setting::Setting;
 
 /// What the command line says, which counts more than what the file says. It is applied before
 /// the scenario is checked: a task pinned to CPU 12 is an error only if the machine has no such CPU.
@@ -71,6 +82,8 @@ pub struct Overrides {
     pub duration: Option<Nanos>,
     /// What becomes of SCHED_DEADLINE.
     pub deadline: DeadlinePolicy,
+    /// Values that replace the file's, in this order, after [`Overrides::cpus`] and before the scenario is checked.
+    pub settings: Vec<Setting>,
     /// Whether the run has real cores, whatever the file says of its machine. It is not warned then that simulated ones
     /// have too few threads for cookies.
     pub real_cores: bool,
@@ -102,13 +115,40 @@ pub struct Parsed {
 /// # Errors
 /// The first thing found that is wrong with the text.
 pub fn parse(file: &str, text: &str, over: &Overrides) -> Result<Parsed, Diagnostic> {
-    if let Err(fault) = within_limits(text) {
-        return Err(locate(file, text, vec![fault]).remove(0));
+    // An editor's mark that the text is UTF-8, which no editor counts as a column.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let sound = within_limits(text).and_then(|()| json::document(text, shape::needs_no_value));
+    let root = sound.map_err(|fault| locate(file, text, vec![fault]).remove(0))?;
+    if over.settings.is_empty() {
+        return lowered(&Edited::not(file, text), root, over);
     }
-    let root = json::document(text, lower::needs_no_value);
-    match root.and_then(|root| lower::scenario(root, over)) {
-        Ok((scenario, warnings)) => Ok(Parsed { scenario, warnings: locate(file, text, warnings) }),
-        Err(fault) => Err(locate(file, text, vec![fault]).remove(0)),
+    let edited = Edited::new(file, text, &over.settings)?;
+    let new = within_limits(edited.text()).and_then(|()| json::sound(edited.text()));
+    let new = new.map_err(|fault| edited.locate(vec![fault]).remove(0))?;
+    let over = edited.overrides(over);
+    let parsed = lowered(&edited, new, &over).map(|mut parsed| {
+        parsed.warnings.extend(edited.without_effect(over.real_cores));
+        parsed
+    });
+    parsed.map_err(|error| {
+        let is_in_file = matches!(error.place, Place::Text { .. });
+        // What is not wrong without the settings comes of them.
+        match is_in_file && lower::scenario(root, &over).is_ok() {
+            true => edited.blamed_on_settings(error),
+            false => error,
+        }
+    })
+}
+
+/// The scenario at `root`, the value of a text.
+fn lowered(
+    edited: &Edited<'_>,
+    root: json::Node<'_>,
+    over: &Overrides,
+) -> Result<Parsed, Diagnostic> {
+    match lower::scenario(root, over) {
+        Ok((scenario, warnings)) => Ok(Parsed { scenario, warnings: edited.locate(warnings) }),
+        Err(fault) => Err(edited.locate(vec![fault]).remove(0)),
     }
 }
 
@@ -136,5 +176,39 @@ mod tests {
         let long = " ".repeat(MAX_TEXT + 1);
         assert_eq!(said(&long), "-:1:1: larger than 100 MB");
         assert_eq!(said(&long[1..]), "-:1:1: the file is empty");
+    }
+
+    /// Every key that a shape has is read: its value, null, is what is wrong, if anything is.
+    #[test]
+    fn every_known_key_is_read() {
+        let program =
+            |inner: String| format!("{{'tasks': {{'a': {{'run': 1, 'loop': 1, {inner}}}}}}}");
+        let top = |inner: String| format!("{{{inner}, 'tasks': {{'a': {{'run': 1, 'loop': 1}}}}}}");
+        type Text<'a> = &'a dyn Fn(&str) -> String;
+        let all: [(shape::Shape, Text<'_>); 11] = [
+            (shape::ROOT, &|key| top(format!("'{key}': null"))),
+            (shape::GLOBAL, &|key| top(format!("'global': {{'{key}': null}}"))),
+            (shape::MACHINE, &|key| top(format!("'machine': {{'{key}': null}}"))),
+            (shape::SMT, &|key| top(format!("'machine': {{'smt': {{'{key}': null}}}}"))),
+            (shape::COSTS, &|key| top(format!("'machine': {{'costs': {{'{key}': null}}}}"))),
+            (shape::GROUP, &|key| top(format!("'groups': {{'/a': {{'{key}': null}}}}"))),
+            (shape::THREAD, &|key| program(format!("'{key}': null"))),
+            (shape::TIMER, &|key| program(format!("'timer': {{'{key}': null}}"))),
+            (shape::CONDITION, &|key| program(format!("'wait': {{'{key}': null}}"))),
+            (shape::PIPE, &|key| program(format!("'send': {{'{key}': null}}"))),
+            (shape::MEMRUN, &|key| program(format!("'memrun': {{'{key}': null}}"))),
+        ];
+        for (shape, text) in all {
+            for key in shape.keys() {
+                let text = text(key);
+                let error = parse("-", &text, &Overrides::default()).expect_err(&text).to_string();
+                let is_read = error.contains("expected") || error.contains("is repeated");
+                assert!(is_read, "{text}: {error}");
+            }
+            let odd = text("odd-one-out");
+            let found = parse("-", &odd, &Overrides::default());
+            let told = found.map_or_else(|error| error.what, |it| format!("{:?}", it.warnings));
+            assert!(told.contains("not known") || told.contains("memrun"), "{odd}: {told}");
+        }
     }
 }

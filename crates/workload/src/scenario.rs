@@ -7,6 +7,7 @@ use crate::draw::Draw;
 pub use crate::shared::Asked;
 pub use crate::steps::Steps;
 use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Slice};
+use runyard_engine::config::Config;
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::features::Features;
 use runyard_engine::kernel::Model;
@@ -14,6 +15,7 @@ use runyard_engine::spec::GroupSpec;
 use runyard_engine::task::Update;
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::Topology;
+use runyard_engine::tuned::Tuned;
 use std::iter::successors;
 
 /// A whole workload and the machine that it wants.
@@ -29,6 +31,8 @@ pub struct Scenario {
     pub model: Model,
     /// The switches of the engine.
     pub features: Features,
+    /// Numbers of the scheduler that replace the model's.
+    pub tuned: Tuned,
     /// Task groups by [`GroupId`]; the first is `/`.
     pub groups: Vec<TaskGroup>,
     /// The names of the cookies: `Cookie::new(n)` is that of `cookies[n - 1]`. They are numbered as they are first named, by
@@ -38,12 +42,28 @@ pub struct Scenario {
     pub tasks: Vec<TaskSpec>,
     /// The names behind the ids in [`Step`], and what must be known about each object.
     pub objects: Objects,
+    /// The chains of tasks whose latency is told from end to end, in file order.
+    pub chains: Vec<ChainSpec>,
 }
 
 impl Scenario {
     /// Makes the machine a model of something else, with the features that this has.
     pub fn use_model(&mut self, model: Model) {
         (self.model, self.features) = (model, model.features());
+    }
+
+    /// The numbers and switches of the simulated machine.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        let mut config = self.untuned();
+        self.tuned.apply(&mut config);
+        config
+    }
+
+    /// The same but for what is [tuned](Scenario::tuned).
+    pub(crate) fn untuned(&self) -> Config {
+        let cookies = !self.cookies.is_empty();
+        Config { cookies, ..self.machine.config(self.model, self.features) }
     }
 
     /// The name of a cookie.
@@ -113,6 +133,20 @@ pub struct MachineSpec {
     pub smt: Option<u32>,
     /// What things cost.
     pub costs: Costs,
+}
+
+impl MachineSpec {
+    /// Its numbers and switches as a model of something.
+    pub(crate) fn config(&self, model: Model, features: Features) -> Config {
+        let mut config = model.config(self.topology);
+        config.features = features;
+        config.tick = Nanos(1_000_000_000 / u64::from(self.tick_hz));
+        if self.rt_group_sched {
+            config.rt_runtime = Some(Config::RT_RUNTIME);
+        }
+        config.packs_below = self.packs_below.map(|most| u64::from(most) * 1_024 / 100);
+        config
+    }
 }
 
 /// What the machine's own work costs, in time; each is drawn from `cost..=cost + jitter`.
@@ -185,6 +219,18 @@ pub struct TaskGroup {
     pub path: String,
     /// What is asked for it.
     pub spec: GroupSpec,
+}
+
+/// Tasks that wake one another: a token goes from the first to the last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainSpec {
+    /// Its key.
+    pub name: String,
+    /// The thread objects in order, of which there is one at least. Each stands for all of its tasks, and may be there
+    /// several times.
+    pub tasks: Vec<SpecId>,
+    /// How long a token may take; one that takes longer misses.
+    pub deadline: Option<Nanos>,
 }
 
 /// A thread object of the scenario: a program and who runs it.

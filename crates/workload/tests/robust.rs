@@ -5,14 +5,14 @@ use proptest::prelude::*;
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuSet;
 use runyard_workload::scenario::{Properties, Scenario, Step, TimerRef};
-use runyard_workload::{Diagnostic, Overrides, parse};
+use runyard_workload::{Diagnostic, Overrides, Place, parse};
 
 /// A scenario with everything that the language has, to be spoilt.
 const RICH: &str = r#"// All there is.
 {
   "machine": {"cpus": 4, "topology": "2x2", "tick_hz": 250, "costs": {"ipi_ns": 5, "jitter_ns": 2}},
   "features": ["NO_RT_PULL", "RT_PUSH"],
-  "groups": {"/": {}, "/web": {"weight": 100}, "/web/api": {}},
+  "groups": {"/": {}, "/web": {"weight": 512}, "/web/api": {}},
   "resources": {"m": {"type": "mutex"}},
   "global": {"duration": 1, "default_policy": "SCHED_RR", "pi_enabled": true, "logdir": "./"},
   "tasks": {
@@ -97,8 +97,9 @@ fn check(text: &str) {
 
 /// The place is a character of one of the lines with these lengths, or its end.
 fn within(lines: &[usize], found: &Diagnostic) {
-    let length = *lines.get(found.line - 1).expect("the line is in the text");
-    assert!((1..=length + 1).contains(&found.column), "{found}");
+    let Place::Text { line, column, .. } = found.place else { panic!("{found}") };
+    let length = *lines.get(line - 1).expect("the line is in the text");
+    assert!((1..=length + 1).contains(&column), "{found}");
 }
 
 fn sound(scenario: &Scenario) {

@@ -2,7 +2,7 @@
 //!
 //! `engine <- smp <- {sim, runtime}`; `workload` and `report` know the engine at most; `sim` and
 //! `runtime` never know each other. `macros` writes code for users of `runtime`, and knows nobody. `hosts` plays scenarios on the runtime, `labs` runs experiments
-//! on `sim` and `hosts`. The programs are on top, and nobody depends on a program. A crate that the
+//! on `sim` and `hosts`, `sweep` many simulations. The programs are on top, and nobody depends on a program. A crate that the
 //! table does not name fails: its place is decided before its code is.
 //!
 //! Dependencies of tests and examples may go to any crate of the same layer or a lower one, since
@@ -37,7 +37,9 @@ const MACROS: &str = "crates/macros";
 const RUNTIME: &str = "crates/runtime";
 const HOSTS: &str = "crates/hosts";
 const LABS: &str = "crates/labs";
-const LIBRARIES: &[&str] = &[ENGINE, SMP, WORKLOAD, REPORT, SIM, MACROS, RUNTIME, HOSTS, LABS];
+const SWEEP: &str = "crates/sweep";
+const LIBRARIES: &[&str] =
+    &[ENGINE, SMP, WORKLOAD, REPORT, SIM, MACROS, RUNTIME, HOSTS, LABS, SWEEP];
 
 /// Simulator and runtime, which never know each other.
 const APART: &[&str] = &[SIM, RUNTIME];
@@ -51,6 +53,7 @@ const PLACES: &[Place] = &[
     Place { folder: SIM, layer: 2, uses: &[ENGINE, SMP, WORKLOAD] },
     Place { folder: RUNTIME, layer: 2, uses: &[ENGINE, SMP, MACROS] },
     Place { folder: HOSTS, layer: 3, uses: &[ENGINE, SMP, WORKLOAD, REPORT, RUNTIME] },
+    Place { folder: SWEEP, layer: 4, uses: &[ENGINE, SMP, WORKLOAD, REPORT, SIM, HOSTS] },
     Place { folder: LABS, layer: 4, uses: &[ENGINE, SMP, WORKLOAD, REPORT, SIM, RUNTIME, HOSTS] },
     Place { folder: "crates/cli", layer: PROGRAM, uses: LIBRARIES },
     Place { folder: "benches", layer: PROGRAM, uses: LIBRARIES },

@@ -51,7 +51,13 @@ fn figures_stand_before_and_after() {
     let latency = text.split_once("wake-up latency").unwrap().1;
     let ratio: f64 = words(latency, "p99").last().unwrap().parse().unwrap();
     assert!((ratio / (new / old) - 1.0).abs() < 0.01, "{ratio} for {}\n{text}", new / old);
-    for word in ["probe ", "probe-2 ", "hog-5 ", "utilization ", "task group"] {
+    for word in [
+        "probe ",
+        "hog ",
+        "utilization ",
+        "task group",
+        "differs: without WAKEUP_PREEMPTION\nOne run each",
+    ] {
         assert!(text.contains(word), "{word}\n{text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 100), "lines are short\n{text}");
@@ -61,10 +67,10 @@ fn figures_stand_before_and_after() {
 fn a_run_is_as_itself() {
     let name = saved("same.json", &[]);
     let text = call(&["compare", &name, &name]).done();
-    for words in ["3 distributions as before", "10 tasks as before", "2 task groups as before"] {
+    for words in ["3 distributions as before", "3 tasks as before", "2 task groups as before"] {
         assert!(text.contains(words), "{words}\n{text}");
     }
-    assert!(!text.contains("probe-0"), "{text}");
+    assert!(!text.contains("probe"), "{text}");
     let report = std::fs::read(folder().join(&name)).unwrap();
     assert_eq!(call_with(&["compare", "-", &name], &report).done(), text);
     assert_eq!(call_with(&["compare", &name, "-"], &report).done(), text);
@@ -91,7 +97,7 @@ fn what_is_no_report_is_refused_with_its_place() {
         (
             "scenario.json",
             RUN.to_owned(),
-            "4:14: no report: invalid type: map, expected a sequence",
+            "1:1: no report but a scenario: --seeds 20 runs and compares scenarios",
         ),
         ("list.json", "[\n1]".to_owned(), ""),
         ("text.json", "\n\n  nothing".to_owned(), "3:4: "),
@@ -148,4 +154,75 @@ fn a_page_that_is_there_stays_until_there_is_another() {
     assert_eq!(table(&with_page), table(&text), "the report is the same");
     let written = std::fs::read_to_string(folder().join(&page)).unwrap();
     assert!(written.starts_with("<!doctype html>"));
+}
+
+/// The lines of a text that tell of a figure, each with the name that it belongs to.
+fn told(text: &str) -> Vec<(String, String)> {
+    let mut name = String::new();
+    let line = |line: &str| {
+        if !line.starts_with("  ") && !line.is_empty() {
+            name = line.split_whitespace().next().unwrap().to_owned();
+        }
+        (name.clone(), line.to_owned())
+    };
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn seeds_tell_changes_from_noise() {
+    let scenario = file("seeds.json", RUN);
+    let seeds = ["--seeds", "12", "--both", "--duration 200ms"];
+    let text =
+        call(&[&["compare", &scenario, "--after", "--set tasks.rt.run=1500"], &seeds[..]].concat())
+            .done();
+    assert!(text.contains("12 seeds a side, in pairs"), "{text}");
+    assert!(text.contains("differs: no option -> --set tasks.rt.run=1500"), "{text}");
+    let lines = told(&text);
+    let runtime =
+        lines.iter().find(|(name, line)| name == "rt" && line.contains("runtime")).unwrap();
+    assert!(!runtime.1.ends_with("noise"), "three times the work is a change: {text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 130), "{text}");
+    // The same on both sides is the same in each pair; other draws are noise, whatever their ratio.
+    let same = call(&[&["compare", &scenario, &scenario], &seeds[..]].concat()).done();
+    assert!(same.contains("12 seeds a side, in pairs: all figures are as before."), "{same}");
+    assert!(same.contains("3 tasks as before") && !same.contains("noise"), "{same}");
+    let noisy = |run: u32| {
+        let work =
+            format!("\"run\": {{\"exponential\": {run}}}, \"sleep\": {{\"exponential\": 900}}");
+        file(&format!("noisy-{run}.json"), RUN.replace("\"run\": 1000", &work))
+    };
+    let (scenario, other) = (noisy(1000), noisy(1001));
+    let text = call(&[&["compare", &scenario, &other], &seeds[..]].concat()).done();
+    assert!(text.contains("tasks.hog.run.exponential: 1000 -> 1001"), "{text}");
+    let changes = text.lines().filter(|line| line.contains("us to ") && !line.ends_with("noise"));
+    assert_eq!(changes.count(), 0, "a thousandth is lost in the noise: {text}");
+    let few =
+        call(&["compare", &scenario, &other, "--seeds", "3", "--both", "--duration 200ms"]).done();
+    assert!(few.contains("So few seeds cannot tell"), "{few}");
+    let lines: Vec<&str> =
+        few.lines().filter(|line| line.contains(" to ") || line.ends_with("noise")).collect();
+    assert!(lines.iter().filter(|line| line.ends_with("noise")).count() > 3, "{few}");
+}
+
+#[test]
+fn scenarios_and_reports_are_told_apart() {
+    let (report, scenario) = (saved("apart.json", &[]), file("apart-scenario.json", RUN));
+    let line = call(&["compare", &report, &scenario, "--seeds", "2"]).refused();
+    assert_eq!(
+        line,
+        "apart.json:1:1: a report; --seeds runs scenarios, and reports are compared without it"
+    );
+    for (options, said) in [
+        (
+            ["--after", "--kernel 9.9"],
+            "--after or --both: invalid value '9.9' for '--kernel <NAME>'",
+        ),
+        (["--after", "--json"], "--after or --both: --json is of one run"),
+        (["--both", "--set 'a"], "--both \"--set 'a\": a quote is not closed"),
+    ] {
+        let line =
+            call(&[&["compare", &scenario, "--seeds", "2"], &options[..]].concat()).refused();
+        assert!(line.starts_with(said), "{line}");
+    }
+    call(&["compare", &report, &report, "--after", "--cpus 1"]).misused();
 }

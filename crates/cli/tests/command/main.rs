@@ -1,9 +1,11 @@
 //! The command as scripts see it: arguments and files in, exit codes and two streams out.
 
 mod compare;
+mod explain;
 mod hosts;
 mod import;
 mod input;
+mod interrupt;
 mod json;
 mod log;
 mod options;
@@ -11,5 +13,8 @@ mod report;
 mod reproduce;
 mod rig;
 mod rt_app;
+mod settings;
+mod shells;
 mod streams;
+mod sweep;
 mod trace;

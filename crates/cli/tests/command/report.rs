@@ -18,7 +18,7 @@ const RUN: &str = r#"{
     }
 }"#;
 
-pub const REPORT: [&str; 18] = [
+pub const REPORT: [&str; 20] = [
     "schema",
     "host",
     "scenario",
@@ -37,11 +37,20 @@ pub const REPORT: [&str; 18] = [
     "latencies",
     "balance",
     "cookies",
+    "chains",
+    "blocked_at_end",
 ];
 const BALANCE: [&str; 8] =
     ["level", "moment", "passes", "balanced", "pinned", "failed", "moved", "taken"];
-pub const MACHINE: [&str; 6] =
-    ["cpus", "utilization", "switches", "preemptions", "migrations", "timer_interrupts"];
+pub const MACHINE: [&str; 7] = [
+    "cpus",
+    "utilization",
+    "switches",
+    "preemptions",
+    "migrations",
+    "timer_interrupts",
+    "topology",
+];
 pub const CPU: [&str; 9] = [
     "cpu",
     "busy_ns",
@@ -53,7 +62,7 @@ pub const CPU: [&str; 9] = [
     "switches",
     "forced_idle_ns",
 ];
-pub const TASK: [&str; 15] = [
+pub const TASK: [&str; 19] = [
     "name",
     "policy",
     "priority",
@@ -69,6 +78,10 @@ pub const TASK: [&str; 15] = [
     "wakeup_latency",
     "thread",
     "cookie",
+    "slack_ns",
+    "slack_wakeups",
+    "missed",
+    "worst",
 ];
 pub const LATENCY: [&str; 8] =
     ["count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
@@ -317,10 +330,17 @@ fn the_same_run_is_the_same_report_to_the_byte() {
 fn a_report_for_people_says_the_same() {
     let name = file("people.json", RUN);
     let text = call(&["sim", &name]).done();
-    for word in ["people on sim", "3 CPUs", "2.00 s", "seed 1", "rt ", "api-0", "hog", "/web/api"] {
+    for word in ["people on sim", "3 CPUs", "2.00 s", "seed 1", "rt ", "\napi ", "hog", "/web/api"]
+    {
         assert!(text.contains(word), "{word}\n{text}");
     }
-    assert!(text.lines().all(|line| line.chars().count() <= 120), "lines are short\n{text}");
+    assert!(!text.contains("api-0"), "instances are one row\n{text}");
+    let each = call(&["sim", &name, "--tasks"]).done();
+    let instances = ["api-0", "api-1", "child-0000", "child-0100"];
+    assert!(instances.iter().all(|name| each.contains(name)), "{each}");
+    for text in [text, each] {
+        assert!(text.lines().all(|line| line.chars().count() <= 110), "lines are short\n{text}");
+    }
 }
 
 #[test]

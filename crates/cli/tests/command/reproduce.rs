@@ -1,7 +1,7 @@
 //! `runyard reproduce`: claims as scripts read them.
 
 use crate::json::Json;
-use crate::rig::{Said, call, command, folder};
+use crate::rig::{Said, alone, call, command, folder};
 use std::sync::OnceLock;
 
 const CLAIM: [&str; 7] =
@@ -324,7 +324,7 @@ fn live() -> &'static (Said, [String; 2]) {
         let arguments =
             ["reproduce", "rt-migrate", "idle-balance", "--host", "live", "--json", "--out"];
         let mut command = command(&arguments);
-        let said = command.arg(&folder).env("PATH", "").output().unwrap().into();
+        let said = alone(command.arg(&folder).env("PATH", ""));
         let text = |name| std::fs::read_to_string(folder.join(name)).unwrap();
         (said, ["rt-migrate-live.txt", "idle-balance-live.txt"].map(text))
     })

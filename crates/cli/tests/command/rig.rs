@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 /// What a call of the command came to.
 #[derive(Debug)]
@@ -51,12 +52,27 @@ pub fn command(arguments: &[&str]) -> Command {
     command
 }
 
+/// Held by each call, and by one alone that measures real CPUs.
+static CALLS: RwLock<()> = RwLock::new(());
+
+fn among_others() -> RwLockReadGuard<'static, ()> {
+    CALLS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a command says while no other test has one at work that was called here.
+pub fn alone(command: &mut Command) -> Said {
+    let _alone = CALLS.write().unwrap_or_else(PoisonError::into_inner);
+    command.output().unwrap().into()
+}
+
 pub fn call(arguments: &[&str]) -> Said {
+    let _among = among_others();
     command(arguments).stdin(Stdio::null()).output().unwrap().into()
 }
 
 /// Calls the command with `input` on its standard input.
 pub fn call_with(arguments: &[&str], input: &[u8]) -> Said {
+    let _among = among_others();
     let mut command = command(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();

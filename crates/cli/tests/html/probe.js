@@ -9,7 +9,9 @@ addEventListener("load", () => {
   function pixels(id) {
     const canvas = canvasOf(id);
     const ratio = canvas.width / canvas.clientWidth;
-    const area = chartOf(id).getModel().getComponent("grid").coordinateSystem.getRect();
+    const chart = chartOf(id);
+    const { clientWidth: width, clientHeight: height } = canvas;
+    const area = chart ? chart.getModel().getComponent("grid").coordinateSystem.getRect() : { x: 60, y: 6, width: width - 72, height: height - 70 };
     const sides = [area.x, area.y, area.width, area.height].map((side) => Math.floor(side * ratio));
     const { data } = canvas.getContext("2d").getImageData(...sides);
     const seen = new Map();
@@ -41,8 +43,10 @@ addEventListener("load", () => {
   function look(element) {
     const { id } = element;
     const { left, right, top } = element.getBoundingClientRect();
+    const place = { left, right, top };
+    if (id.startsWith("timeline")) return { place, ...pixels(id) };
     const option = chartOf(id).getOption();
-    const seen = { series: option.series.length, place: { left, right, top } };
+    const seen = { series: option.series.length, place };
     if (canvasOf(id)) return { ...seen, lanes: option.yAxis[0].data.length, ...pixels(id) };
     const paths = [...element.querySelectorAll("svg path:not(clipPath path)")];
     const lines = paths.filter((it) => it.getAttribute("stroke-width") === "1.8" && it.getTotalLength() > 1);
@@ -50,6 +54,7 @@ addEventListener("load", () => {
     return {
       ...seen,
       drawn: id === "latency" ? lines.length : new Set(areas.map((it) => it.getAttribute("fill"))).size,
+      lines: lines.length,
       dashed: lines.filter((it) => it.getAttribute("stroke-dasharray")).length,
       texts: [...element.querySelectorAll("svg text")].map((it) => it.textContent),
     };
@@ -62,34 +67,59 @@ addEventListener("load", () => {
     }));
   }
 
-  // Turns the wheel over the timeline, then presses its buttons.
-  function zoom() {
+  // Turns the wheel over the timeline, presses its buttons, and asks for the window of the latest wake-up.
+  async function zoom() {
     const canvas = canvasOf("timeline-0");
     if (!canvas) return null;
-    const chart = chartOf("timeline-0");
-    const range = () => {
-      const { startValue, endValue } = chart.getOption().dataZoom[0];
-      return [startValue, endValue];
-    };
+    const place = document.getElementById("timeline-0");
+    const range = () => [Number(place.dataset.from), Number(place.dataset.to)];
     const text = () => document.getElementById("timeline-range-0").textContent;
+    const drawn = () => new Promise((go) => setTimeout(go, 1000));
     const seen = { whole: range(), text: [text()], pixels: [pixels("timeline-0").sum] };
     const box = canvas.getBoundingClientRect();
-    const at = { clientX: box.left + box.width / 2, clientY: box.top + 30, bubbles: true, cancelable: true };
-    canvas.dispatchEvent(new MouseEvent("mousemove", at));
-    canvas.dispatchEvent(new WheelEvent("wheel", { ...at, deltaY: -240, wheelDeltaY: 240 }));
-    chart.getZr().flush();
-    setTimeout(() => {
-      seen.wheel = range();
-      document.getElementById("timeline-in-0").click();
-      chart.getZr().flush();
-      seen.button = range();
-      seen.text.push(text());
-      seen.pixels.push(pixels("timeline-0").sum);
-      document.getElementById("timeline-all-0").click();
-      chart.getZr().flush();
-      seen.all = range();
-      write({ zoom: seen });
-    }, 1000);
+    const at = { clientX: box.left + box.width / 2, clientY: box.top + 12, bubbles: true, cancelable: true };
+    canvas.dispatchEvent(new WheelEvent("wheel", { ...at, deltaY: -240 }));
+    await drawn();
+    seen.wheel = range();
+    document.getElementById("timeline-in-0").click();
+    await drawn();
+    seen.button = range();
+    seen.text.push(text());
+    seen.pixels.push(pixels("timeline-0").sum);
+    canvas.dispatchEvent(new PointerEvent("pointermove", at));
+    seen.tip = place.querySelector(".tip").textContent;
+    document.getElementById("timeline-all-0").click();
+    await drawn();
+    seen.all = range();
+    const row = document.querySelector("#worst tbody tr:not([hidden])");
+    if (row) {
+      row.querySelector("button").click();
+      await drawn();
+      seen.worst = { wait: [row.dataset.from, row.dataset.to].map(Number), shown: range() };
+    }
+    return seen;
+  }
+
+  // Chooses another metric and another axis on the page of a sweep.
+  function choose() {
+    const list = (id) => document.getElementById(id);
+    if (!list("metric")) return null;
+    const rows = () => [...document.querySelectorAll("#points tbody tr:not([hidden])")].map((row) => row.dataset.metric);
+    const options = (id) => (list(id) ? [...list(id).options].map((it) => it.textContent) : []);
+    const look = () => ({
+      rows: rows(), axis: list("axis").selectedOptions[0].textContent, lines: list("lines").selectedOptions[0].textContent,
+      series: chartOf("sweep").getOption().series.map(({ type, data }) => [type, data.length]),
+    });
+    const choose = (id, value) => {
+      list(id).value = value;
+      list(id).dispatchEvent(new Event("change"));
+    };
+    const seen = { metrics: options("metric"), first: look() };
+    choose("metric", "1");
+    choose("axis", list("axis").options[1].value);
+    seen.second = look();
+    choose("lines", "-1");
+    seen.third = look();
     return seen;
   }
 
@@ -109,7 +139,9 @@ addEventListener("load", () => {
     const seen = {
       errors: document.getElementById("errors").textContent,
       requests: performance.getEntriesByType("resource").length + window.blocked.length,
-      tables, charts, sorted, ...more,
+      tables, charts, sorted, chosen: choose(), ...more,
+      overflow: document.documentElement.scrollWidth - innerWidth,
+      paper: getComputedStyle(document.querySelector("section")).backgroundColor,
     };
     const place = document.createElement("pre");
     place.id = "probe";
@@ -117,5 +149,10 @@ addEventListener("load", () => {
     document.body.append(place);
   }
 
-  if (!zoom()) write({});
+  // The timeline is unpacked some time after the page is loaded.
+  const wait = setInterval(async () => {
+    if (document.body.dataset.drawn !== "all") return;
+    clearInterval(wait);
+    write({ zoom: await zoom() });
+  }, 50);
 });

@@ -189,6 +189,15 @@ impl QueueOrder for Cfs {
         preempts && !(owed && entity.ran < least)
     }
 
+    fn goes_before(&self, tree: &Tree, now: Now, (curr, waiting): (Index, Index)) -> bool {
+        let (curr, waiting) = (tree.entity(curr), tree.entity(waiting));
+        let offset = match now.config.features.has(Feature::LatencyNice) {
+            true => now.config.relative_offset(curr.latency_nice, waiting.latency_nice),
+            false => 0,
+        };
+        curr.vruntime.diff(waiting.vruntime) > offset
+    }
+
     fn end_turn(&mut self, _: &Tree, _: Index) {}
 
     fn postpone(&mut self, _: &mut Tree, _: Now, _: Index) {}

@@ -291,6 +291,12 @@ impl QueueOrder for Eevdf {
         preempts
     }
 
+    fn goes_before(&self, tree: &Tree, _: Now, (curr, waiting): (Index, Index)) -> bool {
+        let is_eligible = |at| self.is_eligible(tree, Member::of(tree, at));
+        let sooner = self.turns[waiting].deadline < self.turns[curr].deadline;
+        is_eligible(waiting) && (sooner || !is_eligible(curr))
+    }
+
     fn end_turn(&mut self, tree: &Tree, at: Index) {
         self.turns[at].ends = tree.entity(at).vruntime;
     }

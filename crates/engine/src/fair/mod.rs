@@ -40,6 +40,7 @@ mod ghosts;
 pub(crate) mod heaps;
 pub(crate) mod lend;
 pub(crate) mod order;
+mod passed_over;
 mod pelt;
 pub(crate) mod tree;
 

@@ -74,6 +74,9 @@ pub(crate) trait QueueOrder {
     /// Whether a woken member preempts the running one of the same queue (`check_preempt_wakeup`).
     fn preempts(&mut self, tree: &mut Tree, now: Now, wakeup: Wakeup) -> bool;
 
+    /// Whether a member that waits comes before the running one of the same queue, whatever the turn of that.
+    fn goes_before(&self, tree: &Tree, now: Now, members: (Index, Index)) -> bool;
+
     /// The turn of the running member is over: one came for which it makes way.
     fn end_turn(&mut self, tree: &Tree, at: Index);
 

@@ -21,6 +21,7 @@ mod ghosts;
 mod give;
 mod load;
 mod meter;
+mod passed_over;
 mod pelt;
 mod pick;
 mod reap;

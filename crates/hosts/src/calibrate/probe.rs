@@ -90,7 +90,7 @@ impl<'a> Bench<'a> {
     }
 
     fn run(&self, probe: &Probe) -> Result<f64, Failure> {
-        let plan = Plan { scenario: self.scenario(probe)?, seed: 1, watch: None, log: false };
+        let plan = Plan::new(self.scenario(probe)?, 1);
         figure(probe, &linux::run(plan, Ground::new(self.cpus.clone()))?.report())
     }
 

@@ -2,9 +2,11 @@
 
 use crate::failure::Failure;
 use crate::play::Plan;
+use runyard_engine::time::Time;
 use runyard_report::Report;
 use runyard_workload::Scenario;
 use runyard_workload::log::Row;
+use runyard_workload::objects::Undone;
 
 /// What of the machine the tasks of a run would have.
 #[derive(Debug)]
@@ -43,15 +45,21 @@ impl LinuxRun {
         match *self {}
     }
 
+    /// When the run ended.
+    #[must_use]
+    pub fn ended(&self) -> Time {
+        match *self {}
+    }
+
     /// What became of the run.
     #[must_use]
     pub fn report(&self) -> Report {
         match *self {}
     }
 
-    /// Waits in vain and resumptions that found nobody, a line each.
+    /// Waits in vain and resumptions that found nobody.
     #[must_use]
-    pub fn left(&self) -> Vec<String> {
+    pub fn left(&self) -> Undone {
         match *self {}
     }
 

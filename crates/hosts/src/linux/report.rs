@@ -9,9 +9,10 @@ use crate::scenario;
 use runyard_engine::attr::GroupId;
 use runyard_engine::time::Nanos;
 use runyard_report::{
-    CpuReport, Figure, GroupReport, LatencyReport, MachineReport, Report, SCHEMA, TaskReport,
-    TimersReport, cookie_reports, distributions, group_reports,
+    ChainReport, CpuReport, Figure, GroupReport, LatencyReport, MachineReport, Report, SCHEMA,
+    TaskReport, TimersReport, cookie_reports, distributions, group_reports,
 };
+use runyard_workload::scenario::ChainSpec;
 
 /// What became of a run.
 pub(super) fn report(world: &World, outcome: &Outcome) -> Report {
@@ -48,6 +49,10 @@ pub(super) fn report(world: &World, outcome: &Outcome) -> Report {
             wakeup_latency: LatencyReport::new(&did.stats.latency),
             thread: known.thread,
             cookie: known.cookie.map(|it| world.scenario.cookie_name(it).to_owned()),
+            missed: Some(did.stats.missed),
+            slack_ns: Some(known.slack.0),
+            slack_wakeups: None,
+            worst: Vec::new(),
         }
     };
     let known = world.known();
@@ -58,20 +63,13 @@ pub(super) fn report(world: &World, outcome: &Outcome) -> Report {
     let tasks: Vec<_> = known.into_iter().enumerate().map(task).collect();
     let ran = tasks.iter().map(|task| Nanos(task.runtime_ns.unwrap_or(0)));
     let cookies = cookie_reports(&world.scenario.cookies, cookies.into_iter().zip(ran), |_| None);
-    let sum = |figure: fn(&TaskReport) -> Figure| tasks.iter().map(figure).sum::<Figure>();
     let cpus = world.all().len();
     Report {
         schema: SCHEMA.to_owned(),
         host: "linux".to_owned(),
         kernel: machine::release(),
         duration_ns: end.0,
-        machine: MachineReport {
-            cpus,
-            switches: sum(|task| task.switches),
-            preemptions: sum(|task| task.preemptions),
-            migrations: sum(|task| task.migrations),
-            ..MachineReport::default()
-        },
+        machine: machine_report(world, &tasks),
         cpus: (0..cpus).map(unknown_cpu).collect(),
         groups: groups(world, &in_groups, limits.as_deref()),
         timers: TimersReport {
@@ -82,7 +80,27 @@ pub(super) fn report(world: &World, outcome: &Outcome) -> Report {
         tasks,
         cookies,
         latencies,
+        chains: world.scenario.chains.iter().map(unknown_chain).collect(),
+        blocked_at_end: scenario::blocked(world.left()),
         ..Report::default()
+    }
+}
+
+/// A chain of which this host knows nothing: who wakes whom is the kernel's.
+fn unknown_chain(chain: &ChainSpec) -> ChainReport {
+    ChainReport { name: chain.name.clone(), ..ChainReport::default() }
+}
+
+/// The machine, of which the tasks say what the kernel counts of each.
+fn machine_report(world: &World, tasks: &[TaskReport]) -> MachineReport {
+    let sum = |figure: fn(&TaskReport) -> Figure| tasks.iter().map(figure).sum::<Figure>();
+    MachineReport {
+        cpus: world.all().len(),
+        switches: sum(|task| task.switches),
+        preemptions: sum(|task| task.preemptions),
+        migrations: sum(|task| task.migrations),
+        topology: Some(world.scenario.machine.topology.to_string()),
+        ..MachineReport::default()
     }
 }
 

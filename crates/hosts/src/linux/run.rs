@@ -10,9 +10,11 @@ use crate::failure::Failure;
 use crate::play::mutexes::Mutexes;
 use crate::play::{Plan, World};
 use crate::sync::Arc;
+use runyard_engine::time::Time;
 use runyard_report::Report;
 use runyard_workload::Scenario;
 use runyard_workload::log::Row;
+use runyard_workload::objects::Undone;
 
 /// A run on kernel threads that is over.
 #[derive(Debug)]
@@ -44,6 +46,12 @@ impl LinuxRun {
         &self.world.scenario
     }
 
+    /// When the run ended.
+    #[must_use]
+    pub fn ended(&self) -> Time {
+        self.outcome.end
+    }
+
     /// What became of the run. The report has no name of the scenario, no seed and no time on the
     /// wall yet.
     #[must_use]
@@ -51,9 +59,9 @@ impl LinuxRun {
         report::report(&self.world, &self.outcome)
     }
 
-    /// Waits in vain and resumptions that found nobody, a line each.
+    /// Waits in vain and resumptions that found nobody.
     #[must_use]
-    pub fn left(&self) -> Vec<String> {
+    pub fn left(&self) -> Undone {
         self.world.left()
     }
 

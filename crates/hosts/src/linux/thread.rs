@@ -126,12 +126,15 @@ impl Stage for Threads {
 
     fn sleep_until(&self, at: Time, _: Nanos) -> impl Future<Output = ()> + Send {
         let begin = self.0.begin.get().copied().unwrap_or(Nanos::ZERO);
-        let at = begin + Nanos(at.0);
-        let at = Timespec {
-            tv_sec: (at.0 / 1_000_000_000) as i64,
-            tv_nsec: (at.0 % 1_000_000_000) as i64,
-        };
-        while clock_nanosleep_absolute(ClockId::Monotonic, &at) == Err(Errno::INTR) {}
+        // No other thread can wake it: where the run may be stopped, it has to look itself now and then.
+        if let Some(nap) = self.0.world.nap() {
+            while at.since(self.now()) > nap && !self.0.world.is_stopped() {
+                sleep(begin + Nanos((self.now() + nap).0));
+            }
+        }
+        if !self.0.world.is_stopped() {
+            sleep(begin + Nanos(at.0));
+        }
         ready(())
     }
 
@@ -184,6 +187,13 @@ impl Crew {
         }
         figures
     }
+}
+
+/// Until the kernel's clock says that.
+fn sleep(at: Nanos) {
+    let at =
+        Timespec { tv_sec: (at.0 / 1_000_000_000) as i64, tv_nsec: (at.0 % 1_000_000_000) as i64 };
+    while clock_nanosleep_absolute(ClockId::Monotonic, &at) == Err(Errno::INTR) {}
 }
 
 fn now() -> Nanos {

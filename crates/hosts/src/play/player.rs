@@ -23,6 +23,8 @@ pub(crate) struct TaskStats {
     pub(crate) latency: Histogram,
     /// How many times it asked to be woken by a timer, and was.
     pub(crate) timers: (u64, u64),
+    /// How often it came to its timer after the next period had begun.
+    pub(crate) missed: u64,
     /// How many times it yielded.
     pub(crate) yields: u64,
     /// CPU time that its `run` and `memory` steps used, by its thread's clock.
@@ -98,7 +100,7 @@ impl<S: Stage> Player<S> {
     /// Waits for its start; `false` if the run is over before.
     async fn begin(&mut self) -> bool {
         let begin = self.begin.min(self.world.end());
-        self.stage.sleep_until(begin, self.slack()).await;
+        self.sleep(begin).await;
         self.stats.cpu_at_start = cpu_time();
         let starts = self.begin < self.world.end();
         if starts {
@@ -180,6 +182,7 @@ impl<S: Stage> Player<S> {
                 if let Some(log) = &mut self.log {
                     log.timer(span, next);
                 }
+                self.stats.missed += u64::from(next.missed);
                 if !next.missed {
                     self.sleep_until(next.due).await;
                 }
@@ -306,10 +309,19 @@ impl<S: Stage> Player<S> {
 
     async fn sleep_until(&mut self, at: Time) {
         self.stats.timers.0 += 1;
-        self.stage.sleep_until(at.min(self.world.end()), self.slack()).await;
-        if at < self.world.end() {
+        self.sleep(at.min(self.world.end())).await;
+        if at < self.world.end() && at <= self.stage.now() {
             self.stats.timers.1 += 1;
             self.went_on(at);
+        }
+    }
+
+    /// A long sleep ends with the run if that is stopped. Nothing more is done for any other.
+    async fn sleep(&self, at: Time) {
+        let sleep = self.stage.sleep_until(at, self.slack());
+        match self.world.nap().filter(|&nap| at.since(self.stage.now()) > nap) {
+            Some(_) => self.world.sleep_while_on(self.task, sleep).await,
+            None => sleep.await,
         }
     }
 
@@ -346,8 +358,7 @@ impl<S: Stage> Player<S> {
     }
 
     fn slack(&self) -> Nanos {
-        let attr = &self.asked.attr;
-        if attr.policy.rt_prio().is_some() { Nanos::ZERO } else { attr.slack }
+        self.asked.attr.effective_slack()
     }
 
     fn is_over(&self) -> bool {

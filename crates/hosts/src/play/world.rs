@@ -12,25 +12,31 @@
 //! is left who could wake them.
 
 use super::mutexes::{Mutexes, Seat};
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Changed, Mutex, Ordering, lock};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Changed, Mutex, OnceLock, Ordering, lock};
 use rand_pcg::Pcg64Mcg;
 use runyard_engine::attr::{Attr, Cookie, GroupId, LatencyNice, Policy, RtPrio};
 use runyard_engine::cpu::CpuSet;
 use runyard_engine::task::TaskId;
-use runyard_engine::time::Time;
+use runyard_engine::time::{Nanos, Time};
 use runyard_workload::Scenario;
 use runyard_workload::draw::{Stream, stream};
 use runyard_workload::log::Row;
-use runyard_workload::objects::{self, Awaited, Left, Objects, Sharing};
+use runyard_workload::objects::{self, Awaited, Left, Objects, Sharing, Undone};
 use runyard_workload::scenario::{ObjectId, Reservation, SpecId, Step, TaskSpec};
 use std::fmt::Debug;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// How many tasks there may be, those that are forked included; as many as in a scenario.
 const MAX_TASKS: usize = 1_000_000;
+
+/// How often a run looks whether it is to be stopped.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long a task sleeps at a time that may be stopped meanwhile.
+const NAP: Nanos = Nanos::from_millis(250);
 
 /// How a host keeps a task that has the lock of the world from being stopped for long with it.
 pub(crate) trait Section: Debug + Send + Sync {
@@ -54,6 +60,16 @@ pub struct Plan {
     pub watch: Option<Arc<dyn Watch>>,
     /// Whether the tasks keep logs.
     pub log: bool,
+    /// When this is set the run is over, as far as it came. A signal handler may set it.
+    pub stop: Option<Arc<AtomicBool>>,
+}
+
+impl Plan {
+    /// This scenario to its end, with no watcher and no logs.
+    #[must_use]
+    pub fn new(scenario: Scenario, seed: u64) -> Plan {
+        Plan { scenario, seed, watch: None, log: false, stop: None }
+    }
 }
 
 /// Sees tasks take their steps. It is called by the task, which can be stopped in the call: what
@@ -73,6 +89,9 @@ pub(crate) struct World {
     all: CpuSet,
     /// Set once, when nobody is to go on; a task sees it at its next step at the latest.
     over: AtomicBool,
+    /// Who else may end the run, and when that was done.
+    stop: Option<Arc<AtomicBool>>,
+    stopped: OnceLock<Time>,
     shared: Mutex<SharedState>,
     section: Box<dyn Section>,
     /// The host's own mutexes, if it has some, and how many tasks want one.
@@ -118,6 +137,8 @@ pub(crate) struct Known {
     pub(crate) latency_nice: LatencyNice,
     /// Its own then, or that of its task group.
     pub(crate) cookie: Option<Cookie>,
+    /// How much later than asked its timers might expire then.
+    pub(crate) slack: Nanos,
     /// Whether the kernel had something reserved for it then.
     #[cfg_attr(
         not(target_os = "linux"),
@@ -131,6 +152,8 @@ pub(crate) struct Known {
     prio: Option<RtPrio>,
     state: State,
     seat: Option<Arc<Seat>>,
+    /// How to wake it from a long sleep when the run is stopped.
+    sleeper: Option<Waker>,
 }
 
 impl Known {
@@ -193,7 +216,7 @@ impl World {
         section: impl Section + 'static,
         mutexes: Option<Box<dyn Mutexes>>,
     ) -> (Arc<World>, Vec<NewTask>) {
-        let Plan { scenario, seed, watch, log } = plan;
+        let Plan { scenario, seed, watch, log, stop } = plan;
         let mut objects = Objects::new(&scenario.objects);
         if let Some(own) = &mutexes {
             objects.leave_to_host(|kind| own.has(kind));
@@ -217,6 +240,8 @@ impl World {
             log,
             all: CpuSet::first(cpus),
             over: AtomicBool::new(false),
+            stop,
+            stopped: OnceLock::new(),
             shared: Mutex::new(shared),
             section: Box::new(section),
             mutexes,
@@ -253,7 +278,7 @@ impl World {
     }
 
     pub(crate) fn is_over(&self, now: Time) -> bool {
-        now >= self.end() || self.over.load(Ordering::Acquire)
+        now >= self.end() || self.over.load(Ordering::Acquire) || self.is_stopped()
     }
 
     /// Takes a step of `task` that concerns others. What it has to await, if it has to wait.
@@ -301,6 +326,28 @@ impl World {
     pub(crate) fn own_mutexes(&self, mutex: ObjectId) -> Option<&dyn Mutexes> {
         let kind = self.scenario.objects.mutexes[mutex.0 as usize].1;
         self.mutexes.as_deref().filter(|mutexes| mutexes.has(kind))
+    }
+
+    /// Sleeps as `sleep` does, of a run that may be stopped not longer than it goes on.
+    pub(crate) async fn sleep_while_on(
+        &self,
+        task: TaskId,
+        sleep: impl Future<Output = ()> + Send,
+    ) {
+        let mut sleep = pin!(sleep);
+        poll_fn(|cx| {
+            if sleep.as_mut().poll(cx).is_ready() || self.over.load(Ordering::Acquire) {
+                return Poll::Ready(());
+            }
+            self.with_shared(|shared| {
+                shared.tasks[task.index()].sleeper = Some(cx.waker().clone());
+                match self.over.load(Ordering::Acquire) {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                }
+            })
+        })
+        .await;
     }
 
     /// A task leaves a run that is over.
@@ -399,12 +446,14 @@ impl World {
             group: attr.group,
             latency_nice: attr.latency_nice,
             cookie: self.scenario.cookie_of(attr.cookie, attr.group),
+            slack: attr.effective_slack(),
             is_deadline: reservation.is_some(),
             life: (now, Time::MAX),
             ended: false,
             prio: attr.policy.rt_prio(),
             state: State::Awake,
             seat: seat.clone(),
+            sleeper: None,
         });
         shared.alive += 1;
         let begin = timer_zero.max(now);
@@ -441,9 +490,22 @@ impl World {
         self.with_shared(|shared| shared.refused.clone())
     }
 
-    /// When the run ended: as said, or when nobody could go on.
+    /// When the run ended: as said, when it was stopped, or when nobody could go on.
     pub(crate) fn ended(&self) -> Time {
+        if let Some(&stopped) = self.stopped.get() {
+            return stopped;
+        }
         self.with_shared(|shared| if self.end() < Time::MAX { self.end() } else { shared.latest })
+    }
+
+    /// Whether the run is to be over though its end has not come.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
+    /// How long a task may sleep without a look at whether the run goes on; `None` if nothing but its end ends it.
+    pub(crate) fn nap(&self) -> Option<Nanos> {
+        self.stop.as_ref().map(|_| NAP)
     }
 
     /// What is known of all tasks by now.
@@ -452,7 +514,7 @@ impl World {
     }
 
     /// What a run that is over left undone.
-    pub(crate) fn left(&self) -> Vec<String> {
+    pub(crate) fn left(&self) -> Undone {
         self.with_shared(|shared| {
             let tasks: Vec<_> = shared.tasks.iter().map(Known::left).collect();
             let owner = |mutex| match self.own_mutexes(mutex) {
@@ -473,14 +535,17 @@ impl World {
     pub(crate) fn wait(&self, now: impl Fn() -> Time) {
         let mut shared = lock(&self.shared);
         while !self.is_over(now()) && (shared.alive > 0 || self.end() < Time::MAX) {
-            shared = if self.end() < Time::MAX {
-                let left = Duration::from_nanos(self.end().since(now().min(self.end())).0);
-                self.ended.wait_for(shared, left)
-            } else {
-                self.ended.wait(shared)
+            let left = Duration::from_nanos(self.end().since(now().min(self.end())).0);
+            let look = self.stop.as_ref().map_or(Duration::MAX, |_| LOOK);
+            shared = match left.min(look) {
+                _ if self.stop.is_none() && self.end() == Time::MAX => self.ended.wait(shared),
+                left => self.ended.wait_for(shared, left),
             };
         }
         drop(shared);
+        if self.is_stopped() {
+            self.stopped.get_or_init(|| now().min(self.end()));
+        }
         self.finish();
     }
 
@@ -492,6 +557,7 @@ impl World {
                 if let State::Waiting(_, waker) = &mut task.state {
                     shared.wakers.extend(waker.take());
                 }
+                shared.wakers.extend(task.sleeper.take());
             }
         });
         self.mutexes.iter().for_each(|mutexes| mutexes.end());

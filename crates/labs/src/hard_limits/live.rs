@@ -62,7 +62,7 @@ fn run(cpus: usize, seed: u64) -> Result<Run, Failure> {
     scenario.duration = Some(WINDOW.end.since(Time::ZERO));
     let meter = Meter::new(WINDOW, Nanos::from_millis(100), cpus as u32);
     let sink = Arc::new(Mutex::new(MeterSink(meter)));
-    let plan = Plan { scenario, seed, watch: None, log: false };
+    let plan = Plan::new(scenario, seed);
     let over = live::run(plan, cpus, sink.clone())?;
     let MeterSink(meter) = lock(&sink).clone();
     Ok(Run { had: meter.finish(WINDOW.end), used: over.worked().collect() })

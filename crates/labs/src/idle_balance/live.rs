@@ -100,7 +100,7 @@ impl RunShares {
         };
         let sink = Arc::new(Mutex::new(sink));
         let (begun, used) = (Instant::now(), process_cpu_time());
-        let plan = Plan { scenario, seed, watch: None, log: false };
+        let plan = Plan::new(scenario, seed);
         let over = live::run(plan, cpus, sink.clone())?;
         let (wall, used) = (begun.elapsed(), process_cpu_time() - used);
         let told = (0..=u64::from(case.cpus())).map(TaskId);

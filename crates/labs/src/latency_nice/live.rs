@@ -262,7 +262,7 @@ fn run(
         cyclictest: (0..threads).map(|_| rounds()).collect(),
         hackbench: (0..others).map(|_| Mutex::default()).collect(),
     });
-    let plan = Plan { scenario, seed, watch: Some(watched.clone()), log: false };
+    let plan = Plan { watch: Some(watched.clone()), ..Plan::new(scenario, seed) };
     match host {
         Host::Live => drop(live::run(plan, cpus.len(), Arc::new(Mutex::new(())))?),
         Host::Linux => drop(linux::run(plan, Ground::new(cpus.to_vec()))?),

@@ -306,7 +306,7 @@ fn watch(
 ) -> Result<Vec<(Round, Nanos)>, Failure> {
     let watched = Arc::new(Watched::new(threads));
     let scenario = scenario(threads, rounds);
-    host(Plan { scenario, seed, watch: Some(watched.clone()), log: false })?;
+    host(Plan { watch: Some(watched.clone()), ..Plan::new(scenario, seed) })?;
     let done = watched.rounds();
     assert_eq!(done.len(), rounds as usize, "the run went through all rounds");
     Ok(done)

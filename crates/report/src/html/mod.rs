@@ -1,27 +1,38 @@
-//! A page of one run, or of two side by side: everything in one file, nothing from a network.
+//! A page of one run, of two side by side, or of a sweep: everything in one file, nothing from a network.
 //!
 //! The tables are in the document as it is written (`tables.rs`), so they can be read without a
 //! script and searched for; charts are drawn by ECharts from figures that the page carries
-//! (`data.rs`, `page.js`). The library is a megabyte of each page. A policy in the page's head
+//! (`data.rs`, `page.js`), and the timeline on a canvas of its own (`timeline.js`). The library is a megabyte of each page. A policy in the page's head
 //! forbids it to load anything, so the browser itself holds the promise of one file.
 //!
-//! What is shown of a run is bounded, so a page is: rows, distributions and stretches each have a
-//! greatest number. Pages are functions of reports: the same reports make the same bytes.
+//! What is shown of a run is bounded, so a page is: rows and distributions have a greatest number, the timeline a
+//! greatest size. Pages are functions of reports: the same reports make the same bytes.
 //!
 //! Invariant: no text of a user is a part of the markup. It goes through `escaped` into the
 //! document, through `json` into a script element, and the script shows it as text.
 
+mod chains;
+mod compared;
 mod data;
 mod run;
+mod sweep;
+mod table;
 mod tables;
+mod worst;
 
 pub use run::Run;
+pub use sweep::{Sweep, SweepColumn, SweepMetric, SweepUnit};
 
 use crate::change::Changes;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
+/// What the page of a sweep has besides.
+const SWEEP_STYLE: &str = include_str!("sweep.css");
+/// What draws the page of a sweep.
+const SWEEP_SCRIPT: &str = include_str!("sweep.js");
+const TIMELINE: &str = include_str!("timeline.js");
 /// Apache ECharts; `README.md` beside it says which.
 const LIBRARY: &str = include_str!("../../vendor/echarts/echarts.min.js");
 
@@ -29,26 +40,55 @@ const LIBRARY: &str = include_str!("../../vendor/echarts/echarts.min.js");
 #[must_use]
 pub fn page(run: Run) -> String {
     let title = format!("{} on {}", run.report.scenario, run.report.host);
-    write(&title, &tables::one(run), &[run])
+    let data = data::json(&[run]);
+    write(&Page { title: &title, style: "", body: &tables::one(run), data: &data, script: SCRIPT })
 }
 
-/// The page of two runs, side by side.
+/// The page of two runs, side by side. Of two sides with several runs each these are the first ones, of which the charts
+/// are, and `changes` has what all of them say.
 #[must_use]
-pub fn comparison(before: Run, after: Run) -> String {
+pub fn comparison(before: Run, after: Run, changes: &Changes) -> String {
     let title = format!("{} and {}", before.report.scenario, after.report.scenario);
-    let changes = Changes::new(before.report, after.report);
-    write(&title, &tables::two(before, after, &changes), &[before, after])
+    let body = compared::two([before, after], changes);
+    let data = data::json(&[before, after]);
+    let style = compared::STYLE;
+    write(&Page { title: &title, style, body: &body, data: &data, script: SCRIPT })
 }
 
-fn write(title: &str, body: &str, runs: &[Run]) -> String {
-    let data = data::json(runs);
+/// The page of a sweep.
+#[must_use]
+pub fn sweep(sweep: &Sweep) -> String {
+    let title = format!("{}, swept", sweep.title);
+    let (body, data) = (sweep::body(sweep), sweep::json(sweep));
+    write(&Page {
+        title: &title,
+        style: SWEEP_STYLE,
+        body: &body,
+        data: &data,
+        script: SWEEP_SCRIPT,
+    })
+}
+
+/// What pages differ in.
+struct Page<'p> {
+    title: &'p str,
+    /// What stands behind the style of all.
+    style: &'p str,
+    body: &'p str,
+    data: &'p str,
+    script: &'p str,
+}
+
+fn write(it: &Page) -> String {
+    let Page { title, style, body, data, script } = *it;
     let parts = [
-        ("@title@", &*tables::escaped(title)),
-        ("@style@", STYLE),
+        ("@title@", &*table::escaped(title)),
+        ("@style@", &*format!("{STYLE}{style}")),
         ("@body@", body),
-        ("@data@", &data),
+        ("@data@", data),
         ("@library@", LIBRARY),
-        ("@script@", SCRIPT),
+        ("@timeline@", TIMELINE),
+        ("@script@", script),
     ];
     let mut page = String::with_capacity(LIBRARY.len() + data.len() + body.len() + (32 << 10));
     let mut rest = PAGE;

@@ -3,9 +3,12 @@
 "use strict";
 (() => {
   const { runs } = JSON.parse(document.getElementById("runs").textContent);
-  const INK = "#1c2430";
-  const QUIET = "#5d6878";
-  const LINE = "#dfe3e8";
+  // The colours of the page, which are the style sheet's, as they are now: light or dark.
+  const theme = () => {
+    const style = getComputedStyle(document.documentElement);
+    const names = ["ink", "quiet", "line", "axis", "grid", "paper", "lane", "cold", "hot", "overhead", "accent", "worse"];
+    return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+  };
   const OVERHEAD = "#8b95a3";
   const KINDS = [
     { key: "rt_ns", name: "real-time", color: "#c8553d" },
@@ -17,27 +20,35 @@
     "#3f74b5", "#d98032", "#4c9a5f", "#b5475d", "#7d62b0", "#2f9aa0",
     "#a9792b", "#c66aa6", "#6b7f2e", "#5b6fd6", "#a14f33", "#4f8f86",
   ];
-  const AXIS = {
-    axisLine: { lineStyle: { color: "#b9c1cb" } },
-    axisLabel: { color: QUIET, fontSize: 11 },
-    splitLine: { lineStyle: { color: "#eef0f3" } },
-    nameTextStyle: { color: QUIET, fontSize: 11 },
-  };
-  const TOOLTIP = {
+  let look = theme();
+  const axis = (more) => ({
+    axisLine: { lineStyle: { color: look.axis } },
+    splitLine: { lineStyle: { color: look.grid } },
+    nameTextStyle: { color: look.quiet, fontSize: 11 },
+    nameLocation: "middle",
+    ...more,
+    axisLabel: { color: look.quiet, fontSize: 11, ...more.axisLabel },
+  });
+  const time = (longest, name) => axis({
+    type: "value", min: 0, max: longest, splitLine: { show: false }, name, nameGap: 24,
+    axisLabel: { formatter: moment, showMaxLabel: false, hideOverlap: true },
+  });
+  const tooltip = (more) => ({
     confine: true,
     transitionDuration: 0,
-    borderColor: LINE,
-    textStyle: { color: INK, fontSize: 12 },
-  };
+    backgroundColor: look.paper,
+    borderColor: look.line,
+    textStyle: { color: look.ink, fontSize: 12 },
+    ...more,
+  });
 
   // One colour for a task wherever it is drawn, in both runs.
   const colors = new Map();
-  for (const { latencies, timeline } of runs) {
-    const pools = latencies.map((it) => it.name);
-    for (const pool of pools.concat(timeline ? timeline.tasks.map((it) => it.pool) : [])) {
-      if (!colors.has(pool)) colors.set(pool, PALETTE[colors.size % PALETTE.length]);
-    }
-  }
+  const color = (pool) => {
+    if (!colors.has(pool)) colors.set(pool, PALETTE[colors.size % PALETTE.length]);
+    return colors.get(pool);
+  };
+  runs.forEach(({ latencies }) => latencies.forEach(({ name }) => color(name)));
 
   const escaped = (text) =>
     text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
@@ -67,21 +78,32 @@
   function draw(id, height, renderer, option) {
     const place = document.getElementById(id);
     place.style.height = `${height}px`;
+    const old = echarts.getInstanceByDom(place);
+    if (old) old.dispose();
     const chart = echarts.init(place, null, { renderer });
     chart.setOption({ animation: false, textStyle: { fontFamily: "inherit" }, ...option });
-    addEventListener("resize", () => chart.resize());
     return chart;
   }
 
-  function legend(id, entries) {
+  // The entries of a legend; each calls `pressed` if there is such a thing.
+  function legend(id, entries, pressed) {
     const list = document.getElementById(id);
-    for (const [name, color] of entries) {
+    list.replaceChildren(...entries.map(([name, color]) => {
       const entry = document.createElement("li");
+      const label = document.createElement(pressed ? "button" : "span");
       const sign = document.createElement("i");
       sign.style.background = color;
-      entry.append(sign, name);
-      list.append(entry);
-    }
+      label.append(sign, name);
+      if (pressed) {
+        label.setAttribute("aria-pressed", "true");
+        label.addEventListener("click", () => {
+          label.setAttribute("aria-pressed", label.getAttribute("aria-pressed") !== "true");
+          pressed(name);
+        });
+      }
+      entry.append(label);
+      return entry;
+    }));
   }
 
   // The begin and the end of each step, and for each kind the share of the machine.
@@ -116,20 +138,20 @@
       return `${moment(ends[step][0])} to ${moment(ends[step][1])}${rows.reverse().join("")}`;
     };
     draw(`utilization-${at}`, 220, "svg", {
-      grid: { left: 56, right: 22, top: 12, bottom: 28 },
-      xAxis: { type: "value", min: 0, max: longest, ...AXIS, splitLine: { show: false },
-        axisLabel: { ...AXIS.axisLabel, formatter: moment, showMaxLabel: false } },
-      yAxis: { type: "value", min: 0, max: 100, ...AXIS,
-        axisLabel: { ...AXIS.axisLabel, formatter: "{value} %" } },
-      tooltip: { trigger: "axis", ...TOOLTIP, formatter: tell, axisPointer: { type: "line" } },
+      grid: { left: 58, right: 18, top: 10, bottom: 42 },
+      xAxis: time(longest, "time since the run's start"),
+      yAxis: axis({ type: "value", min: 0, max: 100, name: "share of CPU time", nameGap: 42, axisLabel: { formatter: "{value} %" } }),
+      tooltip: tooltip({ trigger: "axis", formatter: tell, axisPointer: { type: "line" } }),
       series,
     });
   }
 
-  // From the colour of the page to that of work.
+  // From the colour of an idle CPU to that of a busy one.
   function shade(share) {
-    const mix = (from, to) => Math.round(from + (to - from) * Math.min(share, 1));
-    return `rgb(${mix(240, 38)},${mix(243, 84)},${mix(247, 140)})`;
+    const parts = (color) => color.match(/[0-9a-f]{2}/gi).map((part) => parseInt(part, 16));
+    const [cold, hot] = [parts(look.cold), parts(look.hot)];
+    const mix = (at) => Math.round(cold[at] + (hot[at] - cold[at]) * Math.min(share, 1));
+    return `rgb(${mix(0)},${mix(1)},${mix(2)})`;
   }
 
   function lanes(run, at, longest) {
@@ -139,15 +161,20 @@
     rows.forEach(({ busy_ns }, row) => busy_ns.forEach((ns, step) => {
       if (step < ends.length) data.push([row, ends[step][0], ends[step][1], ns / wide[step]]);
     }));
+    const node = (cpu) => Math.floor(cpu / run.cpus_per_node);
+    const nodes = run.cpus > run.cpus_per_node;
+    const place = (row) => (nodes ? `${"node "}${node(row)}, ` : "") + `CPU ${row}`;
     const high = Math.max(6, Math.min(20, 320 / Math.max(rows.length, 1)));
-    draw(`lanes-${at}`, 20 + high * rows.length + 24, "canvas", {
-      grid: { left: 56, right: 22, top: 8, bottom: 24 },
-      xAxis: { type: "value", min: 0, max: longest, ...AXIS, splitLine: { show: false },
-        axisLabel: { ...AXIS.axisLabel, formatter: moment, showMaxLabel: false } },
-      yAxis: { type: "category", inverse: true, data: rows.map(({ cpu }) => `CPU ${cpu}`), ...AXIS,
-        axisTick: { show: false } },
-      tooltip: { ...TOOLTIP, formatter: ({ value: [row, begin, end, share] }) =>
-        `CPU ${rows[row].cpu}, ${moment(begin)} to ${moment(end)}<br>busy <b>${percent(share)}</b>` },
+    const each = Math.ceil(13 / high);
+    const names = { interval: (row) => row % each === 0,
+      formatter: (name, row) => (nodes && row % run.cpus_per_node === 0 ? `node ${node(row)}  ${name}` : name) };
+    const edges = rows.filter(({ cpu }) => nodes && cpu && cpu % run.cpus_per_node === 0).map(({ cpu }) => [cpu]);
+    draw(`lanes-${at}`, 8 + high * rows.length + 42, "canvas", {
+      grid: { left: nodes ? 96 : 58, right: 18, top: 8, bottom: 42 },
+      xAxis: time(longest, "time since the run's start"),
+      yAxis: axis({ type: "category", inverse: true, data: rows.map(({ cpu }) => `CPU ${cpu}`), axisTick: { show: false }, axisLabel: names }),
+      tooltip: tooltip({ formatter: ({ value: [row, begin, end, share] }) =>
+        `${place(rows[row].cpu)}, ${moment(begin)} to ${moment(end)}<br>busy <b>${percent(share)}</b>` }),
       series: [{
         type: "custom", data, clip: true, encode: { x: [1, 2], y: 0 }, progressive: 0,
         renderItem: (_, api) => {
@@ -160,6 +187,13 @@
             shape: { x: left, y: middle - height / 2, width: right - left + 0.5, height: height - gap },
             style: { fill: shade(api.value(3)) },
           };
+        },
+      }, {
+        // Where a node begins.
+        type: "custom", data: edges, silent: true, encode: { y: 0 }, z: 5,
+        renderItem: ({ coordSys: { x, width } }, api) => {
+          const y = api.coord([0, api.value(0)])[1] - api.size([0, 1])[1] / 2;
+          return { type: "line", shape: { x1: x - 40, x2: x + width, y1: y, y2: y }, style: { stroke: look.ink, lineWidth: 1.5 } };
         },
       }],
     });
@@ -189,7 +223,7 @@
     if (!document.getElementById("latency")) return;
     const series = runs.flatMap(({ latencies, label }, at) => latencies.map((it) => ({
       type: "line", name: it.name, data: quantiles(it), symbol: "none", triggerLineEvent: true,
-      color: colors.get(it.name), emphasis: { lineStyle: { width: 3 } },
+      color: color(it.name), emphasis: { lineStyle: { width: 3 } },
       lineStyle: { width: 1.8, type: at + 1 < runs.length ? [5, 4] : "solid" },
       tooltip: { formatter: () => {
         const names = [["p50", "p50_ns"], ["p90", "p90_ns"], ["p99", "p99_ns"], ["p99.9", "p999_ns"], ["max", "max_ns"]];
@@ -200,82 +234,42 @@
     const all = series.flatMap(({ data }) => data);
     const right = all.reduce((most, [x]) => Math.max(most, x), 1);
     const marks = [0, HALF, ...Array(Math.floor(right)).keys()].map((at, place) => (place < 2 ? at : at + 1));
-    draw("latency", 340, "svg", {
-      grid: { left: 66, right: 22, top: 44, bottom: 44 },
-      legend: { type: "scroll", top: 0, left: 56, icon: "roundRect", itemWidth: 11, itemHeight: 11, itemGap: 16, textStyle: { color: INK, fontSize: 12 } },
-      xAxis: { type: "value", min: 0, max: right, interval: 1, ...AXIS, axisTick: { customValues: marks }, name: "share of the wake-ups that were no later",
-        nameLocation: "middle", nameGap: 26, axisLabel: { ...AXIS.axisLabel, customValues: marks, formatter: nineName } },
-      yAxis: { type: "log", ...AXIS, axisLabel: { ...AXIS.axisLabel, formatter: moment } },
-      tooltip: { trigger: "item", ...TOOLTIP },
+    const chart = draw("latency", 340, "svg", {
+      grid: { left: 70, right: 18, top: 12, bottom: 44 },
+      legend: { show: false },
+      xAxis: axis({ type: "value", min: 0, max: right, interval: 1, axisTick: { customValues: marks },
+        name: "share of the wake-ups that were no later", nameGap: 26,
+        axisLabel: { customValues: marks, formatter: nineName, hideOverlap: true } }),
+      yAxis: axis({ type: "log", name: "wake-up latency", nameGap: 54, axisLabel: { formatter: moment } }),
+      tooltip: tooltip({ trigger: "item" }),
       series,
     });
+    const names = [...new Set(series.map(({ name }) => name))];
+    legend("latency-legend", names.map((name) => [name, color(name)]),
+      (name) => chart.dispatchAction({ type: "legendToggleSelect", name }));
   }
 
-  function timeline({ timeline: drawn }, at) {
-    const lanes = [...Array(drawn.cpus).keys()];
-    const high = Math.max(12, Math.min(26, 520 / Math.max(lanes.length, 1)));
-    const color = (who) => (who < 0 ? OVERHEAD : colors.get(drawn.tasks[who].pool));
-    const name = (who) => (who < 0 ? "the scheduler" : drawn.tasks[who].name);
-    const pools = [...new Set(drawn.tasks.map(({ pool }) => pool))];
-    legend(`timeline-legend-${at}`, pools.slice(0, PALETTE.length).map((pool) => [pool, colors.get(pool)])
-      .concat([["the scheduler", OVERHEAD]]));
-    let width = drawn.end_ns;
-    const chart = draw(`timeline-${at}`, 16 + high * lanes.length + 70, "canvas", {
-      grid: { left: 56, right: 22, top: 8, bottom: 66 },
-      xAxis: { type: "value", min: 0, max: drawn.end_ns, ...AXIS, splitLine: { show: true, ...AXIS.splitLine },
-        axisLabel: { ...AXIS.axisLabel, hideOverlap: true, formatter: (ns) => momentWithin(ns, width),
-          showMinLabel: false, showMaxLabel: false } },
-      yAxis: { type: "category", inverse: true, data: lanes.map((cpu) => `CPU ${cpu}`), ...AXIS,
-        axisTick: { show: false }, splitLine: { show: false } },
-      dataZoom: [
-        { type: "inside", filterMode: "weakFilter", minValueSpan: 1000 },
-        { type: "slider", filterMode: "weakFilter", minValueSpan: 1000, height: 20, bottom: 8,
-          borderColor: LINE, labelFormatter: (ns) => moment(ns), showDataShadow: false },
-      ],
-      tooltip: { ...TOOLTIP, formatter: ({ value: [cpu, begin, end, who] }) =>
-        `<b>${escaped(name(who))}</b> on CPU ${cpu}<br>for ${span(end - begin)} from ${momentWithin(begin, width)}` },
-      series: [{
-        type: "custom", data: drawn.stretches, clip: true, encode: { x: [1, 2], y: 0 }, progressive: 0,
-        renderItem: (params, api) => {
-          const [left, middle] = api.coord([api.value(1), api.value(0)]);
-          const right = api.coord([api.value(2), api.value(0)])[0];
-          const height = Math.max(api.size([0, 1])[1] - 3, 4);
-          const who = api.value(3);
-          // Outside the grid nothing is drawn. A task that is shorter than a pixel still leaves a
-          // trace; the scheduler does not, or it would cover the tasks between which it works.
-          if (who < 0 && right - left < 0.5) return;
-          const from = Math.max(left, params.coordSys.x);
-          const to = Math.min(Math.max(right, left + 0.6), params.coordSys.x + params.coordSys.width);
-          if (to <= from) return;
-          const shape = { x: from, y: middle - height / 2, width: to - from, height };
-          // A name is there if all of it has room: a digit takes six pixels, at most seven.
-          const fits = who >= 0 && height >= 11 && to - from > 7 * name(who).length + 6;
-          const text = fits ? name(who) : "";
-          return {
-            type: "rect", shape, style: { fill: color(who) },
-            textConfig: { position: "inside" },
-            textContent: text && { style: { text, fill: "#fff", fontSize: 11 } },
-          };
-        },
-      }],
-    });
-    const zoom = () => {
-      const { startValue, endValue } = chart.getOption().dataZoom[0];
-      width = Math.max(endValue - startValue, 1);
-      document.getElementById(`timeline-range-${at}`).textContent =
-        `${momentWithin(startValue, width)} to ${momentWithin(endValue, width)} is shown`;
-    };
-    chart.on("datazoom", zoom);
-    zoom();
-    const to = (part) => {
-      const { start, end } = chart.getOption().dataZoom[0];
-      const half = Math.min(((end - start) / 2) * part, 50);
-      const middle = Math.min(Math.max((start + end) / 2, half), 100 - half);
-      chart.dispatchAction({ type: "dataZoom", start: middle - half, end: middle + half });
-    };
-    for (const [action, part] of [["in", 0.25], ["out", 4], ["all", 1e9]]) {
-      document.getElementById(`timeline-${action}-${at}`).addEventListener("click", () => to(part));
+  async function timeline({ timeline: packed, cpus_per_node }, at) {
+    const place = document.getElementById(`timeline-${at}`);
+    if (typeof DecompressionStream === "undefined") {
+      place.textContent = "This browser cannot unpack the timeline.";
+      return undefined;
     }
+    const words = { theme, color, span, escaped, moment: (ns, width) => momentWithin(Math.round(ns), width) };
+    const drawn = await Timeline.draw(place, { ...packed, cpus_per_node }, words);
+    const pools = [...drawn.pools];
+    const more = pools.length > PALETTE.length ? [[`and ${pools.length - PALETTE.length} more`, "transparent"]] : [];
+    legend(`timeline-legend-${at}`, pools.slice(0, PALETTE.length).map((pool) => [pool, color(pool)])
+      .concat(more, [["the scheduler", OVERHEAD]]));
+    drawn.listen((from, to) => {
+      document.getElementById(`timeline-range-${at}`).textContent =
+        `${momentWithin(Math.round(from), to - from)} to ${momentWithin(Math.round(to), to - from)} is shown`;
+    });
+    const act = { in: () => drawn.zoom(0.25), out: () => drawn.zoom(4), all: drawn.all };
+    for (const [action, does] of Object.entries(act)) {
+      document.getElementById(`timeline-${action}-${at}`).addEventListener("click", does);
+    }
+    return drawn;
   }
 
   // A click on a title sorts by its column: numbers from the greatest, texts from the first.
@@ -301,17 +295,67 @@
     }
   }
 
+  // A click on a wake-up shows its window in the timeline, with as much time again before and after it.
+  function jumps(timeline) {
+    document.querySelectorAll("tr[data-from]").forEach((row) => {
+      const wait = { from: Number(row.dataset.from), to: Number(row.dataset.to), cpu: Number(row.dataset.cpu) };
+      const button = row.querySelector("button");
+      if (!timeline || wait.cpu >= runs[0].timeline.cpus) {
+        button.hidden = true;
+        return;
+      }
+      button.addEventListener("click", () => {
+        const long = wait.to - wait.from;
+        timeline.show(wait.from - long / 2, wait.to + long / 2, wait);
+        document.getElementById("timeline-0").scrollIntoView({ block: "center" });
+      });
+    });
+    const whose = document.getElementById("worst-of");
+    if (!whose) return;
+    const choose = () => document.querySelectorAll("#worst tbody tr").forEach((row) => {
+      row.hidden = whose.value ? row.cells[0].textContent !== whose.value : row.dataset.first === undefined;
+    });
+    whose.addEventListener("change", choose);
+    choose();
+  }
+
   // Two runs have one scale, so that one can look from one to the other.
   const longest = Math.max(1, ...runs.map((run) => run.duration_ns));
-  runs.forEach((run, at) => {
-    if (run.history) {
+  function charts() {
+    look = theme();
+    runs.forEach((run, at) => {
+      if (!run.history) return;
       utilization(run, at, longest);
       lanes(run, at, longest);
-    }
-    if (run.timeline) timeline(run, at);
-  });
+    });
+    latency();
+  }
+  charts();
   if (runs.some((run) => run.history)) legend("kinds", KINDS.map(({ name, color }) => [name, color]));
-  latency();
   document.querySelectorAll("table").forEach(sortable);
-  document.body.dataset.drawn = "all";
+
+  // A page that becomes wider, or dark.
+  const drawn = [];
+  addEventListener("resize", () => {
+    document.querySelectorAll(".chart").forEach((place) => {
+      const chart = echarts.getInstanceByDom(place);
+      if (chart) chart.resize();
+    });
+    drawn.forEach((timeline) => timeline.redraw());
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    charts();
+    drawn.forEach((timeline) => timeline.dress());
+  });
+
+  (async () => {
+    for (const [at, run] of runs.entries()) {
+      const it = run.timeline && (await timeline(run, at));
+      if (it) drawn.push(it);
+    }
+    jumps(drawn[0]);
+    document.body.dataset.drawn = "all";
+  })().catch((error) => {
+    setTimeout(() => { throw error; });
+  });
 })();

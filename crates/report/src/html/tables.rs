@@ -2,24 +2,20 @@
 
 use super::data::drawn_latencies;
 use super::run::Run;
+use super::table::{ROWS, TAKES_ALL, Table, counted_cell, escaped, placed, section, spanned};
+use super::{chains, worst};
 use crate::balance::BalanceReport;
-use crate::change::{Change, Changes, Row, Unit, heaviest};
 use crate::figure::{Figure, LatencyReport, sum};
 use crate::groups::GroupReport;
 use crate::report::{Report, TaskReport};
 use crate::series::Distribution;
-use crate::text::{NO_COOKIE, busiest, counted, cpu_cell, limit, printable, ran_without};
-use crate::units::{UNKNOWN, count, count_cell, percent_cell, rate_cell, span, span_cell};
+use crate::stretches::{COARSEST, Stretches};
+use crate::text::{NO_COOKIE, busiest, counted, limit, ran_without};
+use crate::units::{UNKNOWN, count_cell, percent_cell, rate_cell, span, span_cell};
 use std::fmt::Write as _;
 
-/// How many rows a table has: of more, the busiest.
-const ROWS: usize = 200;
 /// How many violations are shown.
 const VIOLATIONS: usize = 10;
-/// A delay that changed by more than this many per cent is marked.
-const MARKED: u64 = 5;
-
-const TAKES_ALL: &str = "a string takes all";
 
 /// What the columns of the balance table mean.
 const BALANCE_NOTE: &str = "How often CPUs compared themselves with others: passes that found \
@@ -46,6 +42,8 @@ pub(super) fn one(run: Run) -> String {
     body.push_str(&utilization(&[run]));
     body.push_str(&latencies(&[run]));
     body.push_str(&timelines(&[run]));
+    body.push_str(&chains::chains(report));
+    body.push_str(&worst::longest(report));
     body.push_str(&section("Tasks", "", &task_table(&report.tasks, report.duration_ns)));
     if !report.groups.is_empty() {
         body.push_str(&section("Task groups", "", &group_table(report)));
@@ -61,57 +59,15 @@ pub(super) fn one(run: Run) -> String {
     body + FOOTER
 }
 
-/// The document of two runs.
-pub(super) fn two(before: Run, after: Run, changes: &Changes) -> String {
-    let (old, new) = (before.report, after.report);
-    let name = if old.scenario == new.scenario {
-        escaped(&old.scenario)
-    } else {
-        format!("{} and {}", escaped(&old.scenario), escaped(&new.scenario))
-    };
-    let mut body = format!("<header>\n<h1>{name}, before and after</h1>\n");
-    for (label, report) in [("Before", old), ("After", new)] {
-        writeln!(body, "<p class=quiet><b>{label}:</b> {}</p>", said(report)).expect(TAKES_ALL);
-    }
-    body.push_str("</header>\n");
-    body.push_str(&violations(old));
-    body.push_str(&violations(new));
-    body.push_str(&changed_cards(&changes.machine));
-    let both = [before, after];
-    body.push_str(&latencies(&both));
-    let noted =
-        |what: &str| format!("{what} A delay that changed by more than {MARKED} % is coloured.");
-    if !changes.latencies.is_empty() {
-        let note = noted("All instances of a task together.");
-        let table = change_table("latencies", &changes.latencies);
-        body.push_str(&section("Wake-up latency, before and after", &note, &table));
-    }
-    body.push_str(&utilization(&both));
-    body.push_str(&timelines(&both));
-    let table = change_table("tasks", &changes.tasks);
-    body.push_str(&section("Tasks, before and after", &noted(""), &table));
-    if !changes.groups.is_empty() {
-        let table = change_table("groups", &changes.groups);
-        body.push_str(&section("Task groups, before and after", "", &table));
-    }
-    body + FOOTER
-}
-
-const FOOTER: &str = "<footer>Made by runyard; charts by Apache ECharts. Percentiles are within \
+pub(super) const FOOTER: &str = "<footer>Made by runyard; charts by Apache ECharts. Percentiles are within \
                       1 %. A dash stands for what the host cannot know.</footer>\n";
 
-/// A user's text as text of the document.
-pub(super) fn escaped(text: &str) -> String {
-    let text = printable(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    text.replace('"', "&quot;").replace('\'', "&#39;")
-}
-
 /// What ran, and without which features.
-fn said(report: &Report) -> String {
+pub(super) fn said(report: &Report) -> String {
     escaped(&ran_without(report))
 }
 
-fn violations(report: &Report) -> String {
+pub(super) fn violations(report: &Report) -> String {
     if report.violations.is_empty() {
         return String::new();
     }
@@ -122,11 +78,6 @@ fn violations(report: &Report) -> String {
         writeln!(text, "<li>{} {invariant}: {what}</li>", violation.at).expect(TAKES_ALL);
     }
     text + "</ul></div>\n"
-}
-
-fn section(title: &str, note: &str, content: &str) -> String {
-    let note = if note.is_empty() { String::new() } else { format!("<p class=note>{note}</p>\n") };
-    format!("<section>\n<h2>{title}</h2>\n{note}{content}</section>\n")
 }
 
 /// The machine's figures, in the large.
@@ -159,29 +110,7 @@ fn cards(report: &Report) -> String {
     text + "</div>\n"
 }
 
-fn changed_cards(machine: &Row) -> String {
-    let mut text = "<div class=cards>\n".to_owned();
-    for change in &machine.changes {
-        let name = match change.what {
-            "utilization" => "CPU utilization".to_owned(),
-            what => what[..1].to_uppercase() + &what[1..],
-        };
-        let (before, after) = (change.cell(change.before), change.cell(change.after));
-        let ratio = match change.ratio() {
-            unknown if unknown == UNKNOWN => String::new(),
-            ratio => format!("&times; {ratio}"),
-        };
-        writeln!(
-            text,
-            "<dl class=card><dt>{name}</dt><dd><span class=was>{before} &rarr;</span> {after}</dd>\
-             <dd>{ratio}</dd></dl>"
-        )
-        .expect(TAKES_ALL);
-    }
-    text + "</div>\n"
-}
-
-fn utilization(runs: &[Run]) -> String {
+pub(super) fn utilization(runs: &[Run]) -> String {
     let mut columns = String::new();
     for (at, run) in runs.iter().enumerate() {
         let Some(history) = &run.report.history else {
@@ -196,7 +125,8 @@ fn utilization(runs: &[Run]) -> String {
         writeln!(
             columns,
             "<div>{}<div class=chart id=utilization-{at}></div>\n\
-             <p class=note>Below, how busy each of the {some}CPUs was, in steps of {step}.</p>\n\
+             <p class=note>Below, how busy each of the {some}CPUs was, in steps of {step}: \
+             <span class=scale>0 % <i></i> 100 %</span></p>\n\
              <div class=chart id=lanes-{at}></div></div>",
             heading(runs, at)
         )
@@ -215,7 +145,7 @@ fn heading(runs: &[Run], at: usize) -> &'static str {
     }
 }
 
-fn latencies(runs: &[Run]) -> String {
+pub(super) fn latencies(runs: &[Run]) -> String {
     if runs.iter().all(|run| drawn_latencies(run.report).is_empty()) {
         return section("Wake-up latency", "No task was woken up.", "");
     }
@@ -233,23 +163,19 @@ fn latencies(runs: &[Run]) -> String {
         write!(note, " Not drawn: {} that woke up less.", counted(rest as u64, "task"))
             .expect(TAKES_ALL);
     }
-    let mut content = "<div class=chart id=latency></div>\n".to_owned();
+    let mut content =
+        "<ul class=legend id=latency-legend></ul>\n<div class=chart id=latency></div>\n".to_owned();
     if let [run] = runs {
         content.push_str(&latency_table(&drawn_latencies(run.report)));
     }
     section("Wake-up latency", &note, &content)
 }
 
-fn timelines(runs: &[Run]) -> String {
+pub(super) fn timelines(runs: &[Run]) -> String {
     let mut columns = String::new();
     for (at, run) in runs.iter().enumerate() {
         let Some(drawn) = run.stretches else { continue };
-        let (end, all) = (span(drawn.end_ns), run.report.duration_ns);
-        let part = if drawn.end_ns < all {
-            format!("The first {end} of {}; a trace has all of it.", span(all))
-        } else {
-            format!("All of the run, {end}.")
-        };
+        let part = completeness(drawn);
         let cpus = match run.report.machine.cpus {
             cpus if cpus > drawn.cpus => format!(" The first {} of {cpus} CPUs.", drawn.cpus),
             _ => String::new(),
@@ -259,7 +185,7 @@ fn timelines(runs: &[Run]) -> String {
             "<div>{}<p class=tools><button id=timeline-in-{at}>Zoom in</button> \
              <button id=timeline-out-{at}>Zoom out</button> \
              <button id=timeline-all-{at}>All</button></p>\n\
-             <p class=note>{part}{cpus} The wheel zooms, dragging moves; \
+             <p class=note>{part}{cpus} The wheel or two fingers zoom, dragging moves, the strip below is all of it; \
              <span id=timeline-range-{at}></span>.</p>\n\
              <ul class=legend id=timeline-legend-{at}></ul>\n\
              <div class=chart id=timeline-{at}></div></div>",
@@ -276,72 +202,25 @@ fn timelines(runs: &[Run]) -> String {
     }
 }
 
-/// A table with the columns of `titles`, the first `texts` of which are texts.
-struct Table {
-    html: String,
-    texts: usize,
-}
-
-impl Table {
-    fn new(id: &str, titles: &[&str], texts: usize) -> Table {
-        let mut html = format!("<div class=scroll><table id={id}>\n<thead><tr>");
-        titles
-            .iter()
-            .enumerate()
-            .for_each(|(at, title)| html.push_str(&sorting(title, at < texts)));
-        html.push_str("</tr></thead>\n<tbody>\n");
-        Table { html, texts }
+/// What of the run is in a timeline.
+fn completeness(drawn: &Stretches) -> String {
+    let mut exact = String::new();
+    if drawn.switches_only {
+        exact.push_str(" An interrupt that came back to the same task is part of its time.");
     }
-
-    /// Adds a row: texts, then figures with how they are shown.
-    fn row(&mut self, texts: &[&str], figures: &[(Figure, String)]) {
-        debug_assert_eq!(texts.len(), self.texts, "a row has the table's columns");
-        self.html.push_str("<tr>");
-        for text in texts {
-            let text = escaped(text);
-            write!(self.html, "<td class=text title=\"{text}\">{text}</td>").expect(TAKES_ALL);
-        }
-        for (figure, shown) in figures {
-            self.html.push_str(&cell("", *figure, shown));
-        }
-        self.html.push_str("</tr>\n");
+    if drawn.quantum_ns > 1 {
+        write!(exact, " Ends are told to {}.", span(drawn.quantum_ns)).expect(TAKES_ALL);
     }
-
-    fn end(mut self, left_out: usize, what: &str) -> String {
-        self.html.push_str("</tbody></table></div>\n");
-        if left_out > 0 {
-            let rest = counted(left_out as u64, &format!("less busy {what}"));
-            writeln!(self.html, "<p class=note>and {rest}</p>").expect(TAKES_ALL);
-        }
-        self.html
+    if drawn.quantum_ns == COARSEST {
+        exact.push_str(" The scheduler's work is part of what came after it.");
     }
-}
-
-fn sorting(title: &str, text: bool) -> String {
-    match text {
-        true => format!("<th class=text data-sort=text>{title}</th>"),
-        false => format!("<th data-sort=number>{title}</th>"),
+    match drawn.cell_ns {
+        None => format!("All of the run, switch for switch.{exact}"),
+        Some(cell) => format!(
+            "All of the run. It has too many switches for a page: neighbours within {} are merged, and striped.{exact}",
+            span(cell)
+        ),
     }
-}
-
-/// A cell that shows a figure and has it exactly.
-fn cell(class: &str, figure: Figure, shown: &str) -> String {
-    let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
-    let value = figure.map_or(String::new(), |figure| format!(" data-value={figure}"));
-    format!("<td{class}{value}>{}</td>", shown.trim_end())
-}
-
-fn spanned(figure: Figure) -> (Figure, String) {
-    (figure, span_cell(figure))
-}
-
-fn counted_cell(figure: Figure) -> (Figure, String) {
-    (figure, count_cell(figure))
-}
-
-/// The number of a CPU.
-fn placed(cpu: Option<usize>) -> (Figure, String) {
-    (cpu.map(|cpu| cpu as u64), cpu_cell(cpu))
 }
 
 fn latency_cells(latency: &LatencyReport) -> [(Figure, String); 5] {
@@ -476,59 +355,4 @@ fn balance_table(rows: &[BalanceReport]) -> String {
         table.row(&[&row.level, &row.moment_in_words()], &cells);
     }
     table.end(0, "level")
-}
-
-/// A table of figures before and after, with their ratio.
-fn change_table(id: &str, rows: &[Row]) -> String {
-    let all: Vec<_> = rows.iter().collect();
-    let shown = heaviest(&all, ROWS);
-    let whats = rows.first().map(|row| row.changes.as_slice()).unwrap_or_default();
-    let mut html = format!("<div class=scroll><table id={id}>\n<thead><tr><th></th>");
-    for change in whats {
-        write!(html, "<th class=\"span first\" colspan=3>{}</th>", change.what).expect(TAKES_ALL);
-    }
-    html.push_str("</tr>\n<tr>");
-    html.push_str(&sorting("", true));
-    for _ in whats {
-        html.push_str("<th class=first data-sort=number>before</th>");
-        html.push_str(&sorting("after", false));
-        html.push_str(&sorting("ratio", false));
-    }
-    html.push_str("</tr></thead>\n<tbody>\n");
-    for row in &shown {
-        let name = escaped(&row.name);
-        write!(html, "<tr><td class=text title=\"{name}\">{name}</td>").expect(TAKES_ALL);
-        row.changes.iter().for_each(|change| html.push_str(&change_cells(change)));
-        html.push_str("</tr>\n");
-    }
-    html.push_str("</tbody></table></div>\n");
-    if rows.len() > shown.len() {
-        let rest = count((rows.len() - shown.len()) as u64);
-        writeln!(html, "<p class=note>and {rest} less busy</p>").expect(TAKES_ALL);
-    }
-    html
-}
-
-fn change_cells(change: &Change) -> String {
-    let Change { unit, before, after, .. } = *change;
-    let mark = match (unit, before, after) {
-        (Unit::Delay, Some(before), Some(after)) => {
-            let (old, new) = (u128::from(before), u128::from(after));
-            let beyond = |less: u128, more: u128| more * 100 > less * u128::from(100 + MARKED);
-            match () {
-                () if beyond(old, new) => "worse",
-                () if beyond(new, old) => "better",
-                () => "",
-            }
-        }
-        _ => "",
-    };
-    // The ratio sorts by thousandths.
-    let ratio = before.zip(after).and_then(|(before, after)| {
-        u64::try_from((u128::from(after) * 1000).checked_div(u128::from(before))?).ok()
-    });
-    let mut cells = cell("was first", before, &change.cell(before));
-    cells.push_str(&cell("", after, &change.cell(after)));
-    cells.push_str(&cell(mark, ratio, &change.ratio()));
-    cells
 }

@@ -133,6 +133,8 @@ impl Scene {
             | What::TimerCancelled
             | What::Balanced(_)
             | What::Changed { .. }
+            | What::Moved { .. }
+            | What::PassedOver { .. }
             | What::Step { .. } => {}
         }
     }

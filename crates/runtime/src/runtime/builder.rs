@@ -17,6 +17,7 @@ use crate::stall::{OnStall, StallReport};
 use runyard_engine::attr::LatencyNice;
 use runyard_engine::features::Features;
 use runyard_engine::kernel::Model;
+use runyard_engine::tuned::Tuned;
 use std::fmt;
 use std::io;
 use std::mem;
@@ -54,6 +55,7 @@ pub struct Builder {
     pub(crate) hooks: Hooks,
     pub(crate) features: Features,
     pub(crate) model: Model,
+    pub(crate) tuned: Tuned,
     pub(crate) siege: Option<u64>,
     /// The seed, if the runtime is to be in virtual time.
     pub(crate) paused: Option<u64>,
@@ -80,6 +82,7 @@ impl Default for Builder {
             hooks: Hooks::default(),
             features: Features::of_runtime(),
             model: Model::default(),
+            tuned: Tuned::default(),
             siege: None,
             paused: None,
             statistics: false,

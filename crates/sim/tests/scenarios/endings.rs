@@ -140,7 +140,7 @@ fn a_signal_before_the_wait_leaves_the_waiter() {
 
 /// What a run of `text` leaves undone.
 fn left(millis: u64, tasks: &str) -> Vec<String> {
-    world().cpus(4).millis(millis).run(tasks).outcome.left
+    world().cpus(4).millis(millis).run(tasks).outcome.left.lines
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_deadlock_is_told_of_once() {
         "late waits for the mutex y, which b holds, in vain",
     ];
     for run in [world().cpus(2).run(DEADLOCK), world().run_inheriting(DEADLOCK)] {
-        run.is("left", run.outcome.left.as_slice(), told.map(str::to_owned));
+        run.is("left", run.outcome.left.lines.as_slice(), told.map(str::to_owned));
     }
     let own = left(9, "'a': {'loop': 1, 'lock': 'm', 'lock1': 'm', 'run': 1}");
     assert_eq!(own, ["deadlock: a waits for the mutex m, which a holds"]);

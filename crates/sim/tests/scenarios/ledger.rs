@@ -199,6 +199,7 @@ impl<'s> Ledger<'s> {
                 let idle = what == What::Idle;
                 self.turn(cpu, if idle { Doing::Idle } else { Doing::Forced });
             }
+            What::Moved { .. } | What::PassedOver { .. } => {}
             What::Step { task, phase, step } => {
                 let doing = self.cpus[cpu.index()].doing;
                 want(doing == Doing::Exec(task), "a step is taken by executing it")?;

@@ -4,8 +4,9 @@
 //! Every run is one under `check`, and every run is held to the [`Ledger`], which knows from the
 //! events alone what may follow what.
 
+use crate::late;
 use crate::ledger::Ledger;
-use runyard_engine::attr::GroupId;
+use runyard_engine::attr::{Attr, GroupId};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::features::Switched;
@@ -15,7 +16,7 @@ use runyard_engine::time::{Nanos, Time};
 use runyard_report::{Collector, TaskTotals, Totals, timeline};
 use runyard_sim::{Check, Hotplug, Observer, Options, Outcome, Relimit, Sim, Violation};
 use runyard_workload::log::Row;
-use runyard_workload::scenario::{Costs, MutexKind};
+use runyard_workload::scenario::{Costs, MutexKind, SpecId};
 use runyard_workload::{DeadlinePolicy, Overrides, Scenario, parse};
 use std::fmt::Debug;
 
@@ -42,7 +43,8 @@ pub struct World {
 
 /// One CPU, no costs, seed 1.
 pub fn world() -> World {
-    let options = Options { seed: 1, check: Check::Full, log: true, ..Options::default() };
+    let options =
+        Options { seed: 1, check: Check::Full, log: true, explain: true, ..Options::default() };
     World { cpus: 1, costs: Some(FREE), over: Overrides::default(), options, hand_over: false }
 }
 
@@ -156,10 +158,11 @@ impl World {
         let sim = Sim::new(&scenario, self.options.clone(), &mut record).unwrap();
         let outcome = sim.run();
         let hotplug = !self.options.hotplug.is_empty();
-        let Record { events, told, rows } = record;
-        let run = Run { events, rows, told, outcome, scenario, hotplug };
+        let Record { events, told, rows, asked } = record;
+        let run = Run { events, rows, asked, told, outcome, scenario, hotplug };
         run.is("violations told", &run.told, &run.outcome.violations);
         Ledger::of(&run).hold(&run);
+        late::hold(&run);
         run
     }
 }
@@ -170,9 +173,14 @@ struct Record {
     events: Vec<Event>,
     told: Vec<Violation>,
     rows: Vec<Row>,
+    asked: Vec<(usize, TaskId, Attr)>,
 }
 
 impl Observer for &mut Record {
+    fn asks(&mut self, task: TaskId, _: SpecId, attr: &Attr) {
+        self.asked.push((self.events.len(), task, attr.clone()));
+    }
+
     fn event(&mut self, event: &Event) {
         self.events.push(*event);
     }
@@ -205,6 +213,8 @@ pub struct Run {
     pub scenario: Scenario,
     pub events: Vec<Event>,
     pub rows: Vec<Row>,
+    /// What was asked for which task, and after how many events.
+    pub asked: Vec<(usize, TaskId, Attr)>,
     pub outcome: Outcome,
     /// Whether CPUs came and went.
     pub hotplug: bool,

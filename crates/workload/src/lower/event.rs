@@ -1,7 +1,4 @@
 //! The events of a thread or phase, which become the steps of a program.
-//!
-//! A key is an event if it *begins* with an event's name (`run0`, `lock_a`), so the order in which
-//! names are tried matters; it is rt-app's, [`EVENTS`].
 
 use super::duration::draw;
 use super::objects::number;
@@ -10,7 +7,9 @@ use super::{MAX_INT, Warnings, memory};
 use crate::diagnostic::{Fault, quoted};
 use crate::draw::Draw;
 use crate::json::{Member, Node};
+use crate::nearest::did_you_mean;
 use crate::scenario::{ObjectId, SpecId, Step, TimerMode, TimerRef};
+use crate::shape::{self, Event};
 use runyard_engine::time::Nanos;
 use std::borrow::Cow;
 
@@ -19,74 +18,6 @@ const UNNAMED: &str = "unknown";
 
 /// Timers whose names begin so belong to one task each.
 const UNIQUE: &str = "unique";
-
-/// Keys that are something else although they begin like an event.
-const NO_EVENTS: [&str; 1] = ["timer_slack"];
-
-/// The event names in the order in which rt-app tries them, then the extensions.
-const EVENTS: [(&str, Event); 23] = [
-    ("runtime", Event::Runtime),
-    ("run", Event::Run),
-    ("sleep", Event::Sleep),
-    ("memrun", Event::Memrun),
-    ("mem", Event::Mem),
-    ("iorun", Event::Iorun),
-    ("lock", Event::Lock),
-    ("unlock", Event::Unlock),
-    ("signal", Event::Signal),
-    ("broad", Event::Broadcast),
-    ("wait", Event::Wait),
-    ("sync", Event::Sync),
-    ("barrier", Event::Barrier),
-    ("timer", Event::Timer),
-    ("resume", Event::Resume),
-    ("suspend", Event::Suspend),
-    ("yield", Event::Yield),
-    ("fork", Event::Fork),
-    ("sem_post", Event::SemPost),
-    ("sem_wait", Event::SemWait),
-    ("send", Event::Send),
-    ("recv", Event::Recv),
-    ("exit", Event::Exit),
-];
-
-/// What an event's key says that it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
-    Runtime,
-    Run,
-    Sleep,
-    Memrun,
-    Mem,
-    Iorun,
-    Lock,
-    Unlock,
-    Signal,
-    Broadcast,
-    Wait,
-    Sync,
-    Barrier,
-    Timer,
-    Resume,
-    Suspend,
-    Yield,
-    Fork,
-    SemPost,
-    SemWait,
-    Send,
-    Recv,
-    Exit,
-}
-
-impl Event {
-    /// The event that `key` means, if it means one.
-    pub(super) fn of(key: &str) -> Option<Event> {
-        if NO_EVENTS.contains(&key) {
-            return None;
-        }
-        EVENTS.iter().find(|(name, _)| key.starts_with(name)).map(|&(_, event)| event)
-    }
-}
 
 impl<'v> Reader<'_, 'v> {
     /// The step that an event of the task describes.
@@ -142,7 +73,7 @@ impl<'v> Reader<'_, 'v> {
             match &*member.key() {
                 "ref" => cond = member.value.text()?,
                 "mutex" => mutex = member.value.text()?,
-                _ => self.warnings().unknown(member),
+                _ => self.warnings().unknown(member, shape::CONDITION),
             }
         }
         let names = &mut self.context.names;
@@ -158,7 +89,7 @@ impl<'v> Reader<'_, 'v> {
                 "ref" => name = member.value.text()?,
                 "period" => period = draw(member.value)?,
                 "mode" => mode = timer_mode(member.value)?,
-                _ => self.warnings().unknown(member),
+                _ => self.warnings().unknown(member, shape::TIMER),
             }
         }
         let timer = if name.starts_with(UNIQUE) {
@@ -173,7 +104,12 @@ impl<'v> Reader<'_, 'v> {
         let name = value.text()?;
         match self.ids.find(&name) {
             Some(nth) => Ok(Step::Fork(SpecId(nth))),
-            None => Err(Fault::new(value.at(), format!("no task is called {}", quoted(&name)))),
+            None => {
+                let names = self.ids.names();
+                let near = did_you_mean(&name, names.iter().map(String::as_str));
+                let what = format!("no task is called {}{near}", quoted(&name));
+                Err(Fault::new(value.at(), what))
+            }
         }
     }
 
@@ -182,14 +118,14 @@ impl<'v> Reader<'_, 'v> {
         let (mut name, mut bytes, mut capacity) = (None, None, None);
         let mut capacity_at = value.at();
         for member in value.object()? {
-            match &*member.key() {
+            match shape::PIPE.own("`send` and `recv`", member)? {
                 "ref" => name = Some(member.value.text()?),
                 "bytes" => bytes = Some(member.value.natural("bytes", 1..=MAX_INT)?),
                 "capacity" => {
                     capacity_at = member.value.at();
                     capacity = Some(member.value.natural("bytes", 1..=MAX_INT)?);
                 }
-                _ => self.warnings().unknown(member),
+                _ => unreachable!("every key of a pipe is read"),
             }
         }
         let (Some(name), Some(bytes)) = (name, bytes) else {
@@ -208,43 +144,5 @@ fn timer_mode(value: Node<'_>) -> Result<TimerMode, Fault> {
         "relative" => Ok(TimerMode::Relative),
         "absolute" => Ok(TimerMode::Absolute),
         _ => Err(value.expected("\"relative\" or \"absolute\"")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn events_are_known_by_their_beginnings() {
-        for (key, event) in [
-            ("run", Some(Event::Run)),
-            ("run7", Some(Event::Run)),
-            ("runtime", Some(Event::Runtime)),
-            ("runtime_2", Some(Event::Runtime)),
-            ("sleep_a", Some(Event::Sleep)),
-            ("memrun1", Some(Event::Memrun)),
-            ("memory", Some(Event::Mem)),
-            ("iorun2", Some(Event::Iorun)),
-            ("lock2", Some(Event::Lock)),
-            ("broadcast", Some(Event::Broadcast)),
-            ("timer", Some(Event::Timer)),
-            ("timer_slack", None),
-            ("timer_slack2", Some(Event::Timer)),
-            ("exit", Some(Event::Exit)),
-            ("sem", None),
-            ("Run", None),
-            ("priority", None),
-        ] {
-            assert_eq!(Event::of(key), event, "{key}");
-        }
-    }
-
-    #[test]
-    fn no_name_hides_one_that_is_tried_later() {
-        for (at, (name, event)) in EVENTS.iter().enumerate() {
-            let found = EVENTS.iter().position(|(earlier, _)| name.starts_with(earlier));
-            assert_eq!((found, Event::of(name)), (Some(at), Some(*event)), "{name}");
-        }
     }
 }

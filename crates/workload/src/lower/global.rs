@@ -7,6 +7,7 @@ use crate::DeadlinePolicy;
 use crate::diagnostic::Fault;
 use crate::json::Node;
 use crate::scenario::LogSpec;
+use crate::shape;
 use runyard_engine::time::Nanos;
 
 /// What the section says.
@@ -41,7 +42,7 @@ pub(super) fn read(
             "mem_buffer_size" => drop(value.natural("bytes", 0..=MAX_INT)?),
             "ftrace" if value.is_text() => {}
             "ftrace" => drop(value.boolean()?),
-            _ => warnings.unknown(member),
+            _ => warnings.unknown(member, shape::GLOBAL),
         }
     }
     Ok(global)

@@ -8,7 +8,9 @@ use super::limits::{self, LimitKeys};
 use super::{Warnings, policy};
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{Keys, MAX_DEPTH, Member, Node};
+use crate::nearest::did_you_mean;
 use crate::scenario::TaskGroup;
+use crate::shape;
 use runyard_engine::attr::{GroupId, LatencyNice, Weight};
 use runyard_engine::kernel::Model;
 use runyard_engine::spec::GroupSpec;
@@ -53,7 +55,10 @@ impl Groups {
         let path = &*node.text()?;
         let listed = self.by_path.get(path).filter(|id| id.index() < self.listed);
         listed.copied().ok_or_else(|| {
-            Fault::new(node.at(), format!("no task group {} is listed in `groups`", quoted(path)))
+            let all = self.known[..self.listed].iter().map(|group| &*group.path);
+            let near = did_you_mean(path, all);
+            let what = format!("no task group {} is listed in `groups`{near}", quoted(path));
+            Fault::new(node.at(), what)
         })
     }
 
@@ -143,7 +148,7 @@ fn listed(
     let mut limit = LimitKeys::default();
     let is_root = group.key() == "/";
     for member in group.value.object()? {
-        match &*member.key() {
+        match shape::GROUP.own("a task group", member)? {
             _ if is_root => {
                 return Err(Fault::new(
                     member.at,
@@ -153,6 +158,7 @@ fn listed(
             "weight" => {
                 let (low, high) = Weight::GROUP_RANGE.into_inner();
                 let range = low.into()..=high.into();
+                warn_of_cgroup2(member, warnings);
                 weight = Some((member.at, member.value.checked("a weight", range, Weight::new)?));
             }
             "idle" => idle = member.value.boolean()?,
@@ -171,7 +177,7 @@ fn listed(
                 }
                 limit.per_cpu = Some((member, asked));
             }
-            _ => warnings.unknown(member),
+            _ => unreachable!("every key of a task group is read"),
         }
     }
     let limit = limit.limit(warnings)?;
@@ -185,4 +191,19 @@ fn listed(
         (false, weight) => weight.map_or(Weight::NICE_0, |(_, weight)| weight),
     };
     Ok(GroupSpec { weight, idle, latency_nice, limit, cookie, ..GroupSpec::ROOT })
+}
+
+/// The weight that every group has with cgroup2 unless it asks for another (`CGROUP_WEIGHT_DFL`).
+const CGROUP2_WEIGHT: &str = "100";
+
+/// Who writes the default of `cpu.weight` may mean that, which is more than ten times as much.
+fn warn_of_cgroup2(member: Member<'_>, warnings: &mut Warnings) {
+    if member.value.source() == CGROUP2_WEIGHT {
+        let what = format!(
+            "a `weight` of 100 is 100/{} of a task's, as `cpu.shares`; the `cpu.weight` of cgroup2 that is 100 is \
+             {0} here",
+            Weight::NICE_0.get()
+        );
+        warnings.instead(member.at, what);
+    }
 }

@@ -6,8 +6,9 @@ use crate::Overrides;
 use crate::diagnostic::Fault;
 use crate::json::Node;
 use crate::scenario::{Costs, MachineSpec};
-use runyard_engine::cpu::MAX_CPUS;
-use runyard_engine::kernel::Model;
+use crate::shape;
+use crate::tunables::{Place, Tunable};
+use runyard_engine::kernel::{Model, UnknownKernel};
 use runyard_engine::time::Nanos;
 use runyard_engine::topology::{BadTopology, Topology};
 use std::fmt::Display;
@@ -19,15 +20,9 @@ const CPUS: u32 = 8;
 /// Ticks a second of a machine of which nothing is said, as `CONFIG_HZ_1000`.
 const TICK_HZ: u32 = 1_000;
 
-/// More ticks a second than that would leave no time between them for the work of one.
-const MAX_TICK_HZ: u32 = 100_000;
-
 /// Two busy threads of a core have 1.2 of its speed: SMT gives nearly 20 % over a wide range of programs ("Understanding the
 /// energy efficiency of simultaneous multithreading", IBM Research).
 const BUSY_SPEED: u32 = 600_000;
-
-/// A cost of more than a second is a mistake in the unit.
-const MAX_COST_NS: u32 = 1_000_000_000;
 
 pub(super) fn read(
     section: Option<Node<'_>>,
@@ -39,16 +34,16 @@ pub(super) fn read(
     let (mut rt_group_sched, mut packs_below, mut smt) = (false, None, None);
     for member in section.map(Node::object).transpose()?.into_iter().flatten() {
         let value = member.value;
-        match &*member.key() {
+        match shape::MACHINE.own("`machine`", member)? {
             "cpus" => cpus = Some(flat(value)?),
-            "topology" => topology = Some((value, shape(value)?)),
-            "kernel" => kernel = Some(text_of(value)?),
-            "tick_hz" => tick_hz = value.natural("ticks a second", 1..=MAX_TICK_HZ)?,
+            "topology" => topology = Some((value, text_of::<Topology>(value)?)),
+            "kernel" => kernel = Some(kernel_of(value)?),
+            "tick_hz" => tick_hz = natural(value, "machine.tick_hz")?,
             "rt_group_sched" => rt_group_sched = value.boolean()?,
-            "packs_below" => packs_below = Some(value.natural("per cent of a CPU", 1..=100)?),
-            "smt" => smt = Some((value, read_smt(value, warnings)?)),
-            "costs" => (costs, costs_at) = (read_costs(value, warnings)?, value.at()),
-            _ => warnings.unknown(member),
+            "packs_below" => packs_below = Some(natural(value, "machine.packs_below")?),
+            "smt" => smt = Some((value, read_smt(value)?)),
+            "costs" => (costs, costs_at) = (read_costs(value)?, value.at()),
+            _ => unreachable!("every key of the machine is read"),
         }
     }
     let tick = 1_000_000_000 / u64::from(tick_hz);
@@ -75,14 +70,21 @@ pub(super) fn read(
     Ok((MachineSpec { topology, tick_hz, rt_group_sched, packs_below, smt, costs }, model))
 }
 
+/// An integer of the range that the tunable at `path` has.
+fn natural(value: Node<'_>, path: &str) -> Result<u32, Fault> {
+    let tunable = Tunable::at(path).expect("every number of the machine is in the table");
+    value.checked_of(tunable, |number| u32::try_from(number).ok())
+}
+
 fn flat(value: Node<'_>) -> Result<Topology, Fault> {
-    let most = u32::try_from(MAX_CPUS).unwrap_or(u32::MAX);
-    let cpus = value.natural("a number of CPUs", 1..=most)?;
+    let cpus = natural(value, "machine.cpus")?;
     Topology::flat(cpus).map_err(|bad| Fault::new(value.at(), bad.to_string()))
 }
 
-fn shape(value: Node<'_>) -> Result<Topology, Fault> {
-    text_of(value)
+/// The kernel of a name, which may be written as the number that it looks like.
+fn kernel_of(value: Node<'_>) -> Result<Model, Fault> {
+    let name = if value.is_number() { value.source().into() } else { value.text()? };
+    name.parse().map_err(|unknown: UnknownKernel| Fault::new(value.at(), unknown.to_string()))
 }
 
 /// What a text stands for.
@@ -111,35 +113,25 @@ fn at_nowhere(bad: BadTopology) -> Fault {
     Fault::new(Fault::NOWHERE, bad.to_string())
 }
 
-fn read_smt(section: Node<'_>, warnings: &mut Warnings) -> Result<u32, Fault> {
+fn read_smt(section: Node<'_>) -> Result<u32, Fault> {
     let mut busy_speed = BUSY_SPEED;
     for member in section.object()? {
-        match &*member.key() {
+        match shape::SMT.own("`smt`", member)? {
             "busy_speed" => busy_speed = member.value.millionths("a part of a core's speed")?,
-            _ => warnings.unknown(member),
+            _ => unreachable!("every key of `smt` is read"),
         }
     }
     Ok(busy_speed)
 }
 
-fn read_costs(section: Node<'_>, warnings: &mut Warnings) -> Result<Costs, Fault> {
+fn read_costs(section: Node<'_>) -> Result<Costs, Fault> {
     let mut costs = Costs::default();
     for member in section.object()? {
-        let cost = match &*member.key() {
-            "context_switch_ns" => &mut costs.context_switch,
-            "migration_ns" => &mut costs.migration,
-            "ipi_ns" => &mut costs.ipi,
-            "wakeup_ns" => &mut costs.wakeup,
-            "timer_interrupt_ns" => &mut costs.timer_interrupt,
-            "timer_latency_ns" => &mut costs.timer_latency,
-            "idle_exit_ns" => &mut costs.idle_exit,
-            "jitter_ns" => &mut costs.jitter,
-            _ => {
-                warnings.unknown(member);
-                continue;
-            }
-        };
-        *cost = Nanos(member.value.natural("nanoseconds", 0..=MAX_COST_NS)?.into());
+        let key = shape::COSTS.own("`costs`", member)?;
+        let tunable =
+            Tunable::at(&format!("machine.costs.{key}")).expect("the keys are the table's");
+        let Place::Cost(of) = tunable.place else { unreachable!("{key} is a cost") };
+        *of(&mut costs) = member.value.checked_of(tunable, |ns| Some(Nanos(ns.unsigned_abs())))?;
     }
     Ok(costs)
 }

@@ -5,11 +5,11 @@
 //! matters to a result should be a `run` of what it takes on the machine in question.
 
 use super::MAX_INT;
-use super::event::Event;
 use super::tasks::Reader;
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{Member, Node};
 use crate::scenario::Step;
+use crate::shape::{self, Event};
 use runyard_engine::time::Nanos;
 use std::borrow::Cow;
 
@@ -96,7 +96,7 @@ impl<'v> Reader<'_, 'v> {
                 "stride" => fields.stride = Some(value.natural("bytes", 1..=MAX_INT)?),
                 "pattern" => fields.in_order = in_order(value)?,
                 "ref" => fields.shared = Some(value.text()?),
-                _ => self.context.warnings.unknown(member),
+                _ => self.context.warnings.unknown(member, shape::MEMRUN),
             }
         }
         let (Some(access), Some(size), Some(count)) = (fields.access, fields.size, fields.count)

@@ -7,6 +7,7 @@
 //! Each section is one file here, and each is a `match` over its keys, so that what is known,
 //! what is refused and what is ignored stands in one place.
 
+mod chains;
 mod cookies;
 mod deadline;
 mod duration;
@@ -20,16 +21,19 @@ mod memory;
 mod mutexes;
 mod objects;
 mod policy;
+mod scheduler;
 mod tasks;
 
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{Member, Node};
+use crate::nearest::{did_you_mean, nearest};
 use crate::scenario::{Asked, Properties, Scenario};
+use crate::shape::{self, Shape};
 use crate::{DeadlinePolicy, Overrides};
 use cookies::Cookies;
 use groups::Groups;
 use objects::Names;
-use runyard_engine::features::{Feature, Features, Switched};
+use runyard_engine::features::{Feature, Features, Switched, UnknownFeature};
 use runyard_engine::kernel::Model;
 use runyard_engine::rules::{Deadline, Short};
 use std::collections::BTreeSet;
@@ -45,6 +49,7 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     let global = global::read(sections.global, over.deadline, &mut warnings)?;
     let (machine, model) = machine::read(sections.machine, over, &mut warnings)?;
     let features = features(model, sections.features, over)?;
+    let tuned = scheduler::read(sections.scheduler, model, machine.config(model, features))?;
     resources(sections.resources, &mut warnings)?;
     let mut cookies = Cookies::default();
     let groups = Groups::read(sections.groups, model, &mut cookies, &mut warnings)?;
@@ -68,24 +73,21 @@ pub(crate) fn scenario(root: Node<'_>, over: &Overrides) -> Result<(Scenario, Ve
     kinds.warn_of_unknown(&objects, &mut context.warnings);
     let duration = over.duration.or(global.duration);
     ends::check(&tasks, &objects, duration.is_some())?;
+    let tasks: Vec<_> = tasks.into_iter().map(|task| task.spec).collect();
     let scenario = Scenario {
+        chains: chains::read(sections.chains, &tasks)?,
         duration,
         log: global.log,
         machine,
         model,
         features,
+        tuned,
         groups: context.groups.into_all(),
         cookies: context.cookies.into_names(),
-        tasks: tasks.into_iter().map(|task| task.spec).collect(),
+        tasks,
         objects,
     };
     Ok((scenario, context.warnings.faults))
-}
-
-/// Whether a key is one of an event that is complete without a value.
-pub(crate) fn needs_no_value(key: &str) -> bool {
-    use event::Event;
-    matches!(Event::of(key), Some(Event::Suspend | Event::Yield | Event::Exit))
 }
 
 /// What reading the tasks needs to know, and what it adds to.
@@ -120,9 +122,11 @@ struct Sections<'v> {
     resources: Option<Node<'v>>,
     tasks: Option<Node<'v>>,
     machine: Option<Node<'v>>,
+    scheduler: Option<Node<'v>>,
     features: Option<Node<'v>>,
     groups: Option<Node<'v>>,
     mutexes: Option<Node<'v>>,
+    chains: Option<Node<'v>>,
 }
 
 impl<'v> Sections<'v> {
@@ -134,11 +138,13 @@ impl<'v> Sections<'v> {
                 "resources" => &mut sections.resources,
                 "tasks" => &mut sections.tasks,
                 "machine" => &mut sections.machine,
+                "scheduler" => &mut sections.scheduler,
                 "features" => &mut sections.features,
                 "groups" => &mut sections.groups,
                 "mutexes" => &mut sections.mutexes,
+                "chains" => &mut sections.chains,
                 _ => {
-                    warnings.unknown(member);
+                    warnings.unknown(member, shape::ROOT);
                     continue;
                 }
             };
@@ -153,7 +159,7 @@ fn features(model: Model, listed: Option<Node<'_>>, over: &Overrides) -> Result<
     let mut switches = Vec::new();
     for node in listed.map(Node::list).transpose()?.into_iter().flatten() {
         let switch: Switched =
-            node.text()?.parse().map_err(|unknown| Fault::new(node.at(), format!("{unknown}")))?;
+            node.text()?.parse().map_err(|unknown| unknown_feature(node, &unknown))?;
         switches.push((node.at(), switch));
     }
     switches.extend(over.features.iter().map(|&switch| (Fault::NOWHERE, switch)));
@@ -165,6 +171,20 @@ fn features(model: Model, listed: Option<Node<'_>>, over: &Overrides) -> Result<
         }
     }
     Ok(features)
+}
+
+fn unknown_feature(node: Node<'_>, unknown: &UnknownFeature) -> Fault {
+    let (no, name) = unknown.0.strip_prefix("NO_").map_or(("", &*unknown.0), |name| ("NO_", name));
+    let near = nearest(name, Feature::ALL.iter().map(|feature| feature.name()));
+    Fault::new(
+        node.at(),
+        match near {
+            Some(near) => {
+                format!("unknown feature {}; did you mean \"{no}{near}\"?", quoted(&unknown.0))
+            }
+            None => unknown.to_string(),
+        },
+    )
 }
 
 /// Whether a feature that is asked for by name has what it needs.
@@ -207,7 +227,7 @@ fn resources(listed: Option<Node<'_>>, warnings: &mut Warnings) -> Result<(), Fa
                 "type" | "target" => {
                     member.value.text()?;
                 }
-                _ => warnings.unknown(member),
+                _ => warnings.unknown(member, shape::RESOURCE),
             }
         }
     }
@@ -222,8 +242,12 @@ pub(crate) struct Warnings {
 }
 
 impl Warnings {
-    fn unknown(&mut self, member: Member<'_>) {
-        self.once(member, "is not known here and has no effect");
+    /// A key of one of rt-app's objects that is none of those that are known there.
+    fn unknown(&mut self, member: Member<'_>, shape: Shape) {
+        let known = shape.words();
+        let near = did_you_mean(&member.key(), known.iter().copied());
+        let what = format!("is not known here and has no effect{near}");
+        self.once(member, &what);
     }
 
     /// An event in a thread object that has phases.

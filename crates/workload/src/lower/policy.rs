@@ -4,6 +4,7 @@ use super::{MAX_INT, Warnings};
 use crate::DeadlinePolicy;
 use crate::diagnostic::{Fault, quoted};
 use crate::json::Node;
+use crate::nearest::did_you_mean;
 use runyard_engine::attr::{LatencyNice, Nice, Policy, RtPrio};
 
 /// The real-time priority of a thread that does not give one, as in rt-app.
@@ -62,7 +63,9 @@ impl PolicyName {
         let known = PolicyName::KNOWN.iter().find(|(known, _)| *known == name);
         known.map(|&(_, policy)| policy).ok_or_else(|| {
             let known = PolicyName::KNOWN.map(|(known, _)| known).join(", ");
-            Fault::new(node.at(), format!("unknown policy {}; known are {known}", quoted(name)))
+            let near = did_you_mean(name, PolicyName::KNOWN.map(|(known, _)| known));
+            let near = if near.is_empty() { format!("; known are {known}") } else { near };
+            Fault::new(node.at(), format!("unknown policy {}{near}", quoted(name)))
         })
     }
 

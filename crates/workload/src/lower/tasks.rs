@@ -6,7 +6,6 @@
 
 use super::deadline::DeadlineFields;
 use super::duration::{draw, micros};
-use super::event::Event;
 use super::objects::{Timers, number};
 use super::policy::{PolicyName, latency_nice};
 use super::{Context, MAX_INT};
@@ -16,6 +15,7 @@ use crate::json::{Keys, Member, Node};
 use crate::scenario::{
     Asked, ObjectId, Phase, Properties, Reservation, Step, Steps, TaskSpec, TimerMode, TimerRef,
 };
+use crate::shape::{self, Event};
 use runyard_engine::cpu::{CpuId, CpuSet};
 use runyard_engine::task::Update;
 use runyard_engine::time::Nanos;
@@ -285,6 +285,7 @@ impl<'c, 'v> Reader<'c, 'v> {
 
     fn fields(&mut self, object: Node<'v>, level: Level) -> Result<Fields<'v>, Fault> {
         let thread = level == Level::Thread;
+        let shape = if thread { shape::THREAD } else { shape::PHASE };
         let deadline = DeadlineFields::of(thread);
         let mut fields = Fields { deadline, object: Some(object), ..Fields::default() };
         for member in object.object_with(|key| Event::of(key).is_some())? {
@@ -313,7 +314,7 @@ impl<'c, 'v> Reader<'c, 'v> {
                     }
                     match Event::of(key) {
                         Some(_) => fields.events += 1,
-                        None => self.context.warnings.unknown(member),
+                        None => self.context.warnings.unknown(member, shape),
                     }
                     continue;
                 }

@@ -27,21 +27,41 @@ pub struct Left<'a> {
     pub waits: Option<Awaited>,
 }
 
-/// What a run of `scenario` left undone, a line each. `tasks` are in the order of their numbers; `owner` says
-/// which of them holds a mutex.
+/// What a run left undone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Undone {
+    /// The waits in vain, in the order of the tasks.
+    pub blocked: Vec<Blocked>,
+    /// The same and what else was left, told to people: a line each, of the waits the first few.
+    pub lines: Vec<String>,
+}
+
+/// A task that waits in vain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// Its name.
+    pub task: String,
+    /// What it waits for: the kind of the object and its name, as `mutex m`.
+    pub on: String,
+    /// The task that has that, or had it when it ended, if it is a mutex that a task has.
+    pub held_by: Option<String>,
+}
+
+/// What a run of `scenario` left undone. `tasks` are in the order of their numbers; `owner` says which of them
+/// holds a mutex.
 #[must_use]
 pub fn left(
     scenario: &Scenario,
     tasks: &[Left<'_>],
     objects: &Objects,
     owner: impl Fn(ObjectId) -> Option<TaskId>,
-) -> Vec<String> {
+) -> Undone {
     let mut hope = Hope::new(scenario, tasks, &owner);
     hope.spread();
     let waits = |at: usize| tasks[at].waits.filter(|_| !hope.tasks[at] && !tasks[at].ended);
     let vain = (0..tasks.len()).filter_map(|at| Some((at, waits(at)?))).collect();
     let vain = Vain { scenario, tasks, vain, owner: &owner };
-    let mut lines = vain.lines();
+    let (blocked, mut lines) = (vain.blocked(), vain.lines());
     let untold = lines.len().saturating_sub(TOLD);
     lines.truncate(TOLD);
     if untold > 0 {
@@ -51,7 +71,7 @@ pub fn left(
     lines.extend(unheard.filter(|&(&count, _)| count > 0).map(|(count, name)| {
         format!("{count} of the `resume` events for {name} found it not suspended")
     }));
-    lines
+    Undone { blocked, lines }
 }
 
 /// Which tasks can go on, and what they can do for others.
@@ -185,6 +205,18 @@ struct Vain<'a, O> {
 }
 
 impl<O: Fn(ObjectId) -> Option<TaskId>> Vain<'_, O> {
+    fn blocked(&self) -> Vec<Blocked> {
+        let blocked = |(&task, &awaited): (&usize, &Awaited)| {
+            let (kind, name) = self.named(awaited);
+            Blocked {
+                task: self.tasks[task].name.to_owned(),
+                on: format!("{kind} {name}"),
+                held_by: self.holder(awaited).map(|task| task.name.to_owned()),
+            }
+        };
+        self.vain.iter().map(blocked).collect()
+    }
+
     fn lines(&self) -> Vec<String> {
         let circles = self.circles();
         let mut lines: Vec<_> = circles.iter().map(|circle| self.deadlock(circle)).collect();
@@ -229,30 +261,40 @@ impl<O: Fn(ObjectId) -> Option<TaskId>> Vain<'_, O> {
     }
 
     fn what(&self, awaited: Awaited) -> String {
-        let objects = &self.scenario.objects;
+        let (kind, name) = self.named(awaited);
         match awaited {
-            Awaited::Mutex(id) => {
-                let owner = (self.owner)(id).map(|owner| self.tasks[owner.index()]);
-                let owner = owner.map_or_else(String::new, |owner| {
-                    let holds = if owner.ended { "held when it ended" } else { "holds" };
-                    format!(", which {} {holds}", owner.name)
+            Awaited::Mutex(_) => {
+                let holder = self.holder(awaited).map_or_else(String::new, |holder| {
+                    let holds = if holder.ended { "held when it ended" } else { "holds" };
+                    format!(", which {} {holds}", holder.name)
                 });
-                format!("for the mutex {}{owner}", objects.mutexes[id.0 as usize].0)
+                format!("for the {kind} {name}{holder}")
             }
-            Awaited::Condition(id) => {
-                format!("for the condition {}", objects.conditions[id.0 as usize])
-            }
-            Awaited::Barrier(id) => {
-                format!("for the others at the barrier {}", objects.barriers[id.0 as usize].0)
-            }
-            Awaited::Semaphore(id) => {
-                format!("for the semaphore {}", objects.semaphores[id.0 as usize])
-            }
+            Awaited::Barrier(_) => format!("for the others at the {kind} {name}"),
             Awaited::Resume(_) => "to be resumed".to_owned(),
-            Awaited::Bytes(id) => {
-                format!("for bytes of the pipe {}", objects.pipes[id.0 as usize].0)
-            }
-            Awaited::Room(id) => format!("for room in the pipe {}", objects.pipes[id.0 as usize].0),
+            Awaited::Bytes(_) => format!("for bytes of the {kind} {name}"),
+            Awaited::Room(_) => format!("for room in the {kind} {name}"),
+            Awaited::Condition(_) | Awaited::Semaphore(_) => format!("for the {kind} {name}"),
+        }
+    }
+
+    /// The task that has what is waited for, if that is a mutex that a task has.
+    fn holder(&self, awaited: Awaited) -> Option<Left<'_>> {
+        let Awaited::Mutex(mutex) = awaited else { return None };
+        Some(self.tasks[(self.owner)(mutex)?.index()])
+    }
+
+    /// The kind and the name of what is waited for.
+    fn named(&self, awaited: Awaited) -> (&'static str, &str) {
+        let objects = &self.scenario.objects;
+        let at = |id: ObjectId| id.0 as usize;
+        match awaited {
+            Awaited::Mutex(id) => ("mutex", &objects.mutexes[at(id)].0),
+            Awaited::Condition(id) => ("condition", &objects.conditions[at(id)]),
+            Awaited::Barrier(id) => ("barrier", &objects.barriers[at(id)].0),
+            Awaited::Semaphore(id) => ("semaphore", &objects.semaphores[at(id)]),
+            Awaited::Resume(id) => ("suspend", &objects.suspends[at(id)]),
+            Awaited::Bytes(id) | Awaited::Room(id) => ("pipe", &objects.pipes[at(id)].0),
         }
     }
 }

@@ -15,7 +15,7 @@
 mod left;
 mod sharing;
 
-pub use left::{Left, left};
+pub use left::{Blocked, Left, Undone, left};
 pub use sharing::{Awaited, Sharing};
 
 use crate::scenario::{self, MutexKind, ObjectId};

@@ -1,0 +1,23 @@
+//! `runyard completions`: what a shell completes of the command's arguments.
+
+use crate::exit::Done;
+use crate::output;
+use clap::{Args, Command};
+use clap_complete::Shell;
+use runyard_hosts::Failure;
+use std::io::Write;
+
+/// The arguments of `runyard completions`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The shell that is to read it.
+    shell: Shell,
+}
+
+pub(crate) fn run(arguments: &Arguments, mut command: Command) -> Result<Done, Failure> {
+    // Made first: a reader that goes away is no failure of the generator.
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut command, "runyard", &mut script);
+    output::report(|out| out.write_all(&script))?;
+    Ok(Done::Well)
+}

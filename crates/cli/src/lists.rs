@@ -1,0 +1,160 @@
+//! `runyard tunables` and `runyard features`: what a scenario may set and switch, with what each means and where it
+//! comes from.
+
+use crate::exit::Done;
+use crate::options::cpus;
+use crate::output;
+use clap::Args;
+use comfy_table::ContentArrangement;
+use runyard_engine::features::Feature;
+use runyard_engine::kernel::{Kernel, Model};
+use runyard_hosts::Failure;
+use runyard_workload::tunables::{self, Takes, Tunable};
+use runyard_workload::{Overrides, Scenario, parse};
+use serde_json::{Value, json};
+use std::io::Write as _;
+
+/// How wide a table is at the most, in columns.
+const WIDTH: u16 = 110;
+
+/// The arguments of both.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The kernel whose defaults are listed; without it what sim has if nothing is said
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<Model>,
+    /// The CPUs of the machine whose defaults are listed
+    #[arg(long, value_name = "N", value_parser = cpus)]
+    cpus: Option<usize>,
+    /// Print the list as JSON on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    /// A scenario that says nothing of its machine, on the one that was asked for.
+    fn scenario(&self) -> Result<Scenario, Failure> {
+        let over = Overrides {
+            cpus: self.cpus,
+            kernel: self.kernel,
+            unless_said: Model::NEWEST,
+            ..Overrides::default()
+        };
+        let least = "{\"tasks\": {\"task\": {\"run\": 1, \"loop\": 1}}}";
+        Ok(parse("-", least, &over).map_err(Failure::input)?.scenario)
+    }
+
+    fn print(&self, list: &Value, head: &str, table: &str) -> Result<Done, Failure> {
+        let text = match self.json {
+            true => format!("{list:#}\n"),
+            false => format!("{head}\n\n{table}"),
+        };
+        output::report(|out| out.write_all(text.as_bytes()))?;
+        Ok(Done::Well)
+    }
+}
+
+/// Lists the tunables.
+pub(crate) fn tunables(arguments: &Arguments) -> Result<Done, Failure> {
+    let scenario = arguments.scenario()?;
+    let all = tunables::ALL;
+    let (model, cpus) = (scenario.model, scenario.machine.topology.cpus());
+    let list = json!({
+        "schema": "runyard.tunables/1",
+        "kernel": model.to_string(),
+        "cpus": cpus,
+        "tunables": all.iter().map(|tunable| tunable_json(tunable, &scenario)).collect::<Vec<_>>(),
+    });
+    let rows = all.iter().map(|tunable| {
+        let default = tunable.value(&scenario).unwrap_or_else(|| "-".to_owned());
+        [tunable.path.to_owned(), default, meaning(tunable)]
+    });
+    let head = format!(
+        "What a scenario and --set may set; the defaults are those of {model} on {cpus} CPUs (--kernel, --cpus)."
+    );
+    arguments.print(&list, &head, &table(["path", "default", "meaning, values, source"], rows))
+}
+
+fn tunable_json(tunable: &Tunable, scenario: &Scenario) -> Value {
+    let default = tunable.value(scenario);
+    let default: Value =
+        default.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let (kind, unit, low, high) = match tunable.takes {
+        Takes::Integer { unit, low, high } => ("integer", Some(unit), Some(low), Some(high)),
+        Takes::Switch => ("boolean", None, None, None),
+        Takes::Part => ("number", None, None, Some(1)),
+        Takes::Shape | Takes::Kernel => ("string", None, None, None),
+    };
+    json!({
+        "path": tunable.path,
+        "type": kind,
+        "unit": unit,
+        "min": low,
+        "max": high,
+        "default": default,
+        "kernels": tunable.kernels().map(Kernel::name).collect::<Vec<_>>(),
+        "what": tunable.what,
+        "source": tunable.source,
+    })
+}
+
+/// The values that a tunable takes, in a few words.
+fn values(takes: Takes) -> String {
+    match takes {
+        Takes::Integer { unit, low, high } => format!("{low} to {high}: {unit}"),
+        Takes::Switch => "true or false".to_owned(),
+        Takes::Part => "a number above 0, at most 1".to_owned(),
+        Takes::Shape => "a string".to_owned(),
+        Takes::Kernel => format!("a string: {}", Kernel::ALL.map(Kernel::name).join(", ")),
+    }
+}
+
+/// What a tunable means, the kernels that have it if not all do, its values and its source.
+fn meaning(tunable: &Tunable) -> String {
+    let Tunable { what, takes, source, .. } = tunable;
+    let all = Kernel::ALL.into_iter().filter(|kernel| kernel.release().is_some()).count();
+    let kernels: Vec<_> = tunable.kernels().map(Kernel::name).collect();
+    let only = match kernels.len() == all {
+        true => String::new(),
+        false => format!(" Only {}.", kernels.join(", ")),
+    };
+    format!("{what}{only}\n{}\n{source}", values(*takes))
+}
+
+/// Lists the features.
+pub(crate) fn features(arguments: &Arguments) -> Result<Done, Failure> {
+    let scenario = arguments.scenario()?;
+    let model = scenario.model;
+    let list = json!({
+        "schema": "runyard.features/1",
+        "kernel": model.to_string(),
+        "features": Feature::ALL.map(|feature| json!({
+            "name": feature.name(),
+            "default": scenario.features.has(feature),
+            "kernels": feature.kernels().map(Kernel::name).collect::<Vec<_>>(),
+            "what": feature.told().what,
+            "source": feature.told().source,
+        })),
+    });
+    let rows = Feature::ALL.map(|feature| {
+        let (kernels, told) = (feature.kernels().map(Kernel::name), feature.told());
+        let kernels = kernels.collect::<Vec<_>>().join(" ");
+        let default = if scenario.features.has(feature) { "on" } else { "off" };
+        let kernels = if kernels.is_empty() { "none".to_owned() } else { kernels };
+        let what = format!("{}\n{}", told.what, told.source);
+        [feature.name().to_owned(), default.to_owned(), kernels, what]
+    });
+    let head = format!(
+        "`features` of a scenario and --feature switch these, NO_NAME for off; defaults of {model} (--kernel)."
+    );
+    let names = ["name", "default", "on in Linux", "meaning, source"];
+    arguments.print(&list, &head, &table(names, rows))
+}
+
+/// The rows in columns, of which the last is as wide as the rest leaves it.
+fn table<const N: usize>(names: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+    let mut table = runyard_report::table(&names, N);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+    table.add_rows(rows);
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}

@@ -1,0 +1,163 @@
+//! How far a command is, for a person who waits: on standard error if that is a terminal. Of many runs there is a line now and
+//! then elsewhere, for a log.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use runyard_engine::time::{Nanos, Time};
+use runyard_hosts::stderr::say;
+use std::io::{IsTerminal as _, stderr};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What is over sooner than this shows no progress.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often something is shown that a clock moves.
+const TICK: Duration = Duration::from_millis(200);
+
+/// A bar of milliseconds that a run is to take, or a spinner for one that takes as long as it takes.
+fn bar(duration: Option<Nanos>, [with_end, without]: [&str; 2]) -> ProgressBar {
+    let millis = duration.map(|duration| duration.0 / 1_000_000);
+    let bar = ProgressBar::with_draw_target(millis, ProgressDrawTarget::stderr());
+    let style = if millis.is_some() { with_end } else { without };
+    bar.with_style(ProgressStyle::with_template(style).expect("the template is right"))
+}
+
+/// A simulated run, which says itself how far it is.
+#[derive(Debug)]
+pub(crate) struct SimProgress {
+    duration: Option<Nanos>,
+    started: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl SimProgress {
+    pub(crate) fn new(duration: Option<Nanos>) -> SimProgress {
+        SimProgress { duration, started: Instant::now(), bar: None }
+    }
+
+    /// The run has come to `now`.
+    pub(crate) fn look(&mut self, now: Time) {
+        if self.bar.is_none() && self.started.elapsed() > PATIENCE {
+            let styles = [
+                "{wide_bar} {pos} of {len} ms simulated, {eta} left",
+                "{spinner} {pos} ms simulated in {elapsed}",
+            ];
+            self.bar = Some(bar(self.duration, styles));
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_position(now.0 / 1_000_000);
+        }
+    }
+}
+
+impl Drop for SimProgress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Many runs, of which it is told how many there have been: a bar on a terminal, else a line now and then.
+#[derive(Debug)]
+pub(crate) struct RunsProgress {
+    bar: Option<ProgressBar>,
+    all: usize,
+    /// How many runs there were at the begin.
+    found: Option<usize>,
+    begun: Instant,
+    next: Instant,
+}
+
+/// How often a line is said.
+const BETWEEN_LINES: Duration = Duration::from_secs(30);
+
+impl RunsProgress {
+    pub(crate) fn new(all: usize) -> RunsProgress {
+        let bar = stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(all as u64), ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} runs, {eta} left");
+            bar.with_style(style.expect("the template is right"))
+        });
+        let begun = Instant::now();
+        RunsProgress { bar, all, found: None, begun, next: begun + BETWEEN_LINES }
+    }
+
+    /// There have been `done` runs. Those of the first call were there before.
+    pub(crate) fn look(&mut self, done: usize) {
+        let found = *self.found.get_or_insert(done);
+        if let Some(bar) = &self.bar {
+            if done == found {
+                bar.reset_eta();
+            }
+            return bar.set_position(done as u64);
+        }
+        let now = Instant::now();
+        if now >= self.next {
+            self.next = now + BETWEEN_LINES;
+            let each = (now - self.begun).as_secs_f64() / (done - found).max(1) as f64;
+            let left = (each * (self.all - done) as f64).round();
+            say(format_args!("{done} of {} runs, {left} s left", self.all));
+        }
+    }
+}
+
+impl Drop for RunsProgress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Something that goes on while a thread shows for how long it does. What is shown goes with this.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    over: Option<Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+/// A run on real CPUs, which takes as long as it is to last.
+pub(crate) fn of_wall_time(duration: Option<Nanos>) -> Shown {
+    let styles = ["{wide_bar} {elapsed} of {msg}, {eta} left", "{spinner} running for {elapsed}"];
+    let long = duration.map(|duration| format!("{} ms", duration.0 / 1_000_000));
+    Shown::new(move || bar(duration, styles).with_message(long.unwrap_or_default()))
+}
+
+/// Something of which nobody knows how long it takes.
+pub(crate) fn of(what: &'static str) -> Shown {
+    Shown::new(move || bar(None, ["", "{spinner} {msg}, {elapsed}"]).with_message(what))
+}
+
+impl Shown {
+    fn new(make: impl FnOnce() -> ProgressBar + Send + 'static) -> Shown {
+        if !stderr().is_terminal() {
+            return Shown { over: None, thread: None };
+        }
+        let (over, is_over) = mpsc::channel();
+        let show = move || {
+            let started = Instant::now();
+            if is_over.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            let bar = make().with_elapsed(PATIENCE);
+            while is_over.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                match bar.length() {
+                    Some(_) => bar.set_position(started.elapsed().as_millis() as u64),
+                    None => bar.tick(),
+                }
+            }
+            bar.finish_and_clear();
+        };
+        Shown { over: Some(over), thread: Some(thread::spawn(show)) }
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        drop(self.over.take());
+        // A thread that fails has shown nothing; the command goes on.
+        self.thread.take().map(thread::JoinHandle::join);
+    }
+}

@@ -1,0 +1,78 @@
+//! `runyard sweep`: a scenario over settings and seeds.
+
+use crate::exit::Done;
+use crate::interrupt::Interrupt;
+use crate::options;
+use crate::progress::RunsProgress;
+use clap::Args;
+use runyard_hosts::Failure;
+use runyard_hosts::stderr::say;
+use runyard_sweep::{Folder, Plan, Text, pool};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+/// The arguments of `runyard sweep`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// What to sweep: a JSON file, or `-` for standard input. A scenario that it names is in its folder.
+    spec: String,
+    /// The folder of the tables: runs.parquet, summary.csv, index.html.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// How many runs at once; else as many as this machine has cores.
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Go on with the sweep in DIR, if there is one.
+    #[arg(long)]
+    resume: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
+    let Arguments { spec, out, resume, .. } = arguments;
+    let text = Text { file: spec.clone(), text: options::text(spec)? };
+    let plan = Plan::new(text, |name| scenario(spec, name)).map_err(Failure::input)?;
+    for warning in plan.warnings() {
+        say(format_args!("warning: {warning}"));
+    }
+    let folder = Folder::open(out, &plan, *resume)?;
+    let jobs = arguments.jobs.map_or_else(pool::cores, NonZeroUsize::get);
+    let interrupt = Interrupt::expect();
+    let mut shown = RunsProgress::new(plan.runs());
+    let mut reached = 0;
+    let complete = folder.run(jobs, &|| interrupt.came(), |progress| {
+        reached = progress.done;
+        shown.look(reached);
+    })?;
+    drop(shown);
+    let dir = out.display();
+    if !complete {
+        say(format_args!(
+            "stopped after {reached} of {} runs; --resume goes on: runyard sweep {spec} --out {dir} --resume",
+            plan.runs()
+        ));
+        return Ok(interrupt.done(Done::Well));
+    }
+    let finished = folder.finish()?;
+    if let Some((failed, reason)) = finished.failed {
+        say(format_args!("{failed} of {} runs failed: {reason}", plan.runs()));
+    }
+    say(format_args!(
+        "{} points, {} seeds: {dir}/index.html, {dir}/summary.csv, {dir}/runs.parquet",
+        plan.points(),
+        plan.seeds().len()
+    ));
+    Ok(Done::Well)
+}
+
+/// The scenario that a specification calls `name`: in its folder.
+fn scenario(spec: &str, name: &str) -> Result<Text, String> {
+    let folder = if spec == "-" { None } else { Path::new(spec).parent() };
+    let file = folder.map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
+    let file = file.to_string_lossy().into_owned();
+    match options::scenario_text(&file) {
+        Ok(text) => Ok(Text { file, text }),
+        Err(Failure::Input(what) | Failure::Refused(what)) => {
+            Err(what.strip_prefix(&format!("{file}:1:1: ")).unwrap_or(&what).to_owned())
+        }
+    }
+}

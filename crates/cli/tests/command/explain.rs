@@ -1,0 +1,163 @@
+//! `runyard explain`, and what reports say of chains, missed deadlines and who is blocked at the end.
+
+use crate::json::Json;
+use crate::rig::{Said, call_with, sim};
+
+/// Two tasks that share a CPU; `t` waits for the more important one.
+const LATE: &str = r#"{
+    "machine": {"cpus": 2}, "global": {"duration": 1},
+    "tasks": {
+        "boss": {"policy": "SCHED_FIFO", "priority": 9, "cpus": [0], "run": 3000, "sleep": 7000},
+        "t": {"policy": "SCHED_FIFO", "priority": 3, "cpus": [0], "run": 100, "sleep": 1000},
+        "many": {"instance": 2, "run": 100, "sleep": 100000},
+        "never": {"instance": 0, "run": 1},
+    },
+}"#;
+
+fn explain(arguments: &[&str]) -> Said {
+    call_with(&[&["explain", "-"], arguments].concat(), LATE.as_bytes())
+}
+
+#[test]
+fn the_story_of_the_worst_wake_up_names_its_cause() {
+    let told = explain(&["--task", "t"]).done();
+    for words in [
+        "t was started at 0.000000000 s.",
+        "At once it was put on CPU 0, which was idle.",
+        "Most of that, ",
+        "only CPUs were free on which it may not run",
+        "CPU 0 ran boss; CPU 1 was free, where it may not run",
+        "\nCPU 0 ",
+    ] {
+        assert!(told.contains(words), "{words}\n{told}");
+    }
+    assert_eq!(told, explain(&["--task", "t"]).done(), "the same each time");
+}
+
+#[test]
+fn the_json_of_a_story_is_what_the_report_says_and_its_parts_are_all_of_it() {
+    let told = Json::read(&explain(&["--task", "t", "--json"]).done());
+    let report = Json::read(&sim(LATE, &["--json"]).done());
+    assert_eq!(told.at("worst"), report.at("tasks.1.worst.0"));
+    let Json::List(parts) = told.at("parts") else { panic!("a list") };
+    let number = |json: &Json, path: &str| match json.at(path) {
+        Json::Number(number) => *number,
+        other => panic!("{other:?}"),
+    };
+    let sum: f64 = parts.iter().map(|it| number(it, "to_ns") - number(it, "from_ns")).sum();
+    assert!((sum - number(&told, "worst.latency_ns")).abs() < 0.5, "{told:?}");
+}
+
+#[test]
+fn a_moment_chooses_the_wake_up_that_was_due_nearest() {
+    let at =
+        |moment: &str| Json::read(&explain(&["--task", "many", "--at", moment, "--json"]).done());
+    assert_eq!(at("0.0001s").at("worst.at_ns"), &Json::Number(0.0));
+    let Json::Number(due) = *at("500ms").at("worst.at_ns") else { panic!("a number") };
+    assert!((due - 5e8).abs() < 6e7, "{due}");
+}
+
+#[test]
+fn what_cannot_be_told_is_refused_in_a_line() {
+    let line = |arguments: &[&str]| explain(arguments).refused();
+    assert!(line(&["--task", "bos"]).contains("did you mean \"boss\"?"));
+    assert!(line(&["--chain", "c"]).contains("no chain is called \"c\""));
+    assert!(explain(&[]).misused().contains("--task"));
+    assert!(explain(&["--task", "t", "--chain", "c"]).misused().contains("--chain"));
+    assert!(line(&["--task", "never"]).contains("\"never\""));
+    assert!(line(&["--task", "t", "--at", "2s"]).contains("the run ends at"));
+    assert!(explain(&["--task", "t", "--at", "soon"]).misused().contains("7.16s"));
+}
+
+/// Each takes 1 ms; the consumer is at work when the second message comes.
+const CHAIN: &str = r#"{
+    "machine": {"cpus": 2}, "global": {"duration": 1},
+    "chains": {"c": {"tasks": ["first", "last"], "deadline_us": 100000}, "tight": {"tasks": ["first", "last"], "deadline_us": 500}},
+    "tasks": {
+        "first": {"cpus": [0], "loop": 10, "run": 1000, "sem_post": "s", "sleep": 9000},
+        "last": {"cpus": [1], "loop": 10, "sem_wait": "s", "run": 1000},
+    },
+}"#;
+
+#[test]
+fn a_chain_is_told_from_end_to_end() {
+    let report = Json::read(&sim(CHAIN, &["--json"]).done());
+    let figure = |path: &str| match report.at(path) {
+        Json::Number(number) => *number as u64,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(figure("chains.0.count"), 10);
+    assert_eq!([figure("chains.0.dropped"), figure("chains.0.missed")], [0, 0]);
+    assert_eq!(figure("chains.1.missed"), 10);
+    let p50 = figure("chains.0.latency.p50_ns");
+    assert!((2_000_000..2_200_000).contains(&p50), "two runs of 1 ms: {p50}");
+    let text = sim(CHAIN, &[]).done();
+    assert!(text.contains("\nchain ") && text.contains("\ntight "), "{text}");
+}
+
+/// `last` is kept off by the hog: in the slowest token after it has begun, of which a part is told too.
+#[test]
+fn the_slowest_token_of_a_chain_is_told_hop_by_hop() {
+    let hog =
+        r#""hog": {"policy": "SCHED_FIFO", "cpus": [1], "run": 4000, "sleep": 5000}, "first""#;
+    let scenario = CHAIN.replace(r#""first": {"#, &format!("{hog}: {{"));
+    let explain = |more: &[&str]| {
+        let arguments = [&["explain", "-", "--chain", "c"], more].concat();
+        call_with(&arguments, scenario.as_bytes()).done()
+    };
+    let told = Json::read(&explain(&["--json"]));
+    let number = |path: &str| match told.at(path) {
+        Json::Number(number) => *number as u64,
+        other => panic!("{path}: {other:?}"),
+    };
+    let report = Json::read(&sim(&scenario, &["--json"]).done());
+    let Json::Number(max) = *report.at("chains.0.latency.max_ns") else { panic!("a number") };
+    assert_eq!(number("chain.latency_ns"), max as u64);
+    assert_eq!(number("chain.hops.0.took_ns") + number("chain.hops.1.took_ns"), max as u64);
+    assert_eq!([0, 1].map(|hop| number(&format!("chain.hops.{hop}.ran_ns"))), [1_000_000; 2]);
+    assert!((4_000_000..4_100_000).contains(&(number("chain.hops.1.took_ns") - 1_000_000)));
+    let waits = [0, 1].map(|hop| number(&format!("chain.hops.{hop}.wait_ns")));
+    assert_eq!(Some(&number("worst.latency_ns")), waits.iter().max());
+    let text = explain(&[]);
+    assert!(text.starts_with("The slowest c began at ") && text.contains(" ran 1.00 ms"), "{text}");
+}
+
+/// Nothing wakes a task that takes its next message without having slept.
+#[test]
+fn a_message_that_waits_takes_its_token_along() {
+    let slow =
+        CHAIN.replace("\"sem_wait\": \"s\", \"run\": 1000", "\"sem_wait\": \"s\", \"run\": 11000");
+    let report = Json::read(&sim(&slow, &["--json"]).done());
+    assert_eq!(report.at("chains.0.count"), &Json::Number(10.0));
+    assert_eq!(report.at("chains.0.dropped"), &Json::Number(0.0));
+}
+
+#[test]
+fn a_chain_of_nobody_is_refused_where_it_stands() {
+    let chains = |chains: &str| {
+        let text =
+            format!("{{\"tasks\": {{\"a\": {{\"loop\": 1, \"run\": 1}}}}, \"chains\": {chains}}}");
+        sim(&text, &[]).refused()
+    };
+    assert!(chains("{\"c\": [\"a\", \"b\"]}").ends_with(": there is no task \"b\""));
+    assert!(chains("{\"c\": []}").contains("a chain has a task"));
+    assert!(chains("{\"c\": {\"deadline_us\": 5}}").contains("a chain needs `tasks`"));
+    assert!(
+        chains("{\"c\": {\"tasks\": [\"a\"], \"deadline\": 5}}").contains("is no key of a chain")
+    );
+}
+
+#[test]
+fn missed_periods_and_those_who_are_blocked_at_the_end_are_told() {
+    let text = r#"{"machine": {"cpus": 1}, "tasks": {
+        "p": {"loop": 5, "run": 1500, "timer": {"ref": "u", "period": 1000, "mode": "absolute"}},
+        "a": {"loop": 1, "lock": "x", "sleep": 10, "lock1": "y", "run": 1},
+        "b": {"loop": 1, "lock": "y", "sleep": 10, "lock1": "x", "run": 1}}}"#;
+    let said = sim(text, &["--json"]);
+    let report = Json::read(&said.out);
+    assert_eq!(report.at("tasks.0.missed"), &Json::Number(5.0));
+    assert_eq!(report.at("tasks.1.missed"), &Json::Number(0.0));
+    let blocked = ["blocked_at_end.0.task", "blocked_at_end.0.on", "blocked_at_end.0.held_by"];
+    let text = |text: &str| Json::Text(text.to_owned());
+    assert_eq!(blocked.map(|path| report.at(path).clone()), ["a", "mutex y", "b"].map(text));
+}

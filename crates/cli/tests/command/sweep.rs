@@ -1,0 +1,210 @@
+//! `runyard sweep`: the tables of a specification, whatever became of the sweep meanwhile, and the input it refuses.
+
+use crate::rig::{call, command, file, folder};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+const SCENARIO: &str = r#"{
+    "machine": {"cpus": 2},
+    "global": {"duration": 1},
+    "tasks": {
+        "probe": {"timer": {"ref": "unique", "period": 5000}, "run": 100},
+        "hog": {"instance": 3, "run": {"exponential": 1000}, "sleep": {"exponential": 500}}
+    }
+}"#;
+
+const SPEC: &str = r#"{
+    "scenario": "swept.json", // in this folder
+    "set": {"tasks.hog.sleep": [200, 2000]},
+    "kernel": ["6.1", "6.18"],
+    "seeds": 20,
+    "metrics": ["p99(tasks.probe.wakeup_latency)", "share(tasks.hog)", "machine.utilization"],
+}"#;
+
+/// An empty place for a sweep.
+fn place(name: &str) -> String {
+    let _ = std::fs::remove_dir_all(folder().join(name));
+    name.to_owned()
+}
+
+/// All files of a folder, with what is in them.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        match path.is_dir() {
+            true => found.extend(
+                files(&path).into_iter().map(|(file, text)| (format!("{name}/{file}"), text)),
+            ),
+            false => {
+                found.insert(name, std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+fn written() -> String {
+    file("swept.json", SCENARIO);
+    file("sweep.json", SPEC)
+}
+
+#[test]
+fn a_sweep_that_was_killed_goes_on_as_if_it_had_not() {
+    let spec = written();
+    let (whole, killed) = (place("sweep-whole"), place("sweep-killed"));
+    let said = call(&["sweep", &spec, "--out", &whole, "--jobs", "3"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(0), ""), "{}", said.err);
+    let mut child = command(&["sweep", &spec, "--out", &killed, "--jobs", "1"]);
+    let mut child = child.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let parts = folder().join(&killed).join("parts");
+    let begun = Instant::now();
+    let complete = || {
+        let entries = std::fs::read_dir(&parts).into_iter().flatten().flatten();
+        entries.filter(|it| it.path().extension().is_some_and(|it| it == "jsonl")).count()
+    };
+    while complete() < 3 && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!((3..80).contains(&complete()), "it was killed on its way: {} parts", complete());
+    assert!(!folder().join(&killed).join("summary.csv").exists());
+    // One part is torn, as a machine without power leaves it.
+    let torn = parts.join("000001.jsonl");
+    let text = std::fs::read(&torn).unwrap();
+    std::fs::write(&torn, &text[..text.len() / 2]).unwrap();
+    let refused = call(&["sweep", &spec, "--out", &killed]).refused();
+    assert!(refused.contains("--resume goes on with it"), "{refused}");
+    let said = call(&["sweep", &spec, "--out", &killed, "--resume"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let (whole, killed) = (files(&folder().join(&whole)), files(&folder().join(&killed)));
+    assert_eq!(whole.keys().collect::<Vec<_>>(), killed.keys().collect::<Vec<_>>());
+    for (name, text) in &whole {
+        assert!(*text == killed[name], "{name} has the same bytes");
+    }
+}
+
+#[test]
+fn the_tables_say_what_the_runs_do() {
+    let spec = written();
+    let out = place("sweep-tables");
+    call(&["sweep", &spec, "--out", &out]);
+    let text = std::fs::read_to_string(folder().join(&out).join("summary.csv")).unwrap();
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows[0], ["tasks.hog.sleep", "kernel", "metric", "n", "mean", "median", "lo", "hi"]);
+    assert_eq!(rows.len(), 1 + 4 * 3);
+    let number = |row: &[&str], at: usize| row[at].parse::<f64>().unwrap();
+    let row = |words: [&str; 3]| rows.iter().find(|row| row[..3] == words).unwrap();
+    let busy = row(["200", "6.18", "machine.utilization"]);
+    let calm = row(["2000", "6.18", "machine.utilization"]);
+    assert_eq!(busy[3], "20");
+    assert!(number(busy, 6) < number(busy, 4) && number(busy, 4) < number(busy, 7));
+    assert!(number(calm, 7) < number(busy, 6), "{calm:?} {busy:?}");
+    // The mean is that of the runs themselves.
+    let runs = (1..=20).map(|seed: u32| {
+        let seed = seed.to_string();
+        let options =
+            ["--set", "tasks.hog.sleep=200", "--kernel", "6.18", "--seed", &seed, "--json"];
+        let report = call(&[&["sim", "swept.json"], &options[..]].concat()).done();
+        crate::json::Json::read(&report).number("machine.utilization")
+    });
+    let mean = runs.sum::<f64>() / 20.0;
+    assert!((mean - number(busy, 4)).abs() < 1e-12, "{mean} {busy:?}");
+    let parquet = std::fs::read(folder().join(&out).join("runs.parquet")).unwrap();
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+}
+
+#[test]
+fn a_mistake_is_told_before_anything_runs() {
+    let spec = written();
+    for (text, said) in [
+        (SPEC.replace("tasks.hog.sleep", "tasks.hog.slep"), "bad-sweep.json:3:"),
+        (SPEC.replace("[200, 2000]", "[200, -1]"), "bad-sweep.json:3:38: "),
+        (SPEC.replace("swept.json", "swpt.json"), "bad-sweep.json:2:17: swpt.json: No such file"),
+        (
+            SPEC.replace("tasks.probe", "tasks.prob"),
+            "bad-sweep.json:6:17: the scenario's tasks have no \"prob\"; did you mean \"probe\"?",
+        ),
+        (
+            SPEC.replace("seeds", "seed"),
+            "bad-sweep.json:5:5: a sweep has no \"seed\"; did you mean \"seeds\"?",
+        ),
+    ] {
+        let out = place("sweep-bad");
+        let bad = file("bad-sweep.json", text);
+        let line = call(&["sweep", &bad, "--out", &out]).refused();
+        assert!(line.starts_with(said), "{line}");
+        assert!(!folder().join(&out).exists(), "nothing is made");
+    }
+    let out = place("sweep-other");
+    std::fs::create_dir(folder().join(&out)).unwrap();
+    std::fs::write(folder().join(&out).join("mine.txt"), "mine").unwrap();
+    let line = call(&["sweep", &spec, "--out", &out]).refused();
+    assert!(line.starts_with("sweep-other: the folder has files, and none of a sweep"), "{line}");
+}
+
+#[test]
+fn another_text_does_not_go_on() {
+    let spec = written();
+    let out = place("sweep-another");
+    let few = file("few.json", SPEC.replace("\"seeds\": 20", "\"seeds\": 1"));
+    call(&["sweep", &few, "--out", &out, "--resume"]);
+    let line = call(&["sweep", &spec, "--out", &out, "--resume"]).refused();
+    assert_eq!(
+        line,
+        "sweep-another: the sweep there cannot go on: it is of another text of sweep.json"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_keeps_what_is_complete() {
+    let spec = written();
+    let out = place("sweep-interrupted");
+    let mut child = command(&["sweep", &spec, "--out", &out, "--jobs", "1"]);
+    let child = child.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let parts = folder().join(&out).join("parts/000000.jsonl");
+    let begun = Instant::now();
+    while !parts.exists() && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&child),
+        rustix::process::Signal::INT,
+    )
+    .unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("--resume goes on"), "{said}");
+    assert_eq!(output.status.code(), Some(130));
+    assert!(parts.exists());
+}
+
+/// Those that come with the program, each with few seeds of short runs.
+#[test]
+fn the_shipped_sweeps_run() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for entry in std::fs::read_dir(root.join("sweeps")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let short =
+            [("\"seeds\": 20", "\"seeds\": 2"), ("\"duration\": \"5s\"", "\"duration\": \"50ms\"")];
+        let scenarios = format!("{}/scenarios/", root.display());
+        let text = short.iter().fold(text, |text, (long, short)| {
+            assert!(text.contains(long), "{}: {long}", path.display());
+            text.replace(long, short)
+        });
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let spec = file(&name, text.replace("../scenarios/", &scenarios));
+        let out = place("sweep-shipped");
+        let said = call(&["sweep", &spec, "--out", &out]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert_eq!(said.err.lines().count(), 1, "no run fails, nothing is warned of: {}", said.err);
+        let table = std::fs::read_to_string(folder().join(&out).join("summary.csv")).unwrap();
+        assert!(table.lines().count() > 1, "{table}");
+    }
+}

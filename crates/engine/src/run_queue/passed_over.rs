@@ -1,0 +1,39 @@
+//! Who waits though it comes first: the running fair task keeps its CPU for as long as its slice is protected, or until a tick
+//! asks. For those who explain why a task was late; nothing is changed, and nothing decided by it.
+
+use crate::fair::entity::Now;
+use crate::limits::Pools;
+use crate::run_queue::{Place, RunQueue};
+use crate::store::heap::Index;
+use crate::task::{QueueIndex, TaskId};
+
+impl<P, G: Pools> RunQueue<P, G> {
+    /// Whether the fair task at `at` waits for a fair one that comes after it in the order and keeps the CPU: no switch is
+    /// due. As of the moment until which the running task was charged.
+    #[must_use]
+    pub fn is_passed_over(&self, at: QueueIndex) -> bool {
+        match self.curr.filter(|_| !self.resched) {
+            Some(curr) => self.goes_before(curr, at.0),
+            None => false,
+        }
+    }
+
+    /// The tasks of which [`RunQueue::is_passed_over`] is true, of the first few that compete for the CPU.
+    pub fn passed_over(&self, of_first: usize) -> impl Iterator<Item = TaskId> {
+        let waits = !self.resched && self.nr_running() > 1;
+        let curr = self.curr.filter(|_| waits).filter(|&curr| self.task(curr).rt_prio().is_none());
+        let first = curr.into_iter().flat_map(move |_| self.fair.competing().take(of_first));
+        let before = move |&at: &Index| curr.is_some_and(|curr| self.goes_before(curr, at));
+        first.filter(before).map(|at| self.task(at).id)
+    }
+
+    fn goes_before(&self, curr: Index, at: Index) -> bool {
+        let fair = |at: Index| match self.places.get(at) {
+            Some(Place::Task(task)) => task.rt_prio().is_none(),
+            _ => false,
+        };
+        let compete = curr != at && fair(curr) && fair(at) && self.fair.is_attached(at);
+        let now = Now { clock: self.clock, config: &self.config };
+        compete && self.fair.goes_before(now, curr, at)
+    }
+}

@@ -1,0 +1,181 @@
+//! The document of two sides: what differs between them, and by how much.
+//!
+//! A figure is coloured only where pairs of runs tell its change from noise. Of one run each nothing is.
+
+use super::run::Run;
+use super::table::{ROWS, TAKES_ALL, cell, escaped, section, sorting};
+use super::tables::{FOOTER, latencies, said, timelines, utilization, violations};
+use crate::change::{Change, Changes, Row, Test, Unit, heaviest};
+use crate::units::{UNKNOWN, count};
+use std::fmt::Write as _;
+
+/// What stands behind the style of all pages.
+pub(super) const STYLE: &str = include_str!("compared.css");
+
+/// The document.
+pub(super) fn two(runs: [Run; 2], changes: &Changes) -> String {
+    let [old, new] = runs.map(|run| run.report);
+    let mut body = head(runs, changes);
+    body.push_str(&violations(old));
+    body.push_str(&violations(new));
+    body.push_str(&cards(&changes.machine));
+    if changes.pairs > 1 {
+        let note = "The machine's figures, in pairs of runs.";
+        let table = table("machine", std::slice::from_ref(&changes.machine), changes.pairs);
+        body.push_str(&section("Machine, before and after", note, &table));
+        let first = format!("The charts are of seed {} alone.", old.seed);
+        writeln!(body, "<p class=note>{first}</p>").expect(TAKES_ALL);
+    }
+    body.push_str(&latencies(&runs));
+    for (title, id, note, rows) in [
+        ("Wake-up latency", "latencies", "All instances of a task together.", &changes.latencies),
+        (
+            "Chains",
+            "chains",
+            "From the first task's wake-up to the last one's end.",
+            &changes.chains,
+        ),
+    ] {
+        if !rows.is_empty() {
+            let title = format!("{title}, before and after");
+            body.push_str(&section(&title, note, &table(id, rows, changes.pairs)));
+        }
+    }
+    body.push_str(&utilization(&runs));
+    body.push_str(&timelines(&runs));
+    let note = "All instances of a task together.";
+    let tasks = table("tasks", &changes.tasks, changes.pairs);
+    body.push_str(&section("Tasks, before and after", note, &tasks));
+    if !changes.groups.is_empty() {
+        let table = table("groups", &changes.groups, changes.pairs);
+        body.push_str(&section("Task groups, before and after", "", &table));
+    }
+    body + FOOTER
+}
+
+fn head(runs: [Run; 2], changes: &Changes) -> String {
+    let [old, new] = runs.map(|run| run.report);
+    let name = if old.scenario == new.scenario {
+        escaped(&old.scenario)
+    } else {
+        format!("{} and {}", escaped(&old.scenario), escaped(&new.scenario))
+    };
+    let mut head = format!("<header>\n<h1>{name}, before and after</h1>\n");
+    for (label, report) in [("Before", old), ("After", new)] {
+        writeln!(head, "<p class=quiet><b>{label}:</b> {}</p>", said(report)).expect(TAKES_ALL);
+    }
+    if !changes.differs.is_empty() {
+        let differs = escaped(&changes.differs.join("; "));
+        writeln!(head, "<p id=differs><b>Differs:</b> {differs}</p>").expect(TAKES_ALL);
+    }
+    writeln!(head, "<p class=note id=means>{}</p>\n</header>", escaped(&changes.notes().join(" ")))
+        .expect(TAKES_ALL);
+    head
+}
+
+/// The machine's figures, in the large.
+fn cards(machine: &Row) -> String {
+    let mut text = "<div class=cards>\n".to_owned();
+    for change in &machine.changes {
+        let name = match change.what {
+            "utilization" => "CPU utilization".to_owned(),
+            what => what[..1].to_uppercase() + &what[1..],
+        };
+        let (before, after) = (change.cell(change.before), change.cell(change.after));
+        let ratio = match (&change.test, change.ratio()) {
+            (Some(test), _) if test.is_noise() => "noise".to_owned(),
+            (_, unknown) if unknown == UNKNOWN => String::new(),
+            (_, ratio) => format!("&times; {ratio}"),
+        };
+        writeln!(
+            text,
+            "<dl class=card><dt>{name}</dt><dd><span class=was>{before} &rarr;</span> {after}</dd>\
+             <dd>{ratio}</dd></dl>"
+        )
+        .expect(TAKES_ALL);
+    }
+    text + "</div>\n"
+}
+
+/// A table of figures before and after, with their ratio; of pairs also with the difference and its probability.
+fn table(id: &str, rows: &[Row], pairs: usize) -> String {
+    let all: Vec<_> = rows.iter().collect();
+    let shown = heaviest(&all, ROWS);
+    let whats = rows.first().map(|row| row.changes.as_slice()).unwrap_or_default();
+    let tested: &[&str] = if pairs > 1 { &["difference", "p"] } else { &[] };
+    let mut html = format!("<div class=scroll><table id={id}>\n<thead><tr><th></th>");
+    for change in whats {
+        let columns = 3 + tested.len();
+        write!(html, "<th class=\"span first\" colspan={columns}>{}</th>", change.what)
+            .expect(TAKES_ALL);
+    }
+    html.push_str("</tr>\n<tr>");
+    html.push_str(&sorting("", true));
+    for _ in whats {
+        html.push_str("<th class=first data-sort=number>before</th>");
+        for title in ["after", "ratio"].iter().chain(tested) {
+            html.push_str(&sorting(title, false));
+        }
+    }
+    html.push_str("</tr></thead>\n<tbody>\n");
+    for row in &shown {
+        let name = escaped(&row.name);
+        write!(html, "<tr><td class=text title=\"{name}\">{name}</td>").expect(TAKES_ALL);
+        row.changes.iter().for_each(|change| html.push_str(&cells(change, pairs)));
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</tbody></table></div>\n");
+    if rows.len() > shown.len() {
+        let rest = count((rows.len() - shown.len()) as u64);
+        writeln!(html, "<p class=note>and {rest} less busy</p>").expect(TAKES_ALL);
+    }
+    html
+}
+
+fn cells(change: &Change, pairs: usize) -> String {
+    let mark = change.test.as_ref().map_or("", |test| mark(change.unit, test));
+    // The ratio sorts by thousandths.
+    let ratio = change.before.zip(change.after).and_then(|(before, after)| {
+        u64::try_from((u128::from(after) * 1000).checked_div(u128::from(before))?).ok()
+    });
+    let mut cells = cell("was first", change.before, &change.cell(change.before));
+    cells.push_str(&cell(
+        if mark == "noise" { mark } else { "" },
+        change.after,
+        &change.cell(change.after),
+    ));
+    cells.push_str(&cell(mark, ratio, &change.ratio()));
+    match &change.test {
+        Some(test) => {
+            let (value, shown) = (test.shift.estimate, change.difference(test.shift.estimate));
+            let interval = change.interval(test);
+            write!(
+                cells,
+                "<td class=\"{mark}\" data-value={value} title=\"95 %: {interval}\">{shown}</td>"
+            )
+            .expect(TAKES_ALL);
+            write!(
+                cells,
+                "<td class=\"{mark}\" data-value={}>{}</td>",
+                test.chance,
+                escaped(&test.chance())
+            )
+            .expect(TAKES_ALL);
+        }
+        None if pairs > 1 => {
+            write!(cells, "<td>{UNKNOWN}</td><td>{UNKNOWN}</td>").expect(TAKES_ALL);
+        }
+        None => {}
+    }
+    cells
+}
+
+/// How a figure is shown that was tested.
+fn mark(unit: Unit, test: &Test) -> &'static str {
+    match unit {
+        _ if test.is_noise() => "noise",
+        Unit::Delay if test.shift.estimate > 0.0 => "worse",
+        Unit::Delay => "better",
+        _ => "",
+    }
+}

@@ -1,0 +1,264 @@
+//! The page of a sweep: a figure of one metric against what was swept, with the interval of its mean as a band, and a
+//! table of all points.
+//!
+//! The table is in the document; the script shows the rows of the metric that is chosen, and draws the figure.
+
+use super::table::{escaped, section};
+use crate::statistics::Summary;
+use crate::text::counted;
+use crate::units::{UNKNOWN, span};
+use serde::{Serialize, Serializer};
+use std::fmt::Write as _;
+
+/// How many summaries a page has; with more, some metrics or points are left out.
+const FIGURES: usize = 20_000;
+/// How many rows the table has.
+const ROWS: usize = 4_000;
+
+const TAKES_ALL: &str = "a string takes all";
+
+/// What the page of a sweep shows.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// What was swept.
+    pub title: String,
+    /// How many runs there are of each point.
+    pub seeds: usize,
+    /// Whether there is a point for each combination of values.
+    pub is_grid: bool,
+    /// What differs between the points.
+    pub columns: Vec<SweepColumn>,
+    /// Of each point the places of its values in those of the columns.
+    pub points: Vec<Vec<usize>>,
+    /// What was measured.
+    pub metrics: Vec<SweepMetric>,
+    /// Of each point each metric; `None` if no run has it.
+    pub figures: Vec<Option<Summary>>,
+    /// How many runs failed, and why the first one did.
+    pub failed: Option<(usize, String)>,
+}
+
+/// What differs between the points.
+#[derive(Clone, Debug, Serialize)]
+pub struct SweepColumn {
+    /// The path or the axis.
+    pub name: String,
+    /// The values, in their order.
+    pub values: Vec<String>,
+    /// Whether all values are numbers.
+    pub is_number: bool,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct SweepMetric {
+    /// As the specification has it.
+    pub name: String,
+    /// What its numbers are.
+    pub unit: SweepUnit,
+}
+
+/// What numbers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SweepUnit {
+    /// Nanoseconds.
+    Span,
+    /// Per cent.
+    Percent,
+    /// Parts of one.
+    Share,
+    /// Whatever is counted.
+    Number,
+}
+
+/// The figures that the page's script draws.
+#[derive(Serialize)]
+struct Data<'s> {
+    is_grid: bool,
+    columns: &'s [SweepColumn],
+    points: &'s [Vec<usize>],
+    metrics: &'s [SweepMetric],
+    /// For each metric for each point: n, mean, median, and the ends of the interval.
+    figures: Vec<Vec<Option<Figures>>>,
+}
+
+/// A summary in as many digits as a picture shows.
+struct Figures(Summary);
+
+impl Serialize for Figures {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        /// Six digits are more than any screen has points.
+        fn short(number: f64) -> f64 {
+            let digits = format!("{number:.5e}");
+            digits.parse().expect("a number in digits is a number")
+        }
+        let Summary { n, mean, median, interval } = self.0;
+        let ends = interval.map(|(low, high)| (short(low), short(high)));
+        (n, short(mean), short(median), ends).serialize(to)
+    }
+}
+
+/// How much of a sweep a page has.
+struct Shown {
+    metrics: usize,
+    points: usize,
+}
+
+impl Shown {
+    fn of(sweep: &Sweep) -> Shown {
+        let points = sweep.points.len().min(FIGURES);
+        let metrics = sweep.metrics.len().min(FIGURES / points.max(1));
+        Shown { metrics, points }
+    }
+}
+
+/// The document.
+pub(super) fn body(sweep: &Sweep) -> String {
+    let shown = Shown::of(sweep);
+    let (points, runs) = (sweep.points.len(), sweep.points.len() * sweep.seeds);
+    let mut body = format!(
+        "<header>\n<h1>{}, swept</h1>\n<p class=quiet>{}, {} each: {}</p>\n</header>\n",
+        escaped(&sweep.title),
+        counted(points as u64, "point"),
+        counted(sweep.seeds as u64, "seed"),
+        counted(runs as u64, "run"),
+    );
+    if let Some((failed, reason)) = &sweep.failed {
+        let failed = counted(*failed as u64, "run");
+        let reason = escaped(reason);
+        writeln!(body, "<div class=broken><b>Failed: {failed}.</b> The first: {reason}</div>")
+            .expect(TAKES_ALL);
+    }
+    body.push_str(&left_out(sweep, &shown));
+    body.push_str(&figure(sweep));
+    let note = "The mean over the seeds, the median, and the interval that holds the mean 95 times in 100 (Student's t).";
+    body.push_str(&section("All points", note, &table(sweep, &shown)));
+    body + "<footer>Made by runyard; charts by Apache ECharts. A dash stands for what no run has, or what one run \
+            cannot say.</footer>\n"
+}
+
+fn left_out(sweep: &Sweep, shown: &Shown) -> String {
+    let mut parts = Vec::new();
+    for (all, some, what) in [
+        (sweep.metrics.len(), shown.metrics, "metrics"),
+        (sweep.points.len(), shown.points, "points"),
+    ] {
+        if some < all {
+            parts.push(format!("the first {some} of {all} {what}"));
+        }
+    }
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!(
+            "<p class=note>The page has {}; summary.csv has all.</p>\n",
+            parts.join(" and ")
+        ),
+    }
+}
+
+fn figure(sweep: &Sweep) -> String {
+    let note = match sweep.seeds {
+        1 => {
+            "One run of each point: there is no band, and what looks like a difference may be chance."
+        }
+        _ => {
+            "Lines are means over the seeds. A band holds its mean 95 times in 100; where bands do not overlap, means differ."
+        }
+    };
+    let content = "<form class=choices id=choices></form>\n<div class=chart id=sweep></div>\n";
+    section("Figure", note, content)
+}
+
+/// The rows of the first metrics; the script shows one of them at a time.
+fn table(sweep: &Sweep, shown: &Shown) -> String {
+    let mut html = "<div class=scroll><table id=points>\n<thead><tr>".to_owned();
+    for column in &sweep.columns {
+        write!(html, "<th class=text data-sort=text>{}</th>", escaped(&column.name))
+            .expect(TAKES_ALL);
+    }
+    html.push_str("<th class=text>metric</th>");
+    for title in ["n", "mean", "median", "lo", "hi"] {
+        write!(html, "<th data-sort=number>{title}</th>").expect(TAKES_ALL);
+    }
+    html.push_str("</tr></thead>\n<tbody>\n");
+    let metrics = shown.metrics.min((ROWS / shown.points.max(1)).max(1));
+    let mut rows = 0;
+    for (at, metric) in sweep.metrics.iter().enumerate().take(metrics) {
+        for (point, values) in sweep.points.iter().enumerate().take(shown.points.min(ROWS)) {
+            let figures = sweep.figures[point * sweep.metrics.len() + at];
+            html.push_str(&row(sweep, (at, metric), values, figures));
+            rows += 1;
+        }
+    }
+    html.push_str("</tbody></table></div>\n");
+    let all = sweep.points.len() * sweep.metrics.len();
+    if rows < all {
+        writeln!(html, "<p class=note>{rows} of {all} rows; summary.csv has all.</p>")
+            .expect(TAKES_ALL);
+    }
+    html
+}
+
+fn row(
+    sweep: &Sweep,
+    (at, metric): (usize, &SweepMetric),
+    values: &[usize],
+    figures: Option<Summary>,
+) -> String {
+    let mut html = format!("<tr data-metric={at}>");
+    for (value, column) in values.iter().zip(&sweep.columns) {
+        write!(html, "<td class=text>{}</td>", escaped(&column.values[*value])).expect(TAKES_ALL);
+    }
+    write!(html, "<td class=text>{}</td>", escaped(&metric.name)).expect(TAKES_ALL);
+    let n = figures.map_or(0, |figures| figures.n);
+    write!(html, "<td data-value={n}>{n}</td>").expect(TAKES_ALL);
+    let interval = figures.and_then(|figures| figures.interval);
+    for number in [
+        figures.map(|figures| figures.mean),
+        figures.map(|figures| figures.median),
+        interval.map(|(low, _)| low),
+        interval.map(|(_, high)| high),
+    ] {
+        match number {
+            Some(number) => {
+                write!(html, "<td data-value={number}>{}</td>", metric.unit.shown(number))
+                    .expect(TAKES_ALL);
+            }
+            None => write!(html, "<td>{UNKNOWN}</td>").expect(TAKES_ALL),
+        }
+    }
+    html + "</tr>\n"
+}
+
+impl SweepUnit {
+    /// A number with its unit.
+    fn shown(self, number: f64) -> String {
+        let sign = if number < 0.0 { "-" } else { "" };
+        match self {
+            SweepUnit::Span => format!("{sign}{}", span(number.abs().round() as u64)),
+            SweepUnit::Percent => format!("{number:.2} %"),
+            SweepUnit::Share => format!("{:.2} %", 100.0 * number),
+            SweepUnit::Number if number.abs() >= 1000.0 => format!("{number:.0}"),
+            SweepUnit::Number => format!("{number:.2}"),
+        }
+    }
+}
+
+/// What the script draws. No `<` is in it, so nothing in it ends a script element.
+pub(super) fn json(sweep: &Sweep) -> String {
+    let Shown { metrics, points } = Shown::of(sweep);
+    let figures = |metric: usize| {
+        let at = |point: usize| sweep.figures[point * sweep.metrics.len() + metric].map(Figures);
+        (0..points).map(at).collect()
+    };
+    let data = Data {
+        is_grid: sweep.is_grid,
+        columns: &sweep.columns,
+        points: &sweep.points[..points],
+        metrics: &sweep.metrics[..metrics],
+        figures: (0..metrics).map(figures).collect(),
+    };
+    let json = serde_json::to_string(&data).expect("figures are JSON");
+    json.replace('<', "\\u003c")
+}

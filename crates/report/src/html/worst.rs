@@ -1,0 +1,105 @@
+//! The wake-ups that took longest: when, where, why, and who ran meanwhile, each with a button that shows its window in the
+//! timeline.
+
+use super::table::{TAKES_ALL, cell, escaped, moment, section, sorting};
+use crate::report::Report;
+use crate::units::span;
+use crate::why::{Cause, WorstReport};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// How many of the run are shown at first.
+const OF_THE_RUN: usize = 10;
+/// How many tasks have theirs on the page: those whose longest wait is longest.
+const TASKS: usize = 100;
+/// How many of those who ran meanwhile are named.
+const NAMED: usize = 3;
+
+const NOTE: &str = "The wake-ups with the longest latencies: since when the task could have run, how long that took, the CPU \
+                    where it waited, what it waited for most of the time, and the tasks that executed there meanwhile.";
+
+/// Those of the run and of each task; nothing where the host does not know of any.
+pub(super) fn longest(report: &Report) -> String {
+    let mut all: Vec<_> = report
+        .tasks
+        .iter()
+        .flat_map(|task| task.worst.iter().map(|it| (&*task.name, it)))
+        .collect();
+    all.sort_by_key(|&(_, it)| std::cmp::Reverse(it.latency_ns));
+    let mut names = Vec::new();
+    let mut known = BTreeSet::new();
+    names.extend(all.iter().map(|&(name, _)| name).filter(|&name| known.insert(name)).take(TASKS));
+    let shown: BTreeSet<_> = names.iter().copied().collect();
+    if shown.is_empty() {
+        return String::new();
+    }
+    let mut content =
+        "<p><label>Of <select id=worst-of><option value=\"\">the run</option>".to_owned();
+    for name in names {
+        write!(content, "<option>{}</option>", escaped(name)).expect(TAKES_ALL);
+    }
+    content.push_str("</select></label></p>\n<div class=scroll><table id=worst>\n<thead><tr>");
+    let titles =
+        [("task", true), ("at", false), ("latency", false), ("CPU", false), ("cause", true)];
+    for (title, text) in titles {
+        content.push_str(&sorting(title, text));
+    }
+    content.push_str(
+        "<th class=text>tasks that ran there meanwhile</th><th></th></tr></thead>\n<tbody>\n",
+    );
+    for (at, (name, it)) in all.iter().enumerate().filter(|(_, (name, _))| shown.contains(name)) {
+        content.push_str(&row(name, it, at < OF_THE_RUN));
+    }
+    content.push_str("</tbody></table></div>\n");
+    section("Longest waits", NOTE, &content)
+}
+
+fn row(name: &str, it: &WorstReport, of_the_run: bool) -> String {
+    let WorstReport { at_ns, latency_ns, cpu, .. } = *it;
+    let first = if of_the_run { " data-first" } else { " hidden" };
+    let mut row = format!(
+        "<tr data-from={at_ns} data-to={} data-cpu={cpu}{first}><td class=text>{}</td>",
+        at_ns + latency_ns,
+        escaped(name)
+    );
+    row.push_str(&cell("", Some(at_ns), &moment(at_ns)));
+    row.push_str(&cell("", Some(latency_ns), &span(latency_ns)));
+    row.push_str(&cell("", Some(cpu as u64), &format!("CPU {cpu}")));
+    let cause = it.cause.map_or("", in_words);
+    writeln!(
+        row,
+        "<td class=text>{cause}</td><td class=\"text long\">{}</td><td><button>show</button></td></tr>",
+        ran(it)
+    )
+    .expect(TAKES_ALL);
+    row
+}
+
+fn ran(it: &WorstReport) -> String {
+    let mut words: Vec<_> = it
+        .ran
+        .iter()
+        .take(NAMED)
+        .map(|ran| format!("{} {}", escaped(&ran.task), span(ran.ns)))
+        .collect();
+    let rest = it.others_ns + it.ran.iter().skip(NAMED).map(|ran| ran.ns).sum::<u64>();
+    if rest > 0 {
+        words.push(format!("others and nobody {}", span(rest)));
+    }
+    words.join(", ")
+}
+
+/// What a task waited for.
+fn in_words(cause: Cause) -> &'static str {
+    match cause {
+        Cause::TimerSlack => "timer slack",
+        Cause::Throttled => "throttled",
+        Cause::CoreCookie => "another cookie on its core",
+        Cause::Cost => "the scheduler's own work",
+        Cause::Placement => "placement: a free CPU was not chosen",
+        Cause::Balance => "balance: a free CPU did not take it",
+        Cause::Affinity => "affinity: it may not use the free CPU",
+        Cause::ProtectedSlice => "a slice that is protected",
+        Cause::Important => "more important tasks",
+    }
+}

@@ -1,0 +1,335 @@
+//! What several runs say of a figure: its mean with an interval, and whether it differs between two sides.
+//!
+//! Sums are in the order of the values, and square roots and quotients are exact by IEEE 754; the quantiles of
+//! Student's distribution, which libraries compute by the logarithms of the machine's own mathematics, are rounded
+//! to six decimals. So intervals are the same numbers on every machine.
+//!
+//! Two sides are compared by pairs, since one seed makes the same draws on both: by the signed-rank test of Wilcoxon,
+//! which asks nothing of the distribution but that differences are as often above as below. Its interval is that of
+//! Hodges and Lehmann: of the median difference, from the means of all pairs of differences. Many figures are tested
+//! at once, for which [`holm`] corrects.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::function::erf::erfc;
+use std::collections::BTreeMap;
+
+/// The share of intervals that do not hold what they are of.
+pub const ALPHA: f64 = 0.05;
+
+/// Up to so many differences the signed-rank test counts all their signs; beyond it, a normal distribution is as near
+/// as three digits of a probability show.
+const EXACT: usize = 50;
+
+/// What is beyond this of the standard normal distribution is [`ALPHA`], half of it on each side.
+const NORMAL: f64 = 1.959_964;
+
+/// A mean and what is around it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// How many values there were, at least one.
+    pub n: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// The middle one, or the mean of the two in the middle.
+    pub median: f64,
+    /// The interval that holds the mean of all possible values 95 times in 100, by Student's distribution; `None` for
+    /// one value.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// Makes summaries, and keeps the quantiles that they take.
+#[derive(Clone, Debug, Default)]
+pub struct Summaries {
+    quantiles: BTreeMap<usize, f64>,
+}
+
+impl Summaries {
+    /// The summary of `values`; `None` if there are none.
+    pub fn of(&mut self, values: &[f64]) -> Option<Summary> {
+        let n = values.len();
+        let median = median(values)?;
+        let mean = values.iter().sum::<f64>() / n as f64;
+        let interval = (n > 1).then(|| {
+            let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+            let error = (squares / (n - 1) as f64).sqrt() / (n as f64).sqrt();
+            let quantile = *self.quantiles.entry(n - 1).or_insert_with(|| t_quantile(n - 1));
+            (mean - quantile * error, mean + quantile * error)
+        });
+        Some(Summary { n, mean, median, interval })
+    }
+}
+
+/// The quantile of Student's distribution beyond which half of [`ALPHA`] is, with six decimals.
+///
+/// # Panics
+/// Without a degree of freedom.
+fn t_quantile(freedom: usize) -> f64 {
+    const DECIMALS: f64 = 1e6;
+    let student = StudentsT::new(0.0, 1.0, freedom as f64).expect("there is a degree of freedom");
+    (student.inverse_cdf(1.0 - ALPHA / 2.0) * DECIMALS).round() / DECIMALS
+}
+
+/// The middle one of `values`, or the mean of the two in the middle; `None` if there are none.
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n.is_multiple_of(2) => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
+        _ => Some(sorted[middle]),
+    }
+}
+
+/// How probable it is that differences whose signs are random are at least as one-sided as these: the two-sided
+/// signed-rank test. Differences of zero are left out; those of one size share their ranks. Exact for up to 50, ties
+/// and all.
+#[must_use]
+pub fn signed_rank(differences: &[f64]) -> f64 {
+    let mut nonzero: Vec<f64> = differences.iter().copied().filter(|&it| it != 0.0).collect();
+    nonzero.sort_by(|one, other| one.abs().total_cmp(&other.abs()));
+    let (ranks, ties) = doubled_ranks(&nonzero);
+    let above = ranks.iter().zip(&nonzero).filter(|(_, it)| **it > 0.0);
+    let above: usize = above.map(|(rank, _)| rank).sum();
+    match nonzero.len() {
+        0 => 1.0,
+        n if n <= EXACT => exact(&ranks, above),
+        n => approximate((n, ties), above),
+    }
+}
+
+/// The same by all signs that `ranks` can have.
+fn exact(ranks: &[usize], above: usize) -> f64 {
+    let chances = rank_sums(ranks);
+    let at_most: f64 = chances[..=above].iter().sum();
+    let at_least: f64 = chances[above..].iter().sum();
+    (2.0 * at_most.min(at_least)).min(1.0)
+}
+
+/// The same by the normal distribution, for `n` ranks.
+fn approximate((n, ties): (usize, f64), above: usize) -> f64 {
+    let n = n as f64;
+    let variance = n * (n + 1.0) * (2.0 * n + 1.0) / 24.0 - ties / 48.0;
+    let away = (above as f64 / 2.0 - n * (n + 1.0) / 4.0).abs();
+    // The sum of ranks is a whole number, which stands for half a unit on both sides of it.
+    let away = (away - 0.5).max(0.0) / variance.sqrt();
+    erfc(away / std::f64::consts::SQRT_2)
+}
+
+/// Twice the ranks of what is sorted by size, so that a mean of ranks is a whole number; and the sum over what is
+/// equal of the cube of their number less that number.
+fn doubled_ranks(sorted: &[f64]) -> (Vec<usize>, f64) {
+    let (mut ranks, mut ties) = (Vec::with_capacity(sorted.len()), 0.0);
+    for equal in sorted.chunk_by(|one, other| one.abs() == other.abs()) {
+        let (before, count) = (ranks.len(), equal.len());
+        ranks.extend(std::iter::repeat_n(2 * before + count + 1, count));
+        let count = count as f64;
+        ties += count * count * count - count;
+    }
+    (ranks, ties)
+}
+
+/// How probable each sum is of those of `ranks` whose sign is plus, when each sign is as probable.
+fn rank_sums(ranks: &[usize]) -> Vec<f64> {
+    let mut chances = vec![0.0; ranks.iter().sum::<usize>() + 1];
+    chances[0] = 1.0;
+    let mut most = 0;
+    for &rank in ranks {
+        most += rank;
+        for sum in (0..=most).rev() {
+            let with = if sum >= rank { chances[sum - rank] } else { 0.0 };
+            chances[sum] = (chances[sum] + with) / 2.0;
+        }
+    }
+    chances
+}
+
+/// What is typical of differences, and the interval that holds it 95 times in 100: the estimate of Hodges and Lehmann.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shift {
+    /// The median of the means of all pairs of differences, each with itself too.
+    pub estimate: f64,
+    /// The interval; `None` with fewer than six differences, which do not have one that is sure to 95 %.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// The shift of `differences`; `None` if there are none.
+#[must_use]
+pub fn shift(differences: &[f64]) -> Option<Shift> {
+    let n = differences.len();
+    let mut means: Vec<f64> = Vec::with_capacity(n * (n + 1) / 2);
+    for (at, one) in differences.iter().enumerate() {
+        means.extend(differences[at..].iter().map(|other| f64::midpoint(*one, *other)));
+    }
+    let estimate = median(&means)?;
+    let interval = beyond(n).map(|beyond| {
+        means.sort_by(f64::total_cmp);
+        (means[beyond], means[means.len() - 1 - beyond])
+    });
+    Some(Shift { estimate, interval })
+}
+
+/// How many of the means of pairs are left out on each side of an interval.
+fn beyond(n: usize) -> Option<usize> {
+    if n > EXACT {
+        let n = n as f64;
+        let spread = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
+        return Some((n * (n + 1.0) / 4.0 - 0.5 - NORMAL * spread).max(0.0) as usize);
+    }
+    let ranks: Vec<usize> = (1..=n).collect();
+    let mut at_most = 0.0;
+    let mut within = |chance: &f64| {
+        at_most += chance;
+        at_most <= ALPHA / 2.0
+    };
+    // These sums of ranks, from 0 on, are improbable together; the last of them is the critical value of the tables.
+    rank_sums(&ranks).iter().take_while(|chance| within(chance)).count().checked_sub(1)
+}
+
+/// The probabilities, corrected for their number by the method of Holm: that any one of those below 0.05 is chance is
+/// itself less probable than that.
+#[must_use]
+pub fn holm(probabilities: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..probabilities.len()).collect();
+    order.sort_by(|&one, &other| probabilities[one].total_cmp(&probabilities[other]));
+    let mut corrected = vec![0.0; probabilities.len()];
+    let mut most: f64 = 0.0;
+    for (rank, &at) in order.iter().enumerate() {
+        most = most.max(probabilities[at] * (order.len() - rank) as f64).min(1.0);
+        corrected[at] = most;
+    }
+    corrected
+}
+
+/// How many pairs it takes at least until one of `tested` figures can be found to differ.
+#[must_use]
+pub fn pairs_needed(tested: usize) -> usize {
+    let least = |pairs: i32| 2.0 * 0.5_f64.powi(pairs) * tested.max(1) as f64;
+    (1..).find(|&pairs| least(pairs) < ALPHA).expect("a power of two is below any number") as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn near(one: f64, other: f64) -> bool {
+        (one - other).abs() < 1e-4 * other.abs()
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_tables() {
+        let table = [
+            (1, 12.706_205),
+            (2, 4.302_653),
+            (3, 3.182_446),
+            (4, 2.776_445),
+            (5, 2.570_582),
+            (9, 2.262_157),
+            (19, 2.093_024),
+            (30, 2.042_272),
+            (60, 2.000_298),
+            (120, 1.979_930),
+        ];
+        for (freedom, quantile) in table {
+            assert_eq!(t_quantile(freedom), quantile, "{freedom} degrees of freedom");
+        }
+    }
+
+    /// Gosset's own: the hours of sleep that a drug gave ten patients.
+    #[test]
+    fn an_interval_is_that_of_the_book() {
+        let sleep = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0];
+        let Summary { n, mean, median, interval } = Summaries::default().of(&sleep).unwrap();
+        let (low, high) = interval.unwrap();
+        assert_eq!(n, 10);
+        assert!(near(mean, 0.75) && near(median, 0.35), "{mean} {median}");
+        assert!(near(low, -0.529_78) && near(high, 2.029_78), "{low} {high}");
+        let one = Summaries::default().of(&[3.0]).unwrap();
+        assert_eq!((one.mean, one.median, one.interval), (3.0, 3.0, None));
+        assert_eq!(Summaries::default().of(&[]), None);
+    }
+
+    /// Hollander and Wolfe: nine patients before and after a tranquilizer.
+    #[test]
+    fn signed_ranks_are_those_of_the_book() {
+        let before = [1830, 500, 1620, 2480, 1680, 1880, 1550, 3060, 1300];
+        let after = [878, 647, 598, 2050, 1060, 1290, 1060, 3140, 1290];
+        let thousandths = before.iter().zip(after).map(|(a, b)| a - b);
+        let differences: Vec<f64> = thousandths.map(|it: i32| f64::from(it) / 1e3).collect();
+        assert!(near(signed_rank(&differences), 0.039_062_5));
+        let Shift { estimate, interval } = shift(&differences).unwrap();
+        let (low, high) = interval.unwrap();
+        assert!(near(estimate, 0.46), "{estimate}");
+        assert!(near(low, 0.01) && near(high, 0.786), "{low} {high}");
+    }
+
+    #[test]
+    fn critical_values_are_those_of_the_tables() {
+        // The greatest sum of ranks that is significant at 5 % on two sides.
+        for (n, critical) in [(6, 0), (7, 2), (8, 3), (9, 5), (10, 8), (15, 25), (20, 52), (25, 89)]
+        {
+            assert_eq!(beyond(n), Some(critical), "{n}");
+        }
+        assert_eq!([1, 5].map(beyond), [None, None]);
+        assert_eq!(signed_rank(&[1.0, 2.0, 3.0, 4.0, 5.0]), 0.0625);
+        assert_eq!(signed_rank(&[1.0; 6]), 0.03125);
+        assert_eq!(signed_rank(&[0.0, 0.0]), 1.0, "nothing differs");
+        assert_eq!(signed_rank(&[1.0, -1.0, 0.0]), 1.0);
+    }
+
+    #[test]
+    fn the_approximation_is_near_what_is_exact() {
+        // Every third negative, and some equal.
+        let signs = (1..=50).map(|it| f64::from(if it % 3 == 0 { -it } else { it }) / 2.0);
+        let mut values: Vec<f64> = signs.map(f64::trunc).filter(|it| *it != 0.0).collect();
+        values.sort_by(|one, other| one.abs().total_cmp(&other.abs()));
+        let (ranks, ties) = doubled_ranks(&values);
+        let above =
+            ranks.iter().zip(&values).filter(|(_, it)| **it > 0.0).map(|(rank, _)| rank).sum();
+        let (exact, approximate) = (exact(&ranks, above), approximate((ranks.len(), ties), above));
+        assert!((exact / approximate - 1.0).abs() < 0.05 && ties > 0.0, "{exact} {approximate}");
+        let many: Vec<f64> =
+            (1..=80).map(|it| f64::from(if it % 4 == 0 { -it } else { it })).collect();
+        assert!(near(signed_rank(&many), 1.849700e-04));
+        assert!(shift(&many).unwrap().interval.unwrap().0 > 0.0);
+    }
+
+    #[test]
+    fn many_tests_are_corrected() {
+        let corrected = holm(&[0.01, 0.04, 0.03, 0.005]);
+        let expected = [0.03, 0.06, 0.06, 0.02];
+        assert!(
+            corrected.iter().zip(expected).all(|(one, other)| near(*one, other)),
+            "{corrected:?}"
+        );
+        assert_eq!(holm(&[0.6, 0.7]), [1.0, 1.0]);
+        assert_eq!((pairs_needed(1), pairs_needed(40)), (6, 11));
+    }
+
+    proptest! {
+        #[test]
+        fn the_exact_test_counts_all_signs(values in prop::collection::vec(-4_i8..=4, 1..9)) {
+            let values: Vec<f64> = values.into_iter().map(f64::from).filter(|it| *it != 0.0).collect();
+            let mut sorted = values.clone();
+            sorted.sort_by(|one, other| one.abs().total_cmp(&other.abs()));
+            let (ranks, _) = doubled_ranks(&sorted);
+            let sum = |plus: &dyn Fn(usize) -> bool| -> i64 {
+                ranks.iter().enumerate().map(|(at, rank)| if plus(at) { *rank as i64 } else { 0 }).sum()
+            };
+            let middle = ranks.iter().sum::<usize>() as i64;
+            let away = |sum: i64| (2 * sum - middle).abs();
+            let seen = away(sum(&|at| sorted[at] > 0.0));
+            let all = 1_usize << ranks.len();
+            let as_far = (0..all).filter(|signs| away(sum(&|at| signs >> at & 1 == 1)) >= seen).count();
+            prop_assert!((signed_rank(&values) - as_far as f64 / all as f64).abs() < 1e-12);
+        }
+
+        #[test]
+        fn an_interval_excludes_zero_only_if_the_test_does(values in prop::collection::vec(-9.0_f64..9.0, 6..20)) {
+            let (low, high) = shift(&values).unwrap().interval.unwrap();
+            prop_assert_eq!(low > 0.0 || high < 0.0, signed_rank(&values) <= ALPHA);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The story of one late wake-up, for a person: in sentences what happened, and part by part why the task did not run.
+
+use crate::units::span;
+use crate::why::{Cause, DoingReport, Explanation, PartReport};
+use runyard_engine::time::Time;
+use std::fmt::Write as _;
+
+/// How many parts are told; of a longer wait those that took longest.
+const PARTS: usize = 24;
+
+/// Why a task was woken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WokenBy {
+    /// It was started.
+    Start,
+    /// Its timer expired.
+    Timer,
+    /// The task of this name woke it.
+    Task(String),
+}
+
+const TAKES_ALL: &str = "a string takes all";
+
+/// The story of the wake-up of `task`, which was woken at `woken`. Lines end with a line end.
+#[must_use]
+pub fn story(task: &str, explanation: &Explanation, by: &WokenBy, woken: Time) -> String {
+    let Explanation { worst, parts } = explanation;
+    let due = Time(worst.at_ns);
+    let mut text = match by {
+        WokenBy::Start => format!("{task} was started at {due}.\n"),
+        WokenBy::Timer => format!("{task} was to run at {due}, when its timer expired.\n"),
+        WokenBy::Task(by) => format!("{task} was to run at {due}, as {by} woke it.\n"),
+    };
+    let after = woken.since(due).0;
+    let late = if after > 0 { format!(" {} later,", span(after)) } else { " At once".to_owned() };
+    let late = late.trim_start();
+    writeln!(text, "{late} it was put on CPU {}{}.", worst.cpu, first(parts)).expect(TAKES_ALL);
+    let end = Time(worst.at_ns + worst.latency_ns);
+    let on = parts.iter().rev().find_map(|part| part.cpu).unwrap_or(worst.cpu);
+    let latency = span(worst.latency_ns);
+    writeln!(text, "It ran at {end} on CPU {on}, {latency} late.").expect(TAKES_ALL);
+    if let Some(cause) = worst.cause {
+        let most: u64 =
+            parts.iter().filter(|part| part.cause == Some(cause)).map(PartReport::span_ns).sum();
+        writeln!(text, "Most of that, {}: {}.", span(most), in_words(cause)).expect(TAKES_ALL);
+    }
+    text.push('\n');
+    let mut longest: Vec<_> = parts.iter().map(PartReport::span_ns).collect();
+    longest.sort_unstable_by(|a, b| b.cmp(a));
+    let least = longest.get(PARTS - 1).copied().unwrap_or(0);
+    for part in parts.iter().filter(|part| part.span_ns() >= least) {
+        let (from, took) = (part.from_ns - worst.at_ns, part.span_ns());
+        let line = format!("  +{:<10} {:>10}  {}", span(from), span(took), told(part));
+        writeln!(text, "{}", line.trim_end()).expect(TAKES_ALL);
+    }
+    text
+}
+
+/// What the CPU did on which the task was put.
+fn first(parts: &[PartReport]) -> String {
+    let part = parts.iter().find(|part| part.cpu.is_some());
+    match part.map(|part| (part.doing, &part.task)) {
+        Some((Some(DoingReport::Task), Some(task))) => format!(", which ran {task}"),
+        Some((Some(DoingReport::Idle), _)) => ", which was idle".to_owned(),
+        Some((Some(DoingReport::ForcedIdle), _)) => ", which was forced idle".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// One part.
+fn told(part: &PartReport) -> String {
+    let Some(cpu) = part.cpu else {
+        return match part.cause {
+            Some(Cause::TimerSlack) => "the slack of its timer".to_owned(),
+            _ => "the scheduler, before the wake-up".to_owned(),
+        };
+    };
+    let doing = match (part.doing, &part.task) {
+        (Some(DoingReport::Task), Some(task)) => format!("ran {task}"),
+        (Some(DoingReport::Idle), _) => "was about to leave its idle state".to_owned(),
+        (Some(DoingReport::ForcedIdle), _) => "was forced idle".to_owned(),
+        (Some(DoingReport::Scheduler), _) => "worked for the scheduler".to_owned(),
+        _ => "did what is not known any more".to_owned(),
+    };
+    let free = part.free_cpu.map_or_else(|| "another".to_owned(), |free| format!("CPU {free}"));
+    let why = match part.cause {
+        Some(Cause::Throttled) => ": its task group was throttled there".to_owned(),
+        Some(Cause::CoreCookie) => ": the core ran another cookie".to_owned(),
+        Some(Cause::Placement) => format!(", though {free} was free when it was put here"),
+        Some(Cause::Balance) => format!(", though {free} became free and did not take it"),
+        Some(Cause::Affinity) => format!("; {free} was free, where it may not run"),
+        Some(Cause::ProtectedSlice) => ", which comes after it but keeps its slice".to_owned(),
+        Some(Cause::Important) => ", which comes first".to_owned(),
+        Some(Cause::Cost | Cause::TimerSlack) | None => String::new(),
+    };
+    format!("CPU {cpu} {doing}{why}")
+}
+
+fn in_words(cause: Cause) -> &'static str {
+    match cause {
+        Cause::TimerSlack => "the slack of its timer, which may expire so much later",
+        Cause::Throttled => "its task group, or all real-time tasks, had no budget left there",
+        Cause::CoreCookie => "its core ran tasks of another cookie",
+        Cause::Cost => "the scheduler's own work",
+        Cause::Placement => "it was put on a busy CPU while another one was free",
+        Cause::Balance => "a CPU that became free did not take it",
+        Cause::Affinity => "only CPUs were free on which it may not run",
+        Cause::ProtectedSlice => "the running task comes after it, but its slice is protected",
+        Cause::Important => "the policy puts first what ran",
+    }
+}
+
+impl PartReport {
+    fn span_ns(&self) -> u64 {
+        self.to_ns - self.from_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::why::WorstReport;
+
+    #[test]
+    fn a_wait_is_told_from_its_cause_to_its_end() {
+        let part = |from_ns, to_ns, cpu, task: Option<&str>, cause| PartReport {
+            from_ns,
+            to_ns,
+            cpu,
+            doing: cpu.map(|_| DoingReport::Task),
+            task: task.map(str::to_owned),
+            cause: Some(cause),
+            free_cpu: (cause == Cause::Affinity).then_some(5),
+        };
+        let worst = WorstReport {
+            at_ns: 1_000_000,
+            latency_ns: 2_000_000,
+            cpu: 2,
+            cause: Some(Cause::ProtectedSlice),
+            ..WorstReport::default()
+        };
+        let parts = vec![
+            part(1_000_000, 1_050_000, None, None, Cause::TimerSlack),
+            part(1_050_000, 2_500_000, Some(2), Some("batch"), Cause::ProtectedSlice),
+            part(2_500_000, 3_000_000, Some(2), Some("rt"), Cause::Affinity),
+        ];
+        let told = story("web-3", &Explanation { worst, parts }, &WokenBy::Timer, Time(1_050_000));
+        let wanted = [
+            "web-3 was to run at 0.001000000 s, when its timer expired.",
+            "50.0 us later, it was put on CPU 2, which ran batch.",
+            "It ran at 0.003000000 s on CPU 2, 2.00 ms late.",
+            "Most of that, 1.45 ms: the running task comes after it, but its slice is protected.",
+            "the slack of its timer",
+            "CPU 2 ran batch, which comes after it but keeps its slice",
+            "CPU 2 ran rt; CPU 5 was free, where it may not run",
+        ];
+        for line in wanted {
+            assert!(told.contains(line), "{line}\n{told}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! One value of a table, and how a report's values are found under flat names.
+
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+
+/// One value of a table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Cell {
+    /// None.
+    #[default]
+    Null,
+    /// True or false.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// Any other number.
+    Number(f64),
+    /// A text.
+    Text(String),
+}
+
+impl Cell {
+    /// The number that it is, if it is one.
+    #[must_use]
+    pub fn number(&self) -> Option<f64> {
+        match *self {
+            Cell::Integer(integer) => Some(integer as f64),
+            Cell::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Some text; none if it is empty.
+    pub(crate) fn text(text: &str) -> Cell {
+        Cell::Text(text.to_owned())
+    }
+}
+
+/// As a table of texts has it; nothing is empty.
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cell::Null => Ok(()),
+            Cell::Boolean(it) => it.fmt(f),
+            Cell::Integer(it) => it.fmt(f),
+            Cell::Number(it) => it.fmt(f),
+            Cell::Text(it) => it.fmt(f),
+        }
+    }
+}
+
+impl Serialize for Cell {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Cell::Null => to.serialize_unit(),
+            Cell::Boolean(it) => to.serialize_bool(*it),
+            Cell::Integer(it) => to.serialize_i64(*it),
+            Cell::Number(it) => to.serialize_f64(*it),
+            Cell::Text(it) => to.serialize_str(it),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Cell {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Cell, D::Error> {
+        let mut fields = Vec::with_capacity(1);
+        Flat { name: String::new(), fields: &mut fields }.deserialize(from)?;
+        let cell = fields.pop().map(|(_, cell)| cell);
+        cell.ok_or_else(|| D::Error::custom("a value of a table is no list and no object"))
+    }
+}
+
+/// The fields of a part of a report, in their order: those of an object in it under its name, an underscore and their
+/// own. Lists are left out.
+///
+/// # Panics
+/// If the part is none of JSON.
+pub(crate) fn flat(part: &impl Serialize) -> Vec<(String, Cell)> {
+    let text = serde_json::to_string(part).expect("a report is JSON");
+    let mut fields = Vec::new();
+    let mut reader = serde_json::Deserializer::from_str(&text);
+    let flat = Flat { name: String::new(), fields: &mut fields };
+    flat.deserialize(&mut reader).expect("what is written can be read");
+    fields
+}
+
+/// Where a value goes.
+struct Flat<'f> {
+    name: String,
+    fields: &'f mut Vec<(String, Cell)>,
+}
+
+impl Flat<'_> {
+    fn put(self, cell: Cell) {
+        self.fields.push((self.name, cell));
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Flat<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Flat<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        self.put(Cell::Null);
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, it: bool) -> Result<(), E> {
+        self.put(Cell::Boolean(it));
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, it: i64) -> Result<(), E> {
+        self.put(Cell::Integer(it));
+        Ok(())
+    }
+
+    // What is beyond is 292 years of nanoseconds, and no run has it.
+    fn visit_u64<E>(self, it: u64) -> Result<(), E> {
+        self.put(Cell::Integer(it.try_into().unwrap_or(i64::MAX)));
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, it: f64) -> Result<(), E> {
+        self.put(Cell::Number(it));
+        Ok(())
+    }
+
+    fn visit_str<E>(self, it: &str) -> Result<(), E> {
+        self.put(Cell::text(it));
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
+        while let Some(key) = object.next_key::<String>()? {
+            let name = if self.name.is_empty() { key } else { format!("{}_{key}", self.name) };
+            object.next_value_seed(Flat { name, fields: &mut *self.fields })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runyard_report::TaskReport;
+
+    #[test]
+    fn fields_have_the_names_of_what_they_are_in() {
+        let names: Vec<_> =
+            flat(&TaskReport::default()).into_iter().map(|(name, _)| name).collect();
+        let expected = ["name", "policy", "priority"];
+        assert_eq!(names[..3], expected);
+        assert!(names.iter().any(|name| name == "wakeup_latency_p99_ns"));
+    }
+
+    #[test]
+    fn cells_are_read_as_they_are_written() {
+        let cells = [
+            Cell::Null,
+            Cell::Boolean(true),
+            Cell::Integer(-3),
+            Cell::Number(1.0),
+            Cell::Number(0.1 + 0.2),
+            Cell::text("a\"\n"),
+        ];
+        let text = serde_json::to_string(&cells).unwrap();
+        assert_eq!(text, "[null,true,-3,1.0,0.30000000000000004,\"a\\\"\\n\"]");
+        assert_eq!(serde_json::from_str::<Vec<Cell>>(&text).unwrap(), cells);
+        assert!(serde_json::from_str::<Cell>("[1]").is_err());
+    }
+}

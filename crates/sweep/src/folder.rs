@@ -1,0 +1,309 @@
+//! A sweep in a folder: it survives whatever ends it, and its tables do not show it.
+//!
+//! ```text
+//! DIR/parts/sweep.json     what is swept: the texts of the specification and the scenario, the version
+//! DIR/parts/000000.jsonl   the runs of a part, a line each, then a line with their number and their sum
+//! DIR/runs.parquet  DIR/summary.csv  DIR/index.html
+//! ```
+//! A part is written under another name and renamed when it is complete. One whose last line does not fit the others
+//! is as none: a machine that lost its power may leave such a one. What is in a part depends on the plan alone, not on
+//! who ran it, when, or beside what, so neither do the tables.
+
+use crate::gather::{Gathered, Parts, parts, summary_cells};
+use crate::page;
+use crate::plan::{Plan, Text};
+use crate::pool;
+use crate::run::{Ran, Runner};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
+use runyard_hosts::Failure;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// The form of the parts.
+const SCHEMA: &str = "runyard.sweep/1";
+
+/// How many rows of the table of runs are in memory at most before they are written.
+const ROWS_TOGETHER: usize = 1 << 16;
+
+/// What the parts of a folder are of.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Manifest {
+    schema: String,
+    version: String,
+    spec: String,
+    scenario: String,
+}
+
+/// The last line of a part.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Last {
+    runs: usize,
+    sum: String,
+}
+
+/// The folder of a sweep.
+#[derive(Debug)]
+pub struct Folder<'p> {
+    dir: PathBuf,
+    plan: &'p Plan,
+}
+
+/// How far a sweep is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// How many runs there were.
+    pub done: usize,
+    /// How many there will be.
+    pub all: usize,
+    /// How many of those that are done were not run now, but found.
+    pub found: usize,
+}
+
+/// What the tables of a sweep say in short.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// How many runs failed, and the first reason.
+    pub failed: Option<(usize, String)>,
+}
+
+impl<'p> Folder<'p> {
+    /// The folder `dir` for the sweep of this plan: a new one; or, to `resume`, one in which the same sweep was begun.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub fn open(dir: &Path, plan: &'p Plan, resume: bool) -> Result<Folder<'p>, Failure> {
+        let folder = Folder { dir: dir.to_owned(), plan };
+        let own = Manifest {
+            schema: SCHEMA.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            spec: plan.spec().text.clone(),
+            scenario: plan.scenario().text.clone(),
+        };
+        let manifest = folder.parts().join("sweep.json");
+        let is_empty = match fs::read_dir(dir) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) => return Err(refused(dir, &error)),
+        };
+        let shown = dir.display();
+        match fs::read_to_string(&manifest) {
+            Ok(text) if resume => own.is_that_of(&text, plan, dir)?,
+            Ok(_) => {
+                return Err(Failure::input(format_args!(
+                    "{shown}: a sweep is there already: --resume goes on with it; else name another folder"
+                )));
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound && !is_empty => {
+                return Err(refused(&manifest, &error));
+            }
+            Err(_) if !is_empty => {
+                let what =
+                    format!("{shown}: the folder has files, and none of a sweep: name another one");
+                return Err(Failure::Input(what));
+            }
+            Err(_) => {
+                let created = fs::create_dir_all(folder.parts());
+                created.map_err(|error| refused(&folder.parts(), &error))?;
+                let text = serde_json::to_string_pretty(&own).expect("texts are JSON");
+                put(&manifest, (text + "\n").as_bytes())?;
+            }
+        }
+        Ok(folder)
+    }
+
+    /// Runs what is not there yet, on `jobs` threads, and tells `progress` of each run. Returns whether all is there now:
+    /// it is not if `stop` said so.
+    ///
+    /// # Errors
+    /// That a part cannot be written.
+    pub fn run(
+        &self,
+        jobs: usize,
+        stop: &(dyn Fn() -> bool + Sync),
+        mut progress: impl FnMut(Progress),
+    ) -> Result<bool, Failure> {
+        let all = parts(self.plan).enumerate();
+        let missing: Vec<_> =
+            all.filter(|(part, runs)| self.load(*part, runs.len()).is_none()).collect();
+        let runs: Vec<usize> = missing.iter().flat_map(|(_, runs)| runs.clone()).collect();
+        let found = self.plan.runs() - runs.len();
+        let mut now = Progress { done: found, all: self.plan.runs(), found };
+        progress(now);
+        let size = self.plan.part_size();
+        let mut open: BTreeMap<usize, BTreeMap<usize, Ran>> = BTreeMap::new();
+        let mut failure = None;
+        let work = |runner: &mut Runner, run| runner.run(self.plan, run, stop);
+        let complete = pool::each((jobs, &runs), stop, work, |run, ran| {
+            let part = run / size;
+            let others = open.entry(part).or_default();
+            others.insert(run, ran);
+            now.done += 1;
+            progress(now);
+            if others.len() == size.min(self.plan.runs() - part * size) {
+                let ran: Vec<Ran> = open.remove(&part).unwrap_or_default().into_values().collect();
+                failure = self.save(part, &ran).err();
+            }
+            failure.is_none()
+        });
+        failure.map_or(Ok(complete), Err)
+    }
+
+    /// Makes the tables and the page of a sweep of which all is there.
+    ///
+    /// # Errors
+    /// That something cannot be read or written.
+    pub fn finish(&self) -> Result<Finished, Failure> {
+        let gathered = Gathered::new(self.plan, self)?;
+        self.write("runs.parquet", |out| self.write_runs(out, &gathered))?;
+        self.write("summary.csv", |out| self.write_summary(out, &gathered).map_err(Failed::Io))?;
+        let page = page::page(self.plan, &gathered);
+        self.write("index.html", |out| out.write_all(page.as_bytes()).map_err(Failed::Io))?;
+        Ok(Finished { failed: gathered.failed })
+    }
+
+    fn write_runs(&self, out: &mut BufWriter<File>, gathered: &Gathered) -> Result<(), Failed> {
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_max_row_group_row_count(Some(ROWS_TOGETHER))
+            .build();
+        let other = |error| Failed::Io(io::Error::other(error));
+        let mut writer =
+            ArrowWriter::try_new(out, gathered.schema(), Some(properties)).map_err(other)?;
+        for (part, runs) in parts(self.plan).enumerate() {
+            let ran = self.read(part).map_err(Failed::Said)?;
+            writer.write(&gathered.batch(self.plan, runs, &ran)).map_err(other)?;
+        }
+        writer.close().map_err(other)?;
+        Ok(())
+    }
+
+    fn write_summary(&self, out: &mut BufWriter<File>, gathered: &Gathered) -> io::Result<()> {
+        let mut table = csv::Writer::from_writer(out);
+        let own = ["metric", "n", "mean", "median", "lo", "hi"];
+        table.write_record(self.plan.columns().iter().map(String::as_str).chain(own))?;
+        for row in &gathered.summary {
+            table.write_record(summary_cells(self.plan, row).iter().map(ToString::to_string))?;
+        }
+        table.flush()
+    }
+
+    fn parts(&self) -> PathBuf {
+        self.dir.join("parts")
+    }
+
+    fn part(&self, part: usize) -> PathBuf {
+        self.parts().join(format!("{part:06}.jsonl"))
+    }
+
+    fn save(&self, part: usize, ran: &[Ran]) -> Result<(), Failure> {
+        let mut text = String::new();
+        for ran in ran {
+            text.push_str(&serde_json::to_string(ran).expect("figures are JSON"));
+            text.push('\n');
+        }
+        let last = Last { runs: ran.len(), sum: sum(text.as_bytes()) };
+        text.push_str(&serde_json::to_string(&last).expect("figures are JSON"));
+        text.push('\n');
+        put(&self.part(part), text.as_bytes())
+    }
+
+    /// The runs of a part, if it is there and whole.
+    fn load(&self, part: usize, runs: usize) -> Option<Vec<Ran>> {
+        let text = fs::read_to_string(self.part(part)).ok()?;
+        let lines = text.strip_suffix('\n')?;
+        let at = lines.rfind('\n')? + 1;
+        let last: Last = serde_json::from_str(&lines[at..]).ok()?;
+        if last != (Last { runs, sum: sum(&text.as_bytes()[..at]) }) {
+            return None;
+        }
+        text[..at].lines().map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    fn write(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut BufWriter<File>) -> Result<(), Failed>,
+    ) -> Result<(), Failure> {
+        let (file, part) = (self.dir.join(name), self.dir.join(format!("{name}.tmp")));
+        let written = || {
+            let mut out = BufWriter::new(File::create(&part)?);
+            write(&mut out)?;
+            out.flush()?;
+            fs::rename(&part, &file)?;
+            Ok(())
+        };
+        written().map_err(|failed| match failed {
+            Failed::Io(error) => refused(&file, &error),
+            Failed::Said(failure) => failure,
+        })
+    }
+}
+
+impl Parts for Folder<'_> {
+    fn read(&self, part: usize) -> Result<Cow<'_, [Ran]>, Failure> {
+        let runs = parts(self.plan).nth(part).expect("the plan has the part").len();
+        let ran = self.load(part, runs);
+        ran.map(Cow::Owned).ok_or_else(|| {
+            let file = self.part(part);
+            Failure::Refused(format!("{}: it is gone, or not whole", file.display()))
+        })
+    }
+}
+
+/// Makes a file at once: until it is whole it has another name.
+fn put(file: &Path, contents: &[u8]) -> Result<(), Failure> {
+    let part = file.with_extension("tmp");
+    let put = fs::write(&part, contents).and_then(|()| fs::rename(&part, file));
+    put.map_err(|error| refused(file, &error))
+}
+
+fn refused(file: &Path, error: &io::Error) -> Failure {
+    Failure::Refused(format!("{}: {error}", file.display()))
+}
+
+/// Why a table was not written.
+enum Failed {
+    Io(io::Error),
+    Said(Failure),
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Failed {
+        Failed::Io(error)
+    }
+}
+
+impl Manifest {
+    /// Fails unless `text` is this one.
+    fn is_that_of(&self, text: &str, plan: &Plan, dir: &Path) -> Result<(), Failure> {
+        let other: Option<Manifest> = serde_json::from_str(text).ok();
+        let what = match other {
+            None => "what it says of itself cannot be read".to_owned(),
+            Some(other) if other == *self => return Ok(()),
+            Some(other) if (&other.schema, &other.version) != (&self.schema, &self.version) => {
+                format!("it is of version {}, and this is {}", other.version, self.version)
+            }
+            Some(other) => {
+                let Text { file, .. } =
+                    if other.spec == self.spec { plan.scenario() } else { plan.spec() };
+                format!("it is of another text of {file}")
+            }
+        };
+        let dir = dir.display();
+        Err(Failure::input(format_args!("{dir}: the sweep there cannot go on: {what}")))
+    }
+}
+
+/// A number that differs if bytes do, unless somebody is at pains that it does not: FNV-1a of 64 bits.
+fn sum(bytes: &[u8]) -> String {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let sum = bytes.iter().fold(BASIS, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(PRIME));
+    format!("{sum:016x}")
+}

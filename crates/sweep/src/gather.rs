@@ -1,0 +1,272 @@
+//! Rows to tables, by one writer and in the order of the plan, whoever ran what and when.
+//!
+//! The runs are read twice: first for the columns, which are those that any run has, in the order in which they come
+//! first, and for the statistics; then for the rows. At any moment one part is in memory.
+
+use crate::cell::Cell;
+use crate::plan::Plan;
+use crate::run::Ran;
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema};
+use runyard_hosts::Failure;
+use runyard_report::statistics::{Summaries, Summary};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Where the runs of a plan are.
+pub trait Parts {
+    /// The runs of this part, in the plan's order.
+    ///
+    /// # Errors
+    /// That they cannot be read.
+    fn read(&self, part: usize) -> Result<Cow<'_, [Ran]>, Failure>;
+}
+
+/// The runs of each part of a plan.
+pub fn parts(plan: &Plan) -> impl Iterator<Item = Range<usize>> + use<> {
+    let (size, runs) = (plan.part_size(), plan.runs());
+    (0..runs).step_by(size).map(move |first| first..(first + size).min(runs))
+}
+
+/// What a metric comes to over the seeds of a point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SummaryRow {
+    /// The point.
+    pub point: usize,
+    /// Which of the plan's metrics.
+    pub metric: usize,
+    /// The statistics; `None` if no run has it.
+    pub summary: Option<Summary>,
+}
+
+/// What is known of all runs before their rows are made.
+#[derive(Clone, Debug)]
+pub struct Gathered {
+    schema: Arc<Schema>,
+    /// The place of each field among the columns.
+    places: BTreeMap<String, usize>,
+    /// For each point each metric.
+    pub summary: Vec<SummaryRow>,
+    /// How many runs failed, and the first reason.
+    pub failed: Option<(usize, String)>,
+}
+
+impl Gathered {
+    /// Reads all runs of a plan.
+    ///
+    /// # Errors
+    /// Those of `from`.
+    pub fn new(plan: &Plan, from: &impl Parts) -> Result<Gathered, Failure> {
+        let mut columns = Columns::new(plan);
+        let mut points = Points::new(plan);
+        let mut failed: Option<(usize, String)> = None;
+        for (part, runs) in parts(plan).enumerate() {
+            for (run, ran) in runs.zip(&*from.read(part)?) {
+                ran.rows
+                    .iter()
+                    .flat_map(|row| &row.fields)
+                    .for_each(|(name, cell)| columns.add(name, cell));
+                points.add(run, ran);
+                if let Some(reason) = &ran.error {
+                    failed.get_or_insert_with(|| (0, reason.clone())).0 += 1;
+                }
+            }
+        }
+        let (schema, places) = columns.schema();
+        Ok(Gathered { schema, places, summary: points.summary, failed })
+    }
+
+    /// The columns of the table of runs.
+    #[must_use]
+    pub fn schema(&self) -> Arc<Schema> {
+        self.schema.clone()
+    }
+
+    /// The rows of these runs.
+    #[must_use]
+    pub fn batch(&self, plan: &Plan, runs: Range<usize>, ran: &[Ran]) -> RecordBatch {
+        let mut columns: Vec<Vec<Cell>> = vec![Vec::new(); self.schema.fields().len()];
+        let text = |text: Option<&str>| text.map_or(Cell::Null, Cell::text);
+        let swept = plan.columns().len();
+        for (run, ran) in runs.zip(ran) {
+            let (point, seed) = plan.run(run);
+            let values = plan.point(point).values;
+            for row in &ran.rows {
+                let mut cells = vec![Cell::Null; columns.len()];
+                cells[0] = Cell::Integer(point as i64);
+                cells[1] = Cell::Integer(seed as i64);
+                cells[2..][..swept].clone_from_slice(&values);
+                cells[2 + swept] = text(Some(&row.kind));
+                cells[3 + swept] = text(row.name.as_deref());
+                cells[4 + swept] = text(ran.error.as_deref());
+                for (name, cell) in &row.fields {
+                    cells[self.places[name]] = cell.clone();
+                }
+                columns.iter_mut().zip(cells).for_each(|(column, cell)| column.push(cell));
+            }
+        }
+        batch(&self.schema, &columns)
+    }
+}
+
+/// The table of the statistics, as a batch.
+#[must_use]
+pub fn summary_batch(plan: &Plan, summary: &[SummaryRow]) -> RecordBatch {
+    let mut fields: Vec<Field> =
+        (0..plan.columns().len()).map(|at| swept_field(plan, at)).collect();
+    fields.push(Field::new("metric", DataType::Utf8, true));
+    fields.push(Field::new("n", DataType::Int64, true));
+    fields.extend(
+        ["mean", "median", "lo", "hi"].map(|name| Field::new(name, DataType::Float64, true)),
+    );
+    let rows: Vec<Vec<Cell>> = summary.iter().map(|row| summary_cells(plan, row)).collect();
+    let column = |at: usize| rows.iter().map(|row| row[at].clone()).collect();
+    let columns: Vec<Vec<Cell>> = (0..fields.len()).map(column).collect();
+    batch(&Arc::new(Schema::new(fields)), &columns)
+}
+
+/// A row of the table of statistics.
+pub(crate) fn summary_cells(plan: &Plan, row: &SummaryRow) -> Vec<Cell> {
+    let mut cells = plan.point(row.point).values;
+    cells.push(Cell::Text(plan.metrics()[row.metric].to_string()));
+    cells.push(Cell::Integer(row.summary.map_or(0, |summary| summary.n as i64)));
+    let number = |number: Option<f64>| number.map_or(Cell::Null, Cell::Number);
+    let interval = row.summary.and_then(|summary| summary.interval);
+    cells.extend([
+        number(row.summary.map(|summary| summary.mean)),
+        number(row.summary.map(|summary| summary.median)),
+        number(interval.map(|(low, _)| low)),
+        number(interval.map(|(_, high)| high)),
+    ]);
+    cells
+}
+
+/// The metrics of the point that is being read, and the summaries of those before it.
+struct Points<'p> {
+    plan: &'p Plan,
+    values: Vec<Vec<f64>>,
+    summaries: Summaries,
+    summary: Vec<SummaryRow>,
+}
+
+impl<'p> Points<'p> {
+    fn new(plan: &'p Plan) -> Points<'p> {
+        let values = vec![Vec::new(); plan.metrics().len()];
+        Points { plan, values, summaries: Summaries::default(), summary: Vec::new() }
+    }
+
+    fn add(&mut self, run: usize, ran: &Ran) {
+        for (values, metric) in self.values.iter_mut().zip(&ran.metrics) {
+            values.extend(metric);
+        }
+        let seeds = self.plan.seeds().len();
+        if (run + 1).is_multiple_of(seeds) {
+            for (metric, values) in self.values.iter_mut().enumerate() {
+                let summary = self.summaries.of(values);
+                self.summary.push(SummaryRow { point: run / seeds, metric, summary });
+                values.clear();
+            }
+        }
+    }
+}
+
+/// Texts of reports that may be missing.
+const TEXTS: [&str; 2] = ["cookie", "held_by"];
+
+/// The columns that were seen, in their order, each with what its cells have in common.
+struct Columns {
+    fields: Vec<Field>,
+    places: BTreeMap<String, usize>,
+    /// The types of the figures' columns; `None` of one that is always empty.
+    types: Vec<Option<DataType>>,
+}
+
+impl Columns {
+    fn new(plan: &Plan) -> Columns {
+        let integer = |name: &str| Field::new(name, DataType::Int64, false);
+        let text = |name: &str| Field::new(name, DataType::Utf8, true);
+        let mut fields = vec![integer("point"), integer("seed")];
+        fields.extend((0..plan.columns().len()).map(|at| swept_field(plan, at)));
+        fields.extend(["kind", "name", "error"].map(text));
+        Columns { fields, places: BTreeMap::new(), types: Vec::new() }
+    }
+
+    fn add(&mut self, name: &str, cell: &Cell) {
+        let first = self.fields.len();
+        let place = match self.places.get(name) {
+            Some(&place) => place,
+            None => {
+                let place = first + self.types.len();
+                self.places.insert(name.to_owned(), place);
+                self.types.push(None);
+                place
+            }
+        };
+        let known = &mut self.types[place - first];
+        *known = common(known.take(), cell);
+    }
+
+    fn schema(mut self) -> (Arc<Schema>, BTreeMap<String, usize>) {
+        let mut names: Vec<(&String, &usize)> = self.places.iter().collect();
+        names.sort_by_key(|(_, place)| **place);
+        for ((name, _), known) in names.into_iter().zip(self.types) {
+            // What nothing is known of is a figure that no run has, or one of the texts that most have not.
+            let unsaid = if TEXTS.contains(&&**name) { DataType::Utf8 } else { DataType::Int64 };
+            let known = known.unwrap_or(unsaid);
+            self.fields.push(Field::new(name, known, true));
+        }
+        (Arc::new(Schema::new(self.fields)), self.places)
+    }
+}
+
+fn swept_field(plan: &Plan, column: usize) -> Field {
+    let known = plan.values(column).into_iter().fold(None, common);
+    Field::new(&plan.columns()[column], known.unwrap_or(DataType::Utf8), true)
+}
+
+/// The type that has what a type has, and a cell too.
+fn common(known: Option<DataType>, cell: &Cell) -> Option<DataType> {
+    let own = match cell {
+        Cell::Null => return known,
+        Cell::Boolean(_) => DataType::Boolean,
+        Cell::Integer(_) => DataType::Int64,
+        Cell::Number(_) => DataType::Float64,
+        Cell::Text(_) => DataType::Utf8,
+    };
+    Some(match known {
+        None => own,
+        Some(known) if known == own => own,
+        Some(DataType::Int64 | DataType::Float64)
+            if matches!(own, DataType::Int64 | DataType::Float64) =>
+        {
+            DataType::Float64
+        }
+        Some(_) => DataType::Utf8,
+    })
+}
+
+fn batch(schema: &Arc<Schema>, columns: &[Vec<Cell>]) -> RecordBatch {
+    let arrays = schema.fields().iter().zip(columns);
+    let arrays = arrays.map(|(field, cells)| array(field.data_type(), cells)).collect();
+    RecordBatch::try_new(schema.clone(), arrays).expect("the columns are those of the schema")
+}
+
+fn array(of: &DataType, cells: &[Cell]) -> ArrayRef {
+    match of {
+        DataType::Boolean => {
+            let truth = |cell: &Cell| if let Cell::Boolean(it) = cell { Some(*it) } else { None };
+            Arc::new(BooleanArray::from_iter(cells.iter().map(truth)))
+        }
+        DataType::Int64 => {
+            let integer = |cell: &Cell| if let Cell::Integer(it) = cell { Some(*it) } else { None };
+            Arc::new(Int64Array::from_iter(cells.iter().map(integer)))
+        }
+        DataType::Float64 => Arc::new(Float64Array::from_iter(cells.iter().map(Cell::number))),
+        _ => {
+            let text = |cell: &Cell| Some(cell.to_string()).filter(|_| *cell != Cell::Null);
+            Arc::new(StringArray::from_iter(cells.iter().map(text)))
+        }
+    }
+}

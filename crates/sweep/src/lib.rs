@@ -1,0 +1,104 @@
+//! Sweeps: many simulations of one scenario, over settings and seeds, and what they come to.
+//!
+//! ```text
+//! SPEC, scenario -> Plan: points x seeds, in a fixed order        (pure)
+//!                    each run -> Runner -> Ran: rows, metrics       (pure; on any thread, in any process)
+//!                                 parts -> Gathered: tables, page   (by one writer, in the plan's order)
+//! ```
+//! The three steps know each other by values only, so runs may take place elsewhere. [`sweep`] has all of it in
+//! memory; [`Folder`] has it in a folder, and goes on where it was killed.
+//!
+//! The same specification, scenario and version make the same bytes: no clock, no host and no order of threads is in
+//! them, and floats are added up in the order of the seeds.
+//!
+//! ```
+//! use runyard_sweep::{Plan, Text};
+//!
+//! let text = r#"{
+//!     "scenario": {"machine": {"cpus": 1}, "tasks": {"web": {"run": 2000, "sleep": 1000}, "batch": {"run": 1000}}},
+//!     "set": {"tasks.web.priority": [0, -5]},
+//!     "duration": "100ms",
+//!     "seeds": 3,
+//!     "metrics": ["share(tasks.web)"],
+//! }"#;
+//! let spec = Text { file: "spec.json".to_owned(), text: text.to_owned() };
+//! let plan = Plan::new(spec, |_| unreachable!("the scenario is there")).unwrap();
+//! let tables = runyard_sweep::sweep(&plan, 2, &|| false).unwrap();
+//! assert_eq!(tables.summary.num_rows(), plan.points());
+//! ```
+
+mod cell;
+mod folder;
+mod gather;
+mod metric;
+mod page;
+mod plan;
+pub mod pool;
+mod rows;
+mod run;
+mod simulated;
+mod spec;
+
+pub use cell::Cell;
+pub use folder::{Finished, Folder, Progress};
+pub use gather::{Gathered, Parts, SummaryRow, parts, summary_batch};
+pub use metric::Metric;
+pub use plan::{Plan, Point, Text};
+pub use rows::Row;
+pub use run::{Ran, Runner};
+pub use simulated::{info, report};
+
+use arrow_array::RecordBatch;
+use runyard_hosts::Failure;
+use std::borrow::Cow;
+
+/// The tables of a sweep.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    /// The rows of all runs.
+    pub runs: Vec<RecordBatch>,
+    /// For each point each metric, over the seeds.
+    pub summary: RecordBatch,
+}
+
+/// All of a sweep in memory, on `jobs` threads; `None` if `stop` said so.
+#[must_use]
+pub fn sweep(plan: &Plan, jobs: usize, stop: &(dyn Fn() -> bool + Sync)) -> Option<Tables> {
+    let mut all: Vec<Option<Ran>> = vec![None; plan.runs()];
+    let runs: Vec<usize> = (0..plan.runs()).collect();
+    let work = |runner: &mut Runner, run| runner.run(plan, run, stop);
+    let complete = pool::each((jobs, &runs), stop, work, |run, ran| {
+        all[run] = Some(ran);
+        true
+    });
+    complete.then(|| gathered(plan, &all.into_iter().flatten().collect::<Vec<_>>()))
+}
+
+/// The tables of all runs of a plan, in its order, wherever they ran.
+///
+/// # Panics
+/// If there is not one for each.
+#[must_use]
+pub fn gathered(plan: &Plan, ran: &[Ran]) -> Tables {
+    assert_eq!(ran.len(), plan.runs(), "each run of the plan, and no other");
+    let gathered = Gathered::new(plan, &Memory { plan, ran });
+    let gathered = gathered.unwrap_or_else(|_| unreachable!("what is in memory can be read"));
+    let batch = |runs: std::ops::Range<usize>| gathered.batch(plan, runs.clone(), &ran[runs]);
+    Tables {
+        runs: parts(plan).map(batch).collect(),
+        summary: summary_batch(plan, &gathered.summary),
+    }
+}
+
+/// Runs in memory.
+struct Memory<'r> {
+    plan: &'r Plan,
+    ran: &'r [Ran],
+}
+
+impl Parts for Memory<'_> {
+    fn read(&self, part: usize) -> Result<Cow<'_, [Ran]>, Failure> {
+        let runs = parts(self.plan).nth(part).expect("the plan has the part");
+        Ok(Cow::Borrowed(&self.ran[runs]))
+    }
+}

@@ -1,0 +1,422 @@
+//! A figure of a report by its name: `p99(tasks.web.wakeup_latency)`, `machine.utilization`, `share(tasks.web)`.
+//!
+//! `METRIC = FIELD | STAT(FIELD)`. A field is `machine.KEY`, `tasks.NAME.KEY`, `groups.NAME.KEY` or
+//! `chains.NAME.KEY`, written as the path of a setting is. A thread's name stands for all its instances together: a
+//! counter is their sum, a distribution theirs. `share` and `missed` are of a thread, a task group or a chain itself.
+
+use crate::cell::Cell;
+use crate::rows::{Figures, Folded, Known};
+use runyard_report::Report;
+use runyard_report::html::SweepUnit;
+use runyard_workload::setting::{Path, Segment};
+use runyard_workload::{Scenario, advice};
+use std::fmt;
+use std::str::FromStr;
+
+/// A figure of a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metric {
+    stat: Option<Stat>,
+    of: Of,
+    /// The thread, the task group or the chain; the machine has no name.
+    name: Option<String>,
+    /// The field; none of what is of the whole thing.
+    key: Option<String>,
+}
+
+/// What is made of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stat {
+    P50,
+    P90,
+    P99,
+    P999,
+    Max,
+    Mean,
+    Min,
+    Sum,
+    Share,
+    Missed,
+}
+
+/// What a field is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Machine,
+    Tasks,
+    Groups,
+    Chains,
+}
+
+const STATS: [(Stat, &str); 10] = [
+    (Stat::P50, "p50"),
+    (Stat::P90, "p90"),
+    (Stat::P99, "p99"),
+    (Stat::P999, "p999"),
+    (Stat::Max, "max"),
+    (Stat::Mean, "mean"),
+    (Stat::Min, "min"),
+    (Stat::Sum, "sum"),
+    (Stat::Share, "share"),
+    (Stat::Missed, "missed"),
+];
+
+const OFS: [(Of, &str); 4] = [
+    (Of::Machine, "machine"),
+    (Of::Tasks, "tasks"),
+    (Of::Groups, "groups"),
+    (Of::Chains, "chains"),
+];
+
+impl Stat {
+    fn name(self) -> &'static str {
+        named(&STATS, self)
+    }
+
+    /// The end of the field of a distribution that has it.
+    fn of_distribution(self) -> Option<&'static str> {
+        match self {
+            Stat::P50 => Some("p50_ns"),
+            Stat::P90 => Some("p90_ns"),
+            Stat::P99 => Some("p99_ns"),
+            Stat::P999 => Some("p999_ns"),
+            Stat::Max => Some("max_ns"),
+            Stat::Mean => Some("mean_ns"),
+            Stat::Min => Some("min_ns"),
+            Stat::Sum | Stat::Share | Stat::Missed => None,
+        }
+    }
+
+    fn is_of_counters(self) -> bool {
+        matches!(self, Stat::Sum | Stat::Mean | Stat::Min | Stat::Max)
+    }
+
+    /// What it can be of if it is of the whole thing.
+    fn wholes(self) -> &'static [Of] {
+        match self {
+            Stat::Share => &[Of::Tasks, Of::Groups],
+            Stat::Missed => &[Of::Tasks, Of::Chains],
+            _ => &[],
+        }
+    }
+}
+
+/// The names that a scenario has, for metrics.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    tasks: Vec<String>,
+    instances: Vec<(String, u32)>,
+    groups: Vec<String>,
+    chains: Vec<String>,
+}
+
+impl Names {
+    pub(crate) fn of(scenario: &Scenario) -> Names {
+        let several = scenario.tasks.iter().filter(|task| task.instances > 1);
+        Names {
+            tasks: scenario.tasks.iter().map(|task| task.name.clone()).collect(),
+            instances: several.map(|task| (task.name.clone(), task.instances)).collect(),
+            groups: scenario.groups.iter().map(|group| group.path.clone()).collect(),
+            chains: scenario.chains.iter().map(|chain| chain.name.clone()).collect(),
+        }
+    }
+
+    fn all(&self, of: Of) -> &[String] {
+        match of {
+            Of::Machine => &[],
+            Of::Tasks => &self.tasks,
+            Of::Groups => &self.groups,
+            Of::Chains => &self.chains,
+        }
+    }
+
+    fn has(&self, of: Of, name: &str) -> bool {
+        let instance = || {
+            let (thread, nth) = name.rsplit_once('-')?;
+            let nth: u32 = nth.parse().ok()?;
+            self.instances.iter().find(|(name, count)| name == thread && nth < *count)
+        };
+        self.all(of).iter().any(|other| other == name) || (of == Of::Tasks && instance().is_some())
+    }
+
+    /// The metrics that are shown if none are named: of each of the first threads, task groups aside.
+    pub(crate) fn usual(&self) -> Vec<Metric> {
+        /// Of how many threads.
+        const THREADS: usize = 10;
+        let whole = |stat, of, name: &String| Metric {
+            stat: Some(stat),
+            of,
+            name: Some(name.clone()),
+            key: None,
+        };
+        let part = |stat, of, name: &String, key: &str| Metric {
+            key: Some(key.to_owned()),
+            ..whole(stat, of, name)
+        };
+        let mut metrics = Vec::new();
+        for chain in self.chains.iter().take(THREADS) {
+            metrics.push(part(Stat::P50, Of::Chains, chain, "latency"));
+            metrics.push(part(Stat::P99, Of::Chains, chain, "latency"));
+            metrics.push(whole(Stat::Missed, Of::Chains, chain));
+        }
+        let key = Some("utilization".to_owned());
+        metrics.push(Metric { stat: None, of: Of::Machine, name: None, key });
+        for task in self.tasks.iter().take(THREADS) {
+            metrics.push(part(Stat::P50, Of::Tasks, task, "wakeup_latency"));
+            metrics.push(part(Stat::P99, Of::Tasks, task, "wakeup_latency"));
+            metrics.push(whole(Stat::Share, Of::Tasks, task));
+        }
+        metrics
+    }
+}
+
+impl Metric {
+    /// # Errors
+    /// Why no report of a scenario with such `names` has it.
+    pub(crate) fn check(&self, names: &Names, known: &Known) -> Result<(), String> {
+        if let Some(name) = self.name.as_deref().filter(|name| !names.has(self.of, name)) {
+            let right: Vec<&str> = names.all(self.of).iter().map(String::as_str).collect();
+            let of = named(&OFS, self.of);
+            return Err(format!("the scenario's {of} have no {name:?}{}", advice(name, &right)));
+        }
+        let fields = match self.of {
+            Of::Machine => &known.machine,
+            Of::Tasks => &known.task,
+            Of::Groups => &known.group,
+            Of::Chains => &known.chain,
+        };
+        self.key.as_ref().map_or(Ok(()), |key| self.check_key(key, fields))
+    }
+
+    fn check_key(&self, key: &str, fields: &Folded) -> Result<(), String> {
+        let is_distribution = fields.all(&format!("{key}_p50_ns")).is_some();
+        match (self.stat, fields.all(key)) {
+            (None, _) if is_distribution => Err(format!(
+                "{key:?} is a distribution: one of it is p50, p90, p99, p999, max, mean, as p99({self})"
+            )),
+            (Some(stat), _) if is_distribution => match stat.of_distribution() {
+                Some(_) => Ok(()),
+                None => Err(format!("{key:?} is a distribution, which has no {}", stat.name())),
+            },
+            (_, Some(Cell::Text(_))) => Err(format!("{key:?} is no number")),
+            (Some(stat), Some(_)) if !stat.is_of_counters() => Err(format!(
+                "{key:?} is a counter: of it there are sum, mean, min and max, no {}",
+                stat.name()
+            )),
+            (_, Some(_)) => Ok(()),
+            (_, None) => {
+                let whole = |name: &str| name.strip_suffix("_p50_ns").map(str::to_owned);
+                let right: Vec<String> = fields
+                    .names()
+                    .filter(|(_, cell)| !matches!(cell, Cell::Text(_)))
+                    .filter_map(|(name, _)| match name.rsplit_once("_p50_ns") {
+                        Some(_) => whole(name),
+                        None => Some(name.to_owned()),
+                    })
+                    .collect();
+                let right: Vec<&str> = right.iter().map(String::as_str).collect();
+                Err(format!("there is no {key:?} in a report{}", advice(key, &right)))
+            }
+        }
+    }
+
+    /// What its numbers are.
+    pub(crate) fn unit(&self) -> SweepUnit {
+        match (self.stat, self.key.as_deref()) {
+            (Some(Stat::Share), _) => SweepUnit::Percent,
+            (_, Some("utilization")) => SweepUnit::Share,
+            (_, Some("wakeup_latency" | "latency")) => SweepUnit::Span,
+            (_, Some(key)) if key.ends_with("_ns") => SweepUnit::Span,
+            _ => SweepUnit::Number,
+        }
+    }
+
+    /// The figure, of a report; `None` if that does not have it. Spans are nanoseconds, shares per cent of one CPU.
+    pub(crate) fn of(&self, report: &Report, figures: &Figures) -> Option<f64> {
+        let name = self.name.as_deref().unwrap_or_default();
+        let find = |all: &[Folded]| all.iter().find(|it| it.name == name).cloned();
+        let thing = match self.of {
+            Of::Machine => Some(figures.machine.clone()),
+            Of::Tasks => figures.task(name).map(std::borrow::Cow::into_owned),
+            Of::Groups => find(&figures.groups),
+            Of::Chains => find(&figures.chains),
+        }?;
+        match (self.stat, &self.key) {
+            (Some(Stat::Share), _) => {
+                let all = Some(report.duration_ns).filter(|&all| all > 0)? as f64;
+                Some(100.0 * thing.all("runtime_ns")?.number()? / all)
+            }
+            (Some(Stat::Missed), _) => thing.all("missed")?.number(),
+            (stat, Some(key)) => figure(&thing, stat, key),
+            (_, None) => None,
+        }
+    }
+}
+
+fn figure(thing: &Folded, stat: Option<Stat>, key: &str) -> Option<f64> {
+    let of_distribution = stat.and_then(Stat::of_distribution);
+    if let Some(cell) = of_distribution.and_then(|end| thing.all(&format!("{key}_{end}"))) {
+        return cell.number();
+    }
+    let cell = match stat {
+        Some(Stat::Min) => thing.least(key),
+        Some(Stat::Max) => thing.most(key),
+        _ => thing.all(key),
+    };
+    let number = cell?.number()?;
+    Some(if stat == Some(Stat::Mean) { number / thing.count as f64 } else { number })
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(stat) = self.stat {
+            write!(f, "{}(", stat.name())?;
+        }
+        f.write_str(named(&OFS, self.of))?;
+        for part in [&self.name, &self.key].into_iter().flatten() {
+            write!(f, ".{}", Segment { key: part.clone(), nth: 1 })?;
+        }
+        if self.stat.is_some() { f.write_str(")") } else { Ok(()) }
+    }
+}
+
+impl FromStr for Metric {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Metric, String> {
+        // A name in quotes may have brackets too; the one behind a statistic's name comes before all quotes.
+        let bracket = text.find('(').filter(|&at| !text[..at].contains('"'));
+        let (stat, field) = match bracket {
+            None => (None, text),
+            Some(at) => {
+                let inside = text[at + 1..].strip_suffix(')');
+                let field = inside.ok_or_else(|| format!("{text:?} has no ) at its end"))?;
+                (Some(by_name(&STATS, &text[..at], "statistic")?), field)
+            }
+        };
+        let path: Path = field.parse()?;
+        if let Some(odd) = path.segments().iter().find(|segment| segment.nth > 1) {
+            return Err(format!("{odd}: no field repeats"));
+        }
+        let parts: Vec<&str> = path.segments().iter().map(|segment| &*segment.key).collect();
+        let of = by_name(&OFS, parts[0], "kind of figure")?;
+        let (name, key) = parts_of(stat, of, &parts[1..])?;
+        Ok(Metric { stat, of, name, key })
+    }
+}
+
+/// The name and the key behind what a field is of.
+fn parts_of(
+    stat: Option<Stat>,
+    of: Of,
+    parts: &[&str],
+) -> Result<(Option<String>, Option<String>), String> {
+    let owned = |text: &str| Some(text.to_owned());
+    let kind = named(&OFS, of);
+    let wholes = stat.map(Stat::wholes).unwrap_or_default();
+    match (of, parts) {
+        (of, [name]) if wholes.contains(&of) => Ok((owned(name), None)),
+        _ if !wholes.is_empty() => {
+            let right: Vec<_> =
+                wholes.iter().map(|&of| format!("{}.NAME", named(&OFS, of))).collect();
+            Err(format!("{} is of {}", stat.map_or("", Stat::name), right.join(" or ")))
+        }
+        (Of::Machine, [key]) => Ok((None, owned(key))),
+        (Of::Machine, _) => Err("a figure of the machine is machine.KEY".to_owned()),
+        (_, [name, key]) => Ok((owned(name), owned(key))),
+        _ => Err(format!("a figure of {kind} is {kind}.NAME.KEY")),
+    }
+}
+
+fn by_name<T: Copy>(all: &[(T, &'static str)], name: &str, what: &str) -> Result<T, String> {
+    let found = all.iter().find(|(_, other)| *other == name);
+    found.map(|(it, _)| *it).ok_or_else(|| {
+        let right: Vec<&str> = all.iter().map(|(_, name)| *name).collect();
+        format!("there is no {what} {name:?}{}", advice(name, &right))
+    })
+}
+
+fn named<T: Copy + PartialEq>(all: &[(T, &'static str)], it: T) -> &'static str {
+    all.iter().find(|(other, _)| *other == it).expect("each has a name").1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn names() -> Names {
+        Names {
+            tasks: vec!["web".into(), "a.b".into(), "pool".into()],
+            instances: vec![("pool".into(), 3)],
+            groups: vec!["/".into(), "/web".into()],
+            chains: vec![],
+        }
+    }
+
+    fn checked(text: &str) -> Result<(), String> {
+        text.parse::<Metric>()?.check(&names(), &Known::new())
+    }
+
+    #[test]
+    fn the_right_ones_are_taken() {
+        for text in [
+            "machine.utilization",
+            "machine.cpu_overhead_ns",
+            "p99(tasks.web.wakeup_latency)",
+            "max(tasks.\"a.b\".wakeup_latency)",
+            "tasks.pool.migrations",
+            "max(tasks.pool.migrations)",
+            "tasks.pool-2.migrations",
+            "share(tasks.web)",
+            "share(groups./web)",
+            "groups./web.throttled_ns",
+        ] {
+            assert_eq!(checked(text), Ok(()), "{text}");
+            assert_eq!(text.parse::<Metric>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn the_nearest_right_one_is_told() {
+        for (text, what) in [
+            (
+                "p99(tasks.wbe.wakeup_latency)",
+                "the scenario's tasks have no \"wbe\"; did you mean \"web\"?",
+            ),
+            (
+                "p99(tasks.web.wakeup_latencies)",
+                "no \"wakeup_latencies\" in a report; did you mean \"wakeup_latency\"?",
+            ),
+            ("tasks.web.wakeup_latency", "is a distribution: one of it is p50, "),
+            ("sum(tasks.web.wakeup_latency)", "is a distribution, which has no sum"),
+            (
+                "p99(tasks.web.switches)",
+                "is a counter: of it there are sum, mean, min and max, no p99",
+            ),
+            ("tasks.web.policy", "\"policy\" is no number"),
+            ("p98(tasks.web.wakeup_latency)", "no statistic \"p98\"; did you mean \"p9"),
+            ("task.web.switches", "no kind of figure \"task\"; did you mean \"tasks\"?"),
+            ("share(machine.utilization)", "share is of tasks.NAME or groups.NAME"),
+            ("missed(groups./web)", "missed is of tasks.NAME or chains.NAME"),
+            ("tasks.web", "a figure of tasks is tasks.NAME.KEY"),
+            ("machine.a.b", "a figure of the machine is machine.KEY"),
+            ("p99(tasks.web.wakeup_latency", "has no ) at its end"),
+            ("tasks.pool-3.migrations", "the scenario's tasks have no \"pool-3\""),
+            ("tasks.web.run#2", "no field repeats"),
+            ("", "a key is missing"),
+        ] {
+            let said = checked(text).unwrap_err();
+            assert!(said.contains(what), "{text}: {said}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_is_read(stat in 0_usize..9, name in "[ -~]{1,8}", key in "[a-z_]{1,6}") {
+            let stat = STATS.get(stat).map(|(stat, _)| *stat).filter(|stat| stat.wholes().is_empty());
+            let metric = Metric { stat, of: Of::Tasks, name: Some(name), key: Some(key) };
+            prop_assert_eq!(metric.to_string().parse(), Ok(metric));
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! What is to be run: points in a fixed order, each with all seeds.
+//!
+//! A plan is a function of two texts, the specification and the scenario, so whoever has them has the plan: another
+//! process, another machine. The points of a grid are in the order of the specification, the last dimension first
+//! through its values; those of a sample are in the same order. A point is made when it is asked for, so that a grid
+//! of any size takes no memory.
+//!
+//! Nothing runs of a plan that has a mistake: each point's scenario is checked.
+
+use crate::cell::Cell;
+use crate::metric::{Metric, Names};
+use crate::pool;
+use crate::rows::Known;
+use crate::spec::{Change, Choice, Place, Points, Source, Spec};
+use rand_pcg::Pcg64Mcg;
+use runyard_engine::kernel::Model;
+use runyard_engine::time::Nanos;
+use runyard_workload::draw::below;
+use runyard_workload::{Diagnostic, Overrides, Parsed, Place as Where, Scenario};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The most runs of a sweep; more are a mistake in a grid.
+const MAX_RUNS: u128 = 1_000_000;
+
+/// The most runs of a part.
+const MAX_PART: usize = 64;
+
+/// Into how many parts a sweep is divided at least, if it has as many runs. What is under way is lost when a sweep is
+/// killed, so a part is small beside all.
+const PARTS: usize = 64;
+
+/// What a sample is drawn from; any number serves.
+const SAMPLE_SEED: u128 = 0x5eed;
+
+/// A text and what diagnostics call it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// The file, as the user named it.
+    pub file: String,
+    /// What is in it.
+    pub text: String,
+}
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    spec: Text,
+    scenario: Text,
+    name: String,
+    columns: Vec<String>,
+    points: Points,
+    /// Which points of a grid there are, if not all.
+    sample: Option<Vec<u64>>,
+    count: usize,
+    seeds: Vec<u64>,
+    duration: Option<Nanos>,
+    metrics: Vec<Metric>,
+    warnings: Vec<Diagnostic>,
+}
+
+/// A point of a plan.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// The values of the plan's columns.
+    pub values: Vec<Cell>,
+    /// What is replaced in the scenario.
+    pub overrides: Overrides,
+}
+
+impl Plan {
+    /// The plan of a specification. `read` reads the file of a scenario, by the name that the specification has for it.
+    ///
+    /// # Errors
+    /// The first mistake in the specification, or in the scenario.
+    pub fn new(
+        spec: Text,
+        read: impl FnOnce(&str) -> Result<Text, String>,
+    ) -> Result<Plan, Diagnostic> {
+        let said = Spec::read(&spec.file, &spec.text)?;
+        let scenario = match &said.scenario {
+            Source::Here(place) => Text { file: spec.file.clone(), text: only(&spec.text, place) },
+            Source::File(name, place) => {
+                read(name).map_err(|error| place.wrong(format!("{name}: {error}")))?
+            }
+        };
+        let (sample, count) = drawn(&said, &spec)?;
+        let stem = Path::new(&scenario.file).file_stem();
+        let name =
+            stem.map_or_else(|| scenario.file.clone(), |it| it.to_string_lossy().into_owned());
+        let mut plan = Plan {
+            spec,
+            scenario,
+            name,
+            columns: said.columns,
+            points: said.points,
+            sample,
+            count,
+            seeds: said.seeds,
+            duration: said.duration,
+            metrics: Vec::new(),
+            warnings: Vec::new(),
+        };
+        plan.check()?;
+        plan.measure(said.metrics)?;
+        Ok(plan)
+    }
+
+    /// The specification.
+    #[must_use]
+    pub fn spec(&self) -> &Text {
+        &self.spec
+    }
+
+    /// The scenario.
+    #[must_use]
+    pub fn scenario(&self) -> &Text {
+        &self.scenario
+    }
+
+    /// What reports call the scenario.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What is swept: paths and axes.
+    #[must_use]
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// What is measured of each run.
+    #[must_use]
+    pub fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
+    /// The seeds of each point.
+    #[must_use]
+    pub fn seeds(&self) -> &[u64] {
+        &self.seeds
+    }
+
+    /// What the user should know of the first point's scenario.
+    #[must_use]
+    pub fn warnings(&self) -> &[Diagnostic] {
+        &self.warnings
+    }
+
+    /// How many points there are.
+    #[must_use]
+    pub fn points(&self) -> usize {
+        self.count
+    }
+
+    /// How many runs there are. Run `n` is of point `n / seeds` with seed `n % seeds` of them.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.count * self.seeds.len()
+    }
+
+    /// The point and the seed of a run.
+    #[must_use]
+    pub fn run(&self, run: usize) -> (usize, u64) {
+        (run / self.seeds.len(), self.seeds[run % self.seeds.len()])
+    }
+
+    /// How many runs a part has, but for the last one. It depends on the plan alone.
+    pub(crate) fn part_size(&self) -> usize {
+        (self.runs() / PARTS).clamp(1, MAX_PART)
+    }
+
+    /// All values that a column has.
+    pub(crate) fn values(&self, column: usize) -> Vec<&Cell> {
+        let values = match &self.points {
+            Points::Grid(dimensions, _) => dimensions[column].iter().map(Some).collect::<Vec<_>>(),
+            Points::Listed(points) => points.iter().map(|point| point[column].as_ref()).collect(),
+        };
+        values.into_iter().map(|it| it.map_or(&Cell::Null, |choice| &choice.value)).collect()
+    }
+
+    /// Whether the points are all of a grid.
+    pub(crate) fn is_grid(&self) -> bool {
+        self.sample.is_none() && matches!(self.points, Points::Grid(..))
+    }
+
+    /// The point of this number.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    #[must_use]
+    pub fn point(&self, point: usize) -> Point {
+        let choices = self.choices(point);
+        let values = choices.iter().map(|it| it.map_or(Cell::Null, |choice| choice.value.clone()));
+        let values = values.collect();
+        Point { values, overrides: self.overrides(choices.into_iter().flatten()) }
+    }
+
+    /// The scenario at a point.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(&self, point: &Point) -> Result<Scenario, Diagnostic> {
+        self.parse_with(&point.overrides).map(|parsed| parsed.scenario)
+    }
+
+    fn parse_with(&self, overrides: &Overrides) -> Result<Parsed, Diagnostic> {
+        runyard_workload::parse(&self.scenario.file, &self.scenario.text, overrides)
+    }
+
+    fn choices(&self, point: usize) -> Vec<Option<&Choice>> {
+        assert!(point < self.count, "there are {} points", self.count);
+        match &self.points {
+            Points::Listed(points) => points[point].iter().map(Option::as_ref).collect(),
+            Points::Grid(dimensions, _) => {
+                let mut rest = self.sample.as_ref().map_or(point as u64, |drawn| drawn[point]);
+                let mut choices = vec![None; dimensions.len()];
+                for (at, choices_of) in dimensions.iter().enumerate().rev() {
+                    let count = choices_of.len() as u64;
+                    choices[at] = Some(&choices_of[(rest % count) as usize]);
+                    rest /= count;
+                }
+                choices
+            }
+        }
+    }
+
+    fn overrides<'c>(&self, choices: impl Iterator<Item = &'c Choice>) -> Overrides {
+        let mut over = Overrides {
+            unless_said: Model::NEWEST,
+            duration: self.duration,
+            ..Overrides::default()
+        };
+        for change in choices.flat_map(|choice| &choice.changes) {
+            match change {
+                Change::Set(setting) => over.settings.push(setting.clone()),
+                Change::Switch(switched) => over.features.extend(switched.iter().copied()),
+                Change::Kernel(model) => over.kernel = Some(*model),
+            }
+        }
+        over
+    }
+
+    /// Checks the scenario of each point; of the first one it keeps the warnings.
+    fn check(&mut self) -> Result<(), Diagnostic> {
+        /// So many are checked before it is looked whether one of them is wrong.
+        const TOGETHER: usize = 1024;
+        let first = self.point(0);
+        self.warnings = match self.parse_with(&first.overrides) {
+            Ok(parsed) => parsed.warnings,
+            Err(error) => return Err(self.blame(0, error)),
+        };
+        let points: Vec<usize> = (1..self.count).collect();
+        for points in points.chunks(TOGETHER) {
+            let mut wrong = None;
+            let check = |_: &mut (), at| Some(self.parse(&self.point(at)).err());
+            pool::each((pool::cores(), points), &|| false, check, |at, error| {
+                let error = error.map(|error| (at, error));
+                if wrong.as_ref().is_none_or(|(first, _)| at < *first) {
+                    wrong = error.or(wrong.take());
+                }
+                true
+            });
+            if let Some((at, error)) = wrong {
+                return Err(self.blame(at, error));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is to be mended where the scenario of a point is wrong: the scenario, a choice of the point, or the choices
+    /// together.
+    fn blame(&self, point: usize, error: Diagnostic) -> Diagnostic {
+        let alone =
+            |choice: Option<&Choice>| self.parse_with(&self.overrides(choice.into_iter())).err();
+        if alone(None).is_some_and(|own| own == error) {
+            return error;
+        }
+        let choices: Vec<&Choice> = self.choices(point).into_iter().flatten().collect();
+        let own = |error: &Diagnostic| match error.place {
+            Where::Text { .. } => error.to_string(),
+            Where::Setting(_) => error.what.clone(),
+        };
+        if let Where::Setting(wrong) = &error.place {
+            let sets =
+                |change: &Change| matches!(change, Change::Set(it) if it.to_string() == *wrong);
+            if let Some(choice) = choices.iter().find(|choice| choice.changes.iter().any(sets)) {
+                return choice.place.wrong(&error.what);
+            }
+        }
+        for choice in &choices {
+            if let Some(error) =
+                alone(Some(choice)).filter(|error| alone(None).as_ref() != Some(error))
+            {
+                return choice.place.wrong(own(&error));
+            }
+        }
+        let named = self.columns.iter().zip(self.point(point).values);
+        let named = named.filter(|(_, value)| *value != Cell::Null);
+        let named: Vec<String> = named.map(|(name, value)| format!("{name} = {value}")).collect();
+        let what = format!("together, {}: {}", named.join(", "), own(&error));
+        choices.last().map_or(error, |choice| choice.place.wrong(what))
+    }
+
+    /// Takes these metrics, or the usual ones.
+    fn measure(&mut self, metrics: Vec<(Metric, Place)>) -> Result<(), Diagnostic> {
+        let names = Names::of(&self.parse(&self.point(0))?);
+        let known = Known::new();
+        self.metrics = match metrics.is_empty() {
+            true => names.usual(),
+            false => {
+                let checked = |(metric, place): (Metric, Place)| match metric.check(&names, &known)
+                {
+                    Ok(()) => Ok(metric),
+                    Err(what) => Err(place.wrong(what)),
+                };
+                metrics.into_iter().map(checked).collect::<Result<_, _>>()?
+            }
+        };
+        Ok(())
+    }
+}
+
+/// A text with nothing but spaces outside of `place`, so that what is there keeps its line and column.
+fn only(text: &str, place: &std::ops::Range<usize>) -> String {
+    let char = |(at, char): (usize, char)| match place.contains(&at) || char == '\n' {
+        true => char,
+        false => ' ',
+    };
+    text.char_indices().map(char).collect()
+}
+
+/// Which points of a grid are drawn, if not all, and how many points there are.
+fn drawn(said: &Spec, spec: &Text) -> Result<(Option<Vec<u64>>, usize), Diagnostic> {
+    let seeds = said.seeds.len() as u128;
+    let too_many = |points: u128| Diagnostic {
+        place: Where::Text { file: spec.file.clone(), line: 1, column: 1 },
+        what: format!(
+            "{points} points with {seeds} seeds are more than {MAX_RUNS} runs; \"sample\" draws some of the points"
+        ),
+    };
+    let within = |points: u128| match points * seeds {
+        0..=MAX_RUNS => Ok(points as usize),
+        _ => Err(too_many(points)),
+    };
+    match &said.points {
+        Points::Listed(points) => Ok((None, within(points.len() as u128)?)),
+        Points::Grid(dimensions, sample) => {
+            let sizes = dimensions.iter().map(|choices| choices.len() as u128);
+            let size =
+                sizes.fold(1_u128, |all, size| all.saturating_mul(size).min(u64::MAX.into()));
+            let Some((sample, place)) = sample else { return Ok((None, within(size)?)) };
+            if u128::from(*sample) > size {
+                return Err(place.wrong(format!("the grid has {size} points only")));
+            }
+            Ok((Some(sampled(size as u64, *sample)), within((*sample).into())?))
+        }
+    }
+}
+
+/// So many of the numbers below `size`, in their order: each such set is as probable (Floyd's algorithm).
+fn sampled(size: u64, number: u32) -> Vec<u64> {
+    let mut random = Pcg64Mcg::new(SAMPLE_SEED);
+    let mut drawn = BTreeSet::new();
+    for last in size - u64::from(number)..size {
+        let one = below(&mut random, last + 1);
+        if !drawn.insert(one) {
+            drawn.insert(last);
+        }
+    }
+    drawn.into_iter().collect()
+}

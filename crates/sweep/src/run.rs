@@ -1,0 +1,61 @@
+//! One run of a plan, from its number to its rows.
+
+use crate::metric::Metric;
+use crate::plan::Plan;
+use crate::pool;
+use crate::rows::{Figures, Row};
+use crate::simulated;
+use runyard_workload::Scenario;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ran {
+    /// Why there are no figures, if there are none.
+    pub error: Option<String>,
+    /// The figures; of a run that failed, a row of the machine without any.
+    pub rows: Vec<Row>,
+    /// The plan's metrics; what the run does not have is `None`.
+    pub metrics: Vec<Option<f64>>,
+}
+
+/// Runs what a plan has, one after the other, and keeps the scenario of the last point.
+#[derive(Debug, Default)]
+pub struct Runner {
+    kept: Option<(usize, Scenario)>,
+}
+
+impl Runner {
+    /// The run of this number; `None` if it was stopped, for which `stop` is asked now and then. What fails, and be it by
+    /// a panic of the simulator, is a run with a reason.
+    ///
+    /// # Panics
+    /// If the plan has fewer runs.
+    pub fn run(&mut self, plan: &Plan, run: usize, stop: &dyn Fn() -> bool) -> Option<Ran> {
+        let (point, seed) = plan.run(run);
+        let scenario = match self.kept.take() {
+            Some((at, scenario)) if at == point => Ok(scenario),
+            _ => plan.parse(&plan.point(point)).map_err(|error| error.to_string()),
+        };
+        let report = |scenario: Scenario| {
+            let report = pool::caught(|| simulated::report((plan.name(), &scenario), seed, stop));
+            self.kept = Some((point, scenario));
+            report.and_then(|report| report)
+        };
+        match scenario.and_then(report) {
+            Ok(report) => {
+                let report = report?;
+                let figures = Figures::new(&report);
+                let metric = |metric: &Metric| metric.of(&report, &figures);
+                let metrics = plan.metrics().iter().map(metric).collect();
+                Some(Ran { error: None, rows: figures.rows(), metrics })
+            }
+            Err(reason) => Some(Ran {
+                error: Some(reason),
+                rows: vec![Row { kind: Cow::Borrowed("machine"), name: None, fields: Vec::new() }],
+                metrics: vec![None; plan.metrics().len()],
+            }),
+        }
+    }
+}

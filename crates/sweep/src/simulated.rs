@@ -1,0 +1,103 @@
+//! One simulation, from a scenario to its report.
+
+use runyard_engine::attr::Attr;
+use runyard_engine::event::Event;
+use runyard_engine::task::TaskId;
+use runyard_engine::time::Nanos;
+use runyard_hosts::scenario;
+use runyard_report::{Chains, Collector, Report, RunInfo, TaskInfo, Violation};
+use runyard_sim::{Limited, Observer, Options, Outcome, Sim};
+use runyard_workload::Scenario;
+use runyard_workload::scenario::SpecId;
+
+/// How many events are simulated between two looks at whether to go on.
+const EVENTS_BETWEEN_LOOKS: u32 = 1 << 14;
+
+/// The report of a run of `scenario`, which is called `name`; `None` if it was stopped, for which `stop` is asked now
+/// and then. Its time on the wall is zero, and it has neither a history nor the worst wake-ups.
+///
+/// # Errors
+/// Why the scenario cannot be simulated.
+pub fn report(
+    (name, scenario): (&str, &Scenario),
+    seed: u64,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Report>, String> {
+    let mut kept = Kept { accounts: Collector::default(), chains: scenario::chains(scenario) };
+    let options = Options { seed, ..Options::default() };
+    let mut sim = Sim::new(scenario, options, &mut kept).map_err(|error| error.to_string())?;
+    while (0..EVENTS_BETWEEN_LOOKS).all(|_| sim.step()) {
+        if stop() {
+            return Ok(None);
+        }
+    }
+    let outcome = sim.outcome();
+    let end = outcome.end;
+    let (name, wall) = (name.to_owned(), Nanos::ZERO);
+    let chains = kept.chains.map_or_else(Vec::new, |chains| {
+        chains.reports(|task| outcome.tasks[task.index()].name.clone())
+    });
+    let info = RunInfo { scenario: name, seed, wall, chains, ..info(scenario, outcome) };
+    Ok(Some(Report::new(info, &kept.accounts.finish(end))))
+}
+
+/// What the events of a run come to.
+struct Kept {
+    accounts: Collector,
+    chains: Option<Chains>,
+}
+
+impl Observer for &mut Kept {
+    #[inline]
+    fn event(&mut self, event: &Event) {
+        self.accounts.event(event);
+        if let Some(chains) = &mut self.chains {
+            chains.event(event);
+        }
+    }
+
+    fn asks(&mut self, task: TaskId, thread: SpecId, _: &Attr) {
+        if let Some(chains) = &mut self.chains {
+            chains.runs(task, thread.0);
+        }
+    }
+}
+
+/// What the simulator knows of a run besides its events.
+#[must_use]
+pub fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
+    let usage = |group| {
+        let limited: Limited = outcome.limits.get(&group).cloned().unwrap_or_default();
+        Some((limited.usage, limited.on))
+    };
+    let groups = scenario::groups(scenario, usage);
+    let tasks = outcome.tasks.into_iter().enumerate().map(|(id, task)| TaskInfo {
+        id: TaskId(id as u64),
+        name: task.name,
+        thread: task.thread,
+        policy: task.policy,
+        latency_nice: task.latency_nice.get().into(),
+        group: task.group,
+        cookie: task.cookie,
+        missed: Some(task.missed),
+        slack: task.slack,
+    });
+    let violations = outcome.violations.into_iter().map(|violation| Violation {
+        invariant: violation.invariant.to_owned(),
+        at: violation.at,
+        what: violation.what,
+    });
+    RunInfo {
+        host: "sim".to_owned(),
+        kernel: Some(scenario.model.to_string()),
+        features: scenario::feature_names(&scenario.features),
+        cpus: scenario.machine.topology.cpus(),
+        topology: Some(scenario.machine.topology),
+        tasks: tasks.collect(),
+        groups,
+        cookies: scenario.cookies.clone(),
+        violations: violations.collect(),
+        blocked_at_end: scenario::blocked(outcome.left),
+        ..RunInfo::default()
+    }
+}

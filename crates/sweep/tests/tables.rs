@@ -1,0 +1,84 @@
+//! Tables in memory: what is in them, and that nobody who runs them makes a difference.
+
+use runyard_sweep::{Plan, Runner, Text, gathered, sweep};
+
+const SPEC: &str = r#"{
+    "scenario": {
+        "machine": {"cpus": 2},
+        "groups": {"/web": {}},
+        "tasks": {"web": {"instance": 4, "group": "/web", "run": {"exponential": 300}, "sleep": {"exponential": 700}}},
+    },
+    "set": {"tasks.web.instance": [1, 4]},
+    "duration": 0.1,
+    "seeds": [7, 3, 5],
+    "metrics": ["share(tasks.web)", "tasks.web.switches", "max(tasks.web.switches)", "missed(tasks.web)"],
+}"#;
+
+fn plan() -> Plan {
+    let spec = Text { file: "spec.json".to_owned(), text: SPEC.to_owned() };
+    Plan::new(spec, |_| unreachable!("the scenario is there")).unwrap()
+}
+
+#[test]
+fn any_number_of_threads_makes_the_same_tables() {
+    let plan = plan();
+    let one = sweep(&plan, 1, &|| false).unwrap();
+    let three = sweep(&plan, 3, &|| false).unwrap();
+    assert_eq!((&one.runs, &one.summary), (&three.runs, &three.summary));
+    // Elsewhere, in any order, by who has the plan alone.
+    let elsewhere = self::plan();
+    let mut ran: Vec<_> = (0..plan.runs())
+        .rev()
+        .map(|run| Runner::default().run(&elsewhere, run, &|| false).unwrap())
+        .collect();
+    ran.reverse();
+    let tables = gathered(&plan, &ran);
+    assert_eq!((&one.runs, &one.summary), (&tables.runs, &tables.summary));
+    assert!(sweep(&plan, 2, &|| true).is_none(), "it was stopped");
+}
+
+#[test]
+fn a_thread_is_one_row_whatever_its_instances() {
+    let tables = sweep(&plan(), 2, &|| false).unwrap();
+    let rows: usize = tables.runs.iter().map(arrow_array::RecordBatch::num_rows).sum();
+    let balance = tables
+        .runs
+        .iter()
+        .map(|batch| kinds(batch).filter(|kind| *kind == "balance").count())
+        .sum::<usize>();
+    assert_eq!(rows - balance, 6 * 4, "the machine, a thread, and two groups");
+    let names: Vec<_> =
+        tables.summary.schema().fields().iter().map(|field| field.name().clone()).collect();
+    assert_eq!(names, ["tasks.web.instance", "metric", "n", "mean", "median", "lo", "hi"]);
+    let column = |name: &str| tables.summary.column_by_name(name).unwrap().clone();
+    let means = column("mean");
+    let means = means.as_any().downcast_ref::<arrow_array::Float64Array>().unwrap();
+    // One instance is all of them; of four the sum is more than the greatest.
+    assert_eq!(means.value(1), means.value(2));
+    assert!(means.value(5) > 2.0 * means.value(6), "{means:?}");
+}
+
+fn kinds(batch: &arrow_array::RecordBatch) -> impl Iterator<Item = &str> {
+    let kinds = batch.column_by_name("kind").unwrap().as_any();
+    kinds.downcast_ref::<arrow_array::StringArray>().unwrap().iter().flatten()
+}
+
+#[test]
+fn a_run_that_fails_is_a_row_with_its_reason() {
+    let plan = plan();
+    let mut ran: Vec<_> =
+        (0..plan.runs()).map(|run| Runner::default().run(&plan, run, &|| false).unwrap()).collect();
+    ran[1].error = Some("a reason".to_owned());
+    ran[1].rows.truncate(1);
+    ran[1].rows[0].fields.clear();
+    ran[1].metrics = vec![None; plan.metrics().len()];
+    let tables = gathered(&plan, &ran);
+    let batch = &tables.runs[1];
+    let errors = batch.column_by_name("error").unwrap().as_any();
+    let errors: Vec<_> =
+        errors.downcast_ref::<arrow_array::StringArray>().unwrap().iter().collect();
+    assert_eq!(errors, [Some("a reason")]);
+    let count = tables.summary.column_by_name("n").unwrap().clone();
+    let count = count.as_any().downcast_ref::<arrow_array::Int64Array>().unwrap();
+    assert_eq!((count.value(0), count.value(4)), (2, 3));
+}

@@ -1,0 +1,307 @@
+//! Which keys the objects of a scenario have: for settings, which may add one that is absent, and for what is said of an
+//! unknown key.
+//!
+//! What a key means stands where it is read, in `lower`. A reader of one of Runyard's own objects takes its keys from
+//! here ([`Shape::own`]), so that it knows none that this does not; that it knows all of these is a test
+//! (`tests/keys.rs`).
+
+use crate::diagnostic::{Fault, quoted};
+use crate::json::Member;
+use crate::nearest::advice;
+use crate::tunables;
+
+/// What may stand at a place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    /// A value that is set as a whole. What it has may be replaced, and nothing added.
+    Value,
+    /// An object of known keys.
+    Keys(&'static [(&'static str, Shape)]),
+    /// An object whose keys are those of the tunables below a path.
+    Tunables(&'static str),
+    /// An object whose keys are names.
+    Named(&'static Names),
+    /// A thread object, or a phase: known keys, and events.
+    Program(&'static [(&'static str, Shape)]),
+}
+
+/// Names that a scenario gives.
+#[derive(Debug)]
+pub(crate) struct Names {
+    /// What has them: "task".
+    pub(crate) what: &'static str,
+    /// What each stands for.
+    of: Shape,
+    /// Whether a setting may add one.
+    open: bool,
+}
+
+type Keys = &'static [(&'static str, Shape)];
+
+/// The top level.
+pub(crate) const ROOT: Shape = Shape::Keys(&[
+    ("tasks", Shape::Named(&Names { what: "task", of: THREAD, open: false })),
+    ("global", GLOBAL),
+    ("machine", MACHINE),
+    ("scheduler", SCHEDULER),
+    ("features", Shape::Value),
+    ("groups", Shape::Named(&Names { what: "task group", of: GROUP, open: false })),
+    ("mutexes", Shape::Named(&Names { what: "mutex", of: Shape::Value, open: true })),
+    ("resources", Shape::Named(&Names { what: "resource", of: RESOURCE, open: false })),
+]);
+
+pub(crate) const GLOBAL: Shape = Shape::Keys(&[
+    ("duration", Shape::Value),
+    ("default_policy", Shape::Value),
+    ("pi_enabled", Shape::Value),
+    ("cumulative_slack", Shape::Value),
+    ("log_basename", Shape::Value),
+    ("lock_pages", Shape::Value),
+    ("gnuplot", Shape::Value),
+    ("logdir", Shape::Value),
+    ("io_device", Shape::Value),
+    ("calibration", Shape::Value),
+    ("log_size", Shape::Value),
+    ("mem_buffer_size", Shape::Value),
+    ("ftrace", Shape::Value),
+]);
+
+pub(crate) const MACHINE: Shape = Shape::Tunables("machine");
+pub(crate) const SMT: Shape = Shape::Tunables("machine.smt");
+pub(crate) const COSTS: Shape = Shape::Tunables("machine.costs");
+pub(crate) const SCHEDULER: Shape = Shape::Tunables("scheduler");
+
+pub(crate) const GROUP: Shape = Shape::Keys(&[
+    ("weight", Shape::Value),
+    ("idle", Shape::Value),
+    ("latency_nice", Shape::Value),
+    ("cookie", Shape::Value),
+    ("runtime", Shape::Value),
+    ("period", Shape::Value),
+    ("burst", Shape::Value),
+    ("per_cpu", Shape::Value),
+]);
+
+pub(crate) const RESOURCE: Shape = Shape::Keys(&[("type", Shape::Value), ("target", Shape::Value)]);
+
+/// What a thread has besides what a phase has.
+const OF_THREAD: Keys = &[
+    ("instance", Shape::Value),
+    ("delay", Shape::Value),
+    ("phases", Shape::Named(&Names { what: "phase", of: PHASE, open: false })),
+    ("reset_on_fork", Shape::Value),
+    ("deadline", Shape::Value),
+    ("period", Shape::Value),
+];
+
+const OF_PHASE: Keys = &[
+    ("loop", Shape::Value),
+    ("cpus", Shape::Value),
+    ("taskgroup", Shape::Value),
+    ("group", Shape::Value),
+    ("policy", Shape::Value),
+    ("priority", Shape::Value),
+    ("timer_slack", Shape::Value),
+    ("latency_nice", Shape::Value),
+    ("slice", Shape::Value),
+    ("cookie", Shape::Value),
+    ("dl-runtime", Shape::Value),
+    ("dl-deadline", Shape::Value),
+    ("dl-period", Shape::Value),
+    ("util_min", Shape::Value),
+    ("util_max", Shape::Value),
+    ("nodes_membind", Shape::Value),
+];
+
+pub(crate) const THREAD: Shape = Shape::Program(OF_THREAD);
+pub(crate) const PHASE: Shape = Shape::Program(&[]);
+
+pub(crate) const TIMER: Shape =
+    Shape::Keys(&[("ref", Shape::Value), ("period", Shape::Value), ("mode", Shape::Value)]);
+pub(crate) const CONDITION: Shape = Shape::Keys(&[("ref", Shape::Value), ("mutex", Shape::Value)]);
+pub(crate) const PIPE: Shape =
+    Shape::Keys(&[("ref", Shape::Value), ("bytes", Shape::Value), ("capacity", Shape::Value)]);
+pub(crate) const MEMRUN: Shape = Shape::Keys(&[
+    ("type", Shape::Value),
+    ("size", Shape::Value),
+    ("count", Shape::Value),
+    ("stride", Shape::Value),
+    ("pattern", Shape::Value),
+    ("ref", Shape::Value),
+]);
+
+/// Keys that are something else although they begin like an event.
+const NO_EVENTS: [&str; 1] = ["timer_slack"];
+
+/// The event names in the order in which rt-app tries them, then the extensions. A key is an event if it *begins* with
+/// such a name (`run0`, `lock_a`), so the order matters.
+const EVENTS: [(&str, Event, Shape); 23] = [
+    ("runtime", Event::Runtime, Shape::Value),
+    ("run", Event::Run, Shape::Value),
+    ("sleep", Event::Sleep, Shape::Value),
+    ("memrun", Event::Memrun, MEMRUN),
+    ("mem", Event::Mem, Shape::Value),
+    ("iorun", Event::Iorun, Shape::Value),
+    ("lock", Event::Lock, Shape::Value),
+    ("unlock", Event::Unlock, Shape::Value),
+    ("signal", Event::Signal, Shape::Value),
+    ("broad", Event::Broadcast, Shape::Value),
+    ("wait", Event::Wait, CONDITION),
+    ("sync", Event::Sync, CONDITION),
+    ("barrier", Event::Barrier, Shape::Value),
+    ("timer", Event::Timer, TIMER),
+    ("resume", Event::Resume, Shape::Value),
+    ("suspend", Event::Suspend, Shape::Value),
+    ("yield", Event::Yield, Shape::Value),
+    ("fork", Event::Fork, Shape::Value),
+    ("sem_post", Event::SemPost, Shape::Value),
+    ("sem_wait", Event::SemWait, Shape::Value),
+    ("send", Event::Send, PIPE),
+    ("recv", Event::Recv, PIPE),
+    ("exit", Event::Exit, Shape::Value),
+];
+
+/// What an event's key says that it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    Runtime,
+    Run,
+    Sleep,
+    Memrun,
+    Mem,
+    Iorun,
+    Lock,
+    Unlock,
+    Signal,
+    Broadcast,
+    Wait,
+    Sync,
+    Barrier,
+    Timer,
+    Resume,
+    Suspend,
+    Yield,
+    Fork,
+    SemPost,
+    SemWait,
+    Send,
+    Recv,
+    Exit,
+}
+
+impl Event {
+    /// The event that `key` means, if it means one.
+    pub(crate) fn of(key: &str) -> Option<Event> {
+        if NO_EVENTS.contains(&key) {
+            return None;
+        }
+        EVENTS.iter().find(|(name, ..)| key.starts_with(name)).map(|&(_, event, _)| event)
+    }
+    /// What its value is.
+    fn shape(self) -> Shape {
+        let found = EVENTS.iter().find(|&&(_, event, _)| event == self);
+        found.map_or(Shape::Value, |&(.., shape)| shape)
+    }
+}
+
+/// Whether a key is one of an event that is complete without a value.
+pub(crate) fn needs_no_value(key: &str) -> bool {
+    matches!(Event::of(key), Some(Event::Suspend | Event::Yield | Event::Exit))
+}
+
+impl Shape {
+    /// The keys that are known, in the order in which they are told.
+    pub(crate) fn keys(self) -> Vec<&'static str> {
+        let of = |keys: Keys| keys.iter().map(|&(key, _)| key).collect::<Vec<_>>();
+        match self {
+            Shape::Value | Shape::Named(_) => Vec::new(),
+            Shape::Keys(keys) => of(keys),
+            Shape::Tunables(prefix) => tunables::keys(prefix).collect(),
+            Shape::Program(own) => [of(own), of(OF_PHASE)].concat(),
+        }
+    }
+
+    /// What an object may have besides, for those who misspelt it.
+    pub(crate) fn words(self) -> Vec<&'static str> {
+        let events = EVENTS.iter().map(|&(name, ..)| name);
+        let mut words = self.keys();
+        words.extend(events.filter(|_| matches!(self, Shape::Program(_))));
+        words
+    }
+
+    /// What is known to stand behind `key`, which a setting may add.
+    pub(crate) fn known(self, key: &str) -> Option<Shape> {
+        let of = |keys: Keys| keys.iter().find(|(known, _)| *known == key).map(|&(_, shape)| shape);
+        match self {
+            Shape::Value => None,
+            Shape::Keys(keys) => of(keys),
+            Shape::Tunables(prefix) => {
+                let known = tunables::keys(prefix).find(|&known| known == key)?;
+                Some(match (prefix, known) {
+                    ("machine", "smt") => SMT,
+                    ("machine", "costs") => COSTS,
+                    _ => Shape::Value,
+                })
+            }
+            Shape::Named(names) => names.open.then_some(names.of),
+            Shape::Program(own) => of(own).or_else(|| of(OF_PHASE)),
+        }
+    }
+
+    /// What stands behind `key` where there is one.
+    pub(crate) fn behind(self, key: &str) -> Shape {
+        let known = self.known(key);
+        known.unwrap_or_else(|| match self {
+            Shape::Named(names) => names.of,
+            Shape::Program(_) => Event::of(key).map_or(Shape::Value, Event::shape),
+            _ => Shape::Value,
+        })
+    }
+
+    /// The key of a member of one of Runyard's own objects, `object`, which may have no other.
+    pub(crate) fn own(self, object: &str, member: Member<'_>) -> Result<&'static str, Fault> {
+        let (key, keys) = (member.key(), self.keys());
+        keys.iter().copied().find(|&known| known == key).ok_or_else(|| {
+            let what = format!("{} is not known in {object}{}", quoted(&key), advice(&key, &keys));
+            Fault::new(member.at, what)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_known_by_their_beginnings() {
+        for (key, event) in [
+            ("run", Some(Event::Run)),
+            ("run7", Some(Event::Run)),
+            ("runtime", Some(Event::Runtime)),
+            ("runtime_2", Some(Event::Runtime)),
+            ("sleep_a", Some(Event::Sleep)),
+            ("memrun1", Some(Event::Memrun)),
+            ("memory", Some(Event::Mem)),
+            ("iorun2", Some(Event::Iorun)),
+            ("lock2", Some(Event::Lock)),
+            ("broadcast", Some(Event::Broadcast)),
+            ("timer", Some(Event::Timer)),
+            ("timer_slack", None),
+            ("timer_slack2", Some(Event::Timer)),
+            ("exit", Some(Event::Exit)),
+            ("sem", None),
+            ("Run", None),
+            ("priority", None),
+        ] {
+            assert_eq!(Event::of(key), event, "{key}");
+        }
+    }
+
+    #[test]
+    fn no_name_hides_one_that_is_tried_later() {
+        for (at, (name, event, _)) in EVENTS.iter().enumerate() {
+            let found = EVENTS.iter().position(|(earlier, ..)| name.starts_with(earlier));
+            assert_eq!((found, Event::of(name)), (Some(at), Some(*event)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! The numbers and switches of the machine and its scheduler, each with its range, its default, its meaning and its source:
+//! one table. The reader of scenarios takes keys and ranges from it, settings (`--set`) their paths,
+//! `runyard tunables` what it lists.
+//!
+//! Invariant: a key of `scheduler`, of `machine`, and of the objects in that, is known if and only if the table has it.
+
+use crate::scenario::{Costs, Scenario};
+use runyard_engine::config::Config;
+use runyard_engine::cpu::MAX_CPUS;
+use runyard_engine::features::Feature;
+use runyard_engine::kernel::{Kernel, Model};
+use runyard_engine::time::Nanos;
+use runyard_engine::topology::Topology;
+use runyard_engine::tuned::Set;
+
+/// A number or a switch that a scenario may set.
+#[derive(Clone, Copy, Debug)]
+pub struct Tunable {
+    /// Where it stands in a scenario: `scheduler.base_slice_us`.
+    pub path: &'static str,
+    /// Which values it takes.
+    pub takes: Takes,
+    /// Its meaning, in a sentence.
+    pub what: &'static str,
+    /// The kernel's file of that value, or another source of the default.
+    pub source: &'static str,
+    pub(crate) place: Place,
+}
+
+/// The values of a tunable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// An integer of a range, both ends included.
+    Integer {
+        /// What it counts: "microseconds".
+        unit: &'static str,
+        /// The least.
+        low: i64,
+        /// The most.
+        high: i64,
+    },
+    /// `true` or `false`.
+    Switch,
+    /// A number above 0 and at most 1, of at most six decimals.
+    Part,
+    /// The shape of a machine, `"2x4"`.
+    Shape,
+    /// The name of a kernel.
+    Kernel,
+}
+
+/// Where the value of a tunable is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// In the numbers of the scheduler.
+    Scheduler { get: fn(&Config) -> i64, set: Set, of: Of, at_most: Option<&'static str> },
+    /// Among the costs.
+    Cost(fn(&mut Costs) -> &mut Nanos),
+    /// Anywhere else: its JSON text, if it has a value.
+    Machine(fn(&Scenario) -> Option<String>),
+}
+
+/// Which schedulers have a tunable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    Every,
+    Cfs,
+    Eevdf,
+    Throttling,
+    FairServer,
+}
+
+impl Of {
+    /// Whether the scheduler is one of them that has these numbers, before anything is tuned.
+    pub(crate) fn has(self, config: &Config) -> bool {
+        match self {
+            Of::Every => true,
+            Of::Cfs => !config.features.has(Feature::Eevdf),
+            Of::Eevdf => config.features.has(Feature::Eevdf),
+            Of::Throttling => config.rt_runtime.is_some(),
+            Of::FairServer => config.features.has(Feature::FairServer),
+        }
+    }
+
+    /// What a scheduler lacks that has no such tunable.
+    fn lacked(self) -> &'static str {
+        match self {
+            Of::Every => "nothing",
+            Of::Cfs => "it is a number of CFS, and EEVDF is on",
+            Of::Eevdf => "it is a number of EEVDF, and that is off",
+            Of::Throttling => {
+                "real-time tasks are not throttled (without `machine.rt_group_sched`)"
+            }
+            Of::FairServer => "it is a number of FAIR_SERVER, and that is off",
+        }
+    }
+}
+
+const fn integer(unit: &'static str, low: i64, high: i64) -> Takes {
+    Takes::Integer { unit, low, high }
+}
+
+/// The most microseconds of a span of the fair class (`max_sched_granularity_ns`, `fair.c` through 5.12).
+const SECOND_US: i64 = 1_000_000;
+
+/// The longest period of the fair server (`fair_server_period_max`, `debug.c`).
+const LONGEST_SERVER_PERIOD_US: i64 = 1 << 22;
+
+/// The longest period of real-time tasks: that of a C `int`, in microseconds.
+const MAX_INT: i64 = i32::MAX as i64;
+
+/// The kernel takes 100 us (`fair_server_period_min`). With so short a period a simulated CPU was seen late for the server's
+/// interrupt.
+const SHORTEST_SERVER_PERIOD_US: i64 = 1_000;
+
+/// The kernel takes less, and its CPUs would do nothing but begin periods.
+const SHORTEST_RT_PERIOD_US: i64 = 1_000;
+
+/// A cost of more than a second is a mistake in the unit.
+const MAX_COST_NS: i64 = 1_000_000_000;
+
+/// More ticks a second than that would leave no time between them for the work of one.
+const MAX_TICK_HZ: i64 = 100_000;
+
+fn us(span: Nanos) -> i64 {
+    (span.0 / 1_000).cast_signed()
+}
+
+fn from_us(value: i64) -> Nanos {
+    Nanos::from_micros(value.unsigned_abs())
+}
+
+const fn cost(
+    path: &'static str,
+    what: &'static str,
+    source: &'static str,
+    of: fn(&mut Costs) -> &mut Nanos,
+) -> Tunable {
+    let takes = integer("nanoseconds", 0, MAX_COST_NS);
+    Tunable { path, takes, what, source, place: Place::Cost(of) }
+}
+
+/// A span of the scheduler, in microseconds.
+macro_rules! span {
+    ($name:literal, $low:expr, $high:expr, $of:expr, $field:ident, $at_most:expr, $what:literal, $source:literal $(,)?) => {
+        Tunable {
+            path: concat!("scheduler.", $name),
+            takes: integer("microseconds", $low, $high),
+            what: $what,
+            source: $source,
+            place: Place::Scheduler {
+                get: |config| us(config.$field),
+                set: |config, value| config.$field = from_us(value),
+                of: $of,
+                at_most: $at_most,
+            },
+        }
+    };
+}
+
+/// A switch of the scheduler that is no feature.
+macro_rules! switch {
+    ($name:literal, $field:ident, $what:literal, $source:literal $(,)?) => {
+        Tunable {
+            path: concat!("scheduler.", $name),
+            takes: Takes::Switch,
+            what: $what,
+            source: $source,
+            place: Place::Scheduler {
+                get: |config| config.$field.into(),
+                set: |config, value| config.$field = value != 0,
+                of: Of::Every,
+                at_most: None,
+            },
+        }
+    };
+}
+
+/// All of them, in the order in which they are shown.
+pub const ALL: &[Tunable] = &[
+    span!(
+        "base_slice_us",
+        100,
+        100_000,
+        Of::Eevdf,
+        base_slice,
+        None,
+        "What a fair task wants to run at a time that asks for no slice.",
+        "/sys/kernel/debug/sched/base_slice_ns",
+    ),
+    span!(
+        "latency_us",
+        100,
+        SECOND_US,
+        Of::Cfs,
+        latency,
+        None,
+        "In this span each of up to eight fair tasks runs once; a sleeper is credited half of it.",
+        "/sys/kernel/debug/sched/latency_ns",
+    ),
+    span!(
+        "min_granularity_us",
+        100,
+        SECOND_US,
+        Of::Cfs,
+        min_granularity,
+        None,
+        "A fair task is not preempted by the tick before it ran so long.",
+        "/sys/kernel/debug/sched/min_granularity_ns",
+    ),
+    span!(
+        "wakeup_granularity_us",
+        0,
+        SECOND_US,
+        Of::Cfs,
+        wakeup_granularity,
+        None,
+        "A woken fair task of nice 0 preempts the running one if it is behind by more.",
+        "/sys/kernel/debug/sched/wakeup_granularity_ns",
+    ),
+    span!(
+        "migration_cost_us",
+        0,
+        SECOND_US,
+        Of::Every,
+        migration_cost,
+        None,
+        "A task that ran less than this ago is still in the caches of its CPU, and stays there if possible.",
+        "/sys/kernel/debug/sched/migration_cost_ns",
+    ),
+    span!(
+        "rt_period_us",
+        SHORTEST_RT_PERIOD_US,
+        MAX_INT,
+        Of::Throttling,
+        rt_period,
+        None,
+        "The period of `rt_runtime_us`.",
+        "/proc/sys/kernel/sched_rt_period_us",
+    ),
+    Tunable {
+        path: "scheduler.rt_runtime_us",
+        takes: integer("microseconds, or -1 for no limit", -1, MAX_INT),
+        what: "How much of each `rt_period_us` real-time tasks may have on a CPU; -1 for all of it.",
+        source: "/proc/sys/kernel/sched_rt_runtime_us",
+        place: Place::Scheduler {
+            get: |config| config.rt_runtime.map_or(-1, us),
+            set: |config, value| config.rt_runtime = (value >= 0).then(|| from_us(value)),
+            of: Of::Throttling,
+            at_most: Some("scheduler.rt_period_us"),
+        },
+    },
+    Tunable {
+        path: "scheduler.rr_timeslice_ms",
+        takes: integer("milliseconds", 1, MAX_INT),
+        what: "How long SCHED_RR tasks of one priority run in turn.",
+        source: "/proc/sys/kernel/sched_rr_timeslice_ms",
+        place: Place::Scheduler {
+            get: |config| us(config.rr_slice) / 1_000,
+            set: |config, value| config.rr_slice = Nanos::from_millis(value.unsigned_abs()),
+            of: Of::Every,
+            at_most: None,
+        },
+    },
+    span!(
+        "fair_server_runtime_us",
+        1,
+        LONGEST_SERVER_PERIOD_US,
+        Of::FairServer,
+        server_runtime,
+        Some("scheduler.fair_server_period_us"),
+        "How much of each `fair_server_period_us` fair tasks have on a CPU whatever real-time tasks want.",
+        "/sys/kernel/debug/sched/fair_server/cpuN/runtime",
+    ),
+    span!(
+        "fair_server_period_us",
+        SHORTEST_SERVER_PERIOD_US,
+        LONGEST_SERVER_PERIOD_US,
+        Of::FairServer,
+        server_period,
+        None,
+        "The period of `fair_server_runtime_us`.",
+        "/sys/kernel/debug/sched/fair_server/cpuN/period",
+    ),
+    span!(
+        "deep_sleep_us",
+        0,
+        SECOND_US,
+        Of::Every,
+        deep_sleep,
+        None,
+        "An idle CPU is in a deep sleep after this, from which POWER_SAVINGS keeps SCHED_IDLE work away.",
+        "/sys/devices/system/cpu/cpuN/cpuidle/stateN/residency",
+    ),
+    switch!(
+        "skew_tick",
+        skew_tick,
+        "The CPUs tick at different moments, spread over half a tick.",
+        "kernel parameter skew_tick",
+    ),
+    Tunable {
+        path: "machine.cpus",
+        takes: integer("a number of CPUs", 1, MAX_CPUS as i64),
+        what: "How many CPUs the machine has.",
+        source: "/sys/devices/system/cpu/possible",
+        place: Place::Machine(|scenario| Some(scenario.machine.topology.cpus().to_string())),
+    },
+    Tunable {
+        path: "machine.topology",
+        takes: Takes::Shape,
+        what: "How the CPUs are grouped: NODESxCORES or NODESxCORESxTHREADS.",
+        source: "/sys/devices/system/cpu/cpuN/topology",
+        place: Place::Machine(|scenario| Some(format!("\"{}\"", scenario.machine.topology))),
+    },
+    Tunable {
+        path: "machine.kernel",
+        takes: Takes::Kernel,
+        what: "The kernel whose features, rules and numbers the machine has.",
+        source: "docs/design/kernels.md",
+        place: Place::Machine(|scenario| Some(format!("\"{}\"", scenario.model))),
+    },
+    Tunable {
+        path: "machine.tick_hz",
+        takes: integer("ticks a second", 1, MAX_TICK_HZ),
+        what: "How often a busy CPU ticks a second.",
+        source: "CONFIG_HZ",
+        place: Place::Machine(|scenario| Some(scenario.machine.tick_hz.to_string())),
+    },
+    Tunable {
+        path: "machine.rt_group_sched",
+        takes: Takes::Switch,
+        what: "The kernel schedules groups of real-time tasks, and so throttles them in any release.",
+        source: "CONFIG_RT_GROUP_SCHED",
+        place: Place::Machine(|scenario| Some(scenario.machine.rt_group_sched.to_string())),
+    },
+    Tunable {
+        path: "machine.packs_below",
+        takes: integer("per cent of a CPU", 1, 100),
+        what: "A waking task stays on a busy CPU of which fair tasks use less than this, on kernels with PELT.",
+        source: "kernel parameter sched_vcpu_pack of some guests",
+        place: Place::Machine(|scenario| scenario.machine.packs_below.map(|most| most.to_string())),
+    },
+    Tunable {
+        path: "machine.smt.busy_speed",
+        takes: Takes::Part,
+        what: "The speed of a hardware thread with one busy sibling; an empty `smt` makes it 0.6, without `smt` it is 1.",
+        source: "docs/scenario.md",
+        place: Place::Machine(|scenario| scenario.machine.smt.map(part)),
+    },
+    cost(
+        "machine.costs.context_switch_ns",
+        "From the decision to switch to the first instruction of the next task.",
+        CALIBRATE,
+        |costs| &mut costs.context_switch,
+    ),
+    cost(
+        "machine.costs.migration_ns",
+        "How long a task is on its way from one run queue to another.",
+        "docs/design/simulator.md",
+        |costs| &mut costs.migration,
+    ),
+    cost(
+        "machine.costs.ipi_ns",
+        "From asking another CPU to reschedule to its doing so.",
+        CALIBRATE,
+        |costs| &mut costs.ipi,
+    ),
+    cost(
+        "machine.costs.wakeup_ns",
+        "What waking a task costs the CPU that does it.",
+        CALIBRATE,
+        |costs| &mut costs.wakeup,
+    ),
+    cost(
+        "machine.costs.timer_interrupt_ns",
+        "What a timer interrupt costs the CPU that takes it; less than a tick.",
+        CALIBRATE,
+        |costs| &mut costs.timer_interrupt,
+    ),
+    cost(
+        "machine.costs.timer_latency_ns",
+        "From the moment that a timer was set for to its interrupt; 0 is none, jitter or not.",
+        CALIBRATE,
+        |costs| &mut costs.timer_latency,
+    ),
+    cost(
+        "machine.costs.idle_exit_ns",
+        "What an interrupt costs an idle CPU besides; 0 is none, jitter or not.",
+        CALIBRATE,
+        |costs| &mut costs.idle_exit,
+    ),
+    cost(
+        "machine.costs.jitter_ns",
+        "The span above each cost from which it is drawn.",
+        CALIBRATE,
+        |costs| &mut costs.jitter,
+    ),
+];
+
+/// Costs are measured by the command itself.
+const CALIBRATE: &str = "runyard calibrate";
+
+/// A part in millionths as JSON.
+fn part(millionths: u32) -> String {
+    match millionths {
+        1_000_000 => "1".to_owned(),
+        less => format!("0.{less:06}").trim_end_matches('0').to_owned(),
+    }
+}
+
+impl Tunable {
+    /// The one at `path`.
+    #[must_use]
+    pub fn at(path: &str) -> Option<&'static Tunable> {
+        ALL.iter().find(|tunable| tunable.path == path)
+    }
+
+    /// What `scenario` has of it, as JSON; `None` if its scheduler lacks it, or if it is absent.
+    #[must_use]
+    pub fn value(&self, scenario: &Scenario) -> Option<String> {
+        match self.place {
+            Place::Scheduler { get, of, .. } => {
+                let value = get(&scenario.config());
+                of.has(&scenario.untuned()).then(|| match self.takes {
+                    Takes::Switch => (value != 0).to_string(),
+                    _ => value.to_string(),
+                })
+            }
+            Place::Cost(of) => {
+                let mut costs = scenario.machine.costs;
+                Some(of(&mut costs).0.to_string())
+            }
+            Place::Machine(value) => value(scenario),
+        }
+    }
+
+    /// The kernels that have it, as they are.
+    pub fn kernels(&self) -> impl Iterator<Item = Kernel> + use<> {
+        let of = match self.place {
+            Place::Scheduler { of, .. } => of,
+            _ => Of::Every,
+        };
+        let released = Kernel::ALL.into_iter().filter(|kernel| kernel.release().is_some());
+        released.filter(move |&kernel| of.has(&plain(kernel)))
+    }
+
+    /// Why a scheduler with these numbers does not have it.
+    pub(crate) fn lacked(&self, of: Of, model: Model) -> String {
+        let (name, kernels) = (self.name(), self.kernels().map(Kernel::name).collect::<Vec<_>>());
+        format!(
+            "`{name}` has no effect on {model}: {} (kernels that have it: {})",
+            of.lacked(),
+            kernels.join(", ")
+        )
+    }
+
+    /// The last part of the path.
+    pub(crate) fn name(&self) -> &'static str {
+        self.path.rsplit('.').next().unwrap_or(self.path)
+    }
+}
+
+/// The numbers of a kernel, on a machine of one CPU.
+fn plain(kernel: Kernel) -> Config {
+    Model::named(kernel).config(Topology::flat(1).expect("a machine of one CPU"))
+}
+
+/// The keys of the object at `prefix`, a part of a path: `machine`, `machine.costs`.
+pub(crate) fn keys(prefix: &str) -> impl Iterator<Item = &'static str> + '_ {
+    let below = move |tunable: &Tunable| {
+        let rest = tunable.path.strip_prefix(prefix)?.strip_prefix('.')?;
+        rest.split('.').next()
+    };
+    let mut last = "";
+    ALL.iter().filter_map(below).filter(move |&key| key != std::mem::replace(&mut last, key))
+}
