@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     /// Run both scenarios with the seeds 1 to N, and tell changes from noise.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: Option<u64>,
-    /// With --seeds: what runs before and after have in common, as options of `sim`: "--cpus 4 --duration 5s".
+    /// With --seeds: options of `sim` for the runs of both sides, as "--cpus 4 --duration 5s".
     #[arg(
         long,
         value_name = "OPTIONS",
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
         default_value = ""
     )]
     both: String,
-    /// With --seeds: what only the runs before have, as "--kernel 6.1".
+    /// With --seeds: options of `sim` for the runs before only, as "--kernel 6.1".
     #[arg(
         long = "before",
         value_name = "OPTIONS",
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
         id = "options_before"
     )]
     options_before: String,
-    /// With --seeds: what only the runs after have, as "--feature NO_RT_PULL --set tasks.web.run=300".
+    /// With --seeds: options of `sim` for the runs after only, as "--feature NO_RT_PULL --set tasks.web.run=300".
     #[arg(
         long = "after",
         value_name = "OPTIONS",
@@ -158,7 +158,7 @@ fn compare_scenarios(arguments: &Arguments, seeds: u64) -> Result<Done, Failure>
     Ok(interrupt.done(Done::Well))
 }
 
-/// What the sides differ in as they were asked for: options, and values of the files.
+/// The differences of the sides as they were asked for: options, and values of the files.
 fn told(sides: &[Side; 2]) -> Vec<String> {
     let [before, after] = sides;
     let mut told = scenarios::differences(&before.text, &after.text);
@@ -172,7 +172,7 @@ fn told(sides: &[Side; 2]) -> Vec<String> {
     told
 }
 
-/// What the options of a side are read by.
+/// The parser of the options of a side.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 struct SideOptions {
@@ -226,8 +226,8 @@ fn read(file: &str) -> Result<Report, Failure> {
     if schema == SCHEMA { Ok(report) } else { Err(another(file, schema)) }
 }
 
-/// What is wrong with a text that is no report: with another schema, that; of a scenario, how it is compared; else what the
-/// reader stumbled over.
+/// The error that a text is no report: it names the other schema, or says how scenarios are compared, or has the words of the
+/// reader.
 fn wrong(file: &str, text: &str, error: &serde_json::Error) -> Failure {
     if error.is_data()
         && let Ok(value) = serde_json::from_str::<serde_json::Value>(text)

@@ -1,4 +1,4 @@
-//! `runyard completions`: what a shell completes of the command's arguments.
+//! `runyard completions`: the script by which a shell completes the command's arguments.
 
 use crate::exit::Done;
 use crate::output;

@@ -32,13 +32,11 @@ impl Interrupt {
     /// From now on a signal that asks for an end is noted. Where the system takes no handler it ends the command.
     pub(crate) fn expect() -> Interrupt {
         let it = Interrupt::default();
-        let again = Arc::new(AtomicBool::new(false));
+        end_at_another();
         for signal in SIGNALS {
-            let _ = flag::register_conditional_shutdown(signal, 128 + signal, again.clone());
             let _ = flag::register_usize(signal, it.signal.clone(), signal as usize);
             let _ = flag::register(signal, it.asked.clone());
         }
-        expect_another(again);
         it
     }
 
@@ -72,11 +70,7 @@ impl Interrupt {
 /// What is called when a signal asks for an end; then the command ends. The next signal ends it at once.
 #[cfg(unix)]
 pub(crate) fn on_signal(show: impl FnOnce() -> Result<Done, Failure> + Send + 'static) {
-    let again = Arc::new(AtomicBool::new(false));
-    for signal in SIGNALS {
-        let _ = flag::register_conditional_shutdown(signal, 128 + signal, again.clone());
-    }
-    expect_another(again);
+    end_at_another();
     let Ok(mut signals) = signal_hook::iterator::Signals::new(SIGNALS) else { return };
     std::thread::spawn(move || {
         let Some(signal) = signals.forever().next() else { return };
@@ -88,6 +82,15 @@ pub(crate) fn on_signal(show: impl FnOnce() -> Result<Done, Failure> + Send + 's
 /// There is no thread that waits for signals: they end the command.
 #[cfg(not(unix))]
 pub(crate) fn on_signal(_: impl FnOnce() -> Result<Done, Failure> + Send + 'static) {}
+
+/// The second signal ends the command at once.
+fn end_at_another() {
+    let again = Arc::new(AtomicBool::new(false));
+    for signal in SIGNALS {
+        let _ = flag::register_conditional_shutdown(signal, 128 + signal, again.clone());
+    }
+    expect_another(again);
+}
 
 /// Sets `again` a moment after the first signal. A thread waits for that, which costs nothing meanwhile.
 #[cfg(unix)]

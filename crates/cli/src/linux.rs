@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     if host.has_kernel() {
         return Err(Failure::input("--kernel: linux runs under the kernel of this machine"));
     }
-    if host.trace.asked() {
+    if host.trace.is_given() {
         return Err(Failure::input(
             "--trace: what the kernel does is traced by `perf sched record`",
         ));

@@ -17,7 +17,6 @@ pub(crate) use runyard_workload::span;
 use runyard_workload::{DeadlinePolicy, MAX_TEXT, Overrides, Parsed, TOO_LONG};
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
 
 /// A scenario and how to run it.
 #[derive(Debug, Args)]
@@ -115,7 +114,7 @@ impl HostOptions {
 
     /// Whether a run is to write files.
     pub(crate) fn has_files(&self) -> bool {
-        self.trace.asked() || self.page.is_given() || self.log.is_some()
+        self.trace.is_given() || self.page.is_given() || self.log.is_some()
     }
 
     /// Whether features are switched.
@@ -174,8 +173,7 @@ impl HostOptions {
 
     /// What the report calls the scenario: its file's name without the ending.
     pub(crate) fn name(&self) -> String {
-        let stem = Path::new(&self.scenario).file_stem();
-        stem.map_or_else(|| self.scenario.clone(), |stem| stem.to_string_lossy().into_owned())
+        runyard_workload::name_of(&self.scenario)
     }
 }
 

@@ -16,11 +16,27 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(200);
 
 /// A bar of milliseconds that a run is to take, or a spinner for one that takes as long as it takes.
-fn bar(duration: Option<Nanos>, [with_end, without]: [&str; 2]) -> ProgressBar {
-    let millis = duration.map(|duration| duration.0 / 1_000_000);
-    let bar = ProgressBar::with_draw_target(millis, ProgressDrawTarget::stderr());
-    let style = if millis.is_some() { with_end } else { without };
+fn bar_of_time(duration: Option<Nanos>, [with_end, without]: [&str; 2]) -> ProgressBar {
+    match duration {
+        Some(duration) => bar(Some(duration.0 / 1_000_000), with_end),
+        None => bar(None, without),
+    }
+}
+
+/// A bar of this length, or a spinner.
+fn bar(length: Option<u64>, style: &str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr());
     bar.with_style(ProgressStyle::with_template(style).expect("the template is right"))
+}
+
+/// A bar that leaves nothing on the terminal.
+#[derive(Debug)]
+struct Passing(ProgressBar);
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
 }
 
 /// A simulated run, which says itself how far it is.
@@ -28,7 +44,7 @@ fn bar(duration: Option<Nanos>, [with_end, without]: [&str; 2]) -> ProgressBar {
 pub(crate) struct SimProgress {
     duration: Option<Nanos>,
     started: Instant,
-    bar: Option<ProgressBar>,
+    bar: Option<Passing>,
 }
 
 impl SimProgress {
@@ -43,18 +59,10 @@ impl SimProgress {
                 "{wide_bar} {pos} of {len} ms simulated, {eta} left",
                 "{spinner} {pos} ms simulated in {elapsed}",
             ];
-            self.bar = Some(bar(self.duration, styles));
+            self.bar = Some(Passing(bar_of_time(self.duration, styles)));
         }
-        if let Some(bar) = &self.bar {
+        if let Some(Passing(bar)) = &self.bar {
             bar.set_position(now.0 / 1_000_000);
-        }
-    }
-}
-
-impl Drop for SimProgress {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
         }
     }
 }
@@ -62,7 +70,7 @@ impl Drop for SimProgress {
 /// Many runs, of which it is told how many there have been: a bar on a terminal, else a line now and then.
 #[derive(Debug)]
 pub(crate) struct RunsProgress {
-    bar: Option<ProgressBar>,
+    bar: Option<Passing>,
     all: usize,
     /// How many runs there were at the begin.
     found: Option<usize>,
@@ -75,11 +83,8 @@ const BETWEEN_LINES: Duration = Duration::from_secs(30);
 
 impl RunsProgress {
     pub(crate) fn new(all: usize) -> RunsProgress {
-        let bar = stderr().is_terminal().then(|| {
-            let bar = ProgressBar::with_draw_target(Some(all as u64), ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} runs, {eta} left");
-            bar.with_style(style.expect("the template is right"))
-        });
+        let bar = || Passing(bar(Some(all as u64), "{wide_bar} {pos} of {len} runs, {eta} left"));
+        let bar = stderr().is_terminal().then(bar);
         let begun = Instant::now();
         RunsProgress { bar, all, found: None, begun, next: begun + BETWEEN_LINES }
     }
@@ -87,7 +92,7 @@ impl RunsProgress {
     /// There have been `done` runs. Those of the first call were there before.
     pub(crate) fn look(&mut self, done: usize) {
         let found = *self.found.get_or_insert(done);
-        if let Some(bar) = &self.bar {
+        if let Some(Passing(bar)) = &self.bar {
             if done == found {
                 bar.reset_eta();
             }
@@ -103,14 +108,6 @@ impl RunsProgress {
     }
 }
 
-impl Drop for RunsProgress {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
-}
-
 /// Something that goes on while a thread shows for how long it does. What is shown goes with this.
 #[derive(Debug)]
 pub(crate) struct Shown {
@@ -122,12 +119,12 @@ pub(crate) struct Shown {
 pub(crate) fn of_wall_time(duration: Option<Nanos>) -> Shown {
     let styles = ["{wide_bar} {elapsed} of {msg}, {eta} left", "{spinner} running for {elapsed}"];
     let long = duration.map(|duration| format!("{} ms", duration.0 / 1_000_000));
-    Shown::new(move || bar(duration, styles).with_message(long.unwrap_or_default()))
+    Shown::new(move || bar_of_time(duration, styles).with_message(long.unwrap_or_default()))
 }
 
 /// Something of which nobody knows how long it takes.
 pub(crate) fn of(what: &'static str) -> Shown {
-    Shown::new(move || bar(None, ["", "{spinner} {msg}, {elapsed}"]).with_message(what))
+    Shown::new(move || bar(None, "{spinner} {msg}, {elapsed}").with_message(what))
 }
 
 impl Shown {
@@ -141,14 +138,13 @@ impl Shown {
             if is_over.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
-            let bar = make().with_elapsed(PATIENCE);
+            let Passing(bar) = &Passing(make().with_elapsed(PATIENCE));
             while is_over.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 match bar.length() {
                     Some(_) => bar.set_position(started.elapsed().as_millis() as u64),
                     None => bar.tick(),
                 }
             }
-            bar.finish_and_clear();
         };
         Shown { over: Some(over), thread: Some(thread::spawn(show)) }
     }

@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let (so_far, json, out) = (reproduced.clone(), arguments.json, arguments.out.clone());
     interrupt::on_signal(move || {
         say("interrupted: what is shown was done by then");
-        show(&take(&so_far), json, out.as_deref())
+        show(take(&so_far), json, out.as_deref())
     });
     for name in Name::ALL.iter().filter(|name| wanted.is_empty() || wanted.contains(name)) {
         for host in Host::ALL {
@@ -123,7 +123,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
             lock(&reproduced).push(one);
         }
     }
-    show(&take(&reproduced), arguments.json, arguments.out.as_deref())
+    show(take(&reproduced), arguments.json, arguments.out.as_deref())
 }
 
 /// Takes what was reproduced: it is shown once.
@@ -132,11 +132,13 @@ fn take(reproduced: &Mutex<Vec<Reproduced>>) -> Vec<Reproduced> {
 }
 
 /// Shows all but the texts, which were shown one by one.
-fn show(reproduced: &[Reproduced], as_json: bool, out: Option<&Path>) -> Result<Done, Failure> {
+fn show(reproduced: Vec<Reproduced>, as_json: bool, out: Option<&Path>) -> Result<Done, Failure> {
+    let (experiments, texts): (Vec<_>, Vec<_>) =
+        reproduced.into_iter().map(|Reproduced { experiment, text }| (experiment, text)).unzip();
+    let claims = Claims::new(experiments);
     if let Some(folder) = out {
-        write(folder, reproduced).map_err(|error| refused(folder, &error))?;
+        write(folder, &claims, &texts).map_err(|error| refused(folder, &error))?;
     }
-    let claims = Claims::new(reproduced.iter().map(|one| one.experiment.clone()).collect());
     if as_json {
         output::report(|out| out.write_all(json(&claims).as_bytes()))?;
     }
@@ -157,10 +159,10 @@ fn prepare(folder: &Path) -> io::Result<()> {
     takes_files(folder)
 }
 
-fn write(folder: &Path, reproduced: &[Reproduced]) -> io::Result<()> {
-    for Reproduced { experiment, text } in reproduced {
+/// Writes the claims, and the text of each experiment.
+fn write(folder: &Path, claims: &Claims, texts: &[String]) -> io::Result<()> {
+    for (experiment, text) in claims.experiments.iter().zip(texts) {
         std::fs::write(folder.join(format!("{}-{}.txt", experiment.name, experiment.host)), text)?;
     }
-    let all = reproduced.iter().map(|one| one.experiment.clone()).collect();
-    std::fs::write(folder.join("reproduce.json"), json(&Claims::new(all)))
+    std::fs::write(folder.join("reproduce.json"), json(claims))
 }

@@ -88,7 +88,7 @@ fn shown(value: Option<Value<'_>>) -> String {
     let Some(value) = value else { return "nothing".to_owned() };
     match value.text() {
         Ok(text) => text.into_owned(),
-        Err(_) => value.source().split_whitespace().collect::<Vec<_>>().join(" "),
+        Err(_) => value.one_line(),
     }
 }
 

@@ -74,11 +74,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let (end, totals) = (outcome.end, accounts.finish(outcome.end));
     let broken = !outcome.violations.is_empty();
     interrupt.tell(outcome.end, &outcome.left.lines);
-    let chains = chains.map_or_else(Vec::new, |chains| {
-        chains.reports(|task| outcome.tasks[task.index()].name.clone())
-    });
-    let info =
-        RunInfo { scenario: host.name(), seed: host.seed, wall, chains, ..info(scenario, outcome) };
+    let info = info(scenario, outcome, chains.as_ref());
+    let info = RunInfo { scenario: host.name(), seed: host.seed, wall, ..info };
     let checks = if is_checked { Checks::Done } else { Checks::NotDone };
     let shown = outputs.finish(Ended { info, totals, end, kept }, checks, Log::new(scenario, rows));
     match shown {

@@ -22,13 +22,6 @@ pub(crate) struct TraceOptions {
     trace: Option<TraceFile>,
 }
 
-impl TraceOptions {
-    /// Whether a trace is asked for.
-    pub(crate) fn is_given(&self) -> bool {
-        self.trace.is_some()
-    }
-}
-
 /// The file of a trace, whose name says what it looks like.
 #[derive(Clone, Debug)]
 struct TraceFile {
@@ -52,7 +45,7 @@ impl TraceFile {
 
 impl TraceOptions {
     /// Whether there is to be a trace.
-    pub(crate) fn asked(&self) -> bool {
+    pub(crate) fn is_given(&self) -> bool {
         self.trace.is_some()
     }
 

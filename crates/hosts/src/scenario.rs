@@ -39,9 +39,11 @@ pub fn chains(scenario: &Scenario) -> Option<Chains> {
     };
     let phase = |phase: &Phase| phase.steps.iter().map(hand).collect();
     let program = |task: &TaskSpec| task.phases.iter().map(phase).collect();
-    let chains: Vec<_> = scenario.chains.iter().map(info).collect();
-    let new = || Chains::new(chains.clone(), scenario.tasks.iter().map(program).collect());
-    (!chains.is_empty()).then(new)
+    let new = || {
+        let chains = scenario.chains.iter().map(info).collect();
+        Chains::new(chains, scenario.tasks.iter().map(program).collect())
+    };
+    (!scenario.chains.is_empty()).then(new)
 }
 
 /// What a step means for those who follow messages. Semaphores have even numbers and pipes odd ones.

@@ -59,6 +59,14 @@ pub struct SlowReport {
     pub hops: Vec<HopReport>,
 }
 
+impl SlowReport {
+    /// The tasks that had the token, each with the moment at which the token went on, in nanoseconds since the run's start.
+    pub fn hops_with_ends(&self) -> impl Iterator<Item = (&HopReport, u64)> {
+        let next = self.hops.iter().skip(1).map(|hop| hop.at_ns);
+        self.hops.iter().zip(next.chain([self.at_ns + self.latency_ns]))
+    }
+}
+
 /// A task that had a token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopReport {

@@ -10,6 +10,7 @@ use runyard_report::Report;
 use runyard_report::html::SweepUnit;
 use runyard_workload::setting::{Path, Segment};
 use runyard_workload::{Scenario, advice};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -234,10 +235,10 @@ impl Metric {
     /// The figure, of a report; `None` if that does not have it. Spans are nanoseconds, shares per cent of one CPU.
     pub(crate) fn of(&self, report: &Report, figures: &Figures) -> Option<f64> {
         let name = self.name.as_deref().unwrap_or_default();
-        let find = |all: &[Folded]| all.iter().find(|it| it.name == name).cloned();
+        let find = |all| Folded::find(all, name).map(Cow::Borrowed);
         let thing = match self.of {
-            Of::Machine => Some(figures.machine.clone()),
-            Of::Tasks => figures.task(name).map(std::borrow::Cow::into_owned),
+            Of::Machine => Some(Cow::Borrowed(&figures.machine)),
+            Of::Tasks => figures.task(name),
             Of::Groups => find(&figures.groups),
             Of::Chains => find(&figures.chains),
         }?;

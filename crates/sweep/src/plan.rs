@@ -16,9 +16,8 @@ use rand_pcg::Pcg64Mcg;
 use runyard_engine::kernel::Model;
 use runyard_engine::time::Nanos;
 use runyard_workload::draw::below;
-use runyard_workload::{Diagnostic, Overrides, Parsed, Place as Where, Scenario};
+use runyard_workload::{Diagnostic, Overrides, Parsed, Place as Where, Scenario, name_of};
 use std::collections::BTreeSet;
-use std::path::Path;
 
 /// The most runs of a sweep; more are a mistake in a grid.
 const MAX_RUNS: u128 = 1_000_000;
@@ -85,13 +84,10 @@ impl Plan {
             }
         };
         let (sample, count) = drawn(&said, &spec)?;
-        let stem = Path::new(&scenario.file).file_stem();
-        let name =
-            stem.map_or_else(|| scenario.file.clone(), |it| it.to_string_lossy().into_owned());
         let mut plan = Plan {
+            name: name_of(&scenario.file),
             spec,
             scenario,
-            name,
             columns: said.columns,
             points: said.points,
             sample,

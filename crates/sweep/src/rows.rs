@@ -77,6 +77,11 @@ impl Folded {
         }
     }
 
+    /// The one of that name.
+    pub(crate) fn find<'f>(all: &'f [Folded], name: &str) -> Option<&'f Folded> {
+        all.iter().find(|it| it.name == name)
+    }
+
     fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }
@@ -156,7 +161,7 @@ impl<'r> Figures<'r> {
 
     /// The thread of that name, or else the instance.
     pub(crate) fn task(&self, name: &str) -> Option<Cow<'_, Folded>> {
-        let thread = self.tasks.iter().find(|task| task.name == name);
+        let thread = Folded::find(&self.tasks, name);
         let instance = || self.report.tasks.iter().find(|task| task.name == name).map(instance);
         thread.map(Cow::Borrowed).or_else(|| instance().map(Cow::Owned))
     }

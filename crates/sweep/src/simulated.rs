@@ -34,10 +34,8 @@ pub fn report(
     let outcome = sim.outcome();
     let end = outcome.end;
     let (name, wall) = (name.to_owned(), Nanos::ZERO);
-    let chains = kept.chains.map_or_else(Vec::new, |chains| {
-        chains.reports(|task| outcome.tasks[task.index()].name.clone())
-    });
-    let info = RunInfo { scenario: name, seed, wall, chains, ..info(scenario, outcome) };
+    let info = info(scenario, outcome, kept.chains.as_ref());
+    let info = RunInfo { scenario: name, seed, wall, ..info };
     Ok(Some(Report::new(info, &kept.accounts.finish(end))))
 }
 
@@ -65,7 +63,9 @@ impl Observer for &mut Kept {
 
 /// What the simulator knows of a run besides its events.
 #[must_use]
-pub fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
+pub fn info(scenario: &Scenario, outcome: Outcome, chains: Option<&Chains>) -> RunInfo {
+    let task_name = |task: TaskId| outcome.tasks[task.index()].name.clone();
+    let chains = chains.map_or_else(Vec::new, |chains| chains.reports(task_name));
     let usage = |group| {
         let limited: Limited = outcome.limits.get(&group).cloned().unwrap_or_default();
         Some((limited.usage, limited.on))
@@ -97,6 +97,7 @@ pub fn info(scenario: &Scenario, outcome: Outcome) -> RunInfo {
         groups,
         cookies: scenario.cookies.clone(),
         violations: violations.collect(),
+        chains,
         blocked_at_end: scenario::blocked(outcome.left),
         ..RunInfo::default()
     }

@@ -294,14 +294,9 @@ fn cell(value: Value<'_>) -> Cell {
         (_, Ok(integer), _) => Cell::Integer(integer),
         (_, _, Ok(number)) => Cell::Number(number),
         _ => {
-            Cell::Text(value.text().map_or_else(|_| one_line(source), std::borrow::Cow::into_owned))
+            Cell::Text(value.text().map_or_else(|_| value.one_line(), std::borrow::Cow::into_owned))
         }
     }
-}
-
-/// A list or an object as one line.
-fn one_line(source: &str) -> String {
-    source.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn switches(list: Value<'_>) -> Result<Choice, Diagnostic> {

@@ -13,7 +13,6 @@
 use crate::Diagnostic;
 use crate::diagnostic::{Fault, locate};
 use crate::json::{self, Node};
-use crate::within_limits;
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 
@@ -40,14 +39,8 @@ impl<'t> Value<'t> {
     /// # Errors
     /// The first thing that is wrong with the form of the text.
     pub fn read(file: &'t str, text: &'t str) -> Result<Value<'t>, Diagnostic> {
-        // An editor's mark that the text is UTF-8, which no editor counts as a column.
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let root =
-            within_limits(text).and_then(|()| json::document(text, crate::shape::needs_no_value));
-        match root {
-            Ok(node) => Ok(Value { file, text, node }),
-            Err(fault) => Err(located(file, text, fault)),
-        }
+        let (text, node) = crate::read(file, text)?;
+        Ok(Value { file, text, node })
     }
 
     /// That something is wrong with the value.
@@ -65,6 +58,12 @@ impl<'t> Value<'t> {
     #[must_use]
     pub fn source(self) -> &'t str {
         self.node.source()
+    }
+
+    /// The same on one line.
+    #[must_use]
+    pub fn one_line(self) -> String {
+        self.source().split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     /// Whether it is an object.

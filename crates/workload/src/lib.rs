@@ -115,10 +115,7 @@ pub struct Parsed {
 /// # Errors
 /// The first thing found that is wrong with the text.
 pub fn parse(file: &str, text: &str, over: &Overrides) -> Result<Parsed, Diagnostic> {
-    // An editor's mark that the text is UTF-8, which no editor counts as a column.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let sound = within_limits(text).and_then(|()| json::document(text, shape::needs_no_value));
-    let root = sound.map_err(|fault| locate(file, text, vec![fault]).remove(0))?;
+    let (text, root) = read(file, text)?;
     if over.settings.is_empty() {
         return lowered(&Edited::not(file, text), root, over);
     }
@@ -140,6 +137,14 @@ pub fn parse(file: &str, text: &str, over: &Overrides) -> Result<Parsed, Diagnos
     })
 }
 
+/// The one value that a text is, and the text without an editor's mark that it is UTF-8, which no editor counts as a
+/// column.
+fn read<'t>(file: &str, text: &'t str) -> Result<(&'t str, json::Node<'t>), Diagnostic> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let root = within_limits(text).and_then(|()| json::document(text, shape::needs_no_value));
+    Ok((text, root.map_err(|fault| locate(file, text, vec![fault]).remove(0))?))
+}
+
 /// The scenario at `root`, the value of a text.
 fn lowered(
     edited: &Edited<'_>,
@@ -150,6 +155,18 @@ fn lowered(
         Ok((scenario, warnings)) => Ok(Parsed { scenario, warnings: edited.locate(warnings) }),
         Err(fault) => Err(edited.locate(vec![fault]).remove(0)),
     }
+}
+
+/// What reports call the scenario of a file: the file's name without the ending.
+///
+/// ```
+/// assert_eq!(runyard_workload::name_of("scenarios/web.json"), "web");
+/// assert_eq!(runyard_workload::name_of("-"), "-");
+/// ```
+#[must_use]
+pub fn name_of(file: &str) -> String {
+    let stem = std::path::Path::new(file).file_stem();
+    stem.map_or_else(|| file.to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
 /// The longest text of a scenario, in bytes.

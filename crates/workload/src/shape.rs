@@ -3,7 +3,7 @@
 //!
 //! What a key means stands where it is read, in `lower`. A reader of one of Runyard's own objects takes its keys from
 //! here ([`Shape::own`]), so that it knows none that this does not; that it knows all of these is a test
-//! (`tests/keys.rs`).
+//! of the crate (`every_known_key_is_read`).
 
 use crate::diagnostic::{Fault, quoted};
 use crate::json::Member;

@@ -83,9 +83,7 @@ struct SlowHop {
 
 impl<'a> Slow<'a> {
     pub(super) fn new(name: &'a str, slow: &SlowReport, hops: &[Hop]) -> Slow<'a> {
-        let end = slow.at_ns + slow.latency_ns;
-        let ends = slow.hops.iter().skip(1).map(|hop| hop.at_ns).chain([end]);
-        let told = slow.hops.iter().zip(hops).zip(ends).map(|((hop, own), end)| SlowHop {
+        let told = slow.hops_with_ends().zip(hops).map(|((hop, end), own)| SlowHop {
             task: hop.task.clone(),
             at_ns: hop.at_ns,
             wait_ns: own.wait().0,

@@ -132,7 +132,7 @@ fn choose(
     }
     let end = outcome.end;
     let totals = first.accounts.finish(end);
-    let report = Report::new(info(scenario, outcome), &totals);
+    let report = Report::new(info(scenario, outcome, None), &totals);
     let worst = (0..).map(TaskId).zip(&report.tasks).filter(|(id, _)| first.wanted.contains(id));
     let worst = worst.filter_map(|(id, task)| Some((task.worst.first()?, id)));
     let longest = worst.max_by_key(|(worst, id)| (worst.latency_ns, std::cmp::Reverse(*id)));
@@ -159,13 +159,11 @@ fn slowest<'a>(
         return Err(Failure::Input(what));
     };
     let numbers = |name: &str| outcome.tasks.iter().position(|task| task.name == name);
-    let end = slow.at_ns + slow.latency_ns;
-    let ends = slow.hops.iter().skip(1).map(|hop| hop.at_ns).chain([end]);
     let hop = |(hop, end): (&HopReport, u64)| {
         Some(Hop::new(TaskId(numbers(&hop.task)? as u64), Time(hop.at_ns), Time(end)))
     };
     let mut second = Watcher::new(scenario);
-    second.hops = slow.hops.iter().zip(ends).filter_map(hop).collect();
+    second.hops = slow.hops_with_ends().filter_map(hop).collect();
     simulate(scenario, seed, &mut second)?;
     let longest = second.hops.iter().rev().max_by_key(|hop| hop.wait()).expect("a token has tasks");
     Ok(((longest.task, longest.at), Slow::new(chain, slow, &second.hops)))

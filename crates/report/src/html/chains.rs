@@ -43,9 +43,7 @@ pub(super) fn chains(report: &Report) -> String {
 
 /// The tasks of a token, each with how long it had it.
 fn hops(slow: &SlowReport) -> String {
-    let end = slow.at_ns + slow.latency_ns;
-    let ends = slow.hops.iter().skip(1).map(|hop| hop.at_ns).chain([end]);
-    let hops = slow.hops.iter().zip(ends);
+    let hops = slow.hops_with_ends();
     let hops =
         hops.map(|(hop, end)| format!("{} {}", hop.task, span(end.saturating_sub(hop.at_ns))));
     hops.collect::<Vec<_>>().join(", ")

@@ -127,10 +127,9 @@ impl Why {
             known.cookies.resize(task.index() + 1, 0);
         }
         known.cookies[task.index()] = cookie.map_or(0, Cookie::get);
-        let rt = attr.policy.rt_prio().is_some();
         let waiter = self.waiter(task);
         (waiter.affinity, waiter.group) = (affinity as u32, attr.group);
-        waiter.slack = if rt { Nanos::ZERO } else { attr.slack };
+        waiter.slack = attr.effective_slack();
     }
 
     #[inline]

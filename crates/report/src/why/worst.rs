@@ -90,9 +90,7 @@ impl Bad {
         let others = latency.0 - named;
         Bad { since, latency, cpu, cause, ran: ran.as_slice().into(), others }
     }
-}
 
-impl Bad {
     /// As reports have it, with these names of tasks.
     pub(crate) fn report(&self, name: &dyn Fn(TaskId) -> String) -> WorstReport {
         let ran = |&(task, ns): &(Who, u64)| RanReport { task: name(TaskId(task.into())), ns };
