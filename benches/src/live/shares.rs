@@ -342,7 +342,8 @@ mod tests {
             assert_eq!(charged.len(), situation.parts.len(), "{}", situation.name);
             let shares = charged.iter().map(|charged| charged.share);
             assert!(shares.clone().all(|share| share >= 0.0), "{}: {charged:?}", situation.name);
-            assert!(shares.sum::<f64>() > 0.5, "{}: {charged:?}", situation.name);
+            // The rest is what other programs take, if the machine is busy.
+            assert!(shares.sum::<f64>() > 0.1, "{}: {charged:?}", situation.name);
         }
     }
 

@@ -258,10 +258,10 @@ mod tests {
 
     /// Fails unless by far the most interruptions in the library were where no lock is held. The rest is between the
     /// program and the function: the loader, and the moment before a system call. That is 3 % of a short call on a
-    /// machine with nothing else to do, and was 10 % beside compilers.
+    /// machine with nothing else to do, and was 10 and 17 % beside compilers. A wrong verdict would be wrong each time.
     fn holds_nothing(what: &str, call: impl FnMut() + Send) {
         let [free, held] = interrupted_in(call);
-        assert!(free > 5 * held && free > 0, "{what}: {free} free, {held} may hold a lock");
+        assert!(free > 2 * held && free > 0, "{what}: {free} free, {held} may hold a lock");
     }
 
     fn may_hold(what: &str, call: impl FnMut() + Send) {
