@@ -183,6 +183,13 @@ impl Limits {
         self.renew_next();
     }
 
+    /// The payers that hold the running task back have so much, [`Nanos::MAX`] if there is none of them. Of nothing there is
+    /// no end to wait for: a switch is due.
+    fn set_usable(&mut self, now: Time, least: Nanos) {
+        let some = least > Nanos::ZERO && least < Nanos::MAX;
+        self.set_grant_ends(some.then(|| now + least));
+    }
+
     /// Whether what comes next is that a grant is used up.
     pub(crate) fn grant_is_over(&self, now: Time) -> bool {
         self.grant_ends.is_some_and(|at| at <= now)
@@ -396,7 +403,7 @@ impl Limits {
                 }
             }
         }
-        self.set_grant_ends((least < Nanos::MAX).then(|| here.now + least));
+        self.set_usable(here.now, least);
         stopped
     }
 
@@ -497,8 +504,7 @@ impl Limits {
                 least = least.min(usable);
             }
         }
-        let some = least > Nanos::ZERO && least < Nanos::MAX;
-        self.set_grant_ends(some.then(|| here.now + least));
+        self.set_usable(here.now, least);
         least == Nanos::ZERO
     }
 

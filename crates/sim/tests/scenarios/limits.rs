@@ -1,10 +1,11 @@
 //! The hard limits of task groups: who gets how much, where, and what becomes of the rest.
 
-use crate::rig::{Run, World, ms, world};
+use crate::rig::{FREE, Run, World, ms, us, world};
 use runyard_engine::attr::GroupId;
 use runyard_engine::event::{Event, What};
 use runyard_engine::time::{Nanos, Time};
 use runyard_sim::{Options, Sim};
+use runyard_workload::scenario::Costs;
 use runyard_workload::{Overrides, parse};
 
 /// `tasks` in these groups.
@@ -340,6 +341,19 @@ fn a_running_real_time_task_hears_of_a_new_limit() {
         let usage = run.outcome.limits[&GroupId(1)].usage;
         run.is("periods", (usage.nr_periods, usage.nr_throttled), (10, 10));
     }
+}
+
+/// While the CPU of a group that has nothing left is about to switch, another limit changes. There is nothing more to
+/// interrupt it for.
+#[test]
+fn a_group_without_budget_needs_no_second_interrupt_to_leave() {
+    let costs = Costs { timer_interrupt: Nanos::from_micros(100), ..FREE };
+    let world = world().costs(costs).millis(5).relimit(us(1_050), 2, None);
+    let groups = "'/a': {'runtime': 1000, 'period': 1000000}, '/b': {}";
+    let tasks = "'rt': {'group': '/a', 'policy': 'SCHED_FIFO', 'run': 10000},
+                 'late': {'delay': 1100, 'loop': 1, 'run': 10}";
+    let run = run(world, groups, tasks);
+    run.is("the end of late", run.exit("late"), us(1_185));
 }
 
 /// Whoever keeps somebody outside waiting runs on, also if it comes to be held back only then.
