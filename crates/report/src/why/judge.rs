@@ -289,27 +289,30 @@ impl Walk<'_, '_> {
         let (mut last, mut perhaps) = (None, false);
         for nth in (least..next).rev() {
             let entry = entries.get(nth).expect("it is kept");
-            let is_settled = here.did.is_some_and(|did| did != Did::Overhead) || last.is_some();
-            if is_settled && entry.at < from && !perhaps {
+            if last.is_some() && entry.at < from && !perhaps {
                 break;
             }
             match entry.did {
                 Did::PassedOver { task } if task == self.wait.task && entry.at == from => {
                     // By the one that executes now, if that did already.
-                    here.passed_over |= !is_settled;
-                    perhaps = is_settled;
+                    here.passed_over |= last.is_none();
+                    perhaps = last.is_some();
                 }
                 Did::PassedOver { .. } => {}
                 Did::Exec { task, .. } => {
                     here.did = here.did.or(Some(entry.did));
                     here.passed_over |= perhaps && last == Some(task);
-                    if is_settled && last != Some(task) {
+                    if last.is_some_and(|last| last != task) {
                         break;
                     }
                     (last, perhaps) = (Some(task), false);
                 }
-                did if is_settled && did != Did::Overhead => break,
-                did => here.did = here.did.or(Some(did)),
+                Did::Overhead => here.did = here.did.or(Some(entry.did)),
+                Did::Nothing | Did::Forced => {
+                    // Whoever executed before that does not any more, also if the scheduler works since.
+                    here.did = here.did.or(Some(entry.did));
+                    break;
+                }
             }
         }
         if here.did.is_none() && least == 0 {

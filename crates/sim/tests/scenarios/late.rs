@@ -421,6 +421,18 @@ fn a_throttled_group_is_told() {
     assert_eq!(cause_of(&run, "t"), Some(Cause::Throttled));
 }
 
+/// Whoever executed before the CPU was idle does not any more. If the CPU executes that task again, it was chosen.
+#[test]
+fn a_cpu_that_was_idle_has_switched() {
+    let costs = Costs { idle_exit: Nanos::from_micros(500), ..Costs::FREE };
+    let text = "{'groups': {'/g': {'latency_nice': -20, 'runtime': 1000, 'period': 5000}},
+        'tasks': {'x': {'group': '/g', 'policy': 'SCHED_IDLE', 'cpus': [0], 'run': 100000},
+                  't': {'delay': 5000, 'loop': 1, 'run': 100}}}";
+    let stays = "NO_LOAD_BALANCE NO_IDLE_LOAD_BALANCE";
+    let run = world().cpus(2).costs(costs).features(stays).millis(10).run_text(text);
+    assert_eq!(cause_of(&run, "t"), Some(Cause::Placement));
+}
+
 #[test]
 fn a_cookie_of_the_core_is_told() {
     let text = "{'machine': {'topology': '1x1x2', 'kernel': '6.18'}, 'tasks': {
