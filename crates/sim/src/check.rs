@@ -197,7 +197,7 @@ impl<O: Observer> Sim<'_, O> {
         let late = self.costs.longest_timer_latency();
         let overdue = |&expiry: &Time| expiry + late < self.now;
         let overdue = self.machine.next_expiry(on).filter(overdue);
-        assert_eq!(overdue, None, "CPU {on} takes its interrupts in time");
+        assert_eq!(overdue, None, "CPU {on} takes its interrupts in time at {}", self.now);
         assert!(cpu.programmed <= first, "CPU {on} is interrupted for its first timer");
         let forced = self.machine.forced_idle(on).is_some();
         if cpu.doing == Doing::Idle && cpu.is_settled() && !closed && !forced {
