@@ -400,7 +400,7 @@ impl Step<'_, '_> {
         let named = |section: &&&str| {
             member(self.node, section).is_some_and(|section| member(section, key).is_some())
         };
-        let section = ["tasks", "groups"].iter().find(named)?;
+        let section = ["tasks", "groups", "chains"].iter().find(named)?;
         Some(format!("{section}.{}", shown(self.path)))
     }
 }

@@ -54,7 +54,7 @@ pub mod tunables;
 pub use diagnostic::{Diagnostic, Place};
 pub use nearest::advice;
 pub use scenario::Scenario;
-pub use span::span;
+pub use span::{moment, span};
 
 use diagnostic::{Fault, locate};
 use edit::Edited;
@@ -202,12 +202,13 @@ mod tests {
             |inner: String| format!("{{'tasks': {{'a': {{'run': 1, 'loop': 1, {inner}}}}}}}");
         let top = |inner: String| format!("{{{inner}, 'tasks': {{'a': {{'run': 1, 'loop': 1}}}}}}");
         type Text<'a> = &'a dyn Fn(&str) -> String;
-        let all: [(shape::Shape, Text<'_>); 11] = [
+        let all: [(shape::Shape, Text<'_>); 12] = [
             (shape::ROOT, &|key| top(format!("'{key}': null"))),
             (shape::GLOBAL, &|key| top(format!("'global': {{'{key}': null}}"))),
             (shape::MACHINE, &|key| top(format!("'machine': {{'{key}': null}}"))),
             (shape::SMT, &|key| top(format!("'machine': {{'smt': {{'{key}': null}}}}"))),
             (shape::COSTS, &|key| top(format!("'machine': {{'costs': {{'{key}': null}}}}"))),
+            (shape::CHAIN, &|key| top(format!("'chains': {{'c': {{'{key}': null}}}}"))),
             (shape::GROUP, &|key| top(format!("'groups': {{'/a': {{'{key}': null}}}}"))),
             (shape::THREAD, &|key| program(format!("'{key}': null"))),
             (shape::TIMER, &|key| program(format!("'timer': {{'{key}': null}}"))),

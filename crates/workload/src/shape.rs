@@ -48,6 +48,7 @@ pub(crate) const ROOT: Shape = Shape::Keys(&[
     ("groups", Shape::Named(&Names { what: "task group", of: GROUP, open: false })),
     ("mutexes", Shape::Named(&Names { what: "mutex", of: Shape::Value, open: true })),
     ("resources", Shape::Named(&Names { what: "resource", of: RESOURCE, open: false })),
+    ("chains", Shape::Named(&Names { what: "chain", of: CHAIN, open: false })),
 ]);
 
 pub(crate) const GLOBAL: Shape = Shape::Keys(&[
@@ -81,6 +82,10 @@ pub(crate) const GROUP: Shape = Shape::Keys(&[
     ("burst", Shape::Value),
     ("per_cpu", Shape::Value),
 ]);
+
+/// A chain with a deadline; without one it may be the list of its tasks.
+pub(crate) const CHAIN: Shape =
+    Shape::Keys(&[("tasks", Shape::Value), ("deadline_us", Shape::Value)]);
 
 pub(crate) const RESOURCE: Shape = Shape::Keys(&[("type", Shape::Value), ("target", Shape::Value)]);
 

@@ -1,4 +1,4 @@
-//! Spans of time as a command line and other files of Runyard's have them.
+//! Spans of time and moments of a run as a command line and other files of Runyard's have them.
 
 use runyard_engine::time::Nanos;
 
@@ -23,6 +23,39 @@ pub fn span(text: &str) -> Result<Nanos, String> {
     }
 }
 
+/// Reads a moment of a run, counted from its beginning: as [`span`], but decimals are allowed where no minutes are meant, as
+/// `7.16s`, and it may be `0s`.
+///
+/// ```
+/// use runyard_engine::time::Nanos;
+///
+/// assert_eq!(runyard_workload::moment("7.16s"), Ok(Nanos(7_160_000_000)));
+/// assert!(runyard_workload::moment("soon").is_err());
+/// ```
+///
+/// # Errors
+/// What a moment is, in a sentence, if the text is none.
+pub fn moment(text: &str) -> Result<Nanos, String> {
+    let bad = || "a moment is a number and us, ms or s, as 7.16s".to_owned();
+    let Some((whole, rest)) = text.split_once('.') else {
+        return span(text).or_else(|_| if text == "0s" { Ok(Nanos::ZERO) } else { Err(bad()) });
+    };
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let (decimals, unit) = rest.split_at(digits);
+    let places = match unit {
+        "us" => 3,
+        "ms" => 6,
+        "s" => 9,
+        _ => return Err(bad()),
+    };
+    if decimals.is_empty() || decimals.len() > places {
+        return Err(bad());
+    }
+    let number = format!("{whole}{decimals:0<places$}");
+    let is_number = !whole.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    number.parse().ok().filter(|_| is_number).map(Nanos).ok_or_else(bad)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,6 +67,16 @@ mod tests {
         assert_eq!(span("2m"), Ok(Nanos::from_secs(120)));
         for bad in ["", "s", "10", "1.5s", "-1s", "10 s", "0s", "99999999999999999999s", "1h"] {
             assert!(span(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn moments_may_have_decimals() {
+        assert_eq!(moment("7.16s"), Ok(Nanos(7_160_000_000)));
+        assert_eq!(moment("12.5us"), Ok(Nanos(12_500)));
+        assert_eq!(moment("250ms"), Ok(Nanos::from_millis(250)));
+        for bad in ["", "7.16", ".5s", "7.s", "1.0000us", "-1.5s", "1.5m", "1.x5s"] {
+            assert!(moment(bad).is_err(), "{bad}");
         }
     }
 }

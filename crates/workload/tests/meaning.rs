@@ -604,4 +604,7 @@ fn unknown_keys_are_warned_about_once_where_they_come_first() {
         "test.json:3:59: \"run\" has no effect beside `phases`".to_owned(),
     ];
     assert_eq!(shown, expected);
+    let parsed = self::parsed("{'chain': {'c': ['a']}, 'tasks': {'a': {'loop': 1, 'run': 1}}}");
+    let near = format!("test.json:1:2: \"chain\" {unknown}; did you mean \"chains\"?");
+    assert_eq!(parsed.warnings[0].to_string(), near);
 }

@@ -13,6 +13,7 @@ const RICH: &str = r#"// All there is.
   "machine": {"cpus": 4, "topology": "2x2", "tick_hz": 250, "costs": {"ipi_ns": 5, "jitter_ns": 2}},
   "scheduler": {"latency_us": 3000, "rr_timeslice_ms": 20},
   "features": ["NO_RT_PULL", "RT_PUSH"], "mutexes": {"m": "inherit"},
+  "chains": {"frame": {"tasks": ["second", "template"], "deadline_us": 9}, "press": ["second"]},
   "groups": {"/": {}, "/web": {"weight": 512, "runtime": 50000}, "/web/api": {}},
   "global": {"duration": 1, "default_policy": "SCHED_RR", "pi_enabled": true, "logdir": "./"},
   "tasks": {
@@ -177,7 +178,7 @@ proptest! {
 }
 
 const PLAIN: &str = r#"{
-  "groups": {"/web": {"runtime": 50000}},
+  "groups": {"/web": {"runtime": 50000}}, "chains": {"frame": {"tasks": ["web", "render"]}},
   "tasks": {
     "web": {"instance": 2, "timer": {"ref": "t", "period": 900}, "run": 100, "group": "/web", "run": {"uniform": [100, 200]}},
     "render": {"phases": {"p0": {"run": 5, "sleep": 10}, "p1": {"yield", }}, "loop": 1}
@@ -267,6 +268,8 @@ fn known_keys_that_are_absent_are_added() {
         ("tasks.render.phases.p1.yield=x", "\"yield\"", "\"yield\": \"x\""),
         ("tasks.render.phases.p1={\"run\": 3}", "{\"yield\", }", "{\"run\": 3}"),
         ("global.duration=9", "\"duration\": 1", "\"duration\": 9"),
+        ("chains.frame.deadline_us=12000", "\"render\"]", "\"render\"], \"deadline_us\": 12000"),
+        ("chains.frame=[\"web\"]", "{\"tasks\": [\"web\", \"render\"]}", "[\"web\"]"),
     ] {
         assert!(PLAIN.contains(old), "{old}");
         let edited = outcome(&PLAIN.replace(old, new), &[]);
@@ -312,6 +315,22 @@ fn wrong_paths_are_refused_with_the_nearest_right_one() {
             "\"exponential\" is not known in tasks.web.run#2; known are \"uniform\"",
         ),
         ("features.0=RT_PUSH", "\"0\" is not known in features"),
+        (
+            "chains.fram.deadline_us=5",
+            "no chain is called \"fram\"; did you mean chains.frame.deadline_us?",
+        ),
+        (
+            "chain.frame.deadline_us=5",
+            "\"chain\" is not known in the scenario; did you mean chains.frame.deadline_us?",
+        ),
+        (
+            "frame.deadline_us=5",
+            "\"frame\" is not known in the scenario; did you mean chains.frame.deadline_us?",
+        ),
+        (
+            "chains.frame.deadline=5",
+            "\"deadline\" is not known in chains.frame; did you mean chains.frame.deadline_us?",
+        ),
     ] {
         let expected = format!("--set {setting}: {what}");
         let error = error(PLAIN, &[setting]);
@@ -337,6 +356,7 @@ fn wrong_values_are_told_with_their_setting() {
         ),
         ("features=[\"NO_RT_PUL\"]", "unknown feature \"NO_RT_PUL\"; did you mean \"NO_RT_PULL\"?"),
         ("machine.costs={\"ipi\": 5}", "\"ipi\" is not known in `costs`; did you mean \"ipi_ns\"?"),
+        ("chains.frame.tasks.0=wbe", "no task is called \"wbe\"; did you mean \"web\"?"),
         (
             "scheduler.base_slice_us=5000",
             "`base_slice_us` has no effect on 6.1 + founding: it is a number of EEVDF",

@@ -139,11 +139,16 @@ fn a_chain_of_nobody_is_refused_where_it_stands() {
             format!("{{\"tasks\": {{\"a\": {{\"loop\": 1, \"run\": 1}}}}, \"chains\": {chains}}}");
         sim(&text, &[]).refused()
     };
-    assert!(chains("{\"c\": [\"a\", \"b\"]}").ends_with(": there is no task \"b\""));
+    assert!(
+        chains("{\"c\": [\"a\", \"b\"]}")
+            .ends_with(": no task is called \"b\"; did you mean \"a\"?")
+    );
     assert!(chains("{\"c\": []}").contains("a chain has a task"));
     assert!(chains("{\"c\": {\"deadline_us\": 5}}").contains("a chain needs `tasks`"));
+    let odd = chains("{\"c\": {\"tasks\": [\"a\"], \"deadline\": 5}}");
     assert!(
-        chains("{\"c\": {\"tasks\": [\"a\"], \"deadline\": 5}}").contains("is no key of a chain")
+        odd.ends_with("\"deadline\" is not known in a chain; did you mean \"deadline_us\"?"),
+        "{odd}"
     );
 }
 

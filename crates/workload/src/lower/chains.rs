@@ -2,7 +2,9 @@
 
 use crate::diagnostic::{Fault, quoted};
 use crate::json::{Member, Node};
+use crate::nearest::did_you_mean;
 use crate::scenario::{ChainSpec, SpecId, TaskSpec};
+use crate::shape;
 use runyard_engine::time::Nanos;
 use std::collections::BTreeMap;
 
@@ -25,16 +27,13 @@ fn chain(member: Member<'_>, names: &BTreeMap<&str, SpecId>) -> Result<ChainSpec
     }
     let (mut tasks, mut deadline) = (None, None);
     for key in member.value.object()? {
-        match &*key.key() {
+        match shape::CHAIN.own("a chain", key)? {
             "tasks" => tasks = Some(named(key.value, names)?),
             "deadline_us" => {
                 let micros = key.value.natural("a deadline in microseconds", 1..=LONGEST_US)?;
                 deadline = Some(Nanos::from_micros(micros.into()));
             }
-            other => {
-                let what = format!("{} is no key of a chain: tasks, deadline_us", quoted(other));
-                return Err(Fault::new(key.at, what));
-            }
+            _ => unreachable!("every key of a chain is read"),
         }
     }
     match tasks {
@@ -47,8 +46,10 @@ fn chain(member: Member<'_>, names: &BTreeMap<&str, SpecId>) -> Result<ChainSpec
 fn named(list: Node<'_>, names: &BTreeMap<&str, SpecId>) -> Result<Vec<SpecId>, Fault> {
     let one = |node: Node<'_>| {
         let name = node.text()?;
-        let unknown = || Fault::new(node.at(), format!("there is no task {}", quoted(&name)));
-        names.get(&*name).copied().ok_or_else(unknown)
+        names.get(&*name).copied().ok_or_else(|| {
+            let near = did_you_mean(&name, names.keys().copied());
+            Fault::new(node.at(), format!("no task is called {}{near}", quoted(&name)))
+        })
     };
     let tasks: Vec<_> = list.list()?.map(one).collect::<Result<_, _>>()?;
     match tasks.is_empty() {
