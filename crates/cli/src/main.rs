@@ -24,7 +24,6 @@ mod page;
 mod progress;
 mod record;
 mod reproduce;
-mod scenarios;
 mod sim;
 mod sweep;
 mod trace;

@@ -13,8 +13,7 @@ use runyard_hosts::stderr::say;
 use runyard_hosts::{Failure, machine};
 use runyard_report::TaskRows;
 use runyard_workload::setting::Setting;
-pub(crate) use runyard_workload::span;
-use runyard_workload::{DeadlinePolicy, MAX_TEXT, Overrides, Parsed, TOO_LONG};
+use runyard_workload::{DeadlinePolicy, MAX_TEXT, Overrides, Parsed, TOO_LONG, span};
 use std::fs::File;
 use std::io::{self, Read};
 
@@ -68,14 +67,13 @@ pub(crate) struct HostOptions {
 impl HostOptions {
     /// Reads the scenario for a machine that is simulated; warnings go to standard error.
     pub(crate) fn read(&self) -> Result<Parsed, Failure> {
-        let (cpus, unless_said) = (self.cpus, Model::NEWEST);
-        self.read_over(&Overrides { cpus, unless_said, ..Overrides::default() })
+        self.read_over(&self.simulated())
     }
 
     /// Reads the scenario for this machine, of which it has so many CPUs, whatever it says itself.
     pub(crate) fn read_on(&self, cpus: usize) -> Result<Parsed, Failure> {
         let cpus = Some(cpus);
-        self.read_over(&Overrides { cpus, real_cores: true, ..Overrides::default() })
+        self.read_over(&self.over(&Overrides { cpus, real_cores: true, ..Overrides::default() }))
     }
 
     /// The same for this machine's kernel.
@@ -84,7 +82,7 @@ impl HostOptions {
         // A `scheduler` that is right on sim is no error here, where it has no effect.
         let unless_said = Model::NEWEST;
         let over = Overrides { cpus, deadline, unless_said, ..Overrides::default() };
-        self.read_over(&Overrides { real_cores: true, ..over })
+        self.read_over(&self.over(&Overrides { real_cores: true, ..over }))
     }
 
     /// The CPUs of this machine that the run uses; a topology has as many.
@@ -127,11 +125,10 @@ impl HostOptions {
         self.kernel.is_some()
     }
 
-    /// Reads the text of a scenario for a machine that is simulated.
-    pub(crate) fn parse(&self, text: &str) -> Result<Parsed, Failure> {
+    /// What replaces parts of a scenario, for a machine that is simulated.
+    pub(crate) fn simulated(&self) -> Overrides {
         let (cpus, unless_said) = (self.cpus, Model::NEWEST);
-        let over = self.over(&Overrides { cpus, unless_said, ..Overrides::default() });
-        runyard_workload::parse(&self.scenario, text, &over).map_err(Failure::input)
+        self.over(&Overrides { cpus, unless_said, ..Overrides::default() })
     }
 
     /// The first option that is given and says something of one run alone, or of what is made of it.
@@ -146,12 +143,11 @@ impl HostOptions {
         given.into_iter().find_map(|(given, option)| given.then_some(option))
     }
 
-    /// Reads the scenario for a host that overrides this by itself.
-    fn read_over(&self, host: &Overrides) -> Result<Parsed, Failure> {
-        let over = self.over(host);
+    /// Reads the scenario with what replaces parts of it.
+    fn read_over(&self, over: &Overrides) -> Result<Parsed, Failure> {
         let text = scenario_text(&self.scenario)?;
         let parsed =
-            runyard_workload::parse(&self.scenario, &text, &over).map_err(Failure::input)?;
+            runyard_workload::parse(&self.scenario, &text, over).map_err(Failure::input)?;
         for warning in &parsed.warnings {
             say(format_args!("warning: {warning}"));
         }

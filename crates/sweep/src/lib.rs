@@ -8,6 +8,9 @@
 //! The three steps know each other by values only, so runs may take place elsewhere. [`sweep`] has all of it in
 //! memory; [`Folder`] has it in a folder, and goes on where it was killed.
 //!
+//! [`compare`] has two scenarios run with the same seeds and tells changes from noise; [`explain`] runs one again and again
+//! until it can tell why a task was late.
+//!
 //! The same specification, scenario and version make the same bytes: no clock, no host and no order of threads is in
 //! them, and floats are added up in the order of the seeds.
 //!
@@ -28,6 +31,8 @@
 //! ```
 
 mod cell;
+mod compare;
+mod explain;
 mod folder;
 mod gather;
 mod metric;
@@ -40,6 +45,8 @@ mod simulated;
 mod spec;
 
 pub use cell::Cell;
+pub use compare::{Compared, Comparison, SEEDS, Side, compare};
+pub use explain::{Question, Story, explain};
 pub use folder::{Finished, Folder, Progress};
 pub use gather::{Gathered, Parts, SummaryRow, parts, summary_batch};
 pub use metric::Metric;

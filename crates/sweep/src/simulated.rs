@@ -25,18 +25,29 @@ pub fn report(
 ) -> Result<Option<Report>, String> {
     let mut kept = Kept { accounts: Collector::default(), chains: scenario::chains(scenario) };
     let options = Options { seed, ..Options::default() };
-    let mut sim = Sim::new(scenario, options, &mut kept).map_err(|error| error.to_string())?;
-    while (0..EVENTS_BETWEEN_LOOKS).all(|_| sim.step()) {
-        if stop() {
-            return Ok(None);
-        }
-    }
-    let outcome = sim.outcome();
+    let Some(outcome) = outcome(scenario, options, &mut kept, stop)? else { return Ok(None) };
     let end = outcome.end;
     let (name, wall) = (name.to_owned(), Nanos::ZERO);
     let info = info(scenario, outcome, kept.chains.as_ref());
     let info = RunInfo { scenario: name, seed, wall, ..info };
     Ok(Some(Report::new(info, &kept.accounts.finish(end))))
+}
+
+/// Simulates `scenario` to its end, which `observer` watches; `None` if it was stopped, for which `stop` is asked now and
+/// then.
+pub(crate) fn outcome<O: Observer>(
+    scenario: &Scenario,
+    options: Options,
+    observer: O,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Outcome>, String> {
+    let mut sim = Sim::new(scenario, options, observer).map_err(|error| error.to_string())?;
+    while (0..EVENTS_BETWEEN_LOOKS).all(|_| sim.step()) {
+        if stop() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(sim.outcome()))
 }
 
 /// What the events of a run come to.

@@ -13,7 +13,7 @@ const LONGEST: usize = 1 << 22;
 
 /// The values that two scenarios have at the same path and not in common, a few of them, as `tasks.web.run: 300 -> 500`.
 /// What is no scenario differs in nothing.
-pub(crate) fn differences(before: &str, after: &str) -> Vec<String> {
+pub(super) fn differences(before: &str, after: &str) -> Vec<String> {
     if before == after {
         return Vec::new();
     }

@@ -61,15 +61,15 @@ impl Hop {
 }
 
 /// What is told of a token.
-#[derive(Debug, Serialize)]
-pub(super) struct Slow<'a> {
-    name: &'a str,
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Slow {
+    name: String,
     at_ns: u64,
     latency_ns: u64,
     hops: Vec<SlowHop>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 struct SlowHop {
     task: String,
     at_ns: u64,
@@ -81,8 +81,8 @@ struct SlowHop {
     took_ns: u64,
 }
 
-impl<'a> Slow<'a> {
-    pub(super) fn new(name: &'a str, slow: &SlowReport, hops: &[Hop]) -> Slow<'a> {
+impl Slow {
+    pub(super) fn new(name: &str, slow: &SlowReport, hops: &[Hop]) -> Slow {
         let told = slow.hops_with_ends().zip(hops).map(|((hop, end), own)| SlowHop {
             task: hop.task.clone(),
             at_ns: hop.at_ns,
@@ -91,7 +91,7 @@ impl<'a> Slow<'a> {
             took_ns: end.saturating_sub(hop.at_ns),
         });
         let hops = told.collect();
-        Slow { name, at_ns: slow.at_ns, latency_ns: slow.latency_ns, hops }
+        Slow { name: name.to_owned(), at_ns: slow.at_ns, latency_ns: slow.latency_ns, hops }
     }
 
     /// The same for people, in lines.

@@ -1,0 +1,209 @@
+//! Two sides beside each other: reports that were saved, or scenarios that are run with several seeds each.
+//!
+//! What differs, and whether that is more than noise, is found in `runyard_report::Changes`; here is where the runs come
+//! from. Runs of one seed are pairs, and both of a pair are next to each other in the order of the work, so that a
+//! comparison that is stopped has complete pairs.
+
+mod differences;
+mod saved;
+
+use crate::plan::Text;
+use crate::{pool, simulated};
+use differences::differences;
+use runyard_hosts::Failure;
+use runyard_report::html::{self, Run};
+use runyard_report::{Changes, Report, Sheet};
+use runyard_workload::{Diagnostic, Overrides, Scenario, name_of};
+use std::ops::RangeInclusive;
+
+/// How many seeds a comparison may have.
+pub const SEEDS: RangeInclusive<u64> = 1..=1000;
+
+/// What two sides come to, beside each other.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// A run of each side, which the charts of the page are of.
+    runs: [Report; 2],
+    changes: Changes,
+}
+
+impl Comparison {
+    /// Two reports, documents that `--json` printed. One run each cannot tell a change from noise.
+    ///
+    /// ```
+    /// use runyard_sweep::{Comparison, Text, report};
+    /// use runyard_workload::{Overrides, parse};
+    ///
+    /// let saved = |seed| -> Text {
+    ///     let text = r#"{"tasks": {"web": {"run": {"exponential": 500}, "sleep": 900}}, "global": {"duration": 1}}"#;
+    ///     let scenario = parse("-", text, &Overrides::default()).unwrap().scenario;
+    ///     let report = report(("web", &scenario), seed, &|| false).unwrap().expect("nobody stops it");
+    ///     let mut json = Vec::new();
+    ///     report.write_json(&mut json).unwrap();
+    ///     Text { file: format!("{seed}.json"), text: String::from_utf8(json).unwrap() }
+    /// };
+    /// let comparison = Comparison::of_reports(&saved(1), &saved(2)).unwrap();
+    /// assert!(comparison.text().contains("differs: seed 1 -> 2\nOne run each"));
+    ///
+    /// let scenario = Text { file: "web.json".to_owned(), text: "{\"tasks\": {}}".to_owned() };
+    /// assert!(Comparison::of_reports(&scenario, &saved(2)).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// A text is no report, with the place in it.
+    pub fn of_reports(before: &Text, after: &Text) -> Result<Comparison, Failure> {
+        let runs = [saved::read(before)?, saved::read(after)?];
+        let changes = Changes::new(&runs[0], &runs[1]);
+        Ok(Comparison { runs, changes })
+    }
+
+    /// What differs, for people. It ends with a line end; lines of figures that do not differ by more than noise end with
+    /// [`runyard_report::NOISE`].
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.changes.render()
+    }
+
+    /// The page that `--html` writes.
+    #[must_use]
+    pub fn html(&self) -> String {
+        let [before, after] = self.runs.each_ref().map(|report| Run { report, stretches: None });
+        html::comparison(before, after, &self.changes)
+    }
+
+    /// A report of each side. Of several runs a side it is the one with the first seed.
+    #[must_use]
+    pub fn reports(&self) -> [&Report; 2] {
+        self.runs.each_ref()
+    }
+}
+
+/// A scenario that is to be compared with another.
+#[derive(Clone, Debug)]
+pub struct Side {
+    name: String,
+    text: String,
+    options: Vec<String>,
+    scenario: Scenario,
+    warnings: Vec<Diagnostic>,
+}
+
+impl Side {
+    /// Reads a scenario. `options` is what `over` replaces in this side alone, in words, as `--kernel 6.1`: a comparison
+    /// shows them where both sides have the same scenario.
+    ///
+    /// # Errors
+    /// What is wrong with the scenario, and that it is a report, with the place.
+    pub fn new(scenario: Text, options: Vec<String>, over: &Overrides) -> Result<Side, Failure> {
+        let Text { file, text } = scenario;
+        if saved::is_report(&text) {
+            let what = "a report; --seeds runs scenarios, and reports are compared without it";
+            return Err(Failure::Input(format!("{file}:1:1: {what}")));
+        }
+        let parsed = runyard_workload::parse(&file, &text, over).map_err(Failure::input)?;
+        let (scenario, warnings) = (parsed.scenario, parsed.warnings);
+        Ok(Side { name: name_of(&file), text, options, scenario, warnings })
+    }
+
+    /// What the user should know of the scenario, in the order of the places.
+    #[must_use]
+    pub fn warnings(&self) -> &[Diagnostic] {
+        &self.warnings
+    }
+
+    /// The text of the scenario, as it was read.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// What came of the runs of two scenarios.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// How many pairs of runs are complete: as many as there were seeds, or fewer if it was stopped.
+    pub pairs: u64,
+    /// What these pairs come to; `None` if the first pair is not among them.
+    pub comparison: Option<Comparison>,
+}
+
+/// Runs two scenarios with the seeds 1 to `seeds` each, on `jobs` threads. It calls `progress` after each run with how many
+/// there have been, of twice as many as seeds. `stop` is asked now and then whether to end; then the pairs count
+/// that are complete. What comes of it depends on the number of threads only if it is stopped.
+///
+/// ```
+/// use runyard_sweep::{Side, Text, compare, pool};
+/// use runyard_workload::Overrides;
+///
+/// let text = r#"{"tasks": {"web": {"run": 500, "sleep": {"exponential": 900}}}, "global": {"duration": 1}}"#;
+/// let side = |setting: &str| {
+///     let scenario = Text { file: "web.json".to_owned(), text: text.to_owned() };
+///     let over = Overrides { settings: vec![setting.parse().unwrap()], ..Overrides::default() };
+///     Side::new(scenario, vec![setting.to_owned()], &over).unwrap()
+/// };
+/// let sides = [side("tasks.web.run=500"), side("tasks.web.run=900")];
+/// let compared = compare(&sides, (8, pool::cores()), &|| false, |_| {}).unwrap();
+/// let comparison = compared.comparison.expect("nobody stopped it");
+/// assert!(comparison.text().contains("differs: tasks.web.run=500 -> tasks.web.run=900"));
+/// assert!(comparison.text().contains("8 seeds a side, in pairs"));
+/// ```
+///
+/// # Errors
+/// Why a scenario cannot be simulated.
+pub fn compare(
+    sides: &[Side; 2],
+    (seeds, jobs): (u64, usize),
+    stop: &(dyn Fn() -> bool + Sync),
+    mut progress: impl FnMut(usize),
+) -> Result<Compared, Failure> {
+    let runs: Vec<usize> = (0..2 * seeds as usize).collect();
+    let mut sheets: Vec<Option<Sheet>> = vec![None; runs.len()];
+    let mut first: [Option<Report>; 2] = [None, None];
+    let (mut failure, mut done) = (None, 0);
+    let work = |_: &mut (), run: usize| {
+        let side = &sides[run % 2];
+        let seed = run as u64 / 2 + 1;
+        let report = simulated::report((&side.name, &side.scenario), seed, stop).transpose()?;
+        Some(report.map(|report| (Sheet::new(&report), (run < 2).then_some(report))))
+    };
+    pool::each((jobs, &runs), stop, work, |run, result| {
+        done += 1;
+        progress(done);
+        match result {
+            Ok((sheet, report)) => {
+                sheets[run] = Some(sheet);
+                if let Some(report) = report {
+                    first[run] = Some(report);
+                }
+            }
+            Err(what) => failure = Some(Failure::Input(what)),
+        }
+        failure.is_none()
+    });
+    failure.map_or(Ok(()), Err)?;
+    let pairs =
+        sheets.chunks_exact(2).filter_map(|pair| Some([pair[0].clone()?, pair[1].clone()?]));
+    let (old, new): (Vec<_>, Vec<_>) = pairs.map(|[old, new]| (old, new)).unzip();
+    let comparison = match first {
+        [Some(before), Some(after)] => {
+            let changes = Changes::of([&old, &new], &told(sides));
+            Some(Comparison { runs: [before, after], changes })
+        }
+        _ => None,
+    };
+    Ok(Compared { pairs: old.len() as u64, comparison })
+}
+
+/// The differences of the sides as they were asked for: options, and values of the files.
+fn told(sides: &[Side; 2]) -> Vec<String> {
+    let [before, after] = sides;
+    let mut told = differences(&before.text, &after.text);
+    if before.options != after.options {
+        let shown = |side: &Side| match side.options.is_empty() {
+            true => "no option".to_owned(),
+            false => side.options.join(" "),
+        };
+        told.push(format!("{} -> {}", shown(before), shown(after)));
+    }
+    told
+}

@@ -1,0 +1,47 @@
+//! Reports that were saved: what `--json` printed.
+
+use crate::plan::Text;
+use runyard_hosts::Failure;
+use runyard_report::{Report, SCHEMA};
+
+/// Whether a text is a saved report.
+pub(super) fn is_report(text: &str) -> bool {
+    let start = text.trim_start().strip_prefix('{').map(str::trim_start);
+    start.is_some_and(|text| text.starts_with("\"schema\""))
+}
+
+/// The report that a text is.
+pub(super) fn read(saved: &Text) -> Result<Report, Failure> {
+    let Text { file, text } = saved;
+    let report = serde_json::from_str(text).map_err(|error| wrong(file, text, &error))?;
+    let Report { schema, .. } = &report;
+    if schema == SCHEMA { Ok(report) } else { Err(another(file, schema)) }
+}
+
+/// The error that a text is no report: it names the other schema, or says how scenarios are compared, or has the words of the
+/// reader.
+fn wrong(file: &str, text: &str, error: &serde_json::Error) -> Failure {
+    if error.is_data()
+        && let Ok(value) = serde_json::from_str::<serde_json::Value>(text)
+    {
+        match value.get("schema").and_then(serde_json::Value::as_str) {
+            Some(schema) if schema != SCHEMA => return another(file, schema),
+            None if value.get("tasks").is_some_and(serde_json::Value::is_object) => {
+                let what = "no report but a scenario: --seeds 20 runs and compares scenarios";
+                return Failure::Input(format!("{file}:1:1: {what}"));
+            }
+            _ => {}
+        }
+    }
+    let (line, column) = (error.line().max(1), error.column().max(1));
+    let what = error.to_string();
+    let what = what.rsplit_once(" at line ").map_or(&*what, |(what, _)| what);
+    Failure::input(format_args!("{file}:{line}:{column}: no report: {what}"))
+}
+
+fn another(file: &str, schema: &str) -> Failure {
+    /// More of a name says no more.
+    const SHOWN: usize = 60;
+    let schema: String = schema.chars().take(SHOWN).collect();
+    Failure::input(format_args!("{file}:1:1: its schema is {schema:?}, not {SCHEMA:?}"))
+}
