@@ -55,7 +55,7 @@ fn a_story_is_a_text_and_a_document_of_the_same_wake_up() {
 
 #[test]
 fn an_explanation_is_stopped_or_refused() {
-    let long = scenario(&SHORT.replace("\"duration\": 1", "\"duration\": 40"));
+    let long = scenario(&SHORT.replace("\"duration\": 1", "\"duration\": 20"));
     for question in
         [Question::Task { name: "web".to_owned(), at: None }, Question::Chain("both".to_owned())]
     {
