@@ -35,13 +35,15 @@ const SEEDS: [u64; 2] = [1, 2];
 
 /// The scenarios that run shorter than they ask, by name: as they are, they take seconds of real
 /// time or write traces of up to a gigabyte.
-const SHORTENED: [(&str, &str); 6] = [
+const SHORTENED: [(&str, &str); 8] = [
     ("greedy-timers", "3s"),
     ("large", "2ms"),
     ("latency-nice", "100ms"),
+    ("noisy-neighbour", "2s"),
     ("probes", "3s"),
     ("tenants", "10s"),
     ("touch-latency", "10s"),
+    ("web-tier", "2s"),
 ];
 
 /// The file with the report, from the standard output.
