@@ -22,6 +22,7 @@ def test_a_scenario_says_what_it_is_about_and_asks(scenario: Ready) -> None:
     assert scenario.title[0].isupper() and not scenario.title.endswith(".")
     assert len(scenario.about.split()) > 40
     assert "The question" not in scenario.about
+    assert "\n * The question: " in scenario.path.read_text(encoding="utf-8")
     assert scenario.question[0].isupper() and scenario.question.endswith("?")
     for text in (scenario.title, scenario.about, scenario.question):
         assert "*" not in text and "  " not in text
