@@ -1,19 +1,22 @@
 //! `cargo xtask full`: the checks that take too long for every change: a siege of an hour, with each
-//! allocator, long searches, the founding experiments on real CPUs, the simulator beside the kernel, the tests of the
-//! runtime where the system gives it little, and all of other people's libraries.
+//! allocator, long searches, the founding experiments on real CPUs, the simulator beside the kernel, counts of
+//! instructions, the tests of the runtime where the system gives it little, and all of other people's libraries.
 //!
 //! It does not repeat what `.ci/run` does. Its times are for a machine that does nothing else.
 
 use clap::Args;
 
 use crate::workspace::{self, Outcome, cargo};
-use crate::{fuzz, siege};
+use crate::{fuzz, instructions, siege};
 
 /// How long to fuzz, and how long the soak of the runtime lasts: ten minutes each.
 const LONG: u64 = 600;
 
 /// Some 13 s each.
 const RANDOM_SCENARIOS: u64 = 10;
+
+/// So few operations measure nothing; they show that measuring works.
+const COUNTED: u32 = 100;
 
 /// How long, and from which seed.
 #[derive(Args, Clone, Debug)]
@@ -34,6 +37,7 @@ pub fn run(options: &Options) -> Outcome {
             minutes,
             seed: seed.into(),
             allocator: None,
+            profile: siege::RELEASE.to_owned(),
             feature,
             only: vec![],
         })
@@ -45,9 +49,13 @@ pub fn run(options: &Options) -> Outcome {
         ("fuzz", &search),
         ("soak", &|| soak(seed)),
         ("reproduce", &reproduce),
+        ("threads", &threads),
         ("fidelity", &|| fidelity(seed)),
         ("musl", &musl),
+        ("others", &others),
+        ("packages", &packages),
         ("benches", &benches),
+        ("instructions", &count),
         ("libraries", &libraries),
         ("one-cpu", &|| suite(&["taskset", "-c", "0"], &[])),
         // One test at a time: two have more threads than that.
@@ -87,10 +95,50 @@ fn musl() -> Outcome {
     )
 }
 
+/// The command on systems that nobody runs here: `.ci/run` checks it on Windows only.
+fn others() -> Outcome {
+    const TARGETS: [&str; 2] = ["x86_64-apple-darwin", "aarch64-unknown-linux-gnu"];
+    workspace::run(workspace::program("rustup").args(["target", "add"]).args(TARGETS))?;
+    let mut check = cargo();
+    check.args(["check", "-p", "runyard-cli"]).env("RUSTFLAGS", "-D warnings");
+    workspace::run(check.args(TARGETS.map(|target| format!("--target={target}"))))
+}
+
+/// Every crate that is published, built from its package by the least Rust version: `.ci/run` checks them. In a new folder,
+/// as Cargo keeps what it unpacked of these packages by folder and version, and would build that again after they changed.
+fn packages() -> Outcome {
+    let folder = workspace::target("packages")?;
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    let least = least_version()?;
+    let install = ["toolchain", "install", &least, "--profile", "minimal", "--no-self-update"];
+    workspace::run(workspace::program("rustup").args(install))?;
+    let which = ["which", "--toolchain", &least, "rustc"];
+    let rustc = workspace::output(workspace::program("rustup").args(which))?.stdout;
+    let mut publish = cargo();
+    publish.args(["publish", "--workspace", "--dry-run", "--allow-dirty", "--target-dir"]);
+    publish.arg(folder).env("CARGO_PROFILE_DEV_DEBUG", "false");
+    workspace::run(publish.env("RUSTC", String::from_utf8(rustc)?.trim()))
+}
+
+/// The least Rust version that published crates take.
+fn least_version() -> Outcome<String> {
+    let metadata = workspace::metadata()?;
+    let least = metadata.packages.iter().filter_map(|package| package.rust_version.as_ref()).min();
+    Ok(least.ok_or("no package says its least Rust version")?.to_string())
+}
+
 /// Every bench and example, optimised as a user builds it. In `.ci/run` clippy checks them.
 fn benches() -> Outcome {
     let what = ["--workspace", "--exclude", "runyard-libraries", "--benches", "--examples"];
     workspace::run(cargo().args(["build", "--release"]).args(what))
+}
+
+/// Instructions of a few operations, by valgrind. It fails if that cannot count only: no count is too high here.
+fn count() -> Outcome {
+    let filter = Some("switch".to_owned());
+    instructions::run(&instructions::Options { filter, iterations: COUNTED, json: false })
 }
 
 /// Other people's libraries, those included that take too long to build for `.ci/run`. It needs a PostgreSQL server.
@@ -103,6 +151,17 @@ fn libraries() -> Outcome {
         "warnings",
     ]))?;
     workspace::run(cargo().arg("test").args(all).arg("--no-fail-fast"))
+}
+
+/// The founding experiments say the same in the simulator, however many threads simulate: `.ci/run` has the shortest.
+fn threads() -> Outcome {
+    let said = |threads: &str| {
+        let mut command = cargo();
+        command.args(["run", "--release", "--quiet", "--", "reproduce", "--host", "sim", "--json"]);
+        workspace::output(command.env("RAYON_NUM_THREADS", threads))
+    };
+    let (one, two) = (said("1")?, said("2")?);
+    if one.stdout == two.stdout { Ok(()) } else { Err("two threads say another thing".into()) }
 }
 
 fn reproduce() -> Outcome {

@@ -12,6 +12,10 @@ use crate::workspace::{self, Outcome, cargo, program};
 /// The binaries of the package `siege`, by the allocators that they have.
 const ALLOCATORS: [&str; 5] = ["system", "strict", "jemalloc", "mimalloc", "runyard"];
 
+/// As users build, and in half the time.
+pub const RELEASE: &str = "release";
+const PROFILES: [&str; 2] = [RELEASE, "quick"];
+
 /// What to besiege, and for how long.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
@@ -24,6 +28,9 @@ pub struct Options {
     /// Only with this allocator
     #[arg(long, value_parser = ALLOCATORS, value_name = "NAME")]
     pub allocator: Option<String>,
+    /// How the programs are built: a profile of `siege/Cargo.toml`
+    #[arg(long, default_value = RELEASE, value_parser = PROFILES, value_name = "NAME")]
+    pub profile: String,
     /// A feature of the runtime: `NAME` switches it on, `NO_NAME` off
     #[arg(long, value_name = "NAME")]
     pub feature: Vec<String>,
@@ -34,7 +41,7 @@ pub struct Options {
 
 /// Builds the programs and runs them with one allocator after the other, all of them even after one failed.
 pub fn run(options: &Options) -> Outcome {
-    let binaries = build()?;
+    let binaries = build(&options.profile)?;
     let is_asked = |name: &&str| options.allocator.as_deref().is_none_or(|only| only == *name);
     let asked: Vec<_> = ALLOCATORS.into_iter().filter(is_asked).collect();
     let seconds = options.minutes * 60 / asked.len() as u64;
@@ -48,10 +55,11 @@ pub fn run(options: &Options) -> Outcome {
 }
 
 /// Where the binaries are.
-fn build() -> Outcome<PathBuf> {
+fn build(profile: &str) -> Outcome<PathBuf> {
     let target = workspace::target("siege")?;
     let mut command = cargo();
-    command.args(["build", "--release", "--locked", "--manifest-path", "siege/Cargo.toml"]);
+    command.args(["build", "--locked", "--manifest-path", "siege/Cargo.toml"]);
+    command.args(["--profile", profile]);
     workspace::run(command.arg("--target-dir").arg(&target))?;
-    Ok(target.join("release"))
+    Ok(target.join(profile))
 }

@@ -1,7 +1,7 @@
 //! What a package has that is published. Cargo publishes without most of it, and then a version is out that has no
 //! page or cannot be built.
 //!
-//! A package of the workspace says `publish = false`, or has all of this. `.ci/run` packs and builds each as well; what
+//! A package of the workspace says `publish = false`, or has all of this. `.ci/run` packs and checks each as well; what
 //! that cannot see is here.
 
 use std::path::Path;

@@ -196,13 +196,6 @@ fn a_limit_is_seen_where_all_cpus_are_used_and_nowhere_else() {
     assert!((0.099..0.101).contains(&own) && borrowed > 0.99, "{own} {borrowed}");
 }
 
-#[test]
-fn hard_limits_say_the_same_with_another_number_of_threads() {
-    let mut command = command(&["reproduce", "hard-limits", "--host", "sim", "--json"]);
-    let again: Said = command.env("RAYON_NUM_THREADS", "1").output().unwrap().into();
-    assert_eq!(again.out, hard_limits().out);
-}
-
 /// What `reproduce greedy-timers --host sim --json --out` said, and the text that it wrote, once for all
 /// tests.
 fn greedy_timers() -> &'static (Said, String) {
@@ -245,13 +238,6 @@ fn greedy_timers_show_deviations_and_what_was_assumed() {
     }
 }
 
-#[test]
-fn greedy_timers_say_the_same_with_another_number_of_threads() {
-    let mut command = command(&["reproduce", "greedy-timers", "--host", "sim", "--json"]);
-    let again: Said = command.env("RAYON_NUM_THREADS", "1").output().unwrap().into();
-    assert_eq!(again.out, greedy_timers().0.out);
-}
-
 /// However busy the machine is: nobody has much more than its limit, of which two hogs would have the
 /// sixfold, and everybody something. How near to it is a claim, which a busy machine may break.
 #[test]
@@ -289,8 +275,10 @@ fn what_is_written_is_what_is_printed() {
 }
 
 #[test]
-fn it_says_the_same_again() {
-    let text = call(&["reproduce", "rt-migrate", "--host", "sim"]).done();
+fn it_says_the_same_with_another_number_of_threads() {
+    let mut command = command(&["reproduce", "rt-migrate", "--host", "sim"]);
+    let again: Said = command.env("RAYON_NUM_THREADS", "1").output().unwrap().into();
+    let text = again.done();
     assert!(text.contains(&reproduced().2), "{text}");
 }
 
