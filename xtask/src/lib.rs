@@ -14,6 +14,7 @@ pub mod fuzz;
 pub mod instructions;
 mod limits;
 pub mod models;
+pub mod python;
 pub mod replay;
 pub mod rt_app;
 pub mod same;

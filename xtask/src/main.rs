@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    fidelity, full, fuzz, instructions, models, replay, rt_app, same, siege, tidy, traces,
+    fidelity, full, fuzz, instructions, models, python, replay, rt_app, same, siege, tidy, traces,
     workspace,
 };
 
@@ -38,6 +38,8 @@ enum Command {
     Tidy(tidy::Options),
     /// Decode traces with Perfetto's own protocol buffers and compare them with their reports
     Traces,
+    /// Build the wheel as a user installs it, and test it: in Python, on a Ray cluster, in notebooks
+    Python(python::Options),
     /// Record workloads here, import and replay them, and compare
     Replay,
     /// Run rt-app's tutorials by rt-app and by every host, and compare their logs
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Fidelity(options) => fidelity::run(&options),
         Command::Tidy(options) => tidy::run(&options),
         Command::Traces => traces::run(),
+        Command::Python(options) => python::run(&options),
         Command::Replay => replay::run(),
         Command::RtApp(options) => rt_app::run(&options),
         Command::Same(options) => same::run(&options),

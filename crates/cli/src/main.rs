@@ -22,6 +22,7 @@ mod output;
 mod outputs;
 mod page;
 mod progress;
+mod ray;
 mod record;
 mod reproduce;
 mod sim;

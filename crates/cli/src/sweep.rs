@@ -4,12 +4,14 @@ use crate::exit::Done;
 use crate::interrupt::Interrupt;
 use crate::options;
 use crate::progress::RunsProgress;
-use clap::Args;
+use crate::ray;
+use clap::{Args, ValueEnum};
 use runyard_hosts::Failure;
 use runyard_hosts::stderr::say;
 use runyard_sweep::{Folder, Plan, Text, pool};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The arguments of `runyard sweep`.
 #[derive(Debug, Args)]
@@ -20,21 +22,36 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// How many runs at once; else as many as this machine has cores.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "backend")]
     jobs: Option<NonZeroUsize>,
+    /// Where the runs take place: on the Ray cluster that RAY_ADDRESS names, or one of this machine alone. It takes a Python
+    /// with the package `runyard` and Ray: python3, or the one that RUNYARD_PYTHON names.
+    #[arg(long, value_enum)]
+    backend: Option<Backend>,
     /// Go on with the sweep in DIR, if there is one.
     #[arg(long)]
     resume: bool,
 }
 
+/// Where runs take place, if not in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Backend {
+    /// On a Ray cluster.
+    Ray,
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let Arguments { spec, out, resume, .. } = arguments;
+    if let Some(Backend::Ray) = arguments.backend {
+        return ray::sweep(spec, out, *resume);
+    }
     let text = Text { file: spec.clone(), text: options::text(spec)? };
     let plan = Plan::new(text, |name| scenario(spec, name)).map_err(Failure::input)?;
     for warning in plan.warnings() {
         say(format_args!("warning: {warning}"));
     }
-    let folder = Folder::open(out, &plan, *resume)?;
+    let plan = Arc::new(plan);
+    let mut folder = Folder::open(out, plan.clone(), *resume)?;
     let jobs = arguments.jobs.map_or_else(pool::cores, NonZeroUsize::get);
     let interrupt = Interrupt::expect();
     let mut shown = RunsProgress::new(plan.runs());

@@ -9,7 +9,7 @@
 //! is as none: a machine that lost its power may leave such a one. What is in a part depends on the plan alone, not on
 //! who ran it, when, or beside what, so neither do the tables.
 
-use crate::gather::{Gathered, Parts, parts, summary_cells};
+use crate::gather::{Gathered, Parts, Tables, parts, summary_cells};
 use crate::page;
 use crate::plan::{Plan, Text};
 use crate::pool;
@@ -23,7 +23,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The form of the parts.
 const SCHEMA: &str = "runyard.sweep/1";
@@ -49,9 +51,11 @@ struct Last {
 
 /// The folder of a sweep.
 #[derive(Debug)]
-pub struct Folder<'p> {
+pub struct Folder {
     dir: PathBuf,
-    plan: &'p Plan,
+    plan: Arc<Plan>,
+    /// The runs of parts that are not whole yet.
+    open: BTreeMap<usize, BTreeMap<usize, Ran>>,
 }
 
 /// How far a sweep is.
@@ -72,13 +76,14 @@ pub struct Finished {
     pub failed: Option<(usize, String)>,
 }
 
-impl<'p> Folder<'p> {
+impl Folder {
     /// The folder `dir` for the sweep of this plan: a new one; or, to `resume`, one in which the same sweep was begun.
     ///
     /// # Errors
     /// What is in the way.
-    pub fn open(dir: &Path, plan: &'p Plan, resume: bool) -> Result<Folder<'p>, Failure> {
-        let folder = Folder { dir: dir.to_owned(), plan };
+    pub fn open(dir: &Path, plan: Arc<Plan>, resume: bool) -> Result<Folder, Failure> {
+        let folder = Folder { dir: dir.to_owned(), plan, open: BTreeMap::new() };
+        let plan = &*folder.plan;
         let own = Manifest {
             schema: SCHEMA.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -117,38 +122,51 @@ impl<'p> Folder<'p> {
         Ok(folder)
     }
 
+    /// The runs that are not there yet, in their order.
+    #[must_use]
+    pub fn missing(&self) -> Vec<usize> {
+        let whole = |part, runs: &Range<usize>| self.load(part, runs.len()).is_some();
+        let missing = parts(&self.plan).enumerate().filter(|(part, runs)| !whole(*part, runs));
+        missing.flat_map(|(_, runs)| runs).collect()
+    }
+
+    /// Takes what a run that was missing came to, wherever it ran, and writes its part if that is whole now.
+    ///
+    /// # Errors
+    /// That the part cannot be written.
+    pub fn take(&mut self, run: usize, ran: Ran) -> Result<(), Failure> {
+        let (size, runs) = (self.plan.part_size(), self.plan.runs());
+        let part = run / size;
+        let others = self.open.entry(part).or_default();
+        others.insert(run, ran);
+        if others.len() < size.min(runs - part * size) {
+            return Ok(());
+        }
+        let ran: Vec<Ran> = self.open.remove(&part).unwrap_or_default().into_values().collect();
+        self.save(part, &ran)
+    }
+
     /// Runs what is not there yet, on `jobs` threads, and tells `progress` of each run. Returns whether all is there now:
     /// it is not if `stop` said so.
     ///
     /// # Errors
     /// That a part cannot be written.
     pub fn run(
-        &self,
+        &mut self,
         jobs: usize,
         stop: &(dyn Fn() -> bool + Sync),
         mut progress: impl FnMut(Progress),
     ) -> Result<bool, Failure> {
-        let all = parts(self.plan).enumerate();
-        let missing: Vec<_> =
-            all.filter(|(part, runs)| self.load(*part, runs.len()).is_none()).collect();
-        let runs: Vec<usize> = missing.iter().flat_map(|(_, runs)| runs.clone()).collect();
-        let found = self.plan.runs() - runs.len();
-        let mut now = Progress { done: found, all: self.plan.runs(), found };
+        let (plan, runs) = (self.plan.clone(), self.missing());
+        let found = plan.runs() - runs.len();
+        let mut now = Progress { done: found, all: plan.runs(), found };
         progress(now);
-        let size = self.plan.part_size();
-        let mut open: BTreeMap<usize, BTreeMap<usize, Ran>> = BTreeMap::new();
         let mut failure = None;
-        let work = |runner: &mut Runner, run| runner.run(self.plan, run, stop);
+        let work = |runner: &mut Runner, run| runner.run(&plan, run, stop);
         let complete = pool::each((jobs, &runs), stop, work, |run, ran| {
-            let part = run / size;
-            let others = open.entry(part).or_default();
-            others.insert(run, ran);
+            failure = self.take(run, ran).err();
             now.done += 1;
             progress(now);
-            if others.len() == size.min(self.plan.runs() - part * size) {
-                let ran: Vec<Ran> = open.remove(&part).unwrap_or_default().into_values().collect();
-                failure = self.save(part, &ran).err();
-            }
             failure.is_none()
         });
         failure.map_or(Ok(complete), Err)
@@ -159,12 +177,20 @@ impl<'p> Folder<'p> {
     /// # Errors
     /// That something cannot be read or written.
     pub fn finish(&self) -> Result<Finished, Failure> {
-        let gathered = Gathered::new(self.plan, self)?;
+        let gathered = Gathered::new(&self.plan, self)?;
         self.write("runs.parquet", |out| self.write_runs(out, &gathered))?;
         self.write("summary.csv", |out| self.write_summary(out, &gathered).map_err(Failed::Io))?;
-        let page = page::page(self.plan, &gathered);
+        let page = page::page(&self.plan, &gathered);
         self.write("index.html", |out| out.write_all(page.as_bytes()).map_err(Failed::Io))?;
         Ok(Finished { failed: gathered.failed })
+    }
+
+    /// The tables of a sweep of which all is there, in memory.
+    ///
+    /// # Errors
+    /// That something cannot be read.
+    pub fn tables(&self) -> Result<Tables, Failure> {
+        Tables::of(&self.plan, self)
     }
 
     fn write_runs(&self, out: &mut BufWriter<File>, gathered: &Gathered) -> Result<(), Failed> {
@@ -175,9 +201,9 @@ impl<'p> Folder<'p> {
         let other = |error| Failed::Io(io::Error::other(error));
         let mut writer =
             ArrowWriter::try_new(out, gathered.schema(), Some(properties)).map_err(other)?;
-        for (part, runs) in parts(self.plan).enumerate() {
+        for (part, runs) in parts(&self.plan).enumerate() {
             let ran = self.read(part).map_err(Failed::Said)?;
-            writer.write(&gathered.batch(self.plan, runs, &ran)).map_err(other)?;
+            writer.write(&gathered.batch(&self.plan, runs, &ran)).map_err(other)?;
         }
         writer.close().map_err(other)?;
         Ok(())
@@ -188,7 +214,7 @@ impl<'p> Folder<'p> {
         let own = ["metric", "n", "mean", "median", "lo", "hi"];
         table.write_record(self.plan.columns().iter().map(String::as_str).chain(own))?;
         for row in &gathered.summary {
-            table.write_record(summary_cells(self.plan, row).iter().map(ToString::to_string))?;
+            table.write_record(summary_cells(&self.plan, row).iter().map(ToString::to_string))?;
         }
         table.flush()
     }
@@ -245,9 +271,9 @@ impl<'p> Folder<'p> {
     }
 }
 
-impl Parts for Folder<'_> {
+impl Parts for Folder {
     fn read(&self, part: usize) -> Result<Cow<'_, [Ran]>, Failure> {
-        let runs = parts(self.plan).nth(part).expect("the plan has the part").len();
+        let runs = parts(&self.plan).nth(part).expect("the plan has the part").len();
         let ran = self.load(part, runs);
         ran.map(Cow::Owned).ok_or_else(|| {
             let file = self.part(part);

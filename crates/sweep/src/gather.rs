@@ -6,7 +6,11 @@
 use crate::cell::Cell;
 use crate::plan::Plan;
 use crate::run::Ran;
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+};
 use arrow_schema::{DataType, Field, Schema};
 use runyard_hosts::Failure;
 use runyard_report::statistics::{Summaries, Summary};
@@ -22,6 +26,31 @@ pub trait Parts {
     /// # Errors
     /// That they cannot be read.
     fn read(&self, part: usize) -> Result<Cow<'_, [Ran]>, Failure>;
+}
+
+/// The tables of a sweep.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    /// The rows of all runs, a batch for each part.
+    pub runs: Vec<RecordBatch>,
+    /// For each point each metric, over the seeds.
+    pub summary: RecordBatch,
+    /// How many runs failed, and the first reason.
+    pub failed: Option<(usize, String)>,
+}
+
+impl Tables {
+    /// The tables of all runs of a plan.
+    ///
+    /// # Errors
+    /// Those of `from`.
+    pub fn of(plan: &Plan, from: &impl Parts) -> Result<Tables, Failure> {
+        let gathered = Gathered::new(plan, from)?;
+        let batch = |(part, runs)| Ok(gathered.batch(plan, runs, &from.read(part)?));
+        let runs = parts(plan).enumerate().map(batch).collect::<Result<_, _>>()?;
+        let summary = summary_batch(plan, &gathered.summary);
+        Ok(Tables { runs, summary, failed: gathered.failed })
+    }
 }
 
 /// The runs of each part of a plan.
@@ -112,8 +141,7 @@ impl Gathered {
 }
 
 /// The table of the statistics, as a batch.
-#[must_use]
-pub fn summary_batch(plan: &Plan, summary: &[SummaryRow]) -> RecordBatch {
+fn summary_batch(plan: &Plan, summary: &[SummaryRow]) -> RecordBatch {
     let mut fields: Vec<Field> =
         (0..plan.columns().len()).map(|at| swept_field(plan, at)).collect();
     fields.push(Field::new("metric", DataType::Utf8, true));
@@ -172,8 +200,10 @@ impl<'p> Points<'p> {
     }
 }
 
-/// Texts of reports that may be missing.
-const TEXTS: [&str; 2] = ["cookie", "held_by"];
+/// The type of a field of reports that has no value: most are figures, and a few are texts.
+pub(crate) fn unsaid(name: &str) -> DataType {
+    if ["cookie", "held_by"].contains(&name) { DataType::Utf8 } else { DataType::Int64 }
+}
 
 /// The columns that were seen, in their order, each with what its cells have in common.
 struct Columns {
@@ -212,10 +242,7 @@ impl Columns {
         let mut names: Vec<(&String, &usize)> = self.places.iter().collect();
         names.sort_by_key(|(_, place)| **place);
         for ((name, _), known) in names.into_iter().zip(self.types) {
-            // What nothing is known of is a figure that no run has, or one of the texts that most have not.
-            let unsaid = if TEXTS.contains(&&**name) { DataType::Utf8 } else { DataType::Int64 };
-            let known = known.unwrap_or(unsaid);
-            self.fields.push(Field::new(name, known, true));
+            self.fields.push(Field::new(name, known.unwrap_or_else(|| unsaid(name)), true));
         }
         (Arc::new(Schema::new(self.fields)), self.places)
     }
@@ -227,7 +254,7 @@ fn swept_field(plan: &Plan, column: usize) -> Field {
 }
 
 /// The type that has what a type has, and a cell too.
-fn common(known: Option<DataType>, cell: &Cell) -> Option<DataType> {
+pub(crate) fn common(known: Option<DataType>, cell: &Cell) -> Option<DataType> {
     let own = match cell {
         Cell::Null => return known,
         Cell::Boolean(_) => DataType::Boolean,
@@ -247,10 +274,24 @@ fn common(known: Option<DataType>, cell: &Cell) -> Option<DataType> {
     })
 }
 
-fn batch(schema: &Arc<Schema>, columns: &[Vec<Cell>]) -> RecordBatch {
+pub(crate) fn batch(schema: &Arc<Schema>, columns: &[Vec<Cell>]) -> RecordBatch {
     let arrays = schema.fields().iter().zip(columns);
     let arrays = arrays.map(|(field, cells)| array(field.data_type(), cells)).collect();
     RecordBatch::try_new(schema.clone(), arrays).expect("the columns are those of the schema")
+}
+
+impl Cell {
+    /// A value of a column; `None` if it is of a type that no cell has.
+    pub(crate) fn of(column: &dyn Array, at: usize) -> Option<Cell> {
+        Some(match column.data_type() {
+            _ if column.is_null(at) => Cell::Null,
+            DataType::Boolean => Cell::Boolean(column.as_boolean().value(at)),
+            DataType::Int64 => Cell::Integer(column.as_primitive::<Int64Type>().value(at)),
+            DataType::Float64 => Cell::Number(column.as_primitive::<Float64Type>().value(at)),
+            DataType::Utf8 => Cell::Text(column.as_string::<i32>().value(at).to_owned()),
+            _ => return None,
+        })
+    }
 }
 
 fn array(of: &DataType, cells: &[Cell]) -> ArrayRef {

@@ -43,30 +43,22 @@ mod rows;
 mod run;
 mod simulated;
 mod spec;
+pub mod tables;
+pub mod wire;
 
 pub use cell::Cell;
 pub use compare::{Compared, Comparison, SEEDS, Side, compare};
 pub use explain::{Question, Story, explain};
 pub use folder::{Finished, Folder, Progress};
-pub use gather::{Gathered, Parts, SummaryRow, parts, summary_batch};
+pub use gather::{Gathered, Parts, SummaryRow, Tables, parts};
 pub use metric::Metric;
 pub use plan::{Plan, Point, Text};
 pub use rows::Row;
 pub use run::{Ran, Runner};
-pub use simulated::{info, report};
+pub use simulated::{Detail, Whole, info, report, whole};
 
-use arrow_array::RecordBatch;
 use runyard_hosts::Failure;
 use std::borrow::Cow;
-
-/// The tables of a sweep.
-#[derive(Clone, Debug)]
-pub struct Tables {
-    /// The rows of all runs.
-    pub runs: Vec<RecordBatch>,
-    /// For each point each metric, over the seeds.
-    pub summary: RecordBatch,
-}
 
 /// All of a sweep in memory, on `jobs` threads; `None` if `stop` said so.
 #[must_use]
@@ -88,13 +80,8 @@ pub fn sweep(plan: &Plan, jobs: usize, stop: &(dyn Fn() -> bool + Sync)) -> Opti
 #[must_use]
 pub fn gathered(plan: &Plan, ran: &[Ran]) -> Tables {
     assert_eq!(ran.len(), plan.runs(), "each run of the plan, and no other");
-    let gathered = Gathered::new(plan, &Memory { plan, ran });
-    let gathered = gathered.unwrap_or_else(|_| unreachable!("what is in memory can be read"));
-    let batch = |runs: std::ops::Range<usize>| gathered.batch(plan, runs.clone(), &ran[runs]);
-    Tables {
-        runs: parts(plan).map(batch).collect(),
-        summary: summary_batch(plan, &gathered.summary),
-    }
+    let tables = Tables::of(plan, &Memory { plan, ran });
+    tables.unwrap_or_else(|_| unreachable!("what is in memory can be read"))
 }
 
 /// Runs in memory.

@@ -76,6 +76,27 @@ impl Plan {
         spec: Text,
         read: impl FnOnce(&str) -> Result<Text, String>,
     ) -> Result<Plan, Diagnostic> {
+        let (mut plan, metrics) = Plan::unchecked(spec, read)?;
+        plan.check()?;
+        plan.measure(metrics)?;
+        Ok(plan)
+    }
+
+    /// The plan of the specification and the scenario of a plan that [`Plan::new`] made, perhaps elsewhere. The points are
+    /// not checked again, so it takes no longer for many points; a run of one that is wrong after all fails.
+    ///
+    /// # Errors
+    /// The first mistake in the specification, or in the scenario at the first point.
+    pub fn checked_before(spec: Text, scenario: Text) -> Result<Plan, Diagnostic> {
+        let (mut plan, metrics) = Plan::unchecked(spec, |_| Ok(scenario))?;
+        plan.measure(metrics)?;
+        Ok(plan)
+    }
+
+    fn unchecked(
+        spec: Text,
+        read: impl FnOnce(&str) -> Result<Text, String>,
+    ) -> Result<(Plan, Vec<(Metric, Place)>), Diagnostic> {
         let said = Spec::read(&spec.file, &spec.text)?;
         let scenario = match &said.scenario {
             Source::Here(place) => Text { file: spec.file.clone(), text: only(&spec.text, place) },
@@ -84,7 +105,7 @@ impl Plan {
             }
         };
         let (sample, count) = drawn(&said, &spec)?;
-        let mut plan = Plan {
+        let plan = Plan {
             name: name_of(&scenario.file),
             spec,
             scenario,
@@ -97,9 +118,7 @@ impl Plan {
             metrics: Vec::new(),
             warnings: Vec::new(),
         };
-        plan.check()?;
-        plan.measure(said.metrics)?;
-        Ok(plan)
+        Ok((plan, said.metrics))
     }
 
     /// The specification.

@@ -5,7 +5,7 @@ use runyard_engine::event::Event;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Nanos;
 use runyard_hosts::scenario;
-use runyard_report::{Chains, Collector, Report, RunInfo, TaskInfo, Violation};
+use runyard_report::{Chains, Collector, Report, RunInfo, Stretches, TaskInfo, Violation};
 use runyard_sim::{Limited, Observer, Options, Outcome, Sim};
 use runyard_workload::Scenario;
 use runyard_workload::scenario::SpecId;
@@ -13,24 +13,68 @@ use runyard_workload::scenario::SpecId;
 /// How many events are simulated between two looks at whether to go on.
 const EVENTS_BETWEEN_LOOKS: u32 = 1 << 14;
 
-/// The report of a run of `scenario`, which is called `name`; `None` if it was stopped, for which `stop` is asked now
-/// and then. Its time on the wall is zero, and it has neither a history nor the worst wake-ups.
+/// How much is kept of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// The figures, with neither a history nor the worst wake-ups.
+    Figures,
+    /// All that a report has.
+    Report,
+    /// All that a page shows.
+    Page,
+}
+
+/// A run that is over.
+#[derive(Debug)]
+pub struct Whole {
+    /// Its report; the time on the wall is zero.
+    pub report: Report,
+    /// What a page draws the timeline from, if one is asked for.
+    pub stretches: Option<Stretches>,
+}
+
+/// The report of a run of `scenario`, which is called `name`, with its figures; `None` if it was stopped, for which
+/// `stop` is asked now and then. Its time on the wall is zero.
 ///
 /// # Errors
 /// Why the scenario cannot be simulated.
 pub fn report(
-    (name, scenario): (&str, &Scenario),
+    scenario: (&str, &Scenario),
     seed: u64,
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<Report>, String> {
-    let mut kept = Kept { accounts: Collector::default(), chains: scenario::chains(scenario) };
-    let options = Options { seed, ..Options::default() };
+    Ok(whole(scenario, (seed, Detail::Figures), stop)?.map(|run| run.report))
+}
+
+/// A run of `scenario`, which is called `name`, in as much detail as is asked for; `None` if it was stopped, for which
+/// `stop` is asked now and then.
+///
+/// # Errors
+/// Why the scenario cannot be simulated.
+pub fn whole(
+    (name, scenario): (&str, &Scenario),
+    (seed, detail): (u64, Detail),
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Whole>, String> {
+    let accounts = match detail {
+        Detail::Figures => Collector::default(),
+        Detail::Report => Collector::with_history(),
+        Detail::Page => Collector::with_timeline(),
+    };
+    let explain = detail != Detail::Figures;
+    let accounts = match explain {
+        true => accounts.with_causes(scenario.instances().count(), scenario::explained(scenario)),
+        false => accounts,
+    };
+    let mut kept = Kept { scenario, accounts, chains: scenario::chains(scenario) };
+    let options = Options { seed, explain, ..Options::default() };
     let Some(outcome) = outcome(scenario, options, &mut kept, stop)? else { return Ok(None) };
     let end = outcome.end;
-    let (name, wall) = (name.to_owned(), Nanos::ZERO);
     let info = info(scenario, outcome, kept.chains.as_ref());
-    let info = RunInfo { scenario: name, seed, wall, ..info };
-    Ok(Some(Report::new(info, &kept.accounts.finish(end))))
+    let info = RunInfo { scenario: name.to_owned(), seed, wall: Nanos::ZERO, ..info };
+    let totals = kept.accounts.finish(end);
+    let stretches = Stretches::new(&totals, &info.tasks, info.cpus);
+    Ok(Some(Whole { report: Report::new(info, &totals), stretches }))
 }
 
 /// Simulates `scenario` to its end, which `observer` watches; `None` if it was stopped, for which `stop` is asked now and
@@ -51,12 +95,13 @@ pub(crate) fn outcome<O: Observer>(
 }
 
 /// What the events of a run come to.
-struct Kept {
+struct Kept<'s> {
+    scenario: &'s Scenario,
     accounts: Collector,
     chains: Option<Chains>,
 }
 
-impl Observer for &mut Kept {
+impl Observer for &mut Kept<'_> {
     #[inline]
     fn event(&mut self, event: &Event) {
         self.accounts.event(event);
@@ -65,10 +110,12 @@ impl Observer for &mut Kept {
         }
     }
 
-    fn asks(&mut self, task: TaskId, thread: SpecId, _: &Attr) {
+    fn asks(&mut self, task: TaskId, thread: SpecId, attr: &Attr) {
         if let Some(chains) = &mut self.chains {
             chains.runs(task, thread.0);
         }
+        let cookie = self.scenario.cookie_of(attr.cookie, attr.group);
+        self.accounts.asks(task, attr, cookie);
     }
 }
 

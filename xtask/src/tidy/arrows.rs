@@ -59,6 +59,7 @@ const PLACES: &[Place] = &[
     Place { folder: "benches", layer: PROGRAM, uses: LIBRARIES },
     Place { folder: "examples", layer: PROGRAM, uses: LIBRARIES },
     Place { folder: "libraries", layer: PROGRAM, uses: LIBRARIES },
+    Place { folder: "python", layer: PROGRAM, uses: LIBRARIES },
     Place { folder: "xtask", layer: PROGRAM, uses: &[] },
 ];
 

@@ -11,6 +11,7 @@
 //! Invariant: no text of a user is a part of the markup. It goes through `escaped` into the
 //! document, through `json` into a script element, and the script shows it as text.
 
+mod brief;
 mod chains;
 mod compared;
 mod data;
@@ -24,6 +25,7 @@ pub use run::Run;
 pub use sweep::{Sweep, SweepColumn, SweepMetric, SweepUnit};
 
 use crate::change::Changes;
+use crate::report::Report;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
@@ -42,6 +44,32 @@ pub fn page(run: Run) -> String {
     let title = format!("{} on {}", run.report.scenario, run.report.host);
     let data = data::json(&[run]);
     write(&Page { title: &title, style: "", body: &tables::one(run), data: &data, script: SCRIPT })
+}
+
+/// A report in short, as a part of another document: what ran, and a table of the tasks by name.
+///
+/// ```
+/// use runyard_report::{Report, html};
+///
+/// let report = Report { scenario: "a < b".to_owned(), ..Report::default() };
+/// assert!(html::brief(&report).contains("a &lt; b"));
+/// ```
+#[must_use]
+pub fn brief(report: &Report) -> String {
+    brief::brief(report)
+}
+
+/// A text of several lines, as a part of another document.
+#[must_use]
+pub fn preformatted(text: &str) -> String {
+    let escaped: Vec<_> = text.lines().map(table::escaped).collect();
+    format!("<pre>{}</pre>\n", escaped.join("\n"))
+}
+
+/// A table of texts, as a part of another document.
+#[must_use]
+pub fn texts(titles: &[String], rows: &[Vec<String>]) -> String {
+    brief::table(titles, rows)
 }
 
 /// The page of two runs, side by side. Of two sides with several runs each these are the first ones, of which the charts

@@ -71,6 +71,12 @@ impl Comparison {
         html::comparison(before, after, &self.changes)
     }
 
+    /// What differs, figure by figure.
+    #[must_use]
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
     /// A report of each side. Of several runs a side it is the one with the first seed.
     #[must_use]
     pub fn reports(&self) -> [&Report; 2] {

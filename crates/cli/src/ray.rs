@@ -1,0 +1,56 @@
+//! `runyard sweep --backend ray`: by the Python package, since Ray is driven from Python.
+
+use crate::exit::Done;
+use runyard_hosts::Failure;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+/// What Python does: the package's own program, or it says what is missing.
+const PROGRAM: &str = "\
+import sys
+try:
+    import ray
+    from runyard.__main__ import main
+except ImportError as error:
+    print(f'runyard: --backend ray: {sys.executable}: {error}', file=sys.stderr)
+    sys.exit(3)
+sys.argv[0] = 'runyard'
+sys.exit(main())
+";
+
+/// Runs a sweep on a Ray cluster, in the place of this process.
+pub(crate) fn sweep(spec: &str, out: &Path, resume: bool) -> Result<Done, Failure> {
+    if spec == "-" {
+        return Err(Failure::input(
+            "--backend ray: the specification is a file, not standard input",
+        ));
+    }
+    let python = std::env::var_os("RUNYARD_PYTHON").unwrap_or_else(|| OsString::from("python3"));
+    let mut command = Command::new(&python);
+    command.args(["-c", PROGRAM, "sweep", "--backend", "ray", "--out"]).arg(out);
+    if resume {
+        command.arg("--resume");
+    }
+    command.arg("--").arg(spec);
+    Err(Failure::Refused(format!(
+        "--backend ray: {}: {}",
+        python.display(),
+        replaced_by(&mut command)
+    )))
+}
+
+/// Why this process was not replaced by `command`. Signals then reach the one that is there.
+#[cfg(unix)]
+fn replaced_by(command: &mut Command) -> std::io::Error {
+    std::os::unix::process::CommandExt::exec(command)
+}
+
+/// Why `command` did not run; else its end is that of this process.
+#[cfg(not(unix))]
+fn replaced_by(command: &mut Command) -> std::io::Error {
+    match command.status() {
+        Ok(status) => std::process::exit(status.code().unwrap_or(1)),
+        Err(error) => error,
+    }
+}

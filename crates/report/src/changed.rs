@@ -1,0 +1,85 @@
+//! What differs between two sides, figure by figure, for programs.
+
+use crate::change::{Change, Changes, Row, Unit};
+use crate::figure::Figure;
+use serde::Serialize;
+
+/// A figure of two sides.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Changed {
+    /// Of which kind of thing: `machine`, `latency`, `chain`, `task` or `group`.
+    pub kind: &'static str,
+    /// The name of that.
+    pub name: String,
+    /// The name of the figure.
+    pub figure: &'static str,
+    /// What it counts: `ns`, `count`, or `ppm` for parts of a million.
+    pub unit: &'static str,
+    /// The figure before; of several runs their median.
+    pub before: Figure,
+    /// The figure after.
+    pub after: Figure,
+    /// After less before, over pairs of runs (the Hodges-Lehmann estimate), if there are several.
+    pub difference: Option<f64>,
+    /// The begin of the 95 % interval of the difference.
+    pub lo: Option<f64>,
+    /// Its end.
+    pub hi: Option<f64>,
+    /// How probable such differences are by chance (Wilcoxon's signed-rank test, corrected by Holm for all tests together).
+    pub p: Option<f64>,
+    /// Whether it is more than noise; `None` if that is not known.
+    pub is_change: Option<bool>,
+}
+
+impl Changes {
+    /// All figures.
+    ///
+    /// ```
+    /// use runyard_report::{Changes, Report};
+    ///
+    /// let changes = Changes::new(&Report::default(), &Report::default());
+    /// assert!(changes.figures().iter().any(|it| it.kind == "machine" && it.figure == "switches"));
+    /// ```
+    #[must_use]
+    pub fn figures(&self) -> Vec<Changed> {
+        let machine = std::slice::from_ref(&self.machine);
+        let kinds = [
+            ("machine", machine),
+            ("latency", &self.latencies),
+            ("chain", &self.chains),
+            ("task", &self.tasks),
+            ("group", &self.groups),
+        ];
+        let of = |(kind, rows): (&'static str, &[Row])| {
+            let of = |row: &Row| {
+                row.changes.iter().map(|it| it.changed(kind, &row.name)).collect::<Vec<_>>()
+            };
+            rows.iter().flat_map(of).collect::<Vec<_>>()
+        };
+        kinds.into_iter().flat_map(of).collect()
+    }
+}
+
+impl Change {
+    fn changed(&self, kind: &'static str, name: &str) -> Changed {
+        let test = self.test.as_ref();
+        let interval = test.and_then(|test| test.shift.interval);
+        Changed {
+            kind,
+            name: name.to_owned(),
+            figure: self.what,
+            unit: match self.unit {
+                Unit::Delay | Unit::Span => "ns",
+                Unit::Count | Unit::Samples => "count",
+                Unit::Share => "ppm",
+            },
+            before: self.before,
+            after: self.after,
+            difference: test.map(|test| test.shift.estimate),
+            lo: interval.map(|(low, _)| low),
+            hi: interval.map(|(_, high)| high),
+            p: test.map(|test| test.chance),
+            is_change: test.map(|test| !test.is_noise()),
+        }
+    }
+}

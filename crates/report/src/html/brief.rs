@@ -1,0 +1,72 @@
+//! A report in short, as a part of another document: no style, no script.
+
+use super::table::{TAKES_ALL, escaped};
+use crate::folded::{FoldedTask, folded};
+use crate::report::Report;
+use crate::text::{busiest, counted, ran_without};
+use crate::units::{count_cell, percent_cell, span_cell};
+use std::fmt::Write as _;
+
+/// How many rows there are: of more, the busiest.
+const ROWS: usize = 20;
+
+/// What ran, and a table of the tasks by name.
+pub(super) fn brief(report: &Report) -> String {
+    let titles = ["task", "n", "policy", "% of a CPU", "wake-ups", "p50", "p99", "max"];
+    let all = folded(report);
+    let shown = busiest(&all, ROWS, |row| row.all.runtime_ns);
+    let left_out = all.len() - shown.len();
+    let rows: Vec<_> = shown.into_iter().map(|row| cells(row, report.duration_ns)).collect();
+    let table = table(&titles.map(str::to_owned), &rows);
+    let mut text = format!("<p>{}</p>\n{table}", escaped(&ran_without(report)));
+    if left_out > 0 {
+        let rest = counted(left_out as u64, "less busy name");
+        writeln!(text, "<p>and {rest}</p>").expect(TAKES_ALL);
+    }
+    text
+}
+
+fn cells(row: &FoldedTask, duration_ns: u64) -> Vec<String> {
+    let FoldedTask { n, all } = row;
+    let latency = &all.wakeup_latency;
+    vec![
+        all.name.clone(),
+        n.to_string(),
+        all.policy.clone(),
+        percent_cell(all.runtime_ns, duration_ns),
+        count_cell(latency.count),
+        span_cell(latency.p50_ns),
+        span_cell(latency.p99_ns),
+        span_cell(latency.max_ns),
+    ]
+}
+
+/// A table of texts.
+pub(super) fn table(titles: &[String], rows: &[Vec<String>]) -> String {
+    let row = |kind: &str, cells: &[String]| {
+        let cell = |text: &String| format!("<{kind}>{}</{kind}>", escaped(text.trim()));
+        format!("<tr>{}</tr>\n", cells.iter().map(cell).collect::<String>())
+    };
+    let body: String = rows.iter().map(|cells| row("td", cells)).collect();
+    format!("<table><thead>{}</thead><tbody>\n{body}</tbody></table>\n", row("th", titles))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::TaskReport;
+
+    #[test]
+    fn names_are_no_markup_and_instances_are_one_row() {
+        let task = |name: &str| TaskReport {
+            name: name.to_owned(),
+            thread: "<b>".to_owned(),
+            runtime_ns: Some(250),
+            ..TaskReport::default()
+        };
+        let tasks = vec![task("<b>-0"), task("<b>-1")];
+        let report = Report { tasks, duration_ns: 1000, ..Report::default() };
+        let text = brief(&report);
+        assert!(text.contains("<tr><td>&lt;b&gt;</td><td>2</td><td></td><td>50.0</td>"), "{text}");
+    }
+}

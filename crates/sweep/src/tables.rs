@@ -1,0 +1,159 @@
+//! The lists of one report as tables: a row for each task, CPU, task group, chain and so on, under the names of the JSON.
+//!
+//! The fields of an object in a row have its name, an underscore and their own; lists in a row are left out. A table
+//! has the same columns whatever is in it.
+
+use crate::cell::{Cell, flat};
+use crate::gather::{batch, common, unsaid};
+use arrow_array::builder::{Int64Builder, ListBuilder, StringBuilder, StructBuilder};
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::{DataType, Field, Fields, Schema};
+use runyard_report::{
+    ChainReport, Changed, Changes, CookieReport, CpuReport, GroupReport, LimitReport, Report,
+    TaskReport, WorstReport,
+};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// How many rows of a table are shown.
+const SHOWN: usize = 40;
+
+/// Each task instance.
+///
+/// ```
+/// use runyard_report::{Report, TaskReport};
+///
+/// let report = Report { tasks: vec![TaskReport::default()], ..Report::default() };
+/// let tasks = runyard_sweep::tables::tasks(&report);
+/// assert_eq!(tasks.num_rows(), 1);
+/// assert!(tasks.column_by_name("wakeup_latency_p99_ns").is_some());
+/// ```
+#[must_use]
+pub fn tasks(report: &Report) -> RecordBatch {
+    table(&TaskReport::default(), &report.tasks)
+}
+
+/// Each CPU.
+#[must_use]
+pub fn cpus(report: &Report) -> RecordBatch {
+    table(&CpuReport::default(), &report.cpus)
+}
+
+/// Each task group. A group without a limit has nothing in the columns of the limit.
+#[must_use]
+pub fn groups(report: &Report) -> RecordBatch {
+    let limit = Some(LimitReport::default());
+    table(&GroupReport { limit, ..GroupReport::default() }, &report.groups)
+}
+
+/// Each chain.
+#[must_use]
+pub fn chains(report: &Report) -> RecordBatch {
+    table(&ChainReport::default(), &report.chains)
+}
+
+/// Each cookie, and last the lack of one; no rows if the scenario has none.
+#[must_use]
+pub fn cookies(report: &Report) -> RecordBatch {
+    table(&CookieReport::default(), &report.cookies)
+}
+
+/// What differs between two sides, figure by figure.
+#[must_use]
+pub fn changes(changes: &Changes) -> RecordBatch {
+    let number = Some(0.0);
+    let example = Changed {
+        difference: number,
+        lo: number,
+        hi: number,
+        p: number,
+        is_change: Some(false),
+        ..Changed::default()
+    };
+    table(&example, &changes.figures())
+}
+
+/// The worst wake-ups of each task, the longest first, under the task's name. `ran` is a list of the tasks that executed
+/// meanwhile on the CPU where the task waited, each with its time.
+#[must_use]
+pub fn worst(report: &Report) -> RecordBatch {
+    let all = || report.tasks.iter().flat_map(|task| task.worst.iter().map(move |it| (task, it)));
+    let row = |task: &str, worst: &WorstReport| {
+        let mut row = vec![("task".to_owned(), Cell::text(task))];
+        row.extend(flat(worst));
+        row
+    };
+    let example = row("", &WorstReport::default());
+    let scalars = rows(&example, all().map(|(task, worst)| row(&task.name, worst)));
+    let ran = ran(all().map(|(_, worst)| worst));
+    let mut fields: Vec<_> = scalars.schema().fields().iter().cloned().collect();
+    fields.push(Arc::new(Field::new("ran", ran.data_type().clone(), true)));
+    let columns = scalars.columns().iter().cloned().chain([ran]).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+        .expect("each column has a row for each wake-up")
+}
+
+/// A table as a part of a document, its first rows; what is in a list is left out.
+#[must_use]
+pub fn html(table: &RecordBatch) -> String {
+    let titles: Vec<String> =
+        table.schema().fields().iter().map(|field| field.name().clone()).collect();
+    let text = |column: &Arc<dyn Array>, at| {
+        Cell::of(column, at).map_or_else(|| "...".to_owned(), |cell| cell.to_string())
+    };
+    let row = |at| table.columns().iter().map(|column| text(column, at)).collect();
+    let shown = table.num_rows().min(SHOWN);
+    let rows: Vec<Vec<String>> = (0..shown).map(row).collect();
+    let rest = match table.num_rows() - shown {
+        0 => String::new(),
+        rest => format!("<p>and {rest} more rows</p>\n"),
+    };
+    runyard_report::html::texts(&titles, &rows) + &rest
+}
+
+/// Which tasks executed during each wait.
+fn ran<'w>(all: impl Iterator<Item = &'w WorstReport>) -> Arc<dyn Array> {
+    let fields = Fields::from(vec![
+        Field::new("task", DataType::Utf8, true),
+        Field::new("ns", DataType::Int64, true),
+    ]);
+    let mut lists = ListBuilder::new(StructBuilder::from_fields(fields, 0));
+    for worst in all {
+        let tasks = lists.values();
+        for ran in &worst.ran {
+            let task = tasks.field_builder::<StringBuilder>(0).expect("the first is a text");
+            task.append_value(&ran.task);
+            let ns = tasks.field_builder::<Int64Builder>(1).expect("the second is a number");
+            ns.append_value(ran.ns as i64);
+            tasks.append(true);
+        }
+        lists.append(true);
+    }
+    Arc::new(lists.finish())
+}
+
+/// A table of `all`, which has the columns of `example` whatever is in it.
+fn table<T: Serialize>(example: &T, all: &[T]) -> RecordBatch {
+    rows(&flat(example), all.iter().map(|one| flat(one)))
+}
+
+fn rows(example: &[(String, Cell)], all: impl Iterator<Item = Vec<(String, Cell)>>) -> RecordBatch {
+    let mut columns: Vec<Vec<Cell>> = vec![Vec::new(); example.len()];
+    for row in all {
+        let mut cells = row.into_iter().peekable();
+        for ((name, _), column) in example.iter().zip(&mut columns) {
+            // What a row lacks is an object that is not there, and so has one field instead of several.
+            let own = cells.next_if(|(own, _)| own == name);
+            if own.is_none() {
+                cells.next_if(|(own, _)| name.starts_with(&format!("{own}_")));
+            }
+            column.push(own.map_or(Cell::Null, |(_, cell)| cell));
+        }
+    }
+    let field = |((name, example), column): (&(String, Cell), &Vec<Cell>)| {
+        let known = column.iter().chain([example]).fold(None, common);
+        Field::new(name, known.unwrap_or_else(|| unsaid(name)), true)
+    };
+    let fields: Vec<Field> = example.iter().zip(&columns).map(field).collect();
+    batch(&Arc::new(Schema::new(fields)), &columns)
+}

@@ -1,0 +1,197 @@
+//! Questions that take several runs: why a task was late, and what differs between two scenarios.
+
+use crate::failed::{bad_value, failure};
+use crate::input::{self, Options, Source};
+use crate::json;
+use crate::report::Report;
+use crate::table::Table;
+use crate::waiting::done_meanwhile;
+use pyo3::prelude::*;
+use pyo3::types::PyAny;
+use runyard_report::html;
+use runyard_sweep::{Compared, Question, SEEDS, Side, Story, Text, pool, tables};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Why a task was late: how long it waited, part by part, and for what. Printed it is a story with a drawing.
+#[pyclass(frozen, module = "runyard")]
+#[derive(Debug)]
+pub(crate) struct Explanation {
+    story: Story,
+}
+
+#[pymethods]
+impl Explanation {
+    /// The task that waited; of several instances one, with its number.
+    #[getter]
+    fn task(&self) -> &str {
+        self.story.task()
+    }
+
+    /// From when it could run to when it ran.
+    #[getter]
+    fn latency_ns(&self) -> u64 {
+        self.story.explanation().worst.latency_ns
+    }
+
+    /// What most of the wait was for, as "important" or "placement".
+    #[getter]
+    fn cause<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        json::to_python(py, &self.story.explanation().worst.cause)
+    }
+
+    /// The parts of the wait: from_ns, to_ns, cpu, doing, task, cause, free_cpu.
+    #[getter]
+    fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        json::to_python(py, &self.story.explanation().parts)
+    }
+
+    /// All of it as dicts and lists.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        json::to_python(py, &self.story)
+    }
+
+    /// All of it as JSON: the text that the command prints with --json.
+    fn to_json(&self) -> String {
+        self.story.to_json()
+    }
+
+    fn __str__(&self) -> &str {
+        self.story.text()
+    }
+
+    fn _repr_html_(&self) -> String {
+        html::preformatted(self.story.text())
+    }
+
+    fn __repr__(&self) -> String {
+        let worst = &self.story.explanation().worst;
+        format!("<runyard.Explanation: {} waits {} ns>", self.story.task(), worst.latency_ns)
+    }
+}
+
+/// What is to be explained: a task or thread with a moment, or a chain.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Asked {
+    task: Option<String>,
+    at: Option<String>,
+    chain: Option<String>,
+}
+
+/// Says why a task was late.
+#[pyfunction]
+pub(crate) fn explain(
+    py: Python<'_>,
+    source: Source,
+    seed: u64,
+    options: Options,
+    asked: Asked,
+) -> PyResult<Explanation> {
+    let scenario = input::parsed(py, &source, &options)?.scenario;
+    let question = match asked {
+        Asked { chain: Some(chain), .. } => Question::Chain(chain),
+        Asked { task, at, .. } => Question::Task {
+            name: task.unwrap_or_default(),
+            at: at.map(|at| runyard_workload::moment(&at)).transpose().map_err(bad_value)?,
+        },
+    };
+    let stop = |stop: &std::sync::atomic::AtomicBool| stop.load(Ordering::Relaxed);
+    let told = done_meanwhile(
+        py,
+        |it| runyard_sweep::explain(&scenario, seed, &question, &|| stop(it)),
+        |_| Ok(()),
+    )?;
+    let story = told.map_err(failure)?.ok_or_else(|| bad_value("the run was stopped"))?;
+    Ok(Explanation { story })
+}
+
+/// What differs between two sides, and whether that is more than noise.
+#[pyclass(frozen, module = "runyard")]
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    comparison: runyard_sweep::Comparison,
+}
+
+#[pymethods]
+impl Comparison {
+    /// Each figure before and after: the difference with its 95 % interval, how probable it is by chance, and whether it
+    /// is a change.
+    #[getter]
+    fn changes(&self) -> Table {
+        tables::changes(self.comparison.changes()).into()
+    }
+
+    /// The page that the command writes with --html.
+    fn to_html(&self) -> String {
+        self.comparison.html()
+    }
+
+    fn __str__(&self) -> String {
+        self.comparison.text()
+    }
+
+    fn _repr_html_(&self) -> String {
+        html::preformatted(&self.comparison.text())
+    }
+
+    fn __repr__(&self) -> String {
+        let [before, after] = self.comparison.reports();
+        format!("<runyard.Comparison of {} and {}>", before.scenario, after.scenario)
+    }
+}
+
+/// Compares two reports.
+#[pyfunction]
+pub(crate) fn compare_reports(
+    py: Python<'_>,
+    before: &Report,
+    after: &Report,
+) -> PyResult<Comparison> {
+    let text = |file: &str, report: &Report| {
+        Ok::<_, PyErr>(Text { file: file.to_owned(), text: report.to_json()? })
+    };
+    let (before, after) = (text("before", before)?, text("after", after)?);
+    let comparison = py.detach(|| runyard_sweep::Comparison::of_reports(&before, &after));
+    Ok(Comparison { comparison: comparison.map_err(failure)? })
+}
+
+/// A side: the scenario, all that is replaced in it, and what is replaced in this side alone.
+type Asking = (Source, Options, Options);
+
+/// Compares two scenarios over seeds, in pairs. `look` is told now and then how many runs there have been.
+#[pyfunction]
+pub(crate) fn compare(
+    py: Python<'_>,
+    sides: [Asking; 2],
+    seeds: u64,
+    jobs: Option<NonZeroUsize>,
+    look: &Bound<'_, PyAny>,
+) -> PyResult<Comparison> {
+    if !SEEDS.contains(&seeds) {
+        return Err(bad_value(format_args!("seeds is {} to {}", SEEDS.start(), SEEDS.end())));
+    }
+    let [before, after] = sides;
+    let sides = [side(py, &before)?, side(py, &after)?];
+    let jobs = jobs.map_or_else(pool::cores, NonZeroUsize::get);
+    let (done, look) = (AtomicUsize::new(0), look.clone().unbind());
+    let compared = done_meanwhile(
+        py,
+        |stop| {
+            let stop = || stop.load(Ordering::Relaxed);
+            let progress = |now| done.store(now, Ordering::Relaxed);
+            runyard_sweep::compare(&sides, (seeds, jobs), &stop, progress)
+        },
+        |py| look.call1(py, (done.load(Ordering::Relaxed),)).map(drop),
+    )?;
+    let Compared { comparison, .. } = compared.map_err(failure)?;
+    let comparison = comparison.ok_or_else(|| bad_value("the runs were stopped"))?;
+    Ok(Comparison { comparison })
+}
+
+fn side(py: Python<'_>, (source, options, own): &Asking) -> PyResult<Side> {
+    // What is wrong is said with its place.
+    input::parsed(py, source, options)?;
+    let text = Text { file: source.0.clone(), text: input::text(source)? };
+    Side::new(text, own.shown(), &options.overrides()?).map_err(failure)
+}

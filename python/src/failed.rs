@@ -1,0 +1,64 @@
+//! What went wrong, as exceptions.
+
+use crate::input::Source;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use runyard_hosts::Failure;
+use runyard_workload::{Diagnostic, Place};
+use std::io;
+
+pyo3::create_exception!(
+    runyard,
+    ScenarioError,
+    PyValueError,
+    "Something is wrong with a scenario, a specification of a sweep, or a recording.\n\nIt has the `file`, the `line` and the `column`, counted from 1, and says `what` is wrong there. What is wrong with a\nsetting is at no line: `line` and `column` are None."
+);
+
+/// What is odd at a place of a source. Of what is no file, the line is shown.
+pub(crate) fn shown(source: &Source, found: &Diagnostic) -> String {
+    let mut text = found.to_string();
+    if let (Place::Text { file, line, column }, Some(own)) = (&found.place, &source.1)
+        && *file == source.0
+        && let Some(line) = own.lines().nth(line - 1)
+    {
+        text.push_str(&format!("\n{line}\n{:>column$}", "^"));
+    }
+    text
+}
+
+/// The exception for what is wrong with a source.
+pub(crate) fn scenario_error(py: Python<'_>, source: &Source, found: &Diagnostic) -> PyErr {
+    let place = match &found.place {
+        Place::Text { file, line, column } => Some((file, *line, *column)),
+        Place::Setting(_) => None,
+    };
+    let error = ScenarioError::new_err(shown(source, found));
+    let value = error.value(py);
+    let set = || {
+        value.setattr("file", place.map(|(file, ..)| file))?;
+        value.setattr("line", place.map(|(_, line, _)| line))?;
+        value.setattr("column", place.map(|(.., column)| column))?;
+        value.setattr("what", &found.what)
+    };
+    set().err().unwrap_or(error)
+}
+
+/// The exception for what was not done.
+pub(crate) fn failure(failure: Failure) -> PyErr {
+    match failure {
+        Failure::Input(what) => PyValueError::new_err(what),
+        Failure::Refused(what) => PyOSError::new_err(what),
+    }
+}
+
+/// The exception for a file that cannot be read: of the class that Python has for the reason, as `FileNotFoundError`.
+pub(crate) fn refused(file: &str, error: &io::Error) -> PyErr {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+    PyOSError::new_err((error.raw_os_error(), text, file.to_owned()))
+}
+
+/// The exception for a value that is none of those that there are.
+pub(crate) fn bad_value(what: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(what.to_string())
+}

@@ -1,0 +1,128 @@
+//! What Python says of a scenario, as the libraries take it.
+
+use crate::failed::{bad_value, refused, scenario_error, shown};
+use crate::json;
+use pyo3::exceptions::PyUserWarning;
+use pyo3::prelude::*;
+use pyo3::types::PyAny;
+use runyard_engine::features::Switched;
+use runyard_engine::kernel::Model;
+use runyard_workload::document::Value;
+use runyard_workload::import::{Wanted, import_for};
+use runyard_workload::setting::Setting;
+use runyard_workload::{DeadlinePolicy, MAX_TEXT, Overrides, Parsed};
+use std::ffi::CString;
+use std::fs::File;
+use std::io::Read;
+
+/// The name of a text, and the text if it is not the file of that name.
+pub(crate) type Source = (String, Option<String>);
+
+/// What replaces parts of a scenario.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Options {
+    duration: Option<String>,
+    features: Vec<String>,
+    kernel: Option<String>,
+    settings: Vec<(String, String)>,
+}
+
+impl Options {
+    pub(crate) fn overrides(&self) -> PyResult<Overrides> {
+        let features = self.features.iter().map(|name| name.parse::<Switched>());
+        let settings = self.settings.iter().map(|(path, value)| Setting::new(path, value));
+        let span = |text: &String| runyard_workload::span(text).map_err(bad_value);
+        Ok(Overrides {
+            kernel: model(self.kernel.as_deref())?,
+            unless_said: Model::NEWEST,
+            features: features.collect::<Result<_, _>>().map_err(bad_value)?,
+            settings: settings.collect::<Result<_, _>>().map_err(bad_value)?,
+            duration: self.duration.as_ref().map(span).transpose()?,
+            ..Overrides::default()
+        })
+    }
+}
+
+impl Options {
+    /// What is replaced, as the command line has it.
+    pub(crate) fn shown(&self) -> Vec<String> {
+        let kernel = self.kernel.iter().map(|kernel| format!("--kernel {kernel}"));
+        let features = self.features.iter().map(|name| format!("--feature {name}"));
+        let settings = self.settings.iter().map(|(path, value)| format!("--set {path}={value}"));
+        let span = self.duration.iter().map(|span| format!("--duration {span}"));
+        kernel.chain(features).chain(settings).chain(span).collect()
+    }
+}
+
+fn model(name: Option<&str>) -> PyResult<Option<Model>> {
+    name.map(|name| name.parse().map_err(bad_value)).transpose()
+}
+
+/// The text of a source.
+pub(crate) fn text((file, text): &Source) -> PyResult<String> {
+    match text {
+        Some(text) => Ok(text.clone()),
+        None => String::from_utf8(bytes(file, MAX_TEXT as u64 + 1)?)
+            .map_err(|_| bad_value(format_args!("{file}: it is no UTF-8"))),
+    }
+}
+
+fn bytes(file: &str, most: u64) -> PyResult<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match File::open(file).and_then(|opened| opened.take(most).read_to_end(&mut bytes)) {
+        Err(error) => Err(refused(file, &error)),
+        Ok(_) => Ok(bytes),
+    }
+}
+
+/// A scenario with what is replaced in it; what is odd about it is warned of.
+pub(crate) fn parsed(py: Python<'_>, source: &Source, options: &Options) -> PyResult<Parsed> {
+    let (text, over) = (text(source)?, options.overrides()?);
+    let parsed = py.detach(|| runyard_workload::parse(&source.0, &text, &over));
+    let parsed = parsed.map_err(|error| scenario_error(py, source, &error))?;
+    for warning in &parsed.warnings {
+        warn(py, &shown(source, warning))?;
+    }
+    Ok(parsed)
+}
+
+/// A warning of Python's, at the place that calls the package.
+pub(crate) fn warn(py: Python<'_>, what: &str) -> PyResult<()> {
+    let what = CString::new(what.replace('\0', " ")).map_err(bad_value)?;
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &what, 2)
+}
+
+/// A file in rt-app's language, as a dict.
+#[pyfunction]
+pub(crate) fn read(py: Python<'_>, file: String) -> PyResult<Bound<'_, PyAny>> {
+    let source = (file, None);
+    let text = text(&source)?;
+    let value = Value::read(&source.0, &text);
+    json::document(py, value.map_err(|error| scenario_error(py, &source, &error))?)
+}
+
+/// The scenario that a recording is, as a dict.
+#[pyfunction]
+pub(crate) fn import_recording(
+    py: Python<'_>,
+    file: String,
+    kernel: Option<String>,
+    deadline_as_fifo: bool,
+) -> PyResult<Bound<'_, PyAny>> {
+    let bytes = bytes(&file, u64::MAX)?;
+    let deadline = match deadline_as_fifo {
+        true => DeadlinePolicy::AsFifo,
+        false => DeadlinePolicy::Refused,
+    };
+    let wanted = Wanted { model: model(kernel.as_deref())?, deadline };
+    // The kernel takes any bytes for a task's name.
+    let imported = py.detach(|| import_for(&file, &String::from_utf8_lossy(&bytes), wanted));
+    let source = (file, None);
+    let imported = imported.map_err(|error| scenario_error(py, &source, &error))?;
+    for warning in &imported.warnings {
+        warn(py, &format!("skipped: {warning}"))?;
+    }
+    let value = Value::read(&source.0, &imported.scenario).map_err(bad_value)?;
+    json::document(py, value)
+}

@@ -1,0 +1,184 @@
+//! One run, and its report.
+
+use crate::failed::bad_value;
+use crate::input::{self, Options, Source};
+use crate::json::to_python;
+use crate::table::Table;
+use crate::waiting::done_meanwhile;
+use pyo3::prelude::*;
+use pyo3::types::PyAny;
+use runyard_report::html::{self, Run};
+use runyard_report::{Checks, TaskRows, render};
+use runyard_sweep::{Detail, Whole, tables, whole};
+use runyard_workload::Scenario;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// What a run came to: what the command `runyard sim --json` prints, as attributes and tables.
+///
+/// Times are nanoseconds, and in the names. A figure that is not known is None, and null in a table.
+#[pyclass(frozen, module = "runyard")]
+#[derive(Debug)]
+pub(crate) struct Report {
+    report: runyard_report::Report,
+    name: String,
+    scenario: Scenario,
+}
+
+/// Runs a scenario in virtual time.
+#[pyfunction]
+pub(crate) fn simulate(
+    py: Python<'_>,
+    source: Source,
+    seed: u64,
+    options: Options,
+) -> PyResult<Report> {
+    let scenario = input::parsed(py, &source, &options)?.scenario;
+    let name = runyard_workload::name_of(&source.0);
+    let began = Instant::now();
+    let mut report = run(py, (&name, &scenario), (seed, Detail::Report))?.report;
+    report.engine.wall_ns = Some(began.elapsed().as_nanos() as u64);
+    Ok(Report { report, name, scenario })
+}
+
+fn run(py: Python<'_>, scenario: (&str, &Scenario), how: (u64, Detail)) -> PyResult<Whole> {
+    let run = done_meanwhile(
+        py,
+        |stop| whole(scenario, how, &|| stop.load(Ordering::Relaxed)),
+        |_| Ok(()),
+    )?;
+    // Only what raised has stopped it, and that is raised already.
+    run.map_err(bad_value)?.ok_or_else(|| bad_value("the run was stopped"))
+}
+
+#[pymethods]
+impl Report {
+    /// The scenario's name.
+    #[getter]
+    fn scenario(&self) -> &str {
+        &self.report.scenario
+    }
+
+    /// All random draws of the run followed from it.
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.report.seed
+    }
+
+    /// The kernel by whose rules the machine went.
+    #[getter]
+    fn kernel(&self) -> Option<&str> {
+        self.report.kernel.as_deref()
+    }
+
+    /// The names of the features that were on.
+    #[getter]
+    fn features(&self) -> Vec<String> {
+        self.report.features.clone()
+    }
+
+    /// How long the run took, in virtual time.
+    #[getter]
+    fn duration_ns(&self) -> u64 {
+        self.report.duration_ns
+    }
+
+    /// The machine as a whole: utilization, switches, preemptions, migrations.
+    #[getter]
+    fn machine<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.report.machine)
+    }
+
+    /// Timers other than the ticks: how many expired, on how many interrupts, and how late.
+    #[getter]
+    fn timers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.report.timers)
+    }
+
+    /// The simulator: how many events there were, and how long they took on the wall.
+    #[getter]
+    fn engine<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.report.engine)
+    }
+
+    /// The tasks that wait in vain when the run is over.
+    #[getter]
+    fn blocked_at_end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.report.blocked_at_end)
+    }
+
+    /// Each task: a row for each instance.
+    #[getter]
+    fn tasks(&self) -> Table {
+        tables::tasks(&self.report).into()
+    }
+
+    /// Each CPU.
+    #[getter]
+    fn cpus(&self) -> Table {
+        tables::cpus(&self.report).into()
+    }
+
+    /// Each task group, "/" first.
+    #[getter]
+    fn groups(&self) -> Table {
+        tables::groups(&self.report).into()
+    }
+
+    /// Each chain: end-to-end latencies, missed deadlines.
+    #[getter]
+    fn chains(&self) -> Table {
+        tables::chains(&self.report).into()
+    }
+
+    /// Each cookie of core scheduling, and last the lack of one.
+    #[getter]
+    fn cookies(&self) -> Table {
+        tables::cookies(&self.report).into()
+    }
+
+    /// The worst wake-ups of each task, the longest first, each with its cause.
+    #[getter]
+    fn worst(&self) -> Table {
+        tables::worst(&self.report).into()
+    }
+
+    /// All of the report, as dicts and lists.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.report)
+    }
+
+    /// All of the report as JSON: the text that the command prints with --json.
+    pub(crate) fn to_json(&self) -> PyResult<String> {
+        let mut bytes = Vec::new();
+        self.report.write_json(&mut bytes).map_err(bad_value)?;
+        String::from_utf8(bytes).map_err(bad_value)
+    }
+
+    /// The page that the command writes with --html: charts, tables and the timeline, in one file.
+    ///
+    /// The run is repeated for it, since the timeline is not kept.
+    fn to_html(&self, py: Python<'_>) -> PyResult<String> {
+        let how = (self.report.seed, Detail::Page);
+        let Whole { mut report, stretches } = run(py, (&self.name, &self.scenario), how)?;
+        report.engine.wall_ns = self.report.engine.wall_ns;
+        Ok(html::page(Run { report: &report, stretches: stretches.as_ref() }))
+    }
+
+    fn _repr_html_(&self) -> String {
+        html::brief(&self.report)
+    }
+
+    fn __str__(&self) -> String {
+        render(&self.report, Checks::NotDone, TaskRows::Names)
+    }
+
+    fn __repr__(&self) -> String {
+        let runyard_report::Report { scenario, seed, duration_ns, tasks, .. } = &self.report;
+        let seconds = *duration_ns as f64 / 1e9;
+        let (tasks, cpus) = (tasks.len(), self.report.machine.cpus);
+        format!(
+            "<runyard.Report of {scenario}: seed {seed}, {seconds} s, {tasks} tasks on {cpus} CPUs>"
+        )
+    }
+}

@@ -1,0 +1,239 @@
+//! Sweeps: on the threads of this machine, or by whoever runs a plan's runs elsewhere.
+
+use crate::failed::{bad_value, failure, refused, scenario_error, shown};
+use crate::input::{self, Source};
+use crate::table::Table;
+use crate::waiting::done_meanwhile;
+use arrow_array::RecordBatch;
+use pyo3::prelude::*;
+use pyo3::types::{PyAny, PyBytes};
+use runyard_sweep::{Folder, Ran, Runner, Text, pool, tables, wire};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What is to be run: points in a fixed order, each with all seeds.
+///
+/// It follows from two texts, the specification and the scenario.
+#[pyclass(frozen, module = "runyard")]
+#[derive(Debug)]
+pub(crate) struct Plan {
+    plan: Arc<runyard_sweep::Plan>,
+}
+
+#[pymethods]
+impl Plan {
+    #[new]
+    fn new(py: Python<'_>, source: Source) -> PyResult<Plan> {
+        let text = input::text(&source)?;
+        let file = source.0.clone();
+        let folder = match source.1 {
+            Some(_) => PathBuf::new(),
+            None => Path::new(&file).parent().unwrap_or(Path::new("")).to_owned(),
+        };
+        let read = |name: &str| {
+            let file = folder.join(name).to_string_lossy().into_owned();
+            let text = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
+            Ok(Text { file, text })
+        };
+        let plan = py.detach(|| runyard_sweep::Plan::new(Text { file, text }, read));
+        let plan = plan.map_err(|error| scenario_error(py, &source, &error))?;
+        for warning in plan.warnings() {
+            input::warn(py, &shown(&source, warning))?;
+        }
+        Ok(Plan { plan: Arc::new(plan) })
+    }
+
+    /// The plan of the texts of another one, which was checked when that was made.
+    #[staticmethod]
+    fn of_texts(texts: [(String, String); 2]) -> PyResult<Plan> {
+        let [spec, scenario] = texts.map(|(file, text)| Text { file, text });
+        let plan = runyard_sweep::Plan::checked_before(spec, scenario);
+        Ok(Plan { plan: Arc::new(plan.map_err(bad_value)?) })
+    }
+
+    /// The two texts from which the plan follows, each with the name of its file: the specification and the scenario.
+    fn texts(&self) -> [(String, String); 2] {
+        [self.plan.spec(), self.plan.scenario()].map(|it| (it.file.clone(), it.text.clone()))
+    }
+
+    /// How many points there are.
+    #[getter]
+    fn points(&self) -> usize {
+        self.plan.points()
+    }
+
+    /// How many runs there are: points times seeds.
+    #[getter]
+    fn runs(&self) -> usize {
+        self.plan.runs()
+    }
+
+    /// What is swept: paths and axes.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        self.plan.columns().to_vec()
+    }
+
+    /// What is measured of each run.
+    #[getter]
+    fn metrics(&self) -> Vec<String> {
+        self.plan.metrics().iter().map(ToString::to_string).collect()
+    }
+
+    /// What these runs come to, one after the other, as streams of Arrow's IPC format.
+    fn run<'py>(&self, py: Python<'py>, runs: Vec<usize>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        if let Some(run) = runs.iter().find(|&&run| run >= self.plan.runs()) {
+            return Err(bad_value(format_args!("run {run} is beyond the {}", self.plan.runs())));
+        }
+        let streams = done_meanwhile(
+            py,
+            |stop| {
+                let (stop, mut runner) = (|| stop.load(Ordering::Relaxed), Runner::default());
+                let ran = runs.iter().map_while(|&run| runner.run(&self.plan, run, &stop));
+                let ran: Vec<Ran> = ran.collect();
+                let numbered: Vec<_> = runs.iter().copied().zip(&ran).collect();
+                wire::packed(&numbered)
+            },
+            |_| Ok(()),
+        )?;
+        Ok(streams.iter().map(|stream| PyBytes::new(py, stream)).collect())
+    }
+
+    fn __repr__(&self) -> String {
+        let (points, runs) = (self.plan.points(), self.plan.runs());
+        format!("<runyard.Plan: {runs} runs, {points} points>")
+    }
+}
+
+/// The folder of a sweep, which takes what its runs come to and makes the tables.
+#[pyclass(frozen, module = "runyard")]
+#[derive(Debug)]
+pub(crate) struct SweepFolder {
+    dir: PathBuf,
+    plan: Arc<runyard_sweep::Plan>,
+    folder: Mutex<Folder>,
+}
+
+#[pymethods]
+impl SweepFolder {
+    #[new]
+    fn new(plan: &Plan, dir: PathBuf, resume: bool) -> PyResult<SweepFolder> {
+        let plan = plan.plan.clone();
+        let folder = Folder::open(&dir, plan.clone(), resume).map_err(failure)?;
+        Ok(SweepFolder { dir, plan, folder: Mutex::new(folder) })
+    }
+
+    /// The runs that are not there yet, in their order.
+    fn missing(&self) -> Vec<usize> {
+        self.folder().missing()
+    }
+
+    /// Runs what is missing, on so many threads; `look` is told now and then how many runs there have been.
+    fn run(
+        &self,
+        py: Python<'_>,
+        jobs: Option<NonZeroUsize>,
+        look: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (done, look) = (AtomicUsize::new(0), look.clone().unbind());
+        let jobs = jobs.map_or_else(pool::cores, NonZeroUsize::get);
+        let ran = done_meanwhile(
+            py,
+            |stop| {
+                let stop = || stop.load(Ordering::Relaxed);
+                let progress =
+                    |now: runyard_sweep::Progress| done.store(now.done, Ordering::Relaxed);
+                self.folder().run(jobs, &stop, progress)
+            },
+            |py| look.call1(py, (done.load(Ordering::Relaxed),)).map(drop),
+        )?;
+        ran.map_err(failure)?;
+        look.call1(py, (done.load(Ordering::Relaxed),)).map(drop)
+    }
+
+    /// Takes runs, which a plan made streams of; says how many there were.
+    fn take(&self, py: Python<'_>, streams: Vec<Vec<u8>>) -> PyResult<usize> {
+        py.detach(|| {
+            let all = wire::unpacked(&streams).map_err(bad_value)?;
+            let (count, mut folder) = (all.len(), self.folder());
+            for (run, ran) in all {
+                if run >= self.plan.runs() {
+                    return Err(bad_value(format_args!(
+                        "run {run} is beyond the {}",
+                        self.plan.runs()
+                    )));
+                }
+                folder.take(run, ran).map_err(failure)?;
+            }
+            Ok(count)
+        })
+    }
+
+    /// Makes the tables and the page. All runs are there.
+    fn finish(&self, py: Python<'_>) -> PyResult<Sweep> {
+        py.detach(|| {
+            let folder = self.folder();
+            folder.finish().map_err(failure)?;
+            let tables = folder.tables().map_err(failure)?;
+            let file = self.dir.join("index.html");
+            let page = std::fs::read_to_string(&file)
+                .map_err(|error| refused(&file.to_string_lossy(), &error))?;
+            Ok(Sweep { tables, page, points: self.plan.points(), runs: self.plan.runs() })
+        })
+    }
+}
+
+impl SweepFolder {
+    fn folder(&self) -> MutexGuard<'_, Folder> {
+        self.folder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a sweep came to.
+#[pyclass(frozen, module = "runyard")]
+#[derive(Debug)]
+pub(crate) struct Sweep {
+    tables: runyard_sweep::Tables,
+    page: String,
+    points: usize,
+    runs: usize,
+}
+
+#[pymethods]
+impl Sweep {
+    /// The rows of all runs: of the machine, each thread, group and chain, by point and seed.
+    #[getter]
+    fn runs(&self) -> Table {
+        let batches = self.tables.runs.clone();
+        let schema =
+            batches.first().map_or_else(|| self.tables.summary.schema(), RecordBatch::schema);
+        Table::new(schema, batches)
+    }
+
+    /// For each point each metric: mean, median, and the 95 % interval of the mean over the seeds.
+    #[getter]
+    fn summary(&self) -> Table {
+        self.tables.summary.clone().into()
+    }
+
+    /// How many runs failed, and the first reason; None if none did.
+    #[getter]
+    fn failed(&self) -> Option<(usize, String)> {
+        self.tables.failed.clone()
+    }
+
+    /// The page of the sweep: a figure against an axis with its band, and a table, in one file.
+    fn to_html(&self) -> &str {
+        &self.page
+    }
+
+    fn _repr_html_(&self) -> String {
+        tables::html(&self.tables.summary)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<runyard.Sweep: {} runs, {} points>", self.runs, self.points)
+    }
+}

@@ -1,0 +1,83 @@
+//! `cargo xtask python`: the wheel, as a user installs it, and its tests.
+//!
+//! Two new environments lie in the build's folder: one of a user, with the wheel and what the tests compare it with, and one
+//! of the nodes of a Ray cluster, with Ray alone. The wheel is built anew each time.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::workspace::{self, Outcome, cargo, program};
+
+/// What the tests need besides the wheel, at fixed versions.
+const NEEDS: &str = "python/tests/requirements.txt";
+/// What the nodes of a cluster need.
+const NODES_NEED: &str = "python/tests/requirements-nodes.txt";
+
+/// What to leave out, and what to hand to pytest.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Only build the wheel, into target/python/wheels
+    #[arg(long)]
+    pub build_only: bool,
+    /// Arguments of pytest, as `-k ray`
+    #[arg(last = true)]
+    pub pytest: Vec<String>,
+}
+
+/// Builds the wheel and tests it.
+pub fn run(options: &Options) -> Outcome {
+    let folder = workspace::target("python")?;
+    let user = environment(&folder.join("user"), NEEDS)?;
+    let wheel = wheel(&folder, &user)?;
+    if options.build_only {
+        println!("{}", wheel.display());
+        return Ok(());
+    }
+    let workers = environment(&folder.join("workers"), NODES_NEED)?;
+    let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"];
+    workspace::run(program(python(&user)).args(install).arg(&wheel))?;
+    workspace::run(cargo().args(["build", "--release", "--quiet"]))?;
+    types(&user)?;
+    let mut tests = program(python(&user));
+    tests.args(["-m", "pytest", "-q", "--durations=5", "python/tests"]).args(&options.pytest);
+    tests.env("RUNYARD", workspace::target("release")?.join("runyard"));
+    tests.env("RUNYARD_WORKERS", python(&workers));
+    workspace::run(&mut tests)
+}
+
+/// The package's types, and whether they are those of what is written in Rust.
+fn types(user: &Path) -> Outcome {
+    let mypy = user.join("bin/mypy");
+    // In a folder without the sources, so that the installed package is meant.
+    workspace::run(program(&mypy).args(["--strict", "-p", "runyard"]).current_dir(user))?;
+    workspace::run(program(user.join("bin/stubtest")).arg("runyard._runyard").current_dir(user))
+}
+
+/// Builds the wheel, the only one in its folder.
+fn wheel(folder: &Path, user: &Path) -> Outcome<PathBuf> {
+    let wheels = folder.join("wheels");
+    if wheels.exists() {
+        fs::remove_dir_all(&wheels)?;
+    }
+    let mut build = program(user.join("bin/maturin"));
+    build.args(["build", "--release", "--quiet", "-m", "python/Cargo.toml", "--out"]).arg(&wheels);
+    workspace::run(&mut build)?;
+    let built = fs::read_dir(&wheels)?.next().ok_or("maturin has built no wheel")??;
+    Ok(built.path())
+}
+
+/// An environment with what a file lists, made if it is not there.
+fn environment(folder: &Path, needs: &str) -> Outcome<PathBuf> {
+    if !python(folder).exists() {
+        workspace::run(program("python3").args(["-m", "venv"]).arg(folder))?;
+    }
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", needs];
+    workspace::run(program(python(folder)).args(pip))?;
+    Ok(folder.to_owned())
+}
+
+fn python(environment: &Path) -> PathBuf {
+    environment.join("bin/python")
+}
