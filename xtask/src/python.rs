@@ -40,6 +40,8 @@ pub fn run(options: &Options) -> Outcome {
     workspace::run(program(python(&user)).args(install).arg(&wheel))?;
     workspace::run(cargo().args(["build", "--release", "--quiet"]))?;
     types(&user)?;
+    let examples = ["-m", "pytest", "-q", "--doctest-modules", "--pyargs", "runyard"];
+    workspace::run(program(python(&user)).args(examples).current_dir(&user))?;
     let mut tests = program(python(&user));
     tests.args(["-m", "pytest", "-q", "--durations=5", "python/tests"]).args(&options.pytest);
     tests.env("RUNYARD", workspace::target("release")?.join("runyard"));

@@ -214,3 +214,27 @@ fn shortened(text: &str) -> String {
     let lines = kept.map(|line| if has(line, "\"seeds\"") { SHORT } else { line });
     lines.collect::<Vec<_>>().join("\n")
 }
+
+#[test]
+fn ray_takes_a_python_that_has_it() {
+    let spec = written();
+    let out = place("sweep-ray");
+    let ray = |arguments: &[&str], python: &str| {
+        let all = [&["sweep", "--backend", "ray", "--out", &out], arguments].concat();
+        let ran = command(&all).env("RUNYARD_PYTHON", python).output().unwrap();
+        (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
+    };
+    let (code, said) = ray(&[&spec], "no-such-python");
+    assert_eq!((code, said.contains("no-such-python")), (Some(3), true), "{said}");
+    let (code, said) = ray(&[&spec], "/usr/bin/false");
+    assert_eq!(
+        (code, said.as_str()),
+        (Some(1), ""),
+        "the program is run in the place of the command"
+    );
+    let (code, said) = ray(&["-"], "python3");
+    assert_eq!((code, said.contains("not standard input")), (Some(2), true), "{said}");
+    let (code, _) = ray(&[&spec, "--jobs", "2"], "python3");
+    assert_eq!(code, Some(2));
+    assert!(!folder().join(&out).exists());
+}
