@@ -8,7 +8,24 @@ _Source = tuple[str, str | None]
 _Options = Mapping[str, Any]
 _Side = tuple[_Source, _Options, _Options]
 
-__all__: list[str]
+__all__ = [
+    "Comparison",
+    "Explanation",
+    "Plan",
+    "Report",
+    "ScenarioError",
+    "Sweep",
+    "SweepFolder",
+    "Table",
+    "__version__",
+    "compare",
+    "compare_reports",
+    "explain",
+    "import_recording",
+    "read",
+    "simulate",
+]
+
 __version__: str
 
 class ScenarioError(ValueError):
