@@ -12,7 +12,8 @@ A scenario is a file in rt-app's language, a dict of the same form, or is built 
 1
 
 Tables (:class:`Table`) are Arrow data. pandas, polars, pyarrow and DuckDB take them without a copy, as in
-``polars.DataFrame(report.tasks)``, ``pandas.DataFrame.from_arrow(report.tasks)``, ``pyarrow.table(report.tasks)``.
+``polars.DataFrame(report.tasks)``, ``pyarrow.table(report.tasks)``, and ``pandas.DataFrame.from_arrow(report.tasks)``, for
+which pandas takes pyarrow.
 ``from_arrow`` is of pandas 3; with an older one it is ``pyarrow.table(report.tasks).to_pandas()``.
 """
 
