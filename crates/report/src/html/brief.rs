@@ -67,6 +67,6 @@ mod tests {
         let tasks = vec![task("<b>-0"), task("<b>-1")];
         let report = Report { tasks, duration_ns: 1000, ..Report::default() };
         let text = brief(&report);
-        assert!(text.contains("<tr><td>&lt;b&gt;</td><td>2</td><td></td><td>50.0</td>"), "{text}");
+        assert!(text.contains("<tr><td>&lt;b&gt;</td><td>2</td><td></td><td>50.00</td>"), "{text}");
     }
 }
