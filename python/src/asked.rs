@@ -96,10 +96,12 @@ pub(crate) fn explain(
             at: at.map(|at| runyard_workload::moment(&at)).transpose().map_err(bad_value)?,
         },
     };
-    let stop = |stop: &std::sync::atomic::AtomicBool| stop.load(Ordering::Relaxed);
     let told = done_meanwhile(
         py,
-        |it| runyard_sweep::explain(&scenario, seed, &question, &|| stop(it)),
+        |stop| {
+            let stop = || stop.load(Ordering::Relaxed);
+            runyard_sweep::explain(&scenario, seed, &question, &stop)
+        },
         |_| Ok(()),
     )?;
     let story = told.map_err(failure)?.ok_or_else(|| bad_value("the run was stopped"))?;
@@ -148,12 +150,9 @@ pub(crate) fn compare_reports(
     before: &Report,
     after: &Report,
 ) -> PyResult<Comparison> {
-    let text = |file: &str, report: &Report| {
-        Ok::<_, PyErr>(Text { file: file.to_owned(), text: report.to_json()? })
-    };
-    let (before, after) = (text("before", before)?, text("after", after)?);
-    let comparison = py.detach(|| runyard_sweep::Comparison::of_reports(&before, &after));
-    Ok(Comparison { comparison: comparison.map_err(failure)? })
+    let (before, after) = (before.inner().clone(), after.inner().clone());
+    let comparison = py.detach(|| runyard_sweep::Comparison::of([before, after]));
+    Ok(Comparison { comparison })
 }
 
 /// A side: the scenario, all that is replaced in it, and what is replaced in this side alone.

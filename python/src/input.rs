@@ -42,9 +42,7 @@ impl Options {
             ..Overrides::default()
         })
     }
-}
 
-impl Options {
     /// What is replaced, as the command line has it.
     pub(crate) fn shown(&self) -> Vec<String> {
         let kernel = self.kernel.iter().map(|kernel| format!("--kernel {kernel}"));

@@ -149,7 +149,7 @@ impl Report {
     }
 
     /// All of the report as JSON: the text that the command prints with --json.
-    pub(crate) fn to_json(&self) -> PyResult<String> {
+    fn to_json(&self) -> PyResult<String> {
         let mut bytes = Vec::new();
         self.report.write_json(&mut bytes).map_err(bad_value)?;
         String::from_utf8(bytes).map_err(bad_value)
@@ -180,5 +180,11 @@ impl Report {
         format!(
             "<runyard.Report of {scenario}: seed {seed}, {seconds} s, {tasks} tasks on {cpus} CPUs>"
         )
+    }
+}
+
+impl Report {
+    pub(crate) fn inner(&self) -> &runyard_report::Report {
+        &self.report
     }
 }

@@ -52,9 +52,14 @@ impl Comparison {
     /// # Errors
     /// A text is no report, with the place in it.
     pub fn of_reports(before: &Text, after: &Text) -> Result<Comparison, Failure> {
-        let runs = [saved::read(before)?, saved::read(after)?];
+        Ok(Comparison::of([saved::read(before)?, saved::read(after)?]))
+    }
+
+    /// Two reports, before and after. One run each cannot tell a change from noise.
+    #[must_use]
+    pub fn of(runs: [Report; 2]) -> Comparison {
         let changes = Changes::new(&runs[0], &runs[1]);
-        Ok(Comparison { runs, changes })
+        Comparison { runs, changes }
     }
 
     /// What differs, for people. It ends with a line end; lines of figures that do not differ by more than noise end with
