@@ -15,6 +15,7 @@ pub mod rust;
 pub mod scan;
 pub mod source;
 pub mod tree;
+pub mod voice;
 pub mod words;
 
 use std::fmt;
