@@ -1,4 +1,4 @@
-//! `runyard calibrate`: this machine as a `machine` of scenarios.
+//! `runyard calibrate`: measures this machine as a `machine` of scenarios.
 
 use crate::exit::Done;
 use crate::{output, progress};
@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 /// The arguments of `runyard calibrate`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Print the value of `machine` as JSON on standard output, and nothing else there.
+    /// Print only the value of `machine`, as JSON on standard output.
     #[arg(long)]
     json: bool,
 }
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     Ok(Done::Well)
 }
 
-/// The costs that are measured: the key, the figure, and how it is found.
+/// The measured costs: the key, the figure, and the method.
 fn costs(found: &Calibration) -> [(&'static str, Nanos, &'static str); 7] {
     let costs = &found.costs;
     [
@@ -85,7 +85,7 @@ fn machine(found: &Calibration) -> Value {
     machine
 }
 
-/// The text for a person: each figure and how it was found.
+/// The text for a person: each figure and its method.
 fn table(found: &Calibration) -> String {
     let Calibration { kernel, topology, tick_hz, .. } = found;
     let mut text = format!("Linux {kernel}\nCPUs {topology}, {tick_hz} ticks a second\n\n");
@@ -96,7 +96,7 @@ fn table(found: &Calibration) -> String {
     text
 }
 
-/// A probe in virtual time.
+/// Runs a probe in virtual time.
 fn simulate(scenario: &Scenario) -> Result<Report, Failure> {
     let report = runyard_sweep::report(("probe", scenario), 1, &|| false);
     Ok(report.map_err(Failure::input)?.expect("nobody stops it"))

@@ -1,7 +1,7 @@
-//! `runyard compare`: two saved reports, before and after; or two scenarios, with several seeds each.
+//! `runyard compare`: compares two saved reports, before and after; or two scenarios, with several seeds each.
 //!
-//! `--seeds` says which: with it the arguments are scenarios that are run, without it reports that were saved. A scenario
-//! may be compared with itself, when `--before` and `--after` say what is different; they take the options of `sim`.
+//! With `--seeds` the arguments are scenarios, which are run. Without it they are saved reports. A scenario may be
+//! compared with itself when `--before` and `--after` name the difference; both take the options of `sim`.
 
 use crate::exit::Done;
 use crate::interrupt::Interrupt;
@@ -19,15 +19,15 @@ use std::io::{IsTerminal, Write, stdout};
 /// The arguments of `runyard compare`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The report of the run before: what --json printed, a file or `-` for standard input. With --seeds a scenario.
+    /// The report before: the output of --json, as a file or `-` for standard input. With --seeds, a scenario.
     before: String,
-    /// The report of the run after. With --seeds a scenario, or the same one.
+    /// The report after. With --seeds, a scenario; it may be the same one.
     #[arg(required_unless_present = "seeds")]
     after: Option<String>,
-    /// Run both scenarios with the seeds 1 to N, and tell changes from noise.
+    /// Run both scenarios with the seeds 1 to N, and separate changes from noise.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(SEEDS))]
     seeds: Option<u64>,
-    /// With --seeds: options of `sim` for the runs of both sides, as "--cpus 4 --duration 5s".
+    /// With --seeds: options of `sim` for both sides, as "--cpus 4 --duration 5s".
     #[arg(
         long,
         value_name = "OPTIONS",
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
         default_value = ""
     )]
     both: String,
-    /// With --seeds: options of `sim` for the runs before only, as "--kernel 6.1".
+    /// With --seeds: options of `sim` for the side before only, as "--kernel 6.1".
     #[arg(
         long = "before",
         value_name = "OPTIONS",
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
         id = "options_before"
     )]
     options_before: String,
-    /// With --seeds: options of `sim` for the runs after only, as "--feature NO_RT_PULL --set tasks.web.run=300".
+    /// With --seeds: options of `sim` for the side after only, as "--feature NO_RT_PULL --set tasks.web.run=300".
     #[arg(
         long = "after",
         value_name = "OPTIONS",
@@ -87,7 +87,7 @@ fn show(comparison: &Comparison, page: &PageOptions) -> Result<Done, Failure> {
     Ok(Done::Well)
 }
 
-/// A text whose lines of noise are grey on a terminal.
+/// The text, with the lines of noise in grey for a terminal.
 fn dimmed(text: &str) -> String {
     let dim = |line: &str| match line.ends_with(NOISE) {
         true => format!("\x1b[2m{line}\x1b[0m\n"),
@@ -100,7 +100,7 @@ fn compare_scenarios(arguments: &Arguments, seeds: u64) -> Result<Done, Failure>
     let Arguments { before, both, options_before, options_after, page, .. } = arguments;
     let after = arguments.after.as_ref().unwrap_or(before);
     let old = side(before, both, ("--before", options_before), None)?;
-    // Standard input is read once.
+    // Standard input can be read only once.
     let read = (before == after).then_some(old.text());
     let new = side(after, both, ("--after", options_after), read)?;
     let interrupt = Interrupt::expect();
@@ -118,7 +118,7 @@ fn compare_scenarios(arguments: &Arguments, seeds: u64) -> Result<Done, Failure>
     Ok(interrupt.done(Done::Well))
 }
 
-/// The parser of the options of a side.
+/// The parser of one side's options.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 struct SideOptions {

@@ -1,34 +1,34 @@
-//! How the command says how it went: a message on standard error, and its exit code.
+//! The outcome of a command: a message on standard error, and an exit code.
 //!
 //! | code | meaning |
 //! |---|---|
 //! | 0 | done |
-//! | 1 | it ran, and a claim or an invariant does not hold |
+//! | 1 | the run ended, and a claim or an invariant does not hold |
 //! | 2 | the input or the usage is wrong |
 //! | 3 | the host refused |
-//! | 130, 143 | a signal ended it before its end: 128 and the signal's number, as shells have it; what there was is shown |
+//! | 130, 143 | a signal ended the run early: 128 and the signal's number, as in shells; the results until then are shown |
 
 use runyard_hosts::Failure;
 use runyard_hosts::stderr::say;
 use std::process::ExitCode;
 
-/// What a subcommand comes to that ran to its end.
+/// The outcome of a subcommand that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
-    /// Nothing is wrong.
+    /// Everything holds.
     Well,
-    /// A claim or an invariant does not hold. What there is to say about it was said.
+    /// A claim or an invariant does not hold. The command has already reported it.
     Broken,
-    /// A signal of this number ended it. What there was by then was shown.
+    /// A signal of this number ended the run. The command has shown the results until then.
     Interrupted(u8),
 }
 
-/// The exit code of a subcommand, after its failure was said.
+/// Reports a failure, and returns the exit code of a subcommand.
 pub(crate) fn code(result: Result<Done, Failure>) -> ExitCode {
     ExitCode::from(number(result))
 }
 
-/// The same as a number.
+/// Like [`code`], as a number.
 pub(crate) fn number(result: Result<Done, Failure>) -> u8 {
     let (code, what) = match result {
         Ok(Done::Well) => return 0,

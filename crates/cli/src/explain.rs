@@ -1,4 +1,4 @@
-//! `runyard explain`: why a task was late, or the slowest token of a chain.
+//! `runyard explain`: tells why a task was late, or why a chain was slow.
 
 use crate::exit::Done;
 use crate::options::HostOptions;
@@ -15,13 +15,13 @@ use std::io::Write;
 pub(crate) struct Arguments {
     #[command(flatten)]
     host: HostOptions,
-    /// The task, or a thread of several instances.
+    /// The name of the task, or of one thread of several instances.
     #[arg(long, value_name = "NAME", required_unless_present = "chain")]
     task: Option<String>,
-    /// The wake-up that was due nearest to this moment of the run, as 7.16s; else the one that took longest
+    /// Take the wake-up nearest to this moment of the run, as 7.16s; otherwise the one with the longest wait
     #[arg(long, value_name = "TIME", value_parser = moment, requires = "task")]
     at: Option<Nanos>,
-    /// The chain, instead of a task: what took longest from its first task to its last.
+    /// The chain, instead of a task: its slowest token from the first task to the last.
     #[arg(long, value_name = "NAME", conflicts_with = "task")]
     chain: Option<String>,
 }

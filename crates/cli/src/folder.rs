@@ -1,4 +1,4 @@
-//! Whether files can be made in a folder, known before anything runs.
+//! A check, before anything runs, that files can be made in a folder.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ pub(crate) fn takes_files(folder: &Path) -> io::Result<()> {
     Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-/// Fails unless `folder` is there. Whether files can be made in it shows when one is.
+/// Fails unless `folder` exists. Here only the first file shows whether files can be made in it.
 #[cfg(not(unix))]
 pub(crate) fn takes_files(folder: &Path) -> io::Result<()> {
     std::fs::read_dir(folder).map(drop)

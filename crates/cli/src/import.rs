@@ -1,4 +1,4 @@
-//! `runyard import`: a recording of a real machine as a scenario.
+//! `runyard import`: makes a scenario of a real machine's recording.
 
 use crate::exit::Done;
 use crate::options;
@@ -18,25 +18,25 @@ use std::io::Write;
 /// The arguments of `runyard import`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The text of `perf sched script` or of ftrace, or `-` for standard input.
+    /// The text of `perf sched script` or of ftrace; `-` for standard input.
     file: String,
-    /// Where the scenario goes, instead of standard output.
+    /// Write the scenario to this file instead of standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<OutFile>,
-    /// The kernel that the replay goes by, whatever the recording says.
+    /// The kernel of the replay, in place of the recording's.
     #[arg(long, value_name = "NAME")]
     kernel: Option<Model>,
-    /// Make SCHED_DEADLINE tasks SCHED_FIFO ones of priority 99, which have no budget; else they are refused.
+    /// Turn SCHED_DEADLINE tasks into SCHED_FIFO tasks of priority 99, without a budget. Otherwise they are refused.
     #[arg(long)]
     deadline_as_fifo: bool,
-    /// Print what was recorded of each task as JSON on standard output, and nothing else there.
+    /// Print only the figures of each recorded task, as JSON on standard output.
     #[arg(long, requires = "out")]
     json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     let file = &arguments.file;
-    // The kernel takes any bytes for a task's name.
+    // The kernel takes any bytes as a task's name.
     let bytes = options::bytes(file)?;
     let deadline = match arguments.deadline_as_fifo {
         true => DeadlinePolicy::AsFifo,
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     Ok(Done::Well)
 }
 
-/// Says what was odd about the recording, and how large it was.
+/// Reports the oddities of the recording, and its size.
 fn tell(imported: &Imported) {
     for warning in &imported.warnings {
         say(format_args!("skipped: {warning}"));
@@ -83,7 +83,7 @@ fn tell(imported: &Imported) {
     say(format_args!("{events} events in {millis} ms; tasks: {tasks}; CPUs: {cpus}"));
 }
 
-/// What was recorded, with the names that a report has for it.
+/// The figures of the recording, under the names of a report.
 fn figures(imported: &Imported) -> Value {
     let task = |task: &runyard_workload::import::Recorded| {
         json!({
@@ -109,7 +109,7 @@ fn figures(imported: &Imported) -> Value {
     })
 }
 
-/// The figures that a report has for as many wake-ups.
+/// The figures that a report has for these wake-ups.
 fn latency(delays: &[Nanos]) -> LatencyReport {
     let mut latencies = Histogram::default();
     delays.iter().for_each(|&delay| latencies.record(delay));

@@ -1,8 +1,8 @@
-//! Ctrl-C, and what asks a command to end in another way: the first time it ends as soon as it can and shows what there
-//! is, the second time it ends at once.
+//! Ctrl-C and other signals that ask the command to end. At the first signal the command ends as soon as it can and
+//! shows its results. At the second signal it ends at once.
 //!
-//! A handler sets a flag and does nothing else: it may run on a thread that the runtime is just stopping. Some programs
-//! send a signal twice at once, to the command and to its process group (`timeout`): what comes within [`TWICE`] is once.
+//! The handler only sets a flag, since it may run on a thread that the runtime is stopping. Some programs (`timeout`)
+//! send a signal twice at once: to the command and to its process group. Signals within [`TWICE`] count as one.
 
 use crate::exit::Done;
 use crate::outputs::tell_what_is_left;
@@ -17,11 +17,11 @@ use std::time::Duration;
 
 const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
 
-/// How far apart two signals are that are two.
+/// The least time between two signals that count as two.
 #[cfg(unix)]
 const TWICE: Duration = Duration::from_millis(100);
 
-/// Whether somebody asked the command to end.
+/// Whether a signal asked the command to end.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupt {
     asked: Arc<AtomicBool>,
@@ -29,7 +29,7 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// From now on a signal that asks for an end is noted. Where the system takes no handler it ends the command.
+    /// Notes each later signal that asks for an end. On a system that takes no handler, the signal ends the command.
     pub(crate) fn expect() -> Interrupt {
         let it = Interrupt::default();
         end_at_another();
@@ -40,17 +40,17 @@ impl Interrupt {
         it
     }
 
-    /// What is set when it came.
+    /// The flag that a signal sets.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         self.asked.clone()
     }
 
-    /// Whether it came.
+    /// Whether a signal came.
     pub(crate) fn came(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Says that a run came to its end too early, or what it left undone.
+    /// Reports that a run ended too early, or the work that it left undone.
     pub(crate) fn tell(&self, end: Time, left: &[String]) {
         match self.came() {
             true => say(format_args!("interrupted at {end}: the report is of the run until then")),
@@ -58,7 +58,7 @@ impl Interrupt {
         }
     }
 
-    /// How the command went that went like that if nobody interrupted it.
+    /// The outcome of the command: `done`, unless a signal came.
     pub(crate) fn done(&self, done: Done) -> Done {
         match u8::try_from(self.signal.load(Ordering::Relaxed)) {
             Ok(signal @ 1..) => Done::Interrupted(signal),
@@ -67,7 +67,7 @@ impl Interrupt {
     }
 }
 
-/// What is called when a signal asks for an end; then the command ends. The next signal ends it at once.
+/// Calls the function when a signal asks for an end; then the command ends. The next signal ends it at once.
 #[cfg(unix)]
 pub(crate) fn on_signal(show: impl FnOnce() -> Result<Done, Failure> + Send + 'static) {
     end_at_another();
@@ -79,11 +79,11 @@ pub(crate) fn on_signal(show: impl FnOnce() -> Result<Done, Failure> + Send + 's
     });
 }
 
-/// There is no thread that waits for signals: they end the command.
+/// No thread waits for signals here: a signal ends the command.
 #[cfg(not(unix))]
 pub(crate) fn on_signal(_: impl FnOnce() -> Result<Done, Failure> + Send + 'static) {}
 
-/// The second signal ends the command at once.
+/// Makes the second signal end the command at once.
 fn end_at_another() {
     let again = Arc::new(AtomicBool::new(false));
     for signal in SIGNALS {
@@ -92,7 +92,7 @@ fn end_at_another() {
     expect_another(again);
 }
 
-/// Sets `again` a moment after the first signal. A thread waits for that, which costs nothing meanwhile.
+/// Sets `again` a moment after the first signal. A thread waits for that moment without using the CPU.
 #[cfg(unix)]
 fn expect_another(again: Arc<AtomicBool>) {
     let Ok(mut signals) = signal_hook::iterator::Signals::new(SIGNALS) else { return };
@@ -104,7 +104,7 @@ fn expect_another(again: Arc<AtomicBool>) {
     });
 }
 
-/// There is no such thread: every signal after the first ends the command at once.
+/// No thread waits here: every signal after the first ends the command at once.
 #[cfg(not(unix))]
 fn expect_another(again: Arc<AtomicBool>) {
     for signal in SIGNALS {

@@ -1,4 +1,4 @@
-//! `runyard linux`: a scenario as kernel threads under the machine's own scheduler.
+//! `runyard linux`: runs a scenario as kernel threads under the machine's own scheduler.
 
 use crate::exit::Done;
 use crate::interrupt::Interrupt;

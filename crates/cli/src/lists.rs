@@ -1,5 +1,5 @@
-//! `runyard tunables` and `runyard features`: what a scenario may set and switch, with what each means and where it
-//! comes from.
+//! `runyard tunables` and `runyard features`: list the numbers and the switches that a scenario may set, with meaning
+//! and source.
 
 use crate::exit::Done;
 use crate::options::cpus;
@@ -14,16 +14,16 @@ use runyard_workload::{Overrides, Scenario, parse};
 use serde_json::{Value, json};
 use std::io::Write as _;
 
-/// How wide a table is at the most, in columns.
+/// The largest width of a table, in columns.
 const WIDTH: u16 = 110;
 
-/// The arguments of both.
+/// The arguments of both subcommands.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The kernel whose defaults are listed; without it what sim has if nothing is said
+    /// The kernel to list the defaults of; otherwise the default kernel of sim
     #[arg(long, value_name = "NAME")]
     kernel: Option<Model>,
-    /// The CPUs of the machine whose defaults are listed
+    /// The number of CPUs to list the defaults for
     #[arg(long, value_name = "N", value_parser = cpus)]
     cpus: Option<usize>,
     /// Print the list as JSON on standard output
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// A scenario that says nothing of its machine, on the one that was asked for.
+    /// A scenario without a machine of its own, on the machine of the arguments.
     fn scenario(&self) -> Result<Scenario, Failure> {
         let over = Overrides {
             cpus: self.cpus,
@@ -98,7 +98,7 @@ fn tunable_json(tunable: &Tunable, scenario: &Scenario) -> Value {
     })
 }
 
-/// The values that a tunable takes, in a few words.
+/// The accepted values of a tunable, in a few words.
 fn values(takes: Takes) -> String {
     match takes {
         Takes::Integer { unit, low, high } => format!("{low} to {high}: {unit}"),
@@ -109,7 +109,7 @@ fn values(takes: Takes) -> String {
     }
 }
 
-/// What a tunable means, the kernels that have it if not all do, its values and its source.
+/// The meaning of a tunable, its kernels if not all kernels have it, its values and its source.
 fn meaning(tunable: &Tunable) -> String {
     let Tunable { what, takes, source, .. } = tunable;
     let all = Kernel::ALL.into_iter().filter(|kernel| kernel.release().is_some()).count();
@@ -151,7 +151,7 @@ pub(crate) fn features(arguments: &Arguments) -> Result<Done, Failure> {
     arguments.print(&list, &head, &table(names, rows))
 }
 
-/// The rows in columns, of which the last is as wide as the rest leaves it.
+/// The rows in columns. The last column takes the width that the others leave.
 fn table<const N: usize>(names: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let mut table = runyard_report::table(&names, N);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);

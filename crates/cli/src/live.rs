@@ -1,6 +1,6 @@
-//! `runyard live`: a scenario on the runyard runtime, on this machine's CPUs, in this process.
+//! `runyard live`: runs a scenario on the runyard runtime, on this machine's CPUs, in this process.
 //!
-//! The report is made from the runtime's events, like a simulation's.
+//! Its report is made from the runtime's events, as in a simulation.
 
 use crate::exit::Done;
 use crate::interrupt::Interrupt;
@@ -62,13 +62,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     Ok(interrupt.done(Done::Well))
 }
 
-/// What becomes of the events: they are accounted for at once, unless a trace is wanted. Then they
-/// are kept, and accounted for in the order in which the trace has them.
+/// The events of a run. They are counted at once, unless a trace is wanted. With a trace they are kept, and counted at
+/// the end in the order of the trace.
 #[derive(Debug, Default)]
 struct Events {
     accounts: Collector,
     kept: Option<Kept>,
-    /// Those that matter to chains, if there are some: which tasks are in them is known at the end.
+    /// The events that matter to chains, if the scenario has chains. Which tasks belong to a chain is known only at the
+    /// end.
     chained: Option<Vec<Event>>,
 }
 
@@ -87,7 +88,7 @@ impl EventSink for Events {
 }
 
 impl Events {
-    /// What came of the chains of a run that is over.
+    /// The reports on the chains of a run that is over.
     fn chained(&self, over: &LiveRun) -> Vec<ChainReport> {
         let (Some(mut chains), Some(mut events)) = (chains(over.scenario()), self.chained.clone())
         else {
@@ -105,7 +106,7 @@ impl Events {
         chains.reports(|task| names[&task].clone())
     }
 
-    /// The accounts, and what was kept in order of time.
+    /// The accounts, and the kept events in order of time.
     fn finish(mut self) -> (Collector, Option<Kept>) {
         let kept = self.kept.map(Kept::in_order);
         kept.iter().flat_map(Kept::iter).for_each(|event| self.accounts.event(event));

@@ -1,7 +1,7 @@
 //! rt-app's log of a run: a file for each task, written when the run is over.
 //!
-//! Until then the rows are in memory, 64 bytes each: a host must not write files while it says
-//! how late its tasks are.
+//! Until then the rows stay in memory, 64 bytes each: a host that writes files while it measures lateness would disturb
+//! the measurement.
 
 use crate::folder::takes_files;
 use crate::output::OutFile;
@@ -14,10 +14,10 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// How much of a task's name goes into that of its file; the kernel takes 255 bytes for all of it.
+/// The bytes of a task's name that its file's name takes; the kernel allows 255 bytes for the whole name.
 const NAME_BYTES: usize = 200;
 
-/// What is to be in the files.
+/// The contents of the files.
 #[derive(Debug)]
 pub(crate) struct Log<'s> {
     scenario: &'s Scenario,
@@ -25,13 +25,13 @@ pub(crate) struct Log<'s> {
 }
 
 impl Log<'_> {
-    /// The rows of all tasks of a run of `scenario`, in any order; empty, where no log is wanted.
+    /// The rows of all tasks of a run of `scenario`, in any order; empty if no log is wanted.
     pub(crate) fn new(scenario: &Scenario, rows: Vec<Row>) -> Log<'_> {
         Log { scenario, rows }
     }
 }
 
-/// A folder that takes the files of a log.
+/// A folder for the files of a log.
 #[derive(Clone, Debug)]
 pub(crate) struct LogFolder(PathBuf);
 
@@ -42,14 +42,13 @@ impl From<OsString> for LogFolder {
 }
 
 impl LogFolder {
-    /// Makes sure, before anything runs, that files can be made in the folder. As in rt-app it is
-    /// not made itself.
+    /// Checks, before anything runs, that files can be made in the folder. The folder itself is not made, as in rt-app.
     pub(crate) fn prepare(&self) -> Result<(), Failure> {
         takes_files(&self.0.join("."))
             .map_err(|error| Failure::Refused(format!("{}: {error}", self.0.display())))
     }
 
-    /// Writes a file for each task of the report, in the order of which the tasks are numbered.
+    /// Writes a file for each task of the report, in the order of the tasks' numbers.
     pub(crate) fn write(&self, log: Log<'_>, report: &Report) -> Result<(), Failure> {
         let Log { scenario, mut rows } = log;
         rows.sort_by_key(|row| row.task.index());
@@ -70,8 +69,8 @@ impl LogFolder {
     }
 }
 
-/// A file for the task of this number that no other task has, in the folder itself whatever the
-/// names contain.
+/// The name of a file for the task of this number. No other task has it, and it stays in the folder whatever the task's
+/// name contains.
 fn file_name(base: &str, task: &str, number: usize, used: &mut BTreeSet<String>) -> String {
     let mut stem = format!("{base}-{task}").replace(|c: char| c == '/' || c.is_control(), "_");
     let mut ends = (0..=NAME_BYTES.min(stem.len())).rev();

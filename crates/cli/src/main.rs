@@ -1,8 +1,8 @@
-//! The `runyard` command: reads its arguments, calls one subcommand, and says how it went.
+//! The `runyard` command: reads its arguments, calls one subcommand, and reports the outcome.
 //!
-//! What a subcommand does is done by libraries: the simulator, the hosts with real CPUs, the
-//! experiments, the reports. Here are the arguments, the files and the exit code. Reports go to
-//! standard output, everything else to standard error.
+//! Libraries do the work of the subcommands: the simulator, the hosts on real CPUs, the experiments, the reports. This
+//! crate has the arguments, the files and the exit code. Reports go to standard output; everything else goes to
+//! standard error.
 
 mod calibrate;
 mod compare;
@@ -32,7 +32,7 @@ mod trace;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// `live` stops tasks anywhere but in here.
+/// `live` does not stop a task inside the allocator.
 #[global_allocator]
 static ALLOCATOR: runyard::Allocator = runyard::Allocator::system();
 
@@ -54,27 +54,27 @@ enum Command {
     Live(live::Arguments),
     /// Runs a scenario on this machine's CPUs, as kernel threads under its own scheduler.
     Linux(linux::Arguments),
-    /// Tells why a task was late: the story of its worst wake-up, or of the one nearest to a moment.
+    /// Tells why a task was late: the story of its worst wake-up, or of the wake-up nearest to a moment.
     Explain(explain::Arguments),
-    /// Measures this machine: the `machine` of scenarios that are to be simulated as if they ran here.
+    /// Measures this machine: the value of `machine` for scenarios that simulate it.
     Calibrate(calibrate::Arguments),
-    /// Runs a scenario over settings and seeds, on all cores: tables with statistics, and a page.
+    /// Runs a scenario over settings and seeds, on all CPUs: tables with statistics, and a page.
     Sweep(sweep::Arguments),
-    /// Says what differs between two runs, from the reports that --json printed; or between two scenarios, by several seeds.
+    /// Shows the differences between two saved reports; or between two scenarios, over several seeds.
     Compare(compare::Arguments),
-    /// Lists the numbers and switches of machine and scheduler that a scenario and --set may set.
+    /// Lists the numbers of the machine and the scheduler that a scenario and --set may set.
     Tunables(lists::Arguments),
-    /// Lists the features: the mechanisms of the scheduler that can be switched.
+    /// Lists the features: the mechanisms of the scheduler that can be switched on and off.
     Features(lists::Arguments),
-    /// Makes a scenario of a recorded machine: `perf sched script` or ftrace text.
+    /// Makes a scenario of a real machine's recording: `perf sched script` or ftrace text.
     Import(import::Arguments),
-    /// Prints what a shell is to read to complete the command's arguments.
+    /// Prints the script by which a shell completes the command's arguments.
     Completions(completions::Arguments),
     /// Prints the manual page, or writes all of them.
     Man(man::Arguments),
 }
 
-/// The command's arguments. `linux` refuses some that the hosts have in common, and does not offer them.
+/// The command's arguments. `linux` refuses some of the options that all hosts share, so it does not offer them.
 fn command() -> clap::Command {
     const REFUSED: [&str; 3] = ["feature", "kernel", "trace"];
     Cli::command().mut_subcommand("linux", |linux| {

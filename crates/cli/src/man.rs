@@ -1,4 +1,4 @@
-//! `runyard man`: the manual, from what the command says of its arguments.
+//! `runyard man`: prints the manual, made from the descriptions of the arguments.
 
 use crate::exit::Done;
 use crate::folder::takes_files;
@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 /// The arguments of `runyard man`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Write `runyard.1` and a page for each subcommand into this folder; else the first goes to standard output.
+    /// Write `runyard.1` and a page for each subcommand into this folder; otherwise `runyard.1` goes to standard
+    /// output.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

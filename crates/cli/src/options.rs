@@ -1,4 +1,4 @@
-//! What the hosts have in common on the command line: the scenario and what replaces parts of it.
+//! The options that all hosts share: the scenario, and replacements for parts of it.
 
 use crate::log::LogFolder;
 use crate::page::PageOptions;
@@ -17,42 +17,42 @@ use runyard_workload::{DeadlinePolicy, MAX_TEXT, Overrides, Parsed, TOO_LONG, sp
 use std::fs::File;
 use std::io::{self, Read};
 
-/// A scenario and how to run it.
+/// A scenario and the options of its run.
 #[derive(Debug, Args)]
 pub(crate) struct HostOptions {
     /// A file in rt-app's language, or `-` for standard input.
     pub(crate) scenario: String,
-    /// How many CPUs the machine has.
+    /// The number of CPUs of the machine.
     #[arg(long, value_name = "N", value_parser = cpus)]
     cpus: Option<usize>,
-    /// How the CPUs are grouped: NODESxCORES or NODESxCORESxTHREADS.
+    /// The topology of the CPUs: NODESxCORES or NODESxCORESxTHREADS.
     #[arg(long, value_name = "SHAPE")]
     topology: Option<Topology>,
-    /// The kernel whose rules the machine goes by, or the experiment whose document's "before" it is; sim and live
+    /// The kernel whose rules the machine follows, or an experiment, for the "before" of its document; sim and live
     /// only.
     #[arg(long, value_name = "NAME")]
     kernel: Option<Model>,
-    /// Turns a feature on, or off with NO_ before its name; sim and live only. Repeatable.
+    /// Turn a feature on, or off with NO_ before its name; sim and live only. Repeatable.
     #[arg(long, value_name = "[NO_]NAME")]
     feature: Vec<Switched>,
-    /// Replaces a value of the scenario, as tasks.web.run=300 or scheduler.base_slice_us=3000; after --cpus, from left to
-    /// right. Repeatable.
+    /// Replace a value of the scenario, as tasks.web.run=300 or scheduler.base_slice_us=3000; applied after --cpus,
+    /// from left to right. Repeatable.
     #[arg(long = "set", value_name = "PATH=VALUE")]
     settings: Vec<Setting>,
-    /// Run SCHED_DEADLINE tasks as SCHED_FIFO ones of priority 99, which have no budget; else linux passes them to the
-    /// kernel, and sim and live refuse them.
+    /// Run SCHED_DEADLINE tasks as SCHED_FIFO tasks of priority 99, without a budget; otherwise linux passes them to
+    /// the kernel, and sim and live refuse them.
     #[arg(long)]
     deadline_as_fifo: bool,
-    /// What all random draws follow from.
+    /// The seed of all random draws.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// How long to run: a number and us, ms, s or m.
+    /// The length of the run: a number and us, ms, s or m.
     #[arg(long, value_name = "SPAN", value_parser = span)]
     duration: Option<Nanos>,
-    /// Print the report as JSON on standard output, and nothing else there.
+    /// Print only the report, as JSON on standard output.
     #[arg(long)]
     pub(crate) json: bool,
-    /// List each task of the scenario, all of them; else tasks of one name are one row, and of many the busiest.
+    /// List every task; otherwise tasks of one name share a row, and of many rows only the busiest are shown.
     #[arg(long)]
     tasks: bool,
     #[command(flatten)]
@@ -65,27 +65,27 @@ pub(crate) struct HostOptions {
 }
 
 impl HostOptions {
-    /// Reads the scenario for a machine that is simulated; warnings go to standard error.
+    /// Reads the scenario for a simulated machine; warnings go to standard error.
     pub(crate) fn read(&self) -> Result<Parsed, Failure> {
         self.read_over(&self.simulated())
     }
 
-    /// Reads the scenario for this machine, of which it has so many CPUs, whatever it says itself.
+    /// Reads the scenario for this machine. It gets this number of CPUs, in place of the scenario's own.
     pub(crate) fn read_on(&self, cpus: usize) -> Result<Parsed, Failure> {
         let cpus = Some(cpus);
         self.read_over(&self.over(&Overrides { cpus, real_cores: true, ..Overrides::default() }))
     }
 
-    /// The same for this machine's kernel.
+    /// Like [`read_on`](Self::read_on), for this machine's kernel.
     pub(crate) fn read_for_kernel(&self, cpus: usize) -> Result<Parsed, Failure> {
         let (cpus, deadline) = (Some(cpus), DeadlinePolicy::Native);
-        // A `scheduler` that is right on sim is no error here, where it has no effect.
+        // A valid `scheduler` is no error here, although it has no effect.
         let unless_said = Model::NEWEST;
         let over = Overrides { cpus, deadline, unless_said, ..Overrides::default() };
         self.read_over(&self.over(&Overrides { real_cores: true, ..over }))
     }
 
-    /// The CPUs of this machine that the run uses; a topology has as many.
+    /// The CPUs of this machine that the run uses. A topology has as many.
     pub(crate) fn cpus_here(&self) -> Result<Vec<usize>, Failure> {
         let mut cpus = machine::cpus()?;
         let there = cpus.len();
@@ -105,7 +105,7 @@ impl HostOptions {
         }
     }
 
-    /// Which rows the text has for tasks.
+    /// The rows for tasks in the text report.
     pub(crate) fn rows(&self) -> TaskRows {
         if self.tasks { TaskRows::Tasks } else { TaskRows::Names }
     }
@@ -125,13 +125,13 @@ impl HostOptions {
         self.kernel.is_some()
     }
 
-    /// What replaces parts of a scenario, for a machine that is simulated.
+    /// The replacements for parts of a scenario, for a simulated machine.
     pub(crate) fn simulated(&self) -> Overrides {
         let (cpus, unless_said) = (self.cpus, Model::NEWEST);
         self.over(&Overrides { cpus, unless_said, ..Overrides::default() })
     }
 
-    /// The first option that is given and says something of one run alone, or of what is made of it.
+    /// The first given option that only fits a single run, or the output of a single run.
     pub(crate) fn unfit_for_several(&self) -> Option<&'static str> {
         let given = [
             (self.seed != 1, "--seed"),
@@ -143,7 +143,7 @@ impl HostOptions {
         given.into_iter().find_map(|(given, option)| given.then_some(option))
     }
 
-    /// Reads the scenario with what replaces parts of it.
+    /// Reads the scenario with these replacements.
     fn read_over(&self, over: &Overrides) -> Result<Parsed, Failure> {
         let text = scenario_text(&self.scenario)?;
         let parsed =
@@ -154,7 +154,7 @@ impl HostOptions {
         Ok(parsed)
     }
 
-    /// What replaces parts of the scenario, for a host that overrides this by itself.
+    /// The replacements for parts of the scenario, with those of the host on top.
     fn over(&self, host: &Overrides) -> Overrides {
         Overrides {
             topology: self.topology,
@@ -167,19 +167,18 @@ impl HostOptions {
         }
     }
 
-    /// What the report calls the scenario: its file's name without the ending.
+    /// The scenario's name in the report: its file's name without the ending.
     pub(crate) fn name(&self) -> String {
         runyard_workload::name_of(&self.scenario)
     }
 }
 
-/// What is in a file, or comes from standard input for `-`. What cannot be read has its place at the
-/// beginning.
+/// The bytes of a file, or of standard input for `-`. A file that cannot be read is an error at its beginning.
 pub(crate) fn bytes(file: &str) -> Result<Vec<u8>, Failure> {
     bytes_up_to(file, u64::MAX)
 }
 
-/// The same, as far as so many bytes.
+/// Like [`bytes`], up to this number of bytes.
 fn bytes_up_to(file: &str, most: u64) -> Result<Vec<u8>, Failure> {
     let read = || {
         let mut bytes = Vec::new();
@@ -196,7 +195,7 @@ fn bytes_up_to(file: &str, most: u64) -> Result<Vec<u8>, Failure> {
     read().map_err(|error| Failure::input(format_args!("{file}:1:1: {error}")))
 }
 
-/// The text of a scenario. Of one that is too long no more is read than that takes.
+/// The text of a scenario. A text that is too long is read only as far as needed to know this.
 pub(crate) fn scenario_text(file: &str) -> Result<String, Failure> {
     let bytes = bytes_up_to(file, MAX_TEXT as u64 + 1)?;
     if bytes.len() > MAX_TEXT {
@@ -205,7 +204,7 @@ pub(crate) fn scenario_text(file: &str) -> Result<String, Failure> {
     as_text(file, bytes)
 }
 
-/// The same as text.
+/// Like [`bytes`], as text.
 pub(crate) fn text(file: &str) -> Result<String, Failure> {
     as_text(file, bytes(file)?)
 }

@@ -1,7 +1,7 @@
 //! Reports on standard output, and the files that a run writes when it is over.
 //!
-//! A reader that stops reading has what it wanted. What cannot be written otherwise is a refusal of
-//! the host.
+//! A reader may stop reading early; this is no failure. Any other failure to write is a refusal of the
+//! host.
 
 use runyard_hosts::Failure;
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// A file that is written when all it takes is known.
+/// A file that is written when all its contents are known.
 #[derive(Clone, Debug)]
 pub(crate) struct OutFile(PathBuf);
 
@@ -24,7 +24,7 @@ impl OutFile {
         &self.0
     }
 
-    /// Opens the file, before anything runs. What it has stays until it is written.
+    /// Opens the file, before anything runs. Its old contents stay until it is written.
     pub(crate) fn open(&self) -> Result<OpenFile, Failure> {
         let name = self.0.display().to_string();
         match OpenOptions::new().append(true).create(true).open(&self.0) {
@@ -48,7 +48,7 @@ impl OpenFile {
     ) -> Result<(), Failure> {
         let OpenFile { name, file } = self;
         let emptied = match file.metadata() {
-            // A pipe has nothing to be emptied of.
+            // A pipe has no old contents to truncate.
             Ok(about) if !about.is_file() => Ok(()),
             _ => file.set_len(0),
         };

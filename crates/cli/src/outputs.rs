@@ -1,7 +1,7 @@
-//! What comes of a run: its report on standard output, and the files that were asked for.
+//! The results of a run: its report on standard output, and the requested files.
 //!
-//! The files are opened before the run, so that no run is lost to a mistake in a name. The report
-//! comes first when the run is over: a disk that is full costs what was to be on it.
+//! The files are opened before the run, so that no run is lost to a mistake in a name. The report is written first when
+//! the run is over: a full disk then loses only its own file.
 
 use crate::log::Log;
 use crate::options::HostOptions;
@@ -15,7 +15,7 @@ use runyard_report::html::{self, Run};
 use runyard_report::{Checks, Collector, Report, RunInfo, Stretches, Totals, render};
 use std::io::Write;
 
-/// Where the results of a run go.
+/// The destinations of a run's results.
 #[derive(Debug)]
 pub(crate) struct Outputs<'h> {
     host: &'h HostOptions,
@@ -23,7 +23,7 @@ pub(crate) struct Outputs<'h> {
     page: Option<OpenFile>,
 }
 
-/// A run that is over, of which there are events.
+/// A finished run that has events.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) info: RunInfo,
@@ -33,13 +33,13 @@ pub(crate) struct Ended {
     pub(crate) kept: Option<Kept>,
 }
 
-/// Says what a run left undone.
+/// Reports the work that a run left undone.
 pub(crate) fn tell_what_is_left(left: &[String]) {
     left.iter().for_each(|line| say(format_args!("warning: {line}")));
 }
 
 impl<'h> Outputs<'h> {
-    /// Opens what `host` asks for.
+    /// Opens the files that `host` asks for.
     pub(crate) fn open(host: &'h HostOptions) -> Result<Outputs<'h>, Failure> {
         if let Some(log) = &host.log {
             log.prepare()?;
@@ -47,17 +47,17 @@ impl<'h> Outputs<'h> {
         Ok(Outputs { host, trace: host.trace.open()?, page: host.page.open()? })
     }
 
-    /// Where events are kept, if a trace is wanted.
+    /// A store for events, if a trace is wanted.
     pub(crate) fn kept(&self) -> Option<Kept> {
         self.trace.as_ref().map(|_| Kept::default())
     }
 
-    /// Whether something shows all that is known of a run: the JSON, or a page.
+    /// Whether an output shows everything that is known of a run: the JSON, or a page.
     pub(crate) fn tell_all(&self) -> bool {
         self.host.json || self.page.is_some()
     }
 
-    /// What collects the events of the run: with its history if something shows it.
+    /// The collector of the run's events. It keeps the history if an output shows it.
     pub(crate) fn collector(&self) -> Collector {
         match (self.page.is_some(), self.host.json) {
             (true, _) => Collector::with_timeline(),
@@ -66,7 +66,7 @@ impl<'h> Outputs<'h> {
         }
     }
 
-    /// Shows a run of which there are events.
+    /// Shows a run that has events.
     pub(crate) fn finish(
         mut self,
         ended: Ended,
@@ -88,7 +88,7 @@ impl<'h> Outputs<'h> {
         }
     }
 
-    /// Shows the report of a run, and what else it has.
+    /// Shows the report of a run, and its other outputs.
     pub(crate) fn show(
         self,
         report: &Report,

@@ -4,10 +4,10 @@ use crate::output::{OpenFile, OutFile};
 use clap::Args;
 use runyard_hosts::Failure;
 
-/// Where the page goes, if anywhere.
+/// The destination of the page, if any.
 #[derive(Debug, Args)]
 pub(crate) struct PageOptions {
-    /// Write a page with charts and tables to FILE, for a browser; it needs no network.
+    /// Write a page with charts and tables to FILE, for a browser. The page needs no network.
     #[arg(long, value_name = "FILE")]
     html: Option<OutFile>,
 }
@@ -18,7 +18,7 @@ impl PageOptions {
         self.html.is_some()
     }
 
-    /// The file of the page, if there is to be one.
+    /// Opens the file of the page, if a page is wanted.
     pub(crate) fn open(&self) -> Result<Option<OpenFile>, Failure> {
         self.html.as_ref().map(OutFile::open).transpose()
     }

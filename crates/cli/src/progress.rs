@@ -1,5 +1,5 @@
-//! How far a command is, for a person who waits: on standard error if that is a terminal. Of many runs there is a line now and
-//! then elsewhere, for a log.
+//! The progress of a command, for a person that waits. A terminal on standard error gets a bar. Elsewhere a command
+//! with many runs prints a line now and then, for a log.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use runyard_engine::time::{Nanos, Time};
@@ -9,13 +9,13 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is over sooner than this shows no progress.
+/// Work that ends sooner than this shows no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often something is shown that a clock moves.
+/// The period at which time-driven progress is redrawn.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A bar of milliseconds that a run is to take, or a spinner for one that takes as long as it takes.
+/// A bar of the milliseconds that a run will take, or a spinner for a run of unknown length.
 fn bar_of_time(duration: Option<Nanos>, [with_end, without]: [&str; 2]) -> ProgressBar {
     match duration {
         Some(duration) => bar(Some(duration.0 / 1_000_000), with_end),
@@ -39,7 +39,7 @@ impl Drop for Passing {
     }
 }
 
-/// A simulated run, which says itself how far it is.
+/// A simulated run, which reports its own progress.
 #[derive(Debug)]
 pub(crate) struct SimProgress {
     duration: Option<Nanos>,
@@ -52,7 +52,7 @@ impl SimProgress {
         SimProgress { duration, started: Instant::now(), bar: None }
     }
 
-    /// The run has come to `now`.
+    /// Notes that the run has reached `now`.
     pub(crate) fn look(&mut self, now: Time) {
         if self.bar.is_none() && self.started.elapsed() > PATIENCE {
             let styles = [
@@ -67,18 +67,18 @@ impl SimProgress {
     }
 }
 
-/// Many runs, of which it is told how many there have been: a bar on a terminal, else a line now and then.
+/// The progress of many runs: a bar on a terminal, otherwise a line now and then.
 #[derive(Debug)]
 pub(crate) struct RunsProgress {
     bar: Option<Passing>,
     all: usize,
-    /// How many runs there were at the begin.
+    /// The number of runs that were done at the beginning.
     found: Option<usize>,
     begun: Instant,
     next: Instant,
 }
 
-/// How often a line is said.
+/// The time between two lines.
 const BETWEEN_LINES: Duration = Duration::from_secs(30);
 
 impl RunsProgress {
@@ -89,7 +89,7 @@ impl RunsProgress {
         RunsProgress { bar, all, found: None, begun, next: begun + BETWEEN_LINES }
     }
 
-    /// There have been `done` runs. Those of the first call were there before.
+    /// Notes that `done` runs are done. The runs of the first call were done before.
     pub(crate) fn look(&mut self, done: usize) {
         let found = *self.found.get_or_insert(done);
         if let Some(Passing(bar)) = &self.bar {
@@ -108,21 +108,21 @@ impl RunsProgress {
     }
 }
 
-/// Something that goes on while a thread shows for how long it does. What is shown goes with this.
+/// A thread that shows how long some work has taken. Dropping it removes the display.
 #[derive(Debug)]
 pub(crate) struct Shown {
     over: Option<Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// A run on real CPUs, which takes as long as it is to last.
+/// Shows a run on real CPUs, whose length is known from the scenario.
 pub(crate) fn of_wall_time(duration: Option<Nanos>) -> Shown {
     let styles = ["{wide_bar} {elapsed} of {msg}, {eta} left", "{spinner} running for {elapsed}"];
     let long = duration.map(|duration| format!("{} ms", duration.0 / 1_000_000));
     Shown::new(move || bar_of_time(duration, styles).with_message(long.unwrap_or_default()))
 }
 
-/// Something of which nobody knows how long it takes.
+/// Shows work of unknown length.
 pub(crate) fn of(what: &'static str) -> Shown {
     Shown::new(move || bar(None, "{spinner} {msg}, {elapsed}").with_message(what))
 }
@@ -153,7 +153,7 @@ impl Shown {
 impl Drop for Shown {
     fn drop(&mut self) {
         drop(self.over.take());
-        // A thread that fails has shown nothing; the command goes on.
+        // A failed display thread is no failure of the command.
         self.thread.take().map(thread::JoinHandle::join);
     }
 }

@@ -1,4 +1,4 @@
-//! `runyard sweep --backend ray`: by the Python package, since Ray is driven from Python.
+//! `runyard sweep --backend ray`: runs the Python package, since Ray is driven from Python.
 
 use crate::exit::Done;
 use runyard_hosts::Failure;
@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-/// What Python does: the package's own program, or it says what is missing.
+/// The Python program: it runs the package, or reports the missing package.
 const PROGRAM: &str = "\
 import sys
 try:
@@ -19,7 +19,7 @@ sys.argv[0] = 'runyard'
 sys.exit(main())
 ";
 
-/// Runs a sweep on a Ray cluster, in the place of this process.
+/// Runs a sweep on a Ray cluster. The Python program replaces this process.
 pub(crate) fn sweep(spec: &str, out: &Path, resume: bool) -> Result<Done, Failure> {
     if spec == "-" {
         return Err(Failure::input(
@@ -40,13 +40,13 @@ pub(crate) fn sweep(spec: &str, out: &Path, resume: bool) -> Result<Done, Failur
     )))
 }
 
-/// Why this process was not replaced by `command`. Signals then reach the one that is there.
+/// Replaces this process by `command`, which then gets its signals. Returns only the reason for a failure.
 #[cfg(unix)]
 fn replaced_by(command: &mut Command) -> std::io::Error {
     std::os::unix::process::CommandExt::exec(command)
 }
 
-/// Why `command` did not run; else its end is that of this process.
+/// Runs `command` and ends this process as it ended. Returns only the reason for a failure.
 #[cfg(not(unix))]
 fn replaced_by(command: &mut Command) -> std::io::Error {
     match command.status() {

@@ -1,5 +1,5 @@
-//! What a simulation's events are kept as: accounts, under `--check` a picture of the moment at
-//! which the first invariant broke, and all of them if a trace is wanted.
+//! The records of a simulation's events: accounts; under `--check` a picture of the moment at which the first invariant
+//! broke; all events if a trace is wanted.
 
 use crate::trace::Kept;
 use runyard_engine::attr::Attr;
@@ -13,7 +13,7 @@ use runyard_workload::log::Row;
 use runyard_workload::scenario::SpecId;
 use std::collections::VecDeque;
 
-/// How many events before a violation are drawn: some tens of switches.
+/// The number of events before a violation that are drawn: some tens of switches.
 const EVENTS_DRAWN: usize = 200;
 
 /// The observer of a run.
@@ -21,11 +21,11 @@ const EVENTS_DRAWN: usize = 200;
 pub(crate) struct Recorder<'s> {
     scenario: &'s Scenario,
     pub(crate) accounts: Collector,
-    /// If there are chains.
+    /// The accounts of chains, if the scenario has chains.
     pub(crate) chains: Option<Chains>,
     /// rt-app's log, if one is asked for.
     pub(crate) rows: Vec<Row>,
-    /// The last events, while nothing is broken; kept only if something may be found.
+    /// The last events before the first violation; kept only if violations are looked for.
     last: Option<VecDeque<Event>>,
     broken: bool,
     /// All events, if a trace is wanted.
@@ -51,7 +51,7 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// The events before the first violation, drawn, if there was one.
+    /// Draws the events before the first violation, if there was one.
     pub(crate) fn picture(&self, names: &dyn Names) -> Option<String> {
         let last = self.last.as_ref().filter(|_| self.broken)?;
         let events: Vec<_> = last.iter().copied().collect();

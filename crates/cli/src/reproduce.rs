@@ -1,7 +1,6 @@
-//! `runyard reproduce`: the founding experiments, before and after, beside the published figures.
+//! `runyard reproduce`: repeats the founding experiments, before and after, beside the published figures.
 //!
-//! Each experiment gives [claims](Claims); what is printed and what is written as JSON are views of
-//! them.
+//! Each experiment gives [claims](Claims). The printed text and the JSON are views of them.
 
 use crate::exit::Done;
 use crate::folder::takes_files;
@@ -20,22 +19,21 @@ use std::path::{Path, PathBuf};
 /// The arguments of `runyard reproduce`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Which; all of them if none is named.
+    /// The experiments; all of them if none is named.
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<Name>,
-    /// On which host; without it on each, one after the other.
+    /// The host; otherwise each host, one after the other.
     #[arg(long, value_enum)]
     host: Option<Host>,
-    /// More runs, each with its own seed, none of which may fail: of rt-migrate as many as the
-    /// original on `sim` and 20 on `live`, of idle-balance 20, of latency-nice 20 times as many, of
-    /// hard-limits 10; of greedy-timers on `sim` as long as the original's, and with other guesses of
-    /// what it does not say, on `live` 5.
+    /// Make more runs, each with its own seed, none of which may fail. rt-migrate: as many as the original on `sim`, 20
+    /// on `live`. idle-balance: 20. latency-nice: 20 times as many. hard-limits: 10. greedy-timers: as long as the
+    /// original on `sim`, also with other assumptions where the original is silent; 5 on `live`.
     #[arg(long)]
     soak: bool,
-    /// Print the claims as JSON on standard output, and nothing else there.
+    /// Print only the claims, as JSON on standard output.
     #[arg(long)]
     json: bool,
-    /// Write `reproduce.json` and the text of each experiment into this folder as well.
+    /// Also write `reproduce.json` and the text of each experiment into this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -61,7 +59,7 @@ enum Host {
 type Run = fn(Length) -> Result<Reproduced, Failure>;
 
 impl Name {
-    /// All experiments, in the order of their documents, which is the one they run in.
+    /// All experiments, in the order of their documents. They run in this order.
     const ALL: [Name; 5] = [
         Name::RtMigrate,
         Name::IdleBalance,
@@ -70,7 +68,7 @@ impl Name {
         Name::GreedyTimers,
     ];
 
-    /// How it is run on a host.
+    /// The function that runs the experiment on `host`.
     fn on(self, host: Host) -> Run {
         match (self, host) {
             (Name::RtMigrate, Host::Sim) => rt_migrate::simulated,
@@ -88,7 +86,7 @@ impl Name {
 }
 
 impl Host {
-    /// In the order in which an experiment goes through them.
+    /// All hosts, in the order in which an experiment uses them.
     const ALL: [Host; 2] = [Host::Sim, Host::Live];
 }
 
@@ -110,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
                 continue;
             }
             let one = match name.on(host)(length) {
-                // It does not exist here, and was not asked for by name.
+                // The experiment does not exist on this host, and the user did not name the host.
                 Err(Failure::Refused(why)) if arguments.host.is_none() => {
                     say(why);
                     continue;
@@ -126,12 +124,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     show(take(&reproduced), arguments.json, arguments.out.as_deref())
 }
 
-/// Takes what was reproduced: it is shown once.
+/// Takes the results, which are shown once.
 fn take(reproduced: &Mutex<Vec<Reproduced>>) -> Vec<Reproduced> {
     std::mem::take(&mut lock(reproduced))
 }
 
-/// Shows all but the texts, which were shown one by one.
+/// Shows everything but the texts, which were shown one by one.
 fn show(reproduced: Vec<Reproduced>, as_json: bool, out: Option<&Path>) -> Result<Done, Failure> {
     let (experiments, texts): (Vec<_>, Vec<_>) =
         reproduced.into_iter().map(|Reproduced { experiment, text }| (experiment, text)).unzip();
@@ -153,7 +151,7 @@ fn refused(folder: &Path, error: &io::Error) -> Failure {
     Failure::Refused(format!("{}: {error}", folder.display()))
 }
 
-/// Makes sure, before anything runs, that there is a folder and that files can be made in it.
+/// Makes the folder, and checks before anything runs that files can be made in it.
 fn prepare(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     takes_files(folder)

@@ -1,4 +1,4 @@
-//! `runyard sim`: a scenario in virtual time.
+//! `runyard sim`: runs a scenario in virtual time.
 
 use crate::exit::Done;
 use crate::interrupt::Interrupt;
@@ -25,23 +25,23 @@ use std::time::Instant;
 pub(crate) struct Arguments {
     #[command(flatten)]
     host: HostOptions,
-    /// Verify the invariants: after every event those of what it touched, all now and then and at the end;
-    /// with `full` all of them after every event
+    /// Verify the invariants: after every event those that it touched, all of them now and then and at the end; with
+    /// `full`, all of them after every event
     #[arg(long, value_enum, value_name = "full", num_args = 0..=1, require_equals = true,
           default_missing_value = "touched", hide_possible_values = true)]
     check: Option<CheckOf>,
 }
 
-/// Which invariants are verified after an event.
+/// The invariants that are verified after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum CheckOf {
-    /// Those of all that it touched.
+    /// The invariants of everything that the event touched.
     Touched,
-    /// All.
+    /// All invariants.
     Full,
 }
 
-/// How many events are simulated between two looks at the clock on the wall, and at whether somebody interrupts.
+/// The number of simulated events between two checks of the wall clock and of a signal.
 const EVENTS_BETWEEN_LOOKS: u32 = 1 << 10;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     }
 }
 
-/// What a picture calls the tasks and the groups of a run.
+/// The names of the tasks and groups of a run, for a picture.
 struct Names<'a> {
     scenario: &'a Scenario,
     outcome: &'a Outcome,
@@ -107,7 +107,7 @@ impl runyard_report::Names for Names<'_> {
     }
 }
 
-/// What came of a scenario.
+/// Runs a scenario, and returns its results.
 fn simulate(
     scenario: &Scenario,
     options: Options,

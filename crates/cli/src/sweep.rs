@@ -1,4 +1,4 @@
-//! `runyard sweep`: a scenario over settings and seeds.
+//! `runyard sweep`: runs a scenario over settings and seeds.
 
 use crate::exit::Done;
 use crate::interrupt::Interrupt;
@@ -16,24 +16,24 @@ use std::sync::Arc;
 /// The arguments of `runyard sweep`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// What to sweep: a JSON file, or `-` for standard input. A scenario that it names is in its folder.
+    /// The specification: a JSON file, or `-` for standard input. A scenario that it names is in its folder.
     spec: String,
-    /// The folder of the tables: runs.parquet, summary.csv, index.html.
+    /// The folder of the tables runs.parquet, summary.csv and index.html.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// How many runs at once; else as many as this machine has cores.
+    /// The number of runs at once; otherwise as many as this machine has CPUs.
     #[arg(long, value_name = "N", conflicts_with = "backend")]
     jobs: Option<NonZeroUsize>,
-    /// Where the runs take place: on the Ray cluster that RAY_ADDRESS names, or one of this machine alone. It takes a Python
-    /// with the package `runyard` and Ray: python3, or the one that RUNYARD_PYTHON names.
+    /// The place of the runs: on the Ray cluster that RAY_ADDRESS names, or on a new one of this machine alone. It
+    /// needs a Python with the packages `runyard` and Ray: python3, or the one that RUNYARD_PYTHON names.
     #[arg(long, value_enum)]
     backend: Option<Backend>,
-    /// Go on with the sweep in DIR, if there is one.
+    /// Continue the sweep in DIR, if there is one.
     #[arg(long)]
     resume: bool,
 }
 
-/// Where runs take place, if not in this process.
+/// The places of runs outside this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Backend {
     /// On a Ray cluster.
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Done, Failure> {
     Ok(Done::Well)
 }
 
-/// The scenario that a specification calls `name`: in its folder.
+/// The text of the scenario that a specification names, read from the specification's folder.
 fn scenario(spec: &str, name: &str) -> Result<Text, String> {
     let folder = if spec == "-" { None } else { Path::new(spec).parent() };
     let file = folder.map_or_else(|| PathBuf::from(name), |folder| folder.join(name));

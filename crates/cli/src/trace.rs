@@ -1,6 +1,6 @@
-//! `--trace FILE`: the events of a run are kept until its end, then written as a trace.
+//! `--trace FILE`: keeps the events of a run until its end, then writes them as a trace.
 //!
-//! What is kept grows by pieces: no event waits until millions of earlier ones are somewhere else.
+//! The store grows by pieces, so that no event waits while millions of earlier ones are copied.
 
 use crate::output::{OpenFile, OutFile};
 use clap::Args;
@@ -10,10 +10,10 @@ use runyard_hosts::Failure;
 use runyard_report::{RunInfo, TraceForm};
 use std::ffi::OsString;
 
-/// How many events there are in a piece: 3 MB of them.
+/// The number of events in a piece: 3 MB of them.
 const PIECE: usize = 1 << 16;
 
-/// Where a trace goes, if anywhere.
+/// The destination of a trace, if any.
 #[derive(Debug, Args)]
 pub(crate) struct TraceOptions {
     /// Write a trace of the run: FILE.pftrace for Perfetto, FILE.txt in the text of ftrace; sim
@@ -22,14 +22,14 @@ pub(crate) struct TraceOptions {
     trace: Option<TraceFile>,
 }
 
-/// The file of a trace, whose name says what it looks like.
+/// The file of a trace. The ending of its name gives the format.
 #[derive(Clone, Debug)]
 struct TraceFile {
     file: OutFile,
     form: TraceForm,
 }
 
-/// Events in the order in which they came.
+/// Events in the order of their arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Kept(Vec<Vec<Event>>);
 
@@ -49,7 +49,7 @@ impl TraceOptions {
         self.trace.is_some()
     }
 
-    /// The trace, if there is to be one.
+    /// Opens the file of the trace, if a trace is wanted.
     pub(crate) fn open(&self) -> Result<Option<Tracing>, Failure> {
         let open = |to: &TraceFile| Ok(Tracing { file: to.file.open()?, form: to.form });
         self.trace.as_ref().map(open).transpose()
@@ -82,7 +82,7 @@ impl Kept {
         self.0.iter().flatten()
     }
 
-    /// The same events in order of time, those of one time as they were.
+    /// The same events in order of time. Events of one time keep their order.
     pub(crate) fn in_order(self) -> Kept {
         let mut all: Vec<_> = self.0.into_iter().flatten().collect();
         all.sort_by_key(|event| event.at);

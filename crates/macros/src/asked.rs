@@ -1,8 +1,7 @@
 //! The arguments of an attribute: `KEY = VALUE`, separated by commas.
 //!
 //! A new key has four places: [`KEYS`], its branch in [`Reading::take`], its field in [`Asked`], and its call on the
-//! builder in [`expand`](crate::expand). [`Reading::end`] refuses keys that do not fit together, or not to the
-//! attribute.
+//! builder in [`expand`](crate::expand). [`Reading::end`] refuses keys that do not fit each other or the attribute.
 
 use proc_macro2::Span;
 use syn::ext::IdentExt;
@@ -11,7 +10,7 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, Ident, Lit, LitInt, Path, Result, Token};
 
-/// Which attribute it is.
+/// The attribute: `main` or `test`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attribute {
     Main,
@@ -30,7 +29,7 @@ pub(crate) struct Asked {
     pub(crate) workers: Option<usize>,
     pub(crate) max_threads: Option<usize>,
     pub(crate) preempt: Option<bool>,
-    /// Where a driver of tokio's is asked for, if it is.
+    /// The place of the argument that asks for a driver of tokio's, if there is one.
     pub(crate) tokio: Option<Span>,
     /// A runtime in virtual time, in place of a live one.
     pub(crate) paused: Option<Paused>,
@@ -38,13 +37,13 @@ pub(crate) struct Asked {
     pub(crate) runyard: Path,
 }
 
-/// The seed of a runtime in virtual time, and how many CPUs it has.
+/// The seed and the number of CPUs of a runtime in virtual time.
 pub(crate) struct Paused {
     pub(crate) seed: u64,
     pub(crate) cpus: usize,
 }
 
-/// What the runtimes of tokio are called.
+/// The names of tokio's runtimes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flavor {
     CurrentThread,
@@ -59,7 +58,7 @@ struct Argument {
 
 impl Parse for Argument {
     fn parse(input: ParseStream<'_>) -> Result<Argument> {
-        // `crate` is a keyword.
+        // The key may be `crate`, a keyword.
         let key = Ident::parse_any(input)?;
         if SWITCHES.iter().any(|switch| key == switch) && !input.peek(Token![=]) {
             return Ok(Argument { key, value: syn::parse_quote!(true) });
@@ -72,7 +71,7 @@ impl Parse for Argument {
     }
 }
 
-/// The arguments as they were read so far.
+/// The arguments that were read so far.
 #[derive(Default)]
 struct Reading {
     keys: Vec<String>,
@@ -162,7 +161,7 @@ impl Reading {
                 return Err(Error::new(flavor.span(), "a `current_thread` runtime has one worker"));
             }
             (Some((Flavor::CurrentThread, _)), _) => true,
-            // As tokio's: a test that means more than one CPU says so.
+            // This follows tokio: a test that needs more than one CPU asks for them.
             (None, None) => attribute == Attribute::Test,
             _ => false,
         };
@@ -179,7 +178,7 @@ impl Reading {
 }
 
 impl Asked {
-    /// What these arguments ask for.
+    /// The checked arguments of `attribute`, read from `input`.
     pub(crate) fn take(attribute: Attribute, input: proc_macro2::TokenStream) -> Result<Asked> {
         syn::parse2::<Reading>(input)?.end(attribute)
     }
@@ -196,7 +195,7 @@ fn count(value: &Expr) -> Result<LitInt> {
     }
 }
 
-/// A seed, zero as well.
+/// A seed; zero is allowed.
 fn seed(value: &Expr) -> Result<LitInt> {
     match literal(value) {
         Some(Lit::Int(number)) if number.base10_parse::<u64>().is_ok() => Ok(number.clone()),

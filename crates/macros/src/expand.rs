@@ -1,4 +1,4 @@
-//! The function that stands in the place of an `async fn`.
+//! The function that replaces an `async fn`.
 //!
 //! ```text
 //! #[ignore]                              #[ignore]
@@ -9,16 +9,16 @@
 //!                                        }
 //! ```
 //!
-//! The `async fn` stays a function, inside of the other. Rejected: its body as an `async` block, as tokio has it. There the
-//! compiler has to guess the type of an error for `?`, and what it says of a wrong result names another place.
+//! The `async fn` stays a function, inside the other. Rejected: its body as an `async` block, as in tokio. With a block
+//! the compiler has to guess the type of an error for `?`, and its message about a wrong result names another place.
 
 use crate::asked::{Asked, Attribute, Paused};
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{Error, ItemFn, Result, Signature};
 
-/// What an attribute with these arguments makes of a function. If it is refused: the message, and the function all the
-/// same, as a function that is missing would be a second error.
+/// Expands a function under an attribute with these arguments. A refused function gives the message and the function
+/// itself, since a missing function would be a second error.
 pub(crate) fn attribute(
     attribute: Attribute,
     arguments: TokenStream,
@@ -42,7 +42,7 @@ fn expand(
     let workers = workers.map(|number| quote!(.workers(#number)));
     let max_threads = max_threads.map(|number| quote!(.max_threads(#number)));
     let preempt = preempt.map(|switch| quote!(.preempt(#switch)));
-    // Without the feature the compiler says at this word that there is no such method.
+    // Without the feature, the compiler reports at this word that there is no such method.
     let tokio = tokio.map(|span| quote_spanned!(span=> .enable_tokio()));
     let ItemFn { attrs, vis, sig, block } = function;
     let outer = Signature { asyncness: None, ..sig.clone() };
@@ -66,7 +66,7 @@ fn expand(
     })
 }
 
-/// Refuses functions that the attribute is not for.
+/// Refuses functions that the attribute does not fit.
 fn check(attribute: Attribute, function: &ItemFn) -> Result<()> {
     let sig = &function.sig;
     let what = match attribute {
@@ -99,7 +99,7 @@ fn check(attribute: Attribute, function: &ItemFn) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// What an attribute with these arguments says of a function.
+    /// The message of an attribute with these arguments about a function.
     fn error(arguments: &str, function: &str) -> String {
         let [arguments, function] = [arguments, function].map(|text| text.parse().unwrap());
         expand(Attribute::Test, arguments, function).unwrap_err().to_string()
