@@ -1,4 +1,4 @@
-//! One value of a table, and how a report's values are found under flat names.
+//! One value of a table, and the flat names of a report's values.
 
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -7,7 +7,7 @@ use std::fmt;
 /// One value of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Cell {
-    /// None.
+    /// No value.
     #[default]
     Null,
     /// True or false.
@@ -21,7 +21,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// The number that it is, if it is one.
+    /// The value as a number, if it is a number.
     #[must_use]
     pub fn number(&self) -> Option<f64> {
         match *self {
@@ -31,13 +31,13 @@ impl Cell {
         }
     }
 
-    /// Some text; none if it is empty.
+    /// A text; no value if the text is empty.
     pub(crate) fn text(text: &str) -> Cell {
         Cell::Text(text.to_owned())
     }
 }
 
-/// As a table of texts has it; nothing is empty.
+/// The form in a table of texts. No value is an empty text.
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -71,11 +71,11 @@ impl<'de> Deserialize<'de> for Cell {
     }
 }
 
-/// The fields of a part of a report, in their order: those of an object in it under its name, an underscore and their
-/// own. Lists are left out.
+/// The fields of a part of a report, in their order. The fields of an object have the object's name, an underscore and
+/// their own name. Lists are left out.
 ///
 /// # Panics
-/// If the part is none of JSON.
+/// If the part cannot be written as JSON.
 pub(crate) fn flat(part: &impl Serialize) -> Vec<(String, Cell)> {
     let text = serde_json::to_string(part).expect("a report is JSON");
     let mut fields = Vec::new();
@@ -85,7 +85,7 @@ pub(crate) fn flat(part: &impl Serialize) -> Vec<(String, Cell)> {
     fields
 }
 
-/// Where a value goes.
+/// The destination of a value while a report is flattened.
 struct Flat<'f> {
     name: String,
     fields: &'f mut Vec<(String, Cell)>,
@@ -127,7 +127,7 @@ impl<'de> Visitor<'de> for Flat<'_> {
         Ok(())
     }
 
-    // What is beyond is 292 years of nanoseconds, and no run has it.
+    // A larger value would be 292 years in nanoseconds. No run lasts so long.
     fn visit_u64<E>(self, it: u64) -> Result<(), E> {
         self.put(Cell::Integer(it.try_into().unwrap_or(i64::MAX)));
         Ok(())

@@ -1,13 +1,14 @@
-//! A sweep in a folder: it survives whatever ends it, and its tables do not show it.
+//! A sweep in a folder. The sweep can be killed at any time and resumed, and the tables do not depend on this.
 //!
 //! ```text
 //! DIR/parts/sweep.json     what is swept: the texts of the specification and the scenario, the version
 //! DIR/parts/000000.jsonl   the runs of a part, a line each, then a line with their number and their sum
 //! DIR/runs.parquet  DIR/summary.csv  DIR/index.html
 //! ```
-//! A part is written under another name and renamed when it is complete. One whose last line does not fit the others
-//! is as none: a machine that lost its power may leave such a one. What is in a part depends on the plan alone, not on
-//! who ran it, when, or beside what, so neither do the tables.
+//!
+//! A part is written under another name and renamed when it is complete. A part whose last line does not fit the others
+//! counts as missing, since a machine that lost its power may leave such a part. The contents of a part depend on the
+//! plan alone: not on the process, the time, or the work beside it. So the tables depend on the plan alone, too.
 
 use crate::gather::{Gathered, Parts, Tables, parts, summary_cells};
 use crate::page;
@@ -27,13 +28,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The form of the parts.
+/// The name of the parts' format.
 const SCHEMA: &str = "runyard.sweep/1";
 
-/// How many rows of the table of runs are in memory at most before they are written.
+/// The largest number of rows of the table of runs that are in memory before they are written.
 const ROWS_TOGETHER: usize = 1 << 16;
 
-/// What the parts of a folder are of.
+/// The identity of the sweep that the parts of a folder belong to.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Manifest {
     schema: String,
@@ -54,33 +55,34 @@ struct Last {
 pub struct Folder {
     dir: PathBuf,
     plan: Arc<Plan>,
-    /// The runs of parts that are not whole yet.
+    /// The runs of incomplete parts.
     open: BTreeMap<usize, BTreeMap<usize, Ran>>,
 }
 
-/// How far a sweep is.
+/// The progress of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// How many runs there were.
+    /// The number of finished runs.
     pub done: usize,
-    /// How many there will be.
+    /// The number of all runs.
     pub all: usize,
-    /// How many of those that are done were not run now, but found.
+    /// The number of finished runs that were found in the folder, so they were not run now.
     pub found: usize,
 }
 
-/// What the tables of a sweep say in short.
+/// A summary of a finished sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// How many runs failed, and the first reason.
+    /// The number of failed runs, and the first reason.
     pub failed: Option<(usize, String)>,
 }
 
 impl Folder {
-    /// The folder `dir` for the sweep of this plan: a new one; or, to `resume`, one in which the same sweep was begun.
+    /// Opens the folder `dir` for the sweep of this plan: a new folder, or with `resume` a folder in which the same
+    /// sweep was begun.
     ///
     /// # Errors
-    /// What is in the way.
+    /// The reason why the folder cannot be used.
     pub fn open(dir: &Path, plan: Arc<Plan>, resume: bool) -> Result<Folder, Failure> {
         let folder = Folder { dir: dir.to_owned(), plan, open: BTreeMap::new() };
         let plan = &*folder.plan;
@@ -122,7 +124,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The runs that are not there yet, in their order.
+    /// The missing runs, in their order.
     #[must_use]
     pub fn missing(&self) -> Vec<usize> {
         let whole = |part, runs: &Range<usize>| self.load(part, runs.len()).is_some();
@@ -130,10 +132,10 @@ impl Folder {
         missing.flat_map(|(_, runs)| runs).collect()
     }
 
-    /// Takes what a run that was missing came to, wherever it ran, and writes its part if that is whole now.
+    /// Takes the result of a missing run, wherever it ran, and writes its part if the part is now complete.
     ///
     /// # Errors
-    /// That the part cannot be written.
+    /// The part cannot be written.
     pub fn take(&mut self, run: usize, ran: Ran) -> Result<(), Failure> {
         let (size, runs) = (self.plan.part_size(), self.plan.runs());
         let part = run / size;
@@ -146,11 +148,11 @@ impl Folder {
         self.save(part, &ran)
     }
 
-    /// Runs what is not there yet, on `jobs` threads, and tells `progress` of each run. Returns whether all is there now:
-    /// it is not if `stop` said so.
+    /// Runs the missing runs on `jobs` threads, and calls `progress` after each run. It returns `false` if `stop` ended
+    /// it before all runs were done.
     ///
     /// # Errors
-    /// That a part cannot be written.
+    /// A part cannot be written.
     pub fn run(
         &mut self,
         jobs: usize,
@@ -172,10 +174,10 @@ impl Folder {
         failure.map_or(Ok(complete), Err)
     }
 
-    /// Makes the tables and the page of a sweep of which all is there.
+    /// Writes the tables and the page of a complete sweep.
     ///
     /// # Errors
-    /// That something cannot be read or written.
+    /// A file cannot be read or written.
     pub fn finish(&self) -> Result<Finished, Failure> {
         let gathered = Gathered::new(&self.plan, self)?;
         self.write("runs.parquet", |out| self.write_runs(out, &gathered))?;
@@ -185,10 +187,10 @@ impl Folder {
         Ok(Finished { failed: gathered.failed })
     }
 
-    /// The tables of a sweep of which all is there, in memory.
+    /// The tables of a complete sweep, in memory.
     ///
     /// # Errors
-    /// That something cannot be read.
+    /// A file cannot be read.
     pub fn tables(&self) -> Result<Tables, Failure> {
         Tables::of(&self.plan, self)
     }
@@ -239,7 +241,7 @@ impl Folder {
         put(&self.part(part), text.as_bytes())
     }
 
-    /// The runs of a part, if it is there and whole.
+    /// The runs of a part, if the part is complete.
     fn load(&self, part: usize, runs: usize) -> Option<Vec<Ran>> {
         let text = fs::read_to_string(self.part(part)).ok()?;
         let lines = text.strip_suffix('\n')?;
@@ -282,7 +284,7 @@ impl Parts for Folder {
     }
 }
 
-/// Makes a file at once: until it is whole it has another name.
+/// Writes a file in one step: it has another name until it is complete.
 fn put(file: &Path, contents: &[u8]) -> Result<(), Failure> {
     let part = file.with_extension("tmp");
     let put = fs::write(&part, contents).and_then(|()| fs::rename(&part, file));
@@ -293,7 +295,7 @@ fn refused(file: &Path, error: &io::Error) -> Failure {
     Failure::Refused(format!("{}: {error}", file.display()))
 }
 
-/// Why a table was not written.
+/// The reason why a table was not written.
 enum Failed {
     Io(io::Error),
     Said(Failure),
@@ -306,7 +308,7 @@ impl From<io::Error> for Failed {
 }
 
 impl Manifest {
-    /// Fails unless `text` is this one.
+    /// Fails unless `text` names this sweep.
     fn is_that_of(&self, text: &str, plan: &Plan, dir: &Path) -> Result<(), Failure> {
         let other: Option<Manifest> = serde_json::from_str(text).ok();
         let what = match other {
@@ -326,7 +328,7 @@ impl Manifest {
     }
 }
 
-/// A number that differs if bytes do, unless somebody is at pains that it does not: FNV-1a of 64 bits.
+/// A checksum against accidents, not against attacks: FNV-1a of 64 bits.
 fn sum(bytes: &[u8]) -> String {
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;

@@ -1,7 +1,7 @@
-//! Rows to tables, by one writer and in the order of the plan, whoever ran what and when.
+//! Tables made of runs, by one writer and in the order of the plan, wherever the runs took place.
 //!
-//! The runs are read twice: first for the columns, which are those that any run has, in the order in which they come
-//! first, and for the statistics; then for the rows. At any moment one part is in memory.
+//! The runs are read twice. The first pass collects the statistics and the columns: those of any run, in the order of
+//! their first appearance. The second pass writes the rows. One part at a time is in memory.
 
 use crate::cell::Cell;
 use crate::plan::Plan;
@@ -19,12 +19,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Where the runs of a plan are.
+/// The store of a plan's runs.
 pub trait Parts {
-    /// The runs of this part, in the plan's order.
+    /// Reads the runs of this part, in the plan's order.
     ///
     /// # Errors
-    /// That they cannot be read.
+    /// The runs cannot be read.
     fn read(&self, part: usize) -> Result<Cow<'_, [Ran]>, Failure>;
 }
 
@@ -33,9 +33,9 @@ pub trait Parts {
 pub struct Tables {
     /// The rows of all runs, a batch for each part.
     pub runs: Vec<RecordBatch>,
-    /// For each point each metric, over the seeds.
+    /// Each metric of each point, over the seeds.
     pub summary: RecordBatch,
-    /// How many runs failed, and the first reason.
+    /// The number of failed runs, and the first reason.
     pub failed: Option<(usize, String)>,
 }
 
@@ -59,26 +59,26 @@ pub fn parts(plan: &Plan) -> impl Iterator<Item = Range<usize>> + use<> {
     (0..runs).step_by(size).map(move |first| first..(first + size).min(runs))
 }
 
-/// What a metric comes to over the seeds of a point.
+/// The statistics of a metric over the seeds of a point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SummaryRow {
     /// The point.
     pub point: usize,
-    /// Which of the plan's metrics.
+    /// The number of the metric in the plan.
     pub metric: usize,
-    /// The statistics; `None` if no run has it.
+    /// The statistics; `None` if no run has this metric.
     pub summary: Option<Summary>,
 }
 
-/// What is known of all runs before their rows are made.
+/// The results of the first pass over all runs.
 #[derive(Clone, Debug)]
 pub struct Gathered {
     schema: Arc<Schema>,
     /// The place of each field among the columns.
     places: BTreeMap<String, usize>,
-    /// For each point each metric.
+    /// Each metric of each point.
     pub summary: Vec<SummaryRow>,
-    /// How many runs failed, and the first reason.
+    /// The number of failed runs, and the first reason.
     pub failed: Option<(usize, String)>,
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn summary_cells(plan: &Plan, row: &SummaryRow) -> Vec<Cell> {
     cells
 }
 
-/// The metrics of the point that is being read, and the summaries of those before it.
+/// The metrics of the point that is being read, and the summaries of earlier points.
 struct Points<'p> {
     plan: &'p Plan,
     values: Vec<Vec<f64>>,
@@ -200,16 +200,16 @@ impl<'p> Points<'p> {
     }
 }
 
-/// The type of a field of reports that has no value: most are figures, and a few are texts.
+/// The type of a field of reports without a value. Most such fields are figures, a few are texts.
 pub(crate) fn unsaid(name: &str) -> DataType {
     if ["cookie", "held_by"].contains(&name) { DataType::Utf8 } else { DataType::Int64 }
 }
 
-/// The columns that were seen, in their order, each with what its cells have in common.
+/// The columns seen so far, in their order, each with the common type of its cells.
 struct Columns {
     fields: Vec<Field>,
     places: BTreeMap<String, usize>,
-    /// The types of the figures' columns; `None` of one that is always empty.
+    /// The types of the figures' columns; `None` for a column that is always empty.
     types: Vec<Option<DataType>>,
 }
 
@@ -253,7 +253,7 @@ fn swept_field(plan: &Plan, column: usize) -> Field {
     Field::new(&plan.columns()[column], known.unwrap_or(DataType::Utf8), true)
 }
 
-/// The type that has what a type has, and a cell too.
+/// The type that holds all values of a type and the cell too.
 pub(crate) fn common(known: Option<DataType>, cell: &Cell) -> Option<DataType> {
     let own = match cell {
         Cell::Null => return known,
@@ -281,7 +281,7 @@ pub(crate) fn batch(schema: &Arc<Schema>, columns: &[Vec<Cell>]) -> RecordBatch 
 }
 
 impl Cell {
-    /// A value of a column; `None` if it is of a type that no cell has.
+    /// The value of a column; `None` if it has a type that no cell has.
     pub(crate) fn of(column: &dyn Array, at: usize) -> Option<Cell> {
         Some(match column.data_type() {
             _ if column.is_null(at) => Cell::Null,

@@ -60,7 +60,7 @@ pub use simulated::{Detail, Whole, info, report, whole};
 use runyard_hosts::Failure;
 use std::borrow::Cow;
 
-/// All of a sweep in memory, on `jobs` threads; `None` if `stop` said so.
+/// Runs a whole sweep in memory, on `jobs` threads; `None` if `stop` ended it.
 #[must_use]
 pub fn sweep(plan: &Plan, jobs: usize, stop: &(dyn Fn() -> bool + Sync)) -> Option<Tables> {
     let mut all: Vec<Option<Ran>> = vec![None; plan.runs()];
@@ -76,7 +76,7 @@ pub fn sweep(plan: &Plan, jobs: usize, stop: &(dyn Fn() -> bool + Sync)) -> Opti
 /// The tables of all runs of a plan, in its order, wherever they ran.
 ///
 /// # Panics
-/// If there is not one for each.
+/// If the number of runs is not that of the plan.
 #[must_use]
 pub fn gathered(plan: &Plan, ran: &[Ran]) -> Tables {
     assert_eq!(ran.len(), plan.runs(), "each run of the plan, and no other");

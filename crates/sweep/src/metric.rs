@@ -1,8 +1,9 @@
 //! A figure of a report by its name: `p99(tasks.web.wakeup_latency)`, `machine.utilization`, `share(tasks.web)`.
 //!
-//! `METRIC = FIELD | STAT(FIELD)`. A field is `machine.KEY`, `tasks.NAME.KEY`, `groups.NAME.KEY` or
-//! `chains.NAME.KEY`, written as the path of a setting is. A thread's name stands for all its instances together: a
-//! counter is their sum, a distribution theirs. `share` and `missed` are of a thread, a task group or a chain itself.
+//! The grammar is `METRIC = FIELD | STAT(FIELD)`. A field is `machine.KEY`, `tasks.NAME.KEY`, `groups.NAME.KEY` or
+//! `chains.NAME.KEY`, written like the path of a setting. A thread's name stands for all its instances together: their
+//! counters are added up, their distributions are merged. `share` and `missed` take a thread, a task group or a chain
+//! itself.
 
 use crate::cell::Cell;
 use crate::rows::{Figures, Folded, Known};
@@ -19,13 +20,13 @@ use std::str::FromStr;
 pub struct Metric {
     stat: Option<Stat>,
     of: Of,
-    /// The thread, the task group or the chain; the machine has no name.
+    /// The name of the thread, the task group or the chain; `None` for the machine.
     name: Option<String>,
-    /// The field; none of what is of the whole thing.
+    /// The field; `None` for a metric of the whole thing.
     key: Option<String>,
 }
 
-/// What is made of a field.
+/// The statistic that is made of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stat {
     P50,
@@ -40,7 +41,7 @@ enum Stat {
     Missed,
 }
 
-/// What a field is of.
+/// The kind of thing that a field belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Machine,
@@ -74,7 +75,7 @@ impl Stat {
         named(&STATS, self)
     }
 
-    /// The end of the field of a distribution that has it.
+    /// The suffix of the field of a distribution that has this statistic.
     fn of_distribution(self) -> Option<&'static str> {
         match self {
             Stat::P50 => Some("p50_ns"),
@@ -92,7 +93,7 @@ impl Stat {
         matches!(self, Stat::Sum | Stat::Mean | Stat::Min | Stat::Max)
     }
 
-    /// What it can be of if it is of the whole thing.
+    /// The kinds of things that have this statistic as a whole.
     fn wholes(self) -> &'static [Of] {
         match self {
             Stat::Share => &[Of::Tasks, Of::Groups],
@@ -102,7 +103,7 @@ impl Stat {
     }
 }
 
-/// The names that a scenario has, for metrics.
+/// The names of a scenario that metrics may use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     tasks: Vec<String>,
@@ -140,9 +141,9 @@ impl Names {
         self.all(of).iter().any(|other| other == name) || (of == Of::Tasks && instance().is_some())
     }
 
-    /// The metrics that are shown if none are named: of each of the first threads, task groups aside.
+    /// The metrics of a specification without metrics: those of the first threads, without task groups.
     pub(crate) fn usual(&self) -> Vec<Metric> {
-        /// Of how many threads.
+        /// The number of these threads.
         const THREADS: usize = 10;
         let whole = |stat, of, name: &String| Metric {
             stat: Some(stat),
@@ -173,7 +174,7 @@ impl Names {
 
 impl Metric {
     /// # Errors
-    /// Why no report of a scenario with such `names` has it.
+    /// The reason why no report of a scenario with such `names` has this metric.
     pub(crate) fn check(&self, names: &Names, known: &Known) -> Result<(), String> {
         if let Some(name) = self.name.as_deref().filter(|name| !names.has(self.of, name)) {
             let right: Vec<&str> = names.all(self.of).iter().map(String::as_str).collect();
@@ -221,7 +222,7 @@ impl Metric {
         }
     }
 
-    /// What its numbers are.
+    /// The unit of the metric's numbers.
     pub(crate) fn unit(&self) -> SweepUnit {
         match (self.stat, self.key.as_deref()) {
             (Some(Stat::Share), _) => SweepUnit::Percent,
@@ -232,7 +233,8 @@ impl Metric {
         }
     }
 
-    /// The figure, of a report; `None` if that does not have it. Spans are nanoseconds, shares per cent of one CPU.
+    /// The value of the metric in a report; `None` if the report has none. Spans are nanoseconds, shares are per cent
+    /// of one CPU.
     pub(crate) fn of(&self, report: &Report, figures: &Figures) -> Option<f64> {
         let name = self.name.as_deref().unwrap_or_default();
         let find = |all| Folded::find(all, name).map(Cow::Borrowed);
@@ -285,7 +287,7 @@ impl FromStr for Metric {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Metric, String> {
-        // A name in quotes may have brackets too; the one behind a statistic's name comes before all quotes.
+        // A name in quotes may have brackets too. The bracket after a statistic's name comes before all quotes.
         let bracket = text.find('(').filter(|&at| !text[..at].contains('"'));
         let (stat, field) = match bracket {
             None => (None, text),
@@ -306,7 +308,7 @@ impl FromStr for Metric {
     }
 }
 
-/// The name and the key behind what a field is of.
+/// The name and the key in a field, after the kind of thing.
 fn parts_of(
     stat: Option<Stat>,
     of: Of,

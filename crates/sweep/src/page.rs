@@ -1,4 +1,4 @@
-//! What the page of a sweep shows.
+//! The page of a sweep, from its plan and its tables.
 
 use crate::cell::Cell;
 use crate::gather::Gathered;
@@ -29,7 +29,7 @@ pub(crate) fn page(plan: &Plan, gathered: &Gathered) -> String {
     })
 }
 
-/// A column with its values in the order in which they come first.
+/// A column with its values, in the order of their first appearance.
 fn column(plan: &Plan, at: usize) -> SweepColumn {
     let mut values: Vec<String> = Vec::new();
     let all = plan.values(at);

@@ -1,11 +1,11 @@
-//! What is to be run: points in a fixed order, each with all seeds.
+//! The plan of a sweep: its points in a fixed order, each with all seeds.
 //!
-//! A plan is a function of two texts, the specification and the scenario, so whoever has them has the plan: another
-//! process, another machine. The points of a grid are in the order of the specification, the last dimension first
-//! through its values; those of a sample are in the same order. A point is made when it is asked for, so that a grid
-//! of any size takes no memory.
+//! A plan is a function of two texts, the specification and the scenario. Another process or machine with these texts
+//! has the same plan. The points of a grid are in the order of the specification; the last dimension changes fastest.
+//! The points of a sample keep this order. A point is made only when it is asked for, so a grid of any size takes no
+//! memory.
 //!
-//! Nothing runs of a plan that has a mistake: each point's scenario is checked.
+//! The scenario of each point is checked before anything runs. A plan with a mistake runs nothing.
 
 use crate::cell::Cell;
 use crate::metric::{Metric, Names};
@@ -19,29 +19,29 @@ use runyard_workload::draw::below;
 use runyard_workload::{Diagnostic, Overrides, Parsed, Place as Where, Scenario, name_of};
 use std::collections::BTreeSet;
 
-/// The most runs of a sweep; more are a mistake in a grid.
+/// The largest number of runs in a sweep. A grid with more runs is taken for a mistake.
 const MAX_RUNS: u128 = 1_000_000;
 
-/// The most runs of a part.
+/// The largest number of runs in a part.
 const MAX_PART: usize = 64;
 
-/// Into how many parts a sweep is divided at least, if it has as many runs. What is under way is lost when a sweep is
-/// killed, so a part is small beside all.
+/// The least number of parts in a sweep, if it has as many runs. A sweep that is killed loses the unfinished parts, so
+/// a part must be small beside the whole.
 const PARTS: usize = 64;
 
-/// What a sample is drawn from; any number serves.
+/// The seed from which a sample is drawn. Any number serves.
 const SAMPLE_SEED: u128 = 0x5eed;
 
-/// A text and what diagnostics call it.
+/// A text, and its name in diagnostics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
-    /// The file, as the user named it.
+    /// The file's name, as the user gave it.
     pub file: String,
-    /// What is in it.
+    /// The contents of the file.
     pub text: String,
 }
 
-/// What is to be run.
+/// The runs of a sweep.
 #[derive(Clone, Debug)]
 pub struct Plan {
     spec: Text,
@@ -49,7 +49,7 @@ pub struct Plan {
     name: String,
     columns: Vec<String>,
     points: Points,
-    /// Which points of a grid there are, if not all.
+    /// The points of the grid that are in the sample; `None` for all points.
     sample: Option<Vec<u64>>,
     count: usize,
     seeds: Vec<u64>,
@@ -63,12 +63,12 @@ pub struct Plan {
 pub struct Point {
     /// The values of the plan's columns.
     pub values: Vec<Cell>,
-    /// What is replaced in the scenario.
+    /// The replacements in the scenario.
     pub overrides: Overrides,
 }
 
 impl Plan {
-    /// The plan of a specification. `read` reads the file of a scenario, by the name that the specification has for it.
+    /// Makes the plan of a specification. `read` reads the scenario, by the name in the specification.
     ///
     /// # Errors
     /// The first mistake in the specification, or in the scenario.
@@ -82,8 +82,9 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The plan of the specification and the scenario of a plan that [`Plan::new`] made, perhaps elsewhere. The points are
-    /// not checked again, so it takes no longer for many points; a run of one that is wrong after all fails.
+    /// Makes the plan of a specification and a scenario from which [`Plan::new`] already made a plan, in any process.
+    /// The points are not checked again, so many points take no longer. A point that is wrong after all gives failed
+    /// runs.
     ///
     /// # Errors
     /// The first mistake in the specification, or in the scenario at the first point.
@@ -133,19 +134,19 @@ impl Plan {
         &self.scenario
     }
 
-    /// What reports call the scenario.
+    /// The scenario's name in reports.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What is swept: paths and axes.
+    /// The columns of the sweep: paths and axes.
     #[must_use]
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// What is measured of each run.
+    /// The metrics of each run.
     #[must_use]
     pub fn metrics(&self) -> &[Metric] {
         &self.metrics
@@ -157,19 +158,19 @@ impl Plan {
         &self.seeds
     }
 
-    /// What the user should know of the first point's scenario.
+    /// The warnings about the first point's scenario.
     #[must_use]
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }
 
-    /// How many points there are.
+    /// The number of points.
     #[must_use]
     pub fn points(&self) -> usize {
         self.count
     }
 
-    /// How many runs there are. Run `n` is of point `n / seeds` with seed `n % seeds` of them.
+    /// The number of runs. Run `n` is of point `n / seeds` with seed number `n % seeds`.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.count * self.seeds.len()
@@ -181,12 +182,12 @@ impl Plan {
         (run / self.seeds.len(), self.seeds[run % self.seeds.len()])
     }
 
-    /// How many runs a part has, but for the last one. It depends on the plan alone.
+    /// The number of runs in a part; the last part may have fewer. It depends on the plan alone.
     pub(crate) fn part_size(&self) -> usize {
         (self.runs() / PARTS).clamp(1, MAX_PART)
     }
 
-    /// All values that a column has.
+    /// All values of a column.
     pub(crate) fn values(&self, column: usize) -> Vec<&Cell> {
         let values = match &self.points {
             Points::Grid(dimensions, _) => dimensions[column].iter().map(Some).collect::<Vec<_>>(),
@@ -195,7 +196,7 @@ impl Plan {
         values.into_iter().map(|it| it.map_or(&Cell::Null, |choice| &choice.value)).collect()
     }
 
-    /// Whether the points are all of a grid.
+    /// Whether the points are a whole grid.
     pub(crate) fn is_grid(&self) -> bool {
         self.sample.is_none() && matches!(self.points, Points::Grid(..))
     }
@@ -203,7 +204,7 @@ impl Plan {
     /// The point of this number.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If there are fewer points.
     #[must_use]
     pub fn point(&self, point: usize) -> Point {
         let choices = self.choices(point);
@@ -215,7 +216,7 @@ impl Plan {
     /// The scenario at a point.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first mistake in that scenario.
     pub fn parse(&self, point: &Point) -> Result<Scenario, Diagnostic> {
         self.parse_with(&point.overrides).map(|parsed| parsed.scenario)
     }
@@ -257,9 +258,9 @@ impl Plan {
         over
     }
 
-    /// Checks the scenario of each point; of the first one it keeps the warnings.
+    /// Checks the scenario of each point, and keeps the warnings of the first one.
     fn check(&mut self) -> Result<(), Diagnostic> {
-        /// So many are checked before it is looked whether one of them is wrong.
+        /// The number of points that are checked in parallel before the next look for a mistake.
         const TOGETHER: usize = 1024;
         let first = self.point(0);
         self.warnings = match self.parse_with(&first.overrides) {
@@ -284,8 +285,8 @@ impl Plan {
         Ok(())
     }
 
-    /// What is to be mended where the scenario of a point is wrong: the scenario, a choice of the point, or the choices
-    /// together.
+    /// The error for a point whose scenario is wrong. It points at the cause: the scenario, one choice of the point, or
+    /// the choices together.
     fn blame(&self, point: usize, error: Diagnostic) -> Diagnostic {
         let alone =
             |choice: Option<&Choice>| self.parse_with(&self.overrides(choice.into_iter())).err();
@@ -318,7 +319,7 @@ impl Plan {
         choices.last().map_or(error, |choice| choice.place.wrong(what))
     }
 
-    /// Takes these metrics, or the usual ones.
+    /// Takes these metrics, or the usual ones if there are none.
     fn measure(&mut self, metrics: Vec<(Metric, Place)>) -> Result<(), Diagnostic> {
         let names = Names::of(&self.parse(&self.point(0))?);
         let known = Known::new();
@@ -337,7 +338,7 @@ impl Plan {
     }
 }
 
-/// A text with nothing but spaces outside of `place`, so that what is there keeps its line and column.
+/// The text with spaces outside of `place`, so that the rest keeps its line and column.
 fn only(text: &str, place: &std::ops::Range<usize>) -> String {
     let char = |(at, char): (usize, char)| match place.contains(&at) || char == '\n' {
         true => char,
@@ -346,7 +347,7 @@ fn only(text: &str, place: &std::ops::Range<usize>) -> String {
     text.char_indices().map(char).collect()
 }
 
-/// Which points of a grid are drawn, if not all, and how many points there are.
+/// The points of the sample, if the specification asks for one, and the number of points.
 fn drawn(said: &Spec, spec: &Text) -> Result<(Option<Vec<u64>>, usize), Diagnostic> {
     let seeds = said.seeds.len() as u128;
     let too_many = |points: u128| Diagnostic {
@@ -374,7 +375,8 @@ fn drawn(said: &Spec, spec: &Text) -> Result<(Option<Vec<u64>>, usize), Diagnost
     }
 }
 
-/// So many of the numbers below `size`, in their order: each such set is as probable (Floyd's algorithm).
+/// A sample of `number` numbers below `size`, in ascending order. Every such set is equally probable (Floyd's
+/// algorithm).
 fn sampled(size: u64, number: u32) -> Vec<u64> {
     let mut random = Pcg64Mcg::new(SAMPLE_SEED);
     let mut drawn = BTreeSet::new();

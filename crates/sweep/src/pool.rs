@@ -1,20 +1,20 @@
-//! Many independent pieces of work on all cores.
+//! Many independent pieces of work on all CPUs.
 //!
-//! Threads take the pieces in their order, each the next one, so that no more of them are under way than there are
-//! threads; what comes of each goes to the thread that called, which alone writes. No thread waits for another, so
-//! all cores are busy until the last pieces.
+//! Each thread takes the next piece when it is free, so no more pieces are in progress than there are threads. The
+//! results go to the calling thread, which alone writes. No thread waits for another, so all CPUs are busy until the
+//! last pieces.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Does `work` for each of `pieces`, on `jobs` threads, and calls `done` with what came of it, in the order in which
-/// they end; that says whether to go on. Each thread has a state of its own, which is that of `T::default()` at first.
-/// When `stop` says so, no piece is begun any more. Returns whether all were done.
+/// Does `work` for each of `pieces` on `jobs` threads. It calls `done` with each result, in the order in which the
+/// pieces end; `done` returns whether to go on. Each thread has its own state, which begins as `T::default()`. When
+/// `stop` returns `true`, no further piece is begun. The function returns whether all pieces were done.
 ///
 /// # Panics
-/// If `work` does.
+/// If `work` panics.
 pub fn each<T: Default, R: Send>(
     (jobs, pieces): (usize, &[usize]),
     stop: &(dyn Fn() -> bool + Sync),
@@ -40,7 +40,7 @@ pub fn each<T: Default, R: Send>(
         drop(to);
         for (piece, result) in from {
             count += 1;
-            // Whoever sends to nobody ends.
+            // The channel is then closed, and a thread that sends into it ends.
             if !done(piece, result) {
                 break;
             }
@@ -49,9 +49,9 @@ pub fn each<T: Default, R: Send>(
     count == pieces.len()
 }
 
-/// What `work` returns, or what it panicked with.
+/// The result of `work`, or its panic message.
 pub(crate) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
-    // Nothing that the work touches is seen again after a panic.
+    // No state of the work is used again after a panic.
     catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
@@ -59,7 +59,7 @@ pub(crate) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     })
 }
 
-/// How many threads this machine runs at once.
+/// The number of threads that this machine runs at once.
 #[must_use]
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)

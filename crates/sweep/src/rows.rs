@@ -1,9 +1,9 @@
-//! A report as rows of a table: one for the machine, one for each thread of the scenario with all its instances, one
-//! for each task group, each cookie, each level of balancing.
+//! A report as rows of a table: one row for the machine, each thread of the scenario, each task group, each cookie and
+//! each level of balancing.
 //!
-//! A million instances of a thread are one row: their counters are added up, their wake-up latencies are one
-//! distribution, and what they have in common, as the policy, is that of the first. CPUs have no rows; their sums are
-//! in the machine's, as `cpu_busy_ns`. A report of one run has each of them.
+//! A million instances of a thread are one row. Their counters are added up, their wake-up latencies are one
+//! distribution, and their common values, such as the policy, are those of the first instance. CPUs have no rows; their
+//! sums are in the row of the machine, as `cpu_busy_ns`. A report of a single run has a row for each CPU.
 
 use crate::cell::{Cell, flat};
 use runyard_report::{ChainReport, CpuReport, GroupReport, Report, TaskReport};
@@ -11,40 +11,40 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// A row of the table of runs, without what is the same for all rows of a run.
+/// A row of the table of runs, without the fields that all rows of a run share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What it is of: `machine`, `task`, `group`, `cookie`, `balance`.
+    /// The kind of the row: `machine`, `task`, `group`, `cookie`, `balance`.
     pub kind: Cow<'static, str>,
-    /// The name of that; the machine has none.
+    /// The name of the thread, group and so on; `None` for the machine.
     pub name: Option<String>,
     /// The figures, by their names.
     pub fields: Vec<(String, Cell)>,
 }
 
-/// Figures of one thing, or of several of one name together.
+/// The figures of one thing, or of several things with one name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Folded {
     pub(crate) name: String,
-    /// How many there are.
+    /// The number of things.
     pub(crate) count: i64,
     fields: Vec<Field>,
 }
 
-/// One figure of them.
+/// One figure of these things.
 #[derive(Clone, Debug, PartialEq)]
 struct Field {
     name: String,
-    /// The sum; or the first, if there is none.
+    /// The sum; or the first value, if a sum has no meaning.
     all: Cell,
     least: Cell,
     most: Cell,
 }
 
-/// Whole numbers of which a sum means nothing.
+/// Whole numbers that have no meaningful sum.
 const NO_COUNTERS: [&str; 3] = ["cpu", "priority", "latency_nice"];
 
-/// The distribution that all instances of a thread have together.
+/// The common distribution of all instances of a thread.
 const LATENCY: &str = "wakeup_latency";
 
 impl Folded {
@@ -58,7 +58,7 @@ impl Folded {
         Folded { name: name.to_owned(), count: 1, fields: fields.into_iter().map(field).collect() }
     }
 
-    /// Adds another one, which has the same fields.
+    /// Adds another thing, which has the same fields.
     fn add(&mut self, fields: Vec<(String, Cell)>) {
         self.count += 1;
         for (field, (name, cell)) in self.fields.iter_mut().zip(fields) {
@@ -67,7 +67,7 @@ impl Folded {
         }
     }
 
-    /// Puts what is known of all of them together in the place of what they have each.
+    /// Replaces the sums of single figures by figures of all things together.
     fn replace(&mut self, together: &str, fields: Vec<(String, Cell)>) {
         for (name, cell) in fields {
             let name = format!("{together}_{name}");
@@ -77,7 +77,7 @@ impl Folded {
         }
     }
 
-    /// The one of that name.
+    /// The entry of this name.
     pub(crate) fn find<'f>(all: &'f [Folded], name: &str) -> Option<&'f Folded> {
         all.iter().find(|it| it.name == name)
     }
@@ -86,7 +86,7 @@ impl Folded {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// A figure of all of them.
+    /// A figure of all things together.
     pub(crate) fn all(&self, name: &str) -> Option<&Cell> {
         self.field(name).map(|field| &field.all)
     }
@@ -121,7 +121,7 @@ impl Folded {
 impl Field {
     fn add(&mut self, cell: &Cell) {
         let (Cell::Integer(sum), Cell::Integer(one)) = (&self.all, cell) else {
-            // What is not known of one of them is not known of all.
+            // A value that one thing lacks is unknown for all of them together.
             if matches!(self.all, Cell::Integer(_)) {
                 self.all = Cell::Null;
             }
@@ -138,7 +138,7 @@ impl Field {
     }
 }
 
-/// The figures of a report, by what they are of.
+/// The figures of a report, by kind of thing.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures<'r> {
     report: &'r Report,
@@ -159,7 +159,7 @@ impl<'r> Figures<'r> {
         }
     }
 
-    /// The thread of that name, or else the instance.
+    /// The thread of this name; otherwise the instance of this name.
     pub(crate) fn task(&self, name: &str) -> Option<Cow<'_, Folded>> {
         let thread = Folded::find(&self.tasks, name);
         let instance = || self.report.tasks.iter().find(|task| task.name == name).map(instance);
@@ -181,8 +181,8 @@ impl<'r> Figures<'r> {
     }
 }
 
-/// The machine's figures, the sums over its CPUs, and what a report says of its timers and its engine; without the
-/// time on the wall, which is another one each time.
+/// The figures of the machine: its own, the sums over its CPUs, and those of timers and engine. The wall time is left
+/// out, since it differs from run to run.
 fn machine(report: &Report) -> Folded {
     let mut fields = vec![("duration_ns".to_owned(), Cell::Integer(report.duration_ns as i64))];
     fields.extend(flat(&report.machine));
@@ -199,7 +199,7 @@ fn machine(report: &Report) -> Folded {
     Folded::new("", fields)
 }
 
-/// Each thread, in the order in which its first instance stands.
+/// Each thread, in the order of its first instance.
 fn threads(report: &Report) -> Vec<Folded> {
     let mut places = BTreeMap::new();
     let mut threads: Vec<Folded> = Vec::new();
@@ -225,7 +225,7 @@ fn instance(task: &TaskReport) -> Folded {
 }
 
 fn group(group: &GroupReport) -> Folded {
-    // A limit is an object, which is under its own names; a lack of one has no column.
+    // A limit is an object and has columns of its own. A group without a limit has none of them.
     named(flat(group), &["path", "limit"], &group.path)
 }
 
@@ -242,7 +242,7 @@ fn without(mut fields: Vec<(String, Cell)>, out: &[&str]) -> Vec<(String, Cell)>
     fields
 }
 
-/// What any report has of each kind, for what must be known before there is one.
+/// The fields that any report has for each kind, for checks before the first report exists.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) machine: Folded,
@@ -262,7 +262,7 @@ impl Known {
         }
     }
 
-    /// Whether a table has a column of this name whatever is swept.
+    /// Whether a table has a column of this name in any sweep.
     pub(crate) fn has(&self, column: &str) -> bool {
         let all = [&self.machine, &self.task, &self.group, &self.chain];
         column == "instances" || all.iter().any(|it| it.field(column).is_some())

@@ -9,26 +9,26 @@ use runyard_workload::Scenario;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ran {
-    /// Why there are no figures, if there are none.
+    /// The reason of a failure; `None` if the run succeeded.
     pub error: Option<String>,
-    /// The figures; of a run that failed, a row of the machine without any.
+    /// The figures. A failed run has one row of the machine without figures.
     pub rows: Vec<Row>,
-    /// The plan's metrics; what the run does not have is `None`.
+    /// The plan's metrics; `None` for a metric that the run does not have.
     pub metrics: Vec<Option<f64>>,
 }
 
-/// Runs what a plan has, one after the other, and keeps the scenario of the last point.
+/// Does the runs of a plan one after the other, and keeps the scenario of the last point.
 #[derive(Debug, Default)]
 pub struct Runner {
     kept: Option<(usize, Scenario)>,
 }
 
 impl Runner {
-    /// The run of this number; `None` if it was stopped, for which `stop` is asked now and then. What fails, and be it by
-    /// a panic of the simulator, is a run with a reason.
+    /// Does the run of this number. It calls `stop` now and then, and returns `None` if `stop` returns `true`. A run
+    /// that fails, even by a panic of the simulator, is a result with a reason.
     ///
     /// # Panics
     /// If the plan has fewer runs.

@@ -10,34 +10,34 @@ use runyard_sim::{Limited, Observer, Options, Outcome, Sim};
 use runyard_workload::Scenario;
 use runyard_workload::scenario::SpecId;
 
-/// How many events are simulated between two looks at whether to go on.
+/// The number of simulated events between two calls of `stop`.
 const EVENTS_BETWEEN_LOOKS: u32 = 1 << 14;
 
-/// How much is kept of a run.
+/// The amount of detail that is kept of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// The figures, with neither a history nor the worst wake-ups.
+    /// The figures, without a history and without the worst wake-ups.
     Figures,
-    /// All that a report has.
+    /// Everything that a report has.
     Report,
-    /// All that a page shows.
+    /// Everything that a page shows.
     Page,
 }
 
-/// A run that is over.
+/// A finished run.
 #[derive(Debug)]
 pub struct Whole {
-    /// Its report; the time on the wall is zero.
+    /// Its report; the wall time is zero.
     pub report: Report,
-    /// What a page draws the timeline from, if one is asked for.
+    /// The data of a page's timeline, if a page is asked for.
     pub stretches: Option<Stretches>,
 }
 
-/// The report of a run of `scenario`, which is called `name`, with its figures; `None` if it was stopped, for which
-/// `stop` is asked now and then. Its time on the wall is zero.
+/// The report of a run of `scenario` under the name `name`. The function calls `stop` now and then, and returns `None`
+/// if `stop` returns `true`. The report's wall time is zero.
 ///
 /// # Errors
-/// Why the scenario cannot be simulated.
+/// The reason why the scenario cannot be simulated.
 pub fn report(
     scenario: (&str, &Scenario),
     seed: u64,
@@ -46,11 +46,11 @@ pub fn report(
     Ok(whole(scenario, (seed, Detail::Figures), stop)?.map(|run| run.report))
 }
 
-/// A run of `scenario`, which is called `name`, in as much detail as is asked for; `None` if it was stopped, for which
-/// `stop` is asked now and then.
+/// Runs `scenario` under the name `name`, in the given detail. It calls `stop` now and then, and returns `None` if
+/// `stop` returns `true`.
 ///
 /// # Errors
-/// Why the scenario cannot be simulated.
+/// The reason why the scenario cannot be simulated.
 pub fn whole(
     (name, scenario): (&str, &Scenario),
     (seed, detail): (u64, Detail),
@@ -77,8 +77,8 @@ pub fn whole(
     Ok(Some(Whole { report: Report::new(info, &totals), stretches }))
 }
 
-/// Simulates `scenario` to its end, which `observer` watches; `None` if it was stopped, for which `stop` is asked now and
-/// then.
+/// Simulates `scenario` to its end under `observer`. It calls `stop` now and then, and returns `None` if `stop` returns
+/// `true`.
 pub(crate) fn outcome<O: Observer>(
     scenario: &Scenario,
     options: Options,
@@ -94,7 +94,7 @@ pub(crate) fn outcome<O: Observer>(
     Ok(Some(sim.outcome()))
 }
 
-/// What the events of a run come to.
+/// The accounts of a run's events.
 struct Kept<'s> {
     scenario: &'s Scenario,
     accounts: Collector,
@@ -119,7 +119,7 @@ impl Observer for &mut Kept<'_> {
     }
 }
 
-/// What the simulator knows of a run besides its events.
+/// The simulator's facts about a run that are in no event.
 #[must_use]
 pub fn info(scenario: &Scenario, outcome: Outcome, chains: Option<&Chains>) -> RunInfo {
     let task_name = |task: TaskId| outcome.tasks[task.index()].name.clone();

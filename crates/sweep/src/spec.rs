@@ -1,7 +1,7 @@
-//! A specification, read: what is swept, over which values, with which seeds.
+//! The reader of specifications: the swept settings, their values, and the seeds.
 //!
-//! It is JSON as scenarios are, and every mistake in it has its place. What it comes to is in [`Spec`], in which each
-//! value that a setting, an axis, a kernel can have is a [`Choice`] with what it changes.
+//! A specification is JSON like a scenario, and every mistake in it has its place. The result is [`Spec`]: each value
+//! of a setting, an axis or a kernel is a [`Choice`] with its change.
 
 use crate::cell::Cell;
 use crate::metric::Metric;
@@ -20,14 +20,14 @@ const KEYS: [&str; 10] = [
     "metrics",
 ];
 
-/// Columns of the tables that are there whatever is swept.
+/// The columns that the tables of every sweep have.
 const COLUMNS: [&str; 11] =
     ["point", "seed", "kind", "name", "error", "metric", "n", "mean", "median", "lo", "hi"];
 
-/// The most seeds of a point.
+/// The largest number of seeds for a point.
 const MAX_SEEDS: u32 = 1_000_000;
 
-/// What a specification says.
+/// The contents of a specification.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
     pub(crate) scenario: Source,
@@ -35,11 +35,11 @@ pub(crate) struct Spec {
     pub(crate) points: Points,
     pub(crate) seeds: Vec<u64>,
     pub(crate) duration: Option<Nanos>,
-    /// As they are written, each with its place; none stand for the usual ones.
+    /// The metrics as written, each with its place. An empty list stands for the usual metrics.
     pub(crate) metrics: Vec<(Metric, Place)>,
 }
 
-/// Where a scenario is.
+/// The place of a scenario.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     /// In a file of this name.
@@ -48,25 +48,25 @@ pub(crate) enum Source {
     Here(Range<usize>),
 }
 
-/// The points.
+/// The points of a sweep.
 #[derive(Clone, Debug)]
 pub(crate) enum Points {
-    /// All combinations of one choice of each dimension, or so many of them.
+    /// All combinations of one choice for each dimension, or a sample of this size.
     Grid(Vec<Vec<Choice>>, Option<(u32, Place)>),
-    /// These, each with a choice or none for each column.
+    /// The listed points. Each has a choice or none for each column.
     Listed(Vec<Vec<Option<Choice>>>),
 }
 
 /// One value of a dimension.
 #[derive(Clone, Debug)]
 pub(crate) struct Choice {
-    /// What tables say of it.
+    /// The value in the tables.
     pub(crate) value: Cell,
     pub(crate) changes: Vec<Change>,
     pub(crate) place: Place,
 }
 
-/// What a choice changes.
+/// The change that a choice makes.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     Set(Setting),
@@ -74,7 +74,7 @@ pub(crate) enum Change {
     Kernel(Model),
 }
 
-/// A place of the specification, for errors that are found later.
+/// A place in the specification, for errors that are found later.
 #[derive(Clone, Debug)]
 pub(crate) struct Place(Diagnostic);
 
@@ -88,7 +88,7 @@ fn place(value: Value<'_>) -> Place {
     Place(value.wrong(""))
 }
 
-/// What becomes of a key whose words are wrong.
+/// Turns an error about a key's value into a diagnostic at its place.
 fn refused<T>(result: Result<T, impl ToString>, member: &Member<'_>) -> Result<T, Diagnostic> {
     result.map_err(|what| member.wrong(what.to_string()))
 }
@@ -174,7 +174,7 @@ fn grid(members: &[Member<'_>]) -> Result<(Vec<String>, Points), Diagnostic> {
 struct Grid {
     columns: Vec<String>,
     dimensions: Vec<Vec<Choice>>,
-    /// All paths that are set, each by the column of this number.
+    /// All paths that are set, each with the number of its column.
     paths: Vec<(Path, usize)>,
 }
 
@@ -236,7 +236,7 @@ impl Grid {
         Ok(())
     }
 
-    /// Notes that a change of the next column sets a path, which no other column may.
+    /// Notes that the next column sets a path. No other column may set it.
     fn claim(&mut self, change: &Change, place: &Place) -> Result<(), Diagnostic> {
         let Change::Set(setting) = change else { return Ok(()) };
         let own = self.columns.len();
@@ -254,7 +254,7 @@ impl Grid {
     }
 }
 
-/// Points that are listed; a path that one of them does not have stays as it is there.
+/// Reads listed points. A path that a point does not name keeps the scenario's value there.
 fn listed(list: Value<'_>) -> Result<(Vec<String>, Points), Diagnostic> {
     let mut columns: Vec<String> = Vec::new();
     let mut points = Vec::new();
@@ -284,7 +284,7 @@ fn setting(member: &Member<'_>, value: Value<'_>) -> Result<Setting, Diagnostic>
     refused(Setting::new(member.key(), value.source()), member)
 }
 
-/// What tables say of a value.
+/// The cell of a value in the tables.
 fn cell(value: Value<'_>) -> Cell {
     let source = value.source();
     match (source, source.parse(), source.parse()) {
@@ -319,7 +319,7 @@ fn kernel(value: Value<'_>) -> Result<Choice, Diagnostic> {
     Ok(Choice { value: Cell::Text(name.into_owned()), changes, place: place(value) })
 }
 
-/// Seeds from 1 to a number, or these.
+/// Seeds: a number for 1 up to it, or a list.
 fn seeds(value: Value<'_>) -> Result<Vec<u64>, Diagnostic> {
     if !value.is_list() {
         let number = value.natural("a number of seeds, or a list of them", 1..=MAX_SEEDS)?;
@@ -336,7 +336,7 @@ fn seeds(value: Value<'_>) -> Result<Vec<u64>, Diagnostic> {
     if seeds.is_empty() { Err(value.wrong("there is no seed")) } else { Ok(seeds) }
 }
 
-/// Seconds, or a span.
+/// A duration: a number of seconds, or a text with a unit.
 fn duration(value: Value<'_>) -> Result<Nanos, Diagnostic> {
     if value.is_text() {
         return runyard_workload::span(&value.text()?).map_err(|what| value.wrong(what));

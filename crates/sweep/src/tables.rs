@@ -1,7 +1,8 @@
-//! The lists of one report as tables: a row for each task, CPU, task group, chain and so on, under the names of the JSON.
+//! The lists of one report as tables: a row for each task, CPU, task group, chain and so on, under the names of the
+//! JSON.
 //!
-//! The fields of an object in a row have its name, an underscore and their own; lists in a row are left out. A table
-//! has the same columns whatever is in it.
+//! The fields of an object in a row have the object's name, an underscore and their own name. Lists in a row are left
+//! out. A table has the same columns for every report.
 
 use crate::cell::{Cell, flat};
 use crate::gather::{batch, common, unsaid};
@@ -15,10 +16,10 @@ use runyard_report::{
 use serde::Serialize;
 use std::sync::Arc;
 
-/// How many rows of a table are shown.
+/// The number of rows of a table that are shown.
 const SHOWN: usize = 40;
 
-/// Each task instance.
+/// The table of task instances.
 ///
 /// ```
 /// use runyard_report::{Report, TaskReport};
@@ -33,32 +34,32 @@ pub fn tasks(report: &Report) -> RecordBatch {
     table(&TaskReport::default(), &report.tasks)
 }
 
-/// Each CPU.
+/// The table of CPUs.
 #[must_use]
 pub fn cpus(report: &Report) -> RecordBatch {
     table(&CpuReport::default(), &report.cpus)
 }
 
-/// Each task group. A group without a limit has nothing in the columns of the limit.
+/// The table of task groups. A group without a limit has no values in the columns of the limit.
 #[must_use]
 pub fn groups(report: &Report) -> RecordBatch {
     let limit = Some(LimitReport::default());
     table(&GroupReport { limit, ..GroupReport::default() }, &report.groups)
 }
 
-/// Each chain.
+/// The table of chains.
 #[must_use]
 pub fn chains(report: &Report) -> RecordBatch {
     table(&ChainReport::default(), &report.chains)
 }
 
-/// Each cookie, and last the lack of one; no rows if the scenario has none.
+/// The table of cookies; its last row is of tasks without a cookie. It has no rows if the scenario has no cookies.
 #[must_use]
 pub fn cookies(report: &Report) -> RecordBatch {
     table(&CookieReport::default(), &report.cookies)
 }
 
-/// What differs between two sides, figure by figure.
+/// The differences between two sides, figure by figure.
 #[must_use]
 pub fn changes(changes: &Changes) -> RecordBatch {
     let number = Some(0.0);
@@ -73,8 +74,8 @@ pub fn changes(changes: &Changes) -> RecordBatch {
     table(&example, &changes.figures())
 }
 
-/// The worst wake-ups of each task, the longest first, under the task's name. `ran` is a list of the tasks that executed
-/// meanwhile on the CPU where the task waited, each with its time.
+/// The worst wake-ups of each task, the longest first, under the task's name. `ran` lists the tasks that ran meanwhile
+/// on the CPU where the task waited, each with its time.
 #[must_use]
 pub fn worst(report: &Report) -> RecordBatch {
     let all = || report.tasks.iter().flat_map(|task| task.worst.iter().map(move |it| (task, it)));
@@ -93,7 +94,7 @@ pub fn worst(report: &Report) -> RecordBatch {
         .expect("each column has a row for each wake-up")
 }
 
-/// A table as a part of a document, its first rows; what is in a list is left out.
+/// The first rows of a table for an HTML document. Lists are left out.
 #[must_use]
 pub fn html(table: &RecordBatch) -> String {
     let titles: Vec<String> =
@@ -111,7 +112,7 @@ pub fn html(table: &RecordBatch) -> String {
     runyard_report::html::texts(&titles, &rows) + &rest
 }
 
-/// Which tasks executed during each wait.
+/// The tasks that ran during each wait.
 fn ran<'w>(all: impl Iterator<Item = &'w WorstReport>) -> Arc<dyn Array> {
     let fields = Fields::from(vec![
         Field::new("task", DataType::Utf8, true),
@@ -132,7 +133,7 @@ fn ran<'w>(all: impl Iterator<Item = &'w WorstReport>) -> Arc<dyn Array> {
     Arc::new(lists.finish())
 }
 
-/// A table of `all`, which has the columns of `example` whatever is in it.
+/// A table of `all`, which has the columns of `example` even if `all` is empty.
 fn table<T: Serialize>(example: &T, all: &[T]) -> RecordBatch {
     rows(&flat(example), all.iter().map(|one| flat(one)))
 }
@@ -142,7 +143,7 @@ fn rows(example: &[(String, Cell)], all: impl Iterator<Item = Vec<(String, Cell)
     for row in all {
         let mut cells = row.into_iter().peekable();
         for ((name, _), column) in example.iter().zip(&mut columns) {
-            // What a row lacks is an object that is not there, and so has one field instead of several.
+            // An object that a row lacks has one empty field instead of several.
             let own = cells.next_if(|(own, _)| own == name);
             if own.is_none() {
                 cells.next_if(|(own, _)| name.starts_with(&format!("{own}_")));

@@ -1,8 +1,8 @@
-//! What runs came to, as Arrow data that travels between processes, and back without a loss.
+//! The results of runs as Arrow data that travels between processes, without loss.
 //!
-//! Rows that have the same fields are a table with a column for each, which is a stream in Arrow's IPC format: what the
-//! machine has, what the tasks have, and so on. The first columns say of which run a row is, and which of its rows. The
-//! first table has the runs with their reasons and metrics.
+//! Rows with the same fields are one table with a column for each field: the rows of machines, the rows of tasks, and
+//! so on. Each table is a stream in Arrow's IPC format. Its first columns name the run of a row, and the row's place in
+//! the run. The first table has the runs with their reasons and metrics.
 
 use crate::cell::Cell;
 use crate::gather::{batch, common};
@@ -15,7 +15,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The columns that say of which run a row is, its place there, its kind and its name.
+/// The columns that name the run of a row, the row's place there, its kind and its name.
 const OWN: [(&str, DataType); 4] = [
     ("run", DataType::Int64),
     ("row", DataType::Int64),
@@ -23,7 +23,7 @@ const OWN: [(&str, DataType); 4] = [
     ("name", DataType::Utf8),
 ];
 
-/// What these runs came to, each with its number in the plan, as streams of Arrow's IPC format.
+/// Packs the results of these runs, each with its number in the plan, into streams of Arrow's IPC format.
 ///
 /// ```
 /// use runyard_sweep::{Ran, wire};
@@ -53,10 +53,10 @@ pub fn packed(all: &[(usize, &Ran)]) -> Vec<Vec<u8>> {
     tables.iter().map(stream).collect()
 }
 
-/// The runs that [`packed`] made streams of, in their order.
+/// Unpacks the runs that [`packed`] packed, in their order.
 ///
 /// # Errors
-/// Why the streams are none of those.
+/// The reason why the streams are not a result of [`packed`].
 pub fn unpacked(streams: &[impl AsRef<[u8]>]) -> Result<Vec<(usize, Ran)>, String> {
     let read = || {
         let tables: Result<Vec<_>, ArrowError> =
@@ -82,7 +82,7 @@ pub fn unpacked(streams: &[impl AsRef<[u8]>]) -> Result<Vec<(usize, Ran)>, Strin
     read().map_err(|error: ArrowError| error.to_string())
 }
 
-/// Rows with the same fields.
+/// The fields of a table, and its rows.
 struct Shape<'r> {
     example: &'r Row,
     types: Vec<Option<DataType>>,
@@ -235,7 +235,7 @@ mod tests {
     fn rows() -> impl Strategy<Value = Row> {
         let fields = prop::collection::vec(("[a-b]", cells()), 0..4);
         ("machine|task", prop::option::of("[a-z]{0,2}"), fields).prop_map(|(kind, name, fields)| {
-            // A report has no field twice.
+            // No report has a field twice.
             let fields = fields.into_iter().enumerate();
             let fields = fields.map(|(at, (name, cell))| (format!("{name}{at}"), cell)).collect();
             Row { kind: kind.into(), name, fields }

@@ -1,4 +1,4 @@
-//! Plans: which points there are, in which order, and what is wrong with a specification.
+//! Plans: their points, the order of the points, and the mistakes in specifications.
 
 use proptest::prelude::*;
 use runyard_sweep::{Cell, Plan, Text};
@@ -18,7 +18,7 @@ fn plan(text: &str) -> Result<Plan, String> {
     Plan::new(spec, read).map_err(|error| error.to_string())
 }
 
-/// A specification of these members, of that scenario.
+/// The plan of a specification with these members, over that scenario.
 fn with(members: &str) -> Result<Plan, String> {
     plan(&format!("{{\"scenario\": \"web.json\",\n{members}}}"))
 }
@@ -60,7 +60,7 @@ fn points_stand_for_themselves() {
     let plan = with(
         r#""points": [{"tasks.web.run": 1.5}, {"tasks.web.sleep": {"uniform": [1, 2]}, "tasks.web.run": 7}, {}]"#,
     );
-    // A run of 1.5 us is none; what is wrong is told at its value.
+    // No run lasts 1.5 us; the error points at the value.
     assert!(
         plan.as_ref().is_ok() || plan.as_ref().unwrap_err().starts_with("spec.json:2:"),
         "{plan:?}"
@@ -160,7 +160,7 @@ proptest! {
         let shown = |plan: &Plan| values(plan).iter().map(|it| format!("{it:?}")).collect::<Vec<_>>();
         let (grid, sample) = (shown(&grid), shown(&sample));
         let mut rest = grid.iter();
-        // Each of them is behind the one before it: no point twice, none that is not of the grid.
+        // Each point comes after the one before it: no point appears twice, and each is a point of the grid.
         prop_assert!(sample.iter().all(|point| rest.any(|other| other == point)));
         let distinct: std::collections::BTreeSet<_> = grid.iter().collect();
         prop_assert_eq!(distinct.len(), all);

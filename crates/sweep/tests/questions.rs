@@ -1,11 +1,11 @@
-//! What is asked without a specification: why a task was late, and what differs between two scenarios.
+//! Questions without a specification: why a task was late, and the differences between two scenarios.
 
 use runyard_hosts::Failure;
 use runyard_sweep::{Comparison, Question, Side, Text, compare, explain};
 use runyard_workload::{Overrides, Scenario, parse};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Few events, so that a run never asks whether to stop.
+/// A scenario with few events, so that a run ends before it calls `stop`.
 const SHORT: &str = r#"{
     "machine": {"cpus": 1}, "global": {"duration": 1},
     "tasks": {
@@ -30,7 +30,7 @@ fn sides() -> [Side; 2] {
     ["tasks.boss.run=3000", "tasks.boss.run=5000"].map(side)
 }
 
-/// A closure that says to stop at the call of this number.
+/// A closure that returns `true` at the call of this number.
 fn at_call(number: usize) -> impl Fn() -> bool + Sync {
     let calls = AtomicUsize::new(0);
     move || calls.fetch_add(1, Ordering::Relaxed) + 1 >= number
@@ -99,7 +99,7 @@ fn any_number_of_threads_compares_alike_and_tells_each_run() {
 
 #[test]
 fn of_a_comparison_that_is_stopped_the_complete_pairs_count() {
-    // It is asked before each run.
+    // `stop` is called before each run.
     for (call, pairs) in [(1, 0), (2, 0), (4, 1), (7, 3)] {
         let stopped = compare(&sides(), (8, 1), &at_call(call), |_| {}).unwrap();
         assert_eq!(stopped.pairs, pairs, "{call}");

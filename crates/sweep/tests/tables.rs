@@ -1,4 +1,4 @@
-//! Tables in memory: what is in them, and that nobody who runs them makes a difference.
+//! Tables in memory: their contents, and that they do not depend on the place of the runs.
 
 use runyard_sweep::{Plan, Runner, Text, gathered, sweep};
 
@@ -25,7 +25,7 @@ fn any_number_of_threads_makes_the_same_tables() {
     let one = sweep(&plan, 1, &|| false).unwrap();
     let three = sweep(&plan, 3, &|| false).unwrap();
     assert_eq!((&one.runs, &one.summary), (&three.runs, &three.summary));
-    // Elsewhere, in any order, by who has the plan alone.
+    // The runs take place elsewhere, in any order, in a process that has only the plan.
     let elsewhere = self::plan();
     let mut ran: Vec<_> = (0..plan.runs())
         .rev()
@@ -53,7 +53,7 @@ fn a_thread_is_one_row_whatever_its_instances() {
     let column = |name: &str| tables.summary.column_by_name(name).unwrap().clone();
     let means = column("mean");
     let means = means.as_any().downcast_ref::<arrow_array::Float64Array>().unwrap();
-    // One instance is all of them; of four the sum is more than the greatest.
+    // With one instance, sum and maximum are the same; with four, the sum is larger.
     assert_eq!(means.value(1), means.value(2));
     assert!(means.value(5) > 2.0 * means.value(6), "{means:?}");
 }

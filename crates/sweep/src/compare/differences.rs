@@ -1,18 +1,18 @@
-//! What two scenarios differ in, value by value.
+//! The differences of two scenarios, value by value.
 
 use runyard_workload::document::Value;
 use runyard_workload::setting::Segment;
 use std::collections::BTreeMap;
 
-/// How many values are told.
+/// The number of differences that are shown.
 const TOLD: usize = 5;
-/// How much of a value is shown, in characters.
+/// The characters of a value that are shown.
 const SHOWN: usize = 40;
-/// Texts that are longer than this are told apart by nothing but that they differ.
+/// The longest text, in bytes, whose values are compared. Of longer texts only the fact that they differ is shown.
 const LONGEST: usize = 1 << 22;
 
-/// The values that two scenarios have at the same path and not in common, a few of them, as `tasks.web.run: 300 -> 500`.
-/// What is no scenario differs in nothing.
+/// The first values that two scenarios have at the same path and that differ, as `tasks.web.run: 300 -> 500`. A text
+/// that is no scenario has no differences.
 pub(super) fn differences(before: &str, after: &str) -> Vec<String> {
     if before == after {
         return Vec::new();
@@ -58,7 +58,7 @@ fn compare(path: &str, values: (Option<Value<'_>>, Option<Value<'_>>), found: &m
     }
 }
 
-/// The members of an object by their keys, of which one that repeats has a number.
+/// The members of an object by their keys. A key that repeats has a number.
 struct Keyed<'t> {
     order: Vec<Segment>,
     values: BTreeMap<Segment, Value<'t>>,
@@ -83,7 +83,7 @@ fn keyed(object: Value<'_>) -> Keyed<'_> {
     keyed
 }
 
-/// A value without what only its form is.
+/// A value without its white space and comments.
 fn shown(value: Option<Value<'_>>) -> String {
     let Some(value) = value else { return "nothing".to_owned() };
     match value.text() {

@@ -1,8 +1,8 @@
-//! Two sides beside each other: reports that were saved, or scenarios that are run with several seeds each.
+//! Comparisons of two sides: saved reports, or scenarios that are run with several seeds each.
 //!
-//! What differs, and whether that is more than noise, is found in `runyard_report::Changes`; here is where the runs come
-//! from. Runs of one seed are pairs, and both of a pair are next to each other in the order of the work, so that a
-//! comparison that is stopped has complete pairs.
+//! `runyard_report::Changes` finds the differences and decides whether they are more than noise; this module provides
+//! the runs. The two runs of a seed are a pair. Both are next to each other in the order of the work, so a comparison
+//! that is stopped early has complete pairs.
 
 mod differences;
 mod saved;
@@ -16,19 +16,20 @@ use runyard_report::{Changes, Report, Sheet};
 use runyard_workload::{Diagnostic, Overrides, Scenario, name_of};
 use std::ops::RangeInclusive;
 
-/// How many seeds a comparison may have.
+/// The numbers of seeds that a comparison may have.
 pub const SEEDS: RangeInclusive<u64> = 1..=1000;
 
-/// What two sides come to, beside each other.
+/// The result of a comparison.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// A run of each side, which the charts of the page are of.
+    /// One run of each side. The charts of the page show these runs.
     runs: [Report; 2],
     changes: Changes,
 }
 
 impl Comparison {
-    /// Two reports, documents that `--json` printed. One run each cannot tell a change from noise.
+    /// Compares two saved reports, documents that `--json` printed. With one run a side, a change cannot be told from
+    /// noise.
     ///
     /// ```
     /// use runyard_sweep::{Comparison, Text, report};
@@ -50,19 +51,19 @@ impl Comparison {
     /// ```
     ///
     /// # Errors
-    /// A text is no report, with the place in it.
+    /// A text that is no report, with the place in it.
     pub fn of_reports(before: &Text, after: &Text) -> Result<Comparison, Failure> {
         Ok(Comparison::of([saved::read(before)?, saved::read(after)?]))
     }
 
-    /// Two reports, before and after. One run each cannot tell a change from noise.
+    /// Compares two reports, before and after. With one run a side, a change cannot be told from noise.
     #[must_use]
     pub fn of(runs: [Report; 2]) -> Comparison {
         let changes = Changes::new(&runs[0], &runs[1]);
         Comparison { runs, changes }
     }
 
-    /// What differs, for people. It ends with a line end; lines of figures that do not differ by more than noise end with
+    /// The differences as text. It ends with a line end. Lines of figures that differ by no more than noise end with
     /// [`runyard_report::NOISE`].
     #[must_use]
     pub fn text(&self) -> String {
@@ -76,20 +77,20 @@ impl Comparison {
         html::comparison(before, after, &self.changes)
     }
 
-    /// What differs, figure by figure.
+    /// The differences, figure by figure.
     #[must_use]
     pub fn changes(&self) -> &Changes {
         &self.changes
     }
 
-    /// A report of each side. Of several runs a side it is the one with the first seed.
+    /// A report of each side. With several runs a side it is the report of the first seed.
     #[must_use]
     pub fn reports(&self) -> [&Report; 2] {
         self.runs.each_ref()
     }
 }
 
-/// A scenario that is to be compared with another.
+/// One of two scenarios to be compared.
 #[derive(Clone, Debug)]
 pub struct Side {
     name: String,
@@ -100,11 +101,11 @@ pub struct Side {
 }
 
 impl Side {
-    /// Reads a scenario. `options` is what `over` replaces in this side alone, in words, as `--kernel 6.1`: a comparison
-    /// shows them where both sides have the same scenario.
+    /// Reads a scenario. `options` describes in words the replacements that `over` makes on this side alone, as
+    /// `--kernel 6.1`. A comparison shows them where both sides have the same scenario.
     ///
     /// # Errors
-    /// What is wrong with the scenario, and that it is a report, with the place.
+    /// A mistake in the scenario, with its place; or the fact that the text is a report.
     pub fn new(scenario: Text, options: Vec<String>, over: &Overrides) -> Result<Side, Failure> {
         let Text { file, text } = scenario;
         if saved::is_report(&text) {
@@ -116,7 +117,7 @@ impl Side {
         Ok(Side { name: name_of(&file), text, options, scenario, warnings })
     }
 
-    /// What the user should know of the scenario, in the order of the places.
+    /// The warnings about the scenario, in the order of their places.
     #[must_use]
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
@@ -129,18 +130,18 @@ impl Side {
     }
 }
 
-/// What came of the runs of two scenarios.
+/// The result of running two scenarios.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// How many pairs of runs are complete: as many as there were seeds, or fewer if it was stopped.
+    /// The number of complete pairs of runs: the number of seeds, or fewer if the comparison was stopped.
     pub pairs: u64,
-    /// What these pairs come to; `None` if the first pair is not among them.
+    /// The comparison of these pairs; `None` if the first pair is not complete.
     pub comparison: Option<Comparison>,
 }
 
-/// Runs two scenarios with the seeds 1 to `seeds` each, on `jobs` threads. It calls `progress` after each run with how many
-/// there have been, of twice as many as seeds. `stop` is asked now and then whether to end; then the pairs count
-/// that are complete. What comes of it depends on the number of threads only if it is stopped.
+/// Runs two scenarios with the seeds 1 to `seeds` each, on `jobs` threads. It calls `progress` after each run with the
+/// number of finished runs, of twice as many as seeds. It calls `stop` now and then; if `stop` returns `true`, only
+/// complete pairs count. The number of threads has no influence on the result unless the comparison is stopped.
 ///
 /// ```
 /// use runyard_sweep::{Side, Text, compare, pool};
@@ -160,7 +161,7 @@ pub struct Compared {
 /// ```
 ///
 /// # Errors
-/// Why a scenario cannot be simulated.
+/// The reason why a scenario cannot be simulated.
 pub fn compare(
     sides: &[Side; 2],
     (seeds, jobs): (u64, usize),
@@ -205,7 +206,7 @@ pub fn compare(
     Ok(Compared { pairs: old.len() as u64, comparison })
 }
 
-/// The differences of the sides as they were asked for: options, and values of the files.
+/// The differences between the sides as the user gave them: options, and values in the files.
 fn told(sides: &[Side; 2]) -> Vec<String> {
     let [before, after] = sides;
     let mut told = differences(&before.text, &after.text);

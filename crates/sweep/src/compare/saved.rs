@@ -1,4 +1,4 @@
-//! Reports that were saved: what `--json` printed.
+//! Saved reports: the output of `--json`.
 
 use crate::plan::Text;
 use runyard_hosts::Failure;
@@ -10,7 +10,7 @@ pub(super) fn is_report(text: &str) -> bool {
     start.is_some_and(|text| text.starts_with("\"schema\""))
 }
 
-/// The report that a text is.
+/// Reads a saved report.
 pub(super) fn read(saved: &Text) -> Result<Report, Failure> {
     let Text { file, text } = saved;
     let report = serde_json::from_str(text).map_err(|error| wrong(file, text, &error))?;
@@ -18,8 +18,8 @@ pub(super) fn read(saved: &Text) -> Result<Report, Failure> {
     if schema == SCHEMA { Ok(report) } else { Err(another(file, schema)) }
 }
 
-/// The error that a text is no report: it names the other schema, or says how scenarios are compared, or has the words of the
-/// reader.
+/// The error for a text that is no report. It names the other schema, or says how scenarios are compared, or has the
+/// reader's own words.
 fn wrong(file: &str, text: &str, error: &serde_json::Error) -> Failure {
     if error.is_data()
         && let Ok(value) = serde_json::from_str::<serde_json::Value>(text)
@@ -40,7 +40,7 @@ fn wrong(file: &str, text: &str, error: &serde_json::Error) -> Failure {
 }
 
 fn another(file: &str, schema: &str) -> Failure {
-    /// More of a name says no more.
+    /// The characters of a schema's name that are shown.
     const SHOWN: usize = 60;
     let schema: String = schema.chars().take(SHOWN).collect();
     Failure::input(format_args!("{file}:1:1: its schema is {schema:?}, not {SCHEMA:?}"))

@@ -8,19 +8,19 @@ use runyard_report::{SlowReport, span};
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// A task that had a token.
+/// The visit of a token to a task.
 #[derive(Debug)]
 pub(super) struct Hop {
     pub(super) task: TaskId,
-    /// When the token came to it, and when it went on.
+    /// The instant at which the token reached the task, and the instant at which it went on.
     pub(super) at: Time,
     end: Time,
     is_woken: bool,
-    /// When it ran first, if it had to be woken for the token.
+    /// The instant at which the task first ran, if the token had to wake it.
     first: Option<Time>,
-    /// The CPU that executes it, and since when.
+    /// The CPU that executes the task, and the instant at which it began.
     on: Option<(CpuId, Time)>,
-    /// How long it ran while it had the token.
+    /// The time that the task ran while it had the token.
     ran: Nanos,
 }
 
@@ -54,13 +54,13 @@ impl Hop {
         }
     }
 
-    /// How long the token waited for the task to run: not at all for one that was running.
+    /// The time that the token waited for the task to run; zero for a task that was running.
     pub(super) fn wait(&self) -> Nanos {
         self.first.map_or(Nanos::ZERO, |first| first.since(self.at))
     }
 }
 
-/// What is told of a token.
+/// The account of a token.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Slow {
     name: String,
@@ -73,11 +73,11 @@ pub(super) struct Slow {
 struct SlowHop {
     task: String,
     at_ns: u64,
-    /// Until the task ran first.
+    /// The time until the task first ran.
     wait_ns: u64,
-    /// For how long it ran.
+    /// The time that the task ran.
     ran_ns: u64,
-    /// Until the token went on.
+    /// The time until the token went on.
     took_ns: u64,
 }
 
@@ -94,7 +94,7 @@ impl Slow {
         Slow { name: name.to_owned(), at_ns: slow.at_ns, latency_ns: slow.latency_ns, hops }
     }
 
-    /// The same for people, in lines.
+    /// The account as lines of text.
     pub(super) fn text(&self) -> String {
         let Slow { name, at_ns, latency_ns, hops } = self;
         let mut text = format!(

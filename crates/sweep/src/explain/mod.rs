@@ -1,8 +1,8 @@
-//! Why a task was late, or the slowest token of a chain.
+//! Explanations: why a task was late, or why a token of a chain was slow.
 //!
-//! The scenario is simulated twice. The first run finds the wake-up, the second, which is the same to the nanosecond, tells
-//! that one part by part and keeps the events of its time. For a chain a run between the two finds how long each task of the
-//! slowest token waited; the longest of these wake-ups is the one that is told.
+//! The scenario is simulated twice. The first run finds the wake-up. The second run is the same to the nanosecond; it
+//! records that wake-up part by part, and the events around it. For a chain, a run between them finds how long each
+//! task of the slowest token waited. The longest of these waits is explained.
 
 mod chain;
 mod watch;
@@ -18,29 +18,29 @@ use runyard_workload::{Scenario, advice};
 use serde::Serialize;
 use watch::Watcher;
 
-/// What is to be explained.
+/// The subject of an explanation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
     /// A wake-up of a task.
     Task {
-        /// The task, or a thread, of which all instances are meant.
+        /// The name of the task, or of a thread; a thread's name stands for all its instances.
         name: String,
-        /// The wake-up that was due nearest to this moment, counted from the beginning of the run; else the one that
-        /// took longest.
+        /// The moment, counted from the beginning of the run, whose nearest wake-up is explained; without it, the
+        /// wake-up with the longest wait is explained.
         at: Option<Nanos>,
     },
-    /// What took longest from the first task of the chain of this name to its last.
+    /// The token of the chain of this name that took longest from the first task to the last.
     Chain(String),
 }
 
-/// What there is to tell of a wake-up. It serialises to the document that `runyard explain --json` prints.
+/// The explanation of a wake-up. It serialises to the document that `runyard explain --json` prints.
 #[derive(Clone, Debug, Serialize)]
 pub struct Story {
     schema: &'static str,
     task: String,
     woken_at_ns: u64,
     woken_by: Option<String>,
-    /// The token of which the wake-up is a part, if a chain was asked about.
+    /// The token that the wake-up is a part of, if a chain was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     chain: Option<Slow>,
     #[serde(flatten)]
@@ -50,19 +50,19 @@ pub struct Story {
 }
 
 impl Story {
-    /// The story for people, as `runyard explain` prints it, with a drawing of the wait. It ends with a line end.
+    /// The explanation as text, as `runyard explain` prints it, with a drawing of the wait. It ends with a line end.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The task that waited; of several instances one, with its number.
+    /// The name of the task that waited. One of several instances has its number.
     #[must_use]
     pub fn task(&self) -> &str {
         &self.task
     }
 
-    /// How long the task waited, part by part, and for what.
+    /// The wait of the task, part by part, with the cause of each part.
     #[must_use]
     pub fn explanation(&self) -> &Explanation {
         &self.explanation
@@ -71,15 +71,15 @@ impl Story {
     /// The document that `runyard explain --json` prints, byte for byte.
     ///
     /// # Panics
-    /// Never: all of it is plain data.
+    /// Never: the document is plain data.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("it is plain") + "\n"
     }
 }
 
-/// Why a task of `scenario` was late in the run of this seed. `None` if it was stopped, for which `stop` is asked now and
-/// then.
+/// Explains why a task of `scenario` was late in the run of this seed. It calls `stop` now and then, and returns `None`
+/// if `stop` returns `true`.
 ///
 /// ```
 /// use runyard_sweep::{Question, explain};
@@ -101,9 +101,10 @@ impl Story {
 /// ```
 ///
 /// # Errors
-/// Nothing has the name that is asked about, and then the nearest names are told; or there is nothing to tell: the task
-/// was never woken, or still waited at the end; nothing came to the end of the chain; the moment is after the end.
-/// And why the scenario cannot be simulated.
+/// * Nothing has the given name; the message lists the nearest names.
+/// * There is nothing to explain: the task was never woken, or still waited at the end; no token reached the end of the
+///   chain; the moment is after the end of the run.
+/// * The scenario cannot be simulated.
 pub fn explain(
     scenario: &Scenario,
     seed: u64,
@@ -121,10 +122,10 @@ pub fn explain(
     }
 }
 
-/// A wake-up: the task, and since when it could run.
+/// A wake-up: the task, and the instant from which it could run.
 type Wakeup = (TaskId, Time);
 
-/// The run that is asked about.
+/// The run to be explained.
 #[derive(Clone, Copy)]
 struct Run<'a> {
     scenario: &'a Scenario,
@@ -133,7 +134,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Which wake-up of a task is to be told.
+    /// Chooses the wake-up of a task to explain.
     fn choose(self, wanted: &str, at: Option<Nanos>) -> Result<Option<Wakeup>, Failure> {
         let scenario = self.scenario;
         let at = at.map(|at| Time::ZERO + at);
@@ -187,7 +188,7 @@ impl Run<'_> {
         Ok(Some(((longest.task, longest.at), Slow::new(chain, slow, &second.hops))))
     }
 
-    /// The story of a wake-up, which is a part of `slow`.
+    /// Explains a wake-up, which is a part of `slow`.
     fn told(self, wakeup: Wakeup, slow: Option<Slow>) -> Result<Option<Story>, Failure> {
         let mut second = Watcher::of(self.scenario, wakeup);
         let Some(outcome) = self.watched_by(&mut second)? else { return Ok(None) };
@@ -228,7 +229,7 @@ impl Run<'_> {
     }
 }
 
-/// The wake-up that took longest of all that are asked about.
+/// The wake-up with the longest wait among those of the watched tasks.
 fn longest(first: Watcher<'_>, outcome: Outcome) -> Option<Wakeup> {
     let Watcher { scenario, accounts, wanted, .. } = first;
     let totals = accounts.finish(outcome.end);

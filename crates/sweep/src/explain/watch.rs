@@ -1,4 +1,4 @@
-//! What is noted of a run while it is simulated, so that it can be told why a task was late.
+//! The notes that are taken of a simulated run, from which a late task is explained.
 
 use super::chain::Hop;
 use runyard_engine::attr::Attr;
@@ -13,7 +13,7 @@ use runyard_workload::Scenario;
 use runyard_workload::scenario::SpecId;
 use std::collections::BTreeSet;
 
-/// How many events are drawn at most; of a longer wait the last ones.
+/// The largest number of events that are drawn. Of a longer wait the last ones are drawn.
 const DRAWN: usize = 2_000;
 
 /// The observer of each run.
@@ -21,25 +21,25 @@ pub(super) struct Watcher<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) accounts: Collector,
     pub(super) chains: Option<Chains>,
-    /// The name of the tasks that are asked about, and the tasks.
+    /// The name of the watched tasks, and the tasks.
     named: Option<&'a str>,
     pub(super) wanted: BTreeSet<TaskId>,
-    /// The moment that is asked about.
+    /// The moment whose nearest wake-up is wanted.
     at: Option<Time>,
-    /// How far from the moment that is asked about a wake-up was due, and which.
+    /// The nearest wake-up so far, with its distance from the moment.
     pub(super) nearest: Option<(Nanos, TaskId, Time)>,
     watched: Option<(TaskId, Time)>,
-    /// When the watched task was woken, and by whom; and whether it was started by that.
+    /// The instant at which the watched task was woken, and the task that woke it. Starting a task counts as waking it.
     pub(super) woken: Option<(Time, Option<TaskId>)>,
     pub(super) is_start: bool,
     is_over: bool,
     events: Vec<Event>,
-    /// The tasks that had a token, and when each of them ran.
+    /// The tasks that had the token, and the instants at which each of them ran.
     pub(super) hops: Vec<Hop>,
 }
 
 impl<'a> Watcher<'a> {
-    /// Nothing is asked about.
+    /// Watches nothing yet.
     pub(super) fn new(scenario: &'a Scenario) -> Watcher<'a> {
         let tasks = scenario.instances().count();
         Watcher {
@@ -59,7 +59,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Asks about the tasks of a name, perhaps at a moment.
+    /// Watches the tasks of a name, optionally around a moment.
     pub(super) fn named(scenario: &'a Scenario, name: &'a str, at: Option<Time>) -> Watcher<'a> {
         let names = (0..).map(TaskId).zip(scenario.instances());
         let named = names.filter(|(_, (.., own))| own == name);
@@ -67,7 +67,7 @@ impl<'a> Watcher<'a> {
         Watcher { named: Some(name), wanted, at, ..Watcher::new(scenario) }
     }
 
-    /// Asks about one wake-up.
+    /// Watches one wake-up.
     pub(super) fn of(scenario: &'a Scenario, (task, since): (TaskId, Time)) -> Watcher<'a> {
         let mut watcher = Watcher::new(scenario);
         watcher.watched = Some((task, since));
@@ -91,7 +91,7 @@ impl<'a> Watcher<'a> {
         events[events.len().saturating_sub(DRAWN)..].to_vec()
     }
 
-    /// Takes note of the wake-ups of the tasks that are asked about.
+    /// Notes the wake-ups of the watched tasks.
     fn wake(&mut self, at: Time, (task, since): (TaskId, Time), by: Option<TaskId>) {
         if !self.wanted.contains(&task) {
             return;
