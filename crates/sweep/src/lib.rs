@@ -1,18 +1,20 @@
-//! Sweeps: many simulations of one scenario, over settings and seeds, and what they come to.
+//! Sweeps: many simulations of one scenario, over settings and seeds, and the tables of their results.
 //!
 //! ```text
 //! SPEC, scenario -> Plan: points x seeds, in a fixed order        (pure)
 //!                    each run -> Runner -> Ran: rows, metrics       (pure; on any thread, in any process)
 //!                                 parts -> Gathered: tables, page   (by one writer, in the plan's order)
 //! ```
-//! The three steps know each other by values only, so runs may take place elsewhere. [`sweep`] has all of it in
-//! memory; [`Folder`] has it in a folder, and goes on where it was killed.
 //!
-//! [`compare`] has two scenarios run with the same seeds and tells changes from noise; [`explain`] runs one again and again
+//! Three steps make a sweep: [`Plan`] lists the runs, [`Runner`] does one, [`of_all`] makes the tables. They exchange only
+//! values, so the runs may take place on other machines. [`sweep`] keeps all results in memory. [`Folder`] keeps them
+//! in a folder, and continues there after it was killed.
+//!
+//! [`compare`] runs two scenarios with the same seeds and separates changes from noise. [`explain`] runs a scenario
 //! until it can tell why a task was late.
 //!
-//! The same specification, scenario and version make the same bytes: no clock, no host and no order of threads is in
-//! them, and floats are added up in the order of the seeds.
+//! The same specification, scenario and version give the same bytes. No clock, no host and no order of threads has an
+//! influence; floats are added in the order of the seeds.
 //!
 //! ```
 //! use runyard_sweep::{Plan, Text};
