@@ -15,7 +15,7 @@ pub fn process_cpu_time() -> Nanos {
     nanos(clock_gettime(ClockId::ProcessCPUTime))
 }
 
-/// How far the kernel's coarse clock advances at a time: a tick.
+/// The step of the kernel's coarse clock: one tick.
 #[must_use]
 pub(crate) fn coarse_resolution() -> Nanos {
     nanos(clock_getres(ClockId::MonotonicCoarse))

@@ -6,7 +6,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// The machine's numbers of the CPUs that this process may use, in ascending order.
 ///
 /// # Errors
-/// If the kernel does not say.
+/// If the kernel does not provide them.
 pub fn cpus() -> Result<Vec<usize>, Failure> {
     let allowed = sched_getaffinity(None)
         .map_err(|error| Failure::Refused(format!("the CPUs of this process: {error}")))?;

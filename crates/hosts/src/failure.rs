@@ -1,8 +1,8 @@
-//! Why something was not done, sorted by the one who can mend it.
+//! Failures, sorted by the person that can mend them.
 
 use std::fmt::Display;
 
-/// Why a run did not take place.
+/// The reason why a run did not take place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The input or the usage is wrong.
@@ -12,7 +12,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// A failure of the input, with a message that says what is wrong.
+    /// A failure of the input. The message says which input is wrong, and why.
     pub fn input(what: impl Display) -> Failure {
         Failure::Input(what.to_string())
     }

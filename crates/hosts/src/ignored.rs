@@ -1,5 +1,5 @@
-//! What a scenario asks for and a host with real CPUs does not have: said before the run, which
-//! then goes on without it.
+//! Warnings about parts of a scenario that a host on real CPUs does not support. The host prints them before the run,
+//! and then runs without these parts.
 
 use crate::stderr::say;
 use runyard_engine::attr::LatencyNice;
@@ -8,7 +8,7 @@ use runyard_engine::features::Feature;
 use runyard_workload::Scenario;
 use runyard_workload::scenario::{Properties, TaskSpec};
 
-/// Says which parts of `scenario` have no effect on the runtime.
+/// Warns of the parts of `scenario` that have no effect on the runtime.
 pub fn warn_on_live(scenario: &Scenario) {
     if scenario.objects.inherit() {
         say("warning: live inherits no priorities: mutexes that do so hand over there");
@@ -27,15 +27,15 @@ pub fn warn_on_live(scenario: &Scenario) {
     }
 }
 
-/// Whether the scenario asks for CPUs that tick all at once.
+/// Whether the scenario asks for CPUs that all tick at the same time.
 fn asks_for_plain_ticks(scenario: &Scenario) -> bool {
     let mut config = Config { skew_tick: true, ..scenario.config() };
     scenario.tuned.apply(&mut config);
     !config.skew_tick
 }
 
-/// Says which parts of `scenario` have no effect on kernel threads. The task groups say so
-/// themselves, where the kernel makes none.
+/// Warns of the parts of `scenario` that have no effect on kernel threads. Task groups have a warning of their own
+/// where the kernel makes none.
 pub fn warn_on_linux(scenario: &Scenario) {
     if asks_latency_nice(scenario) {
         say("warning: linux has no latency nice: it runs as if none was asked for");
@@ -45,7 +45,7 @@ pub fn warn_on_linux(scenario: &Scenario) {
     }
 }
 
-/// Whether a task or a group of the scenario asks for a latency nice.
+/// Whether a task or a group of the scenario has a latency nice value.
 fn asks_latency_nice(scenario: &Scenario) -> bool {
     let asks = |properties: &Properties| properties.latency_nice.is_some();
     let task = |task: &TaskSpec| {

@@ -1,16 +1,16 @@
 //! The hosts that play scenarios on this machine's CPUs.
 //!
-//! [`live`] plays a scenario on the runyard runtime, in this process. [`linux`] plays it as kernel
-//! threads under the kernel's own scheduler. Both share one interpreter of the tasks' programs
-//! ([`play`]); they differ in the clock, the sleeps and the scheduler that they ask for policies.
+//! [`live`] plays a scenario on the runyard runtime, in this process. [`linux`] plays it as kernel threads under the
+//! kernel's own scheduler. Both share one interpreter of the tasks' programs ([`play`]). They differ in the clock, the
+//! sleeps and the scheduler.
 //!
-//! Arrows between the files go down: the two hosts know the interpreter, and the interpreter knows
-//! neither. A host returns a [`Failure`] where the input is wrong or the machine refuses.
+//! Arrows between the files go down: the two hosts know the interpreter, and the interpreter knows neither. A host
+//! returns a [`Failure`] where the input is wrong or the machine refuses.
 //!
-//! [`calibrate`] measures what scheduling costs here, for machines that are simulated.
+//! [`calibrate`] measures the costs of scheduling here, for simulated machines.
 //!
-//! Both hosts need Linux. On another system this crate compiles, and they refuse: what the kernel is asked for is in
-//! three modules, of which the folder `elsewhere` has the refusing ones.
+//! Both hosts need Linux. On another system this crate compiles, and the hosts refuse. Three modules ask the kernel;
+//! the folder `elsewhere` has their refusing counterparts.
 
 pub mod calibrate;
 #[cfg_attr(not(target_os = "linux"), path = "elsewhere/clock.rs")]

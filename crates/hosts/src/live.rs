@@ -1,9 +1,9 @@
-//! A scenario on the runyard runtime, on this machine's CPUs, in this process.
+//! The host that plays a scenario on the runyard runtime, on this machine's CPUs, in this process.
 //!
-//! Each task is a task of the runtime, with the policy, the CPUs, the timer slack, the latency nice, the
-//! slice, the cookie and the task group of the scenario's. The report is made from the runtime's events, like a
-//! simulation's. The run begins with the first task; what happened before that, or after the run's end, does not count. The runtime tells of
-//! events some time after they happened, so their times decide.
+//! Each task is a task of the runtime, with the scenario's policy, CPUs, timer slack, latency nice, slice, cookie and
+//! task group. The report is made from the runtime's events, like a simulation's. The run begins with the first task.
+//! Events before that, or after the run's end, do not count. The runtime delivers events some time after they happened,
+//! so their timestamps decide.
 
 use crate::failure::Failure;
 use crate::play::{Asked, NewTask, Plan, Section, Stage, TaskStats, World, play};
@@ -28,42 +28,42 @@ use std::future::Future;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// Takes what happens in a run, from its beginning to its end.
+/// A receiver of the events of a run, from its beginning to its end.
 pub trait EventSink: Debug + Send {
     /// Takes the next event. Its time counts from the beginning of the run.
     fn event(&mut self, event: &Event);
 }
 
-/// Takes nothing: of a run that only its watcher observes.
+/// Ignores the events, for a run that only its watcher observes.
 impl EventSink for () {
     fn event(&mut self, _: &Event) {}
 }
 
-/// A run on the runtime that is over.
+/// A finished run on the runtime.
 #[derive(Debug)]
 pub struct LiveRun {
     world: Arc<World>,
     tasks: Vec<Ended>,
-    /// What limits did to each task group.
+    /// The effect of limits on each task group.
     usage: Vec<GroupUsage>,
 }
 
-/// A task that is over.
+/// A finished task.
 #[derive(Clone, Debug)]
 struct Ended {
-    /// What the runtime called it.
+    /// The runtime's number of the task.
     id: TaskId,
     worked: Nanos,
     missed: u64,
 }
 
-/// Plays `plan` to its end on as many CPUs; `sink` takes what happens.
+/// Plays `plan` to its end on as many CPUs; `sink` receives the events.
 ///
-/// The runtime stops tasks anywhere, also in the allocator: the program has to have
-/// [`runyard::Allocator`] as its global allocator.
+/// The runtime stops tasks anywhere, even in the allocator: the program must have [`runyard::Allocator`] as its global
+/// allocator.
 ///
 /// # Errors
-/// If the runtime refuses what the scenario asks for.
+/// If the runtime refuses a request of the scenario.
 pub fn run(
     mut plan: Plan,
     cpus: usize,
@@ -86,30 +86,30 @@ pub fn run(
 }
 
 impl LiveRun {
-    /// What was run.
+    /// The scenario of the run.
     #[must_use]
     pub fn scenario(&self) -> &Scenario {
         &self.world.scenario
     }
 
-    /// When the run ended.
+    /// The end of the run.
     #[must_use]
     pub fn ended(&self) -> Time {
         self.world.ended()
     }
 
-    /// What the runtime calls each task, in the order of the scenario's.
+    /// The runtime's number of each task, in the order of the scenario.
     pub fn tasks(&self) -> impl Iterator<Item = TaskId> {
         self.tasks.iter().map(|task| task.id)
     }
 
-    /// CPU time that the `run` and `memory` steps of each task used, by the clocks of the threads: no account of the
-    /// runtime's.
+    /// The CPU time that the `run` and `memory` steps of each task used, by the clocks of the threads. The runtime's
+    /// accounts play no part in it.
     pub fn worked(&self) -> impl Iterator<Item = Nanos> {
         self.tasks.iter().map(|task| task.worked)
     }
 
-    /// What the events do not tell: what the scenario calls its tasks, and what limits did.
+    /// The facts that no event has: the scenario's names of the tasks, and the effect of limits.
     #[must_use]
     pub fn info(&self) -> RunInfo {
         let LiveRun { world, tasks, usage } = self;
@@ -138,7 +138,7 @@ impl LiveRun {
         }
     }
 
-    /// Waits in vain and resumptions that found nobody.
+    /// Waits without an end, and resumptions that found no suspended task.
     #[must_use]
     pub fn left(&self) -> Undone {
         self.world.left()
@@ -184,14 +184,14 @@ fn live(
     let usage =
         tasks.0.groups.iter().map(|group| group.as_ref().map_or_else(Default::default, used));
     let usage = usage.collect();
-    // Nobody is to wait for budget when the run is over.
+    // No task may wait for budget when the run is over.
     for group in tasks.0.groups.iter().flatten() {
         group.set_limit(None).expect("no limit is one");
     }
     Ok((runtime.block_on(tasks.0.join()), usage))
 }
 
-/// A runtime that keeps cookies, or says why it does not. Workers are pinned for that alone.
+/// A runtime that keeps cookies, or reports why it does not. Its workers are pinned only for this.
 fn with_cookies(builder: Builder) -> Runtime {
     let keeps = builder.clone().pin_workers(true).cookies(true).build();
     let Err(why) = keeps.keeps_cookies() else { return keeps };
@@ -200,7 +200,7 @@ fn with_cookies(builder: Builder) -> Runtime {
     builder.build()
 }
 
-/// The task groups of a scenario, in its order, in which the root is none.
+/// The task groups of a scenario, in its order; the root has none.
 fn create(runtime: &Runtime, scenario: &Scenario) -> Result<Vec<Option<Group>>, Failure> {
     let mut groups: Vec<Option<Group>> = vec![None];
     for (id, TaskGroup { path, spec }) in scenario.groups.iter().enumerate().skip(1) {
@@ -228,7 +228,7 @@ fn limit(limit: runyard_engine::limits::Limit) -> Limit {
     if limit.is_per_cpu() { new.per_cpu() } else { new }
 }
 
-/// What the limit of a group did to it so far.
+/// The effect of a group's limit so far.
 fn used(group: &Group) -> GroupUsage {
     let span = |span: Duration| Nanos(span.as_nanos() as u64);
     let usage = group.usage();
@@ -252,7 +252,7 @@ fn used(group: &Group) -> GroupUsage {
     (all, there.collect())
 }
 
-/// The runtime as the host of tasks.
+/// The host for tasks on the runtime.
 #[derive(Clone)]
 struct Tasks(Arc<Crew>);
 
@@ -260,7 +260,7 @@ struct Crew {
     world: Arc<World>,
     begin: Instant,
     handles: Mutex<Vec<(TaskId, JoinHandle<TaskStats>)>>,
-    /// By their numbers, which are the scenario's; the root is none.
+    /// The groups by their numbers in the scenario; the root has none.
     groups: Vec<Option<Group>>,
 }
 
@@ -314,7 +314,7 @@ impl Stage for Tasks {
             .latency_nice(attr.latency_nice.get())
             .group(self.0.group(attr.group))
             .cookie(attr.cookie)
-            // What a forked task inherits is settled by now: the runtime is to add nothing.
+            // The attributes of a forked task are complete by now: the runtime must add none.
             .reset_on_fork();
         let builder = match attr.slice {
             Some(slice) => builder.slice(Duration::from_nanos(slice.get().0)),
@@ -333,7 +333,7 @@ impl Crew {
         self.groups[group.index()].as_ref()
     }
 
-    /// Waits for all tasks, those that are forked meanwhile included. In the order of the world's.
+    /// Waits for all tasks, including those that are forked meanwhile. The result is in the world's order.
     async fn join(&self) -> Vec<Ended> {
         let mut ended = Vec::new();
         let nobody = Ended { id: TaskId(0), worked: Nanos::ZERO, missed: 0 };
@@ -347,7 +347,7 @@ impl Crew {
     }
 }
 
-/// Where a task is not to be stopped: it has a lock that others want.
+/// A section in which a task must not be stopped: it has a lock that others need.
 #[derive(Debug)]
 struct Unstopped;
 
@@ -356,20 +356,20 @@ impl Section for Unstopped {
         runyard::without_preemption(access);
     }
 
-    /// The waker's step is over, but not its poll.
+    /// The waker's step is over, but its poll is not.
     fn wake(&self, woken: Vec<Waker>) {
         runyard::wake_at_once(|| woken.into_iter().for_each(Waker::wake));
     }
 }
 
-/// Takes the runtime's events, while the run lasts.
+/// Receives the runtime's events while the run lasts.
 #[derive(Debug)]
 struct Log {
     world: Arc<World>,
-    /// When the run began and when it was over, as the runtime counts.
+    /// The beginning and the end of the run, in the runtime's time.
     begin: OnceLock<Time>,
     over: OnceLock<Time>,
-    /// Whether the first task was told of.
+    /// Whether the first task's event has come.
     began: AtomicBool,
     sink: Arc<Mutex<dyn EventSink>>,
 }
@@ -385,7 +385,7 @@ impl Observer for Log {
         }
         if !self.began.load(Ordering::Relaxed) {
             let What::Spawn { .. } = event.what else { return };
-            // It took some microseconds to come into being, and is there as long as the run.
+            // Making the task took some microseconds; the report has it from the beginning of the run.
             self.began.store(true, Ordering::Relaxed);
             at = Time::ZERO;
         }

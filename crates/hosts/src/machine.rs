@@ -7,12 +7,12 @@ use std::path::Path;
 /// The unit of `/proc/stat`, on every Linux (`USER_HZ`).
 const STAT_UNIT: Nanos = Nanos::from_millis(10);
 
-/// What the kernel has counted since it started, over all CPUs. Zero, where it does not say.
+/// The kernel's counts since its start, over all CPUs; zero where it does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) cpus: u64,
     pub(crate) idle: Nanos,
-    /// What the host of a virtual machine took.
+    /// The time that the host of a virtual machine took.
     pub(crate) stolen: Nanos,
 }
 
@@ -21,7 +21,7 @@ impl Stat {
         Stat::read(&text("/proc/stat"))
     }
 
-    /// What `/proc/stat` says.
+    /// Reads the text of `/proc/stat`.
     pub(crate) fn read(text: &str) -> Stat {
         // cpu user nice system idle iowait irq softirq steal
         let ticks = |at| Nanos(number(text, at).unwrap_or(0) * STAT_UNIT.0);
@@ -30,23 +30,23 @@ impl Stat {
     }
 }
 
-/// The release of the kernel that runs here, as `uname -r` prints it. `None`, where it does not say.
+/// The release of the running kernel, as `uname -r` prints it; `None` where it is unknown.
 pub(crate) fn release() -> Option<String> {
     Some(text("/proc/sys/kernel/osrelease").trim().to_owned()).filter(|said| !said.is_empty())
 }
 
-/// A file of the kernel's; empty, where there is none.
+/// The text of a file of the kernel's; empty if there is no such file.
 fn text(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// The number at a place among the words of a text.
+/// The number at this position among the words of a text.
 fn number(text: &str, at: usize) -> Option<u64> {
     text.split_whitespace().nth(at)?.parse().ok()
 }
 
-/// How long threads of this process have been ready to run and had no CPU of the machine's, and how
-/// long the machine itself had none of its host's. Zero, where the kernel does not say.
+/// The time that threads of this process were ready to run and had no CPU of the machine, and the time that the
+/// machine's host had none for it. Zero where the kernel does not provide them.
 #[must_use]
 pub fn taken() -> Nanos {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
@@ -54,8 +54,8 @@ pub fn taken() -> Nanos {
     Nanos(waited.sum()) + Stat::now().stolen
 }
 
-/// How many times the threads of this process that exist now gave up their CPU by themselves: each
-/// time a thread had nothing to do. `None`, where the kernel does not say.
+/// The number of times that the present threads of this process gave up their CPU by themselves, because they had
+/// nothing to do. `None` where the kernel does not provide it.
 #[must_use]
 pub fn voluntary_switches() -> Option<u64> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?;
@@ -67,7 +67,7 @@ pub fn voluntary_switches() -> Option<u64> {
     threads.flatten().filter_map(count).reduce(|sum, more| sum + more)
 }
 
-/// The number behind `name` and a colon at the beginning of a line, as the kernel tells of threads.
+/// The number after `name` and a colon at the beginning of a line, as in the kernel's files about threads.
 pub(crate) fn number_of(text: &str, name: &str) -> Option<u64> {
     let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
     pairs.find(|(key, _)| key.trim() == name)?.1.trim().parse().ok()

@@ -1,11 +1,11 @@
-//! What the kernel says is mounted for this process.
+//! The kernel's list of mounts of this process.
 
 use std::path::PathBuf;
 
 /// A line of [mountinfo](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html).
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mount<'a> {
-    /// What of the file system is mounted, and where.
+    /// The mounted part of the file system, and the mount point.
     pub(crate) root: String,
     pub(crate) at: PathBuf,
     pub(crate) kind: &'a str,
@@ -25,13 +25,13 @@ impl Mount<'_> {
         })
     }
 
-    /// Whether it is a hierarchy of the first version of control groups, and CPU time is controlled there.
+    /// Whether this is a hierarchy of the first version of control groups that controls CPU time.
     pub(crate) fn has_cpu(&self) -> bool {
         self.kind == "cgroup" && self.options.split(',').any(|option| option == "cpu")
     }
 }
 
-/// A path of mountinfo, in which a blank is `\040`; and three other characters are written so.
+/// A path of mountinfo without its escapes. A blank is `\040` there; three other characters have such escapes, too.
 fn unescaped(path: &str) -> String {
     let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     escapes.iter().fold(path.to_owned(), |path, (code, text)| path.replace(code, text))

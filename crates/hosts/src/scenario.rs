@@ -1,4 +1,4 @@
-//! What a report says of a scenario itself, on any host.
+//! The parts of a report that come from the scenario itself, on any host.
 
 use runyard_engine::attr::GroupId;
 use runyard_engine::features::{Feature, Features};
@@ -7,8 +7,7 @@ use runyard_workload::Scenario;
 use runyard_workload::objects::{Blocked, Undone};
 use runyard_workload::scenario::{ChainSpec, ObjectId, Phase, Step, TaskGroup, TaskSpec};
 
-/// The task groups of a scenario as reports have them. `usage` says what the limit of a group did,
-/// in total and on each CPU.
+/// The task groups of a scenario, as in reports. `usage` gives the effect of a group's limit, in total and on each CPU.
 pub fn groups(
     scenario: &Scenario,
     usage: impl Fn(GroupId) -> Option<GroupUsage>,
@@ -22,14 +21,14 @@ pub fn groups(
     (0..).map(GroupId).zip(&scenario.groups).map(group).collect()
 }
 
-/// Who waits in vain, as reports have it.
+/// The tasks that wait without an end, as in reports.
 #[must_use]
 pub fn blocked(left: Undone) -> Vec<BlockedReport> {
     let report = |Blocked { task, on, held_by }| BlockedReport { task, on, held_by };
     left.blocked.into_iter().map(report).collect()
 }
 
-/// What follows the chains of a scenario, if it has some.
+/// The observer of the scenario's chains, if it has some.
 #[must_use]
 pub fn chains(scenario: &Scenario) -> Option<Chains> {
     let info = |chain: &ChainSpec| ChainInfo {
@@ -46,7 +45,7 @@ pub fn chains(scenario: &Scenario) -> Option<Chains> {
     (!scenario.chains.is_empty()).then(new)
 }
 
-/// What a step means for those who follow messages. Semaphores have even numbers and pipes odd ones.
+/// The meaning of a step for the observer of messages. Semaphores have even numbers and pipes odd ones.
 fn hand(step: Step) -> Hand {
     let (semaphore, pipe) = (|id: ObjectId| 2 * id.0, |id: ObjectId| 2 * id.0 + 1);
     match step {
@@ -59,7 +58,7 @@ fn hand(step: Step) -> Hand {
     }
 }
 
-/// What is to be known of a simulated machine so that it can be said why tasks wait.
+/// The facts about a simulated machine from which the waits of tasks are explained.
 #[must_use]
 pub fn explained(scenario: &Scenario) -> Explained {
     let parent = |(id, group): (usize, &TaskGroup)| (id > 0).then_some(group.spec.parent);

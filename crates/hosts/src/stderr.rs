@@ -1,9 +1,9 @@
-//! What a person is told during a run, on standard error: standard output belongs to the report.
+//! Messages to the user during a run, on standard error: standard output belongs to the report.
 
 use std::fmt::Display;
 use std::io::Write as _;
 
-/// Says something on standard error. A message that cannot be written is not worth failing for.
+/// Prints a message on standard error. A message that cannot be written is ignored.
 pub fn say(what: impl Display) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }

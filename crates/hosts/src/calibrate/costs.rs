@@ -1,4 +1,4 @@
-//! Which probes there are, and what follows from their figures.
+//! The probes, and the costs that follow from their figures.
 
 use super::probe::{Bench, Probe, task};
 use crate::failure::Failure;
@@ -6,7 +6,7 @@ use runyard_engine::time::Nanos;
 use runyard_report::Report;
 use runyard_workload::scenario::Costs;
 
-/// Two tasks wake each other by turns on one CPU: half a round is a wake-up and a switch.
+/// Two tasks wake each other in turn on one CPU: half a round is a wake-up and a switch.
 const HAND_OVER: Probe = Probe {
     name: "hand over",
     text: r#"{"tasks": {"a": {"cpus": [0], "sem_post": "to_b", "sem_wait": "to_a"},
@@ -17,17 +17,17 @@ const HAND_OVER: Probe = Probe {
     },
 };
 
-/// How many rounds [`ALONE`] has.
+/// The number of rounds of [`ALONE`].
 const ROUNDS: f64 = 20_000.0;
 
-/// The same steps where nobody waits: what of a round is the program's own.
+/// The same steps without a waiting task: the program's own part of a round.
 const ALONE: Probe = Probe {
     name: "alone",
     text: r#"{"tasks": {"a": {"cpus": [0], "loop": 20000, "sem_post": "own", "sem_wait": "own"}}}"#,
     figure: |report| Some(task(report, "a")?.runtime_ns? as f64 / ROUNDS),
 };
 
-/// What a wake-up takes the waker, whom the woken one cannot stop.
+/// The cost of a wake-up to the waker. The woken task cannot preempt it.
 const TO_A_WAITER: Probe = Probe {
     name: "to a waiter",
     text: r#"{"tasks": {"waker": {"policy": "SCHED_FIFO", "priority": 20, "cpus": [0],
@@ -37,7 +37,7 @@ const TO_A_WAITER: Probe = Probe {
     figure: each_round,
 };
 
-/// The same where nobody waits.
+/// The same steps without a waiting task.
 const TO_NOBODY: Probe = Probe {
     name: "to nobody",
     text: r#"{"tasks": {"waker": {"policy": "SCHED_FIFO", "priority": 20, "cpus": [0],
@@ -46,7 +46,8 @@ const TO_NOBODY: Probe = Probe {
     figure: each_round,
 };
 
-/// A task is woken on its CPU by one that has computed and sleeps then: nothing of what both do is in the caches.
+/// A task is woken on its CPU by a task that computed and then sleeps: the caches hold nothing of the wake-up's or the
+/// switch's data.
 const AFTER_WORK: Probe = Probe {
     name: "after work",
     text: r#"{"tasks": {"waker": {"cpus": [0], "run": 300, "sem_post": "s", "sleep": 700},
@@ -54,7 +55,7 @@ const AFTER_WORK: Probe = Probe {
     figure: median,
 };
 
-/// A task is woken from another CPU while its own computes.
+/// A task is woken from another CPU while its own CPU computes.
 const KICKED: Probe = Probe {
     name: "kicked",
     text: r#"{"tasks": {"waker": {"policy": "SCHED_FIFO", "cpus": [0],
@@ -72,7 +73,7 @@ const ON_TIME: Probe = Probe {
     figure: median,
 };
 
-/// The same figure's spread.
+/// The spread of the same figure.
 const SPREAD: Probe = Probe {
     name: "spread",
     text: ON_TIME.text,
@@ -82,7 +83,7 @@ const SPREAD: Probe = Probe {
     },
 };
 
-/// A timer wakes a task while its CPU idles. Periods are longer, since idle states are.
+/// A timer wakes a task while its CPU idles. The periods are longer, since idle states are.
 const FROM_IDLE: Probe = Probe {
     name: "from idle",
     text: r#"{"tasks": {"probe": {"policy": "SCHED_FIFO", "cpus": [0], "run": 100,
@@ -90,18 +91,18 @@ const FROM_IDLE: Probe = Probe {
     figure: median,
 };
 
-/// The middle of the probe's wake-up latencies.
+/// The median of the probe's wake-up latencies.
 fn median(report: &Report) -> Option<f64> {
     Some(task(report, "probe")?.wakeup_latency.p50_ns? as f64)
 }
 
-/// CPU time of the waker, for each time that it woke up itself.
+/// The waker's CPU time for each of its own wake-ups.
 fn each_round(report: &Report) -> Option<f64> {
     let waker = task(report, "waker")?;
     Some(waker.runtime_ns? as f64 / waker.wakeups.filter(|&some| some > 0)? as f64)
 }
 
-/// Measures all costs but that of a migration, each with those that were measured before.
+/// Measures all costs except that of a migration. Each measurement uses the costs measured before it.
 pub(super) fn measure(bench: &Bench<'_>, notes: &mut Vec<String>) -> Result<Costs, Failure> {
     let several = bench.nr_cpus() > 1;
     let mut probes = vec![
@@ -119,10 +120,10 @@ pub(super) fn measure(bench: &Bench<'_>, notes: &mut Vec<String>) -> Result<Cost
     let lacks = |probe: &Probe, costs| Ok(here.of(probe) - bench.simulated(probe, costs)?);
     let mut costs = Costs { migration: Costs::MIGRATION, ..Costs::FREE };
     costs.wakeup = cost("wakeup_ns", here.of(&TO_A_WAITER) - here.of(&TO_NOBODY), notes);
-    // Half a round takes the simulator what a wake-up and a switch do, and nothing else.
+    // In the simulator, half a round takes a wake-up and a switch, and nothing else.
     let hand_over = here.of(&HAND_OVER) - here.of(&ALONE);
     costs.context_switch = cost("context_switch_ns", hand_over - costs.wakeup.0 as f64, notes);
-    // Both were had in a row. Tasks that compute in between have them from memory.
+    // Both were measured back to back. After a computation their data comes from memory.
     costs.wakeup += cost("wakeup_ns", lacks(&AFTER_WORK, costs)?, notes);
     (costs.timer_interrupt, costs.timer_latency) = interrupt(lacks(&ON_TIME, costs)?, tick, notes);
     if several {
@@ -135,15 +136,16 @@ pub(super) fn measure(bench: &Bench<'_>, notes: &mut Vec<String>) -> Result<Cost
     Ok(with_jitter(costs, here.of(&SPREAD)))
 }
 
-/// What a timer's wake-up takes longer than a wake-up and a switch, as an interrupt and the latency before it. The
-/// interrupt is what a tick takes of a CPU's time, where that is not longer than both: a tick does more than a timer.
+/// Splits the extra cost of a timer's wake-up, beyond a wake-up and a switch, into an interrupt and the latency before
+/// it. The interrupt is the time that a tick takes of a CPU, unless that is longer than both together: a tick does more
+/// than a timer.
 fn interrupt(both: f64, tick: f64, notes: &mut Vec<String>) -> (Nanos, Nanos) {
     let both = cost("timer_interrupt_ns", both, notes);
     let interrupt = both.min(Nanos(tick.round() as u64));
     (interrupt, both - interrupt)
 }
 
-/// A cost is not below zero; one that came out so is noted.
+/// A cost is not below zero. A negative measurement is noted.
 fn cost(what: &str, ns: f64, notes: &mut Vec<String>) -> Nanos {
     if ns < 0.0 {
         notes.push(format!("{what}: {ns:.0} was measured, which counts as 0"));
@@ -151,12 +153,13 @@ fn cost(what: &str, ns: f64, notes: &mut Vec<String>) -> Nanos {
     Nanos(ns.max(0.0).round() as u64)
 }
 
-/// From the median of a normal distribution to its ninetieth percentile, in standard deviations.
+/// The distance from the median of a normal distribution to its ninetieth percentile, in standard deviations.
 const P90: f64 = 1.2816;
 
-/// Costs that vary so that a wake-up by a timer has such a `spread` from p50 to p90, and that are on average what they
-/// were. The wake-up is the sum of a few costs, each of which is drawn evenly from `cost..cost + jitter`. The sum of n has the
-/// standard deviation jitter x sqrt(n / 12) and is nearly normal. No cost varies by more than half of itself either way.
+/// Adds jitter to the costs, so that a wake-up by a timer has the given `spread` from p50 to p90. The means stay the
+/// same. The wake-up is a sum of a few costs, each drawn evenly from `cost..cost + jitter`. The sum of n such costs has
+/// the standard deviation jitter x sqrt(n / 12), and its distribution is nearly normal. No cost varies by more than
+/// half of itself either way.
 fn with_jitter(mut costs: Costs, spread: f64) -> Costs {
     let Costs { timer_latency, timer_interrupt, wakeup, context_switch, .. } = costs;
     let parts = [timer_latency, timer_interrupt, wakeup, context_switch];
@@ -182,7 +185,7 @@ mod tests {
     use super::*;
     use runyard_workload::{Overrides, parse};
 
-    /// What the parts of a wake-up by a timer come to, and three others.
+    /// The parts of a wake-up by a timer, and three other costs.
     const SEEN: Costs = Costs {
         context_switch: Nanos(2_400),
         ipi: Nanos(10_000),

@@ -1,4 +1,4 @@
-//! What the kernel says of the machine.
+//! The kernel's own description of the machine.
 
 use crate::clock;
 use crate::failure::Failure;
@@ -9,10 +9,10 @@ use runyard_engine::topology::Topology;
 use std::fs::{File, read_to_string};
 use std::io::Read as _;
 
-/// The words of the kernel's command line that change how it schedules begin so.
+/// The beginnings of the words on the kernel's command line that change its scheduling.
 const SCHEDULING: [&str; 2] = ["sched_", "preempt="];
 
-/// The release, and what the command line says of scheduling.
+/// The kernel's release, and the words on its command line about scheduling.
 pub(super) fn kernel() -> String {
     let release = machine::release().unwrap_or_default();
     let line = read_to_string("/proc/cmdline").unwrap_or_default();
@@ -21,7 +21,7 @@ pub(super) fn kernel() -> String {
     std::iter::once(&*release).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Ticks a second: the coarse clock advances once a tick, and its resolution is exact.
+/// The ticks a second. The coarse clock advances once a tick, and its resolution is exact.
 pub(super) fn tick_hz() -> Result<u32, Failure> {
     let tick = clock::coarse_resolution().0;
     let hz = 1_000_000_000_u64.checked_div(tick).and_then(|hz| u32::try_from(hz).ok());
@@ -29,9 +29,9 @@ pub(super) fn tick_hz() -> Result<u32, Failure> {
         .ok_or_else(|| Failure::Refused("the kernel's tick is unknown".to_owned()))
 }
 
-/// Up to where a guest's kernel packs tasks that wake up on a busy CPU, in per cent of that. The patch has a word on the
-/// kernel's command line, and no documentation. With `sched_vcpu_pack=15` a busy CPU keeps the task if fair tasks,
-/// that one included, use less than 67 to 68 % of it: what `fits_capacity` of `fair.c` takes, 80 %, of 85 %.
+/// The load, in per cent of a busy CPU, up to which a guest's kernel packs waking tasks on it. The patch reads a word
+/// on the kernel's command line and has no documentation. With `sched_vcpu_pack=15` a busy CPU keeps the task if fair
+/// tasks, including that task, use less than 67 to 68 % of it. That is 80 % (`fits_capacity` of `fair.c`) of 85 %.
 pub(super) fn packs_below() -> Option<u32> {
     packs_by(&read_to_string("/proc/cmdline").unwrap_or_default())
 }
@@ -42,8 +42,8 @@ fn packs_by(line: &str) -> Option<u32> {
     Some(left * 80 / 100).filter(|&most| most > 0)
 }
 
-/// Whether the kernel schedules groups of real-time tasks (`CONFIG_RT_GROUP_SCHED`): their budgets are files in the hierarchy
-/// that has the CPU time, or it says how it was built. If neither is there, that is noted.
+/// Whether the kernel schedules groups of real-time tasks (`CONFIG_RT_GROUP_SCHED`). Their budgets are files in the
+/// hierarchy that controls CPU time; otherwise the kernel's build options tell. If neither exists, a note says so.
 pub(super) fn rt_group_sched(notes: &mut Vec<String>) -> bool {
     if has_rt_budgets(&read_to_string("/proc/self/mountinfo").unwrap_or_default()) {
         return true;
@@ -61,7 +61,7 @@ fn has_rt_budgets(mounts: &str) -> bool {
     mounts.any(|mount| mount.has_cpu() && mount.at.join("cpu.rt_runtime_us").exists())
 }
 
-/// With which options the kernel was built, where it says that (`CONFIG_IKCONFIG_PROC`).
+/// The options that the kernel was built with, if it provides them (`CONFIG_IKCONFIG_PROC`).
 fn build() -> Option<String> {
     let mut text = String::new();
     let file = File::open("/proc/config.gz").ok()?;
@@ -73,15 +73,15 @@ fn is_built_in(build: &str, option: &str) -> bool {
     build.lines().any(|line| line == format!("CONFIG_{option}=y"))
 }
 
-/// Which cache and which core a CPU shares with others, each as the kernel's list of CPUs.
+/// The cache and the core that a CPU shares with other CPUs, each as the kernel's list of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shares {
     cache: String,
     core: String,
 }
 
-/// The shape of these CPUs. A machine that is numbered in another order than the simulator's, or whose
-/// nodes are of several sizes, counts as flat, which is noted.
+/// The topology of these CPUs. A machine with another numbering than the simulator's, or with nodes of several sizes,
+/// counts as flat; a note says so.
 pub(super) fn topology(cpus: &[usize], notes: &mut Vec<String>) -> Topology {
     let shares: Vec<_> = cpus.iter().map(|&cpu| shares(cpu)).collect();
     let flat = || {
@@ -95,7 +95,7 @@ pub(super) fn topology(cpus: &[usize], notes: &mut Vec<String>) -> Topology {
     })
 }
 
-/// What the kernel says of one CPU. Where it says nothing, a CPU is a core, and all share a cache.
+/// The kernel's description of one CPU. Where the kernel gives none, the CPU is a core, and all CPUs share a cache.
 fn shares(cpu: usize) -> Shares {
     let folder = format!("/sys/devices/system/cpu/cpu{cpu}");
     let read = |path: &str| read_to_string(format!("{folder}/{path}")).ok();
@@ -106,7 +106,7 @@ fn shares(cpu: usize) -> Shares {
     }
 }
 
-/// The shape, if CPUs that share a cache or a core are neighbours, and all as many.
+/// The topology, if the CPUs that share a cache or a core are neighbours, and all such sets have the same size.
 fn shape(cpus: &[Shares]) -> Option<Topology> {
     let node = stretch(cpus, |cpu| &cpu.cache)?;
     let core = stretch(cpus, |cpu| &cpu.core)?;
@@ -117,7 +117,7 @@ fn shape(cpus: &[Shares]) -> Option<Topology> {
     Topology::new(count(cpus.len() / node)?, count(node / core)?, count(core)?).ok()
 }
 
-/// How many neighbours have the same key, if all stretches are as long and no key comes back.
+/// The number of neighbours with the same key, if all such runs have the same length and no key comes back.
 fn stretch<'a>(cpus: &'a [Shares], key: impl Fn(&'a Shares) -> &'a String) -> Option<usize> {
     let keys: Vec<_> = cpus.iter().map(key).collect();
     let stretches: Vec<_> = keys.chunk_by(|a, b| a == b).collect();
@@ -131,7 +131,7 @@ fn stretch<'a>(cpus: &'a [Shares], key: impl Fn(&'a Shares) -> &'a String) -> Op
 mod tests {
     use super::*;
 
-    /// CPUs by the names of their caches and of their cores.
+    /// CPUs from the names of their caches and of their cores.
     fn cpus(caches: &str, cores: &str) -> Vec<Shares> {
         let pairs = caches.chars().zip(cores.chars());
         pairs.map(|(cache, core)| Shares { cache: cache.into(), core: core.into() }).collect()

@@ -1,14 +1,14 @@
-//! What a tick costs a CPU that computes: the gap that it leaves in a thread that reads the clock all the time.
+//! The cost of a tick on a CPU that computes: the gap that it leaves in a thread that reads the clock continuously.
 
 use crate::cpus;
 use crate::failure::Failure;
 use std::time::{Duration, Instant};
 
-/// For how long the clock is read.
+/// The time for which the clock is read.
 const SPAN: Duration = Duration::from_millis(400);
 
-/// The middle of the longest gaps of all spans of a tick, on one CPU. A span of that length has one tick, and
-/// what else interrupts the thread is rarer.
+/// The median, over all tick periods, of the longest gap in each, on one CPU. Each period has one tick. Other
+/// interrupts of the thread are rarer.
 pub(super) fn of_a_tick(cpu: usize, tick_hz: u32) -> Result<Duration, Failure> {
     let reads = move || {
         cpus::stay_on(cpu)?;
@@ -20,7 +20,7 @@ pub(super) fn of_a_tick(cpu: usize, tick_hz: u32) -> Result<Duration, Failure> {
     Ok(gaps.get(gaps.len() / 2).copied().unwrap_or_default())
 }
 
-/// The longest time between two readings of the clock in each `tick` of `span`, less the shortest of all.
+/// The longest time between two readings of the clock in each `tick` of `span`, minus the shortest of all.
 fn longest(span: Duration, tick: Duration) -> Vec<Duration> {
     let (begin, mut gaps) = (Instant::now(), Vec::new());
     let (mut last, mut shortest) = (begin, Duration::MAX);

@@ -1,16 +1,16 @@
-//! What scheduling costs on this machine: the `machine` of a scenario that is to be simulated as if it ran here.
+//! Measures the costs of scheduling on this machine, as the `machine` of a scenario that simulates it.
 //!
-//! Each cost is a difference. A small scenario in which the cost decides runs as kernel threads
-//! ([`linux`](crate::linux)), and simulated with the costs that are known by then; what the simulated run lacks is the cost.
-//! The order of the probes (`costs`) follows from that. Nothing is read from the kernel's own tracing, so no permission is
-//! needed but that for real-time tasks.
+//! Each cost is a difference. A small scenario in which the cost matters runs as kernel threads
+//! ([`linux`](crate::linux)), and simulated with the costs known so far. The time that the simulated run lacks is the
+//! cost. This gives the order of the probes (`costs`). The measurement does not read the kernel's tracing, so it needs
+//! no permission except for real-time tasks.
 //!
-//! A run that other processes or the machine's host disturbed is repeated (`quiet`). What is not a cost the kernel
-//! says (`facts`).
+//! A run that other processes or the machine's host disturbed is repeated (`quiet`). The kernel itself provides
+//! everything that is no cost (`facts`).
 //!
-//! Rejected: the cost of a migration by a task whose affinity changes at a known rate. The kernel has a thread of its own
-//! for that, so one move takes 35 us on a guest where a wake-up on another CPU takes 13: it is another thing than what the
-//! simulator means. `migration_ns` keeps its default.
+//! Rejected: the cost of a migration, from a task whose affinity changes at a known rate. The kernel uses a thread of
+//! its own for such a move. One move takes 35 us on a guest where a wake-up on another CPU takes 13 us, so it is not
+//! the migration that the simulator means. `migration_ns` keeps its default.
 
 mod costs;
 mod facts;
@@ -25,10 +25,10 @@ use crate::machine;
 use runyard_engine::topology::Topology;
 use runyard_workload::scenario::Costs;
 
-/// This machine, as far as a simulated one can be like it.
+/// The properties of this machine that a simulated machine can have.
 #[derive(Clone, Debug)]
 pub struct Calibration {
-    /// The kernel's release, and what its command line says of scheduling.
+    /// The kernel's release, and the words on its command line about scheduling.
     pub kernel: String,
     /// The CPUs of this process.
     pub topology: Topology,
@@ -36,18 +36,18 @@ pub struct Calibration {
     pub tick_hz: u32,
     /// Whether the kernel schedules groups of real-time tasks.
     pub rt_group_sched: bool,
-    /// A waking task stays on a busy CPU of which fair tasks use less than so many per cent.
+    /// A waking task stays on a busy CPU if fair tasks use less than this many per cent of that CPU.
     pub packs_below: Option<u32>,
-    /// What was measured. [`Costs::migration`] is the default.
+    /// The measured costs. [`Costs::migration`] is the default.
     pub costs: Costs,
-    /// What the user should know of the figures.
+    /// Remarks for the user about the figures.
     pub notes: Vec<String>,
 }
 
 /// Measures this machine, for some thirty seconds.
 ///
 /// # Errors
-/// If the kernel refuses what a probe asks for, as a real-time policy.
+/// If the kernel refuses a probe, for example its real-time policy.
 pub fn calibrate(simulate: Simulate<'_>) -> Result<Calibration, Failure> {
     let cpus = machine::cpus()?;
     let mut notes = Vec::new();

@@ -1,4 +1,4 @@
-//! How a probe runs: on this machine several times, and simulated.
+//! Runs a probe: on this machine several times, and simulated.
 
 use super::gaps;
 use super::quiet::{Disturbed, Watch};
@@ -12,22 +12,22 @@ use runyard_workload::{Overrides, Scenario};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-/// How a scenario is simulated: this crate has no simulator.
+/// A function that simulates a scenario. This crate has no simulator.
 pub type Simulate<'a> = &'a dyn Fn(&Scenario) -> Result<Report, Failure>;
 
-/// How often each probe runs on this machine, one after the other by turns; the middle figure counts. The cost of a
-/// wake-up on a virtual machine doubles and halves within seconds, and a scenario that is simulated has all of that.
+/// The number of runs of each probe on this machine; the probes take turns, and the median counts. The cost of a
+/// wake-up on a virtual machine doubles and halves within seconds, and a simulated scenario should have all of that.
 const TURNS: usize = 5;
 
-/// How often a disturbed run is repeated before it counts all the same.
+/// The number of times that a disturbed run is repeated before it counts anyway.
 const REPEATS: usize = 5;
 
-/// How long a probe takes. It wakes up every 500 us, so that its median is of more than a thousand wake-ups.
+/// The length of a probe. It wakes up every 500 us, so its median is of more than a thousand wake-ups.
 const SPAN: Nanos = Nanos::from_millis(600);
 
-/// A scenario in which one cost decides, and the figure that shows it.
+/// A scenario in which one cost matters, and the figure that shows it.
 pub(super) struct Probe {
-    /// No other probe has that name.
+    /// The name of the probe; no other probe has it.
     pub(super) name: &'static str,
     /// The scenario.
     pub(super) text: &'static str,
@@ -45,12 +45,12 @@ impl Seen {
     }
 }
 
-/// What probes run on.
+/// The machine that probes run on.
 pub(super) struct Bench<'a> {
     cpus: Vec<usize>,
     tick_hz: u32,
     simulate: Simulate<'a>,
-    /// The most that others took in a run that counted all the same.
+    /// The largest disturbance of a run that counted anyway.
     disturbed: Cell<Option<Disturbed>>,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Bench<'a> {
         self.cpus.len()
     }
 
-    /// What to say of runs that were never quiet.
+    /// The remark about runs that were never quiet.
     pub(super) fn disturbance(&self) -> Option<String> {
         let Disturbed { others, stolen } = self.disturbed.get()?;
         let percent = |thousandths: u64| format!("{}.{} %", thousandths / 10, thousandths % 10);
@@ -71,7 +71,7 @@ impl<'a> Bench<'a> {
         Some(format!("the machine was not quiet: others had {others} of a run, the host {stolen}"))
     }
 
-    /// The figures of probes as kernel threads, and the time that a tick takes of the first CPU.
+    /// The figures of the probes as kernel threads, and the time that a tick takes of the first CPU.
     pub(super) fn here(&self, probes: &[&Probe]) -> Result<(Seen, f64), Failure> {
         let (mut seen, mut ticks) = (BTreeMap::<_, Vec<_>>::new(), Vec::new());
         for _ in 0..TURNS {
@@ -123,7 +123,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The middle one of an odd number of figures.
+/// The median of an odd number of figures.
 fn middle(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
@@ -134,7 +134,7 @@ fn figure(probe: &Probe, report: &Report) -> Result<f64, Failure> {
         .ok_or_else(|| Failure::Refused("calibrate: a probe did not run".to_owned()))
 }
 
-/// The task that a probe calls so.
+/// The task of this name in a probe's report.
 pub(super) fn task<'r>(report: &'r Report, name: &str) -> Option<&'r TaskReport> {
     report.tasks.iter().find(|task| task.name == name)
 }

@@ -5,7 +5,8 @@ use crate::machine::Stat;
 use runyard_engine::time::Nanos;
 use std::time::Instant;
 
-/// How much of the machine's CPU time others may take, and the machine's host, in parts of a thousand each.
+/// The largest share of the machine's CPU time that other processes may take, and likewise the machine's host, in parts
+/// of a thousand.
 const MOST: u64 = 10;
 
 /// The beginning of a run.
@@ -15,10 +16,10 @@ pub(super) struct Watch {
     stat: Stat,
 }
 
-/// Who had the CPUs during a run, in parts of a thousand.
+/// The use of the CPUs by others during a run, in parts of a thousand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Disturbed {
-    /// Other processes, the kernel's own work and idle loops among them.
+    /// Other processes; this includes the kernel's own work and idle loops.
     pub(super) others: u64,
     /// The host of a virtual machine.
     pub(super) stolen: u64,
@@ -29,7 +30,7 @@ impl Watch {
         Watch { began: Instant::now(), own: process_cpu_time(), stat: Stat::now() }
     }
 
-    /// Who disturbed the run, if it was more than may be.
+    /// The disturbance of the run, if it exceeds the limit.
     pub(super) fn end(self) -> Option<Disturbed> {
         let now = Stat::now();
         let own = process_cpu_time().saturating_sub(self.own);
@@ -40,7 +41,7 @@ impl Watch {
 }
 
 impl Disturbed {
-    /// The kernel samples who runs and measures who idles, so others have what nobody is known to have.
+    /// The kernel samples the running thread and measures idle time, so the share of others is the rest.
     fn by(then: Stat, now: Stat, own: Nanos, wall: Nanos) -> Disturbed {
         let all = (wall.0 * now.cpus).max(1);
         let idle = now.idle.saturating_sub(then.idle);
@@ -63,7 +64,7 @@ mod tests {
             stolen: Nanos::from_millis(stolen),
         };
         assert_eq!(then, of(1_200, 30));
-        // A second of two CPUs: 1,200 ms idle, 20 stolen, 740 the run's own, which leaves 40.
+        // One second of two CPUs: 1,200 ms idle, 20 stolen, 740 for the run itself, which leaves 40.
         let now = of(2_400, 50);
         let by = Disturbed::by(then, now, Nanos::from_millis(740), Nanos::from_secs(1));
         assert_eq!(by, Disturbed { others: 20, stolen: 10 });

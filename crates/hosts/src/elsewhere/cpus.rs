@@ -1,16 +1,16 @@
-//! No host has CPUs on this system.
+//! The CPUs on a system without hosts.
 
 use crate::failure::Failure;
 
 /// The machine's numbers of the CPUs that this process may use.
 ///
 /// # Errors
-/// Always: whatever a host does begins with this question, and no host is here.
+/// Always: this is the first call of every host, and this system has no host.
 pub fn cpus() -> Result<Vec<usize>, Failure> {
     Err(refused())
 }
 
-/// Lets the calling thread run on one CPU only: nobody can ask for that.
+/// Binds the calling thread to one CPU. No code calls it here.
 pub(crate) fn stay_on(_cpu: usize) -> Result<(), Failure> {
     Err(refused())
 }

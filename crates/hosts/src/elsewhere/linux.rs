@@ -1,4 +1,4 @@
-//! A scenario as kernel threads: not on this system.
+//! The host of kernel threads, on a system that has none: it refuses.
 
 use crate::failure::Failure;
 use crate::play::Plan;
@@ -8,11 +8,11 @@ use runyard_workload::Scenario;
 use runyard_workload::log::Row;
 use runyard_workload::objects::Undone;
 
-/// What of the machine the tasks of a run would have.
+/// The parts of the machine that the tasks of a run would have.
 #[derive(Debug)]
 pub struct Ground;
 
-/// A run that is over. There is none.
+/// A finished run. No value of this type exists.
 #[derive(Debug)]
 pub enum LinuxRun {}
 
@@ -39,25 +39,25 @@ impl Ground {
 }
 
 impl LinuxRun {
-    /// What was run.
+    /// The scenario of the run.
     #[must_use]
     pub fn scenario(&self) -> &Scenario {
         match *self {}
     }
 
-    /// When the run ended.
+    /// The end of the run.
     #[must_use]
     pub fn ended(&self) -> Time {
         match *self {}
     }
 
-    /// What became of the run.
+    /// The report of the run.
     #[must_use]
     pub fn report(&self) -> Report {
         match *self {}
     }
 
-    /// Waits in vain and resumptions that found nobody.
+    /// Waits without an end, and resumptions that found no suspended task.
     #[must_use]
     pub fn left(&self) -> Undone {
         match *self {}

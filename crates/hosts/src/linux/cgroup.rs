@@ -1,26 +1,24 @@
 //! The task groups of a scenario as control groups of the kernel.
 //!
-//! The kernel gives the control of CPU time to one hierarchy, of either version of its interface:
-//! the second (`cgroup2`), or a first one that is mounted with the option `cpu`. There, below the
-//! group of the command, stands a group `runyard-PID`, which is the scenario's `/`: what else runs
-//! on the machine competes with the run as a whole, and the tasks in `/` compete with the groups
-//! below it, as they do in the scenario. It is made for a scenario that has groups, and removed with
-//! the last thread of the run; a run that is killed leaves it, empty.
+//! The kernel gives the control of CPU time to one hierarchy: the second version of the interface (`cgroup2`), or a
+//! first version that is mounted with the option `cpu`. In that hierarchy, below the command's own group, this module
+//! makes a group `runyard-PID`. It is the scenario's `/`: other processes of the machine compete with the run as a
+//! whole, and the tasks in `/` compete with the groups below it, as in the scenario. The group is made only for a
+//! scenario that has groups, and removed with the last thread of the run. A run that is killed leaves it behind, empty.
 //!
-//! Members are single threads. In the second version that takes *threaded* groups, in the domain
-//! that the command is in: its own group becomes the root of that domain for as long as they are
-//! there ([cgroup-v2](https://docs.kernel.org/admin-guide/cgroup-v2.html#threads)).
+//! Members are single threads. In the second version this takes *threaded* groups in the command's domain: the
+//! command's own group becomes the root of that domain as long as they exist
+//! ([cgroup-v2](https://docs.kernel.org/admin-guide/cgroup-v2.html#threads)).
 //!
-//! A real-time task stays in the command's own group: to real-time scheduling groups mean nothing,
-//! but for kernels with `RT_GROUP_SCHED`, whose groups have no time for such tasks unless they are
-//! given some, and refuse them.
+//! A real-time task stays in the command's own group. Groups mean nothing to real-time scheduling, except on kernels
+//! with `RT_GROUP_SCHED`: their groups have no time for such tasks unless they are given some, and refuse them.
 //!
-//! A group's limit is the kernel's quota. The first version refuses one that is more than what a
-//! group above has, which comes to the same as none: then the group is left without. What the kernel
-//! counts of a limit is in each group's `cpu.stat`.
+//! A group's limit is the kernel's quota. The first version refuses a quota above that of the parent group. Such a
+//! quota would have no effect, so the group then has no limit. The kernel counts the effect of a limit in each group's
+//! `cpu.stat`.
 //!
-//! A task moves itself. What that takes, some tens of microseconds, is before the beginning of the
-//! run, or at the beginning of a phase that is in another group than the one before.
+//! A task moves itself. The move takes some tens of microseconds. It happens before the beginning of the run, or at the
+//! beginning of a phase in another group.
 
 use crate::mounts::Mount;
 use crate::stderr::say;
@@ -36,30 +34,29 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long to try to remove a group. A thread has ended for those who wait for it before it has
-/// left its group.
+/// The time for which to try to remove a group. A joined thread may still be in its group for a moment.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What of a group's name is in its folder's: characters that mean nothing to a file system, and
-/// no more of them than a person needs.
+/// The part of a group's name that goes into its folder's name: only characters without a meaning to file systems, and
+/// no more of them than a reader needs.
 const NAME_CHARS: usize = 40;
 
-/// The weight that the second version gives a group that was not given one, and what it takes.
+/// The default weight of a group in the second version, and the range of weights.
 const SECOND_WEIGHT: u64 = 100;
 const SECOND_WEIGHTS: RangeInclusive<u64> = 1..=10_000;
 
-/// The groups of a run, which are removed with this.
+/// The groups of a run. Dropping this removes them.
 #[derive(Debug)]
 pub(super) struct Tree {
     version: Version,
     /// The group of the command.
     base: PathBuf,
-    /// How many CPUs the run has.
+    /// The number of the run's CPUs.
     cpus: usize,
-    /// The groups of the scenario, by [`GroupId`]. Each stands behind its parent.
+    /// The groups of the scenario, by [`GroupId`]. Each comes after its parent.
     groups: Vec<PathBuf>,
-    /// Whether the children of the command's group have CPU weights because of this.
+    /// Whether this run switched on CPU weights for the children of the command's group.
     switched_on: bool,
 }
 
@@ -71,8 +68,7 @@ enum Version {
 }
 
 impl Tree {
-    /// The control groups for these groups, or why there are none.
-    /// `cpus` is the number of the run's CPUs.
+    /// The control groups for these groups, or the reason why there are none. `cpus` is the number of the run's CPUs.
     pub(super) fn make(groups: &[TaskGroup], cpus: usize) -> Result<Tree, String> {
         let (version, base) = base(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?)
             .ok_or("no control groups with CPU weights are mounted")?;
@@ -98,7 +94,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Adds a group. What there is of the tree after a failure is removed with it.
+    /// Adds a group. After a failure, the part of the tree that exists is removed when it is dropped.
     fn add(&mut self, group: &TaskGroup) -> Result<(), String> {
         let is_root = self.groups.is_empty();
         let parent = if is_root { &self.base } else { &self.groups[group.spec.parent.index()] };
@@ -107,8 +103,8 @@ impl Tree {
         let parent = parent.clone();
         self.groups.push(folder.clone());
         if self.version == Version::Second {
-            // A group's children have to be of its domain before it may have weights for them
-            // beside tasks of its own.
+            // A group's children have to join its domain before the group may have weights for them beside tasks of its
+            // own.
             write(&folder.join("cgroup.type"), "threaded")?;
             write(&parent.join("cgroup.subtree_control"), "+cpu")?;
         }
@@ -135,7 +131,7 @@ impl Tree {
         Ok(())
     }
 
-    /// What the kernel counted of the limits of the groups, by [`GroupId`].
+    /// The kernel's counts of the groups' limits, by [`GroupId`].
     pub(super) fn stats(&self) -> Vec<Stat> {
         let stat = |folder: &PathBuf| {
             Stat::read(&fs::read_to_string(folder.join("cpu.stat")).unwrap_or_default())
@@ -143,7 +139,7 @@ impl Tree {
         self.groups.iter().map(stat).collect()
     }
 
-    /// Moves the calling thread to the group in which a task is that has this `attr`.
+    /// Moves the calling thread to the group of a task with this `attr`.
     pub(super) fn enter(&self, attr: &Attr) -> Result<(), String> {
         let folder = home(attr).map_or(&self.base, |group| &self.groups[group.index()]);
         let members = match self.version {
@@ -169,27 +165,27 @@ impl Drop for Tree {
         if let Some(left) = self.groups.iter().rev().find(|folder| !remove(folder)) {
             say(format_args!("warning: {} cannot be removed", left.display()));
         }
-        // Another run's groups go on to need it: then it stays.
+        // The groups of another run still need the weights.
         if self.switched_on && !has_other_runs(&self.base) {
             let _ = write(&self.base.join("cgroup.subtree_control"), "-cpu");
         }
     }
 }
 
-/// Something to be written for a limit.
+/// A value to write for a limit.
 #[derive(Debug, PartialEq, Eq)]
 struct Setting {
     file: &'static str,
     value: String,
-    /// The error that may come of it without harm, and what it means for the group.
+    /// The error that is harmless here, and its consequence for the group.
     refusal: Option<(ErrorKind, &'static str)>,
 }
 
 impl Version {
-    /// What to write where, for a group to have the weight that the scenario says.
+    /// The file and the value that give a group its weight in the scenario.
     fn weight(self, group: &TaskGroup) -> (&'static str, String) {
         if group.spec.idle {
-            // Its weight is the kernel's affair, which refuses another.
+            // The kernel chooses the weight of an idle group, and refuses another.
             return ("cpu.idle", "1".to_owned());
         }
         let weight = u64::from(group.spec.weight.get());
@@ -204,8 +200,7 @@ impl Version {
         }
     }
 
-    /// What to write where, for a group to have this limit on so many CPUs. The kernel limits all
-    /// of them together.
+    /// The files and the values that give a group this limit on so many CPUs. The kernel limits all CPUs together.
     fn limit(self, limit: &Limit, cpus: usize) -> Vec<Setting> {
         let shares = if limit.is_per_cpu() { cpus.max(1) as u64 } else { 1 };
         let micros = |span: Nanos| span.0.saturating_mul(shares) / 1_000;
@@ -231,16 +226,16 @@ impl Version {
     }
 }
 
-/// The first version wants every limit to be within those above it, of other runs' groups too.
+/// The first version requires every limit to be within those above it, including those of other runs' groups.
 const MORE_THAN_ABOVE: (ErrorKind, &str) = (
     ErrorKind::InvalidInput,
     "asks for more than a group above it has: it has no limit of its own, and is held by that",
 );
-/// A kernel older than Linux 5.14 has no such file, and nobody may make one.
+/// A kernel before Linux 5.14 has no such file, and a program cannot make it.
 const NO_BURST: (ErrorKind, &str) =
     (ErrorKind::PermissionDenied, "carries nothing over: this kernel knows no burst");
 
-/// What the kernel counted of a group's limit; `None` where it does not count.
+/// The kernel's counts of a group's limit; `None` where it does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) nr_periods: Figure,
@@ -270,13 +265,13 @@ impl Stat {
     }
 }
 
-/// The group of the tree in which a task is that has this `attr`; `None` is the command's own.
+/// The group in the tree of a task with this `attr`; `None` is the command's own group.
 pub(super) fn home(attr: &Attr) -> Option<GroupId> {
     attr.policy.rt_prio().is_none().then_some(attr.group)
 }
 
-/// Where the command's own group is in the hierarchy that has the CPU, from what the kernel says of
-/// the process's mounts and of its groups.
+/// The command's own group in the hierarchy that controls CPU time, from the kernel's lists of the process's mounts and
+/// groups.
 fn base(mounts: &str, groups: &str) -> Option<(Version, PathBuf)> {
     let mounts: Vec<_> = mounts.lines().filter_map(Mount::read).collect();
     let (version, mount) = match mounts.iter().find(|mount| mount.has_cpu()) {
@@ -292,14 +287,14 @@ fn base(mounts: &str, groups: &str) -> Option<(Version, PathBuf)> {
         };
         it.then_some(path)
     })?;
-    // In a container the mount may begin further down than the paths of groups do.
+    // In a container the mount may begin below the beginning of the groups' paths.
     let below = Path::new(own).strip_prefix(&mount.root).ok();
     let below = below.filter(|path| path.is_relative()).unwrap_or(Path::new(""));
     Some((version, if below == Path::new("") { mount.at.clone() } else { mount.at.join(below) }))
 }
 
-/// The root is named by the process. The others are named by number, so that no name can be one of
-/// the kernel's files, or too long, or lead elsewhere.
+/// The root's name has the process number. The other names are numbered, so that no name is too long, leads elsewhere,
+/// or is that of a file of the kernel's.
 fn folder_name(group: &TaskGroup, number: usize) -> String {
     if number == 0 {
         return format!("{ROOT_PREFIX}{}", std::process::id());
@@ -310,7 +305,7 @@ fn folder_name(group: &TaskGroup, number: usize) -> String {
     format!("{number}-{name}")
 }
 
-/// What the names of the runs' roots begin with.
+/// The beginning of the names of the runs' roots.
 const ROOT_PREFIX: &str = "runyard-";
 
 fn has_other_runs(base: &Path) -> bool {
@@ -357,7 +352,7 @@ mod tests {
         TaskGroup { path: path.to_owned(), spec }
     }
 
-    /// A folder of its own for a test, in which nothing is the kernel's.
+    /// A folder for one test. Nothing in it belongs to the kernel.
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("cgroup-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
@@ -504,7 +499,7 @@ mod tests {
             assert_eq!(said(&base, members), None);
             tree.enter(&Attr { policy: rt, ..fair.clone() }).unwrap();
             assert_eq!(said(&base, members).as_deref(), Some(own.as_str()), "it is real-time");
-            // These are folders with files in them, which stay.
+            // These are ordinary folders with files in them, which would not be removed.
             std::mem::forget(tree);
             fs::remove_dir_all(base).unwrap();
         }

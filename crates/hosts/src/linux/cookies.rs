@@ -1,11 +1,11 @@
 //! Cookies of the kernel (core scheduling, `PR_SCHED_CORE` of prctl(2)).
 //!
-//! The kernel gives a new cookie to a thread that asks for one, and a thread can take over that of another. So each cookie
-//! of a scenario has a *keeper*: a thread that asks for it and sleeps until the run is over. A task takes the
-//! cookie of the keeper over. The first keeper asks for none: who takes over from it has none, or what this
-//! process has had from the start.
+//! The kernel gives a new cookie to a thread that asks for one, and a thread can take over the cookie of another
+//! thread. So each cookie of a scenario has a *keeper*: a thread that asks for the cookie and sleeps until the run is
+//! over. A task takes over the keeper's cookie. The first keeper asks for none: a task that takes over from it has no
+//! cookie, or the one that this process had at the start.
 //!
-//! The kernel knows no cookies of task groups: a task in such a group takes the cookie over itself.
+//! The kernel knows no cookies of task groups. A task in a group with a cookie takes it over itself.
 
 use crate::failure::Failure;
 use crate::sync::mpsc::{Receiver, Sender, channel};
@@ -18,27 +18,27 @@ use rustix::thread::{
 };
 use std::thread::{Builder, JoinHandle};
 
-/// A keeper calls nothing.
+/// The stack of a keeper, which makes no deep calls.
 const STACK_BYTES: usize = 64 << 10;
 
 /// The cookies of a run. They last until this is dropped.
 #[derive(Debug)]
 pub(super) struct Cookies {
-    /// By the numbers of the cookies; the one without is first.
+    /// The keepers, by the numbers of the cookies. The one without a cookie is first.
     keepers: Vec<Keeper>,
-    /// The cookie of a task in each task group that has none of its own.
+    /// For each task group, the cookie of tasks that have none of their own.
     of_groups: Vec<Option<Cookie>>,
 }
 
 #[derive(Debug)]
 struct Keeper {
     thread: Pid,
-    /// Both are there until it is told to end.
+    /// The channel and the thread; `None` once the keeper was told to end.
     ends: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Cookies {
-    /// Those of the scenario; `None` if it has none.
+    /// The cookies of the scenario; `None` if it has none.
     ///
     /// # Errors
     /// If the kernel keeps no cookies here.
@@ -53,12 +53,12 @@ impl Cookies {
         Ok(Some(Cookies { keepers, of_groups }))
     }
 
-    /// The cookie of a task for which `attr` is asked: its own, or that of its group.
+    /// The cookie of a task with `attr`: its own, or that of its group.
     pub(super) fn wanted(&self, attr: &Attr) -> Option<Cookie> {
         attr.cookie.or(self.of_groups[attr.group.index()])
     }
 
-    /// Has the calling thread have `cookie`, or none.
+    /// Gives the calling thread `cookie`, or none.
     pub(super) fn take(&self, cookie: Option<Cookie>) -> Result<(), Errno> {
         let keeper = &self.keepers[cookie.map_or(0, |cookie| cookie.get() as usize)];
         pull_core_scheduling_cookie(keeper.thread, CoreSchedulingScope::Thread)
@@ -66,7 +66,7 @@ impl Cookies {
 }
 
 impl Keeper {
-    /// A thread that has a new cookie, or did not ask for one.
+    /// A thread with a new cookie, or one that did not ask for a cookie.
     fn new(asks: bool) -> Result<Keeper, String> {
         let (says, said) = channel();
         let (end, ended) = channel();
@@ -98,12 +98,12 @@ fn keep(asks: bool, says: &Sender<Result<Pid, Errno>>, ended: &Receiver<()>) {
     };
     let stays = has.is_ok();
     if says.send(has.map(|()| own)).is_ok() && stays {
-        // Nobody sends anything: it ends when the other side is gone.
+        // No message ever comes: this ends when the other side is dropped.
         let _ = ended.recv();
     }
 }
 
-/// Why the kernel gives no cookie.
+/// The reason why the kernel gives no cookie.
 fn refused(why: Errno) -> String {
     match why {
         Errno::NODEV => {

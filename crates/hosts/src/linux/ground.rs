@@ -1,4 +1,5 @@
-//! What of the machine a run on kernel threads has: its CPUs, and control groups and cookies where it wants some.
+//! The parts of the machine that a run on kernel threads has: its CPUs, and the control groups and cookies that it
+//! needs.
 
 use super::cgroup::Tree;
 use super::cookies::Cookies;
@@ -6,7 +7,7 @@ use crate::stderr::say;
 use crate::sync::OnceLock;
 use runyard_workload::Scenario;
 
-/// What of the machine the tasks of a run have.
+/// The parts of the machine that the tasks of a run have.
 #[derive(Debug)]
 pub struct Ground {
     /// The machine's numbers of the run's CPUs.
@@ -15,19 +16,19 @@ pub struct Ground {
     pub(super) groups: Option<Tree>,
     /// The cookies of the run, if it has some.
     pub(super) cookies: Option<Cookies>,
-    /// Set when it was said that the kernel takes no slices.
+    /// Set when the warning was printed that the kernel takes no slices.
     said_no_slices: OnceLock<()>,
 }
 
 impl Ground {
-    /// These CPUs, by the machine's numbers, no groups and no cookies: all tasks have the process's own.
+    /// These CPUs, by the machine's numbers, without groups and cookies: all tasks have the process's own.
     #[must_use]
     pub fn new(cpus: Vec<usize>) -> Ground {
         Ground { cpus, groups: None, cookies: None, said_no_slices: OnceLock::new() }
     }
 
-    /// These CPUs, and the kernel's groups for a scenario that has some. Where the kernel makes none,
-    /// that is said, and the run has none.
+    /// These CPUs, and the kernel's groups for a scenario that has some. Where the kernel makes none, a warning says
+    /// so, and the run has none.
     #[must_use]
     pub fn with_groups(cpus: Vec<usize>, scenario: &Scenario) -> Ground {
         let groups = groups(scenario, cpus.len());

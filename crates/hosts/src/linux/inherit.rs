@@ -1,9 +1,9 @@
-//! A lock of the kernel's whose owner runs as importantly as the best of those who wait for it.
+//! A kernel lock with priority inheritance: its owner runs with the best priority among the tasks that wait for it.
 //!
-//! A task of low priority that is preempted with the lock of the world would hold up everybody, for
-//! as long as others keep its CPU: the command's own priority inversion, in the figures of the
-//! scenario. The word is the kernel's: 0, or the owner's thread number, with a flag while others
-//! wait ([futex(2)](https://man7.org/linux/man-pages/man2/futex.2.html)).
+//! A task of low priority that was preempted with the world's lock would otherwise stop every other task as long as its
+//! CPU is busy. The figures of the scenario would then show the command's own priority inversion. The word is the
+//! kernel's: 0, or the owner's thread number, with a flag while others wait
+//! ([futex(2)](https://man7.org/linux/man-pages/man2/futex.2.html)).
 
 use crate::play::Section;
 use crate::sync::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::thread::futex::{Flags, lock_pi, unlock_pi};
 use rustix::thread::gettid;
 
-/// The lock. What it protects has a lock of its own, which nobody has to wait for.
+/// The lock. The data that it protects has a lock of its own, which is always free.
 #[derive(Debug, Default)]
 pub(super) struct Lock(AtomicU32);
 
@@ -33,7 +33,7 @@ impl Section for Lock {
 }
 
 impl Lock {
-    /// Takes the lock; `false` on a kernel that has none.
+    /// Takes the lock; `false` on a kernel without such locks.
     fn lock(&self, own: u32) -> bool {
         if self.0.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return true;

@@ -1,10 +1,9 @@
-//! What is asked of the kernel for a thread, and what it says of one. All of it is about the calling
-//! thread.
+//! The requests to the kernel for the calling thread, and the kernel's counts of it.
 //!
-//! The kernel's counts do not begin with the task: [`Counts::read`] is taken before a task starts,
-//! and what it says is subtracted. Two figures are not quite the report's: a migration is any move
-//! between run queues, also one of a thread that did not run there; and who yields is counted by the
-//! kernel among those who lose their CPU, so that the preemptions of a task that yields are unknown.
+//! The kernel's counts do not begin with the task: [`Counts::read`] is taken before a task starts, and subtracted at
+//! the end. Two figures differ from the report's definition. A migration is any move between run queues, even of a
+//! thread that did not run there. A yield counts as a loss of the CPU, so the preemptions of a task that yields are
+//! unknown.
 
 use super::cgroup::{Stat, home};
 use super::ground::Ground;
@@ -23,14 +22,14 @@ use thread_priority::unix::{
 };
 use thread_priority::{Error, ThreadPriority, ThreadPriorityValue};
 
-/// The least timer slack that can be asked for; 0 asks for the default.
+/// The smallest timer slack that can be asked for; 0 asks for the default.
 const LEAST_SLACK: NonZeroU64 = NonZeroU64::MIN;
 
-/// What the kernel and the task itself say of a task that is over.
+/// The figures of a finished task, by the kernel and by the task itself.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
     pub(super) runtime: Nanos,
-    /// `None`, as below, if the kernel does not say.
+    /// `None`, here and below, if the kernel does not provide it.
     pub(super) wait: Option<Nanos>,
     pub(super) switches: Option<u64>,
     pub(super) preemptions: Option<u64>,
@@ -38,19 +37,18 @@ pub(super) struct Figures {
     pub(super) stats: TaskStats,
 }
 
-/// What became of a run.
+/// The results of a run.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// When it ended.
+    /// The end of the run.
     pub(super) end: Time,
-    /// What each of the tasks did.
+    /// The figures of each task.
     pub(super) figures: Vec<Figures>,
-    /// What the limits of the scenario's groups did, if the tasks were in them; else all were in
-    /// `/`.
+    /// The effect of the limits on the scenario's groups; `None` if all tasks were in `/`.
     pub(super) limits: Option<Vec<Stat>>,
 }
 
-/// What the kernel has counted for a thread.
+/// The kernel's counts of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     wait: Option<u64>,
@@ -73,8 +71,8 @@ impl Counts {
         }
     }
 
-    /// What became of the calling thread since `self`, which has collected `stats`. It has been
-    /// switched in as often as it was switched out: it executed then and does now.
+    /// The figures of the calling thread since `self`; the task itself has collected `stats`. The thread was switched
+    /// in as often as it was switched out: it executed then and it executes now.
     pub(super) fn figures(self, stats: TaskStats) -> Figures {
         let runtime = cpu_time().saturating_sub(stats.cpu_at_start);
         let now = Counts::read();
@@ -92,7 +90,7 @@ impl Counts {
     }
 }
 
-/// Has the kernel give the calling thread what is `asked`: all of it, or as far as it `was` otherwise.
+/// Gives the calling thread the attributes `asked`: all of them, or those that differ from `was`.
 pub(super) fn apply(asked: &Asked, was: Option<&Asked>, ground: &Ground) -> Result<(), String> {
     let (new, old) = (&asked.attr, was.map(|was| &was.attr));
     if old.is_none_or(|old| old.affinity != new.affinity) {
@@ -105,8 +103,8 @@ pub(super) fn apply(asked: &Asked, was: Option<&Asked>, ground: &Ground) -> Resu
         let slack = NonZeroU64::new(new.slack.0).unwrap_or(LEAST_SLACK);
         set_current_timer_slack(Some(slack)).map_err(|error| refused("a timer slack", error))?;
     }
-    // Who becomes real-time leaves its group before, and who ceases to be comes to one afterwards:
-    // some kernels have no group with real-time tasks.
+    // A task that becomes real-time leaves its group before the change. A task that ceases to be real-time enters its
+    // group after the change. Some kernels allow no real-time task in a group.
     let moves = old.is_none_or(|old| home(old) != home(new));
     let leaves = moves && home(new).is_none();
     let enter = |moves| match &ground.groups {
@@ -134,8 +132,8 @@ pub(super) fn apply(asked: &Asked, was: Option<&Asked>, ground: &Ground) -> Resu
     Ok(())
 }
 
-/// Asks for the slice, or for everybody's: a thread inherits that of the one that makes it. Who is
-/// neither SCHED_OTHER nor SCHED_BATCH has none, and is asked again when it is.
+/// Asks for the task's slice, or for the default: a thread inherits the slice of its creator. A task that is neither
+/// SCHED_OTHER nor SCHED_BATCH has no slice; it asks again when its policy changes.
 fn set_slice(new: &Attr, ground: &Ground) {
     let has_one = matches!(new.policy, Policy::Normal(_) | Policy::Batch(_));
     if has_one && !runyard::kernel::set_slice(new.slice.map(Slice::get)) && new.slice.is_some() {
@@ -143,7 +141,8 @@ fn set_slice(new: &Attr, ground: &Ground) {
     }
 }
 
-/// The kernel takes a deadline task if it may run on all CPUs, and if all such tasks together leave the CPUs something.
+/// The kernel accepts a deadline task if the task may run on all CPUs, and if all such tasks together leave the CPUs
+/// some time.
 fn set_deadline(Reservation { runtime, deadline, period }: Reservation) -> Result<(), String> {
     let what = || {
         let [runtime, deadline, period] = [runtime, deadline, period].map(|span| span.0 / 1_000);
@@ -163,7 +162,7 @@ fn set_policy(policy: Policy) -> Result<(), String> {
         Policy::Batch(_) => ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Batch),
         Policy::Idle => ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle),
     };
-    // The crate has numbers of its own for nice values, and says what they mean.
+    // The library has its own numbers for nice values; its conversion gives their meaning.
     let means = |priority: &ThreadPriority| {
         priority.to_posix(wanted).is_ok_and(|number| i64::from(number) == policy.priority())
     };
@@ -188,7 +187,7 @@ mod tests {
     use runyard_engine::attr::Nice;
     use runyard_engine::cpu::CpuSet;
 
-    /// The slice of the calling thread in nanoseconds, if the kernel says it.
+    /// The slice of the calling thread in nanoseconds, if the kernel provides it.
     fn slice_ns() -> Option<u64> {
         number_of(&std::fs::read_to_string("/proc/thread-self/sched").ok()?, "se.slice")
     }

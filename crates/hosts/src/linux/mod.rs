@@ -1,8 +1,8 @@
-//! A scenario as kernel threads under the machine's own scheduler.
+//! The host that plays a scenario as kernel threads under the machine's own scheduler.
 //!
-//! Each task is a thread that has the policy, the CPUs, the timer slack, the task group, the cookie and, where the
-//! kernel takes one, the slice of the task. The kernel says afterwards how long it ran and waited; how
-//! often and how late it was woken it sees itself.
+//! Each task is a thread with the task's policy, CPUs, timer slack, task group, cookie and, where the kernel takes one,
+//! slice. The kernel provides the thread's run and wait times afterwards. The thread itself counts its wake-ups and
+//! measures their latencies.
 
 mod cgroup;
 mod cookies;

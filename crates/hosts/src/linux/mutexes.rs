@@ -1,13 +1,14 @@
-//! Mutexes as programs have them: words on which the kernel lets threads sleep ([futex(2)](https://man7.org/linux/man-pages/man2/futex.2.html)).
+//! Mutexes as real programs have them: words on which the kernel lets threads sleep
+//! ([futex(2)](https://man7.org/linux/man-pages/man2/futex.2.html)).
 //!
-//! One that barges is as the C library's normal mutex: to lock and to unlock take one atomic operation while nobody
-//! waits. A thread marks the word as contended before it waits, and as it takes the word after a wait. A thread that frees
-//! a contended word wakes one other, which tries again. The word has the owner's number where the C library's has a 1, so that others can
-//! see who has it. One that inherits is the kernel's own (`FUTEX_LOCK_PI`), as of a pthread mutex with
-//! `PTHREAD_PRIO_INHERIT`; its owner is a thread number.
+//! A mutex that barges is like the C library's normal mutex. Locking and unlocking take one atomic operation while no
+//! thread waits. A thread marks the word as contended before it waits, and when it takes the word after a wait. A
+//! thread that frees a contended word wakes one other, which tries again. The word has the owner's number where the C
+//! library's has a 1, so that other threads can see the owner. A mutex that inherits is the kernel's own
+//! (`FUTEX_LOCK_PI`), like a pthread mutex with `PTHREAD_PRIO_INHERIT`; its owner is a thread number.
 //!
 //! The end of a run is a flag in the words that barge. A task that waits in the kernel for a mutex that inherits gets
-//! it from whoever leaves the run before.
+//! it from the tasks that leave the run before it.
 
 use crate::play::mutexes::{Mutexes, Seat, Waited};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -17,16 +18,16 @@ use runyard_workload::scenario::{MutexKind, ObjectId, Objects};
 use rustix::io::Errno;
 use rustix::thread::futex::{Flags, lock_pi, unlock_pi, wait, wake};
 
-/// Somebody waits. The kernel's flag, for both kinds.
+/// A thread waits. This is the kernel's flag, for both kinds.
 const CONTENDED: u32 = 1 << 31;
 
-/// Of a word that barges: the run is over.
+/// The run is over; only in a word that barges.
 const OVER: u32 = 1 << 30;
 
-/// The bits of the owner; 0 is nobody.
+/// The bits of the owner; 0 means no owner.
 const OWNER: u32 = OVER - 1;
 
-/// All words of a run, by the numbers of the mutexes; unused ones of those that hand over.
+/// All words of a run, by the numbers of the mutexes. The words of mutexes that hand over are unused.
 #[derive(Debug)]
 pub(super) struct Words {
     words: Vec<Word>,
@@ -34,15 +35,15 @@ pub(super) struct Words {
     over: AtomicU32,
 }
 
-/// The words of two mutexes are in lines of their own, as those of programs that care are.
+/// The word of a mutex, in a cache line of its own, as in carefully written programs.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Word {
     kind: MutexKind,
     word: AtomicU32,
-    /// When a contended word was given back last, before somebody was woken.
+    /// The last time at which a contended word was freed, before its waiter was woken.
     freed: AtomicU64,
-    /// Of one that inherits: the task that has it, and one more, if it said so yet.
+    /// For a mutex that inherits: the owning task's number plus one, once the task has stored it.
     task: AtomicU32,
 }
 
@@ -90,7 +91,7 @@ impl Mutexes for Words {
             MutexKind::Inherit => {
                 let waited = word.wait_for_kernels(now);
                 match waited {
-                    // It is of those who leave, and given back as theirs.
+                    // The mutex comes from a task that leaves the run, and leaves in the same way.
                     Waited::Has(_) if self.is_over() => return Waited::Over,
                     Waited::Has(_) => word.is_had_by(seat),
                     Waited::Woken(_) | Waited::InVain | Waited::Over => {}
@@ -110,7 +111,7 @@ impl Mutexes for Words {
 
     fn wait_for_end(&self) {
         while !self.is_over() {
-            // Woken, too late, or interrupted: the word says which.
+            // A wake-up, a late call and an interruption all end the wait; the word tells which.
             let _ = wait(&self.over, Flags::PRIVATE, 0, None);
         }
     }
@@ -151,7 +152,7 @@ impl Word {
         Word { kind, word, freed: AtomicU64::new(0), task }
     }
 
-    /// The value of the word while the task of the seat has the mutex and nobody waits.
+    /// The value of the word while the task of the seat has the mutex and no task waits.
     fn name(&self, seat: &Seat) -> u32 {
         match self.kind {
             MutexKind::Inherit => seat.thread.load(Ordering::Relaxed),
@@ -177,7 +178,7 @@ impl Word {
             if seen & OVER != 0 {
                 return Waited::Over;
             }
-            // Others may wait, of whom it knows nothing.
+            // Other threads may wait, unknown to this one.
             let then = if seen & OWNER == 0 { own } else { seen } | CONTENDED;
             let changed = || {
                 self.word.compare_exchange(seen, then, Ordering::SeqCst, Ordering::Relaxed).is_ok()
@@ -208,13 +209,13 @@ impl Word {
                     return Waited::Has((freed >= began).then_some(freed));
                 }
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                // A circle of owners, this task among them, or an owner that ended with the mutex.
+                // The owners form a circle that includes this task, or an owner ended with the mutex.
                 Err(_) => return Waited::InVain,
             }
         }
     }
 
-    /// Gives back what the calling task has; `waking` is called before somebody is woken.
+    /// Gives back the calling task's mutex. It calls `waking` before it wakes a waiter.
     fn free(&self, waking: &dyn Fn()) {
         if self.kind == MutexKind::Inherit {
             self.task.store(0, Ordering::Release);
@@ -278,7 +279,8 @@ mod tests {
         }
     }
 
-    /// Of many threads that want it again and again one at a time has it, and none is left asleep: all of them end.
+    /// Many threads take the mutex again and again. At most one has it at a time, and all of them end, so none is left
+    /// asleep.
     #[test]
     fn one_at_a_time_has_it_and_nobody_is_left_asleep() {
         for kind in [MutexKind::Barge, MutexKind::Inherit] {

@@ -1,4 +1,4 @@
-//! The report of a run, from what the kernel says of the tasks' threads and groups.
+//! The report of a run, from the kernel's counts of the tasks' threads and groups.
 
 use super::cgroup::Stat;
 use super::kernel::{Figures, Outcome};
@@ -14,7 +14,7 @@ use runyard_report::{
 };
 use runyard_workload::scenario::ChainSpec;
 
-/// What became of a run.
+/// Makes the report of a run.
 pub(super) fn report(world: &World, outcome: &Outcome) -> Report {
     let Outcome { end, figures, limits } = outcome;
     let (end, grouped) = (*end, limits.is_some());
@@ -86,12 +86,12 @@ pub(super) fn report(world: &World, outcome: &Outcome) -> Report {
     }
 }
 
-/// A chain of which this host knows nothing: who wakes whom is the kernel's.
+/// The report of a chain. It is empty: the kernel does not tell this host which thread wakes which.
 fn unknown_chain(chain: &ChainSpec) -> ChainReport {
     ChainReport { name: chain.name.clone(), ..ChainReport::default() }
 }
 
-/// The machine, of which the tasks say what the kernel counts of each.
+/// The report of the machine, from the kernel's counts of the tasks.
 fn machine_report(world: &World, tasks: &[TaskReport]) -> MachineReport {
     let sum = |figure: fn(&TaskReport) -> Figure| tasks.iter().map(figure).sum::<Figure>();
     MachineReport {
@@ -104,13 +104,13 @@ fn machine_report(world: &World, tasks: &[TaskReport]) -> MachineReport {
     }
 }
 
-/// A CPU of which this host knows nothing but that it is there.
+/// The report of a CPU. This host knows only that the CPU exists.
 fn unknown_cpu(cpu: usize) -> CpuReport {
     CpuReport { cpu, ..CpuReport::default() }
 }
 
-/// Adds the `runtime` of a task to the groups in which it ran: the `first`, and those to which it
-/// went when it had run for so long.
+/// Adds the `runtime` of a task to the groups in which it ran: the `first` group, and those that it moved to, with its
+/// CPU time at each move.
 fn add_stays(
     in_groups: &mut [Nanos],
     first: GroupId,
@@ -119,7 +119,7 @@ fn add_stays(
 ) {
     let (mut group, mut counted) = (first, Nanos::ZERO);
     for (to, at) in moves {
-        // What it ran is cut off at the end of the run, its moves are not.
+        // The runtime is cut off at the end of the run; the moves are not.
         let at = at.clamp(counted, runtime);
         in_groups[group.index()] += at - counted;
         (group, counted) = (to, at);
@@ -127,8 +127,8 @@ fn add_stays(
     in_groups[group.index()] += runtime - counted;
 }
 
-/// The groups, in each of which tasks ran for so long, with what the kernel says of their limits.
-/// Where all tasks are in `/`, nothing is known of the others.
+/// The reports of the groups, from the CPU time in each and the kernel's counts of their limits. Where all tasks are in
+/// `/`, nothing is known of the other groups.
 fn groups(world: &World, in_groups: &[Nanos], limits: Option<&[Stat]>) -> Vec<GroupReport> {
     let infos = scenario::groups(&world.scenario, |_| None);
     let mut groups = group_reports(&infos, in_groups, world.all().len());

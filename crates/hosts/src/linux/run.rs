@@ -16,18 +16,18 @@ use runyard_workload::Scenario;
 use runyard_workload::log::Row;
 use runyard_workload::objects::Undone;
 
-/// A run on kernel threads that is over.
+/// A finished run on kernel threads.
 #[derive(Debug)]
 pub struct LinuxRun {
     world: Arc<World>,
     outcome: Outcome,
 }
 
-/// Plays `plan` to its end on what it has of the machine.
+/// Plays `plan` to its end on the machine's parts in `ground`.
 ///
 /// # Errors
-/// If the kernel refuses what a task asks for, as a policy for which there is no permission, or keeps no cookies
-/// for tasks that have some.
+/// If the kernel refuses a task's attributes, such as a policy without permission, or keeps no cookies for tasks that
+/// have some.
 pub fn run(plan: Plan, mut ground: Ground) -> Result<LinuxRun, Failure> {
     let words = Words::of(&plan.scenario.objects).map(|words| Box::new(words) as Box<dyn Mutexes>);
     ground.cookies = Cookies::of(&plan.scenario)?;
@@ -40,26 +40,25 @@ pub fn run(plan: Plan, mut ground: Ground) -> Result<LinuxRun, Failure> {
 }
 
 impl LinuxRun {
-    /// What was run.
+    /// The scenario of the run.
     #[must_use]
     pub fn scenario(&self) -> &Scenario {
         &self.world.scenario
     }
 
-    /// When the run ended.
+    /// The end of the run.
     #[must_use]
     pub fn ended(&self) -> Time {
         self.outcome.end
     }
 
-    /// What became of the run. The report has no name of the scenario, no seed and no time on the
-    /// wall yet.
+    /// The report of the run. It does not have the scenario's name, the seed and the wall time yet.
     #[must_use]
     pub fn report(&self) -> Report {
         report::report(&self.world, &self.outcome)
     }
 
-    /// Waits in vain and resumptions that found nobody.
+    /// Waits without an end, and resumptions that found no suspended task.
     #[must_use]
     pub fn left(&self) -> Undone {
         self.world.left()

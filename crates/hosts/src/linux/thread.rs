@@ -1,7 +1,7 @@
 //! Tasks as kernel threads.
 //!
-//! All threads that exist from the start are made and set up before the run begins; a gate then
-//! says when that is, a moment later, and each sleeps until its own start.
+//! All threads that exist from the start are made and set up before the run begins. A gate then gives them the run's
+//! beginning, a moment in the future, and each sleeps until its own start.
 
 use super::cgroup::Tree;
 use super::ground::Ground;
@@ -19,23 +19,22 @@ use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
 
-/// How long after the gate has opened the run begins: for the machine, and for each thread that
-/// has to pass.
+/// The time from the opening of the gate to the beginning of the run: a part for the machine, and a part for each
+/// thread that passes.
 const PREPARATION: Nanos = Nanos::from_millis(2);
 const PASSAGE: Nanos = Nanos::from_micros(20);
 
-/// The stack of a task, which spins and sleeps and calls nothing deep.
+/// The stack of a task, which spins and sleeps and makes no deep calls.
 const STACK_BYTES: usize = 256 << 10;
 
-/// How many areas of memory a thread maps: two stacks, each with its guard. And what there is
-/// besides, generously.
+/// The areas of memory that a thread maps: two stacks, each with its guard. And a generous number for everything else.
 const MAPS_OF_A_THREAD: usize = 4;
 const OTHER_MAPS: usize = 1_024;
 
-/// The longest name of a thread that the kernel keeps.
+/// The longest thread name that the kernel keeps, in bytes.
 const NAME_BYTES: usize = 15;
 
-/// Runs `tasks`, with which `world` begins, to the end of the run. What became of it.
+/// Runs `tasks`, the first tasks of `world`, to the end of the run, and returns its results.
 pub(super) fn run(world: &Arc<World>, tasks: Vec<NewTask>, ground: Ground) -> Outcome {
     let crew = Crew {
         world: world.clone(),
@@ -53,7 +52,7 @@ pub(super) fn run(world: &Arc<World>, tasks: Vec<NewTask>, ground: Ground) -> Ou
     match tasks.into_iter().try_for_each(|task| threads.make(task, true)) {
         Ok(()) => threads.0.open(nr_threads),
         Err(why) => {
-            // Those who are there pass, to see that all is over.
+            // The existing threads pass the gate, to see that the run is over.
             world.refuse(why);
             threads.0.open(0);
         }
@@ -64,7 +63,7 @@ pub(super) fn run(world: &Arc<World>, tasks: Vec<NewTask>, ground: Ground) -> Ou
     Outcome { end: world.ended(), figures, limits }
 }
 
-/// Kernel threads as the host of tasks.
+/// The host for tasks as kernel threads.
 #[derive(Clone)]
 struct Threads(Arc<Crew>);
 
@@ -73,25 +72,25 @@ struct Crew {
     ground: Ground,
     /// The time of the kernel's clock at which the run begins.
     begin: OnceLock<Nanos>,
-    /// How many threads are set up and wait for that to be said.
+    /// The number of threads that are set up and wait for that time.
     gate: Mutex<usize>,
     arrival: Changed,
     passage: Changed,
     threads: Mutex<Vec<(TaskId, JoinHandle<Figures>)>>,
-    /// How many threads there are, and how many there may be.
+    /// The number of threads, and the largest allowed number.
     alive: AtomicUsize,
     most: usize,
 }
 
 impl Threads {
-    /// Makes the thread of a task. `early` ones wait at the gate.
+    /// Makes the thread of a task. An `early` thread waits at the gate.
     fn make(&self, new: NewTask, early: bool) -> Result<(), String> {
         let (threads, task, name) = (self.clone(), new.task, new.name.clone());
         if self.0.alive.fetch_add(1, Ordering::Relaxed) >= self.0.most {
             return Err(format!("{name}: the kernel maps no more than {} threads", self.0.most));
         }
         let thread = thread::Builder::new().name(thread_name(&name)).stack_size(STACK_BYTES);
-        // No other thread joins it before it is in the list.
+        // No other thread joins this thread before it is in the list.
         let mut list = lock(&self.0.threads);
         let made = thread.spawn(move || threads.live(new, early));
         let made = made.map_err(|error| format!("{name}: the kernel makes no thread: {error}"))?;
@@ -126,7 +125,7 @@ impl Stage for Threads {
 
     fn sleep_until(&self, at: Time, _: Nanos) -> impl Future<Output = ()> + Send {
         let begin = self.0.begin.get().copied().unwrap_or(Nanos::ZERO);
-        // No other thread can wake it: where the run may be stopped, it has to look itself now and then.
+        // No other thread can wake this one. Where the run may be stopped, it has to check now and then.
         if let Some(nap) = self.0.world.nap() {
             while at.since(self.now()) > nap && !self.0.world.is_stopped() {
                 sleep(begin + Nanos((self.now() + nap).0));
@@ -153,7 +152,7 @@ impl Stage for Threads {
 }
 
 impl Crew {
-    /// Waits until `nr_threads` are at the gate, says when the run begins, and lets them pass.
+    /// Waits until `nr_threads` are at the gate, sets the beginning of the run, and lets them pass.
     fn open(&self, nr_threads: usize) {
         let mut here = lock(&self.gate);
         while *here < nr_threads {
@@ -174,8 +173,8 @@ impl Crew {
         }
     }
 
-    /// Waits for all threads, those that are forked meanwhile included. What they did, in the order
-    /// of the tasks.
+    /// Waits for all threads, including those that are forked meanwhile. Returns their figures, in the order of the
+    /// tasks.
     fn join(&self) -> Vec<Figures> {
         let mut figures = Vec::new();
         while let Some((task, thread)) = { lock(&self.threads).pop() } {
@@ -189,7 +188,7 @@ impl Crew {
     }
 }
 
-/// Until the kernel's clock says that.
+/// Sleeps until this time of the kernel's clock.
 fn sleep(at: Nanos) {
     let at =
         Timespec { tv_sec: (at.0 / 1_000_000_000) as i64, tv_nsec: (at.0 % 1_000_000_000) as i64 };
@@ -200,15 +199,15 @@ fn now() -> Nanos {
     nanos(clock_gettime(ClockId::Monotonic))
 }
 
-/// How many threads this process may have. The standard library aborts where a new thread's second
-/// stack, for signals, cannot be mapped.
+/// The number of threads that this process may have. The standard library aborts if it cannot map a new thread's second
+/// stack, the one for signals.
 fn most_threads() -> usize {
     let maps = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
     let maps = maps.and_then(|maps| maps.trim().parse().ok());
     maps.map_or(usize::MAX, |maps: usize| maps.saturating_sub(OTHER_MAPS) / MAPS_OF_A_THREAD)
 }
 
-/// What the kernel keeps of a task's name.
+/// The part of a task's name that the kernel keeps.
 fn thread_name(name: &str) -> String {
     let name: String = name.chars().filter(|&c| c != '\0').collect();
     let end = (0..=NAME_BYTES.min(name.len())).rfind(|&at| name.is_char_boundary(at));

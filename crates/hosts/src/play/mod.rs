@@ -1,12 +1,10 @@
-//! A scenario on real CPUs: one interpreter of the tasks' programs for every host that has a clock
-//! on the wall.
+//! One interpreter of the tasks' programs, for every host that has a wall clock.
 //!
-//! A task is the future of `play`. A host is a `Stage`: it has the clock, the sleeps, and the
-//! scheduler that is asked for policies. The `World` has the things that tasks share. Work is spinning, of
-//! which only the steps of the clock count in which the thread executed (`spin`), on either host.
+//! A task is the future of `play`. A host is a `Stage`: it has the clock, the sleeps, and the scheduler. The `World`
+//! has the things that tasks share. Work is spinning (`spin`): on either host only those steps of the clock count in
+//! which the thread executed.
 //!
-//! The end of the run is known to all tasks: none sleeps or spins beyond it, and who waits for
-//! another is woken then.
+//! All tasks know the end of the run: none sleeps or spins beyond it, and a task that waits for another is woken then.
 
 pub(crate) mod mutexes;
 mod player;

@@ -1,8 +1,8 @@
-//! Mutexes that a host has of its own, outside of the world's lock: what the world asks of them.
+//! Mutexes that belong to a host, outside of the world's lock, as the world sees them.
 //!
-//! The world still has to know when nobody can go on, in a run without a duration. So a task that comes to wait says in
-//! its [`Seat`] what it wants, and looks whether all others wait too. A mutex that is free, or that belongs to whoever
-//! wants it, keeps nobody from going on; its word says both exactly.
+//! The world still has to know when no task can go on, in a run without a duration. So a task that begins to wait
+//! stores the mutex that it wants in its [`Seat`], and checks whether all other tasks wait, too. A mutex that is free,
+//! or that belongs to the task that wants it, delays no task; its word tells both exactly.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use runyard_engine::task::TaskId;
@@ -10,7 +10,7 @@ use runyard_engine::time::Time;
 use runyard_workload::scenario::{MutexKind, ObjectId};
 use std::fmt::Debug;
 
-/// What a task says of itself to the others.
+/// The state of a task that other tasks may read.
 #[derive(Debug)]
 #[cfg_attr(
     not(target_os = "linux"),
@@ -20,7 +20,7 @@ pub(crate) struct Seat {
     pub(crate) task: TaskId,
     /// The number of its thread, while it has one.
     pub(crate) thread: AtomicU32,
-    /// The mutex that it wants, as [`Wanted::encode`] has it; 0 if it wants none. Written by the task alone.
+    /// The mutex that the task wants, as [`Wanted::encode`] encodes it; 0 if it wants none. Only the task writes it.
     wants: AtomicU64,
 }
 
@@ -28,32 +28,32 @@ pub(crate) struct Seat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) mutex: ObjectId,
-    /// Whether it never gets it, whatever others do.
+    /// Whether the task can never get it, whatever others do.
     pub(crate) in_vain: bool,
-    /// How often the task wanted one before, so that two wishes are not taken for one.
+    /// The number of earlier requests of the task, so that two requests are not taken for one.
     nth: u32,
 }
 
-/// How a wait for a mutex went on.
+/// The outcome of a wait for a mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(target_os = "linux"),
     expect(dead_code, reason = "only the host `linux` has such mutexes")
 )]
 pub(crate) enum Waited {
-    /// The task has the mutex. When it was given to it, if it slept.
+    /// The task has the mutex; with the time at which it was given, if the task slept.
     Has(Option<Time>),
-    /// It was woken then and is to try again.
+    /// The task was woken at this time and has to try again.
     Woken(Time),
-    /// It can never have it.
+    /// The task can never have it.
     InVain,
     /// The run is over.
     Over,
 }
 
-/// Mutexes of a host's own.
+/// The mutexes of a host.
 pub(crate) trait Mutexes: Debug + Send + Sync {
-    /// Whether mutexes of this kind are.
+    /// Whether the host has mutexes of this kind.
     fn has(&self, kind: MutexKind) -> bool;
 
     /// Takes a mutex if it is free.
@@ -68,16 +68,16 @@ pub(crate) trait Mutexes: Debug + Send + Sync {
     /// Sleeps until the run is over.
     fn wait_for_end(&self);
 
-    /// Whether nobody has a mutex, or this task.
+    /// Whether a mutex is free, or belongs to this task.
     fn is_free_for(&self, seat: &Seat, mutex: ObjectId) -> bool;
 
     /// The task that has a mutex, or that had it when the run was over.
     fn owner(&self, mutex: ObjectId) -> Option<TaskId>;
 
-    /// The run is over: nobody waits any more.
+    /// Ends the run: no task waits any more.
     fn end(&self);
 
-    /// A task leaves a run that is over. Whoever waits for what it has is let go.
+    /// Lets a task leave a finished run. Tasks that wait for its mutexes are released.
     fn leave(&self, seat: &Seat);
 }
 
@@ -91,19 +91,19 @@ impl Seat {
         Wanted::decode(self.wants.load(Ordering::SeqCst))
     }
 
-    /// The task wants `mutex`, for the `nth` time that it wants any.
+    /// Stores that the task wants `mutex`; this is its `nth` request.
     pub(crate) fn want(&self, mutex: ObjectId, in_vain: bool, nth: u32) {
         self.wants.store(Wanted { mutex, in_vain, nth }.encode(), Ordering::SeqCst);
     }
 
-    /// The task wants no mutex.
+    /// Stores that the task wants no mutex.
     pub(crate) fn want_none(&self) {
         self.wants.store(0, Ordering::SeqCst);
     }
 }
 
 impl Wanted {
-    /// The number, the mutex, and two flags, of which the last is always set.
+    /// The request number, the mutex, and two flags. The last flag is always set.
     fn encode(self) -> u64 {
         let nth = u64::from(self.nth) & 0x3fff_ffff;
         nth << 34 | u64::from(self.mutex.0) << 2 | u64::from(self.in_vain) << 1 | 1

@@ -16,22 +16,22 @@ use runyard_workload::draw::Draw;
 use runyard_workload::log::{Log, Row};
 use runyard_workload::scenario::{ObjectId, Phase, SpecId, Step, TaskSpec, TimerRef};
 
-/// What a task saw of itself.
+/// The counts that a task keeps of itself.
 #[derive(Debug, Default)]
 pub(crate) struct TaskStats {
-    /// How many times it was woken up, its start being one, and how much later it went on.
+    /// The latencies of its wake-ups. Its start counts as a wake-up.
     pub(crate) latency: Histogram,
-    /// How many times it asked to be woken by a timer, and was.
+    /// The number of timers that it armed, and of those that expired.
     pub(crate) timers: (u64, u64),
-    /// How often it came to its timer after the next period had begun.
+    /// The number of times that it reached its timer after the next period had begun.
     pub(crate) missed: u64,
-    /// How many times it yielded.
+    /// The number of its yields.
     pub(crate) yields: u64,
     /// CPU time that its `run` and `memory` steps used, by its thread's clock.
     pub(crate) worked: Nanos,
     /// Its thread's CPU time when it began.
     pub(crate) cpu_at_start: Nanos,
-    /// The task groups that it went to, and its thread's CPU time when it did.
+    /// The task groups that it moved to, with its thread's CPU time at each move.
     pub(crate) moves: Vec<(GroupId, Nanos)>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) async fn play<S: Stage>(stage: S, world: Arc<World>, new: NewTask) ->
     player.stats
 }
 
-/// What became of a step.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     GoOn,
@@ -61,14 +61,14 @@ struct Player<S> {
     spec: SpecId,
     begin: Time,
     timer_zero: Time,
-    /// When its own periodic timers are due next.
+    /// The next expiry of each of its own periodic timers.
     timers: Vec<Option<Time>>,
     asked: Asked,
     draws: Pcg64Mcg,
-    /// Where it says which of the host's mutexes it wants, and how often it wanted one.
+    /// The seat in which it stores the mutex that it wants, and the number of its requests so far.
     seat: Option<Arc<Seat>>,
     wishes: u32,
-    /// Its log, if one is asked for, and the rounds that are over.
+    /// Its log, if one is asked for, with the finished rounds.
     log: Option<Log>,
     rows: Vec<Row>,
     stats: TaskStats,
@@ -97,7 +97,7 @@ impl<S: Stage> Player<S> {
         }
     }
 
-    /// Waits for its start; `false` if the run is over before.
+    /// Waits for the task's start; `false` if the run ends before.
     async fn begin(&mut self) -> bool {
         let begin = self.begin.min(self.world.end());
         self.sleep(begin).await;
@@ -109,7 +109,7 @@ impl<S: Stage> Player<S> {
         starts && !self.is_over()
     }
 
-    /// Whether the program came to its end.
+    /// Runs the program. Returns whether it came to its end.
     async fn run(&mut self) -> bool {
         let world = self.world.clone();
         let spec = world.spec(self.spec);
@@ -137,7 +137,7 @@ impl<S: Stage> Player<S> {
         false
     }
 
-    /// Applies the properties of a phase, those that are others than before.
+    /// Applies the attributes of a phase that differ from those before.
     fn begin_phase(&mut self, spec: &TaskSpec, phase: &Phase) -> Then {
         let Asked { attr, reservation } = &self.asked;
         let new = Asked {
@@ -207,7 +207,7 @@ impl<S: Stage> Player<S> {
         Then::GoOn
     }
 
-    /// Takes a step that concerns others, to its end.
+    /// Takes a step that concerns other tasks, to its end.
     async fn share(&mut self, step: &Step) {
         let mut waits = self.world.take_shared_step(self.task, step, self.stage.now());
         let mutex = match *step {
@@ -216,7 +216,7 @@ impl<S: Stage> Player<S> {
             }
             _ => None,
         };
-        // Whoever signals from now on finds the task waiting.
+        // A signal from now on finds the task waiting.
         if let Some(mutex) = mutex {
             self.unlock(mutex);
         }
@@ -233,12 +233,12 @@ impl<S: Stage> Player<S> {
         }
     }
 
-    /// Whether a mutex is one of the host's own.
+    /// Whether a mutex belongs to the host.
     fn is_hosts(&self, mutex: ObjectId) -> bool {
         self.world.own_mutexes(mutex).is_some()
     }
 
-    /// Takes a mutex of the host's; without it, if the run is over.
+    /// Takes a mutex of the host's. If the run is over, the task goes on without it.
     fn lock(&mut self, mutex: ObjectId) {
         let mutexes = self.world.own_mutexes(mutex).zip(self.seat.as_deref());
         if mutexes.is_some_and(|(mutexes, seat)| !mutexes.try_lock(seat, mutex)) {
@@ -285,7 +285,7 @@ impl<S: Stage> Player<S> {
         }
     }
 
-    /// Nobody is to wait for what a task has that leaves a run which is over.
+    /// Releases the tasks that wait for mutexes of a task that leaves a finished run.
     fn leave_mutexes(&self) {
         if let Some(seat) = &self.seat
             && self.is_over()
@@ -298,7 +298,7 @@ impl<S: Stage> Player<S> {
         self.stats.worked += spin::work(&self.stage, &self.world, span);
     }
 
-    /// How long a `run` or a `runtime` that begins is to take.
+    /// The length of a `run` or `runtime` step that begins now.
     fn run_of(&mut self, draw: Draw) -> Nanos {
         let span = draw.sample(&mut self.draws);
         if let Some(log) = &mut self.log {
@@ -316,7 +316,7 @@ impl<S: Stage> Player<S> {
         }
     }
 
-    /// A long sleep ends with the run if that is stopped. Nothing more is done for any other.
+    /// A long sleep ends early if the run is stopped. A short sleep does nothing for this.
     async fn sleep(&self, at: Time) {
         let sleep = self.stage.sleep_until(at, self.slack());
         match self.world.nap().filter(|&nap| at.since(self.stage.now()) > nap) {
@@ -351,7 +351,7 @@ impl<S: Stage> Player<S> {
         }
     }
 
-    /// It executes again, which it could have done since `since`.
+    /// Notes that the task executes again; it could have done so since `since`.
     fn went_on(&mut self, since: Time) {
         let late = self.stage.now().since(since.min(self.stage.now()));
         self.stats.latency.record(late);

@@ -1,12 +1,12 @@
-//! Work, as a program that is to be scheduled sees it: instructions until they have taken long enough.
+//! Work that a scheduler can interrupt: instructions for a given time of execution.
 //!
-//! A task looks at the wall's clock again and again, which takes no system call. A step of that clock is time in which
-//! it executed, but for a long step: that is a *gap*, in which something else had the CPU, another thread, an interrupt
-//! or the machine's host.
+//! A task reads the wall clock continuously, which takes no system call. A step of that clock is time in which the task
+//! executed, except for a long step. A long step is a *gap*, in which another thread, an interrupt or the machine's
+//! host had the CPU.
 //!
-//! To read the thread's CPU time instead would be a system call in which the kernel charges what the thread ran. A
-//! slice that is over then ends there, and not at the next tick as in programs that read no such clock: three hogs on a
-//! CPU that read it each 500 us switched three times as often, and what waited beside them waited half as long.
+//! Rejected: reading the thread's CPU time. That is a system call in which the kernel charges the thread's time. A
+//! used-up slice then ends there, and not at the next tick as in programs that read no such clock. Three hogs on a CPU
+//! that read it every 500 us switched three times as often, and the tasks beside them waited half as long.
 
 use super::stage::Stage;
 use super::world::World;
@@ -15,17 +15,17 @@ use runyard_engine::time::{Nanos, Time};
 /// A task that spins checks at least this often whether the run is over.
 const END_CHECK_INTERVAL: Nanos = Nanos::from_micros(500);
 
-/// How many instructions of a pause there are between two looks at the clock.
+/// The number of pause instructions between two readings of the clock.
 const PAUSES: u32 = 8;
 
-/// A step of the clock is a gap if it is longer than this, and than [`GAP_STEPS`] of the shortest steps: a look at the
-/// clock and its pauses take a tenth of that. To switch to another thread and back takes longer.
+/// A step of the clock is a gap if it is longer than this, and longer than [`GAP_STEPS`] of the shortest steps. A
+/// reading with its pauses takes a tenth of this. A switch to another thread and back takes longer.
 const GAP: Nanos = Nanos::from_micros(2);
 
-/// Steps are long where each look at the clock is slow, as below a debugger.
+/// Steps are long where each reading of the clock is slow, as under a debugger.
 const GAP_STEPS: u64 = 8;
 
-/// Executes for `span`, unless the run ends before. For how long it did.
+/// Executes for `span`, unless the run ends before. Returns the time of execution.
 pub(crate) fn work(stage: &impl Stage, world: &World, span: Nanos) -> Nanos {
     let (mut worked, mut shortest) = (Nanos::ZERO, None::<Nanos>);
     let mut now = stage.now();

@@ -1,4 +1,4 @@
-//! What the interpreter asks of a host.
+//! The interface between the interpreter and a host.
 
 use super::world::{Asked, NewTask};
 use runyard_engine::time::{Nanos, Time};
@@ -6,19 +6,19 @@ use std::future::Future;
 
 /// A host, as a task on it sees it. All instants count from the beginning of the run.
 pub(crate) trait Stage: Clone + Send + Sync + 'static {
-    /// The time.
+    /// The present time.
     fn now(&self) -> Time;
 
-    /// Blocks the calling task until `at`, or later by `slack` at the most.
+    /// Blocks the calling task until `at`, or at most `slack` longer.
     fn sleep_until(&self, at: Time, slack: Nanos) -> impl Future<Output = ()> + Send;
 
-    /// Lets others run.
+    /// Lets other tasks run.
     fn yield_now(&self) -> impl Future<Output = ()> + Send;
 
-    /// Asks the scheduler for what is `new` for the calling task, which had `old` before. If that
-    /// is refused, why.
+    /// Asks the scheduler to give the calling task the attributes `new`, in place of `old`. Returns the reason of a
+    /// refusal.
     fn apply(&self, new: &Asked, old: &Asked) -> Result<(), String>;
 
-    /// Starts a task, to [`play`](super::player::play) what it is born with. If that is refused, why.
+    /// Starts a task, which will [`play`](super::player::play) `task`. Returns the reason of a refusal.
     fn start(&self, task: NewTask) -> Result<(), String>;
 }

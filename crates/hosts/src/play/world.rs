@@ -1,15 +1,15 @@
-//! What the tasks of a run share: the scenario's objects, who waits, and whether the run is over.
+//! The shared state of the tasks of a run: the scenario's objects, the waiting tasks, and the end of the run.
 //!
-//! One lock, held for microseconds and never across an await, a wake-up, or anything else that can
-//! block; all accesses of tasks go through [`World::with_shared`], within the host's [`Section`]. The
-//! wakers that a step has to call are collected under the lock and called without it.
+//! One lock protects it. It is held for microseconds and never across an await, a wake-up, or anything else that can
+//! block. All accesses of tasks go through [`World::with_shared`], within the host's [`Section`]. The wakers that a
+//! step has to call are collected under the lock and called without it.
 //!
-//! A task that waits is `Waiting` in the shared state; its waker there is set by the [`Told`] that it
-//! awaits. Whoever wakes it makes it `Woken`, notes when, and takes the waker: so a wake-up before
-//! the await is not lost, and one is told once.
+//! A waiting task is `Waiting` in the shared state; the [`Told`] that it awaits sets its waker there. The task that
+//! wakes it makes it `Woken`, notes the time, and takes the waker. So a wake-up before the await is not lost, and each
+//! wake-up is delivered once.
 //!
-//! A run without a duration ends with its last task, or when every task waits for another: nobody
-//! is left who could wake them.
+//! A run without a duration ends with its last task, or when every task waits for another: then no task is left that
+//! could wake them.
 
 use super::mutexes::{Mutexes, Seat};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Changed, Mutex, OnceLock, Ordering, lock};
@@ -29,51 +29,51 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// How many tasks there may be, those that are forked included; as many as in a scenario.
+/// The largest number of tasks, including forked ones; the same as in a scenario.
 const MAX_TASKS: usize = 1_000_000;
 
-/// How often a run looks whether it is to be stopped.
+/// The period at which a run checks whether it is stopped.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long a task sleeps at a time that may be stopped meanwhile.
+/// The longest single sleep of a task that may be stopped meanwhile.
 const NAP: Nanos = Nanos::from_millis(250);
 
-/// How a host keeps a task that has the lock of the world from being stopped for long with it.
+/// A section in which a host keeps a task from being stopped for long, since the task has the world's lock.
 pub(crate) trait Section: Debug + Send + Sync {
     /// Runs `access`.
     fn run(&self, access: &mut dyn FnMut());
 
-    /// Wakes these: none of them waits until the waker, too, waits for something.
+    /// Wakes these tasks. None of them has to wait until the waking task itself waits.
     fn wake(&self, woken: Vec<Waker>) {
         woken.into_iter().for_each(Waker::wake);
     }
 }
 
-/// What to run.
+/// A scenario and the options of its run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The tasks, and what they share.
+    /// The tasks, and the objects that they share.
     pub scenario: Scenario,
-    /// All random draws follow from this.
+    /// The seed of all random draws.
     pub seed: u64,
-    /// Is told of every step, if there is one.
+    /// A watcher of every step, if there is one.
     pub watch: Option<Arc<dyn Watch>>,
     /// Whether the tasks keep logs.
     pub log: bool,
-    /// When this is set the run is over, as far as it came. A signal handler may set it.
+    /// A flag that ends the run early when it is set. A signal handler may set it.
     pub stop: Option<Arc<AtomicBool>>,
 }
 
 impl Plan {
-    /// This scenario to its end, with no watcher and no logs.
+    /// A plan that runs this scenario to its end, without a watcher and without logs.
     #[must_use]
     pub fn new(scenario: Scenario, seed: u64) -> Plan {
         Plan { scenario, seed, watch: None, log: false, stop: None }
     }
 }
 
-/// Sees tasks take their steps. It is called by the task, which can be stopped in the call: what
-/// one task's call locks, no other's may.
+/// A watcher of the tasks' steps. The task itself calls it and can be stopped in the call, so a lock that one task's
+/// call takes must not be needed by another's.
 pub trait Watch: Debug + Send + Sync {
     /// `task` takes the step of this number in its phase.
     fn step(&self, task: TaskId, step: usize, now: Time);
@@ -87,77 +87,77 @@ pub(crate) struct World {
     watch: Option<Arc<dyn Watch>>,
     pub(crate) log: bool,
     all: CpuSet,
-    /// Set once, when nobody is to go on; a task sees it at its next step at the latest.
+    /// Set once, when no task may go on; a task sees it at its next step at the latest.
     over: AtomicBool,
-    /// Who else may end the run, and when that was done.
+    /// The flag by which others may end the run, and the time at which that happened.
     stop: Option<Arc<AtomicBool>>,
     stopped: OnceLock<Time>,
     shared: Mutex<SharedState>,
     section: Box<dyn Section>,
-    /// The host's own mutexes, if it has some, and how many tasks want one.
+    /// The host's own mutexes, if it has some, and the number of tasks that want one.
     mutexes: Option<Box<dyn Mutexes>>,
     wanting: AtomicUsize,
     /// The host waits here for the end.
     ended: Changed,
 }
 
-/// How a task asks to be scheduled.
+/// The scheduling attributes that a task asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) attr: Attr,
-    /// What SCHED_DEADLINE is to give it.
+    /// The reservation of a SCHED_DEADLINE task.
     pub(crate) reservation: Option<Reservation>,
 }
 
-/// What a task is born with.
+/// The initial state of a task.
 #[derive(Clone, Debug)]
 pub(crate) struct NewTask {
     pub(crate) task: TaskId,
     pub(crate) spec: SpecId,
     pub(crate) name: String,
     pub(crate) asked: Asked,
-    /// Where it says which mutex it wants, if the host has some of its own.
+    /// The seat in which the task stores the mutex that it wants, if the host has mutexes of its own.
     pub(crate) seat: Option<Arc<Seat>>,
-    /// When it is to begin.
+    /// The start of the task.
     pub(crate) begin: Time,
-    /// Where its periodic timers start: its delay after the run's start.
+    /// The start of its periodic timers: its delay after the run's start.
     pub(crate) timer_zero: Time,
     pub(crate) draws: Pcg64Mcg,
 }
 
-/// What is known of a task, in the order of the report.
+/// The facts about a task, in the order of the report.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) name: String,
-    /// The thread object whose program it runs.
+    /// The thread object of its program.
     pub(crate) thread: String,
-    /// The policy, the task group and the latency nice with which it began.
+    /// The initial policy, task group and latency nice.
     pub(crate) policy: Policy,
     pub(crate) group: GroupId,
     pub(crate) latency_nice: LatencyNice,
-    /// Its own then, or that of its task group.
+    /// The initial cookie: its own, or that of its task group.
     pub(crate) cookie: Option<Cookie>,
-    /// How much later than asked its timers might expire then.
+    /// The initial slack of its timers.
     pub(crate) slack: Nanos,
-    /// Whether the kernel had something reserved for it then.
+    /// Whether it had a reservation of the kernel's at the beginning.
     #[cfg_attr(
         not(target_os = "linux"),
         expect(dead_code, reason = "only the host `linux` has such tasks")
     )]
     pub(crate) is_deadline: bool,
-    /// When it came into being, and when it was over.
+    /// The beginning and the end of its life.
     pub(crate) life: (Time, Time),
     /// Whether its program came to its end.
     ended: bool,
     prio: Option<RtPrio>,
     state: State,
     seat: Option<Arc<Seat>>,
-    /// How to wake it from a long sleep when the run is stopped.
+    /// The waker that ends a long sleep when the run is stopped.
     sleeper: Option<Waker>,
 }
 
 impl Known {
-    /// How the run leaves it.
+    /// The state in which the run leaves the task.
     fn left(&self) -> Left<'_> {
         let waits = match self.state {
             State::Waiting(awaited, _) => Some(awaited),
@@ -174,17 +174,17 @@ impl Known {
 #[derive(Clone, Debug)]
 enum State {
     Awake,
-    /// It waits for this, and this is how to wake it, once it has said so.
+    /// The task waits for this object; with its waker, once it has one.
     Waiting(Awaited, Option<Waker>),
-    /// It waited until then.
+    /// The task was woken.
     Woken(Woken),
 }
 
-/// That a task was woken.
+/// A wake-up of a task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Woken {
     pub(crate) since: Time,
-    /// The mutex that it is to take when it executes.
+    /// The mutex that the task has to try to take when it executes.
     pub(crate) to_try: Option<ObjectId>,
 }
 
@@ -192,19 +192,19 @@ pub(crate) struct Woken {
 struct SharedState {
     objects: Objects,
     tasks: Vec<Known>,
-    /// How many forks each thread object has had.
+    /// The number of forks of each thread object.
     forks: Vec<u32>,
-    /// How many tasks are not over, and how many of them wait for another.
+    /// The number of unfinished tasks, and of those among them that wait for another.
     alive: usize,
     waiting: usize,
-    /// What the host was refused first.
+    /// The first refusal that the host met.
     refused: Option<String>,
-    /// When the step is taken that the state is locked for, and whom it wakes.
+    /// The time of the step for which the state is locked, and the tasks that the step wakes.
     now: Time,
     wakers: Vec<Waker>,
-    /// When a task last did something that concerns others; its end is that too.
+    /// The last time at which a task did something that concerns others. Its end counts.
     latest: Time,
-    /// The logs of the tasks that are over.
+    /// The logs of the finished tasks.
     logs: Vec<Vec<Row>>,
 }
 
@@ -267,12 +267,12 @@ impl World {
         &self.all
     }
 
-    /// Who is told of every step.
+    /// The watcher of every step.
     pub(crate) fn watch(&self) -> Option<&dyn Watch> {
         self.watch.as_deref()
     }
 
-    /// When the run ends at the latest.
+    /// The latest end of the run.
     pub(crate) fn end(&self) -> Time {
         self.scenario.duration.map_or(Time::MAX, |duration| Time::ZERO + duration)
     }
@@ -281,7 +281,7 @@ impl World {
         now >= self.end() || self.over.load(Ordering::Acquire) || self.is_stopped()
     }
 
-    /// Takes a step of `task` that concerns others. What it has to await, if it has to wait.
+    /// Takes a step of `task` that concerns others. Returns a future to await, if the task has to wait.
     pub(crate) fn take_shared_step(
         self: &Arc<World>,
         task: TaskId,
@@ -291,7 +291,7 @@ impl World {
         self.then_await(task, now, |shared| shared.take_shared_step(task, step))
     }
 
-    /// Tries to take the mutex for which `task` was woken. What it has to await, if it has to wait again.
+    /// Tries to take the mutex for which `task` was woken. Returns a future to await, if the task has to wait again.
     pub(crate) fn try_again(
         self: &Arc<World>,
         task: TaskId,
@@ -301,7 +301,7 @@ impl World {
         self.then_await(task, now, |shared| shared.try_again(task, mutex))
     }
 
-    /// `task` does something that concerns others, after which it may have to wait.
+    /// Does something for `task` that concerns others, after which the task may have to wait.
     fn then_await(
         self: &Arc<World>,
         task: TaskId,
@@ -322,13 +322,13 @@ impl World {
         Told { world: self.clone(), task }
     }
 
-    /// The host's own mutexes, if that is one of them.
+    /// The host's own mutexes, if this is one of them.
     pub(crate) fn own_mutexes(&self, mutex: ObjectId) -> Option<&dyn Mutexes> {
         let kind = self.scenario.objects.mutexes[mutex.0 as usize].1;
         self.mutexes.as_deref().filter(|mutexes| mutexes.has(kind))
     }
 
-    /// Sleeps as `sleep` does, of a run that may be stopped not longer than it goes on.
+    /// Sleeps as `sleep` does. In a run that may be stopped, the sleep ends with the run.
     pub(crate) async fn sleep_while_on(
         &self,
         task: TaskId,
@@ -350,12 +350,13 @@ impl World {
         .await;
     }
 
-    /// A task leaves a run that is over.
+    /// Gives back the mutexes of a task that leaves a finished run.
     pub(crate) fn leave_mutexes(&self, seat: &Seat) {
         self.mutexes.iter().for_each(|mutexes| mutexes.leave(seat));
     }
 
-    /// A task wants a mutex of the host's, as its seat says. It may be the last that could have gone on.
+    /// Notes that a task wants a mutex of the host's, as its seat says. It may be the last task that could have gone
+    /// on.
     pub(crate) fn wants(&self, now: Time) {
         if self.end() == Time::MAX {
             self.wanting.fetch_add(1, Ordering::SeqCst);
@@ -363,12 +364,12 @@ impl World {
         }
     }
 
-    /// A task says more of what it wants.
+    /// Checks again whether any task can go on, after a task has changed its seat.
     pub(crate) fn look_around(&self, now: Time) {
         self.with_shared(|shared| shared.latest = shared.latest.max(now));
     }
 
-    /// It does not want it any longer.
+    /// Notes that a task wants no mutex any longer.
     pub(crate) fn wanted(&self) {
         if self.end() == Time::MAX {
             self.wanting.fetch_sub(1, Ordering::SeqCst);
@@ -382,7 +383,7 @@ impl World {
             return false;
         }
         let Some(mutexes) = &self.mutexes else { return true };
-        // Who does not want the same thing any more when all were seen went on meanwhile.
+        // A task whose request changed between two readings went on meanwhile.
         let waiting = |task: &&Known| !task.ended && !matches!(task.state, State::Waiting(..));
         let seats = || shared.tasks.iter().filter(waiting).map(|task| task.seat.as_deref());
         let wanted = || seats().map(|seat| seat?.wanted()).collect::<Vec<_>>();
@@ -407,8 +408,8 @@ impl World {
         self.with_shared(|shared| shared.tasks[task.index()].prio = prio);
     }
 
-    /// A new task, which begins at once, or when its delay since the start of the run is over. It is
-    /// forked by a task that runs the program of `parent`, and for which `asked` was asked last.
+    /// Adds a forked task. It begins at once, or after its delay from the start of the run. Its parent runs the program
+    /// of `parent`, and last asked for `asked`.
     pub(crate) fn fork(
         &self,
         id: SpecId,
@@ -461,7 +462,7 @@ impl World {
         NewTask { task, spec: id, name, asked, seat, begin, timer_zero, draws }
     }
 
-    /// A task is over: its program `ended`, or the run did before. These are its rounds.
+    /// Notes that a task is over: its program `ended`, or the run did before. `rows` are its finished rounds.
     pub(crate) fn leave(&self, task: TaskId, now: Time, ended: bool, rows: Vec<Row>) {
         self.with_shared(|shared| {
             shared.alive -= 1;
@@ -474,23 +475,24 @@ impl World {
         });
     }
 
-    /// A task that was to start did not.
+    /// Notes that a task could not be started.
     pub(crate) fn unborn(&self, task: TaskId) {
         self.leave(task, Time::ZERO, false, Vec::new());
     }
 
-    /// The host was refused something: the run is over.
+    /// Notes that the host met a refusal, which ends the run.
     pub(crate) fn refuse(&self, why: String) {
         self.with_shared(|shared| _ = shared.refused.get_or_insert(why));
         self.finish();
     }
 
-    /// What the host was refused, if it was.
+    /// The refusal that the host met, if any.
     pub(crate) fn refused(&self) -> Option<String> {
         self.with_shared(|shared| shared.refused.clone())
     }
 
-    /// When the run ended: as said, when it was stopped, or when nobody could go on.
+    /// The end of the run: the planned end, the time at which it was stopped, or the time from which no task could go
+    /// on.
     pub(crate) fn ended(&self) -> Time {
         if let Some(&stopped) = self.stopped.get() {
             return stopped;
@@ -498,22 +500,23 @@ impl World {
         self.with_shared(|shared| if self.end() < Time::MAX { self.end() } else { shared.latest })
     }
 
-    /// Whether the run is to be over though its end has not come.
+    /// Whether the run has been stopped before its end.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
-    /// How long a task may sleep without a look at whether the run goes on; `None` if nothing but its end ends it.
+    /// The longest time that a task may sleep before it checks whether the run goes on; `None` if only the planned end
+    /// ends the run.
     pub(crate) fn nap(&self) -> Option<Nanos> {
         self.stop.as_ref().map(|_| NAP)
     }
 
-    /// What is known of all tasks by now.
+    /// The facts about all tasks so far.
     pub(crate) fn known(&self) -> Vec<Known> {
         self.with_shared(|shared| shared.tasks.clone())
     }
 
-    /// What a run that is over left undone.
+    /// The work that a finished run left undone.
     pub(crate) fn left(&self) -> Undone {
         self.with_shared(|shared| {
             let tasks: Vec<_> = shared.tasks.iter().map(Known::left).collect();
@@ -525,13 +528,13 @@ impl World {
         })
     }
 
-    /// Takes the logs of a run that is over, one task's after the other's.
+    /// Takes the logs of a finished run, one task after the other.
     pub(crate) fn take_rows(&self) -> Vec<Row> {
         let logs = self.with_shared(|shared| std::mem::take(&mut shared.logs));
         logs.into_iter().flatten().collect()
     }
 
-    /// Waits for the end of the run, and sees to it that no task goes on after it.
+    /// Waits for the end of the run, and then makes every task stop.
     pub(crate) fn wait(&self, now: impl Fn() -> Time) {
         let mut shared = lock(&self.shared);
         while !self.is_over(now()) && (shared.alive > 0 || self.end() < Time::MAX) {
@@ -549,7 +552,7 @@ impl World {
         self.finish();
     }
 
-    /// The run is over for whoever still waits.
+    /// Ends the run for all tasks that still wait.
     pub(crate) fn finish(&self) {
         self.over.store(true, Ordering::Release);
         self.with_shared(|shared| {
@@ -564,7 +567,7 @@ impl World {
         self.ended.tell_all();
     }
 
-    /// All that is done with what tasks share is done here.
+    /// Accesses the shared state. There is no other access to it.
     fn with_shared<T>(&self, access: impl FnOnce(&mut SharedState) -> T) -> T {
         let mut access = Some(access);
         let mut result = None;
@@ -620,7 +623,7 @@ impl Sharing for SharedState {
     }
 }
 
-/// Is ready when the task is woken by another, with when that was; with `None` if the run is over.
+/// A future that is ready when another task wakes this one, with the time of that; with `None` if the run is over.
 #[derive(Debug)]
 pub(crate) struct Told {
     world: Arc<World>,
