@@ -1,4 +1,4 @@
-//! What the founding documents claim, beside what was measured: as JSON and as a table.
+//! The claims of the founding documents beside the measured figures: as JSON and as a table.
 
 use runyard_report::table;
 use serde::{Serialize, Serializer};
@@ -7,50 +7,49 @@ use serde::{Serialize, Serializer};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claims {
     schema: &'static str,
-    /// In the order in which they ran.
+    /// The experiments, in the order in which they ran.
     pub experiments: Vec<Experiment>,
 }
 
 /// The claims of one experiment on one host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Experiment {
-    /// Its name on the command line.
+    /// The experiment's name on the command line.
     pub name: String,
     /// `sim` or `live`.
     pub host: String,
-    /// What it claims.
+    /// Its claims.
     pub claims: Vec<Claim>,
 }
 
-/// A figure that a founding document gives, and the one that was measured.
+/// A published figure of a founding document, and the measured figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
-    /// What the figure is.
+    /// The meaning of the figure.
     pub what: String,
     /// Its unit.
     pub unit: String,
-    /// The document's, without the mechanism; `None` if it gives none.
+    /// The published figure without the mechanism; `None` if the document gives none.
     pub published_before: Option<f64>,
-    /// The document's, with it.
+    /// The published figure with the mechanism.
     pub published_after: Option<f64>,
-    /// The measured one, without the mechanism; `None` if that was not measured.
+    /// The measured figure without the mechanism; `None` if it was not measured.
     pub before: Option<f64>,
-    /// The measured one, with it.
+    /// The measured figure with the mechanism.
     pub after: Option<f64>,
-    /// Whether what is claimed is so.
+    /// Whether the claim holds.
     #[serde(rename = "holds")]
     pub verdict: ClaimVerdict,
 }
 
-/// What a claim comes to. Scripts read whether it holds, and it does unless it fails: where
-/// nothing is claimed, nothing can.
+/// The outcome of a claim. Scripts read whether it holds. A figure without a bound cannot fail, so it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimVerdict {
-    /// What is claimed is so.
+    /// The claim holds.
     Holds,
-    /// It is not.
+    /// The claim does not hold.
     Fails,
-    /// The figure is shown and no bound is claimed: a time on a machine that others use as well.
+    /// The figure is shown without a bound: a time on a machine that other programs use as well.
     Shown,
 }
 
@@ -59,18 +58,18 @@ pub enum ClaimVerdict {
 pub struct Reproduced {
     /// Its claims.
     pub experiment: Experiment,
-    /// What a person wants to see of it; ends with a line end.
+    /// The text for a person; it ends with a line end.
     pub text: String,
 }
 
 impl ClaimVerdict {
-    /// Of a claim that is so, or not.
+    /// The outcome of a claim with a bound.
     #[must_use]
     pub fn of(so: bool) -> ClaimVerdict {
         if so { ClaimVerdict::Holds } else { ClaimVerdict::Fails }
     }
 
-    /// Whether nothing that is claimed is wrong.
+    /// Whether the claim has not failed.
     #[must_use]
     pub fn holds(self) -> bool {
         self != ClaimVerdict::Fails
@@ -92,7 +91,7 @@ impl Serialize for ClaimVerdict {
 }
 
 impl Claims {
-    /// Those of `experiments`.
+    /// The claims of `experiments`.
     #[must_use]
     pub fn new(experiments: Vec<Experiment>) -> Claims {
         Claims { schema: "runyard.reproduce/1", experiments }

@@ -1,16 +1,16 @@
-//! How long an experiment takes.
+//! The length of an experiment.
 
-/// How long an experiment takes.
+/// The length of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// At most 40 s on two cores, on each host.
+    /// At most 40 s on two CPUs, on each host.
     Short,
     /// More runs, each with its own seed, none of which may fail.
     Soak,
 }
 
 impl Length {
-    /// The first for a short run, the second for a soak.
+    /// `short` for a short run, `soak` for a soak.
     pub(crate) fn pick<T>(self, short: T, soak: T) -> T {
         match self {
             Length::Short => short,

@@ -1,12 +1,12 @@
-//! The founding experiments: each repeats what a founding document reports of its mechanism, without
-//! the mechanism and with it, and sets the published figures beside its own.
+//! The founding experiments. Each repeats the measurements of a founding document, without its mechanism and with it,
+//! and sets the published figures beside its own.
 //!
-//! An experiment is a folder. Its function `simulated` runs it in virtual time. Its function `live`
-//! runs it on this machine's CPUs, on the runtime, and where that compares something also as kernel
-//! threads. Both return [claims](Experiment) and a text for a person ([`Reproduced`]).
+//! An experiment is a folder. Its function `simulated` runs it in virtual time. Its function `live` runs it on this
+//! machine's CPUs, on the runtime, and for comparison also as kernel threads where that is useful. Both return
+//! [claims](Experiment) and a text for a person ([`Reproduced`]).
 //!
-//! Speed is no claim: a time on real CPUs is shown beside the figure that it is to be compared with,
-//! has no bound, and cannot fail.
+//! Speed is no claim. A time on real CPUs is shown beside the figure that it is compared with. It has no bound and
+//! cannot fail.
 
 mod claims;
 mod figure;
@@ -21,7 +21,7 @@ pub mod rt_migrate;
 pub use claims::{Claim, ClaimVerdict, Claims, Experiment, Reproduced};
 pub use length::Length;
 
-/// The runtime stops tasks of the tests anywhere but in here.
+/// The runtime does not stop a test's task inside the allocator.
 #[cfg(test)]
 #[global_allocator]
 static ALLOCATOR: runyard::Allocator = runyard::Allocator::system();

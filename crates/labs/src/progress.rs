@@ -1,8 +1,8 @@
-//! How far an experiment is, for a person who waits.
+//! The progress of an experiment, for a person that waits.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Progress over so many of `what`, on standard error if that is a terminal.
+/// A bar over so many of `what`, on standard error if that is a terminal.
 pub(crate) fn bar(what: &str, number: u64) -> ProgressBar {
     let template = format!("{{wide_bar}} {{pos}} of {{len}} {what}, {{eta}} left");
     let style = ProgressStyle::with_template(&template).expect("the template is right");

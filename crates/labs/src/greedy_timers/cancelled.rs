@@ -1,19 +1,18 @@
-//! Timers that are cancelled in time: does the greedy walk save wake-ups then, or cost some?
+//! A model of timers that are cancelled in time: whether the greedy walk then saves wake-ups or costs some.
 //!
-//! A model of the queue of one CPU, which is the engine's own, and of nothing else: no tick, no task. The
-//! CPU is busy and idle in turn, whatever its timers do; timers are armed at random moments. What is
-//! counted is what either walk asks of the CPU: interrupts while it is busy, interrupts of its sleep, and
-//! timers that are run.
+//! The model has the engine's timer queue of one CPU, and nothing else: no tick, no task. The CPU is busy and idle in
+//! turn, independent of its timers. Timers are armed at random moments. The model counts the demands of each walk on
+//! the CPU: interrupts while it is busy, interrupts of its sleep, and timers that are run.
 //!
-//! The document hopes that a timer which keeps others waiting "could be deleted before it expires". But
-//! one that is run early can no longer be cancelled itself: it is *needless* if it would have been before
-//! it closed. So it matters when timers are cancelled:
-//! * *before* they open, like timeouts of what succeeds soon: no walk ever runs them;
-//! * *inside* their windows, like timeouts of what takes a little longer than thought.
+//! The document hopes that a timer which keeps others waiting "could be deleted before it expires". But a timer that is
+//! run early can no longer be cancelled itself. Such a run is *needless* if the timer would have been cancelled before
+//! it closed. So the moment of the cancellation matters:
+//! * *before* the timer opens, like the timeout of an operation that soon succeeds: no walk ever runs it;
+//! * *inside* its window, like the timeout of an operation that takes a little longer than expected.
 //!
-//! Where slacks are equal, an interrupt takes all that is open, so that the interrupts are the fewest
-//! that hit all windows; the greedy walk leaves fewer windows to be hit, and cannot need more. Where
-//! slacks differ that is measured, not proven.
+//! With equal slacks an interrupt takes all open timers, so the interrupts are the fewest that hit all windows. The
+//! greedy walk leaves fewer windows to be hit and cannot need more interrupts. With different slacks this is measured,
+//! not proven.
 
 use crate::claims::{Claim, ClaimVerdict};
 use crate::figure::Figure;
@@ -23,19 +22,19 @@ use runyard_engine::timer::{TimerId, TimerQueue, Token, Window};
 use runyard_workload::draw::{Draw, Stream, below, stream};
 use std::fmt::Write as _;
 
-/// How long the CPU is busy and idle: the cycle of the document's tasks.
+/// The times for which the CPU is busy and idle: the cycle of the document's tasks.
 const BUSY: Draw = Draw::Uniform(Nanos::from_micros(3_900), Nanos::from_micros(4_100));
 const IDLE: Draw = Draw::Exponential(Nanos::from_millis(1));
 
-/// How many timers are armed, how long after one another, and how soon they open.
+/// The number of timers, the time between two of them, and the time until one opens.
 const TIMERS: usize = 10_000;
 const APART: Draw = Draw::Exponential(Nanos::from_millis(2));
 const AHEAD: Draw = Draw::Uniform(Nanos::from_millis(1), Nanos::from_millis(20));
 
-/// The slack of every other timer where slacks differ.
+/// The slack of every other timer in runs with different slacks.
 const LITTLE: Nanos = Nanos::from_micros(50);
 
-/// What is armed with which slack, all the same or every other timer with [`LITTLE`].
+/// The slacks of the timers: all the same, or every other timer with [`LITTLE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slack {
     most: Nanos,
@@ -52,69 +51,70 @@ const SLACKS: [Slack; 7] = [
     Slack { most: Nanos::from_millis(100), mixed: true },
 ];
 
-/// The document's much slack, of all timers and of half of them.
+/// The document's large slack, for all timers and for half of them.
 const SAME: Slack = Slack { most: Nanos::from_millis(10), mixed: false };
 const MIXED: Slack = Slack { most: Nanos::from_millis(10), mixed: true };
 
-/// How many timers are cancelled that are shown, in per cent.
+/// The shown shares of cancelled timers, in per cent.
 const SHARES: [u64; 6] = [0, 10, 25, 50, 75, 90];
 const HALF: u64 = 50;
 
-/// Between the shares at which it is tried whether the walk pays.
+/// The distance of the shares at which the search for the break-even point looks.
 const STEP: usize = 5;
 
-/// When the timers are cancelled that are.
+/// The moment of a cancellation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     Before,
     Inside,
 }
 
-/// How the timers of a run are.
+/// The properties of the timers of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Setting {
     slack: Slack,
     when: When,
-    /// How many are cancelled, in per cent.
+    /// The share of cancelled timers, in per cent.
     share: u64,
 }
 
-/// What came of one kind of slack.
+/// The results for one kind of slack.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     slack: Slack,
-    /// At each of [`SHARES`], of timers cancelled before they open, and inside their windows.
+    /// The results at each of [`SHARES`], for timers cancelled before they open, and inside their windows.
     before: Vec<Both>,
     inside: Vec<Both>,
-    /// How many are cancelled inside at the least for more to run needlessly than interrupts are saved.
+    /// The least share of timers cancelled inside their windows at which more needless runs are added than interrupts
+    /// saved.
     dear: Option<u64>,
 }
 
-/// What the walks made of the same timers.
+/// The results of both walks for the same timers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Both {
     regular: Tally,
     greedy: Tally,
 }
 
-/// What a walk came to.
+/// The results of a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
-    /// Interrupts of a busy CPU, and of an idle one.
+    /// The interrupts of a busy CPU, and of an idle one.
     busy: u64,
     idle: u64,
-    /// Timers that were run though they would have been cancelled before they closed.
+    /// The timers that were run although they would have been cancelled before they closed.
     needless: u64,
-    /// All that were run.
+    /// All timers that were run.
     run: u64,
 }
 
-/// All rows, on all cores.
+/// All rows, computed on all CPUs.
 pub(super) fn rows() -> Vec<Row> {
     SLACKS.into_par_iter().map(Row::of).collect()
 }
 
-/// Two tables of them.
+/// The rows as two tables.
 pub(super) fn text(rows: &[Row]) -> String {
     let mut text = format!(
         "a model of one CPU, 4 ms busy and 1 ms idle, with {TIMERS} timers of which some are cancelled\n\
@@ -155,7 +155,7 @@ pub(super) fn text(rows: &[Row]) -> String {
     text
 }
 
-/// What holds of them.
+/// The claims about the rows.
 pub(super) fn claims(rows: &[Row]) -> Vec<Claim> {
     let [same, mixed] = [SAME, MIXED]
         .map(|slack| rows.iter().find(|row| row.slack == slack).expect("it is among the slacks"));
@@ -168,7 +168,7 @@ pub(super) fn claims(rows: &[Row]) -> Vec<Claim> {
     };
     let interrupts = |both: Both| [both.regular, both.greedy].map(|it| Some(it.interrupts()));
     let all = |so: fn(&Row) -> bool| ClaimVerdict::of(rows.iter().all(so));
-    // Where slacks differ it is so in this model, but need not be.
+    // With different slacks the claim holds in this model, but not by necessity.
     let never_more: fn(&Row) -> bool =
         |row| row.slack.mixed || row.before.iter().chain(&row.inside).all(|both| both.saved() >= 0);
     let unblocked = mixed.before[half].saved() > mixed.before[none].saved();
@@ -230,12 +230,12 @@ impl Row {
 }
 
 impl Both {
-    /// Interrupts that only the regular walk needs.
+    /// The interrupts that only the regular walk needs.
     fn saved(self) -> i64 {
         self.regular.interrupts() as i64 - self.greedy.interrupts() as i64
     }
 
-    /// Timers that only the greedy walk runs needlessly.
+    /// The needless runs that only the greedy walk makes.
     fn needless(self) -> i64 {
         self.greedy.needless as i64 - self.regular.needless as i64
     }
@@ -261,7 +261,7 @@ enum Happens {
     Busy,
 }
 
-/// What happens to the queue whichever walk there is.
+/// The events that are the same for both walks.
 #[derive(Clone, Debug)]
 struct Trace {
     timers: Vec<Timer>,
@@ -278,7 +278,7 @@ impl Setting {
             let soft = now + AHEAD.sample(&mut draws);
             let little = self.slack.mixed && nth % 2 == 1;
             let slack = if little { LITTLE } else { self.slack.most };
-            // Both are drawn whatever becomes of them: a share moves nothing else.
+            // Both are drawn in any case, so that a share changes no other draw.
             let (chance, part) = (below(&mut draws, 100), below(&mut draws, slack.0));
             let early = below(&mut draws, soft.since(now).0);
             let at = match self.when {
@@ -362,7 +362,7 @@ impl Cpu<'_> {
         self.walk(now, true);
     }
 
-    /// The walk of an interrupt, or that of a CPU that goes idle, of which the regular one has none.
+    /// The walk of an interrupt, or of a CPU that goes idle. The regular walk has none of the second kind.
     fn walk(&mut self, now: Time, interrupted: bool) {
         while let Some(expiry) = interrupted.then(|| self.queue.take_expired(now)).flatten() {
             self.count(expiry.token);
@@ -389,13 +389,13 @@ mod tests {
         Time::ZERO + Nanos::from_micros(us)
     }
 
-    /// A timer that is armed at once, and cancelled at `cancelled` if at all.
+    /// A timer that is armed at once, and cancelled at `cancelled`, if that is given.
     fn timer(soft: u64, hard: u64, cancelled: Option<u64>) -> Timer {
         let window = Window { soft: us(soft), hard: us(hard) };
         Timer { window, cancelled: cancelled.map(us) }
     }
 
-    /// What both walks make of these, on a CPU that is busy until it is idle from one to another.
+    /// The results of both walks for these timers, on a CPU that is idle during `idle` and busy before.
     fn walked(timers: &[Timer], idle: (u64, u64)) -> Both {
         let armed = (0..timers.len()).map(|nth| (us(0), Happens::Arm(nth)));
         let cancelled = timers.iter().enumerate();
@@ -419,7 +419,7 @@ mod tests {
 
     #[test]
     fn what_waits_behind_a_timer_that_is_cancelled_interrupts_for_itself() {
-        // The second hides the third from the regular walk at 25.
+        // At 25, the second timer hides the third from the regular walk.
         let timers = [timer(22, 25, None), timer(40, 41, Some(30)), timer(21, 90, None)];
         let both = walked(&timers, (20, 50));
         assert_eq!((both.regular.idle, both.regular.busy), (1, 1));

@@ -1,15 +1,14 @@
-//! The document's four cases, each a variant of one scenario, and how they are run.
+//! The document's four cases, each a variant of one scenario, and their runs.
 //!
-//! What is known of its machine is 16 logical CPUs, how busy they were, the cycle of its 16 tasks, and the
-//! slack. What is assumed:
-//! * Two sockets of four cores with two threads each, and a tick of 1 ms.
-//! * The cycle is 4 ms of computing, give or take 2.5 %, and `usleep(1000)` with the slack of 50 us in
-//!   every case: with one of 10 ms the CPUs would be a third busy, not four fifths.
-//! * The daemons are 80, eight of each of ten periods from 100 ms to 6.3 s, and compute for 100 us at a
-//!   time on average: 212 wake-ups a second. Their number is fitted to the migrations of case 1 before:
-//!   a timer that expires on a busy CPU moves its task whenever another CPU of the socket is idle.
-//! * They wait as daemons do, in `poll` or `epoll_wait`, where the kernel makes the slack at least a
-//!   thousandth of the timeout (`select_estimate_accuracy`, since 2.6.28).
+//! The document gives 16 logical CPUs, their load, the cycle of its 16 tasks, and the slack. The following is assumed:
+//! * The machine has two sockets of four cores with two threads each, and a tick of 1 ms.
+//! * The cycle is 4 ms of computing, give or take 2.5 %, and `usleep(1000)` with a slack of 50 us in every case. With
+//!   10 ms of slack the CPUs would be a third busy, not four fifths.
+//! * There are 80 daemons, eight for each of ten periods from 100 ms to 6.3 s. A daemon computes for 100 us at a time
+//!   on average; together they wake up 212 times a second. Their number is fitted to the migrations of case 1 before: a
+//!   timer that expires on a busy CPU moves its task whenever another CPU of the socket is idle.
+//! * They wait as daemons do, in `poll` or `epoll_wait`. There the kernel makes the slack at least a thousandth of the
+//!   timeout (`select_estimate_accuracy`, since 2.6.28).
 
 use super::spread::Spread;
 use runyard_engine::cpu::CpuId;
@@ -24,34 +23,34 @@ use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{Step, TaskSpec};
 use runyard_workload::{Overrides, Scenario, parse};
 
-/// The scenario, as case 2 is: cycles, hogs of which there are none, and daemons.
+/// The scenario as in case 2: cycles, a thread of hogs without an instance, and daemons.
 const SCENARIO: &str = include_str!("../../scenarios/greedy-timers.json");
 const CYCLE: usize = 0;
 const HOG: usize = 1;
 const DAEMONS: usize = 2;
 
-/// How many tasks compute, one for each CPU.
+/// The number of tasks that compute, one for each CPU.
 const BUSY: u32 = 16;
 
-/// A run before anything is counted: the tasks begin together on one CPU, and spread.
+/// The time before counting begins: the tasks begin together on one CPU, and spread.
 const SETTLE: Nanos = Nanos::from_secs(2);
 
-/// As many as the document's (`perf stat -r 5`).
+/// The number of seeds, as in the document (`perf stat -r 5`).
 pub(super) const SEEDS: u64 = 5;
 
-/// What the document's migrations are counted in.
+/// The unit of time of the document's migrations, in seconds.
 pub(super) const MINUTE: f64 = 60.0;
 
-/// The kernel's slack, unless one is asked for.
+/// The kernel's default slack.
 pub(super) const DEFAULT_SLACK: Nanos = Nanos::from_micros(50);
 
-/// The other one.
+/// The document's larger slack.
 pub(super) const MUCH_SLACK: Nanos = Nanos::from_millis(10);
 
-/// `poll` makes the slack at least this part of the timeout.
+/// `poll` makes the slack at least this fraction of the timeout.
 const POLL_ACCURACY: u64 = 1_000;
 
-/// What the CPUs are busy with besides the daemons.
+/// The load of the CPUs besides the daemons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
     Nothing,
@@ -63,34 +62,34 @@ pub(super) enum Load {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Case {
     pub(super) load: Load,
-    /// Of the daemons' timers, at least.
+    /// The least slack of the daemons' timers.
     pub(super) slack: Nanos,
-    /// What is not known of the document's machine.
+    /// The unknown properties of the document's machine.
     pub(super) guess: Guess,
 }
 
-/// What the document does not say.
+/// The values that the document does not give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Guess {
-    /// Daemons of each period.
+    /// The number of daemons of each period.
     pub(super) daemons: u32,
-    /// All periods are divided by this.
+    /// The divisor of all periods.
     pub(super) hurry: u64,
-    /// What a daemon computes at a time, on average.
+    /// The time that a daemon computes, on average.
     pub(super) work: Nanos,
-    /// Of the cycles' timers.
+    /// The slack of the cycles' timers.
     pub(super) cycle_slack: Nanos,
-    /// By how much a cycle's computing differs from 4 ms at most.
+    /// The largest difference between a cycle's computing time and 4 ms.
     pub(super) uneven: Nanos,
     /// Whether the daemons wait in `poll`.
     pub(super) poll: bool,
     pub(super) tick_hz: u32,
-    /// Nodes, cores of each, threads of each.
+    /// The numbers of nodes, of cores in each, and of threads in each core.
     pub(super) topology: (u32, u32, u32),
 }
 
 impl Guess {
-    /// What the shipped scenario has.
+    /// The values of the shipped scenario.
     pub(super) const SHIPPED: Guess = Guess {
         daemons: 8,
         hurry: 1,
@@ -104,7 +103,7 @@ impl Guess {
 }
 
 impl Case {
-    /// The document's, by their numbers there.
+    /// The document's cases, by their numbers there.
     pub(super) const DOCUMENTS: [Case; 4] = [
         Case::of(Load::Nothing, DEFAULT_SLACK),
         Case::of(Load::Cycles, DEFAULT_SLACK),
@@ -116,7 +115,7 @@ impl Case {
         Case { load, slack, guess: Guess::SHIPPED }
     }
 
-    /// What is told of it in each claim.
+    /// The case's name in claims.
     pub(super) fn name(self) -> &'static str {
         match (self.load, self.slack == MUCH_SLACK) {
             (Load::Nothing, _) => "0: daemons alone",
@@ -126,7 +125,7 @@ impl Case {
         }
     }
 
-    /// All seeds, each for so many seconds, without the greedy walk; then with it.
+    /// Runs all seeds, each for so many seconds, without the greedy walk and with it.
     pub(super) fn pair(self, seconds: u64, done: impl Fn() + Sync) -> Result<Pair, Failure> {
         let runs = |model: Model| -> Result<Vec<Counted>, Failure> {
             let run = |seed| self.run(model, seed, seconds).inspect(|_| done());
@@ -193,63 +192,63 @@ impl Guess {
     }
 }
 
-/// The scenario as it is shipped.
+/// The shipped scenario.
 fn shipped() -> Scenario {
     let parsed = parse("greedy-timers.json", SCENARIO, &Overrides::default());
     parsed.expect("the scenario that comes with the program is right").scenario
 }
 
-/// Without the greedy walk and with it.
+/// The runs without the greedy walk and with it.
 #[derive(Clone, Debug)]
 pub(super) struct Pair {
     pub(super) before: Runs,
     pub(super) after: Runs,
 }
 
-/// Runs of one case that differ in their seeds.
+/// The runs of one case, with different seeds.
 #[derive(Clone, Debug)]
 pub(super) struct Runs(pub(super) Vec<Counted>);
 
-/// What was counted in a run.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Counted {
     pub(super) seconds: u64,
     pub(super) all: Kind,
     pub(super) daemons: Kind,
-    /// Of all CPUs together.
+    /// The idle time of all CPUs together.
     pub(super) idle: Nanos,
-    /// Which part of the CPUs' time was not idle.
+    /// The fraction of the CPUs' time that was not idle.
     pub(super) busy: f64,
 }
 
-/// What was counted of some tasks.
+/// The counts of some tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Kind {
-    /// How many times one first executed on another CPU than the last time.
+    /// The number of times that a task first executed on another CPU than before.
     pub(super) migrations: u64,
-    /// How many times one was woken up by its timer.
+    /// The number of wake-ups by timers.
     pub(super) timers: u64,
-    /// Those of them that the regular walk would have left.
+    /// The number of these that the regular walk would have left.
     pub(super) greedy: u64,
 }
 
 impl Runs {
-    /// Of a figure of each run.
+    /// The spread of a figure over the runs.
     pub(super) fn spread(&self, of: impl Fn(&Counted) -> f64) -> Spread {
         Spread::of(&self.0.iter().map(of).collect::<Vec<_>>())
     }
 
-    /// Migrations in a minute.
+    /// The migrations a minute.
     pub(super) fn migrations(&self) -> Spread {
         self.spread(|run| run.a_minute(run.all.migrations))
     }
 
-    /// Migrations for each timer that expired.
+    /// The migrations for each expired timer.
     pub(super) fn by_timer(&self) -> Spread {
         self.spread(|run| run.all.migrations as f64 / run.all.timers.max(1) as f64)
     }
 
-    /// Which part of the timers of `kind` only the greedy walk ran.
+    /// The fraction of the timers of `kind` that only the greedy walk ran.
     pub(super) fn greedy(&self, kind: fn(&Counted) -> Kind) -> f64 {
         self.spread(|run| kind(run).greedy as f64 / kind(run).timers.max(1) as f64).mean
     }
@@ -261,14 +260,14 @@ impl Counted {
     }
 }
 
-/// Counts from the events alone, from [`SETTLE`] on.
+/// Counts from the events alone, beginning at [`SETTLE`].
 struct TimerCounter {
     first_daemon: usize,
-    /// Where each task executed last.
+    /// The last CPU of each task.
     last: Vec<Option<CpuId>>,
-    /// Since when each CPU is idle.
+    /// The instant from which each CPU is idle.
     idle: Vec<Option<Time>>,
-    /// A timer expired a moment ago, and which walk ran it; whose it was is told by the wake-up.
+    /// Set when a timer has just expired, to whether the greedy walk ran it. The wake-up that follows names the task.
     greedy: Option<bool>,
     counted: Counted,
 }
@@ -374,7 +373,7 @@ mod tests {
             told(100, 0, What::TimerExpired { greedy });
             told(100, 0, wake(task));
         }
-        // Somebody else's doing.
+        // A wake-up by another task.
         told(100, 0, wake(1));
         told(200, 0, exec(1));
         told(300, 0, What::Idle);

@@ -1,5 +1,4 @@
-//! How much of the result depends on what the document does not say: the cases once more, each time with
-//! one guess another.
+//! The influence of values that the document does not give: the cases once more, with one assumption changed each time.
 
 use super::case::{Case, Guess, MUCH_SLACK, Pair, SEEDS};
 use rayon::prelude::*;
@@ -7,12 +6,12 @@ use runyard_engine::time::Nanos;
 use runyard_hosts::Failure;
 use std::fmt::Write as _;
 
-/// How long each run is counted, in seconds.
+/// The counted part of each run, in seconds.
 const SECONDS: u64 = 10;
 
 const BASE: Guess = Guess::SHIPPED;
 
-/// What is another, beside what is assumed.
+/// The assumptions, each with one change from the shipped ones.
 const GUESSES: [(&str, Guess); 14] = [
     ("as assumed", BASE),
     ("4 daemons of each period", Guess { daemons: 4, ..BASE }),
@@ -30,13 +29,13 @@ const GUESSES: [(&str, Guess); 14] = [
     ("4 nodes of 4", Guess { topology: (4, 4, 1), ..BASE }),
 ];
 
-/// Those that have CPUs which are idle now and then.
+/// The number of cases with CPUs that are idle now and then.
 const CASES: usize = 3;
 
-/// How many runs that takes.
+/// The number of runs.
 pub(super) const RUNS: u64 = (GUESSES.len() * CASES) as u64 * 2 * SEEDS;
 
-/// A table of all of them; `done` after each run.
+/// The table of all of them; it calls `done` after each run.
 pub(super) fn text(done: impl Fn() + Sync) -> Result<String, Failure> {
     let row = |(what, guess): &(&str, Guess)| -> Result<String, Failure> {
         let of = |at: usize| Case { guess: *guess, ..Case::DOCUMENTS[at] }.pair(SECONDS, &done);

@@ -1,11 +1,10 @@
-//! Timers with slack on this machine's CPUs, on the runtime: 2,000 tasks that a timer wakes ten times a
-//! second, beside one task for each CPU that computes for 4 ms and sleeps for 1 ms.
+//! Timers with slack on this machine's CPUs, on the runtime: 2,000 tasks that a timer wakes ten times a second, beside
+//! one task for each CPU that computes for 4 ms and sleeps for 1 ms.
 //!
-//! Three settings: no slack, slack and the regular walk alone, slack and the greedy walk. What both save is
-//! wake-ups of the process: its threads that wait give up their CPU by themselves, which the kernel counts.
-//! What is claimed is what a machine keeps that others use too: an order, that no timer comes before its
-//! time, that none is lost, and that all tasks are served. How many wake-ups there are and how late tasks
-//! are is shown.
+//! There are three settings: no slack, slack with the regular walk alone, and slack with the greedy walk. Both save
+//! wake-ups of the process: its waiting threads give up their CPU by themselves, which the kernel counts. The claims
+//! hold on a busy machine too: an order, no timer before its time, no lost timer, and service for all tasks. The number
+//! of wake-ups and the lateness of tasks are shown.
 
 use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
 use crate::figure::{Figure, percent};
@@ -21,42 +20,42 @@ use std::hint::spin_loop;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The tasks that are woken, and how often each of them.
+/// The number of tasks that are woken, and their period.
 const TASKS: u32 = 2_000;
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// The cycle of the tasks that compute: the document's.
+/// The cycle of the tasks that compute, as in the document.
 const BUSY: Duration = Duration::from_millis(4);
 const IDLE: Duration = Duration::from_millis(1);
 
-/// How long each setting runs before anything is counted, and then: thirty rounds of each task.
+/// The time before counting begins in each setting, and the counted time: thirty rounds of each task.
 const SETTLE: Duration = Duration::from_millis(500);
 const SPAN: Duration = Duration::from_secs(3);
 
-/// Of these each task has at least so many, on a machine that is busy with others too.
+/// The least number of these rounds for each task, on a busy machine.
 const FEWEST: u64 = 5;
 
-/// Who has not come back so long after the end was lost by its timer.
+/// A task that has not come back so long after the end has a lost timer.
 const LOST: Duration = Duration::from_secs(30);
 
-/// How many runs `--soak` asks for.
+/// The number of runs of `--soak`.
 const SOAK_RUNS: u64 = 5;
 
-/// The document's.
+/// The document's slack.
 const SLACK: Duration = Duration::from_millis(10);
 
 /// The slack of the tasks that are woken, and whether the greedy walk is on.
 const SETTINGS: [(Duration, bool); 3] = [(Duration::ZERO, true), (SLACK, false), (SLACK, true)];
 
-/// Their places.
+/// The indices of the settings.
 const EXACT: usize = 0;
 const REGULAR: usize = 1;
 const GREEDY: usize = 2;
 
-/// What came of a run of each.
+/// The results of a run of each setting.
 type Runs = [SettingRun; 3];
 
-/// Once on this machine, or in a soak several times: of each figure, the worst.
+/// Runs the experiment once on this machine, or several times in a soak. Of each figure the worst counts.
 ///
 /// # Errors
 /// If the machine refuses something.
@@ -84,30 +83,30 @@ pub fn live(length: Length) -> Result<Reproduced, Failure> {
     Ok(Reproduced { experiment, text })
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SettingRun {
-    /// How many times a thread gave up its CPU by itself in [`SPAN`], if the kernel tells.
+    /// The number of times that a thread gave up its CPU by itself in [`SPAN`], if the kernel provides it.
     switches: Option<u64>,
     tasks: Rounds,
-    /// How many tasks no timer woke any more.
+    /// The number of tasks that no timer woke any more.
     lost: usize,
     armed: usize,
     expired: usize,
     greedy: usize,
     cancelled: usize,
-    /// How many times a task lost its CPU to one that woke up.
+    /// The number of times that a task lost its CPU to a woken task.
     preemptions: usize,
 }
 
-/// What the tasks that are woken saw, each or all together.
+/// The rounds that woken tasks saw, for one task or for all together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rounds {
-    /// Of the task that had the fewest.
+    /// The rounds of the task with the fewest.
     fewest: u64,
-    /// How many of all began before they were due.
+    /// The number of rounds that began before they were due.
     early: u64,
-    /// How late a round began at the worst.
+    /// The largest delay of a round.
     latest: Duration,
 }
 
@@ -166,14 +165,14 @@ impl SettingRun {
 }
 
 fn sleepers(slack: Duration, over: &Arc<AtomicBool>) -> Vec<JoinHandle<Rounds>> {
-    // Their rounds are due at equal distances, the first after all of them have begun.
+    // The rounds are due at equal distances, the first after all tasks have begun.
     let begin = Instant::now() + PERIOD;
     let due = |nth| begin + PERIOD * nth / TASKS;
     let sleeper = |nth| Task::builder().slack(slack).spawn(sleeper(due(nth), over.clone()));
     (0..TASKS).map(sleeper).collect()
 }
 
-/// Wakes up when it is due, until all is over.
+/// A task that wakes up when its round is due, until the end.
 async fn sleeper(mut due: Instant, over: Arc<AtomicBool>) -> Rounds {
     let mut rounds = Rounds { fewest: 0, ..Rounds::default() };
     while !over.load(Ordering::Relaxed) {
@@ -207,7 +206,7 @@ impl Rounds {
     }
 }
 
-/// Counts what the runtime says of timers.
+/// Counts the runtime's events of timers.
 #[derive(Debug, Default)]
 struct Heard {
     armed: AtomicUsize,
@@ -239,7 +238,7 @@ impl Observer for Heard {
     }
 }
 
-/// Of several runs of all settings.
+/// The claims about several runs of all settings.
 fn claims(runs: &[Runs]) -> Vec<Claim> {
     let claim = |what: &str, unit: &'static str, [before, after]: [Option<f64>; 2], verdict| {
         Figure { what, unit, before: None, after: None }.claim(before, after, verdict)
@@ -295,7 +294,7 @@ fn claims(runs: &[Runs]) -> Vec<Claim> {
 mod tests {
     use super::*;
 
-    /// A run with so many wake-ups, in which all is as it must be.
+    /// A good run with this number of wake-ups.
     fn run(switches: u64) -> SettingRun {
         let tasks = Rounds { fewest: 35, early: 0, latest: Duration::from_micros(1_234) };
         let (armed, expired, greedy, cancelled, preemptions) = (70, 69, 23, 1, 5);
@@ -305,7 +304,7 @@ mod tests {
 
     const UNKNOWN: &str = "timers that neither expired nor were cancelled";
 
-    /// Which claims fail.
+    /// The claims that fail.
     fn failed(runs: &[Runs]) -> Vec<String> {
         let failed = claims(runs).into_iter().filter(|claim| !claim.verdict.holds());
         failed.map(|claim| claim.what).collect()

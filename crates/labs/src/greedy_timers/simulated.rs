@@ -1,5 +1,4 @@
-//! The experiment in virtual time: without the greedy walk and with it, and a model of timers that are
-//! cancelled.
+//! The experiment in virtual time: without the greedy walk and with it, and a model of cancelled timers.
 
 use super::case::{self, Case, Counted, Load, Pair, SEEDS};
 use super::{cancelled, guesses};
@@ -11,36 +10,36 @@ use rayon::prelude::*;
 use runyard_hosts::Failure;
 use std::fmt::Write as _;
 
-/// What is said of it wherever figures are.
+/// The remark that goes with every table of figures.
 const ASSUMED: &str = "\
 assumed: 80 daemons, eight of each of ten periods from 100 ms to 6.3 s, that compute for 100 us at a time and
 wait in poll (slack at least a thousandth of the period); cycles of 4 ms +- 2.5 % and 1 ms, slack 50 us in
 every case; two sockets of four cores with two threads; a tick of 1 ms
 ";
 
-/// How long each run is counted, in seconds, and with `--soak`: as long as the document's.
+/// The counted part of each run, in seconds; with `--soak` it is as long as the document's.
 const SECONDS: u64 = 10;
 const SOAK_SECONDS: u64 = 60;
 
-/// How busy the machine is at the most where there are daemons alone, in per cent.
+/// The highest load of a machine with daemons alone, in per cent.
 const MOST_BUSY: f64 = 0.5;
 
-/// What is left of the migrations with a slack of 10 ms: at the most. The document's are 0.53.
+/// The largest fraction of the migrations that may be left with a slack of 10 ms. The document has 0.53.
 const MOST_LEFT: f64 = 0.7;
 
-/// What is left of the migrations for each timer that expires: at the most.
+/// The largest fraction of the migrations for each expired timer that may be left.
 const MOST_LEFT_BY_TIMER: f64 = 0.5;
 
-/// What the document publishes of a case.
+/// The document's figures of a case.
 #[derive(Clone, Copy, Debug)]
 struct Published {
-    /// Mean and deviation of the mean in per cent, before and after.
+    /// The mean, and the deviation of the mean in per cent, before and after.
     migrations: [(f64, f64); 2],
-    /// Which part of the timers only the greedy walk ran, in per cent.
+    /// The part of the timers that only the greedy walk ran, in per cent.
     greedy: Option<f64>,
 }
 
-/// In the order of [`Case::DOCUMENTS`].
+/// The figures in the order of [`Case::DOCUMENTS`].
 const PUBLISHED: [Published; 4] = [
     Published { migrations: [(2_118.0, 7.851), (2_140.0, 7.278)], greedy: None },
     Published { migrations: [(20_568.0, 2.210), (17_954.0, 1.459)], greedy: Some(10.0) },
@@ -48,8 +47,8 @@ const PUBLISHED: [Published; 4] = [
     Published { migrations: [(938.0, 13.147), (973.0, 7.746)], greedy: None },
 ];
 
-/// In virtual time, without the greedy walk and with it: five seeds of each case, in a soak as long as
-/// the document's, and with other guesses of what it does not say.
+/// Runs the experiment in virtual time, without the greedy walk and with it: five seeds of each case. A soak is as long
+/// as the document's runs, and also has other values for those that the document does not give.
 ///
 /// # Errors
 /// If the simulator refuses a scenario, which would be a mistake in the experiment.
@@ -127,19 +126,19 @@ fn claims(case: Case, published: Published, pair: &Pair) -> Vec<Claim> {
     claims
 }
 
-/// Whether the greedy walk does to migrations what the document says.
+/// Whether the greedy walk changes migrations as the document says.
 fn migrations_hold(case: Case, Pair { before, after }: &Pair) -> bool {
     let (was, is) = (before.migrations(), after.migrations());
     match (case.load, case.slack == case::MUCH_SLACK) {
         (Load::Nothing, _) => (is.mean - was.mean).abs() <= was.noise(is),
         (Load::Cycles, false) => is.mean - was.mean <= was.noise(is),
         (Load::Cycles, true) => is.mean <= MOST_LEFT * was.mean,
-        // No CPU is ever idle: nothing at all is different.
+        // No CPU is ever idle, so both runs are the same.
         (Load::Hogs, _) => before.0 == after.0,
     }
 }
 
-/// The means of the migrations as `perf stat -r` prints them.
+/// The means of the migrations, in the form of `perf stat -r`.
 fn deviations(pairs: &[Pair]) -> String {
     let mut text = String::from(
         "migrations in 60 s, +- the standard deviation of the mean in per cent (as perf stat -r)\n\
@@ -178,13 +177,13 @@ mod tests {
         Runs(migrations.map(run).to_vec())
     }
 
-    /// Some with this mean, and a deviation of one per cent.
+    /// Runs with this mean, and a deviation of one per cent.
     fn about(mean: u64) -> Runs {
         let by = (mean as f64 * 0.01 * 5.0_f64.sqrt()).round() as u64;
         runs([mean - by, mean + by, mean, mean - by, mean + by])
     }
 
-    /// Which claims of a case fail.
+    /// The claims of a case that fail.
     fn failed(at: usize, before: Runs, after: Runs) -> Vec<String> {
         let claims = claims(Case::DOCUMENTS[at], PUBLISHED[at], &Pair { before, after });
         let failed = claims.into_iter().filter(|claim| !claim.verdict.holds());

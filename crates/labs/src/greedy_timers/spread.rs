@@ -1,18 +1,18 @@
-//! The mean of some runs and how much it is worth, as `perf stat -r` prints them.
+//! The mean of some runs and its uncertainty, in the form of `perf stat -r`.
 
-/// A mean, and the standard deviation of that mean: of the runs, by the root of their number. That is
-/// what `perf`'s "+-" is, in per cent of the mean (`stddev_stats`, `rel_stddev_stats`).
+/// A mean, and its standard deviation: that of the runs, divided by the square root of their number. This is the "+-"
+/// of `perf`, in per cent of the mean (`stddev_stats`, `rel_stddev_stats`).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Spread {
     pub(super) mean: f64,
     pub(super) deviation: f64,
 }
 
-/// Two means are the same if they are no farther apart than so many times what their deviations come to
-/// together, as those of five runs of the same thing are in nine of ten cases...
+/// Two means count as the same if their distance is at most this multiple of their combined deviation. Five runs of the
+/// same thing pass this in nine of ten cases.
 const DEVIATIONS: f64 = 2.0;
 
-/// ... nor than this part of the first, however much the runs differ among themselves.
+/// The distance must also be at most this fraction of the first mean, however much the runs differ.
 const MAX_NOISE: f64 = 0.1;
 
 impl Spread {
@@ -32,7 +32,7 @@ impl Spread {
         if self.mean == 0.0 { 0.0 } else { 100.0 * self.deviation / self.mean }
     }
 
-    /// How far from this another mean may be that is the same.
+    /// The largest distance of another mean that counts as the same.
     pub(super) fn noise(self, other: Spread) -> f64 {
         (DEVIATIONS * self.deviation.hypot(other.deviation)).min(MAX_NOISE * self.mean)
     }
@@ -50,7 +50,7 @@ mod tests {
     fn the_deviation_is_that_of_the_mean() {
         let some = spread(&[98.0, 102.0, 98.0, 102.0]);
         assert_eq!(some.mean, 100.0);
-        // The variance is 16 / 3, that of the mean a quarter of it.
+        // The variance is 16 / 3, and the variance of the mean is a quarter of it.
         assert!((some.deviation - (4.0_f64 / 3.0).sqrt()).abs() < 1e-12, "{some:?}");
         assert!((some.percent() - some.deviation).abs() < 1e-12);
         assert_eq!(spread(&[7.0]), Spread { mean: 7.0, deviation: 0.0 });

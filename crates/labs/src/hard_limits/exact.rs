@@ -1,7 +1,7 @@
-//! What a limit gives: so much and no less, on whatever CPUs, at each level of task groups.
+//! The effect of a limit: the group gets exactly its budget, on any CPUs, at each level of task groups.
 //!
-//! The document has no figures for that. A group that can use its whole budget does, to one per cent over
-//! ten seconds; before, with a feature switched off, it has what is due to it then.
+//! The document has no figures for this. A group that can use its whole budget uses it, to one per cent over ten
+//! seconds. Before, with a feature switched off, it gets the amount that is due to it then.
 
 use super::founding;
 use super::meter::{Meter, Used, Window};
@@ -19,40 +19,39 @@ use runyard_workload::Scenario;
 use runyard_workload::draw::Draw;
 use runyard_workload::scenario::{Step, TaskGroup, TaskSpec, TimerMode, TimerRef};
 
-/// How far from what is due a figure may be, as a part of that.
+/// The largest difference between a figure and the due amount, as a fraction of that amount.
 const MAX_DIFFERENCE: f64 = 0.01;
 
-/// What is counted: ten seconds, after one in which everybody settles. Both are whole periods of each
-/// limit here.
+/// The counted time: ten seconds, after one second in which the tasks settle. Both are whole periods of each limit
+/// here.
 pub(super) const WINDOW: Window = Window { from: Time(1_000_000_000), end: Time(11_000_000_000) };
 
-/// A machine, and task groups of which some are limited.
+/// A machine with task groups. Some of the groups are limited.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     name: &'static str,
     cpus: u32,
-    /// Off before.
+    /// The feature that is off before.
     without: Feature,
     groups: &'static [Group],
-    /// Whether what is used in each period is looked at as well. The groups' own periods begin up to a
-    /// sixteenth later than those that are counted, which says the same of hogs: they use what they have
-    /// at the beginning of each.
+    /// Whether the use in each period is checked as well. The groups' own periods begin up to a sixteenth later than
+    /// the counted periods. For hogs this makes no difference: they use their budget at the beginning of each period.
     each_period: bool,
 }
 
-/// A task group with hogs; parents come before children.
+/// A task group with hogs. Parents come before children.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     path: &'static str,
-    /// The place of the parent here; a child of the root without.
+    /// The index of the parent; `None` for a child of the root.
     parent: Option<usize>,
     limit: Option<Part>,
     hogs: u32,
-    /// What it has of the machine, in CPUs, before and after.
+    /// The due amount of the machine, in CPUs, before and after.
     due: [f64; 2],
 }
 
-/// A limit: microseconds.
+/// A limit, in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     runtime: u64,
@@ -60,7 +59,7 @@ struct Part {
     per_cpu: bool,
 }
 
-/// Without the feature and with it.
+/// The runs without the feature and with it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pair {
     before: Used,
@@ -85,14 +84,14 @@ const fn child(path: &'static str, limit: Option<Part>, due: [f64; 2]) -> Group 
     Group { path, parent: Some(0), limit, hogs: 1, due }
 }
 
-/// Below it are those who use it.
+/// Its children use its budget.
 const HALF: Group = top("/half", part(50, 100), 0, [0.0; 2]);
 
 const fn nested(name: &'static str, groups: &'static [Group]) -> Case {
     Case { name, cpus: 24, without: Feature::HardLimits, groups, each_period: false }
 }
 
-/// All of them.
+/// All cases.
 pub(super) const CASES: [Case; 9] = [
     Case {
         name: "48 hogs, 450 of 500 ms on each of 24 CPUs",
@@ -207,21 +206,21 @@ impl Case {
     }
 }
 
-/// What holds on any machine: the tasks of limited groups, and what is due to them, in CPUs.
+/// A claim that holds on any machine: the tasks of a limited group, and the amount due to them, in CPUs.
 pub(super) struct Held {
     pub(super) what: &'static str,
     pub(super) tasks: std::ops::Range<usize>,
     pub(super) due: f64,
 }
 
-/// Those of [`scenario_of`].
+/// The claims about [`scenario_of`].
 pub(super) const HELD: [Held; 2] = [
     Held { what: "30 of 100 ms", tasks: 0..2, due: 0.3 },
     Held { what: "40 of 100 ms below 20", tasks: 2..4, due: 0.2 },
 ];
 
-/// Two hogs in a limited task group, two in one that is held by its parent, and one for each CPU that
-/// is not limited.
+/// Two hogs in a limited task group, two hogs in a group that its parent limits, and one hog without a limit for each
+/// CPU.
 pub(super) fn scenario_of(cpus: u32) -> Result<Scenario, Failure> {
     let groups: &[Group] = &[
         top("/held", part(20, 100), 0, [0.0; 2]),
@@ -232,7 +231,7 @@ pub(super) fn scenario_of(cpus: u32) -> Result<Scenario, Failure> {
     scenario(cpus, groups)
 }
 
-/// Hogs in these groups.
+/// A scenario with these groups of hogs.
 fn scenario(cpus: u32, groups: &[Group]) -> Result<Scenario, Failure> {
     let mut scenario = founding::hogs(cpus, 1)?;
 
@@ -257,14 +256,14 @@ impl Part {
         Limit::new(runtime, period, Nanos::ZERO, self.per_cpu).expect("the kernel takes it")
     }
 
-    /// The runtime of a period over all CPUs.
+    /// The budget of a period over all CPUs.
     fn over(self, cpus: u32) -> Nanos {
         let times = if self.per_cpu { u64::from(cpus) } else { 1 };
         Nanos::from_micros(self.runtime * times)
     }
 }
 
-/// Runs `scenario` for as long as is counted.
+/// Runs `scenario` for the counted time.
 fn meter(scenario: &Scenario, period: Nanos, seed: u64) -> Result<Used, Failure> {
     let cpus = scenario.machine.topology.cpus() as u32;
     let mut meter = Meter::new(WINDOW, period, cpus);
@@ -273,11 +272,12 @@ fn meter(scenario: &Scenario, period: Nanos, seed: u64) -> Result<Used, Failure>
     Ok(meter.finish(outcome.end))
 }
 
-/// A task group that wants most of its runtime, in short pieces on many CPUs, and all of it in no
-/// period: 48 tasks of 1 ms each 10 ms, of which each may begin eleven in 100 ms.
+/// A task group that wants most of its budget, in short pieces on many CPUs, and all of it in no period: 48 tasks of 1
+/// ms every 10 ms. Each may begin eleven times in 100 ms.
 const BELOW: Part = Part { runtime: 530_000, period: 100_000, per_cpu: false };
 
-/// It is never throttled: what was drawn on one CPU is there for the others when that CPU leaves it.
+/// Runs such a group. It is never throttled: the budget that one CPU drew returns to the other CPUs when the group
+/// leaves that CPU.
 pub(super) fn below(seed: u64) -> Result<Used, Failure> {
     let ms = Nanos::from_millis;
     let mut scenario = founding::hogs(24, 48)?;
@@ -310,7 +310,7 @@ fn claim(what: &str, unit: &str, [before, after]: [Option<f64>; 2], so: bool) ->
     Figure { what, unit, before: None, after: None }.claim(before, after, ClaimVerdict::of(so))
 }
 
-/// How many CPUs all the time.
+/// The time as a number of CPUs over the whole window.
 fn cpus(used: Nanos) -> f64 {
     used.0 as f64 / WINDOW.end.since(WINDOW.from).0 as f64
 }
@@ -323,7 +323,7 @@ fn rounded(figure: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Uses these parts of the CPUs for ten seconds, a task for each.
+    /// A use of these fractions of the CPUs for ten seconds, by one task each.
     fn used(parts: &[f64], period: u64) -> Used {
         use runyard_engine::attr::Policy;
         use runyard_engine::cpu::CpuId;
@@ -344,7 +344,7 @@ mod tests {
         meter.finish(WINDOW.end)
     }
 
-    /// Which claims of the case fail.
+    /// The claims of the case that fail.
     fn failed(case: &Case, before: &[f64], after: &[f64]) -> Vec<String> {
         let period = case.groups[0].limit.unwrap().period;
         let pair = Pair { before: used(before, period), after: used(after, period) };
@@ -379,7 +379,7 @@ mod tests {
         throttled.throttled = 1;
         assert_eq!(holds(&throttled), [false, true]);
         assert_eq!(holds(&used(&[0.098; 48], BELOW.period)), [true, false]);
-        // It is no such workload if it reaches the limit.
+        // A workload that reaches the limit does not fit this claim.
         assert_eq!(holds(&used(&[0.12; 48], BELOW.period)), [false, false]);
     }
 

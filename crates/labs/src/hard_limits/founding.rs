@@ -1,16 +1,16 @@
-//! The document's tables: hackbench, lat_ctx and kernbench, without hard limits, with them in a task
-//! group that has none, and with 450 ms of 500 ms on each CPU.
+//! The document's tables: hackbench, lat_ctx and kernbench, without hard limits, with them in a task group without a
+//! limit, and with 450 ms of 500 ms on each CPU.
 //!
-//! What it publishes is that the three columns do not differ by more than its runs do (the standard
-//! deviation of a kernbench of 4.8 s is 0.29 s). Simulated runs have no such noise, so more is claimed:
-//! a group without a limit costs nothing, and one with the limit no more than the limit takes.
+//! The document shows that the three columns differ by no more than its runs do (the standard deviation of a kernbench
+//! of 4.8 s is 0.29 s). Simulated runs have no such noise, so more is claimed: a group without a limit costs nothing,
+//! and a limit costs no more than the time that it takes away.
 //!
-//! What the workloads compute is fitted to the first column, as the machine is not known:
-//! * hackbench sends a fifth of the messages that the original sends, each for five times the work, 50
-//!   us for both ends, so that a run is as long beside the period of the limit;
-//! * lat_ctx goes through its working set for as long as the document says that a switch takes there;
-//! * kernbench is the shipped scenario, whose reading and linking are the difference between the times
-//!   with 12 and with 96 jobs. With as many jobs as there are files it takes as long as with 96.
+//! The machine is unknown, so the work of the workloads is fitted to the first column:
+//! * hackbench sends a fifth of the original's messages, each with five times the work, 50 us for both ends. So a run
+//!   is as long beside the period of the limit.
+//! * lat_ctx goes through its working set for the time that the document gives for a switch there.
+//! * kernbench is the shipped scenario. Its reading and linking are the difference between the times with 12 and with
+//!   96 jobs. With as many jobs as files it takes as long as with 96.
 
 use super::meter::{Meter, Used, Window};
 use super::setting::{self, CPUS, LIMITED, PERIOD, Setting};
@@ -29,27 +29,27 @@ use runyard_workload::scenario::{ObjectId, Step, TaskSpec};
 const HOGS: &str = include_str!("../../scenarios/hard-limits.json");
 const KERNBENCH: &str = include_str!("../../scenarios/kernbench.json");
 
-/// How many messages a sender of hackbench writes to a receiver.
+/// The number of messages that a sender of hackbench writes to a receiver.
 const LOOPS: u32 = 20;
 
-/// What either end of a message computes.
+/// The computing time of either end of a message.
 const WORK: Draw = Draw::Uniform(Nanos::from_micros(13), Nanos::from_micros(37));
 
-/// How often the token of lat_ctx is passed: seconds, at a third of a millisecond and more.
+/// The number of times that the token of lat_ctx is passed: seconds of run time, at a third of a millisecond and more.
 const PASSES: u32 = 5_000;
 
-/// A token, in a pipe of Linux.
+/// The size of a token in a Linux pipe.
 const TOKEN: u64 = 1;
 const PIPE: u64 = 65_536;
 
-/// By how much of it a figure may differ that shall not: what the document's own noise exceeds.
+/// The largest difference between figures that must agree, as a fraction. The document's own noise exceeds it.
 const MAX_DIFFERENCE: f64 = 0.01;
 
 /// A row of the document.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     workload: Workload,
-    /// In the order of [`Setting::ALL`], in the workload's unit.
+    /// The published figures, in the order of [`Setting::ALL`], in the workload's unit.
     published: [f64; 3],
 }
 
@@ -58,7 +58,7 @@ enum Workload {
     Hackbench {
         groups: u32,
     },
-    /// lat_ctx. A working set of so many KB takes so many microseconds.
+    /// lat_ctx. A working set of this many KB takes this many microseconds.
     Ring {
         kb: u32,
         processes: u32,
@@ -69,14 +69,14 @@ enum Workload {
     },
 }
 
-/// What `-j` says.
+/// The value of `-j`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Jobs {
     Most(u32),
     Any,
 }
 
-/// All of them, in the document's order.
+/// All rows, in the document's order.
 pub(super) const ROWS: [Row; 13] = [
     hackbench(10, [0.475, 0.384, 0.253]),
     hackbench(20, [0.610, 0.670, 0.692]),
@@ -106,7 +106,7 @@ const fn kernbench(jobs: Jobs, published: [f64; 3]) -> Row {
     Row { workload: Workload::Kernbench { jobs }, published }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Took {
     pub(super) time: Nanos,
@@ -114,7 +114,7 @@ pub(super) struct Took {
 }
 
 impl Row {
-    /// The run that follows from `seed`.
+    /// Runs the row with this seed.
     pub(super) fn run(&self, setting: Setting, seed: u64) -> Result<Took, Failure> {
         let mut scenario = self.workload.scenario();
         setting.apply(&mut scenario);
@@ -124,7 +124,7 @@ impl Row {
         Ok(Took { time: outcome.end.since(Time::ZERO), used: meter.finish(outcome.end) })
     }
 
-    /// Of runs in the order of [`Setting::ALL`].
+    /// The claims about runs in the order of [`Setting::ALL`].
     pub(super) fn claims(&self, [off, unlimited, limited]: &[Took; 3]) -> [Claim; 2] {
         let as_long = apart(off, unlimited) <= MAX_DIFFERENCE;
         let within = if self.workload.needs_all_cpus() {
@@ -148,7 +148,7 @@ impl Row {
     }
 }
 
-/// By how much of the first two times differ.
+/// The difference of two times, as a fraction of the first.
 fn apart(a: &Took, b: &Took) -> f64 {
     a.time.0.abs_diff(b.time.0) as f64 / a.time.0 as f64
 }
@@ -163,13 +163,13 @@ impl Workload {
         }
     }
 
-    /// Whether it ever uses more than the 21.6 CPUs that the group's budget comes to.
+    /// Whether the workload ever uses more than the 21.6 CPUs of the group's budget.
     fn needs_all_cpus(self) -> bool {
         match self {
             Workload::Hackbench { .. } => true,
-            // One of them computes at a time.
+            // One process computes at a time.
             Workload::Ring { .. } => false,
-            // make is not among its jobs.
+            // make itself is not one of its jobs.
             Workload::Kernbench { jobs: Jobs::Most(jobs) } => jobs + 1 > CPUS * 9 / 10,
             Workload::Kernbench { jobs: Jobs::Any } => true,
         }
@@ -182,7 +182,7 @@ impl Workload {
         }
     }
 
-    /// As precisely as the document.
+    /// The figure, to the document's precision.
     fn measure(self, took: &Took) -> f64 {
         match self {
             Workload::Ring { .. } => {
@@ -194,7 +194,7 @@ impl Workload {
         }
     }
 
-    /// All of its tasks are in the shipped scenarios' task group.
+    /// All its tasks are in the shipped scenarios' task group.
     fn scenario(self) -> Scenario {
         match self {
             Workload::Hackbench { groups } => {
@@ -220,7 +220,7 @@ impl Workload {
     }
 }
 
-/// The machine and the task group, without a task and until all are done.
+/// The machine and the task group, without tasks. The run ends with the last task.
 fn empty() -> Scenario {
     let mut scenario = setting::shipped("hard-limits.json", HOGS);
     scenario.tasks.clear();
@@ -236,7 +236,7 @@ pub(super) fn hogs(cpus: u32, hogs: u32) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-/// A task of hackbench with the work of five.
+/// Gives a task of hackbench five times the work.
 fn heavier(task: &mut TaskSpec) {
     task.properties.group = Some(GroupId(LIMITED as u32));
     task.phases[0].steps.change(|step| match step {
@@ -245,7 +245,7 @@ fn heavier(task: &mut TaskSpec) {
     });
 }
 
-/// Processes that pass a token in a ring, each of which goes through its working set in between.
+/// Processes that pass a token in a ring. Each goes through its working set when it has the token.
 fn ring_of(processes: u32, work: Nanos) -> Scenario {
     let mut scenario = empty();
     let template = setting::shipped("hard-limits.json", HOGS).tasks.remove(0);
@@ -256,7 +256,7 @@ fn ring_of(processes: u32, work: Nanos) -> Scenario {
         let send = Step::Send { pipe: ObjectId((nth + 1) % processes), bytes: TOKEN };
         let recv = Step::Recv { pipe: ObjectId(nth), bytes: TOKEN };
         let work = Step::Run(Draw::Fixed(work));
-        // The first has the token, and gets it back at the end of each round.
+        // The first process has the token, and gets it back at the end of each round.
         let steps = if nth == 0 { [work, send, recv] } else { [recv, work, send] };
         (task.phases[0].steps, task.phases[0].loops) = (steps.into(), Some(PASSES / processes));
         scenario.tasks.push(task);
@@ -272,7 +272,7 @@ mod tests {
         Took { time: Nanos::from_millis(ms), used: Used::default() }
     }
 
-    /// Which of the row's claims hold of such times, in ms.
+    /// Whether the row's claims hold for these times, in ms.
     fn hold(workload: Workload, times: [u64; 3]) -> [bool; 2] {
         let row = Row { workload, published: [1.0; 3] };
         row.claims(&times.map(took)).map(|claim| claim.verdict.holds())
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_limit_costs_who_needs_all_cpus_what_it_takes_and_others_nothing() {
-        // 9 s of nine tenths of the CPUs, and a period.
+        // 9 s with nine tenths of the CPUs, and one period.
         assert_eq!(hold(CPU_BOUND, [9_000, 9_000, 10_500]), [true, true]);
         assert_eq!(hold(CPU_BOUND, [9_000, 9_000, 10_501]), [true, false]);
         let few = Workload::Kernbench { jobs: Jobs::Most(12) };
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn nobody_is_done_before_the_limit_allows_it() {
-        // All CPUs for a second, of which the group may have nine tenths.
+        // All CPUs are used for a second; the group may use nine tenths of them.
         let mut meter = Meter::new(Window::ALL, PERIOD, CPUS);
         let hog = runyard_engine::event::What::Exec {
             task: runyard_engine::task::TaskId(0),

@@ -1,12 +1,13 @@
-//! Limits on this machine's CPUs, on the runtime: two limited task groups, one of which is nested, beside
-//! a hog for each CPU that nothing limits.
+//! Limits on this machine's CPUs, on the runtime: two limited task groups, one of them nested, beside a hog without a
+//! limit for each CPU.
 //!
-//! What is claimed is what holds whatever else the machine does: nobody uses more CPU time than its
-//! limit, and the rest goes to who is not limited. CPU time is what the threads' clocks say, which stand still while
-//! the machine runs something else. The rest is time of the runtime's CPUs, as in the idle-balance experiment. How near a group comes to its limit is claimed with a bound
-//! that a busy machine keeps, which may stop a worker for whole periods; the figure itself is shown.
+//! The claims hold whatever else the machine does: no group uses more CPU time than its limit, and tasks without a
+//! limit get the rest. CPU time comes from the threads' clocks, which stand still while the machine runs something
+//! else. The rest is time of the runtime's CPUs, as in the idle-balance experiment. The bound for how near a group
+//! comes to its limit is one that a busy machine keeps, since such a machine may stop a worker for whole periods. The
+//! figure itself is shown.
 //!
-//! There is no "before": the runtime runs with the features as they are by default.
+//! There is no "before": the runtime runs with its default features.
 
 use super::exact::{HELD, Held, WINDOW, scenario_of};
 use super::meter::{Meter, Used};
@@ -23,20 +24,20 @@ use runyard_hosts::play::Plan;
 use runyard_hosts::sync::{Arc, Mutex, lock};
 use runyard_sim::Observer;
 
-/// What a group uses of its limit: at most, in per cent. The run ends within a period of the group's own, so that
-/// eleven seconds may have the budget of one more; and a debt at the end is not repaid within the run.
+/// The largest use of a limit, in per cent. The run ends within a period of the group, so eleven seconds may have the
+/// budget of one more period. A debt at the end is not repaid within the run.
 const MOST_OF_LIMIT: f64 = 105.0;
 
-/// At least. A machine that stops a worker for a period takes that from the group.
+/// The least use of a limit, in per cent. A machine that stops a worker for a period takes this time from the group.
 const LEAST_OF_LIMIT: f64 = 90.0;
 
-/// What the unlimited have of the rest: at least, in per cent, by the same reason.
+/// The least part of the rest that tasks without a limit get, in per cent, for the same reason.
 const LEAST_REST: f64 = 95.0;
 
-/// How many runs `--soak` asks for.
+/// The number of runs of `--soak`.
 const SOAK_RUNS: u64 = 5;
 
-/// Once on this machine, or in a soak several times: of each figure, the worst.
+/// Runs the experiment once on this machine, or several times in a soak. Of each figure the worst counts.
 ///
 /// # Errors
 /// If the machine refuses something.
@@ -68,7 +69,7 @@ fn run(cpus: usize, seed: u64) -> Result<Run, Failure> {
     Ok(Run { had: meter.finish(WINDOW.end), used: over.worked().collect() })
 }
 
-/// What tasks had of the runtime's CPUs in the window, and their CPU time over the whole run.
+/// The tasks' time on the runtime's CPUs in the window, and their CPU time over the whole run.
 #[derive(Debug)]
 struct Run {
     had: Used,
@@ -84,7 +85,7 @@ impl EventSink for MeterSink {
     }
 }
 
-/// What a run says: of each group how much of its limit it used, and who had the rest.
+/// The claims about a run: each group's use of its limit, and the use of the rest.
 fn claims(cpus: usize, Run { had, used }: &Run) -> Vec<Claim> {
     let whole = WINDOW.end.since(Time::ZERO).0 as f64;
     let seconds = WINDOW.end.since(WINDOW.from).0 as f64;
@@ -112,7 +113,7 @@ fn claims(cpus: usize, Run { had, used }: &Run) -> Vec<Claim> {
     all
 }
 
-/// Of claims of the same name one that does not hold, or the last.
+/// Of the claims with one name: one that fails, or the last.
 fn worst(claims: Vec<Claim>) -> Vec<Claim> {
     let mut kept: Vec<Claim> = Vec::new();
     for claim in claims {
@@ -133,7 +134,7 @@ mod tests {
     use runyard_engine::event::What;
     use runyard_engine::task::TaskId;
 
-    /// Each task has this part of the window, on a CPU of its own.
+    /// A run in which each task has this fraction of the window, on a CPU of its own.
     fn run(parts: [f64; 6]) -> Run {
         let mut meter = Meter::new(WINDOW, Nanos::from_millis(100), 6);
         let span = WINDOW.end.since(WINDOW.from).0 as f64;

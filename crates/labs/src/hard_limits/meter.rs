@@ -1,51 +1,51 @@
-//! What tasks use of the CPUs, over a stretch of the run and in each period of a limit, and how often
-//! a task group is throttled: from the stream of events alone.
+//! A meter of CPU time: the use by tasks over a stretch of the run and in each period of a limit, and the number of
+//! throttlings of a task group. It reads only the stream of events.
 
 use runyard_engine::event::{Event, What};
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_sim::Observer;
 
-/// The stretch of a run that is counted.
+/// The counted stretch of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) from: Time,
     pub(super) end: Time,
 }
 
-/// Counts. Nothing is forgotten that is on a CPU when the run ends, if that is told to `finish`.
+/// The meter. `finish` adds the time of tasks that are on a CPU when the run ends.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     window: Window,
     period: Nanos,
-    /// Who executes on each CPU, and since when.
+    /// The task on each CPU, and the instant at which it began.
     cpus: Vec<Option<(TaskId, Time)>>,
     used: Used,
 }
 
-/// What was counted.
+/// The counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Used {
-    /// What each task executed in the window, by [`TaskId`].
+    /// The time that each task executed in the window, by [`TaskId`].
     tasks: Vec<Nanos>,
-    /// What all tasks together executed in each period, from the one in which the window begins.
+    /// The time that all tasks together executed in each period, beginning with the first period of the window.
     periods: Vec<Nanos>,
-    /// How often a task group was throttled on some CPU.
+    /// The number of times that a task group was throttled on a CPU.
     pub(super) throttled: u64,
 }
 
 impl Window {
-    /// The whole run, however long it is.
+    /// The whole run, of any length.
     pub(super) const ALL: Window = Window { from: Time::ZERO, end: Time(u64::MAX) };
 }
 
 impl Meter {
-    /// Of a machine with so many CPUs. Periods begin at multiples of `period`.
+    /// A meter for a machine with so many CPUs. Periods begin at multiples of `period`.
     pub(super) fn new(window: Window, period: Nanos, cpus: u32) -> Meter {
         Meter { window, period, cpus: vec![None; cpus as usize], used: Used::default() }
     }
 
-    /// The run is over.
+    /// Ends the run, and returns the counts.
     pub(super) fn finish(mut self, end: Time) -> Used {
         for cpu in 0..self.cpus.len() {
             self.turn(cpu, None, end);
@@ -53,7 +53,7 @@ impl Meter {
         self.used
     }
 
-    /// From now on the CPU executes `task`, or none.
+    /// Notes that the CPU now executes `task`, or no task.
     fn turn(&mut self, cpu: usize, task: Option<TaskId>, at: Time) {
         let next = task.map(|task| (task, at));
         let Some((task, since)) = std::mem::replace(&mut self.cpus[cpu], next) else { return };
@@ -77,19 +77,19 @@ fn place(spans: &mut Vec<Nanos>, at: usize) -> &mut Nanos {
 }
 
 impl Used {
-    /// By all tasks.
+    /// The time of all tasks.
     pub(super) fn total(&self) -> Nanos {
         sum(&self.tasks)
     }
 
-    /// By the tasks with these numbers.
+    /// The time of the tasks with these numbers.
     pub(super) fn of(&self, tasks: std::ops::Range<usize>) -> Nanos {
-        // Who never executed has no place.
+        // A task that never executed has no entry.
         let known = |at: usize| at.min(self.tasks.len());
         sum(&self.tasks[known(tasks.start)..known(tasks.end)])
     }
 
-    /// The most in one period.
+    /// The largest use in one period.
     pub(super) fn most(&self) -> Nanos {
         self.periods.iter().copied().max().unwrap_or_default()
     }
@@ -120,7 +120,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// What is counted of `whats`, each at a millisecond on a CPU, in 10..30 ms with periods of 5 ms.
+    /// The counts of these events, each at a millisecond on a CPU, in 10..30 ms with periods of 5 ms.
     fn counted(whats: &[(u64, u16, What)], end: u64) -> Used {
         let window = Window { from: Time(10 * MS), end: Time(30 * MS) };
         let mut meter = Meter::new(window, Nanos::from_millis(5), 2);

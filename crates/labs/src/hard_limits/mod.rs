@@ -1,10 +1,10 @@
-//! Hard limits with borrowing, the experiments of the patch set (September 2009): what they cost whom they
-//! do not concern, and what they give whom they do.
+//! Hard limits with borrowing, the experiments of the patch set (September 2009): their cost to tasks without a limit,
+//! and their effect on tasks with one.
 //!
-//! The document's tables are the first half (`founding`). It has no figures for what a limit is for, so
-//! the second half is what a user asks of it: that it is kept (`exact`), and protects (`tenants`). All of
-//! them are simulated; what fits any machine is asked of the runtime too ([`live()`]). What the kernel's own
-//! limits do on the CPUs that there are, beside the simulated ones, is in `docs/fidelity.md`.
+//! The document's tables are the first half (`founding`). The document has no figures for the purpose of a limit. So
+//! the second half asks the users' questions: a limit is kept (`exact`), and it protects (`tenants`). All experiments
+//! are simulated. Those that fit any machine also run on the runtime ([`live()`]). `docs/fidelity.md` has the kernel's
+//! own limits on real CPUs beside the simulated ones.
 
 mod exact;
 mod founding;

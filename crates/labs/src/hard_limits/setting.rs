@@ -5,20 +5,20 @@ use runyard_engine::limits::Limit;
 use runyard_engine::time::Nanos;
 use runyard_workload::{Overrides, Scenario, parse};
 
-/// The place of the task group in the shipped scenarios, behind the root.
+/// The index of the task group in the shipped scenarios, after the root.
 pub(super) const LIMITED: usize = 1;
 
-/// How many CPUs the document's machine has.
+/// The number of CPUs of the document's machine.
 pub(super) const CPUS: u32 = 24;
 
-/// The document's `BW=450000/500000`, us on each CPU, which the shipped scenarios have too.
+/// The document's `BW=450000/500000`, in us on each CPU. The shipped scenarios have it too.
 const RUNTIME: Nanos = Nanos::from_millis(450);
 pub(super) const PERIOD: Nanos = Nanos::from_millis(500);
 
-/// A column.
+/// A column of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setting {
-    /// `CFS_HARD_LIMITS=n`. The task group has a limit, to which nobody holds it.
+    /// `CFS_HARD_LIMITS=n`. The task group has a limit without an effect.
     Off,
     /// `CFS_HARD_LIMITS=y`, infinite runtime.
     Unlimited,
@@ -29,7 +29,7 @@ pub(super) enum Setting {
 impl Setting {
     pub(super) const ALL: [Setting; 3] = [Setting::Off, Setting::Unlimited, Setting::Limited];
 
-    /// Makes it that of a scenario whose tasks are in the group.
+    /// Applies the setting to a scenario whose tasks are in the group.
     pub(super) fn apply(self, scenario: &mut Scenario) {
         let all = Model::default();
         let (model, limit) = match self {
@@ -47,20 +47,20 @@ pub(super) fn documents() -> Limit {
     Limit::new(RUNTIME, PERIOD, Nanos::ZERO, true).expect("the kernel takes it")
 }
 
-/// When a group that is held to the limit can have used so much at the earliest.
+/// The earliest time at which a group with the limit can have used so much.
 pub(super) fn earliest(used: Nanos) -> Nanos {
     let runtime = RUNTIME.0 * u64::from(CPUS);
     let (periods, rest) = (used.0 / runtime, used.0 % runtime);
     Nanos(periods * PERIOD.0 + rest / u64::from(CPUS))
 }
 
-/// The latest that is claimed for what takes `free` without a limit: what nine tenths of the CPUs take
-/// for it, and the period that may have just run out at the end.
+/// The latest claimed end of a run that takes `free` without a limit: its time with nine tenths of the CPUs, and one
+/// period that may have just run out at the end.
 pub(super) fn latest(free: Nanos) -> Nanos {
     Nanos(free.0 * PERIOD.0 / RUNTIME.0) + PERIOD
 }
 
-/// A scenario as it is shipped.
+/// A shipped scenario.
 pub(super) fn shipped(name: &str, text: &str) -> Scenario {
     let parsed = parse(name, text, &Overrides::default());
     parsed.expect("the scenario that comes with the program is right").scenario
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn the_earliest_end_is_the_limits_and_the_latest_a_period_after_nine_tenths() {
         let second = Nanos::from_secs(1);
-        // 10.8 CPU seconds a period, all of them at once at its beginning.
+        // 10.8 CPU seconds a period, all of them at its beginning.
         assert_eq!(earliest(Nanos(10_800 * 1_000_000)), PERIOD);
         assert_eq!(earliest(Nanos(24_000 * 1_000_000)), Nanos::from_millis(1_100));
         assert_eq!(latest(Nanos(second.0 * 9)), Nanos::from_millis(10_500));

@@ -13,22 +13,22 @@ use rayon::prelude::*;
 use runyard_hosts::Failure;
 use runyard_report::Histogram;
 
-/// How many runs `--soak` asks for, each of everything.
+/// The number of runs of `--soak`, for each experiment.
 const SOAK_RUNS: u64 = 10;
 
-/// Everything that follows from one seed.
+/// All results of one seed.
 #[derive(Clone, Debug)]
 struct SeedResults {
-    /// Of [`ROWS`], in the order of [`Setting::ALL`].
+    /// The results of [`ROWS`], in the order of [`Setting::ALL`].
     founding: Vec<[Took; 3]>,
-    /// Of [`CASES`].
+    /// The results of [`CASES`].
     exact: Vec<Pair>,
     below: Used,
-    /// Of [`tenants::CASES`], in [`tenants::RUNS`].
+    /// The results of [`tenants::CASES`], in [`tenants::RUNS`].
     tenants: Vec<[Histogram; 3]>,
 }
 
-/// In virtual time, with hard limits and without; in a soak with several seeds.
+/// Runs the experiments in virtual time, with hard limits and without; in a soak with several seeds.
 ///
 /// # Errors
 /// If the simulator refuses a scenario, which would be a mistake in the experiment.
@@ -56,7 +56,7 @@ pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
     Ok(Reproduced { experiment, text })
 }
 
-/// In how many of several runs all holds.
+/// The claim about the number of runs in which everything holds.
 fn soak_claim(measured: &[SeedResults]) -> Claim {
     let holds =
         |measured: &&SeedResults| measured.claims().iter().all(|claim| claim.verdict.holds());
@@ -70,7 +70,7 @@ fn soak_claim(measured: &[SeedResults]) -> Claim {
 }
 
 impl SeedResults {
-    /// On all cores; `done` after each run.
+    /// Runs one seed on all CPUs; it calls `done` after each run.
     fn of(seed: u64, done: impl Fn() + Sync) -> Result<SeedResults, Failure> {
         let columns = |row: &founding::Row| -> Result<[Took; 3], Failure> {
             let run = |setting: &Setting| row.run(*setting, seed).inspect(|_| done());
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn one_bad_run_of_several_fails() {
-        // Nobody uses anything here.
+        // No task uses any CPU time here.
         let claim = soak_claim(&[measured(), measured()]);
         assert_eq!((claim.after, claim.verdict), (Some(0.0), ClaimVerdict::Fails));
     }

@@ -1,9 +1,9 @@
-//! What a tenant who asks for more than there is costs the others: how long they wait for what they ask.
+//! The cost of a greedy tenant to the others: the time that they wait for their requests.
 //!
-//! The document has no such experiment; it is what its limits are for. The first case is what
-//! `--example tenants` does to a real server. The others ask how that depends on the machine, and on how
-//! busy it is. Where little of it is in use it is the groups' fairness that protects the others, with a limit
-//! or without; where most is, they notice a tenth of the machine that is gone, whoever has it.
+//! The document has no such experiment, but limits exist for this purpose. The first case is that of `--example
+//! tenants` on a real server. The other cases vary the machine and its load. On a machine with little load, the groups'
+//! fairness protects the others, with a limit or without. On a machine with a high load, they notice the missing tenth
+//! of the machine, whichever tenant has it.
 
 use super::setting;
 use crate::claims::{Claim, ClaimVerdict};
@@ -25,42 +25,42 @@ use std::collections::BTreeMap;
 
 const SHIPPED: &str = include_str!("../../scenarios/tenants.json");
 
-/// The place in that of who abuses the server, and of their group.
+/// The index in the scenario of the tenant that abuses the server, and of its group.
 const ABUSE: usize = 3;
 const ABUSER: GroupId = GroupId(4);
 
-/// How many tasks there are of who abuses the server for each CPU.
+/// The number of tasks of the abusing tenant for each CPU.
 const HOGS: u32 = 4;
 
-/// Of so many parts of the machine they may use one.
+/// The abusing tenant may use one of this many parts of the machine.
 const PARTS: u64 = 10;
 
-/// What a request takes on average.
+/// The mean time of a request.
 const REQUEST: f64 = 300.0;
 
-/// Requests that are counted came after this, and had an answer before the end.
+/// Counted requests came after this time, and had an answer before the end.
 const FROM: Time = Time(1_000_000_000);
 
-/// A machine, and how much of it those ask for who behave.
+/// A machine, and the part of it that the other tenants ask for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     cpus: u32,
-    /// In per cent.
+    /// That part, in per cent.
     load: f64,
     seconds: u64,
     claimed: Claimed,
 }
 
-/// What is claimed of the others' p99.
+/// The claim about the others' p99.
 #[derive(Clone, Copy, Debug)]
 enum Claimed {
-    /// It is at most 1.2 times what it is without abuse.
+    /// It is at most 1.2 times the p99 without abuse.
     HardlyMoves,
-    /// It is at most half of what it would be without the limit.
+    /// It is at most half of the p99 without the limit.
     Halved,
 }
 
-/// All of them; the longer, the fewer requests come in a second.
+/// All cases. Longer runs have fewer requests a second.
 pub(super) const CASES: [Case; 6] = [
     Case { cpus: 2, load: 6.75, seconds: 121, claimed: Claimed::HardlyMoves },
     Case { cpus: 2, load: 50.0, seconds: 31, claimed: Claimed::HardlyMoves },
@@ -70,7 +70,7 @@ pub(super) const CASES: [Case; 6] = [
     Case { cpus: 16, load: 70.0, seconds: 6, claimed: Claimed::Halved },
 ];
 
-/// What it is compared with, what it would be without the limit, and what it is.
+/// The run to compare with, the run without the limit, and the run with it.
 pub(super) const RUNS: [Run; 3] = [Run::Alone, Run::Unlimited, Run::Limited];
 
 /// Whether there is abuse, and whether it is limited.
@@ -82,7 +82,7 @@ pub(super) enum Run {
 }
 
 impl Case {
-    /// How long those who behave wait for an answer, from the moment at which they ask.
+    /// The times that the other tenants wait for an answer, from the moment of the request.
     pub(super) fn run(self, run: Run, seed: u64) -> Result<Histogram, Failure> {
         let mut scenario = self.scenario()?;
         match run {
@@ -109,7 +109,7 @@ impl Case {
         let limit = Limit::new(runtime, Limit::PERIOD, Nanos::ZERO, false);
         scenario.groups[ABUSER.index()].spec.limit = limit.ok();
         scenario.tasks[ABUSE].instances = HOGS * self.cpus;
-        // Of each tenant, so that all together ask for that much.
+        // The load of each tenant, so that all together have this load.
         let busy = f64::from(self.cpus) * self.load / 100.0;
         let between = REQUEST * ABUSE as f64 / busy;
         for tenant in &mut scenario.tasks[..ABUSE] {
@@ -122,7 +122,7 @@ impl Case {
         Ok(scenario)
     }
 
-    /// From what was seen in [`RUNS`].
+    /// The claim about the results of [`RUNS`].
     pub(super) fn claim(self, [alone, unlimited, limited]: &[Histogram; 3]) -> Claim {
         let p99 = |took: &Histogram| took.quantile(990).unwrap_or_default().0 as f64;
         let ratio = |took| (p99(took) / p99(alone).max(1.0) * 100.0).round() / 100.0;
@@ -137,18 +137,18 @@ impl Case {
         );
         let figure =
             Figure { what: &what, unit: "times without that one", before: None, after: None };
-        // Requests that have no answer yet when the run ends are few, or somebody is starved.
+        // Few requests are without an answer when the run ends; otherwise a tenant is starved.
         let answered = alone.count() > 0 && limited.count() * 100 >= alone.count() * 99;
         figure.claim(Some(before), Some(after), ClaimVerdict::of(answered && holds))
     }
 }
 
-/// How long requests take: tasks that are forked, and end.
+/// The times that requests take. A request is a task that is forked, and ends.
 #[derive(Debug)]
 struct Answers {
-    /// The first that is forked.
+    /// The first forked task.
     first: TaskId,
-    /// Since when those wait that have no answer yet.
+    /// The requests without an answer, with the time of each.
     open: BTreeMap<TaskId, Time>,
     took: Histogram,
 }

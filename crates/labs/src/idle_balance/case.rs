@@ -1,4 +1,4 @@
-//! The machines and tasks of the experiment, each a variant of one scenario, and how they are run.
+//! The machines and tasks of the experiment, each a variant of one scenario, and their runs.
 
 use super::mpstat::{Mpstat, Rows, Window};
 use runyard_engine::attr::{GroupId, Nice, Policy, Weight};
@@ -17,46 +17,46 @@ const SCENARIO: &str = include_str!("../../scenarios/idle-balance.json");
 const SOAKER: usize = 0;
 const NORMAL: usize = 1;
 
-/// When the last of the normal tasks has come, with any seed.
+/// The time by which the last normal task has come, with any seed.
 const BEGUN: Nanos = Nanos::from_secs(1);
 
-/// How long the balancer has from then until seconds are counted. The document was measured minutes
-/// after the start; a balancer gives up on a CPU after some failures, and on a large machine it
-/// tries once in some seconds. With less, "before" would be better than it becomes.
+/// The time that the balancer has from then until seconds are counted. The document was measured minutes after the
+/// start. A balancer gives up on a CPU after some failures, and on a large machine it tries once in some seconds. With
+/// less time, "before" would look better than it becomes.
 const SETTLE: Nanos = Nanos::from_secs(10);
 
-/// What the soakers' group weighs, over all CPUs: the least, as in the document.
+/// The weight of the soakers' group, over all CPUs: the least possible, as in the document.
 const SOAKERS_WEIGHT: i64 = 2;
 
-/// A machine, and how many normal tasks come to its soakers.
+/// A machine, and the number of normal tasks beside its soakers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     pub(super) nodes: u32,
     pub(super) cores: u32,
     pub(super) normal: u32,
     pub(super) light: Light,
-    /// How many seconds are counted.
+    /// The number of counted seconds.
     pub(super) seconds: u32,
 }
 
-/// What makes the soakers weigh next to nothing.
+/// The reason why the soakers weigh next to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Light {
-    /// They are SCHED_IDLE.
+    /// They are SCHED_IDLE tasks.
     Policy,
-    /// They are normal tasks in a task group of weight 2; the others' has 1024.
+    /// They are normal tasks in a task group of weight 2; the normal task's group has 1024.
     Group,
 }
 
-/// What was measured of a case.
+/// The results of a case.
 #[derive(Clone, Debug)]
 pub(super) struct CaseShares {
     pub(super) rows: Rows,
-    /// Of each normal task: which part of the time it executed.
+    /// The fraction of the time that each normal task executed.
     pub(super) shares: Vec<f64>,
 }
 
-/// Without the balancer and with it.
+/// The runs without the balancer and with it.
 #[derive(Clone, Debug)]
 pub(super) struct Pair {
     pub(super) before: CaseShares,
@@ -68,7 +68,7 @@ impl Case {
         self.nodes * self.cores
     }
 
-    /// What is told of it in each claim.
+    /// The case's name in claims.
     pub(super) fn name(&self) -> String {
         let cpus = self.cpus();
         match (self.light, self.normal) {
@@ -84,7 +84,7 @@ impl Case {
         }
     }
 
-    /// The run that follows from `seed`, without the balancer and with it; `done` after each.
+    /// Runs the case with this seed, without the balancer and with it; it calls `done` after each run.
     pub(super) fn pair(&self, seed: u64, done: impl Fn() + Sync) -> Result<Pair, Failure> {
         let run = |model| self.run(model, seed).inspect(|_| done());
         let (before, after) =
@@ -118,7 +118,7 @@ impl Case {
             Topology::new(self.nodes, self.cores, 1).map_err(Failure::input)?;
         scenario.duration = Some(self.window().end().since(Time::ZERO));
         scenario.tasks[SOAKER].instances = self.cpus();
-        // Without an instance it is there to be forked, which nobody does.
+        // A thread without an instance could still be forked, which no task does.
         scenario.tasks[NORMAL].instances = self.normal;
         if self.light == Light::Group {
             in_groups(&mut scenario);
@@ -127,7 +127,7 @@ impl Case {
     }
 }
 
-/// Tells soakers and normal tasks apart by their groups only.
+/// Makes soakers and normal tasks differ only in their groups.
 fn in_groups(scenario: &mut Scenario) {
     let weight = Weight::new(SOAKERS_WEIGHT).expect("a group may weigh so little");
     for (task, path, weight) in [(SOAKER, "/soakers", weight), (NORMAL, "/normal", Weight::NICE_0)]
@@ -141,14 +141,14 @@ fn in_groups(scenario: &mut Scenario) {
     }
 }
 
-/// The scenario as it is shipped: the document's own case.
+/// The shipped scenario: the document's own case.
 fn shipped() -> Scenario {
     let parsed = runyard_workload::parse("idle-balance.json", SCENARIO, &Overrides::default());
     parsed.expect("the scenario that comes with the program is right").scenario
 }
 
 impl CaseShares {
-    /// What the normal task with the least has of a CPU.
+    /// The least fraction of a CPU that a normal task gets.
     pub(super) fn least_share(&self) -> Option<f64> {
         self.shares.iter().copied().min_by(f64::total_cmp)
     }

@@ -1,15 +1,14 @@
 //! The experiment on this machine's CPUs, on the runtime: a soaker for each, and one normal task.
 //!
-//! What is claimed is what a scheduler owes whatever else the machine does: that it gives its CPUs
-//! away, and to whom. So the time that is divided is that of the runtime's CPUs, on which a task
-//! also executes while the machine has lent its worker's CPU to another process. The kernel's
-//! accounts of the process could not be used for that: what a busy machine keeps from it is missing
-//! there from one task or another. It is shown how much that was.
+//! The claims are the duties of a scheduler whatever else the machine does: it gives its CPUs away, and to the right
+//! tasks. So the divided time is that of the runtime's CPUs. On these a task also executes while the machine has lent
+//! its worker's CPU to another process. The kernel's accounts of the process do not serve here: the time that a busy
+//! machine takes from the process is missing in the account of one task or another. This time is shown.
 //!
-//! How evenly soakers share is shown only: on the runtime a CPU with one task has no tick, so that
-//! one soaker may have a CPU to itself while another waits on the normal task's.
+//! The evenness of the soakers is only shown. On the runtime a CPU with one task has no tick, so one soaker may have a
+//! CPU to itself while another waits on the normal task's CPU.
 //!
-//! There is no "before": the runtime runs with the features as they are by default.
+//! There is no "before": the runtime runs with its default features.
 
 use super::case::{Case, Light};
 use super::mpstat::{Mpstat, Rows, Window};
@@ -29,26 +28,25 @@ use runyard_hosts::play::Plan;
 use runyard_hosts::sync::{Arc, Mutex, lock};
 use std::time::Instant;
 
-/// A second in which the normal task comes, one to settle, and those that are counted.
+/// A second in which the normal task comes, a second to settle, and the counted seconds.
 const WINDOW: Window = Window { from: Time(2_000_000_000), seconds: 4 };
 
-/// What of the CPUs' time is not idle: at least, in per cent. None should be. But who goes idle
-/// looks for work with a thread of the machine's, which may have to wait for a CPU itself.
+/// The least part of the CPUs' time that is not idle, in per cent. It should be all. But a CPU that goes idle looks for
+/// work with a thread of the machine, which may have to wait for a real CPU.
 const LEAST_BUSY: f64 = 99.0;
 
-/// What the normal task has of a CPU: at least, in per cent. The policy takes 0.3 from it for a
-/// soaker that waits there (3 of 1027), switches next to nothing; the machine may stretch a switch or
-/// a soaker's turn by whole turns of its own, some of which are within this.
+/// The least part of a CPU that the normal task gets, in per cent. The policy gives 0.3 of it to a soaker that waits
+/// there (3 of 1027), and switches take next to nothing. The machine may stretch a switch or a soaker's turn by whole
+/// turns of its own; this bound allows for some of them.
 const LEAST_SHARE: f64 = 95.0;
 
-/// What the soakers have of all the other CPUs: at least, in per cent. The same bound from their
-/// side.
+/// The least part of all other CPUs that the soakers get, in per cent. This is the same bound from their side.
 const LEAST_SOAKED: f64 = 95.0;
 
-/// How many runs `--soak` asks for.
+/// The number of runs of `--soak`.
 const SOAK_RUNS: u64 = 20;
 
-/// Once on this machine, or in a soak 20 times: of each figure, the worst.
+/// Runs the experiment once on this machine, or 20 times in a soak. Of each figure the worst counts.
 ///
 /// # Errors
 /// If the machine refuses something.
@@ -74,16 +72,16 @@ pub fn live(length: Length) -> Result<Reproduced, Failure> {
     Ok(Reproduced { experiment, text })
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Debug)]
 struct RunShares {
     rows: Rows,
-    /// What the normal task executed, and each soaker.
+    /// The time that the normal task executed, and that of each soaker.
     normal: Nanos,
     soakers: Vec<Nanos>,
-    /// From the normal task's wake-up to its first instruction.
+    /// The time from the normal task's wake-up to its first instruction.
     start: Option<Nanos>,
-    /// Which part of its CPUs the machine gave this process, over the whole run.
+    /// The fraction of its CPUs that the machine gave this process, over the whole run.
     given: f64,
 }
 
@@ -112,35 +110,35 @@ impl RunShares {
         Ok(RunShares { rows, normal, soakers, start, given })
     }
 
-    /// What the normal task has of a CPU.
+    /// The fraction of a CPU that the normal task got.
     fn share(&self) -> f64 {
         part(self.normal)
     }
 
-    /// What the soakers have of the others; nothing, where there are none.
+    /// The fraction of the other CPUs that the soakers got; `None` if there are no others.
     fn soaked(&self) -> Option<f64> {
         let others = self.soakers.len() - 1;
         let sum = self.soakers.iter().copied().map(part).sum::<f64>();
         (others > 0).then(|| sum / others as f64)
     }
 
-    /// What the soaker with the least has of a CPU.
+    /// The least fraction of a CPU that a soaker got.
     fn least_soaker(&self) -> f64 {
         self.soakers.iter().copied().map(part).fold(f64::INFINITY, f64::min)
     }
 }
 
-/// A time as a part of the window.
+/// A time as a fraction of the window.
 fn part(time: Nanos) -> f64 {
     time.0 as f64 / WINDOW.span().0 as f64
 }
 
-/// Takes what the CPUs do, and how the normal task starts.
+/// Observes the work of the CPUs, and the start of the normal task.
 #[derive(Clone, Debug)]
 struct CpuSink {
     mpstat: Mpstat,
     normal: TaskId,
-    /// Since when it could run, if it does not yet.
+    /// The instant from which the normal task can run, until it runs.
     woken: Option<Time>,
     start: Option<Nanos>,
 }
@@ -148,7 +146,7 @@ struct CpuSink {
 impl EventSink for CpuSink {
     fn event(&mut self, event: &Event) {
         match event.what {
-            // It comes into being, waits until it is due, and is woken again.
+            // The task is created, waits until it is due, and is woken again.
             What::Wake { task, since, .. } if task == self.normal => self.woken = Some(since),
             What::Exec { task, .. } if task == self.normal => {
                 let woken = self.woken.take();
@@ -160,7 +158,7 @@ impl EventSink for CpuSink {
     }
 }
 
-/// Of each figure the worst of the runs.
+/// The claims. Of each figure the worst run counts.
 fn claims(case: &Case, runs: &[RunShares]) -> Vec<Claim> {
     let claim = |what: &str, unit: &'static str, after: Option<f64>, verdict: ClaimVerdict| {
         let what = format!("{}: {what}", case.name());
@@ -214,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Which claims fail.
+    /// The claims that fail.
     fn failed(runs: &[RunShares]) -> Vec<String> {
         let claims = claims(&CASE, runs).into_iter();
         let failed = claims.filter(|claim| !claim.verdict.holds());

@@ -1,10 +1,9 @@
-//! What `mpstat` would have shown of a host's CPUs: a row for each second, of all of them.
+//! The output that `mpstat` would have shown of a host's CPUs: a row for each second, over all CPUs.
 //!
-//! The rows are of one stretch of the run, the *window*; what happens outside of it is not counted.
-//! They are made from the stream of events alone. A CPU's time goes to what it does in the moment
-//! in which it turns to something else, and is divided there among the seconds that it spans, so
-//! nothing happens at the end of a second. Real CPUs' events may be told out of order by the moment
-//! in which one worker follows another: the clock of a CPU stands still then.
+//! The rows cover one stretch of the run, the *window*. They are made only from the stream of events. A CPU's time is
+//! booked when the CPU turns to something else, and then divided among the seconds that it spans. So nothing has to
+//! happen at the end of a second. Events of real CPUs may arrive slightly out of order when one worker follows another;
+//! the clock of a CPU then stands still.
 //!
 //! Invariant: the parts of a row sum to a second of each CPU ([`Mpstat::finish`] asserts it).
 
@@ -19,7 +18,7 @@ use std::fmt::Write as _;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// The seconds of a run that are counted.
+/// The counted seconds of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) from: Time,
@@ -27,7 +26,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// How long it is.
+    /// The length of the window.
     pub(super) fn span(self) -> Nanos {
         Nanos(SECOND.0 * u64::from(self.seconds))
     }
@@ -40,13 +39,13 @@ impl Window {
         (self.from..self.end()).contains(&at)
     }
 
-    /// In which of its seconds a moment is, that is in it.
+    /// The number of the window's second that contains this instant.
     fn second(self, at: Time) -> usize {
         (at.since(self.from).0 / SECOND.0) as usize
     }
 }
 
-/// What the CPUs did in a second, or in several.
+/// The use of the CPUs in a second, or in several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) normal: Nanos,
@@ -54,9 +53,9 @@ pub(super) struct Row {
     pub(super) rt: Nanos,
     pub(super) overhead: Nanos,
     pub(super) idle: Nanos,
-    /// Timer interrupts.
+    /// The number of timer interrupts.
     pub(super) interrupts: u64,
-    /// First instructions on another CPU than the last one's.
+    /// The number of times that a task first executed on another CPU than before.
     pub(super) migrations: u64,
 }
 
@@ -73,12 +72,12 @@ impl Row {
         }
     }
 
-    /// All of it: the time that the CPUs have.
+    /// The time of all CPUs.
     fn time(&self) -> Nanos {
         self.normal + self.idle_policy + self.rt + self.overhead + self.idle
     }
 
-    /// The part of the CPU time that was not idle.
+    /// The fraction of the CPU time that was not idle.
     pub(super) fn busy(&self) -> f64 {
         let time = self.time();
         (time - self.idle).0 as f64 / time.0 as f64
@@ -97,7 +96,7 @@ impl Row {
     }
 }
 
-/// What a CPU is doing.
+/// The present state of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
     Idle,
@@ -105,7 +104,7 @@ enum Doing {
     Exec(TaskId, Policy),
 }
 
-/// A task, of which is known how long it executed in the window, and where it last did.
+/// The account of a task: its time in the window, and its last CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     runtime: Nanos,
@@ -117,14 +116,14 @@ struct Account {
 pub(super) struct Mpstat {
     window: Window,
     rows: Vec<Row>,
-    /// What each CPU does, and since when.
+    /// The state of each CPU, and the instant at which it began.
     cpus: Vec<(Doing, Time)>,
-    /// By [`TaskId`].
+    /// The accounts, by [`TaskId`].
     tasks: Vec<Account>,
 }
 
 impl Mpstat {
-    /// Of a machine that has so many CPUs and tasks, none of which has begun.
+    /// The rows of a machine with so many CPUs and tasks. No task has begun.
     pub(super) fn new(window: Window, cpus: usize, tasks: usize) -> Mpstat {
         Mpstat {
             window,
@@ -134,10 +133,11 @@ impl Mpstat {
         }
     }
 
-    /// The run is over, not before its window is: the rows, and how long each task executed in them.
+    /// Ends the run, which must not be before the end of the window. Returns the rows, and the time that each task
+    /// executed in them.
     ///
     /// # Panics
-    /// Unless the CPUs did something in every moment.
+    /// If a CPU had no state at some moment.
     pub(super) fn finish(mut self) -> (Rows, Vec<Nanos>) {
         for cpu in 0..self.cpus.len() {
             self.turn(CpuId::at(cpu), Doing::Idle, self.window.end());
@@ -148,7 +148,7 @@ impl Mpstat {
         (Rows::new(self.window, self.rows), runtimes)
     }
 
-    /// From now on the CPU does something else.
+    /// Changes the state of a CPU.
     fn turn(&mut self, cpu: CpuId, doing: Doing, at: Time) {
         let at = at.max(self.cpus[cpu.index()].1);
         let (done, since) = std::mem::replace(&mut self.cpus[cpu.index()], (doing, at));
@@ -209,17 +209,17 @@ impl Rows {
         Rows { window, rows }
     }
 
-    /// All of them in one.
+    /// All rows in one.
     pub(super) fn sum(&self) -> Row {
         self.rows.iter().fold(Row::default(), Row::plus)
     }
 
-    /// How often a second something happened that was counted `n` times.
+    /// The rate a second of something that was counted `n` times.
     pub(super) fn per_second(&self, n: u64) -> f64 {
         (n as f64 * 100.0 / f64::from(self.window.seconds)).round() / 100.0
     }
 
-    /// As `mpstat` prints them: each with the moment of its end, in the run's time, and the average.
+    /// The rows in the form of `mpstat`: each with its end in the run's time, and the average.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         let mut line = |time: &str, cells: [&str; 7]| {
@@ -258,8 +258,8 @@ mod tests {
         What::Exec { task: TASK, policy: Policy::Idle }
     }
 
-    /// The rows of seconds 1 and 2 of two CPUs, and what the task executed in them, after these
-    /// events at so many milliseconds.
+    /// The rows of seconds 1 and 2 of two CPUs, and the task's time in them, after these events at so many
+    /// milliseconds.
     fn seen(events: &[(u64, u16, What)]) -> (Rows, Nanos) {
         let window = Window { from: Time::ZERO + SECOND, seconds: 2 };
         let mut mpstat = Mpstat::new(window, 2, 1);

@@ -1,5 +1,4 @@
-//! The experiment in virtual time: with the balancer and without, on the document's machine and on
-//! others.
+//! The experiment in virtual time: with the balancer and without, on the document's machine and on others.
 
 use super::case::{Case, CaseShares, Light, Pair};
 use crate::claims::{Claim, ClaimVerdict, Experiment, Reproduced};
@@ -10,27 +9,26 @@ use rayon::prelude::*;
 use runyard_hosts::Failure;
 use std::fmt::Write as _;
 
-/// What of the CPU time is not idle with the balancer, and without any normal task: at least, in
-/// per cent. The document's 99.92 and 99.86 are its column %user; of what those lack, all but 0.01 is
-/// the kernel's own work, which is not idle here either.
+/// The least part of the CPU time that is not idle with the balancer, and without a normal task, in per cent. The
+/// document's 99.92 and 99.86 are its column %user. All but 0.01 of the missing part is the kernel's own work, which is
+/// not idle here either.
 const LEAST_BUSY: f64 = 99.9;
 
-/// What a normal task has of a CPU with the balancer: at least, in per cent. A soaker that waits on
-/// its CPU takes 0.3 (3 of 1027), the tick another 0.15: there must be none.
+/// The least part of a CPU that a normal task gets with the balancer, in per cent. A soaker that waits on its CPU takes
+/// 0.3 (3 of 1027), and the tick another 0.15. So no soaker may wait there.
 const LEAST_SHARE: f64 = 99.7;
 
-/// How busy the document's machine is without the balancer, in per cent: three of its 16 CPUs idle
-/// are 81.25; the document's own seconds are between 76.73 and 87.34, their average is 82.31.
+/// The load of the document's machine without the balancer, in per cent. Three idle CPUs of 16 give 81.25. The
+/// document's own seconds are between 76.73 and 87.34, with an average of 82.31.
 const DOCUMENTS_BEFORE: std::ops::RangeInclusive<f64> = 78.0..=88.0;
 
-/// How much busier other machines are with the balancer at least, in points of the percentage. Of
-/// 64 CPUs in nodes of four, three are 4.7.
+/// The least gain of other machines by the balancer, in percentage points. Three CPUs of 64 in nodes of four are 4.7.
 const POINTS_BETTER: f64 = 3.0;
 
-/// How many runs of the document's case `--soak` asks for.
+/// The number of runs of the document's case with `--soak`.
 const SOAK_RUNS: u64 = 20;
 
-/// What is shown and written of a case.
+/// The parts of a case that are shown and written.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     case: Case,
@@ -38,27 +36,27 @@ struct Trial {
     published: Option<Published>,
 }
 
-/// How busy the machine is without the balancer, if that is as it was.
+/// The expected load of the machine without the balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Without {
-    /// As with it: nothing is out of balance.
+    /// The same as with the balancer: nothing is out of balance.
     Busy,
-    /// As the document's.
+    /// The document's.
     Documents,
-    /// Clearly less than with it.
+    /// Clearly less than with the balancer.
     Worse,
-    /// Less than with it: one node is not much of so large a machine.
+    /// Less than with the balancer: one node is a small part of so large a machine.
     NotAsGood,
 }
 
-/// What the document gives of its machine: before, after.
+/// The document's figures of its machine: before, after.
 #[derive(Clone, Copy, Debug)]
 struct Published {
     busy: (f64, Option<f64>),
     interrupts: (f64, Option<f64>),
 }
 
-/// The document's machine before its normal task came. Only the old kernel was measured so.
+/// The document's machine before its normal task came. Only the old kernel was measured in this state.
 const ALONE: Trial = Trial {
     case: Case { nodes: 4, cores: 4, normal: 0, light: Light::Policy, seconds: 10 },
     without: Without::Busy,
@@ -75,7 +73,7 @@ const DOCUMENTS: Trial = Trial {
     }),
 };
 
-/// All of them, from small to large.
+/// All trials, from small to large.
 const TRIALS: [Trial; 13] = [
     ALONE,
     DOCUMENTS,
@@ -92,8 +90,8 @@ const TRIALS: [Trial; 13] = [
     also(256, 1, Light::Group, Without::NotAsGood),
 ];
 
-/// A case that the document does not have. A tick is simulated for each busy CPU, so that a second
-/// of a large machine takes long; few are enough, for all are alike once the balancer is settled.
+/// A case that the document does not have. Each busy CPU has a simulated tick, so a second of a large machine takes
+/// long. A few seconds are enough, since all are alike once the balancer has settled.
 const fn also(cpus: u32, normal: u32, light: Light, without: Without) -> Trial {
     let cores = if cpus > 64 { 16 } else { 4 };
     let seconds = if cpus > 16 { 5 } else { 10 };
@@ -101,8 +99,8 @@ const fn also(cpus: u32, normal: u32, light: Light, without: Without) -> Trial {
     Trial { case, without, published: None }
 }
 
-/// In virtual time, with the balancer and without: each trial once, and in a soak the document's
-/// 20 times.
+/// Runs the experiment in virtual time, with the balancer and without: each trial once, and in a soak the document's
+/// case 20 times.
 ///
 /// # Errors
 /// If the simulator refuses a scenario, which would be a mistake in the experiment.
@@ -110,7 +108,7 @@ pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
     let soaked = length.pick(0, SOAK_RUNS);
     let bar = progress::bar("runs", 2 * (TRIALS.len() as u64 + soaked));
     let pair = |trial: &Trial, seed| trial.case.pair(seed, || bar.inc(1));
-    // The largest take the longest, so they begin first.
+    // The largest trials take the longest, so they begin first.
     let pairs: Result<Vec<_>, _> =
         TRIALS.par_iter().rev().with_max_len(1).map(|trial| pair(trial, 1)).collect();
     let soak: Result<Vec<_>, _> =
@@ -144,7 +142,7 @@ fn text(table: &str, Pair { before, after }: &Pair) -> String {
     text + "\n"
 }
 
-/// In how many of several runs of the document's case all holds.
+/// The claim about the number of runs of the document's case in which everything holds.
 fn soak_claim(pairs: &[Pair]) -> Option<Claim> {
     let holds = |pair: &&Pair| DOCUMENTS.claims(pair).iter().all(|claim| claim.verdict.holds());
     let good = pairs.iter().filter(holds).count();
@@ -179,7 +177,7 @@ impl Trial {
         self.claim(("busy", "%"), published, (Some(before), Some(after)), holds)
     }
 
-    /// None without a normal task.
+    /// The claim about the share; `None` without a normal task.
     fn share(&self, Pair { before, after }: &Pair) -> Option<Claim> {
         let [before, after] = [before, after].map(|measured| measured.least_share().map(percent));
         let holds = ClaimVerdict::of(after? >= LEAST_SHARE);
@@ -187,8 +185,8 @@ impl Trial {
         Some(self.claim((what, "%"), None, (before, after), holds))
     }
 
-    /// The document's are those of all devices, these are timers' alone: there is no bound. What
-    /// can be compared is the difference, which is that of the ticks of CPUs that idle.
+    /// The document counts interrupts of all devices, this counts those of timers, so there is no bound. Only the
+    /// difference can be compared: it is that of the ticks of idle CPUs.
     fn interrupts(&self, Pair { before, after }: &Pair) -> Claim {
         let [before, after] = [before, after]
             .map(|CaseShares { rows, .. }| Some(rows.per_second(rows.sum().interrupts)));
@@ -196,7 +194,7 @@ impl Trial {
         self.claim(("timer interrupts", "1/s"), published, (before, after), ClaimVerdict::Shown)
     }
 
-    /// What the balance costs.
+    /// The cost of the balance.
     fn migrations(&self, Pair { before, after }: &Pair) -> Claim {
         let [before, after] = [before, after]
             .map(|CaseShares { rows, .. }| Some(rows.per_second(rows.sum().migrations)));
@@ -224,8 +222,8 @@ mod tests {
     use crate::idle_balance::mpstat::{Row, Rows, Window};
     use runyard_engine::time::{Nanos, Time};
 
-    /// A second of a machine that is busy for `busy` per cent of its time, and normal tasks that
-    /// have these parts of a CPU.
+    /// A second of a machine that is busy for `busy` per cent of its time, and normal tasks with these fractions of a
+    /// CPU.
     fn measured(busy: f64, shares: &[f64]) -> CaseShares {
         let busy = Nanos((busy * 1e7) as u64);
         let row = Row {
@@ -242,7 +240,7 @@ mod tests {
         Pair { before: measured(before, shares), after: measured(after, shares) }
     }
 
-    /// Which claims of the trial fail.
+    /// The claims of the trial that fail.
     fn failed(trial: &Trial, pair: &Pair) -> Vec<String> {
         let claims = trial.claims(pair).into_iter();
         let failed = claims.filter(|claim| !claim.verdict.holds());
@@ -257,7 +255,7 @@ mod tests {
     #[test]
     fn what_the_document_measured_holds() {
         assert_eq!(failed(&DOCUMENTS, &pair(82.31, 99.92, &[0.999])), [""; 0]);
-        // Without a normal task there is none to have a share.
+        // Without a normal task there is no share.
         assert_eq!(failed(&ALONE, &pair(99.95, 99.9, &[])), [""; 0]);
         assert_eq!(failed(&ALONE, &pair(99.86, 99.9, &[])), ["busy"]);
     }

@@ -1,11 +1,10 @@
-//! The ALSA latency test beside hackbench: a player that refills a buffer, period by period, before
-//! it runs dry.
+//! The ALSA latency test beside hackbench: a player that refills a buffer, period by period, before it runs dry.
 //!
-//! The buffer has two periods: when one of them was played, the other is left, and so long the
-//! player has to wake up and to compute the next. Whoever does not make it has an underrun. The
-//! player wants 3 % of a CPU, and each of the 160 tasks of four groups of hackbench could have 5 %:
-//! so it is owed all that it asks for. What had to be chosen is the period: the longest wait at 0
-//! is 1 ms beside so many tasks, and with a longer period than 64 frames at 96 kHz there is no underrun.
+//! The buffer has two periods. When one of them was played, the other is left. Within that time the player has to wake
+//! up and compute the next period; otherwise it has an underrun. The player wants 3 % of a CPU, and each of the 160
+//! tasks of four groups of hackbench could have 5 %. So the player is owed everything that it asks for. Only the length
+//! of the period had to be chosen: the longest wait at 0 is 1 ms beside so many tasks, and with a longer period than 64
+//! frames at 96 kHz there is no underrun.
 
 use super::cyclictest::Stretch;
 use super::hackbench::Hackbench;
@@ -24,17 +23,17 @@ use runyard_workload::scenario::{Step, TimerMode, TimerRef};
 /// 64 frames at 96 kHz.
 const PERIOD: Nanos = Nanos(666_667);
 
-/// What a period takes to compute.
+/// The computing time of a period.
 const WORK: Draw = Draw::Uniform(Nanos::from_micros(15), Nanos::from_micros(25));
 
-/// As many tasks as leave the player more than it wants.
+/// The number of groups. Their tasks leave the player more than it wants.
 const GROUPS: u32 = 4;
 
-/// What is counted of a run: as of cyclictest's, but longer, for underruns are rare.
+/// The counted part of a run: as for cyclictest, but longer, since underruns are rare.
 const STRETCH: Stretch =
     Stretch { settle: Nanos::from_millis(500), counted: Nanos::from_millis(3_500) };
 
-/// The player has underruns at 0: at least in so many per cent of the periods.
+/// The least part of the periods in which the player has an underrun at 0, in per cent.
 const LEAST_BEFORE: f64 = 0.1;
 
 fn scenario(latency_nice: LatencyNice) -> Scenario {
@@ -52,7 +51,7 @@ fn scenario(latency_nice: LatencyNice) -> Scenario {
     scenario
 }
 
-/// The periods of the run that follows from `seed`.
+/// The periods of the run with this seed.
 pub(super) fn run(latency_nice: LatencyNice, seed: u64) -> Result<Rounds, Failure> {
     let rounds = Rounds::new(PERIOD, PERIOD, STRETCH.from());
     let rounds = simulate(&scenario(latency_nice), seed, TaskId(0), vec![rounds], |_| ())?;

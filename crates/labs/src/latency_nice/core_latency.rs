@@ -1,12 +1,12 @@
-//! Latency nice between the hardware threads of a core (patch 7): cyclictest and hackbench that do not trust each other.
+//! Latency nice between the hardware threads of a core (patch 7): cyclictest and hackbench with different cookies.
 //!
-//! The machine has four cores with two threads, and cyclictest has another cookie than hackbench. So a thread of cyclictest
-//! that wakes up goes on only if the core runs its cookie: it must be more important than what hackbench runs on the *other*
-//! hardware thread, in another queue. With `CORE_LATENCY` latency nice counts in that comparison too. The document has no
-//! figures of it.
+//! The machine has four cores with two threads. cyclictest has another cookie than hackbench. So a woken thread of
+//! cyclictest runs only if the core runs its cookie: it must win against the task of hackbench on the *other* hardware
+//! thread, which is in another queue. With `CORE_LATENCY` latency nice counts in that comparison too. The document has
+//! no figures of it.
 //!
-//! Hackbench has four groups: 20 tasks for each CPU, each of which would have 5 % of one. A thread of cyclictest wants
-//! 1.7 %, as its 10 us in a millisecond take longer beside a busy thread. With sixteen groups it would want more
+//! Hackbench has four groups: 20 tasks for each CPU, each of which would get 5 % of one. A thread of cyclictest wants
+//! 1.7 %, since its 10 us in a millisecond take longer beside a busy thread. With sixteen groups it would want more
 //! than its share, and latency nice moves no share.
 
 use super::cyclictest::{self, PERIOD, Stretch};
@@ -23,32 +23,32 @@ use runyard_hosts::Failure;
 use runyard_report::{Collector, Histogram, table};
 use runyard_workload::Scenario;
 
-/// How often each case is run at least: at 0 the 99th percentile of one run may be twice that of another one.
+/// The least number of runs of each case: at 0 the 99th percentile of one run may be twice that of another.
 const SEEDS: u64 = 4;
 
-/// How often that is, where other cases are run `seeds` times.
+/// The number of runs, where other cases are run `seeds` times.
 pub(super) fn runs(seeds: u64) -> u64 {
     seeds.max(SEEDS)
 }
 
-/// Each of them, without the feature and with it.
+/// The latency nice values, each without the feature and with it.
 pub(super) const CASES: [(i64, bool); 6] =
     [(-20, false), (-20, true), (0, false), (0, true), (19, false), (19, true)];
 
-/// How many groups of hackbench there are.
+/// The number of groups of hackbench.
 const GROUPS: u32 = 4;
 
-/// What came of cyclictest and of hackbench.
+/// The results of cyclictest and of hackbench.
 #[derive(Clone, Debug)]
 pub(super) struct Beside {
     pub(super) latency: Histogram,
-    /// The CPU time of hackbench, and that of all CPUs.
+    /// The CPU time of hackbench, and the time of all CPUs.
     pub(super) hackbench: Nanos,
     pub(super) of: Nanos,
 }
 
 impl Beside {
-    /// Of several runs.
+    /// The sum of several runs.
     pub(super) fn sum(all: impl IntoIterator<Item = Beside>) -> Option<Beside> {
         all.into_iter().reduce(|mut sum, one| {
             sum.latency.merge(&one.latency);
@@ -85,7 +85,8 @@ fn scenario(value: i64, counts: bool) -> Scenario {
     scenario
 }
 
-/// The run that follows from `seed`, with cyclictest at `value`, which `counts` between the threads of a core or not.
+/// Runs the case with this seed. cyclictest has the latency nice `value`; `counts` tells whether it counts between the
+/// threads of a core.
 pub(super) fn run(value: i64, counts: bool, seed: u64) -> Result<Beside, Failure> {
     measure(&scenario(value, counts), seed)
 }
@@ -106,26 +107,25 @@ fn measure(scenario: &Scenario, seed: u64) -> Result<Beside, Failure> {
     })
 }
 
-/// How many times smaller the mean is at -20 with the feature, at least. In eight times four seeds it was 2.8 to 4.3 times
-/// smaller.
+/// The least factor by which the feature lowers the mean at -20. In eight times four seeds it was 2.8 to 4.3.
 const MEAN_BETTER: f64 = 2.2;
 
-/// And the 99th percentile: 7 to 33 times smaller in those seeds.
+/// The same for the 99th percentile: 7 to 33 in those seeds.
 const P99_BETTER: f64 = 5.0;
 
-/// At 0 and at 19 they are not below those without it, but for this. At 0 they are the same: nothing is added to a comparison.
-/// At 19 they were 1.00 to 1.10 times those without it in those seeds.
+/// At 0 and at 19 the feature lowers no figure below this fraction. At 0 the figures are the same, since nothing is
+/// added to a comparison. At 19 they were 1.00 to 1.10 times those without it in those seeds.
 const NOT_BETTER: f64 = 0.85;
 
-/// How much the share of hackbench may differ, as a part of it: by 0.0025 of it at most in those seeds.
+/// The largest difference of hackbench's share, as a fraction of it: 0.0025 at most in those seeds.
 const MAX_DIFFERENCE: f64 = 0.01;
 
-/// What was measured in each of [`CASES`].
+/// The results of each of [`CASES`].
 #[derive(Clone, Debug)]
 pub(super) struct Measured(pub(super) [Beside; CASES.len()]);
 
 impl Measured {
-    /// The runs of each case together.
+    /// Adds up the runs of each case.
     pub(super) fn of(runs: Vec<Vec<Beside>>) -> Measured {
         let sum = |runs| Beside::sum(runs).expect("there is a seed");
         let sums: Vec<_> = runs.into_iter().map(sum).collect();
@@ -165,7 +165,7 @@ impl Measured {
         self.by_value().flat_map(at).collect()
     }
 
-    /// The latencies of each value, a line each.
+    /// The latencies of each value, one line each.
     pub(super) fn text(&self) -> String {
         let [off, on] = ["NO_CORE_LATENCY", "CORE_LATENCY"];
         let header = [
@@ -189,7 +189,7 @@ impl Measured {
 pub(super) mod tests {
     use super::*;
 
-    /// 2,000 wake-ups with about this mean and this 99th percentile, in us, and so much of the CPUs for hackbench.
+    /// 2,000 wake-ups with about this mean and this 99th percentile, in us, and this part of the CPUs for hackbench.
     fn beside(mean: u64, p99: u64, permille: u64) -> Beside {
         let mut latency = Histogram::default();
         let low = (mean * 100 - p99 * 2) / 98;
@@ -206,7 +206,7 @@ pub(super) mod tests {
         Measured([beside(29, 750, 900), beside(5, 23, 900), zero.clone(), zero, without, with])
     }
 
-    /// Which claims fail if a case is another than the good one.
+    /// The claims that fail if one case has these results and the others are good.
     fn failed(case: usize, beside: Beside) -> Vec<String> {
         let mut measured = good();
         measured.0[case] = beside;

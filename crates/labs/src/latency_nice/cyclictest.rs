@@ -1,15 +1,14 @@
-//! cyclictest beside hackbench: how late a task goes on that a timer wakes up every millisecond and
-//! that wants less than its fair share.
+//! cyclictest beside hackbench: the wake-up latency of a task that a timer wakes every millisecond and that wants less
+//! than its fair share.
 //!
-//! The document's machine ran `hackbench -g 16`: 640 tasks on eight CPUs, of which each would have
-//! 1.25 % of a CPU. Each of the four threads of cyclictest wants 1 % here, so that it is never far
-//! behind the others: at latency nice 0 it has to wait for those that slept as it did. What had to
-//! be chosen are the costs of a message, 5 to 15 us at either end, and sockets of 20 messages: with
-//! dearer messages waits are longer, with larger sockets they are rarer and longer.
+//! The document's machine ran `hackbench -g 16`: 640 tasks on eight CPUs, each of which would get 1.25 % of a CPU. Each
+//! of the four threads of cyclictest wants 1 % here, so it is never far behind the others: at latency nice 0 it has to
+//! wait for tasks that slept as it did. The costs of a message had to be chosen, 5 to 15 us at either end, and sockets
+//! of 20 messages. With dearer messages waits are longer; with larger sockets they are rarer and longer.
 //!
-//! The document's machine has waits that no scheduler ends, of interrupts and of a kernel that is not
-//! preempted everywhere; its longest hardly changes. Here there are none, so that all latencies are
-//! smaller, and those at -20 by more.
+//! The document's machine also has waits that no scheduler can end, by interrupts and by a kernel that is not
+//! preemptible everywhere. So its longest wait hardly changes. The simulated machine has no such waits, so all its
+//! latencies are smaller, and those at -20 by a larger factor.
 
 use super::hackbench::Hackbench;
 use super::rounds::Rounds;
@@ -23,13 +22,13 @@ use runyard_report::Histogram;
 use runyard_workload::Scenario;
 use std::fmt::Write as _;
 
-/// The latency nice values that are compared.
+/// The compared latency nice values.
 pub(super) const VALUES: [i64; 3] = [0, -20, 19];
 
 /// The period of cyclictest, as in the shipped scenario.
 pub(super) const PERIOD: Nanos = Nanos::from_millis(1);
 
-/// What is counted of a run. All tasks begin at the same moment: the first of it is not.
+/// The counted part of a run. All tasks begin at the same moment, so the first part does not count.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
     pub(super) settle: Nanos,
@@ -40,29 +39,27 @@ impl Stretch {
     pub(super) const SHORT: Stretch =
         Stretch { settle: Nanos::from_millis(500), counted: Nanos::from_millis(1_500) };
 
-    /// From when it is counted.
+    /// The beginning of the counted part.
     pub(super) fn from(self) -> Time {
         Time::ZERO + self.settle
     }
 
-    /// How long the run is.
+    /// The length of the run.
     pub(super) fn end(self) -> Nanos {
         self.settle + self.counted
     }
 }
 
-/// How many times smaller the mean is at -20 at least: as many as the document's. In eight seeds it
-/// was 8 to 44 times smaller.
+/// The least factor by which the mean is smaller at -20: the document's. In eight seeds it was 8 to 44.
 const MEAN_BETTER: f64 = 6.4;
 
-/// And the 95th percentile, 9 to 27 times smaller in those seeds: the document's is 41 times smaller,
-/// of waits that were longer at 0. Two threads that wake up on one CPU wait for each other at any
-/// value, which is what is left here.
+/// The same for the 95th percentile, 9 to 27 in those seeds. The document has 41, from longer waits at 0. Two threads
+/// that wake up on one CPU wait for each other at any value; this part is left here.
 const P95_BETTER: f64 = 7.0;
 
-/// The 95th percentile at 19 is not below that at 0, to a fifth: seeds differ by so much, and who
-/// wants less than its share is behind by enough, most of the time, to preempt at 19 as at 0. The mean
-/// is no measure, as a single long wait decides it.
+/// The 95th percentile at 19 is not below this fraction of that at 0. Seeds differ by as much. A task that wants less
+/// than its share is most of the time far enough behind to preempt at 19 as at 0. The mean does not serve here, since a
+/// single long wait decides it.
 const NOT_BETTER: f64 = 0.8;
 
 /// cyclictest at this latency nice, beside so many groups of hackbench.
@@ -75,7 +72,7 @@ pub(super) fn scenario(latency_nice: LatencyNice, groups: u32) -> Scenario {
     scenario
 }
 
-/// The rounds of all threads together, in the run that follows from `seed`.
+/// The rounds of all threads together, in the run with this seed.
 pub(super) fn run(latency_nice: LatencyNice, seed: u64) -> Result<Rounds, Failure> {
     let mut scenario = scenario(latency_nice, 16);
     scenario.duration = Some(Stretch::SHORT.end());
@@ -85,7 +82,7 @@ pub(super) fn run(latency_nice: LatencyNice, seed: u64) -> Result<Rounds, Failur
     Ok(Rounds::sum(rounds).expect("there are threads"))
 }
 
-/// The latencies of each of [`VALUES`].
+/// The claims about the latencies of each of [`VALUES`].
 pub(super) fn claims([zero, sensitive, patient]: &[Histogram; 3]) -> Vec<Claim> {
     let claim = |what: &str, published: (Option<f64>, Option<f64>), of: [f64; 2], verdict| {
         let what = format!("cyclictest beside 16 groups of hackbench: {what}");
@@ -112,7 +109,7 @@ pub(super) fn claims([zero, sensitive, patient]: &[Histogram; 3]) -> Vec<Claim> 
 /// A figure of latencies, in us.
 type Told = fn(&Histogram) -> f64;
 
-/// What is told of them.
+/// The shown figures.
 pub(super) const FIGURES: [(&str, Told); 4] =
     [("mean latency", mean), ("p50", p50), ("p95", p95), ("max", max)];
 
@@ -132,7 +129,7 @@ fn max(of: &Histogram) -> f64 {
     of.max().map_or(f64::NAN, micros)
 }
 
-/// The latencies of each value, a line each.
+/// The latencies of each value, one line each.
 pub(super) fn text(all: &[(String, Histogram)]) -> String {
     let mut text = String::new();
     let mut line = |name: &str, cells: [String; 5]| {

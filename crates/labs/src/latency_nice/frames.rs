@@ -1,15 +1,15 @@
-//! TouchLatency: frames that go through the tasks of an app, on a machine that others use as well.
+//! TouchLatency: frames that go through the tasks of an app, on a machine with other load.
 //!
-//! The document's others are eight tasks that use the eight CPUs for 4 ms every 37,777 us. A task of
-//! the app that wakes up then waits, unless its group is sensitive. The app is the shipped scenario's.
-//! What is tuned there:
-//! * The frame's way is eight tasks of 0.45 ms. So on any CPU the app uses less between two stresses
-//!   than the 8 ms by which a sensitive group may be ahead and still preempts. An app that wants
-//!   more of a CPU is owed nothing by those who slept meanwhile: latency nice moves no share.
-//! * The group weighs as two tasks, since a frame that is handed on is on two CPUs for a moment, and
-//!   its group's weight is divided among them.
-//! * A frame is missed if it is not out 5 ms after it was due: it needs 3.7 alone, so it may wait
-//!   for a third of a stress.
+//! The document's other load is eight tasks that use the eight CPUs for 4 ms every 37,777 us. A task of the app that
+//! wakes up then waits, unless its group is sensitive. The app is that of the shipped scenario. Its values are chosen
+//! as follows:
+//! * A frame passes through eight tasks of 0.45 ms. So on any CPU the app uses less between two stresses than the 8 ms
+//!   by which a sensitive group may be ahead and still preempt. An app that wants more of a CPU is owed nothing by
+//!   tasks that slept meanwhile: latency nice moves no share.
+//! * The group weighs as much as two tasks. A frame that is handed on is on two CPUs for a moment, and the group's
+//!   weight is divided among them.
+//! * A frame is missed if it is not out 5 ms after it was due. Alone it needs 3.7 ms, so it may wait for a third of a
+//!   stress.
 
 use super::rounds::Rounds;
 use super::shipped::simulate;
@@ -23,27 +23,27 @@ use runyard_workload::{Overrides, Scenario, parse};
 
 const SCENARIO: &str = include_str!("../../scenarios/touch-latency.json");
 
-/// The app's group, and the last task of a frame's way.
+/// The app's group, and the last task that a frame passes.
 const FRAMES: usize = 1;
 const COMPOSER: TaskId = TaskId(7);
 
 /// The period of the frames, as in the shipped scenario.
 const PERIOD: Nanos = Nanos::from_micros(16_667);
 
-/// How long after it was due a frame must be out.
+/// The time within which a frame must be out after it was due.
 const WITHIN: Nanos = Nanos::from_millis(5);
 
-/// How many per cent are missed at 0 at least, and at -20 at most, which is the document's.
+/// The least part of missed frames at 0, and the largest part at -20, in per cent. The second is the document's.
 const LEAST_BEFORE: f64 = 1.0;
 const MOST_AFTER: f64 = 0.1;
 
-/// The scenario as it is shipped.
+/// The shipped scenario.
 fn shipped() -> Scenario {
     let parsed = parse("touch-latency.json", SCENARIO, &Overrides::default());
     parsed.expect("the scenario that comes with the program is right").scenario
 }
 
-/// The frames of the run that follows from `seed`, with this latency nice of the app's group.
+/// The frames of the run with this seed, with this latency nice of the app's group.
 pub(super) fn run(latency_nice: LatencyNice, seed: u64) -> Result<Rounds, Failure> {
     let mut scenario = shipped();
     scenario.groups[FRAMES].spec.latency_nice = latency_nice;

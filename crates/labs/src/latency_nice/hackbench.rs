@@ -1,32 +1,32 @@
-//! hackbench, as a scenario: groups of senders and receivers, each sender writing to each receiver
-//! of its group in turn, a socket for each receiver.
+//! hackbench as a scenario: groups of senders and receivers. Each sender writes to each receiver of its group in turn,
+//! over one socket for each receiver.
 
 use super::shipped::shipped;
 use runyard_workload::Scenario;
 use runyard_workload::scenario::{ObjectId, Step, TaskSpec};
 
-/// How many senders a group has, and how many receivers: hackbench's own number.
+/// The number of senders of a group, and of its receivers, as in hackbench.
 pub(super) const FAN: u32 = 20;
 
-/// The places of what it is made from in the shipped scenario.
+/// The indices in the shipped scenario of the parts that it is made from.
 const SENDER: usize = 1;
 const RECEIVER: usize = 2;
 
-/// So many groups.
+/// hackbench with this number of groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hackbench {
     pub(crate) groups: u32,
-    /// How many messages each sender writes to each receiver; for ever if `None`.
+    /// The number of messages that each sender writes to each receiver; without an end if `None`.
     pub(crate) loops: Option<u32>,
 }
 
 impl Hackbench {
-    /// How many messages are sent in all, if that ever ends.
+    /// The number of all messages, if it is finite.
     pub(super) fn messages(self) -> Option<u64> {
         self.loops.map(|loops| u64::from(self.groups * loops) * u64::from(FAN * FAN))
     }
 
-    /// Puts it beside the tasks that are there.
+    /// Adds it to the tasks of a scenario.
     pub(crate) fn add_to(self, scenario: &mut Scenario) {
         let templates = shipped();
         let (_, capacity) = templates.objects.pipes[0];
@@ -55,13 +55,13 @@ impl Hackbench {
     }
 }
 
-/// The steps of a thread without phases are gone through as often as its only phase; the thread
-/// itself once then, else for ever.
+/// Sets the number of loops. A thread without phases has a single phase, which repeats its steps. With a number the
+/// thread itself runs once, otherwise without an end.
 fn set_loops(task: &mut TaskSpec, loops: Option<u32>) {
     (task.loops, task.phases[0].loops) = (loops.map(|_| 1), loops.or(Some(1)));
 }
 
-/// The step with another socket.
+/// The same step with another socket.
 fn through(step: Step, socket: ObjectId) -> Step {
     match step {
         Step::Send { bytes, .. } => Step::Send { pipe: socket, bytes },
@@ -74,7 +74,7 @@ fn through(step: Step, socket: ObjectId) -> Step {
 mod tests {
     use super::*;
 
-    /// A scenario of nothing but this.
+    /// A scenario with only hackbench.
     fn only(hackbench: Hackbench) -> Scenario {
         let mut scenario = shipped();
         (scenario.tasks, scenario.objects.pipes) = (Vec::new(), Vec::new());

@@ -1,15 +1,14 @@
-//! The experiments on this machine's CPUs: cyclictest beside hackbench, and hackbench alone, on the
-//! runtime and as kernel threads.
+//! The experiments on this machine's CPUs: cyclictest beside hackbench, and hackbench alone, on the runtime and as
+//! kernel threads.
 //!
-//! What can fail is what a scheduler owes whatever else the machine does: all messages arrive, and
-//! nobody is kept from running by tasks that are sensitive. Times are shown: the machine's own
-//! scheduler decides when a worker of the runtime has a CPU, and it knows nothing of latency nice. Where
-//! other processes want the CPUs as well, the runtime is one thread for each CPU among theirs, and
-//! hackbench as kernel threads is many: then the long waits, and with them the mean, tell of the
-//! machine, and the median of the runtime. How much CPU time the process
-//! used is shown: as kernel threads, hackbench leaves CPUs idle that it fills on the runtime.
+//! Only the duties of a scheduler can fail, whatever else the machine does: all messages arrive, and sensitive tasks
+//! keep no other task from running. Times are shown. The machine's own scheduler decides when a worker of the runtime
+//! has a CPU, and it knows nothing of latency nice. Where other processes want the CPUs too, the runtime is one thread
+//! for each CPU among theirs, and hackbench as kernel threads is many. Then the long waits, and with them the mean,
+//! depend on the machine; the median depends on the runtime. The CPU time that the process used is shown: as kernel
+//! threads, hackbench leaves CPUs idle that it fills on the runtime.
 //!
-//! The kernel's threads have what it offers for the same end, a slice of 0.1 ms (since 6.12).
+//! The kernel's threads have the kernel's own means to the same end, a slice of 0.1 ms (since 6.12).
 
 use super::cyclictest::{self, PERIOD, Stretch};
 use super::hackbench::{FAN, Hackbench};
@@ -34,18 +33,18 @@ use runyard_workload::Scenario;
 use std::fmt::Write as _;
 use std::time::Instant;
 
-/// How many groups of hackbench there are for each CPU beside cyclictest, as in the document, and
-/// how many at most: a group is forty threads.
+/// The number of groups of hackbench for each CPU beside cyclictest, as in the document, and the largest number of
+/// groups: a group is forty threads.
 const GROUPS_PER_CPU: u32 = 2;
 const MOST_GROUPS: u32 = 16;
 
-/// How many messages a sender of one group writes to a receiver.
+/// The number of messages that a sender of one group writes to a receiver.
 const LOOPS: u32 = 80;
 
-/// How many runs `--soak` asks for.
+/// The number of runs of `--soak`.
 const SOAK_RUNS: u64 = 20;
 
-/// Once on this machine, or in a soak 20 times.
+/// Runs the experiments once on this machine, or 20 times in a soak.
 ///
 /// # Errors
 /// If the machine refuses something.
@@ -66,36 +65,35 @@ pub fn live(length: Length) -> Result<Reproduced, Failure> {
     Ok(Reproduced { experiment, text })
 }
 
-/// Where a scenario runs.
+/// The host of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Host {
     Live,
     Linux,
 }
 
-/// What the runs came to.
+/// The results of the runs.
 #[derive(Clone, Debug)]
 struct LiveFigures {
-    /// On the runtime at 0 and at -20, on Linux without a slice and, where it takes one, with.
+    /// The results on the runtime at 0 and at -20, and on Linux without a slice and, where it takes one, with a slice.
     beside: [Option<Beside>; 4],
-    /// hackbench alone, for each of [`throughput::GROUPS`].
+    /// The results of hackbench alone, for each of [`throughput::GROUPS`].
     alone: Vec<Alone>,
 }
 
-/// cyclictest beside hackbench.
+/// The results of cyclictest beside hackbench.
 #[derive(Clone, Debug)]
 struct Beside {
     latency: Histogram,
-    /// How many tasks of hackbench there were, and how many got to their second step.
+    /// The number of hackbench's tasks, and of those that reached their second step.
     tasks: u64,
     ran: u64,
-    /// Which part of the CPUs this process used: less than all, where the machine did not give
-    /// more or where its threads waited for each other.
+    /// The fraction of the CPUs that this process used: less than all, where the machine did not give more or where its
+    /// threads waited for each other.
     used: f64,
 }
 
-/// hackbench alone: how many messages were sent and how many arrived on the runtime, and how long
-/// it took there and on Linux.
+/// The results of hackbench alone: the messages sent and received on the runtime, and the times there and on Linux.
 #[derive(Clone, Copy, Debug, Default)]
 struct Alone {
     sent: u64,
@@ -185,7 +183,7 @@ impl LiveFigures {
         known.map(|(&name, beside)| (name.to_owned(), beside.latency.clone())).collect()
     }
 
-    /// hackbench on both hosts, a line each.
+    /// The times of hackbench on both hosts, one line each.
     fn times(&self) -> String {
         let mut text = format!("{:<24}  {:>9}  {:>9}\n", "hackbench, ms", "live", "linux");
         for (groups, alone) in throughput::GROUPS.into_iter().zip(&self.alone) {
@@ -196,10 +194,10 @@ impl LiveFigures {
     }
 }
 
-/// Whether the kernel lets a thread have this slice.
+/// Whether the kernel gives a thread this slice.
 fn kernel_takes(slice: Option<Slice>) -> bool {
     let asks = move || runyard::kernel::set_slice(slice.map(Slice::get));
-    // The thread that asks has it from then on.
+    // The asking thread keeps the slice, so it is a thread of its own.
     std::thread::spawn(asks).join().unwrap_or(false)
 }
 
@@ -226,7 +224,7 @@ impl Beside {
         Ok(Beside { latency, tasks, ran, used })
     }
 
-    /// Both runs; of the CPU time used, the less.
+    /// Adds another run. Of the CPU time used, the less counts.
     fn and(mut self, other: &Beside) -> Beside {
         self.latency.merge(&other.latency);
         let (tasks, ran) = (self.tasks + other.tasks, self.ran + other.ran);
@@ -234,7 +232,7 @@ impl Beside {
     }
 }
 
-/// How long hackbench takes alone, and how many messages arrive.
+/// The time of hackbench alone, and the number of messages that arrive.
 fn alone(
     hackbench: Hackbench,
     host: Host,
@@ -244,12 +242,12 @@ fn alone(
     let watched = run(throughput::scenario(hackbench), (host, cpus), 0, seed)?;
     let tasks: Vec<_> = watched.hackbench.iter().map(|task| *lock(task)).collect();
     let last = tasks.iter().map(|task| task.last).max().unwrap_or_default();
-    // In each group, senders and then receivers.
+    // Each group has its senders first, then its receivers.
     let receivers = tasks.chunks(FAN as usize).skip(1).step_by(2).flatten();
     Ok((last.since(Time::ZERO), receivers.map(|task| task.steps).sum()))
 }
 
-/// Runs `scenario`, of which the first `threads` are cyclictest and all others hackbench.
+/// Runs `scenario`. Its first `threads` are cyclictest, all others are hackbench.
 fn run(
     scenario: Scenario,
     (host, cpus): (Host, &[usize]),
@@ -270,15 +268,15 @@ fn run(
     Ok(watched)
 }
 
-/// Notes what tasks do, each under a lock of its own.
+/// Notes the steps of tasks, each under a lock of its own.
 #[derive(Debug)]
 struct Watched {
     cyclictest: Vec<Mutex<Rounds>>,
     hackbench: Vec<Mutex<Noted>>,
 }
 
-/// What is noted of a task of hackbench: how often it came to the second step of each round, which
-/// for a receiver is once a message, and its last step.
+/// The notes about a task of hackbench: the number of times that it reached the second step of a round (once a message,
+/// for a receiver), and its last step.
 #[derive(Clone, Copy, Debug, Default)]
 struct Noted {
     steps: u64,

@@ -1,10 +1,9 @@
-//! Latency nice, the experiments of the patch set (2022-23): who wakes up waits less, and nobody gets
-//! less for it.
+//! Latency nice, the experiments of the patch set (2022-23): a sensitive task waits less after a wake-up, and no task
+//! gets less CPU time for it.
 //!
-//! The document names four: cyclictest beside hackbench, an app's frames beside tasks that use all
-//! CPUs now and then, the ALSA latency test beside hackbench, and hackbench alone. What they run is
-//! a scenario each; hackbench is one function. All of them are simulated; [`live()`] has cyclictest and
-//! hackbench on the CPUs that there are.
+//! The document names four experiments: cyclictest beside hackbench; an app's frames beside tasks that use all CPUs now
+//! and then; the ALSA latency test beside hackbench; and hackbench alone. Each runs a scenario of its own; hackbench is
+//! one function. All are simulated. [`live()`] runs cyclictest and hackbench on this machine's CPUs.
 
 mod audio;
 mod core_latency;

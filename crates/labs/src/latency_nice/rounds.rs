@@ -1,28 +1,28 @@
-//! What a task does round by round that a timer begins, as the steps tell that it takes: how late it
-//! went on, and whether it was done in time.
+//! The rounds of a task that a timer starts, from the steps that it takes: the delay of each round, and whether it was
+//! done in time.
 
 use crate::figure::percent;
 use runyard_engine::time::{Nanos, Time};
 use runyard_report::Histogram;
 
-/// The first step of a round, with which the task waits for its begin, and the one after it.
+/// The first step of a round, in which the task waits for its beginning, and the next step.
 const WAITS: usize = 0;
 const BEGINS: usize = 1;
 
-/// The rounds of one task. The first is due a period after the beginning of the run; those that are
-/// due before `from` are not counted.
+/// The rounds of one task. The first is due a period after the beginning of the run. Rounds that are due before `from`
+/// do not count.
 #[derive(Clone, Debug)]
 pub(super) struct Rounds {
     period: Nanos,
-    /// How long after it was due a round must be done.
+    /// The time within which a round must be done after it was due.
     within: Nanos,
     from: Time,
-    /// When the round was due that the task is in, or waits for.
+    /// The due time of the present or next round.
     due: Time,
-    /// It came back before the round was due: it is woken up for it.
+    /// Whether the task came back before the round was due, so that it is woken for it.
     waits: bool,
-    /// From when a round is due to when it begins; of those that the task was woken up for, as
-    /// cyclictest counts.
+    /// The time from a round's due time to its beginning. As in cyclictest, only rounds count for which the task was
+    /// woken.
     pub(super) latency: Histogram,
     pub(super) done: u64,
     pub(super) late: u64,
@@ -42,7 +42,7 @@ impl Rounds {
         }
     }
 
-    /// The task takes this step of its only phase.
+    /// Notes that the task takes this step of its only phase.
     pub(super) fn step(&mut self, step: usize, now: Time) {
         match step {
             WAITS => {
@@ -60,17 +60,17 @@ impl Rounds {
         }
     }
 
-    /// Before the first round there is none.
+    /// Whether the present round counts. Before the first round there is none.
     fn counts(&self) -> bool {
         self.due > Time::ZERO && self.due >= self.from
     }
 
-    /// How many of the rounds were not done in time.
+    /// The part of the rounds that were not done in time, in per cent.
     pub(super) fn late_percent(&self) -> f64 {
         percent(self.late as f64 / self.done.max(1) as f64)
     }
 
-    /// Of several tasks.
+    /// The sum over several tasks.
     pub(super) fn sum(all: impl IntoIterator<Item = Rounds>) -> Option<Rounds> {
         all.into_iter().reduce(|mut sum, one| {
             sum.latency.merge(&one.latency);
@@ -83,8 +83,8 @@ impl Rounds {
 mod tests {
     use super::*;
 
-    /// What is seen of a task that waits and begins at these microseconds, with a period of 1 ms of
-    /// which it may use half.
+    /// The rounds of a task that waits and begins at these microseconds, with a period of 1 ms of which it may use
+    /// half.
     fn seen(steps: &[(usize, u64)], from: u64) -> Rounds {
         let us = Nanos::from_micros;
         let mut rounds = Rounds::new(us(1_000), us(500), Time::ZERO + us(from));

@@ -1,4 +1,4 @@
-//! The scenario that all experiments but the frames are made from, and how one is simulated.
+//! The scenario of all experiments but the frames, and its simulation.
 
 use super::rounds::Rounds;
 use runyard_engine::attr::LatencyNice;
@@ -8,17 +8,18 @@ use runyard_hosts::Failure;
 use runyard_sim::{Options, Sim};
 use runyard_workload::{Overrides, Scenario, parse};
 
-/// The scenario: cyclictest, and what hackbench is made from.
+/// The scenario: cyclictest, and the parts of hackbench.
 const SCENARIO: &str = include_str!("../../scenarios/latency-nice.json");
 pub(super) const CYCLICTEST: TaskId = TaskId(0);
 
-/// The scenario as it is shipped.
+/// The shipped scenario.
 pub(super) fn shipped() -> Scenario {
     let parsed = parse("latency-nice.json", SCENARIO, &Overrides::default());
     parsed.expect("the scenario that comes with the program is right").scenario
 }
 
-/// Runs `scenario` and sees what some of its tasks do, `first` and those after it; all is `also` told to another observer.
+/// Runs `scenario`, and watches the steps of some tasks: `first` and those after it. The observer `also` gets all
+/// events.
 pub(super) fn simulate(
     scenario: &Scenario,
     seed: u64,

@@ -13,27 +13,27 @@ use runyard_engine::time::Nanos;
 use runyard_hosts::Failure;
 use runyard_report::Histogram;
 
-/// How many runs of each experiment are counted together.
+/// The number of runs of each experiment that are counted together.
 const SEEDS: u64 = 2;
 
-/// And with `--soak`.
+/// The same with `--soak`.
 const SOAK_SEEDS: u64 = 40;
 
-/// What was measured.
+/// The results.
 #[derive(Clone, Debug)]
 struct SimulatedFigures {
-    /// At each of [`cyclictest::VALUES`].
+    /// The results at each of [`cyclictest::VALUES`].
     cyclictest: [Histogram; 3],
-    /// At 0, and at -20.
+    /// The results at 0, and at -20.
     frames: [Rounds; 2],
     audio: [Rounds; 2],
-    /// With each of [`throughput::GROUPS`], without the feature and with it.
+    /// The results with each of [`throughput::GROUPS`], without the feature and with it.
     hackbench: Vec<[Nanos; 2]>,
     core_latency: core_latency::Measured,
     tenants: tenants::Table,
 }
 
-/// In virtual time, with latency nice and without; in a soak more often.
+/// Runs the experiments in virtual time, with latency nice and without; in a soak with more seeds.
 ///
 /// # Errors
 /// If the simulator refuses a scenario, which would be a mistake in the experiment.
@@ -58,7 +58,7 @@ pub fn simulated(length: Length) -> Result<Reproduced, Failure> {
 }
 
 impl SimulatedFigures {
-    /// Runs with these many seeds, on all cores.
+    /// Runs so many seeds, on all CPUs.
     fn of(seeds: u64) -> Result<SimulatedFigures, Failure> {
         let (before, after) = (kernel::Experiment::LatencyNice.before(), Model::default());
         let sizes = throughput::GROUPS.map(|groups| [(groups, before), (groups, after)]);
@@ -112,7 +112,7 @@ impl SimulatedFigures {
     }
 }
 
-/// What comes of each of `cases` with each seed.
+/// The result of each of `cases` with each seed.
 fn each<C: Copy + Sync, M: Send>(
     cases: &[C],
     seeds: u64,
@@ -128,7 +128,7 @@ fn total(times: Vec<Nanos>) -> Nanos {
     times.into_iter().fold(Nanos::ZERO, |sum, time| sum + time)
 }
 
-/// The runs of each case together.
+/// Adds up the runs of each case.
 fn sums<const N: usize>(cases: Vec<Vec<Rounds>>) -> [Rounds; N] {
     let sum = |runs| Rounds::sum(runs).expect("there is a seed");
     let sums: Vec<_> = cases.into_iter().map(sum).collect();
@@ -142,7 +142,7 @@ mod tests {
     use runyard_engine::time::Time;
     use runyard_workload::Scenario;
 
-    /// What the four threads of cyclictest may come to: a mean and a 95th percentile, in us.
+    /// Possible results of the four threads of cyclictest: a mean and a 95th percentile, in us.
     fn latencies(mean: u64, p95: u64) -> Histogram {
         let mut histogram = Histogram::default();
         let low = (mean * 100 - p95 * 6) / 94;
@@ -152,7 +152,7 @@ mod tests {
         histogram
     }
 
-    /// So many rounds, of which so many were late.
+    /// This number of rounds, with this number of late ones.
     fn rounds(done: u64, late: u64) -> Rounds {
         let mut rounds = Rounds::new(Nanos::from_millis(1), Nanos::from_millis(1), Time::ZERO);
         (rounds.done, rounds.late) = (done, late);
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Which claims fail.
+    /// The claims that fail.
     fn failed(measured: &SimulatedFigures) -> Vec<String> {
         let claims = measured.claims().into_iter();
         let failed = claims.filter(|claim| !claim.verdict.holds());

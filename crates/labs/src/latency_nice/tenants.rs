@@ -1,12 +1,12 @@
-//! What it costs to keep tenants apart who do not trust each other, by core scheduling and by switching SMT off.
+//! The cost of keeping tenants apart that do not trust each other, by core scheduling and by switching SMT off.
 //!
-//! The announcement of core scheduling (v6, V. Pillai, June 2020) has no figures of it, but three statements. With so many hardware threads,
-//! half of which are busy, cookies, SMT off and nothing are similar. With all of them busy and as many cookies, it is
-//! like SMT off. With several threads of each cookie it is better. The fourth load is what an operator has: tasks that
-//! serve requests, which need the second hardware threads now and then.
+//! The announcement of core scheduling (v6, V. Pillai, June 2020) has no figures of it, but three statements. With half
+//! of the hardware threads busy, cookies, SMT off and no separation are similar. With all threads busy and as many
+//! cookies, cookies are like SMT off. With several threads of each cookie, cookies are better. The fourth load is that
+//! of an operator: tasks that serve requests and need the second hardware threads now and then.
 //!
-//! The machine is what `runyard sim` simulates unless told otherwise, `6.18 + founding`: Linux 6.18 is the newest kernel that
-//! is modelled, and has core scheduling.
+//! The machine is the default of `runyard sim`, `6.18 + founding`: Linux 6.18 is the newest modelled kernel, and has
+//! core scheduling.
 
 use crate::claims::{Claim, ClaimVerdict};
 use crate::figure::{Figure, micros, percent};
@@ -25,17 +25,17 @@ use runyard_workload::{Overrides, Scenario, parse};
 
 const SCENARIO: &str = include_str!("../../scenarios/core-scheduling.json");
 
-/// How often a request comes to each task, as in the shipped scenario.
+/// The period of each task's requests, as in the shipped scenario.
 const PERIOD: Nanos = Nanos::from_micros(1_429);
 
-/// What a busy task does between two looks at how far it has come.
+/// The piece of work after which a busy task's progress is counted.
 const PIECE: Nanos = Nanos::from_millis(1);
 
-/// What is counted of a run is what came after the balancer has settled; of forced idle time, all.
+/// The counted part of a run begins when the balancer has settled. Forced idle time counts from the start.
 const FROM: Time = Time(1_000_000_000);
 const LENGTH: Nanos = Nanos::from_secs(4);
 
-/// So many tenants with so many tasks each.
+/// A number of tenants with a number of tasks each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     tenants: u32,
@@ -43,7 +43,7 @@ pub(super) struct Load {
     does: Does,
 }
 
-/// What the tasks do.
+/// The work of the tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
     /// They never block.
@@ -60,7 +60,7 @@ pub(super) const LOADS: [Load; 4] = [
     Load { tenants: 4, tasks: 4, does: Does::Serve },
 ];
 
-/// How they are kept apart: the columns of the table.
+/// The ways of keeping tenants apart: the columns of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Apart {
     Nothing,
@@ -71,19 +71,19 @@ pub(super) enum Apart {
 
 pub(super) const WAYS: [Apart; 4] = [Apart::Nothing, Apart::Tenants, Apart::Tasks, Apart::NoSmt];
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cell {
-    /// How many pieces of work or requests were done.
+    /// The number of finished pieces of work or requests.
     pub(super) done: u64,
-    /// How long requests took, from when they came.
+    /// The times of requests, from their arrival.
     pub(super) took: Histogram,
-    /// How long CPUs were forced idle, and the time of all CPUs.
+    /// The forced idle time of the CPUs, and the time of all CPUs.
     pub(super) forced: Nanos,
     pub(super) of: Nanos,
 }
 
-/// The scenario as it is shipped.
+/// The shipped scenario.
 pub(super) fn shipped() -> Scenario {
     let parsed = parse("core-scheduling.json", SCENARIO, &Overrides::default());
     parsed.expect("the scenario that comes with the program is right").scenario
@@ -130,7 +130,7 @@ impl Load {
         Ok(scenario)
     }
 
-    /// The run that follows from `seed`.
+    /// Runs the load with this seed.
     pub(super) fn run(self, apart: Apart, seed: u64) -> Result<Cell, Failure> {
         let scenario = self.scenario(apart)?;
         let mut answers = Answers {
@@ -150,12 +150,12 @@ impl Load {
     }
 }
 
-/// Sees how many pieces are done, and how long requests took.
+/// Counts the finished pieces, and measures the times of requests.
 #[derive(Debug, Default)]
 struct Answers {
-    /// The tasks wait for requests.
+    /// Whether the tasks wait for requests.
     serve: bool,
-    /// When the request came that a task is in, or for which it waits; `None` before its first step.
+    /// The arrival of the request that each task handles or waits for; `None` before its first step.
     due: Vec<Option<Time>>,
     cell: Cell,
     collector: Collector,
@@ -179,7 +179,7 @@ impl Observer for &mut Answers {
                         self.cell.took.record(event.at.since(due));
                     }
                 }
-                // A task that is late does not wait for the next.
+                // A late task does not wait for its next request.
                 self.due[task.index()] =
                     self.due[task.index()].map_or(Some(event.at), |due| Some(due + PERIOD));
             }
@@ -189,7 +189,7 @@ impl Observer for &mut Answers {
 }
 
 impl Cell {
-    /// Of several runs.
+    /// The sum of several runs.
     pub(super) fn sum(all: impl IntoIterator<Item = Cell>) -> Option<Cell> {
         all.into_iter().reduce(|mut sum, one| {
             sum.took.merge(&one.took);
@@ -198,7 +198,7 @@ impl Cell {
         })
     }
 
-    /// How much was done, as a part of what is done with `nothing`.
+    /// The finished work, relative to the work without separation.
     fn times(&self, nothing: &Cell) -> f64 {
         let part = self.done as f64 / nothing.done.max(1) as f64;
         (part * 1_000.0).round() / 1_000.0
@@ -216,29 +216,29 @@ impl Cell {
 /// A row of the table.
 pub(super) type Row = [Cell; WAYS.len()];
 
-/// To what part a throughput is that of nothing, or of SMT off, where the two are claimed to be similar. In sixteen seeds they
-/// differed by less than 0.001 of it.
+/// The largest difference between a throughput and that without separation, or with SMT off, where the two are claimed
+/// to be similar. In sixteen seeds they differed by less than 0.001.
 const SIMILAR: f64 = 0.02;
 
-/// How many times more tenants of two busy tasks get done with a cookie each than with SMT off, at least: in sixteen seeds
-/// it was 1.2 times, which is all that the second threads give.
+/// The least factor by which tenants of two busy tasks get more done with a cookie each than with SMT off. In sixteen
+/// seeds it was 1.2, which is everything that the second threads add.
 const MORE_DONE: f64 = 1.15;
 
-/// How many times smaller the 99th percentile of requests is with a cookie for each tenant than with SMT off, at least. In
-/// eight times two seeds it was 1.13 to 1.24 times smaller.
+/// The least factor by which the 99th percentile of requests is smaller with a cookie for each tenant than with SMT
+/// off. In eight times two seeds it was 1.13 to 1.24.
 const SOONER: f64 = 1.05;
 
-/// What was measured of each of [`LOADS`].
+/// The results of each of [`LOADS`].
 #[derive(Clone, Debug)]
 pub(super) struct Table(pub(super) [Row; LOADS.len()]);
 
-/// Each load, in each way.
+/// Each load with each way.
 pub(super) fn cases() -> Vec<(Load, Apart)> {
     LOADS.into_iter().flat_map(|load| WAYS.map(|apart| (load, apart))).collect()
 }
 
 impl Table {
-    /// The runs of each of the [cases](cases()) together.
+    /// Adds up the runs of each of the [cases](cases()).
     pub(super) fn of(runs: Vec<Vec<Cell>>) -> Table {
         let sum = |runs| Cell::sum(runs).expect("there is a seed");
         let mut sums = runs.into_iter().map(sum);
@@ -272,7 +272,7 @@ impl Table {
         ]
     }
 
-    /// As a person reads it.
+    /// The table as text.
     pub(super) fn text(&self) -> String {
         let header = [
             "tenants, 4 cores with two threads",
@@ -321,7 +321,7 @@ pub(super) mod tests {
         ])
     }
 
-    /// Which claims fail if a cell is another than the good one.
+    /// The claims that fail if one cell has these results and the others are good.
     fn failed(row: usize, apart: Apart, cell: Cell) -> Vec<String> {
         let mut table = good();
         table.0[row][apart as usize] = cell;
@@ -402,7 +402,8 @@ pub(super) mod tests {
         let step = |step| What::Step { task, phase: 0, step };
         let wake = |since: u64| What::Wake { task, since: Time(FROM.0 + since), by: None };
         let period = PERIOD.0;
-        // One that waits, one that does not as the first took too long, and one that is not over.
+        // The first request has to wait for the task; the second does not, since the first took too long; the third is
+        // not finished.
         for (at, what) in [
             (100, wake(0)),
             (200, step(0)),

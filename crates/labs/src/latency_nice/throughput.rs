@@ -1,4 +1,4 @@
-//! hackbench alone: how long it takes, with latency nice that nobody uses and without.
+//! hackbench alone: its time with the feature latency nice, which no task uses, and without.
 
 use super::hackbench::Hackbench;
 use super::shipped::shipped;
@@ -11,17 +11,17 @@ use runyard_hosts::Failure;
 use runyard_sim::{Options, Sim};
 use runyard_workload::Scenario;
 
-/// The numbers of groups that the document has.
+/// The document's numbers of groups.
 pub(super) const GROUPS: [u32; 4] = [1, 4, 8, 16];
 
-/// How many messages a sender writes to a receiver in one group; with more groups so many less,
-/// as the document's `-l (2560 / #grp)`.
+/// The number of messages that a sender writes to a receiver in one group. With more groups it is divided by their
+/// number, as the document's `-l (2560 / #grp)`.
 const LOOPS: u32 = 160;
 
-/// How much the time may differ, as a part of it: what the document's own differences stay below.
+/// The largest difference of the times, as a fraction. The document's own differences stay below it.
 const MAX_DIFFERENCE: f64 = 0.01;
 
-/// So many groups, and messages that are as many in all whatever that is.
+/// hackbench with so many groups. The number of all messages does not depend on it.
 pub(super) fn size(groups: u32, loops: u32) -> Hackbench {
     Hackbench { groups, loops: Some(loops / groups) }
 }
@@ -34,7 +34,7 @@ pub(super) fn scenario(hackbench: Hackbench) -> Scenario {
     scenario
 }
 
-/// How long it takes in the run that follows from `seed`.
+/// The time of the run with this seed.
 pub(super) fn run(groups: u32, model: Model, seed: u64) -> Result<Nanos, Failure> {
     let mut scenario = scenario(size(groups, LOOPS));
     scenario.use_model(model);
@@ -48,7 +48,7 @@ pub(super) fn name(groups: u32) -> String {
     format!("hackbench of {groups} group{plural}")
 }
 
-/// To a hundredth.
+/// The time in milliseconds, to a hundredth.
 pub(super) fn millis(time: Nanos) -> f64 {
     (time.0 as f64 / 1e4).round() / 100.0
 }

@@ -1,17 +1,15 @@
-//! The experiment on this machine's CPUs: on the runtime, and in the same run as kernel threads
-//! with the same priorities, in this process and as the original does it.
+//! The experiment on this machine's CPUs: on the runtime, and in the same run as kernel threads with the same
+//! priorities, in this process and by the original program.
 //!
-//! The rule decides over a round of the runtime's as over the original's. But its workers are
-//! ordinary threads of the machine, which can take a CPU away from them for another process. A
-//! round that broke the rule while threads of this process were kept waiting for longer than the
-//! rule allows says nothing about the runtime: it is repeated, counted, and shown as such. That is
-//! not too kind: a worker that is kept waiting by another of the runtime's own looks the same, but
-//! who has to repeat too many rounds fails. Kernel threads with real-time priorities have no such
-//! excuse.
+//! The same rule judges a round of the runtime and a round of the original. But the runtime's workers are ordinary
+//! threads of the machine, which can take a CPU away from them for another process. A round may break the rule while
+//! threads of this process were kept waiting for longer than the rule allows. Such a round says nothing about the
+//! runtime: it is repeated, counted, and shown as repeated. This is not too lenient. A worker that another worker of
+//! the runtime keeps waiting looks the same, but too many repeated rounds are a failure. Kernel threads with real-time
+//! priorities have no such exception.
 //!
-//! Only the rule can fail. How soon the threads started is a time on a machine that is busy with
-//! other things too: it is shown beside the kernel's own of the same minute, and the goal beside
-//! the ratio, for a person to judge.
+//! Only the rule can fail. The start times of the threads are times on a machine with other work. They are shown beside
+//! the kernel's own of the same minute, and the goal beside the ratio, for a person to judge.
 
 use super::original;
 use super::rounds::{
@@ -32,20 +30,20 @@ use runyard_hosts::sync::{Arc, Mutex};
 use runyard_hosts::{linux, live, machine};
 use std::fmt::Write as _;
 
-/// How many runs `--soak` asks for.
+/// The number of runs of `--soak`.
 const SOAK_RUNS: u64 = 20;
 
-/// How many rounds of a run are repeated at most. Each takes 0.1 s: with this, a run ends in the
-/// time that a short reproduction may take.
+/// The largest number of repeated rounds in a run. Each takes 0.1 s, so a run still ends within the time of a short
+/// reproduction.
 const MOST_REPEATED: usize = 100;
 
-/// How many rounds the original goes through, each of which takes it 0.2 s.
+/// The number of rounds of the original, which takes 0.2 s for each.
 const ROUNDS_OF_ORIGINAL: u32 = 25;
 
-/// How much later than the kernel's own a start may be, for the median: the goal.
+/// The goal: the median start, relative to the kernel's own.
 const GOAL: f64 = 1.5;
 
-/// Once on this machine, or in a soak 20 times.
+/// Runs the experiment once on this machine, or 20 times in a soak.
 ///
 /// # Errors
 /// If the machine refuses something.
@@ -59,7 +57,7 @@ pub fn live(length: Length) -> Result<Reproduced, Failure> {
     Ok(Reproduced { experiment, text })
 }
 
-/// What the runs come to on each host; `None` where a host is missing or refuses.
+/// The results on each host; `None` where a host is missing or refuses.
 #[derive(Debug)]
 struct Hosts {
     live: Tally,
@@ -68,7 +66,7 @@ struct Hosts {
 }
 
 impl Hosts {
-    /// Runs with these seeds, on all hosts one after the other.
+    /// Runs these seeds, on all hosts one after the other.
     fn run(
         cpus: &[usize],
         seeds: std::ops::RangeInclusive<u64>,
@@ -101,7 +99,7 @@ impl Hosts {
                 None => None,
             };
             bar.inc(1);
-            // Where priorities are refused, the original goes on without, which compares nothing.
+            // Where priorities are refused, the original goes on without them. That would compare nothing.
             let rounds = rounds.min(ROUNDS_OF_ORIGINAL);
             let done = kernel.as_ref().and_then(|_| original::rounds(threads, rounds));
             original = original.zip(done).map(|(tally, done)| tally.with(done));
@@ -123,7 +121,7 @@ impl Hosts {
         claims
     }
 
-    /// How much later than the kernel's own a start is, for the median.
+    /// The median start, relative to the kernel's own.
     fn ratio(&self) -> Option<f64> {
         let [live, kernel] = [Some(&self.live), self.kernel.as_ref()].map(Starts::of);
         let ratio = live.p50?.0 as f64 / kernel.p50?.0.max(1) as f64;
@@ -151,7 +149,7 @@ impl Hosts {
         text + "\n"
     }
 
-    /// All hosts beside each other.
+    /// All hosts side by side.
     fn table(&self) -> String {
         let mut text = "\nstarts of the threads that are not the least important, us\n".to_owned();
         let mut row = |name: &str, cells: [String; 6]| {
@@ -189,16 +187,15 @@ fn say_why_not(refused: &Failure) {
     say(format_args!("no figures of the kernel's own: {why}"));
 }
 
-/// What the rounds on one host come to.
+/// The results of the rounds on one host.
 #[derive(Debug)]
 struct Tally {
     host: &'static str,
     runs: usize,
     good_runs: usize,
-    /// All rounds, also those that were repeated.
+    /// All rounds, including repeated ones.
     rounds: Vec<Round>,
-    /// How many rounds the rule decided over, how many of them broke it, and how many besides were
-    /// repeated.
+    /// The number of judged rounds, of those that broke the rule, and of rounds that were repeated.
     judged: usize,
     failed: usize,
     repeated: usize,
@@ -206,7 +203,7 @@ struct Tally {
     first_failed: Option<(usize, Round)>,
 }
 
-/// Goes through so many rounds, which follow from a seed. Each with what the machine took from it.
+/// Performs so many rounds from a seed. Returns each with the time that the machine took from it.
 type Perform<'h> = &'h mut dyn FnMut(u64, u32) -> Result<Vec<(Round, Nanos)>, Failure>;
 
 impl Tally {
@@ -223,8 +220,7 @@ impl Tally {
         }
     }
 
-    /// A run on a host that has to share its CPUs: rounds in which it had not enough of them are
-    /// repeated.
+    /// A run on a host that shares its CPUs. Rounds without enough CPU time are repeated.
     fn run(&mut self, perform: Perform<'_>, seed: u64, rounds: u32) -> Result<(), Failure> {
         let (failed, mut repeated) = (self.failed, 0);
         let (mut due, mut attempt) = (rounds, 0);
@@ -245,7 +241,7 @@ impl Tally {
         Ok(())
     }
 
-    /// And a run on a host that has its CPUs for itself.
+    /// Adds the rounds of a host that has its CPUs for itself.
     fn with(mut self, rounds: impl IntoIterator<Item = Round>) -> Tally {
         let failed = self.failed;
         rounds.into_iter().for_each(|round| self.judge(round));
@@ -267,7 +263,7 @@ impl Tally {
         self.good_runs += usize::from(self.failed == failed_before);
     }
 
-    /// What the founding document gives figures for.
+    /// The claims that have figures in the founding document.
     fn published(&self) -> Vec<Claim> {
         let latest = |start: Option<Nanos>| Some(micros(start.unwrap_or_default()));
         let failed = percent(self.failed as f64 / self.judged.max(1) as f64);
@@ -287,7 +283,7 @@ impl Tally {
         ]
     }
 
-    /// A round: the first that failed, else the last.
+    /// An example: the first failed round, otherwise the last round.
     fn example(&self) -> String {
         let last = self.rounds.last().map(|round| (self.rounds.len() - 1, round.clone()));
         let (what, round) = match &self.first_failed {
@@ -298,7 +294,7 @@ impl Tally {
     }
 }
 
-/// Lets a host go through rounds.
+/// Performs rounds on a host.
 fn watch(
     host: impl FnOnce(Plan) -> Result<(), Failure>,
     threads: usize,
@@ -312,8 +308,7 @@ fn watch(
     Ok(done)
 }
 
-/// How late after their release all threads but the least important started, which is their wake-up
-/// latency.
+/// The delays between the release and the start of all threads but the least important one: their wake-up latencies.
 #[derive(Clone, Copy, Debug, Default)]
 struct Starts {
     p50: Option<Nanos>,
@@ -339,12 +334,12 @@ impl Starts {
     }
 }
 
-/// The least of `sorted` that so many per cent are not above.
+/// The smallest value of `sorted` that so many per cent of the values do not exceed.
 fn percentile(sorted: &[Nanos], percent: usize) -> Option<Nanos> {
     sorted.get((sorted.len() * percent).div_ceil(100).checked_sub(1)?).copied()
 }
 
-/// A figure without a bound, of which the founding document says nothing.
+/// A figure without a bound. The founding document does not have it.
 fn shown(what: &str, unit: &'static str, after: Option<f64>) -> Claim {
     let figure = Figure { what: "", unit, before: None, after: None };
     Claim { what: what.to_owned(), ..figure.claim(None, after, ClaimVerdict::Shown) }
@@ -355,7 +350,7 @@ mod tests {
     use super::*;
     use crate::rt_migrate::rounds::Lap;
 
-    /// The first of two threads, and a more important one that starts so late, in milliseconds.
+    /// A round of two threads. The more important one starts so many milliseconds late.
     fn round(late: u64) -> Round {
         let lap = |start| {
             let (start, work) = (Nanos::from_millis(start), Nanos::from_millis(20));
@@ -406,7 +401,7 @@ mod tests {
                 for lap in round {
                     let spun = lap.end - lap.start;
                     assert!(spun >= Nanos::from_millis(20), "{}: {lap:?}", tally.host);
-                    // One clock is read after the other.
+                    // The clocks are read one after the other.
                     let most = spun + Nanos::from_millis(1);
                     assert!(Nanos::ZERO < lap.work && lap.work < most, "{}: {lap:?}", tally.host);
                 }

@@ -1,12 +1,12 @@
 //! rt-migrate-test, the experiment of the real-time push/pull series (2007).
 //!
-//! One more real-time thread than CPUs, of ascending priorities, released together round after
-//! round; each then spins for 20 ms of wall time. In a good round only the least important thread
-//! waits for a CPU. What the test prints of a thread is when it started and ended after the
-//! release, and how much work it did in between; here work is CPU time, not loops.
+//! There is one more real-time thread than CPUs, with ascending priorities. All are released together round after
+//! round, and each then spins for 20 ms of wall time. In a good round only the least important thread waits for a CPU.
+//! The test prints the start and the end of each thread after the release, and its work in between. Here work is CPU
+//! time, not loops.
 //!
-//! [`simulated`] runs it in virtual time, with the balancing and without; [`live()`] on this machine,
-//! on the runtime and beside it as kernel threads. All of them run the same scenario.
+//! [`simulated`] runs it in virtual time, with the balancing and without. [`live()`] runs it on this machine, on the
+//! runtime and as kernel threads. Both run the same scenario.
 
 mod live;
 mod original;

@@ -4,7 +4,7 @@ use super::rounds::{Lap, Round};
 use runyard_engine::time::Nanos;
 use std::process::{Command, Stdio};
 
-/// Its rounds with so many threads; `None` if it is not there or does not run.
+/// The rounds of the original with so many threads; `None` if the program is missing or does not run.
 pub(super) fn rounds(threads: usize, rounds: u32) -> Option<Vec<Round>> {
     let mut command = Command::new("rt-migrate-test");
     command.args(["-l", &rounds.to_string(), &threads.to_string()]);
@@ -13,8 +13,8 @@ pub(super) fn rounds(threads: usize, rounds: u32) -> Option<Vec<Round>> {
     (output.status.success() && !rounds.is_empty()).then_some(rounds)
 }
 
-/// Reads what it prints: after a line of thread numbers, three lines a round, of starts, ends and
-/// loops. Loops stand for work here: the rule compares them with each other only.
+/// Reads the original's output. After a line of thread numbers there are three lines a round: starts, ends and loops.
+/// Loops stand for work here, since the rule only compares them with each other.
 fn read(text: &str) -> Option<Vec<Round>> {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("Iter:")).skip(1);
     let mut rounds = Vec::new();
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
     use crate::rt_migrate::rounds::passes;
 
-    /// Version 2.40.
+    /// The output of version 2.40.
     const PRINTED: &str = "\
 Iter:      0       1       2  
    0:    20148     139     116  

@@ -1,5 +1,5 @@
-//! What the experiment is on every host: the scenario, the rule by which a round is judged, how
-//! rounds are shown, and the figures that the founding document has.
+//! The parts of the experiment that all hosts share: the scenario, the rule that judges a round, the text of rounds,
+//! and the figures of the founding document.
 
 use crate::claims::{Claim, Experiment};
 use crate::figure::Figure;
@@ -13,30 +13,30 @@ use std::fmt::Write as _;
 const SCENARIO: &str = include_str!("../../scenarios/rt-migrate.json");
 pub(super) const PARENT: TaskId = TaskId(0);
 
-/// The steps of the parent and of a thread at which something is noted.
+/// The steps of the parent and of a thread at which times are noted.
 pub(super) const PREPARE: usize = 0;
 pub(super) const RELEASE: usize = 1;
 pub(super) const ENDED: usize = 3;
 pub(super) const START: usize = 1;
 pub(super) const END: usize = 2;
 
-/// How many rounds a run has.
+/// The number of rounds in a run.
 pub(super) const ROUNDS: u32 = 50;
 
-/// How many runs the founding document reports without a failure.
+/// The number of runs without a failure in the founding document.
 pub(super) const PUBLISHED_RUNS: u64 = 6_500;
 
-/// How much later a thread may start or end than a less important one (`-m`).
+/// The largest delay of a start or an end after that of a less important thread (`-m`).
 pub(super) const MAX_LATE: Nanos = Nanos::from_millis(1);
 
-/// On how many CPUs it runs at most: each has a priority, as have one more thread, the parent, and
-/// whoever is less important.
+/// The largest number of CPUs. Priorities are needed for a thread on each CPU, one more thread, the parent, and less
+/// important tasks.
 pub(super) const MOST_CPUS: usize = 99 - 3;
 
-/// Of how many threads a round is shown; with more it does not fit into a line.
+/// The largest number of threads in the text of a round; more do not fit into a line.
 const THREADS_SHOWN: usize = 12;
 
-/// What one thread did in one round, in time since the release.
+/// The times of one thread in one round, since the release.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lap {
     pub(super) start: Nanos,
@@ -47,8 +47,8 @@ pub(super) struct Lap {
 /// One release of all threads: their laps, from the least to the most important.
 pub(super) type Round = Vec<Lap>;
 
-/// The test's rule: no thread waited for a less important one. A late start is forgiven if the
-/// thread still did at least as much, began before the other ended, and ended not too long after.
+/// The test's rule: no thread waited for a less important one. A late start is allowed if the thread did at least as
+/// much work, began before the other ended, and ended not too long after it.
 pub(super) fn passes(round: &[Lap]) -> bool {
     round.windows(2).all(|pair| {
         let [less, more] = [pair[0], pair[1]];
@@ -59,24 +59,24 @@ pub(super) fn passes(round: &[Lap]) -> bool {
     })
 }
 
-/// When all threads but the least important started.
+/// The starts of all threads but the least important one.
 pub(super) fn important_starts(rounds: &[Round]) -> impl Iterator<Item = Nanos> + '_ {
     rounds.iter().flat_map(|round| round.iter().skip(1).map(|lap| lap.start))
 }
 
-/// When the least important thread started.
+/// The starts of the least important thread.
 pub(super) fn least_starts(rounds: &[Round]) -> impl Iterator<Item = Nanos> + '_ {
     rounds.iter().map(|round| round[0].start)
 }
 
-/// The scenario as it is shipped: 4 CPUs and 5 threads.
+/// The shipped scenario: 4 CPUs and 5 threads.
 pub(super) fn shipped() -> Scenario {
     let parsed = runyard_workload::parse("rt-migrate.json", SCENARIO, &Overrides::default());
     parsed.expect("the scenario that comes with the program is right").scenario
 }
 
-/// The scenario with as many threads as one wants, and as many rounds: each thread is as the first,
-/// and more important by one; the parent is the most important.
+/// The scenario with this number of threads and rounds. Each thread is like the first, with a priority higher by one;
+/// the parent has the highest.
 pub(super) fn scenario(threads: usize, rounds: u32) -> Scenario {
     let mut scenario = shipped();
     let (mut parent, least) = (scenario.tasks[PARENT.index()].clone(), scenario.tasks[1].clone());
@@ -100,7 +100,7 @@ pub(super) fn scenario(threads: usize, rounds: u32) -> Scenario {
     scenario
 }
 
-/// What the rounds are, in a line.
+/// A line that describes the rounds.
 pub(super) fn title(host: &str, threads: usize) -> String {
     let (cpus, most) = (threads - 1, threads + 1);
     let plural = if cpus == 1 { "" } else { "s" };
@@ -116,7 +116,7 @@ pub(super) fn example(title: &str, numbered: Option<&(usize, Round)>) -> String 
     format!("\n{title}, us (the least important thread first)\n{}", as_printed(*at, round))
 }
 
-/// A round as the original prints it, with CPU time instead of loops.
+/// A round in the form of the original, with CPU time instead of loops.
 fn as_printed(number: usize, round: &Round) -> String {
     let row = |of: fn(&Lap) -> Nanos| {
         let mut cells = String::new();
@@ -173,13 +173,13 @@ mod tests {
 
     #[test]
     fn the_rule_is_the_tests_own() {
-        // The two rounds that the founding document shows as passed, and the one that failed.
+        // The two passed rounds and the failed round of the founding document.
         let late_least = [(20_060, 40_060), (61, 20_061), (55, 20_055)];
         let round: Vec<_> = late_least.iter().map(|&(s, e)| lap(s, e, 20_000)).collect();
         assert!(passes(&round));
         assert!(passes(&[lap(40, 20_040, 3), lap(46, 20_046, 20_000)]));
         assert!(!passes(&[lap(33, 20_033, 20_000), lap(20_041, 40_041, 27_000)]));
-        // Late, but it did as much, began in time and ended in time.
+        // The start is late, but the thread did as much work, began in time and ended in time.
         assert!(passes(&[lap(10, 20_010, 100), lap(5_000, 21_000, 15_000)]));
         assert!(!passes(&[lap(10, 20_010, 100), lap(5_000, 21_011, 15_000)]));
     }

@@ -23,8 +23,8 @@ use std::fmt::Write as _;
 /// The seeds of a short run.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
 
-/// In virtual time, with the balancing and without: 20 runs, or in a soak as many as the document
-/// reports.
+/// Runs the experiment in virtual time, with the balancing and without: 20 runs, or in a soak as many as in the
+/// document.
 ///
 /// # Errors
 /// If the simulator refuses a scenario, which would be a mistake in the experiment.
@@ -77,7 +77,7 @@ fn text(table: &str, before: &Tally, after: &Tally) -> String {
     text
 }
 
-/// What many runs come to.
+/// The results of many runs.
 #[derive(Debug, Default)]
 struct Tally {
     runs: u64,
@@ -109,7 +109,7 @@ impl Tally {
         })
     }
 
-    /// Of several runs, in the order of their seeds.
+    /// Adds later runs; the order is that of the seeds.
     fn merge(self, later: Tally) -> Tally {
         Tally {
             runs: self.runs + later.runs,
@@ -123,7 +123,7 @@ impl Tally {
         }
     }
 
-    /// The runs of all `seeds`, on all cores.
+    /// Runs all `seeds`, on all CPUs.
     fn all(
         experiment: &Experiment,
         seeds: std::ops::RangeInclusive<u64>,
@@ -144,11 +144,11 @@ impl Tally {
     }
 }
 
-/// The experiment on a model of one's choice.
+/// The experiment on a chosen model.
 #[derive(Clone, Debug)]
 struct Experiment(Scenario);
 
-/// The rounds of one run, and the invariants that it broke, if those were checked.
+/// The rounds of one run, and the violated invariants if they were checked.
 #[derive(Clone, Debug)]
 struct Run {
     rounds: Vec<Round>,
@@ -162,7 +162,7 @@ impl Experiment {
         Experiment(scenario)
     }
 
-    /// The 50 rounds that follow from `seed`.
+    /// Runs the 50 rounds of `seed`.
     fn run(&self, seed: u64, check: bool) -> Result<Run, Failure> {
         let mut laps = Laps::new(self.0.tasks.len() - 1);
         let check = if check { Check::Full } else { Check::No };
@@ -172,14 +172,14 @@ impl Experiment {
     }
 }
 
-/// Notes the laps.
+/// An observer that notes the laps.
 #[derive(Debug)]
 struct Laps {
     rounds: Vec<Round>,
     released: Time,
-    /// For each thread: its executed time so far, and what that was at its start.
+    /// For each thread: its executed time so far, and that time at its start.
     executed: Vec<(Nanos, Nanos)>,
-    /// For each CPU whose thread executes: who, since when.
+    /// For each CPU: the executing thread, and the instant at which it began.
     executing: Vec<Option<(TaskId, Time)>>,
 }
 
@@ -214,7 +214,7 @@ impl Laps {
         }
     }
 
-    /// What the CPU executes is another task, or none, from now on.
+    /// Notes that the CPU now executes another task, or none.
     fn execute(&mut self, cpu: CpuId, task: Option<TaskId>, at: Time) {
         if cpu.index() >= self.executing.len() {
             self.executing.resize(cpu.index() + 1, None);
@@ -230,7 +230,7 @@ impl Observer for &mut Laps {
     fn event(&mut self, &Event { at, cpu, what }: &Event) {
         match what {
             What::Step { task, step, .. } => {
-                // A step is taken while its task executes: the account is brought up to it.
+                // The task executes while it takes a step, so its account is brought up to the present.
                 self.execute(cpu, Some(task), at);
                 self.step(task, step as usize, at);
             }

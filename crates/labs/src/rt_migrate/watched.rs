@@ -1,7 +1,7 @@
 //! The laps of a run on real CPUs, as its tasks note them.
 //!
-//! What a task notes has a lock of its own, which nobody else takes while the run lasts: a task
-//! that is preempted with it is in nobody's way.
+//! The notes of a task have a lock of their own, which no other task takes while the run lasts. So a task that is
+//! preempted with its lock delays no other task.
 
 use super::rounds::{END, ENDED, Lap, PARENT, PREPARE, RELEASE, ROUNDS, Round, START};
 use runyard_engine::task::TaskId;
@@ -11,24 +11,23 @@ use runyard_hosts::machine;
 use runyard_hosts::play::Watch;
 use runyard_hosts::sync::{Mutex, lock};
 
-/// Notes the laps.
+/// A watcher that notes the laps.
 #[derive(Debug)]
 pub(super) struct Watched {
     parent: Mutex<Releases>,
     threads: Vec<Mutex<Vec<Spin>>>,
 }
 
-/// What the parent notes.
+/// The notes of the parent.
 #[derive(Debug, Default)]
 struct Releases {
     released: Vec<Time>,
-    /// What the machine had taken away when the round began, and what it took in each that ended.
+    /// The time that the machine had taken when the round began, and the time that it took in each finished round.
     before: Nanos,
     taken: Vec<Nanos>,
 }
 
-/// What a thread notes in a round: instants, and its CPU time, which is that of its start until it
-/// ends.
+/// The notes of a thread in a round: instants, and its CPU time. Until the end this is the CPU time at the start.
 #[derive(Clone, Copy, Debug)]
 struct Spin {
     start: Time,
@@ -42,7 +41,7 @@ impl Watched {
         Watched { parent: Mutex::default(), threads: (0..threads).map(|_| spins()).collect() }
     }
 
-    /// The rounds, each with the time that the machine took away from it.
+    /// The rounds, each with the time that the machine took from it.
     pub(super) fn rounds(&self) -> Vec<(Round, Nanos)> {
         let parent = lock(&self.parent);
         let threads: Vec<_> = self.threads.iter().map(lock).collect();
@@ -60,8 +59,8 @@ impl Watched {
         let mut parent = lock(&self.parent);
         match step {
             PREPARE => {
-                // The last round is over for all threads: now the kernel has counted what they
-                // waited, which it does when a wait ends.
+                // The last round is over for all threads. Only now has the kernel counted their waits, since it counts
+                // a wait when it ends.
                 let (now, before) = (machine::taken(), parent.before);
                 if let Some(last) = parent.taken.last_mut() {
                     *last = now.saturating_sub(before);
