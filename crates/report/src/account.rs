@@ -1,27 +1,28 @@
-//! The accounts of one CPU and of one task: what it is doing, since when, and how long it did what.
+//! The accounts of one CPU and of one task: the present activity, its beginning, and the time of each kind of activity.
 //!
-//! A stretch of an account is closed ([`CpuAccount::close_stretch`], [`TaskAccount::close_stretch`])
-//! whenever what it counts changes: the span since the last one goes to what was done until now. So the
-//! parts of an account always sum to the time between its begin and the end of its last closed stretch.
+//! A stretch of an account is closed ([`CpuAccount::close_stretch`], [`TaskAccount::close_stretch`]) whenever the
+//! activity changes: the span since the last close is added to the old activity. So the parts of an account always sum
+//! to the time between its beginning and the end of its last closed stretch.
 //!
 //! # A task
+//!
 //! Between its spawn and its exit a task is *asleep*, *queued* or *on a CPU*:
-//! * spawned: asleep.
-//! * a wake-up while asleep: queued, and the wake-up's latency runs.
-//! * its first instruction on a CPU: on this CPU, and the latency, if one runs, ends. Being chosen
-//!   is not enough: a switch costs time, and another task may be chosen before the switch is over.
-//! * an interrupt: still on the CPU, but not executing, which counts as waiting.
-//! * switched out: queued without a latency, asleep, or gone.
+//! * Spawn: asleep.
+//! * A wake-up while asleep: queued, and the wake-up's latency begins.
+//! * The first instruction on a CPU: on this CPU, and the latency, if one runs, ends. Being chosen is not enough: a
+//!   switch costs time, and another task may be chosen before the switch is over.
+//! * An interrupt: still on the CPU, but not executing, which counts as waiting.
+//! * A switch away: queued without a latency, asleep, or gone.
 //!
 //! # Wake-ups that race with blocking
-//! A wake-up may be seen before the CPU says that its task has blocked. Such an *early* wake-up of
-//! a task on a CPU is kept. If the task then leaves blocked, it is queued at once and the latency
-//! runs from that wake-up. If it leaves otherwise it has not slept, and the early wake-up has no
-//! latency. A wake-up of a queued task changes nothing: the latency of the first one runs on.
 //!
-//! If the task even executes elsewhere before its former CPU says that it has left, then it left at
-//! that moment; what the former CPU says about it later is ignored. A task that executes after its
-//! exit is one that slept instead.
+//! A wake-up event may come before the event that its task has blocked. Such an *early* wake-up of a task on a CPU is
+//! kept. If the task then leaves blocked, it is queued at once, and the latency runs from that wake-up. If it leaves
+//! otherwise, it has not slept, and the early wake-up has no latency. A wake-up of a queued task changes nothing: the
+//! latency of the first wake-up goes on.
+//!
+//! A task may even execute elsewhere before the event that it left its former CPU. Then it left at that moment, and the
+//! later event is ignored. If a task executes after its exit, the exit counts as a sleep.
 
 use crate::histogram::Histogram;
 use runyard_engine::attr::{Cookie, GroupId, Policy};
@@ -30,55 +31,54 @@ use runyard_engine::event::Left;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 
-/// What one CPU did. The five spans sum to the duration of the run.
+/// The account of one CPU. The five spans sum to the duration of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTotals {
-    /// Doing nothing.
+    /// Time without anything to do.
     pub idle: Nanos,
-    /// The part of `idle` in which tasks waited here that do not have the cookie of the core.
+    /// The part of `idle` in which tasks waited here whose cookie is not the core's.
     pub forced: Nanos,
-    /// Executing SCHED_FIFO and SCHED_RR tasks.
+    /// Time in SCHED_FIFO and SCHED_RR tasks.
     pub rt: Nanos,
-    /// Executing SCHED_OTHER and SCHED_BATCH tasks.
+    /// Time in SCHED_OTHER and SCHED_BATCH tasks.
     pub normal: Nanos,
-    /// Executing SCHED_IDLE tasks.
+    /// Time in SCHED_IDLE tasks.
     pub idle_policy: Nanos,
-    /// Working for the scheduler: switches, wake-ups, interrupts.
+    /// Time of the scheduler's own work: switches, wake-ups, interrupts.
     pub overhead: Nanos,
-    /// How many times a task got this CPU that did not have it before. Going idle is no switch; a
-    /// task that finds an idle CPU is switched in.
+    /// The number of times that a task got this CPU that did not have it before. Going idle is no switch; a task that
+    /// gets an idle CPU is a switch.
     pub switches: u64,
 }
 
-/// What one task did. The three spans sum to its lifetime, from its spawn to its exit or to the end
-/// of the run.
+/// The account of one task. The three spans sum to its lifetime, from its spawn to its exit or to the end of the run.
 #[derive(Clone, Debug, Default)]
 pub struct TaskTotals {
-    /// Executing.
+    /// Time executing.
     pub runtime: Nanos,
-    /// Runnable and not executing: in a run queue, being switched to, or interrupted.
+    /// Time runnable and not executing: in a run queue, during a switch to it, or interrupted.
     pub wait: Nanos,
-    /// Blocked.
+    /// Time blocked.
     pub sleep: Nanos,
-    /// How many times it was woken up; its start is one.
+    /// The number of wake-ups. The start counts.
     pub wakeups: u64,
-    /// How many times it was switched in.
+    /// The number of times that it was switched in.
     pub switches: u64,
-    /// How many times it lost its CPU to another task against its will.
+    /// The number of times that it lost its CPU to another task involuntarily.
     pub preemptions: u64,
-    /// How many times it first executed on another CPU than the last time.
+    /// The number of times that it first executed on another CPU than the last time.
     pub migrations: u64,
-    /// From the moment at which its condition came true to its first instruction.
+    /// The spans from the moment at which its condition came true to its first instruction.
     pub wakeup_latency: Histogram,
-    /// How many of these latencies were for the most part over when the timer expired that woke it up.
+    /// The number of these latencies of which at least half was over when the waking timer expired.
     pub slack_wakeups: u64,
 }
 
-/// What a CPU is doing.
+/// The activity of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     Idle,
-    /// Idle, though tasks wait: the core runs tasks of this cookie.
+    /// Idle although tasks wait: the core runs tasks of this cookie.
     Forced {
         cookie: Option<Cookie>,
     },
@@ -105,21 +105,21 @@ pub(crate) struct TaskAccount {
     born: Time,
     last_cpu: Option<CpuId>,
     moved: Option<Moved>,
-    /// How late the timer was that woke it up last; nothing if another task did.
+    /// The delay of the timer that woke it last; zero if a task woke it.
     timer_late: Nanos,
     pub(crate) totals: TaskTotals,
 }
 
-/// Where a task is in its life; the transitions are told above.
+/// The state of a task. The transitions are described above.
 #[derive(Clone, Copy, Debug)]
 enum State {
     Unborn,
     Asleep,
-    /// `woken`: since when the wake-up's latency runs; none after a preemption.
+    /// `woken`: the beginning of the wake-up's latency; none after a preemption.
     Queued {
         woken: Option<Time>,
     },
-    /// `early`: what the latency will run from if the task blocks.
+    /// `early`: the beginning of the latency if the task blocks.
     OnCpu {
         cpu: CpuId,
         executing: bool,
@@ -128,17 +128,16 @@ enum State {
     Gone,
 }
 
-/// What there is to say of a task that executes.
+/// The consequences of a task's execution.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Executes {
-    /// The CPU that it has left without a word, if it did.
+    /// The CPU that it left without an event, if it did.
     pub(crate) left: Option<CpuId>,
-    /// Since when it could have executed, if it was woken, and whether it never waited that long before.
+    /// The instant from which it could have executed, if it was woken, and whether this is its longest wait so far.
     pub(crate) waited: Option<(Time, bool)>,
 }
 
-/// The groups of a task that changed its group: until the first change it was in the group that
-/// its host knows.
+/// The groups of a task that changed its group. Until the first change it was in the group that its host knows.
 #[derive(Clone, Copy, Debug)]
 struct Moved {
     /// The runtime before the first change.
@@ -150,13 +149,13 @@ struct Moved {
 }
 
 impl CpuTotals {
-    /// The time in which the CPU was not idle.
+    /// The time that the CPU was not idle.
     #[must_use]
     pub fn busy(&self) -> Nanos {
         self.executing() + self.overhead
     }
 
-    /// The time in which the CPU executed tasks.
+    /// The time that the CPU executed tasks.
     pub(crate) fn executing(&self) -> Nanos {
         self.rt + self.normal + self.idle_policy
     }
@@ -171,7 +170,7 @@ impl CpuAccount {
         self.doing
     }
 
-    /// When it began to do that, or its last stretch was closed.
+    /// The beginning of the present activity, or of its open stretch.
     pub(crate) fn since(&self) -> Time {
         self.since
     }
@@ -180,7 +179,7 @@ impl CpuAccount {
         matches!(self.doing, Doing::Exec { task, .. } if task == it)
     }
 
-    /// From `now` on the CPU does `doing`; answers what it did until now.
+    /// Changes the activity of the CPU to `doing`, from `now` on. Returns the old activity.
     #[inline]
     pub(crate) fn turn_to(&mut self, doing: Doing, now: Time) -> Doing {
         self.close_stretch(now);
@@ -207,7 +206,7 @@ impl CpuAccount {
         self.since = now;
     }
 
-    /// How long the open stretch is by now, if the CPU executes a task in it.
+    /// The length of the open stretch, if the CPU executes a task in it.
     pub(crate) fn open_execution(&self, now: Time) -> Nanos {
         match self.doing {
             Doing::Exec { .. } => now.since(self.since),
@@ -216,7 +215,7 @@ impl CpuAccount {
     }
 
     /// # Panics
-    /// Unless the parts of the account sum to its time, and it was forced idle only while it was idle.
+    /// If the parts of the account do not sum to its time, or if it was forced idle while it was not idle.
     pub(crate) fn check(&self) {
         let parts = self.totals.busy() + self.totals.idle;
         assert_eq!(parts, self.since.since(Time::ZERO), "a CPU's parts are its time: {self:?}");
@@ -237,7 +236,7 @@ impl TaskAccount {
         }
     }
 
-    /// The task's life begins, unless it has begun: a host may leave out the spawn.
+    /// Begins the task's life, unless it has begun: a host may leave out the spawn.
     #[inline]
     pub(crate) fn spawn(&mut self, now: Time) {
         if matches!(self.state, State::Unborn) {
@@ -245,7 +244,7 @@ impl TaskAccount {
         }
     }
 
-    /// Whether a latency runs from here, or will if the task blocks.
+    /// Takes a wake-up. Returns whether a latency begins, or will begin if the task blocks.
     #[inline]
     pub(crate) fn wake(&mut self, since: Time, by: Option<TaskId>, now: Time) -> bool {
         self.spawn(now);
@@ -261,7 +260,7 @@ impl TaskAccount {
         true
     }
 
-    /// The task executes on `cpu`.
+    /// Notes that the task executes on `cpu`.
     #[inline]
     #[must_use]
     pub(crate) fn execute(&mut self, cpu: CpuId, now: Time) -> Executes {
@@ -291,7 +290,7 @@ impl TaskAccount {
         Executes { left, waited }
     }
 
-    /// `cpu` stops executing the task, which may still have the CPU.
+    /// Notes that `cpu` stops executing the task, which may still have the CPU.
     #[inline]
     pub(crate) fn interrupt(&mut self, cpu: CpuId, now: Time) {
         if let State::OnCpu { cpu: on, executing: true, early } = self.state
@@ -301,7 +300,7 @@ impl TaskAccount {
         }
     }
 
-    /// The scheduler chose the task again: it has not slept.
+    /// Notes that the scheduler chose the task again, so it has not slept.
     #[inline]
     pub(crate) fn stay(&mut self) {
         if let State::OnCpu { early, .. } = &mut self.state {
@@ -309,7 +308,7 @@ impl TaskAccount {
         }
     }
 
-    /// `cpu` says that the task has left it.
+    /// Notes that the task has left `cpu`.
     #[inline]
     pub(crate) fn leave(&mut self, cpu: CpuId, left: Left, now: Time) {
         let (woken, early) = match self.state {
@@ -328,7 +327,7 @@ impl TaskAccount {
         self.enter(state, now);
     }
 
-    /// The task is in `group` from now on.
+    /// Notes that the task is in `group` from now on.
     pub(crate) fn join(&mut self, group: GroupId, now: Time) -> Option<(GroupId, Nanos)> {
         self.close_stretch(now);
         let runtime = self.totals.runtime;
@@ -338,8 +337,7 @@ impl TaskAccount {
         share
     }
 
-    /// The runtime in the group of which the task was first, and in the one of which it was last,
-    /// if that is another.
+    /// The runtime in the task's first group, and in its last group if that is another.
     pub(crate) fn shares(&self) -> (Nanos, Option<(GroupId, Nanos)>) {
         let runtime = self.totals.runtime;
         match self.moved {
@@ -366,7 +364,7 @@ impl TaskAccount {
         self.since = now;
     }
 
-    /// The CPU that executes the task, and for how long since its last stretch was closed.
+    /// The CPU that executes the task, and the length of the task's open stretch.
     pub(crate) fn open_execution(&self, now: Time) -> Option<(CpuId, Nanos)> {
         match self.state {
             State::OnCpu { cpu, executing: true, .. } => Some((cpu, now.since(self.since))),
@@ -375,7 +373,7 @@ impl TaskAccount {
     }
 
     /// # Panics
-    /// Unless the parts of the account sum to its time, and no latency is without its wake-up.
+    /// If the parts of the account do not sum to its time, or if a latency has no wake-up.
     pub(crate) fn check(&self) {
         let totals = &self.totals;
         let parts = totals.runtime + totals.wait + totals.sleep;

@@ -1,57 +1,57 @@
-//! What came of balancing: how often CPUs compared themselves with others, at which level and when,
-//! and what they took (the `lb_*` counters of the kernel's schedstats).
+//! The results of balancing: the number of passes in which CPUs compared themselves with others, by level and moment,
+//! and the tasks that they took (the `lb_*` counters of the kernel's schedstats).
 //!
-//! There is no count for each measure. It says what a pass compared, not whom it moved: with
-//! `NO_IDLE_LOAD_BALANCE`, and where a CPU only looks for anybody who waits, one measure stands for
-//! all tasks; and a pass that compares normal ones may move others. Who went where is in a trace.
+//! There is no count for each measure. A measure says which load a pass compared, not which tasks it moved. With
+//! `NO_IDLE_LOAD_BALANCE`, and where a CPU takes any waiting task, one measure stands for all tasks. A pass that
+//! compares normal tasks may move others. A trace has the moves themselves.
 
 use runyard_engine::balance::{Balanced, Found, IdleKind};
 use runyard_engine::topology::Level;
 use serde::{Deserialize, Serialize};
 
-/// The levels, each with its name in reports, at the places of their values.
+/// The levels with their names in reports, at the indices of their values.
 const LEVELS: [(Level, &str); 3] =
     [(Level::Smt, "smt"), (Level::Node, "node"), (Level::Machine, "machine")];
-/// The same for the moments.
+/// The moments with their names in reports, at the indices of their values.
 const IDLE_KINDS: [(IdleKind, &str); 3] =
     [(IdleKind::Busy, "busy"), (IdleKind::Idle, "idle"), (IdleKind::NewlyIdle, "newly_idle")];
 
-/// What came of the passes at one level and moment. With `IDLE_LOAD_BALANCE` a CPU may make two
-/// passes at a time, one for each measure.
+/// The results of the passes at one level and moment. With `IDLE_LOAD_BALANCE` a CPU may make two passes at a time, one
+/// for each measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BalanceTotals {
-    /// Passes that found nothing to be done.
+    /// Passes that found no imbalance.
     pub balanced: u64,
     /// Passes that found only tasks that may not run on this CPU.
     pub pinned: u64,
-    /// Passes that should have moved something, and found nothing that fits.
+    /// Passes that found an imbalance, and no task that fits it.
     pub failed: u64,
     /// Passes that moved tasks.
     pub successful: u64,
-    /// Tasks that waited, and were moved by these passes.
+    /// Waiting tasks that these passes moved.
     pub moved: u64,
-    /// Running tasks that were asked for after passes that failed (active balance).
+    /// Running tasks that were requested after failed passes (active balance).
     pub taken: u64,
 }
 
-/// A row of the report: what came of the passes at one level and moment.
+/// A row of the report: the results of the passes at one level and moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BalanceReport {
-    /// `smt`, `node` or `machine`: among which CPUs.
+    /// The set of CPUs that are compared: `smt`, `node` or `machine`.
     pub level: String,
-    /// `busy`, `idle` or `newly_idle`: what the CPU had to do.
+    /// The state of the CPU: `busy`, `idle` or `newly_idle`.
     pub moment: String,
-    /// How many passes there were: balanced, pinned and failed ones, and those that moved tasks.
+    /// The number of passes: balanced, pinned and failed ones, and those that moved tasks.
     pub passes: u64,
-    /// Passes that found nothing to be done.
+    /// Passes that found no imbalance.
     pub balanced: u64,
     /// Passes that found only tasks that may not run on the CPU.
     pub pinned: u64,
-    /// Passes that should have moved something, and found nothing that fits.
+    /// Passes that found an imbalance, and no task that fits it.
     pub failed: u64,
-    /// Tasks that waited, and were moved.
+    /// Waiting tasks that were moved.
     pub moved: u64,
-    /// Running tasks that were asked for after passes that failed; they are not among those moved.
+    /// Running tasks that were requested after failed passes. They are not counted as moved.
     pub taken: u64,
 }
 
@@ -70,7 +70,7 @@ impl Balances {
                 totals.successful += 1;
                 totals.moved += u64::from(tasks);
             }
-            // What a pass led to that failed and was told of before.
+            // The request that follows a failed pass, which has an event of its own.
             Found::Running => totals.taken += 1,
         }
     }
@@ -95,7 +95,7 @@ impl Balances {
 }
 
 impl BalanceTotals {
-    /// How many passes there were.
+    /// The number of passes.
     #[must_use]
     pub fn passes(&self) -> u64 {
         self.balanced + self.pinned + self.failed + self.successful
@@ -110,7 +110,7 @@ impl BalanceReport {
         BalanceReport { level, moment, passes, balanced, pinned, failed, moved, taken }
     }
 
-    /// Whether somebody was moved, or should have been.
+    /// Whether a task was moved, or should have been.
     pub(crate) fn is_eventful(&self) -> bool {
         self.passes > self.balanced || self.taken > 0
     }
@@ -120,7 +120,7 @@ impl BalanceReport {
         [self.passes, self.balanced, self.pinned, self.failed, self.moved, self.taken]
     }
 
-    /// When, as people say it.
+    /// The moment in words.
     pub(crate) fn moment_in_words(&self) -> String {
         self.moment.replace('_', " ")
     }

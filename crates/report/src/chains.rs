@@ -1,20 +1,21 @@
-//! Chains: how long it took from the wake-up of a first task, by those that it woke, to the end of the work of a last one.
+//! Chains: the time from the wake-up of a first task, through the tasks that it woke, to the end of the work of a last
+//! task.
 //!
-//! A *token* begins with a wake-up of the first task of a chain, at the moment since when that could run. It goes to a task of
-//! the next place when the one that has it wakes that, and ends when a task of the last place that has it blocks or exits.
-//! A task has at most one token of a place: a newer one that comes overtakes it, and it is dropped. A wake-up that passes a
-//! token on begins none.
+//! A *token* begins with a wake-up of the first task of a chain, at the moment from which that task could run. The
+//! token goes to a task of the next place when the task that has it wakes that task. It ends when a task of the last
+//! place that has it blocks or exits. A task has at most one token of a place: a newer token overtakes it, and the
+//! older one is dropped. A wake-up that passes a token on begins no new one.
 //!
-//! A task that is at work when its message comes is not woken, and takes the message without having slept. So a token may also
-//! wait in an object that remembers: whoever posts a semaphore or sends into a pipe puts it there, and who takes from that
-//! first at the next place takes the oldest. By that a task of the last place has also ended its work for the token that it
-//! had.
+//! A task that is at work when its message arrives is not woken; it takes the message without a sleep. So a token may
+//! also wait in an object that stores messages. A task that posts a semaphore or sends into a pipe puts its token
+//! there. The next task at the next place that takes from the object takes the oldest token. When a task of the last
+//! place takes a message, it has also ended its work for its old token.
 //!
-//! A mutex is no message: while a task waits for one, or takes the one of the condition that it waited for, it neither ends
-//! its work nor begins anew, and takes no token from who gives the mutex back if it has one.
+//! A mutex is no message. While a task waits for a mutex, or takes the mutex of a condition that it waited for, it
+//! neither ends its work nor begins anew. If it has a token, it takes no token from the task that gives the mutex back.
 //!
-//! Only a host that tells of [steps](What::Step) says where messages are taken and mutexes waited for. Without, a token is
-//! lost whose task was not woken, and a wait for a mutex is the end of a task's work.
+//! Only a host that reports [steps](What::Step) shows which messages are taken and which mutexes are waited for.
+//! Without steps, a token is lost if its task was not woken, and a wait for a mutex ends a task's work.
 
 use crate::figure::{Figure, LatencyReport};
 use crate::histogram::Histogram;
@@ -24,10 +25,10 @@ use runyard_engine::time::{Nanos, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How many tokens of a chain wait in objects at most; of more the oldest are dropped.
+/// The largest number of tokens of a chain that wait in objects. Of more the oldest are dropped.
 const WAITING: usize = 1_024;
 
-/// How many of the slowest tokens are told of.
+/// The number of the slowest tokens in a report.
 const WORST: usize = 10;
 
 /// A chain of tasks in a report.
@@ -35,32 +36,33 @@ const WORST: usize = 10;
 pub struct ChainReport {
     /// Its name in the scenario.
     pub name: String,
-    /// How many tokens came to its end.
+    /// The number of tokens that reached its end.
     pub count: Figure,
-    /// How many were overtaken by a newer one.
+    /// The number of tokens that a newer one overtook.
     pub dropped: Figure,
-    /// How many came to the end after the deadline; `None` if the chain has none.
+    /// The number of tokens that reached the end after the deadline; `None` if the chain has none.
     pub missed: Figure,
-    /// How long those that came to the end took from the first task's wake-up.
+    /// The times from the first task's wake-up to the end, of the tokens that reached it.
     pub latency: LatencyReport,
-    /// The slowest of them, at most ten, the slowest first.
+    /// The slowest tokens, at most ten, the slowest first.
     #[serde(default)]
     pub worst: Vec<SlowReport>,
 }
 
-/// A token that was slow.
+/// A slow token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowReport {
-    /// Since when the first task could run, in nanoseconds since the run's start.
+    /// The moment from which the first task could run, in nanoseconds since the run's start.
     pub at_ns: u64,
-    /// How long the token took from then to its end.
+    /// The time from that moment to the token's end.
     pub latency_ns: u64,
     /// The tasks that had it, in order.
     pub hops: Vec<HopReport>,
 }
 
 impl SlowReport {
-    /// The tasks that had the token, each with the moment at which the token went on, in nanoseconds since the run's start.
+    /// The tasks that had the token, each with the moment at which the token went on, in nanoseconds since the run's
+    /// start.
     pub fn hops_with_ends(&self) -> impl Iterator<Item = (&HopReport, u64)> {
         let next = self.hops.iter().skip(1).map(|hop| hop.at_ns);
         self.hops.iter().zip(next.chain([self.at_ns + self.latency_ns]))
@@ -72,43 +74,44 @@ impl SlowReport {
 pub struct HopReport {
     /// Its name; with a number if the thread has several instances.
     pub task: String,
-    /// When the token came to it: since when it could run, or when it took the message without having slept.
+    /// The arrival of the token: the moment from which the task could run, or at which it took the message without a
+    /// sleep.
     pub at_ns: u64,
 }
 
-/// A task that waited for another one when the run was over.
+/// A task that waited for another task when the run was over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockedReport {
     /// Its name in the scenario; with a number if it has several instances.
     pub task: String,
-    /// What for: the kind of the object and its name, as `mutex m`.
+    /// The object that it waits for: its kind and its name, as `mutex m`.
     pub on: String,
-    /// The task that has that, if it is a mutex that a task has.
+    /// The task that holds the mutex, if the object is a mutex that is held.
     pub held_by: Option<String>,
 }
 
-/// A chain, by the numbers of the threads whose tasks are in it.
+/// A chain, by the numbers of the threads of its tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChainInfo {
     /// Its name.
     pub name: String,
     /// The thread of each place.
     pub threads: Vec<u32>,
-    /// How long a token may take.
+    /// The largest allowed time of a token.
     pub deadline: Option<Nanos>,
 }
 
-/// What a step of a program means for tokens.
+/// The effect of a program's step on tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hand {
-    /// Nothing.
+    /// None.
     #[default]
     Neither,
-    /// It leaves a message in the object of this number.
+    /// The step leaves a message in the object of this number.
     Puts(u32),
-    /// It takes one from there, perhaps after a wait.
+    /// The step takes a message from that object, perhaps after a wait.
     Takes(u32),
-    /// It takes a mutex, perhaps after a wait.
+    /// The step takes a mutex, perhaps after a wait.
     Locks,
 }
 
@@ -116,24 +119,24 @@ pub enum Hand {
 #[derive(Debug, Default)]
 pub struct Chains {
     chains: Vec<Chain>,
-    /// By thread, phase and step.
+    /// The effects by thread, phase and step.
     steps: Vec<Vec<Vec<Hand>>>,
     tasks: Vec<Member>,
     knows_steps: bool,
 }
 
-/// A task, as far as chains are concerned.
+/// The state of a task that matters to chains.
 #[derive(Clone, Copy, Debug, Default)]
 struct Member {
     thread: Option<u32>,
-    /// What its last step was.
+    /// The effect of its last step.
     at: Hand,
-    /// It was woken, and has taken no step since.
+    /// Whether it was woken and has taken no step since.
     at_same_step: bool,
 }
 
 impl Member {
-    /// It waits for a mutex, if it waits, and has its work before it.
+    /// Whether a wait of the task is for a mutex, so that its work goes on after it.
     fn goes_on(&self) -> bool {
         self.at_same_step || self.at == Hand::Locks
     }
@@ -148,11 +151,11 @@ struct Chain {
     dropped: u64,
     missed: u64,
     latency: Histogram,
-    /// The slowest tokens, the slowest first, and how long each took.
+    /// The slowest tokens, the slowest first, each with its time.
     worst: Vec<(Nanos, Token)>,
 }
 
-/// The tasks that had a token, each with the moment at which it came there. The first one always is there.
+/// The tasks that had a token, each with the moment of the token's arrival. The first one always exists.
 #[derive(Clone, Debug)]
 struct Token(Vec<(TaskId, Time)>);
 
@@ -162,7 +165,7 @@ impl Token {
     }
 }
 
-/// A token in an object.
+/// A token that waits in an object.
 #[derive(Clone, Debug)]
 struct Waiting {
     /// The place of the task that put it there, and that task.
@@ -173,7 +176,7 @@ struct Waiting {
 }
 
 impl Chains {
-    /// Nothing has happened. `steps` are those of each thread, by phase.
+    /// A follower of these chains, before the first event. `steps` has the steps of each thread, by phase.
     #[must_use]
     pub fn new(chains: Vec<ChainInfo>, steps: Vec<Vec<Vec<Hand>>>) -> Chains {
         let chain = |info| Chain {
@@ -189,12 +192,12 @@ impl Chains {
         Chains { chains, steps, ..Chains::default() }
     }
 
-    /// `task` runs the program of this thread.
+    /// Notes that `task` runs the program of this thread.
     pub fn runs(&mut self, task: TaskId, thread: u32) {
         self.member(task).thread = Some(thread);
     }
 
-    /// Whether an event means anything to chains.
+    /// Whether an event matters to chains.
     #[must_use]
     pub fn heeds(event: &Event) -> bool {
         match event.what {
@@ -218,7 +221,7 @@ impl Chains {
         }
     }
 
-    /// What came of each chain; `name` is that of a task.
+    /// The report of each chain. `name` gives the name of a task.
     #[must_use]
     pub fn reports(&self, name: impl Fn(TaskId) -> String) -> Vec<ChainReport> {
         let hop = |&(task, at): &(TaskId, Time)| HopReport { task: name(task), at_ns: at.0 };
@@ -293,13 +296,14 @@ impl Chain {
         self.info.threads.len() - 1
     }
 
-    /// A token comes to a task.
+    /// Gives a token to a task.
     fn arrive(&mut self, to: (usize, TaskId), mut token: Token, at: Time) {
         token.0.push((to.1, at));
         self.dropped += u64::from(self.held.insert(to, token).is_some());
     }
 
-    /// The first task wakes the second one, which can run since a moment. Whether a token went along.
+    /// Notes that the first task wakes the second one, which can run from the given moment. Returns whether a token
+    /// went along.
     fn pass(&mut self, from: (TaskId, u32), to: (TaskId, u32, Time), goes_on: bool) -> bool {
         let ((by, thread), (task, woken, at)) = (from, to);
         for place in 0..self.last() {
@@ -323,7 +327,7 @@ impl Chain {
         false
     }
 
-    /// A task leaves a message, and its token with it.
+    /// Notes that a task leaves a message, and its token with it.
     fn put(&mut self, (by, thread): (TaskId, u32), object: u32) {
         for place in 0..self.last() {
             if self.info.threads[place] == thread
@@ -339,7 +343,7 @@ impl Chain {
         }
     }
 
-    /// A task takes a message, or waits for one.
+    /// Notes that a task takes a message, or waits for one.
     fn take(&mut self, (task, thread): (TaskId, u32), object: u32, at: Time) {
         let last = self.last();
         let is_inbound = |it: &Waiting| it.object == object;
@@ -353,7 +357,7 @@ impl Chain {
         }
     }
 
-    /// A task of the last place has ended its work.
+    /// Notes that a task of the last place has ended its work.
     fn end(&mut self, task: TaskId, at: Time) {
         let Some(token) = self.held.remove(&(self.last(), task)) else { return };
         let latency = at.since(token.since());

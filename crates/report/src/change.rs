@@ -1,10 +1,11 @@
-//! What differs between two sides: each figure before and after, their ratio, and whether that is more than noise.
+//! The differences between two sides: each figure before and after, their ratio, and whether the difference is more
+//! than noise.
 //!
-//! A side is one run, or several with different seeds. Tasks, task groups and chains of the same name belong together,
-//! instances of a thread and the tasks that a recording has of a command are one row; what only one side has stands
-//! against nothing. With several runs a figure is the median of them, and runs of the same seed are pairs, by which
-//! each figure is tested ([`crate::statistics`]); all tests together are corrected for their number, whatever is
-//! shown of them. One run a side tells nothing of noise: then nothing is called a change.
+//! A side is one run, or several runs with different seeds. Tasks, task groups and chains of the same name are
+//! compared. The instances of a thread are one row, and so are the tasks that a recording has of one command. A thing
+//! that only one side has is shown alone. With several runs a figure is their median, and runs of the same seed are
+//! pairs, by which each figure is tested ([`crate::statistics`]). All tests together are corrected for their number,
+//! whichever of them are shown. One run a side tells nothing of noise, so then nothing is called a change.
 
 use crate::balance::BalanceReport;
 use crate::figure::{Figure, LatencyReport, sum};
@@ -17,16 +18,16 @@ use crate::units::{UNKNOWN, count_cell, percent_cell, ratio_cell, span, span_cel
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// How many rows of a kind are told of in a text.
+/// The number of rows of a kind in a text.
 const TEXT_ROWS: usize = 40;
 
-/// How the lines end of figures that do not differ by more than noise.
+/// The end of a line whose figures differ by no more than noise.
 pub const NOISE: &str = "noise";
 
-/// The figures of one run, as they are compared.
+/// The figures of one run in the form in which they are compared.
 #[derive(Clone, Debug)]
 pub struct Sheet {
-    /// What the run was, in a line.
+    /// A line that describes the run.
     ran: String,
     facts: Facts,
     machine: Vec<Thing>,
@@ -36,7 +37,7 @@ pub struct Sheet {
     groups: Vec<Thing>,
 }
 
-/// What a run was, apart from what came of it.
+/// The properties of a run apart from its results.
 #[derive(Clone, Debug, PartialEq)]
 struct Facts {
     host: String,
@@ -48,35 +49,35 @@ struct Facts {
     duration_ns: u64,
 }
 
-/// Something that has figures.
+/// A thing that has figures.
 #[derive(Clone, Debug)]
 struct Thing {
     name: String,
-    /// The more, the sooner it is shown if there are too many.
+    /// The weight in the choice of rows, if there are too many: heavier things are shown first.
     weight: Figure,
     figures: Vec<Named>,
 }
 
-/// The figures of two sides, beside each other.
+/// The figures of two sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changes {
-    /// What the first runs were, each in a line.
+    /// The descriptions of the first runs, a line each.
     runs: [String; 2],
-    /// What the runs differ in, apart from their figures.
+    /// The differences between the runs apart from their figures.
     pub(crate) differs: Vec<String>,
-    /// How many runs there are of each side.
+    /// The number of runs of each side.
     pub(crate) pairs: usize,
-    /// How many figures were tested.
+    /// The number of tested figures.
     tested: usize,
     pub(crate) machine: Row,
-    /// Wake-up latencies, all instances of a task together.
+    /// The wake-up latencies, all instances of a task together.
     pub(crate) latencies: Vec<Row>,
     pub(crate) chains: Vec<Row>,
     pub(crate) tasks: Vec<Row>,
     pub(crate) groups: Vec<Row>,
 }
 
-/// One thing that both sides have, or one of them.
+/// A thing that one side or both sides have.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) name: String,
@@ -91,29 +92,29 @@ pub(crate) struct Change {
     pub(crate) unit: Unit,
     pub(crate) before: Figure,
     pub(crate) after: Figure,
-    /// What pairs of runs say of it, if there are some.
+    /// The test by pairs of runs, if there are some.
     pub(crate) test: Option<Test>,
 }
 
-/// What pairs of runs say of a figure.
+/// The result of testing a figure by pairs of runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Test {
-    /// After less before.
+    /// The value after minus the value before.
     pub(crate) shift: Shift,
-    /// The probability of such differences by chance, corrected for the number of tests.
+    /// The probability that chance alone makes such differences, corrected for the number of tests.
     pub(crate) chance: f64,
 }
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// Nanoseconds of which fewer are better.
+    /// Nanoseconds, of which fewer are better.
     Delay,
     /// Nanoseconds.
     Span,
-    /// Things.
+    /// A number of things.
     Count,
-    /// What other figures are of: their number, of all runs together. It is not tested.
+    /// The number of samples of other figures, over all runs together. It is not tested.
     Samples,
     /// Parts of a million.
     Share,
@@ -169,7 +170,7 @@ impl Facts {
         }
     }
 
-    /// What another run was otherwise, each in some words.
+    /// The differences to another run, each in some words.
     fn differences(&self, other: &Facts) -> Vec<String> {
         let mut found = Vec::new();
         let mut differ = |what: &str, before: String, after: String| {
@@ -198,16 +199,17 @@ impl Facts {
 }
 
 impl Changes {
-    /// What differs between these two.
+    /// The differences between these two runs.
     #[must_use]
     pub fn new(before: &Report, after: &Report) -> Changes {
         Changes::of([&[Sheet::new(before)], &[Sheet::new(after)]], &[])
     }
 
-    /// What differs between these sides, whose runs of one place are pairs. `told` is what the scenarios differ in, in words.
+    /// The differences between these sides. Runs at the same index are pairs. `told` describes the differences between
+    /// the scenarios in words.
     ///
     /// # Panics
-    /// If a side has no run, or another number of them.
+    /// If a side has no run, or another number of runs than the other side.
     #[must_use]
     pub fn of(sides: [&[Sheet]; 2], told: &[String]) -> Changes {
         let [before, after] = sides;
@@ -215,7 +217,8 @@ impl Changes {
         let rows =
             |part: fn(&Sheet) -> &[Thing]| rows(&sides.map(|side| side.iter().map(part).collect()));
         let machine = rows(|it| &it.machine).remove(0);
-        // Most runs have no such moves, and nobody forces CPUs idle. A report that does not tell of any is as one without.
+        // Most runs have no such moves and no forced idle time. A report without these figures counts as one with
+        // zeros.
         let [moved, taken, forced] = SELDOM;
         let kept = machine.changes.into_iter().filter(|it| {
             let (before, after) = (it.before.unwrap_or(0), it.after.unwrap_or(0));
@@ -242,8 +245,8 @@ impl Changes {
         changes
     }
 
-    /// Corrects the tests for their number. A figure that is the same in all pairs cannot be found to differ, so it is none
-    /// of them.
+    /// Corrects the tests for their number. A figure that is the same in all pairs cannot differ significantly, so it
+    /// does not count as tested.
     fn correct(&mut self) {
         let lists = [&mut self.latencies, &mut self.chains, &mut self.tasks, &mut self.groups];
         let rows = lists.into_iter().flat_map(|rows| rows.iter_mut());
@@ -256,7 +259,7 @@ impl Changes {
         self.tested = chances.len();
     }
 
-    /// What the figures are of, and what can be said of them, each in a line.
+    /// Notes on the basis and the limits of the comparison, a line each.
     pub(crate) fn notes(&self) -> Vec<String> {
         if self.pairs == 1 {
             let only =
@@ -286,8 +289,7 @@ impl Changes {
         notes
     }
 
-    /// The changes as text that ends with a line end. Figures that stayed as they were are left
-    /// out, but for the machine's.
+    /// The changes as text that ends with a line end. Unchanged figures are left out, except those of the machine.
     #[must_use]
     pub fn render(&self) -> String {
         let [before, after] = &self.runs;
@@ -325,7 +327,7 @@ impl Changes {
         text
     }
 
-    /// A table with a line for each change that `shown` lets through.
+    /// A table with a line for each change that `shown` accepts.
     fn section(&self, title: &str, rows: &[&Row], shown: impl Fn(&Change) -> bool) -> String {
         let mut header = vec![title, "", "before", "after", "ratio"];
         if self.pairs > 1 {
@@ -333,7 +335,7 @@ impl Changes {
         }
         let mut table = text::table(&header, 2);
         for row in rows {
-            // The name stands at the first of its figures only.
+            // Only the first figure of a thing has its name.
             let mut name = shortened(&row.name);
             for change in row.changes.iter().filter(|change| shown(change)) {
                 let mut cells = vec![
@@ -353,7 +355,7 @@ impl Changes {
     }
 }
 
-/// How wide a line of words is.
+/// The width of a line of words.
 const LINE_WIDTH: usize = 100;
 
 fn wrap(text: &mut String, words: &str) {
@@ -380,7 +382,7 @@ impl Row {
 }
 
 impl Change {
-    /// Whether it is another figure after than before, in any pair.
+    /// Whether the figure differs between before and after in any pair.
     fn differs(&self) -> bool {
         self.before != self.after || self.test.is_some()
     }
@@ -397,12 +399,12 @@ impl Change {
         }
     }
 
-    /// After over before.
+    /// The value after divided by the value before.
     pub(crate) fn ratio(&self) -> String {
         ratio_cell(self.before, self.after)
     }
 
-    /// The difference, its interval and how probable it is by chance.
+    /// The difference, its interval and its probability by chance.
     fn tested_cells(&self) -> [String; 3] {
         let Some(test) = &self.test else { return [UNKNOWN, UNKNOWN, ""].map(str::to_owned) };
         let chance = match test.is_noise() {
@@ -433,7 +435,7 @@ impl Change {
 }
 
 impl Test {
-    /// Whether it is not told from chance.
+    /// Whether the change cannot be told from chance.
     pub(crate) fn is_noise(&self) -> bool {
         self.chance >= ALPHA
     }
@@ -453,13 +455,13 @@ pub(crate) fn heaviest<'a>(rows: &[&'a Row], most: usize) -> Vec<&'a Row> {
     text::busiest(rows, most, |row| row.weight).into_iter().copied().collect()
 }
 
-/// What is shown of a machine only if there is some.
+/// The figures of a machine that are shown only if they are not zero.
 const SELDOM: [&str; 3] = ["moved by balance", "taken by balance", "forced idle"];
 
 fn machine(report: &Report) -> Thing {
     let machine = &report.machine;
     let millionths = |share: f64| (share.clamp(0.0, 1.0) * 1e6).round() as u64;
-    // Unknown without passes, as older reports do not tell of any.
+    // Unknown without passes, since older reports do not have them.
     let all = |count: fn(&BalanceReport) -> u64| {
         (!report.balance.is_empty()).then(|| report.balance.iter().map(count).sum())
     };
@@ -521,7 +523,7 @@ fn latency_figures(latency: &LatencyReport, samples: &'static str) -> Vec<Named>
     ]
 }
 
-/// Brings together what has the same name in any run, in the order of the first run before, then what comes later only.
+/// Brings together things of the same name in any run: first in the order of the first run before, then the others.
 fn rows(sides: &[Vec<&[Thing]>; 2]) -> Vec<Row> {
     let mut order: Vec<&Thing> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What differs between two sides, figure by figure, for programs.
+//! The differences between two sides, figure by figure, for programs.
 
 use crate::change::{Change, Changes, Row, Unit};
 use crate::figure::Figure;
@@ -7,27 +7,28 @@ use serde::Serialize;
 /// A figure of two sides.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Changed {
-    /// Of which kind of thing: `machine`, `latency`, `chain`, `task` or `group`.
+    /// The kind of the thing: `machine`, `latency`, `chain`, `task` or `group`.
     pub kind: &'static str,
-    /// The name of that.
+    /// The name of the thing.
     pub name: String,
     /// The name of the figure.
     pub figure: &'static str,
-    /// What it counts: `ns`, `count`, or `ppm` for parts of a million.
+    /// The unit: `ns`, `count`, or `ppm` for parts of a million.
     pub unit: &'static str,
-    /// The figure before; of several runs their median.
+    /// The figure before; the median of several runs.
     pub before: Figure,
     /// The figure after.
     pub after: Figure,
-    /// After less before, over pairs of runs (the Hodges-Lehmann estimate), if there are several.
+    /// The value after minus the value before, over pairs of runs (the Hodges-Lehmann estimate), if there are several.
     pub difference: Option<f64>,
-    /// The begin of the 95 % interval of the difference.
+    /// The lower end of the 95 % interval of the difference.
     pub lo: Option<f64>,
-    /// Its end.
+    /// Its upper end.
     pub hi: Option<f64>,
-    /// How probable such differences are by chance (Wilcoxon's signed-rank test, corrected by Holm for all tests together).
+    /// The probability of such differences by chance (Wilcoxon's signed-rank test, corrected by Holm for all tests
+    /// together).
     pub p: Option<f64>,
-    /// Whether it is more than noise; `None` if that is not known.
+    /// Whether the difference is more than noise; `None` if that is unknown.
     pub is_change: Option<bool>,
 }
 

@@ -1,24 +1,22 @@
-//! From events to totals: [`Collector`] takes each [`Event`] of a run as it happens, [`Totals`] is
-//! what they came to.
+//! From events to totals: [`Collector`] takes each [`Event`] of a run as it happens, and [`Totals`] are the results.
 //!
-//! Hosts emit millions of events per second, so an event costs a few nanoseconds: accounts are in
-//! arrays indexed by CPU and by task, and nothing is allocated but their growth. What the events
-//! mean for one CPU and for one task is told in `account`.
+//! Hosts emit millions of events a second, so an event may cost a few nanoseconds. Accounts are in arrays indexed by
+//! CPU and by task, and only their growth allocates. `account` has the meaning of the events for one CPU and for one
+//! task.
 //!
 //! Invariants, asserted by [`Collector::check`]:
-//! * the parts of each CPU's account sum to its time, those of each task's account to its life;
-//! * a CPU executes a task exactly if the task executes on this CPU, so that what CPUs spent on
-//!   executing is what tasks ran, to the nanosecond;
-//! * what was switched in on some CPU was a task that was switched in;
-//! * the parts of each of the worst wake-ups of a task are all of it, and the first is the longest that there was;
-//! * CPUs were forced idle for as long as cookies forced them to be, to the nanosecond.
+//! * The parts of each CPU's account sum to its time, and the parts of each task's account to its life.
+//! * A CPU executes a task exactly if the task executes on this CPU. So the time that CPUs spent in tasks is the time
+//!   that tasks ran, to the nanosecond.
+//! * Each switch to a task on some CPU is a switch of that task.
+//! * The parts of each of the worst wake-ups of a task sum to the whole wait, and the first of them is the longest.
+//! * The time that CPUs were forced idle is the time that cookies forced them idle, to the nanosecond.
 //!
-//! They hold for every stream of events, also for one that lies. Two rules make it so:
-//! * The clock of the collector never runs back. Where a host's events of different CPUs are out of
-//!   order, each counts as if it came when the latest before it came; the inaccuracy of a span is
-//!   at most by how much they are out of order.
-//! * A CPU whose task has left, by its own switch or by executing elsewhere, works for the
-//!   scheduler until it says something else.
+//! They hold for every stream of events, even a wrong one. Two rules make this so:
+//! * The clock of the collector never runs back. If a host's events of different CPUs are out of order, a late event
+//!   counts as if it came together with the latest one before it. The error of a span is at most the delay.
+//! * A CPU whose task has left, by its own switch or by executing elsewhere, works for the scheduler until another
+//!   event changes that.
 
 use crate::account::{CpuAccount, CpuTotals, Doing, Executes, TaskAccount, TaskTotals};
 use crate::balance::{BalanceReport, BalanceTotals, Balances};
@@ -34,91 +32,91 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Level;
 
-/// Takes the events of one run, which begins at [`Time::ZERO`] with all CPUs idle.
+/// The receiver of the events of one run, which begins at [`Time::ZERO`] with all CPUs idle.
 #[derive(Debug, Default)]
 pub struct Collector {
     clock: Time,
     cpus: Vec<CpuAccount>,
     tasks: Vec<TaskAccount>,
-    /// What tasks ran in groups that were neither their first nor their last.
+    /// The time that tasks ran in groups that were neither their first nor their last.
     passed_groups: Vec<Nanos>,
-    /// How long CPUs were forced idle, by the [place](cookies::place) of the cookie because of which they were.
+    /// The time that CPUs were forced idle, by the [place](cookies::place) of the cookie that caused it.
     forced_idle: Vec<Nanos>,
     counts: Counts,
     balances: Balances,
-    /// Kept only for reports that show it.
+    /// Kept only for reports that show the history.
     history: Option<Box<History>>,
-    /// The same.
+    /// Kept only for reports that show the worst wake-ups.
     why: Option<Box<Why>>,
     /// Kept only for a timeline.
     lanes: Option<Box<Lanes>>,
 }
 
-/// What is counted for the machine as a whole.
+/// The counts of the machine as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All events but those that only explain why tasks wait.
+    /// All events except those that only explain waits.
     pub events: u64,
-    /// Decisions of the scheduler, whatever came of them.
+    /// Decisions of the scheduler, with any result.
     pub decisions: u64,
-    /// Timer interrupts; ticks are among them.
+    /// Timer interrupts, including ticks.
     pub timer_interrupts: u64,
-    /// Timers armed; here and below ticks are not among them.
+    /// Timers armed. Here and below, ticks do not count.
     pub timers_armed: u64,
     /// Timers that expired and were run.
     pub timers_expired: u64,
-    /// Those of the expired ones that only the greedy walk ran so early.
+    /// Expired timers that only the greedy walk ran so early.
     pub timers_greedy: u64,
     /// Timers cancelled before they expired.
     pub timers_cancelled: u64,
 }
 
-/// The accounts of a run that has ended: nothing in them is open any more.
+/// The accounts of a finished run; nothing in them is open.
 #[derive(Debug)]
 pub struct Totals(Collector);
 
 impl Collector {
-    /// One that also keeps what the CPUs did when, in half a MiB however long the run is.
+    /// A collector that also keeps the history of the CPUs, in half a MiB for a run of any length.
     #[must_use]
     pub fn with_history() -> Collector {
         Collector { history: Some(Box::new(History::new())), ..Collector::default() }
     }
 
-    /// One that also keeps who had which of the first 64 CPUs when: 16 bytes for each span, of which there are about five
-    /// for a switch, and 80 MB at most.
+    /// A collector that also keeps the occupancy of the first 64 CPUs: 16 bytes for each span, about five spans for a
+    /// switch, and at most 80 MB.
     #[must_use]
     pub fn with_timeline() -> Collector {
         Collector { lanes: Some(Box::new(Lanes::new())), ..Collector::with_history() }
     }
 
-    /// The same, and it finds the worst wake-ups of each of so many tasks, or of more.
+    /// The same collector, which also finds the worst wake-ups of each task. `tasks` is the expected number of tasks.
     #[must_use]
     pub fn with_worst(self, tasks: usize) -> Collector {
         Collector { why: Some(Box::new(Why::new(tasks))), ..self }
     }
 
-    /// The same, and it finds out why they took so long, on a machine of which it is told what is asked for
-    /// ([`Collector::asks`]).
+    /// The same collector, which also finds the causes of the worst wake-ups. The host must report the attributes of
+    /// tasks ([`Collector::asks`]).
     #[must_use]
     pub fn with_causes(self, tasks: usize, machine: Explained) -> Collector {
         Collector { why: Some(Box::new(Why::explaining(tasks, machine))), ..self }
     }
 
-    /// The wait of `task` that begins at `since` is to be told part by part ([`Collector::explanation`]). Only one that looks for
-    /// the worst wake-ups heeds that.
+    /// Asks for the wait of `task` that begins at `since`, part by part ([`Collector::explanation`]). Only a collector
+    /// that looks for the worst wake-ups heeds this.
     pub fn watch(&mut self, task: TaskId, since: Time) {
         if let Some(why) = &mut self.why {
             why.watch(task, since);
         }
     }
 
-    /// The wait that is [watched](Collector::watch), if it has ended, with these names of tasks.
+    /// The [watched](Collector::watch) wait, if it has ended, with these names of tasks.
     #[must_use]
     pub fn explanation(&self, name: &dyn Fn(TaskId) -> String) -> Option<Explanation> {
         self.why.as_ref()?.explanation(name)
     }
 
-    /// From now on this is asked for `task`, whose `cookie` is its own or that of its task group.
+    /// Notes the present attributes of `task`. Its `cookie` is its own or that of its task group.
     pub fn asks(&mut self, task: TaskId, attr: &Attr, cookie: Option<Cookie>) {
         if let Some(why) = &mut self.why {
             why.asks(task, attr, cookie);
@@ -165,7 +163,7 @@ impl Collector {
         }
     }
 
-    /// The run ends at `at`: what is open ends too.
+    /// Ends the run at `at`, and with it every open span.
     #[must_use]
     pub fn finish(mut self, at: Time) -> Totals {
         self.clock = self.clock.max(at);
@@ -195,10 +193,10 @@ impl Collector {
         Totals(self)
     }
 
-    /// Asserts the conservation laws; takes time for every CPU and every task.
+    /// Asserts the conservation laws, in time proportional to the number of CPUs and tasks.
     ///
     /// # Panics
-    /// If one is broken.
+    /// If a law is broken.
     pub fn check(&self) {
         self.cpus.iter().for_each(CpuAccount::check);
         self.tasks.iter().for_each(TaskAccount::check);
@@ -310,7 +308,7 @@ impl Collector {
         }
     }
 
-    /// After a decision `task` stays on `cpu` or has `left` it.
+    /// Notes that after a decision `task` stays on `cpu` or has `left` it.
     #[inline]
     fn put_prev(&mut self, cpu: CpuId, task: TaskId, left: Option<Left>) {
         let Some(left) = left else {
@@ -345,20 +343,20 @@ impl Collector {
 }
 
 impl Totals {
-    /// How long the run took.
+    /// The duration of the run.
     #[must_use]
     pub fn duration(&self) -> Nanos {
         self.0.clock.since(Time::ZERO)
     }
 
-    /// What `cpu` did; one that no event named was idle.
+    /// The account of `cpu`. A CPU without an event was idle.
     #[must_use]
     pub fn cpu(&self, cpu: CpuId) -> CpuTotals {
         let unnamed = CpuTotals { idle: self.duration(), ..CpuTotals::default() };
         self.0.cpus.get(cpu.index()).map_or(unnamed, |account| account.totals)
     }
 
-    /// What `task` did; `None` if no event named it.
+    /// The account of `task`; `None` if no event named it.
     #[must_use]
     pub fn task(&self, task: TaskId) -> Option<&TaskTotals> {
         self.0.tasks.get(task.index()).map(|account| &account.totals)
@@ -369,41 +367,41 @@ impl Totals {
         self.0.why.as_ref().map_or(&[], |why| why.worst(task))
     }
 
-    /// What the CPUs did when; `None` if it was not kept.
+    /// The history of the CPUs; `None` if it was not kept.
     pub(crate) fn history(&self) -> Option<&History> {
         self.0.history.as_deref()
     }
 
-    /// Who had which CPU when; `None` if it was not kept.
+    /// The occupancy of the CPUs; `None` if it was not kept.
     pub(crate) fn lanes(&self) -> Option<&Lanes> {
         self.0.lanes.as_deref()
     }
 
-    /// How long CPUs were forced idle because their cores ran tasks of `cookie`, or tasks that have none.
+    /// The time that CPUs were forced idle because their cores ran tasks of `cookie`, or tasks without a cookie.
     #[must_use]
     pub fn forced_idle(&self, cookie: Option<Cookie>) -> Nanos {
         self.0.forced_idle.get(cookies::place(cookie)).copied().unwrap_or(Nanos::ZERO)
     }
 
-    /// What was counted for the machine as a whole.
+    /// The counts of the machine as a whole.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.0.counts
     }
 
-    /// What came of balancing at `level`, by CPUs that were as busy or idle as that.
+    /// The results of balancing at `level`, by CPUs in the state `moment`.
     #[must_use]
     pub fn balance(&self, level: Level, idle_kind: IdleKind) -> BalanceTotals {
         self.0.balances.of(level, idle_kind)
     }
 
-    /// What came of balancing, wherever there was a pass.
+    /// The results of balancing, for each level and moment with a pass.
     pub(crate) fn balance_rows(&self) -> Vec<BalanceReport> {
         self.0.balances.rows()
     }
 
-    /// What the tasks ran in each of `groups` task groups while they were in it themselves, given
-    /// the group of which each task was first.
+    /// The time that tasks ran in each of `groups` task groups while they were in the group itself. `first` gives the
+    /// first group of each task.
     ///
     /// # Panics
     /// If a task was in a group that is not among the `groups`.
@@ -429,7 +427,7 @@ impl Totals {
     }
 }
 
-/// A CPU was forced idle for `span` because of `cookie`.
+/// Notes that a CPU was forced idle for `span` because of `cookie`.
 #[cold]
 fn charge(forced_idle: &mut Vec<Nanos>, cookie: Option<Cookie>, span: Nanos) {
     let place = cookies::place(cookie);

@@ -1,4 +1,4 @@
-//! Core scheduling in a report: what the tasks of each cookie ran, and how long CPUs were forced idle for their sake.
+//! Core scheduling in a report: the runtime of the tasks of each cookie, and the idle time that they forced on CPUs.
 
 use crate::figure::Figure;
 use runyard_engine::attr::Cookie;
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 /// The tasks of one cookie.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CookieReport {
-    /// Its name in the scenario; `None` for the tasks that have none.
+    /// Its name in the scenario; `None` for the tasks without a cookie.
     pub name: Option<String>,
-    /// What the tasks executed that began with it.
+    /// The runtime of the tasks that began with it.
     pub runtime_ns: Figure,
-    /// How long CPUs were forced idle because their cores ran tasks of it: the sum over all CPUs.
+    /// The time that CPUs were forced idle because their cores ran tasks of it: the sum over all CPUs.
     pub forced_idle_ns: Figure,
 }
 
-/// The cookies with these `names`, in the order of their numbers, and last the lack of one. Nothing if there are none.
-/// `ran` are the tasks, each with the cookie with which it began and what it executed.
+/// The reports of the cookies with these `names`, in the order of their numbers, and last of the tasks without a
+/// cookie. Empty if there are no cookies. `ran` has the tasks, each with its first cookie and its runtime.
 pub fn cookie_reports(
     names: &[String],
     ran: impl IntoIterator<Item = (Option<Cookie>, Nanos)>,
@@ -38,7 +38,7 @@ pub fn cookie_reports(
     (1..=names.len()).map(|nth| Cookie::new(nth as u32)).chain([None]).map(report).collect()
 }
 
-/// The name of a cookie; `None` for none.
+/// The name of a cookie; `None` without one.
 pub(crate) fn name(names: &[String], cookie: Option<Cookie>) -> Option<String> {
     cookie.map(|cookie| match names.get(place(Some(cookie)) - 1) {
         Some(name) => name.clone(),
@@ -46,7 +46,7 @@ pub(crate) fn name(names: &[String], cookie: Option<Cookie>) -> Option<String> {
     })
 }
 
-/// Where what belongs to a cookie is in a list; what belongs to none is first.
+/// The index of a cookie in a list. The index of no cookie is 0.
 pub(crate) fn place(cookie: Option<Cookie>) -> usize {
     cookie.map_or(0, |cookie| cookie.get() as usize)
 }

@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 /// A count, or a span in nanoseconds; `None` if the host cannot know it.
 pub type Figure = Option<u64>;
 
-/// Spans of time: exact count, minimum, mean and maximum; percentiles within 1 %. All but the
-/// count are `None` if it is 0.
+/// The figures of a distribution of spans: exact count, minimum, mean and maximum; percentiles within 1 %. All but the
+/// count are `None` if the count is 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyReport {
-    /// How many there were.
+    /// The number of spans.
     pub count: Figure,
-    /// The shortest.
+    /// The shortest span.
     pub min_ns: Figure,
     /// The mean, rounded down.
     pub mean_ns: Figure,
-    /// What half of them did not exceed.
+    /// The median: half of the spans are not longer.
     pub p50_ns: Figure,
-    /// What 90 % of them did not exceed.
+    /// The 90th percentile.
     pub p90_ns: Figure,
-    /// What 99 % of them did not exceed.
+    /// The 99th percentile.
     pub p99_ns: Figure,
-    /// What 99.9 % of them did not exceed.
+    /// The 99.9th percentile.
     pub p999_ns: Figure,
-    /// The longest.
+    /// The longest span.
     pub max_ns: Figure,
 }
 

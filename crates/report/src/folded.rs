@@ -1,8 +1,8 @@
-//! The tasks of a report by name: instances of one thread are one row, and so are threads that have one name but for the
-//! numbers at its end, as those that a recording has of one command (`bash-1311`, `bash-1420`).
+//! The tasks of a report by name. The instances of one thread are one row. Threads whose names differ only in the
+//! numbers at their ends are one row too, since a recording has such names for one command (`bash-1311`, `bash-1420`).
 //!
-//! Threads of one name whose first tasks began with another policy or priority are another row: it says which. A name that
-//! no other thread has but for its number stays as it is.
+//! Threads of one name whose first tasks began with another policy or priority are a row of their own, which says so. A
+//! name that no other thread shares keeps its number.
 
 use crate::figure::{Figure, LatencyReport};
 use crate::report::{Report, TaskReport};
@@ -12,16 +12,17 @@ use std::collections::BTreeMap;
 /// The tasks of one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoldedTask {
-    /// How many they are.
+    /// The number of tasks.
     pub(crate) n: u64,
-    /// Policy, priority and group are the first one's, counts and spans those of all, percentiles of all latencies.
+    /// The tasks as one: policy, priority and group of the first one, sums of counts and spans, percentiles of all
+    /// latencies.
     pub(crate) all: TaskReport,
 }
 
-/// What belongs together: a name, a policy and a priority.
+/// The key of a row: a name, a policy and a priority.
 type Key<'r> = (&'r str, &'r str, i64);
 
-/// The rows of a report, in the order in which their first tasks come.
+/// The rows of a report, in the order of their first tasks.
 pub(crate) fn folded(report: &Report) -> Vec<FoldedTask> {
     let keys = keys(&report.tasks);
     let mut places = BTreeMap::new();
@@ -49,7 +50,7 @@ pub(crate) fn folded(report: &Report) -> Vec<FoldedTask> {
     rows.into_iter().map(|(row, _)| row).collect()
 }
 
-/// What each thread's tasks are shown with.
+/// The key of each thread's tasks.
 fn keys(tasks: &[TaskReport]) -> BTreeMap<&str, Key<'_>> {
     let mut firsts = BTreeMap::new();
     for task in tasks {
@@ -67,7 +68,7 @@ fn keys(tasks: &[TaskReport]) -> BTreeMap<&str, Key<'_>> {
     firsts.into_iter().map(key).collect()
 }
 
-/// The thread of a task; in a report that does not say, its name without an instance's number.
+/// The thread of a task. In a report without threads it is the name without an instance's number.
 fn thread(task: &TaskReport) -> &str {
     if task.thread.is_empty() { stem(&task.name) } else { &task.thread }
 }
@@ -102,7 +103,7 @@ impl FoldedTask {
     }
 }
 
-/// The latencies of several threads together. Percentiles are as exact as the points of their distributions.
+/// The latencies of several threads together. The percentiles are as exact as the points of the distributions.
 fn merged(all: &[&Distribution]) -> LatencyReport {
     if let [one] = all {
         return one.wakeup_latency.clone();

@@ -1,7 +1,7 @@
-//! Task groups in a report: what they ran, what their limits are, and what these did to them.
+//! Task groups in a report: their runtimes, their limits, and the effects of the limits.
 //!
-//! What was executed follows from the events. What a limit did does not, since a budget is drawn
-//! without a word about it: the host hands over what the scheduler counted ([`Usage`]).
+//! The runtime follows from the events. The effect of a limit does not, since drawing of a budget has no event: the
+//! host hands over the scheduler's counts ([`Usage`]).
 
 use crate::figure::Figure;
 use runyard_engine::attr::GroupId;
@@ -11,20 +11,20 @@ use runyard_engine::time::Nanos;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// What a host knows about a task group.
+/// The facts about a task group that a host knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupInfo {
     /// Its path from the root, as `/web/api`.
     pub path: String,
-    /// The group of which it is a child; `None` for `/`.
+    /// The parent group; `None` for `/`.
     pub parent: Option<GroupId>,
-    /// What it may use at the most.
+    /// Its limit, if it has one.
     pub limit: Option<Limit>,
-    /// What its limit did to it, nothing if it has none; `None` if the host cannot know.
+    /// The effect of its limit, zero if it has none; `None` if the host cannot know it.
     pub usage: Option<GroupUsage>,
 }
 
-/// What a limit did to a group: all in all, and on the CPUs, each at most once.
+/// The effect of a limit on a group: in total, and on each CPU at most once.
 pub type GroupUsage = (Usage, Vec<(CpuId, UsageOnCpu)>);
 
 /// One task group.
@@ -32,29 +32,28 @@ pub type GroupUsage = (Usage, Vec<(CpuId, UsageOnCpu)>);
 pub struct GroupReport {
     /// Its path.
     pub path: String,
-    /// What the tasks in it and in the groups below it executed.
+    /// The runtime of the tasks in it and in the groups below it.
     pub runtime_ns: Figure,
     /// Periods of its limit in which it drew of its budget or wanted to.
     pub nr_periods: Figure,
-    /// Those of the periods in which it was throttled on some CPU.
+    /// The number of these periods in which it was throttled on some CPU.
     pub nr_throttled: Figure,
-    /// How long it was throttled, summed over CPUs.
+    /// The time that it was throttled, summed over CPUs.
     pub throttled_ns: Figure,
-    /// Those of the periods in which it used more than its quota.
+    /// The number of periods in which it used more than its quota.
     pub nr_bursts: Figure,
-    /// What it used above its quota in them.
+    /// The time that it used above its quota in these periods.
     pub burst_ns: Figure,
-    /// What CPUs used beyond their own parts of the runtime.
+    /// The time that CPUs used beyond their own parts of the runtime.
     pub borrowed_ns: Figure,
-    /// What it asks for; `None` if for no limit.
+    /// Its limit; `None` if it has none.
     #[serde(default)]
     pub limit: Option<LimitReport>,
-    /// The path of the group above it that has less than it asks for: the one that has least, the
-    /// nearest of several. `None` if it asks for no limit, or nobody has less.
+    /// The path of the ancestor that has less than this group's limit: the one with the least, and of several the
+    /// nearest. `None` if this group has no limit, or no ancestor has less.
     #[serde(default)]
     pub held_by: Option<String>,
-    /// The CPUs on which it used something of its limit or was throttled, from 0; `None` if the
-    /// host cannot know them.
+    /// The CPUs on which it used some of its limit or was throttled, from 0; `None` if the host cannot know them.
     #[serde(default)]
     pub cpus: Option<Vec<GroupCpuReport>>,
 }
@@ -66,32 +65,32 @@ pub struct LimitReport {
     pub runtime_us: u64,
     /// The window of the limit.
     pub period_us: u64,
-    /// What may be carried over from one period to the next.
+    /// The time that may be carried over from one period to the next.
     pub burst_us: u64,
-    /// Whether the runtime is each CPU's own.
+    /// Whether each CPU has this runtime.
     pub per_cpu: bool,
 }
 
-/// What the limit of a task group did on one CPU.
+/// The effect of a task group's limit on one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupCpuReport {
     /// Its number.
     pub cpu: usize,
-    /// What the group used there of its limit.
+    /// The time of the limit that the group used there.
     pub used_ns: u64,
-    /// How often it was throttled there.
+    /// The number of times that it was throttled there.
     pub nr_throttled: u64,
-    /// How long it was throttled there.
+    /// The time that it was throttled there.
     pub throttled_ns: u64,
-    /// What it used there beyond the CPU's own part of the runtime of each period.
+    /// The time that it used there beyond the CPU's own part of the runtime of each period.
     pub borrowed_ns: u64,
 }
 
-/// The reports of these `groups` on a machine of so many `cpus`, when the tasks of each ran `own`
-/// while they were in the group itself: that counts for it and for all groups above it.
+/// The reports of these `groups` on a machine of so many `cpus`. `own` has the runtime of each group's own tasks; it
+/// counts for the group and for all groups above it.
 ///
 /// # Panics
-/// If there is not one of `own` for each group, or a parent is not among the groups.
+/// If the length of `own` is not that of `groups`, or a parent is not among the groups.
 #[must_use]
 pub fn group_reports(groups: &[GroupInfo], own: &[Nanos], cpus: usize) -> Vec<GroupReport> {
     assert_eq!(groups.len(), own.len(), "each group ran for some time, or for none");
@@ -107,13 +106,13 @@ pub fn group_reports(groups: &[GroupInfo], own: &[Nanos], cpus: usize) -> Vec<Gr
     runtimes.into_iter().enumerate().map(report).collect()
 }
 
-/// The groups above the one at `at`, from its parent to the root.
+/// The groups above the group at index `at`, from its parent to the root.
 fn above(groups: &[GroupInfo], at: usize) -> impl Iterator<Item = usize> {
     let parent = |&at: &usize| Some(groups[at].parent?.index());
     std::iter::successors(parent(&at), parent).take(groups.len())
 }
 
-/// The group that holds the one at `at` below what it asks for.
+/// The ancestor that holds the group at index `at` below its own limit.
 fn holder(groups: &[GroupInfo], at: usize, cpus: usize) -> Option<usize> {
     let asked = groups[at].limit?;
     let limits = above(groups, at).filter_map(|above| Some((above, groups[above].limit?)));
@@ -121,7 +120,7 @@ fn holder(groups: &[GroupInfo], at: usize, cpus: usize) -> Option<usize> {
     (compare(&least, &asked, cpus) == Ordering::Less).then_some(holder)
 }
 
-/// Which of two limits is less CPU time in the same time, over all of a machine's CPUs.
+/// Compares two limits by the CPU time that they allow in the same time, over all CPUs.
 fn compare(a: &Limit, b: &Limit, cpus: usize) -> Ordering {
     let granted = |it: &Limit| {
         let shares = if it.is_per_cpu() { cpus.max(1) } else { 1 };
@@ -150,13 +149,12 @@ impl GroupReport {
         }
     }
 
-    /// Whether there is something to say about a limit.
+    /// Whether the group has a limit to show.
     pub(crate) fn is_limited(&self) -> bool {
         self.limit.is_some() || self.nr_periods.is_some_and(|n| n > 0)
     }
 
-    /// What it used of its limit, with the scheduler's work for it. Where that is not known, what its tasks
-    /// ran.
+    /// The used time of its limit, including the scheduler's work for it. If that is unknown, the runtime of its tasks.
     pub(crate) fn used_ns(&self) -> Figure {
         match &self.cpus {
             Some(cpus) => Some(cpus.iter().map(|cpu| cpu.used_ns).sum()),
@@ -164,7 +162,7 @@ impl GroupReport {
         }
     }
 
-    /// What its limit comes to in `duration_ns` on so many `cpus`, rounded down.
+    /// The time that its limit allows in `duration_ns` on so many `cpus`, rounded down.
     pub(crate) fn granted_ns(&self, duration_ns: u64, cpus: usize) -> Figure {
         let LimitReport { runtime_us, period_us, per_cpu, .. } = self.limit?;
         let shares = if per_cpu { cpus.max(1) } else { 1 };
@@ -172,7 +170,7 @@ impl GroupReport {
         u64::try_from(all.checked_div(u128::from(period_us))?).ok()
     }
 
-    /// Those of its periods in which it was throttled, as parts of a million.
+    /// The part of its periods in which it was throttled, in parts of a million.
     pub(crate) fn throttled_share(&self) -> Figure {
         let (throttled, periods) = self.nr_throttled.zip(self.nr_periods)?;
         let millionths = u128::from(throttled) * 1_000_000;
@@ -184,12 +182,12 @@ impl GroupReport {
         self.first_by(|cpu| cpu.used_ns)
     }
 
-    /// The CPU on which it was throttled for longest.
+    /// The CPU on which it was throttled longest.
     pub(crate) fn throttled_most(&self) -> Option<usize> {
         self.first_by(|cpu| cpu.throttled_ns)
     }
 
-    /// The first CPU with the most of some `figure`, if that is not 0.
+    /// The first CPU with the largest `figure`, if that is not 0.
     fn first_by(&self, figure: impl Fn(&GroupCpuReport) -> u64) -> Option<usize> {
         let cpus = self.cpus.as_deref().unwrap_or_default();
         let first = cpus.iter().rev().max_by_key(|&cpu| figure(cpu))?;
@@ -209,7 +207,7 @@ impl From<Limit> for LimitReport {
     }
 }
 
-/// The CPUs of which there is something to say.
+/// The CPUs with a figure that is not 0.
 fn cpu_reports(on: &[(CpuId, UsageOnCpu)]) -> Vec<GroupCpuReport> {
     let report = |&(cpu, did): &(CpuId, UsageOnCpu)| GroupCpuReport {
         cpu: cpu.index(),

@@ -1,41 +1,43 @@
-//! The wake-up latencies of one task: count, minimum, maximum and mean exactly, percentiles within
-//! 1 %, in at most 4 KiB and in none at all before the first sample.
+//! The wake-up latencies of one task: count, minimum, maximum and mean exactly, percentiles within 1 %, in at most 4
+//! KiB, and without any memory before the first sample.
 //!
-//! Up to [`EXACT_SAMPLES`] samples are kept as they are: a run may have a million tasks that wake up a few
-//! times each. From then on they are counted in buckets whose size grows with their value.
+//! Up to [`EXACT_SAMPLES`] samples are kept as they are: a run may have a million tasks that wake up a few times each.
+//! Beyond that, samples are counted in buckets whose size grows with their value.
 //!
-//! **Error.** A bucket starts at `low`, ends before `low + 2 * (low / 100) + 1` and is represented
-//! by `low + low / 100`. No member is further from that than `low / 100`, hence than 1 % of itself.
-//! Below 100 ns a bucket is one value. [`BUCKETS`] of them reach beyond one hour; what is longer is
-//! in the last one, which is represented by the maximum.
+//! **Error.** A bucket starts at `low`, ends before `low + 2 * (low / 100) + 1` and is represented by `low + low /
+//! 100`. No member is further from that value than `low / 100`, hence than 1 % of itself. Below 100 ns a bucket is one
+//! value. [`BUCKETS`] buckets reach beyond one hour. Longer values are in the last bucket, which is represented by the
+//! maximum.
 //!
-//! **Size.** [`Buckets`] asserts its own size when it is compiled. A counter has 24 bits in two
-//! planes, and [`CARRIES`] buckets may have 16 more: a count is lost only when more than 28 buckets
-//! of one task have 2^24 samples each, which takes 470 million wake-ups of that task, or one has
-//! 2^40. A full counter then keeps its value, so that the percentiles lean away from it.
+//! **Size.** [`Buckets`] asserts its own size at compile time. A counter has 24 bits in two planes, and [`CARRIES`]
+//! buckets may have 16 more. A count is lost only when more than 28 buckets of one task have 2^24 samples each, which
+//! takes 470 million wake-ups of that task, or when one bucket has 2^40. A full counter then keeps its value, so the
+//! percentiles lean away from it.
 //!
-//! Rejected: HDR histograms of two significant digits take 9 KiB for this range; logarithms by
-//! `f64` need not agree on every machine; pages per octave have no bound that holds for every run;
-//! counting every second sample, and so on, has no bound on its error.
+//! Rejected:
+//! * HDR histograms of two significant digits take 9 KiB for this range.
+//! * Logarithms by `f64` need not agree on every machine.
+//! * Pages for each octave have no bound that holds for every run.
+//! * Counting every second sample, and so on, has no bound on its error.
 
 use runyard_engine::time::Nanos;
 use std::fmt;
 
-/// How many samples are kept as they are, in 2 KiB. A `Vec` of them never has room for more than
-/// twice as many, so they too stay within 4 KiB however it grows.
+/// The number of samples that are kept as they are, in 2 KiB. A growing `Vec` of them has room for at most twice as
+/// many, so it stays within 4 KiB.
 const EXACT_SAMPLES: usize = 256;
 
 /// The number of buckets: 1326 that reach from 0 ns to beyond one hour, and the open last one.
 const BUCKETS: usize = 1327;
 
-/// How many buckets may count beyond 24 bits: as many as fit into the 4 KiB.
+/// The number of buckets that may count beyond 24 bits: as many as fit into the 4 KiB.
 const CARRIES: usize = 28;
 
 /// The first value of each bucket, in nanoseconds.
 static LOW: [u64; BUCKETS] = lows();
 
-/// How many bits of a value below its highest one find its bucket: cells of 1/64 are smaller than
-/// buckets of 1/50.
+/// The number of bits below a value's highest bit that select its bucket: cells of 1/64 are smaller than buckets of
+/// 1/50.
 const CELL_BITS: u32 = 6;
 
 /// The number of cells of 64-bit values.
@@ -48,7 +50,7 @@ const _: () =
     assert!(lows()[BUCKETS - 1] > Nanos::from_secs(3600).0, "the buckets must reach one hour");
 const _: () = assert!(size_of::<Buckets>() <= 4096, "a task may have 4 KiB");
 
-/// Spans of time, counted. See the module for its error and size.
+/// A histogram of spans of time. The module has its error and size.
 #[derive(Clone)]
 pub struct Histogram {
     count: u64,
@@ -58,7 +60,7 @@ pub struct Histogram {
     samples: Samples,
 }
 
-/// The samples themselves, or how many there are in each bucket.
+/// The samples themselves, or their number in each bucket.
 #[derive(Clone)]
 enum Samples {
     Few(Vec<u64>),
@@ -73,7 +75,7 @@ struct Buckets {
     carries: [Carry; CARRIES],
 }
 
-/// `bucket` has `times` times 2^24 samples more than its counter says. Free if `times` is 0.
+/// A carry: `bucket` has `times` times 2^24 samples more than its counter says. It is free if `times` is 0.
 #[derive(Clone, Copy, Default)]
 struct Carry {
     bucket: u16,
@@ -86,7 +88,7 @@ impl Default for Histogram {
     }
 }
 
-/// A summary; the counters are of no use to a reader.
+/// Shows a summary; the counters do not help a reader.
 impl fmt::Debug for Histogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} samples", self.count)?;
@@ -98,7 +100,7 @@ impl fmt::Debug for Histogram {
 }
 
 impl Histogram {
-    /// Counts `value`. Allocates while there are few samples, then once more, then never again.
+    /// Counts `value`. It allocates while there are few samples, then once more, then never again.
     #[inline]
     pub fn record(&mut self, value: Nanos) {
         self.count += 1;
@@ -116,7 +118,7 @@ impl Histogram {
         }
     }
 
-    /// Counts all that `other` counted.
+    /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Histogram) {
         let theirs = match &other.samples {
             Samples::Few(few) => return few.iter().for_each(|&value| self.record(Nanos(value))),
@@ -135,9 +137,9 @@ impl Histogram {
         }
     }
 
-    /// The distribution as at most `most` values, ascending, and how many samples each stands for:
-    /// their buckets where those are few enough, else neighbouring ones together, each
-    /// represented by the greatest of them. The last is the maximum.
+    /// The distribution as at most `most` ascending values, each with the number of samples that it stands for. The
+    /// values are the buckets, or several neighbouring buckets together, represented by the greatest of them. The last
+    /// value is the maximum.
     ///
     /// # Panics
     /// If `most` is 0.
@@ -168,7 +170,7 @@ impl Histogram {
         points
     }
 
-    /// The value that stands for those in a bucket.
+    /// The value that represents the samples of a bucket.
     fn represented(&self, bucket: usize) -> Nanos {
         match bucket {
             last if last + 1 == BUCKETS => Nanos(self.max),
@@ -176,7 +178,7 @@ impl Histogram {
         }
     }
 
-    /// How many values were recorded.
+    /// The number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
@@ -201,11 +203,11 @@ impl Histogram {
         self.sum.checked_div(self.count).map(Nanos)
     }
 
-    /// The least value that at least `permille` of 1000 values do not exceed, within 1 % of itself;
-    /// `None` without values.
+    /// The least value that at least `permille` of 1,000 values do not exceed, within 1 % of itself; `None` without
+    /// values.
     ///
     /// # Panics
-    /// If `permille` is above 1000.
+    /// If `permille` is above 1,000.
     #[must_use]
     pub fn quantile(&self, permille: u64) -> Option<Nanos> {
         assert!(permille <= 1000, "there are 1000 permille");
@@ -255,8 +257,7 @@ impl Buckets {
         (0..times / WRAP + sum / WRAP).for_each(|_| self.carry(bucket));
     }
 
-    /// Notes that the counter of `bucket` wrapped around; if there is no room for that, fills the
-    /// counter again.
+    /// Notes that the counter of `bucket` wrapped around. Without room for a carry it fills the counter again.
     #[cold]
     fn carry(&mut self, bucket: usize) {
         let name = u16::try_from(bucket).expect("there are less than 65,536 buckets");
@@ -294,22 +295,21 @@ impl Buckets {
     }
 }
 
-/// The place in the sorted values, from 1, of the least one that `permille` of `count` do not
-/// exceed.
+/// The position in the sorted values, from 1, of the least value that `permille` of `count` values do not exceed.
 fn rank(count: u64, permille: u64) -> u64 {
     (count * permille).div_ceil(1000).max(1)
 }
 
-/// The bucket of `value`: that of the least value of its cell, or the next one. A cell is smaller
-/// than the buckets that it overlaps, so there is no third.
+/// The bucket of `value`: that of the least value of its cell, or the next one. A cell is smaller than the buckets that
+/// it overlaps, so there is no third candidate.
 #[inline]
 fn bucket_of(value: u64) -> usize {
     let bucket = usize::from(BUCKET_OF_CELL[cell_of(value)]);
     bucket + usize::from(LOW.get(bucket + 1).is_some_and(|&low| low <= value))
 }
 
-/// The highest bit of a value and the [`CELL_BITS`] below it, as one number. Values without so many
-/// bits are cells of their own.
+/// The highest bit of a value and the [`CELL_BITS`] below it, as one number. Values with fewer bits are cells of their
+/// own.
 #[inline]
 const fn cell_of(value: u64) -> usize {
     match value.checked_ilog2() {
@@ -366,7 +366,7 @@ mod tests {
         histogram
     }
 
-    /// The definition, on the sorted values themselves.
+    /// The definition of the percentile, on the sorted values themselves.
     fn exact(sorted: &[u64], permille: u64) -> u64 {
         let enough = |&&value: &&u64| {
             let not_above = sorted.partition_point(|&other| other <= value);
@@ -431,7 +431,7 @@ mod tests {
         assert_eq!(buckets.counts()[0], (1 << 40) - 1);
     }
 
-    /// Values as latencies are: of any magnitude, with many alike.
+    /// Values like latencies: of any magnitude, with many equal ones.
     fn latencies() -> impl Strategy<Value = Vec<u64>> {
         let value = (0..42_u32, 0..8_u64, any::<bool>()).prop_map(|(bits, eighths, odd)| {
             HOUR.0.min((1 << bits) + eighths * (1 << bits) / 8 + u64::from(odd) * 7)

@@ -1,12 +1,12 @@
-//! What the CPUs did when: how the totals of a run came about, in bounded memory.
+//! The activity of the CPUs over the time of a run, in bounded memory.
 //!
-//! *Steps* are kept: the time that each kind of work took in each of at most [`STEPS`] equal spans of the run, for the
-//! machine and for the busy time of its first [`LANES`] CPUs. They come from the stretches that the accounts close
-//! ([`History::add`]), so their sums are the accounts'. When the run outgrows them, the spans become twice as wide and
-//! neighbours are added up. A width is a power of two, so a span of time finds its step by a shift.
+//! The run is divided into at most [`STEPS`] equal *steps*. Each step has the time of each kind of work, for the
+//! machine, and the busy time of its first [`LANES`] CPUs. The accounts' closed stretches are added to the steps
+//! ([`History::add`]), so the sums are those of the accounts. When the run outgrows the steps, they become twice as
+//! wide and neighbours are added up. A width is a power of two, so a shift finds the step of an instant.
 //!
-//! Rejected: samples at fixed moments (they miss what is shorter), steps of a width chosen
-//! beforehand (a host may not know how long it will run), floating sums (they depend on the order).
+//! Rejected: samples at fixed moments (they miss shorter spans); steps of a width chosen beforehand (a host may not
+//! know the length of its run); floating sums (they depend on the order).
 //!
 //! Invariant: the steps of a kind sum to the accounts of all CPUs, to the nanosecond.
 
@@ -17,14 +17,13 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::time::Time;
 use std::ops::Range;
 
-/// How many steps there are at most: as many as a chart has room for. At least half as many cover
-/// a run that is not shorter than they are.
+/// The largest number of steps: as many as a chart has room for. A run that is long enough has at least half as many.
 pub(crate) const STEPS: usize = 200;
 
-/// The width of the first steps: 2^10 ns, shorter than a context switch takes.
+/// The width of the first steps: 2^10 ns, shorter than a context switch.
 const FIRST_SHIFT: u32 = 10;
 
-/// What a CPU is busy with; the rest of its time it is idle.
+/// The number of kinds of work; in the rest of its time a CPU is idle.
 pub(crate) const KINDS: usize = 4;
 
 /// Nanoseconds of each kind: real-time, normal, idle policy, overhead.
@@ -33,7 +32,7 @@ pub(crate) type Step = [u64; KINDS];
 /// Collects the history of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
-    /// A step is 2^shift nanoseconds wide.
+    /// The width of a step is 2^shift nanoseconds.
     shift: u32,
     machine: Vec<Step>,
     /// The busy time of each of the first CPUs.
@@ -45,7 +44,7 @@ impl History {
         History { shift: FIRST_SHIFT, machine: Vec::with_capacity(STEPS), lanes: Vec::new() }
     }
 
-    /// A CPU did `doing` for this span. The spans of all CPUs come in the order of their ends.
+    /// Adds a span in which a CPU did `doing`. The spans of all CPUs come in the order of their ends.
     #[inline]
     pub(crate) fn add(&mut self, cpu: CpuId, doing: Doing, span: Range<Time>) {
         let kind = match doing {
@@ -108,23 +107,23 @@ impl History {
         }
     }
 
-    /// How long the machine did each kind of work.
+    /// The time of each kind of work of the machine.
     pub(crate) fn sums(&self) -> Step {
         let add = |sums: Step, step: &Step| std::array::from_fn(|kind| sums[kind] + step[kind]);
         self.machine.iter().fold(Step::default(), add)
     }
 
-    /// How wide a step is, in nanoseconds.
+    /// The width of a step, in nanoseconds.
     pub(crate) fn step_ns(&self) -> u64 {
         1 << self.shift
     }
 
-    /// The machine's steps from the beginning to the last that anything was done in.
+    /// The machine's steps, from the beginning to the last step with any work.
     pub(crate) fn machine(&self) -> &[Step] {
         &self.machine
     }
 
-    /// The busy time in the steps of one of the first CPUs; nothing if it was never busy.
+    /// The busy time in the steps of one of the first CPUs; empty if it was never busy.
     pub(crate) fn lane(&self, cpu: usize) -> &[u64] {
         self.lanes.get(cpu).map_or(&[], Vec::as_slice)
     }

@@ -1,21 +1,20 @@
-//! How a report is laid out as JSON: a line for each field of the report and for each row of its
-//! lists, so that people can read it, `diff` shows the rows that differ, and a million tasks are a
-//! million lines.
+//! The layout of a report as JSON: a line for each field of the report and for each row of its lists. So people can
+//! read it, `diff` shows the rows that differ, and a million tasks are a million lines.
 
 use serde_json::ser::Formatter;
 use std::io;
 
-/// Lays out rows: each field of the outermost object and each element of a list in it is on a line
-/// of its own, with all that is inside.
+/// A formatter for rows. Each field of the outermost object, and each element of a list in it, is on a line of its own,
+/// with all its contents.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
-    /// In how many objects and arrays the next value is.
+    /// The number of objects and arrays around the next value.
     depth: usize,
     /// Whether the innermost of them has had a value.
     filled: bool,
 }
 
-/// What a value is in.
+/// The container of a value.
 #[derive(Clone, Copy)]
 enum In {
     Array,

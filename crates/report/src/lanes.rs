@@ -1,18 +1,19 @@
-//! Who had which CPU when, for a timeline of the whole run: a lane for each of the first [`LANES`] CPUs.
+//! The occupancy of the CPUs, for a timeline of the whole run: a lane for each of the first [`LANES`] CPUs.
 //!
-//! A lane is a list of *spans* without gaps: idle, forced idle, the scheduler's work, a task. All of them are kept while
-//! there are no more than [`MOST_SPANS`]. Of a run with more of them only *switches* are kept: work of the scheduler that
-//! came back to the same task, as a tick's, is part of the task's span. If there are too many still, they are *folded*: time is cut into cells of 2^n nanoseconds,
-//! and neighbours that lie in the same cell become one span that says so. It has their begin and end, the one that took
-//! most of it, how many there were, and how long the CPU was busy. A span that is longer than a cell stays as it was. When
-//! there are too many again, cells become wider. What is near one of the longest waits of the run, or of its task, is not
-//! folded: there somebody will look. Those are known when they end, long before their spans are folded.
+//! A lane is a list of *spans* without gaps: idle, forced idle, the scheduler's work, a task. All spans are kept while
+//! there are no more than [`MOST_SPANS`]. With more, only *switches* are kept: work of the scheduler that returns to
+//! the same task, such as a tick, becomes part of the task's span. If there are still too many, spans are *folded*:
+//! time is cut into cells of 2^n nanoseconds, and neighbours in the same cell become one span that is marked. A folded
+//! span has the beginning and the end, the activity with the largest part, the number of spans, and the busy time. A
+//! span longer than a cell stays. When there are too many again, cells become wider. Spans near one of the longest
+//! waits of the run, or of its task, are not folded, since a reader will look there. Such a wait is known when it ends,
+//! long before its spans are folded.
 //!
-//! Rejected: the first spans of a run alone (the latest wake-up is seldom there); samples at fixed moments (they miss what
-//! is shorter); a tree of summaries for each zoom (a browser makes any zoom of a million spans within a frame).
+//! Rejected: only the first spans of a run (the latest wake-up is seldom there); samples at fixed moments (they miss
+//! shorter spans); a tree of summaries for each zoom (a browser makes any zoom of a million spans within a frame).
 //!
-//! Invariants: a lane's spans follow each other without a gap from the beginning to the latest one's end; folding moves
-//! no end of what is longer than a cell; busy time is the same before and after.
+//! Invariants: the spans of a lane follow each other without a gap, from the beginning to the end of the latest one.
+//! Folding moves no end of a span that is longer than a cell. Busy time is the same before and after.
 
 use crate::account::Doing;
 use runyard_engine::cpu::CpuId;
@@ -20,28 +21,28 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use std::ops::Range;
 
-/// How many CPUs have a lane: more are not told apart.
+/// The number of CPUs with a lane; more could not be told apart.
 pub(crate) const LANES: usize = 64;
 
-/// How many spans are kept: five for each of a million switches, which without interrupts have two or three. A span takes
-/// 16 bytes.
+/// The largest number of spans: five for each of a million switches; a switch without interrupts has two or three. A
+/// span takes 16 bytes.
 const MOST_SPANS: usize = 5_000_000;
 
-/// The cells of the first folding: 2^12 ns, about what a switch to a task and back takes.
+/// The cells of the first folding: 2^12 ns, about the time of a switch to a task and back.
 const FIRST_SHIFT: u32 = 12;
 
-/// Cells as wide as 2^30 ns, a second, fold what is near long waits too: there was no other way to get so few spans.
+/// Cells as wide as 2^30 ns, a second, also fold spans near long waits: otherwise there are too many spans left.
 const LAST_SPARING_SHIFT: u32 = 30;
 
-/// How many of the longest waits of a run are spared.
+/// The number of the longest waits of a run whose surroundings are spared.
 const LONGEST: usize = 10;
 
-/// Who has a CPU.
+/// The occupant of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Who {
-    /// Nobody.
+    /// None.
     Idle,
-    /// Nobody, since those who wait have another cookie than the core.
+    /// None, since the waiting tasks have another cookie than the core.
     Forced,
     /// The scheduler.
     Scheduler,
@@ -54,27 +55,27 @@ pub(crate) enum Who {
 struct Kept {
     end: Time,
     who: Who,
-    /// The place of what else there is to say of a folded one, and 1; 0 for any other.
+    /// The index of a folded span's details plus 1; 0 for any other span.
     folded: u32,
 }
 
-/// What several spans came to.
+/// The details of a folded span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Folded {
-    /// How many they were.
+    /// The number of its parts.
     pub(crate) parts: u64,
-    /// How long the CPU was not idle.
+    /// The time that the CPU was not idle.
     pub(crate) busy: Nanos,
-    /// How long it was of the one that had most of it.
+    /// The time of the occupant with the largest part.
     most: Nanos,
 }
 
-/// A span, as a reader sees it.
+/// A span in the form for a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) time: Range<Time>,
     pub(crate) who: Who,
-    /// Set if it stands for several.
+    /// The details, if it stands for several spans.
     pub(crate) folded: Option<Folded>,
 }
 
@@ -92,9 +93,9 @@ pub(crate) struct Lanes {
     most: usize,
     /// Whether only switches are kept.
     switches: bool,
-    /// The width of the cells, once something was folded.
+    /// The width of the cells, once a span was folded.
     shift: Option<u32>,
-    /// The longest waits of the run, and what is near these and those of tasks.
+    /// The longest waits of the run, and the surroundings of these and of the tasks' longest waits.
     longest: Vec<Nanos>,
     spared: Vec<Range<Time>>,
 }
@@ -104,12 +105,12 @@ impl Lanes {
         Lanes::with_room_for(MOST_SPANS)
     }
 
-    /// Lanes of at most so many spans.
+    /// Lanes of at most `most` spans.
     fn with_room_for(most: usize) -> Lanes {
         Lanes { lanes: Vec::new(), count: 0, most, ..Lanes::default() }
     }
 
-    /// A CPU did `doing` for this span. The spans of a CPU come in order and without a gap.
+    /// Adds a span in which a CPU did `doing`. The spans of a CPU come in order and without a gap.
     #[inline]
     pub(crate) fn add(&mut self, cpu: CpuId, doing: Doing, span: Range<Time>) {
         let cpu = cpu.index();
@@ -143,8 +144,8 @@ impl Lanes {
         }
     }
 
-    /// Somebody has waited for that long, which may be among the longest waits of the run, or is the longest of its task.
-    /// What is near that is not to be folded.
+    /// Notes a wait of this length, if it may be among the longest of the run, or is the longest of its task. Its
+    /// surroundings will not be folded.
     #[inline]
     pub(crate) fn waited(&mut self, wait: Range<Time>, is_longest_of_task: bool) {
         let long = wait.end.since(wait.start);
@@ -166,7 +167,7 @@ impl Lanes {
         self.spared.push(Time(wait.start.0.saturating_sub(near.0))..wait.end + near);
     }
 
-    /// Makes what is spared a list in order of time, whose ranges do not overlap.
+    /// Turns the spared ranges into a list in order of time, without overlaps.
     fn unite_spared(&mut self) {
         let mut all = std::mem::take(&mut self.spared);
         all.sort_unstable_by_key(|range| range.start);
@@ -178,7 +179,7 @@ impl Lanes {
         }
     }
 
-    /// Keeps only switches from now on, also of what was.
+    /// Keeps only switches from now on, and reduces the present spans to switches.
     #[cold]
     pub(crate) fn keep_switches(&mut self) {
         if !std::mem::replace(&mut self.switches, true) {
@@ -187,7 +188,7 @@ impl Lanes {
         }
     }
 
-    /// Without interrupts there may be enough of it for long.
+    /// Without interrupts there may be enough room for a long time.
     #[cold]
     fn make_room(&mut self) {
         self.keep_switches();
@@ -196,11 +197,11 @@ impl Lanes {
         }
     }
 
-    /// Keeps less and less until at most so many spans are left, or each lane is one.
+    /// Folds more and more until at most `most` spans are left, or each lane is one span.
     #[cold]
     pub(crate) fn fold_to(&mut self, most: usize) {
         self.keep_switches();
-        // What came since the last time is not folded yet.
+        // The spans since the last time are not folded yet.
         let mut shift = self.shift.unwrap_or(FIRST_SHIFT);
         self.unite_spared();
         while self.count > most.max(self.lanes.len()) && shift < u64::BITS {
@@ -212,22 +213,22 @@ impl Lanes {
         }
     }
 
-    /// How wide the cells are in which spans were folded; `None` if none was.
+    /// The width of the cells in which spans were folded; `None` if none was.
     pub(crate) fn cell(&self) -> Option<Nanos> {
         self.shift.map(|shift| Nanos(1 << shift))
     }
 
-    /// Whether work of the scheduler that came back to the same task is part of the task's span.
+    /// Whether work of the scheduler that returned to the same task is part of the task's span.
     pub(crate) fn has_only_switches(&self) -> bool {
         self.switches
     }
 
-    /// How many spans there are.
+    /// The number of spans.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    /// The spans of each lane, from CPU 0 to the last one that did anything.
+    /// The spans of each lane, from CPU 0 to the last CPU with any activity.
     pub(crate) fn iter(&self) -> impl Iterator<Item = impl Iterator<Item = Span>> {
         self.lanes.iter().map(Lane::iter)
     }
@@ -259,7 +260,7 @@ impl Lane {
         self.spans = kept;
     }
 
-    /// The same with neighbours made one that lie in one cell of 2^shift nanoseconds, and not in what is spared.
+    /// The lane with neighbours joined that lie in one cell of 2^shift nanoseconds, outside of the spared ranges.
     fn fold(&self, shift: u32, spared: &[Range<Time>]) -> Lane {
         let mut lane = Lane::default();
         let cell = |span: &Span| {
@@ -303,7 +304,7 @@ impl Lane {
     }
 }
 
-/// Whether `who` had the CPU before the scheduler did, which had it last.
+/// Whether `who` had the CPU before the scheduler's last span.
 fn comes_back(spans: &[Kept], who: Who) -> bool {
     let plain = |kept: &Kept, it: Who| kept.who == it && kept.folded == 0;
     match spans {
@@ -314,7 +315,7 @@ fn comes_back(spans: &[Kept], who: Who) -> bool {
     }
 }
 
-/// What several spans come to, and who had most of them.
+/// The occupant with the largest part of several spans, and their details.
 fn merge(spans: &[Span]) -> (Who, Folded) {
     let mut shares: Vec<(Who, u64)> = Vec::new();
     let (mut parts, mut busy) = (0, Nanos::ZERO);
@@ -330,7 +331,7 @@ fn merge(spans: &[Span]) -> (Who, Folded) {
             None => shares.push((*who, it.most.0)),
         }
     }
-    // Of two equal ones the task: who it was is what is asked.
+    // Of two equal parts the task's counts, since readers look for tasks.
     let most = shares.into_iter().max_by_key(|&(who, ns)| (ns, who)).expect("there are some");
     (most.0, Folded { parts, busy, most: Nanos(most.1) })
 }
@@ -350,7 +351,7 @@ mod tests {
         Doing::Exec { task: TaskId(task), policy: Policy::Normal(Nice::default()) }
     }
 
-    /// Lanes in which CPU 1 did this, each for so long.
+    /// Lanes in which CPU 1 had these activities, each for the given time.
     fn lanes(most: usize, did: &[(Doing, u64)]) -> Lanes {
         let mut lanes = Lanes::with_room_for(most);
         let mut now = Time::ZERO;

@@ -1,12 +1,13 @@
-//! Pure functions from what happened on a host to what people and scripts read.
+//! Pure functions from the events of a host to reports for people and scripts.
+//!
+//! Nothing here reads a clock, an environment variable or a terminal: the same events give the same bytes on every
+//! machine.
 //!
 //! ```text
 //! Event, Event, ... -> Collector -> Totals + RunInfo -> Report -> JSON | text | page
 //!                                                  two Reports -> what changed
 //! last Events                                                  -> timeline
 //! ```
-//! Nothing here reads a clock, an environment variable or a terminal: the same events give the same
-//! bytes on every machine.
 
 mod account;
 mod balance;

@@ -1,9 +1,9 @@
-//! The report: what outsiders' scripts read. Its names and meanings are fixed; more may be added,
-//! none renamed or dropped.
+//! The report that scripts of users read. Its names and meanings are fixed: fields may be added, none may be renamed or
+//! dropped.
 //!
-//! [`Report`] has the fields of the JSON in their order, and nothing else. A figure that a host
-//! cannot know is `None` here and `null` there, also one that nothing can be said of, as the mean
-//! of no samples; it is never a zero. Units are in the names.
+//! [`Report`] has exactly the fields of the JSON, in their order. A figure that a host cannot know is `None` here and
+//! `null` in JSON, and so is an undefined figure, such as the mean of no samples; it is never a zero. The names of
+//! fields have their units.
 
 use crate::account::TaskTotals;
 use crate::balance::BalanceReport;
@@ -24,50 +24,50 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 
-/// The name and version of the report's form.
+/// The name and version of the report's format.
 pub const SCHEMA: &str = "runyard.report/1";
 
-/// What a host knows about a run besides its events.
+/// The facts that a host knows about a run besides its events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunInfo {
     /// `sim`, `live` or `linux`.
     pub host: String,
     /// The name of the scenario.
     pub scenario: String,
-    /// What the run's random draws came from.
+    /// The seed of the run's random draws.
     pub seed: u64,
-    /// The kernel: what a simulated machine was a model of, or on `linux` the release.
+    /// The kernel: the model of a simulated machine, or on `linux` the release.
     pub kernel: Option<String>,
     /// The names of the features that were on.
     pub features: Vec<String>,
-    /// How many CPUs the machine had; one that no event names was idle.
+    /// The number of CPUs of the machine. A CPU without an event was idle.
     pub cpus: usize,
-    /// How its CPUs were grouped, if that is known.
+    /// The topology of its CPUs, if known.
     pub topology: Option<Topology>,
-    /// How long the host itself took, by the clock on the wall.
+    /// The time that the host itself took, by the wall clock.
     pub wall: Nanos,
     /// One entry for each task instance, in the order of the scenario's file.
     pub tasks: Vec<TaskInfo>,
-    /// The task groups at the places of their [`GroupId`]s, `/` first.
+    /// The task groups at the indices of their [`GroupId`]s, `/` first.
     pub groups: Vec<GroupInfo>,
     /// The names of the cookies, in the order of their numbers.
     pub cookies: Vec<String>,
-    /// What the checks found.
+    /// The violations that the checks found.
     pub violations: Vec<Violation>,
-    /// What came of the chains, in the order of the scenario's file.
+    /// The results of the chains, in the order of the scenario's file.
     pub chains: Vec<ChainReport>,
-    /// Who waits in vain when the run is over.
+    /// The tasks that wait without an end when the run is over.
     pub blocked_at_end: Vec<BlockedReport>,
 }
 
-/// What a host knows about a task. Policy, latency nice, group and cookie are those with which it began.
+/// The facts that a host knows about a task. Policy, latency nice, group and cookie are the initial ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskInfo {
     /// Its name in the events.
     pub id: TaskId,
     /// Its name in the scenario; with a number if it has several instances.
     pub name: String,
-    /// The thread of the scenario that it is an instance of.
+    /// The thread of the scenario whose instance it is.
     pub thread: String,
     /// Its policy with its priority or nice value.
     pub policy: Policy,
@@ -77,9 +77,9 @@ pub struct TaskInfo {
     pub group: GroupId,
     /// Its cookie, its own or that of its task group.
     pub cookie: Option<Cookie>,
-    /// How much later than asked its timers might expire: none for a real-time task.
+    /// The largest delay of its timers; zero for a real-time task.
     pub slack: Nanos,
-    /// How often it came to its timer after the next period had begun.
+    /// The number of times that it reached its timer after the next period had begun.
     pub missed: Figure,
 }
 
@@ -88,10 +88,10 @@ pub struct TaskInfo {
 pub struct Violation {
     /// The name of the invariant.
     pub invariant: String,
-    /// When it was found broken; in JSON nanoseconds since the run's start.
+    /// The time at which it was found; in JSON nanoseconds since the run's start.
     #[serde(rename = "at_ns", with = "json::instant")]
     pub at: Time,
-    /// What was the case instead.
+    /// The observed state.
     pub what: String,
 }
 
@@ -104,15 +104,14 @@ pub struct Report {
     pub host: String,
     /// The name of the scenario.
     pub scenario: String,
-    /// What the run's random draws came from.
+    /// The seed of the run's random draws.
     pub seed: u64,
-    /// The kernel: what the machine was a model of, or on `linux` its release; `None` in reports of before
-    /// that was said.
+    /// The kernel: the model of the machine, or on `linux` its release; `None` in reports of older versions.
     #[serde(default)]
     pub kernel: Option<String>,
     /// The names of the features that were on.
     pub features: Vec<String>,
-    /// How long the run took on the host's clock.
+    /// The duration of the run on the host's clock.
     pub duration_ns: u64,
     /// The machine as a whole.
     pub machine: MachineReport,
@@ -126,25 +125,25 @@ pub struct Report {
     pub timers: TimersReport,
     /// The scheduler and its host.
     pub engine: EngineReport,
-    /// What the checks found.
+    /// The violations that the checks found.
     pub violations: Vec<Violation>,
-    /// What the CPUs did when; `None` if the host does not know it or was not asked for it.
+    /// The activity of the CPUs over time; `None` if the host does not know it or was not asked for it.
     #[serde(default)]
     pub history: Option<HistoryReport>,
-    /// The wake-up latencies of the scenario's tasks, each with all its instances.
+    /// The wake-up latencies of the scenario's tasks, all instances of each together.
     #[serde(default)]
     pub latencies: Vec<Distribution>,
-    /// What came of balancing, by level and moment, in this order; only where there was a pass, so
-    /// empty also if the host cannot know of any.
+    /// The results of balancing, by level and moment, in this order. Only those with a pass are listed, so the list is
+    /// empty if the host knows of none.
     #[serde(default)]
     pub balance: Vec<BalanceReport>,
-    /// The cookies of the scenario, and last the lack of one; empty if it has none.
+    /// The cookies of the scenario, and last the tasks without one; empty if the scenario has none.
     #[serde(default)]
     pub cookies: Vec<CookieReport>,
     /// The chains of the scenario, in the order of its file.
     #[serde(default)]
     pub chains: Vec<ChainReport>,
-    /// The tasks that wait in vain when the run is over, in the order of the tasks.
+    /// The tasks that wait without an end when the run is over, in the order of the tasks.
     #[serde(default)]
     pub blocked_at_end: Vec<BlockedReport>,
 }
@@ -152,25 +151,25 @@ pub struct Report {
 /// The machine as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineReport {
-    /// How many CPUs it has.
+    /// The number of its CPUs.
     pub cpus: usize,
-    /// Non-idle time over CPU time, 0 to 1, rounded to six digits.
+    /// Non-idle time divided by CPU time, 0 to 1, rounded to six digits.
     pub utilization: Option<f64>,
-    /// How many times a task got a CPU that it did not have before.
+    /// The number of times that a task got a CPU that it did not have before.
     pub switches: Figure,
-    /// How many times a task lost its CPU to another task against its will.
+    /// The number of times that a task lost its CPU to another task involuntarily.
     pub preemptions: Figure,
-    /// How many times a task first executed on another CPU than the last time.
+    /// The number of times that a task first executed on another CPU than the last time.
     pub migrations: Figure,
-    /// Timer interrupts, ticks among them.
+    /// Timer interrupts, including ticks.
     pub timer_interrupts: Figure,
-    /// How its CPUs are grouped, as `NODESxCORES` or `NODESxCORESxTHREADS`; `None` in a report that does not say.
+    /// The topology, as `NODESxCORES` or `NODESxCORESxTHREADS`; `None` in a report without it.
     #[serde(default)]
     pub topology: Option<String>,
 }
 
 impl MachineReport {
-    /// How many CPUs a node has; all of them where the report does not say.
+    /// The number of CPUs of a node; all CPUs if the report has no topology.
     #[must_use]
     pub fn cpus_per_node(&self) -> usize {
         let topology = self.topology.as_ref().and_then(|shape| shape.parse::<Topology>().ok());
@@ -185,21 +184,21 @@ impl MachineReport {
 pub struct CpuReport {
     /// Its number.
     pub cpu: usize,
-    /// Not idle.
+    /// Time not idle.
     pub busy_ns: Figure,
-    /// Doing nothing.
+    /// Time idle.
     pub idle_ns: Figure,
-    /// Executing SCHED_FIFO and SCHED_RR tasks.
+    /// Time in SCHED_FIFO and SCHED_RR tasks.
     pub rt_ns: Figure,
-    /// Executing SCHED_OTHER and SCHED_BATCH tasks.
+    /// Time in SCHED_OTHER and SCHED_BATCH tasks.
     pub normal_ns: Figure,
-    /// Executing SCHED_IDLE tasks.
+    /// Time in SCHED_IDLE tasks.
     pub idle_policy_ns: Figure,
-    /// Working for the scheduler.
+    /// Time of the scheduler's own work.
     pub overhead_ns: Figure,
-    /// How many times a task got this CPU that did not have it before.
+    /// The number of times that a task got this CPU that did not have it before.
     pub switches: Figure,
-    /// The part of the idle time in which tasks waited here that do not have the cookie of the core.
+    /// The part of the idle time in which tasks waited here whose cookie is not the core's.
     #[serde(default)]
     pub forced_idle_ns: Figure,
 }
@@ -209,44 +208,44 @@ pub struct CpuReport {
 pub struct TaskReport {
     /// Its name in the scenario; with a number if it has several instances.
     pub name: String,
-    /// The name in sched(7) of the policy with which it began.
+    /// The name in sched(7) of its initial policy.
     pub policy: String,
-    /// The real-time priority or nice value with which it began.
+    /// Its initial real-time priority or nice value.
     pub priority: i64,
-    /// The latency nice with which it began; `None` if the host has none.
+    /// Its initial latency nice; `None` if the host has none.
     pub latency_nice: Option<i64>,
-    /// The path of the task group in which it began.
+    /// The path of its initial task group.
     pub group: String,
-    /// Executing.
+    /// Time executing.
     pub runtime_ns: Figure,
-    /// Runnable and not executing.
+    /// Time runnable and not executing.
     pub wait_ns: Figure,
-    /// Blocked.
+    /// Time blocked.
     pub sleep_ns: Figure,
-    /// How many times it was woken up; its start is one.
+    /// The number of wake-ups. The start counts.
     pub wakeups: Figure,
-    /// How many times it was switched in.
+    /// The number of times that it was switched in.
     pub switches: Figure,
-    /// How many times it lost its CPU to another task against its will.
+    /// The number of times that it lost its CPU to another task involuntarily.
     pub preemptions: Figure,
-    /// How many times it first executed on another CPU than the last time.
+    /// The number of times that it first executed on another CPU than the last time.
     pub migrations: Figure,
-    /// From the moment at which its condition came true to its first instruction.
+    /// The spans from the moment at which its condition came true to its first instruction.
     pub wakeup_latency: LatencyReport,
-    /// The thread of the scenario that it is an instance of; empty in a report that does not say.
+    /// The thread of the scenario whose instance it is; empty in a report without it.
     #[serde(default)]
     pub thread: String,
-    /// The cookie with which it began, its own or that of its task group; `None` if it had none.
+    /// Its initial cookie, its own or that of its task group; `None` if it had none.
     #[serde(default)]
     pub cookie: Option<String>,
-    /// How much later than asked its timers might expire when it began.
+    /// The initial largest delay of its timers.
     #[serde(default)]
     pub slack_ns: Figure,
-    /// How many of its wake-ups were late mostly because their timer was: at least half of the latency was over when
-    /// the timer expired. It is 0 for a task without slack.
+    /// The number of its wake-ups that were late mostly because of their timer: at least half of the latency was over
+    /// when the timer expired. It is 0 for a task without slack.
     #[serde(default)]
     pub slack_wakeups: Figure,
-    /// How often it came to its timer after the next period had begun.
+    /// The number of times that it reached its timer after the next period had begun.
     #[serde(default)]
     pub missed: Figure,
     /// Its worst wake-ups, at most ten, the longest first.
@@ -255,7 +254,7 @@ pub struct TaskReport {
 }
 
 impl TaskReport {
-    /// Whether most of its wake-up latencies are mostly timer slack, so that their p50 is no delay by others.
+    /// Whether most of its wake-up latencies are mostly timer slack, so that other tasks did not cause its p50.
     #[must_use]
     pub fn is_late_by_slack(&self) -> bool {
         let counts = self.slack_wakeups.zip(self.wakeup_latency.count);
@@ -266,13 +265,13 @@ impl TaskReport {
 /// Timers other than the ticks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimersReport {
-    /// Armed.
+    /// Timers armed.
     pub armed: Figure,
-    /// Expired and run.
+    /// Timers expired and run.
     pub expired: Figure,
-    /// Those of the expired ones that only the greedy walk ran so early.
+    /// Expired timers that only the greedy walk ran so early.
     pub greedy: Figure,
-    /// Cancelled before they expired.
+    /// Timers cancelled before they expired.
     pub cancelled: Figure,
 }
 
@@ -281,15 +280,14 @@ pub struct TimersReport {
 pub struct EngineReport {
     /// Decisions of the scheduler.
     pub decisions: Figure,
-    /// Events that the host emitted.
+    /// Events of the host.
     pub events: Figure,
-    /// How long the host took, by the clock on the wall: the only figure of a `sim` report that
-    /// another run does not repeat.
+    /// The time that the host took, by the wall clock: the only figure of a `sim` report that differs from run to run.
     pub wall_ns: Figure,
 }
 
 impl Report {
-    /// The report of a run of which all events were collected.
+    /// The report of a run whose events were all collected.
     ///
     /// # Panics
     /// If a task of `info` was in a group that `info` does not have.
@@ -349,7 +347,7 @@ impl Report {
         }
     }
 
-    /// Writes the report as JSON with one line for each CPU, task, group and violation.
+    /// Writes the report as JSON, with one line for each CPU, task, group and violation.
     ///
     /// # Errors
     /// Those of `out`.
@@ -432,7 +430,7 @@ fn worst_reports(infos: &[TaskInfo], totals: &Totals) -> Vec<Vec<WorstReport>> {
     infos.iter().map(|info| totals.worst(info.id).iter().map(report).collect()).collect()
 }
 
-/// From integers, so that it is the same number on every machine. Nothing can be said of no time.
+/// The utilization, from integers, so that it is the same number on every machine; `None` for a run without time.
 fn utilization(cpus: &[CpuReport], duration: Nanos) -> Option<f64> {
     const MILLION: u128 = 1_000_000;
     let busy: u128 = cpus.iter().map(|cpu| cpu.busy_ns.map(u128::from)).sum::<Option<u128>>()?;

@@ -1,5 +1,5 @@
-//! What of a report is drawn and not only read: the machine's time in steps, and distributions of
-//! wake-up latencies. A saved report has them, so a chart can be made of it later.
+//! The parts of a report that are drawn: the machine's time in steps, and distributions of wake-up latencies. A saved
+//! report has them, so charts can be made of it later.
 
 use crate::figure::LatencyReport;
 use crate::histogram::Histogram;
@@ -9,36 +9,36 @@ use runyard_engine::time::Nanos;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How many points a distribution has at most. The buckets of a factor of three are 57; those of
-/// a wider distribution are added up two by two, or four by four.
+/// The largest number of points of a distribution. The buckets of a factor of three are 57. Those of a wider
+/// distribution are joined by twos or fours.
 const POINTS: usize = 128;
 
-/// What the CPUs did when: nanoseconds of CPU time in each of at most 200 steps. The steps of a
-/// kind sum to the figures of the CPUs.
+/// The activity of the CPUs over time: nanoseconds of CPU time in each of at most 200 steps. The steps of a kind sum to
+/// the figures of the CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryReport {
-    /// How long a step is; the last one ends with the run.
+    /// The width of a step; the last one ends with the run.
     pub step_ns: u64,
-    /// Executing SCHED_FIFO and SCHED_RR tasks.
+    /// Time in SCHED_FIFO and SCHED_RR tasks.
     pub rt_ns: Vec<u64>,
-    /// Executing SCHED_OTHER and SCHED_BATCH tasks.
+    /// Time in SCHED_OTHER and SCHED_BATCH tasks.
     pub normal_ns: Vec<u64>,
-    /// Executing SCHED_IDLE tasks.
+    /// Time in SCHED_IDLE tasks.
     pub idle_policy_ns: Vec<u64>,
-    /// Working for the scheduler.
+    /// Time of the scheduler's own work.
     pub overhead_ns: Vec<u64>,
-    /// Doing nothing.
+    /// Time idle.
     pub idle_ns: Vec<u64>,
     /// The first 64 CPUs.
     pub cpus: Vec<CpuHistory>,
 }
 
-/// What one CPU did when.
+/// The activity of one CPU over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuHistory {
     /// Its number.
     pub cpu: usize,
-    /// Not idle.
+    /// Time not idle.
     pub busy_ns: Vec<u64>,
 }
 
@@ -47,11 +47,11 @@ pub struct CpuHistory {
 pub struct Distribution {
     /// The name in the scenario, without the number of an instance.
     pub name: String,
-    /// How many instances there were.
+    /// The number of instances.
     pub tasks: u64,
     /// The figures of all of them together.
     pub wakeup_latency: LatencyReport,
-    /// Latencies in nanoseconds, ascending, each with how many wake-ups it stands for: at most 128.
+    /// At most 128 ascending latencies in nanoseconds, each with the number of wake-ups that it stands for.
     pub points: Vec<(u64, u64)>,
 }
 
@@ -91,8 +91,8 @@ impl HistoryReport {
     }
 }
 
-/// The latencies of tasks, each with the thread of the scenario that it is an instance of: those of
-/// one thread together, in the order in which the threads come first.
+/// The distributions of tasks, each given with its thread. The tasks of one thread are together, in the order of the
+/// threads' first tasks.
 pub fn distributions<'a>(
     tasks: impl IntoIterator<Item = (&'a str, Option<&'a Histogram>)>,
 ) -> Vec<Distribution> {

@@ -1,43 +1,43 @@
-//! What several runs say of a figure: its mean with an interval, and whether it differs between two sides.
+//! The statistics of several runs: the mean of a figure with its interval, and a test for a difference between two
+//! sides.
 //!
-//! Sums are in the order of the values, and square roots and quotients are exact by IEEE 754; the quantiles of
-//! Student's distribution, which libraries compute by the logarithms of the machine's own mathematics, are rounded
-//! to six decimals. So intervals are the same numbers on every machine.
+//! Sums are in the order of the values, and square roots and quotients are exact by IEEE 754. Libraries compute the
+//! quantiles of Student's distribution by the logarithms of the machine's own mathematics, so the quantiles are rounded
+//! to six decimals. With this, intervals are the same numbers on every machine.
 //!
-//! Two sides are compared by pairs, since one seed makes the same draws on both: by the signed-rank test of Wilcoxon,
-//! which asks nothing of the distribution but that differences are as often above as below. Its interval is that of
-//! Hodges and Lehmann: of the median difference, from the means of all pairs of differences. Many figures are tested
-//! at once, for which [`holm`] corrects.
+//! Two sides are compared by pairs, since one seed makes the same draws on both. The signed-rank test of Wilcoxon
+//! assumes only that a difference is as often positive as negative. Its interval is that of Hodges and Lehmann: of the
+//! median difference, from the means of all pairs of differences. Many figures are tested at once; [`holm`] corrects
+//! for this.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use statrs::function::erf::erfc;
 use std::collections::BTreeMap;
 
-/// The share of intervals that do not hold what they are of.
+/// The fraction of intervals that do not contain the true value.
 pub const ALPHA: f64 = 0.05;
 
-/// Up to so many differences the signed-rank test counts all their signs; beyond it, a normal distribution is as near
-/// as three digits of a probability show.
+/// Up to this number of differences the signed-rank test counts all their signs. Beyond it, a normal distribution is
+/// exact to the three shown digits of a probability.
 const EXACT: usize = 50;
 
-/// What is beyond this of the standard normal distribution is [`ALPHA`], half of it on each side.
+/// The value of the standard normal distribution beyond which [`ALPHA`] lies, half of it on each side.
 const NORMAL: f64 = 1.959_964;
 
-/// A mean and what is around it.
+/// A mean and its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// How many values there were, at least one.
+    /// The number of values, at least one.
     pub n: usize,
     /// Their mean.
     pub mean: f64,
-    /// The middle one, or the mean of the two in the middle.
+    /// The median; of an even number the mean of the two in the middle.
     pub median: f64,
-    /// The interval that holds the mean of all possible values 95 times in 100, by Student's distribution; `None` for
-    /// one value.
+    /// The interval that contains the true mean with 95 % confidence, by Student's distribution; `None` for one value.
     pub interval: Option<(f64, f64)>,
 }
 
-/// Makes summaries, and keeps the quantiles that they take.
+/// Makes summaries, and caches the quantiles that they need.
 #[derive(Clone, Debug, Default)]
 pub struct Summaries {
     quantiles: BTreeMap<usize, f64>,
@@ -59,7 +59,7 @@ impl Summaries {
     }
 }
 
-/// The quantile of Student's distribution beyond which half of [`ALPHA`] is, with six decimals.
+/// The quantile of Student's distribution beyond which half of [`ALPHA`] lies, with six decimals.
 ///
 /// # Panics
 /// Without a degree of freedom.
@@ -69,7 +69,7 @@ fn t_quantile(freedom: usize) -> f64 {
     (student.inverse_cdf(1.0 - ALPHA / 2.0) * DECIMALS).round() / DECIMALS
 }
 
-/// The middle one of `values`, or the mean of the two in the middle; `None` if there are none.
+/// The median of `values`; of an even number the mean of the two in the middle; `None` if there are none.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -82,9 +82,9 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// How probable it is that differences whose signs are random are at least as one-sided as these: the two-sided
-/// signed-rank test. Differences of zero are left out; those of one size share their ranks. Exact for up to 50, ties
-/// and all.
+/// The probability that differences with random signs are at least as one-sided as these: the two-sided signed-rank
+/// test. Differences of zero are left out; those of one size share their ranks. It is exact for up to 50 differences,
+/// including ties.
 #[must_use]
 pub fn signed_rank(differences: &[f64]) -> f64 {
     let mut nonzero: Vec<f64> = differences.iter().copied().filter(|&it| it != 0.0).collect();
@@ -99,7 +99,7 @@ pub fn signed_rank(differences: &[f64]) -> f64 {
     }
 }
 
-/// The same by all signs that `ranks` can have.
+/// The probability over all signs that `ranks` can have.
 fn exact(ranks: &[usize], above: usize) -> f64 {
     let chances = rank_sums(ranks);
     let at_most: f64 = chances[..=above].iter().sum();
@@ -107,18 +107,18 @@ fn exact(ranks: &[usize], above: usize) -> f64 {
     (2.0 * at_most.min(at_least)).min(1.0)
 }
 
-/// The same by the normal distribution, for `n` ranks.
+/// The probability by the normal distribution, for `n` ranks.
 fn approximate((n, ties): (usize, f64), above: usize) -> f64 {
     let n = n as f64;
     let variance = n * (n + 1.0) * (2.0 * n + 1.0) / 24.0 - ties / 48.0;
     let away = (above as f64 / 2.0 - n * (n + 1.0) / 4.0).abs();
-    // The sum of ranks is a whole number, which stands for half a unit on both sides of it.
+    // The continuity correction: the sum of ranks is a whole number, which stands for half a unit on both sides.
     let away = (away - 0.5).max(0.0) / variance.sqrt();
     erfc(away / std::f64::consts::SQRT_2)
 }
 
-/// Twice the ranks of what is sorted by size, so that a mean of ranks is a whole number; and the sum over what is
-/// equal of the cube of their number less that number.
+/// Twice the ranks of values sorted by size, so that a mean of ranks is a whole number. And the correction for ties:
+/// the sum, over sets of equal values, of the cube of their number minus their number.
 fn doubled_ranks(sorted: &[f64]) -> (Vec<usize>, f64) {
     let (mut ranks, mut ties) = (Vec::with_capacity(sorted.len()), 0.0);
     for equal in sorted.chunk_by(|one, other| one.abs() == other.abs()) {
@@ -130,7 +130,7 @@ fn doubled_ranks(sorted: &[f64]) -> (Vec<usize>, f64) {
     (ranks, ties)
 }
 
-/// How probable each sum is of those of `ranks` whose sign is plus, when each sign is as probable.
+/// The probability of each sum of the positive ones of `ranks`, when both signs are equally probable.
 fn rank_sums(ranks: &[usize]) -> Vec<f64> {
     let mut chances = vec![0.0; ranks.iter().sum::<usize>() + 1];
     chances[0] = 1.0;
@@ -145,12 +145,12 @@ fn rank_sums(ranks: &[usize]) -> Vec<f64> {
     chances
 }
 
-/// What is typical of differences, and the interval that holds it 95 times in 100: the estimate of Hodges and Lehmann.
+/// The typical difference, and the interval that contains it with 95 % confidence: the estimate of Hodges and Lehmann.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// The median of the means of all pairs of differences, each with itself too.
+    /// The median of the means of all pairs of differences, including each with itself.
     pub estimate: f64,
-    /// The interval; `None` with fewer than six differences, which do not have one that is sure to 95 %.
+    /// The interval; `None` with fewer than six differences, which have no 95 % interval.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -170,7 +170,7 @@ pub fn shift(differences: &[f64]) -> Option<Shift> {
     Some(Shift { estimate, interval })
 }
 
-/// How many of the means of pairs are left out on each side of an interval.
+/// The number of means of pairs that are left out on each side of an interval.
 fn beyond(n: usize) -> Option<usize> {
     if n > EXACT {
         let n = n as f64;
@@ -183,12 +183,12 @@ fn beyond(n: usize) -> Option<usize> {
         at_most += chance;
         at_most <= ALPHA / 2.0
     };
-    // These sums of ranks, from 0 on, are improbable together; the last of them is the critical value of the tables.
+    // The sums of ranks from 0 on that are improbable together. The last of them is the critical value of the tables.
     rank_sums(&ranks).iter().take_while(|chance| within(chance)).count().checked_sub(1)
 }
 
-/// The probabilities, corrected for their number by the method of Holm: that any one of those below 0.05 is chance is
-/// itself less probable than that.
+/// The probabilities, corrected for their number by the method of Holm: the probability that any of those below 0.05 is
+/// chance is itself below 0.05.
 #[must_use]
 pub fn holm(probabilities: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
@@ -202,7 +202,7 @@ pub fn holm(probabilities: &[f64]) -> Vec<f64> {
     corrected
 }
 
-/// How many pairs it takes at least until one of `tested` figures can be found to differ.
+/// The least number of pairs with which one of `tested` figures can be found to differ.
 #[must_use]
 pub fn pairs_needed(tested: usize) -> usize {
     let least = |pairs: i32| 2.0 * 0.5_f64.powi(pairs) * tested.max(1) as f64;
@@ -237,7 +237,7 @@ mod tests {
         }
     }
 
-    /// Gosset's own: the hours of sleep that a drug gave ten patients.
+    /// Gosset's own data: the hours of sleep that a drug gave ten patients.
     #[test]
     fn an_interval_is_that_of_the_book() {
         let sleep = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0];

@@ -1,14 +1,15 @@
-//! The story of one late wake-up, for a person: in sentences what happened, and part by part why the task did not run.
+//! The story of one late wake-up, for a person: the events in sentences, and part by part the reason why the task did
+//! not run.
 
 use crate::units::span;
 use crate::why::{Cause, DoingReport, Explanation, PartReport};
 use runyard_engine::time::Time;
 use std::fmt::Write as _;
 
-/// How many parts are told; of a longer wait those that took longest.
+/// The number of parts that are shown; of a longer wait the longest.
 const PARTS: usize = 24;
 
-/// Why a task was woken.
+/// The reason why a task was woken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WokenBy {
     /// It was started.
@@ -56,7 +57,7 @@ pub fn story(task: &str, explanation: &Explanation, by: &WokenBy, woken: Time) -
     text
 }
 
-/// What the CPU did on which the task was put.
+/// The activity of the CPU on which the task was put.
 fn first(parts: &[PartReport]) -> String {
     let part = parts.iter().find(|part| part.cpu.is_some());
     match part.map(|part| (part.doing, &part.task)) {
@@ -67,7 +68,7 @@ fn first(parts: &[PartReport]) -> String {
     }
 }
 
-/// One part.
+/// The text of one part.
 fn told(part: &PartReport) -> String {
     let Some(cpu) = part.cpu else {
         return match part.cause {

@@ -1,11 +1,13 @@
-//! The timeline of a run as a page carries it: every span of every lane, in a few bits each.
+//! The timeline of a run in the form for a page: every span of every lane, in a few bits each.
 //!
-//! Spans are written in columns, since like is beside like there: whose each span is, and how long the idle ones, the
-//! scheduler's and the tasks' are, as numbers of seven bits a byte. All of it is deflated and then told in base64. A browser
-//! undoes both without help (`DecompressionStream`), and makes each zoom of it from the spans themselves (`timeline.js`).
+//! Spans are written in columns, since values within a column are alike: the occupant of each span, and the lengths of
+//! idle spans, of the scheduler's and of the tasks', as numbers of seven bits a byte. The columns are deflated, and
+//! written in base64. A browser undoes both without help (`DecompressionStream`), and makes each zoom from the spans
+//! themselves (`timeline.js`).
 //!
-//! A page has room for [`ROOM`] characters. If the spans take more, only switches are told ([`lanes`](crate::lanes)), then
-//! their ends are told to some more nanoseconds, up to [`COARSEST`]. If that is not enough, short neighbours are [folded](crate::lanes), and the page says so.
+//! A page has room for [`ROOM`] characters. If the spans take more, only switches are kept ([`lanes`](crate::lanes)),
+//! and then their ends are rounded to some more nanoseconds, up to [`COARSEST`]. If that is not enough, short
+//! neighbours are [folded](crate::lanes), and the page says so.
 
 use crate::collect::Totals;
 use crate::lanes::{LANES, Lanes, Span, Who};
@@ -21,77 +23,78 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-/// How many characters a timeline may take: what 5 MB leave beside the library, 1.1 MB, and the rest of a page, 0.3 MB.
+/// The characters that a timeline may take: 5 MB minus the library, 1.1 MB, and the rest of a page, 0.3 MB.
 const ROOM: usize = 3_600_000;
 
-/// To how many nanoseconds ends may be told: less than a switch takes, and what comes after it.
+/// The nanoseconds to which ends may be rounded. All are less than a switch and the work after it take.
 const QUANTA: [u64; 4] = [1, 16, 128, COARSEST];
 pub(crate) const COARSEST: u64 = 1024;
 
-/// How many characters a span takes at least, of those that interrupts cut in two: it need not be tried.
+/// The least number of characters of a span, if interrupts cut spans in two. With more spans the full form need not be
+/// tried.
 const LEAST_CHARACTERS: usize = 1;
 
-/// Who had which CPU in a run: the first 64 CPUs, from its beginning to its end.
+/// The occupancy of the first 64 CPUs of a run, from its beginning to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stretches {
-    /// When the run ended.
+    /// The end of the run.
     end_ns: u64,
-    /// How many CPUs have a lane: the first 64.
+    /// The number of CPUs with a lane: the first 64.
     pub(crate) cpus: usize,
-    /// To how many nanoseconds the ends of spans are told.
+    /// The nanoseconds to which the ends of spans are rounded.
     pub(crate) quantum_ns: u64,
-    /// Whether interrupts that came back to the same task are part of its spans.
+    /// Whether interrupts that returned to the same task are part of its spans.
     pub(crate) switches_only: bool,
-    /// In which cells short neighbours were made one; `None` if all spans are there.
+    /// The width of the cells in which short neighbours were joined; `None` if all spans are present.
     pub(crate) cell_ns: Option<u64>,
-    /// How many spans each lane has.
+    /// The number of spans of each lane.
     spans: Vec<usize>,
-    /// How many bytes each column has, in the order of [`Columns`].
+    /// The number of bytes of each column, in the order of [`Columns`].
     columns: [usize; 6],
     /// The columns.
     data: String,
 }
 
-/// What is compressed.
+/// The data to be compressed.
 #[derive(Default)]
 struct Columns {
     /// [`Names`] as JSON.
     names: Vec<u8>,
-    /// Whose a span is: twice a number, and 1 more if it is a folded one's. The number is 0 for idle, 1 for forced idle, 2
-    /// for the scheduler, else the place of a task in the names and 3.
+    /// The occupant of each span: twice a number, plus 1 for a folded span. The number is 0 for idle, 1 for forced
+    /// idle, 2 for the scheduler, otherwise the index of a task in the names plus 3.
     who: Vec<u8>,
-    /// How long, in quanta.
+    /// The lengths, in quanta.
     idle: Vec<u8>,
     scheduler: Vec<u8>,
     tasks: Vec<u8>,
-    /// Of each folded span: how many it was made of, and how many quanta of it were not idle.
+    /// For each folded span: the number of its parts, and the number of its quanta that were not idle.
     folded: Vec<u8>,
 }
 
 /// The tasks that had a CPU, in the order of their numbers.
 #[derive(Debug, Default, Serialize)]
 struct Names<'a> {
-    /// The threads that they are instances of.
+    /// The threads whose instances they are.
     pools: Vec<&'a str>,
-    /// The name of each, and the place of its thread.
+    /// The name of each, and the index of its thread.
     tasks: Vec<(String, usize)>,
 }
 
 impl Stretches {
-    /// Those of a run of `tasks` on so many CPUs; `None` if they were not kept. A task without a
-    /// name is shown by its number.
+    /// The timeline of a run of `tasks` on so many CPUs; `None` if the lanes were not kept. A task without a name is
+    /// shown by its number.
     #[must_use]
     pub fn new(totals: &Totals, tasks: &[TaskInfo], cpus: usize) -> Option<Stretches> {
         Some(Stretches::within(ROOM, totals.lanes()?, tasks).of(totals, cpus))
     }
 
-    /// In as much room as that.
+    /// The timeline in at most `room` characters.
     fn within(room: usize, all: &Lanes, tasks: &[TaskInfo]) -> Stretches {
         let mut lanes = Cow::Borrowed(all);
         if lanes.len() > room / LEAST_CHARACTERS && !lanes.has_only_switches() {
             lanes.to_mut().keep_switches();
         }
-        // What was folded already is too much in any case: it is told coarsely at once.
+        // Folded lanes are too large in any case, so they are rounded coarsely at once.
         let finest = if all.cell().is_some() { COARSEST } else { 1 };
         let mut drawn = Stretches::pack(&lanes, tasks, finest);
         if drawn.data.len() > room && !lanes.has_only_switches() {
@@ -99,7 +102,7 @@ impl Stretches {
             drawn = Stretches::pack(&lanes, tasks, finest);
         }
         for quantum in QUANTA.into_iter().filter(|&quantum| quantum > finest) {
-            // A factor of two takes a bit off each span at most; a character has six.
+            // A factor of two saves at most one bit of each span; a character has six bits.
             let bits = drawn.data.len().saturating_sub(room) * 6 / lanes.len().max(1);
             let factor = quantum / drawn.quantum_ns;
             if drawn.data.len() > room && (quantum == COARSEST || factor.ilog2() as usize > bits) {
@@ -125,7 +128,8 @@ impl Stretches {
         for lane in lanes.iter() {
             let (mut count, mut begin) = (0, Time::ZERO);
             for mut span in lane {
-                // So coarsely, what the scheduler did is nothing of its own: it is part of what comes after it.
+                // At the coarsest rounding, the scheduler's work has no span of its own: it is part of the span after
+                // it.
                 if quantum == COARSEST && span.who == Who::Scheduler && span.folded.is_none() {
                     continue;
                 }
@@ -162,7 +166,7 @@ impl Columns {
         }
     }
 
-    /// How long each column is, and all of them.
+    /// The length of each column, and all columns together.
     fn finish(self) -> ([usize; 6], String) {
         let all = [self.names, self.who, self.idle, self.scheduler, self.tasks, self.folded];
         let mut deflated = DeflateEncoder::new(Vec::new(), Compression::default());
@@ -174,7 +178,7 @@ impl Columns {
     }
 }
 
-/// Seven bits a byte, the lowest first; another follows where the eighth is set.
+/// Writes a number with seven bits a byte, the lowest first. Another byte follows where the eighth bit is set.
 fn write_number(to: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         to.push((number & 0x7f) as u8 | 0x80);
@@ -183,7 +187,7 @@ fn write_number(to: &mut Vec<u8>, mut number: u64) {
     to.push(number as u8);
 }
 
-/// The place of each task, by its number, among those that had a CPU.
+/// The index of each task, by its number, among those that had a CPU.
 fn places(lanes: &Lanes) -> Vec<Option<u64>> {
     let mut places = Vec::new();
     for span in lanes.iter().flatten() {

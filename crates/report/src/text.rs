@@ -1,10 +1,9 @@
-//! A report as text for people: the machine in tables like `mpstat`'s, the tasks, the task
-//! groups and what their limits did, what came of balancing if somebody was moved or should have been,
-//! then what the checks found. Plain ASCII that fits into 110 columns as long as the figures are ordinary.
+//! A report as text for people: the machine in tables like `mpstat`'s, the tasks, the task groups and the effects of
+//! their limits, the results of balancing if a task was moved or should have been, then the violations. It is plain
+//! ASCII that fits into 110 columns as long as the figures are ordinary.
 //!
-//! Tasks of one name are one row ([`folded`](crate::folded)), unless each is asked for.
-//! Long lists are cut to their busiest rows, which stay in the report's order; a line says how many
-//! are left out.
+//! Tasks of one name are one row ([`folded`](crate::folded)), unless each is asked for. Long lists are cut to their
+//! busiest rows, which stay in the report's order. A line gives the number of rows that are left out.
 
 use crate::balance::BalanceReport;
 use crate::chains::ChainReport;
@@ -19,44 +18,44 @@ use runyard_engine::features::Feature;
 use runyard_engine::kernel::Model;
 use std::fmt::Write as _;
 
-/// How many CPUs have a row each; of more than these only the busiest do.
+/// The largest number of CPUs with a row each; with more, only the busiest have one.
 const CPU_ROWS: usize = 32;
-/// How many CPUs have a row if there are too many.
+/// The number of CPUs with a row if there are too many.
 const BUSIEST_CPUS: usize = 16;
-/// How many tasks have a row.
+/// The number of tasks with a row.
 const TASK_ROWS: usize = 40;
-/// How many chains have a row.
+/// The number of chains with a row.
 const CHAIN_ROWS: usize = 20;
-/// How many task groups have a row.
+/// The number of task groups with a row.
 const GROUP_ROWS: usize = 20;
-/// How many cookies have a row.
+/// The number of cookies with a row.
 const COOKIE_ROWS: usize = 20;
-/// How many violations are shown.
+/// The number of violations that are shown.
 const VIOLATION_ROWS: usize = 10;
-/// How much of a name is shown, in characters.
+/// The characters of a name that are shown.
 const NAME_WIDTH: usize = 20;
-/// How wide a list of names may become before it goes on in the next line.
+/// The width at which a list of names goes on in the next line.
 const LINE_WIDTH: usize = 100;
 
-/// The tasks that have no cookie.
+/// The name of the tasks without a cookie.
 pub(crate) const NO_COOKIE: &str = "(none)";
 
 /// Whether the invariants were checked during the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checks {
-    /// They were; what was found is in the report.
+    /// The invariants were checked; the report has the violations.
     Done,
-    /// They were not.
+    /// The invariants were not checked.
     NotDone,
 }
 
-/// Which rows the table of tasks has.
+/// The rows of the table of tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TaskRows {
-    /// One for each name, of too many the busiest.
+    /// One row for each name; of too many, the busiest.
     #[default]
     Names,
-    /// One for each task, all of them.
+    /// One row for each task.
     Tasks,
 }
 
@@ -88,7 +87,7 @@ pub fn render(report: &Report, checks: Checks, rows: TaskRows) -> String {
     sections.join("\n")
 }
 
-/// What ran where, and which features were not as the kernel has them.
+/// The line about the run, with the features that differ from the kernel's.
 fn head(report: &Report) -> String {
     let mut text = ran(report) + "\n";
     let off = switched(report, false).map(|name| format!("NO_{name}"));
@@ -99,7 +98,7 @@ fn head(report: &Report) -> String {
     text
 }
 
-/// What ran where and how long.
+/// The line about the run: scenario, host, machine and duration.
 fn ran(report: &Report) -> String {
     let kernel = report.kernel.iter().map(|name| format!(", kernel {}", printable(name)));
     format!(
@@ -114,7 +113,7 @@ fn ran(report: &Report) -> String {
     )
 }
 
-/// What ran where and how long, and without and with which features.
+/// The line about the run, with the features that are switched on and off.
 pub(crate) fn ran_without(report: &Report) -> String {
     let some = |word: &str, on| {
         let names: Vec<_> = switched(report, on).collect();
@@ -123,8 +122,8 @@ pub(crate) fn ran_without(report: &Report) -> String {
     ran(report) + &some("without", false) + &some("with", true)
 }
 
-/// The names of the features that were switched on, or off, beside those of the kernel that the report names; none on
-/// the kernel's own scheduler, which knows none of these switches.
+/// The names of the features that were switched on, or off, relative to the kernel that the report names. Empty on the
+/// kernel's own scheduler, which knows none of these switches.
 fn switched(report: &Report, on: bool) -> impl Iterator<Item = &'static str> {
     let is_on = |feature: Feature| report.features.iter().any(|name| name == feature.name());
     let named: Option<Model> = report.kernel.as_ref().and_then(|name| name.parse().ok());
@@ -135,7 +134,7 @@ fn switched(report: &Report, on: bool) -> impl Iterator<Item = &'static str> {
     all.iter().filter(switched).map(|feature| feature.name())
 }
 
-/// Nothing on a host that does not know what its CPUs did.
+/// The table of CPUs; empty on a host that does not know the activity of its CPUs.
 fn cpu_table(report: &Report) -> String {
     if report.cpus.iter().all(|cpu| cpu.busy_ns.is_none()) {
         return String::new();
@@ -174,7 +173,7 @@ fn cpu_table(report: &Report) -> String {
     finish(&table, cpus.len().saturating_sub(most), "CPU")
 }
 
-/// `times` are the CPU time and the time that passed, in nanoseconds.
+/// The row of a CPU. `times` are the CPU time and the elapsed time, in nanoseconds.
 fn cpu_row(name: String, cpu: &CpuReport, times: (u64, u64)) -> Vec<String> {
     let parts = [cpu.rt_ns, cpu.normal_ns, cpu.idle_policy_ns, cpu.overhead_ns, cpu.idle_ns];
     let mut row = vec![name];
@@ -213,7 +212,7 @@ fn task_table(report: &Report, rows: TaskRows) -> String {
     text
 }
 
-/// Which columns the table of tasks has besides the usual ones.
+/// The columns of the table of tasks besides the usual ones.
 struct TaskColumns {
     n: bool,
     missed: bool,
@@ -225,7 +224,7 @@ impl TaskColumns {
     fn header(&self) -> Vec<&'static str> {
         let mut header = vec!["\ntask", "\npolicy", "\nprio"];
         header.extend(self.n.then_some("\nn"));
-        // Over the last three columns the first line reads "wake-up latency".
+        // The first line has "wake-up latency" over the last three columns.
         header.extend(["\nruntime", "\nwait", "wake-\nups", "pre-\nempted"]);
         header.push("mi-\ngrated");
         header.extend(self.missed.then_some("\nmissed"));
@@ -257,7 +256,7 @@ impl TaskColumns {
     }
 }
 
-/// What the mark at a p50 means.
+/// The explanation of the mark at a p50.
 fn slack_note(rows: &[FoldedTask]) -> String {
     let marked = rows.iter().filter(|row| row.all.is_late_by_slack());
     let slacks: Vec<_> = marked.filter_map(|row| row.all.slack_ns).collect();
@@ -289,7 +288,7 @@ fn chain_table(chains: &[ChainReport]) -> String {
     finish(&table, chains.len().saturating_sub(CHAIN_ROWS), "chain")
 }
 
-/// `%cpu` is of one CPU, as in `top`.
+/// The table of task groups. `%cpu` is of one CPU, as in `top`.
 fn group_table(report: &Report) -> String {
     let mut table = table(&["group", "runtime", "%cpu"], 1);
     for group in busiest(&report.groups, GROUP_ROWS, |group| group.runtime_ns) {
@@ -302,7 +301,7 @@ fn group_table(report: &Report) -> String {
     finish(&table, report.groups.len().saturating_sub(GROUP_ROWS), "task group")
 }
 
-/// What the tasks of each cookie ran, and what CPU time they cost others; `%cpu` is of one CPU.
+/// The table of cookies: the runtime of their tasks, and the CPU time that they cost others. `%cpu` is of one CPU.
 fn cookie_table(report: &Report) -> String {
     let mut table = table(&["cookie", "runtime", "%cpu", "forced idle", "%cpu"], 1);
     for cookie in busiest(&report.cookies, COOKIE_ROWS, |cookie| cookie.runtime_ns) {
@@ -319,9 +318,9 @@ fn cookie_table(report: &Report) -> String {
     finish(&table, report.cookies.len().saturating_sub(COOKIE_ROWS), "cookie")
 }
 
-/// The groups that have limits, and below the table those of them that others hold.
+/// The table of groups with limits, and below it the groups that an ancestor limits further.
 fn limit_table(report: &Report) -> String {
-    // Over three columns the first line reads "throttled", over two "bursts".
+    // The first line has "throttled" over three columns, and "bursts" over two.
     let header = [
         "\ngroup",
         "\nlimit",
@@ -369,7 +368,7 @@ fn limit_row(group: &GroupReport, report: &Report) -> [String; 11] {
     ]
 }
 
-/// A limit as people say it, to the microsecond: `20 ms/100 ms`, with what may be carried over.
+/// A limit in words, to the microsecond: `20 ms/100 ms`, with the burst.
 pub(crate) fn limit(limit: &LimitReport) -> String {
     let LimitReport { runtime_us, period_us, burst_us, per_cpu } = *limit;
     let shown = |us: u64| match us {
@@ -382,7 +381,7 @@ pub(crate) fn limit(limit: &LimitReport) -> String {
     format!("{}/{}{burst}{whose}", shown(runtime_us), shown(period_us))
 }
 
-/// The CPU of which something is said, if it is of one.
+/// A CPU for a column, if there is one.
 pub(crate) fn cpu_cell(cpu: Option<usize>) -> String {
     cpu.map_or_else(|| UNKNOWN.to_owned(), |cpu| format!("CPU {cpu}"))
 }
@@ -478,7 +477,7 @@ fn alignment(column: usize, left: usize) -> CellAlignment {
     if column < left { CellAlignment::Left } else { CellAlignment::Right }
 }
 
-/// The table as text, and how many rows of `what` are not in it.
+/// The table as text, with the number of rows of `what` that are left out.
 fn finish(table: &Table, left_out: usize, what: &str) -> String {
     let mut text = table.trim_fmt();
     text.push('\n');
@@ -498,7 +497,7 @@ pub(crate) fn busiest<T>(rows: &[T], most: usize, figure: impl Fn(&T) -> Figure)
     order.into_iter().map(|at| &rows[at]).collect()
 }
 
-/// The known ones of `figures` in a line; no line without any.
+/// The known ones of `figures` in a line; no line if none is known.
 fn listed<const N: usize>(figures: [(Figure, &str); N]) -> String {
     let known = figures.iter().filter_map(|&(n, what)| Some(counted(n?, what)));
     match known.collect::<Vec<_>>().join(", ") {
@@ -524,7 +523,7 @@ pub(crate) fn shortened(name: &str) -> String {
     }
 }
 
-/// The text of a user without what would move the cursor or change the terminal.
+/// A user's text without characters that move the cursor or change the terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.replace(char::is_control, "?")
 }

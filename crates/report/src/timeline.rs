@@ -1,11 +1,10 @@
-//! A picture of the last moments of a run, for a person who wants to know why an invariant broke:
-//! for each CPU a lane of who executed when and who was woken up there, then the last events in
-//! words.
+//! A picture of the last moments of a run, from which a person can see why an invariant broke: for each CPU a lane with
+//! the executing tasks and the wake-ups, then the last events in words.
 //!
-//! The host keeps the last events in a ring; it gives them in order of time. What a CPU did before
-//! its first event among them follows from whom it switched from or went on with; if it says
-//! neither, it is left blank. A column shows what took the longest single span of its time, so what
-//! is shorter than a column may not show: the events in words are there for that.
+//! The host keeps the last events in a ring, and gives them in order of time. The activity of a CPU before its first
+//! event among them follows from the task that it switched from or went on with; without such a task, it is left blank.
+//! A column shows the activity of the longest single span in its time, so a shorter activity may not show. The events
+//! in words have it.
 
 use crate::text::{printable, wrap};
 use crate::units::{count, span};
@@ -19,27 +18,26 @@ use runyard_engine::topology::Level;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The columns of a lane; with its label it fits into 100.
+/// The columns of a lane; with its label it fits into 100 columns.
 const LANE: u64 = 90;
 /// The columns between two times on the axis.
 const AXIS_STEP: u64 = 18;
-/// How many CPUs have a lane; of more, those do that events came from last.
+/// The number of CPUs with a lane; of more, those with the last events.
 const LANES: usize = 32;
-/// How many events are told in words.
+/// The number of events in words.
 const LAST: usize = 24;
 
 const IDLE: char = '.';
 const FORCED_IDLE: char = '~';
 const OVERHEAD: char = '=';
 const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-/// A task for which there was no letter left.
+/// A task without a letter, since none was left.
 const OTHER: char = '*';
-/// Several tasks were woken up in one column.
+/// The mark of several wake-ups in one column.
 const SEVERAL: char = '+';
 const UNKNOWN: char = ' ';
 
-/// What a picture calls those who are in it. A function is that knows the tasks, and numbers the task
-/// groups and the cookies.
+/// The names in a picture. A function from tasks to names implements it, with numbers for task groups and cookies.
 pub trait Names {
     /// The name of a task.
     fn task(&self, task: TaskId) -> String;
@@ -61,7 +59,7 @@ impl<F: Fn(TaskId) -> String> Names for F {
     }
 }
 
-/// Names that do not move the cursor.
+/// Names without characters that move the cursor.
 struct Printable<'a>(&'a dyn Names);
 
 impl Names for Printable<'_> {
@@ -86,7 +84,7 @@ pub fn timeline(events: &[Event], names: &dyn Names) -> String {
         return "no events\n".to_owned();
     };
     let names = &Printable(names);
-    // The last column begins after the last event: what follows from it is to be seen.
+    // The last column begins after the last event, so that its effect can be seen.
     let column_ns = end.since(start).0 / (LANE - 1) + 1;
     let picture = Picture { start, column_ns, letters: letters(events), events };
     let mut text = picture.axis();
@@ -110,7 +108,7 @@ struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// Two lines: times since the first event, and where on the lanes they are.
+    /// Two lines: times since the first event, and their places on the lanes.
     fn axis(&self) -> String {
         let (mut times, mut marks) = (String::new(), String::new());
         let width = columns(AXIS_STEP);
@@ -146,7 +144,7 @@ impl Picture<'_> {
         }
     }
 
-    /// Who executed on `cpu`.
+    /// The tasks that executed on `cpu`.
     fn lane(&self, cpu: CpuId) -> String {
         let mut shown = vec![(0, UNKNOWN); columns(LANE)];
         let mut doing = self.before(cpu);
@@ -162,7 +160,7 @@ impl Picture<'_> {
         shown.into_iter().map(|(_, sign)| sign).collect()
     }
 
-    /// Who was woken up on `cpu`.
+    /// The tasks that were woken on `cpu`.
     fn woken(&self, cpu: CpuId) -> String {
         let mut lane = vec![UNKNOWN; columns(LANE)];
         for event in self.events_of(cpu) {
@@ -174,8 +172,8 @@ impl Picture<'_> {
         lane.into_iter().collect()
     }
 
-    /// What `cpu` did before its first event: a decision says who had it, and one that executes or
-    /// is idle without a decision goes on with what it did.
+    /// The activity of `cpu` before its first event. A decision names the previous task. A CPU that executes or is idle
+    /// without a decision continues its activity.
     fn before(&self, cpu: CpuId) -> char {
         let had = |event: &Event| match event.what {
             What::Switch { prev: Some((task, _)), .. } => Some(self.letters[&task]),
@@ -190,8 +188,8 @@ impl Picture<'_> {
         self.events.iter().filter(move |event| event.cpu == cpu)
     }
 
-    /// Puts `sign` into each column of what is `shown` in which `span`, in nanoseconds since the
-    /// start, is longer than what is there.
+    /// Puts `sign` into each column of `shown` in which `span`, in nanoseconds since the start, is longer than the
+    /// present activity.
     fn paint(&self, shown: &mut [(u64, char)], sign: char, span: std::ops::Range<u64>) {
         let mut from = span.start;
         while from < span.end {
@@ -205,7 +203,7 @@ impl Picture<'_> {
         }
     }
 
-    /// What a CPU looks like from this event on; `None` if it goes on as before.
+    /// The sign of a CPU from this event on; `None` if it does not change.
     fn sign(&self, what: &What) -> Option<char> {
         match what {
             What::Exec { task, .. } => Some(self.letters[task]),
@@ -234,8 +232,8 @@ impl Picture<'_> {
     }
 }
 
-/// A letter for each task that `events` name on a CPU or in a queue: A for the one named last, so
-/// that those without a letter are the oldest.
+/// A letter for each task that `events` name on a CPU or in a queue. The task named last gets A, so that the oldest
+/// tasks have no letter.
 fn letters(events: &[Event]) -> BTreeMap<TaskId, char> {
     let mut letters = BTreeMap::new();
     let mut free = LETTERS.chars();

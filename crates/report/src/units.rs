@@ -1,7 +1,7 @@
-//! Figures as people read them: three significant digits and a unit, thousands apart, per cent.
-//! All from integers, so that a text is the same on every machine.
+//! Figures in the form for people: three significant digits and a unit, thousands with commas, per cent. All come from
+//! integers, so a text is the same on every machine.
 
-/// What stands for a figure that the host cannot know.
+/// The sign for a figure that the host cannot know.
 pub(crate) const UNKNOWN: &str = "-";
 
 /// The units of time, each with its nanoseconds.
@@ -20,7 +20,7 @@ pub fn span(ns: u64) -> String {
     format!("{number} {unit}")
 }
 
-/// The same for a column: `s` as wide as the other units, so that the numbers are aligned.
+/// A span for a column: `s` is as wide as the other units, so that the numbers are aligned.
 pub(crate) fn span_cell(ns: Option<u64>) -> String {
     ns.map_or_else(
         || UNKNOWN.to_owned(),
@@ -31,7 +31,7 @@ pub(crate) fn span_cell(ns: Option<u64>) -> String {
     )
 }
 
-/// The number and the unit of the smallest unit in which `ns` rounds to less than 1000.
+/// The number in the smallest unit in which `ns` rounds to less than 1,000, and that unit.
 fn in_unit(ns: u64) -> (String, &'static str) {
     let ns = u128::from(ns);
     let fits = |unit: &&(u128, &str)| rounded(ns, unit.0) < 1000;
@@ -46,17 +46,17 @@ fn in_unit(ns: u64) -> (String, &'static str) {
     (number, name)
 }
 
-/// A number with its thousands apart: `1,234,567`.
+/// A number with commas between thousands: `1,234,567`.
 pub(crate) fn count(n: u64) -> String {
     grouped(u128::from(n))
 }
 
-/// The same for a column.
+/// A number for a column.
 pub(crate) fn count_cell(n: Option<u64>) -> String {
     n.map_or_else(|| UNKNOWN.to_owned(), count)
 }
 
-/// `part` of `whole` in per cent with two decimals; unknown if either is, or nothing is the whole.
+/// `part` of `whole` in per cent with two decimals; unknown if `part` is unknown or `whole` is 0.
 pub(crate) fn percent_cell(part: Option<u64>, whole: u64) -> String {
     match part {
         Some(part) if whole > 0 => {
@@ -67,9 +67,9 @@ pub(crate) fn percent_cell(part: Option<u64>, whole: u64) -> String {
     }
 }
 
-/// `after` over `before`: with two decimals, without any from a hundred on, below a tenth with two digits, and below a
-/// thousandth as the one that it is of so many: `1.50`, `123`, `0.0016`, `1/12,345`. Unknown if either is, or nothing was
-/// before.
+/// `after` divided by `before`: with two decimals; without decimals from a hundred on; with two digits below a tenth;
+/// as a fraction below a thousandth: `1.50`, `123`, `0.0016`, `1/12,345`. Unknown if either is unknown, or `before` is
+/// 0.
 pub(crate) fn ratio_cell(before: Option<u64>, after: Option<u64>) -> String {
     let (Some(before @ 1..), Some(after)) = (before, after) else { return UNKNOWN.to_owned() };
     let (before, after) = (u128::from(before), u128::from(after));
@@ -84,7 +84,7 @@ pub(crate) fn ratio_cell(before: Option<u64>, after: Option<u64>) -> String {
     }
 }
 
-/// How many a second, when there were `n` in `ns` nanoseconds; unknown in no time.
+/// The rate a second of `n` things in `ns` nanoseconds; unknown if `ns` is 0.
 pub(crate) fn rate_cell(n: Option<u64>, ns: u64) -> String {
     match n {
         Some(n) if ns > 0 => grouped(rounded(u128::from(n) * 1_000_000_000, u128::from(ns))),

@@ -1,5 +1,5 @@
-//! The accounts: small stories with known figures, streams that lie, and runs that are also
-//! accounted by watching every nanosecond.
+//! The accounts: small stories with known figures, wrong streams of events, and runs that are also counted nanosecond
+//! by nanosecond.
 
 use proptest::prelude::*;
 use runyard_engine::attr::{Cookie, GroupId, LatencyNice, Nice, Policy, RtPrio};
@@ -351,7 +351,7 @@ proptest! {
     }
 }
 
-/// Where a task of a [`Machine`] is.
+/// The state of a task of a [`Machine`].
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Asleep,
@@ -360,7 +360,7 @@ enum Place {
     Gone,
 }
 
-/// What a CPU of a [`Machine`] does.
+/// The activity of a CPU of a [`Machine`].
 #[derive(Clone, Copy, PartialEq)]
 enum Activity {
     Idle,
@@ -368,20 +368,20 @@ enum Activity {
     Executing,
 }
 
-/// A toy machine that emits events and, beside them, counts every nanosecond for what is the case.
+/// A toy machine that emits events and, beside them, counts every nanosecond.
 struct Machine {
     now: u64,
     collector: Collector,
     cpus: Vec<(Option<usize>, Activity)>,
     tasks: Vec<Place>,
-    /// Since when the latency of a task's wake-up runs, and all latencies that have ended.
+    /// The beginning of each task's running latency, and all finished latencies.
     woken: Vec<Option<u64>>,
     latencies: Vec<Vec<u64>>,
     cpu_ns: Vec<[u64; 3]>,
     task_ns: Vec<[u64; 3]>,
 }
 
-/// What happens next on one CPU of the toy machine.
+/// The next action on one CPU of the toy machine.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Pass(u64),

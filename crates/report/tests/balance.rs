@@ -1,4 +1,4 @@
-//! What came of balancing: counted by level and moment, and where it is shown.
+//! The results of balancing: their counts by level and moment, and their places in outputs.
 
 use proptest::prelude::*;
 use runyard_engine::balance::{Balanced, Found, IdleKind, Measure};
@@ -16,7 +16,7 @@ const LEVELS: [Level; 3] = [Level::Smt, Level::Node, Level::Machine];
 const IDLE_KINDS: [IdleKind; 3] = [IdleKind::Busy, IdleKind::Idle, IdleKind::NewlyIdle];
 const MEASURES: [Measure; 3] = [Measure::All, Measure::Normal, Measure::Idle];
 
-/// The totals of a run in which CPUs balanced so, one after the other.
+/// The totals of a run with these passes, one after the other.
 fn totals_of(told: &[(Level, IdleKind, Measure, Found)]) -> Totals {
     let mut collector = Collector::default();
     for (at, &(level, idle_kind, measure, found)) in (0..).zip(told) {
@@ -32,7 +32,7 @@ fn report(told: &[(Level, IdleKind, Measure, Found)]) -> Report {
     Report::new(info, &totals_of(told))
 }
 
-/// Two levels, three moments, and all that may come of a pass.
+/// Two levels, three moments, and all results of a pass.
 fn some() -> Report {
     let (all, normal, idle) = (Measure::All, Measure::Normal, Measure::Idle);
     report(&[
@@ -127,7 +127,7 @@ fn a_page_has_the_same_table() {
     assert!(!page(&report(&[])).contains("<table id=balance>"), "nobody balanced");
 }
 
-/// What `compare` says of two reports, the lines that tell of balance.
+/// The lines about balance in the output of `compare` for two reports.
 fn compared(before: &Report, after: &Report) -> Vec<String> {
     let text = Changes::new(before, after).render();
     let lines = text.lines().filter(|line| line.contains("balance"));

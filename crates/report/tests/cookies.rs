@@ -1,4 +1,4 @@
-//! Core scheduling in a report: who was forced idle because of which cookie.
+//! Core scheduling in a report: the forced idle times, with the cookies that caused them.
 
 use runyard_engine::attr::{Cookie, GroupId, Nice, Policy};
 use runyard_engine::cpu::CpuId;
@@ -23,7 +23,7 @@ fn exec(task: TaskId) -> What {
     What::Exec { task, policy: NORMAL }
 }
 
-/// Two threads of a core for 100 us. What is forced idle is so because of `a`, `b` and the task without a cookie.
+/// Two threads of a core for 100 us, with forced idle times because of `a`, `b` and the task without a cookie.
 fn totals() -> Totals {
     let switch = |prev, next| What::Switch { prev, next };
     let events = [

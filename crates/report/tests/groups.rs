@@ -1,4 +1,4 @@
-//! What reports say of the limits of task groups.
+//! The limits of task groups in reports.
 
 use runyard_engine::attr::GroupId;
 use runyard_engine::cpu::CpuId;

@@ -1,4 +1,4 @@
-//! What the CPUs did when, and distributions of several tasks together.
+//! The activity of the CPUs over time, and distributions of several tasks together.
 
 use runyard_engine::attr::{Nice, Policy, RtPrio};
 use runyard_engine::cpu::CpuId;

@@ -1,4 +1,4 @@
-//! A report in short, as a part of another document: no style, no script.
+//! A short report as a part of another document, without style and script.
 
 use super::table::{TAKES_ALL, escaped};
 use crate::folded::{FoldedTask, folded};
@@ -7,10 +7,10 @@ use crate::text::{busiest, counted, ran_without};
 use crate::units::{count_cell, percent_cell, span_cell};
 use std::fmt::Write as _;
 
-/// How many rows there are: of more, the busiest.
+/// The number of rows; of more tasks, the busiest have one.
 const ROWS: usize = 20;
 
-/// What ran, and a table of the tasks by name.
+/// A line about the run, and a table of the tasks by name.
 pub(super) fn brief(report: &Report) -> String {
     let titles = ["task", "n", "policy", "% of a CPU", "wake-ups", "p50", "p99", "max"];
     let all = folded(report);

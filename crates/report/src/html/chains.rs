@@ -6,7 +6,7 @@ use crate::report::Report;
 use crate::text::busiest;
 use crate::units::span;
 
-/// How many tokens of a chain are shown.
+/// The number of tokens of a chain that are shown.
 const SLOWEST: usize = 3;
 
 const NOTE: &str = "From the wake-up of the first task, by those that it woke, to the end of the last one's work. A token \
@@ -14,7 +14,7 @@ const NOTE: &str = "From the wake-up of the first task, by those that it woke, t
 
 const SLOWEST_NOTE: &str = "When the slowest tokens began, and how long each task had them.";
 
-/// Nothing for a run without chains.
+/// The part of the page about chains; empty for a run without chains.
 pub(super) fn chains(report: &Report) -> String {
     if report.chains.is_empty() {
         return String::new();
@@ -41,7 +41,7 @@ pub(super) fn chains(report: &Report) -> String {
     sections
 }
 
-/// The tasks of a token, each with how long it had it.
+/// The tasks of a token, each with the time that it had the token.
 fn hops(slow: &SlowReport) -> String {
     let hops = slow.hops_with_ends();
     let hops =

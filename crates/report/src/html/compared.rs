@@ -1,6 +1,6 @@
-//! The document of two sides: what differs between them, and by how much.
+//! The document of two sides, with the differences between them.
 //!
-//! A figure is coloured only where pairs of runs tell its change from noise. Of one run each nothing is.
+//! A figure is coloured only where pairs of runs tell its change from noise. With one run a side no figure is.
 
 use super::run::Run;
 use super::table::{ROWS, TAKES_ALL, cell, escaped, section, sorting};
@@ -9,7 +9,7 @@ use crate::change::{Change, Changes, Row, Test, Unit, heaviest};
 use crate::units::{UNKNOWN, count};
 use std::fmt::Write as _;
 
-/// What stands behind the style of all pages.
+/// The style that is added to the style of all pages.
 pub(super) const STYLE: &str = include_str!("compared.css");
 
 /// The document.
@@ -73,7 +73,7 @@ fn head(runs: [Run; 2], changes: &Changes) -> String {
     head
 }
 
-/// The machine's figures, in the large.
+/// The machine's figures, in large type.
 fn cards(machine: &Row) -> String {
     let mut text = "<div class=cards>\n".to_owned();
     for change in &machine.changes {
@@ -97,7 +97,7 @@ fn cards(machine: &Row) -> String {
     text + "</div>\n"
 }
 
-/// A table of figures before and after, with their ratio; of pairs also with the difference and its probability.
+/// A table of figures before and after, with their ratio; with pairs also the difference and its probability.
 fn table(id: &str, rows: &[Row], pairs: usize) -> String {
     let all: Vec<_> = rows.iter().collect();
     let shown = heaviest(&all, ROWS);
@@ -170,7 +170,7 @@ fn cells(change: &Change, pairs: usize) -> String {
     cells
 }
 
-/// How a figure is shown that was tested.
+/// The style of a tested figure.
 fn mark(unit: Unit, test: &Test) -> &'static str {
     match unit {
         _ if test.is_noise() => "noise",

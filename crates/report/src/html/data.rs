@@ -8,10 +8,10 @@ use crate::stretches::Stretches;
 use crate::text::busiest;
 use serde::Serialize;
 
-/// How many distributions are drawn: of more, those of the tasks that woke up most.
+/// The number of distributions that are drawn; of more, those of the tasks with the most wake-ups.
 const DISTRIBUTIONS: usize = 12;
 
-/// What the script calls two runs.
+/// The script's names of two runs.
 const LABELS: [&str; 2] = ["before", "after"];
 
 #[derive(Serialize)]
@@ -30,7 +30,7 @@ struct Drawn<'a> {
     timeline: Option<&'a Stretches>,
 }
 
-/// The figures of `runs`. No `<` is in it, so nothing in it ends a script element.
+/// The figures of `runs`. The text contains no `<`, so nothing in it ends a script element.
 pub(super) fn json<'a>(runs: &[Run<'a>]) -> String {
     let drawn = |(run, label): (&Run<'a>, &'a str)| Drawn {
         label,
@@ -46,7 +46,7 @@ pub(super) fn json<'a>(runs: &[Run<'a>]) -> String {
     json.replace('<', "\\u003c")
 }
 
-/// Those that are drawn: of tasks that woke up, not too many.
+/// The distributions that are drawn: of tasks that woke up, up to the limit.
 pub(super) fn drawn_latencies(report: &Report) -> Vec<&Distribution> {
     let woken: Vec<_> = report.latencies.iter().filter(|it| !it.points.is_empty()).collect();
     let count = |it: &&Distribution| -> Figure { it.wakeup_latency.count };

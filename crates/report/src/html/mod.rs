@@ -1,15 +1,16 @@
-//! A page of one run, of two side by side, or of a sweep: everything in one file, nothing from a network.
+//! The page of one run, of two runs side by side, or of a sweep. Everything is in one file; nothing comes from a
+//! network.
 //!
-//! The tables are in the document as it is written (`tables.rs`), so they can be read without a
-//! script and searched for; charts are drawn by ECharts from figures that the page carries
-//! (`data.rs`, `page.js`), and the timeline on a canvas of its own (`timeline.js`). The library is a megabyte of each page. A policy in the page's head
-//! forbids it to load anything, so the browser itself holds the promise of one file.
+//! The tables are in the document itself (`tables.rs`), so they can be read without a script and searched. ECharts
+//! draws the charts from figures in the page (`data.rs`, `page.js`). The timeline has a canvas of its own
+//! (`timeline.js`). The library is a megabyte of each page. A policy in the page's head forbids loading anything, so
+//! the browser itself enforces the promise of one file.
 //!
-//! What is shown of a run is bounded, so a page is: rows and distributions have a greatest number, the timeline a
-//! greatest size. Pages are functions of reports: the same reports make the same bytes.
+//! Rows and distributions have a greatest number, and the timeline has a greatest size, so the size of a page is
+//! bounded. Pages are functions of reports: the same reports give the same bytes.
 //!
-//! Invariant: no text of a user is a part of the markup. It goes through `escaped` into the
-//! document, through `json` into a script element, and the script shows it as text.
+//! Invariant: no text of a user becomes markup. It goes through `escaped` into the document and through `json` into a
+//! script element, and the script shows it as text.
 
 mod brief;
 mod chains;
@@ -30,12 +31,12 @@ use crate::report::Report;
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// What the page of a sweep has besides.
+/// The style that the page of a sweep adds.
 const SWEEP_STYLE: &str = include_str!("sweep.css");
-/// What draws the page of a sweep.
+/// The script of the page of a sweep.
 const SWEEP_SCRIPT: &str = include_str!("sweep.js");
 const TIMELINE: &str = include_str!("timeline.js");
-/// Apache ECharts; `README.md` beside it says which.
+/// Apache ECharts; the `README.md` beside it has the version.
 const LIBRARY: &str = include_str!("../../vendor/echarts/echarts.min.js");
 
 /// The page of one run.
@@ -46,7 +47,7 @@ pub fn page(run: Run) -> String {
     write(&Page { title: &title, style: "", body: &tables::one(run), data: &data, script: SCRIPT })
 }
 
-/// A report in short, as a part of another document: what ran, and a table of the tasks by name.
+/// A short report as a part of another document: a line about the run, and a table of the tasks by name.
 ///
 /// ```
 /// use runyard_report::{Report, html};
@@ -72,8 +73,8 @@ pub fn texts(titles: &[String], rows: &[Vec<String>]) -> String {
     brief::table(titles, rows)
 }
 
-/// The page of two runs, side by side. Of two sides with several runs each these are the first ones, of which the charts
-/// are, and `changes` has what all of them say.
+/// The page of two runs, side by side. With several runs a side, the charts show the first runs, and `changes` has the
+/// figures of all runs.
 #[must_use]
 pub fn comparison(before: Run, after: Run, changes: &Changes) -> String {
     let title = format!("{} and {}", before.report.scenario, after.report.scenario);
@@ -97,10 +98,10 @@ pub fn sweep(sweep: &Sweep) -> String {
     })
 }
 
-/// What pages differ in.
+/// The parts in which pages differ.
 struct Page<'p> {
     title: &'p str,
-    /// What stands behind the style of all.
+    /// The style that is added to the style of all pages.
     style: &'p str,
     body: &'p str,
     data: &'p str,
@@ -120,7 +121,7 @@ fn write(it: &Page) -> String {
     ];
     let mut page = String::with_capacity(LIBRARY.len() + data.len() + body.len() + (32 << 10));
     let mut rest = PAGE;
-    // Each place is looked for behind the one before it, never in what was put in.
+    // Each place is looked for after the one before it, never in inserted text.
     for (place, part) in parts {
         let (before, after) = rest.split_once(place).expect("the page has all its places in order");
         page.push_str(before);

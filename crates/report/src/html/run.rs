@@ -1,13 +1,13 @@
-//! A run, as a page shows it.
+//! A run in the form in which a page shows it.
 
 use crate::report::Report;
 use crate::stretches::Stretches;
 
-/// A run, as a page shows it.
+/// A run in the form in which a page shows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// What it came to.
+    /// Its report.
     pub report: &'a Report,
-    /// Who had the CPUs at its beginning; a saved report does not say that.
+    /// The occupancy of its CPUs. A saved report does not have it.
     pub stretches: Option<&'a Stretches>,
 }

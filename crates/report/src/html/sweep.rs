@@ -1,7 +1,7 @@
-//! The page of a sweep: a figure of one metric against what was swept, with the interval of its mean as a band, and a
+//! The page of a sweep: a chart of one metric against the swept values, with the interval of its mean as a band, and a
 //! table of all points.
 //!
-//! The table is in the document; the script shows the rows of the metric that is chosen, and draws the figure.
+//! The table is in the document. The script shows the rows of the chosen metric, and draws the chart.
 
 use super::table::{escaped, section};
 use crate::statistics::Summary;
@@ -10,35 +10,35 @@ use crate::units::{UNKNOWN, span};
 use serde::{Serialize, Serializer};
 use std::fmt::Write as _;
 
-/// How many summaries a page has; with more, some metrics or points are left out.
+/// The number of summaries on a page; with more, some metrics or points are left out.
 const FIGURES: usize = 20_000;
-/// How many rows the table has.
+/// The number of rows of the table.
 const ROWS: usize = 4_000;
 
 const TAKES_ALL: &str = "a string takes all";
 
-/// What the page of a sweep shows.
+/// The contents of a sweep's page.
 #[derive(Clone, Debug)]
 pub struct Sweep {
-    /// What was swept.
+    /// The title: the swept scenario.
     pub title: String,
-    /// How many runs there are of each point.
+    /// The number of runs of each point.
     pub seeds: usize,
     /// Whether there is a point for each combination of values.
     pub is_grid: bool,
-    /// What differs between the points.
+    /// The columns in which the points differ.
     pub columns: Vec<SweepColumn>,
-    /// Of each point the places of its values in those of the columns.
+    /// For each point, the indices of its values in the columns.
     pub points: Vec<Vec<usize>>,
-    /// What was measured.
+    /// The metrics.
     pub metrics: Vec<SweepMetric>,
-    /// Of each point each metric; `None` if no run has it.
+    /// Each metric of each point; `None` if no run has it.
     pub figures: Vec<Option<Summary>>,
-    /// How many runs failed, and why the first one did.
+    /// The number of failed runs, and the reason of the first.
     pub failed: Option<(usize, String)>,
 }
 
-/// What differs between the points.
+/// A column in which the points differ.
 #[derive(Clone, Debug, Serialize)]
 pub struct SweepColumn {
     /// The path or the axis.
@@ -49,16 +49,16 @@ pub struct SweepColumn {
     pub is_number: bool,
 }
 
-/// What was measured.
+/// A metric of a sweep.
 #[derive(Clone, Debug, Serialize)]
 pub struct SweepMetric {
-    /// As the specification has it.
+    /// The name in the specification.
     pub name: String,
-    /// What its numbers are.
+    /// The unit of its numbers.
     pub unit: SweepUnit,
 }
 
-/// What numbers are.
+/// The units of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SweepUnit {
@@ -68,7 +68,7 @@ pub enum SweepUnit {
     Percent,
     /// Parts of one.
     Share,
-    /// Whatever is counted.
+    /// A count of anything.
     Number,
 }
 
@@ -79,16 +79,16 @@ struct Data<'s> {
     columns: &'s [SweepColumn],
     points: &'s [Vec<usize>],
     metrics: &'s [SweepMetric],
-    /// For each metric for each point: n, mean, median, and the ends of the interval.
+    /// For each metric and each point: n, mean, median, and the ends of the interval.
     figures: Vec<Vec<Option<Figures>>>,
 }
 
-/// A summary in as many digits as a picture shows.
+/// A summary with as many digits as a picture shows.
 struct Figures(Summary);
 
 impl Serialize for Figures {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        /// Six digits are more than any screen has points.
+        /// Rounds to six digits, which are more than a screen has points.
         fn short(number: f64) -> f64 {
             let digits = format!("{number:.5e}");
             digits.parse().expect("a number in digits is a number")
@@ -99,7 +99,7 @@ impl Serialize for Figures {
     }
 }
 
-/// How much of a sweep a page has.
+/// The part of a sweep that a page has.
 struct Shown {
     metrics: usize,
     points: usize,
@@ -170,7 +170,7 @@ fn figure(sweep: &Sweep) -> String {
     section("Figure", note, content)
 }
 
-/// The rows of the first metrics; the script shows one of them at a time.
+/// The rows of the first metrics. The script shows one metric at a time.
 fn table(sweep: &Sweep, shown: &Shown) -> String {
     let mut html = "<div class=scroll><table id=points>\n<thead><tr>".to_owned();
     for column in &sweep.columns {
@@ -245,7 +245,7 @@ impl SweepUnit {
     }
 }
 
-/// What the script draws. No `<` is in it, so nothing in it ends a script element.
+/// The data for the script. The text contains no `<`, so nothing in it ends a script element.
 pub(super) fn json(sweep: &Sweep) -> String {
     let Shown { metrics, points } = Shown::of(sweep);
     let figures = |metric: usize| {

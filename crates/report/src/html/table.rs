@@ -1,11 +1,11 @@
-//! What tables of a page are made of.
+//! The parts of a page's tables.
 
 use crate::figure::Figure;
 use crate::text::{counted, cpu_cell, printable};
 use crate::units::{count_cell, span_cell};
 use std::fmt::Write as _;
 
-/// How many rows a table has: of more, the busiest.
+/// The number of rows of a table; of more things, the busiest have one.
 pub(super) const ROWS: usize = 200;
 pub(super) const TAKES_ALL: &str = "a string takes all";
 
@@ -20,7 +20,7 @@ pub(super) fn section(title: &str, note: &str, content: &str) -> String {
     format!("<section>\n<h2>{title}</h2>\n{note}{content}</section>\n")
 }
 
-/// A table with the columns of `titles`, the first `texts` of which are texts.
+/// A table with the columns of `titles`. The first `texts` columns are texts.
 pub(super) struct Table {
     html: String,
     texts: usize,
@@ -37,7 +37,7 @@ impl Table {
         Table { html, texts }
     }
 
-    /// Adds a row: texts, then figures with how they are shown.
+    /// Adds a row: texts, then figures with their shown form.
     pub(super) fn row(&mut self, texts: &[&str], figures: &[(Figure, String)]) {
         debug_assert_eq!(texts.len(), self.texts, "a row has the table's columns");
         self.html.push_str("<tr>");
@@ -68,14 +68,14 @@ pub(super) fn sorting(title: &str, text: bool) -> String {
     }
 }
 
-/// A cell that shows a figure and has it exactly.
+/// A cell that shows a figure, and carries its exact value.
 pub(super) fn cell(class: &str, figure: Figure, shown: &str) -> String {
     let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
     let value = figure.map_or(String::new(), |figure| format!(" data-value={figure}"));
     format!("<td{class}{value}>{}</td>", shown.trim_end())
 }
 
-/// A moment of the run, to the microsecond.
+/// An instant of the run, to the microsecond.
 pub(super) fn moment(ns: u64) -> String {
     format!("{}.{:06} s", ns / 1_000_000_000, ns / 1_000 % 1_000_000)
 }

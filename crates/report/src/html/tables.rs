@@ -1,4 +1,4 @@
-//! The document of a page: what was run, the figures, the tables, and the places for charts.
+//! The document of a page: the run, the figures, the tables, and the places for charts.
 
 use super::data::drawn_latencies;
 use super::run::Run;
@@ -14,19 +14,19 @@ use crate::text::{NO_COOKIE, busiest, counted, limit, ran_without};
 use crate::units::{UNKNOWN, count_cell, percent_cell, rate_cell, span, span_cell};
 use std::fmt::Write as _;
 
-/// How many violations are shown.
+/// The number of violations that are shown.
 const VIOLATIONS: usize = 10;
 
-/// What the columns of the balance table mean.
+/// The explanation of the balance table's columns.
 const BALANCE_NOTE: &str = "How often CPUs compared themselves with others: passes that found \
                             balance, only tasks that may not run there, or none that fits; the \
                             others moved tasks that waited. Taken are running ones, after failures.";
 
-/// What the columns of the table of cookies mean.
+/// The explanation of the cookie table's columns.
 const COOKIES_NOTE: &str = "What the tasks that began with a cookie ran, and how long CPUs were forced idle because \
                             their cores ran tasks of it, while others waited there.";
 
-/// What the columns of the table of limits mean.
+/// The explanation of the limit table's columns.
 const LIMITS_NOTE: &str = "Who drew the budget of a limited task group, and where it had to wait.";
 
 /// The document of one run.
@@ -62,7 +62,7 @@ pub(super) fn one(run: Run) -> String {
 pub(super) const FOOTER: &str = "<footer>Made by runyard; charts by Apache ECharts. Percentiles are within \
                       1 %. A dash stands for what the host cannot know.</footer>\n";
 
-/// What ran, and without which features.
+/// The line about the run, and about features that are off.
 pub(super) fn said(report: &Report) -> String {
     escaped(&ran_without(report))
 }
@@ -80,7 +80,7 @@ pub(super) fn violations(report: &Report) -> String {
     text + "</ul></div>\n"
 }
 
-/// The machine's figures, in the large.
+/// The machine's figures, in large type.
 fn cards(report: &Report) -> String {
     let machine = &report.machine;
     let utilization = machine.utilization.map(|share| format!("{:.2} %", share * 100.0));
@@ -202,7 +202,7 @@ pub(super) fn timelines(runs: &[Run]) -> String {
     }
 }
 
-/// What of the run is in a timeline.
+/// The note about the completeness of a timeline.
 fn completeness(drawn: &Stretches) -> String {
     let mut exact = String::new();
     if drawn.switches_only {
@@ -264,7 +264,7 @@ fn task_table(tasks: &[TaskReport], duration_ns: u64) -> String {
     let mut table = Table::new("tasks", &titles, 3);
     for task in busiest(tasks, ROWS, |task| task.runtime_ns) {
         let policy = task.policy.strip_prefix("SCHED_").unwrap_or(&task.policy);
-        // A priority may be below 0: it is not a figure that sorts by its value alone.
+        // A priority may be below 0, so its value alone does not sort it.
         let mut cells =
             vec![(u64::try_from(task.priority.saturating_add(64)).ok(), task.priority.to_string())];
         cells.push(spanned(task.runtime_ns));
@@ -315,7 +315,7 @@ fn group_table(report: &Report) -> String {
     table.end(groups.len().saturating_sub(ROWS), "task group")
 }
 
-/// What the limits did on each CPU; nothing where no group has one, or the host does not know.
+/// The effects of the limits on each CPU; empty if no group has a limit, or the host does not know them.
 fn limited_cpus(groups: &[GroupReport]) -> String {
     let mut rows = Vec::new();
     for GroupReport { path, cpus, .. } in groups {

@@ -1,5 +1,5 @@
-//! The wake-ups that took longest: when, where, why, and who ran meanwhile, each with a button that shows its window in the
-//! timeline.
+//! The longest waits: their time, CPU and cause, and the tasks that ran meanwhile. Each has a button that shows its
+//! window in the timeline.
 
 use super::table::{TAKES_ALL, cell, escaped, moment, section, sorting};
 use crate::report::Report;
@@ -8,17 +8,17 @@ use crate::why::{Cause, WorstReport};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// How many of the run are shown at first.
+/// The number of waits of the whole run that are shown at first.
 const OF_THE_RUN: usize = 10;
-/// How many tasks have theirs on the page: those whose longest wait is longest.
+/// The number of tasks with waits on the page: those with the longest.
 const TASKS: usize = 100;
-/// How many of those who ran meanwhile are named.
+/// The number of tasks that are named among those that ran meanwhile.
 const NAMED: usize = 3;
 
 const NOTE: &str = "The wake-ups with the longest latencies: since when the task could have run, how long that took, the CPU \
                     where it waited, what it waited for most of the time, and the tasks that executed there meanwhile.";
 
-/// Those of the run and of each task; nothing where the host does not know of any.
+/// The longest waits of the run and of each task; empty if the host knows none.
 pub(super) fn longest(report: &Report) -> String {
     let mut all: Vec<_> = report
         .tasks
@@ -89,7 +89,7 @@ fn ran(it: &WorstReport) -> String {
     words.join(", ")
 }
 
-/// What a task waited for.
+/// The cause of a wait in words.
 fn in_words(cause: Cause) -> &'static str {
     match cause {
         Cause::TimerSlack => "timer slack",

@@ -1,4 +1,4 @@
-//! What traces call tasks, task groups and cookies.
+//! The names of tasks, task groups and cookies in traces.
 
 use crate::cookies;
 use crate::report::RunInfo;
@@ -11,8 +11,8 @@ pub(super) const DEFAULT_PRIO: i32 = 120;
 /// The kernel's number of no real-time priority (`MAX_RT_PRIO - 1`); higher ones are below it.
 const LAST_RT_PRIO: i32 = 99;
 
-/// The number of the root group's process; that of the others follow. No thread's: the kernel's
-/// limit of them (`PID_MAX_LIMIT`).
+/// The process number of the root group; those of other groups follow. No thread has such a number, since it is the
+/// kernel's limit (`PID_MAX_LIMIT`).
 const FIRST_PROCESS: i32 = 1 << 22;
 
 /// The tasks, task groups and cookies of a run.
@@ -49,19 +49,19 @@ impl Cast {
         Cast { run: printable(&info.scenario), members, groups, cookies }
     }
 
-    /// A task's policy is another.
+    /// Changes a task's policy.
     pub(super) fn change(&mut self, task: TaskId, policy: Policy) {
         if let Some(member) = self.members.get_mut(task.index()) {
             member.prio = kernel_prio(policy);
         }
     }
 
-    /// The tasks that the run knows.
+    /// The tasks of the run's scenario.
     pub(super) fn tasks(&self) -> impl Iterator<Item = TaskId> {
         (0..).map(TaskId).zip(&self.members).filter(|(_, it)| !it.name.is_empty()).map(|(id, _)| id)
     }
 
-    /// The name of a task; one that the run does not know has its number.
+    /// The name of a task. A task that the run does not know has its number as name.
     pub(super) fn name(&self, task: TaskId) -> String {
         match self.members.get(task.index()) {
             Some(member) if !member.name.is_empty() => member.name.clone(),
@@ -74,12 +74,12 @@ impl Cast {
         self.members.get(task.index()).map_or(DEFAULT_PRIO, |member| member.prio)
     }
 
-    /// The process that stands for a task's group.
+    /// The process that represents a task's group.
     pub(super) fn process_of(&self, task: TaskId) -> i32 {
         process(self.members.get(task.index()).map_or(GroupId::ROOT, |member| member.group))
     }
 
-    /// The processes with their names: those of the groups, `/` by the scenario's name.
+    /// The processes with their names: those of the groups; `/` has the scenario's name.
     pub(super) fn processes(&self) -> impl Iterator<Item = (i32, String)> {
         let name = |path: &String| match path.as_str() {
             "/" => self.run.clone(),
@@ -99,7 +99,7 @@ impl Cast {
     }
 }
 
-/// The number of the thread that stands for a task.
+/// The number of the thread that represents a task.
 pub(super) fn tid(task: TaskId) -> i64 {
     task.0.cast_signed() + 1
 }
@@ -108,7 +108,7 @@ fn process(group: GroupId) -> i32 {
     FIRST_PROCESS + group.index() as i32
 }
 
-/// The number under which the kernel's events show a policy (`task_struct.prio`).
+/// The number of a policy in the kernel's events (`task_struct.prio`).
 fn kernel_prio(policy: Policy) -> i32 {
     match policy {
         Policy::Fifo(prio) | Policy::RoundRobin(prio) => LAST_RT_PRIO - i32::from(prio.get()),

@@ -1,10 +1,10 @@
-//! The form of the kernel's own tracer (`/sys/kernel/tracing/trace`): a line for each event of the
-//! scheduler, with the fields of Linux 6.18.
+//! The text format of the kernel's own tracer (`/sys/kernel/tracing/trace`): a line for each event of the scheduler,
+//! with the fields of Linux 6.18.
 //!
-//! Times have nine decimals, as the kernel's have with a clock of nanoseconds. Readers split a line
-//! at its spaces, so names have none here. A line begins with who has the CPU; a wake-up for which no
-//! task is to blame is shown as an interrupt's (`h` in the third flag). Throttled times are counters,
-//! as trace markers. Forced idle times are comments: to the kernel the CPU is idle then.
+//! Times have nine decimals, as the kernel's have with a clock of nanoseconds. Readers split a line at its spaces, so
+//! names have none here. A line begins with the task on the CPU. A wake-up that no task caused is shown as an
+//! interrupt's (`h` in the third flag). Throttled times are counters, as trace markers. Forced idle times are comments,
+//! since the CPU is idle then to the kernel.
 
 use super::cast::{Cast, DEFAULT_PRIO, tid};
 use super::pen::Pen;
@@ -30,7 +30,7 @@ const HEADER: &str = "\
 #              | |         |   |||||     |         |
 ";
 
-/// The flags of a line that a task is to blame for, and of one that an interrupt is.
+/// The flags of a line that a task caused, and of one that an interrupt caused.
 const TASK: &str = "d..2.";
 const INTERRUPT: &str = "d.h2.";
 
@@ -68,7 +68,7 @@ impl<W: Write> Pen for Writer<W> {
             }
             Scheduled::ForcedIdle { cpu, cookie, begins } => self.forced_idle(cpu, cookie, begins),
             Scheduled::Throttling { cpu, group, begins } => {
-                // A bar parts the fields of a marker.
+                // A bar separates the fields of a marker.
                 let path = word(self.cast.group(group)).replace('|', "_");
                 let begins = u8::from(begins);
                 self.line(
@@ -144,7 +144,7 @@ impl<W: Write> Writer<W> {
         writeln!(self.out, "# {}: CPU {cpu} is forced idle {how}", stamp(self.now))
     }
 
-    /// A line of what happened on `cpu` while it belonged to `task`, or was idle.
+    /// A line of an event on `cpu` while the CPU belonged to `task`, or was idle.
     fn line(
         &mut self,
         task: Option<TaskId>,
@@ -172,19 +172,19 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// A task as the fields of events name it.
+/// The fields of events that name a task.
 struct Person {
     comm: String,
     pid: i64,
     prio: i32,
 }
 
-/// A time as the kernel writes it: seconds with nine decimals.
+/// A time in the kernel's form: seconds with nine decimals.
 fn stamp(at: Time) -> String {
     format!("{}.{:09}", at.0 / 1_000_000_000, at.0 % 1_000_000_000)
 }
 
-/// The kernel's letter of the state in which a task left its CPU.
+/// The kernel's letter for the state in which a task left its CPU.
 fn letter(left: Left) -> &'static str {
     match left {
         Left::Preempted => "R+",

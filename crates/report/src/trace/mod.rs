@@ -1,16 +1,16 @@
-//! Traces: a run's events in the forms that other people's tools read.
+//! Traces: a run's events in the formats of other people's tools.
+//!
+//! Both formats show the run as the kernel's scheduler would: a CPU belongs to a task from the switch to it to the
+//! switch from it. The scheduler's own work is a track of its own, so that the figures of a report follow from a trace:
+//! a task's runtime is the time that it had a CPU that did not work for the scheduler. CI compares the two.
+//!
+//! A task is shown as a thread, numbered from 1 since 0 is the idle thread. A task group is shown as the process of its
+//! tasks.
 //!
 //! ```text
 //! events -> Scene (who runs, waits, sleeps) -> perfetto (.pftrace)
 //!                                           -> ftrace   (.txt)
 //! ```
-//! Both forms tell what the kernel's scheduler would of the same run: a CPU belongs to a task from
-//! the switch to it to the switch from it. What the scheduler itself works meanwhile is a track of
-//! its own, so that the figures of a report follow from a trace: a task ran for as long as it had a
-//! CPU that did not work for the scheduler. CI compares the two.
-//!
-//! A task is shown as a thread, numbered from 1 as 0 is the idle one; a task group is shown as the
-//! process of its tasks.
 
 mod cast;
 mod ftrace;
@@ -27,7 +27,7 @@ use runyard_engine::time::Time;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// What a trace looks like.
+/// The format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceForm {
     /// [Perfetto](https://perfetto.dev)'s protocol buffers, `.pftrace`.
@@ -37,7 +37,7 @@ pub enum TraceForm {
 }
 
 impl TraceForm {
-    /// The form that the ending of a file's name asks for; `None` if that is no form's.
+    /// The format for the ending of a file's name; `None` if no format has this ending.
     #[must_use]
     pub fn of(file: &Path) -> Option<TraceForm> {
         match file.extension()?.to_str()? {
@@ -77,9 +77,9 @@ mod tests {
     use runyard_engine::event::What;
     use std::collections::BTreeMap;
 
-    /// `/a` and `/a/b` in it are throttled on CPU 0, one within the other's time, `/a/b` and `/c|d`
-    /// each for a part of the other's; `/a` on CPU 1 meanwhile, until the run ends. CPU 0 is forced idle by a cookie, then by
-    /// another, then by a task without one.
+    /// A run with throttled groups and forced idle times. On CPU 0 `/a` and `/a/b` are throttled, one within the
+    /// other's time; `/a/b` and `/c|d` overlap in part. On CPU 1 `/a` is throttled meanwhile, until the run ends. CPU 0
+    /// is forced idle by a cookie, then by another, then by a task without one.
     fn written(form: TraceForm) -> Vec<u8> {
         let (a, b, c) = (GroupId(1), GroupId(2), GroupId(3));
         let throttled = |group| What::Throttled { group };
@@ -113,7 +113,7 @@ mod tests {
         out
     }
 
-    /// When each line of the picture begins and ends a slice, and the slices' names.
+    /// The slices of each line of the picture: their beginnings and ends, and their names.
     fn slices() -> BTreeMap<String, Vec<(u64, Option<String>)>> {
         let trace = Trace::decode(&*written(TraceForm::Perfetto)).expect("a trace");
         let (mut names, mut slices) = (BTreeMap::new(), BTreeMap::<_, Vec<_>>::new());

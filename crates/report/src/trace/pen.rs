@@ -1,4 +1,4 @@
-//! What all forms of a trace have in common: a run is told event by event to whoever writes it.
+//! The part that all formats of a trace share: a run is passed event by event to its writer.
 
 use super::cast::Cast;
 use super::scene::{Scene, Scheduled};
@@ -6,19 +6,19 @@ use runyard_engine::event::{Event, What};
 use runyard_engine::time::Time;
 use std::io;
 
-/// Who writes a trace in some form.
+/// A writer of traces in some format.
 pub(super) trait Pen {
-    /// The tasks that it writes of.
+    /// The tasks of the trace.
     fn cast(&mut self) -> &mut Cast;
 
-    /// What happened at `now`; `scene` is how all is after the event that it follows from.
+    /// Writes a change at `now`. `scene` is the state after the event that caused it.
     fn tell(&mut self, now: Time, scene: &Scene, scheduled: Scheduled) -> io::Result<()>;
 
-    /// The run ended at `now`, with everybody where `scene` has them.
+    /// Ends the trace at `now`, with the state of all tasks in `scene`.
     fn end(self, now: Time, scene: &Scene) -> io::Result<()>;
 }
 
-/// Has `pen` write of a run that ended at `end`. Its `events` are in order of time.
+/// Passes a run that ended at `end` to `pen`. Its `events` are in order of time.
 pub(super) fn tell<'e>(
     mut pen: impl Pen,
     events: impl IntoIterator<Item = &'e Event>,

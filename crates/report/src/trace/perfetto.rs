@@ -1,10 +1,10 @@
-//! Perfetto's form: a lane for each CPU and the states of each task as generic kernel events;
-//! arrows from who wakes to who is woken, the scheduler's own work, timer expiries, throttled times
-//! and forced idle times as tracks beside them.
+//! Perfetto's format. Each CPU has a lane, and the states of each task are generic kernel events. Arrows go from the
+//! waking task to the woken one. The scheduler's own work, timer expiries, throttled times and forced idle times are
+//! tracks beside them.
 //!
-//! The end of a state is the next state, so the trace ends with a mark at the end of the run.
-//! Rejected: ftrace events in protocol buffers, which Perfetto decodes by the version of the
-//! kernel and calls unstable; a crate with all of Perfetto's messages, which builds for a minute.
+//! The end of a state is the next state, so the trace ends with a mark at the end of the run. Rejected: ftrace events
+//! in protocol buffers, which Perfetto decodes by the version of the kernel and calls unstable; a crate with all of
+//! Perfetto's messages, which takes a minute to build.
 
 use super::cast::{Cast, tid};
 use super::pen::Pen;
@@ -22,10 +22,10 @@ use runyard_engine::time::Time;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-/// All packets are of one sequence: one writer.
+/// The sequence of all packets: there is one writer.
 const SEQUENCE: u32 = 1;
 
-/// A line of the picture besides the CPUs' and the tasks'.
+/// A line of the picture besides those of CPUs and tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Track {
     Run,
@@ -49,7 +49,7 @@ enum Flow {
 }
 
 impl Track {
-    /// Its number in the trace.
+    /// The number of the line in the trace.
     fn uuid(self) -> u64 {
         let of = |kind: u64, cpu: CpuId| kind << 56 | 1 << 55 | cpu.index() as u64;
         match self {
@@ -87,9 +87,9 @@ pub(super) struct Writer<W> {
     out: W,
     cast: Cast,
     now: Time,
-    /// The tracks that the trace has said something of.
+    /// The tracks that the trace has declared.
     declared: BTreeSet<Track>,
-    /// How many arrows there are.
+    /// The number of arrows.
     flows: u64,
 }
 
@@ -177,7 +177,7 @@ impl<W: Write> Writer<W> {
         self.packet(Some(Time::ZERO), Data::ProcessTree(tree))
     }
 
-    /// `cpu` is the one that the task has, or had until now.
+    /// Writes a task's state. `cpu` is the CPU that the task has, or had until now.
     fn state(&mut self, task: TaskId, state: State, cpu: Option<CpuId>) -> io::Result<()> {
         let event = TaskState {
             cpu: cpu.map(|cpu| cpu.index() as i32),
@@ -189,7 +189,7 @@ impl<W: Write> Writer<W> {
         self.packet(Some(self.now), Data::TaskState(event))
     }
 
-    /// From who wakes to who is woken.
+    /// Draws an arrow from the waking task to the woken one.
     fn arrow(&mut self, scene: &Scene, by: Option<TaskId>, woken: TaskId) -> io::Result<()> {
         let Some(by) = by.filter(|&by| scene.cpu_of(by).is_some()) else { return Ok(()) };
         self.flows += 1;
@@ -233,7 +233,7 @@ impl<W: Write> Writer<W> {
         self.packet(Some(self.now), Data::TrackEvent(event))
     }
 
-    /// Says what a track is, before its first event.
+    /// Declares a track before its first event.
     fn declare(&mut self, track: Track) -> io::Result<()> {
         if !self.declared.insert(track) {
             return Ok(());

@@ -1,45 +1,44 @@
-//! From events to what the kernel's scheduler would tell of them: who is switched to whom, who is
-//! woken.
+//! From events to the view of the kernel's scheduler: the switches and the wake-ups.
 //!
 //! Rules, for events that race as those of real CPUs do:
-//! * A wake-up of a task that has a CPU is changes when the task has blocked, if it does. Told of a
-//!   task that waits already, it means nothing.
-//! * A CPU has at most one task, a task at most one CPU: who is switched to while another CPU has
-//!   it leaves that one first, and who executes without having been switched to is switched to.
-//! * Who is switched to without having been woken is woken first.
-//! * A CPU that a task has left works for the scheduler until it says something else, as in reports.
+//! * A wake-up of a task that has a CPU takes effect when the task has blocked, if it does. A wake-up of a waiting task
+//!   has no effect.
+//! * A CPU has at most one task, and a task at most one CPU. A task that is switched to while another CPU has it leaves
+//!   that CPU first. A task that executes without a switch to it is switched to.
+//! * A task that is switched to without a wake-up is woken first.
+//! * A CPU that a task has left works for the scheduler until another event changes that, as in reports.
 
 use runyard_engine::attr::{Cookie, GroupId};
 use runyard_engine::cpu::CpuId;
 use runyard_engine::event::{Event, Left, What};
 use runyard_engine::task::TaskId;
 
-/// What a trace tells.
+/// A change in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheduled {
-    /// A task came into being, asleep.
+    /// A task was created, asleep.
     Born(TaskId),
-    /// A task that slept is runnable, on `cpu`.
+    /// A sleeping task became runnable, on `cpu`.
     Woken {
         task: TaskId,
         by: Option<TaskId>,
         cpu: CpuId,
-        /// It is its first time.
+        /// Whether it is its first wake-up.
         new: bool,
     },
-    /// From now on `cpu` belongs to `next`.
+    /// `cpu` belongs to `next` from now on.
     Switched { cpu: CpuId, prev: Option<(TaskId, Left)>, next: Option<TaskId> },
-    /// `cpu` begins to work for the scheduler, or does so no longer.
+    /// `cpu` begins or ends work for the scheduler.
     Overhead { cpu: CpuId, begins: bool },
-    /// `cpu` is forced idle, as its core runs tasks of this cookie, or is no longer.
+    /// `cpu` begins or ends to be forced idle, because its core runs tasks of this cookie.
     ForcedIdle { cpu: CpuId, cookie: Option<Cookie>, begins: bool },
-    /// The tasks of a group have to wait on `cpu`, or have to no longer.
+    /// The group's throttling on `cpu` begins or ends.
     Throttling { cpu: CpuId, group: GroupId, begins: bool },
     /// A timer was run.
     Expired { cpu: CpuId, greedy: bool },
 }
 
-/// Where everybody is.
+/// The state of all CPUs and tasks.
 #[derive(Debug, Default)]
 pub(super) struct Scene {
     tasks: Vec<Life>,
@@ -52,7 +51,7 @@ struct Cpu {
     does: Does,
 }
 
-/// What a CPU does besides executing tasks.
+/// The activity of a CPU besides executing tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Does {
     #[default]
@@ -66,12 +65,12 @@ enum Does {
 enum Life {
     #[default]
     Unborn,
-    /// `new`: it was never awake.
+    /// `new`: whether it was never awake.
     Asleep {
         new: bool,
     },
     Waits,
-    /// `woken`: by whom, if it was woken meanwhile.
+    /// `woken`: the waker, if the task was woken meanwhile.
     Has {
         cpu: CpuId,
         woken: Option<Option<TaskId>>,
@@ -80,7 +79,7 @@ enum Life {
 }
 
 impl Does {
-    /// That `cpu` begins to do it, or does it no longer.
+    /// The change by which `cpu` begins or ends this activity.
     fn told(self, cpu: CpuId, begins: bool) -> Option<Scheduled> {
         match self {
             Does::Nothing => None,
@@ -104,7 +103,7 @@ impl Scene {
         self.cpus.get(cpu.index()).and_then(|cpu| cpu.curr)
     }
 
-    /// What `event` comes to is appended to `changes`.
+    /// Appends the changes of `event` to `changes`.
     pub(super) fn enter(&mut self, event: &Event, changes: &mut Vec<Scheduled>) {
         let cpu = event.cpu;
         match event.what {
@@ -176,7 +175,7 @@ impl Scene {
             }
             return;
         }
-        // Who had the CPU and is not named has left it somehow.
+        // A task that had the CPU and is not named has left it in some way.
         let prev = leaves.or(had.map(|task| (task, Left::Preempted)));
         if let Some(next) = next {
             self.come(next, cpu, changes);
@@ -195,7 +194,7 @@ impl Scene {
         }
     }
 
-    /// `task` is about to be switched to, from wherever it is.
+    /// Prepares a switch to `task` from any state.
     fn come(&mut self, task: TaskId, to: CpuId, changes: &mut Vec<Scheduled>) {
         match *self.life(task) {
             Life::Has { cpu, .. } if cpu != to => {
@@ -210,7 +209,7 @@ impl Scene {
         }
     }
 
-    /// `task` left its CPU. Who woke it before, if it blocked.
+    /// Notes that `task` left its CPU. Returns the early waker, if the task blocked.
     fn leave(&mut self, task: TaskId, left: Left) -> Option<Option<TaskId>> {
         let life = self.life(task);
         let Life::Has { woken, .. } = *life else { return None };

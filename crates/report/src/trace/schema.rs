@@ -1,11 +1,11 @@
-//! The messages of Perfetto's traces that are written here, with the numbers of their fields.
+//! The messages of Perfetto's traces that this crate writes, with the numbers of their fields.
 //!
-//! From `protos/perfetto/trace` of <https://github.com/google/perfetto>: generic kernel events,
-//! which need no version of any kernel to be understood, and track events.
+//! They come from `protos/perfetto/trace` of <https://github.com/google/perfetto>: generic kernel events, which do not
+//! depend on the version of a kernel, and track events.
 
 use prost::{Enumeration, Message, Oneof};
 
-/// The whole file is one of these; packets may be written one after the other.
+/// The whole file. Packets may be written one after the other.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Trace {
     #[prost(message, repeated, tag = "1")]
@@ -37,7 +37,7 @@ pub(super) enum Data {
 /// `GenericKernelTaskStateEvent`: a task's state from now on.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TaskState {
-    /// Where it runs, or ran until now.
+    /// The CPU on which it runs, or ran until now.
     #[prost(int32, optional, tag = "1")]
     pub(super) cpu: Option<i32>,
     #[prost(string, optional, tag = "2")]
@@ -118,7 +118,7 @@ pub(super) struct TrackEvent {
     pub(super) track_uuid: Option<u64>,
     #[prost(string, optional, tag = "23")]
     pub(super) name: Option<String>,
-    /// Events with the same number are joined by an arrow.
+    /// An arrow joins events with the same number.
     #[prost(fixed64, repeated, packed = "false", tag = "47")]
     pub(super) flow_ids: Vec<u64>,
     #[prost(fixed64, repeated, packed = "false", tag = "48")]

@@ -1,9 +1,9 @@
-//! One wait, in pieces: what the task's CPU did in each, and why the task did not run there.
+//! One wait in pieces: in each, the activity of the task's CPU, and the reason why the task did not run there.
 //!
-//! The wait is gone through once from its begin, over three lists at a time: what the CPU did on which the task was, what was
-//! throttled there, and which CPUs were free for it. How many were free at the begin follows from how many are now and what
-//! changed since. A piece lasts until one of the three changes. At a moment counts what all events until then, and at that
-//! moment, came to.
+//! The wait is walked once from its beginning, over three lists at a time: the activity of the task's CPU, its
+//! throttled groups, and the CPUs that were free for the task. The number of free CPUs at the beginning follows from
+//! the present number and the changes since. A piece lasts until one of the three changes. The state at an instant
+//! includes all events at that instant.
 
 use super::record::{Change, Did, Entry, Lane, Rank, Ranks, Record, Who};
 use super::reports::Cause;
@@ -17,49 +17,49 @@ use runyard_engine::time::{Nanos, Time};
 pub(super) struct Wait<'a> {
     pub(super) task: Who,
     pub(super) rank: Rank,
-    /// Since when it could have run.
+    /// The instant from which it could have run.
     pub(super) since: Time,
-    /// When it was woken.
+    /// The instant of the wake-up.
     pub(super) woken: Time,
     pub(super) end: Time,
-    /// Where it was put, and where it came to later and when.
+    /// The CPU on which it was put, and the CPUs to which it moved later, with the times.
     pub(super) cpu: CpuId,
     pub(super) moves: &'a [(Time, CpuId)],
-    /// How much of each list is gone through at most. Of a longer wait the last part is told.
+    /// The largest number of entries of each list that are walked. Of a longer wait the last part is described.
     pub(super) most: usize,
-    /// What is known of the tasks, if causes are to be told.
+    /// The facts about the tasks, if causes are wanted.
     pub(super) about: Option<About<'a>>,
 }
 
-/// What is known of the task that waited, and of others.
+/// The facts about the waiting task, and about others.
 #[derive(Debug)]
 pub(super) struct About<'a> {
-    /// How late its timer may have been, if one woke it.
+    /// The largest delay of its timer, if a timer woke it.
     pub(super) slack: Nanos,
-    /// `None` for all CPUs.
+    /// The CPUs that it may use; `None` for all CPUs.
     pub(super) affinity: Option<&'a CpuSet>,
-    /// Its task group and those above it but the root.
+    /// Its task group and the ancestors of that, without the root.
     pub(super) lineage: Vec<GroupId>,
     pub(super) is_rt: bool,
     /// The cookies of all tasks, if CPUs heed them.
     pub(super) cookies: Option<&'a [u32]>,
 }
 
-/// A part of a wait in which nothing changed.
+/// A part of a wait without a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) from: Time,
     pub(crate) to: Time,
-    /// Where the task was; `None` before it was woken.
+    /// The CPU of the task; `None` before it was woken.
     pub(crate) cpu: Option<CpuId>,
-    /// What that CPU did; `None` if that is forgotten.
+    /// The activity of that CPU; `None` if it is forgotten.
     pub(crate) did: Option<Did>,
     pub(crate) cause: Option<Cause>,
-    /// A CPU that could have run it, if that is asked for.
+    /// A CPU that could have run the task, if that is wanted.
     pub(crate) free: Option<CpuId>,
 }
 
-/// What is used again for each wait.
+/// Buffers that all waits share.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     /// By CPU: the last segment in which it began or ceased to be free.
@@ -67,11 +67,11 @@ pub(super) struct Scratch {
     segment: u64,
     pub(super) pieces: Vec<Piece>,
     pub(super) ran: Vec<(Who, u64)>,
-    /// How much was gone through.
+    /// The number of walked entries.
     pub(super) walked: u64,
 }
 
-/// Puts the pieces of `wait` into `scratch`. `names_free` asks for a CPU that could have run the task.
+/// Puts the pieces of `wait` into `scratch`. With `names_free` it also names a CPU that could have run the task.
 pub(super) fn judge(record: &Record, wait: &Wait<'_>, scratch: &mut Scratch, names_free: bool) {
     scratch.pieces.clear();
     scratch.walked = 0;
@@ -112,26 +112,26 @@ fn before(wait: &Wait<'_>, pieces: &mut Vec<Piece>) {
     pieces.retain(|piece| piece.from < piece.to);
 }
 
-/// How many CPUs are free for a task at a moment that goes on.
+/// The number of CPUs that are free for a task, at an instant that advances.
 struct Free<'a> {
     ranks: &'a Ranks,
     rank: Rank,
     affinity: Option<&'a CpuSet>,
     /// The next change that is not counted yet.
     next: usize,
-    /// What was before that is forgotten.
+    /// The instant before which changes are forgotten.
     known: Time,
-    /// Of those that the task may use, and of the others.
+    /// The free CPUs that the task may use, and the others.
     inside: u32,
     outside: u32,
-    /// Those that it may use, and that are free since the task came to a busy CPU.
+    /// The CPUs that it may use and that have been free since the task came to a busy CPU.
     stay: u32,
-    /// What all CPUs run, if one is to be named.
+    /// The rank of each CPU, if a free CPU is to be named.
     of: Option<Vec<Rank>>,
 }
 
 impl<'a> Free<'a> {
-    /// As of when the task of `wait` was woken.
+    /// The state at the wake-up of the task of `wait`.
     fn at(ranks: &'a Ranks, wait: &Wait<'_>, about: &About<'a>, names: bool) -> Free<'a> {
         let changes = &ranks.changes;
         let least = changes.first().max(changes.end().saturating_sub(wait.most));
@@ -182,7 +182,7 @@ impl<'a> Free<'a> {
         None
     }
 
-    /// A CPU has another rank.
+    /// Changes the rank of a CPU.
     fn change(&mut self, cpu: CpuId, (from, to): (Rank, Rank)) {
         self.note(cpu, to);
         let counted = match self.may_use(cpu) {
@@ -199,7 +199,7 @@ impl<'a> Free<'a> {
         }
     }
 
-    /// The first CPU that is free for the task, inside of its affinity or outside, and `suits`.
+    /// The first CPU that is free for the task, inside of its affinity or outside, and that `suits`.
     fn name(&self, inside: bool, suits: impl Fn(usize) -> bool) -> Option<CpuId> {
         let of = self.of.as_ref()?;
         let mut all = (0..of.len()).filter(|&cpu| of[cpu] < self.rank && suits(cpu));
@@ -215,18 +215,18 @@ struct Walk<'a, 's> {
     scratch: &'s mut Scratch,
 }
 
-/// How things are on the CPU where the task waits.
+/// The state of the CPU where the task waits.
 struct Here {
     did: Option<Did>,
-    /// The task comes before the one that executes.
+    /// Whether the waiting task comes before the executing one.
     passed_over: bool,
-    /// Somebody else executes than when the task came.
+    /// Whether another task executes than when the waiting task came.
     chosen: bool,
     throttled: bool,
 }
 
 impl Here {
-    /// The CPU does something else.
+    /// Changes the activity of the CPU.
     fn turn(&mut self, wait: &Wait<'_>, last: &mut Option<Who>, did: Did) {
         match did {
             Did::PassedOver { task } => self.passed_over |= task == wait.task,
@@ -242,7 +242,7 @@ impl Here {
 }
 
 impl Walk<'_, '_> {
-    /// The task was on `cpu` from `from` to `to`.
+    /// Walks the part of the wait on `cpu` from `from` to `to`.
     fn segment(&mut self, cpu: CpuId, from: Time, to: Time) {
         let (entries, throttlings) = match self.record.lane(cpu) {
             Some(lane) => (Some(&lane.entries), Some(lane)),
@@ -277,7 +277,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// How things are on a CPU at `from`: the number of the next entry, that, and who executed last.
+    /// The state of a CPU at `from`: the number of the next entry, the state, and the last executing task.
     fn begin(&self, entries: Option<&Ring<Entry>>, from: Time) -> (usize, Here, Option<Who>) {
         let mut here = Here { did: None, passed_over: false, chosen: false, throttled: false };
         let Some(entries) = entries else {
@@ -294,7 +294,7 @@ impl Walk<'_, '_> {
             }
             match entry.did {
                 Did::PassedOver { task } if task == self.wait.task && entry.at == from => {
-                    // By the one that executes now, if that did already.
+                    // The executing task passed it over, if it already executed then.
                     here.passed_over |= last.is_none();
                     perhaps = last.is_some();
                 }
@@ -309,7 +309,7 @@ impl Walk<'_, '_> {
                 }
                 Did::Overhead => here.did = here.did.or(Some(entry.did)),
                 Did::Nothing | Did::Forced => {
-                    // Whoever executed before that does not any more, also if the scheduler works since.
+                    // An earlier task does not execute any more, even if the scheduler has worked since.
                     here.did = here.did.or(Some(entry.did));
                     break;
                 }
@@ -321,7 +321,7 @@ impl Walk<'_, '_> {
         (next, here, last)
     }
 
-    /// The task comes to a CPU: what is free then may stay so.
+    /// Notes that the task comes to a CPU. CPUs that are free then may stay free.
     fn come(&mut self, here: &Here, at: Time) {
         while let Some(change) = self.free.as_mut().and_then(Free::next_change) {
             if change.at > at {
@@ -395,7 +395,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// What is throttled on a CPU at a moment that goes on.
+/// The throttled groups of a CPU, at an instant that advances.
 struct Throttles<'a> {
     lane: &'a Lane,
     throttled: Vec<GroupId>,
@@ -435,7 +435,7 @@ impl<'a> Throttles<'a> {
         }
     }
 
-    /// Whether the task may not run for that.
+    /// Whether a throttled group keeps the task from running.
     fn is_throttled(&self, wait: &Wait<'_>) -> bool {
         let Some(about) = &wait.about else { return false };
         self.throttled.iter().any(|group| match *group {

@@ -1,8 +1,8 @@
-//! Why tasks were late: the worst wake-ups of each task, with what they waited for.
+//! The reasons why tasks were late: the worst wake-ups of each task, with their causes.
 //!
-//! What the CPUs do is recorded as it happens, in bounded memory (`record`). When a wait ends that is among the worst of its
-//! task so far, which is rare, it is gone through in pieces (`judge`), and what is kept of it is who ran meanwhile and the
-//! cause of most of it (`worst`). The design page is `docs/design/why-late.md`.
+//! The activity of the CPUs is recorded as it happens, in bounded memory (`record`). When a wait ends that is among the
+//! worst of its task so far, which is rare, it is walked in pieces (`judge`). The result keeps the tasks that ran
+//! meanwhile, and the cause of the largest part (`worst`). The design page is `docs/design/why-late.md`.
 
 mod judge;
 mod record;
@@ -23,25 +23,26 @@ use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 use worst::Worst;
 
-/// How many wake-ups are kept of a task.
+/// The number of wake-ups that are kept of a task.
 const MOST: usize = 10;
-/// How many are kept of all tasks, unless there are more tasks: 10 MiB.
+/// The number that are kept of all tasks, unless there are more tasks: 10 MiB.
 const MOST_OF_ALL: usize = 20_000;
-/// How often a waiting task may be moved; what was before the last moves counts as on the CPU before them.
+/// The number of moves of a waiting task that are kept. The time before them counts as spent on the CPU before the
+/// first of them.
 const MOVES: usize = 64;
-/// How much of a record is gone through for one wait at most, and at least.
+/// The largest and the least number of record entries that are walked for one wait.
 const LONGEST_WALK: u64 = 4_096;
 const SHORTEST_WALK: u64 = 64;
-/// How much of records may be gone through before there was any event. Each stretch of a CPU adds one, so that waits that are
-/// all longer than those before take no more time than a part of the run's.
+/// The number of record entries that may be walked before the first event. Each stretch of a CPU adds one. So waits
+/// that are each longer than all before take no more than a part of the run's time.
 const FIRST_CREDIT: u64 = 1 << 18;
 
-/// What is known beforehand of a machine, so that it can be said why tasks wait.
+/// The facts about a machine that are needed to find causes.
 #[derive(Clone, Debug, Default)]
 pub struct Explained {
-    /// How many CPUs it has.
+    /// The number of its CPUs.
     pub cpus: usize,
-    /// How many of them are a core whose threads heed cookies; 1 if none does.
+    /// The number of CPUs of a core whose threads heed cookies; 1 if none do.
     pub threads: usize,
     /// The parent of each task group.
     pub parents: Vec<Option<GroupId>>,
@@ -52,28 +53,28 @@ pub struct Explained {
 pub(crate) struct Why {
     record: Record,
     tasks: Vec<Waiter>,
-    /// How many wake-ups are kept of a task.
+    /// The number of wake-ups that are kept of a task.
     most: usize,
-    /// If causes are told.
+    /// The facts about machine and tasks, if causes are wanted.
     known: Option<Known>,
     scratch: Scratch,
     credit: u64,
     watched: Option<(TaskId, Time)>,
-    /// The wait that is watched, when it has ended, and its pieces.
+    /// The watched wait when it has ended, and its pieces.
     story: Option<(Bad, Vec<Piece>)>,
 }
 
-/// What is known of the machine and of tasks.
+/// The facts about the machine and the tasks.
 #[derive(Debug)]
 struct Known {
     machine: Explained,
-    /// The CPUs on which tasks may run; a task has the number of its own. The first are all CPUs.
+    /// The sets of CPUs on which tasks may run; a task has the number of its set. The first set is all CPUs.
     affinities: Vec<CpuSet>,
-    /// By task, 0 for none.
+    /// The cookie of each task, 0 for none.
     cookies: Vec<u32>,
 }
 
-/// A task, as far as it waits.
+/// The state of a task while it waits.
 #[derive(Debug, Default)]
 struct Waiter {
     woken: Time,
@@ -88,7 +89,7 @@ struct Waiter {
 }
 
 impl Why {
-    /// Tells no causes. So many tasks are expected.
+    /// A finder without causes, for this number of tasks or more.
     pub(crate) fn new(tasks: usize) -> Why {
         Why {
             record: Record::new(),
@@ -102,7 +103,7 @@ impl Why {
         }
     }
 
-    /// Tells causes too.
+    /// A finder with causes.
     pub(crate) fn explaining(tasks: usize, machine: Explained) -> Why {
         let record = Record::with_ranks(machine.cpus, machine.threads.max(1));
         let affinities = vec![CpuSet::first(machine.cpus)];
@@ -110,12 +111,12 @@ impl Why {
         Why { record, known, ..Why::new(tasks) }
     }
 
-    /// The pieces of the wait of `task` that begins at `since` are to be kept.
+    /// Asks for the pieces of the wait of `task` that begins at `since`.
     pub(crate) fn watch(&mut self, task: TaskId, since: Time) {
         self.watched = Some((task, since));
     }
 
-    /// This is asked for a task, whose cookie is that or the one of its group.
+    /// Notes the present attributes of a task. Its cookie is its own or that of its group.
     pub(crate) fn asks(&mut self, task: TaskId, attr: &Attr, cookie: Option<Cookie>) {
         let Some(known) = &mut self.known else { return };
         let nth = known.affinities.iter().position(|it| *it == attr.affinity);
@@ -138,7 +139,7 @@ impl Why {
         self.record.turn(cpu, doing, now);
     }
 
-    /// A wake-up from which a latency will run.
+    /// Notes a wake-up from which a latency runs.
     #[inline]
     pub(crate) fn wake(&mut self, task: TaskId, cpu: CpuId, (by_timer, now): (bool, Time)) {
         let waiter = self.waiter(task);
@@ -147,7 +148,7 @@ impl Why {
         waiter.moves.clear();
     }
 
-    /// Takes note of what happens to tasks that wait.
+    /// Notes the events of waiting tasks.
     pub(crate) fn note(&mut self, event: &Event, now: Time) {
         match event.what {
             What::Moved { task } => self.moved(task, event.cpu, now),
@@ -169,7 +170,7 @@ impl Why {
         waiter.moves.push((now, cpu));
     }
 
-    /// A wait that ran from `since` ends: the task executes.
+    /// Ends a wait that ran from `since`: the task executes.
     #[inline]
     pub(crate) fn ends(&mut self, task: TaskId, policy: Policy, (since, now): (Time, Time)) {
         let (most, watched) = (self.most, self.watched == Some((task, since)));
@@ -210,7 +211,7 @@ impl Why {
         }
     }
 
-    /// The wait that is watched, if it has ended.
+    /// The watched wait, if it has ended.
     pub(crate) fn explanation(&self, name: &dyn Fn(TaskId) -> String) -> Option<Explanation> {
         let (bad, pieces) = self.story.as_ref()?;
         let mut parts: Vec<PartReport> = Vec::new();
@@ -234,7 +235,7 @@ impl Why {
     }
 
     /// # Panics
-    /// Unless the longest wake-up of `task` took as long, and the parts of its worst ones are all of them.
+    /// If the longest wake-up of `task` took another time, or the parts of its worst ones do not sum to them.
     pub(crate) fn check(&self, task: TaskId, longest: Option<Nanos>) {
         match self.tasks.get(task.index()) {
             Some(waiter) => waiter.worst.check(longest),

@@ -1,8 +1,8 @@
-//! What the CPUs did lately, as far as that says why a task waited.
+//! The recent activity of the CPUs, as far as it explains waits.
 //!
-//! Each CPU has a *lane* of what it did when, and all together have one list of how important what they run is: a CPU that
-//! runs something less important than a task, or nothing, is *free* for it. Such changes are few where somebody waits for
-//! long. All of it is bounded; what is older is forgotten.
+//! Each CPU has a *lane* with its activity. All CPUs together have one list of the ranks of their tasks: a CPU that is
+//! idle or runs a task of lower rank is *free* for a task. Such changes are few where a task waits for long. All lists
+//! are bounded; older entries are forgotten.
 
 use super::ring::Ring;
 use crate::account::Doing;
@@ -11,27 +11,27 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::Time;
 
-/// How much of what one CPU did is kept: some hundreds of switches.
+/// The number of entries in a CPU's lane: some hundreds of switches.
 const LANE: usize = 2_048;
-/// How much that is on all CPUs together at most, unless a lane would be shorter than [`SHORTEST_LANE`]: 2 MiB,
-/// which is in a cache beside what a machine of some hundred CPUs needs there.
+/// The largest number of entries of all lanes together, unless a lane would be shorter than [`SHORTEST_LANE`]: 2 MiB.
+/// They fit into a cache beside the other data of a machine of some hundred CPUs.
 const ALL_LANES: usize = 1 << 17;
 const SHORTEST_LANE: usize = 64;
-/// How many changes of importance are kept: 256 KiB.
+/// The number of changes of rank that are kept: 256 KiB.
 const CHANGES: usize = 1 << 14;
-/// How many of a CPU's throttlings are kept.
+/// The number of a CPU's throttlings that are kept.
 const THROTTLINGS: usize = 512;
 
-/// How important what a CPU runs is, of little importance first: a real-time priority, or one of the following.
+/// The importance of a CPU's activity, the least important first: a real-time priority, or one of the following.
 pub(crate) type Rank = i8;
 const NOTHING: Rank = -2;
 const IDLE_POLICY: Rank = -1;
 const FAIR: Rank = 0;
-/// Of the scheduler's own work on a CPU that was idle, and of a CPU that is forced to be idle.
+/// The rank of the scheduler's own work on an idle CPU, and of a CPU that is forced idle.
 const CLOSED: Rank = 100;
 const RANKS: usize = 103;
 
-/// How important a task of this policy is.
+/// The rank of a task of this policy.
 pub(crate) fn rank(policy: Policy) -> Rank {
     match policy {
         Policy::Fifo(prio) | Policy::RoundRobin(prio) => prio.get().cast_signed(),
@@ -40,14 +40,14 @@ pub(crate) fn rank(policy: Policy) -> Rank {
     }
 }
 
-/// A task, in little space.
+/// A task, in a compact form.
 pub(crate) type Who = u32;
 
 pub(crate) fn who(task: TaskId) -> Who {
     u32::try_from(task.0).unwrap_or(Who::MAX)
 }
 
-/// What a CPU does from a moment on.
+/// The activity of a CPU from an instant on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Did {
     Nothing,
@@ -57,7 +57,7 @@ pub(crate) enum Did {
         task: Who,
         rank: Rank,
     },
-    /// Nothing else than before: the task waits there though it comes before the one that executes.
+    /// The same activity: the task waits there although it comes before the executing task.
     PassedOver {
         task: Who,
     },
@@ -69,7 +69,7 @@ pub(crate) struct Entry {
     pub(crate) did: Did,
 }
 
-/// A task group is throttled from a moment on, or is not any more.
+/// The beginning or the end of a task group's throttling.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Throttling {
     pub(crate) at: Time,
@@ -77,7 +77,7 @@ pub(crate) struct Throttling {
     pub(crate) begins: bool,
 }
 
-/// A CPU runs something of another rank from a moment on.
+/// A change of a CPU's rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
     pub(crate) at: Time,
@@ -86,34 +86,34 @@ pub(crate) struct Change {
     pub(crate) new: Rank,
 }
 
-/// What one CPU did lately.
+/// The recent activity of one CPU.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) entries: Ring<Entry>,
     pub(crate) throttlings: Ring<Throttling>,
-    /// What is throttled there now.
+    /// The groups that are throttled there now.
     pub(crate) throttled: Vec<GroupId>,
 }
 
-/// How important what each CPU runs is, and how that changed lately.
+/// The ranks of all CPUs, and their recent changes.
 #[derive(Debug)]
 pub(crate) struct Ranks {
     pub(crate) of: Vec<Rank>,
     pub(crate) changes: Ring<Change>,
-    /// How many CPUs have each rank, from [`NOTHING`] on.
+    /// The number of CPUs of each rank, from [`NOTHING`] on.
     counts: [u32; RANKS],
-    /// What each CPU runs, whatever its core does.
+    /// The rank of each CPU by itself, whatever its core does.
     own: Vec<Rank>,
-    /// How many CPUs are a core whose threads decide together.
+    /// The number of CPUs of a core whose threads decide together.
     threads: usize,
 }
 
-/// What all CPUs did lately.
+/// The recent activity of all CPUs.
 #[derive(Debug)]
 pub(crate) struct Record {
     lane: usize,
     lanes: Vec<Lane>,
-    /// Kept if it is to be said why tasks wait.
+    /// The ranks, if causes are wanted.
     pub(crate) ranks: Option<Ranks>,
 }
 
@@ -122,7 +122,7 @@ impl Record {
         Record { lane: LANE, lanes: Vec::new(), ranks: None }
     }
 
-    /// One of so many CPUs, of which each so many are a core whose threads decide together.
+    /// A record of so many CPUs, in cores of so many threads that decide together.
     pub(crate) fn with_ranks(cpus: usize, threads: usize) -> Record {
         let lane = (ALL_LANES / cpus.max(1)).clamp(SHORTEST_LANE, LANE);
         let mut counts = [0; RANKS];
@@ -187,7 +187,7 @@ impl Lane {
 }
 
 impl Ranks {
-    /// How many CPUs are free for a task of this rank.
+    /// The number of CPUs that are free for a task of this rank.
     pub(crate) fn free_for(&self, rank: Rank) -> u32 {
         self.counts[..place(rank)].iter().sum()
     }
@@ -212,7 +212,7 @@ impl Ranks {
     fn change(&mut self, cpu: CpuId, at: Time) {
         let first = cpu.index() / self.threads * self.threads;
         let core = first..(first + self.threads).min(self.own.len());
-        // An idle thread beside a busy one may take some tasks only: it is not told which.
+        // An idle thread beside a busy one may take only some tasks; which ones is unknown here.
         let is_apart = core.len() > 1 && core.clone().any(|cpu| self.own[cpu] != NOTHING);
         for cpu in core {
             let new = match self.own[cpu] {
@@ -229,7 +229,7 @@ impl Ranks {
     }
 }
 
-/// Where the CPUs of a rank are counted.
+/// The index of a rank's count.
 fn place(rank: Rank) -> usize {
     usize::from((rank - NOTHING).cast_unsigned())
 }

@@ -1,22 +1,22 @@
-//! What a report says of a task's worst wake-ups.
+//! The worst wake-ups of a task in a report.
 
 use serde::{Deserialize, Serialize};
 
-/// One of the wake-ups of a task that took longest. The `ran` spans and `others_ns` sum to `latency_ns`.
+/// One of the longest waits of a task. The `ran` spans and `others_ns` sum to `latency_ns`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorstReport {
-    /// Since when the task could have run: when its timer was to expire, its waker called, or it was started.
+    /// The instant from which the task could have run: its timer was to expire, its waker called, or it was started.
     pub at_ns: u64,
-    /// From then to its first instruction.
+    /// The time from then to its first instruction.
     pub latency_ns: u64,
-    /// The CPU on which it was put when it was woken.
+    /// The CPU on which the wake-up put it.
     pub cpu: usize,
-    /// What it waited for most of the time; `None` if the host cannot know it.
+    /// The cause of the largest part of the wait; `None` if the host cannot know it.
     pub cause: Option<Cause>,
-    /// Who executed meanwhile on the CPU where it waited: those that did for longest, and first the longest of them.
+    /// The tasks that executed meanwhile on the CPU where it waited: those with the most time, the longest first.
     pub ran: Vec<RanReport>,
-    /// The rest of the latency: other tasks, the scheduler's own work, idle time, what was before the task was woken, and
-    /// what was too long ago to be known.
+    /// The rest of the latency: other tasks, the scheduler's own work, idle time, the time before the wake-up, and time
+    /// that is forgotten.
     pub others_ns: u64,
 }
 
@@ -25,19 +25,19 @@ pub struct WorstReport {
 pub struct RanReport {
     /// Its name in the scenario; with a number if it has several instances.
     pub task: String,
-    /// How long.
+    /// The time that it executed.
     pub ns: u64,
 }
 
-/// What a woken task waited for. Where several are the case at a moment, the one that is listed first counts.
+/// The cause of a woken task's wait. If several causes apply at an instant, the one that is listed first counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// The slack of its timer: it was not woken yet.
+    /// The slack of its timer, before its wake-up.
     TimerSlack,
-    /// The budget of its task group, of a group above that, or of all real-time tasks was used up on its CPU.
+    /// A used-up budget on its CPU: of its task group, of an ancestor, or of all real-time tasks.
     Throttled,
-    /// Its CPU was forced idle, or ran what comes after it in the order, as their core ran another cookie.
+    /// Its CPU was forced idle, or ran a task that comes after it in the order, because their core ran another cookie.
     CoreCookie,
     /// The scheduler's own work: interrupts, switches, wake-ups, requests to other CPUs, leaving an idle state.
     Cost,
@@ -45,49 +45,49 @@ pub enum Cause {
     Placement,
     /// A CPU that it may use is free and did not take it.
     Balance,
-    /// A CPU that it may not use is free, and none that it may.
+    /// A CPU that it may not use is free, and none that it may use.
     Affinity,
     /// Its CPU runs a fair task that comes after it in the order, and keeps its slice.
     ProtectedSlice,
-    /// Its CPU runs what the policy puts first.
+    /// Its CPU runs a task that the policy puts first.
     Important,
 }
 
-/// A wait, told from its begin to its end.
+/// A wait from its beginning to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// What the report says of it.
+    /// The same wait in the report.
     pub worst: WorstReport,
-    /// Its parts, in order; together they are all of it.
+    /// Its parts, in order; together they are the whole wait.
     pub parts: Vec<PartReport>,
 }
 
-/// A part of a wait in which nothing changed.
+/// A part of a wait without a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartReport {
-    /// When it begins.
+    /// Its beginning.
     pub from_ns: u64,
-    /// When it ends.
+    /// Its end.
     pub to_ns: u64,
     /// The CPU on which the task waited; `None` before it was woken.
     pub cpu: Option<usize>,
-    /// What that did; `None` before the task was woken, and where it is not known any more.
+    /// The activity of that CPU; `None` before the task was woken, and where it is forgotten.
     pub doing: Option<DoingReport>,
     /// The task that executed there.
     pub task: Option<String>,
-    /// What was waited for.
+    /// The cause of the wait.
     pub cause: Option<Cause>,
-    /// A CPU that could have run the task, where that is why it is told of.
+    /// A CPU that could have run the task, if that is the cause.
     pub free_cpu: Option<usize>,
 }
 
-/// What a CPU does.
+/// The activity of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DoingReport {
-    /// Nothing.
+    /// None.
     Idle,
-    /// Nothing, as its core runs another cookie.
+    /// None, since its core runs another cookie.
     ForcedIdle,
     /// The scheduler's work.
     Scheduler,

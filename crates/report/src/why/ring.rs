@@ -1,16 +1,16 @@
-//! The last of many things, in bounded memory.
+//! The last entries of a list, in bounded memory.
 
-/// Keeps what was pushed last. It grows as it is filled.
+/// A ring that keeps the last pushed entries. It grows as it is filled.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
     kept: Vec<T>,
-    /// A power of two.
+    /// The capacity, a power of two.
     most: usize,
     pushed: usize,
 }
 
 impl<T: Copy> Ring<T> {
-    /// One that keeps so many, rounded down to a power of two.
+    /// A ring of this capacity, rounded down to a power of two.
     pub(crate) fn new(most: usize) -> Ring<T> {
         let most = 1 << most.max(1).ilog2();
         Ring { kept: Vec::new(), most, pushed: 0 }
@@ -25,23 +25,24 @@ impl<T: Copy> Ring<T> {
         self.pushed += 1;
     }
 
-    /// The number of the oldest that is kept; the first ever pushed has 0.
+    /// The number of the oldest kept entry; the first ever pushed has 0.
     pub(crate) fn first(&self) -> usize {
         self.pushed - self.kept.len()
     }
 
-    /// How many were ever pushed.
+    /// The number of entries that were ever pushed.
     pub(crate) fn end(&self) -> usize {
         self.pushed
     }
 
-    /// That of a number from [`Ring::first`] on; `None` if it is yet to come.
+    /// The entry of a number from [`Ring::first`] on; `None` if it is yet to come.
     pub(crate) fn get(&self, nth: usize) -> Option<T> {
         debug_assert!(nth >= self.first(), "{nth} is forgotten");
         (nth < self.pushed).then(|| self.kept[nth & (self.most - 1)])
     }
 
-    /// The number of the first, from number `from` on, of which `is_before` does not hold; it holds of those before that alone.
+    /// The number of the first entry, from number `from` on, for which `is_before` is false. It must be true for all
+    /// entries before that one and for no later one.
     pub(crate) fn after(&self, from: usize, is_before: impl Fn(&T) -> bool) -> usize {
         let (mut low, mut high) = (from, self.pushed);
         while low < high {

@@ -7,30 +7,30 @@ use runyard_engine::cpu::CpuId;
 use runyard_engine::task::TaskId;
 use runyard_engine::time::{Nanos, Time};
 
-/// How many tasks are named that ran meanwhile.
+/// The number of tasks that are named among those that ran meanwhile.
 const NAMED: usize = 8;
 
-/// How many causes there are.
+/// The number of causes.
 const CAUSES: usize = Cause::Important as usize + 1;
 
-/// A wake-up that took long.
+/// A long wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Bad {
     pub(crate) since: Time,
     pub(crate) latency: Nanos,
     pub(crate) cpu: CpuId,
     pub(crate) cause: Option<Cause>,
-    /// The longest first.
+    /// The tasks that ran, the longest first.
     pub(crate) ran: Box<[(Who, u64)]>,
     pub(crate) others: u64,
 }
 
-/// The longest first; of two that are as long the earlier one.
+/// The waits, the longest first; of two equal ones the earlier.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Worst(Vec<Bad>);
 
 impl Worst {
-    /// Whether one of this latency is among the `most` worst.
+    /// Whether a wait of this latency is among the `most` worst.
     #[inline]
     pub(crate) fn takes(&self, latency: Nanos, most: usize) -> bool {
         self.0.len() < most || self.0.last().is_some_and(|last| latency > last.latency)
@@ -47,7 +47,8 @@ impl Worst {
     }
 
     /// # Panics
-    /// Unless they are in order, the first is the longest of all, and what ran is no more than the latency.
+    /// If they are not in order, the first is not the longest of all, or the running tasks sum to more than the
+    /// latency.
     pub(crate) fn check(&self, longest: Option<Nanos>) {
         let sorted = |it: &[Bad]| it[0].latency >= it[1].latency;
         assert!(self.0.windows(2).all(sorted), "the longest is first: {self:?}");
@@ -60,8 +61,8 @@ impl Worst {
 }
 
 impl Bad {
-    /// The wait of `task` from `since` in these pieces, which are in order and no longer than its latency. `ran` is used
-    /// on the way.
+    /// The wait of `task` from `since` in these pieces, which are in order and no longer than its latency. `ran` is a
+    /// buffer.
     pub(crate) fn new(
         task: Who,
         (since, latency): (Time, Nanos),
@@ -85,13 +86,13 @@ impl Bad {
         ran.truncate(NAMED);
         let named: u64 = ran.iter().map(|&(_, span)| span).sum();
         let told = pieces.iter().filter_map(|piece| piece.cause);
-        // The first of those that took longest; of a wait without a latency none did.
+        // The first of the causes with the most time. A wait without a latency has none.
         let cause = told.min_by_key(|&cause| (std::cmp::Reverse(sums[cause as usize]), cause));
         let others = latency.0 - named;
         Bad { since, latency, cpu, cause, ran: ran.as_slice().into(), others }
     }
 
-    /// As reports have it, with these names of tasks.
+    /// The form for reports, with these names of tasks.
     pub(crate) fn report(&self, name: &dyn Fn(TaskId) -> String) -> WorstReport {
         let ran = |&(task, ns): &(Who, u64)| RanReport { task: name(TaskId(task.into())), ns };
         WorstReport {
@@ -105,7 +106,7 @@ impl Bad {
     }
 }
 
-/// One entry for each task, the longest first.
+/// Joins the entries of each task; the longest come first.
 fn merge(ran: &mut Vec<(Who, u64)>) {
     ran.sort_unstable_by_key(|&(task, _)| task);
     ran.dedup_by(|again, kept| {
