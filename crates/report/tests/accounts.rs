@@ -30,7 +30,7 @@ fn switch(prev: impl Into<Option<(TaskId, Left)>>, next: impl Into<Option<TaskId
     What::Switch { prev: prev.into(), next: next.into() }
 }
 
-/// The totals of events given as (time, CPU, what), checked after each of them.
+/// The totals of these events of (time, CPU, change), checked after each of them.
 fn totals_of(events: &[(u64, CpuId, What)], end: u64) -> Totals {
     let mut collector = Collector::with_history();
     for &(at, cpu, what) in events {

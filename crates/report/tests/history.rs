@@ -13,7 +13,7 @@ fn exec(policy: Policy) -> What {
     What::Exec { task: TASK, policy }
 }
 
-/// The history of events given as (time, CPU, what).
+/// The history of these events of (time, CPU, change).
 fn history(events: &[(u64, u16, What)], cpus: usize, end: u64) -> HistoryReport {
     let mut collector = Collector::with_history();
     for &(at, cpu, what) in events {

@@ -1,5 +1,5 @@
-//! Pages as texts: what a user wrote stays text, and nothing makes a page grow without bound. What
-//! a browser shows of a page is a test of the command.
+//! Pages as texts: a user's text stays text, and no page grows without bound. The tests of the command open pages in a
+//! browser.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,7 +17,7 @@ use runyard_report::{
 use serde_json::Value;
 use std::io::Read as _;
 
-/// More than the library, the style and the script are.
+/// More than the size of the library, the style and the script.
 const FIXED: usize = 1_200_000;
 
 fn page(report: &Report, stretches: &Option<Stretches>) -> String {
@@ -71,7 +71,7 @@ fn names(number: usize) -> Vec<String> {
     (0..number).map(|at| format!("task{at}")).collect()
 }
 
-/// The spans of a page's timeline, by their lanes: whose and until when; and the names of the tasks.
+/// The spans of a page's timeline, by their lanes: the occupant and the end of each; and the names of the tasks.
 #[derive(Debug, Default)]
 struct Unpacked {
     lanes: Vec<Vec<(String, u64)>>,
@@ -79,7 +79,7 @@ struct Unpacked {
     names: Vec<String>,
 }
 
-/// Does what the page's script does.
+/// Unpacks a timeline as the page's script does.
 fn unpack(timeline: &Value) -> Unpacked {
     let deflated = STANDARD.decode(timeline["data"].as_str().unwrap()).unwrap();
     let mut bytes = Vec::new();
@@ -247,7 +247,7 @@ fn what_goes_on_at_the_end_is_shown_up_to_there() {
     assert_eq!(unpacked.names, [TaskId(7).to_string()], "nobody named it");
 }
 
-/// Random spans take many bits. Those of two million switches and more go into a page all the same.
+/// Random spans take many bits. Even those of two million switches fit into a page.
 #[test]
 fn a_page_has_an_end_and_says_what_it_leaves_out() {
     let mut collector = Collector::with_timeline();

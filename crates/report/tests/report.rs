@@ -1,4 +1,4 @@
-//! What outsiders read: the JSON as it was promised, and the text.
+//! The report for users: the JSON as promised, and the text.
 
 use runyard_engine::attr::{GroupId, Nice, Policy, RtPrio};
 use runyard_engine::cpu::CpuId;
@@ -11,7 +11,7 @@ use runyard_report::{
     TaskReport, TaskRows, TimersReport, Violation, render,
 };
 
-/// The report as it was promised to outsiders, word for word.
+/// The report as promised to users, word for word.
 const PROMISED: &str = r#"
 { "schema": "runyard.report/1", "host": "sim", "scenario": "rt-migrate", "seed": 1, "kernel": "rt-migrate", "features": ["RT_PUSH"], "duration_ns": 0,
   "machine": { "cpus": 16, "utilization": 0.9992, "switches": 0, "preemptions": 0, "migrations": 0, "timer_interrupts": 0, "topology": "1x16" },
