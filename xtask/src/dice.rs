@@ -1,19 +1,19 @@
-//! What random scenarios are drawn with.
+//! The generator of random scenarios.
 //!
-//! Their text is written here and not by a library, since the order of keys is the order of events, and a key
-//! may be repeated.
+//! This module writes the text itself, without a library: the order of keys is the order of events, and a key may be
+//! repeated.
 
 use std::fmt::Display;
 
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
-/// An object of the language: its members in their order, repeated ones too.
+/// An object of the language: its members in their order, including repeated ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Object(Vec<String>);
 
 impl Object {
-    /// Adds a member whose value is JSON already.
+    /// Adds a member. Its value is JSON already.
     pub(crate) fn set(&mut self, key: &str, value: impl Display) {
         self.0.push(format!("{key:?}: {value}"));
     }
@@ -22,7 +22,7 @@ impl Object {
         format!("{{{}}}", self.0.join(", "))
     }
 
-    /// With a line for each member, of an object whose own line begins behind so many blanks.
+    /// The text with a line for each member, for an object that is indented by so many blanks.
     pub(crate) fn lines(&self, indent: usize) -> String {
         let blanks = " ".repeat(indent);
         format!("{{\n{blanks}  {}\n{blanks}}}", self.0.join(&format!(",\n{blanks}  ")))
@@ -32,13 +32,13 @@ impl Object {
 /// Random numbers.
 pub(crate) struct Dice(Pcg64Mcg);
 
-/// After so many draws, generators whose seeds differ in one bit have nothing in common.
+/// The number of draws after which generators with seeds that differ in one bit are independent.
 const WARM_UP: usize = 16;
 
 impl Dice {
-    /// The generator number `index` of those that follow from `seed`.
+    /// The generator number `index` of those for `seed`.
     pub(crate) fn new(seed: u64, index: u64) -> Dice {
-        // The generator makes its state odd: a lowest bit of the number's own would be lost.
+        // The generator makes its state odd, so the lowest bit of the index would be lost.
         let mut dice = Dice(Pcg64Mcg::new((u128::from(seed) << 64) | (u128::from(index) << 1) | 1));
         dice.warm_up();
         dice
@@ -50,7 +50,7 @@ impl Dice {
         }
     }
 
-    /// From `low` to `high`, both included. The bias does not matter here.
+    /// A number from `low` to `high`, both included. The bias does not matter here.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.0.next_u64() % (high - low + 1)
     }
@@ -68,14 +68,14 @@ impl Dice {
         self.between(0, 39) as i64 - 20
     }
 
-    /// From `low` to `high`, as likely in each octave as in any other: small numbers and large ones.
+    /// A number from `low` to `high`, with the same probability in each octave: small numbers and large ones.
     pub(crate) fn log_uniform(&mut self, low: u64, high: u64) -> u64 {
         let part = (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         let drawn = low as f64 * (high as f64 / low as f64).powf(part);
         (drawn.round() as u64).clamp(low, high)
     }
 
-    /// Microseconds, fixed or drawn, about `mean` of them.
+    /// A span of about `mean` microseconds, fixed or drawn.
     pub(crate) fn span(&mut self, mean: u64) -> String {
         let mean = self.between(mean / 4 + 1, mean * 2);
         match self.between(0, 5) {

@@ -1,35 +1,35 @@
-//! `cargo xtask full`: the checks that take too long for every change: a siege of an hour, with each
-//! allocator, long searches, the founding experiments on real CPUs, the simulator beside the kernel, counts of
-//! instructions, the tests of the runtime where the system gives it little, and all of other people's libraries.
+//! `cargo xtask full`: the checks that take too long for every change. They are a siege of an hour with each allocator,
+//! long searches, the founding experiments on real CPUs, the simulator beside the kernel, counts of instructions, the
+//! tests of the runtime with few resources, and the tests of all other people's libraries.
 //!
-//! It does not repeat what `.ci/run` does. Its times are for a machine that does nothing else.
+//! It does not repeat the checks of `.ci/run`. Its times are for a machine without other work.
 
 use clap::Args;
 
 use crate::workspace::{self, Outcome, cargo};
 use crate::{fuzz, instructions, siege};
 
-/// How long to fuzz, and how long the soak of the runtime lasts: ten minutes each.
+/// The seconds of fuzzing, and of the runtime's soak: ten minutes each.
 const LONG: u64 = 600;
 
-/// Some 13 s each.
+/// The number of random scenarios, some 13 s each.
 const RANDOM_SCENARIOS: u64 = 10;
 
-/// So few operations measure nothing; they show that measuring works.
+/// The number of counted operations. So few measure nothing; they show that measuring works.
 const COUNTED: u32 = 100;
 
-/// How long, and from which seed.
+/// The length of the siege, and the seed.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// For how long to besiege, over all allocators
+    /// Minutes of siege, over all allocators
     #[arg(long, default_value_t = 60, value_name = "N")]
     pub minutes: u64,
-    /// Fixes what is drawn
+    /// The seed of all draws
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u32,
 }
 
-/// Runs all of them, also after one failed.
+/// Runs all checks, even after one failed.
 pub fn run(options: &Options) -> Outcome {
     let &Options { minutes, seed } = options;
     let besiege = |minutes, feature| {
@@ -58,14 +58,14 @@ pub fn run(options: &Options) -> Outcome {
         ("instructions", &count),
         ("libraries", &libraries),
         ("one-cpu", &|| suite(&["taskset", "-c", "0"], &[])),
-        // One test at a time: two have more threads than that.
+        // One test runs at a time, since two have more threads than the limit.
         ("few-threads", &|| suite(&["prlimit", "--nproc=64"], &["--test-threads=1"])),
     ];
     workspace::all(checks.iter().map(|&(name, check)| (name, check())))
 }
 
-/// How near the simulator is to the kernel here, in scenarios that are drawn. It fails if it cannot run only: how near is
-/// near enough is judged of more scenarios than these (`docs/fidelity.md`).
+/// Compares the simulator with the kernel in random scenarios. It fails only if it cannot run; a judgement needs more
+/// scenarios than these (`docs/fidelity.md`).
 fn fidelity(seed: u32) -> Outcome {
     let (seed, scenarios) = (seed.to_string(), RANDOM_SCENARIOS.to_string());
     workspace::run(cargo().args(["xtask", "fidelity", "--random", &scenarios, "--seed", &seed]))
@@ -78,8 +78,8 @@ fn soak(seed: u32) -> Outcome {
     workspace::run(command.env("RUNYARD_SOAK_SEED", seed.to_string()))
 }
 
-/// The tests of the runtime, by a command that gives them less than there is. The kernel does not hold root to
-/// the limit of threads, but the runtime keeps to it.
+/// Runs the tests of the runtime under a command that limits their resources. The kernel does not hold root to the
+/// limit of threads, but the runtime keeps to it.
 fn suite(within: &[&str], arguments: &[&str]) -> Outcome {
     workspace::run(cargo().args(["test", "-p", "runyard", "--no-run"]))?;
     let mut command = workspace::program(within[0]);
@@ -87,7 +87,7 @@ fn suite(within: &[&str], arguments: &[&str]) -> Outcome {
     workspace::run(command.args(["test", "-p", "runyard", "--tests", "--"]).args(arguments))
 }
 
-/// The tests of the runtime with a C library that is inside the program: `.ci/run` has those of preemption only.
+/// Runs the tests of the runtime with a static C library. `.ci/run` has only those of preemption.
 fn musl() -> Outcome {
     let target = ["--target", "x86_64-unknown-linux-musl"];
     workspace::run(
@@ -95,7 +95,7 @@ fn musl() -> Outcome {
     )
 }
 
-/// The command on systems that nobody runs here: `.ci/run` checks it on Windows only.
+/// Checks the command for systems on which no test runs. `.ci/run` checks it only for Windows.
 fn others() -> Outcome {
     const TARGETS: [&str; 2] = ["x86_64-apple-darwin", "aarch64-unknown-linux-gnu"];
     workspace::run(workspace::program("rustup").args(["target", "add"]).args(TARGETS))?;
@@ -104,8 +104,8 @@ fn others() -> Outcome {
     workspace::run(check.args(TARGETS.map(|target| format!("--target={target}"))))
 }
 
-/// Every crate that is published, built from its package by the least Rust version: `.ci/run` checks them. In a new folder,
-/// as Cargo keeps what it unpacked of these packages by folder and version, and would build that again after they changed.
+/// Builds every published crate from its package by the least Rust version. `.ci/run` only checks them. It uses a new
+/// folder: Cargo keeps unpacked packages by folder and version, and would build the old ones again.
 fn packages() -> Outcome {
     let folder = workspace::target("packages")?;
     if folder.exists() {
@@ -129,19 +129,21 @@ fn least_version() -> Outcome<String> {
     Ok(least.ok_or("no package says its least Rust version")?.to_string())
 }
 
-/// Every bench and example, optimised as a user builds it. In `.ci/run` clippy checks them.
+/// Builds every bench and example with optimisation, as a user does. In `.ci/run` clippy checks them.
 fn benches() -> Outcome {
     let what = ["--workspace", "--exclude", "runyard-libraries", "--benches", "--examples"];
     workspace::run(cargo().args(["build", "--release"]).args(what))
 }
 
-/// Instructions of a few operations, by valgrind. It fails if that cannot count only: no count is too high here.
+/// Counts the instructions of a few operations, by valgrind. It fails only if it cannot count: no count is too high
+/// here.
 fn count() -> Outcome {
     let filter = Some("switch".to_owned());
     instructions::run(&instructions::Options { filter, iterations: COUNTED, json: false })
 }
 
-/// Other people's libraries, those included that take too long to build for `.ci/run`. It needs a PostgreSQL server.
+/// Runs the tests of other people's libraries, including those that take too long to build for `.ci/run`. It needs a
+/// PostgreSQL server.
 fn libraries() -> Outcome {
     let all = ["-p", "runyard-libraries", "--all-features"];
     workspace::run(cargo().arg("clippy").args(all).args([
@@ -153,7 +155,7 @@ fn libraries() -> Outcome {
     workspace::run(cargo().arg("test").args(all).arg("--no-fail-fast"))
 }
 
-/// The founding experiments say the same in the simulator, however many threads simulate: `.ci/run` has the shortest.
+/// Checks that the simulated experiments do not depend on the number of threads. `.ci/run` has the shortest experiment.
 fn threads() -> Outcome {
     let said = |threads: &str| {
         let mut command = cargo();

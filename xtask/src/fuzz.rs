@@ -1,9 +1,8 @@
 //! `cargo xtask fuzz`: libFuzzer, guided by coverage, on the stable compiler.
 //!
-//! `cargo-fuzz` needs a nightly compiler for its address sanitizer. Safe code has no use for that
-//! one; the coverage pass, which makes a fuzzer find anything, is reached from stable through LLVM's
-//! own options. An explicit target keeps build scripts and procedural macros free of the
-//! instrumentation, which they could not link.
+//! `cargo-fuzz` needs a nightly compiler for its address sanitizer, which safe code does not need. The coverage pass
+//! makes a fuzzer effective, and LLVM's own options reach it from stable. An explicit target keeps build scripts and
+//! procedural macros free of the instrumentation, which they could not link.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +13,7 @@ use crate::workspace::{self, Outcome, cargo, program, set_rustflags};
 /// The name of the fuzz target: of its binary, its corpus and its findings.
 const TARGET: &str = "machine";
 
-/// Coverage as libFuzzer reads it, assertions as in tests.
+/// Coverage in libFuzzer's form, and assertions as in tests.
 const RUSTFLAGS: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -26,10 +25,10 @@ const RUSTFLAGS: &[&str] = &[
     "--cfg fuzzing",
 ];
 
-/// What to fuzz with.
+/// The options of the search.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// How long to search
+    /// Seconds to search
     #[arg(long, default_value_t = 60, value_name = "N")]
     pub seconds: u64,
     /// Seed of the search, to repeat one; 0 draws a new one
@@ -69,7 +68,7 @@ fn build() -> Outcome<PathBuf> {
     Ok(target.join(triple).join("release").join(TARGET))
 }
 
-/// A folder of the fuzz target, made if it is missing: libFuzzer makes none.
+/// A folder of the fuzz target. It is made here, since libFuzzer makes none.
 fn folder(kind: &str) -> Outcome<String> {
     let folder = format!("fuzz/{kind}/{TARGET}");
     std::fs::create_dir_all(workspace::root().join(&folder))

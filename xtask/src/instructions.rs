@@ -1,11 +1,11 @@
 //! `cargo xtask instructions`: instructions per operation, under callgrind.
 //!
-//! Wall time on a shared machine moves by more than the changes that matter here; the number of
-//! instructions repeats exactly. Each operation runs N and 2N times in processes of their own, and
-//! the difference over N is what one operation costs: start-up and set-up cancel out.
+//! Wall time on a shared machine varies by more than the changes that matter here; the number of instructions repeats
+//! exactly. Each operation runs N and 2N times in processes of their own. The difference divided by N is the cost of
+//! one operation: start-up and set-up cancel out.
 //!
-//! The program that is measured is the binary `instructions` of the benches: `--list` prints the
-//! names of its operations, one a line; `NAME ITERATIONS` performs one of them.
+//! The measured program is the binary `instructions` of the benches. `--list` prints the names of its operations, one a
+//! line; `NAME ITERATIONS` performs one of them.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -22,16 +22,16 @@ const PACKAGE: &str = "runyard-benches";
 /// Its binary that performs one operation many times.
 const BINARY: &str = "instructions";
 
-/// Operations in the shorter run: enough that a queue that grows by doubling is not seen in the
-/// result, few enough that callgrind, some 50 times slower than the machine, needs about a second.
+/// The operations in the shorter run. They are so many that a queue's growth by doubling does not show in the result.
+/// They are so few that callgrind, some 50 times slower than the machine, needs about a second.
 const ITERATIONS: u32 = 10_000;
 
-/// What to measure.
+/// The options of the measurement.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Only operations whose name contains this
     pub filter: Option<String>,
-    /// Operations in the shorter of the two runs of each
+    /// Operations in the shorter of the two runs
     #[arg(long, default_value_t = ITERATIONS, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub iterations: u32,
@@ -40,7 +40,7 @@ pub struct Options {
     pub json: bool,
 }
 
-/// What one operation costs.
+/// The cost of one operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
     /// The operation.
@@ -86,7 +86,7 @@ fn measure(binary: &Path, name: &str, iterations: u32) -> Outcome<Cost> {
     Ok(Cost { name: name.to_owned(), instructions })
 }
 
-/// Instructions of one whole process that performs `name` so many times.
+/// The instructions of one whole process that performs `name` so many times.
 fn collected(binary: &Path, name: &str, iterations: u64) -> Outcome<u64> {
     let mut command = program("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
@@ -96,7 +96,7 @@ fn collected(binary: &Path, name: &str, iterations: u64) -> Outcome<u64> {
         .ok_or_else(|| format!("callgrind did not say what it collected:\n{said}").into())
 }
 
-/// The number of instructions in what callgrind prints at the end.
+/// The number of instructions in callgrind's last output.
 #[must_use]
 pub fn parse_collected(said: &str) -> Option<u64> {
     said.lines().rev().find_map(|line| {

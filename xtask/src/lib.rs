@@ -1,10 +1,8 @@
-//! What holds the tree to its own rules, and the steps of the checks that need more than one
-//! command line.
+//! The rules that hold the tree, and the checks that need more than one command line.
 //!
-//! [`tidy`] has the rules that no compiler knows. They run as tests (`xtask/tests/tidy.rs`), so
-//! that `cargo test --workspace` is enough to know that a change keeps them. The other modules are
-//! the commands of `cargo xtask`. Nothing here is part of what users build, and nobody depends on
-//! it.
+//! [`tidy`] has the rules that no compiler knows. They run as tests (`xtask/tests/tidy.rs`), so `cargo test
+//! --workspace` is enough to know that a change keeps them. The other modules are the commands of `cargo xtask`.
+//! Nothing here is part of a user's build, and no crate depends on it.
 
 mod dice;
 pub mod fidelity;

@@ -1,30 +1,30 @@
-//! What limits do to task groups, by this machine's kernel and in the simulator: the third table of `cargo
-//! xtask fidelity`.
+//! The effects of limits on task groups, by this machine's kernel and in the simulator: the third table of `cargo xtask
+//! fidelity`.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 use crate::figures::median;
 
-/// How far apart the CPU time of a group may be, in points of one CPU.
+/// The largest allowed difference of a group's CPU time, in points of one CPU.
 const GOAL: f64 = 3.0;
 
-/// The groups of a run that have limits, by path.
+/// The limited groups of a run, by path.
 pub(crate) type Limited = BTreeMap<String, Figures>;
 
-/// What a limit did to a group.
+/// The effect of a limit on a group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Figures {
-    /// What it ran, in per cent of one CPU.
+    /// The CPU time, in per cent of one CPU.
     share: f64,
-    /// Periods in which it was throttled, of those in which it wanted something.
+    /// The part of its periods in which it was throttled, of those in which it had demand.
     throttled: f64,
     periods: f64,
-    /// How long it was throttled in each second, summed over CPUs, in ms.
+    /// The throttled time in each second, summed over CPUs, in ms.
     waited: f64,
 }
 
-/// Of a group of a report on a run of so many ns; `None` if it has no limit, or none that is heeded.
+/// The figures of a report's group in a run of so many ns; `None` if it has no effective limit.
 pub(crate) fn figures(group: &Value, duration: f64) -> Option<Figures> {
     let of = |key: &str| group[key].as_f64();
     let _ = group["limit"].as_object()?;
@@ -42,11 +42,11 @@ pub(crate) const HEAD: &str = "\
 ms a second: kernel | simulated | |
 |---|---|---|---|---|---|---|---|---|";
 
-/// The rows of a scenario: of the kernel the medians over its runs.
+/// The rows of a scenario. The kernel's figures are medians over its runs.
 pub(crate) fn rows(scenario: &str, kernel: &[Limited], simulated: &Limited) -> Vec<String> {
     let row = |(path, ours): (&String, &Figures)| {
         let of = |figure: fn(&Figures) -> f64| {
-            // A limit that the kernel did not take is in none of its runs.
+            // A limit that the kernel refused is in none of its runs.
             median(kernel.iter().filter_map(|run| run.get(path)).map(figure))
         };
         let theirs = Figures {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A report's group that ran so much of a second.
+    /// A group of a report that ran so many ms of a second.
     fn group(runtime_ms: u64, throttled: u64) -> Value {
         json!({
             "path": "/a", "runtime_ns": runtime_ms * 1_000_000, "nr_periods": 10,

@@ -1,6 +1,6 @@
-//! `cargo xtask`: the steps of the checks that need more than one command line.
+//! `cargo xtask`: the checks that need more than one command line.
 //!
-//! A step that is one command stands in `.ci/run`. A rule about the tree is a test; `tidy` runs those.
+//! A check that is one command is in `.ci/run`. A rule about the tree is a test; `tidy` runs those.
 
 use std::process::ExitCode;
 

@@ -1,22 +1,22 @@
 //! `cargo xtask models`: the model tests of the locks.
 //!
-//! Loom tries every interleaving of a small model, shuttle very many of a larger one. Each replaces
-//! the primitives in `sync.rs`, chosen by `--cfg` for the whole build, so each has a target folder
-//! of its own; a cargo feature would be unified into ordinary builds.
+//! Loom tries every interleaving of a small model; shuttle tries very many of a larger one. Each replaces the
+//! primitives in `sync.rs`. A `--cfg` for the whole build selects it, so each has a target folder of its own. A cargo
+//! feature would be unified into ordinary builds.
 
 use clap::ValueEnum;
 
 use crate::workspace::{Outcome, cargo, run as run_command, set_rustflags, target};
 
-/// What each checker explores: the locks of the machine, and how a slot of the runtime changes
-/// hands, which is modelled beside its code.
+/// The packages that each checker explores: the locks of the machine, and the protocol by which a slot of the runtime
+/// changes hands. The models are beside the code.
 const MODELS: [(Checker, &[&str]); 3] = [
     (Checker::Loom, &["-p", "runyard-smp", "--test", "loom"]),
     (Checker::Loom, &["-p", "runyard", "--lib"]),
     (Checker::Shuttle, &["-p", "runyard-smp", "--test", "shuttle"]),
 ];
 
-/// Who explores the interleavings.
+/// The model checkers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Checker {
     /// Exhaustive, within bounds that each test states.
@@ -46,7 +46,7 @@ fn check(checker: Checker, what: &[&str]) -> Outcome {
     let name = checker.name();
     let mut command = cargo();
     command.args(["test", "--release"]).args(what).arg("--target-dir").arg(target(name)?);
-    // Models are built many and run briefly: what a release takes to link would take longer than they do.
+    // Many models are built and run only briefly: linking a release would take longer than the runs.
     command
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");

@@ -1,7 +1,7 @@
-//! `cargo xtask python`: the wheel, as a user installs it, and its tests.
+//! `cargo xtask python`: builds the wheel, installs it as a user does, and tests it.
 //!
-//! Two new environments lie in the build's folder: one of a user, with the wheel and what the tests compare it with, and one
-//! of the nodes of a Ray cluster, with Ray alone. The wheel is built anew each time.
+//! There are two new environments in the build's folder. The user's has the wheel and the packages that the tests
+//! compare it with. That of the nodes of a Ray cluster has only Ray. The wheel is built anew each time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use clap::Args;
 
 use crate::workspace::{self, Outcome, cargo, program};
 
-/// What the tests need besides the wheel, at fixed versions.
+/// The packages that the tests need besides the wheel, at fixed versions.
 const NEEDS: &str = "python/tests/requirements.txt";
-/// What the nodes of a cluster need.
+/// The packages of a cluster's nodes.
 const NODES_NEED: &str = "python/tests/requirements-nodes.txt";
 
-/// What to leave out, and what to hand to pytest.
+/// The options: a part to leave out, and arguments for pytest.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Only build the wheel, into target/python/wheels
@@ -49,15 +49,15 @@ pub fn run(options: &Options) -> Outcome {
     workspace::run(&mut tests)
 }
 
-/// The package's types, and whether they are those of what is written in Rust.
+/// Checks the package's types, and compares the stubs with the Rust code.
 fn types(user: &Path) -> Outcome {
     let mypy = user.join("bin/mypy");
-    // In a folder without the sources, so that the installed package is meant.
+    // The folder has no sources, so the installed package is checked.
     workspace::run(program(&mypy).args(["--strict", "-p", "runyard"]).current_dir(user))?;
     workspace::run(program(user.join("bin/stubtest")).arg("runyard._runyard").current_dir(user))
 }
 
-/// Builds the wheel, the only one in its folder.
+/// Builds the wheel, the only file in its folder.
 fn wheel(folder: &Path, user: &Path) -> Outcome<PathBuf> {
     let wheels = folder.join("wheels");
     if wheels.exists() {
@@ -70,7 +70,7 @@ fn wheel(folder: &Path, user: &Path) -> Outcome<PathBuf> {
     Ok(built.path())
 }
 
-/// An environment with what a file lists, made if it is not there.
+/// An environment with the packages of a file, made if it is missing.
 fn environment(folder: &Path, needs: &str) -> Outcome<PathBuf> {
     if !python(folder).exists() {
         workspace::run(program("python3").args(["-m", "venv"]).arg(folder))?;

@@ -1,11 +1,11 @@
-//! `cargo xtask replay`: how near the replay of a recording comes to what was recorded.
+//! `cargo xtask replay`: compares the replay of a recording with the recording.
 //!
-//! Records some workloads on this machine with `perf sched record`, imports what `perf sched script` prints, simulates
-//! that on the recording's kernel, and compares each task with the recording. Run times are what tasks ask for, so they
-//! must agree, and 5 % off is a failure. Waits and the latency of wake-ups are what the kernel decides: they are shown
-//! beside their goals, 25 % and a factor of two.
+//! It records some workloads on this machine with `perf sched record`, imports the output of `perf sched script`,
+//! simulates the result on the recording's kernel, and compares each task with the recording. Run times are the demands
+//! of tasks, so they must agree; 5 % off is a failure. Waits and wake-up latencies are decisions of the kernel. They
+//! are shown beside their goals, 25 % and a factor of two.
 //!
-//! What the kernel itself charged tasks for, `sched_stat_runtime`, is beside it: run times taken from
+//! The time that the kernel itself charged to tasks, `sched_stat_runtime`, is shown too: run times computed from
 //! switches could be wrong in the importer and in the replay alike.
 
 use std::collections::BTreeMap;
@@ -17,14 +17,14 @@ use serde_json::Value;
 
 use crate::workspace::{self, Outcome, cargo, program, run as run_command};
 
-/// What is recorded.
+/// A workload to record.
 struct Workload {
     name: &'static str,
-    /// The program without which it is not recorded.
+    /// The program that it needs.
     program: &'static str,
     /// A command line of the shell. Hogs end by themselves.
     line: &'static str,
-    /// What the kernel calls its tasks. Whatever else ran meanwhile is in the recording too.
+    /// The kernel's names of its tasks. The recording has other tasks too.
     tasks: &'static [&'static str],
 }
 
@@ -56,16 +56,16 @@ const WORKLOADS: [Workload; 4] = [
     },
 ];
 
-/// How far a run time may be off, in per cent.
+/// The largest allowed error of a run time, in per cent.
 const TOLERANCE: f64 = 5.0;
 
-/// A task that ran less is only counted: what a tracepoint costs is a large part of it.
+/// A task that ran less is only counted: the cost of tracepoints is a large part of its time.
 const LEAST_RUN: f64 = 1e6;
 
-/// A task that woke up less often on a side has no percentile 99 there.
+/// A task with fewer wake-ups on a side has no 99th percentile there.
 const LEAST_WAKEUPS: f64 = 50.0;
 
-/// What one task came to, in nanoseconds.
+/// The figures of one task, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Task {
     recorded: f64,
@@ -73,7 +73,7 @@ struct Task {
     replayed: f64,
     waited: f64,
     replay_waited: f64,
-    /// Percentiles 99 of its wake-ups, if they are enough for one.
+    /// The 99th percentile of its wake-up latencies, if there are enough.
     p99: Option<f64>,
     replay_p99: Option<f64>,
 }
@@ -113,7 +113,7 @@ const HEADINGS: [&str; 8] = [
     "p99 of wake-ups within two, of those with 50 on both sides",
 ];
 
-/// Measures one workload and prints its rows. Whether all run times are as they must be.
+/// Measures one workload and prints its rows. Returns whether all run times agree.
 fn measure(runyard: &Path, files: &Path, workload: &Workload) -> Outcome<bool> {
     let [data, text, scenario] = ["data", "txt", "json"].map(|end| files.with_extension(end));
     let mut record = perf(["record", "-q", "-o"]);
@@ -142,7 +142,7 @@ fn perf<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
     command
 }
 
-/// What a command prints as JSON.
+/// The JSON that a command prints.
 fn json(command: &mut Command) -> Outcome<Value> {
     Ok(serde_json::from_slice(&workspace::output(command)?.stdout)?)
 }
@@ -171,13 +171,13 @@ fn compared(imported: &Value, replayed: &Value) -> BTreeMap<String, Task> {
     tasks
 }
 
-/// Of a task's wake-ups, if there are enough.
+/// The 99th percentile of a task's wake-up latencies, if there are enough.
 fn p99(task: &Value) -> Option<f64> {
     let latency = &task["wakeup_latency"];
     (number(latency, "count") >= LEAST_WAKEUPS).then(|| number(latency, "p99_ns"))
 }
 
-/// How far `value` is off, in per cent.
+/// The error of `value`, in per cent.
 fn percent(value: f64, expected: f64) -> f64 {
     if expected == 0.0 { 0.0 } else { (value - expected).abs() * 100.0 / expected }
 }

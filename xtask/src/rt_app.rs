@@ -1,9 +1,9 @@
-//! `cargo xtask rt-app`: rt-app's tutorials by rt-app itself and by every host here, on this machine.
+//! `cargo xtask rt-app`: runs rt-app's tutorials by rt-app itself and by every host, on this machine.
 //!
-//! Each writes rt-app's log; the medians of its columns stand side by side, as in the table of
-//! `docs/fidelity.md`. Measured before is how long rt-app's loops take, of which a `run` is made and
-//! which it knows itself in whole nanoseconds at their fastest; and what the simulated machine's
-//! timers and idle CPUs cost, as for the comparison with the kernel.
+//! Each writes rt-app's log. The medians of its columns are shown side by side, as in the table of `docs/fidelity.md`.
+//! Two measurements come first. One is the time of rt-app's loops, of which a `run` consists; rt-app itself rounds it
+//! to whole nanoseconds. The other is the cost of timers and idle CPUs for the simulated machine, as in the comparison
+//! with the kernel.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,21 +16,21 @@ use crate::fidelity;
 use crate::figures::median;
 use crate::workspace::{self, Outcome, cargo, program};
 
-/// Where Debian's package has them.
+/// The folder of the tutorials in Debian's package.
 const TUTORIALS: &str = "/usr/share/doc/rt-app/examples/tutorial";
 
 /// The hosts beside rt-app, in the order of the columns.
 const HOSTS: [&str; 3] = ["linux", "live", "sim"];
 
-/// How long rt-app measures itself.
+/// The seconds for which rt-app measures its loops.
 const CALIBRATION_SECONDS: u32 = 4;
 
-/// What stands in a column of the log.
+/// The columns of the log.
 const RUN: usize = 2;
 const PERIOD: usize = 3;
 
-/// What is compared of a task: which tutorial, which task, what it is, how many microseconds of it
-/// are asked for, and how a line of the log shows it.
+/// A compared figure: the tutorial, the task, the figure's name, the requested microseconds, and the function that
+/// reads it from a line of the log.
 struct Compared {
     tutorial: u32,
     task: &'static str,
@@ -49,8 +49,8 @@ const fn of(
     Compared { tutorial, task, what, asked: asked as f64, shown }
 }
 
-/// The tutorials that mean something on two CPUs. The third has 12 threads, which together ask for
-/// more than there is, so that its log shows the scheduler; the eighth needs a third CPU.
+/// The tutorials that make sense on two CPUs. The third has 12 threads that ask for more than there is, so its log
+/// shows the scheduler. The eighth needs a third CPU.
 const COMPARED: [Compared; 12] = [
     of(1, "thread0", "sleep", 80_000, |row| row[PERIOD] - row[RUN]),
     of(1, "thread0", "run", 20_000, |row| row[RUN]),
@@ -66,13 +66,13 @@ const COMPARED: [Compared; 12] = [
     of(7, "task1", "runtime", 5_000, |row| row[RUN]),
 ];
 
-/// How to compare.
+/// The options of the comparison.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// How long each program runs each tutorial
+    /// Seconds for which each program runs each tutorial
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub seconds: u32,
-    /// How often that is done: the speed of a shared machine changes from minute to minute
+    /// The number of repetitions: the speed of a shared machine changes from minute to minute
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub repeat: u32,
 }
@@ -96,17 +96,17 @@ pub fn run(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// What rt-app and the simulator must be told of this machine.
+/// The facts about this machine for rt-app and the simulator.
 struct Machine {
-    /// How long one of rt-app's loops takes, in nanoseconds; in quotes, whose loops it measures.
+    /// The time of one of rt-app's loops in nanoseconds; or, in quotes, the CPU on which rt-app measures its loops.
     loop_ns: String,
-    /// `machine`.
+    /// The value of `machine`.
     here: String,
 }
 
 impl Machine {
-    /// What rt-app's log of the first tutorial shows, where it has measured its loops itself; and what
-    /// `runyard calibrate` says.
+    /// Reads the loop time from rt-app's log of the first tutorial, where rt-app has measured its loops itself. Takes
+    /// the machine from `runyard calibrate`.
     fn measured(folder: &Path) -> Outcome<Machine> {
         let here = fidelity::machine()?;
         let into = logs(folder, (1, 0), "calibration")?;
@@ -142,7 +142,7 @@ fn perform(folder: &Path, which: Which, machine: &Machine, seconds: u32) -> Outc
     Ok(())
 }
 
-/// A tutorial, and which time it is run.
+/// A tutorial, and the number of its repetition.
 type Which = (u32, u32);
 
 fn name((tutorial, round): Which, whom: &str) -> String {
@@ -159,8 +159,7 @@ fn logs(folder: &Path, which: Which, whom: &str) -> Outcome<PathBuf> {
     Ok(into)
 }
 
-/// A copy of a tutorial that logs into `folder`. Its keys are numbered where they repeat, as
-/// `workgen` does it for rt-app.
+/// A copy of a tutorial that logs into `folder`. Repeated keys are numbered, as `workgen` does for rt-app.
 fn copy(folder: &Path, tutorial: u32, machine: &Machine, seconds: u32) -> Outcome<PathBuf> {
     let text = fs::read_to_string(format!("{TUTORIALS}/example{tutorial}.json"))?;
     let global = text.find("\"global\"").or_else(|| text.rfind('}')).ok_or("no scenario")?;
@@ -177,7 +176,7 @@ fn copy(folder: &Path, tutorial: u32, machine: &Machine, seconds: u32) -> Outcom
     Ok(file)
 }
 
-/// `text` with a number behind each event's key, which makes it another key and no other event.
+/// `text` with a number after each event's key. Another key is still the same event.
 fn numbered(text: &str) -> String {
     const EVENTS: [&str; 6] = ["run", "lock", "unlock", "suspend", "resume", "signal"];
     let mut parts = text.split('"');
@@ -191,14 +190,14 @@ fn numbered(text: &str) -> String {
     numbered
 }
 
-/// Runs a command to its end. What it said.
+/// Runs a command to its end, and returns its output.
 fn said(command: &mut Command) -> Outcome<String> {
     let output = workspace::output(command)?;
     let text = [output.stdout, output.stderr].concat();
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The numbers of each line in the log of a task, which rt-app numbers and the hosts do not.
+/// The numbers of each line in the log of a task. rt-app numbers its log files, the hosts do not.
 fn rows(folder: &Path, task: &str) -> Outcome<Vec<Vec<f64>>> {
     let own = format!("rt-app-{task}");
     for file in fs::read_dir(folder)? {

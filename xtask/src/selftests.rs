@@ -1,9 +1,9 @@
-//! What the kernel's selftests assert of CPU time, on this machine's kernel and in the simulator: the
-//! second table of `cargo xtask fidelity`.
+//! The assertions of the kernel's selftests about CPU time, on this machine's kernel and in the simulator: the second
+//! table of `cargo xtask fidelity`.
 //!
-//! The assertions are those of `tools/testing/selftests/cgroup/test_cpu.c` that two CPUs can show, with
-//! its rule of what is close, and one of the same kind for SCHED_IDLE, of which it has none. A case
-//! names a scenario of `scenarios/fidelity` and the task groups or threads whose CPU time it is about.
+//! The assertions are those of `tools/testing/selftests/cgroup/test_cpu.c` that two CPUs can show, with its rule for
+//! close values, and one of the same kind for SCHED_IDLE, which the kernel does not test. A case names a scenario of
+//! `scenarios/fidelity` and its task groups or threads.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ pub(crate) type Usage = BTreeMap<String, f64>;
 pub(crate) struct Case {
     /// The scenario.
     pub(crate) scenario: &'static str,
-    /// What the kernel calls it.
+    /// The kernel's name of the case.
     pub(crate) name: &'static str,
-    /// Whose CPU time is looked at.
+    /// The groups or threads whose CPU time is compared.
     pub(crate) of: &'static [&'static str],
-    /// What is asserted, for a reader.
+    /// The assertion in words.
     pub(crate) asserts: &'static str,
-    /// Whether it holds of these figures, in the order of `of`.
+    /// Whether the assertion holds for these figures, in the order of `of`.
     pub(crate) holds: fn(&[f64]) -> bool,
 }
 
@@ -94,7 +94,7 @@ pub(crate) const HEAD: &str = "\
 |---|---|---|---|---|---|";
 
 impl Case {
-    /// A row of the table, from what was measured; a group that the kernel did not make is not there.
+    /// A row of the table, from the measured usage. A group that the kernel did not make is missing there.
     pub(crate) fn row(&self, kernel: &Usage, simulated: &Usage) -> String {
         let [theirs, ours] = [kernel, simulated].map(|usage| self.figures(usage));
         let verdict = match (self.verdict(&theirs), self.verdict(&ours)) {
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn close_is_what_the_selftests_take_for_it() {
-        // The ratios that the rule comes to.
+        // The ratios that the rule allows.
         for (err, ratio) in [(1.0, 1.02), (10.0, 1.22), (15.0, 1.35), (35.0, 2.07)] {
             assert!(close(100.0, 100.0 * ratio, err) && close(100.0 * ratio, 100.0, err), "{err}");
             assert!(!close(100.0, 101.0 * ratio, err), "{err}");

@@ -1,7 +1,7 @@
-//! `cargo xtask siege`: other people's code inside tasks, stopped at random instants, with each allocator.
+//! `cargo xtask siege`: runs other people's code inside tasks that are stopped at random instants, with each allocator.
 //!
-//! The programs are a package of their own, `siege`, and a binary for each allocator. They are built without
-//! link-time optimisation, as that would take minutes for each.
+//! The programs are a package of their own, `siege`, with a binary for each allocator. They are built without link-time
+//! optimisation, which would take minutes for each.
 
 use std::path::PathBuf;
 
@@ -9,26 +9,26 @@ use clap::Args;
 
 use crate::workspace::{self, Outcome, cargo, program};
 
-/// The binaries of the package `siege`, by the allocators that they have.
+/// The binaries of the package `siege`, by their allocators.
 const ALLOCATORS: [&str; 5] = ["system", "strict", "jemalloc", "mimalloc", "runyard"];
 
-/// As users build, and in half the time.
+/// The profiles: as users build, and one that builds in half the time.
 pub const RELEASE: &str = "release";
 const PROFILES: [&str; 2] = [RELEASE, "quick"];
 
-/// What to besiege, and for how long.
+/// The options of the siege.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// For how long, over all allocators
+    /// Minutes, over all allocators
     #[arg(long, default_value_t = 2, value_name = "N")]
     pub minutes: u64,
-    /// Fixes what is drawn
+    /// The seed of all draws
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
     /// Only with this allocator
     #[arg(long, value_parser = ALLOCATORS, value_name = "NAME")]
     pub allocator: Option<String>,
-    /// How the programs are built: a profile of `siege/Cargo.toml`
+    /// The build profile of the programs, of `siege/Cargo.toml`
     #[arg(long, default_value = RELEASE, value_parser = PROFILES, value_name = "NAME")]
     pub profile: String,
     /// A feature of the runtime: `NAME` switches it on, `NO_NAME` off
@@ -54,7 +54,7 @@ pub fn run(options: &Options) -> Outcome {
     workspace::all(asked.into_iter().map(|name| (name, besiege(name))))
 }
 
-/// Where the binaries are.
+/// Builds the binaries, and returns their folder.
 fn build(profile: &str) -> Outcome<PathBuf> {
     let target = workspace::target("siege")?;
     let mut command = cargo();

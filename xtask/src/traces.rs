@@ -1,8 +1,8 @@
-//! `cargo xtask traces`: what other people's readers make of the traces.
+//! `cargo xtask traces`: checks the traces with other people's readers.
 //!
-//! Perfetto publishes its protocol buffers for Python, so a small program in Python decodes each
-//! trace with them and compares it with the report of the same run (`xtask/traces/check.py`). They
-//! are installed into a folder of the build, at a fixed version.
+//! Perfetto publishes its protocol buffers for Python. A small Python program decodes each trace with them and compares
+//! it with the report of the same run (`xtask/traces/check.py`). They are installed into a folder of the build, at a
+//! fixed version.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::workspace::{self, Outcome, cargo, program};
 
 /// The decoder.
 const PERFETTO: &str = "perfetto==0.59.1";
-/// Its only need.
+/// The decoder's only dependency.
 const PROTOBUF: &str = "protobuf==7.36.2";
 
 /// A run whose traces are compared.
@@ -18,7 +18,7 @@ struct Run {
     host: &'static str,
     scenario: &'static str,
     options: &'static [&'static str],
-    /// What there must be some of in its traces: options of `check.py`.
+    /// The contents that its traces must have: options of `check.py`.
     shows: &'static [&'static str],
 }
 

@@ -1,7 +1,6 @@
-//! Where the workspace is and how a command runs in it.
+//! The place of the workspace, and the way to run a command in it.
 //!
-//! Each command is shown before it runs, as a shell would take it, so that a failed step can be
-//! repeated by hand.
+//! Each command is shown before it runs, in the form of a shell, so that a failed step can be repeated by hand.
 
 use std::error::Error;
 use std::ffi::OsStr;
@@ -10,7 +9,7 @@ use std::process::{Command, Output};
 
 use cargo_metadata::{Metadata, MetadataCommand};
 
-/// What a step of the checks answers. An error is one line for a person.
+/// The result of a step. An error is one line for a person.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// The root of the checkout that this program was built from.
@@ -19,15 +18,15 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
 }
 
-/// The packages of the workspace as they declare themselves. Nothing is resolved, so neither the
-/// network nor a lock file is needed.
+/// The packages of the workspace as they are declared. Nothing is resolved, so neither the network nor a lock file is
+/// needed.
 pub fn metadata() -> Outcome<Metadata> {
     let mut command = MetadataCommand::new();
     command.no_deps().current_dir(root()).other_options(vec!["--offline".to_owned()]);
     Ok(command.exec()?)
 }
 
-/// The folder for what a step builds with flags of its own: it must not evict the ordinary build.
+/// The folder for a step that builds with its own flags: it must not evict the ordinary build.
 pub fn target(step: &str) -> Outcome<PathBuf> {
     Ok(metadata()?.target_directory.join(step).into())
 }
@@ -45,7 +44,7 @@ pub fn program(name: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Compiles with `flags` and no others, wherever others were set.
+/// Compiles with `flags` and no others, wherever other flags were set.
 pub fn set_rustflags(command: &mut Command, flags: &str) {
     command.env("RUSTFLAGS", flags).env_remove("CARGO_ENCODED_RUSTFLAGS");
 }
@@ -58,14 +57,14 @@ pub fn run(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("`{shown}` failed: {status}").into()) }
 }
 
-/// Comes to the end of all steps, also after one failed. What failed is one error.
+/// Runs all steps, even after one failed, and returns the failures as one error.
 pub fn all<'a>(steps: impl Iterator<Item = (&'a str, Outcome)>) -> Outcome {
     let failed = steps.filter_map(|(name, outcome)| Some(format!("{name}: {}", outcome.err()?)));
     let failed: Vec<_> = failed.collect();
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\nerror: ").into()) }
 }
 
-/// Shows `command`, runs it to its end and reads what it says; what a failed one said is in the error.
+/// Shows `command`, runs it to its end and returns its output. The error of a failed command contains its output.
 pub fn output(command: &mut Command) -> Outcome<Output> {
     let shown = show(command);
     eprintln!("$ {shown}");
@@ -78,7 +77,7 @@ pub fn output(command: &mut Command) -> Outcome<Output> {
     Err(format!("`{shown}` failed: {}\n{said}", output.status).into())
 }
 
-/// The command line as a shell would take it, with the variables that it sets.
+/// The command line in the form of a shell, with the variables that it sets.
 #[must_use]
 pub fn show(command: &Command) -> String {
     let set = command

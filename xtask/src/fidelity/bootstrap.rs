@@ -1,20 +1,20 @@
-//! How sure the difference between simulated and itself is, by a bootstrap over scenarios.
+//! The confidence in the difference between *simulated* and *itself*, by a bootstrap over scenarios.
 //!
-//! The tasks of one scenario depend on each other, so scenarios are drawn anew and not tasks.
+//! The tasks of one scenario depend on each other, so scenarios are resampled and not tasks.
 
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
 use super::verdict::{Tally, percentile};
 
-/// How often the scenarios are drawn anew. The fifth percentile of so many is known within 0.5 per cent of them.
+/// The number of resamples. The fifth percentile of so many is known within 0.5 per cent of them.
 const RESAMPLES: usize = 10_000;
 
-/// One-sided: the true difference is above the bound with 95 %.
+/// The percentile of a one-sided bound: the true difference is above it with 95 % confidence.
 const BELOW: usize = 5;
 
-/// What the difference in points is at least, with 95 %; the scenarios' tallies are drawn by `seed`. None, if no scenario
-/// has an entry.
+/// The lower bound of the difference in points, with 95 % confidence; `seed` draws the scenarios' tallies. `None` if no
+/// scenario has an entry.
 pub(super) fn lower_95(scenarios: &[Tally], seed: u64) -> Option<f64> {
     let mut dice = Pcg64Mcg::new(u128::from(seed) << 64 | 1);
     let mut resample = || {
@@ -45,12 +45,13 @@ mod tests {
 
     #[test]
     fn the_bound_is_the_fifth_percentile_of_what_may_be_drawn() {
-        // Two scenarios, one of which the simulator gets wrong. Of two draws both are the bad one with 1/4, so
+        // Two scenarios, one of which the simulator gets wrong. With probability 1/4 both draws are the wrong one, so
         // the fifth percentile is its -100 points.
         let right = Tally { itself: (1, 1), simulated: (2, 2) };
         let wrong = Tally { itself: (1, 1), simulated: (0, 2) };
         assert_eq!(lower_95(&[right, wrong], 7), Some(-100.0));
-        // Of twenty with one wrong, k are drawn with binomial(20, 1/20): 3 or more with 7.5 %, 4 or more with 1.6 %.
+        // Twenty scenarios with one wrong: it is drawn k times with binomial(20, 1/20), 3 times or more with 7.5 %, 4
+        // times or more with 1.6 %.
         let mut twenty = [right; 20];
         twenty[0] = wrong;
         let bound = lower_95(&twenty, 7).expect("there are entries");

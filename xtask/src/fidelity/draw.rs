@@ -1,39 +1,39 @@
-//! Scenarios that nobody chose.
+//! Random scenarios, which no person chose.
 //!
-//! Tasks come in bundles of one kind, until there are as many as were drawn. A scenario whose tasks want
-//! too little or too much of the CPUs is drawn again, and so is one in which nobody wakes up. Nothing is drawn that
-//! the hosts treat differently by design: no yield (the kernel counts it among preemptions), no latency nice.
+//! Tasks come in bundles of one kind, up to the drawn number. A scenario is drawn again if its tasks want too little or
+//! too much of the CPUs, or if no task wakes up. Nothing is drawn that the hosts treat differently by design: no yield
+//! (the kernel counts it among preemptions), no latency nice.
 
 use crate::dice::{Dice, Object};
 
-/// How long each runs, in seconds.
+/// The length of each run, in seconds.
 pub(super) const SECONDS: u64 = 6;
 
-/// How many tasks there may be, small numbers as often as large ones.
+/// The range of the number of tasks; small numbers are as frequent as large ones.
 const TASKS: (u64, u64) = (2, 24);
 
-/// What the tasks want together, in per cent of all CPUs.
+/// The range of the tasks' total demand, in per cent of all CPUs.
 const DEMAND: (f64, f64) = (30.0, 250.0);
 
-/// A scenario has a task that wakes up more often, if it gets the CPU time that it wants.
+/// A scenario has a task with more wake-ups than this, if the task gets the CPU time that it wants.
 const ENOUGH_WAKEUPS: f64 = 50.0;
 
-/// What the real-time tasks of a bundle may want together, in CPUs: the kernel throttles them at 0.95.
+/// The largest total demand of the real-time tasks of a bundle, in CPUs. The kernel throttles them at 0.95.
 const REAL_TIME_DEMAND: f64 = 0.6;
 
-/// A bundle is real-time once in so many times, and at most one of a scenario is.
+/// One in so many bundles is real-time, and at most one of a scenario.
 const REAL_TIME_ONE_IN: u64 = 8;
 
 /// The period of a limit, in microseconds.
 const PERIOD: u64 = 100_000;
 
-/// What bytes go through a pipe at a time.
+/// The bytes of a message through a pipe.
 const MESSAGE: u64 = 64;
 
-/// A scenario and what is known of its tasks.
+/// A scenario, and the facts about its tasks.
 #[derive(Clone, Debug)]
 pub(super) struct Drawn {
-    /// rt-app's language.
+    /// The scenario in rt-app's language.
     pub(super) text: String,
     pub(super) tasks: Vec<Task>,
 }
@@ -42,16 +42,16 @@ pub(super) struct Drawn {
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     pub(super) name: String,
-    /// What it is an example of.
+    /// The kinds that it is an example of.
     pub(super) kinds: Vec<&'static str>,
-    /// What it wants, in CPUs.
+    /// Its demand, in CPUs.
     demand: f64,
-    /// How often it wakes up in a run, if it gets that.
+    /// The number of its wake-ups in a run, if it gets its demand.
     wakeups: f64,
     body: Object,
 }
 
-/// The scenario `number` of those that follow from `seed`, for a machine of so many CPUs.
+/// The scenario `number` of those for `seed`, for a machine of so many CPUs.
 pub(super) fn scenario(seed: u64, number: u64, cpus: u64) -> Drawn {
     let mut dice = Dice::new(seed, number);
     loop {
@@ -64,7 +64,7 @@ pub(super) fn scenario(seed: u64, number: u64, cpus: u64) -> Drawn {
     }
 }
 
-/// What the tasks of a scenario can be: of one kind of bundle, and with what was drawn for them besides.
+/// The kinds of tasks: those of bundles, and attributes that may be drawn besides.
 pub(super) const KINDS: [&str; 16] = [
     "hog",
     "periodic",
@@ -84,7 +84,7 @@ pub(super) const KINDS: [&str; 16] = [
     "with room",
 ];
 
-/// The kinds of bundles, and the fewest and the most tasks that one has.
+/// The kinds of bundles, with the least and the largest number of tasks.
 const BUNDLES: [(&str, u64, u64); 6] = [
     ("hog", 1, 4),
     ("periodic", 1, 1),
@@ -188,7 +188,7 @@ impl Author {
             && demand < REAL_TIME_DEMAND
             && self.dice.between(1, REAL_TIME_ONE_IN) == 1;
         self.real_time |= real_time;
-        // A place in the list, or none of them: the group `/`.
+        // An index in the list, or one past it: the group `/`.
         let group = self.dice.between(0, self.groups.len() as u64) as usize;
         for (nth, program) in programs.drain(..).enumerate() {
             let mut task = Task {
@@ -244,7 +244,7 @@ impl Author {
         }
     }
 
-    /// The group of that place in the list, if there is one.
+    /// Puts the task into the group at that index, if there is one.
     fn enter(&self, task: &mut Task, group: usize) {
         let Some(Group { path, limited, .. }) = self.groups.get(group) else { return };
         task.body.set("group", format!("{path:?}"));
@@ -269,8 +269,8 @@ impl Author {
         program
     }
 
-    /// One task sends, the last only receives, those between do both. In one of three chains the first never
-    /// sleeps, so that the slowest part sets the pace.
+    /// A chain of pipes: the first task sends, the last only receives, those between do both. In one of three chains
+    /// the first task never sleeps, so the slowest task sets the pace.
     fn pipe(&mut self, number: usize, size: u64) -> Vec<Program> {
         let runs: Vec<_> = (0..size).map(|_| self.dice.log_uniform(20, 1_000)).collect();
         let pause = (self.dice.between(1, 3) > 1).then(|| self.dice.log_uniform(500, 10_000));
@@ -336,10 +336,10 @@ fn exponential(mean: u64) -> String {
     format!(r#"{{"exponential": {mean}}}"#)
 }
 
-/// What a task does again and again.
+/// The program that a task repeats.
 struct Program {
     events: Vec<(&'static str, String)>,
-    /// How long a round takes if it always has a CPU, and how much of that it computes, in microseconds.
+    /// The time of a round if the task always has a CPU, and its computing time in it, in microseconds.
     round: u64,
     runs: u64,
     blocks: bool,
@@ -350,7 +350,7 @@ impl Program {
         Program { events: vec![], round, runs: 0, blocks: false }
     }
 
-    /// Computes for ever.
+    /// A program that only computes.
     fn hog() -> Program {
         let mut program = Program::new(5_000);
         program.runs_for(5_000, "5000".to_owned());
@@ -362,13 +362,13 @@ impl Program {
         self.events.push((key, value));
     }
 
-    /// Computes for `mean`, as `span` says it.
+    /// Adds a computation of `mean` microseconds, as `span` writes it.
     fn runs_for(&mut self, mean: u64, span: String) {
         self.runs += mean;
         self.events.push(("run", span));
     }
 
-    /// Computes for `mean`, each time as long, or from half of it to half more.
+    /// Adds a computation of `mean` microseconds: of the same length each time, or from half of it to half more.
     fn runs(&mut self, mean: u64, varies: bool) {
         let uniform = || format!(r#"{{"uniform": [{}, {}]}}"#, mean / 2, mean + mean / 2);
         self.runs_for(mean, if varies { uniform() } else { mean.to_string() });
@@ -427,7 +427,7 @@ mod tests {
     #[test]
     fn every_scenario_is_right_for_every_host_and_nothing_is_odd_about_it() {
         for drawn in many() {
-            // `linux` says how many CPUs there are, `sim` is told by `machine`.
+            // `linux` takes the number of CPUs from the machine, `sim` takes it from `machine`.
             let here = Overrides { cpus: Some(CPUS as usize), ..Overrides::default() };
             let parsed = parse("drawn", &drawn.text, &here)
                 .unwrap_or_else(|error| panic!("{error}\n{}", drawn.text));
@@ -438,7 +438,7 @@ mod tests {
         }
     }
 
-    /// What a task wants is what its program says: `run` in a round, and how long that takes.
+    /// A task's demand agrees with its program: the `run` of a round, and the length of the round.
     #[test]
     fn demand_is_what_a_program_computes_of_its_rounds() {
         let mut periodic = Program::new(10_000);

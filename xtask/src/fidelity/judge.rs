@@ -1,6 +1,6 @@
-//! How far apart two runs of one scenario are, and the simulator and the kernel beside the kernel and itself.
+//! The distance between two runs of one scenario: the simulator beside the kernel, and the kernel beside itself.
 //!
-//! A task has a share, and latencies if it woke up often enough; a run has migrations, switches and preemptions. The
+//! A task has a share, and latencies if it woke up often enough. A run has migrations, switches and preemptions. The
 //! kernel ran twice, A and B. *Itself* is A beside B. *Simulated* is the simulator beside A and beside B.
 
 use std::collections::BTreeMap;
@@ -9,26 +9,27 @@ use serde_json::Value;
 
 use crate::workspace::Outcome;
 
-/// A percentile of fewer wake-ups says nothing.
+/// The least number of wake-ups for which a percentile has a meaning.
 pub(super) const ENOUGH_WAKEUPS: u64 = 50;
 
-/// A latency below that counts as that much: no ratio is of nothing.
+/// A latency below this counts as this, so that no ratio is of zero.
 const LEAST_NS: f64 = 1.0;
 
-/// What is compared.
+/// A compared measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Measure {
     /// The difference of a task's CPU time, in points of one CPU.
     Share,
     /// The ratio of the medians of a task's wake-up latency, at least 1.
     P50,
-    /// That of its ninety-ninth percentiles.
+    /// The ratio of its ninety-ninth percentiles.
     P99,
-    /// The ratio of the migrations of all tasks, at least 1, with one more on either side. As below.
+    /// The ratio of the migrations of all tasks, at least 1, with one added on either side. The same holds for the next
+    /// two.
     Migrations,
-    /// That of switches.
+    /// The ratio of switches.
     Switches,
-    /// That of preemptions, unless a task yields: then the kernel does not know them.
+    /// The ratio of preemptions, unless a task yields: then the kernel does not count them.
     Preemptions,
 }
 
@@ -54,23 +55,23 @@ impl Measure {
         }
     }
 
-    /// As how near two runs count as the same.
+    /// The largest distance at which two runs count as the same.
     pub(super) fn goal(self) -> f64 {
         if self == Measure::Share { 3.0 } else { 2.0 }
     }
 
-    /// Those of a task.
+    /// The measures of a task.
     pub(super) fn of_tasks() -> impl Iterator<Item = Measure> {
         Measure::ALL.into_iter().filter(|&measure| measure < Measure::Migrations)
     }
 
-    /// Those of the whole run.
+    /// The measures of the whole run.
     pub(super) fn of_runs() -> impl Iterator<Item = Measure> {
         Measure::ALL.into_iter().filter(|&measure| measure >= Measure::Migrations)
     }
 }
 
-/// What a run showed.
+/// The figures of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Seen {
     tasks: BTreeMap<String, Task>,
@@ -79,7 +80,7 @@ pub(super) struct Seen {
     preemptions: Option<f64>,
 }
 
-/// What a run showed of a task.
+/// The figures of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Task {
     /// Per cent of one CPU.
@@ -90,7 +91,7 @@ struct Task {
 }
 
 impl Seen {
-    /// What a report says. Names of tasks are their own.
+    /// Reads a report. Each task has a name of its own.
     pub(super) fn read(report: &Value) -> Outcome<Seen> {
         let duration = report["duration_ns"].as_f64().filter(|&some| some > 0.0);
         let duration = duration.ok_or("a run takes time")?;
@@ -113,7 +114,7 @@ impl Seen {
         })
     }
 
-    /// How far apart this run and another are. `None`: it cannot be said of either. Infinite: of one only.
+    /// The distance between this run and another. `None` if neither has the figure, infinite if only one has it.
     fn apart(&self, other: &Seen, measure: Measure, task: &str) -> Option<f64> {
         let (ours, theirs) = (self.task(task), other.task(task));
         let plus_one =
@@ -141,22 +142,22 @@ fn latency(ours: Task, theirs: Task, figure: fn(Task) -> f64) -> Option<f64> {
     }
 }
 
-/// How many times one is the other, at least 1.
+/// The ratio of two values, at least 1.
 pub(super) fn ratio(a: f64, b: f64) -> f64 {
     (a / b).max(b / a)
 }
 
-/// What one measure says of one task, or of one run.
+/// The distances in one measure, of one task or of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sample {
-    /// How far apart A and B are.
+    /// The distance between A and B.
     pub(super) itself: Option<f64>,
-    /// How far apart the simulator is from A, and from B.
+    /// The distances of the simulator from A and from B.
     pub(super) simulated: [Option<f64>; 2],
 }
 
 impl Sample {
-    /// The mean of both.
+    /// The mean of these two.
     pub(super) fn mean(&self) -> Option<f64> {
         let both: Vec<_> = self.simulated.iter().flatten().collect();
         (!both.is_empty()).then(|| both.iter().copied().sum::<f64>() / both.len() as f64)
@@ -171,7 +172,7 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// What `measure` says of `task`, or of the whole run.
+    /// The distances in `measure` of `task`, or of the whole run.
     pub(super) fn sample(&self, measure: Measure, task: &str) -> Sample {
         let Runs { a, simulated, b } = self;
         let apart = |ours: &Seen, theirs| ours.apart(theirs, measure, task);
@@ -225,7 +226,7 @@ pub(super) mod tests {
     #[test]
     fn shares_are_apart_by_points_and_latencies_by_ratios() {
         let runs = runs();
-        // 25 % and 26 % of a CPU, simulated 30 %.
+        // Shares of 25 % and 26 % of a CPU, simulated 30 %.
         near(&runs.sample(Measure::Share, "a"), Some(1.0), [Some(5.0), Some(4.0)]);
         near(&runs.sample(Measure::P50, "a"), Some(1.25), [Some(4.0), Some(5.0)]);
         near(&runs.sample(Measure::P99, "a"), Some(3.0), [Some(2.0), Some(6.0)]);
@@ -245,7 +246,7 @@ pub(super) mod tests {
         let runs = runs();
         near(&runs.sample(Measure::Migrations, ""), Some(2.0), [Some(10.0), Some(20.0)]);
         near(&runs.sample(Measure::Switches, ""), Some(1.0), [Some(2.0), Some(2.0)]);
-        // Nothing and nothing are the same; what one side does not know is no entry.
+        // Two zeros are the same. A figure that one side does not have is no entry.
         near(&runs.sample(Measure::Preemptions, ""), Some(1.0), [None, None]);
     }
 }

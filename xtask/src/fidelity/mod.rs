@@ -1,8 +1,8 @@
-//! `cargo xtask fidelity`: how near the simulator is to the kernel on this machine.
+//! `cargo xtask fidelity`: compares the simulator with the kernel of this machine.
 //!
-//! Each scenario runs on `linux` and on `sim`, which is told what `runyard calibrate` says of this machine, and
-//! nothing else. Without options it is the scenarios of `scenarios/fidelity` (`table`), with `--random` scenarios that
-//! nobody chose (`random`). Prints the tables of `docs/fidelity.md`.
+//! Each scenario runs on `linux` and on `sim`. The simulator gets the output of `runyard calibrate` about this machine,
+//! and nothing else. Without options the scenarios are those of `scenarios/fidelity` (`table`); with `--random` they
+//! are drawn (`random`). The command prints the tables of `docs/fidelity.md`.
 
 mod bootstrap;
 mod draw;
@@ -19,10 +19,10 @@ use clap::Args;
 
 use crate::workspace::{self, Outcome, cargo};
 
-/// How to compare.
+/// The options of the comparison.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// How often each scenario runs on the kernel; the median counts
+    /// The number of runs of each scenario on the kernel; the median counts
     #[arg(long, default_value_t = 3, value_name = "N", conflicts_with = "random")]
     pub repeat: usize,
     /// Only these scenarios, by the names of their files
@@ -31,35 +31,35 @@ pub struct Options {
     /// Switch a feature of the simulator on, or off with NO_ before its name; repeatable
     #[arg(long, value_name = "[NO_]NAME")]
     pub feature: Vec<String>,
-    /// What the simulated machine is a model of, whatever `runyard calibrate` says
+    /// The model of the simulated machine, in place of that of `runyard calibrate`
     #[arg(long, value_name = "NAME")]
     pub kernel: Option<String>,
-    /// Scenarios that are drawn, instead of those of the tree.
+    /// Random scenarios, in place of those of the tree.
     #[command(flatten)]
     pub random: Random,
 }
 
-/// Scenarios that are drawn.
+/// The options for random scenarios.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Random {
-    /// Draw so many scenarios for each seed, and run each twice on the kernel and once simulated
+    /// Draw this number of scenarios for each seed, and run each twice on the kernel and once simulated
     #[arg(long = "random", id = "random", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub scenarios: Option<u64>,
-    /// What is drawn follows from it; the scenarios of several seeds are judged together
+    /// The seeds of the draws; the scenarios of several seeds are judged together
     #[arg(long, value_name = "S", value_delimiter = ',', default_value = "1", requires = "random")]
     pub seed: Vec<u64>,
-    /// Only scenarios with a task of this kind, as the figures call kinds; so many of them
+    /// Only scenarios with a task of this kind, as named in the figures; the number counts these
     #[arg(long, value_name = "KIND", value_parser = draw::KINDS, requires = "random")]
     pub kind: Option<String>,
-    /// Print the figures as JSON on standard output, and nothing else there
+    /// Print only the figures, as JSON on standard output
     #[arg(long, requires = "random")]
     pub json: bool,
-    /// Copy the scenarios and the reports of the tasks that are furthest apart into this folder
+    /// Copy the scenarios and the reports of the tasks with the largest distances into this folder
     #[arg(long, value_name = "DIR", requires = "random")]
     pub keep: Option<PathBuf>,
 }
 
-/// Builds the command, runs what is asked for and prints the figures.
+/// Builds the command, runs the comparison and prints the figures.
 pub fn run(options: &Options) -> Outcome {
     workspace::run(cargo().args(["build", "--release", "--quiet", "--package", "runyard-cli"]))?;
     match options.random.scenarios {
@@ -68,7 +68,7 @@ pub fn run(options: &Options) -> Outcome {
     }
 }
 
-/// This machine as the value of a scenario's `machine`, by the release build, which is there.
+/// This machine as the value of a scenario's `machine`, by the release build, which must exist.
 pub(crate) fn machine() -> Outcome<String> {
     rig::Rig::new(&[], None)?.machine()
 }

@@ -1,29 +1,29 @@
-//! Whether a run had the machine to itself. `runyard calibrate` asks the same of its own threads; nothing here depends
-//! on what users build, so a process that ended is asked about.
+//! Whether a run had the machine to itself. `runyard calibrate` checks the same for its own threads. This program
+//! depends on nothing that users build, so it asks about a process that has ended.
 
 use std::fs::read_to_string;
 use std::time::Instant;
 
-/// How much of the CPUs others may take in a run, and the machine's host, each in per cent.
+/// The largest part of the CPUs that other processes may take in a run, and likewise the machine's host, in per cent.
 const MOST: f64 = 1.0;
 
 /// The unit of `/proc` (`USER_HZ`), in seconds.
 const TICK: f64 = 0.01;
 
-/// What the kernel has counted, in seconds.
+/// The kernel's counts, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Counted {
     cpus: f64,
     idle: f64,
     stolen: f64,
-    /// This process and those that it waited for.
+    /// The time of this process and of its children.
     own: f64,
 }
 
-/// Who had the CPUs besides a run, in per cent of all.
+/// The use of the CPUs by others during a run, in per cent of all CPUs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Company {
-    /// Other processes, the kernel's own work and idle loops among them.
+    /// Other processes; this includes the kernel's own work and idle loops.
     pub(super) others: f64,
     /// The host of a virtual machine.
     pub(super) stolen: f64,
@@ -34,7 +34,7 @@ impl Company {
         self.others <= MOST && self.stolen <= MOST
     }
 
-    /// The kernel samples who runs and measures who idles, so others have what nobody is known to have.
+    /// The kernel samples the running thread and measures idle time, so the share of others is the rest.
     fn between(then: Counted, now: Counted, wall: f64) -> Company {
         let all = wall * now.cpus;
         let stolen = now.stolen - then.stolen;
@@ -43,7 +43,7 @@ impl Company {
     }
 }
 
-/// Does something, and says who else had the CPUs meanwhile.
+/// Calls `run`, and returns the use of the CPUs by others meanwhile.
 pub(super) fn watched<T>(run: impl FnOnce() -> T) -> (T, Company) {
     let read = |path| read_to_string(path).unwrap_or_default();
     let counted = || Counted::read(&read("/proc/stat"), &read("/proc/self/stat"));
@@ -56,7 +56,8 @@ impl Counted {
     fn read(stat: &str, own: &str) -> Counted {
         let number = |text: &str, at| text.split_whitespace().nth(at).and_then(|n| n.parse().ok());
         let ticks = |text: &str, at| number(text, at).unwrap_or(0.0) * TICK;
-        // A name may have blanks and brackets. Behind it: state, then from the twelfth utime stime cutime cstime.
+        // A name may have blanks and brackets. After it come the state and, from the twelfth word, utime stime cutime
+        // cstime.
         let own = own.rsplit_once(')').map_or("", |(_, rest)| rest);
         // cpu user nice system idle iowait irq softirq steal
         Counted {
@@ -81,7 +82,7 @@ mod tests {
             [counted.cpus, counted.idle, counted.stolen, counted.own].map(|n| (n * 100.0).round())
         };
         assert_eq!(said(then), [200.0, 120.0, 3.0, 460.0]);
-        // A second of two CPUs: 1.2 s idle, 0.02 stolen, 0.74 the run's own, which leaves 0.04.
+        // One second of two CPUs: 1.2 s idle, 0.02 stolen, 0.74 for the run itself, which leaves 0.04.
         let now = Counted {
             cpus: 2.0,
             idle: then.idle + 1.2,

@@ -1,7 +1,8 @@
-//! `--random`: scenarios that nobody chose, on the kernel twice and simulated in between.
+//! `--random`: random scenarios, on the kernel twice and simulated in between.
 //!
-//! A, simulated, B, one scenario after the other, so that a machine that changes changes for all three. A run on the
-//! kernel that was disturbed is repeated; a scenario that is never quiet does not count, and none is drawn in its place.
+//! The order is A, simulated, B, one scenario after the other, so that a change of the machine affects all three. A
+//! disturbed run on the kernel is repeated. A scenario that never gets a quiet machine does not count, and no other is
+//! drawn in its place.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,24 +17,24 @@ use super::verdict::{self, Tally, fields};
 use super::{Options, bootstrap, quiet};
 use crate::workspace::Outcome;
 
-/// How often a run is tried before its scenario does not count.
+/// The number of tries of a run before its scenario is dropped.
 const TRIES: usize = 5;
 
-/// A calibration counts for so long: costs of a virtual machine change with its host, by the minute.
+/// The time for which a calibration is valid: the costs of a virtual machine change with its host within minutes.
 const CALIBRATION: Duration = Duration::from_secs(10 * 60);
 
-/// How far apart the seeds are with which the scenarios of two seeds run.
+/// The distance between the run seeds of two drawing seeds.
 const SEEDS_APART: u64 = 1_000_000;
 
-/// How many tasks `--keep` keeps.
+/// The number of tasks that `--keep` keeps.
 const WORST: usize = 20;
 
-/// A scenario that was run.
+/// A scenario that was run and judged.
 struct Judged {
     /// The seed and the number.
     name: String,
     tasks: Vec<JudgedTask>,
-    /// What measures of the whole run say.
+    /// The distances of the whole run.
     whole: BTreeMap<Measure, Sample>,
 }
 
@@ -43,7 +44,7 @@ struct JudgedTask {
     samples: BTreeMap<Measure, Sample>,
 }
 
-/// Runs `scenarios` for each seed and prints what they come to.
+/// Runs `scenarios` for each seed and prints the results.
 pub(super) fn run(options: &Options, scenarios: u64) -> Outcome {
     let mut session = Session::new(Rig::new(&options.feature, options.kernel.as_deref())?)?;
     let cpus = std::thread::available_parallelism()?.get() as u64;
@@ -75,12 +76,12 @@ pub(super) fn run(options: &Options, scenarios: u64) -> Outcome {
     options.random.keep.as_deref().map_or(Ok(()), |into| found.keep(&session.folder, into))
 }
 
-/// Whether a scenario has a task of the kind that is asked for, if one is.
+/// Whether a scenario has a task of the wanted kind, if one is given.
 fn is_wanted(drawn: &Drawn, kind: Option<&str>) -> bool {
     kind.is_none_or(|kind| drawn.tasks.iter().any(|task| task.kinds.contains(&kind)))
 }
 
-/// The kernel's release, and what its command line says of scheduling.
+/// The kernel's release, and the words on its command line about scheduling.
 fn kernel() -> Outcome<String> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let line = std::fs::read_to_string("/proc/cmdline")?;
@@ -88,7 +89,7 @@ fn kernel() -> Outcome<String> {
     Ok(std::iter::once(release.trim()).chain(words).collect::<Vec<_>>().join(" "))
 }
 
-/// The machine as it is simulated, and where the runs leave their reports.
+/// The simulated machine, and the folder of the runs' reports.
 struct Session {
     rig: Rig,
     folder: PathBuf,
@@ -104,7 +105,7 @@ impl Session {
         Ok(Session { rig, folder, machine, calibrated: Instant::now() })
     }
 
-    /// Runs a scenario; nothing, if the machine was never quiet.
+    /// Runs a scenario; `None` if the machine was never quiet.
     fn try_scenario(&mut self, which: (u64, u64), drawn: &Drawn) -> Outcome<Option<Judged>> {
         if self.calibrated.elapsed() > CALIBRATION {
             self.machine = self.rig.machine()?;
@@ -112,7 +113,7 @@ impl Session {
         }
         let (seed, number) = which;
         let name = format!("{seed}-{number}");
-        // The same draws for all: a seed asks for the same work on every host.
+        // All runs have the same seed, so every host has the same work.
         let option = format!("--seed={}", seed.wrapping_mul(SEEDS_APART).wrapping_add(number));
         let runs = self.runs((&name, &option), drawn)?;
         let (tasks, text) =
@@ -137,7 +138,7 @@ impl Session {
         }))
     }
 
-    /// The report of the kernel, from a run that nobody disturbed.
+    /// The kernel's report of an undisturbed run.
     fn quietly(&self, scenario: &Path, seed: &str) -> Outcome<Option<Value>> {
         for _ in 0..TRIES {
             let (report, company) = quiet::watched(|| self.rig.run("linux", scenario, &[seed]));
@@ -167,7 +168,7 @@ impl Judged {
         }
     }
 
-    /// What a measure says of it: of each task, or of the whole.
+    /// The distances in a measure: of each task, or of the whole run.
     fn samples(&self, measure: Measure) -> impl Iterator<Item = &Sample> {
         let tasks = self.tasks.iter().filter_map(move |task| task.samples.get(&measure));
         tasks.chain(self.whole.get(&measure))
@@ -175,17 +176,17 @@ impl Judged {
 }
 
 impl JudgedTask {
-    /// How many times its worst measure is over that measure's goal.
+    /// The largest ratio of a distance to its measure's goal.
     fn badness(&self) -> f64 {
         let over = |(measure, sample): (&Measure, &Sample)| Some(sample.mean()? / measure.goal());
         self.samples.iter().filter_map(over).fold(0.0, f64::max)
     }
 }
 
-/// What all scenarios showed.
+/// The results of all scenarios.
 struct Found {
     judged: Vec<Judged>,
-    /// The first seed, from which the bootstrap draws.
+    /// The first seed, which the bootstrap uses.
     seed: u64,
 }
 
@@ -198,7 +199,7 @@ impl Found {
         self.judged.iter().flat_map(|scenario| scenario.samples(measure)).collect()
     }
 
-    /// What the difference between simulated and itself is at least.
+    /// The lower bound of the difference between simulated and itself.
     fn lower_95(&self, measure: Measure) -> Option<f64> {
         let tallies: Vec<_> = self
             .judged
@@ -217,7 +218,7 @@ impl Found {
         kinds
     }
 
-    /// The fields that scripts read, and `about` the run.
+    /// The fields for scripts; `about` describes the run.
     fn json(&self, about: Value) -> Value {
         let mut all = Map::new();
         all.insert("scenarios".to_owned(), self.judged.len().into());
@@ -246,7 +247,7 @@ impl Found {
         all.into()
     }
 
-    /// The text for a person: a table of all, and one of the kinds.
+    /// The text for a person: a table of everything, and one of the kinds.
     fn table(&self) -> String {
         let mut lines = vec![
             format!("{} scenarios with {} tasks", self.judged.len(), self.nr_tasks()),
@@ -281,7 +282,7 @@ impl Found {
         lines.join("\n") + "\n"
     }
 
-    /// Copies the scenarios and the reports of the tasks that are furthest apart, with a list of them.
+    /// Copies the scenarios and the reports of the tasks with the largest distances, with a list of them.
     fn keep(&self, from: &Path, into: &Path) -> Outcome {
         std::fs::create_dir_all(into)?;
         let all = self.judged.iter().flat_map(|of| of.tasks.iter().map(move |task| (of, task)));
@@ -308,7 +309,7 @@ impl Found {
 mod tests {
     use super::*;
 
-    /// A scenario with one task of these kinds, which is so far apart by itself and simulated.
+    /// A scenario with one task of these kinds, with these distances from itself and simulated.
     fn judged(name: &str, kinds: &[&'static str], itself: f64, simulated: f64) -> Judged {
         let sample = Sample { itself: Some(itself), simulated: [Some(simulated); 2] };
         let sample = |measure| (measure, sample.clone());

@@ -1,4 +1,4 @@
-//! The command, and what it says of a scenario.
+//! The command, and its reports of scenarios.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::workspace::{self, Outcome, program};
 
-/// The release build, which is there, and a folder for what it is given.
+/// The release build, which must exist, and a folder for its input.
 pub(super) struct Rig {
     runyard: PathBuf,
     pub(super) folder: PathBuf,
-    /// What the simulator is told of the kernel and its features, as its options.
+    /// The simulator's options about the kernel and its features.
     simulated: Vec<String>,
 }
 
@@ -34,12 +34,12 @@ impl Rig {
         Ok(machine.to_string())
     }
 
-    /// The report of a scenario, as `host` with such options runs it.
+    /// Runs a scenario on `host` with these options, and returns the report.
     pub(super) fn run(&self, host: &str, scenario: &Path, options: &[&str]) -> Outcome<Value> {
         json(program(&self.runyard).args([host, "--json"]).args(options).arg(scenario))
     }
 
-    /// The report of a scenario that is simulated on such a `machine`.
+    /// Simulates a scenario on this `machine`, and returns the report.
     pub(super) fn simulate(&self, text: &str, machine: &str, options: &[&str]) -> Outcome<Value> {
         let file = self.folder.join("scenario.json");
         std::fs::write(&file, text.replacen('{', &format!("{{\"machine\": {machine},"), 1))?;

@@ -1,5 +1,5 @@
-//! The tables of `docs/fidelity.md`: who had how much and how soon in each scenario of `scenarios/fidelity`, what of it the
-//! kernel's own selftests would assert, and what limits of task groups did.
+//! The tables of `docs/fidelity.md`: the CPU time and the latencies in each scenario of `scenarios/fidelity`, the
+//! assertions of the kernel's own selftests about them, and the effects of task groups' limits.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,26 +14,26 @@ use crate::limits::{self, Limited};
 use crate::selftests::{self, CASES, Usage};
 use crate::workspace::{self, Outcome};
 
-/// What one run says.
+/// The figures of one run.
 #[derive(Debug, Default)]
 struct Run {
     threads: BTreeMap<String, Figures>,
     usage: Usage,
     limited: Limited,
-    /// Of all tasks.
+    /// The migrations of all tasks.
     migrations: f64,
 }
 
-/// What one host says of the tasks of one thread object.
+/// The figures of one thread object's tasks on one host.
 #[derive(Debug, Default)]
 struct Figures {
-    /// Percent of one CPU, of each instance, the largest first.
+    /// The share of each instance in per cent of one CPU, the largest first.
     shares: Vec<f64>,
-    /// Medians of the instances that woke up often enough, in nanoseconds.
+    /// The median wake-up latencies of instances with enough wake-ups, in nanoseconds.
     wakeups: Vec<f64>,
 }
 
-/// Runs everything that is wanted and prints the tables.
+/// Runs the wanted scenarios and prints the tables.
 pub(super) fn run(options: &Options) -> Outcome {
     let folder = workspace::root().join("scenarios/fidelity");
     let there = |name: &&String| folder.join(format!("{name}.json")).is_file();
@@ -73,14 +73,14 @@ pub(super) fn run(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// The median of each usage over runs that all have it.
+/// The median of each usage over the runs, if all runs have it.
 fn middle(runs: &[Run]) -> Usage {
     let names = runs.first().into_iter().flat_map(|run| run.usage.keys());
     let of = |name| runs.iter().map(|run| run.usage.get(name).copied()).collect::<Option<Vec<_>>>();
     names.filter_map(|name| Some((name.clone(), median(of(name)?)?))).collect()
 }
 
-/// What the kernel makes of a scenario, several times, and the simulator.
+/// Runs a scenario on the kernel, several times, and in the simulator.
 fn both(rig: &Rig, scenario: &Path, machine: &str, repeat: usize) -> Outcome<(Vec<Run>, Run)> {
     let text = std::fs::read_to_string(scenario)?;
     let simulated = Run::of(&rig.simulate(&text, machine, &[])?)?;
@@ -89,7 +89,7 @@ fn both(rig: &Rig, scenario: &Path, machine: &str, repeat: usize) -> Outcome<(Ve
 }
 
 impl Run {
-    /// What a report says of each thread object, and of each task group that there was.
+    /// The figures of each thread object in a report, and of each existing task group.
     fn of(report: &Value) -> Outcome<Run> {
         let duration = report["duration_ns"].as_f64().ok_or("a run takes time")?;
         let share = |of: &Value| Some(of["runtime_ns"].as_f64()? / duration * 100.0);
@@ -116,7 +116,7 @@ impl Run {
     }
 }
 
-/// A row of the table: what is furthest apart.
+/// A row of the table: the largest distances.
 fn row(name: &str, kernel: &[Run], simulated: &Run) -> String {
     let mut apart = 0.0_f64;
     let mut worst = None::<(f64, f64, f64)>;

@@ -1,4 +1,4 @@
-//! What many scenarios come to: percentiles, and how many of a hundred are near enough.
+//! The summary of many scenarios: percentiles of the distances, and the part of them within the goal.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use serde_json::{Map, Value, json};
 
 use super::judge::{Measure, Sample};
 
-/// The figures of one measure, of one of the two sides.
+/// The figures of one measure, on one of the two sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Figure {
-    /// How far apart half of the entries are at most. Infinite: more than half are misses.
+    /// The median distance. Infinite if more than half of the entries are misses.
     pub(super) p50: Option<f64>,
-    /// How far apart nine of ten are at most.
+    /// The ninetieth percentile of the distances.
     pub(super) p90: Option<f64>,
-    /// How many of a hundred are as near as the measure's goal.
+    /// The part of the entries within the measure's goal, in per cent.
     pub(super) within: Option<f64>,
 }
 
-/// How many entries there are and how many of them are near enough; on each side.
+/// The numbers of entries, and of those within the goal, on each side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) itself: (u64, u64),
@@ -47,18 +47,18 @@ impl Tally {
         add(&mut self.simulated, other.simulated);
     }
 
-    /// How many more of a hundred are near enough simulated than on the kernel itself: points, mostly below zero.
+    /// The part within the goal simulated, minus that on the kernel itself, in points. It is mostly below zero.
     pub(super) fn difference(self) -> Option<f64> {
         Some(percent(self.simulated)? - percent(self.itself)?)
     }
 }
 
-/// Of a hundred.
+/// A part in per cent.
 fn percent((some, all): (u64, u64)) -> Option<f64> {
     (all > 0).then(|| some as f64 / all as f64 * 100.0)
 }
 
-/// The kernel beside itself, and the simulator beside the kernel.
+/// The figures of the kernel beside itself, and of the simulator beside the kernel.
 pub(super) fn figures(measure: Measure, samples: &[&Sample]) -> [Figure; 2] {
     let tally = Tally::of(measure, samples.iter().copied());
     let figure = |apart: Vec<f64>, within| Figure {
@@ -71,7 +71,7 @@ pub(super) fn figures(measure: Measure, samples: &[&Sample]) -> [Figure; 2] {
     [figure(itself, tally.itself), figure(simulated, tally.simulated)]
 }
 
-/// The least entry that as many of a hundred do not exceed.
+/// The smallest entry that so many per cent of the entries do not exceed.
 pub(super) fn percentile(mut entries: Vec<f64>, of_a_hundred: usize) -> Option<f64> {
     entries.sort_by(f64::total_cmp);
     let rank = (entries.len() * of_a_hundred).div_ceil(100).max(1);
@@ -90,7 +90,7 @@ pub(super) fn fields<'s>(samples: impl Fn(Measure) -> Vec<&'s Sample>) -> Map<St
     fields
 }
 
-/// Cells of a table.
+/// The cells of a table.
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cell = |figure: Option<f64>, digits| match figure {
@@ -121,7 +121,7 @@ mod tests {
         Sample { itself, simulated: [a, b] }
     }
 
-    /// Four tasks' ratios; the last woke up seldom in B, and simulated.
+    /// The ratios of four tasks. The last woke up too seldom in B, and simulated.
     fn samples() -> [Sample; 4] {
         [
             sample(Some(1.5), Some(1.0), Some(2.0)),
@@ -142,9 +142,9 @@ mod tests {
     fn what_is_within_counts_both_runs_of_the_kernel() {
         let samples = samples();
         let [itself, simulated] = figures(Measure::P99, &samples.each_ref());
-        // 1.5 and 2 of four.
+        // The entries 1.5 and 2 of four.
         assert_eq!(itself, Figure { p50: Some(2.0), p90: Some(MISS), within: Some(50.0) });
-        // Means 1.5, 2.5, 3.5 and a miss; 1, 2 and 1 of seven entries.
+        // The means 1.5, 2.5, 3.5 and a miss; within the goal are 1, 2 and 1 of seven entries.
         let within = Some(3.0 / 7.0 * 100.0);
         assert_eq!(simulated, Figure { p50: Some(2.5), p90: Some(MISS), within });
         let tally = Tally::of(Measure::P99, &samples);

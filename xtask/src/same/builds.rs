@@ -1,9 +1,9 @@
-//! The command at another commit and at the working tree, built alike and fast.
+//! The command at another commit and at the working tree, both built in the same fast way.
 //!
-//! What they decide does not depend on how they are optimised, so link-time optimisation, which
-//! takes minutes, is left out. The command of a commit is kept under the commit's name and built only
-//! once. Each of the two trees has a build folder of its own: cargo names a crate of a workspace by its path
-//! in the workspace and compares times, so in one folder it would take the other tree's crates.
+//! Decisions do not depend on optimisation, so link-time optimisation, which takes minutes, is left out. The command of
+//! a commit is kept under the commit's name and built only once. Each of the two trees has its own build folder: cargo
+//! names a crate by its path in the workspace and compares times, so in a common folder it would take the other tree's
+//! crates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use crate::workspace::{self, Outcome, cargo, output, program, root};
 /// The two commands.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    /// At the commit.
+    /// The command at the commit.
     pub before: PathBuf,
-    /// At the working tree.
+    /// The command at the working tree.
     pub after: PathBuf,
 }
 
-/// Builds what is missing in `folder`. `rev` is whatever git takes for a commit.
+/// Builds the missing commands in `folder`. `rev` is any name of a commit that git accepts.
 pub fn both(rev: &str, folder: &Path) -> Outcome<Programs> {
     let after = folder.join("working").join("runyard");
     let before = folder.join(commit(rev)?).join("runyard");
@@ -37,7 +37,7 @@ fn commit(rev: &str) -> Outcome<String> {
     Ok(String::from_utf8(output(&mut git)?.stdout)?.trim().to_owned())
 }
 
-/// Builds `rev` in a work tree of its own, which is gone afterwards.
+/// Builds `rev` in a work tree of its own, which is removed afterwards.
 fn build_commit(rev: &str, folder: &Path, to: &Path) -> Outcome {
     let tree = folder.join("tree");
     let add = ["worktree", "add", "--quiet", "--force", "--detach"];
@@ -61,7 +61,7 @@ fn build(tree: &Path, target: &Path, to: &Path) -> Outcome {
     command.env("CARGO_PROFILE_RELEASE_DEBUG", "none");
     workspace::run(&mut command)?;
     fs::create_dir_all(to.parent().expect("a command is in a folder"))?;
-    // A rename, so that what is there is never half a program.
+    // The last step is a rename, so the file is never half a program.
     let new = to.with_extension("new");
     fs::copy(target.join("release").join("runyard"), &new)?;
     Ok(fs::rename(new, to)?)

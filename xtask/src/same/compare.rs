@@ -5,18 +5,18 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Result};
 use std::path::Path;
 
-/// What is compared of a line.
+/// A function that gives the compared part of a line.
 pub type Cleaned = fn(Vec<u8>) -> Vec<u8>;
 
-/// How much of a line is shown on either side of the first byte that differs.
+/// The number of bytes of a line that are shown on either side of the first difference.
 const AROUND: usize = 60;
 
-/// Where two texts begin to differ.
+/// The place at which two texts begin to differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The line, from 1.
     pub line: usize,
-    /// What the line is in the first text, around the first byte that differs; none after its end.
+    /// The line in the first text, around the first byte that differs; `None` after its end.
     pub before: Option<String>,
     /// The same in the second text.
     pub after: Option<String>,
@@ -42,8 +42,8 @@ pub fn whole(line: Vec<u8>) -> Vec<u8> {
     line
 }
 
-/// The line without the number of `wall_ns`, which is the time that the run took and the only field
-/// of a report that may differ.
+/// The line without the number of `wall_ns`. That is the time of the run, and the only field of a report that may
+/// differ.
 #[must_use]
 pub fn without_wall(mut line: Vec<u8>) -> Vec<u8> {
     const KEY: &[u8] = br#""engine": {"#;

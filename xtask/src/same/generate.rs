@@ -1,11 +1,10 @@
-//! Random scenarios: whatever the language can ask of a scheduler, in small doses.
+//! Random scenarios with everything that the language can ask of a scheduler, in small amounts.
 //!
-//! No task blocks for ever: what it may wait for is done every few
-//! milliseconds by one of three tasks that all scenarios have.
+//! No task blocks without an end: three tasks that all scenarios have end every wait within a few milliseconds.
 
 use crate::dice::{Dice, Object};
 
-/// Features of which each scenario has some.
+/// The features of which each scenario has some.
 const FEATURES: [&str; 12] = [
     "NO_RT_PUSH",
     "NO_RT_PULL",
@@ -21,10 +20,10 @@ const FEATURES: [&str; 12] = [
     "NO_GREEDY_TIMERS",
 ];
 
-/// How many of a hundred scenarios have each of [`FEATURES`].
+/// The percentage of scenarios that have each of [`FEATURES`].
 const FEATURE_PERCENT: u64 = 12;
 
-/// Topologies, each with its number of CPUs.
+/// The topologies, each with its number of CPUs.
 const TOPOLOGIES: [(&str, u64); 8] = [
     ("1x1", 1),
     ("1x2", 2),
@@ -36,13 +35,13 @@ const TOPOLOGIES: [(&str, u64); 8] = [
     ("4x4", 16),
 ];
 
-/// The paths that a scenario may have, parents first, so that any beginning is a forest.
+/// The paths that a scenario may have. Parents come first, so any first part of the list is a forest.
 const GROUPS: [&str; 7] = ["/a", "/b", "/a/c", "/a/c/d", "/b/e", "/f", "/b/e/g"];
 
 const FAIR: [&str; 3] = ["SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE"];
 const REAL_TIME: [&str; 2] = ["SCHED_FIFO", "SCHED_RR"];
 
-/// The scenario number `index` of those that follow from `seed`.
+/// The scenario number `index` of those for `seed`.
 #[must_use]
 pub fn scenario(seed: u64, index: u64) -> String {
     let (shape, cpus) = TOPOLOGIES[(index % TOPOLOGIES.len() as u64) as usize];
@@ -55,7 +54,7 @@ pub fn scenario(seed: u64, index: u64) -> String {
 struct Author {
     dice: Dice,
     cpus: u64,
-    /// How many of [`GROUPS`] there are.
+    /// The number of [`GROUPS`] that exist.
     groups: usize,
 }
 
@@ -137,7 +136,7 @@ impl Author {
         tasks.lines(2)
     }
 
-    /// A thread of a few instances and phases, for ever.
+    /// A thread of a few instances and phases that never ends.
     fn task(&mut self, number: u64) -> String {
         let mut task = Object::default();
         task.set("instance", self.dice.between(1, 3));
@@ -163,7 +162,7 @@ impl Author {
         task.text()
     }
 
-    /// What only a fork begins: it takes what it inherits, or says otherwise, and ends.
+    /// A thread that only a fork starts. It inherits attributes or sets its own, and ends.
     fn child(&mut self) -> String {
         let mut child = Object::default();
         child.set("instance", 0);
@@ -174,7 +173,7 @@ impl Author {
         child.text()
     }
 
-    /// What a thread or a phase is, each attribute with this chance.
+    /// Attributes of a thread or a phase, each with this chance.
     fn attributes(&mut self, of: &mut Object, chance: u64) {
         if self.dice.percent(chance) {
             self.policy(of);
@@ -210,7 +209,7 @@ impl Author {
         }
     }
 
-    /// Work first, so that no phase is without any; then some more of anything.
+    /// Events: work first, so that no phase is without any, then other events.
     fn events(&mut self, of: &mut Object) {
         of.set("run", self.dice.span(1_200));
         for _ in 0..self.dice.between(0, 3) {
@@ -245,7 +244,7 @@ impl Author {
         of.set("timer", format!(r#"{{"ref": {name:?}, "period": {period}, "mode": {mode:?}}}"#));
     }
 
-    /// One mutex or two, always in the same order, and perhaps a condition.
+    /// One or two mutexes, always in the same order, and perhaps a condition.
     fn locked(&mut self, of: &mut Object) {
         of.set("lock", r#""m""#);
         of.set("run", self.dice.span(300));

@@ -1,9 +1,8 @@
-//! `cargo xtask same`: whether the simulator still does what it did at another commit.
+//! `cargo xtask same`: checks that the simulator behaves as at another commit.
 //!
-//! A change of form must not change what is decided. This step builds the command at that commit and
-//! at the working tree, runs many scenarios on both, and compares what they say byte for byte. The
-//! one field that may differ is `engine.wall_ns`. The scenarios are those of the tree and random
-//! ones, which follow from a seed.
+//! A change of form must not change any decision. This step builds the command at that commit and at the working tree,
+//! runs many scenarios on both, and compares their output byte for byte. Only the field `engine.wall_ns` may differ.
+//! The scenarios are those of the tree, and random ones from a seed.
 
 mod builds;
 mod compare;
@@ -24,8 +23,8 @@ use compare::Cleaned;
 /// The features with which every scenario runs with every seed: both fair algorithms.
 const ORDERS: [&[&str]; 2] = [&["EEVDF"], &["NO_EEVDF"]];
 
-/// The features with which a scenario of the tree runs besides, with the first seed: each algorithm
-/// without some other features, since their "before" has to stay too.
+/// The features with which a scenario of the tree runs in addition, with the first seed: each algorithm without some
+/// other features, since their "before" must not change either.
 const WITHOUT: [&[&str]; 2] = [
     &["EEVDF", "NO_LATENCY_NICE", "NO_RUNTIME_SHARE", "NO_RT_PULL", "NO_WAKEUP_PREEMPTION"],
     &["NO_EEVDF", "NO_HARD_LIMITS", "NO_GREEDY_TIMERS", "NO_RT_PUSH", "NO_IDLE_LOAD_BALANCE"],
@@ -33,8 +32,8 @@ const WITHOUT: [&[&str]; 2] = [
 
 const SEEDS: [u64; 2] = [1, 2];
 
-/// The scenarios that run shorter than they ask, by name: as they are, they take seconds of real
-/// time or write traces of up to a gigabyte.
+/// The scenarios that run shorter than they ask, by name. At full length they take seconds of real time or write traces
+/// of up to a gigabyte.
 const SHORTENED: [(&str, &str); 8] = [
     ("greedy-timers", "3s"),
     ("large", "2ms"),
@@ -46,37 +45,37 @@ const SHORTENED: [(&str, &str); 8] = [
     ("web-tier", "2s"),
 ];
 
-/// The file with the report, from the standard output.
+/// The file with the report from standard output.
 const REPORT: &str = "report.json";
 /// The file with the trace.
 const TRACE: &str = "trace.txt";
-/// The file with what is said on the standard error: warnings, and what went wrong.
+/// The file with standard error: warnings and errors.
 const SAID: &str = "stderr.txt";
 
-/// What is compared of a run, and how each line of it is.
+/// The compared files of a run, and the compared part of each line.
 const COMPARED: [(&str, Cleaned); 3] =
     [(REPORT, compare::without_wall), (TRACE, compare::whole), (SAID, compare::whole)];
 
-/// What to compare.
+/// The options of the comparison.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// The commit to compare with
     #[arg(long, value_name = "REV")]
     pub against: String,
-    /// How many runs at a time; as many as there are CPUs unless given
+    /// The number of parallel runs; by default as many as there are CPUs
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
     /// Seed of the random scenarios
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// How many random scenarios
+    /// The number of random scenarios
     #[arg(long, default_value_t = 100, value_name = "N")]
     pub random: u64,
     /// Only scenarios whose path contains this
     pub filter: Option<String>,
 }
 
-/// A scenario and how it is run, once on each side.
+/// A scenario with its options, run once on each side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Case {
     /// The path of the scenario, relative to the root if it is below.
@@ -91,7 +90,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// Builds both commands, runs all cases on both, and says which differ.
+/// Builds both commands, runs all cases on both, and reports the differences.
 pub fn run(options: &Options) -> Outcome {
     let folder = workspace::target("same")?;
     let scenarios = scenarios(options, &folder.join("random"))?;
@@ -121,7 +120,7 @@ fn conclude(differing: &[String], runs: usize, programs: &Programs) -> Outcome {
     Err(format!("{} of {runs} runs differ", differing.len()).into())
 }
 
-/// The paths of the scenarios: those of the tree, and the random ones, which are written here.
+/// The paths of the scenarios: those of the tree, and the random ones, which this writes.
 fn scenarios(options: &Options, random: &Path) -> Outcome<Vec<String>> {
     let mut paths = committed(&root().join("scenarios"))?;
     fs::create_dir_all(random)?;
@@ -151,7 +150,7 @@ fn committed(folder: &Path) -> Outcome<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// How `scenario` is run. A random one has its own features besides.
+/// The cases of `scenario`. A random scenario also has features of its own.
 fn cases(scenario: &str) -> Vec<Case> {
     let seeds = |order| SEEDS.map(|seed| case(scenario, order, seed));
     let mut all: Vec<_> = ORDERS.into_iter().flat_map(seeds).collect();
@@ -174,13 +173,13 @@ fn case(scenario: &str, features: &[&str], seed: u64) -> Case {
     Case { scenario: scenario.to_owned(), options }
 }
 
-/// What `judge` says of the cases that differ, in their order. It is told which job asks, from 0.
+/// The results of `judge` for the cases that differ, in their order. Its argument is the number of the job, from 0.
 fn in_parallel(
     cases: &[Case],
     jobs: usize,
     judge: &(impl Fn(usize, &Case) -> Outcome<Option<String>> + Sync),
 ) -> Outcome<Vec<String>> {
-    // An error in a box cannot leave its thread.
+    // A boxed error cannot leave its thread.
     let part = |job: usize| -> Result<Vec<(usize, String)>, String> {
         let mut found = Vec::new();
         for (index, case) in cases.iter().enumerate().skip(job).step_by(jobs) {
@@ -199,7 +198,7 @@ fn in_parallel(
     Ok(found.into_iter().map(|(_, what)| what).collect())
 }
 
-/// The first difference between the two runs of `case`. Their files are in `folder` meanwhile.
+/// The first difference between the two runs of `case`, whose files are in `folder`.
 fn differs(case: &Case, programs: &Programs, folder: &Path) -> Outcome<Option<String>> {
     let [before, after] = ["before", "after"].map(|side| folder.join(side));
     let codes = [play(case, &programs.before, &before)?, play(case, &programs.after, &after)?];
@@ -208,9 +207,9 @@ fn differs(case: &Case, programs: &Programs, folder: &Path) -> Outcome<Option<St
     Ok(found)
 }
 
-/// Runs `case` with its files in `folder`; the exit code, or none if a signal ended it.
+/// Runs `case` with its files in `folder`. Returns the exit code, or `None` if a signal ended it.
 ///
-/// A scenario that is refused shows nothing and is an error.
+/// A refused scenario shows nothing, so it is an error.
 fn play(case: &Case, binary: &Path, folder: &Path) -> Outcome<Option<i32>> {
     fs::create_dir_all(folder)?;
     let mut command = program(binary);

@@ -1,13 +1,12 @@
 //! The arrows between the crates.
 //!
-//! `engine <- smp <- {sim, runtime}`; `workload` and `report` know the engine at most; `sim` and
-//! `runtime` never know each other. `macros` writes code for users of `runtime`, and knows nobody. `hosts` plays scenarios on the runtime, `labs` runs experiments
-//! on `sim` and `hosts`, `sweep` many simulations. The programs are on top, and nobody depends on a program. A crate that the
-//! table does not name fails: its place is decided before its code is.
+//! `engine <- smp <- {sim, runtime}`. `workload` and `report` know at most the engine. `sim` and `runtime` never know
+//! each other. `macros` writes code for users of `runtime`, and knows no crate. `hosts` plays scenarios on the runtime,
+//! `labs` runs experiments on `sim` and `hosts`, `sweep` runs many simulations. The programs are on top, and no crate
+//! depends on a program. A crate that the table does not name fails: its place is decided before its code is written.
 //!
-//! Dependencies of tests and examples may go to any crate of the same layer or a lower one, since
-//! they bind no user; but not to a program, and not between the two hosts: what compares them
-//! belongs on top.
+//! Dependencies of tests and examples do not bind users. They may go to any crate of the same layer or a lower one, but
+//! not to a program, and not between the two hosts: a comparison of the hosts belongs on top.
 
 use std::path::Path;
 
@@ -19,13 +18,13 @@ use super::Violation;
 struct Place {
     /// Its folder.
     folder: &'static str,
-    /// How far from the engine it is; [`PROGRAM`] for what nobody depends on.
+    /// Its distance from the engine; [`PROGRAM`] for crates on top.
     layer: u8,
     /// The folders of the crates that it may be built on.
     uses: &'static [&'static str],
 }
 
-/// The layer that nobody depends on.
+/// The layer of crates that no crate depends on.
 const PROGRAM: u8 = 5;
 
 const ENGINE: &str = "crates/engine";
@@ -70,7 +69,7 @@ pub struct Package {
     pub folder: String,
     /// Its manifest.
     pub manifest: String,
-    /// What it depends on in the workspace.
+    /// Its dependencies in the workspace.
     pub arrows: Vec<Arrow>,
 }
 
@@ -81,7 +80,7 @@ pub struct Arrow {
     pub name: String,
     /// The folder of the other package.
     pub to: String,
-    /// Whether only tests, benches and examples are built on it.
+    /// Whether only tests, benches and examples need it.
     pub dev: bool,
 }
 
@@ -150,7 +149,7 @@ fn place(folder: &str) -> Option<&'static Place> {
     PLACES.iter().find(|place| place.folder == folder)
 }
 
-/// A violation where the manifest first has `key`.
+/// A violation at the first line of the manifest with `key`.
 fn violation(package: &Package, key: &str, reason: &str) -> Violation {
     let line = package.manifest.lines().position(|line| line.trim_start().starts_with(key));
     Violation {

@@ -1,10 +1,9 @@
 //! The arrows between the files and folders of a crate: no circle.
 //!
-//! Files that use each other in a circle cannot be understood one after the other, and none of them
-//! can be tested or moved alone. So the files and folders directly in a folder have an order in which
-//! each uses earlier ones only. A folder uses what the files in it use. The file of a module that has
-//! modules in other files (`mod.rs`) is one of the files of its folder: what it shares with them is in
-//! another file there, and it stands above them all.
+//! Files that use each other in a circle cannot be understood one after the other, and none of them can be tested or
+//! moved alone. So the files and folders directly in a folder have an order in which each uses only earlier ones. A
+//! folder uses everything that its files use. The file of a module that has modules in other files (`mod.rs`) is one of
+//! the files of its folder. Items that it shares with them are in another file there, and it stands above them all.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -12,8 +11,8 @@ use super::Violation;
 use super::modules::{self, Place, Use};
 use super::tree::Tree;
 
-/// The crates that are not held to the rule yet, each with the reason. A crate that is not named here
-/// is held to it, a new one too; one that has no circle any more has to leave.
+/// The crates that are exempt from the rule, each with the reason. A crate that is not named here must keep it, even a
+/// new one. A crate without a circle must leave the list.
 const NOT_YET: &[(&str, &str)] = &[
     ("runtime", "its files have no folders yet that say what is below what"),
     ("workload", "threads and their events are read by methods of one type in three files"),
@@ -22,13 +21,13 @@ const NOT_YET: &[(&str, &str)] = &[
 /// Files and folders that use each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Circle {
-    /// Their names, in the order of the alphabet; a folder's has a slash at its end.
+    /// Their names, in alphabetical order; the name of a folder has a slash at its end.
     pub members: Vec<String>,
-    /// The fewest uses that lead from one of them back to it, each with the member that it leads to.
+    /// The shortest list of uses that leads from one of them back to it, each with the member that it leads to.
     pub shortest: Vec<(Use, String)>,
 }
 
-/// No crate has files that use each other in a circle, but for those that are known to.
+/// No crate has files that use each other in a circle, except for the exempt crates.
 #[must_use]
 pub fn no_files_use_each_other_in_a_circle(tree: &Tree) -> Vec<Violation> {
     tree.crates().into_iter().flat_map(|name| violations(tree, name)).collect()
@@ -49,7 +48,7 @@ fn violations(tree: &Tree, name: &str) -> Vec<Violation> {
     }
 }
 
-/// Why a crate is not held to the rule yet.
+/// The reason why a crate is exempt from the rule.
 fn reason(name: &str) -> Option<&'static str> {
     NOT_YET.iter().find(|(known, _)| *known == name).map(|(_, reason)| *reason)
 }
@@ -84,7 +83,7 @@ impl Circle {
     }
 }
 
-/// The circles of the crate `name`: in each folder at most one for each file or folder in it.
+/// The circles of the crate `name`. In each folder, each file or folder is in at most one circle.
 #[must_use]
 pub fn circles(tree: &Tree, name: &str) -> Vec<Circle> {
     let mut folders: BTreeMap<Vec<String>, Arrows> = BTreeMap::new();
@@ -97,7 +96,7 @@ pub fn circles(tree: &Tree, name: &str) -> Vec<Circle> {
     folders.values().flat_map(Arrows::circles).collect()
 }
 
-/// What a file is for the folder that is so deep: itself, or the folder that it is in.
+/// The member of the folder at this depth that contains a file: the file itself, or a folder.
 fn member(place: &Place, depth: usize) -> String {
     let file = place.path.rsplit('/').next().unwrap_or_default();
     match place.parts.len() == depth + 1 {
@@ -106,7 +105,7 @@ fn member(place: &Place, depth: usize) -> String {
     }
 }
 
-/// The members of one folder that use each other, each pair with the first use that there is.
+/// The members of one folder that use each other, each pair with its first use.
 #[derive(Default)]
 struct Arrows(BTreeMap<(String, String), Use>);
 
@@ -140,8 +139,8 @@ impl Arrows {
         Some(Circle { members: members.into_iter().map(str::to_owned).collect(), shortest })
     }
 
-    /// The shortest way from `start` to each member that it leads to, both ends included. `start`
-    /// itself is there if something leads back.
+    /// The shortest way from `start` to each reachable member, including both ends. `start` itself is among them if a
+    /// way leads back.
     fn ways<'a>(&'a self, start: &'a str) -> BTreeMap<&'a str, Vec<&'a str>> {
         let mut ways: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         let mut open = VecDeque::from([vec![start]]);

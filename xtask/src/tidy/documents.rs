@@ -1,4 +1,4 @@
-//! Rules that hold the documents to the tree. What rots is prose about code.
+//! Rules that keep the documents true to the tree. Prose about code is the part that becomes outdated.
 
 use super::markdown::{self, Kind, Piece};
 use super::tree::{File, Tree};
@@ -9,17 +9,16 @@ const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const CHANGELOG: &str = "CHANGELOG.md";
 const FEATURES: &str = "crates/engine/src/features.rs";
 
-/// The folder of the design pages; its own `README.md` is their index, not one of them.
+/// The folder of the design pages. Its own `README.md` is their index, not a page.
 const DESIGN: &str = "docs/design/";
 
-/// The section of the architecture page that says where things are.
+/// The section of the architecture page with the places of things.
 const CODE_MAP: &str = "Code map";
 
-/// What a newcomer types first.
+/// The first commands of a newcomer.
 const COMMANDS: &[&str] = &["cargo run --release -- reproduce", "cargo test --workspace"];
 
-/// What a design page answers, in this order. `Rejected` is what keeps a dead end from being
-/// walked twice.
+/// The sections of a design page, in this order. `Rejected` keeps a dead end from being tried twice.
 const SECTIONS: &[&str] = &["Problem", "Rejected", "Chosen", "Invariants", "Measured"];
 
 /// A relative link points to a file of the tree and, with an anchor, to one of its headings.
@@ -77,7 +76,7 @@ fn resolve(from: &str, link: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The README shows the two commands that everything else is found from.
+/// The README shows the two commands from which everything else is found.
 #[must_use]
 pub fn the_readme_shows_the_first_commands(tree: &Tree) -> Vec<Violation> {
     let readme = match required(tree, README) {
@@ -95,7 +94,7 @@ pub fn the_readme_shows_the_first_commands(tree: &Tree) -> Vec<Violation> {
     missing.map(|command| Violation::new(readme, 1, reason(command))).collect()
 }
 
-/// Every design page answers the same questions in the same order.
+/// Every design page has the same sections in the same order.
 #[must_use]
 pub fn design_pages_have_their_sections(tree: &Tree) -> Vec<Violation> {
     let pages: Vec<_> = tree.with_extension("md").filter(|file| is_design_page(file)).collect();
@@ -123,7 +122,7 @@ fn disordered(page: &File) -> Option<Violation> {
     Some(Violation::new(page, line, reason))
 }
 
-/// The code map names every crate, and nothing that is not there.
+/// The code map names every crate, and no path that does not exist.
 #[must_use]
 pub fn the_code_map_is_the_tree(tree: &Tree) -> Vec<Violation> {
     let page = match required(tree, ARCHITECTURE) {
@@ -150,12 +149,12 @@ pub fn the_code_map_is_the_tree(tree: &Tree) -> Vec<Violation> {
     gone.chain(unnamed).collect()
 }
 
-/// Code in the map is a path if it has a slash and nothing that a path of the tree has not.
+/// Whether code in the map is a path: it has a slash and only characters of paths.
 fn is_path(code: &str) -> bool {
     code.contains('/') && code.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c))
 }
 
-/// Every feature that can be switched is described where users look.
+/// Every feature has a description where users look.
 #[must_use]
 pub fn every_feature_is_documented(tree: &Tree) -> Vec<Violation> {
     let source = match required(tree, FEATURES) {
@@ -173,13 +172,13 @@ pub fn every_feature_is_documented(tree: &Tree) -> Vec<Violation> {
     source.text.lines().enumerate().filter_map(undocumented).collect()
 }
 
-/// The name in an arm of the match that gives features their names outside.
+/// The name in an arm of the match that gives features their public names.
 fn feature_name(line: &str) -> Option<&str> {
     let name = line.trim().strip_suffix("\",")?.split_once("=> \"")?.1;
     name.chars().all(|c| c.is_ascii_uppercase() || c == '_').then_some(name)
 }
 
-/// The change log has a place for the next change.
+/// The change log has a section for the next change.
 #[must_use]
 pub fn the_changelog_has_an_unreleased_section(tree: &Tree) -> Vec<Violation> {
     match required(tree, CHANGELOG) {

@@ -1,4 +1,4 @@
-//! What the rules need to know of a Markdown text: headings, links, code.
+//! The parts of a Markdown text that the rules need: headings, links, code.
 
 use std::ops::Range;
 
@@ -7,11 +7,11 @@ use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 /// A piece of a Markdown text and the line where it starts, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Its text: of a heading the words, of a link the target, of code the code.
+    /// Its text: the words of a heading, the target of a link, the code itself.
     pub text: String,
-    /// Where it starts.
+    /// Its first line.
     pub line: usize,
 }
 
@@ -32,7 +32,7 @@ pub enum Kind {
 #[must_use]
 pub fn pieces(text: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
-    // The words of the heading, or the lines of the block, that is being read.
+    // The words of the present heading, or the lines of the present block.
     let mut gathered: Option<String> = None;
     for (event, place) in Parser::new(text).into_offset_iter() {
         let mut add = |kind, found: String| {
@@ -71,7 +71,7 @@ pub fn section<'a>(pieces: &'a [Piece], title: &str) -> Option<&'a [Piece]> {
     Some(&within[..end.unwrap_or(within.len())])
 }
 
-/// The anchors of the headings, as the forges make them.
+/// The anchors of the headings, in the form of GitHub and other forges.
 #[must_use]
 pub fn anchors(pieces: &[Piece]) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();

@@ -1,9 +1,8 @@
 //! The rules of the tree that no compiler knows, each as a function from files to violations.
 //!
-//! A rule is named after what it holds and says in every violation why it is there. It reads texts
-//! and nothing else, so each is tested on a text that breaks it and one that does not;
-//! `xtask/tests/tidy.rs` holds the tree to all of them. Formatting, argument counts and the length
-//! of functions are left to rustfmt and clippy.
+//! The name of a rule is the property that it holds, and every violation gives the reason of the rule. A rule reads
+//! only texts, so it is tested on a text that breaks it and one that does not. `xtask/tests/tidy.rs` applies all rules
+//! to the tree. rustfmt and clippy check formatting, argument counts and the length of functions.
 
 pub mod arrows;
 pub mod circles;
@@ -25,15 +24,15 @@ use clap::Args;
 use crate::workspace::{self, Outcome, cargo, root};
 use tree::{File, Tree};
 
-/// What to hold the tree to.
+/// The options of `cargo xtask tidy`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Only show the circles of files in all crates, also in those of which they are known
+    /// Only show the circles of files in all crates, including the exempt ones
     #[arg(long)]
     pub circles: bool,
 }
 
-/// Runs the rules as the tests that they are, or shows the circles.
+/// Runs the rules, which are tests, or shows the circles.
 pub fn run(options: &Options) -> Outcome {
     if options.circles {
         print!("{}", circles::shown(&Tree::read(root())?));
@@ -52,7 +51,7 @@ pub struct Violation {
     pub path: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong and why it is.
+    /// The violation, and the reason of the rule.
     pub reason: String,
 }
 
@@ -69,7 +68,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Whether `text` has `word` with no letter, digit or underscore on either side.
+/// Whether `text` contains `word` with no letter, digit or underscore on either side.
 #[must_use]
 pub fn has_word(text: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
@@ -77,7 +76,7 @@ pub fn has_word(text: &str, word: &str) -> bool {
         .any(|(at, _)| !text[..at].ends_with(part) && !text[at + word.len()..].starts_with(part))
 }
 
-/// Where `rule` finds fault with these paths and texts, as `PATH:LINE`.
+/// The violations of `rule` in these paths and texts, as `PATH:LINE`.
 #[cfg(test)]
 pub(crate) fn places(rule: Rule, files: &[(&str, &str)]) -> Vec<String> {
     let violations = rule(&Tree::of(files));

@@ -1,46 +1,45 @@
-//! Which file of a crate uses an item of which other one.
+//! The uses of items between the files of a crate.
 //!
-//! A file uses what it imports, and what it names by a path of several parts. A path is followed
-//! through the modules, and through the imports of the module that it comes to: an item that a
-//! module only passes on (`pub use`) counts where it is defined. Tests are left out, they may use
-//! anything. A method is called without a path, so what a file knows by methods alone is not seen; nor
-//! is a module that is elsewhere by `#[path]`.
+//! A file uses its imports, and the paths of several parts that it names. A path is followed through the modules, and
+//! through the imports of the module that it reaches: an item that a module only passes on (`pub use`) counts where it
+//! is defined. Tests are left out; they may use anything. A method call has no path, so a use by methods alone is not
+//! seen. A module with `#[path]` is not seen either.
 
 use std::collections::BTreeMap;
 
 use super::scan::{self, Import, Named, Scanned};
 use super::tree::{File, Tree, crate_of};
 
-/// One file uses an item of another one of its crate.
+/// A use of an item in another file of the same crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// The place of the file that uses it.
+    /// The place of the using file.
     pub from: Place,
-    /// The place of the file that has it.
+    /// The place of the file that defines the item.
     pub to: Place,
-    /// The item; a star for all that there are.
+    /// The item; a star for all items.
     pub item: String,
-    /// The line in the file that uses it, from 1.
+    /// The line in the using file, from 1.
     pub line: usize,
 }
 
-/// Where a file is.
+/// The place of a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// Its folders below `src`, and its name without the ending. A module that has modules in other
-    /// files is in a folder with them, as `mod`, wherever the file system has it.
+    /// Its folders below `src`, and its name without the ending. A module that has modules in other files counts as
+    /// `mod` in their folder, wherever the file system has it.
     pub parts: Vec<String>,
     /// Its path, relative to the root.
     pub path: String,
 }
 
-/// The names of a module and of those around it, from the root of the crate.
+/// The names of a module and of its parents, from the root of the crate.
 type Module = Vec<String>;
 
-/// How many imports may lead from a name to what it means. Imports can go in a circle.
+/// The largest number of imports that are followed from a name. Imports can form a circle.
 const LONGEST_WAY: usize = 16;
 
-/// The uses between the files of the crate `name`, without what a file uses of itself.
+/// The uses between the files of the crate `name`, without a file's uses of itself.
 #[must_use]
 pub fn uses(tree: &Tree, name: &str) -> Vec<Use> {
     let sources = sources(tree, name);
@@ -56,7 +55,7 @@ struct Source {
 }
 
 impl Source {
-    /// The module in which something of this file stands.
+    /// The module around a place in this file.
     fn around(&self, inside: &[String]) -> Module {
         [&self.module, inside].concat()
     }
@@ -70,7 +69,7 @@ fn sources(tree: &Tree, name: &str) -> Vec<Source> {
         Some(Source { path: file.path.clone(), module, scanned: scan::scan(&file.text) })
     };
     let mut sources: Vec<_> = tree.with_extension("rs").filter_map(source).collect();
-    // A program beside its library uses that from outside.
+    // A program beside its library uses the library from outside.
     if sources.iter().any(|source| source.path.ends_with("/src/lib.rs")) {
         sources.retain(|source| !source.path.ends_with("/src/main.rs"));
     }
@@ -83,7 +82,7 @@ fn sources(tree: &Tree, name: &str) -> Vec<Source> {
     sources
 }
 
-/// The module that a file is, by its path below `src`; none for one of several programs.
+/// The module of a file, by its path below `src`; `None` for one of several programs.
 fn module(path: &str) -> Option<Module> {
     let path = path.strip_suffix(".rs")?;
     let path = path.strip_suffix("/mod").unwrap_or(path);
@@ -94,18 +93,18 @@ fn module(path: &str) -> Option<Module> {
     }
 }
 
-/// What the paths of a crate are looked up in.
+/// The tables in which the paths of a crate are looked up.
 struct Crate {
-    /// All modules, each with the place of the file in which it stands.
+    /// All modules, each with the place of its file.
     modules: BTreeMap<Module, Place>,
-    /// What the imports of each module bring, by the names that they give it.
+    /// The imports of each module, by their local names.
     imports: BTreeMap<Module, BTreeMap<String, Vec<String>>>,
 }
 
-/// What a path means within the crate.
+/// The meaning of a path within the crate.
 struct Meaning {
     module: Module,
-    /// What it names in the module; none if it names the module.
+    /// The item in the module; `None` if the path names the module.
     item: Option<String>,
 }
 
@@ -128,13 +127,13 @@ impl Crate {
 
     fn uses_of(&self, source: &Source) -> Vec<Use> {
         let Scanned { imports, paths, words, .. } = &source.scanned;
-        // To pass something on is not to use it.
+        // Passing an item on is no use of it.
         let used = |import: &&Import| {
             !import.public || import.name.as_ref().is_some_and(|name| words.contains(name))
         };
         let imported = imports.iter().filter(used).filter_map(|import| {
             let Meaning { module, item } = self.meant(source, &import.path)?;
-            // A module that is imported is not used by that, but by what is named in it.
+            // The import of a module is no use of it; naming an item in it is.
             let item = item.or_else(|| import.name.is_none().then(|| "*".to_owned()))?;
             self.use_of(source, &module, item, import.path.line)
         });
@@ -142,7 +141,7 @@ impl Crate {
             let Meaning { module, item } = self.meant(source, path)?;
             let (last, around) = match &item {
                 Some(item) => (item, &module[..]),
-                // A path does not end in a module, so it means something else of the same name.
+                // A path does not end in a module, so its last part means something else of the same name.
                 None => module.split_last()?,
             };
             self.use_of(source, around, last.clone(), path.line)
@@ -160,8 +159,8 @@ impl Crate {
         (from != to).then_some(Use { from, to, item, line })
     }
 
-    /// What `parts` mean in `module`, unless that is in another crate. `way` is how many imports may
-    /// be followed.
+    /// The meaning of `parts` in `module`, unless it is in another crate. `way` is the number of imports that may be
+    /// followed.
     fn meaning(&self, module: Module, parts: &[String], way: usize) -> Option<Meaning> {
         let first = parts.first()?;
         let up = parts.iter().take_while(|part| *part == "super").count();
@@ -172,7 +171,7 @@ impl Crate {
                 let around = module[..module.len().checked_sub(up)?].to_vec();
                 (Meaning { module: around, item: None }, &parts[up..])
             }
-            // A name that is nothing of this crate, or of this file.
+            // The name belongs to no module of this crate, or to none in this file.
             _ if !self.is_known(&module, first) => return None,
             _ => (Meaning { module, item: None }, parts),
         };
@@ -192,8 +191,8 @@ impl Crate {
         imported || self.modules.contains_key(&child(module, name))
     }
 
-    /// What `name` is in `module`: a module in it, what it imports, or else what it defines. Where it
-    /// imports something that is called as a module in it, the last name of a path is the import.
+    /// The meaning of `name` in `module`: a module in it, an import, or an item that it defines. If an import and a
+    /// module have the same name, the last name of a path means the import.
     fn looked_up(&self, module: Module, name: &str, is_last: bool, way: usize) -> Option<Meaning> {
         let child = child(&module, name);
         let import = self.imports.get(&module).and_then(|names| names.get(name));

@@ -1,8 +1,8 @@
-//! What a package has that is published. Cargo publishes without most of it, and then a version is out that has no
-//! page or cannot be built.
+//! The rules for published packages. Cargo publishes even without most of these properties, and then a version without
+//! a page, or one that cannot be built, is public.
 //!
-//! A package of the workspace says `publish = false`, or has all of this. `.ci/run` packs and checks each as well; what
-//! that cannot see is here.
+//! A package of the workspace says `publish = false`, or has all of them. `.ci/run` also packs and checks each package;
+//! this module has the parts that it cannot see.
 
 use std::path::Path;
 
@@ -10,20 +10,20 @@ use cargo_metadata::{Metadata, Package};
 
 use super::Violation;
 
-/// What lies beside the manifest: in a package, a file of the folders above it is missing.
+/// The files beside the manifest. A package has no files from the folders above it.
 const FILES: &[&str] = &["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
-/// The most keywords that a registry takes.
+/// The largest number of keywords that a registry takes.
 const KEYWORDS: usize = 5;
 
-/// Every published package says what it is, has its files, and is built on published versions.
+/// Every published package has a description and its files, and depends on published versions.
 #[must_use]
 pub fn published_packages_are_complete(metadata: &Metadata, root: &Path) -> Vec<Violation> {
     let published = metadata.packages.iter().filter(|package| !is_private(package));
     published.flat_map(|package| faults(package, root)).collect()
 }
 
-/// Whether the manifest says `publish = false`: no registry may have it.
+/// Whether the manifest says `publish = false`, which keeps it from every registry.
 fn is_private(package: &Package) -> bool {
     package.publish.as_ref().is_some_and(Vec::is_empty)
 }

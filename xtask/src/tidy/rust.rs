@@ -1,23 +1,23 @@
-//! Rust text, line by line, with what the compiler reads apart from what people read.
+//! Rust text, line by line, with code and comments apart.
 //!
-//! Rules about code must not fire on a comment or on a text in quotes, this crate's own tests
-//! first of all. A syntax tree would lose the comments and the lines, so this is a lexer of the
-//! four things that can hide code: comments, strings, raw strings and character literals.
+//! Rules about code must not apply to a comment or to a text in quotes; this crate's own tests have many. A syntax tree
+//! would lose the comments and the lines, so this is a lexer of the four things that can hide code: comments, strings,
+//! raw strings and character literals.
 
 /// One line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     /// Its number, from 1.
     pub number: usize,
-    /// The code, with `~` for every character inside quotes: a line of a long string is a line of
-    /// code, but its words are not.
+    /// The code, with `~` for every character inside quotes. A line of a long string is a line of code, but its words
+    /// are no code.
     pub code: String,
     /// The comments.
     pub comment: String,
 }
 
 impl Line {
-    /// Whether the compiler reads anything here.
+    /// Whether the line has code.
     #[must_use]
     pub fn has_code(&self) -> bool {
         !self.code.trim().is_empty()
@@ -60,10 +60,10 @@ fn is_module(code: &str) -> bool {
 enum Mode {
     Code,
     LineComment,
-    /// Block comments nest; this is how deep.
+    /// A block comment, with its depth of nesting.
     BlockComment(usize),
     Quoted,
-    /// Ends at a quote with so many `#`.
+    /// A raw string. It ends at a quote with so many `#`.
     Raw(usize),
 }
 
@@ -107,7 +107,7 @@ impl Lexer<'_> {
         self.skip(bytes);
     }
 
-    /// One character inside quotes.
+    /// Hides one character inside quotes.
     fn hide(&mut self, next: char) {
         self.line.code.push('~');
         self.skip(next.len_utf8());
@@ -137,12 +137,12 @@ impl Lexer<'_> {
         self.skip(length.unwrap_or(1));
     }
 
-    /// The length of the character literal here; none if the quote starts a lifetime.
+    /// The length of the character literal here; `None` if the quote starts a lifetime.
     fn character(&self) -> Option<usize> {
         let inside = &self.rest[1..];
         let mut chars = inside.char_indices();
         let first = chars.next().map(|(_, c)| c);
-        // After a backslash one character is taken whatever it is, as in '\''.
+        // After a backslash any one character is taken, as in '\''.
         let from = if first == Some('\\') { chars.nth(1) } else { chars.next() };
         let (from, at) = from?;
         let length = match first {
@@ -193,7 +193,7 @@ impl Lexer<'_> {
     }
 }
 
-/// What a quote opens after this code: `r##` and its kin make it raw.
+/// The mode that a quote opens after this code: `r##` and the like make it raw.
 fn opened(code: &str) -> Mode {
     let before = code.trim_end_matches('#');
     let word = before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next();

@@ -1,42 +1,42 @@
-//! What the text of one Rust file declares, imports and names, its tests left out.
+//! The declarations, imports and names in the text of one Rust file, without its tests.
 //!
-//! Tokens are enough: paths look the same in a macro's arguments as elsewhere, where a syntax tree has
-//! tokens only.
+//! Tokens are enough: paths look the same in a macro's arguments as elsewhere, and there a syntax tree has only tokens,
+//! too.
 
 use std::collections::BTreeSet;
 
 use super::rust;
 
-/// What one file has.
+/// The contents of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scanned {
     /// Its imports.
     pub imports: Vec<Import>,
     /// The paths of several parts that it names elsewhere.
     pub paths: Vec<Named>,
-    /// The words outside imports, but for methods, fields, and the names of modules where they begin.
+    /// The words outside imports, except methods, fields, and the names of modules where they begin.
     pub words: BTreeSet<String>,
-    /// The modules that stand in the file itself, each by its path from the file's module.
+    /// The modules in the file itself, each by its path from the file's module.
     pub inline: Vec<Vec<String>>,
-    /// The modules in files of their own that are compiled for tests alone.
+    /// The modules in files of their own that are compiled only for tests.
     pub test_modules: Vec<String>,
 }
 
-/// One name that a `use` brings.
+/// One name that a `use` imports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Import {
-    /// What is imported; for a star the module.
+    /// The imported path; for a star the module.
     pub path: Named,
-    /// The name that it has here; none for a star.
+    /// Its local name; `None` for a star.
     pub name: Option<String>,
     /// Whether other modules may import it from here.
     pub public: bool,
 }
 
-/// A path where it is named.
+/// A path at the place where it is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// The module within the file, from the file's own.
+    /// The module within the file, relative to the file's own.
     pub inside: Vec<String>,
     /// The parts.
     pub parts: Vec<String>,
@@ -75,7 +75,7 @@ fn tokens(text: &str) -> Vec<Token> {
                 word => word,
             };
             let text = rest[..length].to_owned();
-            // What is in quotes is no code.
+            // Text in quotes is no code.
             if first != '~' && first != '"' {
                 tokens.push(Token { text, line: line.number });
             }
@@ -92,7 +92,7 @@ fn is_word(c: char) -> bool {
 struct Scanner<'a> {
     tokens: &'a [Token],
     at: usize,
-    /// The modules that are open, each with the depth of braces around it.
+    /// The open modules, each with the depth of braces around it.
     inside: Vec<(String, usize)>,
     depth: usize,
     found: Scanned,
@@ -111,7 +111,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// The token so many further on; empty behind the last.
+    /// The token at this distance; empty after the last.
     fn text(&self, ahead: usize) -> &str {
         self.tokens.get(self.at + ahead).map_or("", |token| &token.text)
     }
@@ -145,7 +145,7 @@ impl Scanner<'_> {
         Named { inside: self.module(), parts, line: self.tokens[self.at].line }
     }
 
-    /// A word, with the rest of the path that it begins.
+    /// Reads a word, and the rest of the path that it begins.
     fn word(&mut self) {
         if matches!(self.before(1), "." | "mod") {
             self.at += 1;
@@ -161,7 +161,7 @@ impl Scanner<'_> {
         let tokens = 2 * parts.len() - 1;
         if !rooted {
             self.found.words.insert(parts[0].clone());
-            // `pub(in a::b)` names a module and uses nothing of it.
+            // `pub(in a::b)` names a module without a use of it.
             if parts.len() > 1 && (self.before(2), self.before(1)) != ("(", "in") {
                 self.found.paths.push(self.named(parts));
             }
@@ -169,7 +169,7 @@ impl Scanner<'_> {
         self.at += tokens;
     }
 
-    /// `#[..]` or `#![..]`; what it keeps for tests is passed over.
+    /// Reads `#[..]` or `#![..]`, and skips an item that is only for tests.
     fn attribute(&mut self) {
         let open = if self.text(1) == "!" { 2 } else { 1 };
         if self.text(open) != "[" {
@@ -184,7 +184,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Passes over what a bracket of any kind holds, and both brackets.
+    /// Skips the contents of a bracket of any kind, and both brackets.
     fn skip_group(&mut self) {
         let mut depth = 0;
         while self.at < self.tokens.len() {
@@ -200,7 +200,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Passes over an item, or a field, with its further attributes.
+    /// Skips an item or a field, with its further attributes.
     fn skip_item(&mut self) {
         while self.text(0) == "#" {
             self.at += 1;
@@ -229,7 +229,7 @@ impl Scanner<'_> {
         self.tree(&[], public);
     }
 
-    /// One tree of a `use`, behind the parts of the trees around it.
+    /// Reads one tree of a `use`, after the parts of the trees around it.
     fn tree(&mut self, around: &[String], public: bool) {
         let mut parts = around.to_vec();
         loop {
@@ -278,7 +278,7 @@ impl Scanner<'_> {
     }
 }
 
-/// Whether an attribute keeps what follows for tests: `cfg(test)`, or with other conditions besides.
+/// Whether an attribute keeps the next item for tests: `cfg(test)`, also with other conditions.
 fn is_for_tests(attribute: &[Token]) -> bool {
     let mut around = Vec::new();
     let mut last = "";

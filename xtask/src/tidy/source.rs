@@ -12,22 +12,22 @@ const UNSAFE_FOLDER: &str = "crates/runtime/src/os/";
 /// The only package that cannot inherit the workspace's lints, since they forbid `unsafe`.
 const UNSAFE_MANIFEST: &str = "crates/runtime/Cargo.toml";
 
-/// Lines of code in a file. More than this and nobody reads it in one sitting.
+/// The largest number of lines of code in a file. A reader cannot read more in one sitting.
 const FILE_LINES: usize = 600;
 
-/// Lines of the comment that opens a file. More than this belongs in `docs/design/`.
+/// The largest number of lines of the comment that opens a file. A longer text belongs in `docs/design/`.
 const HEADER_LINES: usize = 40;
 
-/// Crates whose primitives the model checkers replace: one file names them, so that none is missed.
+/// The crates whose primitives the model checkers replace. One file names the primitives, so that none is missed.
 const MODELLED: &[&str] = &["smp", "runtime"];
 
 /// The file of a modelled crate that names the primitives.
 const SYNC_FILE: &str = "src/sync.rs";
 
-/// What that file has a futex from where the kernel has none: no model looks below a futex.
+/// The futex for systems whose kernel has none. No model looks below a futex.
 const PORTABLE_FUTEX: &str = "src/os/portable/futex.rs";
 
-/// What saves work now and costs it later, each with its reason.
+/// Shortcuts that save work now and cost it later, each with its reason.
 const SHORTCUTS: &[(&str, &str)] = &[
     ("#[allow", "`#[expect(.., reason = \"..\")]` says why and goes stale loudly"),
     ("#![allow", "`#![expect(.., reason = \"..\")]` says why and goes stale loudly"),
@@ -37,7 +37,7 @@ const SHORTCUTS: &[(&str, &str)] = &[
     ("#[ignore", "a test that does not run holds nothing"),
 ];
 
-/// `unsafe` is a word of one folder, where every block has its argument and Miri looks.
+/// `unsafe` is in one folder, where every block has its argument and Miri runs.
 #[must_use]
 pub fn unsafe_lives_in_one_folder(tree: &Tree) -> Vec<Violation> {
     let files = tree.with_extension("rs").filter(|file| !file.path.starts_with(UNSAFE_FOLDER));
@@ -45,8 +45,8 @@ pub fn unsafe_lives_in_one_folder(tree: &Tree) -> Vec<Violation> {
     each_line(files, |_, line| has_word(&line.code, "unsafe").then(|| reason.clone()))
 }
 
-/// Every package is under the workspace's lints, which forbid `unsafe`; the runtime denies it, so
-/// that its one folder can expect it.
+/// Every package inherits the workspace's lints, which forbid `unsafe`. The runtime denies it, so that its one folder
+/// can expect it.
 #[must_use]
 pub fn every_package_is_under_the_lints(tree: &Tree) -> Vec<Violation> {
     let packages = tree.files().iter().filter(|file| is_package(file));
@@ -75,7 +75,7 @@ fn has_entry(manifest: &str, section: &str, entry: &str) -> bool {
     within.take_while(|line| !line.starts_with('[')).any(|line| line == entry)
 }
 
-/// No lint is silenced without a reason, nothing is left unwritten, no test is switched off.
+/// No lint is silenced without a reason, no code is left unwritten, no test is switched off.
 #[must_use]
 pub fn no_shortcuts(tree: &Tree) -> Vec<Violation> {
     each_line(tree.with_extension("rs"), |_, line| {
@@ -85,7 +85,7 @@ pub fn no_shortcuts(tree: &Tree) -> Vec<Violation> {
     })
 }
 
-/// A file can be read in one sitting: blank lines, comments and the tests at its end aside.
+/// A file can be read in one sitting. Blank lines, comments and the tests at its end do not count.
 #[must_use]
 pub fn files_have_at_most_600_lines_of_code(tree: &Tree) -> Vec<Violation> {
     let too_long = |file: &File| {
@@ -102,7 +102,7 @@ pub fn files_have_at_most_600_lines_of_code(tree: &Tree) -> Vec<Violation> {
     tree.with_extension("rs").filter_map(too_long).collect()
 }
 
-/// A file of a crate opens with what it is and why, and the whole fits on a screen.
+/// A file of a crate opens with its purpose, which fits on a screen.
 #[must_use]
 pub fn files_open_with_a_short_header(tree: &Tree) -> Vec<Violation> {
     let no_header = |file: &File| {
@@ -124,8 +124,8 @@ fn is_source(file: &File) -> bool {
     of_crate || file.path.starts_with("xtask/src/")
 }
 
-/// Locks, atomics, loom and shuttle are named by one file of a crate. In a modelled crate that is
-/// `src/sync.rs`, and `Arc` is one of them; the engine has none of them but `Arc`.
+/// One file of a crate names locks, atomics, loom and shuttle. In a modelled crate that is `src/sync.rs`, and `Arc` is
+/// one of them. The engine has none of them but `Arc`.
 #[must_use]
 pub fn one_file_names_the_sync_primitives(tree: &Tree) -> Vec<Violation> {
     let mut naming: BTreeMap<&str, Vec<Violation>> = BTreeMap::new();
@@ -161,7 +161,7 @@ fn first_primitive(file: &File, strict: bool) -> Option<Violation> {
     Some(Violation::new(file, line.number, reason))
 }
 
-/// Whether `code` has one of `paths`, sharing by `Arc` aside unless that too is modelled.
+/// Whether `code` names one of `paths`. `Arc` counts only where it is modelled.
 fn names_std(code: &str, paths: &[&str], strict: bool) -> bool {
     let shares = |rest: &str| !strict && rest.starts_with("::Arc");
     let named = |path: &&str| {

@@ -1,8 +1,8 @@
 //! The files that the rules read.
 //!
-//! In a checkout those are the files that git tracks or would track, so that a new file is checked
-//! before it is added and build outputs never are. A source archive has no `.git`; there, and where
-//! git refuses to answer, the folders are walked, past those that hold outputs.
+//! In a checkout those are the files that git tracks or would track. So a new file is checked before it is added, and
+//! build outputs never are. A source archive has no `.git`; there, and where git refuses to answer, the folders are
+//! walked, without those that hold outputs.
 
 use std::fs;
 use std::path::Path;
@@ -10,16 +10,16 @@ use std::process::Command;
 
 use crate::workspace::Outcome;
 
-/// What is no source, by its path; `.gitignore` names the same.
+/// The paths of outputs; `.gitignore` names the same.
 const OUTPUTS: &[&str] =
     &[".git", "target", "fuzz/target", "fuzz/corpus", "fuzz/artifacts", "siege/target"];
 
 /// One file.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Relative to the root, with `/` between the parts.
+    /// Its path relative to the root, with `/` between the parts.
     pub path: String,
-    /// Its text; what is not UTF-8 in it is replaced.
+    /// Its text; bytes that are not UTF-8 are replaced.
     pub text: String,
 }
 
@@ -71,7 +71,7 @@ impl Tree {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// Whether `path` is a file, or a folder that has one.
+    /// Whether `path` is a file, or a folder with a file.
     #[must_use]
     pub fn exists(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
@@ -90,7 +90,7 @@ impl Tree {
     }
 }
 
-/// The name of the crate under `crates/` that `file` is part of, and its path within that one.
+/// The name of the crate under `crates/` that `file` belongs to, and its path within that crate.
 #[must_use]
 pub fn crate_of(file: &File) -> Option<(&str, &str)> {
     file.path.strip_prefix("crates/")?.split_once('/')

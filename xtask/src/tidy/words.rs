@@ -1,13 +1,12 @@
-//! Words that no file may have.
+//! Words that are forbidden in every file.
 //!
-//! A path of the machine on which something was written tells a reader nothing and breaks for
-//! everybody else.
+//! A path of the machine on which a text was written tells a reader nothing, and exists on no other machine.
 
 use super::tree::{File, Tree};
 use super::{Violation, rust};
 
-/// Absolute paths of one machine, and folders beside a checkout. Spelled in two parts, or this file
-/// would break its own rule.
+/// Absolute paths of one machine, and folders beside a checkout. Each is written in two parts, since this file must
+/// keep its own rule.
 const MACHINE_PATHS: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
@@ -15,7 +14,7 @@ const MACHINE_PATHS: &[&str] = &[
     concat!("../sha", "red"),
 ];
 
-/// Words for work that somebody else is to do.
+/// Words that promise work.
 const PROMISES: &[&str] = &["TODO", "FIXME", "XXX"];
 
 /// No file names a path of the machine that it was written on.
@@ -33,7 +32,7 @@ fn machine_paths(file: &File) -> Vec<Violation> {
     file.text.lines().enumerate().filter_map(found).collect()
 }
 
-/// Whether `line` has `path` from its beginning: `src/work/` in a longer path is another folder.
+/// Whether `line` contains `path` from its beginning: `src/work/` in a longer path is another folder.
 fn names(line: &str, path: &str) -> bool {
     let inside = |before: &str| path.starts_with('/') && before.ends_with(is_part_of_path);
     line.match_indices(path).any(|(at, _)| !inside(&line[..at]))
@@ -43,7 +42,7 @@ fn is_part_of_path(c: char) -> bool {
     c.is_alphanumeric() || "_-.*}".contains(c)
 }
 
-/// No code and no comment promises work: it is done now or noted where work is planned.
+/// No code and no comment promises work: the work is done now, or an issue has it.
 #[must_use]
 pub fn no_promises_in_code(tree: &Tree) -> Vec<Violation> {
     tree.with_extension("rs").flat_map(promises).collect()
