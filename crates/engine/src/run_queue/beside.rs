@@ -139,8 +139,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// Returns the best task that has the cookie of the core, by its decision, and whose groups
-    /// have budget.
+    /// Returns the best task of the cookie that the core has by its decision, of those with budget
+    /// in all their groups.
     fn pick_of_core(&mut self, mut before: Before, decision: &mut Decision) -> Option<Index> {
         let mut called = self.beside_mut().called.take();
         self.limits.dismiss_payers();

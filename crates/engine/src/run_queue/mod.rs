@@ -1,8 +1,8 @@
 //! The tasks of one CPU: the running task, the waiting tasks, and the choice of the next one.
 //!
-//! The run queue is a state machine. Its methods take the time and return what the host must do;
-//! `#[must_use]` makes the compiler warn if the host drops an answer. Nothing here knows another
-//! CPU. A state change never switches tasks. It asks for [`RunQueue::schedule`] by
+//! The run queue is a state machine. Its methods take the time and return the work that the host
+//! must do; `#[must_use]` makes the compiler warn if the host drops an answer. Nothing here knows
+//! another CPU. A state change never switches tasks. It asks for [`RunQueue::schedule`] by
 //! [`Resched::Yes`], and only that call switches.
 //!
 //! The clock of a queue never runs back, whatever order the calls of the host arrive in: a caller
