@@ -1,8 +1,8 @@
 //! The events of a host as one ordered stream. Reports, traces and checks are made from it alone.
 //!
 //! A host emits an [`Event`] when it happens, in order of time for each CPU. Together the events
-//! define what every CPU does at each moment ([`What::Exec`], [`What::Overhead`], [`What::Idle`],
-//! [`What::ForcedIdle`]), and whether each task runs, waits or sleeps.
+//! define the state of every CPU at each moment ([`What::Exec`], [`What::Overhead`],
+//! [`What::Idle`], [`What::ForcedIdle`]), and of every task: running, waiting or asleep.
 
 use crate::attr::{Cookie, GroupId, LatencyNice, Policy};
 use crate::balance::Balanced;
@@ -16,7 +16,7 @@ use crate::time::Time;
 pub struct Event {
     /// The time.
     pub at: Time,
-    /// The CPU; for a wake-up, the one whose run queue the task entered.
+    /// The CPU. For a wake-up it is that of the run queue that the task entered.
     pub cpu: CpuId,
     /// The kind, with its data.
     pub what: What,

@@ -88,8 +88,8 @@ pub enum Short {
     /// It preempts if it is next, apart from the running turn, which is otherwise unchanged: the
     /// rule of the runtime.
     Preempts,
-    /// The running turn ends if the woken entity is eligible and its deadline is earlier, or the
-    /// running one is not eligible; whichever entity is next (6.12, `do_preempt_short`).
+    /// The running turn ends if the woken entity is eligible, and either its deadline is earlier or
+    /// the running one is not eligible. It need not be the next entity (6.12, `do_preempt_short`).
     Cancels,
     /// It preempts if it is next, apart from the running turn. A wake-up that does not preempt
     /// limits that turn to the shortest slice in the queue (6.18, `update_protect_slice`).

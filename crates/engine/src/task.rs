@@ -142,7 +142,7 @@ impl<P> Task<P> {
         self.attr.policy.rt_prio().max(self.boost)
     }
 
-    /// Returns the group in whose queue it competes if it is fair.
+    /// Returns the group that has the queue where it competes if it is fair.
     #[must_use]
     pub fn queue_group(&self) -> GroupId {
         self.inherited_group().unwrap_or(self.attr.group)

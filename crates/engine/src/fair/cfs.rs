@@ -598,10 +598,10 @@ mod tests {
         let table = [
             ((0, 0), (0, 0), (4 * MS, 0), "as ever"),
             ((0, -20), (0, 0), (-8 * MS, -12 * MS), "even if it is 8 ms ahead"),
-            ((0, 0), (0, -20), (9 * MS, 9 * MS), "it can wait longer"),
+            ((0, 0), (0, -20), (9 * MS, 9 * MS), "the running task wants to wait less"),
             ((0, -20), (0, -20), (4 * MS, 0), "equals"),
             ((0, -20), (0, -10), (-2 * MS, -6 * MS), "by the difference"),
-            ((0, 19), (0, 0), (9 * MS, 9 * MS), "it cares less"),
+            ((0, 19), (0, 0), (9 * MS, 9 * MS), "the woken task can wait longer"),
             (
                 (0, 10),
                 (0, 19),

@@ -81,7 +81,7 @@ impl Fair {
 
     /// Replaces the running task by a stand-in. Returns the standing of the task: asleep or lent.
     pub(crate) fn begin_company(&mut self, now: Now, curr: Index, left: Left) -> Standing {
-        debug_assert!(self.can_have_company(curr), "it was asked before");
+        debug_assert!(self.can_have_company(curr), "the caller asked `can_have_company`");
         self.company = Some(Company { stand_in: curr, nr: 0 });
         let standing = self.standing_of(now, curr, left == Left::Asleep);
         if left != Left::Runnable

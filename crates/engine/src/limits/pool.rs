@@ -169,7 +169,7 @@ impl Pool {
     /// Returns the CPU time used in its life, as far as CPUs have given their grants back.
     #[must_use]
     pub fn used(&self) -> Nanos {
-        Nanos(u64::try_from(self.used).expect("what is used is not negative"))
+        Nanos(u64::try_from(self.used).expect("the used budget is not negative"))
     }
 
     /// Returns the effects of the limit on the group until `now`, as far as the pool knows them.
@@ -282,7 +282,11 @@ impl Pool {
     /// # Panics
     /// If an assertion fails.
     pub fn check(&self, held: Nanos) {
-        assert_eq!(self.held, held.0.cast_signed(), "CPUs hold what they drew: {self:?}");
+        assert_eq!(
+            self.held,
+            held.0.cast_signed(),
+            "CPUs hold the budget that they drew: {self:?}"
+        );
         let known = self.used + i128::from(self.held) + i128::from(self.left) + self.lapsed;
         assert_eq!(self.granted, known, "no budget was lost: {self:?}");
     }
@@ -450,7 +454,7 @@ mod tests {
         drain(&mut pool, 0);
         assert_eq!(until(&mut pool, 20, false), 0, "no CPU was throttled");
         assert_eq!(until(&mut pool, 30, true), 200);
-        assert_eq!(until(&mut pool, 199, true), 200, "nor was any in this period");
+        assert_eq!(until(&mut pool, 199, true), 200, "no CPU was throttled in this period");
         drain(&mut pool, 250 * MS);
         assert_eq!(until(&mut pool, 250, true), 400);
         // A debt of three quotas: a CPU that waits for it does so through the next periods, too.

@@ -172,7 +172,7 @@ impl<P, G: Pools> RunQueue<P, G> {
                 match best {
                     Some((_, true)) => {
                         let picked = fair.pick(now, before);
-                        debug_assert_eq!(picked, Some(at), "a pick takes what was seen before");
+                        debug_assert_eq!(picked, Some(at), "a pick takes the task seen before");
                     }
                     _ => fair.take(now, at, before),
                 }
@@ -208,7 +208,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         // has a task, that thread does not. In both cases it does not know of events since it
         // asked.
         let due = self.resched;
-        let beside = self.beside.as_mut().expect("its tasks are kept by cookie");
+        let beside = self.beside.as_mut().expect("this CPU indexes its tasks by cookie");
         beside.runs = runs;
         let called = match self.curr {
             Some(_) => leaves && (beside.called.is_some() || !due),
@@ -524,11 +524,11 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     fn beside_mut(&mut self) -> &mut Beside {
-        self.beside.as_mut().expect("its tasks are kept by cookie")
+        self.beside.as_mut().expect("this CPU indexes its tasks by cookie")
     }
 
     fn index(&self) -> &CookieIndex {
-        &self.beside.as_ref().expect("its tasks are kept by cookie").index
+        &self.beside.as_ref().expect("this CPU indexes its tasks by cookie").index
     }
 
     pub(super) fn check_beside(&self) {

@@ -710,7 +710,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let task = self.task(at);
         RtTask {
             at,
-            prio: task.rt_prio().expect("it is real-time"),
+            prio: task.rt_prio().expect("the task is real-time"),
             boosted: task.boost.is_some(),
             migratory: task.is_migratory(),
             running: self.curr == Some(at),

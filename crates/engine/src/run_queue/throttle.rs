@@ -153,7 +153,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// Removes a group that has no task any more and whose children have no queue here.
+    /// Removes a group that has no task any more, after the queues of its children.
     ///
     /// # Panics
     /// If a task of the group is here.

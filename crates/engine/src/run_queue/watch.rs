@@ -35,7 +35,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let was = self.curr;
         let loser = was.filter(|_| matches!(prev, Prev::Preempted(_)));
         let mut switch = self.switch(now, prev);
-        let mut counted = self.counted.take().expect("it is counted");
+        let mut counted = self.counted.take().expect("counters are on");
         if let Some((task, Released::Exited)) = &switch.released {
             counted.ended.add(&task.kept.account(Nanos::ZERO));
         }

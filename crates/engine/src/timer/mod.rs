@@ -293,8 +293,8 @@ impl TimerQueue {
         open.then(|| self.take(slot, now, false))
     }
 
-    /// Does one step of the greedy walk: takes the timer with the first hard expiry of those whose
-    /// soft expiry has come.
+    /// Does one step of the greedy walk: of the open timers, takes the one with the first hard
+    /// expiry.
     pub fn take_open(&mut self, now: Time) -> Option<Expiry> {
         let slot = self.first_open(now)?;
         Some(self.take(slot, now, true))
@@ -337,7 +337,7 @@ impl TimerQueue {
                 assert_eq!(deadline.at, timer.window.hard, "ordered by hard expiry");
                 assert_eq!(place, timer.place, "a timer knows its place");
                 assert_eq!(nth, usize::from(timer.class), "a timer is in its class");
-                assert_eq!(timer.class, class_of(timer.window), "its class is that of its slack");
+                assert_eq!(timer.class, class_of(timer.window), "the class is that of the slack");
                 assert!(timer.window.slack() <= *most_slack, "`most_slack` bounds the slack");
                 assert!(timer.window.soft >= *opens_at, "no timer opens before `opens_at`");
                 first = first.min(deadline);
@@ -540,7 +540,7 @@ mod tests {
         let early = queue.arm(window(1, 1), Token(1));
         let late = queue.arm(window(2, 2), Token(2));
         assert_eq!(walk(&mut queue, 1), [1]);
-        assert!(!queue.cancel(early), "it was taken");
+        assert!(!queue.cancel(early), "the timer was taken");
         assert!(queue.cancel(late) && !queue.cancel(late));
         let again = queue.arm(window(3, 3), Token(3));
         assert!(
@@ -560,7 +560,7 @@ mod tests {
         }
         assert!(queue.cancel(longest));
         let class = usize::from(class_of(window(0, 9)));
-        assert_eq!(class, usize::from(class_of(window(0, 15))), "they are queued together");
+        assert_eq!(class, usize::from(class_of(window(0, 15))), "both slacks are of one class");
         queue.arm(window(100, 115), Token(1));
         assert_eq!(queue.classes[class].most_slack, Nanos(15));
         assert_eq!(greedy_walk(&mut queue, 99), []);
@@ -571,7 +571,7 @@ mod tests {
         }
         queue.arm(window(200, 212), Token(2));
         assert_eq!(greedy_walk(&mut queue, 199).len(), 99);
-        assert_eq!(queue.classes[class].most_slack, Nanos(12), "that of 15 is gone");
+        assert_eq!(queue.classes[class].most_slack, Nanos(12), "the timer with slack 15 is gone");
         queue.check();
     }
 
