@@ -12,7 +12,7 @@ use std::fmt;
 /// The parameters of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The CPUs and their nearness.
+    /// The shape of the machine.
     pub topology: Topology,
     /// The switches.
     pub features: Features,

@@ -11,41 +11,8 @@
 //! A [`RunQueue`](run_queue::RunQueue) is one CPU: its tasks, its timers, and the choice of the
 //! next task. A [`Task`](task::Task) is an owned box: it is in exactly one run queue, or with its
 //! host. State changes such as [`offer`](run_queue::RunQueue::offer) return whether a switch is
-//! due. [`schedule`](run_queue::RunQueue::schedule) switches.
-//!
-//! ```
-//! use runyard_engine::attr::{Attr, Policy, RtPrio};
-//! use runyard_engine::config::Config;
-//! use runyard_engine::cpu::{CpuId, CpuSet};
-//! use runyard_engine::run_queue::{Enqueue, Prev, Resched, RunQueue};
-//! use runyard_engine::task::{Task, TaskId};
-//! use runyard_engine::time::Time;
-//! use runyard_engine::topology::Topology;
-//! use std::sync::Arc;
-//!
-//! let config = Arc::new(Config::new(Topology::flat(1).unwrap()));
-//! let mut rq: RunQueue<&str, ()> = RunQueue::new(CpuId(0), config, Arc::new(()));
-//!
-//! // A normal task wakes up on the idle CPU. The host gets its payload and runs it.
-//! let normal = Attr::normal(CpuSet::only(CpuId(0)));
-//! let task = Task::new(TaskId(1), normal.clone(), "normal");
-//! let (_, resched) = rq.offer(Time(0), task, Enqueue::Woken).unwrap();
-//! assert_eq!(resched, Resched::Yes);
-//! assert_eq!(rq.schedule(Time(0), Prev::Idle).next, Some((TaskId(1), "normal")));
-//!
-//! // After 1 ms a real-time task wakes up and preempts it.
-//! let fifo = Attr { policy: Policy::Fifo(RtPrio::MIN), ..normal };
-//! let task = Task::new(TaskId(2), fifo, "fifo");
-//! let (_, resched) = rq.offer(Time(1_000_000), task, Enqueue::Woken).unwrap();
-//! assert_eq!(resched, Resched::Yes);
-//! let switch = rq.schedule(Time(1_000_000), Prev::Preempted("normal"));
-//! assert_eq!(switch.next, Some((TaskId(2), "fifo")));
-//!
-//! // The real-time task ends. The host owns its box, and the normal task continues.
-//! let switch = rq.schedule(Time(3_000_000), Prev::Exited);
-//! assert!(switch.released.is_some());
-//! assert_eq!(switch.next, Some((TaskId(1), "normal")));
-//! ```
+//! due. [`schedule`](run_queue::RunQueue::schedule) switches. The documentation of `RunQueue` has
+//! an example.
 //!
 //! # Modules
 //!

@@ -132,6 +132,8 @@ impl AddAssign for Nanos {
 
 impl Sub for Nanos {
     type Output = Nanos;
+    /// Returns this span less `other`.
+    ///
     /// # Panics
     /// In builds with overflow checks, if `other` is longer.
     fn sub(self, other: Nanos) -> Nanos {

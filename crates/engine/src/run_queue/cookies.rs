@@ -45,7 +45,7 @@ impl Shelf {
 /// The key of a heap of [`CookieIndex`].
 type Place = (Option<Cookie>, Shelf);
 
-/// The index.
+/// The tasks of a run queue, by cookie.
 #[derive(Debug)]
 pub(super) struct CookieIndex {
     /// The heaps, ordered by place.
@@ -150,7 +150,7 @@ impl CookieIndex {
         self.nodes.insert(&mut self.heaps[nth].1, at, key);
     }
 
-    /// The first task of a cookie on each shelf where it has any.
+    /// Returns the first task of a cookie on each shelf where it has any.
     pub(super) fn firsts(&self, cookie: Option<Cookie>) -> impl Iterator<Item = (Shelf, Index)> {
         let first = self.heaps.partition_point(|&(place, _)| place < (cookie, Shelf::RT));
         let all = self.heaps[first..].iter().take_while(move |((of, _), _)| *of == cookie);
@@ -197,7 +197,7 @@ pub(super) struct Beside {
     pub(super) runs: Option<Option<Cookie>>,
     /// This queue's own choice, if the core decided otherwise.
     pub(super) kept_off: Option<Index>,
-    /// The cookie because of which the CPU is forced idle, if it is.
+    /// The cookie for which the CPU is forced idle, if it is.
     pub(super) forced: Option<Option<Cookie>>,
     /// The decision of another thread for this one, if nothing that matters has happened here
     /// since.

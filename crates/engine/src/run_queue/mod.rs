@@ -161,6 +161,40 @@ enum Place<P> {
 }
 
 /// The queues of one CPU. See the documentation of the module.
+///
+/// ```
+/// use runyard_engine::attr::{Attr, Policy, RtPrio};
+/// use runyard_engine::config::Config;
+/// use runyard_engine::cpu::{CpuId, CpuSet};
+/// use runyard_engine::run_queue::{Enqueue, Prev, Resched, RunQueue};
+/// use runyard_engine::task::{Task, TaskId};
+/// use runyard_engine::time::Time;
+/// use runyard_engine::topology::Topology;
+/// use std::sync::Arc;
+///
+/// let config = Arc::new(Config::new(Topology::flat(1).unwrap()));
+/// let mut rq: RunQueue<&str, ()> = RunQueue::new(CpuId(0), config, Arc::new(()));
+///
+/// // A normal task wakes up on the idle CPU. The host gets its payload and runs it.
+/// let normal = Attr::normal(CpuSet::only(CpuId(0)));
+/// let task = Task::new(TaskId(1), normal.clone(), "normal");
+/// let (_, resched) = rq.offer(Time(0), task, Enqueue::Woken).unwrap();
+/// assert_eq!(resched, Resched::Yes);
+/// assert_eq!(rq.schedule(Time(0), Prev::Idle).next, Some((TaskId(1), "normal")));
+///
+/// // After 1 ms a real-time task wakes up and preempts it.
+/// let fifo = Attr { policy: Policy::Fifo(RtPrio::MIN), ..normal };
+/// let task = Task::new(TaskId(2), fifo, "fifo");
+/// let (_, resched) = rq.offer(Time(1_000_000), task, Enqueue::Woken).unwrap();
+/// assert_eq!(resched, Resched::Yes);
+/// let switch = rq.schedule(Time(1_000_000), Prev::Preempted("normal"));
+/// assert_eq!(switch.next, Some((TaskId(2), "fifo")));
+///
+/// // The real-time task ends. The host owns its box, and the normal task continues.
+/// let switch = rq.schedule(Time(3_000_000), Prev::Exited);
+/// assert!(switch.released.is_some());
+/// assert_eq!(switch.next, Some((TaskId(1), "normal")));
+/// ```
 #[derive(Debug)]
 pub struct RunQueue<P, G> {
     cpu: CpuId,
@@ -347,7 +381,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
         let ghost = self.ghost_of(&task);
         ghost.into_iter().for_each(|at| self.fair.place_ghost(at));
-        // If the host counts this task among those that wait outside, it waited there until now.
+        // The task may have waited with the host until now: the clock did not pass it until then.
         let outside = self.fair.set_outside(self.fair.outside_with(&task.standing));
         self.advance(now);
         let _ = self.fair.set_outside(outside);
@@ -478,8 +512,9 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.resched()
     }
 
-    /// Replaces the configuration. It applies at once to waiting fair tasks, as if the machine had
-    /// always had it. The topology and the features stay.
+    /// Replaces the configuration. It applies at once, also to waiting tasks: the spans of the fair
+    /// class depend on the number of online CPUs ([`Config::with_online`]). The topology and the
+    /// features stay.
     pub fn set_config(&mut self, now: Time, config: Arc<Config>) {
         self.advance(now);
         self.config = config;

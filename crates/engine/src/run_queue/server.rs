@@ -27,12 +27,11 @@
 //!
 //! The kernel's timer runs as long as the server is deferred or spent. Here there is an interrupt
 //! only while fair tasks wait behind a real-time task. Otherwise no fair task is kept off, and the
-//! work of the timer is done at the next event. While fair tasks run, the moment at which the rest
-//! is due moves on as fast as time does. While there is no fair task, the only possible next state
-//! is `Off`.
+//! work of the timer is done at the next event. While fair tasks run, the due time moves on as fast
+//! as time does. While there is no fair task, the only possible next state is `Off`.
 //!
 //! Use beyond the budget, up to a tick, is owed to the next period, as in the kernel. Unlike there,
-//! a deferred server begins at the moment at which the rest is due, not up to 1 ms before.
+//! a deferred server begins exactly when the rest is due, not up to 1 ms before.
 //!
 //! Rejected: closing the CPU for real-time tasks while it serves fair ones, as for a CPU whose
 //! real-time budget is used up. The kernel places real-time tasks on such a CPU, and neither pushes

@@ -1,6 +1,6 @@
 //! A set of numbers below a bound. Up to 64 numbers take no memory of their own.
 
-/// The set.
+/// A set of numbers below a bound.
 #[derive(Debug)]
 pub(crate) enum Bits {
     Few(u64),

@@ -14,7 +14,7 @@ pub(crate) type Index = u32;
 /// a new chunk rarely succeeds.
 pub(crate) const CHUNK: usize = 32;
 
-/// The values.
+/// One value for each index.
 #[derive(Debug)]
 pub(crate) struct Column<T> {
     items: Vec<T>,

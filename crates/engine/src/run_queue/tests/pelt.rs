@@ -45,7 +45,7 @@ struct Known {
     away: Option<Box<Task<u32>>>,
 }
 
-/// Load, runnable and util of a queue.
+/// The sums of load, runnable and util of a queue.
 type Sums = [f64; 3];
 
 struct World {
