@@ -1,5 +1,5 @@
-//! What a user asks for a task: policy, nice, RT priority, latency nice, affinity, group, slack; and the weights
-//! that follow from it. Each type can hold legal values only.
+//! The attributes of a task: policy, nice, RT priority, latency nice, affinity, group, slack; and
+//! the weights that follow from them. Each type can hold only legal values.
 
 use crate::cpu::CpuSet;
 use crate::time::Nanos;
@@ -14,16 +14,16 @@ impl RtPrio {
     /// The least important real-time priority.
     pub const MIN: RtPrio = RtPrio(NonZeroU8::MIN);
     /// The most important real-time priority.
-    pub const MAX: RtPrio = RtPrio(NonZeroU8::new(99).expect("it is not 0"));
+    pub const MAX: RtPrio = RtPrio(NonZeroU8::new(99).expect("99 is not 0"));
 
-    /// `None` unless `value` is in 1..=99.
+    /// Returns `None` unless `value` is in 1..=99.
     #[must_use]
     pub fn new(value: i64) -> Option<RtPrio> {
         let prio = NonZeroU8::new(u8::try_from(value).ok()?).map(RtPrio)?;
         (RtPrio::MIN..=RtPrio::MAX).contains(&prio).then_some(prio)
     }
 
-    /// The priority as a number, 1..=99.
+    /// Returns the priority as a number, 1..=99.
     #[must_use]
     pub fn get(self) -> u8 {
         self.0.get()
@@ -35,29 +35,30 @@ impl RtPrio {
 pub struct Nice(i8);
 
 impl Nice {
-    /// That of a task for which none was asked.
+    /// The default.
     pub const ZERO: Nice = Nice(0);
 
-    /// `None` unless `value` is in -20..=19.
+    /// Returns `None` unless `value` is in -20..=19.
     #[must_use]
     pub fn new(value: i64) -> Option<Nice> {
         i8::try_from(value).ok().filter(|v| (-20..=19).contains(v)).map(Nice)
     }
 
-    /// The nice value as a number, -20..=19.
+    /// Returns the nice value as a number, -20..=19.
     #[must_use]
     pub fn get(self) -> i8 {
         self.0
     }
 
-    /// The weight of a fair task of this nice value: 1024 at 0, about 1.25 times more a level down.
+    /// Returns the weight of a fair task of this nice value: 1024 at 0, about 1.25 times more for
+    /// each step down.
     #[must_use]
     pub fn weight(self) -> Weight {
         Weight(weight_of(self.0))
     }
 }
 
-/// The kernel's table (`sched_prio_to_weight`).
+/// Returns the weight in the kernel's table (`sched_prio_to_weight`).
 fn weight_of(value: i8) -> u32 {
     const WEIGHTS: [u32; 40] = [
         88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100,
@@ -67,82 +68,83 @@ fn weight_of(value: i8) -> u32 {
     WEIGHTS[usize::from((value + 20).unsigned_abs())]
 }
 
-/// A latency nice value, -20..=19; lower waits less, and gets no more for it. Not a nice value: that
-/// says how much a task gets.
+/// A latency nice value, -20..=19. A lower value waits less, but gets no more CPU time. It is
+/// independent of the nice value, which determines the share of CPU time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LatencyNice(i8);
 
 impl LatencyNice {
-    /// Who did not ask for anything.
+    /// The default.
     pub const ZERO: LatencyNice = LatencyNice(0);
-    /// Waits least.
+    /// The value that waits least.
     pub const MIN: LatencyNice = LatencyNice(-20);
-    /// Waits most.
+    /// The value that waits most.
     pub const MAX: LatencyNice = LatencyNice(19);
 
-    /// `None` unless `value` is in -20..=19.
+    /// Returns `None` unless `value` is in -20..=19.
     #[must_use]
     pub fn new(value: i64) -> Option<LatencyNice> {
         let value = i8::try_from(value).ok().map(LatencyNice)?;
         (LatencyNice::MIN..=LatencyNice::MAX).contains(&value).then_some(value)
     }
 
-    /// The value as a number, -20..=19.
+    /// Returns the value as a number, -20..=19.
     #[must_use]
     pub fn get(self) -> i8 {
         self.0
     }
 
-    /// The weight that this number has as a nice value, by which slices are made of it.
+    /// Returns the weight that this number has as a nice value; slices are computed from it.
     pub(crate) fn weight(self) -> u32 {
         weight_of(self.0)
     }
 }
 
-/// How long a fair task wants to run at a time, 0.1 to 100 ms; a shorter one waits less, and gets no
-/// less for it. As `sched_attr::sched_runtime` of a normal task since Linux 6.12; for `EEVDF`. In nanoseconds.
+/// The time that a fair task wants to run at a time, 0.1 to 100 ms. A shorter slice waits less and
+/// does not reduce the share of CPU time. It corresponds to `sched_attr::sched_runtime` of a normal
+/// task since Linux 6.12; for `EEVDF`. In nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slice(NonZeroU32);
 
 impl Slice {
-    /// The shortest.
-    pub const MIN: Slice = Slice(NonZeroU32::new(100_000).expect("it is not 0"));
-    /// The longest.
-    pub const MAX: Slice = Slice(NonZeroU32::new(100_000_000).expect("it is not 0"));
+    /// The shortest slice.
+    pub const MIN: Slice = Slice(NonZeroU32::new(100_000).expect("the bound is not 0"));
+    /// The longest slice.
+    pub const MAX: Slice = Slice(NonZeroU32::new(100_000_000).expect("the bound is not 0"));
 
-    /// `None` unless `span` is in 0.1..=100 ms.
+    /// Returns `None` unless `span` is in 0.1..=100 ms.
     #[must_use]
     pub fn new(span: Nanos) -> Option<Slice> {
         let slice = NonZeroU32::new(u32::try_from(span.0).ok()?).map(Slice)?;
         (Slice::MIN..=Slice::MAX).contains(&slice).then_some(slice)
     }
 
-    /// The slice as a time.
+    /// Returns the slice as a time.
     #[must_use]
     pub fn get(self) -> Nanos {
         Nanos(self.0.get().into())
     }
 }
 
-/// The share of a fair entity: twice the weight, twice the CPU time. Never zero.
+/// The share of a fair entity: twice the weight gets twice the CPU time. Never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weight(u32);
 
 impl Weight {
-    /// The weight of a task of nice 0, and of a group that was not given another.
+    /// The weight of a task of nice 0, and the default of a group.
     pub const NICE_0: Weight = Weight(1024);
-    /// The weight of a SCHED_IDLE task. The founding document says 2, every kernel source 3.
+    /// The weight of a SCHED_IDLE task. The founding document has 2, every kernel source 3.
     pub const IDLE: Weight = Weight(3);
-    /// The least and the most a group may have (`cpu.shares`).
+    /// The range of a group's weight (`cpu.shares`).
     pub const GROUP_RANGE: std::ops::RangeInclusive<u32> = 2..=262_144;
 
-    /// `None` unless `value` is in [`Weight::GROUP_RANGE`].
+    /// Returns `None` unless `value` is in [`Weight::GROUP_RANGE`].
     #[must_use]
     pub fn new(value: i64) -> Option<Weight> {
         u32::try_from(value).ok().filter(|v| Self::GROUP_RANGE.contains(v)).map(Weight)
     }
 
-    /// The weight as a number.
+    /// Returns the weight as a number.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0
@@ -152,25 +154,25 @@ impl Weight {
 /// A policy of sched(7), with the priority or nice value that belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// Real-time, runs until it blocks, yields or something more important comes.
+    /// Real-time; runs until it blocks, yields, or a more important task comes.
     Fifo(RtPrio),
-    /// Real-time, and shares its priority with its equals in slices.
+    /// Real-time; shares its priority with its equals in slices.
     RoundRobin(RtPrio),
     /// Fair.
     Normal(Nice),
-    /// Fair, but does not preempt when it wakes up.
+    /// Fair; does not preempt when it wakes up.
     Batch(Nice),
-    /// Fair with next to no weight; anything else preempts it.
+    /// Fair with almost no weight; every other task preempts it.
     Idle,
 }
 
 impl Policy {
-    /// Whether it is SCHED_RR.
+    /// Returns whether it is SCHED_RR.
     pub(crate) fn is_round_robin(self) -> bool {
         matches!(self, Policy::RoundRobin(_))
     }
 
-    /// The real-time priority, if this is a real-time policy.
+    /// Returns the real-time priority, if this is a real-time policy.
     #[must_use]
     pub fn rt_prio(self) -> Option<RtPrio> {
         match self {
@@ -179,7 +181,7 @@ impl Policy {
         }
     }
 
-    /// The weight that a task of this policy has while it is fair.
+    /// Returns the weight that a task of this policy has while it is fair.
     #[must_use]
     pub fn weight(self) -> Weight {
         match self {
@@ -189,7 +191,7 @@ impl Policy {
         }
     }
 
-    /// What the report calls `priority`: the real-time priority or the nice value.
+    /// Returns the `priority` of reports: the real-time priority or the nice value.
     #[must_use]
     pub fn priority(self) -> i64 {
         match self {
@@ -221,15 +223,15 @@ impl GroupId {
     /// The group `/`, which has no limits and no parent.
     pub const ROOT: GroupId = GroupId(0);
 
-    /// The place of this group in an array with one element for each group.
+    /// Returns the index of this group in an array with one element for each group.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A mark of trust: with core scheduling, tasks run on one core at the same time only if they have the same
-/// cookie, or none has one (`PR_SCHED_CORE` of prctl(2)). A number that has no other meaning.
+/// A mark of trust. With core scheduling, tasks run on one core at the same time only if they have
+/// the same cookie, or none has one (`PR_SCHED_CORE` of prctl(2)). The number has no other meaning.
 ///
 /// ```
 /// use runyard_engine::attr::Cookie;
@@ -241,49 +243,50 @@ impl GroupId {
 pub struct Cookie(NonZeroU32);
 
 impl Cookie {
-    /// `None` for 0, which stands for no cookie, as in the kernel.
+    /// Returns `None` for 0, which stands for no cookie, as in the kernel.
     #[must_use]
     pub fn new(value: u32) -> Option<Cookie> {
         NonZeroU32::new(value).map(Cookie)
     }
 
-    /// The cookie as a number.
+    /// Returns the cookie as a number.
     #[must_use]
     pub fn get(self) -> u32 {
         self.0.get()
     }
 }
 
-/// Everything that a user asks for one task.
+/// All attributes of one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attr {
-    /// Policy with its priority or nice value.
+    /// The policy with its priority or nice value.
     pub policy: Policy,
     /// The CPUs on which the task may run, all of them CPUs of the machine.
     pub affinity: CpuSet,
     /// The task group to which the task belongs.
     pub group: GroupId,
-    /// How much later than asked its timers may expire, while it is not real-time.
+    /// The time by which its timers may expire later than requested, while it is not real-time.
     pub slack: Nanos,
-    /// How soon it wants to run after a wake-up, while it is fair.
+    /// The latency nice, which applies while it is fair.
     pub latency_nice: LatencyNice,
-    /// How long it wants to run at a time; `None` for what its latency nice makes of it.
+    /// The requested slice; `None` if its latency nice determines the slice.
     pub slice: Option<Slice>,
-    /// Its own cookie; without one it has that of its group, if the group has one.
+    /// Its own cookie. Without one it has the cookie of its group, if there is one.
     pub cookie: Option<Cookie>,
 }
 
 impl Attr {
-    /// How much later than asked the timers of a task may expire: a real-time task has no slack, whatever it asks for.
+    /// Returns the slack that applies: a real-time task has no slack, whatever it requests.
     #[must_use]
     pub fn effective_slack(&self) -> Nanos {
         if self.policy.rt_prio().is_some() { Nanos::ZERO } else { self.slack }
     }
 
-    /// The slack of a task that did not ask for another: 50 us, as in prctl(2).
+    /// The default slack: 50 us, as in prctl(2).
     pub const DEFAULT_SLACK: Nanos = Nanos::from_micros(50);
 
-    /// SCHED_OTHER at nice 0 and latency nice 0 in the root group, with the default slack and no cookie.
+    /// Returns SCHED_OTHER at nice 0 and latency nice 0 in the root group, with the default slack
+    /// and no cookie.
     #[must_use]
     pub fn normal(affinity: CpuSet) -> Attr {
         Attr {

@@ -1,4 +1,5 @@
-//! The numbers of the policy, each with its source; checked once, when a machine is made.
+//! The parameters of the policy, each with its source. They are checked once, when a machine is
+//! made.
 
 use crate::attr::{LatencyNice, Policy, Slice, Weight};
 use crate::cpu::CpuId;
@@ -8,58 +9,61 @@ use crate::time::{Nanos, Time};
 use crate::topology::Topology;
 use std::fmt;
 
-/// What a machine is told once.
+/// The parameters of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The CPUs and their nearness.
+    /// The shape of the machine.
     pub topology: Topology,
     /// The switches.
     pub features: Features,
     /// The rules of the fair class in which kernels differ.
     pub rules: FairRules,
-    /// Between two ticks of a busy CPU; 1 ms as with HZ=1000.
+    /// The interval between two ticks of a busy CPU; 1 ms as with HZ=1000.
     pub tick: Nanos,
-    /// CPUs tick at different moments, so that they do not all meet at one lock: CPU n of N is later by n / N
-    /// of half a tick (the kernel's parameter `skew_tick`, which is off unless asked for).
+    /// Whether CPUs tick at different moments, so that they do not all meet at one lock. CPU n of N
+    /// ticks later by n / N of half a tick (the kernel's parameter `skew_tick`, which is off by
+    /// default).
     pub skew_tick: bool,
-    /// A CPU with one task has hardly any ticks (`CONFIG_NO_HZ_FULL`).
+    /// Whether a CPU with one task has hardly any ticks (`CONFIG_NO_HZ_FULL`).
     pub tickless: bool,
-    /// It is counted how long tasks wait, how often they switch, and why ([`crate::account`]). No decision
-    /// depends on that. A task has an account of its own if its host says so
-    /// ([`Task::keep_account`](crate::task::Task::keep_account)).
+    /// Whether the counters of [`crate::account`] are kept: waits, switches and their causes. No
+    /// decision depends on them. A task has counters of its own if its host calls
+    /// [`Task::keep_account`](crate::task::Task::keep_account).
     pub accounts: bool,
-    /// In this span each of up to eight fair tasks runs once (`sched_latency_ns`).
+    /// The span in which each of up to eight fair tasks runs once (`sched_latency_ns`).
     pub latency: Nanos,
-    /// A fair task is not preempted by the tick before it ran so long (`sched_min_granularity_ns`).
+    /// The time that a fair task runs before the tick may preempt it (`sched_min_granularity_ns`).
     pub min_granularity: Nanos,
-    /// A woken task of nice 0 preempts if it is behind by more (`sched_wakeup_granularity_ns`).
+    /// The distance by which a woken task of nice 0 must be behind to preempt
+    /// (`sched_wakeup_granularity_ns`).
     pub wakeup_granularity: Nanos,
-    /// What a task that did not ask for a slice wants at a time (EEVDF, `base_slice_ns` of 6.12).
+    /// The default slice (EEVDF, `base_slice_ns` of 6.12).
     pub base_slice: Nanos,
-    /// A task that ran less than this ago is still in the caches of its CPU, and a CPU that is idle
-    /// for less than this at a time does not look for work (`sched_migration_cost_ns`).
+    /// The time for which a task that ran is still in the caches of its CPU. A CPU whose idle
+    /// periods are shorter than this does not look for work (`sched_migration_cost_ns`).
     pub migration_cost: Nanos,
-    /// An idle CPU is in a deep sleep after this: the target residency of C6 on Intel's servers
-    /// (`intel_idle`, 600 us).
+    /// The idle time after which a CPU is in a deep sleep: the target residency of C6 on Intel's
+    /// servers (`intel_idle`, 600 us).
     pub deep_sleep: Nanos,
-    /// How long SCHED_RR tasks of one priority run in turn (`sched_rr_timeslice_ms`).
+    /// The slice of SCHED_RR tasks of one priority (`sched_rr_timeslice_ms`).
     pub rr_slice: Nanos,
-    /// How much of each `rt_period` real-time tasks may have on a CPU (`sched_rt_runtime_us`);
-    /// `None` for all of it.
+    /// The CPU time that real-time tasks may have in each `rt_period` on a CPU
+    /// (`sched_rt_runtime_us`); `None` for all of it.
     pub rt_runtime: Option<Nanos>,
     /// The period of `rt_runtime` (`sched_rt_period_us`).
     pub rt_period: Nanos,
-    /// How much of each `server_period` fair tasks have on a CPU whatever real-time tasks want, with
-    /// [`Feature::FairServer`] (`fair_server/cpuN/runtime` of debugfs).
+    /// The CPU time that fair tasks have in each `server_period` on a CPU, whatever the load of
+    /// real-time tasks, with [`Feature::FairServer`] (`fair_server/cpuN/runtime` of debugfs).
     pub server_runtime: Nanos,
     /// The period of `server_runtime`.
     pub server_period: Nanos,
-    /// A waking task stays on a busy CPU of which fair tasks use less than this, of 1024, itself included, with
-    /// [`Feature::Pelt`]. No upstream kernel does that: some guests' kernels do, so as to wake few virtual CPUs
-    /// (`sched_vcpu_pack`).
+    /// The utilization by fair tasks below which a waking task stays on a busy CPU, of 1024, the
+    /// task included, with [`Feature::Pelt`]. No upstream kernel does this. Some guest kernels do,
+    /// to wake few virtual CPUs (`sched_vcpu_pack`).
     pub packs_below: Option<u64>,
-    /// Tasks with different [cookies](crate::attr::Cookie) never run on one core at the same time (core scheduling,
-    /// `CONFIG_SCHED_CORE`). Where cores have one thread, and if no task has a cookie, this costs and changes nothing that is seen.
+    /// Whether tasks with different [cookies](crate::attr::Cookie) never run on one core at the
+    /// same time (core scheduling, `CONFIG_SCHED_CORE`). Where cores have one thread, or if no task
+    /// has a cookie, this costs nothing and has no visible effect.
     pub cookies: bool,
 }
 
@@ -76,11 +80,12 @@ impl fmt::Display for BadConfig {
 impl std::error::Error for BadConfig {}
 
 impl Config {
-    /// `rt_runtime` of a kernel that throttles real-time tasks.
+    /// The `rt_runtime` of a kernel that throttles real-time tasks.
     pub const RT_RUNTIME: Nanos = Nanos::from_micros(950_000);
 
-    /// The kernel's values for a machine of this size (6.1; RT throttling as through 6.11). The
-    /// fair class's spans grow with 1 + log2 of the CPUs, of which at most eight count.
+    /// Returns the kernel's values for a machine of this size (6.1; RT throttling as through 6.11).
+    /// The spans of the fair class grow with 1 + log2 of the number of CPUs, of which at most eight
+    /// count.
     #[must_use]
     pub fn new(topology: Topology) -> Config {
         let factor = factor(topology.cpus());
@@ -108,12 +113,12 @@ impl Config {
         }
     }
 
-    /// A span of the fair class as it grows with this machine, from nanoseconds on one CPU.
+    /// Returns a span of the fair class for this machine, given its nanoseconds on one CPU.
     pub(crate) fn scaled(&self, span: u64) -> Nanos {
         Nanos(span * factor(self.topology.cpus()))
     }
 
-    /// These values with `cpus` of the machine's online: the spans of the fair class go with them
+    /// Returns these values with `cpus` CPUs online: the spans of the fair class depend on them
     /// (`update_sysctl`).
     #[must_use]
     pub fn with_online(&self, cpus: usize) -> Config {
@@ -128,7 +133,7 @@ impl Config {
         }
     }
 
-    /// The first tick of a CPU that is later than `now`.
+    /// Returns the first tick of a CPU that is later than `now`.
     ///
     /// ```
     /// use runyard_engine::config::Config;
@@ -145,22 +150,27 @@ impl Config {
         if !self.skew_tick {
             return now.next_multiple(self.tick);
         }
-        // Less than a tick: what comes before the first one of this CPU is counted from the tick before.
+        // The skew is less than a tick, so a time before the first tick of this CPU counts from the
+        // tick before.
         let skew = Nanos(self.tick.0 / 2 / self.topology.cpus() as u64 * u64::from(cpu.0));
         let early = Nanos(self.tick.0 - skew.0);
         Time((now + early).next_multiple(self.tick).0 - early.0)
     }
 
+    /// Checks the parameters.
+    ///
     /// # Errors
     /// If a span is zero that must not be, or a runtime is longer than its period.
     pub fn validate(&self) -> Result<(), BadConfig> {
         let fair = [self.latency, self.min_granularity, self.base_slice];
         let spans = fair.into_iter().chain([self.tick, self.rr_slice, self.rt_period]);
         if spans.into_iter().any(|span| span == Nanos::ZERO) {
-            return Err(BadConfig("tick, latency, granularity, slice and period are not zero"));
+            return Err(BadConfig("tick, latency, granularity, slice and period must not be zero"));
         }
         if !(Nanos(1)..=self.server_period).contains(&self.server_runtime) {
-            return Err(BadConfig("the runtime of the fair server is in 1..=its period"));
+            return Err(BadConfig(
+                "the runtime of the fair server must be at least 1 ns and at most its period",
+            ));
         }
         if self.rt_runtime.is_some_and(|runtime| runtime > self.rt_period) {
             return Err(BadConfig("the real-time runtime is at most its period"));
@@ -168,8 +178,9 @@ impl Config {
         Ok(())
     }
 
-    /// How much of the virtual time it slept a waking task of this policy is credited
-    /// (`place_entity` of 6.1): half of the latency if gently, little if SCHED_IDLE.
+    /// Returns how much of the virtual time that it slept a waking task of this policy is credited
+    /// (`place_entity` of 6.1): half of the latency with `GENTLE_FAIR_SLEEPERS`, and less for
+    /// SCHED_IDLE.
     #[must_use]
     pub(crate) fn sleeper_credit(&self, policy: Option<Policy>) -> u64 {
         let credit = match policy {
@@ -179,24 +190,24 @@ impl Config {
         if self.features.has(Feature::GentleFairSleepers) { credit.0 / 2 } else { credit.0 }
     }
 
-    /// By how much virtual time a latency nice value moves the margin of a preemption, in
-    /// nanoseconds; less than none for who wants to wait less (`calc_latency_offset`).
+    /// Returns the virtual time by which a latency nice value moves the margin of a preemption, in
+    /// nanoseconds; negative for a task that wants to wait less (`calc_latency_offset`).
     #[must_use]
     pub fn latency_offset(&self, latency_nice: LatencyNice) -> i64 {
         self.sleeper_credit(None).cast_signed() * i64::from(latency_nice.get()) / 20
     }
 
-    /// How far the running task may be ahead at the most, whatever the weight and the latency nice
-    /// of who waits: what a sleeper is credited, less what it may wait for a tick to notice
-    /// (`get_latency_max`).
+    /// Returns the most that the running task may be ahead, whatever the weight and the latency
+    /// nice of a waiting one. That is the credit of a sleeper, less the time until a tick may
+    /// notice it (`get_latency_max`).
     #[must_use]
     pub fn latency_max(&self) -> i64 {
         self.sleeper_credit(None).cast_signed() - self.min_granularity.0.cast_signed()
     }
 
-    /// By how much more a running entity may be ahead of another, or must be less, by the latency nice of both
-    /// (`wakeup_latency_gran`). Two that can wait are not compared: none shall preempt the other because that cares
-    /// even less.
+    /// Returns the change of the margin by which a running entity may be ahead of another, from the
+    /// latency nice of both (`wakeup_latency_gran`). Two entities with positive values are not
+    /// compared: neither preempts the other only because that one can wait even longer.
     pub(crate) fn relative_offset(&self, curr: LatencyNice, other: LatencyNice) -> i64 {
         let zero = LatencyNice::ZERO;
         if other == zero && curr >= zero {
@@ -209,8 +220,8 @@ impl Config {
         offset.min(self.latency_max())
     }
 
-    /// How long an entity wants to run at a time in EEVDF: what it asked for, or what its latency nice
-    /// makes of it.
+    /// Returns the slice of an entity in EEVDF: the requested one, or the one that its latency nice
+    /// determines.
     pub(crate) fn slice_for(&self, asked: Option<Slice>, latency_nice: LatencyNice) -> Slice {
         asked.filter(|_| self.rules.takes_slices).unwrap_or_else(|| {
             match self.features.has(Feature::LatencyNice) {
@@ -220,18 +231,19 @@ impl Config {
         })
     }
 
-    /// How long a task of this latency nice value wants to run at a time in EEVDF: the base slice,
-    /// less by the weight of the nice value of that number, within what a task may ask for. This was
-    /// the first mapping of Linux's EEVDF, before latency nice was left out of it (March 2023).
+    /// Returns the slice of a task of this latency nice value in EEVDF: the base slice, scaled by
+    /// the weight of the nice value of that number, within the range of slices. This was the first
+    /// mapping of Linux's EEVDF, before latency nice was removed from it (March 2023).
     #[must_use]
     pub fn slice(&self, latency_nice: LatencyNice) -> Slice {
         let weight = latency_nice.weight();
         let span = Nanos(self.base_slice.0 * u64::from(Weight::NICE_0.get()) / u64::from(weight));
-        Slice::new(span.clamp(Slice::MIN.get(), Slice::MAX.get())).expect("it was clamped")
+        Slice::new(span.clamp(Slice::MIN.get(), Slice::MAX.get())).expect("the span was clamped")
     }
 }
 
-/// By how much the spans of the fair class grow with the machine (`get_update_sysctl_factor`).
+/// Returns the factor by which the spans of the fair class grow with the machine
+/// (`get_update_sysctl_factor`).
 fn factor(cpus: usize) -> u64 {
     u64::from(1 + cpus.min(8).ilog2())
 }

@@ -1,55 +1,57 @@
-//! Core scheduling, as in Linux since 5.14: the hardware threads of a core run only tasks that trust each other.
+//! Core scheduling, as in Linux since 5.14: the hardware threads of a core run only tasks that
+//! trust each other.
 //!
-//! Tasks with different [cookies](crate::attr::Cookie) never run on one core at the same time. So the threads of a core
-//! decide together. Each names its best task in an [`Offer`]; the cookie of the most important one is the core's until
-//! the next decision ([`Core`]). A thread runs its best task of that cookie, or is *forced idle*. The part of a
-//! run queue in that is in `run_queue/beside.rs`; the machine, which holds a lock of the core, asks the threads.
+//! Tasks with different [cookies](crate::attr::Cookie) never run on one core at the same time. So
+//! the threads of a core decide together. Each makes an [`Offer`] of its best task. The cookie of
+//! the most important one is that of the core until the next decision ([`Core`]). A thread runs its
+//! best task of that cookie, or is *forced idle*. The run queue's part is in `run_queue/beside.rs`.
+//! The machine, which holds a lock of the core, asks the threads.
 //!
-//! Which of two fair tasks in different run queues is more important follows from how far each has come since both
-//! were compared first (`cfs_prio_less`): its vruntime, less the virtual clock that its queue had when the *episode* began.
-//! An episode lasts as long as any thread of the core is forced idle.
+//! Two fair tasks in different run queues are compared by their progress since the first comparison
+//! (`cfs_prio_less`). The progress is the vruntime less the virtual clock of its queue at the start
+//! of the *episode*. An episode lasts as long as any thread of the core is forced idle.
 
 use crate::attr::{Cookie, GroupId, LatencyNice, RtPrio};
 use crate::config::Config;
 use crate::features::Feature;
 use std::cmp::Ordering;
 
-/// The class of a task, as a core orders them (`prio_less`).
+/// The class of a task, in the order of a core (`prio_less`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
     Fair,
     Rt(RtPrio),
-    /// A fair task that goes before real-time ones, by the fair server.
+    /// A fair task that precedes real-time ones, because of the fair server.
     Served,
 }
 
-/// How a fair task, or a group above it, stands in the queue in which it competes.
+/// The place of a fair task, or of a group above it, in the queue where it competes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Level {
-    /// The group to which the queue belongs.
+    /// The group of the queue.
     pub(crate) group: GroupId,
-    /// Its vruntime beyond the clock of the queue at the begin of the episode.
+    /// The lead of its vruntime over the clock of the queue at the start of the episode.
     pub(crate) lead: i64,
     pub(crate) latency_nice: LatencyNice,
 }
 
-/// The best task of a hardware thread, whatever its cookie, or none.
+/// The best task of a hardware thread, whatever its cookie; or none.
 #[derive(Debug, Default)]
 pub struct Offer {
     pub(crate) rank: Option<Rank>,
     pub(crate) cookie: Option<Cookie>,
-    /// Of a fair task, from its own queue up to that of the root.
+    /// The levels of a fair task, from its own queue up to the root queue.
     pub(crate) levels: Vec<Level>,
 }
 
 impl Offer {
-    /// The thread has no task.
+    /// Makes this the offer of a thread without a task.
     pub(crate) fn clear(&mut self) {
         (self.rank, self.cookie) = (None, None);
         self.levels.clear();
     }
 
-    /// Whether it is less important than another one (`prio_less`).
+    /// Returns whether it is less important than another one (`prio_less`).
     fn is_less_than(&self, other: &Offer, config: &Config) -> bool {
         match self.rank.cmp(&other.rank) {
             Ordering::Less => true,
@@ -58,8 +60,8 @@ impl Offer {
         }
     }
 
-    /// Whether a fair task has come further than another one, in the lowest group that is above both; with
-    /// `CORE_LATENCY`, further than what the two want of each other.
+    /// Returns whether a fair task is ahead of another one, in the lowest group that is above both.
+    /// With `CORE_LATENCY` the latency nice of both moves the margin.
     fn is_ahead_of(&self, other: &Offer, config: &Config) -> bool {
         let in_group = |own: &Level| other.levels.iter().find(|it| it.group == own.group);
         let common = self.levels.iter().find_map(|own| Some((own, in_group(own)?)));
@@ -72,7 +74,7 @@ impl Offer {
     }
 }
 
-/// Whether latency nice matters between the threads of a core.
+/// Returns whether latency nice matters between the threads of a core.
 pub(crate) fn core_latency(config: &Config) -> bool {
     [Feature::LatencyNice, Feature::CoreLatency].into_iter().all(|it| config.features.has(it))
 }
@@ -80,41 +82,41 @@ pub(crate) fn core_latency(config: &Config) -> bool {
 /// The last decision of a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Core {
-    /// The cookie of what it runs; `None` if no thread had any task.
+    /// The cookie of the core; `None` if no thread had any task.
     runs: Option<Option<Cookie>>,
-    /// A thread is forced idle.
+    /// Whether a thread is forced idle.
     in_episode: bool,
-    /// Counts the episodes, the one that lasts included.
+    /// The number of episodes, including the current one.
     episodes: u64,
-    /// Counts the decisions.
+    /// The number of decisions.
     decisions: u64,
 }
 
 impl Core {
-    /// The cookie of what the core runs, which may be none; `None` if no thread has any task.
+    /// Returns the cookie of the core, which may be none; `None` if no thread has any task.
     #[must_use]
     pub fn runs(&self) -> Option<Option<Cookie>> {
         self.runs
     }
 
-    /// How often its threads decided.
+    /// Returns how often its threads decided.
     #[must_use]
     pub fn decisions(&self) -> u64 {
         self.decisions
     }
 
-    /// Whether any of its threads is forced idle.
+    /// Returns whether any of its threads is forced idle.
     #[must_use]
     pub fn is_in_episode(&self) -> bool {
         self.in_episode
     }
 
-    /// The number of the episode that lasts, or that would begin next; and whether it lasts.
+    /// Returns the number of the current episode, or of the next one; and whether it lasts.
     pub(crate) fn episode(&self) -> (u64, bool) {
         (self.episodes + u64::from(!self.in_episode), self.in_episode)
     }
 
-    /// After a decision: says whether any thread is forced idle by it.
+    /// Notes after a decision whether any thread is forced idle by it.
     pub fn note_forced(&mut self, any: bool) {
         self.episodes += u64::from(any && !self.in_episode);
         self.in_episode = any;
@@ -126,28 +128,29 @@ impl Core {
 pub struct Decision {
     /// The last decision.
     pub core: Core,
-    /// The offer of the thread that asks.
+    /// The offer of the thread that decides.
     pub(crate) own: Offer,
-    /// Those of the other threads, the next one first.
+    /// The offers of the other threads, the next thread first.
     pub others: Vec<Offer>,
 }
 
 impl Decision {
-    /// For a core with so many other threads beside the one that asks.
+    /// Returns the data for a core with `others` threads beside the one that decides.
     #[must_use]
     pub fn among(others: usize) -> Decision {
         let others = (0..others).map(|_| Offer::default()).collect();
         Decision { others, ..Decision::default() }
     }
 
-    /// Makes room for tasks in groups that are nested so deep. Up to that, offers allocate nothing.
+    /// Makes room for tasks in groups up to this depth. Up to it, offers allocate nothing.
     pub fn reserve(&mut self, depth: usize) {
         for Offer { levels, .. } in self.others.iter_mut().chain([&mut self.own]) {
             levels.reserve_exact((depth + 1).saturating_sub(levels.len()));
         }
     }
 
-    /// Of equals the offer of the thread that asks is the most important, then that of the next.
+    /// Chooses the most important offer. Among equals the deciding thread comes first, then the
+    /// next one.
     pub(crate) fn decide(&mut self, config: &Config) {
         let more =
             |best, offer| if Offer::is_less_than(best, offer, config) { offer } else { best };
@@ -179,7 +182,8 @@ mod tests {
         Offer { rank, cookie: Cookie::new(cookie), levels: Vec::new() }
     }
 
-    /// The cookie that a core of eight CPUs runs by these offers, of which the first is that of the thread that asks.
+    /// Returns the cookie of a core of eight CPUs after these offers; the first is that of the
+    /// deciding thread.
     fn decided(config: &Config, offers: [Offer; 2]) -> Option<u32> {
         let [own, other] = offers;
         let mut decision = Decision { own, others: vec![other], ..Decision::default() };
@@ -194,18 +198,19 @@ mod tests {
         assert_eq!(ask(Offer::default(), Offer::default()), None);
         assert_eq!(ask(Offer::default(), fair(2, &[(0, 5, 0)])), Some(2));
         assert_eq!(ask(fair(1, &[(0, -9, 0)]), rt(2, 1)), Some(2));
-        assert_eq!(ask(rt(1, 5), rt(2, 5)), Some(1), "of equals that of the thread that asks");
+        assert_eq!(ask(rt(1, 5), rt(2, 5)), Some(1), "of equals that of the deciding thread");
         assert_eq!(ask(rt(1, 5), rt(2, 6)), Some(2));
         let served = || Offer { rank: Some(Rank::Served), ..fair(2, &[(0, 5, 0)]) };
         assert_eq!(ask(rt(1, 99), served()), Some(2));
         assert_eq!(ask(fair(1, &[(0, 5, 0)]), fair(2, &[(0, 4, 0)])), Some(2));
         assert_eq!(ask(fair(1, &[(0, 5, 0)]), fair(0, &[(0, 5, 0)])), Some(1));
-        // In the lowest group above both: in 3, not in the root.
+        // The lowest group above both is 3, not the root.
         let a = fair(1, &[(7, -8, 0), (3, 2, 0), (0, 0, 0)]);
         assert_eq!(ask(a, fair(2, &[(3, 1, 0), (0, 9, 0)])), Some(2));
     }
 
-    /// Patch 7: the offset at -20 is -12 ms on eight CPUs, that at 19 is 11.4 ms and at most 9 ms count.
+    /// Patch 7: on eight CPUs the offset at -20 is -12 ms, and that at 19 is 11.4 ms, of which at
+    /// most 9 ms count.
     #[test]
     fn latency_nice_moves_the_comparison_with_core_latency_alone() {
         let mut config = Config::new(Topology::new(1, 4, 2).unwrap());

@@ -13,13 +13,13 @@ pub const MAX_CPUS: usize = 65_536;
 const WORD: usize = u64::BITS as usize;
 
 impl CpuId {
-    /// The place of this CPU in an array with one element for each CPU.
+    /// Returns the index of this CPU in an array with one element for each CPU.
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// The CPU at place `index`.
+    /// Returns the CPU with this index.
     ///
     /// # Panics
     /// If `index` is not below [`MAX_CPUS`].
@@ -35,22 +35,22 @@ impl fmt::Display for CpuId {
     }
 }
 
-/// An immutable set of CPUs, cheap to clone: a task's affinity, a domain's span. On a machine of up to 64
-/// CPUs it takes no memory of its own.
+/// An immutable set of CPUs that is cheap to clone: a task's affinity, or a domain's span. On a
+/// machine of up to 64 CPUs it takes no memory of its own.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct CpuSet(Words);
 
-/// The bits of a set. The form follows from the CPUs in it, so equal sets have equal forms.
+/// The bits of a set. The variant follows from the CPUs in it, so equal sets have equal variants.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Words {
-    /// Of CPUs below 64.
+    /// The bits of CPUs below 64.
     One(u64),
-    /// How many CPUs those are, then their bits. The last word is not 0.
+    /// The number of CPUs, then their bits. The last word is not 0.
     Many(Arc<[u64]>),
 }
 
 impl CpuSet {
-    /// The CPUs `0..n`.
+    /// Returns the CPUs `0..n`.
     ///
     /// # Panics
     /// If `n` is above [`MAX_CPUS`].
@@ -60,20 +60,20 @@ impl CpuSet {
         (0..n).map(CpuId::at).collect()
     }
 
-    /// Just `cpu`.
+    /// Returns the set of one CPU.
     #[must_use]
     pub fn only(cpu: CpuId) -> CpuSet {
         std::iter::once(cpu).collect()
     }
 
-    /// Whether `cpu` is in the set.
+    /// Returns whether `cpu` is in the set.
     #[inline]
     #[must_use]
     pub fn contains(&self, cpu: CpuId) -> bool {
         self.word(cpu.index() / WORD) >> (cpu.index() % WORD) & 1 == 1
     }
 
-    /// How many CPUs are in the set.
+    /// Returns the number of CPUs in the set.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
@@ -83,13 +83,14 @@ impl CpuSet {
         }
     }
 
-    /// Whether no CPU is in the set.
+    /// Returns whether no CPU is in the set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0 == Words::One(0)
     }
 
-    /// The set as 64-bit words, lowest CPU in the lowest bit of the first; absent words are empty.
+    /// Returns one of the 64-bit words of the set, with the lowest CPU in the lowest bit of the
+    /// first; absent words are empty.
     #[inline]
     #[must_use]
     pub fn word(&self, index: usize) -> u64 {
@@ -100,7 +101,7 @@ impl CpuSet {
         }
     }
 
-    /// How many words [`CpuSet::word`] has that may be other than zero.
+    /// Returns the number of words of [`CpuSet::word`] that may be other than zero.
     #[inline]
     #[must_use]
     pub fn words(&self) -> usize {
@@ -110,7 +111,7 @@ impl CpuSet {
         }
     }
 
-    /// The CPUs in ascending order.
+    /// Returns the CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         (0..self.words()).flat_map(|at| {
             let word = self.word(at);
@@ -120,14 +121,14 @@ impl CpuSet {
         })
     }
 
-    /// The CPUs that are in both sets.
+    /// Returns the CPUs that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &CpuSet) -> CpuSet {
         let both = |at| (at, self.word(at) & other.word(at));
         CpuSet::from_words((0..self.words().min(other.words())).map(both))
     }
 
-    /// Of words by their indices, in any order; absent ones are empty.
+    /// Returns the set with these words, each with its index, in any order; absent ones are empty.
     fn from_words(words: impl Iterator<Item = (usize, u64)>) -> CpuSet {
         let (mut first, mut more) = (0, Vec::new());
         for (at, word) in words.filter(|&(_, word)| word != 0) {

@@ -1,9 +1,8 @@
-//! What happens on a host, as one ordered stream: the only thing that reports, traces and checks
-//! are made from.
+//! The events of a host as one ordered stream. Reports, traces and checks are made from it alone.
 //!
-//! A host emits an [`Event`] at the moment at which it happens, in order of time for each CPU.
-//! Together they say for every CPU what it does at each moment ([`What::Exec`], [`What::Overhead`],
-//! [`What::Idle`], [`What::ForcedIdle`]) and for every task whether it runs, waits or sleeps.
+//! A host emits an [`Event`] when it happens, in order of time for each CPU. Together the events
+//! define the state of every CPU at each moment ([`What::Exec`], [`What::Overhead`],
+//! [`What::Idle`], [`What::ForcedIdle`]), and of every task: running, waiting or asleep.
 
 use crate::attr::{Cookie, GroupId, LatencyNice, Policy};
 use crate::balance::Balanced;
@@ -12,18 +11,18 @@ use crate::limits::{Throttled, Throttling};
 use crate::task::TaskId;
 use crate::time::Time;
 
-/// One thing that happened.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When.
+    /// The time.
     pub at: Time,
-    /// On which CPU; for a wake-up, the one whose run queue the task entered.
+    /// The CPU. For a wake-up it is that of the run queue that the task entered.
     pub cpu: CpuId,
-    /// What.
+    /// The kind, with its data.
     pub what: What,
 }
 
-/// The kinds of things that happen.
+/// The kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A task began its life, blocked: its first [`What::Wake`] follows.
@@ -35,18 +34,19 @@ pub enum What {
     Wake {
         /// The woken task.
         task: TaskId,
-        /// When its condition came true: the requested expiry of its timer, the waker's call, or
-        /// its start. Wake-up latency runs from here to the task's next [`What::Exec`].
+        /// The time at which its condition came true: the requested expiry of its timer, the
+        /// waker's call, or its start. Wake-up latency runs from here to the task's next
+        /// [`What::Exec`].
         since: Time,
-        /// Whose doing it was; `None` for a timer, an interrupt, or somebody who is no task.
+        /// The task that woke it; `None` for a timer, an interrupt, or a waker that is not a task.
         by: Option<TaskId>,
     },
-    /// The scheduler took a decision on this CPU.
+    /// The scheduler made a decision on this CPU.
     Switch {
-        /// Who had the CPU, and how it left; `None` if the CPU was idle. A task that was chosen
-        /// again is here and in `next`.
+        /// The task that had the CPU, and how it left; `None` if the CPU was idle. A task that was
+        /// chosen again is both here and in `next`.
         prev: Option<(TaskId, Left)>,
-        /// Who has the CPU from now on; `None` for idle.
+        /// The task that has the CPU from now on; `None` for idle.
         next: Option<TaskId>,
     },
     /// From now on the CPU executes instructions of this task.
@@ -56,14 +56,14 @@ pub enum What {
         /// The policy under which it is accounted.
         policy: Policy,
     },
-    /// From now on the CPU works for the scheduler: a switch, a wake-up, an interrupt.
+    /// From now on the CPU does scheduler work: a switch, a wake-up, an interrupt.
     Overhead,
-    /// From now on the CPU does nothing, as it has nothing to do.
+    /// From now on the CPU is idle, because it has no task.
     Idle,
-    /// From now on the CPU does nothing, though tasks wait there: none of them has the cookie of its core
-    /// ([`Cookie`]). It may come again with another cookie.
+    /// From now on the CPU is idle although tasks wait there: none of them has the cookie of its
+    /// core ([`Cookie`]). The event may be repeated with another cookie.
     ForcedIdle {
-        /// What the core runs meanwhile: tasks of this cookie, or those that have none.
+        /// The cookie that the core runs meanwhile; `None` for tasks without one.
         cookie: Option<Cookie>,
     },
     /// The CPU took a timer interrupt; the tick is one.
@@ -77,7 +77,7 @@ pub enum What {
     },
     /// A timer that is not the tick was cancelled before it expired.
     TimerCancelled,
-    /// A task group used up what it may on this CPU: its tasks there wait. `/` stands for all
+    /// A task group used up its budget on this CPU: its tasks there wait. `/` stands for all
     /// real-time tasks of the CPU, which RT throttling limits.
     Throttled {
         /// The task group.
@@ -88,9 +88,9 @@ pub enum What {
         /// The task group.
         group: GroupId,
     },
-    /// The CPU compared itself with others, and took what there was too much of elsewhere.
+    /// The CPU compared its load with others, and pulled tasks if needed.
     Balanced(Balanced),
-    /// A task's policy, group or latency nice is another from now on.
+    /// A task's policy, group or latency nice changed.
     Changed {
         /// The task.
         task: TaskId,
@@ -101,26 +101,26 @@ pub enum What {
         /// Its latency nice.
         latency_nice: LatencyNice,
     },
-    /// A task that waits is on its way to this CPU, from the run queue of another. Only hosts that explain why tasks wait
-    /// say so.
+    /// A waiting task is on its way to this CPU, from the run queue of another. Only hosts that
+    /// explain waits emit this.
     Moved {
         /// The task.
         task: TaskId,
     },
-    /// A task waits here for a fair one that runs, comes after it in the order of fair tasks and keeps the CPU for now: its
-    /// slice is protected, or only a tick ends it. It may be said again. Only hosts that explain why tasks wait say so.
+    /// A task waits here behind a fair one that comes after it in the order of fair tasks. The
+    /// running task keeps the CPU because its slice is protected, or because only a tick ends its
+    /// turn. The event may be repeated. Only hosts that explain waits emit it.
     PassedOver {
         /// The task that waits.
         task: TaskId,
     },
-    /// The task's program arrived at a step (see the workload): `step` counts the steps of the
-    /// phase, `phase` those of the task.
+    /// The task's program arrived at a step (see the workload).
     Step {
         /// The task.
         task: TaskId,
-        /// Which phase of the program.
+        /// The index of the phase in the program.
         phase: u32,
-        /// Which step of the phase.
+        /// The index of the step in the phase.
         step: u32,
     },
 }
@@ -138,15 +138,15 @@ impl From<Throttling> for What {
     }
 }
 
-/// How a task left its CPU.
+/// The way in which a task left its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// Against its will; it waits in a run queue.
+    /// The task left involuntarily, and waits in a run queue.
     Preempted,
-    /// By its own will; it waits in a run queue.
+    /// The task yielded, and waits in a run queue.
     Yielded,
-    /// It waits for something to happen.
+    /// The task waits for an event.
     Blocked,
-    /// For ever.
+    /// The task has ended.
     Exited,
 }

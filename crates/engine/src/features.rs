@@ -1,74 +1,81 @@
-//! Every heuristic as a named switch, so that before and after are one flag and one path apart.
+//! The switches: each heuristic can be turned off by name, so that a comparison differs in one flag
+//! and one path.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// One switch. The name on the outside is the kernel's convention: `RT_PUSH`, `NO_RT_PUSH`.
+/// A switch. Its external name follows the kernel's convention: `RT_PUSH`, `NO_RT_PUSH`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Feature {
-    /// A CPU with waiting real-time tasks sends them away, and wake-up placement knows real-time.
+    /// A CPU with waiting real-time tasks pushes them away, and the placement of wake-ups considers
+    /// real-time priorities.
     RtPush,
-    /// A CPU that lowers its priority fetches waiting real-time tasks.
+    /// A CPU whose priority drops pulls waiting real-time tasks.
     RtPull,
-    /// A waiting real-time task that cannot be pushed does not hide those behind it.
+    /// A waiting real-time task that cannot be pushed does not block the push of those behind it.
     RtPushPastStuck,
     /// Fair tasks move from busy CPUs to less busy ones.
     LoadBalance,
-    /// Weights are compared only between CPUs that have no room left, and SCHED_IDLE tasks are
-    /// balanced by the time that others leave them.
+    /// Weights are compared only between CPUs that have no room left. SCHED_IDLE tasks are balanced
+    /// by the time that other tasks leave them.
     IdleLoadBalance,
-    /// No CPU in a deep sleep is woken for SCHED_IDLE work. Off unless asked for.
+    /// No CPU in a deep sleep is woken for SCHED_IDLE work. Off by default.
     PowerSavings,
-    /// A woken task may preempt the running one when it is fairer so.
+    /// A woken task may preempt the running one if that is fairer.
     WakeupPreemption,
     /// A sleeper is credited half of the latency period instead of all of it.
     GentleFairSleepers,
-    /// Latency nice says who waits least among fair tasks, and no task is kept from preempting by
-    /// its weight.
+    /// Latency nice determines which fair tasks wait least, and no weight keeps a task from
+    /// preempting.
     LatencyNice,
-    /// Task groups are held to their limits.
+    /// Limits of task groups are enforced.
     HardLimits,
-    /// A CPU may use what the others leave of a group's runtime; without it each has its own part.
+    /// A CPU may use the part of a group's runtime that others leave; without this each CPU has its
+    /// own part.
     RuntimeShare,
     /// An idle CPU runs every timer whose window is open.
     GreedyTimers,
-    /// The fair algorithm is EEVDF, not CFS. Off unless asked for.
+    /// The fair algorithm is EEVDF, not CFS. Off by default.
     Eevdf,
-    /// The running task keeps the CPU against its equals for as long as it asked for, or as the kernel's rule says (EEVDF).
+    /// The running task keeps the CPU against its equals for the slice that it requested, or by the
+    /// rule of the kernel (EEVDF).
     RunToParity,
-    /// A woken task that wants less at a time than the running one does not wait for the end of that one's turn (EEVDF).
+    /// A woken task with a shorter slice than the running one does not wait for the end of the
+    /// running turn (EEVDF).
     PreemptShort,
-    /// The time for which a task asked before it changed its CPU is due when it was (EEVDF).
+    /// A task that changes its CPU keeps the deadline of its current slice (EEVDF).
     PlaceRelDeadline,
-    /// A task that sleeps while it owes its queue something stays there until that is worked off (EEVDF). Off unless
-    /// asked for, and in the runtime always.
+    /// A task that sleeps with a debt to its queue stays there until the debt is worked off
+    /// (EEVDF). Off by default, and always off in the runtime.
     DelayDequeue,
-    /// A part of each CPU is kept for fair tasks where real-time ones would have all of it. Off unless asked for, and in
-    /// the runtime always.
+    /// A part of each CPU is reserved for fair tasks against real-time tasks that would use all of
+    /// it. Off by default, and always off in the runtime.
     FairServer,
-    /// A CPU with room takes tasks by their number, and loads are compared only where there is none: the balance of Linux
-    /// 5.5 and later. Off unless asked for.
+    /// A CPU with room takes tasks by their number, and loads are compared only where there is no
+    /// room: the balance of Linux 5.5 and later. Off by default.
     BalanceByRoom,
-    /// A CPU that is about to idle balances the less often, by a draw, the less often it has found something
-    /// (`BALANCE_BY_ROOM`). Off unless asked for.
+    /// A CPU that is about to idle balances at random, less often if it rarely found a task
+    /// (`BALANCE_BY_ROOM`). Off by default.
     NiRandom,
-    /// A group's share of a CPU goes by averages of its loads, not by those of the moment. Off unless asked for, and in
-    /// the runtime always.
+    /// A group's share of a CPU follows averages of its loads, not the current ones. Off by
+    /// default, and always off in the runtime.
     Pelt,
-    /// A woken task looks at the fewer CPUs for an idle one the more the CPUs of its node are used (`PELT`). Off unless asked for.
+    /// A woken task searches fewer CPUs for an idle one if the CPUs of its node are used more
+    /// (`PELT`). Off by default.
     SisUtil,
     /// The runtime polls the first tasks of a queue one after the other for one decision
-    /// ([`Features::of_runtime`]). Simulators decide for each poll, whether it is on or off.
+    /// ([`Features::of_runtime`]). Simulators decide for each poll, whether this is on or off.
     BatchDispatch,
-    /// Of the fair tasks of two hardware threads of a core, latency nice says which decides what the core runs
-    /// (`LATENCY_NICE`; patch 7 of the founding document). It matters where tasks have cookies.
+    /// Between fair tasks of two hardware threads of a core, latency nice affects which one decides
+    /// for the core (`LATENCY_NICE`; patch 7 of the founding document). It matters where tasks have
+    /// cookies.
     CoreLatency,
 }
 
 impl Feature {
-    /// Every feature, in the order in which they are shown.
+    /// Every feature, in display order.
     pub const ALL: [Feature; 24] = [
         Feature::RtPush,
         Feature::RtPull,
@@ -96,7 +103,7 @@ impl Feature {
         Feature::CoreLatency,
     ];
 
-    /// The name outside the program.
+    /// Returns the external name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -128,11 +135,11 @@ impl Feature {
     }
 }
 
-/// A setting of all switches; by default all are on but those that say otherwise.
+/// A setting of all switches. By default all are on, except those documented as off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features(u32);
 
-/// What is off unless asked for.
+/// The features that are off by default.
 const OFF: [Feature; 9] = [
     Feature::PowerSavings,
     Feature::Eevdf,
@@ -156,21 +163,23 @@ impl Features {
     /// All switches off.
     pub(crate) const NONE: Features = Features(0);
 
-    /// The features of a runtime unless something else is said: all of a simulator, and those that a simulator ignores.
+    /// Returns the default features of a runtime: those of a simulator, and those that a simulator
+    /// ignores.
     #[must_use]
     pub fn of_runtime() -> Features {
         Features::default().with(Feature::BatchDispatch)
     }
 
-    /// These features as a runtime has them. It makes room for its tasks in advance, and a task may leave a ghost on each
-    /// CPU; it throttles real-time tasks on every kernel; and a task has no room for its averages.
+    /// Returns these features without those that a runtime cannot have. A runtime makes room for
+    /// its tasks in advance, and a task may leave a ghost on each CPU. It throttles real-time tasks
+    /// with every kernel. And its tasks have no room for averages.
     #[must_use]
     pub fn in_runtime(self) -> Features {
         let never = [Feature::DelayDequeue, Feature::FairServer, Feature::Pelt];
         never.into_iter().fold(self, Features::without)
     }
 
-    /// Whether `feature` is on.
+    /// Returns whether `feature` is on.
     #[must_use]
     pub fn has(self, feature: Feature) -> bool {
         self.0 >> feature as u8 & 1 == 1
@@ -182,21 +191,21 @@ impl Features {
         self.0 = if switch.on { self.0 | bit } else { self.0 & !bit };
     }
 
-    /// These features with `feature` off.
+    /// Returns these features with `feature` off.
     #[must_use]
     pub fn without(mut self, feature: Feature) -> Features {
         self.set(Switched { feature, on: false });
         self
     }
 
-    /// These features with `feature` on.
+    /// Returns these features with `feature` on.
     #[must_use]
     pub fn with(mut self, feature: Feature) -> Features {
         self.set(Switched { feature, on: true });
         self
     }
 
-    /// The names as the kernel shows them: `RT_PUSH NO_RT_PULL ...`.
+    /// Returns the names in the kernel's form: `RT_PUSH NO_RT_PULL ...`.
     pub fn names(self) -> impl Iterator<Item = String> {
         Feature::ALL
             .into_iter()
@@ -204,7 +213,7 @@ impl Features {
     }
 }
 
-/// A feature and what to do with it, as written by a user: `NAME` or `NO_NAME`.
+/// A feature and its new position, as a user writes it: `NAME` or `NO_NAME`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switched {
     /// The switch.
@@ -213,14 +222,14 @@ pub struct Switched {
     pub on: bool,
 }
 
-/// As it is written.
+/// The written form.
 impl fmt::Display for Switched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", if self.on { "" } else { "NO_" }, self.feature.name())
     }
 }
 
-/// No feature has this name.
+/// The error for a name that no feature has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownFeature(pub String);
 

@@ -1,25 +1,26 @@
-//! What a task inherits from those who wait for what it holds: the best of their real-time priorities,
-//! and where it competes if the limit of a group would hold it back that is none of theirs.
+//! The inheritance of a task that others wait for, for example at a lock: the best of their
+//! real-time priorities; and the group where it competes, if a limit would otherwise stop it that
+//! does not apply to a waiter.
 //!
-//! Pure: hosts know who waits for whom, and tell the run queue the result as a [`Change`]. Nice values
-//! are not inherited, as in the kernel.
+//! These are pure functions. A host knows which task waits for which, and passes the result to the
+//! run queue as a [`Change`]. Nice values are not inherited, as in the kernel.
 
 use crate::attr::{GroupId, RtPrio};
 use crate::limits::Pools;
 use crate::task::Change;
 use std::iter::successors;
 
-/// What a task inherits.
+/// The values that a task inherits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lent {
-    /// The best of the real-time priorities of those who wait.
+    /// The best of the waiters' real-time priorities.
     pub boost: Option<RtPrio>,
-    /// The lowest group that is above it and above all who wait, if a limit below that could keep them
-    /// waiting ([`Change::inherited_group`]).
+    /// The lowest group that is above the task and above all waiters, if a limit below that group
+    /// could delay them ([`Change::inherited_group`]).
     pub group: Option<GroupId>,
 }
 
-/// Who waits, as far as that matters to whom it waits for: with what it has inherited itself.
+/// The relevant data of a waiting task, including the values that it has inherited itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiter {
     /// Its real-time priority.
@@ -29,7 +30,7 @@ pub struct Waiter {
 }
 
 impl Lent {
-    /// What a task of group `own` inherits from `waiter` as well.
+    /// Adds the values that a task of group `own` inherits from `waiter`.
     #[must_use]
     pub fn also_from(self, waiter: Waiter, own: GroupId, groups: &impl Pools) -> Lent {
         let outside = |&group: &GroupId| !is_at_or_below(waiter.group, group, groups);
@@ -41,18 +42,18 @@ impl Lent {
         Lent { boost: self.boost.max(waiter.prio), group }
     }
 
-    /// Both: what a task inherits that holds several things.
+    /// Combines two inheritances of a task that holds several resources.
     #[must_use]
     pub fn and(self, other: Lent, groups: &impl Pools) -> Lent {
         let group = match (self.group, other.group) {
-            // Both are above the task, so one is above the other.
+            // Both groups are above the task, so one is above the other.
             (Some(a), Some(b)) => Some(if is_at_or_below(a, b, groups) { b } else { a }),
             (a, b) => a.or(b),
         };
         Lent { boost: self.boost.max(other.boost), group }
     }
 
-    /// The request that tells the run queue of it.
+    /// Returns the request that passes it to the run queue.
     #[must_use]
     pub fn change(self) -> Change {
         let Lent { boost, group } = self;
@@ -64,7 +65,7 @@ fn is_at_or_below(group: GroupId, above: GroupId, groups: &impl Pools) -> bool {
     lineage(group, groups).any(|group| group == above)
 }
 
-/// A group and those above it, up to the root.
+/// Returns a group and those above it, up to the root.
 fn lineage(group: GroupId, groups: &impl Pools) -> impl Iterator<Item = GroupId> {
     let above = |&group: &GroupId| (group != GroupId::ROOT).then(|| groups.parent(group));
     successors(Some(group), above)
@@ -76,7 +77,7 @@ mod tests {
     use crate::attr::{LatencyNice, Weight};
     use crate::group::Groups;
 
-    /// The root, 1 below it, 2 and 3 below 1, 4 below 2; some with a limit.
+    /// The root; 1 below it; 2 and 3 below 1; 4 below 2; some with a limit.
     struct Tree(Vec<u32>);
 
     impl Groups for Tree {
@@ -133,7 +134,7 @@ mod tests {
     fn a_limit_that_holds_the_waiter_too_goes_on_to_hold() {
         assert_eq!(lent(4, &[of(0, 3)], &[1]), None);
         assert_eq!(lent(4, &[of(0, 4)], &[4]), None, "in the same group");
-        assert_eq!(lent(4, &[of(0, 0)], &[]), None, "without limits nobody is held back");
+        assert_eq!(lent(4, &[of(0, 0)], &[]), None, "without limits no task is delayed");
     }
 
     #[test]

@@ -1,12 +1,13 @@
-//! The kernels by name. A kernel is a value: the features that it has, its rules and its numbers. Nothing here is
-//! another path of the engine: each value is looked at where a decision is made.
+//! The kernels by name. A kernel is a value: its features, its rules and its numbers. It is not
+//! another path of the engine: each value is read where a decision is made.
 //!
-//! A name is that of one point release, since rules change within a stable series: 6.18.9 and 6.18.35 check
-//! wake-ups differently. Each choice cites the file and the function of that release, below
-//! `kernel/sched/`; the whole table is in `docs/design/kernels.md`, with what is not modelled.
+//! A name stands for one point release, since rules change within a stable series: 6.18.9 and
+//! 6.18.35 check wake-ups differently. Each choice cites the file and the function of that release,
+//! below `kernel/sched/`. The whole table is in `docs/design/kernels.md`, with the mechanisms that
+//! are not modelled.
 //!
-//! The founding documents have models of their own, by the names of their experiments: a machine without the
-//! document's mechanism. None of these is a whole kernel.
+//! The founding documents have models of their own, named by their experiments: a machine without
+//! the mechanism of the document. None of these is a whole kernel.
 
 use crate::config::Config;
 use crate::features::{Feature, Features};
@@ -15,23 +16,23 @@ use crate::topology::Topology;
 use std::fmt;
 use std::str::FromStr;
 
-/// A kernel that can be asked for.
+/// A kernel that a user can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kernel {
-    /// 6.1.192, the last long-term kernel whose fair class is CFS.
+    /// 6.1.192, the last long-term kernel with CFS as its fair class.
     V6_1,
-    /// 6.6.63, the first one whose fair class is EEVDF.
+    /// 6.6.63, the first one with EEVDF.
     V6_6,
     /// 6.12.117.
     V6_12,
     /// 6.18.35.
     V6_18,
-    /// The machine from which a founding document starts.
+    /// The starting point of a founding document.
     Experiment(Experiment),
 }
 
-/// A founding document, by its experiment.
+/// A founding document, named by its experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Experiment {
     /// Real-time push and pull.
@@ -46,8 +47,9 @@ pub enum Experiment {
     GreedyTimers,
 }
 
-/// The features of every kernel here: real-time balance, a balance of fair tasks, limits of groups for which
-/// all CPUs share a budget (`cfs_bandwidth`), averages of load (`pelt.c`), and a search for idle CPUs that goes by them.
+/// The features of every kernel here: real-time balance, a balance of fair tasks, limits of groups
+/// with a budget that all CPUs share (`cfs_bandwidth`), averages of load (`pelt.c`), and a search
+/// for idle CPUs that depends on them.
 const COMMON: [Feature; 9] = [
     Feature::RtPush,
     Feature::RtPull,
@@ -60,11 +62,12 @@ const COMMON: [Feature; 9] = [
     Feature::SisUtil,
 ];
 
-/// What the EEVDF of the runtime has, which is off there unless asked for.
+/// The features of the runtime's EEVDF.
 const OF_EEVDF: [Feature; 3] =
     [Feature::RunToParity, Feature::PreemptShort, Feature::PlaceRelDeadline];
 
-/// The founding mechanisms that none of them has. Those of the other founding documents came into the kernel.
+/// The founding mechanisms that no kernel has. Those of the other founding documents came into the
+/// kernel.
 const FOUNDING: [Feature; 5] = [
     Feature::RtPushPastStuck,
     Feature::IdleLoadBalance,
@@ -74,7 +77,7 @@ const FOUNDING: [Feature; 5] = [
 ];
 
 impl Kernel {
-    /// Every kernel, in the order in which they are shown.
+    /// Every kernel, in display order.
     pub const ALL: [Kernel; 9] = [
         Kernel::V6_1,
         Kernel::V6_6,
@@ -87,7 +90,7 @@ impl Kernel {
         Kernel::Experiment(Experiment::GreedyTimers),
     ];
 
-    /// The name outside the program.
+    /// Returns the external name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -103,8 +106,8 @@ impl Kernel {
         }
     }
 
-    /// The newest of them that is no newer than a release, as `uname -r` has that; the oldest, if all are newer. `None` if
-    /// that is no release of Linux.
+    /// Returns the newest named kernel that is no newer than a release in the form of `uname -r`;
+    /// the oldest, if all are newer. Returns `None` if the text is no release of Linux.
     #[must_use]
     pub fn nearest(release: &str) -> Option<Kernel> {
         let number = |text: &str| {
@@ -118,7 +121,7 @@ impl Kernel {
         nearest.or_else(|| named().next())
     }
 
-    /// The release of which the source was read; `None` for what is no kernel.
+    /// Returns the release of the source; `None` for an experiment.
     #[must_use]
     pub fn release(self) -> Option<&'static str> {
         match self {
@@ -130,7 +133,7 @@ impl Kernel {
         }
     }
 
-    /// `features.h` and `fair.c` of each release.
+    /// Returns the features, from `features.h` and `fair.c` of each release.
     fn features(self) -> Features {
         let of_kernel = |fair| {
             let common = COMMON.into_iter().fold(Features::NONE.with(fair), Features::with);
@@ -138,12 +141,12 @@ impl Kernel {
             if self == Kernel::V6_6 { common } else { common.with(Feature::NiRandom) }
         };
         match self {
-            // `GENTLE_FAIR_SLEEPERS` of `features.h` went with CFS.
+            // `GENTLE_FAIR_SLEEPERS` of `features.h`, which was removed with CFS.
             Kernel::V6_1 => of_kernel(Feature::GentleFairSleepers),
-            // `pick_eevdf`, and nothing to turn it off; `RUN_TO_PARITY` of `features.h`.
+            // `pick_eevdf`, without a switch; `RUN_TO_PARITY` of `features.h`.
             Kernel::V6_6 => of_kernel(Feature::Eevdf).with(Feature::RunToParity),
-            // `PREEMPT_SHORT`, `PLACE_REL_DEADLINE` and `DELAY_DEQUEUE` of `features.h` besides, and `fair_server` of
-            // `sched.h`.
+            // Also `PREEMPT_SHORT`, `PLACE_REL_DEADLINE` and `DELAY_DEQUEUE` of `features.h`, and
+            // `fair_server` of `sched.h`.
             Kernel::V6_12 | Kernel::V6_18 => {
                 let eevdf =
                     of_kernel(Feature::Eevdf).with(Feature::DelayDequeue).with(Feature::FairServer);
@@ -155,14 +158,16 @@ impl Kernel {
         }
     }
 
-    /// Whether real-time tasks are throttled though they have no groups: through 6.11 (`update_curr_rt`, `rt.c`).
+    /// Returns whether real-time tasks are throttled even without groups: through 6.11
+    /// (`update_curr_rt`, `rt.c`).
     fn always_throttles_rt(self) -> bool {
         !matches!(self, Kernel::V6_12 | Kernel::V6_18)
     }
 
-    /// The base slice before it grows with the machine, in nanoseconds (`sysctl_sched_base_slice`, `fair.c`): 0.75 ms
-    /// in 6.6 and in 6.12.0; 0.70 ms by a change that came to 6.12 as a back-port. An EEVDF beside the rules of
-    /// another kernel has the newer one.
+    /// Returns the base slice before it grows with the machine, in nanoseconds
+    /// (`sysctl_sched_base_slice`, `fair.c`). It is 0.75 ms in 6.6 and in 6.12.0, and 0.70 ms after
+    /// a change that was back-ported to 6.12. EEVDF with the rules of another kernel has the newer
+    /// value.
     fn base_slice(self) -> u64 {
         match self {
             Kernel::V6_6 => 750_000,
@@ -172,7 +177,7 @@ impl Kernel {
 }
 
 impl Experiment {
-    /// The features that its document adds.
+    /// Returns the features that its document adds.
     #[must_use]
     pub fn mechanism(self) -> &'static [Feature] {
         match self {
@@ -184,7 +189,8 @@ impl Experiment {
         }
     }
 
-    /// What the document starts from: the [default model](Model::default) without its mechanism.
+    /// Returns the starting point of the document: the [default model](Model::default) without its
+    /// mechanism.
     #[must_use]
     pub fn before(self) -> Model {
         Model::named(Kernel::Experiment(self))
@@ -197,7 +203,7 @@ impl fmt::Display for Kernel {
     }
 }
 
-/// No kernel has this name.
+/// The error for a name that no kernel has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownKernel(pub String);
 
@@ -224,7 +230,7 @@ impl FromStr for Kernel {
     }
 }
 
-/// What a machine is a model of: a kernel, as it is or with the founding mechanisms that it lacks.
+/// The subject of a simulation: a kernel, unchanged or with the founding mechanisms that it lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
     /// The kernel.
@@ -240,20 +246,20 @@ impl Default for Model {
     }
 }
 
-/// What follows the name of a kernel that has the founding mechanisms.
+/// The suffix of a kernel's name if it has the founding mechanisms.
 const WITH_FOUNDING: &str = " + founding";
 
 impl Model {
-    /// The newest kernel with the founding mechanisms: what is simulated unless something else is said.
+    /// The newest kernel with the founding mechanisms: the default of simulations.
     pub const NEWEST: Model = Model { kernel: Kernel::V6_18, founding: true };
 
-    /// A kernel that was asked for by name, as it is.
+    /// Returns an unchanged kernel.
     #[must_use]
     pub fn named(kernel: Kernel) -> Model {
         Model { kernel, founding: false }
     }
 
-    /// Its features before anybody switches one.
+    /// Returns its features before any switch is set.
     ///
     /// ```
     /// use runyard_engine::features::{Feature, Features};
@@ -265,7 +271,7 @@ impl Model {
     #[must_use]
     pub fn features(self) -> Features {
         match self {
-            // An EEVDF beside it is the runtime's.
+            // If EEVDF is turned on here, it is that of the runtime.
             Model { kernel: Kernel::V6_1, founding: true } => Features::default(),
             Model { kernel, founding: true } => {
                 FOUNDING.into_iter().fold(kernel.features(), Features::with)
@@ -274,7 +280,7 @@ impl Model {
         }
     }
 
-    /// What its fair class does in a way of its own.
+    /// Returns the rules of its fair class.
     #[must_use]
     pub fn rules(self) -> FairRules {
         match self.kernel {
@@ -286,7 +292,7 @@ impl Model {
         }
     }
 
-    /// Its features, its rules and its numbers, for a machine of this size.
+    /// Returns its features, its rules and its numbers, for a machine of this size.
     #[must_use]
     pub fn config(self, topology: Topology) -> Config {
         let config = Config::new(topology);
@@ -302,7 +308,7 @@ impl fmt::Display for Model {
     }
 }
 
-/// As it is displayed.
+/// Parses the displayed form.
 impl FromStr for Model {
     type Err = UnknownKernel;
 
@@ -310,7 +316,7 @@ impl FromStr for Model {
         let (name, founding) =
             text.strip_suffix(WITH_FOUNDING).map_or((text, false), |name| (name, true));
         let kernel: Kernel = name.parse()?;
-        // An experiment's model is without one of them.
+        // An experiment's model lacks one of the founding mechanisms.
         match founding && kernel.release().is_none() {
             true => Err(UnknownKernel(text.to_owned())),
             false => Ok(Model { kernel, founding }),

@@ -1,18 +1,36 @@
-//! The policy of the Linux scheduler as data structures: what runs next, where, for how long.
+//! The policy of the Linux scheduler as data structures: which task runs next, on which CPU, and
+//! for how long.
 //!
-//! No lock, no clock, no I/O, no float, no threads: a host passes the time in and carries the
-//! effects out. The same code decides in the simulator and in the runtime.
+//! The crate has no lock, no clock, no I/O, no thread, and no float in a decision. A *host* passes
+//! the time in as an argument, runs the tasks, and carries out the returned effects. The same code
+//! decides in the simulator (virtual time) and in the runtime (real threads), so every decision can
+//! be replayed.
 //!
-//! - [`run_queue::RunQueue`] is one CPU: its tasks, its timers, its choice of who runs.
-//! - [`task::Task`] is an owned box; it is in exactly one run queue or with its host.
-//! - [`attr`], [`spec`], [`features`], [`config`] and [`topology`] say what is asked for; [`kernel`] has the
-//!   kernels by name, which are features, [`rules`] and numbers.
-//! - [`inherit`] says what waiters lend to whom they wait for.
-//! - [`balance`] chooses between CPUs, from snapshots.
-//! - [`core`] is what the hardware threads of a core run together.
-//! - [`event`] is what hosts tell of what happened, for reports and checks.
+//! # Overview
 //!
-//! Snapshots of several run queues are taken by `runyard-smp`, which has the locks.
+//! A [`RunQueue`](run_queue::RunQueue) is one CPU: its tasks, its timers, and the choice of the
+//! next task. A [`Task`](task::Task) is an owned box: it is in exactly one run queue, or with its
+//! host. State changes such as [`offer`](run_queue::RunQueue::offer) return whether a switch is
+//! due. [`schedule`](run_queue::RunQueue::schedule) switches. The documentation of `RunQueue` has
+//! an example.
+//!
+//! # Modules
+//!
+//! - [`run_queue`] is one CPU, with the classes and the limits behind it. [`task`] and [`timer`]
+//!   are its contents.
+//! - [`attr`] has the attributes of a task (policy, priority, affinity, group), [`spec`] those of a
+//!   task group. [`group`] is the run queue's interface to the groups of the machine, [`limits`]
+//!   has their budgets.
+//! - [`config`] has the parameters of a machine, [`tuned`] the user's changes to them, and
+//!   [`topology`] its shape. [`features`] has the switches, and [`rules`] the differences between
+//!   the fair classes. [`kernel`] names Linux releases; each is a set of features, rules and
+//!   numbers. [`told`] describes each feature in a sentence.
+//! - [`balance`] chooses between CPUs, from snapshots. [`core`] decides for the hardware threads of
+//!   a core. [`inherit`] computes the priority that waiting tasks lend to a lock holder.
+//! - [`event`] is the stream from which reports, traces and checks are made. [`account`] has the
+//!   counters of tasks and CPUs.
+//!
+//! `runyard-smp` has the locks, and takes the snapshots of several run queues.
 
 pub mod account;
 pub mod attr;

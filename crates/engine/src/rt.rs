@@ -1,19 +1,20 @@
-//! The real-time class: SCHED_FIFO and SCHED_RR on one CPU, and who may leave it for another.
+//! The real-time class: SCHED_FIFO and SCHED_RR on one CPU, and the tasks that may leave it for
+//! another.
 //!
-//! A list for each priority; the running task stays at its place in its list, so that a preempted
-//! task keeps the head without anything being done, and a yielding or expired one goes to the
-//! tail. Beside it the *pushable* tasks: queued, not running, allowed on more than one CPU. A CPU
-//! with pushable tasks is overloaded and says so; how tasks then move is the machine's affair.
+//! There is a list for each priority. The running task stays at its place in its list. So a
+//! preempted task keeps the head without any work, and a yielding or expired one goes to the tail.
+//! There are also the *pushable* tasks: queued, not running, and allowed on more than one CPU. A
+//! CPU with pushable tasks is overloaded and publishes that; the machine moves them.
 //!
-//! Throttling as in Linux through 6.11: real-time tasks may use `rt_runtime` of each `rt_period`
-//! on a CPU, then they wait, unless one of them holds what somebody else waits for. While it
-//! throttles, a CPU neither takes nor gives real-time tasks. Tasks below a throttled group wait in a
-//! list of their own: they are *set aside*.
+//! Throttling works as in Linux through 6.11. Real-time tasks may use `rt_runtime` of each
+//! `rt_period` on a CPU. Then they wait, unless one of them holds a resource that another task
+//! waits for. While a CPU throttles, it neither takes nor gives real-time tasks. Tasks below a
+//! throttled group wait in a list of their own: they are *set aside*.
 //!
-//! Nothing here knows a task's payload: what the class must know of a task comes as an [`RtTask`].
+//! This module does not know the payload of a task: an [`RtTask`] has the fields that it needs.
 //!
-//! Invariants ([`Rt::check`]): a task is pushable exactly when it is queued, real-time, not
-//! running and allowed on more than one CPU; counts equal those counted afresh.
+//! Invariants ([`Rt::check`]): a task is pushable exactly when it is queued, real-time, not running
+//! and allowed on more than one CPU. Counts equal those computed afresh.
 
 use crate::attr::RtPrio;
 use crate::config::Config;
@@ -23,14 +24,14 @@ use crate::store::list::{End, Links, List, PrioLists};
 use crate::time::{Nanos, Time};
 use std::fmt::Display;
 
-/// What the class must know of a task.
+/// The fields of a task that the class needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RtTask {
     pub(crate) at: Index,
     pub(crate) prio: RtPrio,
-    /// Its priority, or a part of it, is inherited.
+    /// Whether its priority, or a part of it, is inherited.
     pub(crate) boosted: bool,
-    /// It may run on more than one CPU.
+    /// Whether it may run on more than one CPU.
     pub(crate) migratory: bool,
     pub(crate) running: bool,
 }
@@ -38,26 +39,26 @@ pub(crate) struct RtTask {
 /// The real-time tasks of one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Rt {
-    /// Of the lists of priorities and of the tasks set aside: a task is in one of them.
+    /// The links of the lists of priorities and of `set_aside`: a task is in one of them.
     links: Links,
     /// Every task that may run, the running one included.
     queue: PrioLists,
     pushable: PrioLists,
     pushable_links: Links,
-    /// Where the running task stands among its equals: at the head, unless it was sent to the tail.
+    /// The end of its list at which the running task is: the head, unless it was sent to the tail.
     curr_end: End,
-    /// Tasks whose priority is inherited: they are never throttled.
+    /// The number of tasks with an inherited priority: while there is one, no task is throttled.
     nr_boosted: u32,
     nr: u32,
     /// Tasks that wait below a throttled group.
     set_aside: List,
     nr_set_aside: u32,
-    /// CPU time used against the budget; falls by the budget each period.
+    /// CPU time used against the budget; reduced by the budget in each period.
     used: Nanos,
     throttled: bool,
-    /// What the host knows of [`Rt::is_throttled`].
+    /// The last value of [`Rt::is_throttled`] that the host knows.
     told: bool,
-    /// The end of the running period; there is one while anything runs or was used.
+    /// The end of the current period; there is one while a task runs or budget was used.
     period_end: Option<Time>,
 }
 
@@ -68,49 +69,49 @@ impl Rt {
         self.pushable_links.grow(len);
     }
 
-    /// As [`Rt::grow`], to the room of another, of which the memory is used. Allocates nothing.
+    /// Like [`Rt::grow`], up to the room of `room`, whose memory is used. Allocates nothing.
     pub(crate) fn grow_into(&mut self, room: &mut Rt) {
         self.links.grow_into(&mut room.links);
         self.pushable_links.grow_into(&mut room.pushable_links);
     }
 
-    /// Whether the tasks wait for their budget.
+    /// Returns whether the tasks wait for their budget.
     #[inline]
     pub(crate) fn is_throttled(&self) -> bool {
         self.throttled && self.nr_boosted == 0
     }
 
-    /// The tasks that may run but for the budget.
+    /// Returns the number of tasks that may run, regardless of the budget.
     #[inline]
     pub(crate) fn nr(&self) -> u32 {
         self.nr
     }
 
-    /// The best priority of those tasks.
+    /// Returns the best priority of those tasks.
     #[inline]
     pub(crate) fn highest(&self) -> Option<RtPrio> {
         self.queue.highest()
     }
 
-    /// The best priority of a task that may run.
+    /// Returns the best priority of a task that may run.
     #[inline]
     pub(crate) fn best(&self) -> Option<RtPrio> {
         self.queue.highest().filter(|_| !self.is_throttled())
     }
 
-    /// The best priority of a task that could go elsewhere.
+    /// Returns the best priority of a pushable task.
     #[inline]
     pub(crate) fn best_pushable(&self) -> Option<RtPrio> {
         self.pushable.highest()
     }
 
-    /// Whether no real-time task is here, not even one that is set aside.
+    /// Returns whether no real-time task is here, not even one that is set aside.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.nr == 0 && self.nr_set_aside == 0
     }
 
-    /// Whether tasks wait for their budget, if that is other than when this was last asked: for
+    /// Returns whether tasks wait for their budget, if that changed since the last call: for
     /// [`RunQueue::note_rt_throttling`](crate::run_queue::RunQueue).
     #[inline]
     pub(crate) fn take_throttling(&mut self) -> Option<bool> {
@@ -121,12 +122,12 @@ impl Rt {
         (std::mem::replace(&mut self.told, throttled) != throttled).then_some(throttled)
     }
 
-    /// When the running period of the budget ends, if one runs.
+    /// Returns when the current period of the budget ends, if there is one.
     pub(crate) fn period_end(&self) -> Option<Time> {
         self.period_end
     }
 
-    /// Whether a task is in a list of this class.
+    /// Returns whether a task is in a list of this class.
     pub(crate) fn contains(&self, at: Index) -> bool {
         self.links.contains(at)
     }
@@ -147,8 +148,8 @@ impl Rt {
         }
     }
 
-    /// A task is picked: it is not pushable while it runs, and a period of the budget begins if none
-    /// runs.
+    /// Notes that a task is picked: it is not pushable while it runs. Begins a period of the budget
+    /// if there is none.
     pub(crate) fn set_curr(&mut self, task: RtTask, now: Time, config: &Config) {
         self.update_pushable(task, End::Head);
         self.curr_end = End::Head;
@@ -157,12 +158,12 @@ impl Rt {
         }
     }
 
-    /// The task that ran waits from now on, at its place.
+    /// Notes that the task that ran waits from now on, at its place.
     pub(crate) fn put_prev(&mut self, task: RtTask) {
         self.update_pushable(task, self.curr_end);
     }
 
-    /// Makes a task pushable or not, as its affinity says and whether it runs.
+    /// Makes a task pushable or not, depending on its affinity and on whether it runs.
     pub(crate) fn update_pushable(&mut self, task: RtTask, end: End) {
         let should = task.migratory && !task.running;
         let (lists, links) = (&mut self.pushable, &mut self.pushable_links);
@@ -173,7 +174,7 @@ impl Rt {
         }
     }
 
-    /// The task goes before or behind its equals.
+    /// Moves the task before or behind its equals.
     pub(crate) fn requeue(&mut self, task: RtTask, end: End) {
         self.dequeue(task);
         self.enqueue(task, end);
@@ -182,28 +183,29 @@ impl Rt {
         }
     }
 
-    /// A queued task's priority is inherited from now on, or not any more; it stays the same.
+    /// Notes that the priority of a queued task is inherited from now on, or no longer; its value
+    /// is unchanged.
     pub(crate) fn reboost(&mut self, was: bool, is: bool) {
         self.nr_boosted = self.nr_boosted - u32::from(was) + u32::from(is);
     }
 
-    /// Whether another task has this priority.
+    /// Returns whether another task has this priority.
     pub(crate) fn is_shared(&self, prio: RtPrio) -> bool {
         self.queue.is_shared(prio)
     }
 
-    /// The most important task, unless they wait for their budget.
+    /// Returns the most important task, unless the tasks wait for their budget.
     #[inline]
     pub(crate) fn pick(&self) -> Option<Index> {
         self.queue.first().filter(|_| !self.is_throttled())
     }
 
-    /// The pushable tasks, most important first.
+    /// Returns the pushable tasks, most important first.
     pub(crate) fn pushable(&self) -> impl Iterator<Item = Index> {
         self.pushable.iter(&self.pushable_links)
     }
 
-    /// Charges the CPU's budget. Says whether its tasks are to wait now.
+    /// Charges the CPU's budget. Returns whether its tasks must wait from now on.
     pub(crate) fn charge(&mut self, span: Nanos, config: &Config) -> bool {
         let Some(runtime) = config.rt_runtime else { return false };
         self.used += span;
@@ -214,8 +216,8 @@ impl Rt {
         self.is_throttled()
     }
 
-    /// A period ended, perhaps several: the budget is there again. Says whether tasks may run again
-    /// that could not.
+    /// Ends a period, or several, and refills the budget. Returns whether tasks may run that could
+    /// not.
     pub(crate) fn end_period(&mut self, now: Time, running: bool, config: &Config) -> bool {
         let (Some(end), Some(runtime)) = (self.period_end, config.rt_runtime) else {
             unreachable!("the period ends only where there is a budget");
@@ -231,7 +233,7 @@ impl Rt {
         back && !self.queue.is_empty()
     }
 
-    /// A task below a throttled group enters the list of those.
+    /// Adds a task below a throttled group to the list of those.
     pub(crate) fn set_aside(&mut self, at: Index) {
         self.nr_set_aside += 1;
         self.links.push_back(&mut self.set_aside, at);
@@ -243,31 +245,31 @@ impl Rt {
         self.links.remove(&mut self.set_aside, at);
     }
 
-    /// How many tasks wait below throttled groups.
+    /// Returns the number of tasks that wait below throttled groups.
     pub(crate) fn nr_set_aside(&self) -> u32 {
         self.nr_set_aside
     }
 
-    /// The task that waits below a throttled group for longest.
+    /// Returns the task that has waited longest below a throttled group.
     pub(crate) fn first_set_aside(&self) -> Option<Index> {
         self.links.iter(self.set_aside).next()
     }
 
-    /// The most important of the tasks that may run but for the budget.
+    /// Returns the most important task that may run, regardless of the budget.
     pub(crate) fn first(&self) -> Option<Index> {
         self.queue.first()
     }
 
-    /// The next of those after one of priority `prio`.
+    /// Returns the next of those after one of priority `prio`.
     pub(crate) fn after(&self, at: Index, prio: RtPrio) -> Option<Index> {
         self.queue.after(&self.links, at, prio)
     }
 
-    /// Asserts the invariants of the class; `task` tells of each task what there is to know, and whether
-    /// it is below a throttled group.
+    /// Asserts the invariants of the class. `task` returns the fields of a task, and whether it is
+    /// below a throttled group.
     ///
     /// # Panics
-    /// If one does not hold, with `picture`.
+    /// If an invariant does not hold, with `picture`.
     pub(crate) fn check(&self, task: impl Fn(Index) -> (RtTask, bool), picture: &dyn Display) {
         let (mut nr, mut boosted, mut aside) = (0, 0, 0);
         self.queue.check(&self.links, |at, prio| {
@@ -290,7 +292,7 @@ impl Rt {
         ensure!(picture, aside == self.nr_set_aside, "{aside} real-time tasks are set aside");
     }
 
-    /// Whether a period of the budget must run while nothing runs.
+    /// Returns whether a period of the budget must continue while no task runs.
     pub(crate) fn is_budget_used(&self) -> bool {
         self.used > Nanos::ZERO
     }

@@ -1,93 +1,102 @@
-//! What the fair classes of the kernels do each in their own way. A record of rules is a value; each rule is asked
-//! where its decision is made, and no other path is taken.
+//! The rules in which the fair classes of the kernels differ. A set of rules is a value: each rule
+//! is read where its decision is made, and there is no other path.
 //!
-//! Functions are those of `kernel/sched/fair.c` of the releases that [`Kernel::release`](crate::kernel::Kernel::release)
-//! has. A rule that a fair class does not have is without a meaning there: CFS looks at the first three alone; placement and balance look at the last three with both.
+//! The functions are those of `kernel/sched/fair.c` of the releases in
+//! [`Kernel::release`](crate::kernel::Kernel::release). A rule has no meaning in a fair class that
+//! lacks its mechanism. CFS reads only the first three; placement and balance read the last three
+//! with both classes.
 
 use crate::time::Nanos;
 
 /// The rules of a fair class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FairRules {
-    /// A task that is not idle preempts one that is, whatever their groups (6.1, `check_preempt_wakeup`). Else only
-    /// what competes in one queue is compared, as of 6.6.
+    /// A task that is not idle preempts one that is, whatever their groups (6.1,
+    /// `check_preempt_wakeup`). Otherwise only entities that compete in one queue are compared, as
+    /// since 6.6.
     pub idle_tasks_first: bool,
-    /// A running entity that is idle and makes way for one that is not loses its turn (6.12, `check_preempt_wakeup_fair`).
-    /// In 6.6 it keeps that, and may be picked again.
+    /// A running idle entity that makes way for one that is not idle loses its turn (6.12,
+    /// `check_preempt_wakeup_fair`). In 6.6 it keeps the turn, and may be picked again.
     pub idle_ends_turn: bool,
-    /// A turn begins anew if the same task is picked again. In no kernel: `set_next_entity` is for another one
-    /// (`pick_next_task_fair`).
+    /// A turn begins anew if the same task is picked again. No kernel does this: `set_next_entity`
+    /// is only called for another entity (`pick_next_task_fair`).
     pub renews: bool,
-    /// A fair task may ask for a slice (6.12, `__setparam_fair`, `__setscheduler_params`).
+    /// A fair task may request a slice (6.12, `__setparam_fair`, `__setscheduler_params`).
     pub takes_slices: bool,
-    /// How long the running entity keeps the CPU against its equals.
+    /// The protection of the running entity against its equals.
     pub protects: Protects,
-    /// What a woken entity with a shorter slice does to that.
+    /// The effect of a woken entity with a shorter slice on that protection.
     pub short: Short,
-    /// A new task may preempt by its coming, whatever its slice. In 6.18.35 it may not (`check_preempt_wakeup_fair`).
+    /// A new task may preempt when it comes, whatever its slice. In 6.18.35 it may not
+    /// (`check_preempt_wakeup_fair`).
     pub fork_preempts: bool,
-    /// A wake-up takes out what sleeps in its place and would be picked before the woken entity (6.18.35,
-    /// `check_preempt_wakeup_fair`).
+    /// A wake-up drops entities that sleep in their place and would be picked before the woken one
+    /// (6.18.35, `check_preempt_wakeup_fair`).
     pub wakeup_drops: bool,
-    /// Of two equal deadlines that of the one that waits is first (`pick_eevdf`).
+    /// Of two equal deadlines that of the waiting entity is first (`pick_eevdf`).
     pub waiting_first: bool,
-    /// Whether a switch may be asked for whenever the running entity is charged, and why (`update_curr`); `None` if the
-    /// tick alone asks.
+    /// The condition under which a charge of the running entity may ask for a switch
+    /// (`update_curr`); `None` if only the tick asks.
     pub off_tick: Option<Ends>,
-    /// How large a lag may be.
+    /// The bound of a lag.
     pub bound: LagBound,
-    /// The first deadline of a new task is half a slice away (`PLACE_DEADLINE_INITIAL`). In 6.6 `enqueue_task_fair` places
-    /// the task again, without that.
+    /// The first deadline of a new task is half a slice away (`PLACE_DEADLINE_INITIAL`). In 6.6
+    /// `enqueue_task_fair` places the task again, without that.
     pub halves_first: bool,
-    /// What an entity owes is worked off while it sleeps, as if the queue were its own: the runtime's rule. In the kernels
-    /// nothing works it off while the entity is out of its queue (`update_entity_lag`).
+    /// The debt of an entity is worked off while it sleeps, as if the queue were its own: the rule
+    /// of the runtime. In the kernels the debt stays while the entity is out of its queue
+    /// (`update_entity_lag`).
     pub works_off: bool,
-    /// A group's entity wants the shortest slice that is wanted in its queue (6.12, `cfs_rq_min_slice`).
+    /// A group's entity requests the shortest slice in its queue (6.12, `cfs_rq_min_slice`).
     pub shortest_of_group: bool,
-    /// What becomes of the deadline of an entity that moves.
+    /// The deadline of an entity that moves.
     pub moves: Deadline,
-    /// What a yield costs.
+    /// The cost of a yield.
     pub yields: Yields,
-    /// A CPU tells the others of its average load in a group no sooner than so long after it last did: 1 ms as of 6.12
+    /// The shortest interval at which a CPU publishes its average load in a group: 1 ms since 6.12
     /// (`update_tg_load_avg`).
     pub publishes_every: Nanos,
-    /// A CPU with nothing but SCHED_IDLE tasks is free to every task that wakes up, also to one that is SCHED_IDLE itself
-    /// (`sched_idle_cpu` in `select_idle_sibling`, since 5.4). `IDLE_LOAD_BALANCE` has a rule of its own.
+    /// A CPU with only SCHED_IDLE tasks is free for every task that wakes up, even a SCHED_IDLE one
+    /// (`sched_idle_cpu` in `select_idle_sibling`, since 5.4). `IDLE_LOAD_BALANCE` has a rule of
+    /// its own.
     pub wakes_onto_sched_idle: bool,
-    /// A waker with many wakees does not draw them to its CPU (`wake_wide`, since 3.12).
+    /// A waker with many wakees does not pull them to its CPU (`wake_wide`, since 3.12).
     pub wake_wide: bool,
-    /// A CPU with fair tasks does not take an ineligible one at its first try (6.18, `task_is_ineligible_on_dst_cpu`).
+    /// A CPU with fair tasks does not take an ineligible one at its first try (6.18,
+    /// `task_is_ineligible_on_dst_cpu`).
     pub pulls_eligible: bool,
 }
 
-/// Until when the running entity is picked as long as it is eligible (`RUN_TO_PARITY`).
+/// The point until which the running entity is picked as long as it is eligible (`RUN_TO_PARITY`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protects {
-    /// Its deadline, or a slice after it was picked: the runtime's rule, in which a yield puts off no turn.
+    /// Its deadline, or a slice after it was picked: the rule of the runtime, in which a yield does
+    /// not extend a turn.
     ToSlice,
     /// Its deadline (6.6 and 6.12, `pick_eevdf`).
     ToDeadline,
-    /// Its deadline, or as much time as the shortest slice in the queue (6.18, `set_protect_slice`).
+    /// Its deadline, or the shortest slice in the queue after it was picked (6.18,
+    /// `set_protect_slice`).
     ToShortestSlice,
 }
 
-/// What comes of the wake-up of an entity that wants less at a time than the running one (`PREEMPT_SHORT`).
+/// The effect of waking an entity with a shorter slice than the running one (`PREEMPT_SHORT`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Short {
-    /// Nothing (6.6).
+    /// No effect (6.6).
     Ignored,
-    /// It preempts if it is next but for the turn of the running one, of which nothing is taken else: the
-    /// runtime's rule.
+    /// It preempts if it is next, apart from the running turn, which is otherwise unchanged: the
+    /// rule of the runtime.
     Preempts,
-    /// If it is eligible, and its deadline is earlier or the running one is not eligible, that one's turn is over,
-    /// whoever is next (6.12, `do_preempt_short`).
+    /// The running turn ends if the woken entity is eligible, and either its deadline is earlier or
+    /// the running one is not eligible. It need not be the next entity (6.12, `do_preempt_short`).
     Cancels,
-    /// It preempts if it is next but for the turn of the running one, which lasts for the shortest slice in the queue
-    /// from then on (6.18, `update_protect_slice`). So it does after every wake-up that preempts nobody.
+    /// It preempts if it is next, apart from the running turn. A wake-up that does not preempt
+    /// limits that turn to the shortest slice in the queue (6.18, `update_protect_slice`).
     Shrinks,
 }
 
-/// When the running entity makes way besides at its deadline.
+/// The time at which the running entity makes way, other than its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
     /// Never (6.6, `update_deadline`).
@@ -98,41 +107,42 @@ pub enum Ends {
     Unprotected,
 }
 
-/// How large a lag may be on either side, in CPU time (`entity_lag`).
+/// The bound of a lag on either side, in CPU time (`entity_lag`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LagBound {
     /// Two slices of its own, or a tick (6.6 and 6.12).
     TwoOwnSlices,
-    /// The longest slice that is queued, and a tick (6.18).
+    /// The longest queued slice, and a tick (6.18).
     LongestQueued,
-    /// The longest slice that was queued since the queue was empty, and a tick: the runtime's rule.
+    /// The longest slice that was queued since the queue was empty, and a tick: the rule of the
+    /// runtime.
     LongestSinceEmpty,
 }
 
 /// The deadline of an entity that comes from another queue (`PLACE_REL_DEADLINE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
-    /// A slice after it is placed (6.6).
+    /// A slice after its place (6.6).
     Anew,
-    /// As far away as it was (6.12).
+    /// As far away as before (6.12).
     Kept,
-    /// As far away as it was, and a slice at the most: the runtime's rule.
+    /// As far away as before, and at most a slice: the rule of the runtime.
     KeptWithinSlice,
 }
 
-/// What a task that yields gives (`yield_task_fair`).
+/// The cost of a yield (`yield_task_fair`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Yields {
-    /// Its deadline is put off by a slice (6.6).
+    /// Its deadline moves back by a slice (6.6).
     PutsOff,
-    /// The same, to two slices away at the most: the runtime's rule.
+    /// The same, to at most two slices away: the rule of the runtime.
     PutsOffWithinTwo,
-    /// The rest of what it asked for, if it is eligible (6.12).
+    /// The rest of its slice, if it is eligible (6.12).
     Forfeits,
 }
 
 impl FairRules {
-    /// Those of the runtime, and of a machine of which no kernel was named.
+    /// The rules of the runtime, and of a machine without a named kernel.
     pub const RUNYARD: FairRules = FairRules {
         idle_tasks_first: true,
         idle_ends_turn: true,
@@ -156,7 +166,7 @@ impl FairRules {
         pulls_eligible: false,
     };
 
-    /// Those of 6.1, whose fair class is CFS.
+    /// The rules of 6.1, with CFS as its fair class.
     pub const V6_1: FairRules = FairRules {
         renews: false,
         takes_slices: false,
@@ -165,7 +175,7 @@ impl FairRules {
         ..FairRules::RUNYARD
     };
 
-    /// Those of 6.6.
+    /// The rules of 6.6.
     pub const V6_6: FairRules = FairRules {
         idle_tasks_first: false,
         idle_ends_turn: false,
@@ -189,7 +199,7 @@ impl FairRules {
         pulls_eligible: false,
     };
 
-    /// Those of 6.12.
+    /// The rules of 6.12.
     pub const V6_12: FairRules = FairRules {
         idle_ends_turn: true,
         takes_slices: true,
@@ -203,7 +213,7 @@ impl FairRules {
         ..FairRules::V6_6
     };
 
-    /// Those of 6.18.
+    /// The rules of 6.18.
     pub const V6_18: FairRules = FairRules {
         protects: Protects::ToShortestSlice,
         short: Short::Shrinks,
@@ -215,7 +225,7 @@ impl FairRules {
         ..FairRules::V6_12
     };
 
-    /// Whether it must be known how short and how long the slices in a queue are.
+    /// Returns whether the shortest and the longest slice in a queue must be known.
     pub(crate) fn needs_extremes(&self) -> bool {
         self.protects == Protects::ToShortestSlice
             || self.bound == LagBound::LongestQueued

@@ -1,5 +1,5 @@
-//! A task: what is scheduled. An owned box that moves: it is in exactly one run queue, or with its
-//! host. No flag says where it is; who has the box knows.
+//! A task: the unit of scheduling. It is an owned box that moves: it is in exactly one run queue,
+//! or with its host. No flag records where it is: the owner of the box knows.
 
 use crate::account::{Account, Kept};
 use crate::attr::{Attr, Cookie, GroupId, LatencyNice, Policy, RtPrio, Slice};
@@ -10,12 +10,12 @@ use crate::store::heap::Index;
 use crate::time::{Nanos, Time};
 use std::fmt;
 
-/// A task for ever; never used again within a run.
+/// The unique name of a task; it is not reused within a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u64);
 
 impl TaskId {
-    /// The place of this task in an array with one element for each task.
+    /// Returns the index of this task in an array with one element for each task.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -28,73 +28,76 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// A place in one run queue. It stays a task's as long as the task stays in that queue.
+/// A place in one run queue. It belongs to a task as long as the task stays in that queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueIndex(pub(crate) Index);
 
 impl QueueIndex {
-    /// The place as a number, for a host that must keep it in a word.
+    /// Returns the place as a number, for a host that must keep it in a word.
     #[must_use]
     pub fn to_bits(self) -> u32 {
         self.0
     }
 
-    /// The place that [`QueueIndex::to_bits`] gave.
+    /// Returns the place of a number from [`QueueIndex::to_bits`].
     #[must_use]
     pub fn from_bits(bits: u32) -> QueueIndex {
         QueueIndex(bits)
     }
 }
 
-/// What is scheduled. `P` is what the host needs to run it; it is here except while the task runs.
+/// The unit of scheduling. `P` is the payload that the host needs to run it; it is here except
+/// while the task runs.
 ///
-/// A host may have a million of them, most of them blocked, so none of the fields is wider than it must be.
+/// A host may have a million tasks, most of them blocked, so no field is wider than necessary.
 #[derive(Debug)]
 pub struct Task<P> {
-    /// Its name for ever.
+    /// Its unique name.
     pub id: TaskId,
-    /// The host's part; absent while the task runs.
+    /// The data of the host; absent while the task runs.
     pub payload: Option<P>,
     pub(crate) attr: Attr,
-    /// The best real-time priority among those who wait for what this task holds.
+    /// The best real-time priority of the tasks that wait for a resource that this task holds.
     pub(crate) boost: Option<RtPrio>,
-    /// The number of the group in which it competes instead of in its own, or [`NO_GROUP`]: see
+    /// The number of the group in which it competes instead of its own, or [`NO_GROUP`]: see
     /// [`Change::inherited_group`].
     inherited_group: u32,
-    /// Where it ran or was queued last.
+    /// The CPU where it ran or was queued last.
     pub(crate) cpu: CpuId,
     /// See [`Task::is_migratory`].
     migratory: bool,
-    /// Until when it ran. [`Time::ZERO`] if it never did: nobody has had CPU time by then.
+    /// The time until which it ran; [`Time::ZERO`] if it never did: no task can have run by then.
     pub(crate) ran_until: Time,
-    /// Where it stands against the others of its fair queue while it is in none.
+    /// Its place relative to its fair queue while it is in none.
     pub(crate) standing: Standing,
-    /// How much of its SCHED_RR slice is used.
+    /// The used part of its SCHED_RR slice.
     pub(crate) rr_used: Nanos,
     /// CPU time that it was charged in its life.
     pub(crate) runtime: Nanos,
-    /// What else it did, for who watches.
+    /// Its other data, for observers and averages.
     pub(crate) kept: Kept,
 }
 
-/// In [`Task::inherited_group`]: it competes in its own group. There are never that many.
+/// The value of [`Task::inherited_group`] for a task that competes in its own group. There are
+/// never that many groups.
 const NO_GROUP: u32 = u32::MAX;
 
 impl<P> Task<P> {
-    /// A task that has not run yet.
+    /// Returns a task that has not run yet.
     #[must_use]
     pub fn new(id: TaskId, attr: Attr, payload: P) -> Box<Task<P>> {
         Box::new(Task::fresh(id, attr, payload))
     }
 
-    /// A task without a payload, that takes the place of others while a batch of them runs on `cpu`.
+    /// Returns a task without a payload, which represents others while a batch of them runs on
+    /// `cpu`.
     #[must_use]
     pub fn stand_in(id: TaskId, cpu: CpuId) -> Box<Task<P>> {
         let attr = Attr::normal(std::iter::once(cpu).collect());
         Box::new(Task::without_payload(id, attr))
     }
 
-    /// As [`Task::new`], in the box of a task that is over.
+    /// Like [`Task::new`], in the box of a task that has ended.
     #[must_use]
     #[inline]
     pub fn renewed(mut self: Box<Self>, id: TaskId, attr: Attr, payload: P) -> Box<Task<P>> {
@@ -126,41 +129,42 @@ impl<P> Task<P> {
         }
     }
 
-    /// What its user asks for it.
+    /// Returns its attributes.
     #[must_use]
     pub fn attr(&self) -> &Attr {
         &self.attr
     }
 
-    /// Its real-time priority, its own or inherited, whichever is better; `None` if it is fair.
+    /// Returns its real-time priority, its own or inherited, whichever is better; `None` if it is
+    /// fair.
     #[must_use]
     pub fn rt_prio(&self) -> Option<RtPrio> {
         self.attr.policy.rt_prio().max(self.boost)
     }
 
-    /// The group in whose queue it competes if it is fair.
+    /// Returns the group that has the queue where it competes if it is fair.
     #[must_use]
     pub fn queue_group(&self) -> GroupId {
         self.inherited_group().unwrap_or(self.attr.group)
     }
 
-    /// The group in which it competes instead of in its own.
+    /// Returns the group in which it competes instead of its own.
     pub(crate) fn inherited_group(&self) -> Option<GroupId> {
         (self.inherited_group != NO_GROUP).then_some(GroupId(self.inherited_group))
     }
 
-    /// Until when it ran, if it ever did.
+    /// Returns the time until which it ran, if it ever did.
     pub(crate) fn ran_until(&self) -> Option<Time> {
         (self.ran_until > Time::ZERO).then_some(self.ran_until)
     }
 
-    /// The CPU on which it ran or was queued last.
+    /// Returns the CPU on which it ran or was queued last.
     #[must_use]
     pub fn cpu(&self) -> CpuId {
         self.cpu
     }
 
-    /// The CPU on which it left something in its queue that may still be there, if it sleeps
+    /// Returns the CPU where it may still have a ghost in its queue, if it sleeps
     /// ([`RunQueue::has_ghost_of`](crate::run_queue::RunQueue::has_ghost_of)).
     #[inline]
     #[must_use]
@@ -171,80 +175,84 @@ impl<P> Task<P> {
         }
     }
 
-    /// The CPU in whose averages it left its part when it fell asleep, if it sleeps and there are averages
-    /// ([`RunQueue::withdraw`](crate::run_queue::RunQueue::withdraw)).
+    /// Returns the CPU that has its part in the averages since it fell asleep, if it sleeps and
+    /// there are averages ([`RunQueue::withdraw`](crate::run_queue::RunQueue::withdraw)).
     #[inline]
     #[must_use]
     pub fn left_on(&self) -> Option<CpuId> {
         self.kept.average()?.left_on()
     }
 
-    /// Its averages, if it sleeps, was ever in a fair queue, and there are averages (`PELT`). One that waits or runs is
-    /// to be asked for where it is ([`RunQueue::task_averages`](crate::run_queue::RunQueue::task_averages)).
+    /// Returns its averages, if it sleeps, was ever in a fair queue, and there are averages
+    /// (`PELT`). For a task that waits or runs, its run queue has them
+    /// ([`RunQueue::task_averages`](crate::run_queue::RunQueue::task_averages)).
     #[must_use]
     pub fn averages(&self, now: Time) -> Option<TaskAverages> {
         Some(self.kept.average()?.averages(now))
     }
 
-    /// How often it woke another task than the time before, of late
+    /// Returns how often it recently woke another task than the time before
     /// ([`FairRules::wake_wide`](crate::rules::FairRules::wake_wide)).
     #[must_use]
     pub fn wakee_flips(&self) -> u32 {
         self.kept.flips()
     }
 
-    /// Says where the task comes from, before its first wake-up or for a host that moved it.
+    /// Sets the CPU that the task comes from, before its first wake-up or for a host that moved it.
     pub fn set_cpu(&mut self, cpu: CpuId) {
         self.cpu = cpu;
     }
 
-    /// CPU time that it was charged in its life, the cost of its switches included.
+    /// Returns the CPU time that it was charged in its life, including the cost of its switches.
     #[must_use]
     pub fn runtime(&self) -> Nanos {
         self.runtime
     }
 
-    /// Has what it does counted from now on, for [`Task::account`]. A host calls this before the first wake-up where
-    /// [`Config::accounts`](crate::config::Config::accounts) asks for that. Allocates, unless the box of the task
-    /// has been counted with before.
+    /// Starts its counters, for [`Task::account`]. A host calls this before the first wake-up if
+    /// [`Config::accounts`](crate::config::Config::accounts) is set. Allocates, unless the box of
+    /// the task has had counters before.
     pub fn keep_account(&mut self) {
         self.kept.begin();
     }
 
-    /// What it did in its life, as of its last charge. CPU time alone if nothing else [is kept](Task::keep_account).
+    /// Returns its counters, as of its last charge: only CPU time, unless [counters are
+    /// kept](Task::keep_account).
     #[must_use]
     pub fn account(&self) -> Account {
         self.kept.account(self.runtime)
     }
 
-    /// It waits for a CPU from now on: it was blocked, or is new. To be said once for each wake-up.
+    /// Notes that it waits for a CPU from now on: it was blocked, or is new. The host calls this
+    /// once for each wake-up.
     #[inline]
     pub fn wakes(&mut self, now: Time) {
         self.kept.wakes(now);
     }
 
-    /// Since when it waits for a CPU: for its wake-up, or since it ran. Only while it is in a run queue and does not
-    /// run that is so. One that lost its CPU in the instant in which it came may wait since before that.
+    /// Returns the time since which it has waited for a CPU: its wake-up, or the last time that it
+    /// ran. This is valid only while it is in a run queue and does not run. If a task lost its CPU
+    /// in the instant of its arrival, the wait may begin earlier.
     #[must_use]
     pub fn waits_since(&self) -> Time {
         self.ran_until.max(self.kept.since())
     }
 
-    /// What it asks of the fair class.
+    /// Returns its request to the fair class.
     pub(crate) fn ask(&self) -> Ask {
         let Attr { policy, latency_nice, slice, .. } = self.attr;
         let weight = policy.weight().get();
         Ask { weight, latency_nice, slice, idle: policy == Policy::Idle }
     }
 
-    /// Whether it could run anywhere else than where it is; only then is it ever pushed or pulled.
+    /// Returns whether it could run on another CPU; only then is it ever pushed or pulled.
     #[inline]
     #[must_use]
     pub fn is_migratory(&self) -> bool {
         self.migratory
     }
 
-    /// Takes over what was asked while the task is with its owner, in no run queue.
+    /// Applies a change while the task is with its owner, in no run queue.
     pub fn apply(&mut self, change: Change) {
         if change.policy.is_some() || change.reorders() {
             self.standing = self.standing.without_ghost();
@@ -272,51 +280,51 @@ impl<P> Task<P> {
     }
 }
 
-/// What is asked for a task, wherever it is; absent parts stay as they are.
+/// A request to change a task, wherever it is; absent parts stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Another policy.
+    /// The new policy.
     pub policy: Option<crate::attr::Policy>,
-    /// Other CPUs. Never empty.
+    /// The new CPUs. Never empty.
     pub affinity: Option<crate::cpu::CpuSet>,
-    /// Another task group.
+    /// The new task group.
     pub group: Option<crate::attr::GroupId>,
-    /// Another timer slack.
+    /// The new timer slack.
     pub slack: Option<Nanos>,
-    /// Another latency nice value.
+    /// The new latency nice value.
     pub latency_nice: Option<LatencyNice>,
-    /// Another slice; without one it has what its latency nice makes of it.
+    /// The new slice; without one, its latency nice determines the slice.
     pub slice: Update<Slice>,
-    /// Another cookie of its own, or none.
+    /// The new cookie of its own, or none.
     pub cookie: Update<Cookie>,
-    /// The best real-time priority among those who wait for the task; none if nobody does.
+    /// The best real-time priority of the tasks that wait for this task; none if no task does.
     pub boost: Update<RtPrio>,
-    /// The lowest group in which both the task is and somebody who waits for what it holds:
-    /// it competes there, and no limit of a group below holds it back, though it pays for what it
-    /// uses. Without one it competes in its own.
+    /// The lowest group that contains both the task and a task that waits for a resource that it
+    /// holds. It competes there, and no limit of a group below stops it, though those groups pay
+    /// for its CPU time. Without such a group it competes in its own.
     pub inherited_group: Update<GroupId>,
 }
 
-/// What is asked of something that a task may have or not.
+/// The change of a value that a task may have or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Update<T> {
-    /// Nothing: it stays as it is.
+    /// The value stays unchanged.
     #[default]
     Keep,
-    /// The task has none from then on.
+    /// The task has no value from then on.
     Clear,
-    /// The task has this one from then on.
+    /// The task has this value from then on.
     Set(T),
 }
 
 impl<T> Update<T> {
-    /// Whether anything is asked.
+    /// Returns whether a change is requested.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         !matches!(self, Update::Keep)
     }
 
-    /// What the task has afterwards, if it had `old`.
+    /// Returns the value after the change, if it was `old` before.
     #[must_use]
     pub fn applied_to(self, old: Option<T>) -> Option<T> {
         match self {
@@ -326,13 +334,13 @@ impl<T> Update<T> {
         }
     }
 
-    /// Both requests, of which the later wins.
+    /// Combines two requests; the later one wins.
     fn then(self, later: Update<T>) -> Update<T> {
         if later.is_asked() { later } else { self }
     }
 }
 
-/// To have exactly that.
+/// Requests exactly this state.
 impl<T> From<Option<T>> for Update<T> {
     fn from(wanted: Option<T>) -> Update<T> {
         wanted.map_or(Update::Clear, Update::Set)
@@ -340,7 +348,7 @@ impl<T> From<Option<T>> for Update<T> {
 }
 
 impl Change {
-    /// Whether a task may belong to another queue with it, or weigh as much as another.
+    /// Returns whether the change may move a task to another queue, or change its weight.
     pub(crate) fn moves_in_queue(&self) -> bool {
         self.policy.is_some()
             || self.group.is_some()
@@ -348,7 +356,7 @@ impl Change {
             || self.inherited_group.is_asked()
     }
 
-    /// Whether a fair task may have another place in the queue where it is with it.
+    /// Returns whether the change may move a fair task within its queue.
     pub(crate) fn reorders(&self) -> bool {
         self.latency_nice.is_some() || self.slice.is_asked()
     }
@@ -371,7 +379,7 @@ impl Change {
 mod tests {
     use super::*;
 
-    /// A host keeps one for each task that lives.
+    /// A host keeps one value for each living task.
     #[test]
     fn a_task_is_small() {
         let payload = size_of::<Option<[Box<()>; 3]>>();

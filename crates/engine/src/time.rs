@@ -1,8 +1,8 @@
-//! Instants, spans and virtual instants. Time is always an argument: nothing here reads a clock.
+//! Instants, spans and virtual instants. Time is always an argument: this module reads no clock.
 //!
-//! Three types, so that they cannot be mixed: [`Time`] is a point on the host's clock, [`Nanos`] a
-//! span of it, [`VTime`] a point on the virtual clock of one fair queue, where a task's time is
-//! scaled by its weight.
+//! There are three types, so that they cannot be mixed: [`Time`] is a point on the host's clock,
+//! [`Nanos`] is a span of it, and [`VTime`] is a point on the virtual clock of one fair queue,
+//! where a task's time is scaled by its weight.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
@@ -17,25 +17,26 @@ pub struct Nanos(pub u64);
 
 /// An instant on the virtual clock of one fair queue, in weighted nanoseconds.
 ///
-/// The clock may wrap around: a SCHED_IDLE task's virtual clock runs 341 times faster than time.
-/// The order is that of the signed difference, which is total as long as all values that are
-/// compared lie within 2^63 of one another; a fair queue keeps its members far closer than that.
+/// The clock may wrap around: the virtual clock of a SCHED_IDLE task runs 341 times faster than
+/// time. Instants are ordered by their signed difference. That order is total as long as all
+/// compared values lie within 2^63 of each other; the members of a fair queue are far closer than
+/// that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VTime(pub u64);
 
 impl Time {
     /// The instant at which the host's clock started.
     pub const ZERO: Time = Time(0);
-    /// Later than any instant that a host reaches.
+    /// An instant later than any that a host reaches.
     pub const MAX: Time = Time(u64::MAX);
 
-    /// The span from `earlier` to this instant; zero if `earlier` is later.
+    /// Returns the span from `earlier` to this instant; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Time) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The first multiple of `step` that is later than this instant.
+    /// Returns the first multiple of `step` that is later than this instant.
     ///
     /// # Panics
     /// If `step` is zero.
@@ -47,30 +48,30 @@ impl Time {
 }
 
 impl Nanos {
-    /// No time at all.
+    /// The span of zero.
     pub const ZERO: Nanos = Nanos(0);
-    /// Longer than any span that a host measures.
+    /// A span longer than any that a host measures.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
-    /// A span of `n` microseconds.
+    /// Returns a span of `n` microseconds.
     #[must_use]
     pub const fn from_micros(n: u64) -> Nanos {
         Nanos(n * 1_000)
     }
 
-    /// A span of `n` milliseconds.
+    /// Returns a span of `n` milliseconds.
     #[must_use]
     pub const fn from_millis(n: u64) -> Nanos {
         Nanos(n * 1_000_000)
     }
 
-    /// A span of `n` seconds.
+    /// Returns a span of `n` seconds.
     #[must_use]
     pub const fn from_secs(n: u64) -> Nanos {
         Nanos(n * 1_000_000_000)
     }
 
-    /// This span less `other`; zero if `other` is longer.
+    /// Returns this span less `other`; zero if `other` is longer.
     #[must_use]
     pub fn saturating_sub(self, other: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(other.0))
@@ -78,19 +79,19 @@ impl Nanos {
 }
 
 impl VTime {
-    /// This instant `span` weighted nanoseconds later.
+    /// Returns the instant that is `span` weighted nanoseconds later.
     #[must_use]
     pub fn after(self, span: u64) -> VTime {
         VTime(self.0.wrapping_add(span))
     }
 
-    /// This instant `span` weighted nanoseconds earlier.
+    /// Returns the instant that is `span` weighted nanoseconds earlier.
     #[must_use]
     pub fn before(self, span: u64) -> VTime {
         VTime(self.0.wrapping_sub(span))
     }
 
-    /// How much later this instant is than `other`; negative if it is earlier.
+    /// Returns how much later this instant is than `other`; negative if it is earlier.
     #[must_use]
     pub fn diff(self, other: VTime) -> i64 {
         self.0.wrapping_sub(other.0).cast_signed()
@@ -131,6 +132,8 @@ impl AddAssign for Nanos {
 
 impl Sub for Nanos {
     type Output = Nanos;
+    /// Returns this span less `other`.
+    ///
     /// # Panics
     /// In builds with overflow checks, if `other` is longer.
     fn sub(self, other: Nanos) -> Nanos {

@@ -1,14 +1,15 @@
-//! What is told of each feature to those who ask for the list: a sentence, where it comes from, and which kernels have it.
+//! The description of each feature in the list of features: a sentence, its source, and the kernels
+//! that have it.
 
 use crate::features::Feature;
 use crate::kernel::{Kernel, Model};
 
-/// What is told of a feature.
+/// The description of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// What it does, in a sentence.
+    /// Its effect, in a sentence.
     pub what: &'static str,
-    /// Where it comes from: a file of the kernel, or a page of the documentation.
+    /// Its source: a file of the kernel, or a page of the documentation.
     pub source: &'static str,
 }
 
@@ -20,19 +21,19 @@ const FAIR_C: &str = "kernel/sched/fair.c";
 const ALL: [(Feature, &str, &str); 24] = [
     (
         Feature::RtPush,
-        "A CPU sends waiting real-time tasks away, and wake-up placement knows real-time.",
+        "A CPU pushes waiting real-time tasks away; wake-up placement considers their priorities.",
         RT_C,
     ),
-    (Feature::RtPull, "A CPU that lowers its priority fetches waiting real-time tasks.", RT_C),
+    (Feature::RtPull, "A CPU whose priority drops pulls waiting real-time tasks.", RT_C),
     (
         Feature::RtPushPastStuck,
-        "A waiting real-time task that cannot be pushed does not hide those behind it.",
+        "A waiting real-time task that cannot be pushed does not block those behind it.",
         "docs/design/real-time.md",
     ),
     (Feature::LoadBalance, "Fair tasks move from busy CPUs to less busy ones.", FAIR_C),
     (
         Feature::IdleLoadBalance,
-        "SCHED_IDLE tasks are balanced by the time that others leave them.",
+        "SCHED_IDLE tasks are balanced by the CPU time that other tasks leave them.",
         "docs/design/balance.md",
     ),
     (
@@ -42,7 +43,7 @@ const ALL: [(Feature, &str, &str); 24] = [
     ),
     (
         Feature::WakeupPreemption,
-        "A woken task may preempt the running one when it is fairer so.",
+        "A woken task may preempt the running one if that is fairer.",
         FEATURES_H,
     ),
     (
@@ -52,13 +53,13 @@ const ALL: [(Feature, &str, &str); 24] = [
     ),
     (
         Feature::LatencyNice,
-        "Latency nice says who waits least among fair tasks.",
+        "Latency nice determines which fair tasks wait least.",
         "docs/design/latency-nice.md",
     ),
-    (Feature::HardLimits, "Task groups are held to their limits.", "CONFIG_CFS_BANDWIDTH"),
+    (Feature::HardLimits, "The limits of task groups are enforced.", "CONFIG_CFS_BANDWIDTH"),
     (
         Feature::RuntimeShare,
-        "A CPU may use what the others leave of a group's runtime.",
+        "A CPU may use the part of a group's runtime that other CPUs leave.",
         "docs/design/hard-limits.md",
     ),
     (
@@ -69,12 +70,12 @@ const ALL: [(Feature, &str, &str); 24] = [
     (Feature::Eevdf, "The fair algorithm is EEVDF, not CFS.", FAIR_C),
     (
         Feature::RunToParity,
-        "The running task keeps the CPU against its equals for its slice, or as the kernel's rule says.",
+        "The running task keeps the CPU against its equals for its slice, or by the kernel's rule.",
         FEATURES_H,
     ),
     (
         Feature::PreemptShort,
-        "A woken task with a shorter slice does not wait for the end of the running one's turn.",
+        "A woken task with a shorter slice does not wait for the end of the running turn.",
         FEATURES_H,
     ),
     (
@@ -84,32 +85,32 @@ const ALL: [(Feature, &str, &str); 24] = [
     ),
     (
         Feature::DelayDequeue,
-        "A task that sleeps while it owes its queue something stays there until that is worked off.",
+        "A task that sleeps with a debt to its queue stays there until the debt is worked off.",
         FEATURES_H,
     ),
     (
         Feature::FairServer,
-        "A part of each CPU is kept for fair tasks where real-time ones would have all of it.",
+        "A part of each CPU is reserved for fair tasks against real-time tasks.",
         "kernel/sched/deadline.c",
     ),
     (
         Feature::BalanceByRoom,
-        "A CPU with room takes tasks by their number; loads are compared only where there is none.",
+        "A CPU with room takes tasks by their number; loads matter only where there is no room.",
         FAIR_C,
     ),
     (
         Feature::NiRandom,
-        "A CPU that is about to idle balances the less often the less often it found something.",
+        "A CPU that is about to idle balances less often if it rarely found a task.",
         FEATURES_H,
     ),
     (
         Feature::Pelt,
-        "A group's share of a CPU goes by averages of its loads, not by those of the moment.",
+        "A group's share of a CPU follows averages of its loads, not the current loads.",
         "kernel/sched/pelt.c",
     ),
     (
         Feature::SisUtil,
-        "A woken task looks at the fewer CPUs for an idle one the more those of its node are used.",
+        "A woken task searches fewer CPUs for an idle one if those of its node are used more.",
         FEATURES_H,
     ),
     (
@@ -119,20 +120,20 @@ const ALL: [(Feature, &str, &str); 24] = [
     ),
     (
         Feature::CoreLatency,
-        "Latency nice says which thread of a core decides what the core runs, if tasks have cookies.",
+        "Latency nice affects which thread decides for its core, if tasks have cookies.",
         "docs/design/core-scheduling.md",
     ),
 ];
 
 impl Feature {
-    /// What is told of it.
+    /// Returns its description.
     #[must_use]
     pub fn told(self) -> Told {
         let (_, what, source) = ALL[self as usize];
         Told { what, source }
     }
 
-    /// The kernels that have it on, as they are.
+    /// Returns the kernels that have it on, unchanged.
     pub fn kernels(self) -> impl Iterator<Item = Kernel> {
         let released = Kernel::ALL.into_iter().filter(|kernel| kernel.release().is_some());
         released.filter(move |&kernel| Model::named(kernel).features().has(self))

@@ -1,4 +1,5 @@
-//! The shape of a machine: nodes of cores of hardware threads, and the domains that follow.
+//! The shape of a machine: nodes, their cores, their hardware threads, and the domains that follow
+//! from it.
 //!
 //! CPUs are numbered node by node, core by core, thread by thread: with `2x4x2`, CPU 9 is the
 //! second thread of the first core of node 1.
@@ -8,7 +9,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// How the CPUs of a machine are grouped.
+/// The grouping of the CPUs of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Topology {
     nodes: u32,
@@ -28,7 +29,7 @@ pub enum Level {
 }
 
 impl Topology {
-    /// `nodes` nodes of `cores` cores of `threads` threads each.
+    /// Returns a machine of `nodes` nodes with `cores` cores each, with `threads` threads each.
     ///
     /// # Errors
     /// If a number is zero or the machine would have more than [`MAX_CPUS`] CPUs.
@@ -41,7 +42,7 @@ impl Topology {
         }
     }
 
-    /// `cpus` single-threaded cores on one node.
+    /// Returns a machine of `cpus` single-threaded cores on one node.
     ///
     /// # Errors
     /// If `cpus` is zero or above [`MAX_CPUS`].
@@ -49,18 +50,18 @@ impl Topology {
         Topology::new(1, cpus, 1)
     }
 
-    /// How many CPUs the machine has.
+    /// Returns the number of CPUs of the machine.
     #[must_use]
     pub fn cpus(self) -> usize {
         self.nodes as usize * self.per_node()
     }
 
-    /// Every CPU in order.
+    /// Returns every CPU in order.
     pub fn iter(self) -> impl Iterator<Item = CpuId> {
         (0..self.cpus()).map(CpuId::at)
     }
 
-    /// The places of the CPUs that balance with `cpu` at `level`.
+    /// Returns the indices of the CPUs that balance with `cpu` at `level`.
     #[must_use]
     pub fn span(self, cpu: CpuId, level: Level) -> Range<usize> {
         let size = match level {
@@ -72,14 +73,14 @@ impl Topology {
         low..low + size
     }
 
-    /// How many hardware threads a core has.
+    /// Returns the number of hardware threads of a core.
     #[must_use]
     pub fn threads(self) -> usize {
         self.threads as usize
     }
 
-    /// How many CPUs each CPU group has of which the domains of `level` consist: the domains of the
-    /// next smaller level, or single CPUs.
+    /// Returns the number of CPUs in each CPU group of a domain of `level`. The groups are the
+    /// domains of the next smaller level, or single CPUs.
     #[must_use]
     pub fn group_size(self, level: Level) -> usize {
         match level {
@@ -89,7 +90,7 @@ impl Topology {
         }
     }
 
-    /// The places of the CPUs of the CPU group of `cpu` at `level`.
+    /// Returns the indices of the CPUs in the CPU group of `cpu` at `level`.
     #[must_use]
     pub fn group(self, cpu: CpuId, level: Level) -> Range<usize> {
         let size = self.group_size(level);
@@ -97,7 +98,7 @@ impl Topology {
         first..first + size
     }
 
-    /// The levels at which a CPU has others to balance with, from small to large.
+    /// Returns the levels at which a CPU has others to balance with, from small to large.
     pub fn levels(self) -> impl Iterator<Item = Level> {
         let mut last = 1;
         [Level::Smt, Level::Node, Level::Machine].into_iter().filter(move |&level| {
@@ -111,7 +112,8 @@ impl Topology {
     }
 }
 
-/// Not of the form `NODESxCORES[xTHREADS]`, or of no CPU, or of more than 65,536.
+/// The error for a text that is not of the form `NODESxCORES[xTHREADS]`, or has no CPU, or has more
+/// than 65,536.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadTopology;
 

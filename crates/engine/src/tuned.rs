@@ -1,8 +1,8 @@
-//! Numbers of a machine that its user set: they replace those that its kernel has.
+//! Parameters of a machine that its user set: they replace those of its kernel.
 
 use crate::config::Config;
 
-/// Values for fields of a [`Config`], each to be put where it belongs.
+/// Values for fields of a [`Config`].
 ///
 /// ```
 /// use runyard_engine::config::Config;
@@ -19,21 +19,21 @@ use crate::config::Config;
 #[derive(Clone, Debug, Default)]
 pub struct Tuned(Vec<(Set, i64)>);
 
-/// Puts a value into its field.
+/// A function that stores a value in its field.
 pub type Set = fn(&mut Config, i64);
 
 impl Tuned {
-    /// Remembers a value, and how it is put into its field. One that is added later wins.
+    /// Adds a value, with the function that stores it. A later one for the same field wins.
     pub fn add(&mut self, set: Set, value: i64) {
         self.0.push((set, value));
     }
 
-    /// Puts each value into its field.
+    /// Stores each value in its field.
     pub fn apply(&self, config: &mut Config) {
         self.0.iter().for_each(|&(set, value)| set(config, value));
     }
 
-    /// Whether nothing was set.
+    /// Returns whether no value was set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,11 +1,11 @@
-//! How widely a task wakes others (`record_wakee` of Linux).
+//! The number of different tasks that a task wakes (`record_wakee` of Linux).
 
 use crate::time::{Nanos, Time};
 
-/// The flips of a task are halved when so much time has passed since they were.
+/// The time after which the flips of a task are halved.
 const HALVED_AFTER: Nanos = Nanos::from_secs(1);
 
-/// How often a task woke another one than the time before.
+/// The number of times that a task woke another one than the time before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wakees {
     last: Option<u64>,
@@ -14,7 +14,7 @@ pub(crate) struct Wakees {
 }
 
 impl Wakees {
-    /// It wakes the task with this number.
+    /// Notes that it wakes the task with this number.
     pub(crate) fn note(&mut self, now: Time, wakee: u64) {
         if now.since(self.halved.min(now)) > HALVED_AFTER {
             (self.flips, self.halved) = (self.flips / 2, now);
@@ -24,7 +24,7 @@ impl Wakees {
         }
     }
 
-    /// Its flips of late.
+    /// Returns its recent flips.
     pub(crate) fn flips(&self) -> u32 {
         self.flips
     }

@@ -1,22 +1,23 @@
-//! Balancing of fair tasks as choices over snapshots: which CPU group is the busiest, how much is
-//! to be pulled from it, and from which of its CPUs. Who takes the snapshots, and does it, is the
-//! machine.
+//! Balancing of fair tasks, as choices over snapshots: the busiest CPU group, the load to pull from
+//! it, and the CPU to pull from. The machine takes the snapshots and moves the tasks.
 //!
-//! A *domain* is the CPUs that balance at a [`Level`]: it consists of *CPU groups*, which are the
-//! domains below. A CPU pulls to itself, on behalf of its own (local) CPU group. There is one path
-//! (`find_busiest_group`, `find_busiest_queue`): survey the CPU groups, choose the busiest, compute an imbalance, choose a
-//! queue. A [`Measure`] says which tasks count in the load and the power of a CPU group:
+//! A *domain* is the set of CPUs that balance at a [`Level`]. It consists of *CPU groups*, which
+//! are the domains below. A CPU pulls to itself, on behalf of its own (local) CPU group. There is
+//! one path (`find_busiest_group`, `find_busiest_queue`): survey the CPU groups, choose the
+//! busiest, compute an imbalance, choose a queue. A [`Measure`] determines which tasks count in the
+//! load and the power of a CPU group:
 //!
-//! - `NO_IDLE_LOAD_BALANCE`: one measure of all tasks. By the rules of Linux 2.6.35 loads decide always
-//!   (`fix_small_imbalance`). With weights that nobody can serve, the heaviest task's neighbours end idle: the founding
-//!   document's failure. By those of 5.5 and later, `BALANCE_BY_ROOM`, loads count only where there is no room (`room.rs`).
-//! - `IDLE_LOAD_BALANCE`: two measures. Normal tasks, to which a CPU with nothing but SCHED_IDLE
-//!   tasks is free; and SCHED_IDLE tasks, whose load is their number by the power that normal tasks
-//!   leave (the founding document's metric, which is the same formula). In each, loads are compared
-//!   only where neither side has room; a CPU group with room takes who waits, whatever weighs what
-//!   (the rework of Linux 5.5).
+//! - `NO_IDLE_LOAD_BALANCE`: one measure of all tasks. By the rules of Linux 2.6.35 loads always
+//!   decide (`fix_small_imbalance`). If weights are too unequal to be balanced, the neighbours of
+//!   the heaviest task end up idle: this is the failure in the founding document. By the rules of
+//!   5.5 and later, `BALANCE_BY_ROOM`, loads count only where there is no room (`room.rs`).
+//! - `IDLE_LOAD_BALANCE`: two measures. For normal tasks a CPU with only SCHED_IDLE tasks is free.
+//!   For SCHED_IDLE tasks the load is their number, relative to the power that normal tasks leave
+//!   (the metric of the founding document, by the same formula). In each measure, loads are
+//!   compared only where neither side has room. A CPU group with room takes waiting tasks, whatever
+//!   the weights (the rework of Linux 5.5).
 //!
-//! Integers only. Loads are sums of weights, powers of [`FULL_POWER`] a CPU.
+//! All values are integers. Loads are sums of weights; the power of a CPU is up to [`FULL_POWER`].
 
 pub mod power;
 mod room;
@@ -28,97 +29,99 @@ use crate::features::{Feature, Features};
 use crate::time::Nanos;
 use crate::topology::{Level, Topology};
 
-/// Which tasks a balancing pass counts, and moves.
+/// The tasks that a balancing pass counts and moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
     /// All tasks, by weight.
     All,
-    /// All but those of SCHED_IDLE and of idle task groups, by weight.
+    /// All tasks except those of SCHED_IDLE and of idle task groups, by weight.
     Normal,
-    /// Those of SCHED_IDLE and of idle task groups, by number.
+    /// The tasks of SCHED_IDLE and of idle task groups, by number.
     Idle,
 }
 
-/// What a CPU does when it balances (`cpu_idle_type`).
+/// The state of a CPU that balances (`cpu_idle_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IdleKind {
-    /// It runs a task, and balances from time to time at a tick (`CPU_NOT_IDLE`).
+    /// The CPU runs a task, and balances from time to time at a tick (`CPU_NOT_IDLE`).
     Busy,
-    /// It idles, and balances from time to time (`CPU_IDLE`).
+    /// The CPU idles, and balances from time to time (`CPU_IDLE`).
     Idle,
-    /// It is about to idle (`CPU_NEWLY_IDLE`).
+    /// The CPU is about to idle (`CPU_NEWLY_IDLE`).
     NewlyIdle,
 }
 
-/// What a CPU found and did when it balanced.
+/// A balancing pass of a CPU, with its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Balanced {
-    /// At which level.
+    /// The level.
     pub level: Level,
-    /// In which of these cases.
+    /// The state of the CPU.
     pub idle_kind: IdleKind,
-    /// What it counted.
+    /// The tasks that counted.
     pub measure: Measure,
-    /// What came of it.
+    /// The result.
     pub found: Found,
 }
 
-/// What came of a balancing pass.
+/// The result of a balancing pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Found {
-    /// Nothing was to be done.
+    /// No task had to move.
     Balance,
-    /// What should be moved may not run on this CPU.
+    /// The tasks that should move may not run on this CPU.
     Pinned,
-    /// What should be moved was too heavy, had run a moment ago, or was running.
+    /// The tasks that should move were too heavy, had run recently, or were running.
     Nothing,
-    /// So many waiting tasks were moved.
+    /// The number of waiting tasks that were moved.
     Tasks(u32),
-    /// After failures, a running task is to be preempted and moved. It follows the pass that found
-    /// nothing, and is no pass of its own.
+    /// After failures, a running task is to be preempted and moved. This result follows the pass
+    /// that found no task, and is not a pass of its own.
     Running,
 }
 
-/// How a level balances. Linux 2.6.35, `SD_SIBLING_INIT`, `SD_MC_INIT` and `SD_NODE_INIT`.
+/// The parameters by which a level balances. Linux 2.6.35: `SD_SIBLING_INIT`, `SD_MC_INIT` and
+/// `SD_NODE_INIT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Domain {
-    /// Between two passes of an idle CPU, at first and after success.
+    /// The interval between two passes of an idle CPU, at first and after success.
     pub min_interval: Nanos,
-    /// The same after many passes that found nothing to do.
+    /// The same interval after many passes that found no work.
     pub max_interval: Nanos,
-    /// How many times as long a busy CPU waits.
+    /// The factor by which a busy CPU waits longer.
     pub busy_factor: u64,
-    /// How many per cent of the own load another must have to be worth a pass.
+    /// The load of another CPU group that is worth a pass, in per cent of the own load.
     pub imbalance_pct: u64,
-    /// After how many failures tasks are taken that ran a moment ago; three more, and a running
-    /// task is taken.
+    /// The number of failures after which tasks that ran recently are taken; after three more, a
+    /// running task is taken.
     pub cache_nice_tries: u32,
-    /// SCHED_IDLE tasks are balanced by a measure of their own (`SD_IDLE_LOAD_BALANCE`). The
-    /// founding document leaves hardware threads out: what is left of a thread depends on what its
-    /// sibling does, which no average knows.
+    /// Whether SCHED_IDLE tasks are balanced by a measure of their own (`SD_IDLE_LOAD_BALANCE`).
+    /// The founding document excludes hardware threads: the power that is left of a thread depends
+    /// on its sibling, which no average includes.
     pub idle_measure: bool,
-    /// The CPU groups would rather have one task each than one of them two (`SD_PREFER_SIBLING` of
+    /// Whether the CPU groups prefer one task each over two in one of them (`SD_PREFER_SIBLING` of
     /// the level below).
     pub spreads: bool,
-    /// Passes that count all tasks follow the rules of Linux 5.5 and later ([`Feature::BalanceByRoom`]).
+    /// Whether passes that count all tasks follow the rules of Linux 5.5 and later
+    /// ([`Feature::BalanceByRoom`]).
     pub by_room: bool,
 }
 
-/// What a power of `smt_gain` is: that of a core with two threads, in per cent of one with one
-/// (1178 of 1024, `init_sched_groups_power`).
+/// The power `smt_gain` of a core with two threads; 1024 is that of a core with one (1178 of 1024,
+/// `init_sched_groups_power`).
 const SMT_POWER: u64 = 1_178;
 
-/// How long a busy CPU waits at most between two passes, for each CPU of the machine
-/// (`HZ * nr_cpus / 10` ticks).
+/// The longest interval between two passes of a busy CPU, for each CPU of the machine (`HZ *
+/// nr_cpus / 10` ticks).
 pub const MAX_INTERVAL_PER_CPU: Nanos = Nanos::from_millis(100);
 
-/// An interval after which a pass that found only pinned tasks is not put off further
-/// (`MAX_PINNED_INTERVAL`).
+/// The longest interval after passes that found only pinned tasks (`MAX_PINNED_INTERVAL`).
 pub const MAX_PINNED_INTERVAL: Nanos = Nanos::from_millis(512);
 
 impl Domain {
-    /// How `level` balances on a machine of this shape and with these features. With [`Feature::BalanceByRoom`] as
-    /// `sd_init` of 6.1 to 6.18 has it; of two nodes each is looked at as one of many (`SD_NUMA`).
+    /// Returns the parameters of `level` on a machine of this shape and with these features. With
+    /// [`Feature::BalanceByRoom`] they are those of `sd_init` of 6.1 to 6.18, where two nodes are
+    /// treated like many (`SD_NUMA`).
     #[must_use]
     pub fn of(level: Level, topology: Topology, features: Features) -> Domain {
         let by_room = features.has(Feature::BalanceByRoom);
@@ -148,7 +151,8 @@ impl Domain {
     }
 }
 
-/// The power of one CPU of this machine if nothing is taken from it. Since 4.20 a thread counts as a whole CPU.
+/// Returns the power of one CPU of this machine if no time is taken from it. Since 4.20 a thread
+/// counts as a whole CPU.
 #[must_use]
 pub fn power_of_cpu(topology: Topology, features: Features) -> u64 {
     match topology.threads() {
@@ -158,44 +162,44 @@ pub fn power_of_cpu(topology: Topology, features: Features) -> u64 {
     }
 }
 
-/// What a balancing CPU sees of another.
+/// The data of another CPU that a balancing CPU sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Tasks of fair policies.
+    /// The number of tasks of fair policies.
     pub nr_fair: u32,
-    /// Those of them that are SCHED_IDLE or in idle task groups.
+    /// The number of those that are SCHED_IDLE or in idle task groups.
     pub nr_idle: u32,
-    /// They stand in the way of normal ones ([`crate::run_queue::CpuLoad::idle_is_heavy`]).
+    /// Whether these delay normal tasks ([`crate::run_queue::CpuLoad::idle_is_heavy`]).
     pub idle_is_heavy: bool,
-    /// Real-time tasks.
+    /// The number of real-time tasks.
     pub nr_rt: u32,
-    /// The weights of the fair entities.
+    /// The sum of the weights of the fair entities.
     pub load: u64,
     /// The power that real-time tasks leave.
     pub power: u64,
     /// The power that real-time and normal tasks leave.
     pub idle_power: u64,
-    /// How much of the CPU its fair tasks use, of [`FULL_POWER`].
+    /// The part of the CPU that its fair tasks use, of [`FULL_POWER`].
     pub util: u64,
-    /// How many of its fair tasks run or wait, each as [`FULL_POWER`].
+    /// The number of its fair tasks that run or wait, times [`FULL_POWER`].
     pub runnable: u64,
 }
 
-/// The same in terms of a measure.
+/// The same data in terms of a measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Measured {
     nr: u64,
     load: u64,
     power: u64,
-    /// A task of the measure could start at once.
+    /// Whether a task of the measure could start at once.
     free: bool,
-    /// A task of the measure waits.
+    /// Whether a task of the measure waits.
     waits: bool,
     idle: bool,
 }
 
-/// The load of a SCHED_IDLE task in its own measure: finer than its weight, 3, so that ratios of
-/// small numbers of tasks differ.
+/// The load of a SCHED_IDLE task in its own measure. It is finer than its weight, 3, so that ratios
+/// of small numbers of tasks differ.
 pub(crate) const IDLE_TASK_LOAD: u64 = 3 * 1_024;
 
 impl Seen {
@@ -213,50 +217,50 @@ impl Seen {
             Measure::All | Measure::Normal => (self.load, self.power),
             Measure::Idle => (nr * IDLE_TASK_LOAD, self.idle_power),
         };
-        // SCHED_IDLE tasks stand in nobody's way unless they are heavy, everybody stands in theirs.
+        // SCHED_IDLE tasks delay no other task unless they are heavy; every task delays them.
         let before = if measure == Measure::Normal { nr } else { running };
         let (free, waits) = (before == 0, some > 0 && before > 1);
         Measured { nr, load, power: power.max(1), free, waits, idle: running == 0 }
     }
 
-    /// Whether a task of the measure waits here.
+    /// Returns whether a task of the measure waits here.
     #[must_use]
     pub fn waits(self, measure: Measure) -> bool {
         self.measured(measure).waits
     }
 
-    /// Whether a task of the measure could start here at once.
+    /// Returns whether a task of the measure could start here at once.
     #[must_use]
     pub fn is_free(self, measure: Measure) -> bool {
         self.measured(measure).free
     }
 }
 
-/// A CPU group, summed up over its CPUs.
+/// The sums over the CPUs of a CPU group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuGroup {
     cpus: u64,
     nr: u64,
     load: u64,
     power: u64,
-    /// How many of its CPUs are free, have somebody waiting, are idle.
+    /// The number of its CPUs that are free, that have a waiting task, and that are idle.
     free: u64,
     waiting: u64,
     idle: u64,
     /// The largest and the smallest load of its CPUs.
     loads: Option<(u64, u64)>,
-    /// Its fair tasks, how much they use, and how many of them run or wait.
+    /// Its fair tasks: their number, their utilization, and the number of those that run or wait.
     nr_fair: u64,
     util: u64,
     runnable: u64,
 }
 
-/// What a CPU group is, from the best to the worst (`group_type` of 5.5 and later).
+/// The state of a CPU group, from the best to the worst (`group_type` of 5.5 and later).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     HasSpare,
     FullyBusy,
-    /// There is room, and somebody waits all the same: affinities keep its own CPUs from it.
+    /// There is room, and a task waits nevertheless: affinities keep it from the CPUs of its group.
     Imbalanced,
     Overloaded,
 }
@@ -279,12 +283,12 @@ impl CpuGroup {
         self.runnable += seen.runnable;
     }
 
-    /// Load by power, in loads of a CPU of full power.
+    /// Returns its load relative to its power, as the load of a CPU of full power.
     fn avg_load(&self) -> u64 {
         average(self.load, self.power)
     }
 
-    /// For how many tasks there is a CPU.
+    /// Returns the number of tasks for which there is a CPU.
     fn capacity(&self) -> u64 {
         rounded(self.power).max(1)
     }
@@ -293,7 +297,7 @@ impl CpuGroup {
         self.load / self.nr.max(1)
     }
 
-    /// Whether its CPUs are loaded so unevenly that it should be looked at (`group_imb`).
+    /// Returns whether its CPUs are loaded so unevenly that it needs a pass (`group_imb`).
     fn is_uneven(&self) -> bool {
         let (most, least) = self.loads.unwrap_or_default();
         self.nr > 0 && self.cpus > 1 && most - least > 2 * self.load_per_task()
@@ -318,32 +322,32 @@ fn rounded(power: u64) -> u64 {
     (power + FULL_POWER / 2) / FULL_POWER
 }
 
-/// How a pass compares CPU groups.
+/// The parameters of a pass that compares CPU groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
-    /// What it counts.
+    /// The tasks that count.
     pub measure: Measure,
-    /// In which of these cases.
+    /// The state of the CPU.
     pub idle_kind: IdleKind,
-    /// The level's numbers.
+    /// The parameters of the level.
     pub domain: Domain,
 }
 
-/// How much is to be pulled.
+/// The tasks to pull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Imbalance {
-    /// Tasks of this load in all; one counts as fitting if half of it does.
+    /// Tasks with this total load; a task fits if half of its load does.
     Load(u64),
-    /// One task that waits, however heavy: there is room for it.
+    /// One waiting task, however heavy, because there is room for it.
     Waiting,
-    /// One task, running if none waits: there are CPU groups with less to do.
+    /// One task, a running one if none waits, because other CPU groups have fewer tasks.
     Any,
-    /// So many tasks, however heavy (`migrate_task`).
+    /// This number of tasks, however heavy (`migrate_task`).
     Tasks(u64),
 }
 
 impl Imbalance {
-    /// Which tasks are to be pulled in a pass that counts `measure`.
+    /// Returns which tasks are to be pulled in a pass that counts `measure`.
     #[must_use]
     pub fn measure(self, measure: Measure) -> Measure {
         match self {
@@ -354,18 +358,18 @@ impl Imbalance {
 }
 
 impl Pass {
-    /// Whether loads decide though there may be room: Linux 2.6.35.
+    /// Returns whether loads decide even if there is room: Linux 2.6.35.
     fn by_load_alone(self) -> bool {
         self.measure == Measure::All && !self.domain.by_room
     }
 
-    /// Whether the rules are those of Linux 5.5 and later.
+    /// Returns whether the rules are those of Linux 5.5 and later.
     #[must_use]
     pub fn by_room(self) -> bool {
         self.measure == Measure::All && self.domain.by_room
     }
 
-    /// The measures of a level, in order.
+    /// Returns the measures of a level, in order.
     pub fn measures(features: Features, domain: Domain) -> impl Iterator<Item = Measure> {
         let measures: &[Measure] =
             match (features.has(Feature::IdleLoadBalance), domain.idle_measure) {
@@ -377,8 +381,8 @@ impl Pass {
     }
 }
 
-/// Whether the queue of a CPU of the busiest CPU group is one to pull from, and how busy it is
-/// (`find_busiest_queue`).
+/// Returns how busy the queue of a CPU of the busiest CPU group is, or `None` if there is no task
+/// to pull from it (`find_busiest_queue`).
 #[must_use]
 pub fn queue_rank(seen: Seen, measure: Measure, imbalance: Imbalance) -> Option<u64> {
     let it = seen.measured(measure);

@@ -1,21 +1,21 @@
-//! How much of a CPU is left to those who are less important: a decaying average.
+//! The power of a CPU that is left for less important tasks: a decaying average.
 //!
-//! The time that went to more important tasks is summed up and halved at the end of each period, as
-//! `rt_avg` of Linux 2.6.35 does for real-time tasks (`scale_rt_power`); the founding document does
-//! the same with the time of SCHED_NORMAL and SCHED_BATCH for those of SCHED_IDLE. Periods begin at
-//! the same times on all CPUs, so that an average is two numbers, and whoever reads it later, with
-//! nobody there to age it, can do that himself.
+//! The time taken by more important tasks is summed up and halved at the end of each period, like
+//! `rt_avg` of Linux 2.6.35 for real-time tasks (`scale_rt_power`). The founding document does the
+//! same with the time of SCHED_NORMAL and SCHED_BATCH, for SCHED_IDLE. Periods begin at the same
+//! times on all CPUs, so an average is just two numbers, and a later reader can age it without the
+//! writer.
 
 use crate::time::{Nanos, Time};
 
 /// The power of a whole CPU (`SCHED_LOAD_SCALE`).
 pub const FULL_POWER: u64 = 1_024;
 
-/// How often the sum is halved: half of `sched_time_avg`, 1 s. A load that begins counts for two
-/// thirds of its weight after one period.
+/// The interval between two halvings of the sum: half of `sched_time_avg`, 1 s. A load that begins
+/// counts for two thirds of its weight after one period.
 pub const PERIOD: Nanos = Nanos::from_millis(500);
 
-/// The time that was taken lately. At most two periods, since each halving leaves less than one.
+/// The time that was recently taken: at most two periods, since each halving leaves less than one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     sum: u32,
@@ -24,16 +24,16 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// Adds `span`, which ended at `now`; time that ends does not run back.
+    /// Adds `span`, which ended at `now`; `now` does not run back between calls.
     pub fn add(&mut self, now: Time, span: Nanos) {
         let aged = self.aged(now);
-        // A stretch without a tick may be longer than what is remembered.
+        // A stretch without a tick may be longer than the average covers.
         let most = 2 * PERIOD.0 as u32;
         let sum = u64::from(aged.sum).saturating_add(span.0).min(most.into());
         *self = Taken { sum: sum as u32, ..aged };
     }
 
-    /// What is left of a CPU of `full` power at `now`: all of it if nothing was taken lately.
+    /// Returns the rest of a CPU of `full` power at `now`: all of it if no time was taken recently.
     #[must_use]
     pub fn left(self, now: Time, full: u64) -> u64 {
         let total = PERIOD.0 + now.0 % PERIOD.0;
@@ -41,13 +41,13 @@ impl Taken {
         full * left / total
     }
 
-    /// Both numbers in a word, for hints.
+    /// Returns both numbers in a word, for hints.
     #[must_use]
     pub fn to_bits(self) -> u64 {
         u64::from(self.period) << 32 | u64::from(self.sum)
     }
 
-    /// What [`Taken::to_bits`] gave.
+    /// Returns the value of a word from [`Taken::to_bits`].
     #[must_use]
     pub fn from_bits(bits: u64) -> Taken {
         Taken { sum: bits as u32, period: (bits >> 32) as u32 }

@@ -1,28 +1,30 @@
-//! The rules of Linux 5.5 and later (`group_classify`, `find_busiest_group`, `calculate_imbalance`; read in 6.18.35, and
-//! the same in 6.1 but for hardware threads).
+//! The rules of Linux 5.5 and later (`group_classify`, `find_busiest_group`, `calculate_imbalance`;
+//! from 6.18.35, and the same in 6.1 except for hardware threads).
 //!
-//! A CPU group is of the worst [`Kind`] that holds, and one that is worse is busier whatever it weighs. A CPU that has room
-//! takes tasks, by their number; loads are evened out only where neither side has room.
+//! A CPU group has the worst [`Kind`] that applies, and a group of a worse kind is busier, whatever
+//! the loads. A CPU that has room takes tasks, by their number. Loads are evened out only where
+//! neither side has room.
 //!
-//! Beyond the caches that a node shares the kernel takes tasks by the time they use (`migrate_util`); here it takes as
-//! many as find a CPU.
+//! Beyond the caches that a node shares the kernel takes tasks by their utilization
+//! (`migrate_util`). This file instead takes as many tasks as there are idle CPUs.
 
 use super::{CpuGroup, Domain, IdleKind, Imbalance, Kind, Pass};
 use crate::balance::power::FULL_POWER;
 
-/// The kind of a CPU group, and how busy it is beside others of that kind (`update_sd_pick_busiest`).
+/// Returns the kind of a CPU group, and how busy it is among others of that kind
+/// (`update_sd_pick_busiest`).
 pub(super) fn rank(group: &CpuGroup, domain: Domain) -> (Kind, u64, u64) {
     let kind = kind(group, domain);
     match kind {
         Kind::Overloaded | Kind::FullyBusy => (kind, group.avg_load(), 0),
-        // There is no way to tell one from another: the first is taken.
+        // Such groups cannot be distinguished: the first is taken.
         Kind::Imbalanced => (kind, 0, 0),
         Kind::HasSpare => (kind, group.cpus - group.idle, group.nr),
     }
 }
 
-/// `group_classify`. The mark of a level below at which affinities kept a pass from balancing (`sgc->imbalance`) is not kept, so
-/// that no CPU group is [`Kind::Imbalanced`].
+/// `group_classify`. The kernel's mark of a lower level whose balancing failed because of
+/// affinities (`sgc->imbalance`) does not exist here, so no CPU group is [`Kind::Imbalanced`].
 fn kind(group: &CpuGroup, domain: Domain) -> Kind {
     let (capacity, pct) = (group.power, domain.imbalance_pct);
     let (util, runnable) = (group.util, group.runnable);
@@ -37,17 +39,17 @@ fn kind(group: &CpuGroup, domain: Domain) -> Kind {
     }
 }
 
-/// The local CPU group of a pass beside the busiest other one.
+/// The local CPU group of a pass, compared with the busiest other one.
 pub(super) struct Compared<'a> {
     pub(super) pass: Pass,
     pub(super) local: &'a CpuGroup,
     pub(super) busiest: &'a CpuGroup,
-    /// The load of the domain by its power.
+    /// The load of the domain relative to its power.
     pub(super) all: u64,
 }
 
 impl Compared<'_> {
-    /// The tasks or the load to pull, if any.
+    /// Returns the tasks or the load to pull, if any.
     pub(super) fn imbalance(&self) -> Option<Imbalance> {
         let domain = self.pass.domain;
         let (local, busiest) = (kind(self.local, domain), kind(self.busiest, domain));
@@ -72,18 +74,18 @@ impl Compared<'_> {
         }
     }
 
-    /// Whether a CPU without a task takes from a CPU group that is not overloaded.
+    /// Returns whether a CPU without a task takes from a CPU group that is not overloaded.
     fn may_take_from_room(&self) -> bool {
         let evens_out = self.busiest.cpus == 1 || self.local.idle > self.busiest.idle + 1;
         self.pass.idle_kind != IdleKind::Busy && evens_out && self.busiest.nr_fair != 1
     }
 
-    /// How many tasks more the busiest one has (`sibling_imbalance`).
+    /// Returns how many more tasks the busiest group has (`sibling_imbalance`).
     fn more_tasks(&self) -> u64 {
         self.busiest.nr.saturating_sub(self.local.nr)
     }
 
-    /// Half of what would even out the numbers of tasks, or of idle CPUs.
+    /// Returns half of the difference in the numbers of tasks, or of idle CPUs.
     fn tasks(&self, busiest: Kind) -> Option<Imbalance> {
         let beyond_cache = self.pass.domain.cache_nice_tries > 1;
         let idle = self.local.idle.saturating_sub(self.busiest.idle);
@@ -95,7 +97,8 @@ impl Compared<'_> {
         (tasks > 0).then_some(Imbalance::Tasks(tasks))
     }
 
-    /// The load that brings the busiest no lower, and the local one no higher, than the average.
+    /// Returns the load that brings the busiest group no lower, and the local one no higher, than
+    /// the average.
     fn load(&self, own: u64, most: u64) -> Option<Imbalance> {
         let over = most.saturating_sub(self.all).saturating_mul(self.busiest.power);
         let under = (self.all - own).saturating_mul(self.local.power);
@@ -112,7 +115,8 @@ mod tests {
     use crate::features::{Feature, Features};
     use crate::topology::Level;
 
-    /// A CPU with so many tasks of a weight, which used it for a part of the time, in per cent.
+    /// Returns a CPU with `nr_fair` tasks of a weight, of which each used it for a part of the
+    /// time, in per cent.
     fn cpu(nr_fair: u32, weight: u64, percent: u64) -> Seen {
         let nr = u64::from(nr_fair);
         let (load, util) = (nr * weight, percent * FULL_POWER / 100);
@@ -129,7 +133,7 @@ mod tests {
         group
     }
 
-    /// The decision of the first of these CPU groups about the second.
+    /// Returns the decision of the first of these CPU groups about the second.
     fn decide(
         level: Level,
         idle_kind: IdleKind,
@@ -152,7 +156,7 @@ mod tests {
         assert_eq!(kind(&[cpu(1, 1_024, 100)]), Kind::FullyBusy);
         assert_eq!(kind(&[cpu(1, 1_024, 50)]), Kind::HasSpare);
         assert_eq!(kind(&[cpu(2, 1_024, 100)]), Kind::Overloaded);
-        // Two that hardly ever run are no burden, though both are there at the moment.
+        // Two tasks that hardly ever run are no burden, though both are there at the moment.
         assert_eq!(kind(&[cpu(2, 1_024, 10)]), Kind::HasSpare);
         assert_eq!(kind(&[cpu(2, 1_024, 100), cpu(0, 0, 0)]), Kind::HasSpare);
     }
@@ -165,7 +169,7 @@ mod tests {
                 let verdict = decide(Level::Node, idle_kind, &[cpu(0, 0, 0)], &crowded);
                 assert_eq!(verdict, Some(Imbalance::Tasks(2)));
                 let one = decide(Level::Node, idle_kind, &[cpu(0, 0, 0)], &[cpu(1, weight, 100)]);
-                assert_eq!(one, None, "it would idle next");
+                assert_eq!(one, None, "the other CPU would idle next");
             }
         }
     }
@@ -174,11 +178,11 @@ mod tests {
     fn loads_are_evened_out_where_nobody_has_room() {
         let pull = |local, other| decide(Level::Node, IdleKind::Busy, &[local], &[other]);
         let (two, three) = (cpu(2, 1_024, 100), cpu(3, 1_024, 100));
-        // Less than 17 % more is none of its business.
+        // A difference of less than 17 % is ignored.
         assert_eq!(pull(cpu(2, 1_024, 100), cpu(2, 1_100, 100)), None);
         assert_eq!(pull(two, three), Some(Imbalance::Load(512)));
         assert_eq!(pull(three, two), None);
-        // The heavy one alone is worth more than two light ones, and nothing waits behind it.
+        // The heavy task alone has more load than two light ones, and no task waits behind it.
         assert_eq!(pull(cpu(2, 15, 100), cpu(1, 88_761, 100)), None);
         assert_eq!(pull(cpu(1, 1_024, 100), two), Some(Imbalance::Load(512)));
     }

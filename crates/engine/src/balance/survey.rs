@@ -1,19 +1,20 @@
-//! The CPU groups of a domain as one CPU sees them, and what it is to pull from which of them.
+//! The CPU groups of a domain as one CPU sees them, and the choice of a group and of the tasks to
+//! pull from it.
 
 use super::{CpuGroup, IdleKind, Imbalance, Kind, Measure, Pass, average, room};
 use crate::balance::power::FULL_POWER;
 
-/// What a pass decided.
+/// The decision of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BalanceVerdict<Id> {
-    /// Nothing is to be done.
+    /// No task has to move.
     Balanced,
-    /// So much is to be pulled from the CPU group.
+    /// The tasks to pull from the CPU group.
     Pull(Id, Imbalance),
 }
 
-/// A domain as one CPU sees it: the CPU groups that were surveyed, of which the local one, the
-/// busiest other one and the sum are kept.
+/// A domain as one CPU sees it. Of the surveyed CPU groups it keeps the local one, the busiest
+/// other one, and the sum.
 #[derive(Clone, Copy, Debug)]
 pub struct Survey<Id> {
     pass: Pass,
@@ -24,7 +25,7 @@ pub struct Survey<Id> {
 }
 
 impl<Id: Copy> Survey<Id> {
-    /// A survey that begins with the local CPU group.
+    /// Returns a survey that begins with the local CPU group.
     #[must_use]
     pub fn new(pass: Pass, local: CpuGroup) -> Survey<Id> {
         Survey { pass, local, busiest: None, load: local.load, power: local.power }
@@ -41,7 +42,7 @@ impl<Id: Copy> Survey<Id> {
         }
     }
 
-    /// What to do.
+    /// Returns the decision.
     #[must_use]
     pub fn decide(&self) -> BalanceVerdict<Id> {
         let Some((id, busiest)) = &self.busiest else { return BalanceVerdict::Balanced };
@@ -86,7 +87,7 @@ impl<Id: Copy> Survey<Id> {
         if self.pass.domain.spreads { capacity.min(1) } else { capacity }
     }
 
-    /// Loads count only where neither side has room.
+    /// Compares loads only where neither side has room.
     fn imbalance_by_room(&self, busiest: &CpuGroup) -> Option<Imbalance> {
         let local = &self.local;
         match (local.free > 0, busiest.kind()) {
@@ -127,22 +128,23 @@ impl<Id: Copy> Survey<Id> {
             let some = imbalance > 0 && (pass.by_load_alone() || self.may_swap(busiest));
             return small.or(some.then_some(Imbalance::Load(imbalance)));
         }
-        // Tasks of groups that weigh less than they are many add nothing each.
+        // The tasks of a group whose weight is less than their number add zero each.
         Some(Imbalance::Load(imbalance.max(1)))
     }
 
-    /// Whether a whole task makes the local CPU group no worse than the busiest would be with one more:
-    /// then it may have it after failures, and it is others' turn to share. Who is left next to nothing
-    /// by more important tasks must not.
+    /// Returns whether the busiest CPU group with one more task would be no better off than the
+    /// local one with it. Then the local group may have the task after failures, so that other
+    /// tasks share with it next. A local group that more important tasks leave nearly no power must
+    /// not have it.
     fn may_swap(&self, busiest: &CpuGroup) -> bool {
         let task = busiest.load_per_task();
         let joined = average(self.local.load + task, self.local.power);
         joined <= busiest.avg_load().saturating_add(average(task, busiest.power))
     }
 
-    /// One task, though there is less to even out. Linux 2.6.35 (`fix_small_imbalance`, its first
-    /// rule) is easily content; here the task must be better off: what it joins, itself included,
-    /// is less than what it leaves.
+    /// Returns one task, though there is less to even out. The first rule of Linux 2.6.35
+    /// (`fix_small_imbalance`) is easily met. Here the task must be better off: the load that it
+    /// joins, itself included, must be less than the load that it leaves.
     fn small_imbalance(&self, busiest: &CpuGroup) -> Option<Imbalance> {
         let (local, task) = (&self.local, busiest.load_per_task().max(1));
         if !self.pass.by_load_alone() {
@@ -165,7 +167,8 @@ mod tests {
 
     const TOPOLOGY: &str = "4x4";
 
-    /// A CPU of full power with so many nice 0 and SCHED_IDLE tasks. Normal tasks leave nothing.
+    /// Returns a CPU of full power with these numbers of nice 0 and SCHED_IDLE tasks. Normal tasks
+    /// leave no power.
     fn cpu(normal: u32, idle: u32) -> Seen {
         Seen {
             nr_fair: normal + idle,
@@ -194,7 +197,7 @@ mod tests {
         }
     }
 
-    /// What the first of `groups` decides.
+    /// Returns the decision of the first of `groups`.
     fn decide(pass: Pass, groups: &[&[Seen]]) -> BalanceVerdict<usize> {
         let mut survey = Survey::new(pass, group(groups[0], pass.measure));
         for (nth, cpus) in groups.iter().enumerate().skip(1) {
@@ -203,22 +206,22 @@ mod tests {
         survey.decide()
     }
 
-    /// The founding failure step by step, with the numbers that 2.6.35 has for it.
+    /// The failure in the founding document step by step, with the numbers of 2.6.35.
     #[test]
     fn by_weights_the_node_of_a_normal_task_loses_all_others() {
         let pass = pass(Level::Machine, Measure::All, IdleKind::Busy);
         let full = [cpu(0, 1); 4];
         let first = [cpu(1, 1), cpu(0, 1), cpu(0, 1), cpu(0, 1)];
-        // 259 a CPU there, 3 elsewhere, 67 on average: a node may take 4 x 64.
+        // The load of a CPU is 259 there, 3 elsewhere, and 67 on average: a node may take 4 x 64.
         let verdict = decide(pass, &[&full, &full, &first, &full]);
         assert_eq!(verdict, BalanceVerdict::Pull(2, Imbalance::Load(256)));
-        // The SCHED_IDLE task that waits goes; then the running ones are what there is.
+        // The waiting SCHED_IDLE task goes; then only running tasks are left.
         let then = [cpu(1, 0), cpu(0, 1), cpu(0, 1), cpu(0, 1)];
         let imbalance = Imbalance::Load(258);
         assert_eq!(decide(pass, &[&full, &full, &then, &full]), BalanceVerdict::Pull(2, imbalance));
         let rank = |seen| queue_rank(seen, Measure::All, imbalance);
         assert_eq!((rank(cpu(1, 0)), rank(cpu(0, 1))), (None, Some(3)));
-        // In the end its CPUs are idle and take nothing, since their own node is the heaviest.
+        // In the end its CPUs are idle and take no task, since their own node is the heaviest.
         let last = [cpu(1, 0), cpu(0, 0), cpu(0, 0), cpu(0, 0)];
         let crowded = [cpu(0, 2), cpu(0, 1), cpu(0, 1), cpu(0, 1)];
         for idle_kind in [IdleKind::Idle, IdleKind::NewlyIdle] {
@@ -230,15 +233,16 @@ mod tests {
         assert_eq!(verdict, BalanceVerdict::Pull(1, Imbalance::Waiting));
     }
 
-    /// All domains of two CPU groups of two CPUs with up to two normal and two SCHED_IDLE tasks
-    /// each.
+    /// Returns all domains of two CPU groups of two CPUs with up to two normal and two SCHED_IDLE
+    /// tasks each.
     fn domains() -> impl Iterator<Item = [[Seen; 2]; 2]> {
         let states = || (0..9).map(|nth| cpu(nth / 3, nth % 3));
         let groups = move || states().flat_map(move |a| states().map(move |b| [a, b]));
         groups().flat_map(move |local| groups().map(move |other| [local, other]))
     }
 
-    /// A CPU group with room takes who waits in another, and none without room takes from one with.
+    /// A CPU group with room takes a waiting task of another, and no group without room takes one
+    /// from a group with room.
     #[test]
     fn room_is_for_whoever_waits() {
         for [local, other] in domains() {
@@ -257,7 +261,8 @@ mod tests {
         }
     }
 
-    /// By load a task goes down, or to where it is as well off: never up, however small the gain.
+    /// By load, a task moves to a lower load, or to an equal one: never to a higher one, however
+    /// small the gain.
     #[test]
     fn loads_are_pulled_downwards() {
         for [local, other] in domains() {
@@ -288,11 +293,11 @@ mod tests {
         let verdict = decide(pass, &[&[soaker], &[cpu(2, 0)]]);
         assert_eq!(verdict, BalanceVerdict::Pull(1, Imbalance::Waiting));
         assert_eq!(queue_rank(both, Measure::Normal, Imbalance::Waiting), None);
-        // But not if its only SCHED_IDLE tasks are in a group of normal weight.
+        // This does not hold if its only SCHED_IDLE tasks are in a group of normal weight.
         assert!(!Seen { idle_is_heavy: true, ..soaker }.is_free(Measure::Normal));
     }
 
-    /// A SCHED_IDLE task behind a normal one is better off with another of its kind; but nobody is
+    /// A SCHED_IDLE task behind a normal one is better off with another of its kind; but no task is
     /// sent behind a normal one.
     #[test]
     fn idle_load_is_by_what_normal_tasks_leave() {
@@ -303,7 +308,7 @@ mod tests {
         };
         assert!(pulls(cpu(0, 1), cpu(1, 1)));
         assert_eq!(decide(pass, &[&[cpu(1, 0)], &[cpu(0, 2)]]), BalanceVerdict::Balanced);
-        // Of three on two CPUs one may change places after failures, for which half of it must fit.
+        // Of three tasks on two CPUs one may change places after failures, if half of it fits.
         let small = decide(pass, &[&[cpu(0, 1)], &[cpu(0, 2)]]);
         assert!(
             matches!(small, BalanceVerdict::Pull(_, Imbalance::Load(load)) if load < IDLE_TASK_LOAD)

@@ -5,7 +5,7 @@ use crate::fair::tree::Queue;
 use crate::store::heap::Index;
 
 impl Fair {
-    /// Reads what most verbs need, for [`crate::run_queue::RunQueue::read_ahead`].
+    /// Reads the fields of the class that most methods need.
     #[inline]
     pub(crate) fn read_ahead(&self) -> u64 {
         let Queue { clock, nr_tasks, .. } = self.root();
@@ -14,7 +14,7 @@ impl Fair {
         clock.0 ^ u64::from(*nr_tasks) ^ rest ^ self.tree.heaps.read_ahead()
     }
 
-    /// Reads what they need of an entity.
+    /// Reads the fields of an entity that most methods need.
     #[inline]
     pub(crate) fn read_entity(&self, at: Index) -> u64 {
         let entity =

@@ -1,5 +1,5 @@
-//! What the running averages of a CPU are made of: sums that decay, of queues, of entities and of tasks that are in no queue.
-//! Who adds to which is in `pelt.rs`.
+//! The data of the running averages of a CPU: decaying sums for queues, for entities, and for tasks
+//! that are in no queue. `pelt.rs` decides when they change.
 
 use crate::cpu::CpuId;
 use crate::fair::entity::{ByQueue, QueueId, QueueName};
@@ -10,7 +10,7 @@ use crate::store::decay::{Passed, full, period_of};
 use crate::store::heap::Index;
 use crate::time::Time;
 
-/// What a utilization and a runnable average are parts of (`SCHED_CAPACITY_SCALE`).
+/// The full scale of a utilization average and of a runnable average (`SCHED_CAPACITY_SCALE`).
 pub(super) const SCALE: u64 = 1_024;
 
 /// The averages of one CPU.
@@ -20,25 +20,25 @@ pub(crate) struct Pelt {
     pub(super) queues: ByQueue<QueueAverage>,
 }
 
-/// What is added to the sums of a queue.
+/// The rate at which the sums of a queue grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signal {
-    /// The weights of its members.
+    /// The sum of the weights of its members.
     pub load: u64,
-    /// Runnable tasks in it and below.
+    /// The number of runnable tasks in it and below.
     pub runnable: u32,
-    /// A member runs.
+    /// Whether a member runs.
     pub runs: bool,
 }
 
-/// The sums of a queue as of an instant.
+/// The sums of a queue at an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadSums {
-    /// Weights by nanoseconds.
+    /// Weight times nanoseconds.
     pub load: u64,
-    /// Tasks by nanoseconds.
+    /// Tasks times nanoseconds.
     pub runnable: u64,
-    /// Nanoseconds.
+    /// Nanoseconds in which a member ran.
     pub util: u64,
     /// The instant.
     pub at: Time,
@@ -47,53 +47,54 @@ pub struct LoadSums {
 /// The averages of a CPU's fair tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadAverages {
-    /// Of the weights of what is in the root's queue (`load_avg`).
+    /// The average of the weights in the root queue (`load_avg`).
     pub load: u64,
-    /// 1024 for each runnable task (`runnable_avg`).
+    /// The average number of runnable tasks, times 1024 (`runnable_avg`).
     pub runnable: u64,
-    /// 1024 if there was always a fair task that ran (`util_avg`).
+    /// The part of time in which a fair task ran; 1024 stands for all of it (`util_avg`).
     pub util: u64,
 }
 
 /// The averages of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskAverages {
-    /// What it adds to the load average of a CPU: scaled by the averages of the groups above it (`task_h_load`).
+    /// The part of the CPU's load average that the task adds: scaled by the averages of the groups
+    /// above it (`task_h_load`).
     pub load: u64,
-    /// 1024 if it always ran (`util_avg`).
+    /// The part of time in which the task ran; 1024 stands for all of it (`util_avg`).
     pub util: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueueAverage {
     pub(super) sums: LoadSums,
-    /// Since `sums.at`.
+    /// The signal since `sums.at`.
     pub(super) signal: Signal,
-    /// Its part of [`Blocked`], as of when it was published.
+    /// The part of this queue in [`Blocked`], at the time when it was published.
     pub(super) blocked: u64,
-    /// When it last told others of its load.
+    /// The time at which the load was last published.
     pub(super) published: Time,
 }
 
-/// What an entity does.
+/// The state of an entity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd)]
 pub(crate) enum Doing {
-    /// It is not in the queue.
+    /// The entity is not in the queue.
     #[default]
     Away,
-    /// It sleeps in its place.
+    /// The entity sleeps in its place.
     Delayed,
     Waits,
     Runs,
 }
 
-/// The sums of an entity are less than 2^26.
+/// The average of an entity. Its sums are less than 2^26.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EntityAverage {
     pub(super) load: u32,
     pub(super) runnable: u32,
     pub(super) util: u32,
-    /// Since `at`.
+    /// The state since `at`.
     pub(super) doing: Doing,
     pub(super) at: Time,
 }
@@ -104,11 +105,11 @@ pub(crate) struct Carried {
     pub(super) load: u32,
     pub(super) runnable: u32,
     pub(super) util: u32,
-    /// With this weight it left its part; 0 if it left none.
+    /// The weight with which the task left its part there; 0 if it left none.
     pub(super) left: u32,
     pub(super) at: Time,
     pub(super) queue: QueueId,
-    /// What it would add to the load average of the CPU if it always ran.
+    /// The load that the task would add to the load average of the CPU if it always ran.
     pub(super) most: u32,
     pub(super) name: QueueName,
 }
@@ -120,7 +121,8 @@ impl Signal {
 }
 
 impl LoadSums {
-    /// The sums at another instant, if that is later, and this was added meanwhile.
+    /// Returns the sums at a later instant, if `signal` held meanwhile. An earlier instant changes
+    /// nothing.
     #[inline]
     #[must_use]
     pub fn aged(self, now: Time, signal: Signal) -> LoadSums {
@@ -150,7 +152,7 @@ impl LoadSums {
         }
     }
 
-    /// The averages at that instant.
+    /// Returns the averages at the instant of the sums.
     #[must_use]
     pub fn averages(self) -> LoadAverages {
         let full = full(self.at);
@@ -189,12 +191,12 @@ impl QueueAverage {
         self.sums.load / full(self.sums.at)
     }
 
-    /// Its load as a part of [`Blocked`].
+    /// Returns the load as a part of [`Blocked`].
     pub(super) fn load_to_block(&self) -> u64 {
         self.sums.load / (full(self.sums.at) >> Blocked::FRACTION_BITS)
     }
 
-    /// What is left of its part of [`Blocked`].
+    /// Returns the rest of the queue's part of [`Blocked`].
     pub(super) fn blocked(&self, now: Time) -> u64 {
         Blocked::new(self.blocked, period_of(self.published)).at(period_of(now)).get()
     }
@@ -234,7 +236,8 @@ impl EntityAverage {
         self.doing = doing;
     }
 
-    /// As if it were of this instant: the clock of the CPU from which it comes may have been ahead.
+    /// Limits the average to this instant: the clock of the CPU that it comes from may have been
+    /// ahead.
     pub(super) fn no_later_than(self, now: Time) -> EntityAverage {
         if self.at <= now {
             return self;
@@ -244,7 +247,7 @@ impl EntityAverage {
         EntityAverage { load, runnable, util, at: now, ..self }
     }
 
-    /// As large a part of `most` as it was queued of the time.
+    /// Returns the part of `most` that equals the part of time in which the entity was queued.
     pub(super) fn load_of(&self, most: u64) -> u64 {
         most * u64::from(self.load) / full(self.at)
     }
@@ -255,7 +258,7 @@ impl EntityAverage {
 }
 
 impl Doing {
-    /// What is added to load, runnable and util.
+    /// Returns which of load, runnable and util grow.
     #[inline]
     pub(super) fn signals(self) -> [bool; 3] {
         [self >= Doing::Delayed, self >= Doing::Waits, self == Doing::Runs]
@@ -268,12 +271,12 @@ impl Carried {
         Carried { load, runnable, util, at, left: 0, queue, most: 0, name }
     }
 
-    /// Where its part still is.
+    /// Returns the CPU where the task's part still is.
     pub(crate) fn left_on(&self) -> Option<CpuId> {
         (self.left > 0).then_some(self.name.cpu)
     }
 
-    /// The averages of a task that was in no queue since, and is in none now.
+    /// Returns the averages of a task that has been in no queue since.
     pub(crate) fn averages(&self, now: Time) -> TaskAverages {
         let average = self.aged(now);
         TaskAverages { load: average.load_of(self.most.into()), util: average.util() }
@@ -293,7 +296,8 @@ impl Pelt {
         Pelt { entities, queues }
     }
 
-    /// The queues from this one to the root's know of a part of which the group entities may not know.
+    /// Adds the part of a task to the queues from its own up to the root queue. The group entities
+    /// may not include it yet.
     pub(super) fn add(&mut self, tree: &Tree, now: Time, part: &Carried) {
         let Carried { load, runnable, util, left, queue, .. } = *part;
         let most = full(now) as u32;
@@ -306,7 +310,8 @@ impl Pelt {
             let above = self.entity_above(tree, now, at);
             let (entity, queue) = above;
             let was = entity.load;
-            // A member that is full at the end of a period is more than full at the begin of the next.
+            // A member that is full at the end of a period is more than full at the start of the
+            // next.
             entity.load = (was + load).min(most.max(was));
             entity.util = (entity.util + util).min(most.max(entity.util));
             let weight = u64::from(tree.entity(at).weight);
@@ -316,7 +321,8 @@ impl Pelt {
         }
     }
 
-    /// The opposite of [`Pelt::add`]. The member still counts in what its queue weighs, if it is `queued`.
+    /// The opposite of [`Pelt::add`]. If the task is `queued`, its weight is still in the load of
+    /// its queue.
     pub(super) fn subtract(&mut self, tree: &Tree, now: Time, part: &Carried, queued: bool) {
         let Carried { load, runnable, util, left, queue: mut id, .. } = *part;
         let first = &mut self.queues[id];
@@ -325,7 +331,7 @@ impl Pelt {
         first.sums.subtract(runnable, util);
         let mut leaves = if queued { u64::from(left) } else { 0 };
         while let Some(at) = tree.queue(id).entity {
-            // As if all members were queued for equally long.
+            // The estimate assumes that all members were queued for equally long.
             let others = tree.queue(id).load - leaves;
             let estimate = self.queues[id].sums.load.checked_div(others).unwrap_or(0);
             let (entity, queue) = self.entity_above(tree, now, at);
@@ -339,7 +345,7 @@ impl Pelt {
         }
     }
 
-    /// The averages of a group's entity and of the queue that it competes in.
+    /// Returns the averages of a group's entity and of the queue that it competes in.
     pub(super) fn entity_above(
         &mut self,
         tree: &Tree,
@@ -352,7 +358,8 @@ impl Pelt {
         (entity, queue)
     }
 
-    /// What an entity would add to the load average of the CPU if it were always queued (`update_cfs_rq_h_load`).
+    /// Returns the load that an entity would add to the load average of the CPU if it were always
+    /// queued (`update_cfs_rq_h_load`).
     pub(super) fn most_of(&self, tree: &Tree, now: Time, at: Index) -> u64 {
         let mut most = u64::from(tree.entity(at).weight);
         let mut next = tree.above(at);
@@ -366,8 +373,8 @@ impl Pelt {
         most
     }
 
-    /// A new task counts as one that always was in its queue, and ran for a part of half of the time that is left
-    /// (`post_init_entity_util_avg`).
+    /// Returns the average of a new task: as if it had always been in its queue, and had run for a
+    /// share of half of the remaining time (`post_init_entity_util_avg`).
     pub(super) fn of_new(&self, now: Time, id: QueueId, name: QueueName, weight: u32) -> Carried {
         let mut queue = self.queues[id];
         queue.age(now);

@@ -1,5 +1,5 @@
-//! What core scheduling asks of the fair class: the next task before it is taken, another task instead of it, and how a task
-//! stands for the threads of its core ([`crate::core`]).
+//! The queries of core scheduling to the fair class: the next task without taking it, another task
+//! in its place, and the standing of a task among the threads of its core ([`crate::core`]).
 
 use crate::core::Level;
 use crate::fair::averages::Doing;
@@ -19,7 +19,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Fair {
-    /// The task that [`Fair::pick`] would take. A task that yielded is put off.
+    /// Returns the task that [`Fair::pick`] would take. A task that yielded is postponed.
     pub(crate) fn peek(&mut self, now: Now, before: &mut Before) -> Option<Index> {
         if self.tree.root().nr == 0 {
             return None;
@@ -33,8 +33,8 @@ impl Fair {
         Some(by_order!(&mut self.order, order => foresee(order, &mut self.tree, now, before)))
     }
 
-    /// The opposite of [`Fair::put_prev`]: as [`Fair::pick`], but this task, which waits, is taken instead of the one that is
-    /// next.
+    /// The opposite of [`Fair::put_prev`]. Like [`Fair::pick`], but takes this waiting task instead
+    /// of the next one.
     pub(crate) fn take(&mut self, now: Now, task: Index, before: Before) {
         by_order!(&mut self.order, order => {
             let mut next = Some(task);
@@ -48,8 +48,9 @@ impl Fair {
         self.note_switch(now, task, Doing::Runs);
     }
 
-    /// How a task stands in its queue, and the groups above it in theirs. The clock of a queue is that of the begin of
-    /// the `episode`, or that of now if the episode does not last yet or did not know the queue.
+    /// Writes the lead of a task in its queue, and of the groups above it in theirs. The lead
+    /// refers to the clock of the queue at the start of the `episode`. If the episode does not last
+    /// yet, or did not know the queue, it refers to the current clock.
     pub(crate) fn stand(
         &self,
         task: Index,
@@ -75,13 +76,14 @@ impl Fair {
         }
     }
 
-    /// Which of two waiting tasks of different queues comes first: the one that has had less where both compete.
+    /// Returns which of two waiting tasks of different queues comes first: the one with less
+    /// vruntime in the queue where both compete.
     pub(crate) fn is_before(&self, one: Index, other: Index) -> bool {
         let (one, other) = self.tree.matching_siblings(one, other);
         self.tree.entity(one).vruntime.diff(self.tree.entity(other).vruntime) < 0
     }
 
-    /// How long a task that is here may run in its turn.
+    /// Returns how long a task that is here may run in its turn.
     pub(crate) fn slice_of(&self, now: Now, at: Index) -> u64 {
         let member = Member::of(&self.tree, at);
         by_order!(&self.order, order => order.slice_of(&self.tree, now, member))

@@ -1,20 +1,21 @@
-//! The order of a fair queue in CFS as of Linux 6.1, with latency nice as in the founding document
+//! The order of a fair queue in CFS, as in Linux 6.1, with latency nice as in its founding document
 //! (patch set v12, Feb 2023).
 //!
-//! The member with the smallest vruntime is next. A sleeper that wakes on the queue it left is placed
-//! as in the kernel, by its absolute vruntime; one that wakes elsewhere is placed by the distance it
-//! had, less the time it slept. The kernel reads the old queue's clock for that, which may by then
-//! have advanced less than time; both answers lie between the credit behind the clock and the
-//! distance it had, which is about a slice at the most.
+//! The member with the smallest vruntime is next. A sleeper that wakes on the queue it left is
+//! placed as in the kernel, by its absolute vruntime. A sleeper that wakes elsewhere is placed by
+//! the lead that it had, less the time it slept. The kernel uses the clock of the old queue for
+//! that, which may have advanced less than time. Both results lie between the sleeper credit behind
+//! the clock and the old lead, which is about a slice at most.
 //!
-//! Latency nice moves the margins of preemption by an *offset*, which is never kept but made of the
-//! configuration of the moment. An entity with a negative one is *sensitive*, and for one
-//! `min_granularity` after a wake-up stands in a second heap, by vruntime and offset: it goes before
-//! the first of the queue if it would not be preempted by it. A crowd of them could keep that one from
-//! the CPU for ever, since each newcomer starts near the clock. So the first is passed over for one
-//! `latency` at the most, and then has a `min_granularity` that no wake-up takes from it.
+//! Latency nice moves the margins of preemption by an *offset*. It is never stored, but computed
+//! from the current configuration. An entity with a negative offset is *sensitive*. For one
+//! `min_granularity` after a wake-up it is also in a second heap, ordered by vruntime plus offset.
+//! It goes before the first member of the queue if that one would not preempt it. Many sensitive
+//! members could keep the first one off the CPU forever, since each newcomer starts near the clock.
+//! So the first one is passed over for one `latency` at most, and then gets a `min_granularity`
+//! that no wake-up takes from it.
 //!
-//! Invariants: a queue's clock never runs back; in the second heap is nobody who is not sensitive.
+//! Invariants: the clock of a queue never runs back; the second heap has only sensitive members.
 
 use crate::attr::{LatencyNice, Policy, Weight};
 use crate::config::Config;
@@ -27,32 +28,32 @@ use crate::store::heap::Index;
 use crate::time::{Nanos, Time, VTime};
 use std::fmt::Display;
 
-/// A sleep after which the signed difference of two virtual times may have wrapped.
+/// The length of a sleep after which the signed difference of two virtual times may have wrapped.
 const LONG_SLEEP: Nanos = Nanos((1 << 63) / 1024);
 
-/// What the vruntimes of the running entity and of a newcomer say of a preemption
+/// The result of comparing the vruntimes of the running entity and of a newcomer
 /// (`wakeup_preempt_entity`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Margin {
-    /// The running one is not ahead of the newcomer, by what they want of each other.
+    /// The running entity is not ahead of the newcomer, after the offsets of both.
     Stays,
-    /// It is, but not by the wake-up granularity.
+    /// The running entity is ahead, but not by the wake-up granularity.
     Tie,
     Preempts,
 }
 
-/// What CFS keeps beside the tree.
+/// The state that CFS keeps beside the tree.
 #[derive(Debug, Default)]
 pub(crate) struct Cfs {
     turns: ByQueue<Turns>,
 }
 
-/// How a queue is just to the first of its members beside sensitive ones.
+/// The turns of the first member of a queue beside sensitive members.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turns {
-    /// Since when sensitive ones go before the first of those that wait.
+    /// The time since which sensitive members go before the first waiting member.
     passed_over: Option<Time>,
-    /// The entity that got its turn since that had been so for too long.
+    /// The entity that got its turn because it had been passed over for too long.
     owed: Option<Index>,
 }
 
@@ -64,7 +65,7 @@ impl QueueOrder for Cfs {
     #[inline]
     fn heed(&mut self, _: Index, _: Ask, _: &Config) {}
 
-    /// As one that slept long.
+    /// Places a new queue's entity as one that slept long.
     fn found(&mut self, tree: &mut Tree, now: Now, at: Index) -> Standing {
         let Entity { parent, own, idle, .. } = *tree.entity(at);
         self.turns[own] = Turns::default();
@@ -96,7 +97,7 @@ impl QueueOrder for Cfs {
         if rest.curr == Some(at) {
             rest.curr = None;
             if latency_nice >= LatencyNice::ZERO {
-                // It had the CPU for as long as it wanted it.
+                // The entity had the CPU for as long as it wanted.
                 turns.passed_over = None;
             }
         } else {
@@ -132,8 +133,9 @@ impl QueueOrder for Cfs {
         }
     }
 
-    /// The first, unless it yielded, or a sensitive one that it would not preempt
-    /// (`pick_next_entity`), unless it was passed over for such for too long.
+    /// Returns the first member, unless it yielded. A sensitive member that the first one would not
+    /// preempt goes before it (`pick_next_entity`), unless the first one was passed over for too
+    /// long.
     #[inline]
     fn choose(&mut self, tree: &mut Tree, now: Now, id: QueueId, before: Before) -> Index {
         let Before { yielded, .. } = before;
@@ -159,8 +161,8 @@ impl QueueOrder for Cfs {
         slice_of_queued(tree, now, member)
     }
 
-    /// `check_preempt_tick`. An entity that has the CPU at a tick has had its turn if it is not sensitive
-    /// and ran for long enough: nobody is passed over then.
+    /// `check_preempt_tick`. An entity that has the CPU at a tick has had its turn if it is not
+    /// sensitive and ran for long enough: no member is passed over then.
     #[inline]
     fn turn_is_over(&mut self, tree: &Tree, now: Now, member: Member) -> bool {
         let Member { queue, at } = member;
@@ -174,9 +176,9 @@ impl QueueOrder for Cfs {
         tree.queue(queue).nr > 1 && self.is_over(tree, now, member)
     }
 
-    /// `wakeup_preempt_entity`. An entity that is hardly ahead is let go on, so that it gets something
-    /// done between two switches; but not a group that is
-    /// [exhausted](crate::fair::tree::Queue::exhausted_until).
+    /// `wakeup_preempt_entity`. An entity that is hardly ahead continues, so that it makes progress
+    /// between two switches. A group that is [exhausted](crate::fair::tree::Queue::exhausted_until)
+    /// does not.
     fn preempts(&mut self, tree: &mut Tree, now: Now, wakeup: Wakeup) -> bool {
         let Wakeup { curr, woken, .. } = wakeup;
         let (entity, least) = (tree.entity(curr), now.config.min_granularity.0);
@@ -219,7 +221,7 @@ impl QueueOrder for Cfs {
         }
     }
 
-    /// Puts the sensitive ones where the offsets of another configuration have them.
+    /// Moves a sensitive entity to its place under another configuration.
     fn renew(&mut self, tree: &mut Tree, now: Now, at: Index, _: Ask) {
         let queue = tree.entity(at).parent;
         if tree.heaps.is_urgent(queue, at) {
@@ -228,9 +230,9 @@ impl QueueOrder for Cfs {
         }
     }
 
-    /// Whether it would be placed no further back if its queue were made anew. Where the clock of its
-    /// parent stands still, as nobody is there, a lead is worked off by time, as that of a task that wakes
-    /// elsewhere.
+    /// Returns whether the entity would be placed no further back if its queue were made anew. If
+    /// the clock of its parent stands still because it has no members, real time reduces the lead,
+    /// like that of a task that wakes elsewhere.
     fn is_at_rest(&self, tree: &Tree, now: Now, at: Index) -> bool {
         let Entity { parent, own, vruntime, idle, .. } = *tree.entity(at);
         let by_time = |lead: i64, since| {
@@ -246,11 +248,12 @@ impl QueueOrder for Cfs {
         place <= credited(tree, now, parent, idle)
     }
 
-    /// A latency-sensitive task owes what the task that forks it is ahead of the clock besides its own
-    /// debit. Else a chain of tasks, each of which forks the next, would owe no more than its last.
+    /// A latency-sensitive task owes the lead of the task that forks it, in addition to its own
+    /// debit. Otherwise a chain of tasks, each of which forks the next, would owe no more than its
+    /// last.
     ///
-    /// The kernel's newcomers owe the one or the other, whichever is more (`task_fork_fair`), and no less
-    /// debit where they are sensitive.
+    /// In the kernel, a new task owes the larger of the two (`task_fork_fair`), and a sensitive one
+    /// has no smaller debit.
     fn lead_of_child(&self, tree: &Tree, now: Now, parent: Index, uncharged: Nanos) -> u64 {
         if !now.config.features.has(Feature::LatencyNice) {
             return 0;
@@ -278,14 +281,15 @@ impl QueueOrder for Cfs {
 }
 
 impl Cfs {
-    /// Whether the members of a queue go by their vruntimes alone: none of them is sensitive, or owed a turn.
+    /// Returns whether vruntimes alone order the members of a queue: none of them is sensitive, or
+    /// owed a turn.
     pub(crate) fn is_in_plain_order(&self, tree: &Tree, id: QueueId) -> bool {
         let Turns { passed_over, owed } = self.turns[id];
         (passed_over, owed, tree.heaps.first_urgent(id)) == (None, None, None)
     }
 
-    /// The first of a queue without the sensitive ones, or one of those that goes before it, if the first
-    /// was not passed over for such for too long.
+    /// Returns the first of a queue without the sensitive members, or a sensitive member that goes
+    /// before it. The latter is excluded if the first one was passed over for too long.
     #[inline(never)]
     fn choose_beside_sensitive(
         &mut self,
@@ -298,10 +302,12 @@ impl Cfs {
         let overdue = since.is_some_and(|since| now.clock.since(since) >= now.config.latency);
         let goes_first = |at: &Index| !overdue && goes_before(tree, now, (*at, chosen), yielded);
         let sensitive = tree.heaps.first_urgent(id).filter(goes_first);
-        // One that is both sensitive and first takes nothing from others, and ends nothing.
+        // If the first member is itself sensitive, it delays no other member, and the time of
+        // passing over goes on.
         let is_sensitive = tree.heaps.is_urgent(id, chosen);
         let turns = &mut self.turns[id];
-        // Until it has had its turn: a sliver now and then, where none of them waits, is none.
+        // The state lasts until the first member has had its turn. A short run while no sensitive
+        // member waits does not count as a turn.
         turns.passed_over = match sensitive {
             Some(_) => since.or(Some(now.clock)),
             None => since.filter(|_| !overdue || is_sensitive),
@@ -310,7 +316,7 @@ impl Cfs {
         sensitive.unwrap_or(chosen)
     }
 
-    /// Whether the tick ends the turn of a running entity that has competitors.
+    /// Returns whether the tick ends the turn of a running entity that has competitors.
     fn is_over(&self, tree: &Tree, now: Now, member: Member) -> bool {
         let ran = tree.entity(member.at).ran;
         let slice = slice(tree, now, member, Counted::Queued);
@@ -318,14 +324,14 @@ impl Cfs {
         ran > slice || some && self.is_too_far_ahead(tree, now, member, slice)
     }
 
-    /// Whether a running entity makes way within its slice, as it is ahead of the first of those that
-    /// wait.
+    /// Returns whether a running entity makes way within its slice because it is ahead of the first
+    /// waiting one.
     #[inline(never)]
     fn is_too_far_ahead(&self, tree: &Tree, now: Now, member: Member, slice: u64) -> bool {
         let Member { queue: id, at } = member;
         let entity = tree.entity(at);
         let Some(first) = tree.heaps.first(id) else { return false };
-        // One that came while nobody was to preempt it.
+        // A sensitive member may have come while no member was allowed to preempt the running one.
         let owed = self.turns[id].owed == Some(at);
         let refused = tree.heaps.first_urgent(id).filter(|_| owed);
         if refused.is_some_and(|sensitive| goes_before(tree, now, (sensitive, at), None)) {
@@ -341,7 +347,7 @@ impl Cfs {
     }
 }
 
-/// The running member had `span` of CPU time.
+/// Charges `span` of CPU time to the running member.
 #[inline(always)]
 pub(crate) fn charge(tree: &mut Tree, member: Member, span: Nanos) {
     let Member { queue, at } = member;
@@ -352,8 +358,8 @@ pub(crate) fn charge(tree: &mut Tree, member: Member, span: Nanos) {
     tree.queue_mut(queue).clock = clock_beside(tree, queue, Some(vruntime));
 }
 
-/// Puts an entity among those that wait. A sensitive one goes first after a wake-up, and again if it
-/// had not a first `min_granularity` then: not in whatever it does later.
+/// Inserts an entity among the waiting ones. A sensitive one goes first after a wake-up, and again
+/// until it has run for its first `min_granularity`; not later.
 #[inline(always)]
 fn insert(tree: &mut Tree, now: Now, member: Member, woken: bool) {
     let Member { queue, at } = member;
@@ -373,14 +379,14 @@ fn insert_sensitive(tree: &mut Tree, now: Now, member: Member, woken: bool) {
     }
 }
 
-/// Where a newcomer starts on a queue's virtual clock (`place_entity`).
+/// Returns where a newcomer starts on a queue's virtual clock (`place_entity`).
 fn place(tree: &Tree, now: Now, member: Member, lag: &Lag) -> VTime {
     let Member { queue: id, at } = member;
     let (entity, queue) = (tree.entity(at), tree.queue(id));
     let new = |lead: u64| {
         let clock = queue.clock.after(entity.virtual_span(lead));
         if queue.nr_tasks == queue.nr_idle_tasks && !entity.idle {
-            // Nobody is here whom it would rob of anything.
+            // The newcomer takes no time from a task of its class.
             return clock;
         }
         let debit = entity.virtual_span(slice(tree, now, member, Counted::Coming));
@@ -390,8 +396,9 @@ fn place(tree: &Tree, now: Now, member: Member, lag: &Lag) -> VTime {
     place_by(lag, now.clock, (tree.name(id), queue.clock), (new, floor))
 }
 
-/// Where one starts by its lag on the virtual clock of the named queue. `new` says that of one that was on no queue
-/// yet, by its lead; `floor` says where one starts that slept long.
+/// Returns where an entity starts, by its lag, on the virtual clock of the named queue. `new`
+/// returns the place of an entity that was in no queue yet, from its lead. `floor` returns the
+/// place of one that slept long.
 #[inline(always)]
 pub(crate) fn place_by(
     lag: &Lag,
@@ -403,7 +410,7 @@ pub(crate) fn place_by(
         Lag::New { lead } => new(lead),
         Lag::Lent { vruntime, queue, .. } if queue == name => vruntime,
         Lag::Moving { lead } | Lag::Lent { lead, .. } => clock.after(lead.cast_unsigned()),
-        // In EEVDF alone.
+        // This variant exists only in EEVDF.
         Lag::Delayed { .. } => clock,
         Lag::Asleep { vruntime, queue, lead, since } => {
             let (floor, slept) = (floor(), now.since(since));
@@ -418,10 +425,10 @@ pub(crate) fn place_by(
     }
 }
 
-/// With how much debit at the most a newcomer of latency nice -20 preempts an equal that has the
-/// clock's vruntime: one that is started for a request shall wait as little as one that is woken for
-/// it. A sensitive one owes no more; one that weighs so little that it would not preempt anyhow owes
-/// as all do.
+/// Returns the highest debit with which a newcomer of latency nice -20 preempts an equal that has
+/// the clock's vruntime: a task that is started for a request must wait as little as one that is
+/// woken for it. A sensitive newcomer owes no more than that. If its weight is so low that it would
+/// not preempt in any case, it owes the full debit.
 fn most_debit(now: Now, entity: &Entity) -> u64 {
     let heeded = now.config.features.has(Feature::LatencyNice);
     if entity.latency_nice >= LatencyNice::ZERO || !heeded {
@@ -431,24 +438,24 @@ fn most_debit(now: Now, entity: &Entity) -> u64 {
     offset.checked_sub(wakeup_granularity(now, entity) + 1).unwrap_or(u64::MAX)
 }
 
-/// Where an entity that slept long starts on the clock of a queue.
+/// Returns where an entity that slept long starts on the clock of a queue.
 pub(crate) fn credited(tree: &Tree, now: Now, id: QueueId, idle: bool) -> VTime {
     tree.queue(id).clock.before(credit(now, idle))
 }
 
-/// How much of the virtual time it slept a waking entity is credited (`place_entity`).
+/// Returns how much of the virtual time that it slept a waking entity is credited (`place_entity`).
 fn credit(now: Now, idle: bool) -> u64 {
     now.config.sleeper_credit(idle.then_some(Policy::Idle))
 }
 
-/// The clock follows the least vruntime among running and waiting members, never backwards.
+/// Advances the clock to the least vruntime among running and waiting members, never backwards.
 #[inline]
 fn advance_clock(tree: &mut Tree, id: QueueId) {
     let curr = tree.queue(id).curr.map(|at| tree.entity(at).vruntime);
     tree.queue_mut(id).clock = clock_beside(tree, id, curr);
 }
 
-/// The clock of a queue whose running member has this vruntime.
+/// Returns the clock of a queue whose running member has this vruntime.
 #[inline]
 pub(crate) fn clock_beside(tree: &Tree, id: QueueId, curr: Option<VTime>) -> VTime {
     let queue = tree.queue(id);
@@ -462,7 +469,7 @@ pub(crate) fn clock_beside(tree: &Tree, id: QueueId, curr: Option<VTime>) -> VTi
     queue.clock.max(outside.map_or(least, |outside| least.min(outside)))
 }
 
-/// Whether a sensitive entity is not preempted by the one that is next without it.
+/// Returns whether the member that is next without it would not preempt a sensitive entity.
 fn goes_before(
     tree: &Tree,
     now: Now,
@@ -473,7 +480,7 @@ fn goes_before(
     other && margin(now, tree.entity(sensitive), tree.entity(next)) != Margin::Preempts
 }
 
-/// The second of the queue, if it is not unfair to the first, which yielded.
+/// Returns the second of the queue, if that is not unfair to the first, which yielded.
 #[inline(never)]
 fn instead_of(tree: &Tree, now: Now, id: QueueId, first: Index) -> Index {
     let Some(second) = tree.heaps.second(id) else { return first };
@@ -488,7 +495,8 @@ fn margin(now: Now, curr: &Entity, other: &Entity) -> Margin {
         false => (0, granularity),
         true => {
             let offset = now.config.relative_offset(curr.latency_nice, other.latency_nice);
-            // Else one of little weight could never preempt: a sleeper is credited no more.
+            // Without this cap an entity of low weight could never preempt: a sleeper is credited
+            // no more.
             (offset, offset.saturating_add(granularity).min(now.config.latency_max()))
         }
     };
@@ -499,20 +507,21 @@ fn margin(now: Now, curr: &Entity, other: &Entity) -> Margin {
     }
 }
 
-/// Where a sensitive entity stands among those, by the offset of the configuration of the moment.
+/// Returns the key of a sensitive entity in the second heap, by the offset of the current
+/// configuration.
 fn sensitive_key(now: Now, entity: &Entity) -> VTime {
     let Entity { vruntime, latency_nice, .. } = *entity;
     vruntime.after(now.config.latency_offset(latency_nice).cast_unsigned())
 }
 
-/// Whether the queues already count an entity.
+/// Whether the counts of the queues already include an entity.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Counted {
     Queued,
     Coming,
 }
 
-/// How long the entity may run in its turn (`sched_slice`).
+/// Returns how long the entity may run in its turn (`sched_slice`).
 fn slice(tree: &Tree, now: Now, member: Member, counted: Counted) -> u64 {
     let Member { queue: mut id, mut at } = member;
     let mut queued = counted == Counted::Queued;
@@ -530,7 +539,7 @@ fn slice(tree: &Tree, now: Now, member: Member, counted: Counted) -> u64 {
     slice.max(least)
 }
 
-/// How long an entity may run in its turn that a queue has.
+/// Returns how long an attached entity may run in its turn.
 pub(crate) fn slice_of_queued(tree: &Tree, now: Now, member: Member) -> u64 {
     slice(tree, now, member, Counted::Queued)
 }
@@ -559,8 +568,9 @@ mod tests {
         Config::new(Topology::flat(8).unwrap())
     }
 
-    /// How far the running entity must be ahead to be preempted, and at least not to stay for sure,
-    /// as nice and latency nice values have it.
+    /// Returns two leads of the running entity, for the nice and latency nice values of the woken
+    /// and the running one: the lead at which it is preempted, and the least lead at which it may
+    /// be.
     fn margins(config: &Config, woken: (i64, i64), curr: (i64, i64)) -> (i64, i64) {
         let entity = |(nice, latency_nice): (i64, i64), vruntime: i64| {
             let vruntime = VTime(1 << 40).after(vruntime.cast_unsigned());
@@ -580,18 +590,24 @@ mod tests {
         (first(&|it| it == Margin::Preempts), first(&|it| it != Margin::Stays))
     }
 
-    /// The examples of the founding patch set, on eight CPUs: the offset at -20 is -12 ms, the cap 9.
+    /// The examples of the founding patch set, on eight CPUs: the offset at -20 is -12 ms, the cap
+    /// is 9 ms.
     #[test]
     fn a_wake_up_preempts_by_what_both_want() {
         let config = eight();
         let table = [
             ((0, 0), (0, 0), (4 * MS, 0), "as ever"),
             ((0, -20), (0, 0), (-8 * MS, -12 * MS), "even if it is 8 ms ahead"),
-            ((0, 0), (0, -20), (9 * MS, 9 * MS), "it can wait longer"),
+            ((0, 0), (0, -20), (9 * MS, 9 * MS), "the running task wants to wait less"),
             ((0, -20), (0, -20), (4 * MS, 0), "equals"),
             ((0, -20), (0, -10), (-2 * MS, -6 * MS), "by the difference"),
-            ((0, 19), (0, 0), (9 * MS, 9 * MS), "it cares less"),
-            ((0, 10), (0, 19), (9 * MS, 6 * MS), "who cares even less makes no way for it"),
+            ((0, 19), (0, 0), (9 * MS, 9 * MS), "the woken task can wait longer"),
+            (
+                (0, 10),
+                (0, 19),
+                (9 * MS, 6 * MS),
+                "a running task that can wait even longer is not preempted sooner",
+            ),
             ((0, 19), (0, -20), (9 * MS, 9 * MS), "never more than the cap"),
         ];
         for (woken, curr, (preempts, ties), why) in table {
@@ -599,7 +615,7 @@ mod tests {
         }
     }
 
-    /// A sleeper is credited 12 ms at the most: who needs more never preempts (patch 1).
+    /// A sleeper is credited 12 ms at most: an entity that needs more never preempts (patch 1).
     #[test]
     fn no_weight_keeps_a_sleeper_from_preempting() {
         let without = eight().features.without(Feature::LatencyNice);
@@ -618,8 +634,8 @@ mod tests {
         }
     }
 
-    /// Whether the tick ends the turn of a task that ran 4 ms and is so far ahead of the first of
-    /// `others`; theirs and its latency nice.
+    /// Returns whether the tick ends the turn of a task that ran 4 ms and is `ahead` of the first
+    /// of the `others`, for their latency nice and its own.
     fn is_over(features: &str, (others, theirs): (u32, i64), ours: i64, ahead: i64) -> bool {
         let mut config = eight();
         features.split_whitespace().for_each(|it| config.features.set(it.parse().unwrap()));
@@ -643,10 +659,10 @@ mod tests {
 
     #[test]
     fn a_tick_ends_a_turn_by_what_both_want() {
-        // Of two each has a slice of 12 ms; of eleven, 3 ms, which it had then.
+        // With two tasks each has a slice of 12 ms; with eleven it has 3 ms.
         assert!(!is_over("", (1, 0), 0, 8 * MS) && is_over("", (1, 0), 0, 10 * MS));
         assert!(!is_over("NO_LATENCY_NICE", (1, 0), 0, 10 * MS), "no cap");
-        // Of five, 4.8 ms.
+        // With five tasks the slice is 4.8 ms.
         assert!(is_over("", (4, 0), 0, 5 * MS) && !is_over("", (4, 0), -20, 5 * MS));
         assert!(!is_over("", (4, 0), -20, 8 * MS) && is_over("", (4, 0), -20, 10 * MS));
     }

@@ -1,4 +1,4 @@
-//! The invariants of the fair class, each counted afresh.
+//! The invariants of the fair class, each computed afresh.
 
 use crate::ensure::ensure;
 use crate::fair::entity::{Now, QueueId};
@@ -12,7 +12,7 @@ impl Fair {
     /// Asserts every invariant of the class.
     ///
     /// # Panics
-    /// If one does not hold, with `picture`.
+    /// If an invariant does not hold, with `picture`.
     pub(crate) fn check(&self, now: Now, picture: &dyn Display) {
         self.check_queue(now, QueueId::ROOT, picture);
         let mut throttled = 0;
@@ -56,15 +56,19 @@ impl Fair {
             .filter(|it| !self.is_below_throttled(self.tree.entity(it.stand_in).parent));
         let lent = lent.map_or(0, |it| it.nr as usize);
         let (listed, tasks) = (competing().count() + lent, self.root().nr_tasks as usize);
-        ensure!(picture, listed == tasks, "{listed} fair tasks are {tasks}");
+        ensure!(picture, listed == tasks, "{listed} fair tasks are listed, {tasks} counted");
         let is_set_aside = |at: Index| self.is_below_throttled(self.tree.entity(at).parent);
         let apart = competing().all(|at| !is_set_aside(at)) && aside().all(is_set_aside);
-        ensure!(picture, apart, "who is below a throttled group is listed apart");
+        ensure!(picture, apart, "tasks below a throttled group are in a list of their own");
         let idle = competing().filter(|&at| self.is_idle_class(at)).count();
         let lent_idle = |it: &Company| self.is_idle_class(it.stand_in);
         let idle = idle + if self.company().as_ref().is_some_and(lent_idle) { lent } else { 0 };
         let counted = self.root().nr_idle_tasks as usize;
-        ensure!(picture, idle == counted, "{idle} fair tasks of the idle class are {counted}");
+        ensure!(
+            picture,
+            idle == counted,
+            "{idle} fair tasks are of the idle class, {counted} counted"
+        );
     }
 
     fn check_queue(&self, now: Now, id: QueueId, picture: &dyn Display) {
@@ -120,12 +124,12 @@ impl Fair {
         ensure!(picture, nr == kept, "{nr} sleep in their place, not {kept}");
     }
 
-    /// Whether the entity of a task sleeps in its place, for checks.
+    /// For checks: returns whether the entity of a task sleeps in its place.
     pub(crate) fn is_ghost(&self, at: Index) -> bool {
         self.tree.entity(at).delayed && self.tree.waits(at) && !self.is_listed(at)
     }
 
-    /// Whether a task is in a list, for checks.
+    /// For checks: returns whether a task is in a list.
     pub(crate) fn is_listed(&self, at: Index) -> bool {
         self.lists.links.contains(at)
     }

@@ -1,24 +1,24 @@
-//! The order of a fair queue in EEVDF: earliest eligible virtual deadline first, as in Linux since 6.6. What each
-//! release does in a way of its own is a [rule](crate::rules), asked where it matters.
+//! The order of a fair queue in EEVDF, earliest eligible virtual deadline first, as in Linux since
+//! 6.6. The differences between the releases are [rules](crate::rules), read where they apply.
 //!
-//! The virtual clock is the average of the members' vruntimes by weight. A member's *lag* is how far
-//! its vruntime is behind the clock: what the queue owes it. A member that is owed something, or
-//! nothing, is *eligible*. Each asks for a slice at a time, which is due at its deadline, a slice after
-//! where it stood when it asked; of the eligible the one with the earliest deadline is next. So a
-//! shorter slice is had sooner, and no more of it.
+//! The virtual clock is the average of the members' vruntimes by weight. A member's *lag* is the
+//! distance of its vruntime behind the clock: the time that the queue owes it. A member whose lag
+//! is positive or zero is *eligible*. Each member requests one slice at a time, which is due at its
+//! deadline: one slice after its place at the request. Of the eligible members the one with the
+//! earliest deadline is next. So a shorter slice comes sooner, but does not give more time.
 //!
-//! The kernel finds that one in a tree by deadline that knows the least vruntime below each node. A
-//! heap cannot be walked like that, so there are two: by deadline those that were eligible when that
-//! was looked at, by vruntime the others. The first of the one is looked at again when it matters; one
-//! that became eligible in the other is at its top.
+//! The kernel finds that member in a tree by deadline that has the least vruntime below each node.
+//! A heap cannot be searched like that, so there are two. One has, by deadline, the members that
+//! were eligible when last tested; the other has the rest, by vruntime. The first of the one is
+//! tested again when needed. A member that became eligible in the other is at its top.
 //!
-//! A member that leaves takes its lag along, within bounds, and has it again where it comes to. What it
-//! owes stays as it is while it sleeps (6.6), or is worked off as fast as if the queue were its own (the
-//! runtime); or the member stays until the queue has worked it off, which takes longer among others
-//! (`ghosts.rs`).
+//! A member that leaves takes its lag along, within bounds, and has it again in its next queue. A
+//! negative lag stays unchanged while the member sleeps (6.6), or shrinks as fast as if the queue
+//! were its own (the runtime). Or the member stays until the queue has worked it off, which takes
+//! longer among others (`ghosts.rs`).
 //!
-//! Invariants: [`Average::ahead`] is what it is counted afresh, so that the sum of all lags is zero;
-//! each that waits is in one of the heaps, by its key.
+//! Invariants: [`Average::ahead`] equals the sum computed afresh, so the sum of all lags is zero.
+//! Each waiting member is in one of the heaps, by its key.
 
 use crate::attr::Weight;
 use crate::config::Config;
@@ -33,40 +33,40 @@ use crate::store::heap::Index;
 use crate::time::{Nanos, VTime};
 use std::fmt::Display;
 
-/// How long a turn lasts at least in 6.18 without `RUN_TO_PARITY`: the base slice before it grows with the machine
-/// (`set_protect_slice`).
+/// The minimum length of a turn in 6.18 without `RUN_TO_PARITY`: the base slice before it grows
+/// with the machine (`set_protect_slice`).
 const QUANTUM: u64 = 700_000;
 
-/// What EEVDF keeps beside the tree.
+/// The state that EEVDF keeps beside the tree.
 #[derive(Debug, Default)]
 pub(crate) struct Eevdf {
-    /// By entity.
+    /// The turns, by entity.
     turns: Column<Turn>,
-    /// By queue.
+    /// The averages, by queue.
     averages: ByQueue<Average>,
 }
 
-/// What an entity asked for.
+/// The request of an entity.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Turn {
-    /// When, in virtual time, it shall have had what it asked for.
+    /// The virtual time at which it should have had its slice.
     pub(crate) deadline: VTime,
-    /// Until when, in virtual time, it keeps the CPU against its equals.
+    /// The virtual time until which it keeps the CPU against its equals.
     pub(crate) ends: VTime,
-    /// How long it wants to run at a time.
+    /// The slice that it requests at a time.
     slice: u64,
 }
 
-/// How a queue's members stand.
+/// The sums over the members of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Average {
-    /// The sum of how far members are ahead of the clock, by weight.
+    /// The sum over the members of the distance ahead of the clock, times the weight.
     pub(crate) ahead: i128,
     /// The longest slice of any member since the queue was empty.
     longest_slice: u64,
-    /// The slices of the members, if a rule asks for them.
+    /// The slices of the members, if a rule needs them.
     slices: Extremes,
-    /// The member that was `curr` and goes on with its turn at the next pick.
+    /// The member that was `curr` and continues its turn at the next pick.
     resumes: Option<Index>,
 }
 
@@ -91,7 +91,8 @@ impl Extremes {
         self.nr_longest += u32::from(slice == self.longest);
     }
 
-    /// Whether one of them has nobody left, so that the others must be looked at.
+    /// Removes a slice. Returns whether the shortest or the longest slice has no member left, so
+    /// that the others must be examined.
     #[must_use]
     fn subtract(&mut self, slice: u64) -> bool {
         self.nr_shortest -= u32::from(slice == self.shortest);
@@ -101,7 +102,7 @@ impl Extremes {
 }
 
 impl Eevdf {
-    /// Makes room for as many entities as another has room for, of which the memory is used. Allocates nothing.
+    /// Makes room for as many entities as `room` has, with its memory. Allocates nothing.
     pub(crate) fn grow_into(&mut self, room: &mut Eevdf) {
         self.turns.grow_into(&mut room.turns);
     }
@@ -159,7 +160,7 @@ impl QueueOrder for Eevdf {
         Standing { lag, turn: due.cast_unsigned() }
     }
 
-    /// The average moves with the running entity; a slice that was had makes way for the next
+    /// The average moves with the running entity. After a used slice the next one is requested
     /// (`update_deadline`).
     #[inline]
     fn charge(&mut self, tree: &mut Tree, now: Now, member: Member, span: Nanos) -> bool {
@@ -200,7 +201,7 @@ impl QueueOrder for Eevdf {
         self.insert(tree, member);
     }
 
-    /// Its turn begins, unless it goes on with one.
+    /// The turn of the member begins, unless it continues one.
     #[inline]
     fn set_curr(&mut self, tree: &mut Tree, now: Now, member: Member, goes_on: bool) {
         let Member { queue, at } = member;
@@ -228,19 +229,19 @@ impl QueueOrder for Eevdf {
         };
     }
 
-    /// The member that was not done with its turn, or the eligible one with the earliest deadline
-    /// (`pick_eevdf`).
+    /// Returns the member that has not finished its turn, or the eligible one with the earliest
+    /// deadline (`pick_eevdf`).
     #[inline]
     fn choose(&mut self, tree: &mut Tree, now: Now, id: QueueId, before: Before) -> Index {
         let average = &self.averages[id];
-        // In the kernel a turn is gone as soon as somebody of another class had the CPU.
+        // In the kernel a turn ends as soon as a task of another class has the CPU.
         let ran = |at: &Index| now.config.rules.renews || tree.is_above(*at, before.ran);
         let resumes = average
             .resumes
             .filter(|&at| average.is_eligible(tree.queue(id), tree.entity(at).vruntime))
             .filter(ran);
         let first = resumes.or_else(|| self.first_eligible(tree, id));
-        first.expect("somebody is not ahead of the average")
+        first.expect("at least one member is not ahead of the average")
     }
 
     fn foresee(&mut self, tree: &mut Tree, now: Now, id: QueueId, before: Before) -> Index {
@@ -251,7 +252,7 @@ impl QueueOrder for Eevdf {
         self.turns[member.at].slice
     }
 
-    /// Where a charge may ask for a switch, the one of this tick did.
+    /// If a charge may ask for a switch, the charge of this tick already did.
     fn turn_is_over(&mut self, tree: &Tree, now: Now, member: Member) -> bool {
         let Member { queue, at } = member;
         now.config.rules.off_tick.is_none()
@@ -259,8 +260,9 @@ impl QueueOrder for Eevdf {
             && tree.entity(at).vruntime >= self.turns[at].ends
     }
 
-    /// It would be picked, and the running one is not in its turn, or asked for more at a time
-    /// (`wakeup_preempt_fair`). One that would not be may leave a trace: the running one's turn is shorter.
+    /// Returns whether the woken member would be picked, and the running one is out of its turn or
+    /// requests a longer slice (`wakeup_preempt_fair`). Even if it does not preempt, it may shorten
+    /// the turn of the running one.
     fn preempts(&mut self, tree: &mut Tree, now: Now, wakeup: Wakeup) -> bool {
         let Wakeup { curr, woken, forked } = wakeup;
         let (rules, id) = (&now.config.rules, tree.entity(curr).parent);
@@ -301,7 +303,7 @@ impl QueueOrder for Eevdf {
         self.turns[at].ends = tree.entity(at).vruntime;
     }
 
-    /// It asks for its next slice (`yield_task_fair`), and its turn is over.
+    /// The member requests its next slice (`yield_task_fair`), and its turn is over.
     fn postpone(&mut self, tree: &mut Tree, now: Now, at: Index) {
         let (member, yields) = (Member::of(tree, at), now.config.rules.yields);
         if yields != Yields::PutsOffWithinTwo && tree.root().nr_tasks < 2 {
@@ -313,14 +315,15 @@ impl QueueOrder for Eevdf {
         let deadline = self.turns[at].deadline;
         let put_off = deadline.after(slice);
         self.turns[at].deadline = match yields {
-            // One that yields again and again is picked all the same while nobody else is eligible.
+            // A member that yields repeatedly is still picked while no other is eligible.
             Yields::PutsOffWithinTwo => put_off.min(entity.vruntime.after(2 * slice)),
             Yields::PutsOff => put_off,
             Yields::Forfeits if self.is_eligible(tree, member) => {
                 self.part(tree, member);
                 tree.entity_mut(at).vruntime = deadline;
                 self.join(tree, member);
-                // Those that are eligible by that come before it, if their deadlines are its own.
+                // The members that are eligible by this come before it, if their deadlines equal
+                // its own.
                 self.first_eligible(tree, member.queue);
                 put_off
             }
@@ -330,8 +333,7 @@ impl QueueOrder for Eevdf {
         self.insert(tree, member);
     }
 
-    /// A change of weight moves neither what the queue owes the entity nor what it asks for
-    /// (`reweight_entity`).
+    /// A change of weight moves neither the lag of the entity nor its request (`reweight_entity`).
     fn reweight(&mut self, tree: &mut Tree, now: Now, at: Index, weight: u32) {
         let member = Member::of(tree, at);
         let waits = tree.waits(at);
@@ -382,7 +384,7 @@ impl QueueOrder for Eevdf {
         }
     }
 
-    /// Whether it owes nothing, so that its queue can be forgotten.
+    /// Returns whether it has no debt, so that its queue can be removed.
     fn is_at_rest(&self, tree: &Tree, now: Now, at: Index) -> bool {
         match tree.queue(tree.entity(at).own).standing.lag {
             Lag::New { .. } | Lag::Moving { .. } | Lag::Lent { .. } | Lag::Delayed { .. } => true,
@@ -424,13 +426,13 @@ impl QueueOrder for Eevdf {
 }
 
 impl Average {
-    /// Whether a member at this vruntime is owed anything, or nothing; exact.
+    /// Returns whether a member at this vruntime has a positive lag or none. The test is exact.
     #[inline]
     fn is_eligible(&self, queue: &Queue, vruntime: VTime) -> bool {
         i128::from(vruntime.diff(queue.clock)) * i128::from(queue.load) <= self.ahead
     }
 
-    /// Brings the clock to the average of the vruntimes, rounded down.
+    /// Sets the clock to the average of the vruntimes, rounded down.
     #[inline]
     fn look(&mut self, queue: &mut Queue) {
         if queue.load == 0 {
@@ -454,19 +456,19 @@ impl Turn {
 }
 
 impl Eevdf {
-    /// What an entity asked for, for tests.
+    /// For tests: returns the request of an entity.
     #[cfg(test)]
     pub(crate) fn turn(&self, at: Index) -> Turn {
         self.turns[at]
     }
 
-    /// How the members of a queue stand, for tests.
+    /// For tests: returns the sums over the members of a queue.
     #[cfg(test)]
     pub(crate) fn average(&self, id: QueueId) -> Average {
         self.averages[id]
     }
 
-    /// Where a newcomer starts, and what its first deadline is (`place_entity`).
+    /// Returns where a newcomer starts, and its first deadline (`place_entity`).
     fn place(
         &mut self,
         tree: &mut Tree,
@@ -482,7 +484,7 @@ impl Eevdf {
         let (clock, load) = (queue.clock, i128::from(queue.load));
         let rules = &now.config.rules;
         let lead = match standing.lag {
-            // The ghost is gone, or the task is another one than that.
+            // The ghost is gone, or the task has changed and no longer matches it.
             Lag::New { .. } | Lag::Delayed { .. } => 0,
             Lag::Moving { lead } | Lag::Lent { lead, .. } => lead,
             Lag::Asleep { lead, since, .. } if rules.works_off => {
@@ -491,7 +493,8 @@ impl Eevdf {
             Lag::Asleep { lead, .. } => lead,
         };
         let lead = virtual_lead(&entity, lead);
-        // Its coming moves the average by a part of that, for which it is placed so much farther.
+        // Its arrival moves the average by a part of the lead, so it is placed farther by that
+        // part.
         let weight = i128::from(entity.weight);
         let lead = match load {
             0 => 0,
@@ -499,13 +502,12 @@ impl Eevdf {
         };
         let vruntime = clock.after((lead as i64).cast_unsigned());
         let due = match (standing.lag, rules.moves) {
-            // One that competes already is more important than one that comes
-            // (`PLACE_DEADLINE_INITIAL`).
+            // A competing member is more important than a newcomer (`PLACE_DEADLINE_INITIAL`).
             (Lag::New { .. }, _) if rules.halves_first => slice / 2,
             (Lag::New { .. } | Lag::Asleep { .. } | Lag::Delayed { .. }, _)
             | (_, Deadline::Anew) => slice,
             _ if !now.config.features.has(Feature::PlaceRelDeadline) => slice,
-            // What it asked for before it left is due when it was (`PLACE_REL_DEADLINE`).
+            // The request from before the move keeps its due time (`PLACE_REL_DEADLINE`).
             (_, Deadline::Kept) => standing.turn,
             (_, Deadline::KeptWithinSlice) => {
                 standing.turn.cast_signed().clamp(0, slice.cast_signed()).cast_unsigned()
@@ -514,8 +516,8 @@ impl Eevdf {
         (vruntime, vruntime.after(due))
     }
 
-    /// The CPU time that an entity owes its queue, its lag the other way round: no more, and of what
-    /// it is owed no more, than the rule allows (`entity_lag`).
+    /// Returns the CPU time that an entity owes its queue, which is its negative lag, within the
+    /// bound of the rules in both directions (`entity_lag`).
     fn lead(&mut self, tree: &mut Tree, now: Now, member: Member) -> i64 {
         let Member { queue: id, at } = member;
         let average = &mut self.averages[id];
@@ -540,8 +542,8 @@ impl Eevdf {
         self.heed_slice(member);
     }
 
-    /// Looks at the slices of all members: the only one with the shortest or the longest has gone, or
-    /// somebody asks for another one.
+    /// Examines the slices of all members, after the only one with the shortest or the longest has
+    /// gone, or a request changed.
     #[inline(never)]
     fn recount_slices(&mut self, tree: &Tree, now: Now, id: QueueId) {
         if !now.config.rules.needs_extremes() {
@@ -553,7 +555,7 @@ impl Eevdf {
         self.averages[id].slices = slices;
     }
 
-    /// A member that slept in its place is awake. The time that the queue came to owe it meanwhile is gone
+    /// Wakes a member that slept in its place. A positive lag that it got meanwhile is dropped
     /// (`requeue_delayed_entity`).
     pub(super) fn requeue(&mut self, tree: &mut Tree, member: Member) {
         let Member { queue: id, at } = member;
@@ -572,7 +574,8 @@ impl Eevdf {
         self.insert(tree, member);
     }
 
-    /// One that sleeps in its place and would be picked at a wake-up, before the woken one and before the running one.
+    /// Returns an entity that sleeps in its place and that a wake-up would pick before the woken
+    /// and the running one.
     pub(super) fn sleeper_before(
         &mut self,
         tree: &mut Tree,
@@ -589,15 +592,16 @@ impl Eevdf {
         (tree.entity(first).delayed && before).then_some(first)
     }
 
-    /// Whether a woken one wants less at a time than the running one, and that matters.
+    /// Returns whether a woken member requests a shorter slice than the running one, if that
+    /// matters.
     fn wants_less(&self, now: Now, wakeup: Wakeup) -> bool {
         let matters = now.config.features.has(Feature::PreemptShort)
             && now.config.rules.short != Short::Ignored;
         matters && self.turns[wakeup.woken].slice < self.turns[wakeup.curr].slice
     }
 
-    /// The entity of a group, which has members, asks for the shortest slice of these; the slice that it asked for last is due
-    /// when it was (`cfs_rq_min_slice`).
+    /// Requests for the entity of a group the shortest slice of its members; the previous request
+    /// keeps its due time (`cfs_rq_min_slice`).
     pub(super) fn reslice(&mut self, tree: &Tree, now: Now, at: Index) {
         let shortest = self.averages[tree.entity(at).own].slices.shortest;
         let old = std::mem::replace(&mut self.turns[at].slice, shortest);
@@ -618,7 +622,7 @@ impl Eevdf {
         self.averages[queue].is_eligible(tree.queue(queue), tree.entity(at).vruntime)
     }
 
-    /// The turn of the running member lasts for the shortest slice in its queue from now on, or less
+    /// Limits the turn of the running member to the shortest slice in its queue from now on
     /// (`update_protect_slice`).
     fn shorten_turn(&mut self, tree: &Tree, at: Index) {
         let entity = tree.entity(at);
@@ -627,7 +631,7 @@ impl Eevdf {
         turn.ends = turn.ends.min(entity.vruntime.after(span));
     }
 
-    /// The bound of lags follows what an entity asks for.
+    /// Updates the bound of lags after a request.
     fn heed_slice(&mut self, member: Member) {
         let slice = self.turns[member.at].slice;
         let average = &mut self.averages[member.queue];
@@ -642,7 +646,7 @@ impl Eevdf {
         }
     }
 
-    /// The eligible one with the earliest deadline among those that wait.
+    /// Returns the eligible waiting member with the earliest deadline.
     fn first_eligible(&mut self, tree: &mut Tree, id: QueueId) -> Option<Index> {
         let average = self.averages[id];
         let is_due = |tree: &Tree, at: &Index| {
@@ -662,7 +666,7 @@ impl Eevdf {
         }
     }
 
-    /// Puts an entity into the heap where it belongs now.
+    /// Puts an entity into the heap that it belongs to now.
     #[inline(never)]
     fn insert(&mut self, tree: &mut Tree, member: Member) {
         let Member { queue: id, at } = member;
@@ -682,19 +686,19 @@ impl Eevdf {
     }
 }
 
-/// How far a member is ahead of its queue's clock, by its weight.
+/// Returns how far a member is ahead of its queue's clock, times its weight.
 fn ahead(tree: &Tree, member: Member) -> i128 {
     let Entity { weight, vruntime, .. } = *tree.entity(member.at);
     i128::from(weight) * i128::from(vruntime.diff(tree.queue(member.queue).clock))
 }
 
-/// What CPU time that is owed is in an entity's virtual time.
+/// Converts owed CPU time to the virtual time of an entity.
 fn virtual_lead(entity: &Entity, lead: i64) -> i64 {
     let span = entity.virtual_span(lead.unsigned_abs()).cast_signed();
     if lead < 0 { -span } else { span }
 }
 
-/// What is left of a lead after a sleep; one that is owed something keeps it.
+/// Returns the rest of a lead after a sleep; a negative lead stays.
 fn worked_off(lead: i64, slept: u64) -> i64 {
     if lead > 0 { lead.saturating_sub_unsigned(slept).max(0) } else { lead }
 }

@@ -1,4 +1,4 @@
-//! What competes in a fair queue, and what it takes along while it is in none.
+//! The entities that compete in a fair queue, and the state that they keep while they are in none.
 
 use crate::attr::{LatencyNice, Slice, Weight};
 use crate::config::Config;
@@ -7,7 +7,7 @@ use crate::store::heap::Index;
 use crate::time::{Time, VTime};
 use std::ops;
 
-/// The instant of a call and the numbers that it goes by.
+/// The instant of a call, and the configuration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now<'a> {
     /// The clock of the run queue.
@@ -20,7 +20,7 @@ pub(crate) struct Now<'a> {
 pub(crate) struct QueueId(u32);
 
 impl QueueId {
-    /// The queue of the root group. No entity stands for it.
+    /// The queue of the root group. It has no entity.
     pub(crate) const ROOT: QueueId = QueueId(0);
 
     pub(crate) fn at(index: usize) -> QueueId {
@@ -31,18 +31,18 @@ impl QueueId {
         self.0 as usize
     }
 
-    /// Its number, as a heap of queues has it.
+    /// Returns its number, for a heap of queues.
     pub(crate) fn to_bits(self) -> u32 {
         self.0
     }
 
-    /// The queue that [`QueueId::to_bits`] gave.
+    /// Returns the queue of a number from [`QueueId::to_bits`].
     pub(crate) fn from_bits(bits: u32) -> QueueId {
         QueueId(bits)
     }
 }
 
-/// One value for each queue of a CPU. The value of the root's queue is held in place, not behind a
+/// One value for each queue of a CPU. The value of the root queue is stored in place, not behind a
 /// pointer: most tasks are members of no other queue.
 #[derive(Debug, Default)]
 pub(crate) struct ByQueue<T> {
@@ -55,7 +55,7 @@ impl<T> ByQueue<T> {
         ByQueue { root, groups: Vec::new() }
     }
 
-    /// For how many queues there is a value.
+    /// Returns the number of queues that have a value.
     pub(crate) fn len(&self) -> usize {
         1 + self.groups.len()
     }
@@ -93,39 +93,39 @@ impl<T> ops::IndexMut<QueueId> for ByQueue<T> {
     }
 }
 
-/// What a task asks for, or what its group was given.
+/// The request of a task, or the attributes of its group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
     pub(crate) weight: u32,
     pub(crate) latency_nice: LatencyNice,
-    /// The slice that a task asked for; `None` for what its latency nice makes of it.
+    /// The requested slice of a task; `None` if its latency nice determines the slice.
     pub(crate) slice: Option<Slice>,
-    /// It makes way for every other (`se_is_idle`): a SCHED_IDLE task or an idle group.
+    /// Whether it makes way for every other entity (`se_is_idle`): a SCHED_IDLE task or an idle
+    /// group.
     pub(crate) idle: bool,
 }
 
-/// A task, or a group that has a queue on this CPU, from the point of view of the queue that it
-/// competes in.
+/// A task, or a group that has a queue on this CPU, as a competitor in a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entity {
-    /// CPU time that it had, divided by its weight. Of a task it has a meaning only in a queue.
+    /// CPU time that it had, divided by its weight. For a task it has a meaning only in a queue.
     pub(crate) vruntime: VTime,
-    /// CPU time since it was picked last (CFS).
+    /// CPU time since it was last picked (CFS).
     pub(crate) ran: u64,
     pub(crate) weight: u32,
     /// The queue that it competes in.
     pub(crate) parent: QueueId,
-    /// The queue that it stands for; the root's for a task.
+    /// The queue of its group; the root queue for a task.
     pub(crate) own: QueueId,
     pub(crate) latency_nice: LatencyNice,
     /// See [`Ask::idle`].
     pub(crate) idle: bool,
-    /// It sleeps in its place (`sched_delayed`, [`super::ghosts`]).
+    /// Whether it sleeps in its place (`sched_delayed`, [`super::ghosts`]).
     pub(crate) delayed: bool,
 }
 
 impl Entity {
-    /// Nobody is here.
+    /// The value of an unused index.
     pub(crate) const NONE: Entity = Entity {
         vruntime: VTime(0),
         ran: 0,
@@ -146,66 +146,69 @@ impl Entity {
         self.own == QueueId::ROOT
     }
 
-    /// By how much its vruntime grows while it runs for `span`.
+    /// Returns the growth of its vruntime while it runs for `span`.
     #[inline]
     pub(crate) fn virtual_span(&self, span: u64) -> u64 {
         virtual_span(self.weight, span)
     }
 
-    /// How long it runs until its vruntime has grown by `span`.
+    /// Returns how long it runs until its vruntime has grown by `span`.
     pub(crate) fn real_span(&self, span: u64) -> u64 {
         let real = u128::from(span) * u128::from(self.weight) / u128::from(Weight::NICE_0.get());
         real.try_into().unwrap_or(u64::MAX)
     }
 }
 
-/// By how much the vruntime of an entity of this weight grows while it runs for `span`.
+/// Returns the growth of the vruntime of an entity of this weight while it runs for `span`.
 #[inline]
 pub(crate) fn virtual_span(weight: u32, span: u64) -> u64 {
     const UNIT: u32 = Weight::NICE_0.get();
     if weight == UNIT { span } else { span.saturating_mul(u64::from(UNIT)) / u64::from(weight) }
 }
 
-/// Where an entity stands while it is in no queue.
+/// The place of an entity while it is in no queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Lag {
-    /// It never ran. The task that forked it was ahead of the clock by as much CPU time.
+    /// It never ran. The lead is the CPU time by which the task that forked it was ahead of the
+    /// clock.
     New { lead: u64 },
     /// It left to sleep. The lead is that of [`Lag::Moving`].
     Asleep { vruntime: VTime, queue: QueueName, lead: i64, since: Time },
     /// It sleeps in its place, and its ghost is at this index of the CPU ([`super::ghosts`]).
     Delayed { ghost: Index, queue: QueueName },
-    /// It is on its way to another queue, so far ahead of the clock of the one it left: in CFS in
-    /// virtual time, in EEVDF in CPU time that it owes, whatever its weight will be.
+    /// It is on its way to another queue. The lead is its distance ahead of the clock of the queue
+    /// that it left: in CFS virtual time; in EEVDF the CPU time that it owes, which does not depend
+    /// on its weight.
     Moving { lead: i64 },
-    /// It is with the host, in the company of the one that runs in that queue: it will be back there in an
-    /// instant. The lead is that of [`Lag::Moving`].
+    /// It is lent to the host, beside the task that runs in that queue, and returns there soon. The
+    /// lead is that of [`Lag::Moving`].
     Lent { vruntime: VTime, queue: QueueName, lead: i64 },
 }
 
 impl Lag {
-    /// That of one which left this queue to sleep, and owes nothing.
+    /// Returns the lag of an entity that left this queue to sleep and owes nothing.
     pub(crate) fn slept_off(queue: QueueName) -> Lag {
         Lag::Asleep { vruntime: VTime(0), queue, lead: 0, since: Time::ZERO }
     }
 }
 
-/// What an entity takes along from one queue to the next.
+/// The state that an entity takes along from one queue to the next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing {
     pub(crate) lag: Lag,
-    /// What its order tells itself: in CFS the CPU time since it was picked last; in EEVDF how much virtual time
-    /// there was until its deadline when it left, as a two's complement. A machine has one order for ever.
+    /// State of the order. CFS: the CPU time since the last pick. EEVDF: the virtual time from its
+    /// place to its deadline when it left, as a two's complement. The order of a machine never
+    /// changes.
     pub(crate) turn: u64,
 }
 
 impl Standing {
-    /// That of a task that never ran, and whose parent was so far ahead of the clock.
+    /// Returns the standing of a task that never ran and that inherits this lead from its parent.
     pub(crate) const fn new(lead: u64) -> Standing {
         Standing { lag: Lag::New { lead }, turn: 0 }
     }
 
-    /// The same for a task that is sent to a queue of another group meanwhile.
+    /// Returns the standing of a task that is meanwhile sent to a queue of another group.
     pub(crate) fn in_another_queue(self) -> Standing {
         let lag = match self.lag {
             Lag::Asleep { lead, .. } => Lag::Moving { lead: lead.max(0) },
@@ -217,7 +220,8 @@ impl Standing {
         Standing { lag, ..self }
     }
 
-    /// The same for a task that asks for something else meanwhile, so that it is not what its ghost is.
+    /// Returns the standing of a task whose request meanwhile changed, so that its ghost no longer
+    /// matches it.
     pub(crate) fn without_ghost(self) -> Standing {
         match self.lag {
             Lag::Delayed { queue, .. } => Standing { lag: Lag::slept_off(queue), ..self },
@@ -226,8 +230,8 @@ impl Standing {
     }
 }
 
-/// One queue of one CPU, for ever: a queue that is made again gets another epoch. In six bytes, so that the kind of a
-/// [`Lag`] is in the same word.
+/// The unique name of one queue of one CPU: a queue that is made again gets another epoch. It takes
+/// six bytes, so that the discriminant of a [`Lag`] is in the same word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(Rust, packed(2))]
 pub(crate) struct QueueName {

@@ -1,25 +1,28 @@
 //! Entities that sleep in their place (`DELAY_DEQUEUE` of Linux since 6.12).
 //!
-//! A member of an EEVDF queue that goes to sleep while it is not eligible owes the others CPU time. It stays in its
-//! queue until it is eligible: its weight holds the average back, so the others have the time that it owes. In the
-//! kernel the sleeping task stays there itself. Here a task that sleeps is its host's, so its *ghost* stays: an
-//! entity without a task. An entity of a group whose last member left is kept in the same way, and keeps its index.
+//! A member of an EEVDF queue that goes to sleep while it is not eligible owes CPU time to the
+//! others. It stays in its queue until it is eligible: its weight holds the average back, so the
+//! others get the time that it owes. In the kernel the sleeping task itself stays. Here a sleeping
+//! task belongs to its host, so its *ghost* stays: an entity without a task. An entity of a group
+//! that has lost its last member stays in the same way, and keeps its index.
 //!
 //! | from | to | when |
 //! |---|---|---|
 //! | running task | ghost | it blocks and is not eligible ([`Fair::delay`]) |
-//! | ghost | waiting task | its task wakes up before the ghost is gone ([`Fair::rejoin`]) |
-//! | ghost | nothing | it is picked ([`Fair::take_due_ghost`]), in 6.18 also for a wake-up ([`Fair::take_ghost_before`]), or has to go ([`Fair::drop_delayed`]) |
+//! | ghost | waiting task | its task wakes up before the ghost is dropped ([`Fair::rejoin`]) |
+//! | ghost | nothing | it is picked ([`Fair::take_due_ghost`]), in 6.18 also for a wake-up ([`Fair::take_ghost_before`]), or is dropped early ([`Fair::drop_delayed`]) |
 //!
-//! A picked entity is eligible: its queue owes it time or nothing, and that is forgotten (`DELAY_ZERO`). So a
-//! task whose ghost is gone owes nothing, and need not be told that it is gone. One that is another than its ghost when
-//! it wakes, by its policy, group or slice, leaves the ghost to its end, and what it owed is lost: a bounded lag.
+//! A picked entity is eligible: its lag is positive or zero, and it is dropped (`DELAY_ZERO`). So a
+//! task that has lost its ghost owes nothing, and needs no notification of the loss. A task may
+//! differ from its ghost when it wakes, by its policy, group or slice. It then leaves the ghost to
+//! its end, and its debt is lost; that is a bounded lag.
 //!
-//! A ghost counts as a member: it weighs, has a slice and is on the clock. It counts as no task, so balance and
-//! whoever asks for work do not see it. A CPU goes idle only when a pick finds nothing, and then its ghosts are gone.
+//! A ghost counts as a member: it has a weight and a slice, and its vruntime counts in the clock.
+//! It does not count as a task, so neither balance nor an idle CPU sees it. A CPU goes idle only if
+//! a pick finds no task, and then its ghosts are gone.
 //!
-//! Invariants ([`Fair::check`], `RunQueue::check`): a delayed entity waits and never runs; a delayed group is empty; a
-//! place without a task is a ghost's, and the other way round.
+//! Invariants ([`Fair::check`], `RunQueue::check`): a delayed entity waits and never runs; a
+//! delayed group is empty; a place without a task belongs to a ghost, and the other way round.
 
 use crate::fair::averages::Doing;
 use crate::fair::entity::{Lag, Now, QueueId, Standing};
@@ -30,12 +33,12 @@ use crate::group::Groups;
 use crate::store::heap::Index;
 
 impl Fair {
-    /// From now on entities that owe something sleep in their place, or none does.
+    /// Turns ghosts on or off: whether entities with a debt sleep in their place from now on.
     pub(crate) fn keep_ghosts(&mut self, on: bool) {
         self.ghosts.on = on && matches!(self.order, Order::Eevdf(_));
     }
 
-    /// The running task goes to sleep. If it does so in its place, where it stands.
+    /// Puts the running task to sleep. Returns its standing if it sleeps in its place.
     pub(crate) fn delay(&mut self, now: Now, at: Index) -> Option<Standing> {
         let member = Member::of(&self.tree, at);
         if !self.owes(member) || self.is_below_throttled(member.queue) {
@@ -56,8 +59,9 @@ impl Fair {
         Some(Standing { lag, turn: 0 })
     }
 
-    /// Before the running task is charged: the task of a ghost is on its way back. The kernel decides by what was known at
-    /// the last charge whether the ghost is placed anew (`requeue_delayed_entity`, which charges nobody).
+    /// Places the ghost of a task that is about to return. This happens before the charge of the
+    /// running task. The kernel uses the state of the last charge to decide whether the ghost is
+    /// placed anew (`requeue_delayed_entity`, which charges no task).
     pub(crate) fn place_ghost(&mut self, at: Index) {
         let member = Member::of(&self.tree, at);
         if let Order::Eevdf(order) = &mut self.order {
@@ -65,7 +69,7 @@ impl Fair {
         }
     }
 
-    /// The task of a ghost is back, and waits.
+    /// Turns a ghost into a waiting task after its task returned.
     pub(crate) fn rejoin(&mut self, now: Now, at: Index) {
         let member = Member::of(&self.tree, at);
         self.lists.put(at, self.is_below_throttled(member.queue));
@@ -79,7 +83,8 @@ impl Fair {
         self.note(now, member.queue);
     }
 
-    /// Before a pick: takes out a ghost that would be picked, and its place is free then. To be called until there is none.
+    /// Before a pick: takes out a ghost that would be picked, and frees its place. The caller
+    /// repeats this until there is none.
     pub(crate) fn take_due_ghost(
         &mut self,
         now: Now,
@@ -101,8 +106,8 @@ impl Fair {
         None
     }
 
-    /// At a wake-up: takes out a ghost that would be picked before the woken task, and its place is free then. To be called
-    /// until there is none.
+    /// At a wake-up: takes out a ghost that would be picked before the woken task, and frees its
+    /// place. The caller repeats this until there is none.
     pub(crate) fn take_ghost_before(
         &mut self,
         now: Now,
@@ -128,7 +133,7 @@ impl Fair {
         }
     }
 
-    /// The entity that would be picked, or one above it that sleeps in its place.
+    /// Returns the entity that would be picked, or one above it that sleeps in its place.
     fn choose(&mut self, now: Now, before: &mut Before) -> Index {
         let Order::Eevdf(order) = &mut self.order else { unreachable!("in EEVDF alone") };
         if let Some(at) = before.yielded.take() {
@@ -145,7 +150,7 @@ impl Fair {
         }
     }
 
-    /// Takes out a delayed entity, eligible or not: the groups that it leaves empty go to sleep.
+    /// Takes out a delayed entity, eligible or not. The groups that it leaves empty go to sleep.
     pub(crate) fn drop_delayed(&mut self, now: Now, groups: &impl Groups, at: Index) {
         let member = Member::of(&self.tree, at);
         let standing = self.leave(now, groups, member, (Counts::NONE, true));
@@ -155,20 +160,21 @@ impl Fair {
         let own = self.tree.entity(at).own;
         if own != QueueId::ROOT {
             let Lag::Asleep { vruntime, queue, lead, since } = standing.lag else {
-                unreachable!("it left to sleep")
+                unreachable!("the entity left to sleep")
             };
             let lag = Lag::Asleep { vruntime, queue, lead: lead.max(0), since };
             self.tree.queue_mut(own).standing = Standing { lag, ..standing };
         }
     }
 
-    /// A delayed group, if there is one.
+    /// Returns a delayed group, if there is one.
     pub(crate) fn delayed_group(&self) -> Option<Index> {
         let mut all = self.group_queues.iter().filter_map(|&(_, id)| self.tree.queue(id).entity);
         all.find(|&at| self.tree.entity(at).delayed)
     }
 
-    /// Whether the group of a queue, which is left empty, sleeps in its place.
+    /// Puts the group of an empty queue to sleep in its place, if it has a debt. Returns whether it
+    /// did.
     pub(super) fn delay_group(&mut self, now: Now, member: Member) -> bool {
         if !self.owes(member) {
             return false;
@@ -182,13 +188,13 @@ impl Fair {
         true
     }
 
-    /// A delayed group has a member again.
+    /// Wakes a delayed group that has a member again.
     pub(super) fn requeue(&mut self, member: Member) {
         self.place_ghost(member.at);
         self.end_delay(member.at);
     }
 
-    /// Whether a member that goes to sleep does so in its place: it is not eligible.
+    /// Returns whether a member that goes to sleep must do so in its place: it is not eligible.
     fn owes(&self, member: Member) -> bool {
         match &self.order {
             Order::Eevdf(order) if self.ghosts.on => !order.is_eligible(&self.tree, member),
@@ -206,7 +212,7 @@ impl Fair {
         self.ghosts.nr -= 1;
     }
 
-    /// The entity of the root's queue at or above a member, and what it adds to what the idle class weighs.
+    /// Returns the entity of the root queue at or above a member, and its weight in the idle class.
     fn top_of(&self, member: Member) -> (Index, u64) {
         let top = match member.queue {
             QueueId::ROOT => member.at,
@@ -215,8 +221,8 @@ impl Fair {
         (top, self.tree.idle_weight(top))
     }
 
-    /// In a queue and those above it are these tasks instead of those. Whether the root knows of it: no throttled group
-    /// is on the way.
+    /// Replaces `old` by `new` in the counts of a queue and those above it. Returns whether the
+    /// change reached the root: no throttled group is on the way.
     fn recount(&mut self, mut id: QueueId, (mut old, mut new): (Counts, Counts)) -> bool {
         loop {
             let queue = self.tree.queue_mut(id);

@@ -1,7 +1,7 @@
-//! The entities that wait in fair queues: the two heaps with which both orders keep theirs.
+//! The waiting entities of fair queues, in the two heaps that both orders use.
 //!
-//! The root's queue, which most switches are about, has an array for each heap. The queues of groups
-//! share their nodes, so whatever group an entity joins, its nodes are there.
+//! The root queue, which most switches concern, has an array for each heap. The queues of groups
+//! share their nodes, so an entity has its nodes whatever group it joins.
 
 use crate::fair::entity::QueueId;
 use crate::store::array_heap::{ArrayHeap, Place, Precede};
@@ -10,7 +10,7 @@ use crate::store::heap::{Forest, Heap, Index};
 use crate::time::VTime;
 use std::cmp::Ordering;
 
-/// The key of a heap, a virtual time; of equals the one that came first is first.
+/// The key of a heap: a virtual time. Equal keys are ordered by arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) at: VTime,
@@ -18,7 +18,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// How far it is behind another, in one word. As a virtual time may wrap, so may this.
+    /// Returns the distance behind another key, in one word. It may wrap, as a virtual time may.
     #[inline]
     fn behind(self, other: Key) -> i128 {
         let word = |key: Key| u128::from(key.at.0) << 64 | u128::from(key.arrival);
@@ -47,15 +47,15 @@ impl Ord for Key {
     }
 }
 
-/// Those that wait in the root's queue, in one order.
+/// The waiting entities of the root queue, in one order.
 #[derive(Debug)]
 struct RootHeap {
     heap: ArrayHeap<Key>,
-    /// Where an entity is, by its index.
+    /// The place of each entity in the heap, by its index.
     places: Column<Place>,
 }
 
-/// In [`RootHeap::places`]: it is not in the heap.
+/// The value in [`RootHeap::places`] of an entity that is not in the heap.
 const NOWHERE: Place = Place::MAX;
 
 impl Default for RootHeap {
@@ -88,11 +88,11 @@ impl RootHeap {
     }
 }
 
-/// Those that wait, in one order: a heap for each queue.
+/// The waiting entities of all queues in one order: a heap for each queue.
 #[derive(Debug, Default)]
 struct Ordered {
     root: RootHeap,
-    /// By queue; that of the root is not used.
+    /// The heaps, by queue; that of the root is not used.
     groups: Vec<Heap>,
     nodes: Forest<Key>,
 }
@@ -148,7 +148,7 @@ impl Ordered {
         }
     }
 
-    /// The key of the first.
+    /// Returns the key of the first entity.
     #[inline]
     fn least(&self, id: QueueId) -> Option<Key> {
         match id {
@@ -168,7 +168,8 @@ impl Ordered {
         std::iter::successors(self.first(id), move |&at| self.after(id, at))
     }
 
-    /// The entity after one of a queue, if the first is followed by every other once; in no order of keys.
+    /// Returns the entity after `at`. Starting at the first, this visits each entity of a queue
+    /// once, in no order of keys.
     fn after(&self, id: QueueId, at: Index) -> Option<Index> {
         match id {
             QueueId::ROOT => self.root.after(at),
@@ -187,51 +188,52 @@ impl Ordered {
             visit(at, key.at);
         });
         let placed = places.iter().filter(|&&place| place != NOWHERE).count();
-        assert_eq!(placed, heap.len(), "who has a place is in the heap");
+        assert_eq!(placed, heap.len(), "an entity with a place is in the heap");
     }
 }
 
 /// The heaps of all queues.
 #[derive(Debug, Default)]
 pub(crate) struct Heaps {
-    /// By vruntime: all that wait; in EEVDF those that are not eligible, as far as is known.
+    /// By vruntime: all waiting entities; in EEVDF those that are not eligible, as far as is known.
     all: Ordered,
-    /// Those that may go before the first of the others: in CFS the latency-sensitive ones, which are
-    /// among the others as well, by vruntime and offset; in EEVDF, by deadline, those that were
-    /// eligible when that was looked at.
+    /// The entities that may go before the first of the others. In CFS these are the
+    /// latency-sensitive ones, by vruntime and offset; they are also in `all`. In EEVDF these are,
+    /// by deadline, those that were eligible when last tested.
     urgent: Ordered,
     /// Orders equal keys by arrival.
     arrivals: u64,
 }
 
 impl Heaps {
-    /// Reads what inserting into the heaps of the root needs, for [`crate::run_queue::RunQueue::read_ahead`].
+    /// Reads the data for an insertion into the heaps of the root, for
+    /// [`crate::run_queue::RunQueue::read_ahead`].
     #[inline]
     pub(crate) fn read_ahead(&self) -> u64 {
         self.arrivals ^ (self.all.root.heap.len() ^ self.urgent.root.heap.len()) as u64
     }
 
-    /// Makes room for the entities `0..entities` and for so many queues. Allocates.
+    /// Makes room for the entities `0..entities` and for `queues` queues. Allocates.
     pub(crate) fn grow(&mut self, entities: usize, queues: usize) {
         self.all.grow(entities, queues);
         self.urgent.grow(entities, queues);
     }
 
-    /// As [`Heaps::grow`], to the room of others for entities, of which the memory is used. Allocates
+    /// Like [`Heaps::grow`], up to the room for entities in `room`, whose memory is used. Allocates
     /// nothing.
     pub(crate) fn grow_into(&mut self, room: &mut Heaps) {
         self.all.grow_into(&mut room.all);
         self.urgent.grow_into(&mut room.urgent);
     }
 
-    /// An entity waits in a queue from now on, at this vruntime.
+    /// Inserts an entity that waits in a queue, at this vruntime.
     #[inline(always)]
     pub(crate) fn insert(&mut self, id: QueueId, at: Index, vruntime: VTime) {
         let key = self.keyed(vruntime);
         self.all.insert(id, at, key);
     }
 
-    /// An entity stands among the urgent ones of a queue from now on.
+    /// Inserts an entity among the urgent ones of a queue.
     #[inline(always)]
     pub(crate) fn insert_urgent(&mut self, id: QueueId, at: Index, key: VTime) {
         let key = self.keyed(key);
@@ -244,7 +246,7 @@ impl Heaps {
         Key { at, arrival: self.arrivals }
     }
 
-    /// Takes an entity from those that wait in a queue, whichever heaps it is in.
+    /// Removes an entity from the waiting ones of a queue, whichever heaps it is in.
     #[inline(always)]
     pub(crate) fn remove(&mut self, id: QueueId, at: Index) {
         if self.first_urgent(id).is_some() && self.urgent.contains(id, at) {
@@ -260,12 +262,12 @@ impl Heaps {
         self.urgent.remove(id, at);
     }
 
-    /// Whether an entity waits in a queue.
+    /// Returns whether an entity waits in a queue.
     pub(crate) fn waits(&self, id: QueueId, at: Index) -> bool {
         self.all.contains(id, at) || self.urgent.contains(id, at)
     }
 
-    /// Whether an entity is in the heap of all of a queue, for checks.
+    /// For checks: returns whether an entity is in the heap of all.
     pub(crate) fn waits_with_all(&self, id: QueueId, at: Index) -> bool {
         self.all.contains(id, at)
     }
@@ -274,37 +276,37 @@ impl Heaps {
         self.urgent.contains(id, at)
     }
 
-    /// The first of a queue by vruntime.
+    /// Returns the first of a queue by vruntime.
     #[inline]
     pub(crate) fn first(&self, id: QueueId) -> Option<Index> {
         self.all.first(id)
     }
 
-    /// The vruntime of the first.
+    /// Returns the vruntime of the first.
     #[inline]
     pub(crate) fn least(&self, id: QueueId) -> Option<VTime> {
         self.all.least(id).map(|key| key.at)
     }
 
-    /// The first of the urgent ones of a queue.
+    /// Returns the first of the urgent entities of a queue.
     #[inline]
     pub(crate) fn first_urgent(&self, id: QueueId) -> Option<Index> {
         self.urgent.first(id)
     }
 
-    /// The entity that would be first of a queue without the first.
+    /// Returns the second of a queue by vruntime.
     pub(crate) fn second(&self, id: QueueId) -> Option<Index> {
         self.all.second(id)
     }
 
-    /// Each entity that waits in a queue, once, in no order of keys.
+    /// Returns each waiting entity of a queue once, in no order of keys.
     pub(crate) fn iter(&self, id: QueueId) -> impl Iterator<Item = Index> {
         let urgent = self.urgent.iter(id).filter(move |&at| !self.all.contains(id, at));
         self.all.iter(id).chain(urgent)
     }
 
-    /// Asserts the structure and calls `visit` with each entity of either heap, its key, and whether it
-    /// stands among the urgent ones.
+    /// Asserts the structure, and calls `visit` with each entity of either heap, its key, and
+    /// whether it is among the urgent ones.
     pub(crate) fn check(&self, id: QueueId, mut visit: impl FnMut(Index, VTime, bool)) {
         self.all.check(id, |at, key| visit(at, key, false));
         self.urgent.check(id, |at, key| visit(at, key, true));

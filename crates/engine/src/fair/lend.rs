@@ -1,8 +1,8 @@
-//! The first tasks of a queue are lent to the host, as the company of the one that runs there
+//! The loan of the first tasks of a queue to the host, as the *company* of the task that runs there
 //! ([`crate::run_queue::batch`]).
 //!
-//! They are in no heap and no list, but still count in everything that is counted of their queue and of those
-//! above. All of them have the weight of the running one, and are idle if that is.
+//! Lent tasks are in no heap and no list, but all counts of their queue and of those above still
+//! include them. All of them have the weight of the running task, and are idle if it is.
 
 use crate::fair::cfs;
 use crate::fair::entity::{Entity, Lag, Now, QueueId, QueueName, Standing};
@@ -12,11 +12,12 @@ use crate::group::Groups;
 use crate::store::heap::Index;
 use crate::time::{Nanos, VTime};
 
-/// How far ahead of the first that was left anybody of a company may be polled. Short beside every slice, long
-/// beside most polls: without it, of a hundred tasks that yield each would be beyond the first after each poll.
+/// The lead over the first waiting task up to which a task of a company may be polled. It is short
+/// compared with any slice, and long compared with most polls. Without it, a hundred tasks that
+/// yield would each be beyond the first after each poll.
 const SLACK: Nanos = Nanos::from_micros(100);
 
-/// What became of the task that left its place to a stand-in.
+/// The state of the task that left its place to a stand-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     Runnable,
@@ -24,32 +25,34 @@ pub(crate) enum Left {
     Over,
 }
 
-/// Where tasks of a queue stand at an instant, for a host that cannot ask the queue.
+/// The clock of a queue at an instant, for a host that cannot ask the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     pub(crate) queue: QueueName,
     pub(crate) at: VTime,
-    /// Where a task that slept long starts.
+    /// The start of a task that slept long.
     pub(crate) floor: VTime,
-    /// How long each task may run in its turn. As far ahead of the clock a newcomer starts.
+    /// The length of a turn of each task. A newcomer starts this far ahead of the clock.
     pub(crate) slice: u64,
     pub(crate) weight: u32,
 }
 
 impl Fair {
-    /// The company of the running task, if there is one.
+    /// Returns the company of the running task, if there is one.
     #[inline]
     pub(crate) fn company(&self) -> Option<Company> {
         self.company
     }
 
-    /// The first task that waits for the root's queue with the host stands there. Where one stood before.
+    /// Sets the vruntime of the first task that waits with the host for the root queue. Returns the
+    /// previous one.
     #[inline]
     pub(crate) fn set_outside(&mut self, place: Option<VTime>) -> Option<VTime> {
         std::mem::replace(&mut self.tree.outside, place)
     }
 
-    /// The first of those that wait with the host and of the one that comes from there now.
+    /// Returns the lowest vruntime of the tasks that wait with the host and of the one that comes
+    /// from there now.
     #[inline]
     pub(crate) fn outside_with(&self, comes: &Standing) -> Option<VTime> {
         let outside = self.tree.outside;
@@ -61,13 +64,13 @@ impl Fair {
         }
     }
 
-    /// The name of the root's queue, if tasks go there by their vruntimes alone.
+    /// Returns the name of the root queue, if vruntimes alone order its tasks.
     pub(crate) fn name_of_root(&self) -> Option<QueueName> {
         matches!(self.order, Order::Cfs(_)).then(|| self.tree.name(QueueId::ROOT))
     }
 
-    /// Whether the running task can have company: those of its queue and of the queues above go by their
-    /// vruntimes alone.
+    /// Returns whether the running task can have company: vruntimes alone order its queue and the
+    /// queues above.
     pub(crate) fn can_have_company(&self, curr: Index) -> bool {
         let Order::Cfs(cfs) = &self.order else { return false };
         let mut lineage = self.tree.lineage(self.tree.entity(curr).parent);
@@ -76,16 +79,17 @@ impl Fair {
             && lineage.all(|id| cfs.is_in_plain_order(&self.tree, id))
     }
 
-    /// The running task leaves its place to a stand-in. Where it stands then: asleep, or as one that is lent.
+    /// Replaces the running task by a stand-in. Returns the standing of the task: asleep or lent.
     pub(crate) fn begin_company(&mut self, now: Now, curr: Index, left: Left) -> Standing {
-        debug_assert!(self.can_have_company(curr), "it was asked before");
+        debug_assert!(self.can_have_company(curr), "the caller asked `can_have_company`");
         self.company = Some(Company { stand_in: curr, nr: 0 });
         let standing = self.standing_of(now, curr, left == Left::Asleep);
         if left != Left::Runnable
             && let Some(first) = self.tree.heaps.first(self.tree.entity(curr).parent)
         {
-            // It would be picked now, and the clock of the queue follow it, however far ahead it is. It is polled before a
-            // newcomer that waits outside, so the clock passes that.
+            // The first waiting task would be picked now, and the clock of the queue would follow
+            // it, however far ahead it is. It is polled before a newcomer that waits outside, so
+            // the clock passes that one.
             let ahead = self.tree.entity(first).vruntime;
             let stand_in = self.tree.entity_mut(curr);
             stand_in.vruntime = stand_in.vruntime.max(ahead);
@@ -95,7 +99,7 @@ impl Fair {
         standing
     }
 
-    /// The clock of the queue of the running task follows that, but does not pass `first`.
+    /// Advances the clock of the running task's queue to its vruntime, but not beyond `first`.
     fn follow(&mut self, curr: Index, first: Option<VTime>) {
         debug_assert!(matches!(self.order, Order::Cfs(_)), "no other order lends");
         let Entity { parent, vruntime, .. } = *self.tree.entity(curr);
@@ -114,7 +118,7 @@ impl Fair {
         Standing { lag, turn: 0 }
     }
 
-    /// The clock of the queue of the running task.
+    /// Returns the clock of the running task's queue.
     pub(crate) fn clock(&self, now: Now, curr: Index) -> Clock {
         let member = Member::of(&self.tree, curr);
         let (entity, queue) = (self.tree.entity(curr), self.tree.queue(member.queue));
@@ -127,14 +131,16 @@ impl Fair {
         }
     }
 
-    /// Up to which vruntime the company goes before all others of its queue, as far as anybody waits there.
+    /// Returns the vruntime up to which the company precedes all others of its queue; `None` if
+    /// none waits there.
     pub(crate) fn bound(&self, stand_in: Index) -> Option<VTime> {
         let first = self.tree.heaps.first(self.tree.entity(stand_in).parent)?;
         let slack = self.tree.entity(stand_in).virtual_span(SLACK.0);
         Some(self.tree.entity(first).vruntime.after(slack))
     }
 
-    /// How long the groups above the company go before all others of their queues, as far as anybody waits there.
+    /// Returns how long the groups above the company precede all others of their queues; `None` if
+    /// none waits there.
     pub(crate) fn turn(&self, stand_in: Index) -> Option<Nanos> {
         let turn_in = |id: QueueId| {
             let (curr, first) = (self.tree.queue(id).curr?, self.tree.heaps.first(id)?);
@@ -145,7 +151,8 @@ impl Fair {
         self.tree.lineage(self.tree.entity(stand_in).parent).skip(1).filter_map(turn_in).min()
     }
 
-    /// The first task that waits beside the stand-in, unless that is a group, or too far from the clock to be lent.
+    /// Returns the first waiting task beside the stand-in, unless it is a group, or too far from
+    /// the clock to be lent.
     pub(crate) fn first_beside(&self, stand_in: Index) -> Option<Index> {
         self.first_task_beside(stand_in).filter(|&first| {
             let entity = self.tree.entity(first);
@@ -154,29 +161,29 @@ impl Fair {
         })
     }
 
-    /// The first that waits beside the running task, if that is a task.
+    /// Returns the first waiting entity beside the running task, if it is a task.
     pub(crate) fn first_task_beside(&self, curr: Index) -> Option<Index> {
         let first = self.tree.heaps.first(self.tree.entity(curr).parent)?;
         self.tree.entity(first).is_task().then_some(first)
     }
 
-    /// Takes out a task that waits beside the stand-in, and still counts it. Where it stands.
+    /// Takes out a task that waits beside the stand-in, and keeps it counted. Returns its standing.
     pub(crate) fn lend(&mut self, now: Now, at: Index) -> Standing {
         let standing = self.standing_of(now, at, false);
         let Entity { parent, vruntime, .. } = *self.tree.entity(at);
         self.lists.remove(at, false);
         self.tree.remove(parent, at);
-        let company = self.company.as_mut().expect("somebody stands for it");
+        let company = self.company.as_mut().expect("a stand-in runs");
         company.nr += 1;
-        // A task that wakes is compared with the stand-in as it would be with this one.
+        // A task that wakes is compared with the stand-in as it would be with this task.
         let stand_in = self.tree.entity_mut(company.stand_in);
         stand_in.vruntime = stand_in.vruntime.max(vruntime);
         standing
     }
 
-    /// The company is so large now.
+    /// Sets the number of tasks in the company.
     pub(crate) fn set_company(&mut self, now: Now, groups: &impl Groups, nr: u32) {
-        let company = self.company.as_mut().expect("somebody stands for it");
+        let company = self.company.as_mut().expect("a stand-in runs");
         let (stand_in, was) = (company.stand_in, std::mem::replace(&mut company.nr, nr));
         if nr == was {
             return;
@@ -190,7 +197,7 @@ impl Fair {
         self.count_others(now, groups, stand_in, (counts(was), counts(nr)));
     }
 
-    /// In the queue of the stand-in, and in those above, there are others than before.
+    /// Replaces `before` by `after` in the counts of the stand-in's queue and of those above.
     fn count_others(
         &mut self,
         now: Now,
@@ -224,8 +231,9 @@ impl Fair {
         self.note_idle_load(weight, top);
     }
 
-    /// The stand-in gives its place to a task of the company, which stands there; or goes itself. The others are
-    /// on their own, the first of them at `first`.
+    /// Ends the company: a task of it takes the place of the stand-in, with its standing, or the
+    /// stand-in just ends. The others are no longer counted; the first of them has the vruntime
+    /// `first`.
     pub(crate) fn end_company(
         &mut self,
         now: Now,
@@ -234,7 +242,7 @@ impl Fair {
         first: Option<VTime>,
     ) {
         self.set_company(now, groups, 0);
-        let Company { stand_in, .. } = self.company.take().expect("somebody stands for it");
+        let Company { stand_in, .. } = self.company.take().expect("a stand-in runs");
         if let Some(Standing { lag: Lag::Lent { vruntime, .. }, turn }) = standing {
             let entity = self.tree.entity_mut(stand_in);
             (entity.vruntime, entity.ran) = (vruntime, turn);

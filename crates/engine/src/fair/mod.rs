@@ -1,33 +1,35 @@
 //! The fair class: task groups as a tree of queues, whatever their order.
 //!
-//! Each queue has a virtual clock. A member's vruntime is the CPU time it got divided by its
-//! weight. A member is an *entity*: a task, or the queue of a group on this CPU, which stands in its
-//! parent's queue with the group's share as its weight. The running task and the groups above it are
-//! each `curr` of their queue, outside its heaps.
+//! Each queue has a virtual clock. A member's vruntime is the CPU time that it got, divided by its
+//! weight. A member is an *entity*: a task, or the queue of a group on this CPU. The entity of a
+//! group is in the parent's queue, with the group's share as its weight. The running task and the
+//! groups above it are each `curr` of their queue, outside its heaps.
 //!
-//! Which member of a queue is next, which preempts which, and where a newcomer starts is for one of
-//! two orders: that of Linux 6.1 with latency nice (`cfs.rs`), and under `EEVDF` that of 6.12
-//! (`eevdf.rs`). `order.rs` lists what is asked of them.
+//! An order decides which member of a queue is next, which preempts which, and where a newcomer
+//! starts. There are two orders: that of Linux 6.1 with latency nice (`cfs.rs`), and under `EEVDF`
+//! that of 6.6 and later (`eevdf.rs`). `order.rs` is their interface.
 //!
-//! Nothing here knows a task's payload, a limit, or another CPU. A task is an index, and what it asks
-//! for is copied into its entity. Off a queue, a vruntime means nothing by itself: a task takes a
-//! [`Standing`] along.
+//! This module does not know the payload of a task, a limit, or another CPU. A task is an index,
+//! and its request is copied into its entity. Off a queue, a vruntime has no meaning by itself: a
+//! task takes a [`Standing`] along.
 //!
-//! A task that enters joins the queue of its group, and the group joins its parent's if the task is
-//! the first of its own; one that leaves takes every queue that it leaves empty out of its parent's. On
-//! the way up each queue counts it, up to the root's or to a throttled group's, above which nobody
-//! knows of it.
+//! A task that enters joins the queue of its group, and the group joins its parent's queue if the
+//! task is its first. A task that leaves takes every queue that it leaves empty out of its
+//! parent's. On the way up each queue counts it, up to the root queue or to a throttled group,
+//! above which no queue counts it.
 //!
-//! A group's queue is made when its first member comes to this CPU and stays after the last left
-//! until its entity would be placed the same if it were made anew ([`Fair::next_to_reap`]).
+//! A group's queue is made when its first member comes to this CPU. After the last member left, it
+//! stays until its entity would be placed the same if it were made anew ([`Fair::next_to_reap`]).
 //!
-//! Left out: next, last and skip buddies but for `yield` (they serve cache affinity).
+//! Left out: next, last and skip buddies, except for `yield` (they serve cache affinity).
 //!
-//! Under `DELAY_DEQUEUE` what sleeps may stay in its place for a while (`ghosts.rs`). Under `PELT` a group's share
-//! follows the average loads of its queues (`pelt.rs`), else those of the moment.
+//! Under `DELAY_DEQUEUE` a sleeping entity may stay in its place for a while (`ghosts.rs`). Under
+//! `PELT` a group's share follows the average loads of its queues (`pelt.rs`), otherwise their
+//! current loads.
 //!
-//! Invariants ([`Fair::check`]): counts, loads and heaps equal those counted afresh; a group's
-//! entity is queued exactly while its queue has members or it sleeps in its place, and is not throttled.
+//! Invariants ([`Fair::check`]): counts, loads and heaps equal those computed afresh. The entity of
+//! a group is queued exactly while it is not throttled, and its queue has members or it sleeps in
+//! its place.
 
 mod ahead;
 pub(crate) mod averages;
@@ -58,14 +60,14 @@ use crate::store::heap::Index;
 use crate::store::list::{Links, List};
 use crate::time::Nanos;
 
-/// The order of the queues, with what it keeps.
+/// The order of the queues, with its state.
 #[derive(Debug)]
 pub(crate) enum Order {
     Cfs(Cfs),
     Eevdf(Eevdf),
 }
 
-/// The one place where it is asked which order that is.
+/// Calls a method of the order; no other code tests which order it is for that.
 macro_rules! by_order {
     ($order:expr, $it:ident => $does:expr) => {
         match $order {
@@ -83,19 +85,20 @@ pub(crate) struct Fair {
     pub(crate) order: Order,
     lists: Lists,
     ghosts: Ghosts,
-    /// What those entities of the root's queue weigh that have SCHED_IDLE tasks only.
+    /// The weight of those entities of the root queue that have only SCHED_IDLE tasks.
     idle_load: u64,
     /// The queues of groups that exist, in order of group.
     group_queues: Vec<(GroupId, QueueId)>,
     nr_throttled: u32,
     reap_cursor: usize,
-    /// Of the running task, if the first of its queue are with the host ([`lend`]).
+    /// The company of the running task, if the first tasks of its queue are with the host
+    /// ([`lend`]).
     company: Option<Company>,
-    /// Averages, if there are any ([`pelt`]).
+    /// The averages, if there are any ([`pelt`]).
     pelt: Option<Box<Pelt>>,
 }
 
-/// A running task that stands for others, and how many these are as far as the queue was told.
+/// A running stand-in, and the number of other tasks that it represents, as far as the queue knows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Company {
     /// The running entity. Its own vruntime stands still.
@@ -106,19 +109,19 @@ pub(crate) struct Company {
 /// The entities that sleep in their place ([`ghosts`]).
 #[derive(Debug, Default)]
 struct Ghosts {
-    /// Whether there shall be any.
+    /// Whether there may be any.
     on: bool,
-    /// Tasks and groups.
+    /// The number of sleeping tasks and groups.
     nr: u32,
 }
 
-/// The queued and running tasks, in the order in which balance looks at them.
+/// The queued and running tasks, in the order in which balance examines them.
 #[derive(Debug, Default)]
 struct Lists {
     links: Links,
-    /// Those that compete; the one that balance looked at last, or that came last, is last.
+    /// The tasks that compete. The one that balance examined last, or that came last, is last.
     competing: List,
-    /// Those below throttled groups, which are not among the others.
+    /// The tasks below throttled groups, which are not in `competing`.
     set_aside: List,
 }
 
@@ -133,8 +136,8 @@ impl Lists {
         self.links.remove(list, at);
     }
 
-    /// Puts the tasks of a queue, and of those below it that compete in it, on the list of those that
-    /// balance does not see, or on the other. None of them runs.
+    /// Moves the tasks of a queue, and of those below it that compete in it, to the list that
+    /// balance does not see, or back. None of them runs.
     fn set_aside(&mut self, tree: &Tree, id: QueueId, aside: bool) {
         for at in tree.heaps.iter(id) {
             let entity = tree.entity(at);
@@ -179,12 +182,12 @@ impl Fair {
         self.grow_averages(len);
     }
 
-    /// The indices `0..len` can be used from now on, for which there is room.
+    /// Opens the indices `0..len`, which have room, for use.
     pub(crate) fn open(&mut self, len: usize) {
         self.tree.open(len);
     }
 
-    /// Makes room for as many indices as another has room for, of which the memory is used. Allocates nothing.
+    /// Makes room for as many indices as `room` has, with its memory. Allocates nothing.
     pub(crate) fn grow_into(&mut self, room: &mut Fair) {
         self.tree.grow_into(&mut room.tree);
         self.lists.links.grow_into(&mut room.lists.links);
@@ -193,23 +196,23 @@ impl Fair {
         }
     }
 
-    /// The queue of the root: what all fair tasks of the CPU come to.
+    /// Returns the queue of the root, whose counts cover all fair tasks of the CPU.
     #[inline]
     pub(crate) fn root(&self) -> &Queue {
         self.tree.root()
     }
 
-    /// What those entities of the root's queue weigh that have SCHED_IDLE tasks only.
+    /// Returns the weight of those entities of the root queue that have only SCHED_IDLE tasks.
     pub(crate) fn idle_load(&self) -> u64 {
         self.idle_load
     }
 
-    /// The queues of groups that exist, in order of group.
+    /// Returns the queues of groups that exist, in order of group.
     pub(crate) fn group_queues(&self) -> impl Iterator<Item = (GroupId, QueueId)> {
         self.group_queues.iter().copied()
     }
 
-    /// The queue of a group on this CPU, if there is one.
+    /// Returns the queue of a group on this CPU, if there is one.
     pub(crate) fn queue_of(&self, group: GroupId) -> Option<QueueId> {
         if group == GroupId::ROOT {
             return Some(QueueId::ROOT);
@@ -218,7 +221,7 @@ impl Fair {
         found.ok().map(|found| self.group_queues[found].1)
     }
 
-    /// Makes the queue of `group`, whose entity stands at `at` below `parent`. Allocates if there is no
+    /// Makes the queue of `group` below `parent`, with its entity at `at`. Allocates if there is no
     /// room.
     pub(crate) fn add_queue(
         &mut self,
@@ -249,7 +252,7 @@ impl Fair {
         id
     }
 
-    /// Forgets an empty queue; gives the index that its entity had.
+    /// Removes an empty queue; returns the index that its entity had.
     pub(crate) fn remove_queue(&mut self, now: Now, groups: &impl Groups, id: QueueId) -> Index {
         self.end_average(now, groups, id);
         let nth = self.group_queues.iter().position(|&(_, queue)| queue == id);
@@ -257,12 +260,13 @@ impl Fair {
         self.tree.remove_queue(id)
     }
 
-    /// How many groups have a queue.
+    /// Returns the number of groups that have a queue.
     pub(crate) fn nr_group_queues(&self) -> usize {
         self.group_queues.len()
     }
 
-    /// The next empty queue in turn, if it can be forgotten: `rests` says that of its limit.
+    /// Returns the next empty queue in turn, if it can be removed. `rests` answers that for its
+    /// limit.
     pub(crate) fn next_to_reap(
         &mut self,
         now: Now,
@@ -283,7 +287,7 @@ impl Fair {
         reap.then_some(id)
     }
 
-    /// A task enters the queue `home` and waits there.
+    /// Enqueues a task in the queue `home`.
     pub(crate) fn enqueue(
         &mut self,
         now: Now,
@@ -302,8 +306,8 @@ impl Fair {
         self.note(now, home);
     }
 
-    /// Takes a task out of its queue and out of every group queue that it leaves empty. If it ran,
-    /// the groups above it that stay go back among those that wait.
+    /// Takes a task out of its queue, and out of every group queue that it leaves empty. If it ran,
+    /// the remaining groups above it wait again.
     pub(crate) fn dequeue(
         &mut self,
         now: Now,
@@ -319,8 +323,8 @@ impl Fair {
         standing
     }
 
-    /// A newcomer to a queue is counted there and above, with the tasks that it counts for, and the
-    /// groups above it that had nobody enter theirs. What is throttled stays out.
+    /// Counts a newcomer in its queue and above, with all its tasks. The groups above it that had
+    /// no member enter their queues. A throttled group stays out.
     #[inline]
     fn count(&mut self, now: Now, groups: &impl Groups, newcomer: Member, counts: Counts) {
         if newcomer.queue == QueueId::ROOT {
@@ -341,7 +345,7 @@ impl Fair {
             queue.add(counts);
             let Some(above) = queue.entity else { break };
             arriving &= queue.nr == 1;
-            // What the group is says something to those above it only.
+            // Whether the group counts as idle matters only above it.
             counts = queue.counts_above(counts);
             let throttled = queue.throttled;
             self.update_share(now, groups, id);
@@ -360,7 +364,7 @@ impl Fair {
         self.note_idle_load(before, top);
     }
 
-    /// The entity of a group enters the queue of its parent.
+    /// Puts the entity of a group into the queue of its parent.
     #[inline(never)]
     fn attach_group(&mut self, now: Now, id: QueueId) {
         let queue = self.tree.queue(id);
@@ -369,7 +373,7 @@ impl Fair {
         by_order!(&mut self.order, order => order.attach(&mut self.tree, now, member, &standing));
     }
 
-    /// An entity leaves its queue, and the groups above it that are left empty leave theirs.
+    /// Takes an entity out of its queue, and the groups above it that become empty out of theirs.
     #[inline]
     fn leave(
         &mut self,
@@ -414,7 +418,7 @@ impl Fair {
                 return standing;
             }
             let member = Member::of(&self.tree, above);
-            // Groups that are left empty sleep, unless it is a throttled one that leaves them.
+            // Groups that become empty sleep, unless a throttled group left them.
             let falls_asleep = asleep || is_task;
             if leaving && falls_asleep && self.delay_group(now, member) {
                 leaving = false;
@@ -434,7 +438,7 @@ impl Fair {
         by_order!(&mut self.order, order => order.detach(&mut self.tree, now, member, asleep))
     }
 
-    /// Takes a group that has nothing left of its budget out of its parent's queue. Nobody of it runs.
+    /// Takes a group without budget out of its parent's queue. None of its tasks runs.
     pub(crate) fn throttle(&mut self, now: Now, groups: &impl Groups, id: QueueId) {
         let queue = self.tree.queue(id);
         let (at, counts) = (queue.entity.expect("the root has no limit"), queue.all_above());
@@ -467,19 +471,20 @@ impl Fair {
         self.note(now, id);
     }
 
-    /// Whether any group is throttled here.
+    /// Returns whether any group is throttled here.
     #[inline]
     pub(crate) fn is_any_throttled(&self) -> bool {
         self.nr_throttled > 0
     }
 
-    /// Whether a queue is that of a throttled group or below one.
+    /// Returns whether a queue is that of a throttled group or below one.
     #[inline]
     pub(crate) fn is_below_throttled(&self, id: QueueId) -> bool {
         self.nr_throttled > 0 && self.tree.lineage(id).any(|id| self.tree.queue(id).throttled)
     }
 
-    /// Charges the running task and the groups above it. Whether it makes way for that, though no tick asked.
+    /// Charges the running task and the groups above it. Returns whether the task makes way because
+    /// of the charge, without a tick.
     #[inline]
     pub(crate) fn charge(&mut self, now: Now, curr: Index, span: Nanos) -> bool {
         if self.company.is_some() {
@@ -488,8 +493,8 @@ impl Fair {
         by_order!(&mut self.order, order => charge(order, &mut self.tree, now, (curr, span)))
     }
 
-    /// As [`Fair::charge`], for a task that stands for others. The clock of its queue waits for them: most are
-    /// not as far as it is.
+    /// Like [`Fair::charge`], for a stand-in. The clock of its queue stands still: most tasks of
+    /// the company have less vruntime.
     #[cold]
     fn charge_above(&mut self, now: Now, curr: Index, span: Nanos) -> bool {
         let entity = self.tree.entity_mut(curr);
@@ -499,15 +504,15 @@ impl Fair {
         by_order!(&mut self.order, order => charge(order, &mut self.tree, now, (above, span)))
     }
 
-    /// The running task goes back among those that wait, and so do the groups above it.
+    /// Makes the running task a waiting one, and likewise the groups above it.
     #[inline(always)]
     pub(crate) fn put_prev(&mut self, now: Now, curr: Index) {
         by_order!(&mut self.order, order => put_prev(order, &mut self.tree, now, curr));
         self.note_switch(now, curr, Doing::Waits);
     }
 
-    /// Picks the next task and makes it and the groups above it `curr` of their queues. A task that
-    /// yielded is passed over if that is not unfair to it.
+    /// Picks the next task, and makes it and the groups above it `curr` of their queues. A task
+    /// that yielded is passed over if that is not unfair to it.
     #[inline]
     pub(crate) fn pick(&mut self, now: Now, before: Before) -> Option<Index> {
         if self.tree.root().nr == 0 {
@@ -518,14 +523,15 @@ impl Fair {
         Some(next)
     }
 
-    /// Whether the tick should end the turn of the running task.
+    /// Returns whether the tick should end the turn of the running task.
     pub(crate) fn turn_is_over(&mut self, now: Now, curr: Index) -> bool {
         by_order!(&mut self.order, order => turn_is_over(order, &self.tree, now, curr))
     }
 
-    /// Whether a woken task preempts the running one, whose turn is over then: by which of the two
-    /// entities that compete in one queue is idle, and else by the order, which is asked if the woken task
-    /// `may` preempt its like. An idle entity is preempted by one that is not idle, and never the other way round.
+    /// Returns whether a woken task preempts the running one; if so, the turn of that one is over.
+    /// If exactly one of the two entities that compete in one queue is idle, that decides: an idle
+    /// entity is preempted by one that is not, and never the other way round. Otherwise the order
+    /// decides, if the woken task `may` preempt its like.
     pub(crate) fn preempts(&mut self, now: Now, wakeup: Wakeup, may: bool) -> bool {
         let (curr, woken) = self.tree.matching_siblings(wakeup.curr, wakeup.woken);
         let is_idle = |at: Index| self.tree.entity(at).idle;
@@ -540,7 +546,7 @@ impl Fair {
         may && by_order!(&mut self.order, order => order.preempts(&mut self.tree, now, wakeup))
     }
 
-    /// Ends the turns of an entity and of those above it: something that is not idle came.
+    /// Ends the turns of an entity and of those above it, because an entity that is not idle came.
     pub(crate) fn end_turns(&mut self, at: Index) {
         by_order!(&mut self.order, order => {
             let mut next = Some(at);
@@ -551,14 +557,14 @@ impl Fair {
         });
     }
 
-    /// Changes what a task asks for where it is: its vruntime and its turn stay.
+    /// Changes the request of a task in place: its vruntime and its turn stay.
     pub(crate) fn reask(&mut self, now: Now, at: Index, ask: Ask) {
         by_order!(&mut self.order, order => order.reask(&mut self.tree, now, at, ask));
         self.reslice_from(now, self.tree.entity(at).parent);
     }
 
-    /// Where a task starts that is forked by the running task `parent`, which was not charged for the
-    /// last `uncharged` yet.
+    /// Returns the standing of a task forked by the running task `parent`, which has not been
+    /// charged for the last `uncharged` yet.
     pub(crate) fn forked(&self, now: Now, parent: Index, uncharged: Nanos) -> Standing {
         let order = &self.order;
         Standing::new(by_order!(order, order => {
@@ -566,7 +572,8 @@ impl Fair {
         }))
     }
 
-    /// Heeds another configuration for an entity, whose task asks for this; `None` for a group's.
+    /// Applies another configuration to an entity, with the request of its task; `None` for a
+    /// group.
     pub(crate) fn renew(&mut self, now: Now, at: Index, ask: Option<Ask>) {
         let latency_nice = self.tree.entity(at).latency_nice;
         let of_group = || Ask { weight: 0, latency_nice, slice: None, idle: false };
@@ -576,7 +583,7 @@ impl Fair {
         });
     }
 
-    /// Refreshes the shares of the groups above the running task.
+    /// Updates the shares of the groups above the running task.
     pub(crate) fn update_shares(&mut self, now: Now, groups: &impl Groups, curr: Index) {
         let id = self.tree.entity(curr).parent;
         if id != QueueId::ROOT {
@@ -584,7 +591,7 @@ impl Fair {
         }
     }
 
-    /// Refreshes the shares of the group of a queue, and of those above it.
+    /// Updates the shares of the group of a queue, and of those above it.
     pub(crate) fn update_shares_from(&mut self, now: Now, groups: &impl Groups, from: QueueId) {
         let mut id = from;
         let top = self.tree.top_of(id);
@@ -622,7 +629,7 @@ impl Fair {
         }
     }
 
-    /// As [`Fair::publish`], for shares that go by the loads of the moment.
+    /// Like [`Fair::publish`], for shares by current loads.
     fn publish_weight(&mut self, groups: &impl Groups, id: QueueId) -> (u64, u64) {
         let queue = self.tree.queue_mut(id);
         let load = queue.load;
@@ -631,7 +638,8 @@ impl Fair {
         (load, total)
     }
 
-    /// The groups of a queue and of those above it want what the members of these want.
+    /// Updates the slices of the group of a queue, and of those above it, by the slices of their
+    /// members.
     fn reslice_from(&mut self, now: Now, mut id: QueueId) {
         while let Some(at) = self.tree.queue(id).entity {
             self.reslice(now, id);
@@ -639,7 +647,7 @@ impl Fair {
         }
     }
 
-    /// All groups want what their members want: these were told something else.
+    /// Updates the slices of all groups, after those of their members changed.
     pub(crate) fn reslice_all(&mut self, now: Now) {
         // A child has a greater number than its parent.
         for nth in (0..self.group_queues.len()).rev() {
@@ -647,8 +655,8 @@ impl Fair {
         }
     }
 
-    /// The entity of a group with members wants the shortest slice that is wanted in its queue, if the rules say so. One
-    /// that has a latency nice value has the slice of that.
+    /// Requests for the entity of a group with members the shortest slice in its queue, if the
+    /// rules say so. An entity with a latency nice value has the slice of that value.
     #[inline]
     fn reslice(&mut self, now: Now, id: QueueId) {
         let Order::Eevdf(order) = &mut self.order else { return };
@@ -663,25 +671,26 @@ impl Fair {
         }
     }
 
-    /// After one entity of the root's queue changed, which had added `before`.
+    /// Updates the idle weight after one entity of the root queue changed, which had added
+    /// `before`.
     fn note_idle_load(&mut self, before: u64, top: Index) {
         self.idle_load = self.idle_load - before + self.tree.idle_weight(top);
     }
 
-    /// The task that balance did not look at for longest, of which there is one.
+    /// Returns the task that balance has not examined for longest. There must be one.
     #[inline]
     pub(crate) fn look_at_next(&mut self) -> Index {
         self.lists.links.rotate(&mut self.lists.competing)
     }
 
-    /// Whether a task counts as SCHED_IDLE on this CPU, by its policy or by a group that it is below
-    /// ([`Groups::counts_as_idle`]).
+    /// Returns whether a task counts as SCHED_IDLE on this CPU, by its policy or by a group that it
+    /// is below ([`Groups::counts_as_idle`]).
     #[inline]
     pub(crate) fn is_idle_class(&self, at: Index) -> bool {
         self.tree.is_idle_class(at)
     }
 
-    /// Whether its queue owes a task something, or nothing; of CFS always.
+    /// Returns whether a task is eligible; in CFS every task is.
     pub(crate) fn is_eligible(&self, at: Index) -> bool {
         match &self.order {
             Order::Eevdf(order) => order.is_eligible(&self.tree, Member::of(&self.tree, at)),
@@ -689,13 +698,13 @@ impl Fair {
         }
     }
 
-    /// What a task adds to the load of the CPU: its weight, scaled by the shares above it.
+    /// Returns the load that a task adds to the CPU: its weight, scaled by the shares above it.
     pub(crate) fn task_load(&self, at: Index) -> u64 {
         self.tree.task_load(at)
     }
 }
 
-// Each of these is made once for each order, so that neither pays for what the other needs.
+// Each of these functions is compiled for each order, so neither order pays for the other.
 
 #[inline(always)]
 fn charge(
@@ -718,7 +727,7 @@ fn put_prev(order: &mut impl QueueOrder, tree: &mut Tree, now: Now, curr: Index)
     let mut at = curr;
     loop {
         let member = Member::of(tree, at);
-        debug_assert_eq!(tree.queue(member.queue).curr, Some(at), "it was running");
+        debug_assert_eq!(tree.queue(member.queue).curr, Some(at), "the entity was running");
         order.put_back(tree, now, member);
         let Some(above) = tree.queue(member.queue).entity else { return };
         at = above;
@@ -734,7 +743,7 @@ fn pick(order: &mut impl QueueOrder, tree: &mut Tree, now: Now, before: Before) 
     let mut queue = QueueId::ROOT;
     loop {
         let at = order.choose(tree, now, queue, before);
-        // Below the queue where another one was chosen nobody goes on.
+        // Below the queue where another member was chosen, no member continues its turn.
         goes_on = goes_on && tree.is_above(at, before.ran);
         order.set_curr(tree, now, Member { queue, at }, goes_on);
         let entity = tree.entity(at);

@@ -1,33 +1,38 @@
-//! Running averages of load (PELT): what was queued, could run and ran lately, under the feature `PELT`.
+//! Running averages of load (PELT): the recent queued, runnable and running time, under the feature
+//! `PELT`.
 //!
-//! There is an average for each queue of a CPU, for each entity in one, and for each task that is in none. Each is three
-//! sums that [`decay`](crate::store::decay):
+//! There is an average for each queue of a CPU, for each entity in one, and for each task that is
+//! in none. Each average is three sums that [`decay`](crate::store::decay):
 //!
 //! | | of an entity | of a queue |
 //! |---|---|---|
-//! | load | time in the queue | that of each member, by its weight |
+//! | load | time in the queue | that of each member, times its weight |
 //! | runnable | the same without sleep in its place | that of each task in it or below |
-//! | util | time on the CPU | time that a member ran |
+//! | util | time on the CPU | time in which a member ran |
 //!
-//! An average knows the *signal* that it is to add since it was last looked at, so it is brought up to an instant when
-//! the signal changes ([`Fair::note`]) or somebody asks, and not in between.
+//! An average has the *signal* that is added since it was last updated. So it is updated when the
+//! signal changes ([`Fair::note`]) or when it is read, and not in between.
 //!
-//! A task that falls asleep leaves its part in the averages of its queue, where it decays as the task's own does
-//! ([`Fair::part_with`]). If it wakes up in that queue it finds its part there; if elsewhere, its part is taken out
-//! ([`Fair::withdraw`]) and brought along ([`Fair::bring`]). Its time in the queues above is the same as in its own, so
-//! its parts in runnable and util are the same in each of them. In load it is there through the entity of the group,
-//! whose time in the queue is only estimated then, as in the kernel (`update_tg_cfs_load`).
+//! A task that falls asleep leaves its part in the averages of its queue, where the part decays as
+//! the task's own average does ([`Fair::part_with`]). If it wakes up in that queue, its part is
+//! still there. If it wakes up elsewhere, its part is taken out ([`Fair::withdraw`]) and added to
+//! the new queue ([`Fair::bring`]). Its time in the queues above equals that in its own, so its
+//! parts in runnable and util are the same in each of them. Its part in their load exists only
+//! through the entity of the group. The queued time of that entity is then only estimated, as in
+//! the kernel (`update_tg_cfs_load`).
 //!
-//! A group's share of a CPU goes by the load averages of its queues on all CPUs ([`Fair::publish`]). Each queue with
-//! members publishes its own when that is off by more than a 64th (`update_tg_load_avg`). What the sleepers of a group left
-//! in queues without members decays at one pace everywhere, so it is one sum of the group's, [`Blocked`], that whoever reads
-//! it ages. The kernel has it in the sum of the others, and updates it every 32 ms.
+//! A group's share of a CPU depends on the load averages of its queues on all CPUs
+//! ([`Fair::publish`]). Each queue with members publishes its own average when the published one is
+//! off by more than a 64th (`update_tg_load_avg`). The load that sleepers left in queues without
+//! members decays at one rate everywhere. So it is one sum of the group, [`Blocked`], which each
+//! reader ages. The kernel has it in the sum of the others, and updates it every 32 ms.
 //!
-//! Accepted: a task whose ghost was taken out before it woke does not know how long that stayed; its load counts until it
-//! fell asleep. The ghost's queue counts all of it. That is a few milliseconds of 47.
+//! Accepted: a task whose ghost was dropped before it woke does not know how long the ghost stayed.
+//! Its own load counts until it fell asleep, while the ghost's queue counts the whole stay. The
+//! difference is a few milliseconds of 47.
 //!
-//! Invariants ([`Fair::check`]): each signal is that of the queue or entity; no entity was queued for longer than always;
-//! the members of a queue have no more of its load than it has.
+//! Invariants ([`Fair::check`]): each signal is that of the queue or entity. No entity was queued
+//! for more than all of the time. The members of a queue have no more of its load than it has.
 
 use crate::ensure::ensure;
 use crate::fair::Fair;
@@ -43,7 +48,7 @@ use crate::time::Time;
 use std::fmt::Display;
 
 impl Fair {
-    /// From now on there are averages, or none.
+    /// Turns averages on or off.
     pub(crate) fn keep_averages(&mut self, on: bool) {
         self.pelt = on.then(|| Box::new(Pelt::new()));
         self.grow_averages(0);
@@ -56,7 +61,7 @@ impl Fair {
         }
     }
 
-    /// A task is about to wait in a queue, with the average that it had while it was in none.
+    /// Adds the average of a task, which was in no queue, to the queue that it is about to wait in.
     pub(crate) fn bring(
         &mut self,
         now: Now,
@@ -88,7 +93,7 @@ impl Fair {
         *pelt.entities.cover(member.at) = EntityAverage { doing: Doing::Waits, ..average };
     }
 
-    /// The part of a task that left it in a queue of this CPU is no longer there, if that queue still is.
+    /// Takes the part that a task left out of a queue of this CPU, if that queue still exists.
     pub(crate) fn withdraw(&mut self, now: Now, groups: &impl Groups, carried: &mut Carried) {
         let Fair { tree, pelt: Some(pelt), .. } = self else { return };
         let left = std::mem::take(&mut carried.left);
@@ -106,8 +111,8 @@ impl Fair {
         }
     }
 
-    /// Gives a task that is about to leave its queue the average that it takes along. It leaves its part there if it
-    /// goes to sleep.
+    /// Gives the average that it takes along to a task that is about to leave its queue. A task
+    /// that goes to sleep leaves its part there.
     pub(crate) fn part_with(
         &mut self,
         now: Now,
@@ -124,7 +129,7 @@ impl Fair {
         }
     }
 
-    /// Gives a task in a queue the average that it has.
+    /// Copies the average of a queued task to `to`.
     pub(crate) fn tell_average(&mut self, now: Now, at: Index, to: &mut Option<Carried>) {
         let Fair { tree, pelt: Some(pelt), .. } = self else { return };
         pelt.entities[at].age(now.clock);
@@ -137,7 +142,7 @@ impl Fair {
         *to = Some(Carried { left: weight, most, ..of });
     }
 
-    /// What is in a queue, and in those above it, may be something else from now on.
+    /// Updates the signals of a queue and those above it, after a change.
     #[inline]
     pub(super) fn note(&mut self, now: Now, id: QueueId) {
         if self.pelt.is_some() {
@@ -164,7 +169,7 @@ impl Fair {
         }
     }
 
-    /// A task in a queue does that from now on.
+    /// Notes a new state of a queued task.
     #[inline]
     pub(super) fn note_task(&mut self, now: Now, at: Index, doing: Doing) {
         if let Some(pelt) = &mut self.pelt {
@@ -172,7 +177,7 @@ impl Fair {
         }
     }
 
-    /// A task runs from now on, or waits, and so do the groups above it.
+    /// Notes that a task and the groups above it run from now on, or wait.
     #[inline]
     pub(super) fn note_switch(&mut self, now: Now, at: Index, doing: Doing) {
         if self.pelt.is_some() {
@@ -181,7 +186,7 @@ impl Fair {
         }
     }
 
-    /// A group has a queue from now on.
+    /// Starts the averages of a group's new queue.
     pub(super) fn begin_average(&mut self, now: Now, id: QueueId, at: Index) {
         self.grow_averages(0);
         let Some(pelt) = &mut self.pelt else { return };
@@ -190,7 +195,7 @@ impl Fair {
         *pelt.entities.cover(at) = EntityAverage { at: now.clock, ..EntityAverage::default() };
     }
 
-    /// An empty queue is forgotten.
+    /// Ends the averages of an empty queue that is removed.
     pub(super) fn end_average(&mut self, now: Now, groups: &impl Groups, id: QueueId) {
         let Some(pelt) = &self.pelt else { return };
         let blocked = pelt.queues[id].blocked(now.clock);
@@ -200,14 +205,15 @@ impl Fair {
         }
     }
 
-    /// Whether nothing of its average is lost if an empty queue is forgotten.
+    /// Returns whether no part of its average is lost if an empty queue is removed.
     pub(super) fn is_decayed(&self, now: Now, id: QueueId) -> bool {
         let aged = |pelt: &Pelt| pelt.queues[id].sums.aged(now.clock, pelt.queues[id].signal);
         self.pelt.as_deref().is_none_or(|pelt| aged(pelt).averages().load == 0)
     }
 
-    /// Tells the other CPUs what the group of a queue has here, if that is another than they know. The load by which
-    /// its share of this CPU goes, and the sum of the loads of all CPUs with that (`calc_group_shares`).
+    /// Publishes the load of a group on this CPU to the others, if it differs enough from the
+    /// published one. Returns the load that determines its share of this CPU, and the sum of the
+    /// loads of all CPUs including that one (`calc_group_shares`).
     pub(super) fn publish(&mut self, now: Now, groups: &impl Groups, id: QueueId) -> (u64, u64) {
         let Fair { tree, pelt: Some(pelt), .. } = self else { unreachable!("there are averages") };
         let (queue, own) = (tree.queue_mut(id), &mut pelt.queues[id]);
@@ -229,7 +235,7 @@ impl Fair {
         (load, active - new + (asleep >> Blocked::FRACTION_BITS) + load)
     }
 
-    /// The entity of a group is about to weigh something else (`reweight_entity`).
+    /// Prepares a change of the weight of a group's entity (`reweight_entity`).
     pub(super) fn reweigh(&mut self, now: Now, at: Index, weight: u32) {
         let Fair { tree, pelt: Some(pelt), .. } = self else { return };
         let old = u64::from(tree.entity(at).weight);
@@ -238,13 +244,13 @@ impl Fair {
         queue.sums.load = (queue.sums.load + u64::from(weight) * load).saturating_sub(old * load);
     }
 
-    /// The sums of the root's queue, and what is added to them since.
+    /// Returns the sums of the root queue, and the signal that is added to them since.
     pub(crate) fn load_sums(&self) -> Option<(LoadSums, Signal)> {
         let root = &self.pelt.as_deref()?.queues[QueueId::ROOT];
         Some((root.sums, root.signal))
     }
 
-    /// The averages of a task in a queue.
+    /// Returns the averages of a task in a queue.
     pub(crate) fn task_averages(&self, now: Time, at: Index) -> Option<TaskAverages> {
         let pelt = self.pelt.as_deref()?;
         let mut own = pelt.entities[at];
@@ -253,7 +259,8 @@ impl Fair {
         Some(TaskAverages { load, util: own.util() })
     }
 
-    /// What a queue without members has of what its group's sleepers left everywhere.
+    /// Returns the part of a queue without members in the load that the group's sleepers left on
+    /// all CPUs.
     pub(crate) fn blocked(&self, id: QueueId) -> Blocked {
         let of = |pelt: &Pelt| {
             let own = &pelt.queues[id];
@@ -262,13 +269,13 @@ impl Fair {
         self.pelt.as_deref().map_or(Blocked::default(), of)
     }
 
-    /// Asserts what holds of the averages of a queue and of its members.
+    /// Asserts the invariants of the averages of a queue and of its members.
     pub(super) fn check_averages(&self, now: Now, id: QueueId, picture: &dyn Display) {
         let Some(pelt) = self.pelt.as_deref() else { return };
         let (own, queue) = (&pelt.queues[id], self.tree.queue(id));
         let (is, was) = (Signal::of(queue), own.signal);
         ensure!(picture, is == was, "queue {id:?} adds {is:?} to its averages, not {was:?}");
-        // A part may have been taken out since the clock of the run queue was read last.
+        // A part may have been taken out since the clock of the run queue was last read.
         let clock = now.clock.max(own.sums.at);
         let sums = own.sums.aged(clock, own.signal);
         let (mut load, mut slack) = (0, sums.load / SLACK_OF_SUM);
@@ -293,14 +300,14 @@ impl Fair {
         ensure!(picture, load <= has, "the members of queue {id:?} have {load} of {}", sums.load);
     }
 
-    /// The sums of a queue, for tests.
+    /// For tests: returns the sums of a queue.
     #[cfg(test)]
     pub(crate) fn sums(&self, now: Time, id: QueueId) -> LoadSums {
         let own = self.pelt.as_deref().expect("there are averages").queues[id];
         own.sums.aged(now, own.signal)
     }
 
-    /// What an entity ran for, as of when it was last looked at, for tests.
+    /// For tests: returns the running time of an entity, as of its last update.
     #[cfg(test)]
     pub(crate) fn util_sum(&self, at: Index) -> u32 {
         self.pelt.as_deref().expect("there are averages").entities[at].util
@@ -316,10 +323,10 @@ impl Fair {
     }
 }
 
-/// By as much of it a sum may be too small: roundings.
+/// The part of a sum, one in so many, by which it may be too small because of rounding.
 const SLACK_OF_SUM: u64 = 10_000;
 
-/// And by so many nanoseconds for each member.
+/// Further nanoseconds of the same error, for each member.
 const SLACK_OF_ENTITY: u64 = 1_000;
 
 fn doing_of_group(tree: &Tree, at: Index) -> Doing {

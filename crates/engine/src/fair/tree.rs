@@ -1,10 +1,10 @@
-//! The tree of fair queues on one CPU: which entities there are, and which queue each competes in.
+//! The tree of fair queues on one CPU: the entities, and the queue that each competes in.
 //!
-//! A task is an entity; so is a group that has a queue here. A group's entity stands in its parent's
-//! queue and keeps its index as long as the queue exists, which is longer than it has members.
+//! A task is an entity; so is a group that has a queue here. The entity of a group is in its
+//! parent's queue and keeps its index as long as the queue exists, even without members.
 //!
-//! Here is the structure alone. In what order a queue has its members is for the two orders
-//! (`cfs.rs`, `eevdf.rs`); when a queue is made and who enters it, for `mod.rs`.
+//! This file has only the structure. The two orders (`cfs.rs`, `eevdf.rs`) decide the order of
+//! members. `mod.rs` decides when a queue is made and which entities enter it.
 
 use crate::attr::GroupId;
 use crate::cpu::CpuId;
@@ -16,42 +16,43 @@ use crate::time::{Time, VTime};
 
 /// The queue of the root or of a group on one CPU.
 ///
-/// A large simulated machine does not fit into a cache, so the fields that a switch among tasks of the
-/// root touches are side by side.
+/// The data of a large simulated machine do not fit into a cache, so the fields that a switch among
+/// tasks of the root touches are adjacent.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Queue {
-    /// The virtual clock: in CFS that of the member that had least, never running back
-    /// (`min_vruntime`); in EEVDF the average as of the last look.
+    /// The virtual clock. In CFS it is the least vruntime of a member and never runs back
+    /// (`min_vruntime`). In EEVDF it is the average at the last update.
     pub(crate) clock: VTime,
     /// The sum of the members' weights.
     pub(crate) load: u64,
-    /// Its member that runs, or is above the task that runs. It is in neither heap.
+    /// The member that runs, or that is above the running task. It is in neither heap.
     pub(crate) curr: Option<Index>,
-    /// Members, `curr` and those that sleep in their place included.
+    /// The number of members, including `curr` and those that sleep in their place.
     pub(crate) nr: u32,
-    /// Tasks in the queue and in all queues below it, but for those that sleep.
+    /// The number of tasks in the queue and in all queues below it, except those that sleep.
     pub(crate) nr_tasks: u32,
-    /// Those of them that are SCHED_IDLE, or in a queue below it whose group counts as that
-    /// (`counts_as_idle`): what the queue's own group is says nothing here (`idle_h_nr_running`).
+    /// The number of those tasks that are SCHED_IDLE, or below it in a queue of a group that counts
+    /// as that (`counts_as_idle`). The class of the queue's own group does not matter here
+    /// (`idle_h_nr_running`).
     pub(crate) nr_idle_tasks: u32,
-    /// The entity that stands for it in the parent's queue; `None` for the root's.
+    /// Its entity in the parent's queue; `None` for the root.
     pub(crate) entity: Option<Index>,
     epoch: u32,
-    /// It is out of its parent's queue with all that it counts for.
+    /// Whether it is out of its parent's queue, with all its counts.
     pub(crate) throttled: bool,
-    /// To those above it all its tasks count as SCHED_IDLE ones
+    /// Whether all its tasks count as SCHED_IDLE above it
     /// ([`Groups::counts_as_idle`](crate::group::Groups::counts_as_idle)).
     pub(crate) counts_as_idle: bool,
     pub(crate) group: GroupId,
-    /// What this CPU adds to the group's load.
+    /// The part of this CPU in the group's load.
     pub(crate) contribution: u64,
-    /// Until then its group has more work than budget, so how much of it gets done does not depend on
-    /// when it runs.
+    /// The time until which its group has more work than budget, so that its throughput does not
+    /// depend on when it runs.
     pub(crate) exhausted_until: Time,
-    /// Where its entity stands while that is in no queue.
+    /// The standing of its entity while that is in no queue.
     pub(crate) standing: Standing,
-    /// Queues of this CPU whose parent this is, empty ones included.
+    /// The number of queues of this CPU that have this one as their parent, including empty ones.
     pub(crate) children: u32,
 }
 
@@ -86,19 +87,19 @@ impl Queue {
         self.nr_idle_tasks -= counts.nr_idle;
     }
 
-    /// How many of some tasks in it count as SCHED_IDLE ones to those above it.
+    /// Returns how some of its tasks count above it.
     pub(crate) fn counts_above(&self, counts: Counts) -> Counts {
         let Counts { nr, nr_idle } = counts;
         Counts { nr, nr_idle: if self.counts_as_idle { nr } else { nr_idle } }
     }
 
-    /// All its tasks, as they count to those above it.
+    /// Returns how all of its tasks count above it.
     pub(crate) fn all_above(&self) -> Counts {
         self.counts_above(Counts { nr: self.nr_tasks, nr_idle: self.nr_idle_tasks })
     }
 }
 
-/// Tasks, and those of them that count as SCHED_IDLE ones.
+/// A number of tasks, and the number of those that count as SCHED_IDLE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) nr: u32,
@@ -117,7 +118,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// The entity at `at` in the queue that it competes in.
+    /// Returns the entity at `at` with the queue that it competes in.
     #[inline]
     pub(crate) fn of(tree: &Tree, at: Index) -> Member {
         Member { queue: tree.entity(at).parent, at }
@@ -128,14 +129,16 @@ impl Member {
 #[derive(Debug)]
 pub(crate) struct Tree {
     cpu: CpuId,
-    /// By index, as everywhere in the run queue; [`Entity::NONE`] or stale where none is.
+    /// The entities by index, as everywhere in the run queue. An unused index has [`Entity::NONE`]
+    /// or a stale value.
     entities: Column<Entity>,
     queues: ByQueue<Queue>,
-    /// Queues that no group has.
+    /// The queues that no group uses.
     free: Vec<QueueId>,
     pub(crate) heaps: Heaps,
     epochs: u32,
-    /// Where the first task that waits with the host stands in the root's queue: its clock does not pass that.
+    /// The vruntime of the first task that waits with the host for the root queue: the clock of
+    /// that queue does not pass it.
     pub(crate) outside: Option<VTime>,
 }
 
@@ -152,7 +155,7 @@ impl Tree {
         }
     }
 
-    /// Makes room for the entities `0..len`, and for `groups` queues of groups in all. Allocates.
+    /// Makes room for the entities `0..len`, and for `groups` queues of groups in total. Allocates.
     pub(crate) fn grow(&mut self, len: usize, groups: usize) {
         self.entities.grow(len);
         self.heaps.grow(len, groups + 1);
@@ -163,28 +166,28 @@ impl Tree {
         }
     }
 
-    /// Makes room for as many entities as another has room for, of which the memory is used. Allocates nothing.
+    /// Makes room for as many entities as `room` has, with its memory. Allocates nothing.
     pub(crate) fn grow_into(&mut self, room: &mut Tree) {
         self.entities.grow_into(&mut room.entities);
         self.heaps.grow_into(&mut room.heaps);
     }
 
-    /// The indices `0..len` can be used from now on.
+    /// Opens the indices `0..len` for use.
     pub(crate) fn open(&mut self, len: usize) {
         self.entities.open(len);
     }
 
-    /// Whether a queue is the root's or that of a group.
+    /// Returns whether a queue is in use: the root queue, or that of a group.
     pub(crate) fn has_queue(&self, id: QueueId) -> bool {
         id == QueueId::ROOT || self.queue(id).entity.is_some()
     }
 
-    /// How many queues there is room for.
+    /// Returns the number of queues that have room.
     pub(crate) fn nr_queues(&self) -> usize {
         self.queues.len()
     }
 
-    /// Makes the queue of a group, whose entity stands at `at`. Allocates if there is no room.
+    /// Makes the queue of a group, with its entity at `at`. Allocates if there is no room.
     pub(crate) fn add_queue(&mut self, at: Index, group: GroupId, entity: Entity) -> QueueId {
         if self.free.is_empty() {
             self.grow(0, self.queues.len());
@@ -198,7 +201,7 @@ impl Tree {
         id
     }
 
-    /// Forgets an empty queue; gives the index that its entity had.
+    /// Removes an empty queue; returns the index that its entity had.
     ///
     /// # Panics
     /// If it has members or children.
@@ -212,7 +215,7 @@ impl Tree {
         at
     }
 
-    /// The entity at an index, if that was ever used.
+    /// Returns the entity at an index, if that was ever used.
     #[inline]
     pub(crate) fn get(&self, at: Index) -> Option<&Entity> {
         self.entities.get(at)
@@ -246,26 +249,27 @@ impl Tree {
         &mut self.queues[QueueId::ROOT]
     }
 
-    /// The queue that an entity competes in.
+    /// Returns the queue that an entity competes in.
     pub(crate) fn queue_of(&self, at: Index) -> &Queue {
         self.queue(self.entity(at).parent)
     }
 
-    /// The name of a queue.
+    /// Returns the name of a queue.
     pub(crate) fn name(&self, id: QueueId) -> QueueName {
         QueueName { cpu: self.cpu, epoch: self.queue(id).epoch }
     }
 
-    /// The entity of the group above this one.
+    /// Returns the entity of the group above this one.
     #[inline]
     pub(crate) fn above(&self, at: Index) -> Option<Index> {
         self.queue_of(at).entity
     }
 
-    /// The entity of this queue's group, or of one above it, that competes in the root's queue.
+    /// Returns the entity of this queue's group, or of one above it, that competes in the root
+    /// queue.
     ///
     /// # Panics
-    /// If it is the root's queue itself.
+    /// If it is the root queue itself.
     pub(crate) fn top_of(&self, id: QueueId) -> Index {
         let mut at = self.queue(id).entity.expect("no entity stands for the root");
         while let Some(above) = self.above(at) {
@@ -274,19 +278,19 @@ impl Tree {
         at
     }
 
-    /// This queue and those above it, the root's last.
+    /// Returns this queue and those above it, the root last.
     pub(crate) fn lineage(&self, id: QueueId) -> impl Iterator<Item = QueueId> {
         std::iter::successors(Some(id), |&id| {
             self.queue(id).entity.map(|at| self.entity(at).parent)
         })
     }
 
-    /// Whether `at` is `task` or a group above it.
+    /// Returns whether `at` is `task` or a group above it.
     pub(crate) fn is_above(&self, at: Index, task: Option<Index>) -> bool {
         std::iter::successors(task, |&below| self.above(below)).any(|below| below == at)
     }
 
-    /// The two entities above (or at) the tasks that compete in the same queue.
+    /// Returns the two entities, at or above the tasks, that compete in the same queue.
     pub(crate) fn matching_siblings(&self, mut a: Index, mut b: Index) -> (Index, Index) {
         let (mut deep_a, mut deep_b) = (self.depth(a), self.depth(b));
         let up = |at: Index| self.above(at).expect("the roots of two tasks are one");
@@ -310,12 +314,12 @@ impl Tree {
         self.heaps.waits(self.entity(at).parent, at)
     }
 
-    /// Whether an entity is a member of the queue that it competes in.
+    /// Returns whether an entity is a member of the queue that it competes in.
     pub(crate) fn is_attached(&self, at: Index) -> bool {
         self.waits(at) || self.queue_of(at).curr == Some(at)
     }
 
-    /// An entity becomes a member at this vruntime.
+    /// Makes an entity a member at this vruntime.
     pub(crate) fn admit(&mut self, id: QueueId, at: Index, vruntime: VTime) {
         let entity = self.entity_mut(at);
         (entity.vruntime, entity.parent) = (vruntime, id);
@@ -333,7 +337,7 @@ impl Tree {
         queue.load -= weight;
     }
 
-    /// Gives a member another weight.
+    /// Changes the weight of a member.
     pub(crate) fn reweight(&mut self, at: Index, weight: u32) {
         let entity = self.entity_mut(at);
         let (old, id) = (std::mem::replace(&mut entity.weight, weight), entity.parent);
@@ -360,7 +364,7 @@ impl Tree {
         self.heaps.remove_urgent(id, at);
     }
 
-    /// What an entity of the root's queue adds to what the idle class weighs there.
+    /// Returns the weight that an entity of the root queue adds to the idle class there.
     pub(crate) fn idle_weight(&self, top: Index) -> u64 {
         let entity = self.entity(top);
         let idle = if entity.is_task() {
@@ -372,7 +376,7 @@ impl Tree {
         if idle && !entity.delayed && self.is_attached(top) { entity.weight.into() } else { 0 }
     }
 
-    /// What a task adds to the load of the CPU: its weight, scaled by the shares above it.
+    /// Returns the load that a task adds to the CPU: its weight, scaled by the shares above it.
     pub(crate) fn task_load(&self, at: Index) -> u64 {
         let mut at = at;
         let mut load = u64::from(self.entity(at).weight);
@@ -383,14 +387,15 @@ impl Tree {
         load
     }
 
-    /// Whether a task counts as SCHED_IDLE on this CPU, by its policy or by a group that it is below.
+    /// Returns whether a task counts as SCHED_IDLE on this CPU, by its policy or by a group that it
+    /// is below.
     #[inline]
     pub(crate) fn is_idle_class(&self, at: Index) -> bool {
         let Entity { idle, parent, .. } = *self.entity(at);
         idle || parent != QueueId::ROOT && self.counts_as_idle(parent)
     }
 
-    /// Whether a queue is that of a group that counts as SCHED_IDLE, or below one.
+    /// Returns whether a queue is that of a group that counts as SCHED_IDLE, or below one.
     #[inline(never)]
     fn counts_as_idle(&self, id: QueueId) -> bool {
         self.lineage(id).any(|id| self.queue(id).counts_as_idle)

@@ -1,16 +1,17 @@
-//! What one CPU has drawn of the budgets of task groups, and which groups are throttled on it.
+//! The budget that one CPU has drawn for task groups, and the groups that are throttled on it.
 //!
-//! The running task's *payers* are the groups at and above its own that have a limit: each has a grant
-//! of its pool and is charged for what the task uses. That is asked when a task is picked: if a group has
-//! nothing left, it is throttled here and another task is picked. A timer interrupt comes when the
-//! first of the grants is used up. A group that does not pay any more after a pick gives its grant back.
+//! The running task's *payers* are the groups at and above its own that have a limit. Each payer
+//! has a grant of its pool and is charged for the CPU time of the task. The grants are drawn when a
+//! task is picked. If a group has no budget left, it is throttled here and another task is picked.
+//! A timer interrupt comes when the first of the grants is used up. A group that no longer pays
+//! after a pick gives its grant back.
 //!
-//! A throttled group comes back when the pool has budget again: by a timer of this CPU, or because
-//! another CPU gave some back. What to throttle means for the tasks is for the run queue
+//! A throttled group returns when the pool has budget again: by a timer of this CPU, or because
+//! another CPU gave some back. The run queue does the throttling of the tasks
 //! (`run_queue/throttle.rs`).
 //!
-//! Invariants ([`Limits::check`]): only payers hold grants; a throttled group is in the heap of those
-//! that wait for a refill.
+//! Invariants ([`Limits::check`]): only payers hold grants; a throttled group is in the heap of
+//! those that wait for a refill.
 
 use crate::attr::GroupId;
 use crate::cpu::CpuId;
@@ -25,15 +26,16 @@ use crate::store::heap::{Forest, Heap};
 use crate::time::{Nanos, Time};
 use std::fmt::Display;
 
-/// CPUs look for a new period's budget one after the other, so that they do not meet at the pool: as far
-/// apart as one is there, and so many before they begin anew that the last comes 50 us late.
+/// The delay between two CPUs that draw a new period's budget, which keeps them from meeting at the
+/// pool. One draw takes about this long. After `REFILLED_IN_TURN` CPUs the delays start again from
+/// zero, so the last CPU draws 50 us late.
 const BETWEEN_REFILLS: Nanos = Nanos(200);
 const REFILLED_IN_TURN: u64 = 256;
 
-/// How much later than a period begins a CPU may look for its budget.
+/// The longest delay after the start of a period until a CPU draws its budget.
 pub const LATEST_REFILL: Nanos = Nanos(BETWEEN_REFILLS.0 * REFILLED_IN_TURN);
 
-/// Where and when, for what is asked of pools.
+/// The time, the CPU and the pools, for calls of pools.
 #[derive(Debug)]
 pub(crate) struct Here<'a, G> {
     pub(crate) now: Time,
@@ -52,17 +54,17 @@ impl<G: Pools> Here<'_, G> {
         self.pools.with_pool(group, self.cpu, |pool| pool.give_back(self.now, grant)).flatten()
     }
 
-    /// A CPU that waits for budget that there is, after so many that were told of it.
+    /// Returns a CPU that waits for budget that is available, after `told` others were notified.
     pub(crate) fn waiting(&self, group: GroupId, told: u32) -> Option<CpuId> {
         self.pools.with_pool(group, self.cpu, |pool| pool.who_waits(self.now, told)).flatten()
     }
 
-    /// This CPU does not wait for budget of a group any more.
+    /// Notes that this CPU no longer waits for budget of a group.
     pub(crate) fn forget(&self, group: GroupId) {
         self.pools.with_pool(group, self.cpu, |pool| pool.forget(self.cpu));
     }
 
-    /// When there is budget again; `None` if there is now.
+    /// Returns when there is budget again; `None` if there is now.
     pub(crate) fn next_refill(&self, group: GroupId) -> Option<Time> {
         self.pools.with_pool(group, self.cpu, |pool| pool.next_refill(self.now)).flatten()
     }
@@ -71,22 +73,22 @@ impl<G: Pools> Here<'_, G> {
 /// A group with a limit on this CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct Budget {
-    /// What this CPU has of the pool while the group pays for the running task.
+    /// The grant of this CPU, while the group pays for the running task.
     grant: Option<Grant>,
-    /// Since when the group is throttled here.
+    /// The time since which the group is throttled here.
     throttled: Option<Time>,
-    /// What was used here in the period of the last grant, and when that ends.
+    /// CPU time used here in the period of the last grant, and the end of that period.
     used: Nanos,
     until: Time,
-    /// What was used since the last grant was drawn.
+    /// CPU time used since the last grant was drawn.
     unsettled: Unsettled,
 }
 
-/// What was used of a grant, and is not in the group's account yet.
+/// The used part of a grant that the group's account does not include yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unsettled {
     used: Nanos,
-    /// Beyond the CPU's own part of the runtime.
+    /// The part of it beyond the CPU's own share of the runtime.
     borrowed: Nanos,
 }
 
@@ -95,40 +97,43 @@ struct Unsettled {
 struct Payer {
     queue: QueueId,
     group: GroupId,
-    /// It stops the task when it has nothing left.
+    /// Whether it stops the task when it has no budget left.
     holds_back: bool,
 }
 
-/// A picked task is below a group that has nothing left: the outermost of those.
+/// The error for a picked task below groups without budget: the outermost of those groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exhausted(pub(crate) QueueId);
 
 /// The limits of the groups on one CPU.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    /// By queue; none of a group without a limit.
+    /// The budgets by queue; `None` for a group without a limit.
     budgets: Vec<Option<Budget>>,
-    /// The groups that pay for the running task, from its own upwards; and that did before the pick.
+    /// The groups that pay for the running task, from its own upwards; and those that paid before
+    /// the pick.
     payers: Vec<Payer>,
     prev_payers: Vec<Payer>,
-    /// When the first grant of a payer is used up.
+    /// The time at which the first grant of a payer is used up.
     grant_ends: Option<Time>,
     /// The earlier of that and of the first refill; later than any time if there is neither.
     next: Time,
-    /// A group paid or was told of budget since the last pick.
+    /// Whether a group paid, or this CPU was notified of budget, since the last pick.
     grants_dirty: bool,
-    /// The throttled groups, by when there is budget.
+    /// The throttled groups, by the time at which they have budget.
     throttled: Heap,
     forest: Forest<(Time, u64)>,
     arrivals: u64,
-    /// What groups used here and how they were throttled, by group; kept when their queues go.
+    /// The usage and the throttling of groups on this CPU, by group. An entry outlives the queue of
+    /// its group.
     usage: Vec<(GroupId, UsageOnCpu)>,
-    /// CPUs that wait for what was given back, and the groups; for the host's machine.
+    /// CPUs that wait for budget that was given back, each with the group; the host's machine takes
+    /// them.
     refilled: Vec<(CpuId, GroupId)>,
-    /// Groups of which another CPU said that there is budget, since the last pick.
+    /// Groups with budget by notice of another CPU, since the last pick.
     refill_notices: Vec<GroupId>,
     throttlings: Vec<Throttling>,
-    /// There is something in `refilled` or `throttlings`.
+    /// Whether `refilled` or `throttlings` has an entry.
     has_news: bool,
 }
 
@@ -152,7 +157,7 @@ impl Limits {
         }
     }
 
-    /// Makes room for so many queues, and for the accounts of `all` groups. Allocates.
+    /// Makes room for `queues` queues, and for the accounts of `all` groups. Allocates.
     pub(crate) fn grow(&mut self, queues: usize, all: usize) {
         self.budgets.resize(queues.max(self.budgets.len()), None);
         self.forest.grow(queues);
@@ -162,11 +167,11 @@ impl Limits {
         self.usage.reserve(all.saturating_sub(self.usage.len()));
         self.refilled.reserve(queues.saturating_sub(self.refilled.len()));
         self.refill_notices.reserve(queues.saturating_sub(self.refill_notices.len()));
-        // A beginning and an end for each group, and one of the two for the real-time tasks.
+        // Each group may begin and end; for real-time tasks there is one of the two.
         self.throttlings.reserve((2 * queues + 1).saturating_sub(self.throttlings.len()));
     }
 
-    /// When something is to be done here; later than any time if never.
+    /// Returns when the next work is due here; later than any time if never.
     #[inline]
     pub(crate) fn next(&self) -> Time {
         self.next
@@ -183,14 +188,14 @@ impl Limits {
         self.renew_next();
     }
 
-    /// The payers that hold the running task back have so much, [`Nanos::MAX`] if there is none of them. Of nothing there is
-    /// no end to wait for: a switch is due.
+    /// Sets the budget that the payers which can stop the running task have left; [`Nanos::MAX`] if
+    /// there is no such payer. If none is left, there is no end to wait for: a switch is due.
     fn set_usable(&mut self, now: Time, least: Nanos) {
         let some = least > Nanos::ZERO && least < Nanos::MAX;
         self.set_grant_ends(some.then(|| now + least));
     }
 
-    /// Whether what comes next is that a grant is used up.
+    /// Returns whether a grant is used up at `now`.
     pub(crate) fn grant_is_over(&self, now: Time) -> bool {
         self.grant_ends.is_some_and(|at| at <= now)
     }
@@ -200,8 +205,8 @@ impl Limits {
         self.has_news = true;
     }
 
-    /// Before what is noted of groups: the budget of real-time tasks is used up before a group is asked
-    /// for its own.
+    /// Notes real-time throttling before that of groups: the budget of real-time tasks ends before
+    /// a group draws its own.
     pub(crate) fn note_rt(&mut self, begins: bool) {
         self.throttlings.insert(0, Throttling { what: Throttled::RealTime, begins });
         self.has_news = true;
@@ -211,7 +216,7 @@ impl Limits {
         self.has_news = !self.refilled.is_empty() || !self.throttlings.is_empty();
     }
 
-    /// A CPU waits for what there is of a group's budget.
+    /// Notes a CPU that waits for the available budget of a group.
     fn note_waiting(&mut self, waiting: Option<CpuId>, group: GroupId) {
         let news = waiting.map(|waiting| (waiting, group));
         let new = news.filter(|news| !self.refilled.contains(news));
@@ -230,8 +235,8 @@ impl Limits {
         &mut self.usage[at].1
     }
 
-    /// What a group, whose queue here is `queue` if it has one, used until `now`, and how it was
-    /// throttled.
+    /// Returns the usage and the throttling of a group until `now`. `queue` is its queue here, if
+    /// it has one.
     pub(crate) fn usage(
         &self,
         now: Time,
@@ -249,33 +254,33 @@ impl Limits {
         usage.filter(|usage| *usage != UsageOnCpu::default())
     }
 
-    /// A group used so much of its pool without a grant.
+    /// Notes that a group used this much of its pool without a grant.
     pub(crate) fn note_unpicked(&mut self, group: GroupId, span: Nanos) {
         self.usage_mut(group).used += span;
     }
 
-    /// What was drawn for a queue and not given back.
+    /// Returns the budget that was drawn for a queue and not given back.
     pub(crate) fn held(&self, queue: QueueId) -> Nanos {
         let grant = self.find(queue).and_then(|budget| budget.grant);
         grant.map_or(Nanos::ZERO, |grant| grant.drawn())
     }
 
-    /// What was used of that, and is not in the pool's account yet.
+    /// Returns the used part of that budget that the pool has not accounted for yet.
     pub(crate) fn in_use(&self, queue: QueueId) -> Nanos {
         self.find(queue).map_or(Nanos::ZERO, |budget| budget.unsettled.used)
     }
 
-    /// Whether a queue's group has a limit, and no grant of it.
+    /// Returns whether a queue's group has a limit, but no grant.
     pub(crate) fn is_without_grant(&self, queue: QueueId) -> bool {
         self.find(queue).is_some_and(|budget| budget.grant.is_none())
     }
 
-    /// Whether a queue's group has a limit.
+    /// Returns whether a queue's group has a limit.
     pub(crate) fn has_budget(&self, queue: QueueId) -> bool {
         self.find(queue).is_some()
     }
 
-    /// Whether nothing is lost if a queue's budget is forgotten.
+    /// Returns whether no state is lost if a queue's budget is removed.
     pub(crate) fn is_at_rest(&self, now: Time, queue: QueueId) -> bool {
         self.find(queue).is_none_or(|budget| {
             budget.grant.is_none() && budget.throttled.is_none() && budget.until <= now
@@ -294,18 +299,18 @@ impl Limits {
         self.budgets[queue.index()].as_mut().expect("the group has a limit")
     }
 
-    /// A queue begins anew with a limit, or without one.
+    /// Resets the budget of a queue, with a limit or without one.
     pub(crate) fn set(&mut self, queue: QueueId, limited: bool) {
         self.budgets[queue.index()] = limited.then(Budget::default);
         self.prev_payers.retain(|payer| payer.queue != queue);
     }
 
-    /// What a group used here, and that it was throttled, does not count any more.
+    /// Removes the usage and the throttling of a group.
     pub(crate) fn forget(&mut self, group: GroupId) {
         self.usage.retain(|&(id, _)| id != group);
     }
 
-    /// Whether there is anything for [`Limits::take_refilled`] or [`Limits::drain_throttlings`].
+    /// Returns whether [`Limits::take_refilled`] or [`Limits::drain_throttlings`] has any result.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         self.has_news
@@ -322,7 +327,7 @@ impl Limits {
         self.renew_news();
     }
 
-    /// Another CPU said that there is budget for a group.
+    /// Notes a notice of another CPU that there is budget for a group.
     pub(crate) fn notice_refill(&mut self, group: GroupId) {
         if !self.refill_notices.contains(&group) {
             self.refill_notices.push(group);
@@ -330,8 +335,8 @@ impl Limits {
         self.grants_dirty = true;
     }
 
-    /// A task that waited left without a pick: what this CPU was told of and did not draw may be for
-    /// others.
+    /// After a waiting task left without a pick: passes on the budget of which this CPU was
+    /// notified and that it did not draw.
     #[inline]
     pub(crate) fn pass_on(&mut self, here: &Here<impl Pools>) {
         if !self.refill_notices.is_empty() {
@@ -347,7 +352,7 @@ impl Limits {
         }
     }
 
-    /// Before a pick: nobody runs, so nobody pays.
+    /// Before a pick: no task runs, so no group pays.
     #[inline]
     pub(crate) fn dismiss_payers(&mut self) {
         if !self.payers.is_empty() {
@@ -367,12 +372,12 @@ impl Limits {
         }
     }
 
-    /// The groups with limits at and above the queue `own` of a picked task have what it will use, and
-    /// pay for it; those below `competes`, where it competes, do not hold it back. If one has nothing left
-    /// and `waits`, this CPU is noted as one that waits for more.
+    /// Draws grants for the groups with limits at and above the queue `own` of a picked task, which
+    /// then pay for it. Groups below `competes`, the queue where the task competes, do not stop it.
+    /// If a group has no budget left and `waits`, this CPU is noted as one that waits for more.
     ///
     /// # Errors
-    /// The outermost group that has nothing left.
+    /// The outermost group that has no budget left.
     pub(crate) fn call_payers(
         &mut self,
         here: &Here<impl Pools>,
@@ -407,8 +412,8 @@ impl Limits {
         stopped
     }
 
-    /// Sees to it that a payer has a grant, and tells what it has to use. If it has none left and
-    /// `waits`, this CPU is noted as one that waits for more.
+    /// Makes sure that a payer has a grant, and returns how much of it is usable. If nothing is
+    /// left and `waits`, this CPU is noted as one that waits for more.
     fn draw(
         &mut self,
         here: &Here<impl Pools>,
@@ -428,7 +433,7 @@ impl Limits {
         grant.usable(here.now)
     }
 
-    /// Gives back what is left of a grant, if there is one.
+    /// Gives the rest of a grant back, if there is one.
     pub(crate) fn return_grant(
         &mut self,
         here: &Here<impl Pools>,
@@ -449,8 +454,8 @@ impl Limits {
         self.note_waiting(waiting, group);
     }
 
-    /// After a pick: a group that does not pay any more gives back what is left, and what this CPU was
-    /// told of and did not draw is for the next that waits.
+    /// After a pick: a group that no longer pays gives its rest back. Budget of which this CPU was
+    /// notified and that it did not draw goes to the next waiting CPU.
     #[inline]
     pub(crate) fn return_grants(&mut self, here: &Here<impl Pools>, tree: &mut Tree) {
         if std::mem::take(&mut self.grants_dirty) {
@@ -469,7 +474,7 @@ impl Limits {
         }
     }
 
-    /// Charges the payers for what the running task used.
+    /// Charges the payers for the CPU time of the running task.
     #[inline]
     pub(crate) fn charge(&mut self, span: Nanos) {
         if !self.payers.is_empty() {
@@ -493,8 +498,8 @@ impl Limits {
         }
     }
 
-    /// A grant is used up: the payers draw another. Says whether the task leaves because one of them
-    /// has nothing left.
+    /// Draws new grants for the payers after one was used up. Returns whether the task leaves
+    /// because one of them has no budget left.
     pub(crate) fn end_grant(&mut self, here: &Here<impl Pools>, tree: &mut Tree) -> bool {
         let mut least = Nanos::MAX;
         for nth in 0..self.payers.len() {
@@ -508,7 +513,7 @@ impl Limits {
         least == Nanos::ZERO
     }
 
-    /// A group that has nothing left waits for its pool from now on.
+    /// Makes a group without budget wait for its pool.
     pub(crate) fn throttle(&mut self, here: &Here<impl Pools>, queue: QueueId, group: GroupId) {
         self.budget_mut(queue).throttled = Some(here.now);
         self.usage_mut(group).nr_throttled += 1;
@@ -524,20 +529,20 @@ impl Limits {
         self.renew_next();
     }
 
-    /// The first of the throttled groups, by when there is budget.
+    /// Returns the throttled group that has budget first.
     pub(crate) fn first_throttled(&self) -> Option<QueueId> {
         self.throttled.first().map(QueueId::from_bits)
     }
 
-    /// The time of a throttled group came, but there is nothing for it yet.
+    /// Makes a throttled group wait further, because there is no budget at its time.
     pub(crate) fn wait_on(&mut self, here: &Here<impl Pools>, queue: QueueId, group: GroupId) {
         self.forest.remove(&mut self.throttled, queue.to_bits());
         self.await_refill(here, queue, group);
     }
 
-    /// A throttled group does not wait any more.
+    /// Ends the wait of a throttled group.
     pub(crate) fn unthrottle(&mut self, here: &Here<impl Pools>, queue: QueueId, group: GroupId) {
-        let since = self.budget_mut(queue).throttled.take().expect("it is throttled");
+        let since = self.budget_mut(queue).throttled.take().expect("the group is throttled");
         self.forest.remove(&mut self.throttled, queue.to_bits());
         self.renew_next();
         self.usage_mut(group).throttled += here.now.since(since);
@@ -545,10 +550,10 @@ impl Limits {
         here.forget(group);
     }
 
-    /// Asserts what this file promises of a group's queue.
+    /// Asserts the invariants of this file for a group's queue.
     ///
     /// # Panics
-    /// If it does not hold, with `picture`.
+    /// If an invariant does not hold, with `picture`.
     pub(crate) fn check(&self, tree: &Tree, queue: QueueId, picture: &dyn Display) {
         let group = tree.queue(queue).group;
         let (throttled, pays) = match self.find(queue) {
@@ -560,6 +565,6 @@ impl Limits {
         let waits = self.forest.contains(queue.to_bits());
         ensure!(picture, is == waits, "{group:?} waits for a refill: {waits}");
         let payer = self.payers.iter().any(|payer| payer.queue == queue);
-        ensure!(picture, pays == payer, "who pays has a grant: {group:?}");
+        ensure!(picture, pays == payer, "exactly a payer has a grant: {group:?}");
     }
 }

@@ -1,12 +1,13 @@
-//! The hard limit of a task group, and what it comes to over time.
+//! The hard limit of a task group, and its usage over time.
 //!
-//! A group may use `runtime` of CPU time in each `period`, over all CPUs or, `per_cpu`, on each one;
-//! of what it leaves, `burst` at the most is carried over. [`Pool`](crate::limits::pool::Pool) keeps the account.
+//! A group may use `runtime` of CPU time in each `period`, over all CPUs or, if `per_cpu`, on each
+//! one. Of an unused rest at most `burst` is carried over. [`Pool`](crate::limits::pool::Pool)
+//! keeps the account.
 
 use crate::time::Nanos;
 use std::fmt;
 
-/// What a task group may use at the most (`cpu.max`, `cpu.max.burst`).
+/// The CPU time that a task group may use (`cpu.max`, `cpu.max.burst`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     runtime: Nanos,
@@ -15,7 +16,7 @@ pub struct Limit {
     per_cpu: bool,
 }
 
-/// Why that is no limit.
+/// The reason why the values are no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadLimit {
@@ -42,17 +43,17 @@ impl fmt::Display for BadLimit {
 impl std::error::Error for BadLimit {}
 
 impl Limit {
-    /// The period where none is given (`default_cfs_period`).
+    /// The default period (`default_cfs_period`).
     pub const PERIOD: Nanos = Nanos::from_millis(100);
     /// The shortest and the longest period (`min_cfs_quota_period`, `max_cfs_quota_period`).
     pub const PERIODS: std::ops::RangeInclusive<Nanos> =
         Nanos::from_millis(1)..=Nanos::from_secs(1);
     /// The least runtime (`min_cfs_quota_period`).
     pub const MIN_RUNTIME: Nanos = Nanos::from_millis(1);
-    /// How many CPUs a machine may have.
+    /// The highest number of CPUs of a machine.
     const MAX_CPUS: u64 = 65_536;
 
-    /// `runtime` per `period` over all CPUs or on each.
+    /// Returns a limit of `runtime` per `period` over all CPUs, or on each if `per_cpu`.
     ///
     /// # Errors
     /// If the kernel would refuse it too.
@@ -75,57 +76,57 @@ impl Limit {
         Ok(Limit { runtime, period, burst, per_cpu })
     }
 
-    /// CPU time in a period.
+    /// Returns the CPU time in a period.
     #[must_use]
     pub fn runtime(&self) -> Nanos {
         self.runtime
     }
 
-    /// The window of the limit.
+    /// Returns the window of the limit.
     #[must_use]
     pub fn period(&self) -> Nanos {
         self.period
     }
 
-    /// What may be carried over from one period to the next.
+    /// Returns the most that is carried over from one period to the next.
     #[must_use]
     pub fn burst(&self) -> Nanos {
         self.burst
     }
 
-    /// Whether each CPU has a budget of its own, as in the founding document.
+    /// Returns whether each CPU has a budget of its own, as in the founding document.
     #[must_use]
     pub fn is_per_cpu(&self) -> bool {
         self.per_cpu
     }
 }
 
-/// What a limit did to a group (`cpu.stat`).
+/// The effects of a limit on a group (`cpu.stat`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Periods in which the group drew of its budget or wanted to.
+    /// Periods in which the group drew budget or tried to.
     pub nr_periods: u64,
-    /// Those of them in which it was throttled on some CPU.
+    /// Those of these periods in which it was throttled on some CPU.
     pub nr_throttled: u64,
-    /// How long it was throttled, summed over CPUs.
+    /// The time for which it was throttled, summed over CPUs.
     pub throttled: Nanos,
-    /// Periods in which it used more than its quota, of what it had carried over.
+    /// Periods in which it used more than its quota, from the carried-over part.
     pub nr_bursts: u64,
-    /// What it used beyond its quota in them.
+    /// CPU time that it used beyond its quota in those periods.
     pub burst: Nanos,
-    /// What CPUs used beyond their own parts of the runtime.
+    /// CPU time that CPUs used beyond their own parts of the runtime.
     pub borrowed: Nanos,
 }
 
-/// What a limit did to a group on one CPU.
+/// The effects of a limit on a group on one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageOnCpu {
-    /// What it used there: who drew the budget.
+    /// CPU time that it used on this CPU.
     pub used: Nanos,
-    /// How often it was throttled there.
+    /// The number of times that it was throttled there.
     pub nr_throttled: u64,
-    /// How long it was throttled there.
+    /// The time for which it was throttled there.
     pub throttled: Nanos,
-    /// What it used beyond the CPU's own part of the runtime of each period.
+    /// CPU time that it used beyond the CPU's own part of the runtime of each period.
     pub borrowed: Nanos,
 }

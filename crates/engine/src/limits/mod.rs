@@ -1,5 +1,5 @@
-//! Hard limits of task groups: what a limit is, the pool of its budget that all CPUs share, and what
-//! one CPU has drawn of it.
+//! Hard limits of task groups: the limit itself, the pool of its budget that all CPUs share, and
+//! the grants that one CPU has drawn.
 
 pub(crate) mod grants;
 mod limit;
@@ -12,16 +12,16 @@ pub use pools::Pools;
 
 use crate::attr::GroupId;
 
-/// What a run queue tells of throttling, as it happens on its CPU.
+/// A report of a run queue that throttling on its CPU began or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Throttling {
-    /// What is concerned.
+    /// The tasks concerned.
     pub what: Throttled,
-    /// Whether it is throttled from now on, or is not any more.
+    /// Whether throttling begins; otherwise it ends.
     pub begins: bool,
 }
 
-/// What is throttled on a CPU.
+/// The tasks that are throttled on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Throttled {
     /// All real-time tasks of the CPU, by the budget that they share (RT throttling).

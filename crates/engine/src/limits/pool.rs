@@ -1,53 +1,53 @@
 //! The budget of a task group, from which CPUs draw.
 //!
-//! A CPU draws a *grant* when it begins to run the group, another when that is used up, and gives back
-//! what is left of it when it runs something else. So what is not in the pool is with CPUs that run
-//! the group at this moment; none of it lies where nobody uses it, and whoever comes first gets it, on
-//! however many CPUs. A grant is a part of what is left, the smaller the more CPUs run the group, so
-//! that one that comes later finds some, and ends with the period at the latest.
+//! A CPU draws a *grant* when it begins to run the group, and another one when that is used up. It
+//! gives the rest back when it runs another task. So the budget outside the pool is with CPUs that
+//! run the group at this moment. None of it is stranded on other CPUs, and the first CPU that draws
+//! gets it, however many CPUs there are. A grant is a part of the rest; it is smaller if more CPUs
+//! run the group, so that a later CPU finds some. It ends with the period at the latest.
 //!
-//! A CPU that was stopped too late used more than it drew. That *debt* is taken from what is left or
-//! comes next.
+//! A CPU that was stopped too late used more than it drew. That *debt* is taken from the rest or
+//! from the next refill.
 //!
-//! Refilling is lazy: whoever comes to the pool brings the time. Nobody has to come at the end of a
+//! Refilling is lazy: each caller of the pool brings the time. No call is needed at the end of a
 //! period, and a CPU whose tasks wait for it has a timer of its own.
 //!
-//! Rejected: a slice that a CPU keeps until it is used, as the kernel's, which strands a part of the
-//! budget on each CPU; a budget for each CPU with passes that borrow from the others, as the founding
-//! document's (`docs/design/hard-limits.md` has the figures of both).
+//! Rejected: a slice that a CPU keeps until it is used, as in the kernel, which strands a part of
+//! the budget on each CPU; and a budget for each CPU, with passes that borrow from the others, as
+//! in the founding document (`docs/design/hard-limits.md` has the figures of both).
 //!
-//! Invariants: what was granted in the pool's life is what was used, what CPUs hold, what is left, and
-//! what lapsed ([`Pool::check`]); in any `k` periods on end no more is drawn than `k` quotas, the burst
-//! and debts.
+//! Invariants: the budget granted in the pool's life equals the sum of the used, the held, the
+//! remaining and the lapsed budget ([`Pool::check`]). In any `k` consecutive periods at most `k`
+//! quotas, the burst and debts are drawn.
 
 use crate::cpu::CpuId;
 use crate::limits::limit::{Limit, Usage};
 use crate::store::bits::Bits;
 use crate::time::{Nanos, Time};
 
-/// What a CPU draws at a time, at the most: what one CPU may have in hand while another waits
+/// The highest grant: the budget that one CPU may hold while another waits
 /// (`sched_cfs_bandwidth_slice`).
 const MAX_GRANT: i64 = 5_000_000;
 
-/// What it draws at the least, and what a throttled CPU is told about: a timer interrupt and two
-/// switches on real CPUs are a tenth of it.
+/// The lowest grant, and the lowest rest of which a throttled CPU is notified. A timer interrupt
+/// and two switches on real CPUs take a tenth of it.
 const MIN_GRANT: Nanos = Nanos::from_micros(100);
 
-/// What a CPU has of a pool.
+/// The budget that a CPU has drawn from a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
-    /// What it drew; nothing if there was none left.
+    /// The amount drawn; zero if there was none left.
     drawn: i64,
-    /// What it did not use of that; negative if it used more.
+    /// The unused part of it; negative if the CPU used more.
     left: i64,
-    /// The end of the period for which it is.
+    /// The end of the period that it belongs to.
     pub(crate) until: Time,
-    /// Each CPU's own part of the runtime of a period.
+    /// The own part of each CPU in the runtime of a period.
     pub(crate) part: Nanos,
-    /// The group counts as exhausted until then: the end of the period after the last in which it was
-    /// throttled.
+    /// The time until which the group counts as exhausted: the end of the period after the last in
+    /// which it was throttled.
     pub(crate) exhausted_until: Time,
-    /// Of which pool of the group it is.
+    /// The epoch of its pool; a group may get another pool.
     epoch: u32,
 }
 
@@ -56,13 +56,13 @@ impl Grant {
         self.left -= span.0.cast_signed();
     }
 
-    /// What may still be used of it at `now`.
+    /// Returns the part that may still be used at `now`.
     pub(crate) fn usable(&self, now: Time) -> Nanos {
         let left = if now < self.until { self.left.max(0) } else { 0 };
         Nanos(left.cast_unsigned())
     }
 
-    /// Of a group whose limit is being taken away: all that is asked for.
+    /// The grant of a group whose limit is being removed: it never ends.
     pub const UNLIMITED: Grant = Grant {
         drawn: 0,
         left: i64::MAX / 2,
@@ -72,21 +72,21 @@ impl Grant {
         epoch: 0,
     };
 
-    /// What was drawn.
+    /// Returns the amount drawn.
     #[must_use]
     pub fn drawn(&self) -> Nanos {
         Nanos(self.drawn.cast_unsigned())
     }
 }
 
-/// What the CPUs that share a pool may use of it.
+/// The part of a limit that belongs to the CPUs that share a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// In a period.
+    /// The budget in a period.
     pub quota: Nanos,
-    /// What is carried over at the most.
+    /// The most that is carried over.
     pub burst: Nanos,
-    /// One CPU's own part of the quota.
+    /// The own part of one CPU in the quota.
     pub of_cpu: Nanos,
 }
 
@@ -97,32 +97,32 @@ pub struct Pool {
     part: Part,
     epoch: u32,
     period_end: Time,
-    /// What may be drawn; negative if debts are more than that.
+    /// The budget that may be drawn; negative if debts exceed it.
     left: i64,
-    /// What is drawn in this period and was not given back, debts included.
+    /// The budget that was drawn in this period and not given back, debts included.
     drawn: i64,
-    /// CPUs that hold something.
+    /// The number of CPUs that hold a grant.
     holders: u32,
-    /// Which CPUs wait for budget, a bit for each from the first that shares the pool.
+    /// The CPUs that wait for budget: a bit for each, from the first that shares the pool.
     throttled: Bits,
     first: CpuId,
-    /// In this period somebody drew or wanted to; was throttled.
+    /// Whether in this period a CPU drew or tried to, and whether one was throttled.
     active: bool,
     was_throttled: bool,
     /// See [`Grant::exhausted_until`].
     exhausted_until: Time,
     usage: Usage,
-    /// What CPUs hold now.
+    /// The budget that CPUs hold now.
     held: i64,
-    /// Over the pool's life: what was put in, what was used, and what was not used in time.
+    /// Totals over the pool's life: budget granted, used, and not used in time.
     granted: i128,
     used: i128,
     lapsed: i128,
 }
 
 impl Pool {
-    /// A full pool for so many CPUs from one on. Its first period begins now and lasts longer by
-    /// `stagger`, so that not all groups are refilled in one moment.
+    /// Returns a full pool for a number of CPUs, from `first` on. Its first period begins now and
+    /// is longer by `stagger`, so that not all groups are refilled at one moment.
     #[must_use]
     pub fn new(
         limit: Limit,
@@ -154,7 +154,7 @@ impl Pool {
         }
     }
 
-    /// What it was made for.
+    /// Returns the limit that it was made for.
     #[must_use]
     pub fn limit(&self) -> Limit {
         self.limit
@@ -166,20 +166,20 @@ impl Pool {
         self.part = part;
     }
 
-    /// What was used in its life, as far as CPUs gave their grants back.
+    /// Returns the CPU time used in its life, as far as CPUs have given their grants back.
     #[must_use]
     pub fn used(&self) -> Nanos {
-        Nanos(u64::try_from(self.used).expect("what is used is not negative"))
+        Nanos(u64::try_from(self.used).expect("the used budget is not negative"))
     }
 
-    /// What the limit did to the group until `now`, as far as the pool knows.
+    /// Returns the effects of the limit on the group until `now`, as far as the pool knows them.
     pub fn usage(&mut self, now: Time) -> Usage {
         self.refill(now);
         self.so_far()
     }
 
-    /// A grant for a CPU that runs the group, or would. It is empty if nothing is left; then, if it
-    /// `waits`, the CPU is noted as throttled.
+    /// Draws a grant for a CPU that runs the group, or would. It is empty if no budget is left.
+    /// Then, if it `waits`, the CPU is noted as throttled.
     pub fn draw(&mut self, now: Time, cpu: CpuId, waits: bool) -> Grant {
         self.refill(now);
         self.active = true;
@@ -201,7 +201,7 @@ impl Pool {
             return grant;
         }
         let (least, rest) = (MIN_GRANT.0.cast_signed(), until.since(now).0.cast_signed());
-        // One part is for the CPU, and one for the next that comes.
+        // One part is for this CPU, and one for the next that draws.
         let fair = self.left / (i64::from(self.holders) + 2);
         grant.drawn = fair.clamp(least, MAX_GRANT).min(self.left).min(rest);
         grant.left = grant.drawn;
@@ -213,8 +213,8 @@ impl Pool {
         grant
     }
 
-    /// Takes back what a CPU did not use, or notes what it used beyond its grant. Tells which CPU waits
-    /// for it.
+    /// Takes back the unused part of a grant, or notes use beyond it. Returns a CPU that waits for
+    /// it.
     pub fn give_back(&mut self, now: Time, grant: Grant) -> Option<CpuId> {
         self.refill(now);
         if grant.epoch != self.epoch {
@@ -232,7 +232,8 @@ impl Pool {
         self.who_waits(now, 0)
     }
 
-    /// Takes what the group used without a grant: a debt, if there is not so much left.
+    /// Charges CPU time that the group used without a grant. It is a debt if less than that is
+    /// left.
     pub fn charge(&mut self, now: Time, span: Nanos) {
         self.refill(now);
         self.active = true;
@@ -242,20 +243,20 @@ impl Pool {
         self.used += i128::from(used);
     }
 
-    /// The CPU does not wait for budget any more.
+    /// Notes that the CPU no longer waits for budget.
     pub fn forget(&mut self, cpu: CpuId) {
         self.note_throttled(cpu, false);
     }
 
-    /// When to ask again whether there is something to draw; `None` if there is now. Debts of more than
-    /// a quota take longer, by how much depends on what CPUs come and go until then.
+    /// Returns when to ask again whether there is budget to draw; `None` if there is now. A debt of
+    /// more than a quota takes longer; how much longer depends on the CPUs that draw until then.
     pub fn next_refill(&mut self, now: Time) -> Option<Time> {
         self.refill(now);
         (self.left <= 0).then_some(self.period_end)
     }
 
-    /// A CPU that waits for budget of which there is some at `now`, whoever came to the pool last, also
-    /// for as many others as have a claim.
+    /// Returns a CPU that waits although there is budget at `now`, enough also for as many others
+    /// as have a claim. The caller that came to the pool last does not matter.
     #[must_use]
     pub fn waits_in_vain(&self, now: Time, claims: u32) -> Option<CpuId> {
         let left = self.left.saturating_add(self.due(now).1);
@@ -263,30 +264,34 @@ impl Pool {
         if enough { self.first_throttled() } else { None }
     }
 
-    /// A CPU that waits for budget of which there is so much that it is worth telling it, after so many
-    /// that were told and did not draw yet.
+    /// Returns a CPU that waits for budget, if there is enough to be worth a notice, after `told`
+    /// CPUs that were notified and have not drawn yet.
     pub fn who_waits(&mut self, now: Time, told: u32) -> Option<CpuId> {
         self.refill(now);
         let enough = self.left >= MIN_GRANT.0.cast_signed() * (i64::from(told) + 1);
         if enough { self.first_throttled() } else { None }
     }
 
-    /// The first of the CPUs that wait for budget.
+    /// Returns the first of the CPUs that wait for budget.
     fn first_throttled(&self) -> Option<CpuId> {
         self.throttled.first().map(|nth| CpuId::at(self.first.index() + nth))
     }
 
-    /// Asserts that nothing was lost or made, and that `held` is what CPUs hold.
+    /// Asserts that no budget was lost or made, and that CPUs hold `held`.
     ///
     /// # Panics
-    /// If it is not so.
+    /// If an assertion fails.
     pub fn check(&self, held: Nanos) {
-        assert_eq!(self.held, held.0.cast_signed(), "CPUs hold what they drew: {self:?}");
+        assert_eq!(
+            self.held,
+            held.0.cast_signed(),
+            "CPUs hold the budget that they drew: {self:?}"
+        );
         let known = self.used + i128::from(self.held) + i128::from(self.left) + self.lapsed;
-        assert_eq!(self.granted, known, "what was granted is somewhere: {self:?}");
+        assert_eq!(self.granted, known, "no budget was lost: {self:?}");
     }
 
-    /// The usage with the period that runs.
+    /// Returns the usage, including the current period.
     fn so_far(&self) -> Usage {
         let mut usage = self.usage;
         usage.nr_periods += u64::from(self.active);
@@ -304,7 +309,8 @@ impl Pool {
         self.throttled.set(nth, waits);
     }
 
-    /// How many periods have ended that are not accounted for, and what was granted at their ends.
+    /// Returns the number of periods that have ended without being accounted for, and the budget
+    /// granted at their ends.
     fn due(&self, now: Time) -> (u64, i64) {
         if now < self.period_end {
             return (0, 0);
@@ -313,7 +319,7 @@ impl Pool {
         (periods, self.part.quota.0.cast_signed().saturating_mul(periods.cast_signed()))
     }
 
-    /// Ends the periods that are over.
+    /// Accounts for the periods that are over.
     fn refill(&mut self, now: Time) {
         let (periods, granted) = self.due(now);
         if periods == 0 {
@@ -321,7 +327,7 @@ impl Pool {
         }
         self.period_end = self.period_end + Nanos(periods * self.limit.period().0);
         let mut usage = self.so_far();
-        // Who still waits did so all the time.
+        // A CPU that still waits has waited all the time.
         let waiting = self.first_throttled().is_some();
         let more = if waiting { periods - 1 } else { 0 };
         usage.nr_periods += more;
@@ -362,7 +368,7 @@ mod tests {
         Pool::new(limit, part, (CpuId(0), 130), 0, (Time(0), Nanos::ZERO))
     }
 
-    /// Uses all that there is at `now`; tells how much.
+    /// Uses all the budget at `now`; returns how much it was.
     fn drain(pool: &mut Pool, now: u64) -> u64 {
         let mut used = 0;
         loop {
@@ -446,12 +452,12 @@ mod tests {
             pool.draw(Time(ms * MS), CpuId(0), waits).exhausted_until.0 / MS
         };
         drain(&mut pool, 0);
-        assert_eq!(until(&mut pool, 20, false), 0, "nobody was throttled");
+        assert_eq!(until(&mut pool, 20, false), 0, "no CPU was throttled");
         assert_eq!(until(&mut pool, 30, true), 200);
-        assert_eq!(until(&mut pool, 199, true), 200, "nor was anybody in this one");
+        assert_eq!(until(&mut pool, 199, true), 200, "no CPU was throttled in this period");
         drain(&mut pool, 250 * MS);
         assert_eq!(until(&mut pool, 250, true), 400);
-        // A debt of three quotas: who waits for it does so through the next periods too.
+        // A debt of three quotas: a CPU that waits for it does so through the next periods, too.
         let mut grant = pool.draw(Time(300 * MS), CpuId(0), false);
         grant.charge(Nanos(40 * MS));
         let _ = pool.give_back(Time(300 * MS), grant);

@@ -1,11 +1,11 @@
-//! Reading ahead, for hosts whose machines are larger than the caches.
+//! Reads ahead, for hosts whose machines are larger than the caches.
 
 use super::RunQueue;
 use crate::limits::Pools;
 use crate::task::Task;
 
 impl<P> Task<P> {
-    /// Reads what a wake-up of the task needs of it.
+    /// Reads the fields that a wake-up of the task needs.
     #[inline]
     #[must_use]
     pub fn read_ahead(&self) -> u64 {
@@ -14,8 +14,8 @@ impl<P> Task<P> {
 }
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// Reads what most of its verbs need and is so many pointers away from here, so that it is in the caches. What
-    /// was read is mixed into a number that means nothing.
+    /// Reads the data that most methods need and that is `hops` pointers away from the queue, so
+    /// that it is in the caches. The returned mix of the values has no meaning.
     #[inline]
     #[must_use]
     pub fn read_ahead(&self, hops: u32) -> u64 {

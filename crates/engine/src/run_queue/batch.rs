@@ -1,16 +1,17 @@
-//! Many polls for one decision: the first tasks of a queue are lent to the host, which polls them one after the
-//! other, each as long as it would go before those that were left (docs/design/dispatch.md).
+//! Batches: several polls for one decision. The queue lends its first tasks to the host. The host
+//! polls them one after the other, each as long as it would precede the tasks that remain queued
+//! (docs/design/dispatch.md).
 //!
 //! ```text
-//!  schedule        the host runs `curr`, as ever
-//!  begin_batch     `curr` has blocked, yielded or ended: a stand-in of the host has its place
-//!  lend            the first that wait go to the host
-//!  end_batch       the task that ran last has the place of the stand-in; the host offers the others again,
-//!                  and decides by `schedule`
+//!  schedule        the host runs `curr`, as without batches
+//!  begin_batch     `curr` has blocked, yielded or ended: a stand-in of the host takes its place
+//!  lend            the first waiting tasks go to the host
+//!  end_batch       the task that ran last takes the place of the stand-in; the host offers the
+//!                  other tasks again, and decides by `schedule`
 //! ```
 //!
-//! The host charges its tasks itself, by [`Terms`]. Time is charged to the stand-in as it passes, and so to the
-//! groups above; the vruntime of the stand-in stands still.
+//! The host charges its tasks itself, by [`Terms`]. The queue charges time to the stand-in as it
+//! passes, and so to the groups above. The vruntime of the stand-in stands still.
 //!
 //! Invariants ([`RunQueue::check`]): a lent task counts as if it waited here; the stand-in runs.
 
@@ -23,44 +24,45 @@ use crate::run_queue::{Place, Prev, RunQueue};
 use crate::task::{QueueIndex, Task};
 use crate::time::{Nanos, Time, VTime};
 
-/// The demands that all tasks of a batch share, and the clock on which they stand.
+/// The attributes that all tasks of a batch share, and the virtual clock of their queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     ask: PlainAsk,
     clock: Clock,
 }
 
-/// The answer to a host that asks for a batch in place of a decision.
+/// The answer to a host that asks for a batch instead of a decision.
 #[must_use]
 #[derive(Debug)]
 pub enum Begun<P> {
     /// The task that ran, and the terms of the batch. The stand-in runs.
     Open(Box<Task<P>>, Terms),
-    /// The arguments of the call, given back: the host has to decide.
+    /// The arguments of the call, returned unchanged: the host has to decide by `schedule`.
     Refused(Prev<P>, Box<Task<P>>),
 }
 
-/// Until when a batch goes before all others. It changes as these come and go.
+/// The bounds within which a batch precedes all waiting tasks. They change as waiting tasks come
+/// and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// For a task of it: as long as its vruntime is not beyond that.
+    /// The highest vruntime at which a task of the batch may be polled.
     pub vruntime: Option<VTime>,
-    /// For all of it.
+    /// The end of the whole batch.
     pub until: Option<Time>,
 }
 
 impl Bounds {
-    /// Nobody else waits.
+    /// The bounds while no other task waits.
     const NONE: Bounds = Bounds { vruntime: None, until: None };
 
-    /// Whether somebody at this place goes before the others.
+    /// Returns whether a task at this vruntime precedes the waiting tasks.
     #[must_use]
     pub fn admit(&self, vruntime: VTime) -> bool {
         self.vruntime.is_none_or(|bound| vruntime <= bound)
     }
 }
 
-/// What a task asks of the fair class, if that is nothing special.
+/// The scheduling attributes of a fair task that has no special ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PlainAsk {
     policy: Policy,
@@ -69,11 +71,11 @@ struct PlainAsk {
 }
 
 impl PlainAsk {
-    /// That of a task for which nothing was asked.
+    /// The attributes of a task whose creator set none.
     const NOTHING: PlainAsk =
         PlainAsk { policy: Policy::Normal(Nice::ZERO), group: GroupId::ROOT, slice: None };
 
-    /// `None` if the task asks for more, or somebody asks for it.
+    /// Returns `None` if the task has special attributes, or inherits a priority or a group.
     fn of<P>(task: &Task<P>) -> Option<PlainAsk> {
         let Attr { policy, group, latency_nice, slice, .. } = task.attr;
         let special = task.rt_prio().is_some()
@@ -84,21 +86,24 @@ impl PlainAsk {
 }
 
 impl Terms {
-    /// Whether a task that is with the host asks for the same. Its affinity is for the host to know.
+    /// Returns whether a task that is with the host has the same attributes. The host checks its
+    /// affinity.
     #[must_use]
     pub fn fit<P>(&self, task: &Task<P>) -> bool {
         PlainAsk::of(task) == Some(self.ask)
     }
 
-    /// Whether they are those of tasks for which nothing was asked.
+    /// Returns whether these are the terms of tasks with default attributes.
     #[must_use]
     pub fn are_plain(&self) -> bool {
         self.ask == PlainAsk::NOTHING
     }
 
-    /// A task that is with the host joins, and has not been polled yet: a `parent` of the batch, which has been polled
-    /// for `span`, spawned it. If nobody else waits there is nobody whom it would rob, so it stands where its parent
-    /// does. So a chain of spawns gets no more than one task. Whether it may be polled; else it is to be offered.
+    /// Adds a task that is with the host and has not been polled yet. A task of the batch,
+    /// `parent`, spawned it after it had been polled for `span`. If no other task waits, no task
+    /// can lose its share, so the new task gets the vruntime of its parent. A chain of spawns thus
+    /// gets no more than one task. Returns whether the new task may be polled; if not, the host
+    /// must offer it.
     pub fn join_new<P>(
         &self,
         task: &mut Task<P>,
@@ -115,8 +120,8 @@ impl Terms {
         true
     }
 
-    /// A task that is with the host joins after it was woken: it is placed as if it entered the queue. Whether it may be
-    /// polled; else it is to be offered.
+    /// Adds a task that is with the host and was woken. It is placed as if it entered the queue.
+    /// Returns whether it may be polled; if not, the host must offer it.
     pub fn join<P>(&self, now: Time, task: &mut Task<P>, bounds: &Bounds) -> bool {
         let Clock { queue, at, floor, slice, weight } = self.clock;
         let lag = &task.standing.lag;
@@ -129,20 +134,20 @@ impl Terms {
         is_within
     }
 
-    /// Whether a task of the batch may be polled again; else it is to be offered.
+    /// Returns whether a task of the batch may be polled again; if not, the host must offer it.
     #[must_use]
     pub fn is_within<P>(&self, task: &Task<P>, bounds: &Bounds) -> bool {
         Terms::vruntime(task).is_some_and(|vruntime| bounds.admit(vruntime))
     }
 
-    /// Whether a task of the batch has used less than another.
+    /// Returns whether a task of the batch has used no more than another.
     #[must_use]
     pub fn goes_before<P>(&self, task: &Task<P>, other: &Task<P>) -> bool {
         let by = Terms::vruntime(task).zip(Terms::vruntime(other));
         by.is_none_or(|(own, other)| own <= other)
     }
 
-    /// Where a task of the batch is on the virtual clock.
+    /// Returns the vruntime of a task of the batch.
     #[must_use]
     pub fn vruntime<P>(task: &Task<P>) -> Option<VTime> {
         match task.standing.lag {
@@ -157,13 +162,13 @@ impl Terms {
         Standing { lag, turn: ran.0 }
     }
 
-    /// How long a poll may last while others wait.
+    /// Returns how long a poll may last while other tasks wait.
     #[must_use]
     pub fn slice(&self) -> Nanos {
         Nanos(self.clock.slice)
     }
 
-    /// A task of the batch was polled for `span`, until `now`.
+    /// Charges a task of the batch that was polled for `span`, until `now`.
     pub fn charge<P>(&self, now: Time, task: &mut Task<P>, span: Nanos) {
         task.runtime += span;
         task.ran_until = now;
@@ -173,7 +178,7 @@ impl Terms {
         }
     }
 
-    /// A task of the batch blocks.
+    /// Marks a task of the batch as blocked.
     pub fn sleep<P>(&self, now: Time, task: &mut Task<P>) {
         if let Lag::Lent { vruntime, queue, lead } = task.standing.lag {
             task.standing.lag = Lag::Asleep { vruntime, queue, lead, since: now };
@@ -181,28 +186,31 @@ impl Terms {
     }
 }
 
-/// Where newcomers start in the root's queue of one CPU, for a host that has them wait there itself.
+/// The start of new tasks in the root queue of one CPU, for a host that keeps them waiting itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
     queue: QueueName,
 }
 
 impl Start {
-    /// A task that asks for nothing at all gets its place, so far beyond the clock: the one with which it joins a
-    /// batch, or enters a queue. `None` for any other task, and for one that has been in a queue.
+    /// Places a task with default attributes `debit` beyond the clock. It joins a batch, or enters
+    /// a queue, with that place. Returns `None` for any other task, and for one that has been in a
+    /// queue.
     pub fn place<P>(&self, task: &mut Task<P>, clock: VTime, debit: Nanos) -> Option<VTime> {
         let is_new = matches!(task.standing.lag, Lag::New { .. });
         if !is_new || PlainAsk::of(task) != Some(PlainAsk::NOTHING) {
             return None;
         }
-        // Of the weight of such a task virtual time is time.
+        // A task with default attributes has the weight at which virtual time passes like real
+        // time.
         let vruntime = clock.after(debit.0);
         let lead = vruntime.diff(clock);
         task.standing.lag = Lag::Lent { vruntime, queue: self.queue, lead };
         Some(vruntime)
     }
 
-    /// One that was placed on another CPU comes here: it starts as far beyond the clock as it did there.
+    /// Moves a task that was placed on another CPU here: it starts as far beyond the clock as it
+    /// did there.
     pub fn move_here<P>(&self, task: &mut Task<P>, clock: VTime) -> VTime {
         let lead = match task.standing.lag {
             Lag::Lent { lead, .. } | Lag::Moving { lead } => lead,
@@ -215,37 +223,41 @@ impl Start {
 }
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// Where newcomers start in the root's queue; `None` if its order goes by more than vruntimes.
+    /// Returns the start of new tasks in the root queue; `None` if its order depends on more than
+    /// vruntimes.
     #[must_use]
     pub fn start(&self) -> Option<Start> {
         self.fair.name_of_root().map(|queue| Start { queue })
     }
 
-    /// Charges the running task until `now`, if there is one, so that the clock of its queue is as of then.
+    /// Charges the running task, if there is one, until `now`, so that the clock of its queue is up
+    /// to date.
     pub fn update_curr(&mut self, now: Time) {
         self.advance(now);
     }
 
-    /// The first newcomer that waits with the host has its [place](Start::place) there; `None` if no one waits. The clock
-    /// of the root's queue does not pass it, as if it waited here: those that come later are placed behind it.
+    /// Sets the [place](Start::place) of the first new task that waits with the host; `None` if
+    /// none waits. The clock of the root queue does not pass that place, as if the task waited
+    /// here. Tasks that arrive later are placed behind it.
     #[inline]
     pub fn set_outside(&mut self, place: Option<VTime>) {
         let _ = self.fair.set_outside(place);
     }
 
-    /// The virtual clock of the root's queue.
+    /// Returns the virtual clock of the root queue.
     #[inline]
     #[must_use]
     pub fn clock(&self) -> VTime {
         self.fair.root().clock
     }
 
-    /// In place of a decision: the running task, of which `prev` tells, leaves its place to `stand_in`, a task of
-    /// the host's own. A batch is refused where a switch is due, where the task asks for anything special, and where
-    /// others go before those that have less vruntime.
+    /// Begins a batch instead of a decision: the running task, whose state is `prev`, leaves its
+    /// place to `stand_in`, a task of the host. The queue refuses a batch in three cases: a switch
+    /// is due; the task has special attributes; or other tasks may precede those that have less
+    /// vruntime.
     ///
     /// # Panics
-    /// If nobody runs.
+    /// If no task runs.
     pub fn begin_batch(
         &mut self,
         now: Time,
@@ -277,11 +289,12 @@ impl<P, G: Pools> RunQueue<P, G> {
         Begun::Open(task, Terms { ask, clock: clock_of_queue })
     }
 
-    /// Whether a task could follow the running one in a batch, at the end of its poll: the first that waits, if it
-    /// asks for the same and `fits` says so; itself, if nobody waits and it `yields`.
+    /// Returns whether a task could follow the running one in a batch, at the end of its poll. That
+    /// is the first waiting task, if it has the same attributes and `fits` accepts it. If no task
+    /// waits, it is the running task itself, if it `yields`.
     ///
     /// # Panics
-    /// If nobody runs.
+    /// If no task runs.
     pub fn could_go_on(
         &mut self,
         now: Time,
@@ -297,7 +310,8 @@ impl<P, G: Pools> RunQueue<P, G> {
             let task = self.task(at);
             PlainAsk::of(task) == Some(ask) && fits(task)
         };
-        // If this one leaves, the first is near, as the clock follows it.
+        // If the running task leaves, the first waiting task is within the bounds, as the clock
+        // follows it.
         let first = match yields {
             true => self.fair.first_beside(curr),
             false => self.fair.first_task_beside(curr),
@@ -310,8 +324,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         !due && self.rt.nr() == 0 && self.fair.can_have_company(curr)
     }
 
-    /// Lends the first tasks that wait, `most` at the most: those that ask for the same as the batch, and that
-    /// `fits` says may join.
+    /// Lends the first waiting tasks, `most` at the most: those that have the attributes of the
+    /// batch and that `fits` accepts.
     ///
     /// # Panics
     /// If no batch has begun.
@@ -337,19 +351,19 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// There are so many tasks in the batch now beside the one that is polled: those that were lent and those that
-    /// joined, less those that left.
+    /// Sets the number of tasks in the batch beside the one that is polled: the tasks that were
+    /// lent or joined, less those that left.
     ///
     /// # Panics
     /// If no batch has begun.
     pub fn set_company(&mut self, now: Time, nr: u32) {
-        // The shares of the groups above follow. What they used until now they used with the old ones.
+        // The shares of the groups above change. Time up to now is charged with the old shares.
         self.advance(now);
         let (fair, here, groups) = self.fair_here();
         fair.set_company(here, groups, nr);
     }
 
-    /// Until when the batch goes before all others; `None` if there is none.
+    /// Returns the bounds of the batch; `None` if there is none.
     #[must_use]
     pub fn batch_bounds(&self) -> Option<Bounds> {
         let stand_in = self.fair.company()?.stand_in;
@@ -357,7 +371,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         Some(Bounds { vruntime: self.fair.bound(stand_in), until })
     }
 
-    /// Ends a batch of which no task is left to have the place of the stand-in: that leaves, and nobody runs.
+    /// Ends a batch in which no task is left to take the place of the stand-in. The stand-in
+    /// leaves, and no task runs.
     ///
     /// # Panics
     /// If no batch has begun.
@@ -370,9 +385,10 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.release(at, false)
     }
 
-    /// A task of the batch has the place of the stand-in from now on, as if it had run there; that is given
-    /// back, and the task's payload, and where it is. The others of the batch are to be offered again; the first of
-    /// them stands at `first`, and the clock does not pass that.
+    /// Ends a batch: a task of it takes the place of the stand-in, as if it had run there. Returns
+    /// the stand-in, the payload of the task, and the index of its place. The host must offer the
+    /// other tasks of the batch again. The first of them has the vruntime `first`, and the clock
+    /// does not pass it.
     ///
     /// # Panics
     /// If no batch has begun.

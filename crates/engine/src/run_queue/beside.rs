@@ -1,14 +1,16 @@
-//! What a run queue does for the core whose hardware thread it is ([`crate::core`]).
+//! The part of a run queue in core scheduling: its CPU is a hardware thread of a core
+//! ([`crate::core`]).
 //!
-//! A switch of a thread ([`RunQueue::schedule_beside`]) decides for the core, unless another thread did for this one,
-//! and nothing has happened here since: then it *follows*. Else two threads whose tasks are equals would hand the core to
-//! each other without an end.
+//! A switch of a thread ([`RunQueue::schedule_beside`]) decides for the whole core. It *follows*
+//! instead if another thread has decided for this one and nothing has happened here since. Without
+//! that rule, two threads whose tasks are equal would preempt each other without end.
 //!
-//! A task that is this queue's own choice, and has not the cookie of the core, is *kept off*. Whatever asks here again and again
-//! whether a more important task waits must not ask for a switch because of that one.
+//! A task is *kept off* if it is this queue's own choice but does not have the cookie of the core.
+//! Code that repeatedly tests whether a more important task waits must not ask for a switch because
+//! of that task.
 //!
-//! Invariants ([`RunQueue::check`]): the index has each task that waits, by its cookie and its key; a CPU that is
-//! forced idle runs nothing, and a task waits there or a switch is due.
+//! Invariants ([`RunQueue::check`]): the index has each waiting task, by its cookie and its key. A
+//! CPU that is forced idle runs no task, and either a task waits there or a switch is due.
 
 use crate::attr::Cookie;
 use crate::core::{Core, Decision, Offer, Rank, core_latency};
@@ -24,33 +26,33 @@ use crate::store::list::End;
 use crate::task::Task;
 use crate::time::{Time, VTime};
 
-/// What the decision of another thread means for a CPU.
+/// The effect of another thread's decision on a CPU.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heeded {
-    /// It is forced idle, or will be.
+    /// The CPU is forced idle, or will be.
     pub forced: bool,
-    /// It is forced idle as before, because of another cookie.
+    /// The other cookie for which the CPU, forced idle before, is forced idle now.
     pub news: Option<Option<Cookie>>,
 }
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// The cookie because of which the CPU is forced idle, if it is: tasks wait here, and none of them may run beside what
-    /// the core runs.
+    /// Returns the cookie for which the CPU is forced idle, if it is: tasks wait here, and none of
+    /// them may run beside the tasks of the core.
     #[inline]
     #[must_use]
     pub fn forced_idle(&self) -> Option<Option<Cookie>> {
         self.beside.as_ref().and_then(|beside| beside.forced)
     }
 
-    /// Whether this CPU keeps its tasks by cookie.
+    /// Returns whether this CPU indexes its tasks by cookie.
     #[inline]
     #[must_use]
     pub fn has_cookies(&self) -> bool {
         self.beside.is_some()
     }
 
-    /// The cookie of a task that is here or comes here: its own, or that of its group.
+    /// Returns the cookie of a task that is here or comes here: its own, or that of its group.
     #[must_use]
     pub fn cookie_of(&self, task: &Task<P>) -> Option<Cookie> {
         self.groups.cookie_of(&task.attr)
@@ -60,14 +62,14 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.cookie_of(self.task(at))
     }
 
-    /// Whether the core keeps this queue's own choice off the CPU.
+    /// Returns whether the core keeps this queue's own choice off the CPU.
     #[inline]
     pub(super) fn is_kept_off(&self) -> bool {
         self.beside.as_ref().is_some_and(|it| it.kept_off.is_some() || it.forced.is_some())
     }
 
-    /// Writes to `offer` the best task of this CPU, for a thread of its core that decides: the one that runs; or that which
-    /// would, but for the core.
+    /// Writes the best task of this CPU to `offer`, for the thread of its core that decides. That
+    /// is the running task, or the task that would run without core scheduling.
     pub fn offer_beside(&mut self, now: Time, core: &Core, offer: &mut Offer) {
         self.advance(now);
         let kept_off = self.beside.as_ref().and_then(|beside| beside.kept_off);
@@ -83,11 +85,11 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.tell(best, core, offer);
     }
 
-    /// As [`RunQueue::schedule`], as a thread of a core of which the others have made their offers. A CPU without a task does
-    /// nothing here unless a switch is due.
+    /// Like [`RunQueue::schedule`], for a thread of a core whose other threads have made their
+    /// offers. A CPU without a task does nothing here unless a switch is due.
     ///
     /// # Panics
-    /// As [`RunQueue::schedule`], and if this CPU does not keep its tasks by cookie.
+    /// Like [`RunQueue::schedule`], and if this CPU does not index its tasks by cookie.
     pub fn schedule_beside(
         &mut self,
         now: Time,
@@ -103,12 +105,13 @@ impl<P, G: Pools> RunQueue<P, G> {
         switch
     }
 
-    /// What [`RunQueue::schedule`] picks for a thread of a core; without [`RunQueue::schedule_beside`] it is the only one.
+    /// Picks the task of a thread of a core, for [`RunQueue::schedule`]. A call without
+    /// [`RunQueue::schedule_beside`] treats the thread as the only one of its core.
     #[cold]
     pub(super) fn pick_beside(&mut self, before: Before) -> Option<Index> {
         self.end_idle_of_server();
         if self.idle_since.is_none() {
-            // Nobody is charged for the time in which it was forced idle.
+            // No task is charged for the time in which the CPU was forced idle.
             self.metered.was_idle(self.clock.since(self.charged));
             self.charged = self.clock;
         }
@@ -126,7 +129,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         next
     }
 
-    /// The task that ran waits from now on, if it is fair and stays.
+    /// Indexes the task that ran, if it is fair and stays: it waits from now on.
     fn index_prev(&mut self, before: Before) {
         let is_task = |&at: &Index| matches!(self.places.get(at), Some(Place::Task(_)));
         if let Some(at) = before.ran.filter(is_task)
@@ -136,7 +139,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// The best task of the cookie that the core has by its decision, for which its groups have budget.
+    /// Returns the best task of the cookie that the core has by its decision, of those with budget
+    /// in all their groups.
     fn pick_of_core(&mut self, mut before: Before, decision: &mut Decision) -> Option<Index> {
         let mut called = self.beside_mut().called.take();
         self.limits.dismiss_payers();
@@ -158,7 +162,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.beside_mut().kept_off = best.filter(|(_, fits)| !fits).map(|(at, _)| at);
             let Some(at) = next else {
                 if called.take() == Some(Call { runs: true }) {
-                    // What the other thread saw here is not here any more.
+                    // The task that the other thread counted on is no longer here.
                     continue;
                 }
                 return None;
@@ -168,7 +172,7 @@ impl<P, G: Pools> RunQueue<P, G> {
                 match best {
                     Some((_, true)) => {
                         let picked = fair.pick(now, before);
-                        debug_assert_eq!(picked, Some(at), "a pick takes what was seen before");
+                        debug_assert_eq!(picked, Some(at), "a pick takes the task seen before");
                     }
                     _ => fair.take(now, at, before),
                 }
@@ -181,13 +185,14 @@ impl<P, G: Pools> RunQueue<P, G> {
                 self.put_prev_fair(at);
             }
             self.throttle(group.0);
-            // The thread that decided did not know that.
+            // The thread that decided did not know of the throttling.
             called = None;
         }
     }
 
-    /// Another thread switched: says what this CPU does now or will do. If that thread `decided`, knowing of what is here,
-    /// this one follows at its next switch, which may be due because of that.
+    /// Applies the switch of another thread, and returns the state of this CPU that follows from
+    /// it. If that thread `decided`, with knowledge of the tasks here, this CPU follows at its next
+    /// switch, which may be due because of that.
     pub fn heed(&mut self, core: &Core, decided: bool) -> Heeded {
         let runs = core.runs();
         let fits = |at: Index| runs == Some(self.cookie_at(at));
@@ -199,10 +204,11 @@ impl<P, G: Pools> RunQueue<P, G> {
             return Heeded { forced, news: None };
         }
         let leaves = self.curr.is_some() && !stays;
-        // Of a CPU without a task that thread knows what comes of a switch that is due here; of one with a task it does not.
-        // It knows nothing of what has happened since it asked.
+        // If this CPU has no task, that thread knows the result of a switch that is due here. If it
+        // has a task, that thread does not. In both cases it does not know of events since it
+        // asked.
         let due = self.resched;
-        let beside = self.beside.as_mut().expect("its tasks are kept by cookie");
+        let beside = self.beside.as_mut().expect("this CPU indexes its tasks by cookie");
         beside.runs = runs;
         let called = match self.curr {
             Some(_) => leaves && (beside.called.is_some() || !due),
@@ -221,8 +227,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         Heeded { forced, news }
     }
 
-    /// On a tickless machine: a thread of the core is forced idle from now on, or none is any more. While one is, a task that
-    /// is alone here has its ticks.
+    /// On a tickless machine, notes that a thread of the core is forced idle from now on, or that
+    /// none is any more. While one is, a task that runs alone here has its ticks.
     pub fn note_episode(&mut self, now: Time, lasts: bool) {
         self.beside_mut().ticks = lasts;
         if lasts && self.curr.is_some() {
@@ -230,14 +236,15 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// Whether a task that is alone here has its ticks because of its core: a fair one, which [they end](RunQueue::tick_beside).
+    /// Returns whether a task that runs alone here has its ticks because of its core. Only a fair
+    /// task has, because [a tick may end its turn](RunQueue::tick_beside).
     #[inline]
     pub(super) fn ticks_for_core(&self) -> bool {
         let is_fair = |at| self.task(at).rt_prio().is_none();
         self.beside.as_ref().is_some_and(|beside| beside.ticks && self.curr.is_some_and(is_fair))
     }
 
-    /// Makes room for `len` tasks and group queues, of which the fair class has the room already.
+    /// Makes room for `len` tasks and group queues, for which the fair class already has room.
     pub(super) fn reserve_beside(&mut self, len: usize) {
         if let Some(beside) = &mut self.beside {
             beside.index.grow(len);
@@ -246,15 +253,15 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// As [`RunQueue::reserve_beside`], with the memory of `room`. Allocates nothing.
+    /// Like [`RunQueue::reserve_beside`], with the memory of `room`. Allocates nothing.
     pub(super) fn reserve_beside_in(&mut self, room: Option<&mut CookieIndex>) {
         if let (Some(beside), Some(room)) = (&mut self.beside, room) {
             beside.index.grow_into(room);
         }
     }
 
-    /// At a tick: a task that is alone here makes way after half of its slice, while a thread of its core is forced idle
-    /// (`task_tick_core`).
+    /// At a tick: preempts a task that runs alone here after half of its slice, while a thread of
+    /// its core is forced idle (`task_tick_core`).
     pub fn tick_beside(&mut self) {
         let Some(curr) = self.curr.filter(|&curr| self.task(curr).rt_prio().is_none()) else {
             return;
@@ -265,7 +272,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.resched_if(self.fair.root().nr == 1 && long);
     }
 
-    /// Lets go of the best waiting fair task of this cookie that may run on `to`, for a CPU that is forced idle.
+    /// Takes out the best waiting fair task that has this cookie and may run on `to`, a CPU that is
+    /// forced idle.
     pub fn take_beside(
         &mut self,
         now: Time,
@@ -273,7 +281,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         cookie: Option<Cookie>,
     ) -> Option<Box<Task<P>>> {
         self.advance(now);
-        // The task that runs here next, as another thread of the core decided, is nobody else's (`core_pick`).
+        // The task that runs here next, by the decision of another thread, must stay (`core_pick`).
         let beside = self.beside_mut();
         let told = beside.called == Some(Call { runs: true }) && beside.runs == Some(cookie);
         let picked = told.then(|| self.best_of(cookie)).flatten();
@@ -284,7 +292,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         Some(self.remove_task(at))
     }
 
-    /// The first task of the class that goes first, which stays where it is.
+    /// Returns the first task of the class that goes first, without taking it.
     fn peek_class(&mut self, before: &mut Before) -> Option<Index> {
         if self.is_serving() {
             let fair = self.peek_fair(before);
@@ -301,7 +309,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.drop_due_ghosts(before);
         let (fair, now, _) = self.fair_here();
         let next = fair.peek(now, before);
-        // It may have been put off.
+        // The task that yielded may have moved in its queue.
         yielded.into_iter().for_each(|at| self.reindex(at));
         next
     }
@@ -326,7 +334,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// The best waiting task of a cookie.
+    /// Returns the best waiting task of a cookie.
     fn best_of(&self, cookie: Option<Cookie>) -> Option<Index> {
         let rt = || self.first_rt_of(cookie);
         let fair = || self.first_fair_of(cookie);
@@ -343,14 +351,15 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.fair_shelves(cookie).map(|(_, at)| at).reduce(earlier)
     }
 
-    /// The fair queues in which tasks of a cookie wait and compete, as shelves, each with the first of them.
+    /// Returns the fair queues, as shelves, in which tasks of a cookie wait and compete, each with
+    /// its first task.
     fn fair_shelves(&self, cookie: Option<Cookie>) -> impl Iterator<Item = (Shelf, Index)> {
         let competes =
             |shelf: Shelf| shelf.queue().is_some_and(|queue| !self.fair.is_below_throttled(queue));
         self.index().firsts(cookie).filter(move |&(shelf, _)| competes(shelf))
     }
 
-    /// Some waiting fair task of a cookie that may go, of [`MAX_LOOKED_AT`].
+    /// Returns some waiting fair task of a cookie that may go, of the first [`MAX_LOOKED_AT`].
     fn any_fair_of(
         &self,
         cookie: Option<Cookie>,
@@ -360,13 +369,13 @@ impl<P, G: Pools> RunQueue<P, G> {
         all.take(MAX_LOOKED_AT as usize).find(may_go)
     }
 
-    /// Whether any task waits here that could run but for its cookie.
+    /// Returns whether any task waits here that could run if cookies did not matter.
     fn anybody_waits(&self) -> bool {
         self.nr_running() > u32::from(self.curr.is_some())
     }
 
-    /// A task left. If it is one by which the core decided, or this queue's own choice, that is to be done anew; and a CPU that
-    /// is forced idle is not any more without tasks.
+    /// Notes that a task left. If the core decided by that task, or it was this queue's own choice,
+    /// a new decision is due. A CPU that is forced idle and has no more tasks also needs a switch.
     #[cold]
     pub(super) fn note_loss(&mut self, at: Index) {
         let idles = self.curr.is_none();
@@ -384,7 +393,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.resched_if(was_kept_off || is_last);
     }
 
-    /// A task that is here was changed, perhaps in what its cookie is. Which task is kept off, and for which, may be another now.
+    /// Notes a change of a task that is here, perhaps of its cookie. It may change which task is
+    /// kept off.
     #[cold]
     pub(super) fn note_change(&mut self, at: Index, recookies: bool) {
         if self.task(at).rt_prio().is_none() {
@@ -396,11 +406,12 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.resched_if(recookies || self.is_kept_off());
     }
 
-    /// A task came, and waits. One that fits what the core runs is no cause for another decision on a CPU that is forced
-    /// idle: it came to run beside that. A switch that is due for another cause decides.
+    /// Notes that a task came and waits. If it fits the tasks of the core, it is no reason for
+    /// another decision on a CPU that is forced idle: it came to run beside them. A switch that is
+    /// due for another reason decides.
     #[cold]
     pub(super) fn note_arrival(&mut self, at: Index) {
-        // One whose priority is inherited may be what keeps the others from being throttled.
+        // A task with an inherited priority may prevent the throttling of the others.
         let (cookie, due) = (self.cookie_at(at), self.resched || self.task(at).boost.is_some());
         let beside = self.beside_mut();
         let fits = beside.forced.is_some() && beside.runs == Some(cookie);
@@ -408,7 +419,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         (beside.called, beside.told) = (follows.then_some(Call { runs: true }), false);
     }
 
-    /// Asks for a switch because something is other than the last decision of the core knew: it does not follow that.
+    /// Asks for a switch because the last decision of the core did not know of a change here: this
+    /// CPU does not follow that decision.
     #[inline]
     pub(super) fn resched_anew(&mut self, due: bool) {
         if due {
@@ -417,7 +429,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// The next switch does not follow the last decision of the core.
+    /// Makes the next switch decide, instead of following the last decision of the core.
     #[cold]
     #[inline(never)]
     pub(super) fn decide_anew(&mut self) {
@@ -426,7 +438,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// A fair task begins or ceases to wait, or stands elsewhere.
+    /// Updates the index after a fair task began or ceased to wait, or moved in its queue.
     #[inline]
     pub(super) fn reindex(&mut self, at: Index) {
         if self.beside.is_some() {
@@ -445,7 +457,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// Where a fair task stands among those of its cookie. One that wants to wait less stands further to the front.
+    /// Returns the place of a fair task among those of its cookie. A lower latency nice places it
+    /// further to the front.
     fn key_of(&self, at: Index) -> VTime {
         let entity = self.fair.tree.entity(at);
         let offset = match core_latency(&self.config) {
@@ -467,14 +480,14 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.unindex(at);
     }
 
-    /// The task goes before or behind its equals.
+    /// Moves the task before or behind its equals.
     #[inline]
     pub(super) fn requeue_rt(&mut self, at: Index, end: End) {
         self.rt.requeue(self.rt_task(at), end);
         self.index_rt(at, end);
     }
 
-    /// A real-time task is queued, before or behind its equals.
+    /// Indexes a real-time task that was queued, before or behind its equals.
     #[inline]
     pub(super) fn index_rt(&mut self, at: Index, end: End) {
         if self.beside.is_some() {
@@ -488,7 +501,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.beside_mut().index.put_rt(at, cookie, (prio, end));
     }
 
-    /// A task ceases to wait.
+    /// Removes a task that ceases to wait from the index.
     #[inline]
     pub(super) fn unindex(&mut self, at: Index) {
         if self.beside.is_some() {
@@ -501,7 +514,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.beside_mut().index.remove(at);
     }
 
-    /// The offsets of latency nice are other ones.
+    /// Rebuilds the index after the offsets of latency nice changed.
     pub(super) fn reindex_all(&mut self) {
         if self.beside.is_some() {
             let fair = |at: &Index| self.task(*at).rt_prio().is_none();
@@ -511,11 +524,11 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     fn beside_mut(&mut self) -> &mut Beside {
-        self.beside.as_mut().expect("its tasks are kept by cookie")
+        self.beside.as_mut().expect("this CPU indexes its tasks by cookie")
     }
 
     fn index(&self) -> &CookieIndex {
-        &self.beside.as_ref().expect("its tasks are kept by cookie").index
+        &self.beside.as_ref().expect("this CPU indexes its tasks by cookie").index
     }
 
     pub(super) fn check_beside(&self) {
@@ -534,10 +547,10 @@ impl<P, G: Pools> RunQueue<P, G> {
                     Some((cookie, Shelf::of(queue), self.key_of(at)))
                 }
             };
-            ensure!(self, place == expected, "{} is kept by its cookie, {place:?}", task.id);
+            ensure!(self, place == expected, "{} is indexed by its cookie, {place:?}", task.id);
             tasks += usize::from(place.is_some());
         }
-        ensure!(self, beside.index.check() == tasks, "{tasks} tasks are kept by their cookies");
+        ensure!(self, beside.index.check() == tasks, "{tasks} tasks are indexed by their cookies");
         let forced = beside.forced.is_some();
         ensure!(self, !forced || self.curr.is_none(), "a CPU that is forced idle runs nothing");
         let waits = !forced || self.resched || self.anybody_waits();

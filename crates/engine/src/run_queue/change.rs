@@ -1,8 +1,8 @@
-//! What is asked of a task that is in a run queue: another policy, group, affinity, and what it
-//! inherits.
+//! Changes of a task that is in a run queue: policy, group, affinity, and inherited values.
 //!
-//! Invariants: a task that is changed is afterwards where it would be had it come as it is now, except
-//! that one which becomes less important goes to the head of its new list.
+//! Invariant: a changed task is afterwards where it would be if it had arrived with its new
+//! attributes. There is one exception: a task that becomes less important goes to the head of its
+//! new list.
 
 use crate::attr::Policy;
 use crate::fair::order::Before;
@@ -13,19 +13,20 @@ use crate::store::list::End;
 use crate::task::{Change, QueueIndex, Task};
 use crate::time::Time;
 
-/// What was done to a task in a queue.
+/// The result of a change to a task in a queue.
 #[must_use]
 #[derive(Debug)]
 pub struct Changed<P> {
     /// Whether this CPU must reschedule.
     pub resched: Resched,
-    /// The task itself, if it may not wait here any more: to be offered to another CPU.
+    /// The task itself, if it may not wait here any more; the host must offer it to another CPU.
     pub evicted: Option<Box<Task<P>>>,
 }
 
 impl<P, G: Pools> RunQueue<P, G> {
     /// Changes a task that is here. A task that becomes less important goes to the head of its new
-    /// list, as the kernel and, for inherited priorities, POSIX have it; else it goes to the tail.
+    /// list, as in the kernel and, for inherited priorities, in POSIX. Any other task goes to the
+    /// tail.
     ///
     /// # Panics
     /// If no task is at `at`.
@@ -89,7 +90,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         let group = change.inherited_group.applied_to(inherited).or(change.group).unwrap_or(old);
         let regroups = group != task.queue_group();
         if running && regroups {
-            // Who is throttled where it comes to waits again from the next pick on.
+            // If the new group is throttled, the task stops at the next pick.
             self.unthrottle_above(group);
         }
         let stops = !running && (self.is_set_aside(at) || self.is_group_set_aside(group));

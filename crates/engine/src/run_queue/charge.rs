@@ -1,15 +1,16 @@
-//! What the running task is charged for: the time that it had a CPU.
+//! The charge of the running task: the time for which it had a CPU.
 //!
-//! Nearly always that is the time since it was last charged. But a host's CPU may stand still, and the
-//! clock goes on: the process is stopped, frozen or out of its quota, or another has the CPU. Linux
-//! keeps a second clock for that, which stands still meanwhile (`rq->clock_task`). A run queue cannot know
-//! of it; it asks its host ([`Meter`]), as that takes a system call only now and then.
+//! Nearly always that is the time since it was last charged. But the CPU of a host may stand still
+//! while the clock runs: the process is stopped, frozen or out of its quota, or another process has
+//! the CPU. Linux keeps a second clock for this, which then stands still (`rq->clock_task`). A run
+//! queue cannot know of it. It asks its host ([`Meter`]) only now and then, because the answer
+//! takes a system call.
 //!
-//! Everything follows from the one charge: vruntime, the slice of SCHED_RR, the budgets of real-time and of fair tasks,
-//! those of groups, and what they used.
+//! All accounts follow from this one charge: vruntime, the slice of SCHED_RR, the budgets of
+//! real-time tasks, fair tasks and groups, and their usage.
 //!
-//! Invariant: a task is charged at most for the time that passed, and at least for the CPU time that its
-//! thread used, as far as the host knows that.
+//! Invariant: a task is charged at most for the time that passed, and at least for the CPU time
+//! that its thread used, as far as the host knows it.
 
 use crate::limits::Pools;
 use crate::run_queue::RunQueue;
@@ -18,12 +19,12 @@ use crate::time::{Nanos, Time};
 use std::sync::Arc;
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// From now on tasks are charged for no more than the CPU time that the host knows of.
+    /// From now on, charges tasks for no more than the CPU time that the host measured.
     pub fn charge_by(&mut self, meter: Arc<dyn Meter>) {
         self.metered.set(meter);
     }
 
-    /// The queue's clock and the account of the running task are as of `now`.
+    /// Brings the clock of the queue and the account of the running task up to `now`.
     pub(super) fn advance(&mut self, now: Time) {
         self.clock = self.clock.max(now);
         let Some(curr) = self.curr else { return };

@@ -1,8 +1,8 @@
-//! The structural invariants of a run queue, each counted afresh; and its picture.
+//! The structural invariants of a run queue, each computed afresh, and the picture of a queue.
 //!
-//! [`RunQueue::check`] is called after every event where correctness is proven (simulator, property
-//! tests, fuzzer). It costs as much as the queue is long. What fails is a bug here, never bad
-//! input, so it panics, with the queue drawn in the message.
+//! Wherever correctness is tested (simulator, property tests, fuzzer), [`RunQueue::check`] is
+//! called after every event. Its cost is linear in the length of the queue. A failure is a bug
+//! here, never bad input, so it panics with a picture of the queue in the message.
 
 use crate::ensure::ensure;
 use crate::fair::entity::Now;
@@ -15,7 +15,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     /// Asserts every structural invariant.
     ///
     /// # Panics
-    /// If one does not hold, with a picture of the queue.
+    /// If an invariant does not hold, with a picture of the queue.
     pub fn check(&self) {
         self.check_curr();
         self.rt.check(|at| (self.rt_task(at), self.is_set_aside(at)), self);
@@ -25,7 +25,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             self.limits.check(&self.fair.tree, queue, self);
         }
         let below = self.curr.is_some_and(|curr| self.is_set_aside(curr));
-        ensure!(self, !below || self.resched, "who runs is not below a throttled group");
+        ensure!(self, !below || self.resched, "the running task is not below a throttled group");
         self.check_ghosts();
         self.check_server();
         self.check_beside();
@@ -42,35 +42,46 @@ impl<P, G: Pools> RunQueue<P, G> {
             ensure!(
                 self,
                 task.payload.is_none() == runs,
-                "{} has its payload iff it waits",
+                "{} has its payload if and only if it waits",
                 task.id
             );
-            ensure!(self, task.cpu == self.cpu, "{} knows where it is", task.id);
+            ensure!(self, task.cpu == self.cpu, "{} knows its CPU", task.id);
             let fair = task.rt_prio().is_none();
             let listed = (self.fair.is_listed(at), self.rt.contains(at));
             ensure!(self, listed == (fair, !fair), "{} is in a list of its class", task.id);
             let queued = self.fair.tree.waits(at);
-            ensure!(self, queued == (fair && !runs), "{} is in a heap iff it waits, fair", task.id);
+            ensure!(
+                self,
+                queued == (fair && !runs),
+                "{} is in a heap if and only if it is fair and waits",
+                task.id
+            );
             let current = fair && self.fair.tree.queue_of(at).curr == Some(at);
             ensure!(
                 self,
                 current == (fair && runs),
-                "{} is curr of its queue iff it runs",
+                "{} is curr of its queue if and only if it is fair and runs",
                 task.id
             );
             let here = task.attr.affinity.contains(self.cpu) && self.online;
             ensure!(self, here || runs && self.resched || !self.online, "{} may be here", task.id);
         }
-        // With this a SCHED_RR slice is overrun by a tick at the most.
+        // This bounds the overrun of a SCHED_RR slice to one tick.
         let tick = self.tick_at.map(|at| at <= self.clock + self.config.tick);
         ensure!(self, tick == self.curr.map(|_| true), "a busy CPU ticks: {:?}", self.tick_at);
         let lent = self.fair.company().filter(|it| !self.is_set_aside(it.stand_in));
         tasks += lent.map_or(0, |it| it.nr);
         let load = self.load();
-        ensure!(self, load.nr_running == tasks, "{} tasks are {tasks}", load.nr_running);
+        ensure!(
+            self,
+            load.nr_running == tasks,
+            "nr_running is {} for {tasks} tasks",
+            load.nr_running
+        );
     }
 
-    /// A task has one owner: what stays of one that its host has is a ghost.
+    /// Asserts that a task has one owner: the entity that stays here for a task of the host is a
+    /// ghost.
     fn check_ghosts(&self) {
         for (at, place) in self.places.iter() {
             let is_ghost = matches!(place, Place::Ghost(_));
@@ -78,14 +89,14 @@ impl<P, G: Pools> RunQueue<P, G> {
             ensure!(self, is_ghost == delayed, "{at} is a ghost, in its queue: {delayed}");
         }
         let ghosts = self.places.iter().any(|(_, place)| matches!(place, Place::Ghost(_)));
-        ensure!(self, self.online || !ghosts, "nobody sleeps in the queues of an offline CPU");
+        ensure!(self, self.online || !ghosts, "no task sleeps in the queues of an offline CPU");
         let idles = self.curr.is_none() && self.forced_idle().is_none();
         let picked = !idles || self.resched || self.fair.root().nr == 0;
         ensure!(self, picked, "an idle CPU has nothing in its queue");
     }
 
     fn check_class_order(&self) {
-        // Class order: while something real-time may run, nothing less important does.
+        // Class order: while a real-time task may run, no less important task runs.
         let running = self.curr.and_then(|at| self.task(at).rt_prio());
         let best = self.rt.best();
         let may_run = running.is_none() || !self.rt.is_throttled();
@@ -99,7 +110,7 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 }
 
-/// The picture: a line for the CPU, one for each task.
+/// The picture: a line for the CPU and a line for each task.
 impl<P, G: Pools> fmt::Display for RunQueue<P, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let off = if self.is_online() { "" } else { " offline" };

@@ -1,16 +1,18 @@
-//! The tasks of a run queue by cookie, so that the best one of a cookie is found without a walk over all; and what else a
-//! run queue keeps for its core.
+//! The index of the tasks of a run queue by cookie, which finds the best task of a cookie without a
+//! walk over all tasks; and the other state that a run queue keeps for its core.
 //!
-//! A *shelf* is the real-time class or one fair queue. Each cookie has a heap on each shelf where it has tasks, and so
-//! have the tasks without one: in the kernel these are in no index (`sched_core_enqueue`), so that one which waits
-//! behind a task with a cookie idles with it.
+//! A *shelf* is the real-time class or one fair queue. Each cookie has a heap on each shelf where
+//! it has tasks. So do the tasks without a cookie. The kernel indexes none of these
+//! (`sched_core_enqueue`), so a task without a cookie that waits behind a task with a cookie idles
+//! with it.
 //!
-//! Real-time tasks are in their heap while they are queued, the running one too, by priority and then by arrival, as in
-//! the lists of their class. Fair ones are there while they wait, by vruntime. A vruntime stands still while its task waits.
+//! A real-time task is in its heap while it is queued, also while it runs. Its order is by priority
+//! and then by arrival, as in the lists of its class. A fair task is in its heap while it waits,
+//! ordered by vruntime, which stands still while its task waits.
 //!
-//! The heaps are in one list, by cookie and shelf. One that is empty stays there, as its cookie mostly comes again, until
-//! the list is full. With [room](CookieIndex::grow) for each task that list is never more than half full of others, and
-//! nothing here allocates.
+//! The heaps are in one list, ordered by cookie and shelf. An empty heap stays there until the list
+//! is full, because its cookie usually returns. With [room](CookieIndex::grow) for each task, at
+//! most half of a full list is in use, so nothing here allocates.
 
 use crate::attr::{Cookie, RtPrio};
 use crate::core::Decision;
@@ -23,7 +25,7 @@ use crate::store::list::End;
 use crate::store::move_into;
 use crate::time::{Nanos, VTime};
 
-/// Where the tasks of a cookie are compared: of the real-time class, or of one fair queue.
+/// The scope in which tasks of a cookie are compared: the real-time class, or one fair queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Shelf(u32);
 
@@ -34,22 +36,22 @@ impl Shelf {
         Shelf(queue.to_bits() + 1)
     }
 
-    /// The fair queue; `None` of the real-time class.
+    /// Returns the fair queue; `None` for the real-time class.
     pub(super) fn queue(self) -> Option<QueueId> {
         self.0.checked_sub(1).map(QueueId::from_bits)
     }
 }
 
-/// A heap of [`CookieIndex`].
+/// The key of a heap of [`CookieIndex`].
 type Place = (Option<Cookie>, Shelf);
 
-/// The index.
+/// The tasks of a run queue, by cookie.
 #[derive(Debug)]
 pub(super) struct CookieIndex {
-    /// In the order of places.
+    /// The heaps, ordered by place.
     heaps: Vec<(Place, Heap)>,
     nodes: Forest<Key>,
-    /// In which heap a task is, if it is in one.
+    /// The heap of each task that is in one.
     places: Column<Place>,
     arrivals: u64,
 }
@@ -65,27 +67,28 @@ impl Default for CookieIndex {
     }
 }
 
-/// Where a real-time task stands among those of its cookie: the most important first.
+/// Returns the key of a real-time task among those of its cookie: the most important task is first.
 pub(super) fn rt_key(prio: RtPrio) -> VTime {
     VTime(u64::from(u8::MAX - prio.get()))
 }
 
 impl CookieIndex {
-    /// Makes room for the tasks at `0..len`. Allocates; while there is room, nothing else here does.
+    /// Makes room for the tasks at `0..len`. Allocates; while there is room, no other method does.
     pub(super) fn grow(&mut self, len: usize) {
         self.heaps.reserve_exact((2 * len).saturating_sub(self.heaps.len()));
         self.nodes.grow(len);
         self.places.grow(len);
     }
 
-    /// As [`CookieIndex::grow`], to the room of another, of which the memory is used. Allocates nothing.
+    /// Like [`CookieIndex::grow`], up to the room of `room`, whose memory is used. Allocates
+    /// nothing.
     pub(super) fn grow_into(&mut self, room: &mut CookieIndex) {
         move_into(&mut self.heaps, &mut room.heaps);
         self.nodes.grow_into(&mut room.nodes);
         self.places.grow_into(&mut room.places);
     }
 
-    /// Takes a task out, if it is in.
+    /// Removes a task, if it is in the index.
     pub(super) fn remove(&mut self, at: Index) {
         if !self.nodes.contains(at) {
             return;
@@ -95,12 +98,12 @@ impl CookieIndex {
         self.nodes.remove(&mut self.heaps[nth].1, at);
     }
 
-    /// Where the heap of a place is, or would be.
+    /// Returns where the heap of a place is, or would be.
     fn find(&self, place: Place) -> Result<usize, usize> {
         self.heaps.binary_search_by_key(&place, |&(place, _)| place)
     }
 
-    /// The heap of a place.
+    /// Returns the heap of a place, and creates it if necessary.
     fn heap(&mut self, place: Place) -> usize {
         self.find(place).unwrap_or_else(|nth| self.make_heap(place, nth))
     }
@@ -118,7 +121,7 @@ impl CookieIndex {
         nth
     }
 
-    /// Puts a fair task, which waits in this queue at this vruntime, where it belongs.
+    /// Puts a fair task that waits in this queue at this vruntime into its heap.
     pub(super) fn put_fair(
         &mut self,
         at: Index,
@@ -147,26 +150,26 @@ impl CookieIndex {
         self.nodes.insert(&mut self.heaps[nth].1, at, key);
     }
 
-    /// The first task of a cookie on each shelf where it has any.
+    /// Returns the first task of a cookie on each shelf where it has any.
     pub(super) fn firsts(&self, cookie: Option<Cookie>) -> impl Iterator<Item = (Shelf, Index)> {
         let first = self.heaps.partition_point(|&(place, _)| place < (cookie, Shelf::RT));
         let all = self.heaps[first..].iter().take_while(move |((of, _), _)| *of == cookie);
         all.filter_map(|((_, shelf), heap)| Some((*shelf, heap.first()?)))
     }
 
-    /// The tasks on a shelf of a cookie, each once, in no order of keys.
+    /// Returns the tasks on a shelf of a cookie, each once, in no order.
     pub(super) fn on(&self, cookie: Option<Cookie>, shelf: Shelf) -> impl Iterator<Item = Index> {
         let first = self.find((cookie, shelf)).ok().and_then(|nth| self.heaps[nth].1.first());
         std::iter::successors(first, |&at| self.nodes.after(at))
     }
 
-    /// Where a task is, if it is in.
+    /// Returns the place and the key of a task, if it is in the index.
     pub(super) fn place(&self, at: Index) -> Option<(Option<Cookie>, Shelf, VTime)> {
         let (cookie, shelf) = *self.places.get(at)?;
         self.nodes.contains(at).then(|| (cookie, shelf, self.nodes.key(at).at))
     }
 
-    /// Asserts the structure, and counts the tasks.
+    /// Asserts the structure, and returns the number of tasks.
     pub(super) fn check(&self) -> usize {
         let mut tasks = 0;
         assert!(self.heaps.is_sorted_by_key(|&(place, _)| place), "heaps are in order");
@@ -180,35 +183,36 @@ impl CookieIndex {
     }
 }
 
-/// What a run queue keeps for its core.
+/// The state that a run queue keeps for its core.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     pub(super) index: CookieIndex,
-    /// Of the virtual clocks, by fair queue.
+    /// Snapshots of the virtual clocks, by fair queue.
     pub(super) snapshots: Vec<Snapshot>,
-    /// What the core was told last is still so.
+    /// Whether the last offer to the core is still valid.
     pub(super) told: bool,
-    /// The task of which the core was told last.
+    /// The task of the last offer to the core.
     pub(super) offered: Option<Index>,
-    /// What the core runs by the last decision that this queue knows of.
+    /// The cookie of the core, by the last decision that this queue knows of.
     pub(super) runs: Option<Option<Cookie>>,
     /// This queue's own choice, if the core decided otherwise.
     pub(super) kept_off: Option<Index>,
-    /// The cookie because of which the CPU is forced idle, if it is.
+    /// The cookie for which the CPU is forced idle, if it is.
     pub(super) forced: Option<Option<Cookie>>,
-    /// Another thread decided for this one, and nothing that matters has happened here since.
+    /// The decision of another thread for this one, if nothing that matters has happened here
+    /// since.
     pub(super) called: Option<Call>,
-    /// What the core decides by, while this thread switches.
+    /// The data by which the core decides, while this thread switches.
     pub(super) decision: Decision,
-    /// What the running task had been charged in its life when it was picked after another one.
+    /// CPU time that the running task had used in its life when it was picked after another one.
     pub(super) ran_before: Nanos,
-    /// A thread of the core is forced idle, which ends by a tick: of a tickless machine.
+    /// On a tickless machine: whether a thread of the core is forced idle. A tick ends that.
     pub(super) ticks: bool,
 }
 
-/// What another thread decided for this one.
+/// The decision of another thread for this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Call {
-    /// A task that waits or runs here has the cookie.
+    /// Whether a task that waits or runs here has the cookie.
     pub(super) runs: bool,
 }

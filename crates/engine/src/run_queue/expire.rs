@@ -1,5 +1,5 @@
-//! What happens on a CPU because its time has come: the tick, the end of a period or of a grant, the turn of fair tasks, a
-//! timer.
+//! The events of a CPU that are due at a time: the tick, the end of a period or of a grant, the
+//! turn of fair tasks, a timer.
 
 use crate::features::Feature;
 use crate::limits::Pools;
@@ -9,34 +9,34 @@ use crate::store::list::End;
 use crate::time::{Nanos, Time};
 use crate::timer::{Expiry, Walk};
 
-/// Between two ticks of a task that is alone on a CPU of a tickless machine, for its CPU to balance:
-/// the shortest interval in which a busy CPU does.
+/// The interval between two ticks of a task that is alone on a CPU of a tickless machine. The CPU
+/// balances at these ticks; this is the shortest interval at which a busy CPU does.
 const SOLO_BALANCE_INTERVAL: Nanos = Nanos::from_millis(64);
 
-/// When the next timer interrupts of a CPU must come; [`Time::MAX`] for never.
+/// The times of the next timer interrupts of a CPU; [`Time::MAX`] stands for never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextExpiries {
     /// The first of all.
     pub any: Time,
-    /// The first that is no tick: of a timer, a period or a limit.
+    /// The first that is not a tick: a timer, a period or a limit.
     pub timer: Time,
 }
 
 impl NextExpiries {
-    /// Nothing is to come.
+    /// The value if no interrupt is due at any time.
     pub const NEVER: NextExpiries = NextExpiries { any: Time::MAX, timer: Time::MAX };
 }
 
-/// Something whose time has come on this CPU.
+/// An event that is due on this CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expired {
-    /// The scheduler's tick.
+    /// The tick of the scheduler.
     Tick,
     /// The end of a period of the real-time budget.
     RtPeriod,
-    /// Fair tasks go before real-time ones from now on.
+    /// Fair tasks precede real-time tasks from now on.
     FairServer,
-    /// What the running task's groups drew of their budgets is used up.
+    /// The running task has used the budget that its groups drew.
     Grant,
     /// A throttled group may have budget again.
     Refill,
@@ -45,9 +45,10 @@ pub enum Expired {
 }
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// Takes the next thing whose time has come, as a walk of
-    /// [`TimerQueue`](crate::timer::TimerQueue) orders them, and does the scheduler's part of it. Ask [`RunQueue::resched`] after the last. Without
-    /// [`Feature::GreedyTimers`] there is the regular walk alone.
+    /// Takes the next due event, in the order of a walk of
+    /// [`TimerQueue`](crate::timer::TimerQueue), and does the scheduler's part of it. Call
+    /// [`RunQueue::resched`] after the last. Without [`Feature::GreedyTimers`] there is only the
+    /// regular walk.
     #[inline]
     pub fn expire(&mut self, now: Time, walk: Walk) -> Option<Expired> {
         let first = if walk == Walk::BeforeIdle { None } else { self.expire_first(now) };
@@ -66,8 +67,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         None
     }
 
-    /// A step of the regular walk, of which what the CPU has of its own is a part: none of that has
-    /// any slack.
+    /// Takes the next event of the regular walk. That walk includes the CPU's own events, which
+    /// have no slack.
     #[inline(always)]
     fn expire_first(&mut self, now: Time) -> Option<Expired> {
         let or_never = |at: Option<Time>| at.unwrap_or(Time::MAX);
@@ -99,8 +100,9 @@ impl<P, G: Pools> RunQueue<P, G> {
         Some(Expired::RtPeriod)
     }
 
-    /// On a tickless machine a task that runs alone is left alone for [`SOLO_BALANCE_INTERVAL`] at a
-    /// time, or for ever if there is no other CPU; unless a thread of its core is forced idle.
+    /// Returns the next tick. On a tickless machine a task that runs alone has a tick only every
+    /// [`SOLO_BALANCE_INTERVAL`], or never if there is no other CPU. It has all its ticks while a
+    /// thread of its core is forced idle.
     fn next_tick(&self) -> Option<Time> {
         let at = self.tick_at?;
         let alone = self.config.tickless && self.nr_running() <= 1 && !self.ticks_for_core();
@@ -111,14 +113,14 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// When this CPU's next timer interrupt must come: the first hard expiry.
+    /// Returns when the next timer interrupt of this CPU must come: the first hard expiry.
     #[must_use]
     pub fn next_expiry(&self) -> Option<Time> {
         let next = self.next_expiries();
         (next.any < Time::MAX).then_some(next.any)
     }
 
-    /// When this CPU's next timer interrupts must come.
+    /// Returns when the next timer interrupts of this CPU must come.
     #[must_use]
     pub fn next_expiries(&self) -> NextExpiries {
         let at = |at: Option<Time>| at.unwrap_or(Time::MAX);
@@ -142,7 +144,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.reap();
     }
 
-    /// A SCHED_RR task whose slice is over goes to the tail if another has its priority.
+    /// Moves a SCHED_RR task whose slice is over to the tail, if another task has its priority.
     fn tick_rt(&mut self, curr: Index) {
         let slice = self.config.rr_slice;
         let task = self.task_mut(curr);
@@ -159,7 +161,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// A period of the real-time budget ended, perhaps several.
+    /// Ends a period of the real-time budget, or several.
     #[inline(never)]
     fn end_rt_period(&mut self, now: Time) {
         let running = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_some());

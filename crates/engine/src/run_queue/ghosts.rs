@@ -1,8 +1,8 @@
-//! What tasks leave behind in their fair queues when they go to sleep: see `fair/ghosts.rs`. Here are the places of
-//! ghosts, which the fair class does not know.
+//! Ghosts: the entities that tasks leave behind in their fair queues when they go to sleep (see
+//! `fair/ghosts.rs`). This file keeps the places of ghosts, which the fair class does not know.
 //!
-//! A ghost knows the name of its task, and the task where its ghost is. The two are still of one another if both say so:
-//! a task is never asleep twice, and a place that was freed is another's.
+//! A ghost has the name of its task, and the task has the place of its ghost. The two belong
+//! together only if both agree: a task is never asleep twice, and a freed place gets another owner.
 
 use crate::fair::entity::{Lag, Now, QueueId};
 use crate::fair::order::{Before, Wakeup};
@@ -13,7 +13,8 @@ use crate::store::heap::Index;
 use crate::task::Task;
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// Whether a task that sleeps left a ghost here in whose place it would be if it were offered.
+    /// Returns whether a sleeping task left a ghost here whose place it would take if it were
+    /// offered.
     #[must_use]
     pub fn has_ghost_of(&self, task: &Task<P>) -> bool {
         self.ghost_of(task).is_some()
@@ -23,12 +24,13 @@ impl<P, G: Pools> RunQueue<P, G> {
         let Lag::Delayed { ghost, queue } = task.standing.lag else { return None };
         let fits = self.online && task.attr.affinity.contains(self.cpu) && task.rt_prio().is_none();
         let is_its = matches!(self.places.get(ghost), Some(Place::Ghost(id)) if *id == task.id);
-        // On its way to another CPU, which refused it, it took its part in the averages along.
+        // If the task was on its way to another CPU that refused it, it took its part of the
+        // averages along.
         let has_part = task.kept.average().is_none_or(|it| it.left_on().is_some());
         (fits && queue.cpu == self.cpu && is_its && has_part).then_some(ghost)
     }
 
-    /// A task that sleeps is back in the place of its ghost.
+    /// Puts a task that slept back into the place of its ghost.
     pub(super) fn rejoin(&mut self, at: Index, task: Box<Task<P>>) -> Index {
         self.places.replace(at, Place::Task(task));
         let (fair, now, _) = self.fair_here();
@@ -37,7 +39,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         at
     }
 
-    /// The running task goes to sleep, if it leaves a ghost.
+    /// Puts the running task to sleep, if it leaves a ghost.
     pub(super) fn leave_ghost(&mut self, at: Index) -> Option<Box<Task<P>>> {
         let task = self.task(at);
         if task.rt_prio().is_some() {
@@ -61,7 +63,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// Before a pick of a fair task: the ghosts go that would be picked.
+    /// Before a pick of a fair task: drops the ghosts that would be picked.
     #[inline(always)]
     pub(super) fn drop_due_ghosts(&mut self, before: &mut Before) {
         loop {
@@ -71,7 +73,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// At a wake-up: the ghosts go that would be picked before the woken task.
+    /// At a wake-up: drops the ghosts that would be picked before the woken task.
     pub(super) fn drop_ghosts_before(&mut self, wakeup: Wakeup) {
         loop {
             let (fair, now, groups) = self.fair_here();
@@ -80,7 +82,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// All ghosts go: this CPU picks nothing from now on.
+    /// Drops all ghosts: this CPU picks no task from now on.
     pub(super) fn drop_ghosts(&mut self) {
         let is_ghost = |(at, place)| matches!(place, &Place::Ghost(_)).then_some(at);
         let ghosts: Vec<_> = self.places.iter().filter_map(is_ghost).collect();
@@ -91,7 +93,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// The ghosts in a queue go, of which there is nothing else in it, and then the queue itself.
+    /// Drops the ghosts in a queue that has nothing else in it, and then the queue itself.
     pub(super) fn drop_ghosts_of(&mut self, id: QueueId) {
         let ghosts: Vec<_> = self.fair.tree.heaps.iter(id).collect();
         ghosts.into_iter().for_each(|at| self.drop_ghost(at));

@@ -1,7 +1,8 @@
-//! What a run queue gives to other CPUs: a real-time task that is pushed or pulled; for balance a waiting
-//! fair task, to a CPU that asks for it or to one that could run it at once; or the running one.
+//! The tasks that a run queue gives to other CPUs: a real-time task that is pushed or pulled; a
+//! waiting fair task, for balance, to a CPU that asks for it or to one that could run it at once;
+//! or the running task.
 //!
-//! Here it is only chosen and let go. How tasks move is the machine's affair.
+//! This file only chooses such a task and takes it out. The machine moves it.
 
 use crate::attr::{Cookie, RtPrio};
 use crate::balance::{IDLE_TASK_LOAD, Measure};
@@ -14,41 +15,42 @@ use crate::store::list::End;
 use crate::task::{QueueIndex, Task};
 use crate::time::Time;
 
-/// What a balancing CPU may take.
+/// The tasks that a balancing CPU may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FairPull {
-    /// Who takes.
+    /// The CPU that takes.
     pub to: CpuId,
-    /// Which tasks, and what their load is.
+    /// The tasks that count, and the measure of their load.
     pub measure: Measure,
-    /// No task of which half the load is above this.
+    /// The highest load of a task; half of a task's load is compared with it.
     pub max_load: u64,
-    /// Tasks that ran a moment ago as well.
+    /// Whether tasks that ran recently may go, too.
     pub hot: bool,
-    /// No task that is owed nothing by its queue (EEVDF).
+    /// Whether only eligible tasks may go (EEVDF): those that the queue owes time.
     pub eligible: bool,
-    /// What the core of who takes runs, if it runs anything: other tasks than those of this cookie are taken as if they
-    /// ran a moment ago (`task_hot`).
+    /// The cookie that the core of the taking CPU runs, if any. A task of another cookie counts as
+    /// one that ran recently (`task_hot`).
     pub runs: Option<Option<Cookie>>,
 }
 
-/// Why no task was given away.
+/// The reason why no task was given away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotPulled {
-    /// There is none of those that are counted.
+    /// There is no task of those that count.
     Nobody,
-    /// All of them may not run there.
+    /// No task may run there.
     Pinned,
-    /// They are too heavy, or ran a moment ago, or another one was asked for already.
+    /// The tasks are too heavy, or ran recently, or another one was already asked for.
     NotNow,
 }
 
-/// How many queued tasks balance looks at under one lock (`sched_nr_migrate`).
+/// The number of queued tasks that balance examines under one lock (`sched_nr_migrate`).
 pub const MAX_LOOKED_AT: u32 = 32;
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// After the wake-up of a task as important as the running one: makes way for it if only the
-    /// running one can go elsewhere. `elsewhere` says whether a task could start on another CPU.
+    /// After the wake-up of a task that is as important as the running one: makes way for it if
+    /// only the running task can go elsewhere. `elsewhere` returns whether a task could start on
+    /// another CPU.
     pub fn make_way(&mut self, at: QueueIndex, elsewhere: impl Fn(&Task<P>) -> bool) -> Resched {
         let (Some(curr), woken) = (self.curr, at.0) else { return Resched::No };
         let equals = self.task(curr).rt_prio() == self.task(woken).rt_prio();
@@ -61,8 +63,9 @@ impl<P, G: Pools> RunQueue<P, G> {
         Resched::Yes
     }
 
-    /// Lets go of the most important waiting real-time task that `choose` has a CPU for. The walk
-    /// ends at tasks no more important than `floor`, what the least important CPU runs.
+    /// Takes out the most important waiting real-time task for which `choose` has a CPU. The walk
+    /// ends at tasks that are no more important than `floor`, the importance of the least important
+    /// CPU.
     pub fn take_pushable(
         &mut self,
         floor: Option<RtPrio>,
@@ -71,12 +74,12 @@ impl<P, G: Pools> RunQueue<P, G> {
         let running = self.curr.map(|at| self.task(at).rt_prio());
         let walk = if self.has(Feature::RtPushPastStuck) { usize::MAX } else { 1 };
         let head = self.rt.pushable().next()?;
-        // What the core keeps off here is part of its decisions, and would be kept off elsewhere again.
+        // The core keeps such a task off by its decision, and would do so on another thread, too.
         if self.rt.is_throttled() || self.is_serving() || self.is_kept_off() {
             return None;
         }
         if running.is_none_or(|curr| self.task(head).rt_prio() > curr) {
-            // It is about to run here.
+            // The task is about to run here.
             self.resched = true;
             return None;
         }
@@ -89,14 +92,15 @@ impl<P, G: Pools> RunQueue<P, G> {
         Some((self.let_go(at), to))
     }
 
-    /// Lets go of the most important waiting real-time task that may run on `to` and is more
+    /// Takes out the most important waiting real-time task that may run on `to` and is more
     /// important than `above`, unless it is about to preempt here.
     pub fn take_pullable(&mut self, to: CpuId, above: Option<RtPrio>) -> Option<Box<Task<P>>> {
         let running = self.curr.and_then(|at| self.task(at).rt_prio());
         self.take_rt(to, above, |prio| prio <= running)
     }
 
-    /// As [`RunQueue::take_pullable`], from a CPU that stands still: also one that is about to preempt here.
+    /// Like [`RunQueue::take_pullable`], from a CPU that stands still: the task may also be one
+    /// that is about to preempt here.
     pub fn take_waiting_rt(&mut self, to: CpuId, above: Option<RtPrio>) -> Option<Box<Task<P>>> {
         self.take_rt(to, above, |_| true)
     }
@@ -123,10 +127,10 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.remove_task(at)
     }
 
-    /// Takes out a waiting fair task that may run on another CPU; with it the load that went.
+    /// Takes out a waiting fair task that may run on another CPU; returns it with its load.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is no such task.
     pub fn detach_fair(
         &mut self,
         now: Time,
@@ -138,10 +142,10 @@ impl<P, G: Pools> RunQueue<P, G> {
     }
 
     /// Gives the running fair task to another CPU at the next switch, which is due then
-    /// ([`Released::MoveTo`]); unless it leaves before by itself, or becomes real-time.
+    /// ([`Released::MoveTo`]). The task stays if it leaves by itself before, or becomes real-time.
     ///
     /// # Errors
-    /// Why it is not given away.
+    /// The reason why the task is not given away.
     pub fn give_curr(
         &mut self,
         now: Time,
@@ -155,14 +159,14 @@ impl<P, G: Pools> RunQueue<P, G> {
         Ok(Resched::Yes)
     }
 
-    /// Hands over a task that ran and waits now, if it is still one that another CPU may have.
+    /// Hands over a task that ran and waits now, if the other CPU may still have it.
     pub(super) fn give(&mut self, at: Index, to: CpuId) -> Option<(Box<Task<P>>, Released)> {
         let task = self.task(at);
         let goes = task.rt_prio().is_none() && task.attr.affinity.contains(to);
         goes.then(|| (self.release(at, false), Released::MoveTo(to)))
     }
 
-    /// Takes out a waiting fair task for a CPU that has less to do, and tells its load.
+    /// Takes out a waiting fair task for a CPU with less load; returns its place and its load.
     fn take_fair(&mut self, pull: FairPull) -> Result<(Index, u64), NotPulled> {
         let mut stays = NotPulled::Nobody;
         for _ in 0..self.fair.root().nr_tasks.min(MAX_LOOKED_AT) {
@@ -185,15 +189,16 @@ impl<P, G: Pools> RunQueue<P, G> {
             }
             stays = NotPulled::NotNow;
         }
-        // One that could go, and runs: it may be taken after failures (`LBF_ALL_PINNED` of `can_migrate_task`).
+        // The running task could go: it may be taken after failures (`LBF_ALL_PINNED` of
+        // `can_migrate_task`).
         let runs = || self.may_give_curr(pull.to, pull.measure).is_ok();
         let may_later = stays == NotPulled::Pinned && self.has(Feature::BalanceByRoom) && runs();
         Err(if may_later { NotPulled::NotNow } else { stays })
     }
 
-    /// Takes out a waiting fair task for which there is a CPU, looking at [`MAX_LOOKED_AT`] of them;
-    /// those that were looked at are last from then on. `find` is told whether the task is of the
-    /// SCHED_IDLE class.
+    /// Takes out a waiting fair task for which `find` has a CPU, after examining at most
+    /// [`MAX_LOOKED_AT`] tasks. Examined tasks move to the end of the order of examination. The
+    /// second argument of `find` says whether the task is of the SCHED_IDLE class.
     pub fn give_fair(
         &mut self,
         now: Time,
@@ -213,7 +218,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         None
     }
 
-    /// Whether the running task could be given away at the next switch.
+    /// Returns whether the running task could be given away at the next switch.
     fn may_give_curr(&self, to: CpuId, measure: Measure) -> Result<(), NotPulled> {
         let fair = |at: &Index| self.task(*at).rt_prio().is_none() && self.is_counted(*at, measure);
         let at = self.curr.filter(fair).ok_or(NotPulled::Nobody)?;
@@ -231,9 +236,9 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// Whether a waiting task ran so lately that it had better stay, or has another cookie than what runs where it would
-    /// come to (`task_hot`). What SCHED_IDLE
-    /// tasks lose by a migration is of less worth than an idle CPU (2.6.37).
+    /// Returns whether a waiting task should stay: it ran recently, or its cookie differs from that
+    /// of the core that would take it (`task_hot`). An idle CPU costs more than a cold cache of a
+    /// SCHED_IDLE task (2.6.37).
     fn is_hot(&self, at: Index, runs: Option<Option<Cookie>>) -> bool {
         if runs.is_some_and(|cookie| cookie != self.cookie_of(self.task(at))) {
             return true;

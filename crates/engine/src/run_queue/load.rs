@@ -1,62 +1,64 @@
-//! What a CPU has to do, as the others see it.
+//! The load of a CPU, as other CPUs see it.
 
 use crate::attr::{RtPrio, Weight};
 use crate::limits::Pools;
 use crate::run_queue::RunQueue;
 
-/// What the others decide on. A snapshot: stale as soon as it is taken.
+/// The data by which other CPUs decide. It is a snapshot, stale as soon as it is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuLoad {
-    /// What is most important here.
+    /// The highest importance of a task on this CPU.
     pub importance: Importance,
     /// The most important task that waits and could go elsewhere.
     pub pushable: Option<RtPrio>,
-    /// Tasks that have the budget to run, the running one included.
+    /// The number of tasks that have the budget to run, the running one included.
     pub nr_running: u32,
-    /// Fair tasks, the running one included.
+    /// The number of fair tasks, the running one included.
     pub nr_fair: u32,
-    /// Those of them that are SCHED_IDLE or below a group that is as good as that
+    /// The number of fair tasks that are SCHED_IDLE or below a group that counts as idle
     /// ([`Groups::counts_as_idle`](crate::group::Groups::counts_as_idle)); the kernel's
     /// `idle_h_nr_running` of a CPU.
     pub nr_idle: u32,
-    /// A group gives these idle tasks normal weight, so normal tasks must wait for them.
+    /// Whether a group gives these idle tasks normal weight, so normal tasks must wait for them.
     pub idle_is_heavy: bool,
-    /// A normal task waits here and would run at once on a CPU with only light idle tasks.
+    /// Whether a normal task waits here that would run at once on a CPU with only light idle tasks.
     pub pressed: bool,
-    /// The sum of the fair entities' weights.
+    /// The sum of the weights of the fair entities.
     pub load: u64,
 }
 
 impl CpuLoad {
-    /// Whether there are SCHED_IDLE tasks here and nobody else, so that a normal task would run at
-    /// once and nearly always (`sched_idle_cpu`). Unlike the kernel's, this looks at their weight as
-    /// well: SCHED_IDLE tasks alone in a group of normal weight stand in the way as any do.
+    /// Returns whether this CPU has only SCHED_IDLE tasks, so that a normal task would run at once
+    /// and nearly always (`sched_idle_cpu`). Unlike the kernel, this considers their weight as
+    /// well: SCHED_IDLE tasks in a group of normal weight delay a normal task like any other.
     #[must_use]
     pub fn is_sched_idle(&self) -> bool {
         self.nr_idle > 0 && self.nr_idle == self.nr_running && !self.idle_is_heavy
     }
 }
 
-/// How important the work of a CPU is, from the point of view of a real-time task that looks for
-/// one: it may go where it is more important than that.
+/// The importance of a CPU's work, compared with a real-time task that needs a CPU: the task may go
+/// to a CPU where it is more important than that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Importance {
-    /// Nothing real-time.
+    /// No real-time task.
     Normal,
-    /// A real-time task runs or waits.
+    /// The priority of a real-time task that runs or waits.
     Rt(RtPrio),
-    /// Takes no real-time task: offline, or its real-time tasks wait for their budget.
+    /// The CPU takes no real-time task: it is offline, or its real-time tasks wait for their
+    /// budget.
     Closed,
 }
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// Who could run: a CPU that has real-time tasks without budget has room for others.
+    /// Returns the number of tasks that could run. A CPU whose real-time tasks have no budget has
+    /// room for others.
     pub(super) fn nr_running(&self) -> u32 {
         let rt = if self.rt.is_throttled() { 0 } else { self.rt.nr() };
         rt + self.fair.root().nr_tasks
     }
 
-    /// The snapshot that others decide on.
+    /// Returns the snapshot by which other CPUs decide.
     #[inline]
     #[must_use]
     pub fn load(&self) -> CpuLoad {
@@ -84,8 +86,9 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// Whether [`RunQueue::load`] is certain to be `last`, as there is nothing real-time, nor was then, and
-    /// as much fair work. That costs less than to look; most switches leave it so.
+    /// Returns whether [`RunQueue::load`] is certain to equal `last`: there is no real-time task,
+    /// there was none then, and the fair load is the same. This costs less than the snapshot, and
+    /// most switches leave the load unchanged.
     #[inline]
     #[must_use]
     pub fn still_has(&self, last: &CpuLoad) -> bool {
@@ -96,7 +99,7 @@ impl<P, G: Pools> RunQueue<P, G> {
             && is_normal
             && (root.nr_tasks, root.nr_idle_tasks) == (last.nr_fair, last.nr_idle)
             && (root.load, self.idle_is_heavy()) == (last.load, last.idle_is_heavy);
-        debug_assert!(!still || self.load() == *last, "the load is what it was");
+        debug_assert!(!still || self.load() == *last, "the load is unchanged");
         still
     }
 

@@ -1,11 +1,12 @@
-//! One CPU's tasks: who runs, who waits, and which of them is next.
+//! The tasks of one CPU: the running task, the waiting tasks, and the choice of the next one.
 //!
-//! A state machine: methods take the time and return what the host must do, and the compiler sees
-//! to it that the host does. Nothing here knows another CPU. State changes never switch; they ask
-//! for [`RunQueue::schedule`] by [`Resched::Yes`], and that acts once.
+//! The run queue is a state machine. Its methods take the time and return the work that the host
+//! must do; `#[must_use]` makes the compiler warn if the host drops an answer. Nothing here knows
+//! another CPU. A state change never switches tasks. It asks for [`RunQueue::schedule`] by
+//! [`Resched::Yes`], and only that call switches.
 //!
-//! The clock of a queue never runs back, whatever order the host's calls come in: a caller reads
-//! the time before it takes the queue's lock.
+//! The clock of a queue never runs back, whatever order the calls of the host arrive in: a caller
+//! reads the time before it takes the lock of the queue.
 //!
 //! Invariants: [`RunQueue::check`].
 
@@ -78,41 +79,41 @@ use std::sync::Arc;
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resched {
-    /// It may go on.
+    /// The CPU may continue its task.
     No,
-    /// As soon as it can.
+    /// The CPU must call it as soon as it can.
     Yes,
 }
 
-/// Why a task enters a queue.
+/// The reason why a task enters a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enqueue {
-    /// It was blocked, or is new.
+    /// The task was blocked, or is new.
     Woken,
-    /// It waited on another CPU and was chosen for this one because it is important enough here:
-    /// refused if that is no longer true.
+    /// The task waited on another CPU and was chosen for this one, where it is important enough to
+    /// run at once. It is refused if that is no longer true.
     Pushed,
-    /// It waited on another CPU.
+    /// The task waited on another CPU.
     Moved,
 }
 
-/// What happened to the task that had the CPU.
+/// The state of the task that had the CPU.
 #[derive(Debug)]
 pub enum Prev<P> {
-    /// It wants to go on.
+    /// The task is runnable.
     Preempted(P),
-    /// It wants to go on, but others may go first.
+    /// The task is runnable, but other tasks may run first.
     Yielded(P),
-    /// It waits for something; the host gets it back.
+    /// The task waits for an event; the host gets it back.
     Blocked(P),
-    /// It is over; the host gets it back without its payload.
+    /// The task has ended; the host gets it back without its payload.
     Exited,
-    /// There was none.
+    /// No task had the CPU.
     Idle,
 }
 
 impl<P> Prev<P> {
-    /// The same for reports; `None` if there was no task.
+    /// Returns the same as an event for reports; `None` if there was no task.
     #[must_use]
     pub fn left(&self) -> Option<Left> {
         match self {
@@ -125,40 +126,75 @@ impl<P> Prev<P> {
     }
 }
 
-/// Why a task left its queue at a switch.
+/// The reason why a task left its queue at a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Released {
-    /// It waits for something.
+    /// The task waits for an event.
     Blocked,
-    /// It is over.
+    /// The task has ended.
     Exited,
-    /// It may not stay on this CPU, and must be offered to another.
+    /// The task may not stay on this CPU and must be offered to another.
     Evicted,
-    /// The CPU asked for it, and is to be offered it.
+    /// That CPU asked for the task; the host must offer it there.
     MoveTo(CpuId),
 }
 
-/// What a switch decided. A lost one is a lost task, so it must be used. The host runs `next`, and owns what was released.
+/// The result of a switch. The host runs `next` and owns `released`. A `Switch` that is dropped
+/// loses a task, so it must be used.
 #[must_use]
 #[derive(Debug)]
 pub struct Switch<P> {
-    /// Who has the CPU now; `None` for idle.
+    /// The task that has the CPU now; `None` if the CPU idles.
     pub next: Option<(TaskId, P)>,
-    /// Who left this queue.
+    /// The task that left this queue.
     pub released: Option<(Box<Task<P>>, Released)>,
 }
 
-/// What has an index in a run queue.
+/// An item that has an index in a run queue.
 #[derive(Debug)]
 enum Place<P> {
     Task(Box<Task<P>>),
-    /// The entity of a group, which is with the fair class.
+    /// The entity of a group; its state is in the fair class.
     Group,
-    /// The entity that a task left behind which sleeps ([`crate::fair`]).
+    /// The entity that a sleeping task left behind ([`crate::fair`]).
     Ghost(TaskId),
 }
 
-/// One CPU's queues. See the module's documentation.
+/// The queues of one CPU. See the documentation of the module.
+///
+/// ```
+/// use runyard_engine::attr::{Attr, Policy, RtPrio};
+/// use runyard_engine::config::Config;
+/// use runyard_engine::cpu::{CpuId, CpuSet};
+/// use runyard_engine::run_queue::{Enqueue, Prev, Resched, RunQueue};
+/// use runyard_engine::task::{Task, TaskId};
+/// use runyard_engine::time::Time;
+/// use runyard_engine::topology::Topology;
+/// use std::sync::Arc;
+///
+/// let config = Arc::new(Config::new(Topology::flat(1).unwrap()));
+/// let mut rq: RunQueue<&str, ()> = RunQueue::new(CpuId(0), config, Arc::new(()));
+///
+/// // A normal task wakes up on the idle CPU. The host gets its payload and runs it.
+/// let normal = Attr::normal(CpuSet::only(CpuId(0)));
+/// let task = Task::new(TaskId(1), normal.clone(), "normal");
+/// let (_, resched) = rq.offer(Time(0), task, Enqueue::Woken).unwrap();
+/// assert_eq!(resched, Resched::Yes);
+/// assert_eq!(rq.schedule(Time(0), Prev::Idle).next, Some((TaskId(1), "normal")));
+///
+/// // After 1 ms a real-time task wakes up and preempts it.
+/// let fifo = Attr { policy: Policy::Fifo(RtPrio::MIN), ..normal };
+/// let task = Task::new(TaskId(2), fifo, "fifo");
+/// let (_, resched) = rq.offer(Time(1_000_000), task, Enqueue::Woken).unwrap();
+/// assert_eq!(resched, Resched::Yes);
+/// let switch = rq.schedule(Time(1_000_000), Prev::Preempted("normal"));
+/// assert_eq!(switch.next, Some((TaskId(2), "fifo")));
+///
+/// // The real-time task ends. The host owns its box, and the normal task continues.
+/// let switch = rq.schedule(Time(3_000_000), Prev::Exited);
+/// assert!(switch.released.is_some());
+/// assert_eq!(switch.next, Some((TaskId(1), "normal")));
+/// ```
 #[derive(Debug)]
 pub struct RunQueue<P, G> {
     cpu: CpuId,
@@ -167,9 +203,9 @@ pub struct RunQueue<P, G> {
     online: bool,
     clock: Time,
     places: Slots<Place<P>>,
-    /// The running task. It stays in its class's queue.
+    /// The running task. It stays in the queue of its class.
     curr: Option<Index>,
-    /// Until when `curr` was charged, or the task that ran last.
+    /// The time up to which `curr`, or the task that ran last, was charged.
     charged: Time,
     metered: Metered,
     used: Used,
@@ -177,40 +213,40 @@ pub struct RunQueue<P, G> {
     /// The CPU that gets the running task at the next switch.
     given: Option<CpuId>,
     taken: TimeTaken,
-    /// CPU time that the tasks used in their lives that ended here.
+    /// CPU time that ended tasks used in their lives, for tasks that ended on this CPU.
     ended: Nanos,
-    /// What else was done here, if that is counted.
+    /// The other counters of this CPU, if counters are on.
     counted: Option<Box<Counted>>,
-    /// Since when the CPU is idle, if it is.
+    /// The time since which the CPU has been idle, if it is idle.
     idle_since: Option<Time>,
-    /// How long it is idle at a time: a moving average in which each time has the weight of an eighth.
+    /// The mean length of an idle period: a moving average in which each period has a weight of one
+    /// eighth.
     avg_idle: Nanos,
-    /// Those that timers woke while nothing ran here.
+    /// The tasks that timers woke while this CPU was idle.
     idle_wakees: Wakees,
-    /// The next tick; there is one while a task runs. On a tickless CPU with one task it has no
-    /// meaning.
+    /// The next tick, set while a task runs. It has no meaning on a tickless CPU with one task.
     tick_at: Option<Time>,
     rt: Rt,
     fair: Fair,
-    /// What is kept for fair tasks, under [`Feature::FairServer`].
+    /// The bandwidth reserved for fair tasks, under [`Feature::FairServer`].
     server: Option<Server>,
     limits: Limits,
     timers: TimerQueue,
-    /// What core scheduling needs, on a machine that has it.
+    /// The state for core scheduling, on a machine that has it.
     beside: Option<Box<Beside>>,
 }
 
-/// The CPU time that was taken lately from less important tasks.
+/// The CPU time that was recently taken from less important tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeTaken {
-    /// By real-time tasks.
+    /// Taken by real-time tasks.
     pub by_rt: Taken,
-    /// By these and by fair tasks that are not of the SCHED_IDLE class.
+    /// Taken by real-time tasks, and by fair tasks that are not of the SCHED_IDLE class.
     pub by_normal: Taken,
 }
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// An idle CPU. It is online.
+    /// Returns an idle CPU that is online.
     #[must_use]
     pub fn new(cpu: CpuId, config: Arc<Config>, groups: Arc<G>) -> RunQueue<P, G> {
         let mut rq = RunQueue {
@@ -246,7 +282,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         rq
     }
 
-    /// Makes room for `len` tasks and group queues. Beyond the room, entering a queue allocates.
+    /// Makes room for `len` tasks and group queues. Beyond that room, an enqueue allocates.
     pub fn reserve(&mut self, len: usize) {
         let groups = len.min(self.groups.count());
         self.places.grow(len);
@@ -257,41 +293,42 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.reserve_beside(len);
     }
 
-    /// The first hard expiry of a timer of this CPU; later than any time if it has none.
+    /// Returns the first hard expiry of a timer of this CPU, or a time later than any other if it
+    /// has none.
     #[must_use]
     pub fn first_timer(&self) -> Time {
         self.timers.first()
     }
 
-    /// The timers of this CPU.
+    /// Returns the timers of this CPU.
     pub fn timers(&mut self) -> &mut TimerQueue {
         &mut self.timers
     }
 
-    /// Whether a switch is due.
+    /// Returns whether a switch is due.
     pub fn resched(&self) -> Resched {
         if self.resched { Resched::Yes } else { Resched::No }
     }
 
-    /// The numbers that it goes by.
+    /// Returns the configuration of this queue.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Whether the CPU takes tasks.
+    /// Returns whether the CPU takes tasks.
     #[must_use]
     pub fn is_online(&self) -> bool {
         self.online
     }
 
-    /// Which CPU this is.
+    /// Returns the CPU of this queue.
     #[must_use]
     pub fn cpu(&self) -> CpuId {
         self.cpu
     }
 
-    /// The task at `at`.
+    /// Returns the task at `at`.
     #[must_use]
     pub fn get(&self, at: QueueIndex) -> Option<&Task<P>> {
         match self.places.get(at.0)? {
@@ -300,25 +337,25 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// What this CPU contributes to the load of each group that has a queue here.
+    /// Returns the contribution of this CPU to the load of each group that has a queue here.
     pub fn group_loads(&self) -> impl Iterator<Item = (GroupId, u64)> {
         self.fair.group_queues().map(|(id, queue)| (id, self.fair.tree.queue(queue).contribution))
     }
 
-    /// The part of this CPU in the load of a group.
+    /// Returns the contribution of this CPU to the load of a group.
     #[must_use]
     pub fn group_load(&self, group: GroupId) -> u64 {
         let queue = self.fair.queue_of(group);
         queue.map_or(0, |queue| self.fair.tree.queue(queue).contribution)
     }
 
-    /// The task that runs.
+    /// Returns the running task.
     #[must_use]
     pub fn curr(&self) -> Option<&Task<P>> {
         self.curr.map(|at| self.task(at))
     }
 
-    /// The tasks in the queue, the running one included, in no particular order.
+    /// Returns the tasks in the queue, the running one included, in no particular order.
     pub fn tasks(&self) -> impl Iterator<Item = (QueueIndex, &Task<P>)> {
         self.places.iter().filter_map(|(at, place)| match place {
             Place::Task(task) => Some((QueueIndex(at), &**task)),
@@ -326,11 +363,11 @@ impl<P, G: Pools> RunQueue<P, G> {
         })
     }
 
-    /// Takes a task in, or gives it back: a CPU that is offline or outside the task's affinity
-    /// takes none, and a pushed task that came too late is not taken.
+    /// Enqueues a task or refuses it. A CPU refuses each task while it is offline, and each task
+    /// whose affinity excludes it. It also refuses a pushed task that could no longer run at once.
     ///
     /// # Errors
-    /// The task.
+    /// The refused task.
     pub fn offer(
         &mut self,
         now: Time,
@@ -344,7 +381,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
         let ghost = self.ghost_of(&task);
         ghost.into_iter().for_each(|at| self.fair.place_ghost(at));
-        // Until now it waited with the host, if that had it.
+        // The task may have waited with the host until now: the clock did not pass it until then.
         let outside = self.fair.set_outside(self.fair.outside_with(&task.standing));
         self.advance(now);
         let _ = self.fair.set_outside(outside);
@@ -370,7 +407,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         Ok((QueueIndex(at), self.resched()))
     }
 
-    /// Takes a waiting task out. `None` if no task is at `at`, or it runs.
+    /// Takes a waiting task out. Returns `None` if no task is at `at`, or if that task runs.
     pub fn detach(&mut self, now: Time, at: QueueIndex) -> Option<Box<Task<P>>> {
         let waits = matches!(self.places.get(at.0), Some(Place::Task(_)));
         if !waits || self.curr == Some(at.0) {
@@ -382,29 +419,29 @@ impl<P, G: Pools> RunQueue<P, G> {
         Some(self.remove_task(at.0))
     }
 
-    /// The time that was taken of this CPU lately.
+    /// Returns the CPU time that was recently taken from less important tasks.
     #[must_use]
     pub fn taken(&self) -> TimeTaken {
         self.taken
     }
 
-    /// Since when the CPU is idle, if it is.
+    /// Returns the time since which the CPU has been idle, if it is idle.
     #[must_use]
     pub fn idle_since(&self) -> Option<Time> {
         self.idle_since
     }
 
-    /// How long the CPU is idle at a time, on average of late (`avg_idle`).
+    /// Returns the recent mean length of an idle period (`avg_idle`).
     #[must_use]
     pub fn avg_idle(&self) -> Nanos {
         self.avg_idle
     }
 
-    /// Decides who runs, after telling what became of who did. A preempted task for whose
-    /// preemption there is no cause goes on.
+    /// Chooses the next task; `prev` is the state of the task that had the CPU. A preempted task
+    /// continues if no switch is due.
     ///
     /// # Panics
-    /// If `prev` does not fit what runs here.
+    /// If `prev` does not match the task that runs here.
     pub fn schedule(&mut self, now: Time, prev: Prev<P>) -> Switch<P> {
         match self.counted.is_some() {
             true => self.switch_counted(now, prev),
@@ -448,7 +485,7 @@ impl<P, G: Pools> RunQueue<P, G> {
                 self.ended += task.runtime;
                 Some((task, Released::Exited))
             }
-            (_, curr) => panic!("CPU {} does not run what left it: {curr:?}", self.cpu),
+            (_, curr) => panic!("CPU {} does not run the task that left it: {curr:?}", self.cpu),
         };
         self.resched = false;
         let next = self.pick(before).map(|at| {
@@ -459,8 +496,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         Switch { next, released }
     }
 
-    /// Takes the CPU out of service or back into it. Its waiting tasks are to be taken out one by
-    /// one with [`RunQueue::evict`]; the running one leaves at the next switch.
+    /// Takes the CPU out of service or back into service. The host must take its waiting tasks out
+    /// one by one with [`RunQueue::evict`]; the running task leaves at the next switch.
     pub fn set_online(&mut self, now: Time, online: bool) -> Resched {
         self.advance(now);
         self.online = online;
@@ -475,8 +512,9 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.resched()
     }
 
-    /// Takes over other numbers, at once for those who wait: those of the fair class follow the
-    /// machine. The topology and the features stay.
+    /// Replaces the configuration. It applies at once, also to waiting tasks: the spans of the fair
+    /// class depend on the number of online CPUs ([`Config::with_online`]). The topology and the
+    /// features stay.
     pub fn set_config(&mut self, now: Time, config: Arc<Config>) {
         self.advance(now);
         self.config = config;
@@ -506,7 +544,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.resched |= due;
     }
 
-    /// Asks for a switch if the arrival at `at` should run instead of who does.
+    /// Asks for a switch if the task that arrived at `at` should run instead of the running one.
     fn preempt_for(&mut self, at: Index) {
         if self.is_set_aside(at) {
             return;
@@ -524,13 +562,13 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.resched_if(due);
     }
 
-    /// Whether a woken fair task preempts the running fair one (`check_preempt_wakeup`), whose turn
-    /// is over then.
+    /// Returns whether a woken fair task preempts the running fair task (`check_preempt_wakeup`).
+    /// If so, the turn of the running task is over.
     ///
-    /// What is idle is preempted by what is not, and never the other way round. In 6.1 that is
-    /// asked twice: of the tasks, whatever their groups and the features; then, for a SCHED_OTHER
-    /// task and under `WAKEUP_PREEMPTION`, of the entities that compete in one queue. As of 6.6 the entities
-    /// alone are asked, for any task.
+    /// An idle entity is preempted by one that is not idle, and never the other way round. Linux
+    /// 6.1 tests this twice. First it compares the tasks, whatever their groups and the features.
+    /// Then, for a SCHED_OTHER task and under `WAKEUP_PREEMPTION`, it compares the entities that
+    /// compete in one queue. Since 6.6 it compares only the entities, for any task.
     fn preempts_on_wakeup(&mut self, curr: Index, woken: Index) -> bool {
         let [running, arrival] = [curr, woken].map(|at| self.task(at).attr.policy);
         let tasks_first = self.config.rules.idle_tasks_first;
@@ -551,8 +589,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         fair.preempts(now, wakeup, may)
     }
 
-    /// Whether something real-time should run instead of `curr`, or `curr` is to be throttled, or to make way for fair
-    /// tasks.
+    /// Returns whether a real-time task should run instead of `curr`, or `curr` must be throttled
+    /// or make way for fair tasks.
     fn rt_wants_switch(&self, curr: Index) -> bool {
         let running = self.task(curr).rt_prio();
         if self.is_serving() {
@@ -562,14 +600,14 @@ impl<P, G: Pools> RunQueue<P, G> {
         throttled || self.rt.best() > running
     }
 
-    /// After a task left or lost its boost: it may have been what kept the others from being
-    /// throttled.
+    /// Asks for a switch, if due, after a task left or lost its boost: that task may have prevented
+    /// the throttling of the others.
     fn preempt_for_loss(&mut self) {
         let due = self.curr.is_some_and(|curr| self.rt_wants_switch(curr));
         self.resched_if(due);
     }
 
-    /// The running task goes back among those who wait, or out if it may not wait here.
+    /// Makes the running task a waiting one, or takes it out if it may not wait here.
     fn put_prev(&mut self, at: Index, payload: P) -> Option<(Box<Task<P>>, Released)> {
         let cpu = self.cpu;
         let task = self.task_mut(at);
@@ -595,7 +633,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.reindex(at);
     }
 
-    /// The group that a running fair task leaves.
+    /// Returns the group that a running fair task leaves.
     fn fair_above(&self, at: Index) -> Option<Index> {
         if self.task(at).rt_prio().is_some() { None } else { self.fair.tree.above(at) }
     }
@@ -652,8 +690,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.unindex(at);
     }
 
-    /// The running task wakes another one, or a timer that interrupts this CPU does. How often that was another task than
-    /// the time before, of late (`record_wakee`).
+    /// Notes that the running task, or a timer that interrupts this CPU, wakes another task.
+    /// Returns how often the woken task differed from the one before, recently (`record_wakee`).
     pub fn note_wakee(&mut self, now: Time, wakee: TaskId) -> u32 {
         let wakees = match self.curr {
             Some(curr) => self.task_mut(curr).kept.wakees_mut(),
@@ -663,8 +701,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         wakees.flips()
     }
 
-    /// Where a task that the running one forks starts: a latency-sensitive one may owe a part of what
-    /// its parent is ahead.
+    /// Sets the start of a task that the running one forks. A latency-sensitive child may inherit a
+    /// part of its parent's lead.
     pub fn fork(&self, now: Time, child: &mut Task<P>) {
         let parent = self.curr.filter(|&curr| self.task(curr).rt_prio().is_none());
         let Some(at) = parent else { return };
@@ -675,7 +713,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// The queue of `group` on this CPU, made if need be.
+    /// Returns the queue of `group` on this CPU, and creates it if necessary.
     fn group_queue(&mut self, group: GroupId) -> QueueId {
         if let Some(id) = self.fair.queue_of(group) {
             return id;
@@ -696,18 +734,18 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.places.remove(at);
     }
 
-    /// The fair class, with what its verbs need.
+    /// Returns the fair class with the arguments that its methods need.
     fn fair_here(&mut self) -> (&mut Fair, Now<'_>, &G) {
         let now = Now { clock: self.clock, config: &self.config };
         (&mut self.fair, now, &*self.groups)
     }
 
-    /// What the real-time class must know of a task.
+    /// Returns the fields of a task that the real-time class needs.
     fn rt_task(&self, at: Index) -> RtTask {
         let task = self.task(at);
         RtTask {
             at,
-            prio: task.rt_prio().expect("it is real-time"),
+            prio: task.rt_prio().expect("the task is real-time"),
             boosted: task.boost.is_some(),
             migratory: task.is_migratory(),
             running: self.curr == Some(at),
@@ -721,7 +759,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.places.insert(place)
     }
 
-    /// Some more indices can be used from now on.
+    /// Opens more indices for use.
     #[cold]
     fn open_places(&mut self) {
         if self.places.is_full() {
@@ -742,9 +780,9 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// Notes for the host that real-time tasks wait for their budget from now on, or do not any more:
-    /// as far as this CPU has acted on it, by a decision or at the end of a walk of its timers. Between
-    /// two of these an inherited priority may come and go.
+    /// Notes for the host that the throttling of real-time tasks began or ended. The note covers
+    /// only changes that this CPU has acted on, by a decision or at the end of a walk of its
+    /// timers. Between two such points an inherited priority may come and go.
     #[inline]
     fn note_rt_throttling(&mut self) {
         if let Some(begins) = self.rt.take_throttling() {

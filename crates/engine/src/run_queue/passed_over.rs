@@ -1,5 +1,6 @@
-//! Who waits though it comes first: the running fair task keeps its CPU for as long as its slice is protected, or until a tick
-//! asks. For those who explain why a task was late; nothing is changed, and nothing decided by it.
+//! Tasks that are passed over: they come first in the order but wait, because the running fair task
+//! keeps its CPU while its slice is protected, or until the next tick. These queries explain why a
+//! task was late; they change nothing, and no decision uses them.
 
 use crate::fair::entity::Now;
 use crate::limits::Pools;
@@ -8,8 +9,9 @@ use crate::store::heap::Index;
 use crate::task::{QueueIndex, TaskId};
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// Whether the fair task at `at` waits for a fair one that comes after it in the order and keeps the CPU: no switch is
-    /// due. As of the moment until which the running task was charged.
+    /// Returns whether the fair task at `at` waits although the running fair task comes after it in
+    /// the order, and no switch is due. The answer refers to the time up to which the running task
+    /// was charged.
     #[must_use]
     pub fn is_passed_over(&self, at: QueueIndex) -> bool {
         match self.curr.filter(|_| !self.resched) {
@@ -18,7 +20,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// The tasks of which [`RunQueue::is_passed_over`] is true, of the first few that compete for the CPU.
+    /// Returns the tasks for which [`RunQueue::is_passed_over`] is true, of the first few that
+    /// compete for the CPU.
     pub fn passed_over(&self, of_first: usize) -> impl Iterator<Item = TaskId> {
         let waits = !self.resched && self.nr_running() > 1;
         let curr = self.curr.filter(|_| waits).filter(|&curr| self.task(curr).rt_prio().is_none());

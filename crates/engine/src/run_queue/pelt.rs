@@ -1,4 +1,5 @@
-//! What others see of the averages of load (`PELT`), and the parts of tasks that woke up elsewhere.
+//! Queries of the averages of load (`PELT`) by other CPUs, and the parts of tasks that wake up
+//! elsewhere.
 
 use crate::attr::GroupId;
 use crate::fair::averages::{LoadSums, Signal, TaskAverages};
@@ -11,8 +12,9 @@ use crate::task::{QueueIndex, Task};
 use crate::time::Time;
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// A task that is with its host is about to wake up where its part in the averages of this CPU is of no use: that
-    /// is no longer in them. [`Task::left_on`] says of which CPU that is to be asked. Nothing else changes.
+    /// Withdraws the part of a task from the averages of this CPU. The task is with its host and
+    /// about to wake up on a CPU that cannot use that part. [`Task::left_on`] names the CPU to
+    /// call. Nothing else changes.
     pub fn withdraw(&mut self, now: Time, task: &mut Task<P>) {
         if task.left_on() == Some(self.cpu)
             && let Some(carried) = task.kept.average_mut()
@@ -22,27 +24,28 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// The sums of the fair tasks of this CPU as of when something last changed, and what is added to them since; `None`
-    /// without `PELT`.
+    /// Returns the sums of the fair tasks of this CPU at the last change, and the signal that is
+    /// added to them since; `None` without `PELT`.
     #[must_use]
     pub fn load_sums(&self) -> Option<(LoadSums, Signal)> {
         self.fair.load_sums()
     }
 
-    /// The averages of a task in the queue; `None` without `PELT`, and for a task that is not fair.
+    /// Returns the averages of a task in the queue; `None` without `PELT`, and for a task that is
+    /// not fair.
     #[must_use]
     pub fn task_averages(&self, now: Time, at: QueueIndex) -> Option<TaskAverages> {
         let is_fair = self.get(at)?.rt_prio().is_none();
         if is_fair { self.fair.task_averages(now.max(self.clock), at.0) } else { None }
     }
 
-    /// The period of averages that its clock is in ([`Blocked::at`]).
+    /// Returns the period of the averages that the clock is in ([`Blocked::at`]).
     #[must_use]
     pub fn load_period(&self) -> u64 {
         period_of(self.clock)
     }
 
-    /// What the empty queues of groups have here of what their sleepers left.
+    /// Returns the load that sleepers left in the empty queues of groups here.
     pub fn blocked_loads(&self) -> impl Iterator<Item = (GroupId, Blocked)> {
         self.fair.group_queues().map(|(group, id)| (group, self.fair.blocked(id)))
     }

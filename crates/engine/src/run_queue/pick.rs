@@ -1,4 +1,5 @@
-//! Who is next: the first task of the class that goes first, for which its groups have budget.
+//! The choice of the next task: the first task, of the class that goes first, whose groups have
+//! budget.
 
 use crate::fair::order::Before;
 use crate::limits::Pools;
@@ -23,7 +24,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.begin(next, false)
     }
 
-    /// A picked task runs from now on, or none. A CPU that is `forced` to be idle is not idle for want of work.
+    /// Makes the picked task the running one, or the CPU idle. A CPU that is `forced` idle does not
+    /// count as idle, because it has work.
     #[inline(always)]
     pub(super) fn begin(&mut self, next: Option<Index>, forced: bool) -> Option<Index> {
         self.return_grants();
@@ -59,7 +61,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// The first task for which its groups have budget; those that have none are throttled.
+    /// Returns the first task whose groups have budget. Groups without budget are throttled.
     fn pick_with_budget(&mut self, mut before: Before) -> Option<Index> {
         self.limits.dismiss_payers();
         loop {
@@ -73,7 +75,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// The first task of the class that goes first.
+    /// Picks the first task of the class that goes first.
     fn pick_class(&mut self, before: &mut Before) -> Option<Index> {
         if self.is_serving() {
             let fair = self.pick_fair(before);
@@ -93,7 +95,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         Some(next)
     }
 
-    /// Moving average, weight 1/8, samples capped at twice `migration_cost` (`update_avg`).
+    /// Updates a moving average with weight 1/8, with samples capped at twice `migration_cost`
+    /// (`update_avg`).
     fn note_idle(&mut self, span: Nanos) {
         let (old, most) = (self.avg_idle.0, 2 * self.config.migration_cost.0);
         self.avg_idle = Nanos(old - old / 8 + span.0.min(most) / 8);

@@ -1,4 +1,5 @@
-//! Room for more tasks, from memory that is there before the caller takes the lock of the run queue.
+//! Room for more tasks, in memory that the caller allocates before it takes the lock of the run
+//! queue.
 
 use super::cookies::CookieIndex;
 use super::{Place, RunQueue};
@@ -18,8 +19,8 @@ pub struct Room<P> {
 }
 
 impl<P> Room<P> {
-    /// For `len` tasks and group queues, in a run queue that has EEVDF or not, and keeps its tasks by cookie or not.
-    /// Allocates.
+    /// Allocates room for `len` tasks and group queues, in a run queue that has EEVDF if `eevdf`,
+    /// and indexes its tasks by cookie if `cookies`.
     #[must_use]
     pub fn new(len: usize, eevdf: bool, cookies: bool) -> Room<P> {
         let (cpu, mut places, mut rt) = (CpuId::default(), Slots::new(), Rt::default());
@@ -37,8 +38,8 @@ impl<P> Room<P> {
 }
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// As [`RunQueue::reserve`], with the memory of `room`, in which the old memory is left. Allocates and
-    /// frees nothing. There is room for all groups already.
+    /// Like [`RunQueue::reserve`], with the memory of `room`; the old memory is left there.
+    /// Allocates and frees nothing. There is room for all groups already.
     pub fn reserve_in(&mut self, room: &mut Room<P>) {
         self.places.grow_into(&mut room.places);
         self.rt.grow_into(&mut room.rt);

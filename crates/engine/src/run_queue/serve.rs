@@ -1,8 +1,9 @@
-//! What a run queue does for the [fair server](crate::run_queue::server): it tells it who had the CPU, and asks it who goes
-//! first.
+//! The part of a run queue in the [fair server](crate::run_queue::server): it reports to the server
+//! which class had the CPU, and asks it which class goes first.
 //!
-//! Invariants ([`RunQueue::check`]): while the server runs, a fair task does, or a switch is due; it is not off while
-//! anything is in the root's queue of an online CPU; it has its budget at the most.
+//! Invariants ([`RunQueue::check`]): while the server runs, a fair task runs or a switch is due.
+//! The server is not off while the root queue of an online CPU has an entity. It has at most its
+//! budget.
 
 use crate::ensure::ensure;
 use crate::limits::Pools;
@@ -11,14 +12,14 @@ use crate::run_queue::server::Server;
 use crate::time::{Nanos, Time};
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// Whether fair tasks go before real-time ones here.
+    /// Returns whether fair tasks precede real-time tasks here.
     #[inline]
     #[must_use]
     pub fn is_serving(&self) -> bool {
         self.server.as_ref().is_some_and(Server::runs)
     }
 
-    /// When the server begins to run, if fair tasks wait for that.
+    /// Returns when the server begins to run, if fair tasks wait for that.
     #[inline]
     pub(super) fn server_due(&self) -> Option<Time> {
         self.server.as_ref().and_then(|server| self.due_of(server))
@@ -29,13 +30,13 @@ impl<P, G: Pools> RunQueue<P, G> {
         let due = server.due()?;
         let keeps_off = match self.curr {
             Some(curr) => self.task(curr).rt_prio().is_some(),
-            // A switch that is due sees to it.
+            // A switch that is due handles this.
             None => self.forced_idle().is_some() && !self.resched,
         };
         (keeps_off && self.fair.root().nr > 0).then_some(due)
     }
 
-    /// A fair task may have come where none was.
+    /// Starts the server, if the first fair task may have come.
     pub(super) fn start_server(&mut self) {
         let Some(server) = &mut self.server else { return };
         if self.fair.root().nr == 0 || !self.online {
@@ -46,7 +47,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
         if server.is_off() {
             server.start(self.clock, &self.config);
-            // Also on an idle CPU: the task may leave again before it is picked, and the pick stops the server then.
+            // This also applies to an idle CPU: the task may leave again before it is picked. The
+            // pick then stops the server.
             let runs_fair = self.curr.is_some_and(|curr| self.task(curr).rt_prio().is_none());
             self.resched_anew(self.is_serving() && !runs_fair);
         }
@@ -58,7 +60,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// A fair task ran.
+    /// Charges the server after a fair task ran.
     #[inline]
     pub(super) fn charge_server(&mut self, span: Nanos) {
         if let Some(server) = &mut self.server {
@@ -67,7 +69,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// The CPU is not idle any more, if it was and something can be picked. That may be a fair task because of this.
+    /// Ends the idle time of the server, if the CPU was idle and a task can be picked. The pick may
+    /// take a fair task because of this.
     #[inline]
     pub(super) fn end_idle_of_server(&mut self) {
         let waits = self.fair.root().nr > 0;
@@ -78,7 +81,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// A real-time task ran until now.
+    /// Runs the server's timer after a real-time task ran until now.
     #[inline]
     pub(super) fn expire_server(&mut self) {
         let waits = self.fair.root().nr > 0;
@@ -94,8 +97,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         let serves = fair_runs || self.resched || !self.is_serving() || self.is_kept_off();
         ensure!(self, serves, "a fair task runs while the server does");
         let watches = !server.is_off() || self.fair.root().nr == 0 || !self.online;
-        ensure!(self, watches, "a server watches over the fair tasks that are here");
+        ensure!(self, watches, "the server is not off while fair tasks are here");
         let within = server.is_within_budget(&self.config);
-        ensure!(self, within, "the server has its budget at the most: {server:?}");
+        ensure!(self, within, "the server has at most its budget: {server:?}");
     }
 }

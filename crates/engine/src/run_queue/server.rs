@@ -1,38 +1,43 @@
-//! The fair server: the part of a CPU that real-time tasks leave to fair ones, whether they want to or not.
+//! The fair server: the part of a CPU that fair tasks get even if real-time tasks could use all of
+//! it.
 //!
-//! Fair tasks have a budget in each period. What they get anyway pays it, and so does idle time. Where real-time tasks
-//! keep them off, they go first as soon as what is left of the budget is all that is left of the period: the server is
-//! *deferred* until then. It is the one of Linux since 6.12 (`fair_server`; the functions are those of
-//! `kernel/sched/deadline.c` of 6.18.35), where it is an entity of the deadline class and has a timer of its own.
+//! Fair tasks have a budget in each period. The time that they get anyway uses the budget, and so
+//! does idle time. If real-time tasks keep fair tasks off the CPU, the server is *deferred* until
+//! the rest of the budget is as long as the rest of the period. Then fair tasks go first. This is
+//! the fair server of Linux since 6.12 (`fair_server`; the functions are those of
+//! `kernel/sched/deadline.c` of 6.18.35). There it is an entity of the deadline class and has its
+//! own timer.
 //!
 //! ```text
 //!  from      to        when
-//!  Off       Deferred  a fair task comes: in a new period, unless the last one goes on
-//!  Off       Running   the same, in a period in which fair tasks have gone first already (update_dl_entity)
+//!  Off       Deferred  a fair task comes: in a new period, unless the last one still lasts
+//!  Off       Running   the same, in a period in which fair tasks already went first
+//!                      (update_dl_entity)
 //!  Deferred  Deferred  fair time uses up the budget: a new period (update_curr_dl_se)
-//!  Deferred  Running   the rest of the budget is due, and a fair task waits: a new period begins with all of the budget
-//!                      (dl_server_timer, replenish_dl_entity)
-//!  Deferred  Off       the same, and none is there
+//!  Deferred  Running   the rest of the budget is due, and a fair task waits: a new period begins
+//!                      with all of the budget (dl_server_timer, replenish_dl_entity)
+//!  Deferred  Off       the same, and there is no fair task
 //!  Running   Spent     fair time uses up the budget
 //!  Running   Off       a pick finds no fair task (__pick_task_dl)
 //!  Spent     Running   the period ends, and a fair task waits: it is not deferred again
-//!  Spent     Off       the same, and none is there
-//!  Spent     Deferred  a fair task runs all the same: a new period
+//!  Spent     Off       the same, and there is no fair task
+//!  Spent     Deferred  a fair task runs nevertheless: a new period
 //!  any       Off       the CPU goes offline
 //! ```
 //!
-//! The kernel's timer runs as long as the server is deferred or spent. Here there is an interrupt only while fair tasks
-//! wait behind a real-time one. Else nobody is kept off, and what the timer would have done is done at the next look:
-//! while fair tasks run, the moment at which the rest is due moves on as fast as time does; while none is there, all that
-//! can come of it is `Off`.
+//! The kernel's timer runs as long as the server is deferred or spent. Here there is an interrupt
+//! only while fair tasks wait behind a real-time task. Otherwise no fair task is kept off, and the
+//! work of the timer is done at the next event. While fair tasks run, the due time moves on as fast
+//! as time does. While there is no fair task, the only possible next state is `Off`.
 //!
-//! What is used beyond the budget, up to a tick, is owed to the next period, as in the kernel. Other than there, a
-//! deferred server begins at the moment at which the rest is due, not up to 1 ms before.
+//! Use beyond the budget, up to a tick, is owed to the next period, as in the kernel. Unlike there,
+//! a deferred server begins exactly when the rest is due, not up to 1 ms before.
 //!
-//! Rejected: to close the CPU for real-time tasks while it serves fair ones, as a CPU is whose real-time budget is used
-//! up. The kernel places them there, and neither pushes nor pulls them: what would go first here waits for no other CPU.
+//! Rejected: closing the CPU for real-time tasks while it serves fair ones, as for a CPU whose
+//! real-time budget is used up. The kernel places real-time tasks on such a CPU, and neither pushes
+//! nor pulls them: a task that would go first here does not wait for another CPU.
 //!
-//! What the run queue does for it is in `serve.rs`.
+//! The part of the run queue is in `serve.rs`.
 
 use crate::config::Config;
 use crate::time::{Nanos, Time};
@@ -41,26 +46,27 @@ use crate::time::{Nanos, Time};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Server {
     state: State,
-    /// The end of the running period, or of the last.
+    /// The end of the current period, or of the last one.
     deadline: Time,
-    /// What fair tasks have not had of their budget, in nanoseconds; less than none if they had more.
+    /// The part of the budget that fair tasks have not used, in nanoseconds; negative if they used
+    /// more.
     left: i64,
-    /// Fair tasks have gone first, and neither they nor idle time has used up a budget otherwise since then
-    /// (`dl_defer_running`).
+    /// Whether fair tasks have gone first and no budget has been used up otherwise since then, by
+    /// fair time or idle time (`dl_defer_running`).
     has_served: bool,
-    /// Until when idle time was paid.
+    /// The time up to which idle time was charged.
     idled_until: Time,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// No fair task was there when one was looked for.
+    /// There was no fair task at the last test.
     Off,
-    /// Fair tasks have their turn after real-time ones, until the rest of the budget is due.
+    /// Real-time tasks go first until the rest of the budget is due.
     Deferred,
     /// Fair tasks go first.
     Running,
-    /// They went first for as long as the budget allowed.
+    /// Fair tasks went first until their budget was used up.
     Spent,
 }
 
@@ -74,13 +80,13 @@ impl Server {
         self.state == State::Off
     }
 
-    /// Whether fair tasks go first.
+    /// Returns whether fair tasks go first.
     #[inline]
     pub(super) fn runs(&self) -> bool {
         self.state == State::Running
     }
 
-    /// Nobody needs it, or nobody can.
+    /// Turns the server off, because no fair task needs it or the CPU is offline.
     pub(super) fn stop(&mut self) {
         (self.state, self.left) = (State::Off, self.left.max(0));
     }
@@ -92,13 +98,13 @@ impl Server {
         self.has_served = false;
     }
 
-    /// A fair task is there, and the server is off.
+    /// Starts the server, which is off, when a fair task is there.
     pub(super) fn start(&mut self, now: Time, config: &Config) {
         debug_assert_eq!(self.state, State::Off);
         if self.deadline <= now {
             self.begin_period(now, config);
         } else if self.has_served {
-            // No more than the budget's part of what is left of the period (update_dl_revised_wakeup).
+            // The budget is at most its share of the rest of the period (update_dl_revised_wakeup).
             let rest = u128::from(self.deadline.since(now).0);
             let part =
                 rest * u128::from(config.server_runtime.0) / u128::from(config.server_period.0);
@@ -109,7 +115,7 @@ impl Server {
         }
     }
 
-    /// A fair task ran for `span`. Says whether fair tasks do not go first any more.
+    /// Charges fair time of `span`. Returns whether fair tasks no longer go first.
     pub(super) fn charge(&mut self, now: Time, span: Nanos, config: &Config) -> bool {
         if self.state == State::Off {
             return false;
@@ -126,8 +132,8 @@ impl Server {
         false
     }
 
-    /// The CPU has been idle until `now`, at the most since `since` (`dl_server_update_idle_time`). A fair task may have
-    /// come by now.
+    /// Charges idle time until `now`, at most since `since` (`dl_server_update_idle_time`). A fair
+    /// task may have come by now.
     pub(super) fn idle(&mut self, now: Time, since: Time, waits: bool, config: &Config) {
         let span = now.since(since.max(self.idled_until));
         self.idled_until = now;
@@ -141,7 +147,7 @@ impl Server {
         }
     }
 
-    /// When something happens without anybody's doing.
+    /// Returns when the state changes by the passing of time alone.
     pub(super) fn due(&self) -> Option<Time> {
         match self.state {
             State::Deferred => {
@@ -152,7 +158,8 @@ impl Server {
         }
     }
 
-    /// What was due happens; `waits` says whether a fair task is there. Whether fair tasks go first from now on.
+    /// Makes the state change that is due; `waits` says whether a fair task is there. Returns
+    /// whether fair tasks go first from now on.
     pub(super) fn expire(&mut self, now: Time, waits: bool, config: &Config) -> bool {
         let Some(at) = self.due().filter(|&at| at <= now) else { return false };
         let periods = match self.state {
@@ -169,7 +176,7 @@ impl Server {
         waits
     }
 
-    /// Whether no more is left of the budget than that, and less than nothing only if it is spent.
+    /// Returns whether at most one budget is left, and less than none only if the budget is spent.
     pub(super) fn is_within_budget(&self, config: &Config) -> bool {
         match self.state {
             State::Spent => self.left <= 0,

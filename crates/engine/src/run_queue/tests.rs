@@ -1,4 +1,4 @@
-//! EEVDF as a run queue shows it: whose turn it is, what each gets, and how far they are apart.
+//! EEVDF as seen through a run queue: the turns of tasks, their CPU time, and their lags.
 
 mod ghosts;
 mod pelt;
@@ -20,7 +20,7 @@ use crate::timer::Walk;
 use crate::topology::Topology;
 use proptest::prelude::*;
 
-/// So many groups side by side, below the root.
+/// A number of sibling groups below the root.
 #[derive(Debug)]
 struct Flat(u32);
 
@@ -52,7 +52,7 @@ impl Groups for Flat {
     }
 }
 
-/// What is in a queue, with its task or without.
+/// An entity in a queue, with its task or without.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     id: TaskId,
@@ -70,8 +70,9 @@ impl Seen {
     }
 }
 
-/// The task that is in its turn and eligible, or the first by deadline of those that are. A sleeper that would be first
-/// goes, and the same is asked again: its going may make the one in its turn eligible.
+/// Returns the possible next tasks: the task that is in its turn and eligible, or the first
+/// eligible ones by deadline. A sleeper that would be first is dropped, and the test repeats:
+/// without it the task in its turn may be eligible.
 fn next_of(all: &[Seen], in_turn: Option<TaskId>) -> Vec<TaskId> {
     let eligible = || all.iter().filter(|it| it.is_eligible(all));
     if let Some(it) = eligible().find(|it| Some(it.id) == in_turn && !it.asleep) {
@@ -90,7 +91,7 @@ fn next_of(all: &[Seen], in_turn: Option<TaskId>) -> Vec<TaskId> {
     firsts.flat_map(next).collect()
 }
 
-/// A CPU with fair tasks only, numbered from 0, which compute unless told otherwise.
+/// A CPU with only fair tasks, numbered from 0, which compute unless a test acts on them.
 struct Lone {
     rq: RunQueue<u64, ()>,
     now: Time,
@@ -118,13 +119,13 @@ impl Lone {
     }
 
     fn offer(&mut self, task: Box<Task<u64>>) {
-        let _ = self.rq.offer(self.now, task, Enqueue::Woken).expect("it may run here");
+        let _ = self.rq.offer(self.now, task, Enqueue::Woken).expect("the task may run here");
         self.rq.check();
     }
 
     fn at(&self, id: u64) -> Index {
         let mut tasks = self.rq.tasks();
-        tasks.find(|(_, task)| task.id == TaskId(id)).expect("it is here").0.0
+        tasks.find(|(_, task)| task.id == TaskId(id)).expect("the task is here").0.0
     }
 
     fn order(&self) -> &Eevdf {
@@ -147,7 +148,7 @@ impl Lone {
         }
     }
 
-    /// What the queue owes a task, in CPU time.
+    /// Returns the time that the queue owes a task, in CPU time.
     fn lag(&self, id: u64) -> i64 {
         let queue = self.rq.fair.root();
         let Entity { weight, vruntime, .. } = self.entity(self.at(id)).0;
@@ -156,7 +157,7 @@ impl Lone {
         (-ahead * i128::from(weight) / i128::from(queue.load) / 1024) as i64
     }
 
-    /// All that is in the queue, ghosts as well.
+    /// Returns all entities in the queue, including ghosts.
     fn all(&self) -> Vec<Seen> {
         let seen = |(at, place): (Index, &Place<u64>)| {
             let (id, asleep) = match place {
@@ -170,7 +171,8 @@ impl Lone {
         self.rq.places.iter().filter_map(seen).collect()
     }
 
-    /// The tasks of which one is next by the rule, worked out from all members. The one that ran may have blocked.
+    /// Returns the tasks of which the rule allows one to be next, computed from all members. The
+    /// task that ran may have blocked.
     fn may_be_next(&self, blocked: bool) -> Vec<TaskId> {
         let mut all = self.all();
         let curr = self.rq.curr().map(|task| task.id);
@@ -194,7 +196,7 @@ impl Lone {
         let may = told.then(|| self.may_be_next(blocks));
         let due = blocks || self.rq.resched() == Resched::Yes;
         let switch = self.rq.schedule(self.now, prev);
-        let next = switch.next.expect("somebody computes").0;
+        let next = switch.next.expect("a task computes").0;
         if let Some(may) = may.filter(|_| due) {
             assert!(may.contains(&next), "{next} is not of {may:?}\n{}", self.rq);
         }
@@ -226,14 +228,14 @@ fn normal(nice: i64) -> Policy {
     Policy::Normal(Nice::new(nice).unwrap())
 }
 
-/// A task of a nice value that asked for a slice in microseconds.
+/// Returns a task of a nice value with a requested slice in microseconds.
 fn task(id: u64, nice: i64, slice: u64) -> Box<Task<u64>> {
     let slice = Slice::new(Nanos::from_micros(slice));
     let attr = Attr { policy: normal(nice), slice, ..Attr::normal(CpuSet::first(1)) };
     Task::new(TaskId(id), attr, id)
 }
 
-/// Those of EEVDF, however it came about.
+/// All rules of EEVDF.
 const RULES: [FairRules; 4] =
     [FairRules::RUNYARD, FairRules::V6_6, FairRules::V6_12, FairRules::V6_18];
 
@@ -242,9 +244,9 @@ fn any_rules() -> impl Strategy<Value = FairRules> {
 }
 
 proptest! {
-    /// Invariants 16, 17 and 19 of a queue that nobody enters or leaves: nobody is owed more, or
-    /// owes more, than the longest slice and a tick for each task, which has so much more than it
-    /// asked for since a turn ends with a tick.
+    /// Invariants 16, 17 and 19, while no task enters or leaves: no task owes or is owed more than
+    /// the longest slice and a tick for each task. The ticks are needed since a turn only ends with
+    /// a tick.
     #[test]
     fn hogs_have_their_shares_and_lags_stay_in_bounds(
         rules in any_rules(),
@@ -269,7 +271,7 @@ proptest! {
         }
     }
 
-    /// Invariant 17 among tasks that sleep, yield and change what they ask for.
+    /// Invariant 17 among tasks that sleep, yield and change their requests.
     #[test]
     fn the_choice_is_the_rules_in_any_life(
         rules in any_rules(),
@@ -301,8 +303,8 @@ proptest! {
         }
     }
 
-    /// Invariant 18: what a weight is changed to and back changes no lag (a reweighted entity
-    /// that was placed anew had its lag grow without bounds: fixed by 6d71a9c61604).
+    /// Invariant 18: a change of weight and its reversal change no lag. (A reweighted entity that
+    /// was placed anew had its lag grow without bounds: fixed by 6d71a9c61604.)
     #[test]
     fn a_weight_there_and_back_leaves_the_lag(
         rules in any_rules(),
@@ -317,7 +319,7 @@ proptest! {
             let weight = lone.entity(at).0.weight;
             lone.reweight(at, weight);
             if (lone.lag(id) - lag).abs() > 100 {
-                // It was beyond the bound.
+                // The lag was beyond the bound.
                 continue;
             }
             for &other in weights.iter().chain([&weight]) {
@@ -330,7 +332,7 @@ proptest! {
         }
     }
 
-    /// Invariant 18: who moves has its lag where it comes to, who sleeps no more than that.
+    /// Invariant 18: a task that moves keeps its lag, and a task that sleeps has no more than that.
     #[test]
     fn who_leaves_and_comes_has_its_lag_and_no_more(
         tasks in prop::collection::vec((-20..=19_i64, 100..20_000_u64), 3..8),
@@ -341,7 +343,7 @@ proptest! {
         lone.run(Nanos::from_micros(span), |_| {});
         let id = (0..).map(TaskId).find(|&id| lone.rq.curr().unwrap().id != id).unwrap().0;
         let before = lone.lag(id);
-        let moved = lone.rq.detach(lone.now, QueueIndex(lone.at(id))).expect("it waits");
+        let moved = lone.rq.detach(lone.now, QueueIndex(lone.at(id))).expect("the task waits");
         lone.offer(moved);
         let lost = |lag: i64| (lag - before).abs();
         let unit = 100_000 / 1_024 * 4;
@@ -349,7 +351,7 @@ proptest! {
 
         let runs = lone.rq.curr().unwrap().id.0;
         let before = lone.lag(runs);
-        let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("it blocks");
+        let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("the task blocks");
         lone.run(Nanos::from_micros(slept), |_| {});
         lone.offer(sleeper);
         let after = lone.lag(runs);
@@ -359,31 +361,31 @@ proptest! {
 }
 
 impl Lone {
-    /// The place of some task.
+    /// Returns the place of some task.
     fn at_any(&self, any: u64) -> Index {
         let places: Vec<_> = self.rq.tasks().map(|(at, _)| at.0).collect();
         places[any as usize % places.len()]
     }
 }
 
-/// A lag is bounded by what others ask for, not by what its owner does (fixed by 6e3c0a4e1ad1),
-/// from the moment on at which they come (`max_slice` was not seeded, 2026).
+/// A lag is bounded by the requests of the others, not by that of its owner (fixed by
+/// 6e3c0a4e1ad1), from the moment at which the others come (`max_slice` was not seeded, 2026).
 #[test]
 fn a_short_slice_among_long_ones_keeps_its_lag() {
     let mut lone = Lone::with(&[(0, 100_000), (0, 100_000)]);
     lone.run(Nanos::from_millis(10), |_| {});
     lone.offer(task(2, 0, 100));
-    // It has its first slice at once, and then owes nothing.
+    // It gets its first slice at once, and then owes no time.
     lone.now = lone.now + Nanos::from_millis(60);
     lone.rq.advance(lone.now);
     let before = lone.lag(2);
-    assert!(before > 15_000_000, "nobody looked for 60 ms: {before}");
-    let moved = lone.rq.detach(lone.now, QueueIndex(lone.at(2))).expect("it waits");
+    assert!(before > 15_000_000, "no update for 60 ms: {before}");
+    let moved = lone.rq.detach(lone.now, QueueIndex(lone.at(2))).expect("the task waits");
     lone.offer(moved);
     assert!((lone.lag(2) - before).abs() < 10, "{before} became {}", lone.lag(2));
 }
 
-/// Two equal tasks with slices of 20 ms, of which one began its turn a tick ago.
+/// Returns two equal tasks with slices of 20 ms, one of which began its turn a tick ago.
 fn at_a_turn() -> (Lone, TaskId) {
     at_a_turn_by(FairRules::RUNYARD)
 }
@@ -410,11 +412,11 @@ fn at_a_turn_with(rules: FairRules, features: Features) -> (Lone, TaskId) {
 fn who_yields_lets_others_go_first() {
     let (mut lone, _) = at_a_turn();
     lone.offer(task(2, 0, 30_000));
-    assert_eq!(lone.rq.resched(), Resched::No, "its deadline is later");
+    assert_eq!(lone.rq.resched(), Resched::No, "the new task's deadline is later");
     assert_eq!(lone.switch(Prev::Yielded).next.unwrap().0, TaskId(2));
 }
 
-/// However often one yields that is alone, or the only one that may run, its next turn is a slice.
+/// However often a task yields that is alone or the only eligible one, its next turn is one slice.
 #[test]
 fn yielding_saves_up_no_turn() {
     let mut lone = Lone::with(&[(0, 20_000)]);
@@ -429,10 +431,11 @@ fn yielding_saves_up_no_turn() {
         lone.run(Nanos::from_millis(1), |_| {});
     }
     let ran = lone.runtimes()[0] - before;
-    assert!(ran <= 42_000_000, "{ran} ns: a slice, one that it asked for, and ticks");
+    assert!(ran <= 42_000_000, "{ran} ns: a slice, a requested one, and ticks");
 }
 
-/// What is not idle has the CPU at once, though who runs is in its turn; but not in 6.6.
+/// A task that is not idle gets the CPU at once, though the running one is in its turn; but not in
+/// 6.6.
 #[test]
 fn a_sched_idle_task_does_not_go_on_with_its_turn() {
     let next = |rules, policy| {
@@ -452,7 +455,7 @@ fn a_sched_idle_task_does_not_go_on_with_its_turn() {
     }
 }
 
-/// A hog that ran alone for longer than the 20 ms that it asked for, which will be due again in 16 ms.
+/// Returns a hog that ran alone for longer than its slice of 20 ms, and is due again in 16 ms.
 fn alone_beyond_its_slice(rules: FairRules) -> Lone {
     let mut lone = Lone::by(rules, &[(0, 20_000)]);
     let _ = lone.switch(Prev::Preempted);
@@ -463,7 +466,7 @@ fn alone_beyond_its_slice(rules: FairRules) -> Lone {
     lone
 }
 
-/// The new task wants 20 ms, and has half of it due first.
+/// The new task requests 20 ms, and half of it is due first.
 #[test]
 fn a_fork_preempts_who_is_not_in_its_turn_but_not_in_6_18() {
     for rules in [FairRules::RUNYARD, FairRules::V6_12, FairRules::V6_18] {
@@ -486,7 +489,8 @@ fn who_goes_on_has_the_turn_that_it_had() {
     }
 }
 
-/// In 6.6 a task puts off its deadline by a slice each time; later it loses what is left of what it asked for.
+/// In 6.6 a task moves its deadline back by a slice each time; later releases take the rest of its
+/// slice.
 #[test]
 fn a_yield_costs_what_the_kernel_takes() {
     let (mut lone, runs) = at_a_turn_by(FairRules { takes_slices: true, ..FairRules::V6_6 });
@@ -503,13 +507,13 @@ fn a_yield_costs_what_the_kernel_takes() {
     assert_eq!(later.deadline.diff(turn.deadline), 20_000_000);
 }
 
-/// Who slept long and is owed much has no more than the bound: in 6.12 two of its own slices.
+/// A task that slept long is owed no more than the bound: in 6.12 two of its own slices.
 #[test]
 fn a_lag_is_bounded_by_its_own_slice_or_by_the_longest() {
     for (rules, most) in [(FairRules::V6_12, 10_000_000), (FairRules::V6_18, 101_000_000)] {
         let mut lone = Lone::by(rules, &[(0, 100_000), (0, 5_000)]);
         let _ = lone.switch(Prev::Preempted);
-        // The one with the shorter slice ran; now the other runs for long.
+        // The task with the shorter slice ran; now the other one runs for long.
         lone.run(Nanos::from_millis(7), |_| {});
         while lone.rq.curr().unwrap().id != TaskId(0) {
             lone.run(Nanos::from_millis(1), |_| {});
@@ -517,15 +521,15 @@ fn a_lag_is_bounded_by_its_own_slice_or_by_the_longest() {
         lone.now = lone.now + Nanos::from_millis(500);
         lone.rq.advance(lone.now);
         let at = QueueIndex(lone.at(1));
-        let moved = lone.rq.detach(lone.now, at).expect("it waits");
+        let moved = lone.rq.detach(lone.now, at).expect("the task waits");
         lone.offer(moved);
         let lag = lone.lag(1);
         assert!((lag - most).abs() < 10, "{lag} of {most}");
     }
 }
 
-/// Who competes already is more important than who comes, whose first deadline is half a slice
-/// away; what is owed to the queue is forgotten in a long sleep, what the queue owes is not.
+/// A competing task is more important than a newcomer, which has its first deadline half a slice
+/// away. A debt to the queue is forgotten in a long sleep; a debt of the queue is not.
 #[test]
 fn newcomers_and_sleepers_are_placed_by_what_they_are_owed() {
     let (mut lone, runs) = at_a_turn();
@@ -537,11 +541,11 @@ fn newcomers_and_sleepers_are_placed_by_what_they_are_owed() {
     assert_eq!((lone.lag(2), due(&lone)), (0, 10_000_000));
     let mut of_6_6 = at_a_turn_by(FairRules::V6_6).0;
     of_6_6.offer(task(2, 0, 20_000));
-    assert_eq!(due(&of_6_6), 2_800_000, "a whole slice, whatever it asks for");
+    assert_eq!(due(&of_6_6), 2_800_000, "a whole slice, whatever it requests");
     lone.now = lone.now + Nanos::from_millis(60);
     lone.rq.advance(lone.now);
-    assert!(lone.lag(runs.0) < -10_000_000, "nobody looked for 60 ms");
-    let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("it blocks");
+    assert!(lone.lag(runs.0) < -10_000_000, "no update for 60 ms");
+    let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("the task blocks");
     lone.run(Nanos::from_millis(100), |_| {});
     lone.offer(sleeper);
     assert_eq!(lone.lag(runs.0), 0);
@@ -560,7 +564,7 @@ fn a_weight_moves_deadlines_with_it() {
     assert_eq!(due(&lone), before.map(|span| span / 4));
 }
 
-/// Each of these is a rule of its own, which can be switched off.
+/// Each of these rules can be switched off by itself.
 #[test]
 fn without_its_feature_a_rule_of_eevdf_does_not_hold() {
     for rules in [FairRules::RUNYARD, FairRules::V6_12] {
@@ -570,17 +574,17 @@ fn without_its_feature_a_rule_of_eevdf_does_not_hold() {
             lone.offer(task(2, nice, slice));
             lone.rq.resched()
         };
-        // The one is due sooner as it weighs more, the other as it wants less.
+        // One is due sooner because it has more weight, the other because it requests less.
         let (heavy, short) = ((-5, 20_000), (0, 1_000));
         assert_eq!(resched(Feature::LatencyNice, heavy), Resched::No, "{rules:?}");
         assert_eq!(resched(Feature::RunToParity, heavy), Resched::Yes, "{rules:?}");
         assert_eq!(resched(Feature::LatencyNice, short), Resched::Yes, "{rules:?}");
         assert_eq!(resched(Feature::PreemptShort, short), Resched::No, "{rules:?}");
-        // The first half slice of a new task is due as soon after it moved.
+        // The first half slice of a new task keeps its deadline when the task moves.
         let due = |off| {
             let (mut lone, _) = at_a_turn_with(rules, Features::default().without(off));
             lone.offer(task(2, 0, 20_000));
-            let moved = lone.rq.detach(lone.now, QueueIndex(lone.at(2))).expect("it waits");
+            let moved = lone.rq.detach(lone.now, QueueIndex(lone.at(2))).expect("the task waits");
             lone.offer(moved);
             let (entity, turn) = lone.entity(lone.at(2));
             turn.deadline.diff(entity.vruntime)
@@ -607,7 +611,7 @@ fn a_shorter_slice_preempts_and_gets_no_more() {
     lone.offer(task(2, 0, 20_000));
     assert_eq!(lone.rq.resched(), Resched::No, "{runs} is in its turn");
     lone.offer(task(3, 0, 1_000));
-    assert_eq!(lone.rq.resched(), Resched::Yes, "it asks for less");
+    assert_eq!(lone.rq.resched(), Resched::Yes, "the new task requests less");
     lone.run(Nanos::from_secs(4), |_| {});
     for runtime in lone.runtimes() {
         assert!(runtime.abs_diff(1_000_000_000) < 30_000_000, "{:?}", lone.runtimes());

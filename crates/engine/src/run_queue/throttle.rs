@@ -1,18 +1,19 @@
-//! Task groups held to their limits on one CPU.
+//! Limits of task groups on one CPU.
 //!
-//! To throttle a group is to take its entity out of its parent's queue with all that it counts for, and
-//! its real-time tasks out of their lists. Tasks that wake, leave or move do so in its queue, and
-//! what is above does not hear of it. What a group is ahead or behind of others, in vruntime, it still
-//! is when it comes back: it is neither paid nor fined for having waited.
+//! A throttled group has its entity out of its parent's queue, with all its counts, and its
+//! real-time tasks out of their lists. Tasks that wake, leave or move do so in the queue of the
+//! group, and the queues above do not change. The group keeps its lead or lag in vruntime until it
+//! returns: it is neither rewarded nor penalised for the wait.
 //!
-//! A task that somebody outside waits for competes in the group that the two have in common
-//! ([`Change::inherited_group`](crate::task::Change::inherited_group)): the groups below pay for what
-//! it uses, but none of them holds it back.
+//! A task for which a task outside the group waits competes in the group that the two have in
+//! common ([`Change::inherited_group`](crate::task::Change::inherited_group)). The groups below pay
+//! for its CPU time, but none of them throttles it.
 //!
-//! When a group pays and for what it waits is told in `limits/grants.rs`.
+//! `limits/grants.rs` documents when a group pays and when it waits.
 //!
 //! Invariants ([`RunQueue::check`]): the running task is not below a throttled group, or leaves at
-//! once; a throttled group's entity is in no queue; its real-time tasks are in no priority list.
+//! once. The entity of a throttled group is in no queue. Its real-time tasks are in no priority
+//! list.
 
 use crate::attr::GroupId;
 use crate::cpu::CpuId;
@@ -29,26 +30,26 @@ use crate::task::{QueueIndex, Task};
 use crate::time::{Nanos, Time};
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// What a group with a limit used on this CPU, and how it was throttled, until `now`.
+    /// Returns the use of a limited group on this CPU, and its throttling, until `now`.
     #[must_use]
     pub fn usage(&self, now: Time, group: GroupId) -> Option<UsageOnCpu> {
         self.limits.usage(now, group, self.fair.queue_of(group))
     }
 
-    /// What this CPU drew of a group's pool and did not give back.
+    /// Returns the budget that this CPU drew from a group's pool and did not give back.
     #[must_use]
     pub fn held(&self, group: GroupId) -> Nanos {
         self.fair.queue_of(group).map_or(Nanos::ZERO, |id| self.limits.held(id))
     }
 
-    /// What was used of that, and is not in the pool's account yet.
+    /// Returns the used part of that budget that the pool has not accounted for yet.
     #[must_use]
     pub fn in_use(&self, group: GroupId) -> Nanos {
         self.fair.queue_of(group).map_or(Nanos::ZERO, |id| self.limits.in_use(id))
     }
 
-    /// Whether tasks of a group with a limit compete here that will draw from its pool when their turn
-    /// comes: for checks.
+    /// For checks: returns whether tasks of a limited group compete here that will draw from its
+    /// pool when they are picked.
     #[must_use]
     pub fn has_claim(&self, group: GroupId) -> bool {
         let above = |id: GroupId| {
@@ -59,33 +60,35 @@ impl<P, G: Pools> RunQueue<P, G> {
         free && self.competing().any(|(_, task)| above(task.queue_group()).any(|id| id == group))
     }
 
-    /// Whether there is anything for [`RunQueue::take_refilled`] or [`RunQueue::drain_throttlings`].
+    /// Returns whether [`RunQueue::take_refilled`] or [`RunQueue::drain_throttlings`] has any
+    /// result.
     #[inline]
     #[must_use]
     pub fn has_news(&self) -> bool {
         self.limits.has_news()
     }
 
-    /// Takes a CPU that waits for budget which this one gave back, and the group. To be called until
-    /// it gives `None`, after each call that may switch.
+    /// Takes a CPU that waits for budget that this one gave back, and the group. The caller repeats
+    /// this until it gets `None`, after each call that may switch.
     pub fn take_refilled(&mut self) -> Option<(CpuId, GroupId)> {
         self.limits.take_refilled()
     }
 
-    /// Tells what was throttled since it was last called, and what is not any more, in order. To be called
-    /// after each call that changes the queue, and after [`RunQueue::expire`] gave `None`.
+    /// Calls `tell` with each group that was throttled or unthrottled since the last call, in
+    /// order. The caller does this after each call that changes the queue, and after
+    /// [`RunQueue::expire`] returned `None`.
     pub fn drain_throttlings(&mut self, tell: impl FnMut(Throttling)) {
         self.limits.drain_throttlings(tell);
     }
 
-    /// The tasks in the queue that compete: [`RunQueue::tasks`] without those below throttled groups.
+    /// Returns the tasks that compete: [`RunQueue::tasks`] without those below throttled groups.
     pub fn competing(&self) -> impl Iterator<Item = (QueueIndex, &Task<P>)> {
         self.tasks().filter(|(at, _)| !self.is_set_aside(at.0))
     }
 
-    /// There is budget for a group that may be throttled here; this CPU is one of so many that were told
-    /// of it. Gives the next that waits for it and is worth telling, if this one will not pick at once:
-    /// one that does looks for the next itself.
+    /// Notes that there is budget for a group that may be throttled here. `told` is the number of
+    /// CPUs that were notified, this one included. Returns the next waiting CPU to notify, unless
+    /// this CPU picks at once: then the pick finds the next one.
     pub fn refill(&mut self, now: Time, group: GroupId, told: u32) -> Option<CpuId> {
         self.advance(now);
         let waited = self.fair.queue_of(group).filter(|&id| self.fair.tree.queue(id).throttled);
@@ -99,8 +102,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         if self.resched { None } else { Here { now, ..self.here() }.waiting(group, told) }
     }
 
-    /// Charges a group, and those above it, for what its tasks used without being picked: they ran before the host
-    /// could stop them. Whether one of these groups has nothing left now.
+    /// Charges a group, and those above it, for CPU time of its tasks after they lost the CPU: they
+    /// ran before the host could stop them. Returns whether one of these groups has no budget left.
     pub fn charge_unpicked(&mut self, now: Time, group: GroupId, span: Nanos) -> bool {
         self.used.add_unpicked(group, span);
         let mut exhausted = false;
@@ -119,8 +122,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         exhausted
     }
 
-    /// The limit of a group changed: what this CPU had of the old one has lapsed, and nobody is
-    /// throttled by it.
+    /// Applies a change of the limit of a group: the budget that this CPU had of the old limit
+    /// lapses, and the old limit throttles no task any more.
     pub fn renew_limit(&mut self, now: Time, group: GroupId) -> Resched {
         self.advance(now);
         // A real-time task may have run without a queue of its group.
@@ -130,7 +133,7 @@ impl<P, G: Pools> RunQueue<P, G> {
                 self.unthrottle(id);
             }
             if self.limits.has_budget(id) {
-                // It may be of the new pool already.
+                // The budget may be of the new pool already.
                 let (limits, tree, here) = self.limits_here();
                 limits.return_grant(&here, tree, id);
             }
@@ -140,7 +143,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.resched()
     }
 
-    /// The weight of a group changed: its share of this CPU and those of the groups above follow.
+    /// Applies a change of the weight of a group to its share of this CPU and to the shares of the
+    /// groups above.
     pub fn renew_weight(&mut self, now: Time, group: GroupId) {
         self.advance(now);
         if let Some(id) = self.fair.queue_of(group) {
@@ -149,10 +153,10 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// Forgets a group in which nobody is any more, and none of whose children has a queue here.
+    /// Removes a group that has no task any more, after the queues of its children.
     ///
     /// # Panics
-    /// If a task of it is here.
+    /// If a task of the group is here.
     pub fn forget_group(&mut self, now: Time, group: GroupId) {
         self.advance(now);
         if let Some(id) = self.fair.queue_of(group) {
@@ -166,7 +170,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.pass_on_usage(group);
     }
 
-    /// Makes the payers of the running task those that it has now.
+    /// Determines the payers of the running task anew.
     pub(super) fn renew_payers(&mut self) {
         self.limits.dismiss_payers();
         let stopped = self.curr.is_some_and(|curr| self.charge_to_groups(curr, false).is_err());
@@ -174,11 +178,12 @@ impl<P, G: Pools> RunQueue<P, G> {
         self.return_grants();
     }
 
-    /// The CPU time that follows is the group's of a picked task. The groups with limits above it have what it
-    /// will use, and pay for it. If one has nothing left and `waits`, this CPU is noted as one that waits for more.
+    /// Charges the following CPU time to the group of a picked task. The limited groups above get
+    /// budget for it and pay. If one has no budget left and `waits`, this CPU is noted as one that
+    /// waits for more.
     ///
     /// # Errors
-    /// The outermost group that has nothing left.
+    /// The outermost group that has no budget left.
     #[inline]
     pub(super) fn charge_to_groups(&mut self, picked: Index, waits: bool) -> Result<(), Exhausted> {
         let own = self.task(picked).attr.group;
@@ -199,21 +204,21 @@ impl<P, G: Pools> RunQueue<P, G> {
         limits.call_payers(&here, tree, (own, competes), waits)
     }
 
-    /// After a pick: grants that are not needed go back to their pools.
+    /// After a pick: returns unneeded grants to their pools.
     #[inline]
     pub(super) fn return_grants(&mut self) {
         let (limits, tree, here) = self.limits_here();
         limits.return_grants(&here, tree);
     }
 
-    /// A task that waited left without a pick.
+    /// Notes that a waiting task left without a pick.
     #[inline]
     pub(super) fn pass_on(&mut self) {
         let (limits, _, here) = self.limits_here();
         limits.pass_on(&here);
     }
 
-    /// A group that has nothing left waits for its pool. Nobody runs.
+    /// Throttles a group that has no budget left, until its pool has some. No task runs.
     #[inline(never)]
     pub(super) fn throttle(&mut self, id: QueueId) {
         debug_assert_eq!(self.curr, None, "the running task is put back first");
@@ -234,13 +239,14 @@ impl<P, G: Pools> RunQueue<P, G> {
         fair.unthrottle(now, groups, id);
         self.start_server();
         self.bring_rt_back();
-        // If there are ghosts only, a pick takes them out.
+        // If there are only ghosts, a pick drops them.
         let anybody = self.nr_running() > 0 || self.fair.root().nr > 0;
         let wanted = self.curr.map_or(anybody, |curr| self.rt_wants_switch(curr));
         self.resched_anew(wanted);
     }
 
-    /// The time of [`Limits::next`] has come: a grant is used up, or a throttled group may have budget.
+    /// Handles the time of [`Limits::next`]: a grant is used up, or a throttled group may have
+    /// budget.
     pub(super) fn end_grant_or_wait(&mut self, now: Time) -> Expired {
         if self.limits.grant_is_over(now) {
             let (limits, tree, here) = self.limits_here();
@@ -252,7 +258,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         Expired::Refill
     }
 
-    /// The time of the first throttled group has come: it is back if others left anything for it.
+    /// Ends the wait of the first throttled group, if other CPUs left any budget for it.
     fn end_wait(&mut self) {
         let (limits, tree, here) = self.limits_here();
         let id = limits.first_throttled().expect("a group waits for a refill");
@@ -277,7 +283,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// Puts those back that are below none any more.
+    /// Puts those real-time tasks back that are no longer below a throttled group.
     fn bring_rt_back(&mut self) {
         for _ in 0..self.rt.nr_set_aside() {
             let at = self.rt.first_set_aside().expect("as many as are counted");
@@ -290,13 +296,13 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// Whether a task is below a throttled group.
+    /// Returns whether a task is below a throttled group.
     #[inline]
     pub(super) fn is_set_aside(&self, at: Index) -> bool {
         self.fair.is_any_throttled() && self.is_group_set_aside(self.task(at).queue_group())
     }
 
-    /// Whether a group is throttled or below a throttled one.
+    /// Returns whether a group is throttled or below a throttled one.
     pub(super) fn is_group_set_aside(&self, mut group: GroupId) -> bool {
         if !self.fair.is_any_throttled() {
             return false;
@@ -310,7 +316,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         false
     }
 
-    /// Lets whatever group is throttled above `group` compete again, until it is picked.
+    /// Lets every throttled group above `group` compete again, until it is picked.
     pub(super) fn unthrottle_above(&mut self, group: GroupId) {
         let mut id = self.group_queue(group);
         while let Some(at) = self.fair.tree.queue(id).entity {
@@ -321,7 +327,7 @@ impl<P, G: Pools> RunQueue<P, G> {
         }
     }
 
-    /// The limits, with what their verbs need.
+    /// Returns the limits with the arguments that their methods need.
     fn limits_here(&mut self) -> (&mut Limits, &mut Tree, Here<'_, G>) {
         let here = Here { now: self.clock, cpu: self.cpu, pools: &*self.groups };
         (&mut self.limits, &mut self.fair.tree, here)

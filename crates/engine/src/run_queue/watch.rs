@@ -1,4 +1,4 @@
-//! What a queue counts for who watches it ([`crate::account`]). No decision asks for it.
+//! The counters of a queue for observers ([`crate::account`]). No decision reads them.
 
 use crate::account::{Account, Cause};
 use crate::limits::Pools;
@@ -8,33 +8,34 @@ use crate::task::{QueueIndex, Task};
 use crate::time::{Nanos, Time};
 
 impl<P, G: Pools> RunQueue<P, G> {
-    /// What was done on this CPU by whatever ran here, as of the last charge.
+    /// Returns the counters of this CPU, as of the last charge.
     #[must_use]
     pub fn account(&self) -> Account {
         let counted = self.counted.as_deref().map(|counted| counted.here);
         Account { run: self.charged_in_all(), ..counted.unwrap_or_default() }
     }
 
-    /// The sum over the whole lives of the tasks that ended on this CPU.
+    /// Returns the sum over the whole lives of the tasks that ended on this CPU.
     #[must_use]
     pub fn ended(&self) -> Account {
         let counted = self.counted.as_deref().map(|counted| counted.ended);
         Account { run: self.ended, ..counted.unwrap_or_default() }
     }
 
-    /// Whether the task at `at` is the one that runs.
+    /// Returns whether the task at `at` is the running one.
     #[must_use]
     pub fn runs(&self, at: QueueIndex) -> bool {
         self.curr == Some(at.0)
     }
 
-    /// As [`RunQueue::switch`], and counts it if another task than before has the CPU, or none.
+    /// Like [`RunQueue::switch`], and counts the switch if another task than before has the CPU, or
+    /// none.
     #[inline(never)]
     pub(super) fn switch_counted(&mut self, now: Time, prev: Prev<P>) -> Switch<P> {
         let was = self.curr;
         let loser = was.filter(|_| matches!(prev, Prev::Preempted(_)));
         let mut switch = self.switch(now, prev);
-        let mut counted = self.counted.take().expect("it is counted");
+        let mut counted = self.counted.take().expect("counters are on");
         if let Some((task, Released::Exited)) = &switch.released {
             counted.ended.add(&task.kept.account(Nanos::ZERO));
         }
@@ -46,8 +47,8 @@ impl<P, G: Pools> RunQueue<P, G> {
         switch
     }
 
-    /// The task before was preempted if it is `loser`; it is `left` if it left the queue. `here` is the account of
-    /// this CPU.
+    /// Counts a switch. If the previous task was preempted it is `loser`; if it left the queue it
+    /// is `left`. `here` is the account of this CPU.
     fn note_switch(
         &mut self,
         loser: Option<Index>,

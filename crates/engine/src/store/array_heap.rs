@@ -1,19 +1,20 @@
-//! A priority queue in one array: a heap of four children a node.
+//! A priority queue in one array: a heap with four children a node.
 //!
-//! It is of use where a queue has an array to itself: the timers of a CPU, and the root's queue of fair
-//! tasks. What is added is mostly later than what is there, and what is removed is near the leaves or
-//! first: the first two happen at constant cost on average, and only the removal of the first goes from
-//! the root down, over half as many levels as a binary heap has. Each entry has an owner, which is told
-//! where the entry is, so that it is removed without a search.
+//! It suits queues that have an array of their own: the timers of a CPU, and the root queue of fair
+//! tasks. A new key is mostly later than the existing ones, and a removed entry is mostly near the
+//! leaves or first. Insertion, and removal near the leaves, have constant cost on average. Only the
+//! removal of the first goes down from the root, over half as many levels as in a binary heap. Each
+//! entry has an owner. The owner is notified of the entry's place, so an entry is removed without a
+//! search.
 //!
-//! Invariants ([`ArrayHeap::check`]): no entry is before its parent; owners know their places.
+//! Invariants ([`ArrayHeap::check`]): no entry precedes its parent; owners know their places.
 
 use crate::store::move_into;
 
-/// Children of a node.
+/// The number of children of a node.
 const ARITY: usize = 4;
 
-/// Where an entry is.
+/// The index of an entry.
 pub type Place = u32;
 
 #[derive(Clone, Copy, Debug)]
@@ -24,11 +25,11 @@ struct Entry<K> {
 
 /// A key of a heap.
 pub trait Precede: Copy {
-    /// Whether it is before another. No two keys of a heap are equal.
+    /// Returns whether it precedes another. No two keys of a heap are equal.
     fn precedes(self, other: Self) -> bool;
 }
 
-/// Keys in a heap, each with an owner that has a number.
+/// Keys in a heap, each with a numbered owner.
 #[derive(Debug)]
 pub struct ArrayHeap<K> {
     entries: Vec<Entry<K>>,
@@ -41,68 +42,69 @@ impl<K> Default for ArrayHeap<K> {
 }
 
 impl<K: Precede> ArrayHeap<K> {
-    /// The first key, and whose it is.
+    /// Returns the first key and its owner.
     #[inline]
     #[must_use]
     pub fn first(&self) -> Option<(K, u32)> {
         self.get(0)
     }
 
-    /// The key that would be first without the first, and whose it is.
+    /// Returns the second key and its owner.
     pub(crate) fn second(&self) -> Option<(K, u32)> {
         self.first_below(0).and_then(|at| self.get(at))
     }
 
-    /// Whether there is none.
+    /// Returns whether it has no key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How many there are.
+    /// Returns the number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whose the keys are, in no particular order.
+    /// Returns the owners of the keys, in no particular order.
     pub fn owners(&self) -> impl Iterator<Item = u32> {
         self.entries.iter().map(|entry| entry.owner)
     }
 
-    /// None yet, with room for so many.
+    /// Returns an empty heap with room for `len` keys.
     pub(crate) fn with_room(len: usize) -> ArrayHeap<K> {
         ArrayHeap { entries: Vec::with_capacity(len) }
     }
 
-    /// Makes room for so many. Allocates.
+    /// Makes room for `len` keys. Allocates.
     pub(crate) fn grow(&mut self, len: usize) {
         self.entries.reserve_exact(len.saturating_sub(self.entries.len()));
     }
 
-    /// Whether another can be added without memory being taken.
+    /// Returns whether another key can be added without an allocation.
     pub(crate) fn has_room(&self) -> bool {
         self.entries.len() < self.entries.capacity()
     }
 
-    /// Has the room of another from now on, if that is more, and leaves its own there. Allocates nothing.
+    /// Takes over the room of `room` if that is larger, and leaves its own there. Allocates
+    /// nothing.
     pub(crate) fn grow_into(&mut self, room: &mut ArrayHeap<K>) {
         move_into(&mut self.entries, &mut room.entries);
     }
 
-    /// The key at a place, and whose it is.
+    /// Returns the key at a place and its owner.
     #[inline]
     pub(crate) fn get(&self, at: usize) -> Option<(K, u32)> {
         self.entries.get(at).map(|entry| (entry.key, entry.owner))
     }
 
-    /// The places below one; not all of them need be taken.
+    /// Returns the places below one; they need not all be in use.
     pub(crate) fn below(at: usize) -> std::ops::Range<usize> {
         ARITY * at + 1..ARITY * at + 1 + ARITY
     }
 
-    /// Adds a key; says where entries are now, and whether it is the first. Allocates, if there
-    /// never were as many.
+    /// Adds a key; reports the new places of entries by `moved`. Returns whether the key is the
+    /// first. Allocates if there never were as many.
     #[inline(always)]
     pub fn insert(&mut self, key: K, owner: u32, moved: impl FnMut(u32, Place)) -> bool {
         let entry = Entry { key, owner };
@@ -110,22 +112,22 @@ impl<K: Precede> ArrayHeap<K> {
         self.rise(self.entries.len() - 1, entry, moved) == 0
     }
 
-    /// Removes the entry at a place; says where others are now.
+    /// Removes the entry at a place; reports the new places of others by `moved`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no entry.
     #[inline(always)]
     pub fn remove(&mut self, place: Place, moved: impl FnMut(u32, Place)) {
         let at = place as usize;
-        let last = self.entries.pop().expect("somebody is there");
+        let last = self.entries.pop().expect("the heap has an entry");
         if at < self.entries.len() {
             self.put(at, last, moved);
         } else {
-            assert_eq!(at, self.entries.len(), "somebody is at the place");
+            assert_eq!(at, self.entries.len(), "the place has an entry");
         }
     }
 
-    /// Gives the entry at a place another key; says where entries are now.
+    /// Changes the key of the entry at a place; reports the new places of entries by `moved`.
     pub fn change(&mut self, place: Place, key: K, moved: impl FnMut(u32, Place)) {
         let at = place as usize;
         let entry = Entry { key, owner: self.entries[at].owner };
@@ -143,7 +145,7 @@ impl<K: Precede> ArrayHeap<K> {
         }
     }
 
-    /// Puts an entry where it belongs, between a place that is free and the root; where that is.
+    /// Puts an entry in order between a free place and the root; returns its place.
     #[inline(always)]
     fn rise(&mut self, mut at: usize, entry: Entry<K>, mut moved: impl FnMut(u32, Place)) -> usize {
         while at > 0 {
@@ -161,7 +163,7 @@ impl<K: Precede> ArrayHeap<K> {
         at
     }
 
-    /// The same, between a place that is free and the leaves.
+    /// Puts an entry in order between a free place and the leaves.
     fn sink(&mut self, mut at: usize, entry: Entry<K>, mut moved: impl FnMut(u32, Place)) {
         while let Some(below) = self.first_below(at) {
             let first = self.entries[below];
@@ -176,7 +178,7 @@ impl<K: Precede> ArrayHeap<K> {
         moved(entry.owner, at as Place);
     }
 
-    /// The place of the first of the entries below one.
+    /// Returns the place of the first of the entries below one.
     #[inline(always)]
     fn first_below(&self, at: usize) -> Option<usize> {
         let begin = ARITY * at + 1;
@@ -188,13 +190,13 @@ impl<K: Precede> ArrayHeap<K> {
             1 => 0,
             2 => first(0, 1),
             3 => first(first(0, 1), 2),
-            // All but one of the nodes that have children.
+            // This applies to all but one of the nodes that have children.
             _ => first(first(0, 1), first(2, 3)),
         };
         Some(begin + nth)
     }
 
-    /// Asserts the structure, and calls `visit` for each entry: its key, its owner, its place.
+    /// Asserts the structure, and calls `visit` with each entry: its key, its owner, its place.
     ///
     /// # Panics
     /// If it is broken.
@@ -220,8 +222,8 @@ mod tests {
     }
 
     proptest! {
-        /// Each step is of one owner: its entry is added, gets another key, or is removed; or the first
-        /// is removed.
+        /// Each step concerns one owner: its entry is added, gets another key, or is removed; or
+        /// the first entry is removed.
         #[test]
         fn a_heap_behaves_like_a_sorted_set(
             steps in prop::collection::vec((0..64_u32, 0..1_000_u32, 0..4_u32), 0..300),

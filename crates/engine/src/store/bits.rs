@@ -1,6 +1,6 @@
-//! Numbers below a bound that are in a set or not. Up to 64 of them take no memory of their own.
+//! A set of numbers below a bound. Up to 64 numbers take no memory of their own.
 
-/// The set.
+/// A set of numbers below a bound.
 #[derive(Debug)]
 pub(crate) enum Bits {
     Few(u64),
@@ -10,7 +10,7 @@ pub(crate) enum Bits {
 const WORD: usize = u64::BITS as usize;
 
 impl Bits {
-    /// Of numbers below `bound`; none is in it.
+    /// Returns an empty set of numbers below `bound`.
     pub(crate) fn new(bound: usize) -> Bits {
         match bound {
             0..=WORD => Bits::Few(0),
@@ -34,7 +34,7 @@ impl Bits {
         *word = if on { *word | bit } else { *word & !bit };
     }
 
-    /// The least number in the set.
+    /// Returns the least number in the set.
     pub(crate) fn first(&self) -> Option<usize> {
         let mut words = self.words().iter().enumerate();
         let (at, word) = words.find(|&(_, &word)| word != 0)?;

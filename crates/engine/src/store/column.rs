@@ -1,8 +1,8 @@
-//! One value for each index of a run queue, in memory that is touched no further than indices are used.
+//! One value for each index of a run queue, in memory that is only touched up to the used indices.
 //!
-//! Room is made for every task that lives, on every CPU, since none may wait for the allocator where it enters a
-//! queue. Few of them are in one queue at a time. Memory that was taken and never written costs addresses alone, so
-//! room is only taken, and values are written when an index is used for the first time.
+//! Each CPU has room for every task that lives, because no enqueue may wait for the allocator. Few
+//! of the tasks are in one queue at a time. Memory that was allocated and never written costs only
+//! addresses. So `grow` only reserves memory, and values are written when an index is first used.
 
 use crate::store::move_into;
 use std::ops;
@@ -10,10 +10,11 @@ use std::ops;
 /// A place in a run queue; the same number names its task or group in every column.
 pub(crate) type Index = u32;
 
-/// So many values are written at a time, for one test in as many: a few cache lines, far less than a page.
+/// The number of values written at a time: a few cache lines, far less than a page. So the test for
+/// a new chunk rarely succeeds.
 pub(crate) const CHUNK: usize = 32;
 
-/// The values.
+/// One value for each index.
 #[derive(Debug)]
 pub(crate) struct Column<T> {
     items: Vec<T>,
@@ -32,22 +33,23 @@ impl<T: Copy> Column<T> {
         Column { items: Vec::new(), blank }
     }
 
-    /// Makes room for the indices `0..len`, and touches none of it. Allocates.
+    /// Makes room for the indices `0..len`, without touching it. Allocates.
     pub(crate) fn grow(&mut self, len: usize) {
         self.items.reserve_exact(len.saturating_sub(self.items.len()));
     }
 
-    /// Has the room of another from now on, if that is more, and leaves its own there. Allocates nothing.
+    /// Takes over the room of `room` if that is larger, and leaves its own there. Allocates
+    /// nothing.
     pub(crate) fn grow_into(&mut self, room: &mut Column<T>) {
         move_into(&mut self.items, &mut room.items);
     }
 
-    /// The indices `0..len` have values from now on. Allocates, if there is no room.
+    /// Gives the indices `0..len` values. Allocates if there is no room.
     pub(crate) fn open(&mut self, len: usize) {
         self.items.resize(len.max(self.items.len()), self.blank);
     }
 
-    /// The value of an index, which has one from now on. Allocates, if there is no room.
+    /// Returns the value of an index, which has one from now on. Allocates if there is no room.
     #[inline]
     pub(crate) fn cover(&mut self, at: Index) -> &mut T {
         if at as usize >= self.items.len() {
@@ -61,13 +63,13 @@ impl<T: Copy> Column<T> {
         self.open((at + CHUNK).min(self.items.capacity()).max(at + 1));
     }
 
-    /// The value of an index that was used, or is near one that was.
+    /// Returns the value of an index that was used, or is near one that was.
     #[inline]
     pub(crate) fn get(&self, at: Index) -> Option<&T> {
         self.items.get(at as usize)
     }
 
-    /// The values, by index, as far as there are any.
+    /// Returns the existing values, by index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.items.iter()
     }

@@ -1,11 +1,13 @@
-//! Sums that decay by half in 32 periods, in integers: the series behind the running averages of load (PELT).
+//! Sums that decay by half in 32 periods, in integers: the series behind the running averages of
+//! load (PELT).
 //!
-//! Time is cut into periods of 2^20 ns, which begin at the same instants everywhere. What was added in a period counts
-//! less by the factor 2^(-1/32) with each period that begins after it. An average is such a sum divided by what a signal
-//! that was always 1 would have come to, [`full`].
+//! Time is divided into periods of 2^20 ns, which begin at the same instants everywhere. The amount
+//! added in a period decreases by the factor 2^(-1/32) with each period that begins after it. An
+//! average is such a sum divided by [`full`], the sum for a signal that was always 1.
 //!
-//! Linux counts in units of 1024 ns, here it is nanoseconds. Each step is off by less than a nanosecond for each unit of the
-//! signal, and that decays too: 47 ns at the most, of 48 million. A signal that is always 1 is always full, exactly.
+//! Linux counts in units of 1024 ns; this file counts nanoseconds. Each step is off by less than a
+//! nanosecond for each unit of the signal, and that error decays, too: it is 47 ns at most, of 48
+//! million. A signal that is always 1 is always exactly full.
 
 use crate::time::Time;
 
@@ -14,16 +16,17 @@ pub(crate) const PERIOD: u64 = 1 << PERIOD_BITS;
 
 const PERIOD_BITS: u32 = 20;
 
-/// After so many periods a half is left.
+/// The number of periods after which a half is left.
 const HALF_LIFE: u64 = 32;
 
-/// The part that is left after so many periods, of 2^32.
+/// The remaining part after each number of periods, times 2^32.
 const LEFT: [u64; HALF_LIFE as usize] = left();
 
-/// What a signal that was always 1 comes to at the end of a period: the fixed point of a step of the series.
+/// The sum for a signal that was always 1 at the end of a period: the fixed point of a step of the
+/// series.
 pub(crate) const MOST: u64 = most();
 
-/// What is left of a value after so many periods.
+/// Returns the rest of a value after a number of periods.
 #[inline]
 pub(crate) const fn decay(value: u64, periods: u64) -> u64 {
     let halvings = periods / HALF_LIFE;
@@ -34,45 +37,46 @@ pub(crate) const fn decay(value: u64, periods: u64) -> u64 {
     ((value as u128 * left as u128) >> 32) as u64
 }
 
-/// The period of an instant.
+/// Returns the period of an instant.
 #[inline]
 pub(crate) const fn period_of(at: Time) -> u64 {
     at.0 >> PERIOD_BITS
 }
 
-/// What a signal that was always 1 comes to at an instant.
+/// Returns the sum at an instant for a signal that was always 1.
 #[inline]
 pub(crate) const fn full(at: Time) -> u64 {
     MOST - PERIOD + at.0 % PERIOD
 }
 
-/// Time that passed, as decaying sums see it.
+/// A span of time, in the terms of decaying sums.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Passed {
-    /// Periods that began.
+    /// The number of periods that began.
     periods: u64,
-    /// What a signal that was 1 meanwhile adds.
+    /// The amount that a signal of 1 adds in this time.
     adds: u64,
 }
 
 impl Passed {
-    /// From an instant until one that is not earlier.
+    /// Returns the span from one instant to another that is not earlier.
     #[inline]
     pub(crate) fn between(since: Time, now: Time) -> Passed {
         let periods = period_of(now) - period_of(since);
-        // By as much as what was there before counts for less. So a signal that was always 1 stays full.
+        // This equals the amount by which the earlier sum decayed, so a signal that was always 1
+        // stays full.
         let adds = full(now) - decay(full(since), periods);
         Passed { periods, adds }
     }
 
-    /// What becomes of a sum to which a signal of this strength was added meanwhile.
+    /// Returns a sum after this span, in which a signal of this strength was added.
     #[inline]
     pub(crate) fn age(self, sum: u64, signal: u64) -> u64 {
         decay(sum, self.periods) + signal * self.adds
     }
 }
 
-/// 2^(-n/32) for each n, by five square roots of a half in fixed point and their powers.
+/// Returns 2^(-n/32) for each n, from five square roots of a half in fixed point and their powers.
 const fn left() -> [u64; HALF_LIFE as usize] {
     const BITS: u32 = 62;
     let mut factor = 1_u128 << (BITS - 1);
@@ -136,7 +140,8 @@ mod tests {
             prop_assert!(left <= exact + slack && left > exact - slack - 2.0, "{left} of {exact}");
         }
 
-        /// A signal that is on and off, compared with the sum of each of its pieces, which are cut where periods begin.
+        /// Compares a signal that changes with the sum of its pieces, which are cut where periods
+        /// begin.
         #[test]
         fn sums_are_those_of_the_series(
             begin in 0_u64..1 << 40,

@@ -1,16 +1,18 @@
 //! Many priority queues in one array of nodes: leftist heaps with parent links.
 //!
-//! The fair queue of every task group on a CPU needs its minimum, insertion, and removal from the middle,
-//! all without allocating: a preempted task may hold the allocator's lock. An array for each group on each
-//! CPU would have to be reserved; here a node is reserved for each member, whatever queue it joins. The
-//! left-biased rank bounds insertion, removal and pop by O(log n) in the worst case.
+//! The fair queue of each task group on a CPU needs its minimum, insertion, and removal from the
+//! middle. None of these may allocate: a preempted task may hold the allocator's lock. An array for
+//! each group on each CPU would have to be reserved. Here a node is reserved for each member,
+//! whatever queue it joins. The left-biased rank bounds insertion, removal and pop by O(log n) in
+//! the worst case.
 //!
-//! Rejected: a heap in an array for each queue ([`crate::store::array_heap`], which takes less than half the
-//! instructions at 64 members, but its storage belongs to the queue); a pairing heap (no worst-case bound under a
-//! lock); balanced search trees (three times the code for an order that nobody walks).
+//! Rejected: a heap in an array for each queue ([`crate::store::array_heap`] takes less than half
+//! the instructions at 64 members, but its storage belongs to the queue); a pairing heap (no
+//! worst-case bound under a lock); balanced search trees (three times the code for an order that no
+//! walk needs).
 //!
-//! Invariants ([`Forest::check`]): a node is in at most one heap; no child orders before its
-//! parent; `rank` is one more than the right child's and the left child's is not smaller.
+//! Invariants ([`Forest::check`]): a node is in at most one heap. No child orders before its
+//! parent. `rank` is one more than the right child's, and the left child's is not smaller.
 
 use crate::store::column::Column;
 
@@ -18,7 +20,7 @@ pub(crate) use crate::store::column::Index;
 
 const NIL: Index = Index::MAX;
 
-/// A priority queue of the forest; it holds nothing but the place of its minimum.
+/// A priority queue of the forest; it stores only the place of its minimum.
 #[derive(Debug)]
 pub(crate) struct Heap {
     root: Index,
@@ -31,7 +33,7 @@ impl Default for Heap {
 }
 
 impl Heap {
-    /// The member with the smallest key.
+    /// Returns the member with the smallest key.
     pub(crate) fn first(&self) -> Option<Index> {
         (self.root != NIL).then_some(self.root)
     }
@@ -43,7 +45,7 @@ struct Node<K> {
     parent: Index,
     left: Index,
     right: Index,
-    /// Length of the right spine; zero while the node is in no heap.
+    /// The length of the right spine; zero while the node is in no heap.
     rank: u32,
 }
 
@@ -61,12 +63,12 @@ impl<K: Ord + Copy + Default> Default for Forest<K> {
 }
 
 impl<K: Ord + Copy + Default> Forest<K> {
-    /// Makes room for the nodes `0..len`. Allocates; while there is room, nothing else here does.
+    /// Makes room for the nodes `0..len`. Allocates; while there is room, no other method does.
     pub(crate) fn grow(&mut self, len: usize) {
         self.nodes.grow(len);
     }
 
-    /// As [`Forest::grow`], to the room of another, of which the memory is used. Allocates nothing.
+    /// Like [`Forest::grow`], up to the room of `room`, whose memory is used. Allocates nothing.
     pub(crate) fn grow_into(&mut self, room: &mut Forest<K>) {
         self.nodes.grow_into(&mut room.nodes);
     }
@@ -75,13 +77,13 @@ impl<K: Ord + Copy + Default> Forest<K> {
         self.nodes.get(at).is_some_and(|node| node.rank > 0)
     }
 
-    /// The key under which `at` is queued.
+    /// Returns the key of a queued node.
     pub(crate) fn key(&self, at: Index) -> K {
         debug_assert!(self.contains(at), "node {at} is in a heap");
         self.node(at).key
     }
 
-    /// The member that would be first without the first.
+    /// Returns the member with the second smallest key.
     pub(crate) fn second(&self, heap: &Heap) -> Option<Index> {
         let first = heap.first()?;
         let Node { left, right, .. } = *self.node(first);
@@ -89,7 +91,8 @@ impl<K: Ord + Copy + Default> Forest<K> {
         below.min_by_key(|&at| self.node(at).key)
     }
 
-    /// The member after one, if [`Heap::first`] is followed by every other once; in no order of keys.
+    /// Returns the member after one. Starting at [`Heap::first`], this visits each member once, in
+    /// no order of keys.
     pub(crate) fn after(&self, mut at: Index) -> Option<Index> {
         let Node { left, .. } = *self.node(at);
         if left != NIL {
@@ -149,8 +152,8 @@ impl<K: Ord + Copy + Default> Forest<K> {
         self.lean(tail, rest)
     }
 
-    /// Links the right spines of two heaps by their parents, as far as both go: the last node, and the
-    /// heap that is to be below it.
+    /// Links the right spines of two heaps by their parents, up to the end of one. Returns the last
+    /// node, and the heap that belongs below it.
     fn interleave(&mut self, mut a: Index, mut b: Index) -> (Index, Index) {
         let mut tail = NIL;
         let (mut key, mut other) = (self.node(a).key, self.node(b).key);
@@ -169,8 +172,8 @@ impl<K: Ord + Copy + Default> Forest<K> {
         }
     }
 
-    /// From `at` upwards makes `child`, and each node in turn, a child of the one above it, on the side
-    /// where the rank rule wants it; returns the root.
+    /// From `at` upwards, makes `child`, and each node in turn, a child of the one above it, on the
+    /// side that the rank rule requires. Returns the root.
     fn lean(&mut self, mut at: Index, mut child: Index) -> Index {
         let below = &mut self.nodes[child];
         below.parent = at;
@@ -190,7 +193,7 @@ impl<K: Ord + Copy + Default> Forest<K> {
         child
     }
 
-    /// Restores the rank rule at one node; says whether its rank changed.
+    /// Restores the rank rule at one node; returns whether its rank changed.
     fn mend(&mut self, at: Index) -> bool {
         let Node { left, right, rank, .. } = *self.node(at);
         let (low, high) = (self.rank(right), self.rank(left));
@@ -202,8 +205,8 @@ impl<K: Ord + Copy + Default> Forest<K> {
         node.rank != rank
     }
 
-    /// A rank that changes is one more than the changed one below it, so this walk is as long as
-    /// the largest rank at the most, which is logarithmic.
+    /// Restores the rank rule upwards. A rank that changes is one more than the changed one below
+    /// it. So this walk is at most as long as the largest rank, which is logarithmic.
     fn mend_upwards(&mut self, mut at: Index) {
         while at != NIL && self.mend(at) {
             at = self.node(at).parent;
@@ -218,7 +221,7 @@ impl<K: Ord + Copy + Default> Forest<K> {
         &self.nodes[at]
     }
 
-    /// Asserts the structure of `heap` and calls `visit` for each member. Allocates.
+    /// Asserts the structure of `heap`, and calls `visit` with each member. Allocates.
     pub(crate) fn check(&self, heap: &Heap, mut visit: impl FnMut(Index)) {
         let mut stack = vec![(heap.root, NIL)];
         while let Some((at, parent)) = stack.pop() {

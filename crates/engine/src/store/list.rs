@@ -1,9 +1,9 @@
-//! Doubly linked lists in one array of links, and the hundred of them that are a real-time queue.
+//! Doubly linked lists in one array of links, and the hundred lists of a real-time queue.
 //!
-//! A real-time queue needs both ends of each priority's list (a preempted task keeps the head, a
-//! yielding one goes to the tail), its best member in constant time, and a walk in order of
-//! importance past members that cannot be moved. That is lists and a bitmap, as in every kernel;
-//! a heap by (priority, arrival) gives the first two but not the walk.
+//! A real-time queue needs both ends of each priority's list: a preempted task keeps the head, and
+//! a yielding one goes to the tail. It needs its best member in constant time, and a walk in order
+//! of importance past members that cannot be moved. Lists and a bitmap provide these, as in every
+//! kernel. A heap by (priority, arrival) provides the first two but not the walk.
 //!
 //! Invariants ([`PrioLists::check`]): a member is in at most one list of the array; a bit is set
 //! exactly where a list has members.
@@ -13,7 +13,7 @@ use crate::store::column::Column;
 use crate::store::heap::Index;
 
 const NIL: Index = Index::MAX;
-/// In `prev`: the member is in no list.
+/// The value in `prev` of a member that is in no list.
 const OUT: Index = Index::MAX - 1;
 
 /// One list; its members are linked in a [`Links`].
@@ -46,12 +46,12 @@ impl Default for Links {
 }
 
 impl Links {
-    /// Makes room for the members `0..len`. Allocates; while there is room, nothing else here does.
+    /// Makes room for the members `0..len`. Allocates; while there is room, no other method does.
     pub(crate) fn grow(&mut self, len: usize) {
         self.0.grow(len);
     }
 
-    /// As [`Links::grow`], to the room of others, of which the memory is used. Allocates nothing.
+    /// Like [`Links::grow`], up to the room of `room`, whose memory is used. Allocates nothing.
     pub(crate) fn grow_into(&mut self, room: &mut Links) {
         self.0.grow_into(&mut room.0);
     }
@@ -96,7 +96,7 @@ impl Links {
         self.0[at].prev = OUT;
     }
 
-    /// Makes the first of a list its last, and gives it.
+    /// Makes the first of a list its last, and returns it.
     ///
     /// # Panics
     /// If the list is empty.
@@ -132,7 +132,7 @@ impl Default for PrioLists {
     }
 }
 
-/// Which end of its priority's list a task joins.
+/// The end of its priority's list that a task joins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum End {
     #[default]
@@ -158,18 +158,18 @@ impl PrioLists {
         }
     }
 
-    /// The best priority that has a member.
+    /// Returns the best priority that has a member.
     #[inline]
     pub(crate) fn highest(&self) -> Option<RtPrio> {
         self.occupied.checked_ilog2().and_then(|level| RtPrio::new(level.into()))
     }
 
-    /// The most important member, the longest there among equals.
+    /// Returns the most important member; among equals the one at the head.
     pub(crate) fn first(&self) -> Option<Index> {
         self.highest().map(|prio| self.lists[usize::from(prio.get())].head)
     }
 
-    /// Whether `prio` has at least two members.
+    /// Returns whether `prio` has at least two members.
     pub(crate) fn is_shared(&self, prio: RtPrio) -> bool {
         let list = self.lists[usize::from(prio.get())];
         list.head != list.tail
@@ -179,7 +179,7 @@ impl PrioLists {
         self.occupied == 0
     }
 
-    /// The member after one of priority `prio`, as [`PrioLists::iter`] has them.
+    /// Returns the member after one of priority `prio`, in the order of [`PrioLists::iter`].
     pub(crate) fn after(&self, links: &Links, at: Index, prio: RtPrio) -> Option<Index> {
         let next = links.0[at].next;
         if next != NIL {
@@ -189,7 +189,7 @@ impl PrioLists {
         Some(self.lists[level as usize].head)
     }
 
-    /// All members, most important first.
+    /// Returns all members, most important first.
     pub(crate) fn iter<'a>(&'a self, links: &'a Links) -> impl Iterator<Item = Index> + 'a {
         let mut left = self.occupied;
         std::iter::from_fn(move || {
@@ -200,14 +200,14 @@ impl PrioLists {
         .flat_map(|list| links.iter(list))
     }
 
-    /// Asserts the structure and calls `visit` with each member and its priority.
+    /// Asserts the structure, and calls `visit` with each member and its priority.
     pub(crate) fn check(&self, links: &Links, mut visit: impl FnMut(Index, RtPrio)) {
         for (level, list) in self.lists.iter().enumerate() {
             let has = list.head != NIL;
-            assert_eq!(self.occupied >> level & 1 == 1, has, "bit {level} tells of its list");
+            assert_eq!(self.occupied >> level & 1 == 1, has, "bit {level} matches its list");
             let mut last = NIL;
             for at in links.iter(*list) {
-                assert_eq!(links.0[at].prev, last, "member {at} knows who is before it");
+                assert_eq!(links.0[at].prev, last, "member {at} knows the previous one");
                 visit(at, RtPrio::new(level as i64).expect("lists 1..=99 have members"));
                 last = at;
             }

@@ -1,4 +1,5 @@
-//! Places, lists and heaps that allocate only when room is made for them; and sums that decay.
+//! Containers that allocate only when room is made for them (places, lists, heaps), and decaying
+//! sums.
 
 pub(crate) mod array_heap;
 pub(crate) mod bits;
@@ -8,8 +9,8 @@ pub(crate) mod heap;
 pub(crate) mod list;
 pub(crate) mod slots;
 
-/// Brings what is in `used` into the memory of `room`, if that is more. The caller frees what `room` has
-/// then, where the allocator may be called.
+/// Moves the contents of `used` into the memory of `room`, if that is larger. The caller later
+/// frees the memory that `room` then has, where it may call the allocator.
 pub(crate) fn move_into<T>(used: &mut Vec<T>, room: &mut Vec<T>) {
     if used.capacity() < room.capacity() {
         room.clear();

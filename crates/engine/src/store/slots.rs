@@ -1,19 +1,19 @@
-//! Numbered places for things that come and go; a place keeps its number while it is taken.
+//! Numbered places for values that come and go; a place keeps its number while it is in use.
 //!
-//! The memory of a place is touched when it is used for the first time, as in a [`crate::store::column`].
+//! The memory of a place is touched when it is first used, as in a [`crate::store::column`].
 
 use crate::store::column::CHUNK;
 use crate::store::heap::Index;
 use crate::store::move_into;
 
-/// An arena. Taking and freeing places never allocates while there is room.
+/// An arena. While there is room, no operation allocates.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
-    /// Those that were used, and a few more.
+    /// The places that were ever used, and a few more.
     places: Vec<Option<T>>,
     /// Those of them that are free.
     free: Vec<Index>,
-    /// How many things there is room for.
+    /// The number of values that have room.
     room: usize,
 }
 
@@ -22,26 +22,26 @@ impl<T> Slots<T> {
         Slots { places: Vec::new(), free: Vec::new(), room: 0 }
     }
 
-    /// Makes room for `len` things in all. Allocates.
+    /// Makes room for `len` values in total. Allocates.
     pub(crate) fn grow(&mut self, len: usize) {
         self.places.reserve_exact(len.saturating_sub(self.places.len()));
         self.free.reserve_exact(len.saturating_sub(self.free.len()));
         self.room = self.room.max(len);
     }
 
-    /// As [`Slots::grow`], to the room of another, of which the memory is used. Allocates nothing.
+    /// Like [`Slots::grow`], up to the room of `room`, whose memory is used. Allocates nothing.
     pub(crate) fn grow_into(&mut self, room: &mut Slots<T>) {
         move_into(&mut self.places, &mut room.places);
         move_into(&mut self.free, &mut room.free);
         self.room = self.room.max(room.room);
     }
 
-    /// How many things there is room for.
+    /// Returns the number of values that have room.
     pub(crate) fn capacity(&self) -> usize {
         self.room
     }
 
-    /// How many things there are.
+    /// Returns the number of values.
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
@@ -51,19 +51,19 @@ impl<T> Slots<T> {
         self.free.is_empty() && self.places.len() == self.room
     }
 
-    /// Whether the next thing needs a place that was never used.
+    /// Returns whether the next value needs a place that was never used.
     #[inline]
     pub(crate) fn is_at_end(&self) -> bool {
         self.free.is_empty()
     }
 
-    /// The place of the next thing, if it was used before.
+    /// Returns the place of the next value, if it was used before.
     #[inline]
     pub(crate) fn next_free(&self) -> Option<Index> {
         self.free.last().copied()
     }
 
-    /// A few places more can be used from now on; how many those are in all.
+    /// Opens a few more places for use; returns the number of open places.
     ///
     /// # Panics
     /// If there is no room.
@@ -77,6 +77,8 @@ impl<T> Slots<T> {
         new
     }
 
+    /// Stores a value and returns its place.
+    ///
     /// # Panics
     /// If there is no room.
     pub(crate) fn insert(&mut self, thing: T) -> Index {
@@ -88,18 +90,20 @@ impl<T> Slots<T> {
         at
     }
 
+    /// Takes the value at a place and frees the place.
+    ///
     /// # Panics
-    /// If nothing is at `at`.
+    /// If no value is at `at`.
     pub(crate) fn remove(&mut self, at: Index) -> T {
         let thing = self.places[at as usize].take().expect("the place is taken");
         self.free.push(at);
         thing
     }
 
-    /// Puts a thing where another is, and gives that.
+    /// Replaces the value at a place, and returns the old one.
     ///
     /// # Panics
-    /// If nothing is at `at`.
+    /// If no value is at `at`.
     pub(crate) fn replace(&mut self, at: Index, thing: T) -> T {
         self.places[at as usize].replace(thing).expect("the place is taken")
     }

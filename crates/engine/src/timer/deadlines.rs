@@ -1,30 +1,30 @@
 //! A priority queue of deadlines, for the timers of one CPU.
 //!
-//! A timer is mostly armed for later than those that are there, and cancelled before it is due. In a heap
-//! in one array both happen near the leaves.
+//! Most timers are armed for later than the existing ones, and are cancelled before they are due.
+//! In a heap in one array both operations happen near the leaves.
 //!
-//! Rejected, with figures in `docs/design/timers.md`: the leftist heaps of the run queue, whose nodes
-//! lie anywhere; balanced trees, which pay for an order that nobody walks.
+//! Rejected, with figures in `docs/design/timers.md`: the leftist heaps of the run queue, whose
+//! nodes are scattered in memory; and balanced trees, which maintain an order that no walk needs.
 
 use crate::store::array_heap::{ArrayHeap, Precede};
 use crate::time::Time;
 
 pub use crate::store::array_heap::Place;
 
-/// Of equal deadlines the one that was given first comes first.
+/// A deadline. Of equal deadlines the older one comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
-    /// When.
+    /// The time.
     pub at: Time,
     /// Sequence number; breaks ties.
     pub nth: u64,
 }
 
 impl Deadline {
-    /// Later than any other.
+    /// A deadline later than any other.
     pub const NEVER: Deadline = Deadline { at: Time::MAX, nth: u64::MAX };
 
-    /// In one word, as two comparisons in one.
+    /// Returns both fields in one word, for a single comparison.
     pub(crate) fn key(self) -> u128 {
         u128::from(self.at.0) << 64 | u128::from(self.nth)
     }
@@ -37,10 +37,10 @@ impl Precede for Deadline {
     }
 }
 
-/// Deadlines, each with an owner that has a number.
+/// Deadlines, each with a numbered owner.
 pub type Deadlines = ArrayHeap<Deadline>;
 
-/// What [`Deadlines::find`] looks for, and has found.
+/// The criteria and the result of [`Deadlines::find`].
 struct Search<'a, F> {
     last: Time,
     accepts: &'a mut F,
@@ -49,8 +49,8 @@ struct Search<'a, F> {
 }
 
 impl Deadlines {
-    /// The first owner, by deadline, that `accepts`, of those with deadlines until `last`. If there is
-    /// none: the first deadline after `last`.
+    /// Returns the first owner, by deadline, that `accepts`, of those with deadlines until `last`.
+    /// If there is none, the error is the first deadline after `last`.
     pub fn find(
         &self,
         last: Time,
@@ -61,7 +61,7 @@ impl Deadlines {
         search.best.ok_or(search.beyond)
     }
 
-    /// As deep as the heap is, which is logarithmic.
+    /// The recursion is as deep as the heap, which is logarithmic.
     fn search<F: FnMut(u32) -> bool>(&self, at: usize, search: &mut Search<'_, F>) {
         let Some((deadline, owner)) = self.get(at) else { return };
         let later = search.best.is_some_and(|(best, _)| best.precedes(deadline));

@@ -1,20 +1,21 @@
 //! Timers with slack: each has an earliest moment (soft expiry) and a latest one (hard expiry).
 //!
-//! The next interrupt is programmed for the first hard expiry alone. The regular walk runs timers in
-//! the order of their hard expiries as long as their soft expiry has come, and stops at the first whose
-//! has not, as the kernel's does (`hrtimer_run_queues`): a timer behind it waits, though its window may
-//! be open. It minimises interrupts, not delay. The greedy walk runs every timer whose window is open,
-//! in the order of their hard expiries: on an idle CPU, that costs nobody anything, and saves the
-//! interrupt that would come later, when the CPU may be busy.
+//! The next interrupt is programmed only for the first hard expiry. The regular walk runs timers in
+//! the order of their hard expiries. It stops at the first timer whose soft expiry has not come, as
+//! in the kernel (`hrtimer_run_queues`). A timer behind that one waits, though its window may be
+//! open: the walk minimises interrupts, not delay. The greedy walk runs every timer whose window is
+//! open, in the order of hard expiries. On an idle CPU that delays no task. It saves the later
+//! interrupt, when the CPU may be busy.
 //!
-//! Timers whose slack is of the same order of magnitude are queued together. Among timers of one slack
-//! the first hard expiry is the first soft one too: nothing is hidden, and the greedy walk looks at the
-//! head alone. Where slacks differ by less than two times it looks past those that close before the
-//! longest of them would have, and having found nothing it knows when to look again.
+//! Timers whose slack is of the same order of magnitude are queued together in a class. Among
+//! timers of equal slack the first hard expiry is also the first soft one, so the greedy walk
+//! examines only the head. Where slacks differ, by less than a factor of two, it searches on past
+//! closed timers, until the longest slack rules out an open one. If it finds none, it knows when to
+//! search again.
 //!
-//! Invariants: a timer is never taken before its soft expiry; a cancelled timer is never taken; each
-//! is taken once, or once for each of its periods; of two timers that a walk may take, the one with the
-//! earlier hard expiry is taken first.
+//! Invariants: a timer is never taken before its soft expiry. A cancelled timer is never taken.
+//! Each is taken once, or once for each of its periods. Of two timers that a walk may take, the one
+//! with the earlier hard expiry is taken first.
 
 pub mod deadlines;
 mod room;
@@ -26,17 +27,17 @@ use crate::store::slots::Slots;
 use crate::time::{Nanos, Time};
 use crate::timer::deadlines::{Deadline, Deadlines, Place};
 
-/// When a timer may expire.
+/// The time in which a timer may expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Not before this.
+    /// The earliest expiry.
     pub soft: Time,
-    /// Not after this, if the CPU is awake.
+    /// The latest expiry, if the CPU is awake.
     pub hard: Time,
 }
 
 impl Window {
-    /// A window without slack.
+    /// Returns a window without slack.
     #[must_use]
     pub fn exact(at: Time) -> Window {
         Window { soft: at, hard: at }
@@ -51,36 +52,36 @@ impl Window {
     }
 }
 
-/// What a CPU is at when it looks for timers to run, which says how far it looks.
+/// The state of a CPU that walks its timers, which determines the walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Walk {
-    /// It was interrupted in a task: the regular walk.
+    /// An interrupt came while a task ran: the regular walk.
     Busy,
-    /// It was interrupted while idle: the regular walk, then the greedy one.
+    /// An interrupt came while the CPU was idle: the regular walk, then the greedy one.
     Idle,
-    /// It is about to go idle: the greedy walk.
+    /// The CPU is about to go idle: the greedy walk.
     BeforeIdle,
 }
 
-/// A timer of one queue, for ever: a place that is used again gets a new generation.
+/// The unique name of a timer of one queue: a reused place gets a new generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerId {
     slot: Index,
     generation: u32,
 }
 
-/// What the host wants back when a timer expires; the queue does not look at it.
+/// The value that the host gets back when a timer expires; the queue does not use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token(pub u64);
 
-/// A timer that is to be run now.
+/// A timer that expires now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expiry {
-    /// Whose.
+    /// The token of the timer.
     pub token: Token,
-    /// The regular walk would have left it.
+    /// Whether only the greedy walk takes it now.
     pub greedy: bool,
-    /// Of a periodic timer: for how many more of its periods the soft expiry has come, which are not
+    /// For a periodic timer: the number of further periods whose soft expiry has come; they are not
     /// run (`timer_getoverrun`).
     pub overruns: u64,
 }
@@ -88,7 +89,7 @@ pub struct Expiry {
 #[derive(Debug)]
 struct Timer {
     window: Window,
-    /// Zero if it expires once.
+    /// Zero if the timer expires once.
     period: Nanos,
     token: Token,
     generation: u32,
@@ -96,15 +97,15 @@ struct Timer {
     place: Place,
 }
 
-/// Timers whose slack is less than two times that of each other.
+/// Timers whose slacks differ by less than a factor of two.
 #[derive(Debug)]
 struct Class {
     by_hard: Deadlines,
-    /// None of them has a longer one.
+    /// An upper bound of their slacks.
     most_slack: Nanos,
-    /// None of them opens before this.
+    /// A time before which none of them opens.
     opens_at: Time,
-    /// How many timers of the whole queue had been armed when that longest slack was last looked for.
+    /// The number of timers that the whole queue had armed when `most_slack` was last computed.
     looked: u64,
 }
 
@@ -126,7 +127,7 @@ impl Class {
         }
     }
 
-    /// The first that is open. Where none is it is known afterwards when to look again.
+    /// Returns the first open timer. If there is none, `opens_at` is updated.
     fn first_open(
         &mut self,
         timers: &Slots<Timer>,
@@ -148,8 +149,8 @@ impl Class {
         if let Err(beyond) = found {
             self.opens_at = opens_at.min(Time(beyond.0.saturating_sub(self.most_slack.0)));
         }
-        // The one with the longest slack may be gone long since. To find out is to look at each, which is
-        // not done again before as many were armed.
+        // The timer with the longest slack may be gone long since. A search examines every timer,
+        // so it is not repeated before the same number was armed.
         if closed > RESCAN_AFTER && armed - self.looked >= self.by_hard.len() as u64 {
             let slacks = self.by_hard.owners().map(|slot| window_of(timers, slot).slack());
             (self.most_slack, self.looked) = (slacks.max().unwrap_or_default(), armed);
@@ -158,23 +159,23 @@ impl Class {
     }
 }
 
-/// After passing so many closed timers on the way to an open one, the longest slack is looked for again.
+/// The number of closed timers before an open one after which the longest slack is computed again.
 const RESCAN_AFTER: u32 = 32;
 
-/// As many binary digits a number of nanoseconds can have.
+/// The number of binary digits of a slack in nanoseconds.
 const CLASSES: usize = u64::BITS as usize;
 
 /// The timers of one CPU.
 #[derive(Debug)]
 pub struct TimerQueue {
     timers: Slots<Timer>,
-    /// As many as were ever used: at most as a number of nanoseconds can have binary digits.
+    /// The classes up to the highest ever used.
     classes: Vec<Class>,
-    /// A bit for each class in which there are timers.
+    /// A bit for each class that has timers.
     used: u64,
-    /// The first hard expiry, and in which class it is.
+    /// The first hard expiry, and its class.
     first: (Deadline, u8),
-    /// Orders timers of the same hard expiry by arming.
+    /// The number of timers ever armed; orders timers of equal hard expiry.
     armed: u64,
 }
 
@@ -191,8 +192,8 @@ impl Default for TimerQueue {
 }
 
 impl TimerQueue {
-    /// Makes room for `len` timers in all. Arming beyond the room allocates, and arming with a slack of
-    /// another order of magnitude than before may.
+    /// Makes room for `len` timers in total. Arming beyond the room allocates. Arming with a slack
+    /// of a new order of magnitude may allocate, too.
     pub fn reserve(&mut self, len: usize) {
         self.timers.grow(len);
     }
@@ -205,13 +206,13 @@ impl TimerQueue {
         self.arm_each(window, Nanos::ZERO, token)
     }
 
-    /// Queues a timer that expires again and again, its window each time a period later. One that is
-    /// not run in its period counts an overrun. It is queued until it is cancelled.
+    /// Queues a periodic timer: its window moves by a period at each expiry. A period in which it
+    /// is not run counts as an overrun. It is queued until it is cancelled.
     ///
     /// # Panics
     /// If the window ends before it begins, or the period is zero.
     pub fn arm_periodic(&mut self, window: Window, period: Nanos, token: Token) -> TimerId {
-        assert!(period > Nanos::ZERO, "periods take time");
+        assert!(period > Nanos::ZERO, "a period is not zero");
         self.arm_each(window, period, token)
     }
 
@@ -228,7 +229,7 @@ impl TimerQueue {
         TimerId { slot, generation }
     }
 
-    /// Gives a queued timer another window; `false` if it was taken or cancelled before.
+    /// Changes the window of a queued timer; returns `false` if it was already taken or cancelled.
     ///
     /// # Panics
     /// If the window ends before it begins.
@@ -241,7 +242,8 @@ impl TimerQueue {
         queued
     }
 
-    /// Takes a queued timer out, from whichever CPU; `false` if it was taken or cancelled before.
+    /// Takes a queued timer out, from whichever CPU; returns `false` if it was already taken or
+    /// cancelled.
     pub fn cancel(&mut self, id: TimerId) -> bool {
         let queued = self.is_queued(id);
         if queued {
@@ -254,14 +256,15 @@ impl TimerQueue {
         self.timers.get(id.slot).is_some_and(|timer| timer.generation == id.generation)
     }
 
-    /// The first hard expiry; later than any time if there is none.
+    /// Returns the first hard expiry; later than any time if there is none.
     #[inline]
     #[must_use]
     pub fn first(&self) -> Time {
         self.first.0.at
     }
 
-    /// Reads what taking the first timer needs and is so many pointers away from here, so that it is in the caches.
+    /// Reads the data for taking the first timer that is `hops` pointers away from here, so that it
+    /// is in the caches.
     #[inline]
     #[must_use]
     pub fn read_ahead(&self, hops: u32) -> u64 {
@@ -274,7 +277,7 @@ impl TimerQueue {
         }
     }
 
-    /// Whose timer expires first.
+    /// Returns the token of the timer that expires first.
     #[inline]
     #[must_use]
     pub fn first_token(&self) -> Option<Token> {
@@ -282,16 +285,16 @@ impl TimerQueue {
         Some(self.timer(slot).token)
     }
 
-    /// One step of the regular walk: takes the timer with the first hard expiry if its soft expiry has
-    /// come.
+    /// Does one step of the regular walk: takes the timer with the first hard expiry if its soft
+    /// expiry has come.
     pub fn take_expired(&mut self, now: Time) -> Option<Expiry> {
         let (_, slot) = self.classes.get(usize::from(self.first.1))?.by_hard.first()?;
         let open = self.timer(slot).window.soft <= now;
         open.then(|| self.take(slot, now, false))
     }
 
-    /// One step of the greedy walk: takes the timer with the first hard expiry of those whose soft
-    /// expiry has come.
+    /// Does one step of the greedy walk: of the open timers, takes the one with the first hard
+    /// expiry.
     pub fn take_open(&mut self, now: Time) -> Option<Expiry> {
         let slot = self.first_open(now)?;
         Some(self.take(slot, now, true))
@@ -304,13 +307,13 @@ impl TimerQueue {
         first.map(|(_, slot)| slot)
     }
 
-    /// How many timers are queued.
+    /// Returns the number of queued timers.
     #[must_use]
     pub fn len(&self) -> usize {
         self.timers.len()
     }
 
-    /// Whether no timer is queued.
+    /// Returns whether no timer is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.used == 0
@@ -324,21 +327,25 @@ impl TimerQueue {
         let (mut queued, mut first) = (0, Deadline::NEVER);
         for (nth, class) in self.classes.iter().enumerate() {
             let Class { by_hard, most_slack, opens_at, .. } = class;
-            assert_eq!(by_hard.is_empty(), self.used >> nth & 1 == 0, "used classes are known");
+            assert_eq!(
+                by_hard.is_empty(),
+                self.used >> nth & 1 == 0,
+                "`used` has the used classes"
+            );
             by_hard.check(|deadline, slot, place| {
                 let timer = self.timers.get(slot).expect("a queued timer exists");
                 assert_eq!(deadline.at, timer.window.hard, "ordered by hard expiry");
                 assert_eq!(place, timer.place, "a timer knows its place");
                 assert_eq!(nth, usize::from(timer.class), "a timer is in its class");
-                assert_eq!(timer.class, class_of(timer.window), "its class is that of its slack");
-                assert!(timer.window.slack() <= *most_slack, "the longest slack is known");
-                assert!(timer.window.soft >= *opens_at, "it is known before when none opens");
+                assert_eq!(timer.class, class_of(timer.window), "the class is that of the slack");
+                assert!(timer.window.slack() <= *most_slack, "`most_slack` bounds the slack");
+                assert!(timer.window.soft >= *opens_at, "no timer opens before `opens_at`");
                 first = first.min(deadline);
                 queued += 1;
             });
         }
         assert_eq!(queued, self.timers.len(), "every timer is queued");
-        assert_eq!(first, self.first.0, "the first is known");
+        assert_eq!(first, self.first.0, "`first` is the first deadline");
     }
 
     #[inline(always)]
@@ -459,13 +466,13 @@ impl TimerQueue {
     }
 }
 
-/// Timers whose slack has as many binary digits are in one class, and those without any are with those
-/// that have 1 ns.
+/// Returns the class of a window. A class has the slacks with the same number of binary digits;
+/// zero is in the class of 1 ns.
 fn class_of(window: Window) -> u8 {
     (window.slack().0 | 1).ilog2() as u8
 }
 
-/// The numbers of the bits that are set.
+/// Returns the numbers of the bits that are set.
 fn used(mut bits: u64) -> impl Iterator<Item = u8> {
     std::iter::from_fn(move || {
         let nth = (bits != 0).then_some(bits.trailing_zeros() as u8);
@@ -533,10 +540,13 @@ mod tests {
         let early = queue.arm(window(1, 1), Token(1));
         let late = queue.arm(window(2, 2), Token(2));
         assert_eq!(walk(&mut queue, 1), [1]);
-        assert!(!queue.cancel(early), "it was taken");
+        assert!(!queue.cancel(early), "the timer was taken");
         assert!(queue.cancel(late) && !queue.cancel(late));
         let again = queue.arm(window(3, 3), Token(3));
-        assert!(!queue.cancel(late) && !queue.change(late, window(9, 9)), "the place is another's");
+        assert!(
+            !queue.cancel(late) && !queue.change(late, window(9, 9)),
+            "the place has another timer"
+        );
         assert!(queue.change(again, window(5, 7)));
         assert_eq!((queue.first(), queue.len()), (Time(7), 1));
     }
@@ -550,7 +560,7 @@ mod tests {
         }
         assert!(queue.cancel(longest));
         let class = usize::from(class_of(window(0, 9)));
-        assert_eq!(class, usize::from(class_of(window(0, 15))), "they are queued together");
+        assert_eq!(class, usize::from(class_of(window(0, 15))), "both slacks are of one class");
         queue.arm(window(100, 115), Token(1));
         assert_eq!(queue.classes[class].most_slack, Nanos(15));
         assert_eq!(greedy_walk(&mut queue, 99), []);
@@ -561,7 +571,7 @@ mod tests {
         }
         queue.arm(window(200, 212), Token(2));
         assert_eq!(greedy_walk(&mut queue, 199).len(), 99);
-        assert_eq!(queue.classes[class].most_slack, Nanos(12), "that of 15 is gone");
+        assert_eq!(queue.classes[class].most_slack, Nanos(12), "the timer with slack 15 is gone");
         queue.check();
     }
 
@@ -576,7 +586,7 @@ mod tests {
         assert!(queue.cancel(id) && queue.is_empty());
     }
 
-    /// A timer as the list has it that is searched from end to end.
+    /// A timer of the reference list, which is searched linearly.
     #[derive(Clone, Copy, Debug)]
     struct Naive {
         window: Window,
@@ -617,7 +627,7 @@ mod tests {
         ]
     }
 
-    /// The queue, and the list.
+    /// The queue and the reference list.
     #[derive(Default)]
     struct Both {
         queue: TimerQueue,
@@ -711,7 +721,7 @@ mod tests {
     }
 
     proptest! {
-        /// Each walk, cancellation, change and period against a list that is searched from end to end.
+        /// Compares each walk, cancellation, change and period with the reference list.
         #[test]
         fn the_queue_is_the_naive_one(actions in prop::collection::vec(action(), 0..120)) {
             let mut both = Both::default();

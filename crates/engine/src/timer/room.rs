@@ -1,15 +1,15 @@
-//! Room for more timers, from memory that is there before the caller takes the lock of the queue.
+//! Room for more timers, in memory that the caller allocates before it takes the lock of the queue.
 
 use super::{Class, Timer, TimerQueue, Window, class_of};
 use crate::store::slots::Slots;
 use crate::timer::deadlines::Deadlines;
 
-/// How much room a queue shall have that has none for a timer.
+/// The room that a queue needs that has none for a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lack {
-    /// Of all timers.
+    /// For all timers.
     timers: usize,
-    /// Of those with a slack of the same order of magnitude.
+    /// For those with a slack of the same order of magnitude.
     deadlines: usize,
 }
 
@@ -21,7 +21,7 @@ pub struct TimerRoom {
 }
 
 impl TimerRoom {
-    /// As much as is lacking. Allocates.
+    /// Allocates the room that is lacking.
     #[must_use]
     pub fn new(lack: Lack) -> TimerRoom {
         let mut timers = Slots::new();
@@ -31,7 +31,8 @@ impl TimerRoom {
 }
 
 impl TimerQueue {
-    /// Whether another timer with such a window would need more room, and how much there shall be then.
+    /// Returns the room that the queue needs if another timer with such a window does not fit;
+    /// `None` if it fits.
     #[inline]
     #[must_use]
     pub fn lacks(&self, window: Window) -> Option<Lack> {
@@ -47,8 +48,8 @@ impl TimerQueue {
         Lack { timers: (2 * timers).max(64), deadlines: (2 * deadlines).max(64) }
     }
 
-    /// Makes room for timers with such a window, with the memory of `room`, in which the old memory is left.
-    /// Allocates and frees nothing.
+    /// Makes room for timers with such a window, with the memory of `room`; the old memory is left
+    /// there. Allocates and frees nothing.
     pub fn reserve_in(&mut self, window: Window, room: &mut TimerRoom) {
         self.timers.grow_into(&mut room.timers);
         let nth = class_of(window);

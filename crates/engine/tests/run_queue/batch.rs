@@ -1,6 +1,8 @@
-//! What tasks have if the first of the queue are lent to the host, beside what they have if each poll is decided.
+//! The CPU time of tasks if the first of the queue are lent to the host, compared with a decision
+//! for each poll.
 //!
-//! A host on one CPU in virtual time, where nothing costs anything. It plays the same programs twice.
+//! The host has one CPU in virtual time, where no operation costs time. It plays the same programs
+//! twice.
 
 use crate::world::Tree;
 use proptest::prelude::*;
@@ -17,12 +19,12 @@ use std::sync::Arc;
 
 type Owned = Box<Task<TaskId>>;
 
-/// What a task does at the end of each of its polls.
+/// The action of a task at the end of each of its polls.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Yield,
     Sleep(Nanos),
-    /// Wakes another program's task, and blocks.
+    /// Wakes the task of another program, and blocks.
     Wake(usize),
     /// Starts another task of the same program, and ends.
     Fork,
@@ -43,13 +45,13 @@ const fn program(poll_us: u64, then: Then) -> Program {
 /// A poll that never ends.
 const FOR_EVER: u64 = 1 << 40;
 
-/// How many tasks are lent at a time.
+/// The number of tasks that are lent at a time.
 const LENT: usize = 8;
 
 /// A task that is in no run queue.
 enum Away {
     Blocked(Owned),
-    /// Of a batch.
+    /// A task of a batch.
     Waits(Owned),
 }
 
@@ -64,14 +66,14 @@ struct Host {
     rq: RunQueue<TaskId, Tree>,
     now: Time,
     programs: Vec<Program>,
-    /// By task: its program, and what is left of its poll.
+    /// For each task: its program, and the rest of its poll.
     tasks: Vec<(usize, Nanos)>,
     away: BTreeMap<TaskId, Away>,
     sleepers: BTreeMap<(Time, TaskId), ()>,
     local: VecDeque<TaskId>,
     batch: Option<Batch>,
     stand_in: Option<Owned>,
-    /// Who is polled, since when, and its box if it is of a batch.
+    /// The polled task, the start of the poll, and its box if it is of a batch.
     polled: Option<(TaskId, Time, Option<Owned>)>,
     /// CPU time by program.
     had: Vec<Nanos>,
@@ -117,7 +119,7 @@ impl Host {
     }
 
     fn offer(&mut self, task: Owned, why: Enqueue) {
-        let _ = self.rq.offer(self.now, task, why).expect("it may run here");
+        let _ = self.rq.offer(self.now, task, why).expect("the task may run here");
     }
 
     fn run_until(&mut self, end: Time) {
@@ -133,13 +135,13 @@ impl Host {
         }
     }
 
-    /// Lets time pass until something happens, and does what follows.
+    /// Lets time pass until the next event, and handles it.
     fn pass_time(&mut self, end: Time) {
         let wakes = self.sleepers.first_key_value().map_or(end, |(&(at, _), ())| at);
         let (mut next, mut ends) = (wakes.min(end), false);
         if let Some((id, since, boxed)) = &self.polled {
             let over = self.now + self.tasks[id.index()].1;
-            // A poll of a batch is stopped by a tick only if it has lasted for a slice.
+            // A tick stops a poll of a batch only if it has lasted for a slice.
             let slice = self.batch.as_ref().map_or(Nanos::ZERO, |it| it.terms.slice());
             let least = if boxed.is_some() { *since + slice } else { self.now };
             let tick = self.rq.next_expiry().map_or(end, |at| at.max(least));
@@ -167,7 +169,7 @@ impl Host {
         }
         let is_full = self.batch.as_ref().is_some_and(|it| self.now >= it.since + self.config.tick);
         if self.polled.is_some() && (self.rq.resched() == Resched::Yes || is_full) {
-            let (id, since, boxed) = self.polled.take().expect("it was asked");
+            let (id, since, boxed) = self.polled.take().expect("a task is polled");
             self.leave(id, since, boxed, Prev::Preempted(id));
         }
     }
@@ -183,7 +185,8 @@ impl Host {
         }
     }
 
-    /// A task that was woken, or that `parent` has spawned, which was charged for the poll in which it did.
+    /// Brings a task that was woken, or that `parent` spawned. The parent was charged for the poll
+    /// in which it did.
     fn bring(&mut self, mut task: Owned, from_poll: bool, parent: Option<&Owned>) {
         let (id, now) = (task.id, self.now);
         let terms = self.batch.as_ref().map(|it| it.terms);
@@ -206,7 +209,7 @@ impl Host {
     }
 
     fn end_poll(&mut self) {
-        let (id, since, mut boxed) = self.polled.take().expect("somebody is polled");
+        let (id, since, mut boxed) = self.polled.take().expect("a task is polled");
         let (nth, left) = &mut self.tasks[id.index()];
         let Program { poll, then, .. } = self.programs[*nth];
         *left = poll;
@@ -230,7 +233,7 @@ impl Host {
                 if boxed.is_none() {
                     self.rq.fork(self.now, &mut child);
                 }
-                // A parent that is not of a batch leaves nobody a place beside it.
+                // A parent that is not of a batch leaves no place for the child.
                 match &boxed {
                     Some(_) => self.bring(child, true, boxed.as_ref()),
                     None => self.offer(child, Enqueue::Woken),
@@ -245,7 +248,7 @@ impl Host {
         }
     }
 
-    /// A decided poll is over: may others follow it without a decision?
+    /// Ends a decided poll, and starts a batch if others may follow without a decision.
     fn begin(&mut self, prev: Prev<TaskId>) {
         let stand_in = self.stand_in.take().expect("there is no batch");
         match self.rq.begin_batch(self.now, prev, stand_in) {
@@ -262,7 +265,7 @@ impl Host {
         }
     }
 
-    /// A poll of a batch is over.
+    /// Ends a poll of a batch.
     fn go_on(&mut self, id: TaskId, since: Time, task: Owned, prev: Prev<TaskId>) {
         if self.rq.resched() == Resched::Yes || self.is_over() {
             return self.leave_charged(task, prev);
@@ -275,7 +278,7 @@ impl Host {
         self.after_poll(id, since, task, how);
     }
 
-    /// Whether the batch has lasted long enough, or is beyond its bounds.
+    /// Returns whether the batch has lasted long enough, or is beyond its bounds.
     fn is_over(&self) -> bool {
         let lasts = |it: &Batch| self.now >= it.since + self.config.tick;
         let until = self.rq.batch_bounds().and_then(|it| it.until);
@@ -292,7 +295,7 @@ impl Host {
         let mut last = None;
         let others_wait = bounds.vruntime.is_some() || bounds.until.is_some();
         match how {
-            // Nobody of the batch is left to go first, and others wait: that is for the engine to decide.
+            // No other task of the batch is left to go first, and others wait: the engine decides.
             How::Yielded if self.local.is_empty() && others_wait => {
                 task.payload = None;
                 return self.leave_charged(task, Prev::Yielded(id));
@@ -304,7 +307,7 @@ impl Host {
                     self.local.push_back(id);
                 } else {
                     let offered = self.rq.offer(now, task, Enqueue::Moved);
-                    let _ = offered.expect("it may run here");
+                    let _ = offered.expect("the task may run here");
                 }
             }
             How::Blocked => {
@@ -317,7 +320,7 @@ impl Host {
         if self.rq.resched() == Resched::No
             && let Some(next) = self.local.pop_front()
         {
-            let Some(Away::Waits(task)) = self.away.remove(&next) else { panic!("it waits") };
+            let Some(Away::Waits(task)) = self.away.remove(&next) else { panic!("the task waits") };
             self.polled = Some((next, now, Some(task)));
             return;
         }
@@ -340,7 +343,7 @@ impl Host {
         );
     }
 
-    /// The batch is over, and nobody was polled last who could have its place.
+    /// Ends a batch without a task that could take the place of the stand-in.
     fn dissolve(&mut self) {
         self.rq.set_company(self.now, 0);
         self.give_back();
@@ -348,21 +351,21 @@ impl Host {
         self.decide(Prev::Idle);
     }
 
-    /// The batch is over: all but whoever was polled last go back to the queue.
+    /// Ends a batch: all its tasks except the last polled one return to the queue.
     fn give_back(&mut self) {
         self.batch = None;
         for id in std::mem::take(&mut self.local) {
-            let Some(Away::Waits(task)) = self.away.remove(&id) else { panic!("it waits") };
+            let Some(Away::Waits(task)) = self.away.remove(&id) else { panic!("the task waits") };
             self.offer(task, Enqueue::Moved);
         }
     }
 
-    /// Somebody is stopped in the middle of a poll.
+    /// Stops a task in the middle of a poll.
     fn leave(&mut self, _: TaskId, since: Time, boxed: Option<Owned>, prev: Prev<TaskId>) {
         match boxed {
             None => self.decide(prev),
             Some(mut task) => {
-                let terms = self.batch.as_ref().expect("it is of a batch").terms;
+                let terms = self.batch.as_ref().expect("a batch runs").terms;
                 terms.charge(self.now, &mut task, self.now.since(since));
                 self.leave_charged(task, prev);
             }
@@ -412,7 +415,8 @@ fn attr(nice: i64, group: u32) -> Attr {
     Attr { policy, group: GroupId(group), ..Attr::normal(cpus) }
 }
 
-/// What each program has of two seconds, with batches and without; and polls for each decision.
+/// Returns the CPU time of each program in two seconds, with batches and without; and the number of
+/// polls for each decision.
 fn compare(programs: &[Program]) -> (Vec<Nanos>, Vec<Nanos>, u64) {
     let end = Time(2_000_000_000);
     let [plain, batched] = [false, true].map(|batched| {
@@ -423,7 +427,7 @@ fn compare(programs: &[Program]) -> (Vec<Nanos>, Vec<Nanos>, u64) {
     (plain.had, batched.had, batched.polls / batched.decisions.max(1))
 }
 
-/// Two slices of the longest kind, or two of a hundred parts of all.
+/// The shares may differ by two slices of the longest kind, or by two per cent of the total.
 fn assert_same_shares(programs: &[Program]) -> u64 {
     let (plain, batched, polls) = compare(programs);
     let config = Config::new(Topology::flat(2).unwrap());
@@ -493,9 +497,10 @@ fn groups_and_weights_have_their_shares() {
     assert_same_shares(&[nice(0), nice(5), nice(-5), nice(0), nice(10)]);
 }
 
-/// A task that computes for long, and sleeps in between, is late by slices that depend on who happened to run: it has
-/// more or less without batches too, by a microsecond more or less of its sleep. So sleepers compute for short. Several
-/// chains of forks are not drawn: they are up to a twentieth apart, which docs/design/dispatch.md has as an open question.
+/// A task that computes for long, and sleeps in between, is late by slices that depend on the task
+/// that happened to run. Without batches, too, a microsecond of its sleep changes its CPU time. So
+/// sleepers compute for short. Several chains of forks are not drawn: they differ by up to a
+/// twentieth, which is an open question in docs/design/dispatch.md.
 fn any_program() -> impl Strategy<Value = Program> {
     let yields = prop_oneof![1..20_u64, 20..500_u64, 500..20_000_u64, Just(FOR_EVER)]
         .prop_map(|poll| program(poll, Then::Yield));

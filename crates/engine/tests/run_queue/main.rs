@@ -1,5 +1,5 @@
-//! Random lives of one run queue, checked after every step against its invariants and against a
-//! naive model of who runs.
+//! Random lives of one run queue. After every step it is compared with its invariants and with a
+//! naive model of the choice.
 
 mod batch;
 mod metered;
@@ -23,7 +23,7 @@ use runyard_engine::topology::Topology;
 use std::sync::Arc;
 use world::{Action, Tree, World, action, cpus};
 
-/// Of the runtime, and of the kernels.
+/// The rules of the runtime and of the kernels.
 const RULES: &[FairRules] =
     &[FairRules::RUNYARD, FairRules::V6_1, FairRules::V6_6, FairRules::V6_12, FairRules::V6_18];
 
@@ -67,7 +67,7 @@ fn fifo(prio: i64) -> Policy {
     Policy::Fifo(RtPrio::new(prio).unwrap())
 }
 
-/// A world with one task for each policy, numbered in order, offered at once.
+/// Returns a world with one task for each policy, numbered in order, offered at once.
 fn with(tasks: &[(Policy, u32)]) -> World {
     let mut world = World::new(None);
     for &(policy, group) in tasks {
@@ -76,7 +76,7 @@ fn with(tasks: &[(Policy, u32)]) -> World {
     world
 }
 
-/// Runs hogs for `span`; the CPU time of each task.
+/// Runs hogs for `span`; returns the CPU time of each task.
 fn run(world: &mut World, span: Nanos) -> Vec<Nanos> {
     let end = world.now + span;
     while world.now < end {
@@ -106,7 +106,7 @@ fn fair_shares_follow_weights() {
     assert_shares(&run(&mut world, Nanos::from_secs(10)), &[1024, 335, 3121, 3]);
 }
 
-/// With its children; fair and real-time tasks count alike.
+/// The usage includes the children; fair and real-time tasks count alike.
 #[test]
 fn a_group_used_what_its_tasks_were_charged() {
     let mut world = with(&[(normal(0), 0), (normal(0), 1), (normal(5), 3), (normal(0), 2)]);
@@ -124,12 +124,12 @@ fn a_group_used_what_its_tasks_were_charged() {
     assert_eq!(at, TaskId(4));
     let later = world.now + Nanos::from_millis(3);
     let used = world.rq.used_in(later, GroupId(1));
-    assert_eq!(used, first + Nanos::from_millis(3), "and until now");
+    assert_eq!(used, first + Nanos::from_millis(3), "the time until now counts");
 }
 
 #[test]
 fn a_group_competes_as_one_whatever_it_holds() {
-    // Group 2 has weight 1024, of which this CPU has the share load / (load + 512).
+    // Group 2 has weight 1024. The share of this CPU in it is load / (load + 512).
     let mut world = with(&[(normal(0), 0), (normal(0), 2), (normal(0), 2), (normal(0), 2)]);
     let share = 1024 * 3072 / (3072 + 512);
     let parts = [1024 * 3, share, share, share];
@@ -154,7 +154,7 @@ fn who_counts_as_idle_is_counted_anew_with_each_change() {
     let steps = [
         (change(None, Some(2), None), 5, "into an idle group, running"),
         (change(Some(fifo(1)), None, None), 4, "real-time tasks are of no idle class"),
-        (change(Some(Policy::Idle), None, Some(9)), 4, "nor are those who inherit a priority"),
+        (change(Some(Policy::Idle), None, Some(9)), 4, "nor are tasks that inherit a priority"),
         (change(None, Some(0), Some(0)), 5, "SCHED_IDLE"),
         (change(Some(normal(0)), None, None), 4, "as at first"),
     ];
@@ -192,7 +192,7 @@ fn round_robin_takes_turns_of_one_slice() {
     };
     world.schedule(7);
     assert!(!switches(&mut world, 99) && switches(&mut world, 3), "100 ms and a tick");
-    assert!(!switches(&mut world, 96) && switches(&mut world, 6), "and again");
+    assert!(!switches(&mut world, 96) && switches(&mut world, 6), "100 ms and a tick, again");
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn equal_priority_makes_way_only_for_one_that_cannot_move() {
 
 #[test]
 fn short_sleeps_do_not_pay_for_a_lone_member_of_a_group() {
-    // Task 1 naps after each turn; its group must not be placed anew with a credit each time.
+    // Task 1 naps after each turn. Its group must not be placed anew with a credit each time.
     let mut world = with(&[(normal(0), 0), (normal(0), 2)]);
     for _ in 0..2_000 {
         world.schedule(7);
@@ -249,7 +249,7 @@ fn short_sleeps_do_not_pay_for_a_lone_member_of_a_group() {
     assert!(napper <= hog + 12_000_000, "hog {hog}, napper {napper}");
 }
 
-/// Balance leaves tasks that ran a moment ago where they are, but for SCHED_IDLE ones.
+/// Balance does not move tasks that ran recently, except for SCHED_IDLE ones.
 #[test]
 fn a_task_that_ran_a_moment_ago_stays_unless_it_is_sched_idle() {
     for (policy, goes) in [(normal(0), false), (Policy::Idle, true)] {
@@ -301,7 +301,7 @@ fn a_tickless_cpu_ticks_from_the_second_task_on() {
     assert_eq!(rq.next_expiry(), None);
 }
 
-/// Who has others to balance with looks at them now and then.
+/// A CPU that has others to balance with does so now and then.
 #[test]
 fn a_tickless_cpu_of_several_ticks_rarely() {
     let config = Config { tickless: true, ..Config::new(Topology::flat(2).unwrap()) };

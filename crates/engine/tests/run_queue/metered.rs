@@ -1,4 +1,4 @@
-//! What a run queue charges on a CPU that stands still now and then while the clock goes on.
+//! The charges of a run queue on a CPU that sometimes stands still while the clock runs.
 
 use crate::world::Tree;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use runyard_engine::topology::Topology;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The CPU's own clock, which has stood still for so long in all.
+/// The CPU's own clock, with the total time for which it has stood still.
 #[derive(Debug, Default)]
 struct Own {
     still: AtomicU64,
@@ -34,10 +34,10 @@ impl Meter for Own {
     }
 }
 
-/// What of a gap a task may be charged for: what the CPU was busy since the host was last asked.
+/// The part of a gap that a task may be charged for: the busy time since the host was last asked.
 const SLACK: Nanos = Nanos::from_millis(1);
 
-/// A CPU on which everybody computes, and its own clock.
+/// A CPU with tasks that always compute, and its own clock.
 struct Cpu {
     rq: RunQueue<u64, Tree>,
     own: Arc<Own>,
@@ -68,7 +68,7 @@ impl Cpu {
         self.rq.check();
     }
 
-    /// Lets time pass, in which the CPU stands still or not, and ticks come at the end.
+    /// Lets time pass, in which the CPU runs or stands still; ticks come at the end.
     fn passes(&mut self, span: Nanos, still: bool) {
         self.now = self.now + span;
         if still {
@@ -79,11 +79,7 @@ impl Cpu {
             self.switch(Prev::Preempted);
         }
         self.rq.check();
-        assert_eq!(
-            self.rq.account().run,
-            self.charged(),
-            "what the CPU counts is what its tasks do"
-        );
+        assert_eq!(self.rq.account().run, self.charged(), "the CPU counts the time of its tasks");
     }
 
     fn charged(&self) -> Nanos {
@@ -110,7 +106,7 @@ enum Step {
     Runs(u64),
     StandsStill(u64),
     Yields,
-    /// Somebody else asks: another CPU, for instance.
+    /// Another caller asks, for instance another CPU.
     Updates,
 }
 
@@ -127,7 +123,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// What is charged is what the CPU ran, but for a bit of each time at which it stood still. Seen failing
+    /// The charges equal the running time of the CPU, except for a bit of each gap. This test fails
     /// without the meter.
     #[test]
     fn what_is_charged_is_what_a_cpu_ran(
@@ -157,31 +153,31 @@ proptest! {
     }
 }
 
-/// Seen failing: they were throttled.
+/// This test fails without the meter: the tasks are throttled.
 #[test]
 fn real_time_tasks_are_not_throttled_for_a_stop() {
     let mut cpu = Cpu::new(config(false), &[round_robin(), normal()]);
     cpu.passes(Nanos::from_millis(10), false);
     cpu.passes(Nanos::from_millis(5_000), true);
     cpu.passes(Nanos::from_millis(10), false);
-    assert_eq!(cpu.curr(), Some(0), "it has used 20 ms of 950");
+    assert_eq!(cpu.curr(), Some(0), "the task has used 20 ms of 950");
     assert!(cpu.charged() <= Nanos::from_millis(20) + SLACK);
 }
 
-/// Seen failing: the other ran.
+/// This test fails without the meter: the other task runs.
 #[test]
 fn a_slice_of_sched_rr_does_not_end_in_a_stop() {
     let config = Config { rt_runtime: None, ..config(false) };
     let mut cpu = Cpu::new(config, &[round_robin(), round_robin()]);
     cpu.passes(Nanos::from_millis(50), false);
     cpu.passes(Nanos::from_millis(1_000), true);
-    assert_eq!(cpu.curr(), Some(0), "it has used half of its slice");
+    assert_eq!(cpu.curr(), Some(0), "the task has used half of its slice");
     cpu.passes(Nanos::from_millis(51), false);
     assert_eq!(cpu.curr(), Some(1));
 }
 
-/// The task that ran when the CPU stopped waits for no more than some slices of the other. Seen failing: it waited
-/// for more than 20 ms.
+/// The task that ran when the CPU stopped waits for no more than some slices of the other. This
+/// test fails without the meter: the wait is longer than 20 ms.
 #[test]
 fn a_fair_task_keeps_its_turn_over_a_stop() {
     for eevdf in [false, true] {
@@ -192,13 +188,16 @@ fn a_fair_task_keeps_its_turn_over_a_stop() {
         let began = cpu.now;
         while cpu.curr() != stopped || cpu.now == began {
             cpu.passes(Nanos::from_millis(1), false);
-            assert!(cpu.now.since(began) < Nanos::from_millis(20), "it waits for {stopped:?}");
+            assert!(
+                cpu.now.since(began) < Nanos::from_millis(20),
+                "the CPU does not return to {stopped:?}"
+            );
         }
         let ran = |cpu: &Cpu| cpu.rq.tasks().map(|(_, task)| task.runtime().0).collect::<Vec<_>>();
         for _ in 0..100 {
             cpu.passes(Nanos::from_millis(1), false);
         }
         let ran = ran(&cpu);
-        assert!(ran[0].abs_diff(ran[1]) < 10_000_000, "both have had as much: {ran:?}");
+        assert!(ran[0].abs_diff(ran[1]) < 10_000_000, "both have had the same time: {ran:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Newcomers that wait with the host, in front of the queue.
+//! New tasks that wait with the host, in front of the queue.
 
 use crate::world::Tree;
 use runyard_engine::attr::{Attr, LatencyNice};
@@ -25,7 +25,7 @@ fn plain(id: TaskId) -> Box<Task<TaskId>> {
     of(id, LatencyNice::ZERO)
 }
 
-/// A task runs, and a newcomer waits with the host, in the place that is given back.
+/// Returns a queue with a running task, a new task that waits with the host, and its place.
 fn with_newcomer() -> (RunQueue<TaskId, Tree>, Box<Task<TaskId>>, VTime) {
     let config = Arc::new(Config::new(Topology::flat(2).unwrap()));
     let mut rq = RunQueue::new(CpuId(0), config, Arc::new(Tree::default()));
@@ -37,7 +37,7 @@ fn with_newcomer() -> (RunQueue<TaskId, Tree>, Box<Task<TaskId>>, VTime) {
     (rq, newcomer, place)
 }
 
-/// The running task goes on for 1 ms; then a sensitive task is started.
+/// Lets the running task continue for 1 ms; then a sensitive task starts.
 fn after_a_wait() -> (RunQueue<TaskId, Tree>, Box<Task<TaskId>>) {
     let (mut rq, newcomer, place) = with_newcomer();
     let _ = rq.offer(Time(1) + MS, of(SENSITIVE, LatencyNice::MIN), Enqueue::Woken).unwrap();
@@ -55,7 +55,8 @@ fn a_sensitive_task_goes_before_a_newcomer_that_waited_outside() {
     assert_eq!(switch.next, Some((SENSITIVE, SENSITIVE)));
 }
 
-/// Said to be able to go on, but far from a clock that waits for the newcomer, it was not lent.
+/// A task that `could_go_on` reported must be lent, even if it is far from a clock that waits for
+/// the new task.
 #[test]
 fn who_waits_behind_a_newcomer_is_lent_as_the_running_task_ends() {
     let (mut rq, ..) = with_newcomer();
@@ -65,7 +66,7 @@ fn who_waits_behind_a_newcomer_is_lent_as_the_running_task_ends() {
     assert!(rq.could_go_on(now, false, |_| true));
     let stand_in = Task::stand_in(TaskId(u64::MAX), CpuId(0));
     let Begun::Open(_, terms) = rq.begin_batch(now, Prev::Exited, stand_in) else {
-        panic!("it can go on");
+        panic!("a task can continue");
     };
     let mut lent = Vec::new();
     rq.lend(&terms, 8, |_| true, |task| lent.push(task.id));

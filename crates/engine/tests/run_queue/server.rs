@@ -1,4 +1,4 @@
-//! What a run queue keeps for its fair tasks beside real-time ones.
+//! The CPU time that a run queue reserves for fair tasks beside real-time ones.
 
 use crate::world::{Action, Tree, World};
 use crate::{fifo, normal, run};
@@ -11,7 +11,7 @@ use runyard_engine::task::{Task, TaskId};
 use runyard_engine::time::{Nanos, Time};
 use runyard_engine::topology::Topology;
 
-/// The numbers of the kernel, with the server or without.
+/// Returns the numbers of the kernel, with the server or without.
 fn config(server: bool, rt_runtime: Option<Nanos>) -> Config {
     let mut config = Config { rt_runtime, ..Config::new(Topology::flat(2).unwrap()) };
     config.features.set(Switched { feature: Feature::FairServer, on: server });
@@ -22,7 +22,7 @@ fn come(world: &mut World, policy: Policy) {
     world.act(&Action::New { policy, cpus: 1, group: 0 });
 }
 
-/// A real-time hog, then fair ones of these policies.
+/// Returns a real-time hog, and then fair tasks of these policies.
 fn beside_a_hog(config: Config, fair: &[Policy]) -> World {
     let mut world = World::with(config, Tree::default());
     come(&mut world, fifo(50));
@@ -36,7 +36,8 @@ fn fair_time(world: &World) -> Nanos {
     fair.map(Task::runtime).fold(Nanos::ZERO, |sum, span| sum + span)
 }
 
-/// When fair tasks began to run and when they made way, with whatever else happens at these times.
+/// Returns when fair tasks began to run and when they made way, including other events at these
+/// times.
 fn fair_stretches(world: &mut World, span: Nanos) -> Vec<(Time, Time)> {
     let end = world.now + span;
     let mut stretches: Vec<(Time, Time)> = Vec::new();
@@ -82,19 +83,20 @@ fn a_starved_cpu_serves_in_one_piece_each_second() {
     }
 }
 
-/// They are deferred once. In the second that begins then each of them goes first when it comes.
+/// Fair tasks are deferred once. In the second that then begins each of them goes first when it
+/// comes.
 #[test]
 fn fair_tasks_that_come_after_a_famine_go_first() {
     let mut world = beside_a_hog(config(true, None), &[normal(0)]);
     run(&mut world, Nanos::from_millis(955));
-    assert_eq!(world.running, Some(TaskId(1)), "it is served");
+    assert_eq!(world.running, Some(TaskId(1)), "the fair task is served");
     world.schedule(1);
-    assert_eq!(world.running, Some(TaskId(0)), "nobody else is to be served");
+    assert_eq!(world.running, Some(TaskId(0)), "no other task is to be served");
     run(&mut world, Nanos::from_millis(100));
     world.act(&Action::Wake(0));
     assert_eq!(world.rq.resched(), Resched::Yes);
     world.schedule(7);
-    assert_eq!(world.running, Some(TaskId(1)), "it need not wait again");
+    assert_eq!(world.running, Some(TaskId(1)), "the fair task need not wait again");
     world.check();
     world.schedule(1);
     run(&mut world, Nanos::from_secs(1));
@@ -103,7 +105,7 @@ fn fair_tasks_that_come_after_a_famine_go_first() {
     assert_eq!(world.running, Some(TaskId(0)), "that second is over");
 }
 
-/// Who comes late in that second has no more than the part of what is left of it.
+/// A task that comes late in that second has no more than its part of the rest of it.
 #[test]
 fn who_comes_late_in_a_period_has_a_part_of_its_rest() {
     let mut world = beside_a_hog(config(true, None), &[normal(0)]);
@@ -114,7 +116,7 @@ fn who_comes_late_in_a_period_has_a_part_of_its_rest() {
     world.act(&Action::Wake(0));
     run(&mut world, Nanos::from_millis(90));
     let had = Nanos(fair_time(&world).0 - before.0);
-    // 5 % of 95 ms, until a tick.
+    // 5 % of 95 ms, up to a tick.
     assert!((4_700_000..=5_800_000).contains(&had.0), "{had}");
 }
 
@@ -132,13 +134,14 @@ fn a_real_time_task_that_comes_waits_for_the_rest_of_the_budget() {
     world.check();
 }
 
-/// To the nanosecond, whenever the tick comes; and only while it would change anything.
+/// The interrupt is exact to the nanosecond, whenever the tick comes, and exists only while it
+/// would have an effect.
 #[test]
 fn an_interrupt_begins_to_serve() {
     let mut world = beside_a_hog(config(true, None), &[]);
     run(&mut world, Nanos(300_000));
     let came = world.now;
-    assert_eq!(world.rq.next_expiries().timer, Time::MAX, "no fair task is there");
+    assert_eq!(world.rq.next_expiries().timer, Time::MAX, "there is no fair task");
     come(&mut world, normal(0));
     let due = came + Nanos::from_millis(950);
     assert_eq!(world.rq.next_expiries().timer, due);
@@ -149,10 +152,10 @@ fn an_interrupt_begins_to_serve() {
     assert!(world.rq.is_serving());
     run(&mut world, Nanos::from_millis(10));
     assert_eq!(world.running, Some(TaskId(1)));
-    assert_eq!(world.rq.next_expiries().timer, Time::MAX, "nobody is kept off");
+    assert_eq!(world.rq.next_expiries().timer, Time::MAX, "no task is kept off");
 }
 
-/// A real-time task that makes way for fair ones is held back by a limit.
+/// A real-time task that makes way for fair ones is stopped by a limit.
 #[test]
 fn a_famine_that_ends_is_a_limit_of_the_other() {
     let mut world = beside_a_hog(Config { accounts: true, ..config(true, None) }, &[normal(0)]);
@@ -162,14 +165,14 @@ fn a_famine_that_ends_is_a_limit_of_the_other() {
     assert_eq!(found, (3, 0), "{account:?}");
 }
 
-/// What fair tasks have anyway is theirs instead of it.
+/// CPU time that fair tasks get without the server uses its budget.
 #[test]
 fn fair_time_and_idle_time_pay_the_budget() {
     for (idles, head_start) in [(false, 0), (true, 0), (true, 5)] {
         let mut world = World::with(config(true, None), Tree::default());
         come(&mut world, normal(0));
         run(&mut world, Nanos::from_millis(10));
-        assert_eq!(world.rq.next_expiries().timer, Time::MAX, "nobody is kept off");
+        assert_eq!(world.rq.next_expiries().timer, Time::MAX, "no task is kept off");
         if idles {
             world.schedule(1);
         }
@@ -185,12 +188,12 @@ fn fair_time_and_idle_time_pay_the_budget() {
     }
 }
 
-/// A CPU with a short period: what each fair and each real-time task does, one after the other.
+/// Returns the configuration of a CPU with a short period.
 fn short(runtime: u64, period: u64) -> Config {
     let server_runtime = Nanos::from_micros(runtime);
     let server_period = Nanos::from_micros(period);
     let config = Config { server_runtime, server_period, ..config(true, None) };
-    config.validate().expect("it is one");
+    config.validate().expect("the configuration is valid");
     config
 }
 
@@ -207,7 +210,8 @@ fn comes_or_goes(world: &mut World, wakes: bool, sleeps: impl Fn(&Task<TaskId>) 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// However real-time tasks come and go: between two ends of a budget there is at most a period and the budget.
+    /// However real-time tasks come and go, at most a period and the budget lie between two ends of
+    /// a budget.
     #[test]
     fn fair_tasks_have_their_part_in_time(
         runtime in 1_500..5_000_u64,
@@ -234,7 +238,8 @@ proptest! {
         }
     }
 
-    /// However fair tasks come and go, beside real-time ones that never do: they have no more than what is kept for them.
+    /// However fair tasks come and go beside real-time ones that never do, they have no more than
+    /// their reserve.
     #[test]
     fn real_time_tasks_lose_no_more_than_that_part(
         runtime in 1_500..5_000_u64,

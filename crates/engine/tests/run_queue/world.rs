@@ -1,4 +1,4 @@
-//! A run queue with everything that a host has: time, the running task, and those that are away.
+//! A run queue with all the state of a host: time, the running task, and the tasks that are away.
 
 use proptest::prelude::*;
 use runyard_engine::attr::{Attr, GroupId, LatencyNice, Nice, Policy, RtPrio, Slice, Weight};
@@ -17,7 +17,7 @@ use runyard_engine::topology::Topology;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Groups 1 and 2 below the root, 3 below 1; loads as if there were other CPUs.
+/// Groups 1 and 2 below the root, and 3 below 1. The loads include those of other CPUs.
 #[derive(Default)]
 pub struct Tree {
     pub loads: [AtomicU64; 4],
@@ -26,7 +26,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Groups 1, 2 and 3 are idle or not, and have some latency nice value.
+    /// Returns a tree with groups 1, 2 and 3 idle or not, each with some latency nice value.
     pub fn with([one, two, three]: [bool; 3], latency_nice: [u8; 3]) -> Tree {
         let value = |any: u8| LatencyNice::new(i64::from(any % 40) - 20).unwrap();
         let [first, second, third] = latency_nice.map(value);
@@ -37,7 +37,7 @@ impl Tree {
         }
     }
 
-    /// The groups from below the root down to `group`.
+    /// Returns the groups from below the root down to `group`.
     pub fn lineage(&self, group: GroupId) -> Vec<GroupId> {
         let mut above = match group {
             GroupId::ROOT => return Vec::new(),
@@ -100,25 +100,25 @@ pub enum Action {
         group: Option<u32>,
         boost: Option<u8>,
     },
-    /// Of a task, whatever it is.
+    /// Changes the request of any task.
     Ask {
         nth: u32,
         latency_nice: i64,
         slice: Option<u32>,
     },
-    /// Of a task that is away.
+    /// Changes a task that is away.
     Away {
         nth: u32,
         policy: Option<Policy>,
         cpus: Option<u16>,
         group: Option<u32>,
     },
-    /// So many CPUs of the machine are online now.
+    /// Changes the number of online CPUs of the machine.
     Online(usize),
-    /// This one is not, for a moment, in which the running task may block.
+    /// Takes this CPU offline for a moment, in which the running task may block.
     Offline(bool),
     Push(u8),
-    /// CPU 1 takes a waiting task, or asks for the running one.
+    /// Lets CPU 1 take a waiting task, or ask for the running one.
     Pull {
         measure: u8,
         max_load: u32,
@@ -171,10 +171,10 @@ pub fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// A task, as it moves.
+/// A task in the form in which it moves.
 pub type Owned = Box<Task<TaskId>>;
 
-/// CPUs {0, 1} by bits; CPU 0 is the one under test.
+/// Returns a subset of CPUs {0, 1} by bits; CPU 0 is the one under test.
 pub fn cpus(bits: u16) -> CpuSet {
     (0..2).filter(|cpu| bits >> cpu & 1 == 1).map(CpuId).collect()
 }
@@ -259,7 +259,7 @@ impl World {
                 };
                 if let Some(slot) = self.nth(nth) {
                     let changed = self.rq.change(self.now, slot, change);
-                    assert!(changed.evicted.is_none(), "it may stay where it was");
+                    assert!(changed.evicted.is_none(), "the task may stay where it was");
                 }
             }
             Action::Away { nth, policy, cpus: bits, group } => {
@@ -302,7 +302,7 @@ impl World {
     }
 
     pub fn offer(&mut self, task: Box<Task<TaskId>>) {
-        // What was used up by now is a cause of its own.
+        // Budget that is used up by now is a cause of its own.
         self.rq.update_curr(self.now);
         let verdict = self.rq.curr().and_then(|curr| self.idle_verdict(curr, &task));
         let verdict = verdict.filter(|_| self.rq.resched() == Resched::No);
@@ -323,8 +323,8 @@ impl World {
         }
     }
 
-    /// Whether `woken` preempts `curr`, if that follows from what is idle alone: who they are, then
-    /// what stands for them where their ways from the root part.
+    /// Returns whether `woken` preempts `curr`, if that follows only from idleness: of the tasks
+    /// themselves, then of the entities where their paths from the root diverge.
     pub fn idle_verdict(&self, curr: &Task<TaskId>, woken: &Task<TaskId>) -> Option<bool> {
         let fair = curr.rt_prio().is_none() && woken.rt_prio().is_none();
         if !fair || !self.config.rules.idle_tasks_first {
@@ -345,11 +345,12 @@ impl World {
         };
         let (curr, woken) = (way(curr), way(woken));
         let part = curr.iter().zip(&woken).find(|(a, b)| a != b || a.0.is_none());
-        let (curr, woken) = part.expect("their ways part, at themselves at the latest");
+        let (curr, woken) =
+            part.expect("their paths diverge, at the tasks themselves at the latest");
         (curr.1 != woken.1).then_some(curr.1)
     }
 
-    /// Lets time pass, with the interrupts that fall into it.
+    /// Lets time pass, with the interrupts in it.
     pub fn sleep(&mut self, span: Nanos) {
         let end = self.now + span;
         while let Some(at) = self.rq.next_expiry().filter(|&at| at <= end) {
@@ -363,7 +364,7 @@ impl World {
     }
 
     pub fn schedule(&mut self, how: u8) {
-        // Brings the accounts up to date: throttling is a cause too.
+        // Brings the accounts up to date: throttling is a cause, too.
         let due = self.rq.set_online(self.now, true) == Resched::Yes;
         let prev = match (self.running, how % 8) {
             (None, _) => Prev::Idle,
@@ -387,7 +388,10 @@ impl World {
             Some((task, Released::MoveTo(to))) => {
                 let asked = asked_for == Some(task.id) && preempted;
                 let may = task.rt_prio().is_none() && task.attr().affinity.contains(to);
-                assert!(asked && may && to == CpuId(1), "{task:?} goes to who asked for it");
+                assert!(
+                    asked && may && to == CpuId(1),
+                    "{task:?} goes to the CPU that asked for it"
+                );
                 self.away.push(task);
             }
             None => {}
@@ -395,7 +399,7 @@ impl World {
         self.check_choice();
     }
 
-    /// The CPU loses all its tasks.
+    /// Takes all tasks from the CPU.
     fn go_offline(&mut self, blocks: bool) {
         let _ = self.rq.set_online(self.now, false);
         self.check();
@@ -423,7 +427,7 @@ impl World {
         task.rt_prio().is_none() && (measure == Measure::All || idle == (measure == Measure::Idle))
     }
 
-    /// Whoever is counted and may run on CPU 1 goes, unless it is too heavy.
+    /// A task that counts and may run on CPU 1 goes, unless it is too heavy.
     pub fn pull(&mut self, measure: Measure, max_load: u64) {
         let waiting =
             self.rq.tasks().map(|(_, task)| task).filter(|it| Some(it.id) != self.running);
@@ -445,9 +449,9 @@ impl World {
                 assert!(may.contains(&task.id) && load / 2 <= max_load, "{task:?} fits");
                 self.away.push(task);
             }
-            Err(NotPulled::Nobody) => assert!(none, "somebody is counted and waits"),
-            Err(NotPulled::Pinned) => assert!(may.is_empty() && !none, "somebody may go"),
-            Err(NotPulled::NotNow) => assert!(!may.is_empty() || may_later, "nobody was too heavy"),
+            Err(NotPulled::Nobody) => assert!(none, "a counted task waits"),
+            Err(NotPulled::Pinned) => assert!(may.is_empty() && !none, "a task may go"),
+            Err(NotPulled::NotNow) => assert!(!may.is_empty() || may_later, "none was too heavy"),
         }
     }
 
@@ -467,7 +471,8 @@ impl World {
         }
     }
 
-    /// Whoever runs is as important as anything here; among fair tasks nothing real-time waits.
+    /// The running task is as important as any other here; while a fair task runs, no real-time
+    /// task waits.
     pub fn check_choice(&self) {
         let load = self.rq.load();
         let best = self.rq.tasks().filter_map(|(_, task)| task.rt_prio()).max();

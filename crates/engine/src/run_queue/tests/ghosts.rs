@@ -1,23 +1,25 @@
-//! Those that sleep in their place, tasks and groups, and what a group asks for.
+//! Tasks and groups that sleep in their place, and the slice of a group.
 
 use super::*;
 use crate::attr::RtPrio;
 use crate::kernel::Model;
 
-/// Three equal tasks, of which the first ran for so long that it owes the others, and sleeps now.
+/// Returns three equal tasks; the first ran for so long that it owes the others time, and sleeps
+/// now.
 fn asleep_in_debt(rules: FairRules) -> (Lone, Box<Task<u64>>, Index) {
     let mut lone = Lone::by(rules, &[(0, 20_000), (0, 20_000), (0, 20_000)]);
     let _ = lone.switch(Prev::Preempted);
     lone.now = lone.now + Nanos::from_millis(9);
     lone.rq.advance(lone.now);
     let runs = lone.rq.curr().unwrap().id.0;
-    assert!(lone.lag(runs) < -5_000_000, "nobody looked for 9 ms");
+    assert!(lone.lag(runs) < -5_000_000, "no update for 9 ms");
     let at = lone.at(runs);
-    let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("it blocks");
+    let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("the task blocks");
     (lone, sleeper, at)
 }
 
-/// A sleeper that owes something weighs on its queue until that is worked off; in 6.6, and for the runtime, it does not.
+/// A sleeper with a debt has weight in its queue until the debt is worked off; not in 6.6, and not
+/// in the runtime.
 #[test]
 fn who_owes_something_sleeps_in_its_place() {
     for rules in RULES {
@@ -27,19 +29,19 @@ fn who_owes_something_sleeps_in_its_place() {
         assert_eq!(sleeper.sleeps_on(), stays.then_some(CpuId(0)));
         let root = lone.rq.fair.root();
         assert_eq!((root.nr, root.nr_tasks), (2 + u32::from(stays), 2));
-        // The others had it back when each of them has run for as long.
+        // The others have the time back when each of them has run for as long.
         lone.run(Nanos::from_millis(16), |_| {});
         assert_eq!(lone.rq.has_ghost_of(&sleeper), stays, "{rules:?}");
         lone.run(Nanos::from_millis(30), |_| {});
         assert!(!lone.rq.has_ghost_of(&sleeper), "{rules:?}");
-        assert!(lone.rq.places.get(at).is_none(), "its place is free");
+        assert!(lone.rq.places.get(at).is_none(), "the ghost's place is free");
         lone.offer(sleeper);
         let owes = lone.lag(0) < -1_000;
         assert_eq!(owes, rules == FairRules::V6_6, "{rules:?}: a lag of {}", lone.lag(0));
     }
 }
 
-/// One that wakes before its ghost is gone goes on from there, and is owed nothing.
+/// A task that wakes before its ghost is dropped continues from there, and is owed no time.
 #[test]
 fn who_wakes_in_its_place_has_what_it_owes_and_is_owed_nothing() {
     for rules in [FairRules::V6_12, FairRules::V6_18] {
@@ -53,7 +55,7 @@ fn who_wakes_in_its_place_has_what_it_owes_and_is_owed_nothing() {
         assert!(!after.0.delayed && lone.rq.fair.root().nr == 3);
 
         let (mut lone, sleeper, _) = asleep_in_debt(rules);
-        // Nobody picks.
+        // No pick happens.
         lone.now = lone.now + Nanos::from_millis(60);
         lone.rq.advance(lone.now);
         assert!(lone.rq.has_ghost_of(&sleeper));
@@ -64,8 +66,9 @@ fn who_wakes_in_its_place_has_what_it_owes_and_is_owed_nothing() {
     }
 }
 
-/// A wake-up decides where a ghost's task goes on by the running task's last charge, and charges it then. So one that slept
-/// owing something is not placed as late as a running one of little weight has come since, and takes its CPU.
+/// A wake-up decides by the last charge of the running task where the task of a ghost continues,
+/// and only then charges the running task. So a task that slept with a debt is not placed behind a
+/// running one of little weight, and takes its CPU.
 #[test]
 fn who_wakes_in_its_place_is_placed_by_the_last_charge() {
     for rules in [FairRules::V6_12, FairRules::V6_18] {
@@ -73,17 +76,18 @@ fn who_wakes_in_its_place_is_placed_by_the_last_charge() {
         let _ = lone.switch(Prev::Preempted);
         assert_eq!(lone.rq.curr().unwrap().id, TaskId(0), "of equal places the earlier deadline");
         lone.now = lone.now + Nanos::from_micros(850);
-        let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("it blocks");
+        let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("the task blocks");
         lone.now = lone.now + Nanos::from_micros(1_180);
         assert!(lone.rq.has_ghost_of(&sleeper));
-        let offered = lone.rq.offer(lone.now, sleeper, Enqueue::Woken).expect("it may run here");
+        let offered =
+            lone.rq.offer(lone.now, sleeper, Enqueue::Woken).expect("the task may run here");
         assert_eq!(offered.1, Resched::Yes, "{rules:?}");
         let _ = lone.switch(Prev::Preempted);
         assert_eq!(lone.rq.curr().unwrap().id, TaskId(0), "{rules:?}");
     }
 }
 
-/// A ghost that would be picked before a woken task hides it in 6.12, and goes in 6.18.
+/// A ghost that would be picked before a woken task hides it in 6.12, and is dropped in 6.18.
 #[test]
 fn a_wakeup_takes_out_a_ghost_that_comes_before_it_but_not_in_6_12() {
     for rules in [FairRules::V6_12, FairRules::V6_18] {
@@ -91,19 +95,19 @@ fn a_wakeup_takes_out_a_ghost_that_comes_before_it_but_not_in_6_12() {
             let mut lone = Lone::by(rules, &[(0, 20_000), (0, 20_000)]);
             let _ = lone.switch(Prev::Preempted);
             lone.now = lone.now + Nanos::from_millis(9);
-            let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("it blocks");
-            // Nobody picks, and the other one runs on.
+            let (sleeper, _) = lone.switch(Prev::Blocked).released.expect("the task blocks");
+            // No pick happens, and the other task continues.
             lone.now = lone.now + Nanos::from_millis(slept);
             lone.rq.advance(lone.now);
             lone.offer(task(2, 0, slice));
             let stays = !due || rules == FairRules::V6_12;
-            // A fork that wants as much asks for nothing in 6.18.
+            // A fork with an equal slice causes no test in 6.18.
             assert_eq!(lone.rq.has_ghost_of(&sleeper), stays, "{slept} {slice} {rules:?}");
         }
     }
 }
 
-/// Whoever is another than its ghost, or may not run there, leaves it to its end.
+/// A task that no longer matches its ghost, or may not run there, leaves the ghost to its end.
 #[test]
 fn a_ghost_is_of_its_task_as_it_was() {
     let none = Change::default;
@@ -130,7 +134,7 @@ fn a_ghost_is_of_its_task_as_it_was() {
 struct Nested(RunQueue<u64, Flat>, Time);
 
 impl Nested {
-    /// The tasks by group and slice.
+    /// Returns a CPU with these tasks, by group and slice.
     fn new(tasks: &[(u32, u64)]) -> Nested {
         let model = Model::named("6.18".parse().unwrap());
         let config = model.config(Topology::flat(8).unwrap());
@@ -145,13 +149,13 @@ impl Nested {
     }
 
     fn offer(&mut self, task: Box<Task<u64>>) {
-        let _ = self.0.offer(self.1, task, Enqueue::Woken).expect("it may run here");
+        let _ = self.0.offer(self.1, task, Enqueue::Woken).expect("the task may run here");
         self.0.check();
     }
 
-    /// The entity of the group.
+    /// Returns the entity of the group.
     fn group(&self) -> (Entity, Turn) {
-        let id = self.0.fair.queue_of(GroupId(1)).expect("it has a queue");
+        let id = self.0.fair.queue_of(GroupId(1)).expect("the group has a queue");
         let at = self.0.fair.tree.queue(id).entity.expect("a group has an entity");
         let Order::Eevdf(order) = &self.0.fair.order else { panic!("the order is EEVDF") };
         (*self.0.fair.tree.entity(at), order.turn(at))
@@ -167,7 +171,8 @@ impl Nested {
     }
 }
 
-/// The only task of a group owes nobody in it anything; what the group owes the others, it does when the task is back.
+/// The only task of a group owes no other task of the group any time. The debt of the group to the
+/// others still exists when the task returns.
 #[test]
 fn a_group_that_is_left_empty_sleeps_in_its_place() {
     let mut nested = Nested::new(&[(1, 20_000)]);
@@ -175,7 +180,7 @@ fn a_group_that_is_left_empty_sleeps_in_its_place() {
     let mut other = task(1, 0, 20_000);
     other.attr.group = GroupId::ROOT;
     nested.offer(other);
-    let sleeper = nested.switch(9, Prev::Blocked).released.expect("it blocks").0;
+    let sleeper = nested.switch(9, Prev::Blocked).released.expect("the task blocks").0;
     assert_eq!(sleeper.sleeps_on(), None);
     let before = nested.group();
     assert!(before.0.delayed);
@@ -185,11 +190,11 @@ fn a_group_that_is_left_empty_sleeps_in_its_place() {
     assert!(!after.0.delayed);
     assert_eq!(after.0.vruntime, before.0.vruntime);
     assert_eq!(after.1.deadline, before.1.deadline);
-    let sleeper = nested.switch(30, Prev::Blocked).released.expect("it blocks").0;
-    assert_eq!(sleeper.id, TaskId(1), "it had what it was owed");
+    let sleeper = nested.switch(30, Prev::Blocked).released.expect("the task blocks").0;
+    assert_eq!(sleeper.id, TaskId(1), "the other task had the time that it was owed");
 }
 
-/// A group wants as little at a time as any of its members, asleep or not.
+/// A group has the shortest slice of its members, asleep or not.
 #[test]
 fn a_group_has_the_shortest_slice_of_its_members() {
     let slice = |nested: &Nested| nested.group().1.slice();
@@ -203,11 +208,11 @@ fn a_group_has_the_shortest_slice_of_its_members() {
     let at = nested.0.tasks().find(|(_, it)| it.id == TaskId(3)).unwrap().0;
     let change = Change { slice: Slice::new(Nanos::from_millis(7)).into(), ..Change::default() };
     let _ = nested.0.change(nested.1, at, change);
-    assert_eq!(slice(&nested), 5_000_000, "it asks for more now");
+    assert_eq!(slice(&nested), 5_000_000, "the task requests more now");
     let config = nested.0.config().with_online(2);
     nested.0.set_config(nested.1, Arc::new(config));
     nested.0.check();
-    assert_eq!(slice(&nested), 5_000_000, "another machine asks the same");
+    assert_eq!(slice(&nested), 5_000_000, "another machine changes no request");
     for id in [2, 1] {
         let at = nested.0.tasks().find(|(_, it)| it.id == TaskId(id)).unwrap().0;
         let _ = nested.0.detach(nested.1, at);

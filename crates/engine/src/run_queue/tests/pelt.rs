@@ -1,4 +1,4 @@
-//! Averages of load, beside the series summed up in floating point.
+//! Averages of load, compared with the series summed up in floating point.
 
 use super::*;
 use crate::fair::averages::LoadSums;
@@ -8,17 +8,17 @@ use std::collections::BTreeMap;
 const PERIOD: f64 = (1 << 20) as f64;
 const GROUPS: u32 = 2;
 
-/// What is left after so many periods.
+/// Returns the part that is left after a number of periods.
 fn left(periods: u64) -> f64 {
     2_f64.powf(-(periods as f64) / 32.0)
 }
 
-/// What a signal that was always 1 comes to.
+/// Returns the sum for a signal that was always 1.
 fn full(now: Time) -> f64 {
     PERIOD / (1.0 - left(1)) - PERIOD + (now.0 % (1 << 20)) as f64
 }
 
-/// A sum of the series: `by` of each, and what becomes of it while that does not change.
+/// Ages a sum of the series by the time between two instants, while `signal` is added.
 fn age(sum: &mut f64, (since, now): (Time, Time), signal: f64) {
     let (first, last) = (since.0 >> 20, now.0 >> 20);
     if first == last {
@@ -31,7 +31,7 @@ fn age(sum: &mut f64, (since, now): (Time, Time), signal: f64) {
     *sum = *sum * left(last - first) + signal * adds;
 }
 
-/// A task, and the sums of its time queued and running.
+/// A task, and the sums of its queued and running time.
 #[derive(Debug)]
 struct Known {
     group: GroupId,
@@ -39,13 +39,13 @@ struct Known {
     load: f64,
     runnable: f64,
     util: f64,
-    /// With the host, and its part still in the averages of its queue.
+    /// The task, if it is with the host and its part is still in the averages of its queue.
     asleep: Option<Box<Task<u32>>>,
-    /// With the host, and nothing of it here.
+    /// The task, if it is with the host without any part here.
     away: Option<Box<Task<u32>>>,
 }
 
-/// Load, runnable and util of a queue.
+/// The sums of load, runnable and util of a queue.
 type Sums = [f64; 3];
 
 struct World {
@@ -68,7 +68,7 @@ impl World {
         self.rq.curr().map(|task| task.id.0 as u32)
     }
 
-    /// Time passes, in which each does what it does.
+    /// Lets time pass, and adds to the sums by the state of each task.
     fn pass(&mut self, span: u64) {
         let (since, now) = (self.now, Time(self.now.0 + span));
         for (id, known) in &mut self.tasks {
@@ -93,8 +93,8 @@ impl World {
         self.now = now;
     }
 
-    /// A part comes to the queue of a group and to the root's, or goes. The root's load is not looked at if
-    /// there are groups.
+    /// Adds a part to the queue of a group and to the root queue, or subtracts it. The load of the
+    /// root is not tested if there are groups.
     fn shift(&mut self, id: TaskId, sign: f64) {
         let Known { group, weight, load, runnable, util, .. } = self.tasks[&id];
         let mut groups = vec![group, GroupId::ROOT];
@@ -124,7 +124,7 @@ impl World {
     }
 
     fn offer(&mut self, task: Box<Task<u32>>) {
-        let _ = self.rq.offer(self.now, task, Enqueue::Woken).expect("it may run here");
+        let _ = self.rq.offer(self.now, task, Enqueue::Woken).expect("the task may run here");
         if self.rq.resched() == Resched::Yes {
             let prev = self.payload().map_or(Prev::Idle, Prev::Preempted);
             self.schedule(prev);
@@ -137,8 +137,8 @@ impl World {
         let attr = Attr { group, policy, ..Attr::normal(CpuSet::first(2)) };
         let weight = f64::from(policy.weight().get());
         self.offer(Task::new(id, attr, nth as u32));
-        // What a new task is taken for has a test of its own.
-        let (at, _) = self.rq.tasks().find(|(_, task)| task.id == id).expect("it was taken");
+        // Another test covers the average of a new task.
+        let (at, _) = self.rq.tasks().find(|(_, task)| task.id == id).expect("the task was taken");
         let util = f64::from(self.rq.fair.util_sum(at.0));
         let (load, runnable) = (full(self.now), util);
         let known = Known { group, weight, load, runnable, util, asleep: None, away: None };
@@ -274,7 +274,8 @@ fn a_task_is_busy_for_as_much_as_it_runs() {
     assert!((460..=560).contains(&averages.load), "{averages:?}");
 }
 
-/// A new task is taken for a hog by its load, and for half of what is left by its time: each the half of the half before.
+/// The load of a new task is that of a hog. Its utilization is half of the remaining time, so each
+/// new task gets half of the previous half.
 #[test]
 fn new_tasks_have_half_of_what_is_left() {
     let mut world = World::new("6.18");
@@ -284,7 +285,7 @@ fn new_tasks_have_half_of_what_is_left() {
         let load = 1_024 * (nth as u64 + 1);
         assert_eq!((averages.load, averages.util.next_multiple_of(2)), (load, expected));
     }
-    // One of which the weight is little beside the others has as little.
+    // A task with little weight compared with the others gets little utilization.
     world.spawn(9, 0, 19);
     let at = world.rq.tasks().find(|(_, task)| task.id == TaskId(9)).unwrap().0;
     let averages = world.rq.task_averages(world.now, at).unwrap();

@@ -1,19 +1,20 @@
-//! Queues of groups that sleep.
+//! Group queues of sleeping tasks.
 
 use super::*;
 use crate::kernel::Model;
 use crate::run_queue::reap::MANY_GROUP_QUEUES;
 
-/// How many groups wake up at once.
+/// The number of groups that wake up at once.
 const BURST: u32 = 100;
 
 const GROUPS: u32 = 1_000;
 
-/// With `PELT` the queue of a group stays until the load that its sleeper left there is less than 1 of 1,024: ten times
-/// 34 ms, in which three more bursts come.
+/// With `PELT` the queue of a group stays until the load that its sleeper left there is less than 1
+/// of 1,024: ten times 34 ms, in which three more bursts come.
 const BURSTS_UNTIL_DECAYED: usize = 4;
 
-/// The most group queues that a CPU has while tasks of ever other groups wake up there together.
+/// Returns the highest number of group queues on a CPU while tasks of ever different groups wake up
+/// there together.
 fn most_queues(model: Model, bursts: u32) -> usize {
     let config = Arc::new(model.config(Topology::flat(2).unwrap()));
     let mut rq = RunQueue::new(CpuId(0), config, Arc::new(Flat(GROUPS)));
@@ -23,7 +24,7 @@ fn most_queues(model: Model, bursts: u32) -> usize {
             let attr = Attr::normal(CpuSet::only(CpuId(0)));
             let group = GroupId(1 + nth * 377 % GROUPS);
             let task = Task::new(TaskId(nth.into()), Attr { group, ..attr }, nth);
-            let _ = rq.offer(now, task, Enqueue::Woken).expect("it may run here");
+            let _ = rq.offer(now, task, Enqueue::Woken).expect("the task may run here");
             most = most.max(rq.group_loads().count());
         }
         let mut next = rq.schedule(now, Prev::Idle).next;
