@@ -13,7 +13,7 @@ use std::process::Command;
 use clap::Args;
 
 use crate::fidelity;
-use crate::figures::median;
+use crate::median::median;
 use crate::workspace::{self, Outcome, cargo, program};
 
 /// Where Debian's package has them.

@@ -9,8 +9,8 @@ use super::judge::{ENOUGH_WAKEUPS, Measure, ratio};
 use super::rig::Rig;
 use serde_json::Value;
 
-use crate::figures::median;
 use crate::limits::{self, Limited};
+use crate::median::median;
 use crate::selftests::{self, CASES, Usage};
 use crate::workspace::{self, Outcome};
 
