@@ -1,4 +1,4 @@
-//! The tables of `docs/fidelity.md`: who had how much and how soon in each scenario of `scenarios/fidelity`, what of it the
+//! The tables of `docs/figures/fidelity.md`: who had how much and how soon in each scenario of `scenarios/fidelity`, what of it the
 //! kernel's own selftests would assert, and what limits of task groups did.
 
 use std::collections::BTreeMap;

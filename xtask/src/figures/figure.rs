@@ -34,8 +34,9 @@ pub struct Figure {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// The command that prints the values.
-    pub command: String,
+    /// The command that prints the values, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// The day, or the days.
     pub date: String,
     /// The commit that was measured, if it is known.
@@ -102,7 +103,7 @@ impl Figure {
         let figure: Figure = serde_json::from_str(text)?;
         let columns = figure.columns.len();
         if figure.measured.is_empty() {
-            return Err("`measured` names no run. Name the command that prints the values".into());
+            return Err("`measured` names no run. Give at least its date".into());
         }
         if let Some(row) = figure.rows.iter().position(|row| row.len() != columns) {
             let cells = figure.rows[row].len();

@@ -20,8 +20,7 @@ pub fn record(name: &str) -> Outcome {
     let text = text.map_err(|error| format!("{FOLDER}{name}.json: {error}"))?;
     let mut figure = Figure::parse(&text)?;
     let Some(Source::Instructions) = figure.record else {
-        let command = &figure.measured[0].command;
-        let remedy = format!("Run `{command}` and edit the rows");
+        let remedy = "Run the command that it names, and edit its rows";
         return Err(format!("{FOLDER}{name}.json has no `record`. {remedy}").into());
     };
     let costs = instructions::costs(&operations(&figure), instructions::ITERATIONS)?;
@@ -43,14 +42,11 @@ fn operations(figure: &Figure) -> Vec<String> {
     names
 }
 
-/// The operation `LABEL/COLUMN` of a row, whose label may stand in backticks.
+/// The operation `LABEL/COLUMN` of a row whose label stands in backticks.
 fn operation(row: &[Option<Cell>], column: &str) -> Option<String> {
-    match row.first()? {
-        Some(Cell::Text(label)) => {
-            Some(format!("{}/{}", label.trim_matches('`'), column.replace(',', "")))
-        }
-        _ => None,
-    }
+    let Some(Cell::Text(label)) = row.first()? else { return None };
+    let label = label.strip_prefix('`')?.strip_suffix('`')?;
+    Some(format!("{label}/{}", column.replace(',', "")))
 }
 
 fn is_number(cell: &Option<Cell>) -> bool {
@@ -85,7 +81,7 @@ mod tests {
         let mut figure = Figure::parse(
             r#"{"title": "t", "measured": [{"command": "c", "date": "d"}], "record": "instructions",
                 "columns": [{"name": "operation"}, {"name": "8"}, {"name": "1,024"}],
-                "rows": [["`switch/yield`", 1, 2], ["other", 3, null]]}"#,
+                "rows": [["`switch/yield`", 1, 2], ["`other`", 3, null], ["before", 4, 5]]}"#,
         )
         .unwrap();
         assert_eq!(operations(&figure), ["switch/yield/8", "switch/yield/1024", "other/8"]);
@@ -93,6 +89,6 @@ mod tests {
         replace(&mut figure, &[cost("switch/yield/1024"), cost("other/1024")]);
         let text = figure.text().unwrap();
         assert!(text.contains("[\"`switch/yield`\", 1, 97.25]"), "{text}");
-        assert!(text.contains("[\"other\", 3, null]"), "{text}");
+        assert!(text.contains("[\"`other`\", 3, null]"), "{text}");
     }
 }

@@ -99,7 +99,8 @@ fn with_commas(number: &str) -> String {
 }
 
 fn origin(origin: &Origin) -> String {
-    let mut text = format!("Measured by `{}`, {}", origin.command, origin.date);
+    let by = origin.command.as_ref().map(|command| format!("by `{command}`, "));
+    let mut text = format!("Measured {}{}", by.unwrap_or_default(), origin.date);
     if let Some(commit) = &origin.commit {
         text.push_str(&format!(", commit `{commit}`"));
     }
@@ -145,7 +146,7 @@ mod tests {
         let figure = Figure::parse(
             r#"{"title": "Lateness",
                 "measured": [{"command": "live probe", "date": "2026-11-25", "commit": "abc", "machine": "a guest"},
-                             {"command": "other", "date": "2026-11-26"}],
+                             {"date": "2026-11-26"}],
                 "columns": [{"name": "side"}, {"name": "p50", "unit": "us"}, {"name": "p99", "unit": "us"}],
                 "rows": [["a | b", 38341, null],
                          ["c", {"median": 1.5, "low": 1, "high": 1000}, "saturated"],
@@ -155,7 +156,7 @@ mod tests {
         .unwrap();
         let expected = "**Lateness**\n\n| side | p50, us | p99, us |\n| --- | ---: | --- |\n\
                         | a \\| b | 38,341 | - |\n| c | 1.5 [1-1,000] | saturated |\n| d | 1 to 2 | - |\n\n\
-                        Measured by `live probe`, 2026-11-25, commit `abc`, a guest. Measured by `other`, 2026-11-26.\n\n\
+                        Measured by `live probe`, 2026-11-25, commit `abc`, a guest. Measured 2026-11-26.\n\n\
                         * One.\n* Two.\n";
         assert_eq!(render(&figure), expected);
     }
