@@ -2,7 +2,7 @@
 
 use serde_json::Number;
 
-use super::figure::{Cell, Column, Figure, Origin};
+use super::figure::{Cell, Column, Figure, Origin, Range};
 
 /// A cell without a value.
 const NONE: &str = "-";
@@ -54,13 +54,21 @@ fn shown(column: &Column, cell: &Option<Cell>) -> String {
         None => NONE.to_owned(),
         Some(Cell::Text(text)) => text.clone(),
         Some(Cell::Number(value)) => number(column, value),
-        Some(Cell::Range(range)) => {
-            let (low, high) = (number(column, &range.low), number(column, &range.high));
-            match &range.median {
-                Some(median) => format!("{} [{low}-{high}]", number(column, median)),
-                None => format!("{low} to {high}"),
-            }
-        }
+        Some(Cell::Range(range)) => range_text(column, range),
+    }
+}
+
+/// The numbers of a range have the digits of the one with most of them: 4.0 beside 3.97 is 4.00.
+fn range_text(column: &Column, range: &Range) -> String {
+    let numbers = range.median.iter().chain([&range.low, &range.high]);
+    let written = |number: &Number| number.to_string().split_once('.').map_or(0, |(_, d)| d.len());
+    let most = numbers.map(written).max();
+    let plain = column.decimals.is_none() && column.significant.is_none();
+    let column = &Column { decimals: if plain { most } else { column.decimals }, ..column.clone() };
+    let (low, high) = (number(column, &range.low), number(column, &range.high));
+    match &range.median {
+        Some(median) => format!("{} [{low}-{high}]", number(column, median)),
+        None => format!("{low} to {high}"),
     }
 }
 
@@ -149,13 +157,13 @@ mod tests {
                              {"date": "2026-11-26"}],
                 "columns": [{"name": "side"}, {"name": "p50", "unit": "us"}, {"name": "p99", "unit": "us"}],
                 "rows": [["a | b", 38341, null],
-                         ["c", {"median": 1.5, "low": 1, "high": 1000}, "saturated"],
+                         ["c", {"median": 1.5, "low": 1.0, "high": 1000.25}, "saturated"],
                          ["d", {"low": 1, "high": 2}, "-"]],
                 "notes": ["One.", "Two."]}"#,
         )
         .unwrap();
         let expected = "**Lateness**\n\n| side | p50, us | p99, us |\n| --- | ---: | --- |\n\
-                        | a \\| b | 38,341 | - |\n| c | 1.5 [1-1,000] | saturated |\n| d | 1 to 2 | - |\n\n\
+                        | a \\| b | 38,341 | - |\n| c | 1.50 [1.00-1,000.25] | saturated |\n| d | 1 to 2 | - |\n\n\
                         Measured by `live probe`, 2026-11-25, commit `abc`, a guest. Measured 2026-11-26.\n\n\
                         * One.\n* Two.\n";
         assert_eq!(render(&figure), expected);
