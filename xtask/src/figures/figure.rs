@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use serde_json::ser::{Formatter, Serializer};
+use std::collections::BTreeMap;
 use std::io;
 
 use crate::workspace::Outcome;
@@ -47,12 +48,45 @@ pub struct Origin {
     pub machine: Option<String>,
 }
 
-/// A source that can be measured again without a person.
+/// A source that `--record` reads.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Source {
+    /// A program of the project that knows its rows.
+    Known(Known),
+    /// JSON that the first command of `measured` prints with `--json`.
+    Printed(Printed),
+}
+
+/// A program whose rows are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum Known {
     /// `cargo xtask instructions`: a cell is the operation `LABEL/COLUMN`.
     Instructions,
+}
+
+/// The place of the rows in JSON. Every path is a JSON pointer.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Printed {
+    /// The list of the rows in the whole text.
+    pub rows: String,
+    /// The label in a row.
+    pub label: String,
+    /// The labels in JSON of the rows that have another one in the table.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub names: BTreeMap<String, String>,
+}
+
+/// The place of a cell in a row of JSON, as JSON pointers.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Place {
+    /// A number.
+    Number(String),
+    /// The median, the least and the greatest value.
+    Range([String; 3]),
 }
 
 /// A column.
@@ -67,7 +101,13 @@ pub struct Column {
     /// The digits after the point. Without it numbers are shown as they are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decimals: Option<usize>,
-    /// The significant digits, instead of `decimals`. Digits before the point always remain.
+    /// The place of its values in the JSON that `--record` reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Place>,
+    /// The factor from the unit of the JSON to that of the column: 0.001 from ns to us.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+    /// The most significant digits that are shown, instead of `decimals`. Digits before the point always remain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub significant: Option<usize>,
 }
@@ -122,8 +162,8 @@ impl Figure {
     pub fn text(&self) -> Outcome<String> {
         let mut text = format!("{{\n  \"title\": {},\n", line(&self.title)?);
         list(&mut text, "measured", &self.measured)?;
-        if let Some(record) = self.record {
-            text.push_str(&format!("  \"record\": {},\n", line(&record)?));
+        if let Some(record) = &self.record {
+            text.push_str(&format!("  \"record\": {},\n", line(record)?));
         }
         list(&mut text, "columns", &self.columns)?;
         list(&mut text, "rows", &self.rows)?;

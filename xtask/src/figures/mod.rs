@@ -2,6 +2,7 @@
 
 pub mod figure;
 pub mod pages;
+mod printed;
 mod record;
 pub mod table;
 

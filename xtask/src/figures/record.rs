@@ -1,17 +1,19 @@
 //! Measures a file of `docs/figures` again.
 //!
-//! Only instructions: they are the same in every run, so a command can replace them without a person
-//! who judges the run.
+//! Instructions are the same in every run. Other values are those of one run on this machine, so a
+//! person decides whether the machine was quiet enough for them to be committed.
 
 use std::fs;
 use std::process::Command;
+use std::thread::available_parallelism;
 
 use serde_json::Number;
 
-use super::figure::{Cell, Figure, Source};
+use super::figure::{Cell, Figure, Known, Printed, Source};
 use super::pages::FOLDER;
+use super::printed;
 use crate::instructions::{self, Cost};
-use crate::workspace::{Outcome, output, root};
+use crate::workspace::{Outcome, output, program, root};
 
 /// Measures `docs/figures/NAME.json` again and writes it.
 pub fn record(name: &str) -> Outcome {
@@ -19,17 +21,48 @@ pub fn record(name: &str) -> Outcome {
     let text = fs::read_to_string(&path);
     let text = text.map_err(|error| format!("{FOLDER}{name}.json: {error}"))?;
     let mut figure = Figure::parse(&text)?;
-    let Some(Source::Instructions) = figure.record else {
-        let remedy = "Run the command that it names, and edit its rows";
-        return Err(format!("{FOLDER}{name}.json has no `record`. {remedy}").into());
-    };
-    let costs = instructions::costs(&operations(&figure), instructions::ITERATIONS)?;
-    replace(&mut figure, &costs);
+    match figure.record.clone() {
+        Some(Source::Known(Known::Instructions)) => {
+            let costs = instructions::costs(&operations(&figure), instructions::ITERATIONS)?;
+            replace(&mut figure, &costs);
+        }
+        Some(Source::Printed(printed)) => {
+            read(&mut figure, &printed)?;
+            figure.measured[0].machine = Some(machine());
+        }
+        None => {
+            let remedy = "Run the command that it names, and edit its rows";
+            return Err(format!("{FOLDER}{name}.json has no `record`. {remedy}").into());
+        }
+    }
     let origin = &mut figure.measured[0];
     origin.date = said(Command::new("date").arg("+%F"))?;
     let commit = ["rev-parse", "--short=12", "HEAD"];
     origin.commit = Some(said(Command::new("git").current_dir(root()).args(commit))?);
     Ok(fs::write(path, figure.text()?)?)
+}
+
+/// Runs the first command of `figure` with `--json` and takes its values.
+fn read(figure: &mut Figure, printed: &Printed) -> Outcome {
+    let command = figure.measured[0].command.clone().ok_or("the first run has no `command`")?;
+    let mut words = command.split_whitespace();
+    let mut command = program(words.next().unwrap_or_default());
+    let json = serde_json::from_str(&said(command.args(words).arg("--json"))?)?;
+    for label in printed::fill(figure, printed, &json)? {
+        eprintln!("kept the row `{label}`: the command prints none for it");
+    }
+    Ok(())
+}
+
+/// The CPUs and the kernel of this machine, as far as it has them in files.
+fn machine() -> String {
+    let file = |path| fs::read_to_string(path).unwrap_or_default();
+    let cpus = available_parallelism().map_or(0, usize::from);
+    let info = file("/proc/cpuinfo");
+    let model = info.lines().find(|line| line.starts_with("model name"));
+    let model = model.and_then(|line| line.split_once(": ")).map_or("unknown", |(_, name)| name);
+    let release = file("/proc/sys/kernel/osrelease");
+    format!("{cpus} CPUs ({model}), Linux {}", release.trim())
 }
 
 /// The names of the operations that the numbers of `figure` belong to.

@@ -61,7 +61,6 @@ fn shown(column: &Column, cell: &Option<Cell>) -> String {
 /// The numbers of a range have the digits of the one with most of them: 4.0 beside 3.97 is 4.00.
 fn range_text(column: &Column, range: &Range) -> String {
     let numbers = range.median.iter().chain([&range.low, &range.high]);
-    let written = |number: &Number| number.to_string().split_once('.').map_or(0, |(_, d)| d.len());
     let most = numbers.map(written).max();
     let plain = column.decimals.is_none() && column.significant.is_none();
     let column = &Column { decimals: if plain { most } else { column.decimals }, ..column.clone() };
@@ -80,6 +79,11 @@ fn number(column: &Column, value: &Number) -> String {
     with_commas(&text)
 }
 
+/// The digits after the point, as the value is written.
+fn written(value: &Number) -> usize {
+    value.to_string().split_once('.').map_or(0, |(_, digits)| digits.len())
+}
+
 /// The digits after the point, if the column says so.
 fn digits(column: &Column, value: &Number) -> Option<usize> {
     let significant = column.significant.and_then(|significant| {
@@ -87,7 +91,7 @@ fn digits(column: &Column, value: &Number) -> Option<usize> {
         let rounded = format!("{:.*e}", significant.saturating_sub(1), value.as_f64()?);
         let exponent: i32 = rounded.split_once('e')?.1.parse().ok()?;
         let digits = i32::try_from(significant).ok()? - 1 - exponent;
-        Some(usize::try_from(digits).unwrap_or(0))
+        Some(usize::try_from(digits).unwrap_or(0).min(written(value)))
     });
     column.decimals.or(significant)
 }
@@ -134,7 +138,9 @@ mod tests {
         let fixed = Column { decimals: Some(2), ..Column::default() };
         assert_eq!((of(&fixed, 0.3), of(&fixed, -1234.567)), ("0.30".into(), "-1,234.57".into()));
         let significant = Column { significant: Some(2), ..Column::default() };
-        let cases = [(0.0123, "0.012"), (1.0, "1.0"), (9.96, "10"), (12345.6, "12,346")];
+        let cases =
+            [(0.0123, "0.012"), (1.0, "1.0"), (6.4, "6.4"), (9.96, "10"), (12345.6, "12,346")];
+        assert_eq!(number(&significant, &Number::from(7)), "7");
         for (value, expected) in cases {
             assert_eq!(of(&significant, value), expected);
         }
