@@ -9,7 +9,7 @@ use std::thread::available_parallelism;
 
 use serde_json::Number;
 
-use super::figure::{Cell, Figure, Known, Printed, Source};
+use super::figure::{Cell, Figure, Known, Origin, Printed, Source};
 use super::pages::FOLDER;
 use super::printed;
 use crate::instructions::{self, Cost};
@@ -21,37 +21,46 @@ pub fn record(name: &str) -> Outcome {
     let text = fs::read_to_string(&path);
     let text = text.map_err(|error| format!("{FOLDER}{name}.json: {error}"))?;
     let mut figure = Figure::parse(&text)?;
-    match figure.record.clone() {
+    let earlier = figure.measured[0].clone();
+    let kept = match figure.record.clone() {
         Some(Source::Known(Known::Instructions)) => {
             let costs = instructions::costs(&operations(&figure), instructions::ITERATIONS)?;
-            replace(&mut figure, &costs);
+            replace(&mut figure, &costs)
         }
         Some(Source::Printed(printed)) => {
-            read(&mut figure, &printed)?;
             figure.measured[0].machine = Some(machine());
+            read(&mut figure, &printed)?
         }
         None => {
             let remedy = "Run the command that it names, and edit its rows";
             return Err(format!("{FOLDER}{name}.json has no `record`. {remedy}").into());
         }
-    }
+    };
     let origin = &mut figure.measured[0];
     origin.date = said(Command::new("date").arg("+%F"))?;
     let commit = ["rev-parse", "--short=12", "HEAD"];
     origin.commit = Some(said(Command::new("git").current_dir(root()).args(commit))?);
+    keep_origin(&mut figure, earlier, &kept);
     Ok(fs::write(path, figure.text()?)?)
 }
 
-/// Runs the first command of `figure` with `--json` and takes its values.
-fn read(figure: &mut Figure, printed: &Printed) -> Outcome {
+/// Names the run that the rows come from that were not measured again.
+fn keep_origin(figure: &mut Figure, earlier: Origin, kept: &[String]) {
+    for label in kept {
+        eprintln!("kept the row `{label}`, which the command does not measure");
+    }
+    if !kept.is_empty() && figure.measured.len() == 1 {
+        figure.measured.push(earlier);
+    }
+}
+
+/// Runs the first command of `figure` with `--json` and takes its values. Returns the labels of the rows that it kept.
+fn read(figure: &mut Figure, printed: &Printed) -> Outcome<Vec<String>> {
     let command = figure.measured[0].command.clone().ok_or("the first run has no `command`")?;
     let mut words = command.split_whitespace();
     let mut command = program(words.next().unwrap_or_default());
     let json = serde_json::from_str(&said(command.args(words).arg("--json"))?)?;
-    for label in printed::fill(figure, printed, &json)? {
-        eprintln!("kept the row `{label}`: the command prints none for it");
-    }
-    Ok(())
+    printed::fill(figure, printed, &json)
 }
 
 /// The CPUs and the kernel of this machine, as far as it has them in files.
@@ -86,10 +95,14 @@ fn is_number(cell: &Option<Cell>) -> bool {
     matches!(cell, Some(Cell::Number(_)))
 }
 
-/// Puts the costs in the place of the numbers of their operations.
-fn replace(figure: &mut Figure, costs: &[Cost]) {
+/// Puts the costs in the place of the numbers of their operations. Returns the labels of the rows that it kept.
+fn replace(figure: &mut Figure, costs: &[Cost]) -> Vec<String> {
     let columns: Vec<_> = figure.columns.iter().map(|column| column.name.clone()).collect();
+    let mut kept = Vec::new();
     for row in &mut figure.rows {
+        if let (None, Some(Some(Cell::Text(label)))) = (operation(row, ""), row.first()) {
+            kept.push(label.clone());
+        }
         for (index, column) in columns.iter().enumerate() {
             let Some(name) = operation(row, column) else { continue };
             let cost = costs.iter().find(|cost| cost.name == name);
@@ -99,6 +112,7 @@ fn replace(figure: &mut Figure, costs: &[Cost]) {
             }
         }
     }
+    kept
 }
 
 fn said(command: &mut Command) -> Outcome<String> {
@@ -119,9 +133,15 @@ mod tests {
         .unwrap();
         assert_eq!(operations(&figure), ["switch/yield/8", "switch/yield/1024", "other/8"]);
         let cost = |name: &str| Cost { name: name.to_owned(), instructions: 97.25 };
-        replace(&mut figure, &[cost("switch/yield/1024"), cost("other/1024")]);
+        let kept = replace(&mut figure, &[cost("switch/yield/1024"), cost("other/1024")]);
+        assert_eq!(kept, ["before"]);
         let text = figure.text().unwrap();
         assert!(text.contains("[\"`switch/yield`\", 1, 97.25]"), "{text}");
         assert!(text.contains("[\"`other`\", 3, null]"), "{text}");
+        let earlier = figure.measured[0].clone();
+        keep_origin(&mut figure, earlier.clone(), &[]);
+        assert_eq!(figure.measured.len(), 1);
+        keep_origin(&mut figure, earlier, &kept);
+        assert_eq!(figure.measured.len(), 2);
     }
 }
