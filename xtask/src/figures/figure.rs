@@ -19,7 +19,7 @@ pub struct Figure {
     pub title: String,
     /// The runs that the values come from.
     pub measured: Vec<Origin>,
-    /// The source that `--record` measures again. The other tables are edited from what their command prints.
+    /// The source that `--record` reads. Without one, a person edits the rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<Source>,
     /// The columns, the labels of the rows included.

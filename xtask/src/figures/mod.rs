@@ -15,7 +15,7 @@ use crate::tidy::tree::Tree;
 use crate::workspace::{Outcome, root};
 use pages::Pages;
 
-/// What to make.
+/// The task of the command.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Change no file, and fail if a table differs from its measurement

@@ -35,10 +35,10 @@ pub struct Stale {
     pub text: String,
 }
 
-/// The measurements of a tree and what its pages make of them.
+/// The result of making all pages of a tree.
 #[derive(Clone, Debug, Default)]
 pub struct Pages {
-    /// The files that differ from what is made of the measurements.
+    /// The files that differ from the text that is made.
     pub stale: Vec<Stale>,
     /// The mistakes that a person has to mend.
     pub mistakes: Vec<Violation>,
