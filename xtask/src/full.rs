@@ -65,7 +65,7 @@ pub fn run(options: &Options) -> Outcome {
 }
 
 /// Compares the simulator with the kernel in random scenarios. It fails only if it cannot run; a judgement needs more
-/// scenarios than these (`docs/fidelity.md`).
+/// scenarios than these (`docs/figures/fidelity.md`).
 fn fidelity(seed: u32) -> Outcome {
     let (seed, scenarios) = (seed.to_string(), RANDOM_SCENARIOS.to_string());
     workspace::run(cargo().args(["xtask", "fidelity", "--random", &scenarios, "--seed", &seed]))

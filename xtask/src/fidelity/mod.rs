@@ -2,7 +2,7 @@
 //!
 //! Each scenario runs on `linux` and on `sim`. The simulator gets the output of `runyard calibrate` about this machine,
 //! and nothing else. Without options the scenarios are those of `scenarios/fidelity` (`table`); with `--random` they
-//! are drawn (`random`). The command prints the tables of `docs/fidelity.md`.
+//! are drawn (`random`). The command prints the tables of `docs/figures/fidelity.md`.
 
 mod bootstrap;
 mod draw;

@@ -1,4 +1,4 @@
-//! The tables of `docs/fidelity.md`: the CPU time and the latencies in each scenario of `scenarios/fidelity`, the
+//! The tables of `docs/figures/fidelity.md`: the CPU time and the latencies in each scenario of `scenarios/fidelity`, the
 //! assertions of the kernel's own selftests about them, and the effects of task groups' limits.
 
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use super::judge::{ENOUGH_WAKEUPS, Measure, ratio};
 use super::rig::Rig;
 use serde_json::Value;
 
-use crate::figures::median;
 use crate::limits::{self, Limited};
+use crate::median::median;
 use crate::selftests::{self, CASES, Usage};
 use crate::workspace::{self, Outcome};
 
