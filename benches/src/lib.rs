@@ -1,6 +1,6 @@
 //! What the operations of the scheduler cost. Each is defined once here and measured twice: in time
 //! by criterion (`cargo bench -p runyard-benches`), in instructions by callgrind (`cargo xtask
-//! instructions`). `docs/performance.md` has the figures.
+//! instructions`). `docs/figures/performance.md` has the figures.
 //!
 //! An operation is a name and a way to prepare it. What is prepared performs the operation so many
 //! times and leaves everything as it was: as many tasks queued, as many timers armed. So the cost

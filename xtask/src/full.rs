@@ -65,7 +65,7 @@ pub fn run(options: &Options) -> Outcome {
 }
 
 /// How near the simulator is to the kernel here, in scenarios that are drawn. It fails if it cannot run only: how near is
-/// near enough is judged of more scenarios than these (`docs/fidelity.md`).
+/// near enough is judged of more scenarios than these (`docs/figures/fidelity.md`).
 fn fidelity(seed: u32) -> Outcome {
     let (seed, scenarios) = (seed.to_string(), RANDOM_SCENARIOS.to_string());
     workspace::run(cargo().args(["xtask", "fidelity", "--random", &scenarios, "--seed", &seed]))

@@ -24,7 +24,7 @@ const BINARY: &str = "instructions";
 
 /// Operations in the shorter run: enough that a queue that grows by doubling is not seen in the
 /// result, few enough that callgrind, some 50 times slower than the machine, needs about a second.
-const ITERATIONS: u32 = 10_000;
+pub const ITERATIONS: u32 = 10_000;
 
 /// What to measure.
 #[derive(Args, Clone, Debug)]
@@ -58,14 +58,22 @@ pub fn run(options: &Options) -> Outcome {
     if names.is_empty() {
         return Err("no operation has such a name".into());
     }
-    let costs = names.iter().map(|name| measure(&binary, name, options.iterations));
-    let costs = costs.collect::<Outcome<Vec<_>>>()?;
+    let costs = all_costs(&binary, &names, options.iterations)?;
     if options.json {
         println!("{:#}", to_json(&costs, options.iterations, text(&shown.stdout).trim()));
     } else {
         print!("{}", to_table(&costs));
     }
     Ok(())
+}
+
+/// Builds the benches and measures the operations of these names.
+pub fn costs(names: &[String], iterations: u32) -> Outcome<Vec<Cost>> {
+    all_costs(&build()?, names, iterations)
+}
+
+fn all_costs(binary: &Path, names: &[String], iterations: u32) -> Outcome<Vec<Cost>> {
+    names.iter().map(|name| measure(binary, name, iterations)).collect()
 }
 
 fn build() -> Outcome<PathBuf> {

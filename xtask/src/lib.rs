@@ -13,6 +13,7 @@ pub mod full;
 pub mod fuzz;
 pub mod instructions;
 mod limits;
+pub mod median;
 pub mod models;
 pub mod python;
 pub mod replay;

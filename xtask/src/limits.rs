@@ -4,7 +4,7 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-use crate::figures::median;
+use crate::median::median;
 
 /// How far apart the CPU time of a group may be, in points of one CPU.
 const GOAL: f64 = 3.0;

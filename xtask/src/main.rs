@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    fidelity, full, fuzz, instructions, models, python, replay, rt_app, same, siege, tidy, traces,
-    workspace,
+    fidelity, figures, full, fuzz, instructions, models, python, replay, rt_app, same, siege, tidy,
+    traces, workspace,
 };
 
 #[derive(Parser)]
@@ -34,6 +34,8 @@ enum Command {
     Full(full::Options),
     /// Compare the simulator with the kernel of this machine
     Fidelity(fidelity::Options),
+    /// Make the tables of the documents from the measurements in docs/figures
+    Figures(figures::Options),
     /// Hold the tree to its own rules, as tests
     Tidy(tidy::Options),
     /// Decode traces with Perfetto's own protocol buffers and compare them with their reports
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Siege(options) => siege::run(&options),
         Command::Full(options) => full::run(&options),
         Command::Fidelity(options) => fidelity::run(&options),
+        Command::Figures(options) => figures::run(&options),
         Command::Tidy(options) => tidy::run(&options),
         Command::Traces => traces::run(),
         Command::Python(options) => python::run(&options),

@@ -1,7 +1,7 @@
 //! `cargo xtask rt-app`: rt-app's tutorials by rt-app itself and by every host here, on this machine.
 //!
 //! Each writes rt-app's log; the medians of its columns stand side by side, as in the table of
-//! `docs/fidelity.md`. Measured before is how long rt-app's loops take, of which a `run` is made and
+//! `docs/figures/fidelity.md`. Measured before is how long rt-app's loops take, of which a `run` is made and
 //! which it knows itself in whole nanoseconds at their fastest; and what the simulated machine's
 //! timers and idle CPUs cost, as for the comparison with the kernel.
 
@@ -13,7 +13,7 @@ use std::process::Command;
 use clap::Args;
 
 use crate::fidelity;
-use crate::figures::median;
+use crate::median::median;
 use crate::workspace::{self, Outcome, cargo, program};
 
 /// Where Debian's package has them.

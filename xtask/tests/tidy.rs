@@ -1,5 +1,6 @@
 //! Holds the tree to the rules of `xtask::tidy`, one test a rule.
 
+use xtask::figures::pages;
 use xtask::tidy::tree::Tree;
 use xtask::tidy::{Rule, Violation, arrows, circles, documents, packages, source, words};
 use xtask::workspace::{metadata, root};
@@ -101,4 +102,9 @@ fn every_feature_is_documented() {
 #[test]
 fn the_changelog_has_an_unreleased_section() {
     hold(documents::the_changelog_has_an_unreleased_section);
+}
+
+#[test]
+fn tables_are_made_from_their_figures() {
+    hold(pages::tables_are_made_from_their_figures);
 }

@@ -1,6 +1,6 @@
 //! The live runtime beside its peers, measured in one run and in turns, so that a figure never
 //! stands beside one of another day. `cargo run --release -p runyard-benches --bin live` prints
-//! the tables; `docs/performance.md` has the figures.
+//! the tables; `docs/figures/performance.md` has the figures.
 
 mod accuracy;
 mod crowded;

@@ -1,6 +1,6 @@
 //! How long requests wait that come at random and wait for nobody: p99.9 slowdown against load, on
 //! two CPUs. `cargo run --release -p runyard-benches --bin open_loop` prints the tables;
-//! `docs/performance.md` has the figures and how they are measured.
+//! `docs/figures/performance.md` has the figures and how they are measured.
 //!
 //! A point is a mix of requests, a side that answers them, and a load: the part of both CPUs that
 //! the requests ask for by their service times. The sides of a load take turns and answer the same

@@ -2,7 +2,7 @@
 //!
 //! The promise for a file is that and 64 MB. Of a small text those 64 MB would hide everything, so they are not
 //! allowed here. Without them the promise holds for the texts of this file, of which each has one thing very often.
-//! Short threads, phases and task groups take more, which `docs/performance.md` has.
+//! Short threads, phases and task groups take more, which `docs/figures/performance.md` has.
 #![cfg(target_os = "linux")]
 
 use runyard_workload::{Overrides, parse};

@@ -2,7 +2,7 @@
 //!
 //! Each scenario runs on `linux` and on `sim`, which is told what `runyard calibrate` says of this machine, and
 //! nothing else. Without options it is the scenarios of `scenarios/fidelity` (`table`), with `--random` scenarios that
-//! nobody chose (`random`). Prints the tables of `docs/fidelity.md`.
+//! nobody chose (`random`). Prints the tables of `docs/figures/fidelity.md`.
 
 mod bootstrap;
 mod draw;

@@ -1,4 +1,4 @@
-//! The tables of `docs/fidelity.md`: who had how much and how soon in each scenario of `scenarios/fidelity`, what of it the
+//! The tables of `docs/figures/fidelity.md`: who had how much and how soon in each scenario of `scenarios/fidelity`, what of it the
 //! kernel's own selftests would assert, and what limits of task groups did.
 
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use super::judge::{ENOUGH_WAKEUPS, Measure, ratio};
 use super::rig::Rig;
 use serde_json::Value;
 
-use crate::figures::median;
 use crate::limits::{self, Limited};
+use crate::median::median;
 use crate::selftests::{self, CASES, Usage};
 use crate::workspace::{self, Outcome};
 

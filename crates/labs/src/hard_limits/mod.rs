@@ -4,7 +4,7 @@
 //! The document's tables are the first half (`founding`). It has no figures for what a limit is for, so
 //! the second half is what a user asks of it: that it is kept (`exact`), and protects (`tenants`). All of
 //! them are simulated; what fits any machine is asked of the runtime too ([`live()`]). What the kernel's own
-//! limits do on the CPUs that there are, beside the simulated ones, is in `docs/fidelity.md`.
+//! limits do on the CPUs that there are, beside the simulated ones, is in `docs/figures/fidelity.md`.
 
 mod exact;
 mod founding;

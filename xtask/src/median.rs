@@ -1,4 +1,4 @@
-//! What measured figures come to.
+//! The median of measured values.
 
 /// The middle one, of an even number the higher of the two; nothing if there is none.
 pub fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
