@@ -24,7 +24,7 @@ const GENERATED: &[&str] = &["404.html", "print.html", "toc.html"];
 #[test]
 fn the_book_is_built_and_its_links_point_somewhere() -> Outcome {
     let mut book = MDBook::load(root().join(SOURCE))?;
-    lead_out(&mut book.book)?;
+    mend_links(&mut book.book)?;
     book.build()?;
     let pages = pages(&root().join(BOOK))?;
     assert!(pages.len() > 10, "pages: {}", pages.len());
@@ -33,34 +33,41 @@ fn the_book_is_built_and_its_links_point_somewhere() -> Outcome {
     Ok(())
 }
 
-/// Changes the links that leave the book: they lead from the built page to the file in the checkout.
-fn lead_out(book: &mut Book) -> Outcome {
-    let mut failed = Ok(());
+/// Changes the links that mdBook leaves as they are.
+fn mend_links(book: &mut Book) -> Outcome {
+    let mut mended = Ok(());
     book.for_each_chapter_mut(|chapter| {
-        if let Err(error) = lead_out_of(chapter) {
-            failed = Err(error);
+        if let Err(error) = mend_links_of(chapter) {
+            mended = Err(error);
         }
     });
-    failed
+    mended
 }
 
-fn lead_out_of(chapter: &mut Chapter) -> Outcome {
+fn mend_links_of(chapter: &mut Chapter) -> Outcome {
     let page = chapter.source_path.clone().ok_or("a chapter has no file")?;
     let depth = page.components().count() - 1;
-    // From the page to the root of the checkout, through the book's two folders.
-    let up = "../".repeat(depth + Path::new(BOOK).components().count());
     for link in markdown::pieces(&chapter.content) {
-        let leaving = link.text.trim_start_matches("../");
-        let climbed = (link.text.len() - leaving.len()) / "../".len();
-        if link.kind != Kind::Link || climbed <= depth {
-            continue;
+        if link.kind == Kind::Link && !link.text.contains("://") {
+            let (old, new) =
+                (format!("]({})", link.text), format!("]({})", mended(&link.text, depth)));
+            chapter.content = chapter.content.replace(&old, &new);
         }
-        // A link to `.md` would become one to a page of the book.
-        let file = leaving.replace(".md", "%2Emd");
-        let (old, new) = (format!("]({})", link.text), format!("]({up}{file})"));
-        chapter.content = chapter.content.replace(&old, &new);
     }
     Ok(())
+}
+
+/// A link of a page that is `depth` folders below `docs`, as the built page needs it.
+fn mended(link: &str, depth: usize) -> String {
+    let inside = link.trim_start_matches("../");
+    let climbed = (link.len() - inside.len()) / "../".len();
+    if climbed <= depth {
+        // mdBook calls a `README.md` `index.html`.
+        return link.replace("README.md", "index.md");
+    }
+    // To the root of the checkout, through the book's two folders. A `.md` would become a page of the book.
+    let up = "../".repeat(depth + Path::new(BOOK).components().count());
+    format!("{up}{}", inside.replace(".md", "%2Emd"))
 }
 
 /// The pages of the book by their paths.
