@@ -3,8 +3,10 @@
 //! A block of code that begins with `$ ` is a part of a session in a shell. The blocks of a page are one session, in a folder
 //! of its own that has the scenarios of the repository. A line `...` stands for lines that are left out. A block of JSON after
 //! a line that ends with "`NAME.json`:" is a file: it is written for the session, or it is the end of a file of the repository.
+//!
+//! After a change of the output, `RUNYARD_PAGES=write cargo test -p runyard-cli --test pages` brings the pages up to date. Of an
+//! output that ends with `...` it keeps as many lines as there were.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, iter, thread};
@@ -19,6 +21,12 @@ const SHARED: [&str; 2] = ["scenarios", "sweeps"];
 
 /// The first command that a new user runs, and the part of it that prints the same everywhere.
 const FIRST: (&str, &str) = ("runyard reproduce", "runyard reproduce rt-migrate --host sim");
+
+/// The variable that asks for pages with the present output.
+const WRITE: &str = "RUNYARD_PAGES";
+
+/// A line that a page loses.
+const GONE: &str = "\0";
 
 /// A block of code.
 struct Block {
@@ -148,35 +156,67 @@ fn folder_for(page: &Path) -> PathBuf {
 /// The faults of a page.
 #[cfg(unix)]
 fn faults(page: &Path) -> String {
-    let (folder, mut faults) = (folder_for(page), String::new());
+    let folder = folder_for(page);
     let is_readme = page.ends_with(README);
-    for block in blocks(&fs::read_to_string(page).unwrap()) {
+    let text = fs::read_to_string(page).unwrap();
+    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    let mut faults = Vec::new();
+    for block in blocks(&text) {
         let mut fault =
-            |text: &str| writeln!(faults, "{}:{}: {text}", page.display(), block.line).unwrap();
-        let text = block.lines.join("\n") + "\n";
-        match &block.file {
-            Some(file) if folder.join(file).exists() => {
-                let whole = fs::read_to_string(folder.join(file)).unwrap();
-                if !whole.ends_with(&text) {
-                    fault(&format!("is not the end of {file}"));
-                }
-            }
-            Some(file) => fs::write(folder.join(file), text).unwrap(),
-            None if is_readme && block.language == "json" && !ends_a_scenario(&text) => {
-                fault("is not the end of a scenario of the repository");
-            }
-            None => {}
-        }
-        for Step { command, mut shown } in steps(&block) {
-            // The README shows how an output begins.
-            shown.extend(is_readme.then(|| "...".to_owned()));
+            |text: &str| faults.push(format!("{}:{}: {text}\n", page.display(), block.line));
+        fault_of_file(&block, &folder, is_readme).inspect(|text| fault(text));
+        let mut new = Vec::new();
+        for Step { command, shown } in steps(&block) {
             let printed = printed(&command, &folder);
-            if !is_same(&shown, &printed) {
+            // The README shows how an output begins.
+            let cut = is_readme.then(|| "...".to_owned());
+            if !is_same(&[shown.clone(), cut.into_iter().collect()].concat(), &printed) {
                 fault(&format!("$ {command}\n{}", printed.join("\n")));
             }
+            new.extend(format!("$ {command}").lines().map(str::to_owned));
+            new.extend(renewed(&shown, printed));
+        }
+        if !new.is_empty() {
+            // One element stays, so that the lines below keep their places.
+            lines[block.line] = new.join("\n");
+            lines[block.line + 1..][..block.lines.len() - 1].fill(GONE.to_owned());
         }
     }
-    faults
+    if std::env::var(WRITE).is_ok_and(|value| value == "write") && !faults.is_empty() {
+        lines.retain(|line| line != GONE);
+        fs::write(page, lines.join("\n") + "\n").unwrap();
+    }
+    faults.concat()
+}
+
+/// The lines to show for a command that prints these now.
+fn renewed(shown: &[String], mut printed: Vec<String>) -> Vec<String> {
+    if is_same(shown, &printed) {
+        return shown.to_vec();
+    }
+    if let Some(("...", kept)) = shown.split_last().map(|(last, kept)| (last.as_str(), kept.len()))
+    {
+        printed.truncate(kept);
+        printed.push("...".to_owned());
+    }
+    printed
+}
+
+/// The fault of a block that is a file, or that should be one. A file of the session is written.
+#[cfg(unix)]
+fn fault_of_file(block: &Block, folder: &Path, is_readme: bool) -> Option<String> {
+    let text = block.lines.join("\n") + "\n";
+    let Some(file) = &block.file else {
+        let is_loose = is_readme && block.language == "json" && !ends_a_scenario(&text);
+        return is_loose.then(|| "is not the end of a scenario of the repository".to_owned());
+    };
+    let path = folder.join(file);
+    if !path.exists() {
+        fs::write(path, text).unwrap();
+        return None;
+    }
+    let is_end = fs::read_to_string(path).unwrap().ends_with(&text);
+    (!is_end).then(|| format!("is not the end of {file}"))
 }
 
 #[cfg(unix)]
