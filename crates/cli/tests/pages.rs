@@ -17,7 +17,7 @@ const README: &str = "README.md";
 const FOLDERS: [&str; 3] = ["docs/start", "docs/guides", "docs/reference"];
 
 /// The folders of the repository that a session finds.
-const SHARED: [&str; 2] = ["scenarios", "sweeps"];
+const SHARED: [&str; 3] = ["python", "scenarios", "sweeps"];
 
 /// The first command that a new user runs, and the part of it that prints the same everywhere.
 const FIRST: (&str, &str) = ("runyard reproduce", "runyard reproduce rt-migrate --host sim");
