@@ -2,7 +2,7 @@
 
 use std::fs;
 
-const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/from-tokio.md");
+const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guides/from-tokio.md");
 const SERVICE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/service");
 
 /// The lines of the guide's block of differences.

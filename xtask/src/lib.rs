@@ -4,6 +4,7 @@
 //! --workspace` is enough to know that a change keeps them. The other modules are the commands of `cargo xtask`.
 //! Nothing here is part of a user's build, and no crate depends on it.
 
+pub mod book;
 mod dice;
 pub mod fidelity;
 pub mod figures;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    fidelity, figures, full, fuzz, instructions, models, python, replay, rt_app, same, siege, tidy,
-    traces, workspace,
+    book, fidelity, figures, full, fuzz, instructions, models, python, replay, rt_app, same, siege,
+    tidy, traces, workspace,
 };
 
 #[derive(Parser)]
@@ -19,6 +19,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Build the pages of docs as a book, into target/book, and check its links
+    Book,
     /// Run the model tests of the locks, under loom and under shuttle
     Models {
         /// Only this checker
@@ -52,6 +54,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Book => book::run(),
         Command::Models { checker } => models::run(checker),
         Command::Instructions(options) => instructions::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),

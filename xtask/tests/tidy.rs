@@ -90,6 +90,11 @@ fn design_pages_have_their_sections() {
 }
 
 #[test]
+fn every_page_is_in_the_book() {
+    hold(documents::every_page_is_in_the_book);
+}
+
+#[test]
 fn the_code_map_is_the_tree() {
     hold(documents::the_code_map_is_the_tree);
 }

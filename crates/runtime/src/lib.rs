@@ -38,11 +38,6 @@
 //! * Preemption needs Linux, on x86-64 or 64-bit Arm. On macOS and Windows, and where the kernel refuses what it
 //!   needs, polls end by themselves ([`Runtime::preempts`]).
 
-/// The programs of the README compile.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-
 mod baton;
 #[cfg(not(loom))]
 mod builder;
@@ -107,6 +102,8 @@ mod os {
     pub(crate) mod biased;
     pub(crate) mod seat;
 }
+#[cfg(doctest)]
+mod pages;
 #[cfg(not(loom))]
 mod paused;
 mod places;

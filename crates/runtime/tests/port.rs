@@ -5,7 +5,7 @@
 use std::fs;
 
 const PORT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/port");
-const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/from-tokio.md");
+const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/from-tokio.md");
 
 /// What changes beside imports: the rows of the guide's table that name no import.
 fn listed() -> Vec<(String, String)> {

@@ -30,7 +30,7 @@
 //!
 //! [`import`](mod@import) makes scenarios of recorded machines.
 //!
-//! `docs/scenario.md` has the whole language and what was decided where rt-app leaves it open.
+//! `docs/reference/language.md` has the whole language and what was decided where rt-app leaves it open.
 
 pub mod cursor;
 mod diagnostic;

@@ -1,5 +1,5 @@
 //! A service by axum and sqlx on tokio. [`runyard.rs`](runyard.rs) is the same service after it was ported; the guide
-//! `docs/from-tokio.md` shows how the two differ.
+//! `docs/guides/from-tokio.md` shows how the two differ.
 //!
 //! It measures itself for some seconds, by clients in the same process, and ends.
 

@@ -9,6 +9,9 @@ const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const CHANGELOG: &str = "CHANGELOG.md";
 const FEATURES: &str = "crates/engine/src/features.rs";
 
+/// The table of contents of the book. Its pages are the documents beside and below it.
+const SUMMARY: &str = "docs/SUMMARY.md";
+
 /// The folder of the design pages. Its own `README.md` is their index, not a page.
 const DESIGN: &str = "docs/design/";
 
@@ -120,6 +123,24 @@ fn disordered(page: &File) -> Option<Violation> {
     let expected = SECTIONS.join("`, `## ");
     let reason = format!("a design page has `## {expected}`, each once and in this order");
     Some(Violation::new(page, line, reason))
+}
+
+/// The book has every page of `docs`.
+#[must_use]
+pub fn every_page_is_in_the_book(tree: &Tree) -> Vec<Violation> {
+    let summary = match required(tree, SUMMARY) {
+        Ok(file) => file,
+        Err(missing) => return vec![missing],
+    };
+    let pieces = markdown::pieces(&summary.text);
+    let links = pieces.iter().filter(|piece| piece.kind == Kind::Link);
+    let listed: Vec<_> = links.filter_map(|link| resolve(SUMMARY, &link.text)).collect();
+    let is_page = |file: &&File| file.path.starts_with("docs/") && file.path != SUMMARY;
+    let pages = tree.with_extension("md").filter(is_page);
+    pages
+        .filter(|page| !listed.contains(&page.path))
+        .map(|page| Violation::new(page, 1, format!("is not in the book. List it in {SUMMARY}")))
+        .collect()
 }
 
 /// The code map names every crate, and no path that does not exist.
@@ -239,6 +260,17 @@ mod tests {
         let part = whole.replace("## Chosen\n", "");
         assert_eq!(places(rule, &[("docs/design/a.md", &part)]), ["docs/design/a.md:6"]);
         assert_eq!(places(rule, &[("docs/design/a.md", "# A\n")]), ["docs/design/a.md:1"]);
+    }
+
+    #[test]
+    fn a_page_that_is_not_in_the_book_is_found() {
+        let rule = every_page_is_in_the_book;
+        assert_eq!(places(rule, &[]), ["docs/SUMMARY.md:1"]);
+        let summary = (SUMMARY, "# Summary\n- [A](guides/a.md)\n");
+        let pages = [summary, ("docs/guides/a.md", ""), ("README.md", "")];
+        assert!(places(rule, &pages).is_empty());
+        let pages = [summary, ("docs/guides/a.md", ""), ("docs/guides/b.md", "")];
+        assert_eq!(places(rule, &pages), ["docs/guides/b.md:1"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A print shop, ported from tokio: orders of several customers are checked, rendered and delivered.
 //!
-//! The program before that is `tokio.rs` beside this file. `docs/from-tokio.md` lists what had to change, and a test
+//! The program before that is `tokio.rs` beside this file. `docs/guides/from-tokio.md` lists what had to change, and a test
 //! holds the two files to that list.
 //!
 //! Orders come through a channel. A pool of workers takes them, as many at a time as there are places in a

@@ -1,6 +1,6 @@
 //! A print shop, written for tokio: orders of several customers are checked, rendered and delivered.
 //!
-//! The program after it was ported is `runyard.rs` beside this file. `docs/from-tokio.md` lists what had to change, and
+//! The program after it was ported is `runyard.rs` beside this file. `docs/guides/from-tokio.md` lists what had to change, and
 //! a test holds the two files to that list.
 //!
 //! Orders come through a channel. A pool of workers takes them, as many at a time as there are places in a
