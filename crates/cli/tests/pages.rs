@@ -7,6 +7,8 @@
 //! After a change of the output, `RUNYARD_PAGES=write cargo test -p runyard-cli --test pages` brings the pages up to date. Of an
 //! output that ends with `...` it keeps as many lines as there were.
 
+use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, iter, thread};
@@ -236,6 +238,34 @@ fn the_pages_show_the_output_of_the_command() {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert!(faults.is_empty(), "pages with other lines than these:\n{faults}");
+}
+
+/// The names of all fields in a value of JSON.
+fn fields(value: &Value) -> BTreeSet<&str> {
+    match value {
+        Value::Object(object) => {
+            let inner = object.values().flat_map(fields);
+            object.keys().map(String::as_str).chain(inner).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(fields).collect(),
+        _ => BTreeSet::new(),
+    }
+}
+
+#[test]
+fn the_reference_has_every_field_of_a_report() {
+    let page = fs::read_to_string(root().join("docs/reference/report.md")).unwrap();
+    let named: BTreeSet<_> =
+        page.split('`').skip(1).step_by(2).flat_map(|code| code.split(['.', '[', ']'])).collect();
+    for scenario in ["core-scheduling", "frame-pipeline", "hard-limits"] {
+        let file = root().join(format!("scenarios/{scenario}.json"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_runyard"));
+        let output =
+            command.arg("sim").arg(file).args(["--duration", "300ms", "--json"]).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let missing: Vec<_> = fields(&report).difference(&named).copied().collect();
+        assert!(missing.is_empty(), "docs/reference/report.md has not {missing:?} of {scenario}");
+    }
 }
 
 #[test]

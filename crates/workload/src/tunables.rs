@@ -344,7 +344,7 @@ pub const ALL: &[Tunable] = &[
         path: "machine.smt.busy_speed",
         takes: Takes::Part,
         what: "The speed of a hardware thread with one busy sibling; an empty `smt` makes it 0.6, without `smt` it is 1.",
-        source: "docs/reference/language.md",
+        source: "docs/reference/machine.md",
         place: Place::Machine(|scenario| scenario.machine.smt.map(part)),
     },
     cost(

@@ -1,0 +1,56 @@
+"""The Python of the pages for users, as a new user runs it: each page in one session."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Fewer runs say the same with wider intervals.
+FEWER = {'"seeds": 10': '"seeds": 3', '"duration": 5': '"duration": 1'}
+
+
+def session(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Runs the blocks of a page in a new folder; gives the names that they made."""
+    text = (ROOT / page).read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert blocks, page
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    for shared in ["scenarios", "sweeps"]:
+        (folder / shared).symlink_to(ROOT / shared)
+    names: dict[str, Any] = {}
+    for block in blocks:
+        for all_runs, few_runs in FEWER.items():
+            block = block.replace(all_runs, few_runs)
+        exec(block, names)
+    return names
+
+
+def test_the_readme_draws_its_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = session("python/README.md", tmp_path, monkeypatch)
+    assert (tmp_path / "p99.png").read_bytes().startswith(b"\x89PNG")
+    p99 = names["p99"]
+    assert list(p99.index) == [700, 1400, 2800, 5600]
+    assert (p99["lo"] < p99["mean"]).all() and (p99["mean"] < p99["hi"]).all()
+
+
+def test_the_first_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = session("docs/start/notebook.md", tmp_path, monkeypatch)
+    assert 1_200 < names["waits"].loc["frame", "nice 0"] < 1_300
+    assert list(names["summary"].index) == [0, 5, 10, 19]
+
+
+def test_the_guide_sweeps_on_a_cluster_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try:
+        session("docs/guides/ray.md", tmp_path, monkeypatch)
+    finally:
+        ray.shutdown()
+    assert (tmp_path / "web-tier" / "summary.csv").exists()
