@@ -8,7 +8,7 @@
 //! threads. Time is an argument of each call. Effects on other CPUs go back to the host through [`machine::Effects`].
 //! The locks of the scheduler are all in this crate.
 //!
-//! Start at [`machine`], whose documentation has the three rules that hold the CPUs together. Then read `select`
+//! Start at [`machine`]. Its documentation has the three rules that hold the CPUs together. Then read `select`
 //! (wake-ups), `schedule` (switches), `rt` (push and pull) and `balance` (fair tasks). [`control`] explains how a
 //! request finds a task that moves. [`check`] asserts the invariants between run queues.
 
