@@ -6,7 +6,7 @@
 //!
 //! A kick, a migration and an interrupt take virtual time here, as on hardware. Hints can be held back
 //! ([`sim::Options::hint_delay`]), and CPUs can go offline. So a simulation also exercises the code that repairs
-//! decisions on stale hints. With [`watch::Check`], a run verifies the invariants that span CPUs and reports each
+//! decisions on stale hints. With [`Check`], a run verifies the invariants that span CPUs and reports each
 //! violation with its time.
 //!
 //! Start at [`sim`], the loop over events. `exec` has the work of a CPU, `steps` interprets the program of a task, and
