@@ -8,12 +8,12 @@ use std::fmt::Write;
 
 /// The header of every imported scenario.
 const ABOUT: &str = "\
-// `run` is what a task executed between two events, what the kernel did on its behalf and the
-// switches to it included; so these cost nothing here. Interrupts are as late as it took the machine
-// to run a woken task on an idle CPU. `sem_wait` is a sleep that another task ended, by its
-// `sem_post`. `timer` is one that a clock ended, or the network, or nobody who is known, at the
-// recorded time; `sleep` is a device's answer, which takes as long as it took. A task ends with the
-// recording.
+// `run` is the time that a task executed between two events. It includes the kernel's work for the
+// task and the switches to it, so these cost nothing here. Interrupts are late by the time that the
+// recorded machine took to run a woken task on an idle CPU. `sem_wait` is a sleep that another task
+// ended by its `sem_post`. `timer` is a sleep that a clock, the network or an unknown waker ended at
+// the recorded time. `sleep` is a wait for a device, which takes the recorded time. A task ends with
+// the recording.
 ";
 
 /// Returns the scenario of these programs. `tasks` has their recorded figures.

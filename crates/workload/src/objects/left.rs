@@ -80,15 +80,16 @@ struct Hope<'a> {
     scenario: &'a Scenario,
     /// The thread object of each task.
     threads: Vec<usize>,
-    /// For each task, whether it can continue. The next field says so for each thread object, if one of its tasks can.
+    /// For each task, whether it can continue.
     tasks: Vec<bool>,
+    /// For each thread object, whether one of its tasks can continue.
     able: Vec<bool>,
     waiting: BTreeMap<Awaited, Vec<usize>>,
     /// The mutexes that others wait for, by the task that holds them.
     held: BTreeMap<usize, Vec<ObjectId>>,
     /// For each barrier, the number of tasks that are there or can arrive.
     arrivals: Vec<u32>,
-    /// The tasks that can continue and whose steps are not yet considered.
+    /// The tasks that can continue and have steps that are not yet considered.
     fresh: Vec<usize>,
 }
 
