@@ -8,7 +8,7 @@ use runyard_workload::setting::Setting;
 use runyard_workload::{Diagnostic, Overrides, Parsed, Place, parse};
 
 /// A scenario with all elements of the language.
-const RICH: &str = r#"// All there is.
+const RICH: &str = r#"// All elements.
 {
   "machine": {"cpus": 4, "topology": "2x2", "tick_hz": 250, "costs": {"ipi_ns": 5, "jitter_ns": 2}},
   "scheduler": {"latency_us": 3000, "rr_timeslice_ms": 20},
