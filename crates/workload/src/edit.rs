@@ -147,7 +147,8 @@ impl<'t> Edited<'t> {
             [section, key, ..] => section.key == "machine" && key.key != "kernel",
             [] => false,
         };
-        let what = "has no effect: the run is on this machine, and --cpus says how much of it";
+        let what =
+            "has no effect: the run is on this machine, and --cpus sets how many CPUs it uses";
         let settings = self.settings.iter().filter(move |_| real_machine).filter(of_machine);
         settings.map(|setting| Diagnostic { place: place(setting), what: what.to_owned() })
     }

@@ -302,7 +302,7 @@ pub const ALL: &[Tunable] = &[
     Tunable {
         path: "machine.cpus",
         takes: integer("a number of CPUs", 1, MAX_CPUS as i64),
-        what: "The number of CPUs.",
+        what: "The number of CPUs of the machine.",
         source: "/sys/devices/system/cpu/possible",
         place: Place::Machine(|scenario| Some(scenario.machine.topology.cpus().to_string())),
     },

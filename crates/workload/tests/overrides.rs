@@ -100,7 +100,7 @@ fn a_limit_of_each_cpu_is_warned_about_on_a_kernel_as_it_is() {
         assert!(parsed.scenario.groups[1].spec.limit.is_some_and(|limit| limit.is_per_cpu()));
         parsed.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    let told = "-:1:68: Linux 6.12 has no `per_cpu`: the limit is each CPU's all the same";
+    let told = "-:1:68: Linux 6.12 has no `per_cpu`: the limit is that of each CPU anyway";
     assert_eq!(warnings("6.12"), [told]);
     assert_eq!(warnings("6.18 + founding"), [""; 0]);
     assert_eq!(warnings("hard-limits"), [""; 0]);

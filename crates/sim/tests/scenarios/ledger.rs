@@ -240,8 +240,8 @@ impl<'s> Ledger<'s> {
     ) -> Result<(), String> {
         let holder = self.cpus[cpu.index()].holder;
         want(prev.map(|(task, _)| task) == holder, "a CPU switches from its task")?;
-        // The events after the switch give the CPU's activity; until then it does not execute. An idle CPU that finds no
-        // task stays idle without an event.
+        // The events after the switch give the CPU's activity; until then it does not execute. An idle CPU that finds
+        // no task stays idle without an event.
         let doing = self.cpus[cpu.index()].doing;
         let idle = matches!(doing, Doing::Idle | Doing::Forced);
         self.turn(cpu, if idle { doing } else { Doing::Overhead });

@@ -171,7 +171,7 @@ fn listed(
                 let asked = member.value.boolean()?;
                 if asked && !model.founding && model.kernel.release().is_some() {
                     let what = format!(
-                        "Linux {model} has no `per_cpu`: the limit is each CPU's all the same"
+                        "Linux {model} has no `per_cpu`: the limit is that of each CPU anyway"
                     );
                     warnings.instead(member.at, what);
                 }

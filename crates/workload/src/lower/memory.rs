@@ -108,7 +108,10 @@ impl<'v> Reader<'_, 'v> {
         if let Some(name) = &fields.shared
             && !self.context.names.agrees(name, Buffer { access, size, chase })
         {
-            let what = format!("the buffer {} is another one elsewhere", quoted(name));
+            let what = format!(
+                "the buffer {} has another size, stride or pattern in an earlier event",
+                quoted(name)
+            );
             return Err(Fault::new(value.at(), what));
         }
         Ok(Step::Memory(match access {

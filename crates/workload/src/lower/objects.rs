@@ -77,7 +77,7 @@ impl Names {
         match (*known, capacity) {
             (Some(known), Some(other)) if known != other => {
                 let name = quoted(name);
-                let what = format!("the pipe {name} has a capacity of {known} elsewhere");
+                let what = format!("the pipe {name} has a capacity of {known} in an earlier event");
                 Err(Fault::new(at, what))
             }
             _ => {

@@ -48,7 +48,7 @@ impl PolicyName {
             let what = match deadline {
                 DeadlinePolicy::Refused => {
                     let what = format!(
-                        "{name} is not to be had here; with --deadline-as-fifo its tasks are SCHED_FIFO of \
+                        "{name} is not available here; with --deadline-as-fifo its tasks are SCHED_FIFO of \
                          priority {most}, without a budget"
                     );
                     return Err(Fault::new(node.at(), what));
