@@ -14,10 +14,10 @@ fn worst(run: &Run, name: &str) -> u64 {
     run.account(name).wakeup_latency.max().unwrap_or(Nanos::ZERO).0 / 1_000
 }
 
-/// A hog that wants 100 ms at a time delays a task with a short slice only as far as the kernel's own rule allows. In
-/// 6.6 both have the base slice. In 6.12 the hog gives way at the first tick at which it is not eligible. But the other
-/// task, which also wants little at a time, has before that received its share for the hog's 7 ms. In 6.18 the hog's
-/// turn is as short as the other task's.
+/// A woken task with a short slice waits only as long as the kernel's own rule allows, beside a hog with a slice of 100
+/// ms and a hog with a short one. In 6.6 all tasks have the base slice. In 6.12 the long hog gives way at the first
+/// tick at which it is not eligible. But the short hog first receives its share for the long hog's 7 ms. In 6.18 the
+/// turns of both hogs are short.
 #[test]
 fn a_woken_task_with_a_short_slice_waits_for_ticks_and_not_for_a_long_slice() {
     let tasks = "'long': {'slice': 100000, 'run': 1000000},
@@ -30,8 +30,8 @@ fn a_woken_task_with_a_short_slice_waits_for_ticks_and_not_for_a_long_slice() {
     }
 }
 
-/// A task with a longer slice never keeps the CPU from a task with a shorter one. With equal slices it does so for the
-/// length of its own.
+/// A lone hog gives way at once to a woken task with a shorter slice. With equal slices the woken task waits for at
+/// most the hog's slice.
 #[test]
 fn a_hog_that_is_alone_makes_way_for_a_shorter_slice() {
     let tasks = |slice: u32| {
